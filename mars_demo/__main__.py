@@ -1,0 +1,3 @@
+from mars_demo.cli import main
+
+raise SystemExit(main())

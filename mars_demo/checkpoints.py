@@ -1,0 +1,140 @@
+"""Names, folders and hub ids → model, tokenizer, mask token and block size; and back onto disk."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from huggingface_hub import HfApi, try_to_load_from_cache
+from safetensors import SafetensorError
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+
+ASSETS = Path(__file__).resolve().parent.parent / "assets"
+BUNDLED = ("mars-smollm2-135m", "mars-tiny", "ar-tiny")  # best first
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A loaded model and what decoding must know of it.
+
+    block_size: masks per block it was trained with; None for an ordinary AR model.
+    context: positions its position embedding was made for.
+    end_ids: every token that ends an answer.
+    """
+
+    name: str
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    mask_id: int | None
+    block_size: int | None
+    context: int
+    end_ids: frozenset[int]
+
+    @property
+    def largest_window(self) -> int:
+        """Slots a window may have: B masks give B + 1, no masks give one."""
+        return 1 if self.block_size is None else self.block_size + 1
+
+
+def bundled() -> list[str]:
+    """Names of the checkpoints that lie beside this code, best first."""
+    return [name for name in BUNDLED if (ASSETS / name / "config.json").exists()]
+
+
+def load(
+    name: str | None = None, device: str | None = None, dtype: torch.dtype | None = None
+) -> Checkpoint:
+    """Load a bundled name, a local folder or a hub id, by default in float32 on CPU, bfloat16 on GPU.
+
+    Raises:
+        ValueError: if there is no such checkpoint, it is broken, or it is no causal language model.
+    """
+    name = name or next(iter(bundled()), None)
+    if name is None:
+        raise ValueError("No checkpoint is bundled here; name a local folder or a hub id (owner/name).")
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    dtype = dtype or (torch.float32 if device == "cpu" else torch.bfloat16)
+    path = _locate(name)
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(path)
+        model = AutoModelForCausalLM.from_pretrained(
+            path, dtype=dtype, use_safetensors=True, attn_implementation="sdpa"
+        )
+    except SafetensorError as error:
+        raise ValueError(f"The weights of {name} are damaged or cut short ({error}).") from error
+    except (OSError, ValueError, KeyError) as error:
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise ValueError(f"{name} cannot be loaded as a causal language model: {reason}") from error
+    return wrap(name, model.to(device).eval(), tokenizer)
+
+
+def _locate(name: str) -> str:
+    """The folder or hub id that `name` means, without loading anything."""
+    if name in bundled():
+        return str(ASSETS / name)
+    if Path(name).exists():
+        if not (Path(name) / "config.json").is_file():
+            raise ValueError(f"{name} is no checkpoint: a folder with a config.json is needed.")
+        return name
+    allowed = ", ".join([*bundled(), "a local folder", "a hub id (owner/name)"])
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", name):
+        raise ValueError(f"No checkpoint called {name!r}: allowed are {allowed}.")
+    if isinstance(try_to_load_from_cache(name, "config.json"), str):
+        return name
+    try:  # one quick question, where loading would ask again and again for a minute
+        HfApi().model_info(name, timeout=10)
+    except Exception as error:  # whatever the hub's HTTP client raises, the answer is the same
+        raise ValueError(
+            f"No folder called {name!r}, and no such model could be had from the hub: allowed are {allowed}."
+        ) from error
+    return name
+
+
+def wrap(name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> Checkpoint:
+    """A model and tokenizer in memory as a `Checkpoint`."""
+    config = model.config
+    mask_id = getattr(config, "mask_token_id", None)
+    return Checkpoint(
+        name=name,
+        model=model,
+        tokenizer=tokenizer,
+        mask_id=mask_id,
+        block_size=getattr(config, "block_size", None) if mask_id is not None else None,
+        context=config.max_position_embeddings,
+        end_ids=_end_ids(model, tokenizer),
+    )
+
+
+def _end_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
+    found: set[int] = set()
+    for source in (model.generation_config, model.config, tokenizer):
+        ids = getattr(source, "eos_token_id", None)
+        found.update(ids if isinstance(ids, Sequence) else [] if ids is None else [ids])
+    return frozenset(found)
+
+
+def save(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    output: Path,
+    block_size: int | None,
+) -> None:
+    """Write a folder that plain transformers loads: bfloat16 safetensors, tokenizer, config.
+
+    `block_size` and the mask token's id go into config.json; None marks an AR checkpoint.
+    """
+    stored = copy.deepcopy(model).to(torch.bfloat16)
+    stored.config.block_size = block_size
+    stored.config.mask_token_id = None if block_size is None else tokenizer.mask_token_id
+    stored.save_pretrained(output)
+    tokenizer.save_pretrained(output)

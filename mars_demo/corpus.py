@@ -1,0 +1,149 @@
+"""Where training text comes from, tokenized and cut into batches of like length."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from transformers import PreTrainedTokenizerBase
+
+from mars_demo import tasks
+from mars_demo.chat import Message, encode_rendered, render, with_slots
+
+POOL = 4096  # conversations drawn at a time, sorted by length within
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """`ids` of a conversation and, for each, whether an answer holds it (its end token included)."""
+
+    ids: list[int]
+    response: list[bool]
+
+
+def encode(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> Conversation:
+    """A conversation in the chat template. The template's text behind an end token belongs to nobody.
+
+    Raises:
+        ValueError: if the template rewrites earlier turns, so that answers cannot be told apart.
+    """
+    slotted, texts = with_slots(messages)
+    ids: list[int] = []
+    response: list[bool] = []
+    done = ""
+    for turn, message in enumerate(messages):
+        if message["role"] != "assistant":
+            continue
+        opening = render(tokenizer, slotted[:turn], reply=True)
+        closed = render(tokenizer, slotted[: turn + 1], reply=False)
+        if not (opening.startswith(done) and closed.startswith(opening)):
+            raise ValueError("This chat template rewrites earlier turns; it cannot be trained on.")
+        prompt_ids = encode_rendered(tokenizer, opening[len(done) :], texts)
+        answer_ids = encode_rendered(tokenizer, closed[len(opening) :], texts)
+        if tokenizer.eos_token_id in answer_ids:
+            end = len(answer_ids) - answer_ids[::-1].index(tokenizer.eos_token_id)
+        else:
+            end = len(answer_ids)
+        ids += prompt_ids + answer_ids
+        response += [False] * len(prompt_ids) + [i < end for i in range(len(answer_ids))]
+        done = closed
+    return Conversation(ids, response)
+
+
+Pool = Callable[[int], list[list[Message]]]  # the i-th pool of conversations, the same every time
+
+
+def task_pools(names: Sequence[str] | None, seed: int) -> Pool:
+    """The built-in worlds' training split, endless."""
+
+    def pool(index: int) -> list[list[Message]]:
+        drawn = itertools.islice(tasks.examples(names, "train", seed=seed * 1_000_003 + index), POOL)
+        return [
+            [
+                {"role": "user", "content": example.prompt},
+                {"role": "assistant", "content": example.answer},
+            ]
+            for example in drawn
+        ]
+
+    return pool
+
+
+def file_pools(path: Path, seed: int) -> Pool:
+    """A JSONL file with a `messages` list per line, shuffled anew each time round.
+
+    Raises:
+        ValueError: if no line of the file holds a conversation, or one is broken.
+    """
+    conversations = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            messages = json.loads(line)["messages"]
+            conversations.append([{"role": m["role"], "content": m["content"]} for m in messages])
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(
+                f"Line {number} of {path} is no JSON object with a list of messages ({error!r})."
+            ) from error
+    if not conversations:
+        raise ValueError(f"{path} holds no conversation.")
+
+    def pool(index: int) -> list[list[Message]]:
+        per_round = -(-len(conversations) // POOL)
+        order = list(range(len(conversations)))
+        random.Random(f"{seed}-{index // per_round}").shuffle(order)
+        start = index % per_round * POOL
+        return [conversations[i] for i in order[start : start + POOL]]
+
+    return pool
+
+
+def source(data: str, seed: int) -> Pool:
+    """`tasks`, `tasks:NAME,NAME` or the path of a JSONL file.
+
+    Raises:
+        ValueError: if `data` is none of these.
+    """
+    if data == "tasks":
+        return task_pools(None, seed)
+    if data.startswith("tasks:"):
+        return task_pools(data.removeprefix("tasks:").split(","), seed)
+    if Path(data).is_file():
+        return file_pools(Path(data), seed)
+    raise ValueError(
+        f"No training data called {data!r}: allowed are tasks, tasks:NAME,NAME or the path of a JSONL "
+        "file with a list of messages per line."
+    )
+
+
+def batches(
+    pool: Pool,
+    tokenizer: PreTrainedTokenizerBase,
+    max_tokens: int,
+    max_length: int,
+    seed: int,
+) -> Iterator[list[Conversation]]:
+    """Endless batches of at most `max_tokens` positions, padding included.
+
+    Each pool is sorted by length before it is cut, which keeps padding to a few per cent, and the
+    batches of a pool come in random order. Conversations longer than `max_length` are left out.
+    """
+    for index in itertools.count():
+        rng = random.Random(f"{seed}-{index}")
+        encoded = [encode(tokenizer, messages) for messages in pool(index)]
+        fitting = [c for c in encoded if len(c.ids) <= max_length and any(c.response)]
+        if not fitting:
+            raise ValueError(f"No conversation of the data fits into {max_length} tokens.")
+        fitting.sort(key=lambda conversation: (len(conversation.ids), rng.random()))
+        cut: list[list[Conversation]] = [[]]
+        for conversation in fitting:
+            if cut[-1] and (len(cut[-1]) + 1) * len(conversation.ids) > max_tokens:
+                cut.append([])
+            cut[-1].append(conversation)
+        rng.shuffle(cut)
+        yield from cut

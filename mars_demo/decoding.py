@@ -1,0 +1,308 @@
+"""Strategies that read logits and decide what is accepted. Each is a generator of `Pass`."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+from mars_demo import layout as layouts
+from mars_demo.chat import encode_prompt
+from mars_demo.checkpoints import Checkpoint
+from mars_demo.engine import Engine
+from mars_demo.trace import Pass, Run, Settings, Slot
+
+MODES = ("ar", "mars", "lossless")
+ALTERNATIVES = 5  # candidates recorded for each slot
+
+Tau = float | Callable[[], float]
+
+
+def decode(
+    checkpoint: Checkpoint,
+    prompt: str,
+    *,
+    mode: str = "mars",
+    tau: Tau = 0.95,
+    window: int | None = None,
+    max_new_tokens: int = 256,
+    raw: bool = False,
+    linear: bool = False,
+) -> Run:
+    """An answer that is computed while it is iterated, one forward per step.
+
+    mode: `ar`, one token per forward; `mars`, sliding window (section 3.3); `lossless`, the window's
+        unaccepted predictions become drafts that the next forward verifies: the tokens of `ar`, fewer
+        forwards.
+    tau: accept from the left while the top probability is at least this; read again at every pass if it
+        is a callable. At 1 every pass accepts one token. Unused in the other modes.
+    window: slots per pass, at most block size + 1; None for the mode's default. In `lossless` a pass
+        verifies up to window - 1 drafts.
+    raw: the prompt as it is, without the chat template.
+    linear: in `lossless`, draft only behind a fully verified pass: fewer positions, fewer accepted tokens.
+
+    Raises:
+        ValueError: if one of these is out of its range or the prompt does not fit into the context.
+    """
+    tau_now = _tau_reader(tau)
+    if mode not in MODES:
+        raise ValueError(f"No mode called {mode!r}: allowed are {', '.join(MODES)}.")
+    if mode != "ar" and checkpoint.block_size is None:
+        raise ValueError(
+            f"{checkpoint.name} was not trained with masks: allowed is mode ar, or a MARS checkpoint."
+        )
+    if mode == "ar":
+        window = window or 1
+        largest = 1
+    else:
+        largest = checkpoint.largest_window
+        window = largest if window is None else window
+    if not 1 <= window <= largest:
+        raise ValueError(
+            f"A window of {window} slots does not fit mode {mode} of {checkpoint.name}: allowed is "
+            f"{'1' if largest == 1 else f'1 to {largest}'}."
+        )
+    if max_new_tokens < 1:
+        raise ValueError(f"max_new_tokens must be at least 1, not {max_new_tokens}.")
+    if not prompt.strip():
+        raise ValueError("The prompt is empty; write something for the model to answer.")
+    if raw:
+        prompt_ids = checkpoint.tokenizer(prompt, split_special_tokens=True)["input_ids"]
+    else:
+        prompt_ids = encode_prompt(checkpoint.tokenizer, prompt)
+    room = checkpoint.context - len(prompt_ids)
+    if room < 1:
+        raise ValueError(
+            f"The prompt has {len(prompt_ids)} tokens; {checkpoint.name} can read at most "
+            f"{checkpoint.context - 1}."
+        )
+    settings = Settings(
+        mode=mode,
+        model=checkpoint.name,
+        window=window,
+        block_size=checkpoint.block_size,
+        tau=tau_now() if mode == "mars" else None,
+        prompt=prompt,
+        prompt_tokens=len(prompt_ids),
+        device=checkpoint.model.device.type,
+        dtype=str(checkpoint.model.dtype).removeprefix("torch."),
+        max_new_tokens=max_new_tokens,
+    )
+    answer = Answer(checkpoint, min(max_new_tokens, room))
+    engine = Engine(checkpoint.model)
+    if mode == "lossless":
+        return Run(settings, self_verified(engine, answer, prompt_ids, window - 1, linear))
+    if mode == "ar":
+        return Run(settings, autoregressive(engine, answer, prompt_ids))
+    return Run(settings, sliding_window(engine, answer, prompt_ids, window, tau_now))
+
+
+def _tau_reader(tau: Tau) -> Callable[[], float]:
+    def read() -> float:
+        value = tau() if callable(tau) else tau
+        if not 0 <= value <= 1:
+            raise ValueError(f"τ must be between 0 and 1, not {value}.")
+        return value
+
+    read()
+    return read
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What one row of logits predicts: candidates, best first, with their probabilities."""
+
+    candidates: list[int]
+    probabilities: list[float]
+
+    @property
+    def token(self) -> int:
+        return self.candidates[0]
+
+    @property
+    def confidence(self) -> float:
+        return self.probabilities[0]
+
+
+def read(logits: Tensor) -> list[Reading]:
+    """One `Reading` per row of [rows, vocabulary] logits."""
+    best = logits.softmax(-1).topk(min(ALTERNATIVES, logits.shape[-1]))
+    return [Reading(*row) for row in zip(best.indices.tolist(), best.values.tolist())]
+
+
+def accept(readings: Sequence[Reading], tau: float | None) -> int:
+    """How many leading slots are accepted: while confidence ≥ τ, slot 1 always (section 3.3).
+
+    At τ = 1, and without a τ, it is slot 1 alone: a float softmax can reach 1.0, so that is no comparison.
+    """
+    if tau is None or tau >= 1:
+        return 1
+    confident = itertools.takewhile(lambda reading: reading.confidence >= tau, readings[1:])
+    return 1 + sum(1 for _ in confident)
+
+
+@dataclass
+class Answer:
+    """The answer so far: its tokens, why it stopped, and the text that is ready to be shown."""
+
+    checkpoint: Checkpoint
+    limit: int  # tokens it may have
+    ids: list[int] = field(default_factory=list)
+    stop: str | None = None
+    passes: int = 0
+    _shown: int = 0  # ids whose text has been shown
+    _names: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def room(self) -> int:
+        return self.limit - len(self.ids)
+
+    def step(
+        self,
+        readings: Sequence[Reading],
+        wanted: int,
+        *,
+        started: float,
+        positions: int,
+        tau: float | None = None,
+        drafts: int | None = None,
+        verified: int | None = None,
+    ) -> Pass:
+        """Accept the first `wanted` readings, fewer if the answer ends within them, and record the pass."""
+        texts = []
+        for reading in readings[:wanted]:
+            self.ids.append(reading.token)
+            if reading.token in self.checkpoint.end_ids:
+                self.stop = "eos"
+            elif not self.room:
+                self.stop = "length"
+            texts.append(self._next_text())
+            if self.stop:
+                break
+        self.passes += 1
+        slots = tuple(
+            Slot(
+                id=reading.token,
+                text=texts[i] if i < len(texts) else self._name(reading.token),
+                confidence=reading.confidence,
+                top=tuple(zip(map(self._name, reading.candidates), reading.probabilities)),
+            )
+            for i, reading in enumerate(readings)
+        )
+        return Pass(
+            number=self.passes,
+            tau=tau,
+            positions=positions,
+            ms=(time.perf_counter() - started) * 1000,
+            accepted=len(texts),
+            slots=slots,
+            stop=self.stop,
+            drafts=drafts,
+            verified=verified,
+        )
+
+    def _next_text(self) -> str:
+        """The text that the newest token finishes. Bytes of an unfinished character wait for the rest,
+        which is all there will be once the answer has stopped."""
+        # A few ids of context: some tokenizers write a token differently at the start of a text.
+        start = max(0, self._shown - 4)
+        shown = self._decode(self.ids[start : self._shown])
+        text = self._decode(self.ids[start:])
+        if text.endswith("\ufffd") and not self.stop:
+            return ""
+        self._shown = len(self.ids)
+        return text[len(shown) :]
+
+    def _decode(self, ids: list[int]) -> str:
+        return self.checkpoint.tokenizer.decode(
+            ids, skip_special_tokens=True, clean_up_tokenization_spaces=False
+        )
+
+    def _name(self, token: int) -> str:
+        """A token's text on its own, special tokens by their names."""
+        if token not in self._names:
+            self._names[token] = self.checkpoint.tokenizer.decode([token])
+        return self._names[token]
+
+
+def autoregressive(engine: Engine, answer: Answer, prompt_ids: list[int]) -> Iterator[Pass]:
+    """Greedy decoding, one token per forward: a window of one slot."""
+    return sliding_window(engine, answer, prompt_ids, slots=1, tau=lambda: None)
+
+
+def sliding_window(
+    engine: Engine,
+    answer: Answer,
+    prompt_ids: list[int],
+    slots: int,
+    tau: Callable[[], float | None],
+) -> Iterator[Pass]:
+    """Section 3.3. Each forward carries the newly accepted tokens and slots - 1 masks; the masks leave the
+    cache at once. Slot 1 is predicted by the last real token and always accepted."""
+    mask_id = answer.checkpoint.mask_id
+    new = prompt_ids
+    while not answer.stop:
+        started = time.perf_counter()
+        threshold = tau()
+        masks = min(slots, answer.room) - 1  # slots that could never be accepted are not computed
+        layout = layouts.window(new, masks, mask_id, engine.length)
+        readings = read(engine.forward(layout, first=len(new) - 1))
+        engine.commit(len(new))
+        accepted = accept(readings, threshold)
+        step = answer.step(
+            readings, accepted, started=started, positions=layout.ids.shape[1], tau=threshold
+        )
+        new = answer.ids[-step.accepted :]
+        yield step
+
+
+def self_verified(
+    engine: Engine, answer: Answer, prompt_ids: list[int], drafts: int, linear: bool
+) -> Iterator[Pass]:
+    """The window's predictions as drafts that the next forward verifies: the tokens of greedy decoding.
+
+    A pass over `[token, d1 … dK | g0 | … | gK]` (see `layout.verification`) compares each draft with the
+    model's own choice before it. If a drafts hold, they and the model's next token are accepted, and the
+    next drafts are read from group ga, whose prefix is exactly what was accepted. A pass records the
+    accepted slots and, behind them, the drafts for the pass to come.
+    """
+    mask_id = answer.checkpoint.mask_id
+    started = time.perf_counter()
+    masks = min(drafts, answer.room - 1)
+    layout = layouts.window(prompt_ids, masks, mask_id)
+    readings = read(engine.forward(layout, first=len(prompt_ids) - 1))
+    engine.commit(len(prompt_ids))
+    yield answer.step(
+        readings, 1, started=started, positions=layout.ids.shape[1], drafts=0, verified=0
+    )
+    draft = readings[1:]
+    while not answer.stop:
+        started = time.perf_counter()
+        draft = draft[: answer.room - 1]
+        masks = min(drafts, answer.room - 1)
+        layout = layouts.verification(
+            answer.ids[-1], [d.token for d in draft], masks, mask_id, engine.length, linear
+        )
+        logits = engine.forward(layout)
+        own = read(logits[: len(draft) + 1])
+        verified = 0
+        while verified < len(draft) and draft[verified].token == own[verified].token:
+            verified += 1
+        engine.commit(1 + verified)
+        checked = len(draft)
+        if linear and verified < checked:
+            draft = []
+        else:
+            group = len(own) + (0 if linear else verified * masks)
+            draft = read(logits[group : group + masks])
+        yield answer.step(
+            [*own[: verified + 1], *draft],
+            verified + 1,
+            started=started,
+            positions=layout.ids.shape[1],
+            drafts=checked,
+            verified=verified,
+        )

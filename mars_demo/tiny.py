@@ -1,0 +1,113 @@
+"""The bundled tiny models from nothing: a tokenizer, a fresh Llama, AR training, then MARS training.
+
+    python -m mars_demo.tiny --output assets
+
+makes `ar-tiny` and `mars-tiny`. A run that was cut goes on where it was when called again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import sys
+from pathlib import Path
+
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tqdm import tqdm
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers.trainer_utils import set_seed
+
+from mars_demo import checkpoints, tasks
+from mars_demo.training import Recipe, train
+
+VOCABULARY = 4096
+PAD, END, MASK, SYSTEM, USER, ASSISTANT = (
+    "<|pad|>", "<|end|>", "<|mask|>", "<|system|>", "<|user|>", "<|assistant|>",
+)  # fmt: skip
+CHAT_TEMPLATE = (
+    "{% for message in messages %}"
+    "{{ '<|' + message['role'] + '|>' + message['content'] + '<|end|>' }}"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+
+AR = Recipe(objective="ar", steps=2400, batch_tokens=4096, learning_rate=2e-3, weight_decay=0.1)
+MARS = Recipe(objective="mars", block_size=8, steps=1800, batch_tokens=4096, learning_rate=1e-3, seed=1)
+
+
+def train_tokenizer(examples: int = 60_000) -> PreTrainedTokenizerFast:
+    """A byte-level BPE over the training split: any text encodes, digits stand one by one."""
+    bpe = Tokenizer(models.BPE())
+    bpe.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Digits(individual_digits=True),
+            pre_tokenizers.ByteLevel(add_prefix_space=False),
+        ]
+    )
+    bpe.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=VOCABULARY,
+        min_frequency=2,
+        special_tokens=[PAD, END, MASK, SYSTEM, USER, ASSISTANT],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    drawn = itertools.islice(tasks.examples(None, "train", seed=0), examples)
+    bpe.train_from_iterator((f"{e.prompt}\n{e.answer}" for e in drawn), trainer)
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=bpe,
+        pad_token=PAD,
+        eos_token=END,
+        mask_token=MASK,
+        additional_special_tokens=[SYSTEM, USER, ASSISTANT],
+        clean_up_tokenization_spaces=False,
+        model_max_length=512,
+    )
+    tokenizer.chat_template = CHAT_TEMPLATE
+    return tokenizer
+
+
+def fresh_model(tokenizer: PreTrainedTokenizerFast, seed: int = 0) -> LlamaForCausalLM:
+    set_seed(seed)
+    return LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=-(-len(tokenizer) // 64) * 64,
+            hidden_size=256,
+            intermediate_size=768,
+            num_hidden_layers=6,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            max_position_embeddings=512,
+            tie_word_embeddings=True,
+            bos_token_id=None,
+            eos_token_id=tokenizer.eos_token_id,
+            pad_token_id=tokenizer.pad_token_id,
+        )
+    )
+
+
+def stage(model, tokenizer, recipe: Recipe, output: Path) -> None:
+    bar = tqdm(total=recipe.steps, desc=output.name, unit="step", mininterval=5)
+    for metrics in train(model, tokenizer, recipe, output, resume=True):
+        bar.update(metrics.step - bar.n)
+        bar.set_postfix(clean=f"{metrics.clean:.3f}", noisy=f"{metrics.noisy or 0:.3f}", refresh=False)
+    bar.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Train ar-tiny and mars-tiny from nothing.")
+    parser.add_argument("--output", type=Path, default=checkpoints.ASSETS)
+    parser.add_argument("--stage", choices=["ar", "mars", "both"], default="both")
+    arguments = parser.parse_args()
+    ar_folder, mars_folder = arguments.output / "ar-tiny", arguments.output / "mars-tiny"
+    if arguments.stage != "mars" and not (ar_folder / "config.json").exists():
+        tokenizer = train_tokenizer()
+        stage(fresh_model(tokenizer), tokenizer, AR, ar_folder)
+    if arguments.stage != "ar" and not (mars_folder / "config.json").exists():
+        base = checkpoints.load(str(ar_folder), device="cpu")
+        stage(base.model, base.tokenizer, MARS, mars_folder)
+    print(f"{ar_folder} and {mars_folder} are ready.", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,221 @@
+"""The record of a run: one `Pass` per forward, one `Run` per answer, and their JSONL form.
+
+A run is written as JSON lines: the settings first, then a line per forward, then a closing line.
+What is drawn, graded, saved or timed anywhere in this project is read from these records.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One position a forward predicted.
+
+    `text` is what the slot shows. For accepted slots the texts, joined over the run, are the answer
+    exactly: bytes of an unfinished character wait for the slot that finishes it, and an accepted end
+    token has the text "". `top` holds the most probable (text, probability) pairs, best first.
+    """
+
+    id: int
+    text: str
+    confidence: float
+    top: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One forward of the model and what was accepted of it.
+
+    `positions` counts the positions this forward computed, `ms` its wall-clock milliseconds,
+    `accepted` the leading `slots` that joined the answer. In a self-verifying run `drafts` were
+    checked by this pass and the first `verified` of them held.
+    """
+
+    number: int
+    tau: float | None
+    positions: int
+    ms: float
+    accepted: int
+    slots: tuple[Slot, ...]
+    stop: str | None = None
+    drafts: int | None = None
+    verified: int | None = None
+
+    @property
+    def text(self) -> str:
+        """What this pass added to the answer."""
+        return "".join(slot.text for slot in self.slots[: self.accepted])
+
+    def line(self) -> str:
+        record: dict[str, Any] = {
+            "pass": self.number,
+            "tau": self.tau,
+            "positions": self.positions,
+            "ms": round(self.ms, 3),
+            "accepted": self.accepted,
+            "stop": self.stop,
+        }
+        if self.drafts is not None:
+            record |= {"drafts": self.drafts, "verified": self.verified}
+        record["slots"] = [
+            {
+                "id": slot.id,
+                "text": slot.text,
+                "confidence": round(slot.confidence, 6),
+                "top": [[text, round(probability, 6)] for text, probability in slot.top],
+            }
+            for slot in self.slots
+        ]
+        return json.dumps(record, ensure_ascii=False)
+
+    @classmethod
+    def read(cls, record: dict[str, Any]) -> Pass:
+        slots = tuple(
+            Slot(s["id"], s["text"], s["confidence"], tuple((t, p) for t, p in s["top"]))
+            for s in record["slots"]
+        )
+        return cls(
+            number=record["pass"],
+            slots=slots,
+            **{key: record[key] for key in ("tau", "positions", "ms", "accepted", "stop")},
+            **{key: record.get(key) for key in ("drafts", "verified")},
+        )
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The first line of a record: what was asked of whom."""
+
+    mode: str
+    model: str
+    window: int
+    block_size: int | None
+    tau: float | None
+    prompt: str
+    prompt_tokens: int
+    device: str
+    dtype: str
+    max_new_tokens: int
+    run: str = field(default_factory=lambda: secrets.token_hex(4))
+    schema: int = SCHEMA
+
+
+class Run:
+    """An answer while it is made and afterwards. Iterating runs the next forward and yields its Pass.
+
+    `run.close()` stops it: nothing more is computed and everything held for it is freed.
+    """
+
+    def __init__(self, settings: Settings, source: Iterator[Pass] = iter(())):
+        self.settings = settings
+        self.passes: list[Pass] = []
+        self.stop: str | None = None
+        self._source = source
+
+    def __iter__(self) -> Iterator[Pass]:
+        return self
+
+    def __next__(self) -> Pass:
+        try:
+            step = next(self._source)
+        except StopIteration:
+            self.close()
+            raise
+        self._add(step)
+        return step
+
+    def _add(self, step: Pass) -> None:
+        self.passes.append(step)
+        self.stop = step.stop or self.stop
+
+    def close(self) -> None:
+        if hasattr(self._source, "close"):
+            self._source.close()
+        self._source = iter(())
+        self.stop = self.stop or "stopped"
+
+    def finish(self) -> Run:
+        """Run to the end."""
+        for _ in self:
+            pass
+        return self
+
+    @property
+    def text(self) -> str:
+        return "".join(step.text for step in self.passes)
+
+    @property
+    def token_ids(self) -> list[int]:
+        return [slot.id for step in self.passes for slot in step.slots[: step.accepted]]
+
+    @property
+    def tokens(self) -> int:
+        """Accepted tokens, the end token included."""
+        return sum(step.accepted for step in self.passes)
+
+    @property
+    def forwards(self) -> int:
+        """Every forward counts, the prefill included."""
+        return len(self.passes)
+
+    @property
+    def tokens_per_forward(self) -> float:
+        return self.tokens / self.forwards if self.forwards else 0.0
+
+    @property
+    def seconds(self) -> float:
+        """The run's own clock: the time of its own forwards and of nothing else."""
+        return sum(step.ms for step in self.passes) / 1000
+
+    def first_line(self) -> str:
+        settings = asdict(self.settings)
+        return json.dumps(
+            {key: settings.pop(key) for key in ("run", "schema")} | settings, ensure_ascii=False
+        )
+
+    def last_line(self) -> str:
+        return json.dumps(
+            {
+                "done": True,
+                "tokens": self.tokens,
+                "forwards": self.forwards,
+                "seconds": round(self.seconds, 4),
+                "stop": self.stop,
+            }
+        )
+
+    def lines(self) -> Iterator[str]:
+        """The record so far; the closing line only once the run has stopped."""
+        yield self.first_line()
+        yield from (step.line() for step in self.passes)
+        if self.stop:
+            yield self.last_line()
+
+    @classmethod
+    def read(cls, lines: Iterable[str]) -> Run:
+        """A finished run from its record.
+
+        Raises:
+            ValueError: if the lines are no run record of this schema.
+        """
+        try:
+            first, *rest = [json.loads(line) for line in lines if line.strip()]
+            if first.get("schema") != SCHEMA:
+                raise ValueError(f"schema {first.get('schema')}")
+            run = cls(Settings(**first))
+            for record in rest:
+                if record.get("done"):
+                    run.stop = record["stop"]
+                else:
+                    run._add(Pass.read(record))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"This is not a run record of schema {SCHEMA} ({error}).") from error
+        return run

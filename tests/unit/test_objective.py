@@ -1,0 +1,149 @@
+"""The two-stream loss: its targets, what may leak into it, and that training sees what decoding sees."""
+
+import random
+
+import pytest
+import torch
+from torch.nn.functional import cross_entropy
+
+from mars_demo import layout as layouts
+from mars_demo.corpus import Conversation
+from mars_demo.engine import Engine
+from mars_demo.objective import IGNORE, Objective, ar_batch, mars_batch
+
+from conftest import random_model
+
+PAD, MASK = 0, 2
+
+
+def conversation(prompt: int, answer: int, seed: int = 0) -> Conversation:
+    rng = random.Random(seed)
+    ids = [rng.randrange(10, 300) for _ in range(prompt + answer)]
+    return Conversation(ids, [False] * prompt + [True] * answer)
+
+
+@pytest.fixture(scope="module")
+def model(tokenizer):
+    return random_model("llama", tokenizer)
+
+
+def hidden_states(model, layout):
+    return model.base_model(
+        input_ids=layout.ids, position_ids=layout.positions, attention_mask=layout.visible[:, None]
+    ).last_hidden_state
+
+
+def masks_of(batch, row=0):
+    """(index, position, block start) of each real mask: the clean tokens it sees are those before its
+    block, so its last visible clean position + 1 is the block's start."""
+    layout, clean = batch.layout, batch.clean_length
+    for index in range(clean, layout.ids.shape[1]):
+        if batch.targets[row, index] != IGNORE:
+            sees = layout.visible[row, index, :clean].nonzero().flatten().tolist()
+            yield index, layout.positions[row, index].item(), sees[-1] + 1
+
+
+@pytest.mark.parametrize("block_size", [1, 2, 4, 8])
+def test_targets_are_the_next_token_at_offsets_two_to_b_plus_one(block_size):
+    sequence = conversation(5, 17)
+    batch = mars_batch([sequence], block_size, MASK, PAD, random.Random(1))
+    seen = {}
+    for index, position, start in masks_of(batch):
+        assert batch.targets[0, index] == sequence.ids[position + 1]
+        offset = position + 1 - (start - 1)  # from the last real token the mask can see
+        assert 2 <= offset <= block_size + 1
+        seen[position] = offset
+    assert sorted(seen) == list(range(5, 21))  # every answer position whose successor is in the answer
+    clean = [t for t in range(22) if batch.targets[0, t] != IGNORE]
+    assert clean == list(range(4, 21))  # the prompt's last token predicts the answer's first
+    assert all(batch.targets[0, t] == sequence.ids[t + 1] for t in clean)
+
+
+def test_no_mask_depends_on_its_target_the_future_or_another_block(model):
+    """Changing a clean token may change a mask's output only if it lies before the mask's block; changing
+    one mask's embedding only masks behind it in the same block."""
+    sequence = conversation(4, 20)
+    batch = mars_batch([sequence], 4, MASK, PAD, random.Random(3))
+    before = hidden_states(model, batch.layout)
+    for changed in range(len(sequence.ids)):
+        ids = batch.layout.ids.clone()
+        ids[0, changed] = 301
+        after = hidden_states(model, layouts.Layout(ids, batch.layout.positions, batch.layout.visible))
+        differs = (after - before).abs().amax(-1)[0] > 1e-6
+        for index, position, start in masks_of(batch):
+            assert differs[index] == (changed < start), (changed, position, start)
+        assert not differs[:changed].any()
+    masks = list(masks_of(batch))
+    for changed, changed_position, changed_start in masks:
+        ids = batch.layout.ids.clone()
+        ids[0, changed] = 301
+        after = hidden_states(model, layouts.Layout(ids, batch.layout.positions, batch.layout.visible))
+        differs = (after - before).abs().amax(-1)[0] > 1e-6
+        assert not differs[: batch.clean_length].any()
+        for index, position, start in masks:
+            assert differs[index] == (start == changed_start and position >= changed_position)
+
+
+def test_a_mask_is_trained_on_exactly_what_decoding_shows_it(model):
+    """The engine's window behind a block's prefix gives the hidden states the two streams gave."""
+    sequence = conversation(6, 18)
+    batch = mars_batch([sequence], 8, MASK, PAD, random.Random(5))
+    trained = model.get_output_embeddings()(hidden_states(model, batch.layout))[0]
+    blocks: dict[int, list[int]] = {}
+    for index, _, start in masks_of(batch):
+        blocks.setdefault(start, []).append(index)
+    assert len(blocks) > 2
+    for start, indices in blocks.items():
+        engine = Engine(model)
+        window = layouts.window(sequence.ids[:start], len(indices), MASK)
+        decoded = engine.forward(window, first=start - 1)
+        torch.testing.assert_close(decoded[0], trained[start - 1], atol=1e-4, rtol=1e-4)
+        torch.testing.assert_close(decoded[1:], trained[indices], atol=1e-4, rtol=1e-4)
+
+
+def test_padding_changes_nothing(model):
+    short, long = conversation(3, 9, seed=1), conversation(8, 30, seed=2)
+    together = mars_batch([short, long], 4, MASK, PAD, _Phases([3, 3]))
+    alone = [mars_batch([c], 4, MASK, PAD, _Phases([3])) for c in (short, long)]
+    objective = Objective(model)
+    counts = [(b.targets[:, b.clean_length :] != IGNORE).sum() for b in alone]
+    expected = sum(objective(b)["noisy"] * n for b, n in zip(alone, counts)) / sum(counts)
+    torch.testing.assert_close(objective(together)["noisy"], expected)
+
+
+class _Phases:
+    """Draws the given block phases one after the other."""
+
+    def __init__(self, phases):
+        self.phases = list(phases)
+
+    def randrange(self, _):
+        return self.phases.pop(0)
+
+
+def test_ar_loss_is_transformers_own_loss_on_the_answer(model):
+    sequence = conversation(5, 12)
+    labels = torch.tensor([[t if r else -100 for t, r in zip(sequence.ids, sequence.response)]])
+    expected = model(input_ids=torch.tensor([sequence.ids]), labels=labels).loss
+    losses = Objective(model)(ar_batch([sequence], PAD))
+    torch.testing.assert_close(losses["loss"], expected)
+    assert "noisy" not in losses
+
+
+def test_mars_loss_is_noisy_plus_lambda_times_clean(model):
+    sequence = conversation(5, 12)
+    batch = mars_batch([sequence], 4, MASK, PAD, random.Random(0))
+    logits = model.get_output_embeddings()(hidden_states(model, batch.layout))[0]
+    noisy = cross_entropy(logits[17:], batch.targets[0, 17:], ignore_index=IGNORE)
+    clean = cross_entropy(logits[:17], batch.targets[0, :17], ignore_index=IGNORE)
+    for weight in (1.0, 0.5, 0.0):
+        losses = Objective(model, sft_weight=weight)(batch)
+        torch.testing.assert_close(losses["loss"], noisy + weight * clean)
+        torch.testing.assert_close(losses["clean"], clean)
+
+
+def test_block_phase_varies_between_answers():
+    sequences = [conversation(4, 24, seed) for seed in range(40)]
+    batch = mars_batch(sequences, 8, MASK, PAD, random.Random(0))
+    second = {sorted({s for *_, s in masks_of(batch, row)})[1] for row in range(40)}
+    assert second == set(range(5, 13))  # the first block, from position 4 on, has one to eight masks
