@@ -137,8 +137,9 @@ def run_evaluate(arguments: argparse.Namespace) -> None:
     checkpoint = checkpoints.load(arguments.model)
     mode = default_mode(checkpoint, arguments.mode)
     rows = []
-    print(f"{'task':<16}{'τ':>6}{'n':>6}{'accuracy':>10}{'tokens/forward':>16}{'tokens/s':>10}")
     for row in evaluation.evaluate(checkpoint, mode, taus, names, arguments.limit, arguments.window):
+        if not rows:
+            print(f"{'task':<16}{'τ':>6}{'n':>6}{'accuracy':>10}{'tokens/forward':>16}{'tokens/s':>10}")
         rows.append(row)
         print_row(row)
     for tau in dict.fromkeys(row.tau for row in rows):

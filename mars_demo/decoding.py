@@ -48,6 +48,7 @@ def decode(
         ValueError: if one of these is out of its range or the prompt does not fit into the context.
     """
     tau_now = _tau_reader(tau)
+    first_tau = tau_now()
     if mode not in MODES:
         raise ValueError(f"No mode called {mode!r}: allowed are {', '.join(MODES)}.")
     if mode != "ar" and checkpoint.block_size is None:
@@ -84,7 +85,7 @@ def decode(
         model=checkpoint.name,
         window=window,
         block_size=checkpoint.block_size,
-        tau=tau_now() if mode == "mars" else None,
+        tau=first_tau if mode == "mars" else None,
         prompt=prompt,
         prompt_tokens=len(prompt_ids),
         device=checkpoint.model.device.type,
@@ -107,7 +108,6 @@ def _tau_reader(tau: Tau) -> Callable[[], float]:
             raise ValueError(f"τ must be between 0 and 1, not {value}.")
         return value
 
-    read()
     return read
 
 

@@ -31,8 +31,9 @@ CHAT_TEMPLATE = (
     "{% if add_generation_prompt %}<|assistant|>{% endif %}"
 )
 
-AR = Recipe(objective="ar", steps=2400, batch_tokens=4096, learning_rate=2e-3, weight_decay=0.1)
-MARS = Recipe(objective="mars", block_size=8, steps=1800, batch_tokens=4096, learning_rate=1e-3, seed=1)
+_BOTH = {"batch_tokens": 2048, "learning_rate": 3e-3, "muon_learning_rate": 6e-3, "weight_decay": 0.1}
+AR = Recipe("ar", steps=4200, **_BOTH)
+MARS = Recipe("mars", block_size=8, steps=2000, seed=1, **_BOTH)
 
 
 def train_tokenizer(examples: int = 60_000) -> PreTrainedTokenizerFast:
@@ -74,11 +75,13 @@ def fresh_model(tokenizer: PreTrainedTokenizerFast, seed: int = 0) -> LlamaForCa
             vocab_size=-(-len(tokenizer) // 64) * 64,
             hidden_size=256,
             intermediate_size=768,
-            num_hidden_layers=6,
+            num_hidden_layers=4,
             num_attention_heads=4,
             num_key_value_heads=2,
             max_position_embeddings=512,
             tie_word_embeddings=True,
+            initializer_range=0.06,
+            rope_parameters={"rope_type": "default", "rope_theta": 1000.0},
             bos_token_id=None,
             eos_token_id=tokenizer.eos_token_id,
             pad_token_id=tokenizer.pad_token_id,

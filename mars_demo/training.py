@@ -23,7 +23,11 @@ OBJECTIVES = ("ar", "mars")
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything a training run is made of, beside its base. `batch_tokens` bounds the padded clean stream."""
+    """Everything a training run is made of, beside its base.
+
+    `batch_tokens` bounds the padded clean stream. With `muon_learning_rate` the hidden matrices are
+    trained by Muon and only the rest by AdamW: from nothing that takes less than half the steps.
+    """
 
     objective: str = "mars"
     block_size: int = 8
@@ -33,6 +37,7 @@ class Recipe:
     batch_tokens: int = 8192
     max_length: int = 512
     learning_rate: float = 5e-5
+    muon_learning_rate: float | None = None
     warmup: float = 0.03
     weight_decay: float = 0.01
     seed: int = 0
@@ -89,19 +94,12 @@ def train(
     accelerator = Accelerator(mixed_precision="bf16")
     if recipe.objective == "mars" and tokenizer.mask_token_id is None:
         raise ValueError("This checkpoint's tokenizer has no mask token to train MARS with.")
-    optimizer = torch.optim.AdamW(
-        model.parameters(),
-        lr=recipe.learning_rate,
-        betas=(0.9, 0.95),
-        weight_decay=recipe.weight_decay,
-    )
-    scheduler = get_cosine_schedule_with_warmup(
-        optimizer, round(recipe.warmup * recipe.steps), recipe.steps
-    )
+    optimizers = make_optimizers(model, recipe)
+    warmup = round(recipe.warmup * recipe.steps)
+    schedulers = [get_cosine_schedule_with_warmup(o, warmup, recipe.steps) for o in optimizers]
     model.train()
-    objective, optimizer, scheduler = accelerator.prepare(
-        Objective(model, recipe.sft_weight), optimizer, scheduler
-    )
+    objective = accelerator.prepare(Objective(model, recipe.sft_weight))
+    optimizers = [accelerator.prepare(optimizer) for optimizer in optimizers]
 
     output.mkdir(parents=True, exist_ok=True)
     state_file, metrics_file = output / "training_state.pt", output / "metrics.jsonl"
@@ -109,8 +107,9 @@ def train(
     if resume and state_file.exists():
         state = torch.load(state_file, weights_only=True)
         accelerator.unwrap_model(objective).load_state_dict(state["objective"])
-        optimizer.load_state_dict(state["optimizer"])
-        scheduler.load_state_dict(state["scheduler"])
+        for key, parts in (("optimizers", optimizers), ("schedulers", schedulers)):
+            for part, saved in zip(parts, state[key], strict=True):
+                part.load_state_dict(saved)
         first_step, tokens = state["step"], state["tokens"]
         kept = metrics_file.read_text().splitlines()[:first_step]
         metrics_file.write_text("".join(line + "\n" for line in kept))
@@ -139,10 +138,11 @@ def train(
             )
         accelerator.backward(losses["loss"])
         grad_norm = accelerator.clip_grad_norm_(objective.parameters(), 1.0)
-        learning_rate = scheduler.get_last_lr()[0]
-        optimizer.step()
-        scheduler.step()
-        optimizer.zero_grad()
+        learning_rate = schedulers[0].get_last_lr()[0]
+        for optimizer, scheduler in zip(optimizers, schedulers):
+            optimizer.step()
+            scheduler.step()
+            optimizer.zero_grad()
 
         tokens += sum(len(conversation.ids) for conversation in conversations)
         metrics = Metrics(
@@ -160,8 +160,8 @@ def train(
         if step % recipe.save_every == 0 and step < recipe.steps:
             state = {
                 "objective": accelerator.unwrap_model(objective).state_dict(),
-                "optimizer": optimizer.state_dict(),
-                "scheduler": scheduler.state_dict(),
+                "optimizers": [optimizer.state_dict() for optimizer in optimizers],
+                "schedulers": [scheduler.state_dict() for scheduler in schedulers],
                 "step": step,
                 "tokens": tokens,
             }
@@ -174,3 +174,30 @@ def train(
     block_size = recipe.block_size if recipe.objective == "mars" else None
     checkpoints.save(model, tokenizer, output, block_size)
     state_file.unlink(missing_ok=True)
+
+
+def make_optimizers(model: PreTrainedModel, recipe: Recipe) -> list[torch.optim.Optimizer]:
+    """AdamW for everything, or Muon for the hidden matrices behind AdamW for embeddings and norms."""
+    matrices = []
+    if recipe.muon_learning_rate is not None:
+        embedding = model.get_input_embeddings().weight
+        output = model.get_output_embeddings().weight
+        matrices = [
+            p for p in model.parameters() if p.ndim == 2 and p is not embedding and p is not output
+        ]
+    chosen = {id(p) for p in matrices}
+    adamw = torch.optim.AdamW(
+        [p for p in model.parameters() if id(p) not in chosen],
+        lr=recipe.learning_rate,
+        betas=(0.9, 0.95),
+        weight_decay=recipe.weight_decay,
+    )
+    if not matrices:
+        return [adamw]
+    muon = torch.optim.Muon(
+        matrices,
+        lr=recipe.muon_learning_rate,
+        weight_decay=recipe.weight_decay,
+        adjust_lr_fn="match_rms_adamw",
+    )
+    return [adamw, muon]

@@ -1,0 +1,1 @@
+"""The pages: what a visitor sees of the records the decoder makes."""

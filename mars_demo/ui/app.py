@@ -1,0 +1,42 @@
+"""The page: a title, the tabs, and how they look."""
+
+import threading
+
+import gradio as gr
+
+from mars_demo.ui import models, race
+
+_SANS = ("system-ui", "-apple-system", "Segoe UI", "Roboto", "sans-serif")
+_MONO = ("ui-monospace", "SFMono-Regular", "Menlo", "Consolas", "DejaVu Sans Mono", "monospace")
+
+LOOK = {
+    "theme": gr.themes.Base(
+        primary_hue="blue",
+        neutral_hue="slate",
+        text_size="md",
+        font=_SANS,
+        font_mono=_MONO,
+    ),
+    "css": """
+        .gradio-container .main { max-width: 1760px; margin: 0 auto; padding-top: 0.75rem; }
+        #title .prose { display: flex; flex-wrap: wrap; align-items: baseline; gap: 0 1.25rem; }
+        #title h1, #title p { margin: 0; }
+        #stage .html-container { padding: 0; }
+    """,
+}
+
+TITLE = """
+# MARS Demo
+
+One model, read two ways at once: **one token per forward**, or **as many as it is sure of**.
+"""
+
+
+def build() -> gr.Blocks:
+    """The whole app, ready to launch with `LOOK`; the best model begins to load beside it."""
+    with gr.Blocks(title="MARS Demo", analytics_enabled=False, fill_width=True) as demo:
+        gr.Markdown(TITLE, elem_id="title")
+        with gr.Tab("Race", id="race"):
+            race.tab(demo)
+    threading.Thread(target=models.warm_up, daemon=True).start()
+    return demo

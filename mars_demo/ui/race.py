@@ -1,0 +1,242 @@
+"""The Race tab: one model twice on the same prompt, one token per forward and with MARS.
+
+Both runs share the processor, so each has its own clock, which counts its own forwards only, and the run
+whose clock is behind takes the next step: the race as it would be on two equal machines.
+"""
+
+import html
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Literal
+
+import gradio as gr
+
+from mars_demo.trace import Pass, Run
+from mars_demo.ui import models
+from mars_demo.ui.stage import Stage
+
+PROMPTS = json.loads((Path(__file__).parents[2] / "assets" / "prompts.json").read_text("utf-8"))
+MODES = {"threshold": "mars", "lossless": "lossless"}
+TAU = 0.95
+MAX_NEW_TOKENS = 256
+
+
+class Knobs:
+    """What a visitor may change while their race is on. The handlers change it in place."""
+
+    def __init__(self):
+        self.tau = TAU
+        self.stopped = False
+
+
+# ------------------------------------------------------------------------------------- the race
+
+
+def race(runs: Mapping[str, Run]) -> Iterator[tuple[str, Pass]]:
+    """Step whichever run's own clock is behind, until all have ended."""
+    racing = dict(runs)
+    while racing:
+        lane = min(racing, key=lambda name: racing[name].seconds)
+        step = next(racing[lane], None)
+        if step is not None:
+            yield lane, step
+        if racing[lane].stop:
+            del racing[lane]
+
+
+def record(runs: Mapping[str, Run], stopped: Callable[[], bool]) -> Iterator[str]:
+    """The JSON lines of a race, each with its lane. Ends early once `stopped()`; always frees the runs."""
+
+    def line(lane: str, text: str) -> str:
+        return f'{{"lane": "{lane}", {text[1:]}\n'
+
+    try:
+        for lane, run in runs.items():
+            yield line(lane, run.first_line())
+        for lane, step in race(runs):
+            yield line(lane, step.line())
+            if step.stop:
+                yield line(lane, runs[lane].last_line())
+            if stopped():
+                break
+        for lane, run in runs.items():
+            if not run.stop:
+                run.close()
+                yield line(lane, run.last_line())
+    finally:
+        for run in runs.values():
+            run.close()
+
+
+def growing(lines: Iterable[str], every: float = 0.025) -> Iterator[str]:
+    """The lines so far, at most once per `every` seconds and always once at the end.
+
+    A tiny model makes a forward in a few milliseconds; showing each one would cost more than making it.
+    """
+    text, shown = "", time.monotonic()
+    for line in lines:
+        text += line
+        if time.monotonic() - shown >= every:
+            yield text
+            shown = time.monotonic()
+    yield text
+
+
+# ------------------------------------------------------------------------------ what events call
+
+
+def compete(prompt: str, model: str, mode: str, knobs: Knobs):
+    """Both runs, as the growing value of the stage."""
+    try:
+        limit = {"max_new_tokens": MAX_NEW_TOKENS}
+        runs = {
+            "ar": models.decode(model, prompt, mode="ar", **limit),
+            "mars": models.decode(model, prompt, mode=mode, tau=lambda: knobs.tau, **limit),
+        }
+        with closing(record(runs, lambda: knobs.stopped)) as lines:
+            yield from growing(lines)
+    except ValueError as error:
+        gr.Warning(html.escape(str(error)))
+        yield gr.skip()  # what is on the stage stays
+
+
+def generate(
+    prompt: str,
+    model: str | None = None,
+    mode: Literal["mars", "lossless", "ar"] = "mars",
+    tau: float = TAU,
+    window: int | None = None,
+    max_new_tokens: int = MAX_NEW_TOKENS,
+) -> str:
+    """Answer a prompt and stream the record of the run: JSON lines that grow as the model writes.
+
+    The first line holds the settings, then there is a line per forward with its slots and what was
+    accepted, and a closing line. The accepted slots' texts, joined, are the answer.
+
+    Args:
+        prompt: what the model is asked.
+        model: a bundled checkpoint; the best one if left out.
+        mode: mars accepts tokens while their confidence is at least tau; lossless verifies its own
+            drafts, so the answer is that of ar; ar makes one token per forward.
+        tau: from 0 to 1; 1 is one token per forward.
+        window: slots per forward; what the model was trained for if left out.
+        max_new_tokens: where an answer without an end is cut.
+    """
+    try:
+        run = models.decode(
+            model, prompt, mode=mode, tau=tau, window=window, max_new_tokens=max_new_tokens
+        )
+        with closing(run):
+            yield from growing(f"{line}\n" for line in _lines(run))
+    except ValueError as error:
+        raise gr.Error(str(error)) from error
+
+
+def _lines(run: Run) -> Iterator[str]:
+    yield run.first_line()
+    for step in run:
+        yield step.line()
+    yield run.last_line()
+
+
+def ready(knobs: Knobs, tau: float):
+    """Before a race: the knobs as the page shows them; Run off, Stop on."""
+    knobs.tau, knobs.stopped = tau, False
+    return gr.Button(interactive=False), gr.Button(interactive=True)
+
+
+def rest():
+    """After a race: Run on, Stop off."""
+    return gr.Button(interactive=True), gr.Button(interactive=False)
+
+
+def set_tau(knobs: Knobs, tau: float) -> None:
+    knobs.tau = tau
+
+
+def stop(knobs: Knobs) -> None:
+    knobs.stopped = True
+
+
+def arrive(request: gr.Request):
+    """The controls that the page's address sets: `prompt` (or an example's id), `mode`, `tau`."""
+    asked = dict(request.query_params)
+    texts = {example["id"]: example["prompt"] for example in PROMPTS}
+    prompt, mode, tau = asked.get("prompt"), asked.get("mode"), _number(asked.get("tau"))
+    return (
+        texts.get(prompt, prompt) if prompt else gr.skip(),
+        mode if mode in MODES.values() else gr.skip(),
+        tau if tau is not None and 0 <= tau <= 1 else gr.skip(),
+    )
+
+
+def offer(request: gr.Request):
+    """The models to choose from; the address may name one."""
+    served = models.racers()
+    asked = request.query_params.get("model")
+    return gr.Dropdown(choices=served, value=asked if asked in served else next(iter(served), None))
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        return float(text)
+    except (TypeError, ValueError):
+        return None
+
+
+# ------------------------------------------------------------------------------------- the page
+
+
+def tab(demo: gr.Blocks) -> None:
+    """The tab's components and events, inside `demo`."""
+    knobs = gr.State(Knobs())
+    with gr.Row():
+        with gr.Column(scale=2, min_width=300):
+            prompt = gr.Textbox(
+                PROMPTS[0]["prompt"], label="Prompt", lines=3, max_lines=8, elem_id="prompt"
+            )
+            with gr.Row():
+                run = gr.Button("Run", variant="primary", scale=2, min_width=120, elem_id="run")
+                halt = gr.Button("Stop", interactive=False, min_width=80, elem_id="stop")
+            gr.Examples(
+                [[example["prompt"]] for example in PROMPTS],
+                prompt,
+                example_labels=[example["title"] for example in PROMPTS],
+                examples_per_page=len(PROMPTS),
+                api_visibility="private",
+            )
+            model = gr.Dropdown([], label="Model", elem_id="model")
+            mode = gr.Radio(list(MODES.items()), value="mars", label="MARS accepts by", elem_id="mode")
+            tau = gr.Slider(
+                0,
+                1,
+                TAU,
+                step=0.01,
+                label="Threshold τ",
+                info="Live. At 1, one token per forward.",
+                elem_id="tau",
+            )
+        with gr.Column(scale=7, min_width=640):
+            stage = Stage()
+
+    quiet = {"show_progress": "hidden", "api_visibility": "private"}
+    at_once = {"queue": False, **quiet}
+    demo.load(arrive, None, [prompt, mode, tau], **at_once)
+    demo.load(offer, None, model, **at_once)  # waits until the model code is imported
+    gr.on([run.click, prompt.submit], ready, [knobs, tau], [run, halt], **at_once).then(
+        compete,
+        [prompt, model, mode, knobs],
+        stage,
+        concurrency_id="model",
+        concurrency_limit=1,
+        show_progress="minimal",
+        show_progress_on=prompt,
+        api_visibility="private",
+    ).then(rest, None, [run, halt], **at_once)
+    halt.click(stop, knobs, None, **at_once)
+    tau.input(set_tau, [knobs, tau], None, trigger_mode="always_last", **at_once)
+    mode.change(lambda mode: gr.Slider(interactive=mode == "mars"), mode, tau, **at_once)
+    gr.api(generate, api_name="generate", concurrency_id="model", concurrency_limit=1)

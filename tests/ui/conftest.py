@@ -1,0 +1,55 @@
+"""A real app and a real browser, once per session; a fresh visitor per test."""
+
+import shutil
+import time
+
+import pytest
+from playwright.sync_api import expect, sync_playwright
+
+from mars_demo.ui import models
+from mars_demo.ui.app import LOOK, build
+
+expect.set_options(timeout=60_000)
+
+
+@pytest.fixture(scope="session")
+def url():
+    demo = build()
+    _, address, _ = demo.launch(prevent_thread_lock=True, quiet=True, **LOOK)
+    models.load()
+    yield address
+    demo.close()
+
+
+@pytest.fixture(scope="session")
+def browser():
+    with sync_playwright() as playwright:
+        yield playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+
+
+@pytest.fixture
+def visit(browser, url):
+    """Open the page as one more visitor. A script error or a dialog on any of the pages fails the test."""
+    contexts, troubles = [], []
+
+    def open_page(query: str = "", address: str = url, **options):
+        context = browser.new_context(viewport={"width": 1280, "height": 900}, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: troubles.append(str(error)))
+        page.on("dialog", lambda dialog: (troubles.append(dialog.message), dialog.dismiss()))
+        page.goto(f"{address}?{query}")
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert not troubles
+
+
+@pytest.fixture
+def slow():
+    """A slower machine: every forward takes longer, so that there is time to act within a race."""
+    hook = models.load().model.base_model.register_forward_pre_hook(lambda *_: time.sleep(0.04))
+    yield
+    hook.remove()

@@ -1,0 +1,261 @@
+"""The Race tab in a real browser, on the bundled model."""
+
+import re
+from itertools import pairwise
+
+import gradio as gr
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from mars_demo.trace import Pass, Run, Settings, Slot
+from mars_demo.ui.race import PROMPTS, record
+from mars_demo.ui.stage import Stage
+
+STORY = next(example["prompt"] for example in PROMPTS if example["id"] == "story")
+HOSTILE = [
+    "<img src=x onerror=alert(1)>",
+    "${alert(1)} ${1+1} `back` \\",
+    "{{1+1}} {{#each value}}{{this}}{{/each}}",
+    "</script><script>alert(1)</script>",
+]
+
+
+def lane(page: Page, name: str) -> Locator:
+    return page.locator(f'.lane[data-lane="{name}"]')
+
+
+def count(page: Page, name: str, figure: str) -> Locator:
+    return lane(page, name).locator(f'[data-count="{figure}"]')
+
+
+def verdict(page: Page) -> Locator:
+    return page.locator(".verdict")
+
+
+def race(page: Page) -> None:
+    expect(page.locator("#model input")).not_to_have_value("")
+    page.locator("#run").click()
+    expect(lane(page, "mars").locator(".token").first).to_be_attached()
+
+
+def to_the_end(page: Page) -> None:
+    expect(verdict(page)).to_contain_text("one token at a time;")
+    expect(page.locator("#run")).to_be_enabled()
+
+
+def set_tau(page: Page, tau: float) -> None:
+    page.locator("#tau input[type=range]").fill(str(tau))
+
+
+def tau_of(page: Page, token: Locator) -> str:
+    """The τ of the forward that accepted a token, as its window tells."""
+    token.dispatch_event("pointerover")
+    caption = token.locator("xpath=ancestor::section").locator(".caption").inner_text()
+    return re.search(r"τ (\S+)", caption)[1]
+
+
+def test_both_lanes_stream_to_a_verdict(visit):
+    page = visit()
+    race(page)
+    expect(lane(page, "ar").locator(".token").first).to_be_attached()
+    to_the_end(page)
+    for name in ("ar", "mars"):
+        tokens = lane(page, name).locator(".token").count()
+        forwards = lane(page, name).locator(".pass").count()
+        expect(count(page, name, "tokens")).to_have_text(str(tokens))
+        expect(count(page, name, "forwards")).to_have_text(str(forwards))
+        expect(count(page, name, "perForward")).to_have_text(f"{tokens / forwards:.2f}")
+        expect(count(page, name, "perSecond")).to_have_text(re.compile(r"[1-9]\d*"))
+    expect(count(page, "ar", "perForward")).to_have_text("1.00")
+    expect(verdict(page)).to_have_text(
+        re.compile(r"MARS: \d+ tokens? in \d+ forwards?, [\d.]+ per forward, [\d.]+× as fast as .+")
+    )
+
+
+def test_a_forward_has_one_colour_and_one_bracket_and_the_next_has_another(visit):
+    page = visit("tau=0")
+    race(page)
+    to_the_end(page)
+    passes = lane(page, "mars").locator(".pass")
+    looks = passes.evaluate_all("nodes => nodes.map(n => getComputedStyle(n).backgroundImage)")
+    assert len(looks) > 1
+    assert all(one != following for one, following in pairwise(looks))
+    assert passes.first.locator(".token").count() > 1  # many tokens under one bracket
+    assert looks[0].count("linear-gradient") == 3  # two ticks and a line, seen without colour
+
+
+def test_lossless_gives_the_answer_of_one_token_at_a_time(visit):
+    page = visit("mode=lossless")
+    expect(page.locator("#tau input[type=range]")).to_be_disabled()
+    race(page)
+    to_the_end(page)
+    expect(verdict(page)).to_contain_text("MARS, lossless:")
+    expect(verdict(page)).to_contain_text("same answer")
+    texts = [lane(page, name).locator(".answer").text_content() for name in ("ar", "mars")]
+    assert texts[0] == texts[1]
+
+
+def test_tau_acts_on_the_forwards_that_follow(visit, slow):
+    page = visit("tau=1")
+    race(page)
+    set_tau(page, 0)
+    expect(lane(page, "mars").locator(".setting")).to_contain_text("τ 0.00")
+    to_the_end(page)
+    tokens = lane(page, "mars").locator(".token")
+    assert tau_of(page, tokens.first) == "1.00"
+    assert tau_of(page, tokens.last) == "0.00"
+
+
+def test_two_visitors_have_their_own_tau_and_their_own_runs(visit, slow):
+    one, two = visit("tau=1"), visit("tau=0.5&prompt=story")
+    race(one)
+    two.locator("#run").click()  # waits for its turn
+    set_tau(two, 0)
+    to_the_end(one)
+    to_the_end(two)
+    assert tau_of(one, lane(one, "mars").locator(".token").last) == "1.00"
+    assert tau_of(two, lane(two, "mars").locator(".token").first) == "0.00"
+    answers = [lane(page, "ar").locator(".answer").text_content() for page in (one, two)]
+    assert answers[0] != answers[1]
+
+
+def test_stop_ends_the_race_and_the_next_one_runs(visit, slow):
+    page = visit()
+    expect(page.locator("#stop")).to_be_disabled()
+    race(page)
+    page.locator("#stop").click()
+    expect(verdict(page)).to_contain_text("Stopped.")
+    expect(page.locator("#stop")).to_be_disabled()
+    race(page)
+    to_the_end(page)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_what_a_visitor_types_stays_text(visit, text):
+    page = visit()
+    page.locator("#prompt textarea").fill(text)
+    race(page)
+    to_the_end(page)
+    expect(page.locator("#prompt textarea")).to_have_value(text)
+    expect(page.locator("#stage img, #stage script")).to_have_count(0)
+
+
+def hostile_record() -> str:
+    text = "\n  ".join(HOSTILE)
+    slots = (
+        Slot(1, text, 0.97, ((text, 0.97), ("\t<b>", 0.02))),
+        Slot(2, "", 1.0, (("<|end|>", 1.0),)),
+    )
+    runs = {
+        name: Run(
+            Settings(name, "toy", 2, 1, 0.5, text, 3, "cpu", "float32", 256),
+            iter([Pass(1, 0.5, 5, 10.0, 2, slots, "eos")]),
+        )
+        for name in ("ar", "mars")
+    }
+    return "".join(record(runs, lambda: False))
+
+
+def test_what_a_model_writes_is_drawn_as_it_is(visit):
+    """A recorded race on the stage: white space and markup are shown exactly, in answer and card."""
+    with gr.Blocks() as demo:
+        Stage(hostile_record())
+    _, address, _ = demo.launch(prevent_thread_lock=True, quiet=True)
+    page = visit(address=address)
+    answer = lane(page, "mars").locator(".answer")
+    expect(verdict(page)).to_contain_text("same answer")
+    assert answer.text_content() == "\n  ".join(HOSTILE)
+    answer.locator(".token").first.hover()
+    expect(page.locator(".card")).to_contain_text("<script>alert(1)</script>")
+    expect(page.locator("#stage img, #stage script, #stage b:not(.definition b)")).to_have_count(0)
+    demo.close()
+
+
+@pytest.mark.parametrize(
+    ("prompt", "sentence"), [("   ", "prompt is empty"), ("<b>word</b> " * 2000, "can read at most")]
+)
+def test_bad_input_gets_a_sentence_and_nothing_is_lost(visit, prompt, sentence):
+    page = visit()
+    race(page)
+    to_the_end(page)
+    before = page.locator(".stage").inner_text()
+    page.locator("#prompt textarea").fill(prompt)
+    page.locator("#run").click()
+    expect(page.get_by_test_id("toast-body")).to_contain_text(sentence)
+    expect(page.locator("#run")).to_be_enabled()
+    expect(page.locator("#prompt textarea")).to_have_value(prompt)
+    assert page.locator(".stage").inner_text() == before
+    page.locator("#prompt textarea").fill(STORY)
+    race(page)
+    to_the_end(page)
+
+
+def test_the_address_sets_the_controls(visit):
+    page = visit("prompt=story&tau=0.6&mode=lossless&model=mars-tiny")
+    expect(page.locator("#prompt textarea")).to_have_value(STORY)
+    expect(page.locator("#tau input[type=number]")).to_have_value("0.6")
+    expect(page.locator("#mode input[value=lossless]")).to_be_checked()
+    expect(page.locator("#model input")).to_have_value("mars-tiny")
+
+
+def test_an_address_that_makes_no_sense_gives_the_usual_page(visit):
+    page = visit("tau=nan&mode=%3Cb%3E&model=/etc/passwd")
+    expect(page.locator("#prompt textarea")).to_have_value(PROMPTS[0]["prompt"])
+    expect(page.locator("#tau input[type=number]")).to_have_value("0.95")
+    expect(page.locator("#mode input[value=mars]")).to_be_checked()
+    race(page)
+    to_the_end(page)
+
+
+def test_an_example_fills_the_prompt(visit):
+    page = visit()
+    page.get_by_role("button", name="Tiny story").click()
+    expect(page.locator("#prompt textarea")).to_have_value(STORY)
+
+
+def test_a_token_tells_where_it_came_from_by_keyboard_too(visit):
+    page = visit("tau=0")
+    race(page)
+    to_the_end(page)
+    tokens = lane(page, "mars").locator(".token")
+    tokens.first.focus()
+    card = page.locator(".card")
+    expect(card).to_contain_text("Forward 1, slot 1")
+    expect(card.locator("li")).to_have_count(5)
+    page.keyboard.press("ArrowRight")
+    expect(card).to_contain_text("Forward 1, slot 2")
+    expect(lane(page, "mars").locator(".caption")).to_contain_text("Forward 1:")
+    page.keyboard.press("Escape")
+    expect(card).to_be_hidden()
+
+
+def test_the_window_tells_its_slots_apart_without_colour(visit):
+    page = visit("tau=0.99&prompt=story")
+    race(page)
+    to_the_end(page)
+    window = lane(page, "mars").locator(".window")
+    lane(page, "mars").locator(".token").first.dispatch_event("pointerover")
+    marks = window.locator(".slot:visible .mark").all_inner_texts()
+    assert marks[0] == "✓"
+    assert re.fullmatch("✓+(✗○*)?", "".join(marks))
+    expect(window.locator(".legend")).to_contain_text("✓ accepted")
+    expect(window.locator(".slots")).to_have_class(re.compile("threshold"))
+
+
+def test_a_phone_shows_everything_without_scrolling_sideways(visit):
+    page = visit()
+    page.set_viewport_size({"width": 390, "height": 844})
+    race(page)
+    to_the_end(page)
+    lane(page, "mars").locator(".token").first.hover()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    box = lane(page, "mars").bounding_box()
+    assert box["x"] >= 0 and box["x"] + box["width"] <= 390
+
+
+def test_reduced_motion_is_respected(visit):
+    page = visit(reduced_motion="reduce")
+    race(page)
+    to_the_end(page)
+    animation = lane(page, "ar").locator(".pass").first.evaluate("n => getComputedStyle(n).animationName")
+    assert animation == "none"

@@ -1,0 +1,69 @@
+"""The fair clock and the record of a race, without a page."""
+
+import json
+from itertools import islice, pairwise
+
+from mars_demo.trace import Pass, Run, Settings, Slot
+from mars_demo.ui.race import growing, race, record
+
+
+def run(ms: float, forwards: int) -> Run:
+    settings = Settings("ar", "toy", 1, None, None, "Hi", 3, "cpu", "float32", 256)
+    slot = Slot(7, " word", 0.9)
+    return Run(
+        settings,
+        iter(
+            Pass(n, None, 1, ms, 1, (slot,), stop="eos" if n == forwards else None)
+            for n in range(1, forwards + 1)
+        ),
+    )
+
+
+def records(lines) -> list[dict]:
+    return [json.loads(line) for line in lines]
+
+
+def test_the_run_whose_clock_is_behind_takes_the_next_step():
+    lanes = [lane for lane, _ in race({"ar": run(10, 6), "mars": run(30, 2)})]
+    assert lanes == ["ar", "mars", "ar", "ar", "ar", "mars", "ar", "ar"]
+
+
+def test_clocks_never_drift_apart_by_more_than_one_forward():
+    runs = {"ar": run(5, 40), "mars": run(7, 40)}
+    for _ in islice(race(runs), 50):
+        assert abs(runs["ar"].seconds - runs["mars"].seconds) <= 0.007 + 1e-9
+
+
+def test_the_record_of_each_lane_is_the_record_of_its_run():
+    runs = {"ar": run(10, 3), "mars": run(30, 2)}
+    lines = records(record(runs, lambda: False))
+    for lane, single in runs.items():
+        own = [{k: v for k, v in line.items() if k != "lane"} for line in lines if line["lane"] == lane]
+        assert own == records(single.lines())
+
+
+def test_stopping_closes_both_runs_and_their_records():
+    runs = {"ar": run(10, 50), "mars": run(30, 50)}
+    lines = records(record(runs, lambda: runs["ar"].forwards == 4))
+    assert [line["stop"] for line in lines if line.get("done")] == ["stopped", "stopped"]
+    assert runs["ar"].forwards == 4
+    assert next(runs["mars"], None) is None
+
+
+def test_a_visitor_who_leaves_frees_both_runs():
+    runs = {"ar": run(10, 50), "mars": run(30, 50)}
+    lines = record(runs, lambda: False)
+    list(islice(lines, 5))
+    lines.close()
+    assert [single.stop for single in runs.values()] == ["stopped", "stopped"]
+
+
+def test_what_is_shown_only_grows_and_ends_complete():
+    lines = [f"{n}\n" for n in range(1000)]
+    shown = list(growing(lines, every=0.0001))
+    assert all(later.startswith(earlier) for earlier, later in pairwise(shown))
+    assert shown[-1] == "".join(lines)
+
+
+def test_what_is_shown_is_not_shown_line_by_line():
+    assert len(list(growing(f"{n}\n" for n in range(1000)))) < 20

@@ -1,0 +1,85 @@
+"""What can be loaded, and what is said when it cannot."""
+
+import shutil
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from mars_demo import checkpoints
+
+
+def test_the_bundled_pair_is_small_and_plain_transformers_loads_it():
+    size = 0
+    for name in ("ar-tiny", "mars-tiny"):
+        folder = checkpoints.ASSETS / name
+        size += sum(file.stat().st_size for file in folder.iterdir())
+        model = AutoModelForCausalLM.from_pretrained(folder)
+        assert model.dtype == torch.bfloat16
+        assert AutoTokenizer.from_pretrained(folder).chat_template
+    assert size < 30e6
+
+
+def test_no_name_means_the_best_bundled_model():
+    assert checkpoints.bundled()[0] in ("mars-smollm2-135m", "mars-tiny")
+    assert "ar-tiny" in checkpoints.bundled()
+
+
+def test_every_end_token_counts(mars_tiny, tokenizer):
+    assert tokenizer.eos_token_id in mars_tiny.end_ids
+    model, generation = mars_tiny.model, mars_tiny.model.generation_config
+    kept = generation.eos_token_id
+    try:
+        generation.eos_token_id = [kept, 40]
+        assert checkpoints.wrap("x", model, tokenizer).end_ids == {tokenizer.eos_token_id, 40}
+    finally:
+        generation.eos_token_id = kept
+
+
+def broken(tmp_path, name: str):
+    folder = tmp_path / name
+    shutil.copytree(checkpoints.ASSETS / "mars-tiny", folder)
+    return folder
+
+
+def refusal(name) -> str:
+    with pytest.raises(ValueError) as error:
+        checkpoints.load(str(name), device="cpu")
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+def test_unknown_names_are_refused_with_what_is_allowed():
+    assert "allowed are" in refusal("no-such-model")
+    assert "mars-tiny" in refusal("no-such-model")
+    assert "from the hub" in refusal("nobody/no-such-model")
+
+
+def test_a_folder_that_is_no_checkpoint_is_refused(tmp_path):
+    assert "config.json" in refusal(tmp_path)
+
+
+def test_truncated_weights_are_refused(tmp_path):
+    folder = broken(tmp_path, "truncated")
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:100_000])
+    assert "damaged or cut short" in refusal(folder)
+    weights.write_bytes(b"")
+    assert "damaged or cut short" in refusal(folder)
+    weights.unlink()
+    assert "cannot be loaded" in refusal(folder)
+
+
+def test_pickled_weights_are_never_loaded(tmp_path):
+    folder = broken(tmp_path, "pickled")
+    torch.save({"x": torch.zeros(1)}, folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    assert "cannot be loaded" in refusal(folder)
+
+
+def test_a_broken_config_is_refused(tmp_path):
+    folder = broken(tmp_path, "config")
+    (folder / "config.json").write_text("{")
+    assert "cannot be loaded" in refusal(folder)
+    (folder / "config.json").write_text('{"model_type": "bert", "hidden_size": 32}')
+    assert "cannot be loaded" in refusal(folder)

@@ -1,0 +1,90 @@
+"""Conversations as training sees them."""
+
+import itertools
+import json
+
+import pytest
+
+from mars_demo import corpus
+from mars_demo.chat import encode_prompt
+
+TALK = [
+    {"role": "user", "content": "hi <|end|> there"},
+    {"role": "assistant", "content": "Hello. 12 <|mask|>"},
+    {"role": "user", "content": "and?"},
+    {"role": "assistant", "content": "Done."},
+]
+
+
+def test_answers_and_their_end_tokens_are_the_response(tokenizer):
+    conversation = corpus.encode(tokenizer, TALK)
+    answers = [
+        tokenizer.decode([t for t, _ in group])
+        for inside, group in itertools.groupby(
+            zip(conversation.ids, conversation.response), key=lambda pair: pair[1]
+        )
+        if inside
+    ]
+    assert answers == ["Hello. 12 <|mask|><|end|>", "Done.<|end|>"]
+    assert tokenizer.decode(conversation.ids) == tokenizer.apply_chat_template(TALK, tokenize=False)
+    assert conversation.ids.count(tokenizer.mask_token_id) == 0
+    assert conversation.ids.count(tokenizer.eos_token_id) == 4
+
+
+def test_training_and_decoding_read_a_prompt_alike(tokenizer):
+    conversation = corpus.encode(tokenizer, TALK[:2])
+    prompt = encode_prompt(tokenizer, TALK[0]["content"])
+    assert conversation.ids[: len(prompt)] == prompt
+    assert conversation.response[: len(prompt)] == [False] * len(prompt)
+    assert conversation.response[len(prompt)]
+
+
+def test_ordinary_text_is_tokenized_as_transformers_does(tokenizer):
+    messages = [{"role": "user", "content": "Sort 3, 1, 2\n please — ünïcode 👩‍🚀"}]
+    expected = tokenizer.apply_chat_template(messages, add_generation_prompt=True)["input_ids"]
+    assert encode_prompt(tokenizer, messages[0]["content"]) == expected
+
+
+def test_every_text_survives_the_tokenizer_and_digits_stand_alone(tokenizer):
+    for text in ["plain", " \t\n ", "1234 and 5", "😀 שלום \x00 \u202e", "<b>${x}{{y}}</b>"]:
+        ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+        assert tokenizer.decode(ids) == text
+    pieces = [tokenizer.decode([t]) for t in tokenizer("1234", add_special_tokens=False)["input_ids"]]
+    assert pieces == ["1", "2", "3", "4"]
+
+
+def test_batches_stay_in_their_budget_and_repeat_for_a_seed(tokenizer):
+    def draw():
+        pool = corpus.source("tasks:units,letters", seed=3)
+        return list(itertools.islice(corpus.batches(pool, tokenizer, 1024, 512, seed=3), 12))
+
+    drawn = draw()
+    for batch in drawn:
+        assert len(batch) * max(len(c.ids) for c in batch) <= 1024
+    assert drawn == draw()
+
+
+def test_a_jsonl_file_is_read_and_shuffled_each_round(tmp_path, tokenizer):
+    lines = [
+        json.dumps({"messages": [{"role": "user", "content": f"{i}"}, {"role": "assistant", "content": "x"}]})
+        for i in range(50)
+    ]
+    path = tmp_path / "data.jsonl"
+    path.write_text("\n".join(lines))
+    pool = corpus.source(str(path), seed=0)
+    first, second = ([m[0]["content"] for m in pool(i)] for i in (0, 1))
+    assert sorted(first) == sorted(second) == sorted(str(i) for i in range(50))
+    assert first != second
+
+
+@pytest.mark.parametrize("content", ["", "nonsense\n", '{"messages": 3}\n', '{"messages": [{"role": "user"}]}'])
+def test_a_broken_file_is_refused_with_the_reason(tmp_path, content):
+    path = tmp_path / "data.jsonl"
+    path.write_text(content)
+    with pytest.raises(ValueError, match="holds no conversation|Line 1 of"):
+        corpus.source(str(path), seed=0)
+
+
+def test_unknown_data_is_refused():
+    with pytest.raises(ValueError, match="No training data called 'nothing'"):
+        corpus.source("nothing", seed=0)

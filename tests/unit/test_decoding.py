@@ -1,0 +1,315 @@
+"""Decoding against transformers' generate and against plain implementations that use no cache."""
+
+import gc
+import random
+import weakref
+
+import pytest
+import torch
+
+from mars_demo import checkpoints, decoding, tasks
+from mars_demo.chat import encode_prompt
+from mars_demo.decoding import Reading, accept, decode
+from mars_demo.engine import Engine
+
+from conftest import random_model
+
+PROMPTS = ["How many apples?", "sort 3, 1, 2", "Write a note to Sam.\nThanks!", "ünïcode 👩‍🚀 שלום"]
+
+
+def held_out_prompts(per_task: int) -> list[str]:
+    return [example.prompt for name in tasks.TASKS for example in tasks.held_out(name, per_task)]
+
+
+def generate(checkpoint, prompt: str, count: int) -> list[int]:
+    ids = torch.tensor([encode_prompt(checkpoint.tokenizer, prompt)])
+    output = checkpoint.model.generate(
+        ids,
+        attention_mask=torch.ones_like(ids),
+        do_sample=False,
+        max_new_tokens=count,
+        eos_token_id=sorted(checkpoint.end_ids),
+        pad_token_id=checkpoint.tokenizer.pad_token_id,
+    )
+    return output[0, ids.shape[1] :].tolist()
+
+
+def window_by_hand(checkpoint, prompt: str, slots: int, tau: float, count: int) -> list[list[int]]:
+    """The paper's rule with a full forward over everything at each pass; a list of tokens per pass."""
+    text = encode_prompt(checkpoint.tokenizer, prompt)
+    passes: list[list[int]] = []
+    while True:
+        masks = slots - 1
+        ids = torch.tensor([text + [checkpoint.mask_id] * masks])
+        with torch.no_grad():
+            probabilities = checkpoint.model(ids).logits[0, len(text) - 1 :].softmax(-1)
+        accepted = []
+        for slot, row in enumerate(probabilities):
+            confidence, token = row.max(-1)
+            if slot > 0 and (tau >= 1 or confidence < tau):
+                break
+            accepted.append(token.item())
+            ended = token.item() in checkpoint.end_ids or sum(map(len, passes)) + len(accepted) == count
+            if ended:
+                return [*passes, accepted]
+        passes.append(accepted)
+        text = text + accepted
+
+
+@pytest.mark.parametrize("prompt", PROMPTS)
+def test_ar_is_transformers_greedy_generate(random_checkpoint, prompt):
+    run = decode(random_checkpoint, prompt, mode="ar", max_new_tokens=24).finish()
+    assert run.token_ids == generate(random_checkpoint, prompt, 24)
+    assert run.forwards == run.tokens
+
+
+@pytest.mark.parametrize("prompt", PROMPTS)
+@pytest.mark.parametrize("slots, tau", [(9, 0.0), (9, 0.3), (4, 0.3), (8, 0.6), (1, 0.0), (9, 1.0)])
+def test_mars_is_the_rule_without_cache(random_checkpoint, prompt, slots, tau):
+    run = decode(random_checkpoint, prompt, mode="mars", window=slots, tau=tau, max_new_tokens=24)
+    expected = window_by_hand(random_checkpoint, prompt, slots, tau, 24)
+    assert [[s.id for s in step.slots[: step.accepted]] for step in run] == expected
+
+
+@pytest.mark.parametrize("linear", [False, True])
+@pytest.mark.parametrize("window", [1, 2, 4, 9])
+def test_lossless_gives_the_tokens_of_ar(random_checkpoint, window, linear):
+    for prompt in PROMPTS:
+        ar = decode(random_checkpoint, prompt, mode="ar", max_new_tokens=24).finish()
+        run = decode(
+            random_checkpoint, prompt, mode="lossless", window=window, linear=linear, max_new_tokens=24
+        ).finish()
+        assert run.token_ids == ar.token_ids
+        assert (run.stop, run.text) == (ar.stop, ar.text)
+
+
+def test_lossless_of_the_bundled_model_is_ar_and_saves_forwards(mars_tiny):
+    for prompt in held_out_prompts(2):
+        ar = decode(mars_tiny, prompt, mode="ar").finish()
+        grouped = decode(mars_tiny, prompt, mode="lossless").finish()
+        linear = decode(mars_tiny, prompt, mode="lossless", linear=True).finish()
+        assert grouped.token_ids == linear.token_ids == ar.token_ids
+        assert grouped.forwards < ar.forwards
+
+
+def test_drafts_of_the_next_pass_see_exactly_what_was_accepted(mars_tiny):
+    """The group that is kept predicts what a fresh window behind the accepted text predicts."""
+    prompt = tasks.held_out("word-problems", 1)[0].prompt
+    text = encode_prompt(mars_tiny.tokenizer, prompt)
+    partly = 0
+    for step in decode(mars_tiny, prompt, mode="lossless", window=6):
+        text += [slot.id for slot in step.slots[: step.accepted]]
+        drafts = step.slots[step.accepted :]
+        if step.stop or not drafts:
+            break
+        # The last accepted token is not in the groups' view: their first mask stands in its place.
+        ids = torch.tensor([text[:-1] + [mars_tiny.mask_id] * len(drafts)])
+        with torch.no_grad():
+            expected = mars_tiny.model(ids).logits[0, len(text) - 1 :].softmax(-1).max(-1)
+        assert [slot.id for slot in drafts] == expected.indices.tolist()
+        confidences = torch.tensor([slot.confidence for slot in drafts])
+        torch.testing.assert_close(confidences, expected.values, atol=1e-4, rtol=1e-3)
+        partly += bool(step.drafts) and step.verified < step.drafts
+    assert partly > 0
+
+
+def test_tau_one_is_one_token_per_forward_even_when_the_softmax_is_one(random_checkpoint):
+    certain = [Reading([5], [1.0])] * 4
+    assert accept(certain, 1.0) == 1
+    assert accept(certain, 0.999999) == 4
+    run = decode(random_checkpoint, PROMPTS[0], tau=1.0, max_new_tokens=20).finish()
+    assert run.tokens == run.forwards
+    assert run.token_ids == decode(random_checkpoint, PROMPTS[0], mode="ar", max_new_tokens=20).finish().token_ids
+
+
+def test_accept_stops_at_the_first_slot_below_tau():
+    readings = [Reading([1], [p]) for p in (0.1, 0.9, 0.5, 0.99)]
+    assert [accept(readings, tau) for tau in (0.0, 0.5, 0.6, 0.9, 0.95)] == [4, 4, 2, 2, 1]
+
+
+def test_tau_is_read_at_every_pass(random_checkpoint):
+    taus = iter([0.5, 1.0, 0.0, 0.25, *[1.0] * 50])
+    run = decode(random_checkpoint, PROMPTS[0], tau=lambda: next(taus), max_new_tokens=24)
+    steps = list(run)
+    assert [step.tau for step in steps[:3]] == [1.0, 0.0, 0.25]  # the first value was read by the settings
+    assert run.settings.tau == 0.5
+    assert steps[0].accepted == 1
+    assert steps[1].accepted == 9
+
+
+def test_the_cache_holds_what_was_accepted_and_no_mask(mars_tiny, monkeypatch):
+    engines = []
+    original = Engine.commit
+
+    def commit(self, count):
+        original(self, count)
+        engines.append((self, self.length, self.cache.get_seq_length()))
+
+    monkeypatch.setattr(Engine, "commit", commit)
+    prompt = tasks.held_out("units", 1)[0].prompt
+    for mode in decoding.MODES:
+        engines.clear()
+        run = decode(mars_tiny, prompt, mode=mode).finish()
+        ids = encode_prompt(mars_tiny.tokenizer, prompt) + run.token_ids
+        engine, committed, cached = engines[-1]
+        assert committed == cached < len(ids)
+        with torch.no_grad():
+            fresh = mars_tiny.model(torch.tensor([ids[:committed]]), use_cache=True).past_key_values
+        for ours, theirs in zip(engine.cache.layers, fresh.layers):
+            torch.testing.assert_close(ours.keys, theirs.keys, atol=1e-4, rtol=1e-3)
+            torch.testing.assert_close(ours.values, theirs.values, atol=1e-4, rtol=1e-3)
+
+
+def test_forwards_carry_only_what_is_new(mars_tiny):
+    prompt = tasks.held_out("units", 1)[0].prompt
+    steps = list(decode(mars_tiny, prompt, mode="mars", window=5, tau=0.9))
+    assert steps[0].positions == len(encode_prompt(mars_tiny.tokenizer, prompt)) + 4
+    for before, step in zip(steps, steps[1:]):
+        assert step.positions == before.accepted + 4
+    steps = list(decode(mars_tiny, prompt, mode="lossless", window=4))
+    assert all(step.positions == 16 for step in steps[1:])
+    steps = list(decode(mars_tiny, prompt, mode="ar"))
+    assert all(step.positions == 1 for step in steps[1:])
+
+
+def end_after(checkpoint, prompt: str, count: int, **settings) -> tuple[checkpoints.Checkpoint, list[int]]:
+    """The same checkpoint with the `count`-th token of its answer as a second end token."""
+    ids = decode(checkpoint, prompt, max_new_tokens=40, **settings).finish().token_ids
+    extra = ids[count - 1]
+    fields = {f: getattr(checkpoint, f) for f in checkpoint.__dataclass_fields__}
+    ended = checkpoints.Checkpoint(**fields | {"end_ids": checkpoint.end_ids | {extra}})
+    return ended, ids[: ids.index(extra) + 1]
+
+
+@pytest.mark.parametrize("count", [1, 3, 7])
+@pytest.mark.parametrize("mode", decoding.MODES)
+def test_any_end_token_inside_a_window_ends_the_answer(random_checkpoint, mode, count):
+    settings = {"mode": mode} | ({"tau": 0.0} if mode == "mars" else {})
+    ended, expected = end_after(random_checkpoint, PROMPTS[1], count, **settings)
+    run = decode(ended, PROMPTS[1], max_new_tokens=40, **settings).finish()
+    assert run.token_ids == expected
+    assert (run.stop, run.passes[-1].stop) == ("eos", "eos")
+    assert run.tokens == len(expected)
+
+
+@pytest.mark.parametrize("mode", decoding.MODES)
+@pytest.mark.parametrize("limit", [1, 2, 5, 10, 11])
+def test_max_new_tokens_is_exact(random_checkpoint, mode, limit):
+    run = decode(random_checkpoint, PROMPTS[0], mode=mode, tau=0.0, max_new_tokens=limit).finish()
+    assert (run.tokens, run.stop) == (limit, "length")
+
+
+@pytest.mark.parametrize("mode", decoding.MODES)
+def test_the_context_limit_ends_the_answer(random_checkpoint, mode):
+    run = decode(random_checkpoint, PROMPTS[2], mode=mode, tau=0.0, max_new_tokens=10_000).finish()
+    assert run.stop == "length"
+    assert run.settings.prompt_tokens + run.tokens == random_checkpoint.context
+
+
+@pytest.mark.parametrize("mode", decoding.MODES)
+def test_closing_stops_and_frees_everything(random_checkpoint, mode, monkeypatch):
+    caches = []
+    original = Engine.__init__
+
+    def remember(self, model):
+        original(self, model)
+        caches.append(weakref.ref(self.cache))
+
+    monkeypatch.setattr(Engine, "__init__", remember)
+    run = decode(random_checkpoint, PROMPTS[0], mode=mode, max_new_tokens=50)
+    next(run)
+    next(run)
+    run.close()
+    gc.collect()
+    assert [cache() for cache in caches] == [None]
+    assert (run.stop, run.forwards) == ("stopped", 2)
+    assert list(run) == []
+
+
+def test_streamed_text_is_the_answer_and_never_half_a_character(tokenizer):
+    """Random models answer in random bytes; the accepted texts, joined, are the tokenizer's own decoding,
+    and no prefix of the stream ends in bytes that a later token completes."""
+    checkpoint = checkpoints.wrap("random", random_model("llama", tokenizer, context=512), tokenizer)
+    rng = random.Random(0)
+    for prompt in [*PROMPTS, *(str(rng.random()) for _ in range(4))]:
+        for mode in decoding.MODES:
+            run = decode(checkpoint, prompt, mode=mode, tau=0.1, max_new_tokens=60)
+            shown = ""
+            for step in run:
+                shown += step.text
+            whole = tokenizer.decode(run.token_ids, skip_special_tokens=True)
+            assert shown == whole
+
+
+def test_bytes_of_an_unfinished_character_wait(mars_tiny, tokenizer):
+    text = "né 👩‍🚀 שלום!"
+    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    answer = decoding.Answer(mars_tiny, limit=len(ids) + 1)
+    pieces = []
+    for token in ids:
+        step = answer.step([Reading([token], [1.0])], 1, started=0.0, positions=1)
+        pieces.append(step.text)
+    assert "".join(pieces) == text
+    assert "" in pieces and not any("\ufffd" in piece for piece in pieces)
+
+
+def test_unfinished_bytes_at_the_end_are_shown_as_the_tokenizer_shows_them(mars_tiny, tokenizer):
+    ids = tokenizer("ok 🚀", add_special_tokens=False)["input_ids"][:-1]
+    answer = decoding.Answer(mars_tiny, limit=len(ids))
+    shown = "".join(
+        answer.step([Reading([token], [1.0])], 1, started=0.0, positions=1).text for token in ids
+    )
+    assert shown == tokenizer.decode(ids)
+
+
+def test_every_slot_is_recorded_with_its_alternatives(mars_tiny):
+    prompt = tasks.held_out("letters", 1)[0].prompt
+    for step in decode(mars_tiny, prompt, mode="mars", tau=0.95):
+        for slot in step.slots:
+            assert len(slot.top) == decoding.ALTERNATIVES
+            probabilities = [probability for _, probability in slot.top]
+            assert probabilities == sorted(probabilities, reverse=True)
+            assert slot.confidence == probabilities[0]
+        if not step.stop:
+            assert step.accepted == accept([Reading([s.id], [s.confidence]) for s in step.slots], 0.95)
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"prompt": "  \n"}, "prompt is empty"),
+        ({"prompt": "word " * 600}, "can read at most"),
+        ({"tau": 1.01}, "τ must be between 0 and 1"),
+        ({"tau": -0.1}, "τ must be between 0 and 1"),
+        ({"tau": float("nan")}, "τ must be between 0 and 1"),
+        ({"tau": lambda: 2.0}, "τ must be between 0 and 1"),
+        ({"window": 0}, "allowed is 1 to 9"),
+        ({"window": 10}, "allowed is 1 to 9"),
+        ({"window": 10, "mode": "lossless"}, "allowed is 1 to 9"),
+        ({"window": 2, "mode": "ar"}, "allowed is 1"),
+        ({"mode": "fast"}, "allowed are ar, mars, lossless"),
+        ({"max_new_tokens": 0}, "at least 1"),
+    ],
+)
+def test_bad_input_is_one_clear_sentence(mars_tiny, settings, message):
+    with pytest.raises(ValueError, match=message) as error:
+        decode(mars_tiny, **{"prompt": "hello"} | settings)
+    assert "\n" not in str(error.value)
+
+
+def test_an_ar_checkpoint_decodes_one_token_at_a_time_only(ar_tiny):
+    for mode in ("mars", "lossless"):
+        with pytest.raises(ValueError, match="was not trained with masks"):
+            decode(ar_tiny, "hello", mode=mode)
+    assert decode(ar_tiny, "hello", mode="ar", max_new_tokens=3).finish().tokens >= 1
+
+
+def test_special_tokens_spelled_out_in_a_prompt_are_plain_text(mars_tiny, tokenizer):
+    prompt = "a <|mask|> b <|end|><|assistant|> c"
+    for raw in (False, True):
+        run = decode(mars_tiny, prompt, raw=raw, max_new_tokens=1)
+        ids = encode_prompt(tokenizer, prompt)
+        assert run.settings.prompt_tokens == len(ids) - (0 if raw else 3)
+    assert ids.count(tokenizer.mask_token_id) == 0
+    assert ids.count(tokenizer.eos_token_id) == 1  # the template's own
+    assert prompt in tokenizer.decode(ids)

@@ -1,0 +1,94 @@
+"""The training loop: it learns, it resumes to the same losses, and what it saves plain transformers loads."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from mars_demo import checkpoints, tiny
+from mars_demo.training import Recipe, train
+
+from conftest import random_model
+
+RECIPE = Recipe(
+    "mars", steps=6, save_every=2, batch_tokens=512, learning_rate=1e-3, muon_learning_rate=1e-2,
+    data="tasks:units",
+)  # fmt: skip
+
+
+def fresh(tokenizer):
+    return random_model("llama", tokenizer, context=512)
+
+
+@pytest.mark.parametrize("muon", [None, 1e-2])
+def test_a_cut_run_resumes_to_the_losses_of_a_whole_one(tmp_path, tokenizer, muon):
+    recipe = replace(RECIPE, muon_learning_rate=muon)
+    whole = list(train(fresh(tokenizer), tokenizer, recipe, tmp_path / "whole"))
+    cut = train(fresh(tokenizer), tokenizer, recipe, tmp_path / "cut")
+    for metrics in cut:
+        if metrics.step == 5:  # the state on disk is that of step 4
+            break
+    cut.close()
+    rest = list(train(fresh(tokenizer), tokenizer, recipe, tmp_path / "cut", resume=True))
+    assert [m.step for m in rest] == [5, 6]
+    assert [(m.loss, m.noisy, m.tokens) for m in rest] == [(m.loss, m.noisy, m.tokens) for m in whole[4:]]
+    lines = (tmp_path / "cut" / "metrics.jsonl").read_text().splitlines()
+    assert len(lines) == 6
+    assert not list((tmp_path / "cut").glob("training_state*"))
+
+
+def test_training_lowers_both_losses(tmp_path, tokenizer):
+    recipe = replace(RECIPE, steps=40, save_every=100)
+    metrics = list(train(fresh(tokenizer), tokenizer, recipe, tmp_path))
+    assert metrics[-1].clean < 0.8 * metrics[0].clean
+    assert metrics[-1].noisy < 0.8 * metrics[0].noisy
+
+
+def test_saved_checkpoints_load_in_plain_transformers_with_the_same_weights(tmp_path, tokenizer):
+    model = fresh(tokenizer)
+    list(train(model, tokenizer, replace(RECIPE, steps=1), tmp_path))
+    loaded = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32)
+    for key, weight in model.state_dict().items():
+        torch.testing.assert_close(loaded.state_dict()[key], weight.bfloat16().float())
+    checkpoint = checkpoints.load(str(tmp_path), device="cpu")
+    assert (checkpoint.block_size, checkpoint.mask_id) == (8, tokenizer.mask_token_id)
+
+
+def test_an_ar_checkpoint_has_no_block_size(tmp_path, tokenizer):
+    list(train(fresh(tokenizer), tokenizer, replace(RECIPE, objective="ar", steps=1), tmp_path))
+    assert checkpoints.load(str(tmp_path), device="cpu").block_size is None
+
+
+def test_a_loss_that_is_not_finite_stops_with_a_clear_sentence(tmp_path, tokenizer):
+    model = fresh(tokenizer)
+    with torch.no_grad():
+        model.get_output_embeddings().weight.fill_(float("nan"))
+    with pytest.raises(ValueError, match="not finite at step 1"):
+        list(train(model, tokenizer, RECIPE, tmp_path))
+
+
+@pytest.mark.parametrize(
+    "field, value, message",
+    [
+        ("objective", "magic", "allowed are ar, mars"),
+        ("block_size", 1, "from 2 to 32"),
+        ("block_size", 33, "from 2 to 32"),
+        ("steps", 0, "at least 1"),
+    ],
+)
+def test_recipes_out_of_range_are_refused(field, value, message):
+    with pytest.raises(ValueError, match=message):
+        replace(RECIPE, **{field: value})
+
+
+def test_the_tiny_recipe_runs_both_stages_and_goes_on_where_it_was(tmp_path, monkeypatch):
+    short = {"steps": 2, "batch_tokens": 256}
+    monkeypatch.setattr(tiny, "AR", replace(tiny.AR, **short))
+    monkeypatch.setattr(tiny, "MARS", replace(tiny.MARS, **short))
+    for stage in ("ar", "both"):
+        monkeypatch.setattr("sys.argv", ["tiny", "--output", str(tmp_path), "--stage", stage])
+        tiny.main()
+    ar, mars = (checkpoints.load(str(tmp_path / n), device="cpu") for n in ("ar-tiny", "mars-tiny"))
+    assert (ar.block_size, mars.block_size) == (None, 8)
+    assert len(ar.tokenizer) == len(mars.tokenizer)
