@@ -14,7 +14,7 @@ from transformers import PreTrainedTokenizerBase
 from mars_demo import tasks
 from mars_demo.chat import Message, encode_rendered, render, with_slots
 
-POOL = 4096  # conversations drawn at a time, sorted by length within
+POOL = 256  # conversations drawn at a time and sorted by length: few, so that a batch mixes tasks
 
 
 @dataclass(frozen=True)

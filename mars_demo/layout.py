@@ -6,6 +6,7 @@ same object is handed to the model and to whoever draws it, the mask that is dra
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -58,23 +59,29 @@ def verification(
     their positions go on from dj. In the linear layout only gK exists: cheaper, but it drafts nothing
     unless every draft holds.
     """
-    real = 1 + len(drafts)
+    offsets, inside = _groups(len(drafts), masks, linear)
+    count = len(offsets)
+    return Layout(
+        ids=torch.tensor([[token, *drafts, *[mask_id] * (count - 1 - len(drafts))]]),
+        positions=past + offsets[None],
+        visible=torch.cat([torch.ones(count, past, dtype=torch.bool), inside], dim=1)[None],
+    )
+
+
+@functools.cache  # the same few shapes come at every pass
+def _groups(drafts: int, masks: int, linear: bool) -> tuple[Tensor, Tensor]:
+    """Offsets [n] from the first real token, and who sees whom among the new positions, [n, n]."""
+    real = 1 + drafts
     ends = [real] if linear else range(1, real + 1)  # how many real tokens each group sees
-    count = real + len(ends) * masks
-    positions = torch.arange(count) + past
-    inside = torch.zeros(count, count, dtype=torch.bool)
+    offsets = torch.arange(real + len(ends) * masks)
+    inside = torch.zeros(len(offsets), len(offsets), dtype=torch.bool)
     inside[:real, :real] = torch.ones(real, real, dtype=torch.bool).tril()
-    own_group = torch.ones(masks, masks, dtype=torch.bool).tril()
     for group, end in enumerate(ends):
         rows = slice(real + group * masks, real + (group + 1) * masks)
         inside[rows, :end] = True
-        inside[rows, rows] = own_group
-        positions[rows] = torch.arange(past + end, past + end + masks)
-    return Layout(
-        ids=torch.tensor([[token, *drafts, *[mask_id] * (len(ends) * masks)]]),
-        positions=positions[None],
-        visible=torch.cat([torch.ones(count, past, dtype=torch.bool), inside], dim=1)[None],
-    )
+        inside[rows, rows] = torch.ones(masks, masks, dtype=torch.bool).tril()
+        offsets[rows] = torch.arange(end, end + masks)
+    return offsets, inside
 
 
 CLEAN = -1  # the block start of a position that belongs to no block

@@ -594,7 +594,7 @@ _SORT_ASKS = {
 
 
 def _make_sorting(rng: random.Random) -> Example:
-    order, count = rng.choice(list(_SORT_ASKS)), rng.randint(3, 6)
+    order, count = rng.choice(list(_SORT_ASKS)), rng.randint(3, 5)
     alphabetical = order == "In alphabetical order"
     items = _words_to_sort(rng, count) if alphabetical else _numbers_to_sort(rng, count)
     ordered = sorted(items, reverse=order == "From largest to smallest")
@@ -604,10 +604,10 @@ def _make_sorting(rng: random.Random) -> Example:
 
 
 def _numbers_to_sort(rng: random.Random, count: int) -> list[int]:
-    """Numbers that mostly differ in their tens, so that the first digit settles the order."""
+    """Two-digit numbers that mostly differ in their tens, so that the first digit settles the order."""
     if rng.random() < 0.1:
-        return rng.sample(range(1, 100), count)
-    return [10 * tens + rng.randint(1, 9) for tens in rng.sample(range(10), count)]
+        return rng.sample(range(10, 100), count)
+    return [10 * tens + rng.randint(0, 9) for tens in rng.sample(range(1, 10), count)]
 
 
 def _words_to_sort(rng: random.Random, count: int) -> list[str]:
