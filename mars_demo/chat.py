@@ -25,15 +25,11 @@ def render(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message], repl
         ValueError: if the tokenizer has no chat template.
     """
     if not tokenizer.chat_template:
-        raise ValueError(
-            "This checkpoint has no chat template; use raw text or a checkpoint that has one."
-        )
+        raise ValueError("This checkpoint has no chat template; use raw text or a checkpoint that has one.")
     return tokenizer.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=reply)
 
 
-def encode_rendered(
-    tokenizer: PreTrainedTokenizerBase, rendered: str, texts: Sequence[str]
-) -> list[int]:
+def encode_rendered(tokenizer: PreTrainedTokenizerBase, rendered: str, texts: Sequence[str]) -> list[int]:
     """Ids of a rendered template whose slots stand for `texts`.
 
     Where no text spells a special token this is the tokenizer's own reading of the whole.

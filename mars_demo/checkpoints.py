@@ -12,7 +12,6 @@ import torch
 from huggingface_hub import HfApi, try_to_load_from_cache
 from safetensors import SafetensorError
 from transformers import (
-    AutoConfig,
     AutoModelForCausalLM,
     AutoTokenizer,
     PreTrainedModel,
@@ -95,7 +94,7 @@ def _locate(name: str) -> str:
         HfApi().model_info(name, timeout=10)
     except Exception as error:  # whatever the hub's HTTP client raises, the answer is the same
         raise ValueError(
-            f"No folder called {name!r}, and no such model could be had from the hub: allowed are {allowed}."
+            f"No folder called {name!r}, and no such model came from the hub: allowed are {allowed}."
         ) from error
     return name
 

@@ -23,9 +23,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def parser() -> Parser:
-    main_parser = Parser(
-        prog="mars_demo", description="Multi-token decoding, recorded pass by pass."
-    )
+    main_parser = Parser(prog="mars_demo", description="Multi-token decoding, recorded pass by pass.")
     commands = main_parser.add_subparsers(dest="command", required=True)
 
     generate = commands.add_parser("generate", help="answer a prompt")

@@ -275,9 +275,7 @@ def self_verified(
     layout = layouts.window(prompt_ids, masks, mask_id)
     readings = read(engine.forward(layout, first=len(prompt_ids) - 1))
     engine.commit(len(prompt_ids))
-    yield answer.step(
-        readings, 1, started=started, positions=layout.ids.shape[1], drafts=0, verified=0
-    )
+    yield answer.step(readings, 1, started=started, positions=layout.ids.shape[1], drafts=0, verified=0)
     draft = readings[1:]
     while not answer.stop:
         started = time.perf_counter()

@@ -57,8 +57,7 @@ def mars_batch(
     noisy, starts = [], []
     for sequence in sequences:
         answers = sum(
-            inside and not before
-            for before, inside in zip([False, *sequence.response], sequence.response)
+            inside and not before for before, inside in zip([False, *sequence.response], sequence.response)
         )
         phases = [rng.randrange(block_size) for _ in range(answers)]
         block = block_starts(sequence.response, block_size, phases)
@@ -78,8 +77,7 @@ def _batch(
     clean = pad([sequence.ids for sequence in sequences], pad_id)
     lengths = torch.tensor([len(sequence.ids) for sequence in sequences])
     next_token = [
-        [token if inside else IGNORE for token, inside in zip(s.ids[1:], s.response[1:])]
-        for s in sequences
+        [token if inside else IGNORE for token, inside in zip(s.ids[1:], s.response[1:])] for s in sequences
     ]
     noisy_targets = [[targets[p] for p in kept] for targets, kept in zip(next_token, noisy)]
     return Batch(

@@ -114,11 +114,11 @@ class Run:
     `run.close()` stops it: nothing more is computed and everything held for it is freed.
     """
 
-    def __init__(self, settings: Settings, source: Iterator[Pass] = iter(())):
+    def __init__(self, settings: Settings, source: Iterable[Pass] = ()):
         self.settings = settings
         self.passes: list[Pass] = []
         self.stop: str | None = None
-        self._source = source
+        self._source = iter(source)
 
     def __iter__(self) -> Iterator[Pass]:
         return self

@@ -182,9 +182,7 @@ def make_optimizers(model: PreTrainedModel, recipe: Recipe) -> list[torch.optim.
     if recipe.muon_learning_rate is not None:
         embedding = model.get_input_embeddings().weight
         output = model.get_output_embeddings().weight
-        matrices = [
-            p for p in model.parameters() if p.ndim == 2 and p is not embedding and p is not output
-        ]
+        matrices = [p for p in model.parameters() if p.ndim == 2 and p is not embedding and p is not output]
     chosen = {id(p) for p in matrices}
     adamw = torch.optim.AdamW(
         [p for p in model.parameters() if id(p) not in chosen],

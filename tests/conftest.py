@@ -10,8 +10,14 @@ os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 
 import pytest
 import torch
-from transformers import AutoTokenizer, LlamaConfig, Qwen2Config, Qwen3Config
-from transformers import AutoModelForCausalLM, set_seed
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    LlamaConfig,
+    Qwen2Config,
+    Qwen3Config,
+    set_seed,
+)
 
 from mars_demo import checkpoints
 

@@ -126,9 +126,7 @@ def generate(
         max_new_tokens: where an answer without an end is cut.
     """
     try:
-        run = models.decode(
-            model, prompt, mode=mode, tau=tau, window=window, max_new_tokens=max_new_tokens
-        )
+        run = models.decode(model, prompt, mode=mode, tau=tau, window=window, max_new_tokens=max_new_tokens)
         with closing(run):
             yield from growing(f"{line}\n" for line in _lines(run))
     except ValueError as error:

@@ -66,7 +66,9 @@ def test_batches_stay_in_their_budget_and_repeat_for_a_seed(tokenizer):
 
 def test_a_jsonl_file_is_read_and_shuffled_each_round(tmp_path, tokenizer):
     lines = [
-        json.dumps({"messages": [{"role": "user", "content": f"{i}"}, {"role": "assistant", "content": "x"}]})
+        json.dumps(
+            {"messages": [{"role": "user", "content": f"{i}"}, {"role": "assistant", "content": "x"}]}
+        )
         for i in range(50)
     ]
     path = tmp_path / "data.jsonl"
@@ -77,7 +79,9 @@ def test_a_jsonl_file_is_read_and_shuffled_each_round(tmp_path, tokenizer):
     assert first != second
 
 
-@pytest.mark.parametrize("content", ["", "nonsense\n", '{"messages": 3}\n', '{"messages": [{"role": "user"}]}'])
+@pytest.mark.parametrize(
+    "content", ["", "nonsense\n", '{"messages": 3}\n', '{"messages": [{"role": "user"}]}']
+)
 def test_a_broken_file_is_refused_with_the_reason(tmp_path, content):
     path = tmp_path / "data.jsonl"
     path.write_text(content)

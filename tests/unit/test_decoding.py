@@ -6,13 +6,12 @@ import weakref
 
 import pytest
 import torch
+from conftest import random_model
 
 from mars_demo import checkpoints, decoding, tasks
 from mars_demo.chat import encode_prompt
 from mars_demo.decoding import Reading, accept, decode
 from mars_demo.engine import Engine
-
-from conftest import random_model
 
 PROMPTS = ["How many apples?", "sort 3, 1, 2", "Write a note to Sam.\nThanks!", "ünïcode 👩‍🚀 שלום"]
 
@@ -119,7 +118,10 @@ def test_tau_one_is_one_token_per_forward_even_when_the_softmax_is_one(random_ch
     assert accept(certain, 0.999999) == 4
     run = decode(random_checkpoint, PROMPTS[0], tau=1.0, max_new_tokens=20).finish()
     assert run.tokens == run.forwards
-    assert run.token_ids == decode(random_checkpoint, PROMPTS[0], mode="ar", max_new_tokens=20).finish().token_ids
+    assert (
+        run.token_ids
+        == decode(random_checkpoint, PROMPTS[0], mode="ar", max_new_tokens=20).finish().token_ids
+    )
 
 
 def test_accept_stops_at_the_first_slot_below_tau():

@@ -30,7 +30,9 @@ def test_arrows_run_one_way():
         used = imports(ROOT / "mars_demo" / f"{module}.py")
         for later in order[index + 1 :]:
             assert not any(name.startswith(f"mars_demo.{later}") for name in used), (module, later)
-    assert not any("transformers" in name and "Token" in name for name in imports(ROOT / "mars_demo/engine.py"))
+    assert not any(
+        "transformers" in name and "Token" in name for name in imports(ROOT / "mars_demo/engine.py")
+    )
 
 
 def test_the_readme_opens_with_the_card_of_the_space():

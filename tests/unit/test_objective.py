@@ -4,14 +4,13 @@ import random
 
 import pytest
 import torch
+from conftest import random_model
 from torch.nn.functional import cross_entropy
 
 from mars_demo import layout as layouts
 from mars_demo.corpus import Conversation
 from mars_demo.engine import Engine
 from mars_demo.objective import IGNORE, Objective, ar_batch, mars_batch
-
-from conftest import random_model
 
 PAD, MASK = 0, 2
 

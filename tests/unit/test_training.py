@@ -1,15 +1,14 @@
-"""The training loop: it learns, it resumes to the same losses, and what it saves plain transformers loads."""
+"""The training loop: it learns, it resumes to the same losses, plain transformers loads what it saves."""
 
 from dataclasses import replace
 
 import pytest
 import torch
+from conftest import random_model
 from transformers import AutoModelForCausalLM
 
 from mars_demo import checkpoints, tiny
 from mars_demo.training import Recipe, train
-
-from conftest import random_model
 
 RECIPE = Recipe(
     "mars", steps=6, save_every=2, batch_tokens=512, learning_rate=1e-3, muon_learning_rate=1e-2,
