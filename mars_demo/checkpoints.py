@@ -17,6 +17,9 @@ from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
+from transformers.utils import logging as transformers_logging
+
+transformers_logging.disable_progress_bar()  # it would draw a bar for every load, in tests and apps too
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
 BUNDLED = ("mars-smollm2-135m", "mars-tiny", "ar-tiny")  # best first
