@@ -120,10 +120,13 @@ def run_train(arguments: argparse.Namespace) -> None:
         **rate,
     )
     base = checkpoints.load(arguments.base, dtype=torch.float32)
-    with tqdm(total=recipe.steps, unit="step", desc=arguments.output.name) as bar:
-        for metrics in train(base.model, base.tokenizer, recipe, arguments.output, arguments.resume):
-            bar.update(metrics.step - bar.n)
-            bar.set_postfix(clean=f"{metrics.clean:.3f}", noisy=f"{metrics.noisy or 0:.3f}")
+    bar = None  # drawn from the first step on: before it, there may be a complaint to make
+    for metrics in train(base.model, base.tokenizer, recipe, arguments.output, arguments.resume):
+        bar = bar or tqdm(total=recipe.steps, unit="step", desc=arguments.output.name)
+        bar.update(metrics.step - bar.n)
+        bar.set_postfix(clean=f"{metrics.clean:.3f}", noisy=f"{metrics.noisy or 0:.3f}")
+    if bar:
+        bar.close()
     notice(f"Saved {arguments.output}.")
 
 

@@ -6,7 +6,7 @@ import weakref
 
 import pytest
 import torch
-from conftest import random_model
+from random_models import random_model
 
 from mars_demo import checkpoints, decoding, tasks
 from mars_demo.chat import encode_prompt

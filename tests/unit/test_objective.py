@@ -4,7 +4,7 @@ import random
 
 import pytest
 import torch
-from conftest import random_model
+from random_models import random_model
 from torch.nn.functional import cross_entropy
 
 from mars_demo import layout as layouts

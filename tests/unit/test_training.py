@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from conftest import random_model
+from random_models import random_model
 from transformers import AutoModelForCausalLM
 
 from mars_demo import checkpoints, tiny

@@ -1,0 +1,28 @@
+"""Small random models of each supported architecture."""
+
+import torch
+from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config, Qwen3Config, set_seed
+
+ARCHITECTURES = {"llama": LlamaConfig, "qwen2": Qwen2Config, "qwen3": Qwen3Config}
+
+
+def random_model(architecture: str, tokenizer, context: int = 96):
+    """A float32 model with weights large enough that its answers vary with the prompt."""
+    set_seed(7)
+    config = ARCHITECTURES[architecture](
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=8,
+        max_position_embeddings=context,
+        tie_word_embeddings=False,
+        initializer_range=0.3,
+        bos_token_id=None,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    config.block_size, config.mask_token_id = 8, tokenizer.mask_token_id
+    return AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
