@@ -32,7 +32,11 @@ def parser() -> Parser:
     generate.add_argument("--mode", choices=["ar", "mars", "lossless"])
     generate.add_argument("--tau", type=float, default=0.95, help="accept while confidence ≥ τ")
     generate.add_argument("--window", type=int, metavar="N", help="slots per pass")
-    generate.add_argument("--linear", action="store_true", help="lossless with 2K+1 positions per pass")
+    generate.add_argument(
+        "--linear",
+        action=argparse.BooleanOptionalAction,
+        help="lossless with 2K+1 positions per pass (default: on a CPU)",
+    )
     generate.add_argument("--max-new-tokens", type=int, default=256, metavar="N")
     generate.add_argument("--raw", action="store_true", help="skip the chat template")
     generate.add_argument("--trace", metavar="FILE", help="write the run record; - for standard output")

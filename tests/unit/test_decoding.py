@@ -85,7 +85,7 @@ def test_lossless_gives_the_tokens_of_ar(random_checkpoint, window, linear):
 def test_lossless_of_the_bundled_model_is_ar_and_saves_forwards(mars_tiny):
     for prompt in held_out_prompts(2):
         ar = decode(mars_tiny, prompt, mode="ar").finish()
-        grouped = decode(mars_tiny, prompt, mode="lossless").finish()
+        grouped = decode(mars_tiny, prompt, mode="lossless", linear=False).finish()
         linear = decode(mars_tiny, prompt, mode="lossless", linear=True).finish()
         assert grouped.token_ids == linear.token_ids == ar.token_ids
         assert grouped.forwards < ar.forwards
@@ -96,7 +96,7 @@ def test_drafts_of_the_next_pass_see_exactly_what_was_accepted(mars_tiny):
     partly = 0
     for prompt in held_out_prompts(1):
         text = encode_prompt(mars_tiny.tokenizer, prompt)
-        for step in decode(mars_tiny, prompt, mode="lossless", window=6):
+        for step in decode(mars_tiny, prompt, mode="lossless", window=6, linear=False):
             text += [slot.id for slot in step.slots[: step.accepted]]
             drafts = step.slots[step.accepted :]
             if step.stop or not drafts:
@@ -169,7 +169,7 @@ def test_forwards_carry_only_what_is_new(mars_tiny):
     assert steps[0].positions == len(encode_prompt(mars_tiny.tokenizer, prompt)) + 4
     for before, step in zip(steps, steps[1:]):
         assert step.positions == before.accepted + 4
-    steps = list(decode(mars_tiny, prompt, mode="lossless", window=4))
+    steps = list(decode(mars_tiny, prompt, mode="lossless", window=4, linear=False))
     assert all(step.positions == 16 for step in steps[1:])
     steps = list(decode(mars_tiny, prompt, mode="ar"))
     assert all(step.positions == 1 for step in steps[1:])
