@@ -173,6 +173,7 @@ class Answer:
         tau: float | None = None,
         drafts: int | None = None,
         verified: int | None = None,
+        groups: int | None = None,
     ) -> Pass:
         """Accept the first `wanted` readings, fewer if the answer ends within them, and record the pass."""
         texts = []
@@ -205,6 +206,7 @@ class Answer:
             stop=self.stop,
             drafts=drafts,
             verified=verified,
+            groups=groups,
         )
 
     def _next_text(self) -> str:
@@ -278,7 +280,9 @@ def self_verified(
     layout = layouts.window(prompt_ids, masks, mask_id)
     readings = read(engine.forward(layout, first=len(prompt_ids) - 1))
     engine.commit(len(prompt_ids))
-    yield answer.step(readings, 1, started=started, positions=layout.ids.shape[1], drafts=0, verified=0)
+    yield answer.step(
+        readings, 1, started=started, positions=layout.ids.shape[1], drafts=0, verified=0, groups=1
+    )
     draft = readings[1:]
     while not answer.stop:
         started = time.perf_counter()
@@ -306,4 +310,5 @@ def self_verified(
             positions=layout.ids.shape[1],
             drafts=checked,
             verified=verified,
+            groups=1 if linear else checked + 1,
         )

@@ -168,9 +168,7 @@ def in_words(number: int) -> str:
 
 # word-problems --------------------------------------------------------------------------------
 
-THINGS = tuple(
-    "apple marble sticker pencil cookie shell stamp button ticket balloon card coin".split()
-)
+THINGS = tuple("apple marble sticker pencil cookie shell stamp button ticket balloon card coin".split())
 HOLDERS = ("bag", "jar", "basket", "tray", "crate", "bucket")
 _GAINS = ("buys", "finds", "gets", "wins", "picks up")
 _LOSSES = ("gives away", "loses", "sells", "uses up")
@@ -446,8 +444,7 @@ def _make_unit(rng: random.Random) -> Example:
     prompt = _ask(rng, _UNIT_ASKS, n=n, large=large, small=small)
     product = f"{n * factor:,}"
     steps = (
-        f"1 {one} is {factor:,} {small}. "
-        f"{n} {large} is {_product_shown(n, factor)} = {product} {small}."
+        f"1 {one} is {factor:,} {small}. {n} {large} is {_product_shown(n, factor)} = {product} {small}."
     )
     return _concluding("units", prompt, steps, f"So {n} {large} is {product} {small}.")
 
@@ -468,9 +465,7 @@ MONTHS = (
     ("December", 31),
 )  # fmt: skip
 
-_ORDINALS = (
-    "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth"
-).split()
+_ORDINALS = ("first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth").split()
 
 _LATER_ASKS = (
     "What day is {n} after {day}?",
@@ -1008,8 +1003,7 @@ _NOTE_ASKS = (
     "{time}. {to} should bring {bring}.",
     "I am {sender}. Please write {to} an invitation to {occasion} on {day}, {time}, {place}. "
     "{to} should bring {bring}.",
-    "pls write a note to {to}: {occasion}, {day} at {time}, {place}, bring {bring}, "
-    "signed {sender}",
+    "pls write a note to {to}: {occasion}, {day} at {time}, {place}, bring {bring}, signed {sender}",
     "{sender} invites {to} to {occasion} {place}. It is on {day} at {time} and {to} should "
     "bring {bring}. Write the letter.",
 )
@@ -1052,9 +1046,7 @@ def _grade_note(example: Example, answer: str) -> bool:
         and sign_off in _SIGN_OFFS
         and sender == facts["sender"]
         and 3 <= len(_sentences(body)) <= 5
-        and all(
-            _mentioned(body, choices) == [facts[name]] for name, choices in NOTE_DETAILS.items()
-        )
+        and all(_mentioned(body, choices) == [facts[name]] for name, choices in NOTE_DETAILS.items())
     )
 
 
@@ -1163,9 +1155,7 @@ _STORY_ENDS = (
     "{the} {object} {how} {did}, {join} {who} {went}.",
 )
 
-_STORY_VOCABULARY = {
-    word.lower() for words in (HEROES, OBJECTS, *_STORY_WORDS.values()) for word in words
-}
+_STORY_VOCABULARY = {word.lower() for words in (HEROES, OBJECTS, *_STORY_WORDS.values()) for word in words}
 
 _STORY_ASKS = (
     "Write a tiny story about {a_hero} and {a_object}.",
@@ -1428,9 +1418,10 @@ def _parity(rng: random.Random) -> Example:
     high, odd = low + rng.randint(6, 19), rng.randrange(2)
     kind = "odd" if odd else "even"
     prompt = _ask(rng, _PARITY_ASKS, kind=kind, low=low, high=high)
-    numbers = _listed(number for number in range(low, high + 1) if number % 2 == odd)
-    conclusion = f"The {kind} numbers from {low} to {high} are {numbers}."
-    return _concluding("tables", prompt, "", conclusion)
+    numbers = [number for number in range(low, high + 1) if number % 2 == odd]
+    steps = f"The first one is {numbers[0]} and the last one is {numbers[-1]}."
+    conclusion = f"The {kind} numbers from {low} to {high} are {_listed(numbers)}."
+    return _concluding("tables", prompt, steps, conclusion)
 
 
 TASKS: dict[str, Task] = {
@@ -1439,8 +1430,8 @@ TASKS: dict[str, Task] = {
         Task("word-problems", "Word problems", _make_word_problem, _grade_word_problem, 1.5),
         Task("units", "Unit conversion", _make_unit, _concludes),
         Task("weekdays", "Weekdays and months", _make_weekday, _concludes),
-        Task("sorting", "Sorting lists", _make_sorting, _concludes, 1.25),
-        Task("reversing", "Reversing lists and words", _make_reversing, _concludes, 1.25),
+        Task("sorting", "Sorting lists", _make_sorting, _concludes, 2.0),
+        Task("reversing", "Reversing lists and words", _make_reversing, _concludes, 1.5),
         Task("letters", "Counting letters", _make_letters, _concludes, 1.25),
         Task("number-words", "Numbers in words", _make_number_words, _concludes),
         Task("world-facts", "Facts about the world", _make_world_fact, _concludes, 1.25),

@@ -32,8 +32,8 @@ CHAT_TEMPLATE = (
 )
 
 _BOTH = {"batch_tokens": 2048, "learning_rate": 3e-3, "muon_learning_rate": 6e-3, "weight_decay": 0.1}
-AR = Recipe("ar", steps=3900, **_BOTH)
-MARS = Recipe("mars", block_size=8, steps=1100, seed=1, **_BOTH)
+AR = Recipe("ar", steps=6000, **_BOTH)
+MARS = Recipe("mars", block_size=8, steps=3000, seed=1, **_BOTH)
 
 
 def train_tokenizer(examples: int = 60_000) -> PreTrainedTokenizerFast:

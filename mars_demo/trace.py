@@ -36,7 +36,8 @@ class Pass:
 
     `positions` counts the positions this forward computed, `ms` its wall-clock milliseconds,
     `accepted` the leading `slots` that joined the answer. In a self-verifying run `drafts` were
-    checked by this pass and the first `verified` of them held.
+    checked by this pass and the first `verified` of them held; it carried `groups` groups of masks, one
+    for each number of drafts that might hold, or a single one behind all of them.
     """
 
     number: int
@@ -48,6 +49,7 @@ class Pass:
     stop: str | None = None
     drafts: int | None = None
     verified: int | None = None
+    groups: int | None = None
 
     @property
     def text(self) -> str:
@@ -64,7 +66,7 @@ class Pass:
             "stop": self.stop,
         }
         if self.drafts is not None:
-            record |= {"drafts": self.drafts, "verified": self.verified}
+            record |= {"drafts": self.drafts, "verified": self.verified, "groups": self.groups}
         record["slots"] = [
             {
                 "id": slot.id,
@@ -86,7 +88,7 @@ class Pass:
             number=record["pass"],
             slots=slots,
             **{key: record[key] for key in ("tau", "positions", "ms", "accepted", "stop")},
-            **{key: record.get(key) for key in ("drafts", "verified")},
+            **{key: record.get(key) for key in ("drafts", "verified", "groups")},
         )
 
 
@@ -219,3 +221,17 @@ class Run:
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"This is not a run record of schema {SCHEMA} ({error}).") from error
         return run
+
+
+def read_runs(lines: Iterable[str]) -> list[Run]:
+    """The runs of a file that holds their records one after the other.
+
+    Raises:
+        ValueError: if the lines are no run records of this schema.
+    """
+    records: list[list[str]] = []
+    for line in lines:
+        if line.startswith('{"run"') or not records:
+            records.append([])
+        records[-1].append(line)
+    return [Run.read(record) for record in records]

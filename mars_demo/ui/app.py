@@ -22,6 +22,23 @@ LOOK = {
         #title .prose { display: flex; flex-wrap: wrap; align-items: baseline; gap: 0 1.25rem; }
         #title h1, #title p { margin: 0; }
         #stage .html-container { padding: 0; }
+        .talk { font-size: 200%; }
+        .talk .gradio-container .main { max-width: none; padding: 0 12px; }
+        .talk :is(#title, .tab-wrapper, #examples, #mode, #model, #wait, footer) { display: none; }
+        .talk #race { flex-direction: column; gap: 10px; }
+        .talk #race > * { flex: none; width: 100%; }
+        .talk #controls {
+            display: grid; grid-template-columns: 5fr 3fr 4fr; align-items: center; gap: 16px;
+        }
+        .talk #controls > * { width: auto; min-width: 0; }
+        .talk #controls > .form:has(#mode) { display: none; }
+        .talk #controls :is(textarea, button, span, input) { font-size: 24px; line-height: 1.2; }
+        .talk #controls textarea { max-height: 76px; }
+        .talk #prompt label > span { display: none; }
+        @media (max-width: 640px) {
+            #controls { display: contents; }
+            #controls > .form:has(#mode), #examples { order: 2; }
+        }
     """,
 }
 

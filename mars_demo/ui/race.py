@@ -1,7 +1,7 @@
-"""The Race tab: one model twice on the same prompt, one token per forward and with MARS.
+"""The Race tab: one model several times on the same prompt, one token per forward and with MARS.
 
-Both runs share the processor, so each has its own clock, which counts its own forwards only, and the run
-whose clock is behind takes the next step: the race as it would be on two equal machines.
+The runs share the processor, so each has its own clock, which counts its own forwards only, and the run
+whose clock is behind takes the next step: the race as it would be on equal machines.
 """
 
 import html
@@ -19,8 +19,9 @@ from mars_demo.ui import models
 from mars_demo.ui.stage import Stage
 
 PROMPTS = json.loads((Path(__file__).parents[2] / "assets" / "prompts.json").read_text("utf-8"))
-MODES = {"threshold": "mars", "lossless": "lossless"}
+MODES = {"MARS: accept while confidence ≥ τ": "mars", "MARS, lossless: verify its own drafts": "lossless"}
 TAU = 0.95
+MAX_WAIT = 1000  # ms of slow motion per forward
 MAX_NEW_TOKENS = 256
 
 
@@ -29,7 +30,14 @@ class Knobs:
 
     def __init__(self):
         self.tau = TAU
+        self.wait = 0  # ms that the model rests after each forward
         self.stopped = False
+
+    def rest(self) -> None:
+        """Slow motion. In short naps, so that a changed wait or a stop counts at once."""
+        started = time.monotonic()
+        while not self.stopped and (left := self.wait / 1000 - (time.monotonic() - started)) > 0:
+            time.sleep(min(left, 0.02))
 
 
 # ------------------------------------------------------------------------------------- the race
@@ -47,8 +55,13 @@ def race(runs: Mapping[str, Run]) -> Iterator[tuple[str, Pass]]:
             del racing[lane]
 
 
-def record(runs: Mapping[str, Run], stopped: Callable[[], bool]) -> Iterator[str]:
-    """The JSON lines of a race, each with its lane. Ends early once `stopped()`; always frees the runs."""
+def record(
+    runs: Mapping[str, Run], stopped: Callable[[], bool], rest: Callable[[], None] = lambda: None
+) -> Iterator[str]:
+    """The JSON lines of a race, each with its lane; between forwards it rests, which no clock counts.
+
+    Ends early once `stopped()`; always frees the runs.
+    """
 
     def line(lane: str, text: str) -> str:
         return f'{{"lane": "{lane}", {text[1:]}\n'
@@ -60,6 +73,7 @@ def record(runs: Mapping[str, Run], stopped: Callable[[], bool]) -> Iterator[str
             yield line(lane, step.line())
             if step.stop:
                 yield line(lane, runs[lane].last_line())
+            rest()
             if stopped():
                 break
         for lane, run in runs.items():
@@ -88,15 +102,16 @@ def growing(lines: Iterable[str], every: float = 0.025) -> Iterator[str]:
 # ------------------------------------------------------------------------------ what events call
 
 
-def compete(prompt: str, model: str, mode: str, knobs: Knobs):
-    """Both runs, as the growing value of the stage."""
+def compete(prompt: str, model: str, modes: list[str], knobs: Knobs):
+    """All runs, as the growing value of the stage."""
     try:
-        limit = {"max_new_tokens": MAX_NEW_TOKENS}
         runs = {
-            "ar": models.decode(model, prompt, mode="ar", **limit),
-            "mars": models.decode(model, prompt, mode=mode, tau=lambda: knobs.tau, **limit),
+            mode: models.decode(
+                model, prompt, mode=mode, tau=lambda: knobs.tau, max_new_tokens=MAX_NEW_TOKENS
+            )
+            for mode in ("ar", *(mode for mode in MODES.values() if mode in modes))
         }
-        with closing(record(runs, lambda: knobs.stopped)) as lines:
+        with closing(record(runs, lambda: knobs.stopped, knobs.rest)) as lines:
             yield from growing(lines)
     except ValueError as error:
         gr.Warning(html.escape(str(error)))
@@ -140,9 +155,9 @@ def _lines(run: Run) -> Iterator[str]:
     yield run.last_line()
 
 
-def ready(knobs: Knobs, tau: float):
+def ready(knobs: Knobs, tau: float, wait: float):
     """Before a race: the knobs as the page shows them; Run off, Stop on."""
-    knobs.tau, knobs.stopped = tau, False
+    knobs.tau, knobs.wait, knobs.stopped = tau, wait, False
     return gr.Button(interactive=False), gr.Button(interactive=True)
 
 
@@ -155,6 +170,18 @@ def set_tau(knobs: Knobs, tau: float) -> None:
     knobs.tau = tau
 
 
+def set_wait(knobs: Knobs, wait: float) -> None:
+    knobs.wait = wait
+
+
+def again(asked: gr.EventData):
+    """The prompt and τ of a run on the stage, into the controls, if they are what they should be."""
+    prompt, tau = asked.prompt, asked.tau
+    if not isinstance(prompt, str) or not isinstance(tau, int | float) or not 0 <= tau <= 1:
+        return gr.skip(), gr.skip()
+    return prompt, tau
+
+
 def stop(knobs: Knobs) -> None:
     knobs.stopped = True
 
@@ -163,10 +190,11 @@ def arrive(request: gr.Request):
     """The controls that the page's address sets: `prompt` (or an example's id), `mode`, `tau`."""
     asked = dict(request.query_params)
     texts = {example["id"]: example["prompt"] for example in PROMPTS}
-    prompt, mode, tau = asked.get("prompt"), asked.get("mode"), _number(asked.get("tau"))
+    prompt, tau = asked.get("prompt"), _number(asked.get("tau"))
+    modes = [mode for mode in asked.get("mode", "").split(",") if mode in MODES.values()]
     return (
         texts.get(prompt, prompt) if prompt else gr.skip(),
-        mode if mode in MODES.values() else gr.skip(),
+        modes or gr.skip(),
         tau if tau is not None and 0 <= tau <= 1 else gr.skip(),
     )
 
@@ -187,27 +215,34 @@ def _number(text: str | None) -> float | None:
 
 # ------------------------------------------------------------------------------------- the page
 
+# Runs in the browser after every change of a control: the address then opens the same page again.
+REMEMBER = """(prompt, model, modes, tau) => {
+  const ids = IDS;
+  const query = new URLSearchParams(location.search);
+  query.set("prompt", ids[prompt] ?? prompt);
+  if (model) query.set("model", model);
+  query.set("mode", modes.join(","));
+  query.set("tau", tau);
+  clearTimeout(window.remembering);
+  window.remembering = setTimeout(() => {
+    const now = new URLSearchParams(location.search);
+    for (const key of ["prompt", "model", "mode", "tau"]) if (query.has(key)) now.set(key, query.get(key));
+    history.replaceState(history.state, "", `?${now}`);
+  }, 250);
+}""".replace("IDS", json.dumps({example["prompt"]: example["id"] for example in PROMPTS}))
+
 
 def tab(demo: gr.Blocks) -> None:
     """The tab's components and events, inside `demo`."""
     knobs = gr.State(Knobs())
-    with gr.Row():
-        with gr.Column(scale=2, min_width=300):
+    with gr.Row(elem_id="race"):
+        with gr.Column(scale=2, min_width=280, elem_id="controls"):
             prompt = gr.Textbox(
                 PROMPTS[0]["prompt"], label="Prompt", lines=3, max_lines=8, elem_id="prompt"
             )
             with gr.Row():
                 run = gr.Button("Run", variant="primary", scale=2, min_width=120, elem_id="run")
                 halt = gr.Button("Stop", interactive=False, min_width=80, elem_id="stop")
-            gr.Examples(
-                [[example["prompt"]] for example in PROMPTS],
-                prompt,
-                example_labels=[example["title"] for example in PROMPTS],
-                examples_per_page=len(PROMPTS),
-                api_visibility="private",
-            )
-            model = gr.Dropdown([], label="Model", elem_id="model")
-            mode = gr.Radio(list(MODES.items()), value="mars", label="MARS accepts by", elem_id="mode")
             tau = gr.Slider(
                 0,
                 1,
@@ -217,24 +252,50 @@ def tab(demo: gr.Blocks) -> None:
                 info="Live. At 1, one token per forward.",
                 elem_id="tau",
             )
+            gr.Examples(
+                [[example["prompt"]] for example in PROMPTS],
+                prompt,
+                example_labels=[example["title"] for example in PROMPTS],
+                examples_per_page=len(PROMPTS),
+                api_visibility="private",
+                elem_id="examples",
+            )
+            modes = gr.CheckboxGroup(
+                list(MODES.items()), value=["mars"], label="Beside one token per forward", elem_id="mode"
+            )
+            wait = gr.Slider(
+                0,
+                MAX_WAIT,
+                0,
+                step=10,
+                label="Slow motion: rest after each forward, ms",
+                info="Live. No clock counts it.",
+                elem_id="wait",
+            )
+            model = gr.Dropdown([], label="Model", elem_id="model")
         with gr.Column(scale=7, min_width=640):
             stage = Stage()
 
     quiet = {"show_progress": "hidden", "api_visibility": "private"}
     at_once = {"queue": False, **quiet}
-    demo.load(arrive, None, [prompt, mode, tau], **at_once)
+    live = {"trigger_mode": "always_last", **at_once}
+    settings = [prompt, model, modes, tau]
+    demo.load(arrive, None, [prompt, modes, tau], **at_once)
     demo.load(offer, None, model, **at_once)  # waits until the model code is imported
-    gr.on([run.click, prompt.submit], ready, [knobs, tau], [run, halt], **at_once).then(
-        compete,
-        [prompt, model, mode, knobs],
-        stage,
-        concurrency_id="model",
-        concurrency_limit=1,
-        show_progress="minimal",
-        show_progress_on=prompt,
-        api_visibility="private",
-    ).then(rest, None, [run, halt], **at_once)
+    asked = stage.again(again, None, [prompt, tau], **at_once)
+    for start in (run.click, prompt.submit, asked.then):
+        start(ready, [knobs, tau, wait], [run, halt], **at_once).then(
+            compete,
+            [prompt, model, modes, knobs],
+            stage,
+            concurrency_id="model",
+            concurrency_limit=1,
+            show_progress="minimal",
+            show_progress_on=prompt,
+            api_visibility="private",
+        ).then(rest, None, [run, halt], **at_once)
     halt.click(stop, knobs, None, **at_once)
-    tau.input(set_tau, [knobs, tau], None, trigger_mode="always_last", **at_once)
-    mode.change(lambda mode: gr.Slider(interactive=mode == "mars"), mode, tau, **at_once)
+    tau.input(set_tau, [knobs, tau], None, **live)
+    wait.input(set_wait, [knobs, wait], None, **live)
+    gr.on([c.change for c in settings], None, settings, None, js=REMEMBER, **quiet)
     gr.api(generate, api_name="generate", concurrency_id="model", concurrency_limit=1)

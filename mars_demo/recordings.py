@@ -1,0 +1,71 @@
+"""Recorded runs: what the page shows before any model is loaded.
+
+`assets/runs/index.json` says what to record, a file of run records per entry lies beside it.
+
+    python -m mars_demo.recordings
+
+records them anew.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from mars_demo.trace import Run
+
+RUNS = Path(__file__).parents[1] / "assets" / "runs"
+
+
+def index() -> list[dict[str, Any]]:
+    """The recorded runs, the first to be shown first: `id`, `title`, `note` and how they were made."""
+    return json.loads((RUNS / "index.json").read_text("utf-8"))
+
+
+def recording(id: str) -> str:
+    """A recorded run as JSON lines: its title and note, then the record of each side.
+
+    Raises:
+        ValueError: if there is none of that id.
+    """
+    for entry in index():
+        if entry["id"] == id:
+            header = {"recording": id, "title": entry["title"], "note": entry["note"]}
+            return json.dumps(header, ensure_ascii=False) + "\n" + (RUNS / f"{id}.jsonl").read_text("utf-8")
+    raise ValueError(f"There is no recorded run {id!r}.")
+
+
+def tau_at(steps: list[list[float]], number: int) -> float:
+    """The τ of a forward, from `[forward, τ]` pairs that say from where on it holds."""
+    return [tau for first, tau in steps if first <= number][-1]
+
+
+def record(entry: dict[str, Any]) -> str:
+    """Run an entry of the index, one side after the other, each on its own clock."""
+    from mars_demo import checkpoints, decoding
+
+    checkpoint = checkpoints.load(entry["model"])
+
+    def run(mode: str) -> Run:
+        tau = entry["tau"][0][1]
+        run = decoding.decode(checkpoint, entry["prompt"], mode=mode, tau=lambda: tau)
+        while not run.stop:
+            tau = tau_at(entry["tau"], run.forwards + 1)
+            next(run)
+        return run
+
+    for mode in entry["modes"]:
+        run(mode)  # warm up
+    runs = [run(mode) for mode in entry["modes"]]
+    return "".join(f"{line}\n" for run in runs for line in run.lines())
+
+
+def main() -> None:
+    for entry in index():
+        (RUNS / f"{entry['id']}.jsonl").write_text(record(entry), encoding="utf-8")
+        print(entry["id"])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,163 @@
+// One side of the race: its answer, counters, distance and strip of forwards.
+
+const NICE = [1, 2, 5, 10];
+/** The smallest 1, 2 or 5 times a power of ten that leaves some room: a scale that seldom moves. */
+function scaleFor(value) {
+  const power = 10 ** Math.floor(Math.log10(Math.max(value, 1e-3)));
+  return NICE.map((step) => step * power).find((step) => step >= value);
+}
+
+class Lane {
+  constructor(mode) {
+    this.mode = mode;
+    this.root = find(".lane-template").content.cloneNode(true).firstElementChild;
+    this.root.dataset.lane = mode;
+    this.root.setAttribute("aria-label", MODES[mode]);
+    this.answer = find(".answer", this.root);
+    this.answer.setAttribute("aria-label", `Answer, ${MODES[mode]}`);
+    this.strip = find(".strip", this.root);
+    this.strip.setAttribute("aria-label", `Forwards, ${MODES[mode]}`);
+    say(find(".name", this.root), MODES[mode]);
+    this.run = null;
+    this.groups = []; // the answer's node of each pass
+    this.bars = []; // the strip's
+    this.shown = 0; // passes that can be seen
+    this.tauPath = "";
+  }
+
+  /** Draw the passes that have come since. */
+  grow(run) {
+    this.run = run;
+    const following = this.answer.scrollHeight - this.answer.scrollTop - this.answer.clientHeight < 40;
+    for (let index = this.groups.length; index < run.passes.length; index++) {
+      this.addTokens(run.passes[index], index);
+      this.addBar(run.passes[index], index);
+    }
+    this.shown = run.passes.length;
+    if (following) this.answer.scrollTop = this.answer.scrollHeight;
+  }
+
+  addTokens(pass, number) {
+    const group = make("span", "pass");
+    group.dataset.hue = pass.pass % HUES;
+    pass.slots.slice(0, pass.accepted).forEach((slot, index) => {
+      const token = make("span", "token", slot.text);
+      token.dataset.pass = number;
+      token.dataset.slot = index;
+      token.tabIndex = number + index === 0 ? 0 : -1; // one tab stop per answer, arrows move inside
+      if (isEnd(pass, index)) token.classList.add("end");
+      else if (!slot.text) token.classList.add("waiting"); // its bytes wait for the rest of a character
+      if (slot.text.includes("\n")) token.classList.add("newline");
+      group.append(token);
+    });
+    this.groups.push(group);
+    this.answer.append(group);
+  }
+
+  addBar(pass, number) {
+    const bar = draw("rect", {
+      x: this.run.startOf(number),
+      width: pass.ms * 0.86,
+      y: -pass.accepted,
+      height: pass.accepted,
+      "data-pass": number,
+    });
+    bar.dataset.hue = pass.pass % HUES;
+    this.bars.push(bar);
+    find(".bars", this.root).append(bar);
+    if (pass.tau === null || pass.slots.length < 2) return;
+    this.tauPath += `${this.tauPath ? "L" : "M"}${this.run.startOf(number)} ${-pass.tau}H${this.run.ends[number]}`;
+    const before = this.run.passes[number - 1]?.tau;
+    if (number === 0 || before !== pass.tau) this.addChange(pass, number);
+  }
+
+  addChange(pass, number) {
+    const change = make("span", "", `τ ${pass.tau.toFixed(2)}`);
+    change.dataset.at = this.run.startOf(number);
+    find(".changes", this.root).append(change);
+  }
+
+  /** Times and heights as all lanes share them: `time` ms across, `height` tokens up, `tokens` to the finish. */
+  scale({ time, height, tokens }) {
+    find(".strip svg", this.root).setAttribute("viewBox", `0 ${-height} ${time} ${height}`);
+    const path = find(".tau", this.root);
+    path.setAttribute("d", this.tauPath);
+    path.setAttribute("transform", `scale(1 ${height})`);
+    // A label only where the one before leaves it room; the line tells the rest.
+    let free = -Infinity;
+    for (const change of find(".changes", this.root).children) {
+      const left = (100 * change.dataset.at) / time;
+      change.style.left = `${left}%`;
+      change.hidden = left < free || left > 86;
+      if (!change.hidden) free = left + 15;
+    }
+    this.tokensScale = tokens;
+    this.timeScale = time;
+  }
+
+  /** Show the passes that had ended at that time of the clock. */
+  showAt(time) {
+    const { run } = this;
+    const until = run.passesAt(time);
+    for (let index = Math.min(until, this.shown); index < Math.max(until, this.shown); index++) {
+      this.groups[index].classList.toggle("future", index >= until);
+      this.bars[index].classList.toggle("future", index >= until);
+    }
+    if (time !== null && until !== this.shown && until) this.reveal(this.groups[until - 1]);
+    this.shown = until;
+    this.count(until);
+    const head = find(".playhead", this.root);
+    head.hidden = time === null;
+    if (time !== null) head.style.left = `${(100 * Math.min(time, this.timeScale)) / this.timeScale}%`;
+    const pass = run.passes[Math.max(0, until - 1)];
+    say(find(".setting", this.root), describe(run.settings, pass?.tau ?? run.settings.tau));
+    this.root.classList.toggle("running", !run.done);
+    this.strip.setAttribute("aria-valuemax", run.passes.length);
+    this.strip.setAttribute("aria-valuenow", until);
+    this.strip.setAttribute("aria-valuetext", `forward ${until} of ${run.passes.length}`);
+  }
+
+  /** Scroll within the answer only; the page stays where it is. */
+  reveal(node) {
+    const box = node.getBoundingClientRect();
+    const frame = this.answer.getBoundingClientRect();
+    if (box.bottom > frame.bottom) this.answer.scrollTop += box.bottom - frame.bottom + 4;
+    else if (box.top < frame.top) this.answer.scrollTop += box.top - frame.top - 4;
+  }
+
+  count(forwards) {
+    const tokens = forwards ? this.run.totals[forwards - 1] : 0;
+    const known = {
+      tokens,
+      forwards,
+      perForward: (tokens / forwards).toFixed(2),
+      perSecond: Math.round(tokens / (this.run.ends[forwards - 1] / 1000)),
+    };
+    for (const cell of findAll("[data-count]", this.root)) say(cell, forwards ? `${known[cell.dataset.count]}` : "–");
+    find(".distance i", this.root).style.width = `${(100 * tokens) / this.tokensScale}%`;
+  }
+
+  token(pass, slot) {
+    return this.groups[pass]?.children[slot];
+  }
+
+  /** The place of a token that is the answer's `index`-th. */
+  place(index) {
+    const pass = this.run.totals.findIndex((total) => total > index);
+    return pass < 0 ? null : this.token(pass, index - (this.run.totals[pass - 1] ?? 0));
+  }
+
+  /** Outline on the strip what each pass would have accepted at another τ. */
+  ghost(tau) {
+    for (const old of findAll(".ghost-bar", this.root)) old.remove();
+    if (tau === null) return;
+    find(".bars", this.root).append(
+      ...this.run.passes.flatMap((pass, index) => {
+        const accepted = acceptedAt(pass, tau);
+        if (accepted === pass.accepted) return [];
+        const [x, width] = [this.run.startOf(index), pass.ms * 0.86];
+        return draw("rect", { class: "ghost-bar", x, width, y: -accepted, height: accepted });
+      }),
+    );
+  }
+}

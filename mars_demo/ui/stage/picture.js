@@ -1,0 +1,150 @@
+// The stage as a picture for slides: real SVG shapes and texts read off the page, and a PNG made of them.
+
+const rounded = (number) => Math.round(number * 100) / 100;
+const isClear = (color) => /^(transparent|rgba\(.*, 0\))$/.test(color);
+
+/** An SVG document of what `.stage` shows now; parts marked data-export="no" are left out. */
+function pictureOf(stage) {
+  const frame = stage.getBoundingClientRect();
+  const parts = ["heading", "lanes", "closeup"].map((name) => find(`.${name}`, stage).getBoundingClientRect());
+  const margin = 24;
+  const [left, top] = [frame.left - margin, Math.min(...parts.map((part) => part.top)) - margin];
+  const [width, height] = [frame.width + 2 * margin, Math.max(...parts.map((part) => part.bottom)) - top + margin];
+  const picture = draw("svg", {
+    xmlns: "http://www.w3.org/2000/svg",
+    width: Math.ceil(width),
+    height: Math.ceil(height),
+    viewBox: `${rounded(left)} ${rounded(top)} ${Math.ceil(width)} ${Math.ceil(height)}`,
+  });
+  const ground = getComputedStyle(document.body).backgroundColor;
+  picture.append(
+    draw("rect", { x: left, y: top, width: "100%", height: "100%", fill: isClear(ground) ? "#ffffff" : ground }),
+  );
+  const brush = document.createElement("canvas").getContext("2d"); // measures fonts
+  let clips = 0;
+
+  function paint(node, into) {
+    if (node.nodeType === Node.TEXT_NODE) return paintText(node, into);
+    if (node.nodeType !== Node.ELEMENT_NODE || node.dataset?.export === "no") return;
+    const style = getComputedStyle(node);
+    if (style.display === "none" || style.visibility === "hidden" || node.matches("template")) return;
+    if (node instanceof SVGSVGElement) return paintDrawing(node, into);
+    paintBoxes(node, style, into);
+    if (style.overflowY === "auto" || style.overflowX === "hidden") into = clipped(node, into);
+    for (const child of node.childNodes) paint(child, into);
+  }
+
+  function clipped(node, into) {
+    const box = node.getBoundingClientRect();
+    const clip = draw("clipPath", { id: `clip-${++clips}` });
+    clip.append(draw("rect", { x: box.x, y: box.y, width: box.width, height: box.height }));
+    const group = draw("g", { "clip-path": `url(#clip-${clips})` });
+    into.append(clip, group);
+    return group;
+  }
+
+  function paintBoxes(node, style, into) {
+    const boxes = [...node.getClientRects()].filter((box) => box.width && box.height);
+    boxes.forEach((box, index) => {
+      const shape = { x: rounded(box.x), y: rounded(box.y), width: rounded(box.width), height: rounded(box.height) };
+      const border = parseFloat(style.borderTopWidth);
+      const framed = border && parseFloat(style.borderLeftWidth) && style.borderTopStyle !== "none";
+      const filled = !isClear(style.backgroundColor);
+      if (filled || framed)
+        into.append(
+          draw("rect", {
+            ...shape,
+            rx: parseFloat(style.borderTopLeftRadius) || 0,
+            fill: filled ? style.backgroundColor : "none",
+            ...(framed && { stroke: style.borderTopColor, "stroke-width": border }),
+            ...(framed && style.borderTopStyle === "dashed" && { "stroke-dasharray": "4 3" }),
+          }),
+        );
+      if (border && !framed)
+        into.append(draw("rect", { ...shape, height: border, fill: style.borderTopColor }));
+      if (node.matches(".pass")) paintPass(style, shape, index === 0, index === boxes.length - 1, into);
+    });
+  }
+
+  /** The tint and the bracket of a pass, whose ticks stand at its own ends only. */
+  function paintPass(style, { x, y, width, height }, first, last, into) {
+    const fill = style.getPropertyValue("--hue").trim();
+    const opacity = parseFloat(style.getPropertyValue("--tint")) / 100;
+    into.append(draw("rect", { x, y, width, height, fill, opacity }));
+    const [bottom, tick] = [y + height, 8];
+    into.append(draw("rect", { x, y: bottom - 2, width, height: 2, fill }));
+    if (first) into.append(draw("rect", { x, y: bottom - tick, width: 2, height: tick, fill }));
+    if (last) into.append(draw("rect", { x: x + width - 2, y: bottom - tick, width: 2, height: tick, fill }));
+  }
+
+  function paintDrawing(node, into) {
+    const box = node.getBoundingClientRect();
+    const copy = node.cloneNode(true);
+    const originals = [node, ...node.querySelectorAll("*")];
+    [copy, ...copy.querySelectorAll("*")].forEach((shape, index) => {
+      const style = getComputedStyle(originals[index]);
+      for (const name of ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "opacity", "visibility", "vector-effect"])
+        shape.style.setProperty(name, style.getPropertyValue(name));
+      shape.removeAttribute("class");
+    });
+    for (const [name, value] of Object.entries({ x: box.x, y: box.y, width: box.width, height: box.height }))
+      copy.setAttribute(name, rounded(value));
+    into.append(copy);
+  }
+
+  /** One <text> per line that the browser broke the text into. */
+  function paintText(node, into) {
+    if (!node.data) return;
+    const style = getComputedStyle(node.parentElement);
+    const font = { "font-family": style.fontFamily, "font-size": style.fontSize, "font-weight": style.fontWeight };
+    brush.font = `${style.fontWeight} ${style.fontSize} ${style.fontFamily}`;
+    const ascent = brush.measureText("x").fontBoundingBoxAscent;
+    const range = document.createRange();
+    const lines = [];
+    let start = 0;
+    for (const character of node.data) {
+      range.setStart(node, start);
+      range.setEnd(node, (start += character.length));
+      const box = range.getClientRects()[0];
+      if (!box?.width || character === "\n") continue;
+      const line = lines.at(-1);
+      if (line && Math.abs(line.y - box.y) < 2) {
+        line.text += character;
+        line.x = Math.min(line.x, box.x); // written from right to left
+      } else lines.push({ x: box.x, y: box.y, text: character });
+    }
+    for (const { x, y, text } of lines) {
+      if (!text.trim()) continue;
+      const line = draw("text", { x: rounded(x), y: rounded(y + ascent), fill: style.color, ...font });
+      line.style.whiteSpace = "pre";
+      line.textContent = text;
+      into.append(line);
+    }
+  }
+
+  for (const name of ["heading", "lanes", "closeup"]) paint(find(`.${name}`, stage), picture);
+  return new XMLSerializer().serializeToString(picture);
+}
+
+async function rasterize(picture, scale = 2) {
+  const image = new Image();
+  const url = URL.createObjectURL(new Blob([picture], { type: "image/svg+xml" }));
+  try {
+    image.src = url;
+    await image.decode();
+    const canvas = document.createElement("canvas");
+    [canvas.width, canvas.height] = [image.naturalWidth * scale, image.naturalHeight * scale];
+    canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+    return await new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
+  } finally {
+    URL.revokeObjectURL(url);
+  }
+}
+
+function download(name, blob) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000); // the browser may still be reading it
+}

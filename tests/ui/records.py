@@ -1,0 +1,67 @@
+"""Small made-up runs whose every figure is known, as the files a visitor drops on the stage."""
+
+from mars_demo.trace import Pass, Run, Settings, Slot
+
+WORDS = "the quick brown fox jumps over the lazy dog and runs home again".split()
+
+
+def run(mode: str, accepted: list[int], taus: list[float] | None = None, words=WORDS, window=4) -> Run:
+    """A run whose n-th forward accepts `accepted[n]` words; slot k of a forward has confidence 0.99 - k/10,
+    its last accepted slot's follower 0.4. Every forward of AR takes 10 ms, of the others 12 ms."""
+    settings = Settings(
+        mode,
+        "toy",
+        1 if mode == "ar" else window,
+        3,
+        taus and taus[0],
+        "Say it",
+        3,
+        "cpu",
+        "float32",
+        64,
+        f"made-up-{mode}",
+    )
+    passes, at, left = [], 0, 0
+    for number, count in enumerate(accepted, start=1):
+        stop = "eos" if number == len(accepted) else None
+        shown = 1 if mode == "ar" else window
+        texts = [f" {word}" for word in words[at : at + shown]] + [" ?"] * shown
+        slots = []
+        for k in range(shown):
+            end = stop and k == count - 1
+            text = "" if end else texts[k]
+            confidence = 0.99 - k / 10 if k < count else 0.4 - k / 100
+            top = ((text, confidence), (" or", 0.005))
+            slots.append(Slot(0 if end else hash_of(text), text, confidence, top))
+        lossless = {}
+        if mode == "lossless":
+            lossless = {"drafts": left, "verified": min(count - 1, left), "groups": left + 1}
+            left = shown - count
+        passes.append(
+            Pass(
+                number,
+                taus[number - 1] if taus else None,
+                positions=shown + 1,
+                ms=10.0 if mode == "ar" else 12.0,
+                accepted=count,
+                slots=tuple(slots),
+                stop=stop,
+                **lossless,
+            )
+        )
+        at += count
+    made = Run(settings, iter(passes))
+    return made.finish()
+
+
+def hash_of(text: str) -> int:
+    return 1 + sum(text.encode())
+
+
+def file_of(*runs: Run) -> str:
+    return "".join(f"{line}\n" for run in runs for line in run.lines())
+
+
+def race() -> str:
+    """AR in 10 forwards against MARS in 4, whose τ falls from 0.95 to 0.5 at forward 3."""
+    return file_of(run("ar", [1] * 10), run("mars", [1, 3, 2, 4], [0.95, 0.95, 0.5, 0.5]))

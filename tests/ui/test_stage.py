@@ -1,0 +1,431 @@
+"""The stage alone in a real browser, on recorded and made-up runs: no model is loaded anywhere here."""
+
+import json
+import re
+from xml.etree import ElementTree
+
+import gradio as gr
+import pytest
+from playwright.sync_api import Locator, Page, expect
+from records import WORDS, file_of, race, run
+
+from mars_demo import recordings
+from mars_demo.trace import read_runs
+from mars_demo.ui.app import LOOK
+from mars_demo.ui.stage import Stage
+
+
+@pytest.fixture(scope="session")
+def stage_url():
+    with gr.Blocks() as demo:
+        Stage()
+    _, address, _ = demo.launch(prevent_thread_lock=True, quiet=True, **LOOK)
+    yield address
+    demo.close()
+
+
+@pytest.fixture
+def look(visit, stage_url):
+    """Open the stage, by default with a made-up race on it."""
+
+    def open_stage(query: str = "", file: str | None = race(), **options) -> Page:
+        page = visit(query, stage_url, **options)
+        expect(page.locator(".token").first).to_be_attached()  # a recorded run
+        if file is not None:
+            give(page, file)
+            expect(page.locator(".prompt")).to_have_text("Say it")
+        return page
+
+    return open_stage
+
+
+def give(page: Page, text: str) -> None:
+    page.locator(".file").set_input_files(
+        {"name": "run.jsonl", "mimeType": "application/x-ndjson", "buffer": text.encode()}
+    )
+
+
+def lane(page: Page, name: str) -> Locator:
+    return page.locator(f'.lane[data-lane="{name}"]')
+
+
+def shown(page: Page, name: str) -> Locator:
+    return lane(page, name).locator(".pass:not(.future)")
+
+
+def caption(page: Page) -> Locator:
+    return page.locator(".window .caption")
+
+
+# ------------------------------------------------------------------------------- recorded runs
+
+
+def test_a_recorded_run_is_there_when_the_page_opens(look):
+    page = look(file=None)
+    first = recordings.index()[0]
+    expect(page.locator(".note")).to_contain_text(first["title"])
+    expect(page.locator(".prompt")).to_have_text(first["prompt"])
+    expect(page.locator(".verdict")).to_contain_text("as fast as one token at a time")
+
+
+@pytest.mark.parametrize("entry", recordings.index(), ids=lambda entry: entry["id"])
+def test_every_recorded_run_can_be_chosen(look, entry):
+    page = look(file=None)
+    page.locator(".recordings").select_option(entry["id"])
+    expect(page.locator(".note")).to_contain_text(entry["title"])
+    expect(page.locator(".trouble")).to_be_hidden()
+    text = (recordings.RUNS / f"{entry['id']}.jsonl").read_text("utf-8")
+    for single in read_runs(text.splitlines()):
+        answer = lane(page, single.settings.mode).locator(".answer")
+        assert answer.text_content() == single.text
+
+
+# ------------------------------------------------------------------------------------- numbers
+
+
+def test_the_result_is_said_in_words_and_the_first_difference_marked(look):
+    words = "the quick brown cat sleeps and snores".split()
+    other = run("mars", [2, 3, 3], [0.9] * 3, words=words)
+    page = look(file=file_of(run("ar", [1] * 10), other))
+    expect(page.locator(".verdict")).to_have_text(
+        "MARS: 8 tokens in 3 forwards, 2.7 per forward, 2.2× as fast as one token at a time; "
+        "differs from token 4 on."
+    )
+    expect(page.locator(".verdict")).to_have_attribute("role", "status")
+    assert lane(page, "ar").locator(".differs").all_text_contents() == [" fox"]
+    assert lane(page, "mars").locator(".differs").all_text_contents() == [" cat"]
+
+
+def test_same_answers_are_called_the_same(look):
+    page = look()
+    expect(page.locator(".verdict")).to_contain_text("10 tokens in 4 forwards, 2.5 per forward")
+    expect(page.locator(".verdict")).to_contain_text("same answer")
+    expect(page.locator(".differs")).to_have_count(0)
+
+
+def test_shares_count_the_forwards_that_accepted_so_many_tokens(look):
+    page = look()
+    parts = page.locator(".share .part")
+    assert parts.all_text_contents() == ["25% (1)"] * 4
+
+
+# ------------------------------------------------------------------------ a token and its forward
+
+
+def test_hovering_a_token_lights_its_whole_forward(look):
+    page = look()
+    token = lane(page, "mars").locator(".token").nth(2)
+    token.hover()
+    card = page.locator(".card")
+    expect(card).to_contain_text("Forward 2, slot 2: “␣brown” at 89.00%")
+    expect(card.locator("li")).to_have_count(2)
+    expect(lane(page, "mars").locator(".pass.lit")).to_have_text(" quick brown fox")
+    expect(lane(page, "mars").locator("rect.lit")).to_have_attribute("data-pass", "1")
+    expect(page.locator(".heat g.lit")).to_have_attribute("data-pass", "1")
+    expect(caption(page)).to_have_text("Forward 2: 3 of 4 slots accepted, τ 0.95")
+    expect(page.locator(".slot.inspected .candidate")).to_have_text("␣brown")
+    page.locator(".verdict").hover()
+    expect(card).to_be_hidden()
+    expect(page.locator(".lit")).to_have_count(0)
+
+
+def test_a_click_pins_a_token_until_it_is_clicked_again(look):
+    page = look()
+    token = lane(page, "mars").locator(".token").nth(2)
+    token.click()
+    page.locator(".verdict").hover()
+    expect(page.locator(".card.pinned")).to_contain_text("Forward 2, slot 2")
+    expect(caption(page)).to_contain_text("Forward 2:")
+    token.click()
+    page.locator(".verdict").hover()
+    expect(page.locator(".card")).to_be_hidden()
+
+
+def test_the_keyboard_reads_and_pins_tokens(look):
+    page = look()
+    lane(page, "mars").locator(".token").first.focus()
+    expect(page.locator(".card")).to_contain_text("Forward 1, slot 1")
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".card")).to_contain_text("Forward 2, slot 1")
+    page.keyboard.press("Enter")
+    expect(page.locator(".card.pinned")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator(".card")).to_be_hidden()
+
+
+def test_a_tap_shows_the_card_at_the_bottom_of_a_phone(visit, stage_url):
+    page = visit("", stage_url, has_touch=True, is_mobile=True)
+    page.set_viewport_size({"width": 390, "height": 844})
+    expect(page.locator(".token").first).to_be_attached()
+    lane(page, "mars").locator(".token").nth(2).tap()
+    card = page.locator(".card.pinned")
+    expect(card).to_be_visible()
+    box = card.bounding_box()
+    assert box["x"] >= 0 and box["x"] + box["width"] <= 390
+    assert box["y"] + box["height"] <= 844
+
+
+def test_the_window_tells_accepted_first_rejected_and_unread(look):
+    page = look()
+    lane(page, "mars").locator(".pass").first.locator(".token").hover()
+    expect(caption(page)).to_have_text("Forward 1: 1 of 4 slots accepted, τ 0.95")
+    assert page.locator(".slot:visible .mark").all_inner_texts() == ["✓", "✗", "○", "○"]
+    expect(page.locator(".window .legend")).to_contain_text("✗ first below τ")
+    expect(page.locator(".slots")).to_have_class(re.compile("threshold"))
+
+
+def test_a_lossless_window_tells_drafts_verified_and_the_group_kept(look):
+    page = look(file=file_of(run("ar", [1] * 7), run("lossless", [1, 3, 3])))
+    lane(page, "lossless").locator(".pass").nth(1).locator(".token").first.hover()
+    expect(caption(page)).to_contain_text("2 of 3 drafts held, 3 accepted; mask group 2 of 0–3 kept")
+    marks = page.locator(".slot:visible .mark").all_inner_texts()
+    assert marks == ["✓", "✓", "✓", "✗", "◇"]
+    expect(page.locator(".window .legend")).to_contain_text("draft that the model replaced")
+
+
+# --------------------------------------------------------------------------------------- replay
+
+
+def test_keys_replay_without_the_server(look):
+    page = look()
+    requests = []
+    page.on("request", lambda request: requests.append(request.url))
+    page.keyboard.press("Home")
+    expect(shown(page, "mars")).to_have_count(0)
+    expect(shown(page, "ar")).to_have_count(0)
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    expect(shown(page, "mars")).to_have_count(2)
+    expect(shown(page, "ar")).to_have_count(2)  # 24 ms on both clocks
+    expect(lane(page, "mars").locator('[data-count="tokens"]')).to_have_text("4")
+    expect(caption(page)).to_contain_text("Forward 2:")
+    page.keyboard.press("ArrowLeft")
+    expect(shown(page, "mars")).to_have_count(1)
+    page.keyboard.press("End")
+    expect(shown(page, "ar")).to_have_count(10)
+    page.keyboard.press("Space")
+    expect(page.locator(".play")).to_have_text("⏸ Pause")
+    page.keyboard.press("Space")
+    expect(page.locator(".play")).to_have_text("▶ Play")
+    assert not requests
+
+
+def test_a_replay_runs_to_the_end_on_the_runs_own_clock(look):
+    page = look()
+    page.locator(".speed").select_option("1")
+    page.locator(".play").click()
+    expect(page.locator(".play")).to_have_text("▶ Play")
+    expect(page.locator(".clock")).to_have_text("0.10 s of 0.10 s")
+    expect(shown(page, "ar")).to_have_count(10)
+
+
+def test_dragging_over_a_strip_moves_all_lanes(look):
+    page = look()
+    box = lane(page, "mars").locator(".strip").bounding_box()
+    y = box["y"] + box["height"] - 8
+    page.mouse.move(box["x"] + box["width"] * 0.05, y)  # 5 of 100 ms: forward 1 of MARS
+    page.mouse.down()
+    expect(shown(page, "mars")).to_have_count(1)
+    page.mouse.move(box["x"] + box["width"] * 0.3, y)
+    expect(shown(page, "mars")).to_have_count(3)
+    expect(shown(page, "ar")).to_have_count(3)
+    page.mouse.up()
+    expect(lane(page, "mars").locator(".strip")).to_have_attribute("aria-valuetext", "forward 3 of 4")
+
+
+def test_typing_into_a_field_does_not_replay(look):
+    page = look()
+    page.locator(".speed").focus()
+    page.keyboard.press("Home")
+    expect(shown(page, "ar")).to_have_count(10)
+
+
+# ------------------------------------------------------------------------- τ, strip and what if
+
+
+def test_the_strip_shows_where_tau_changed(look):
+    page = look()
+    labels = lane(page, "mars").locator(".changes span")
+    assert labels.all_text_contents() == ["τ 0.95", "τ 0.50"]
+    expect(lane(page, "mars").locator(".bars rect")).to_have_count(4)
+    expect(lane(page, "ar").locator(".bars rect")).to_have_count(10)
+    lane(page, "mars").locator(".bars rect").nth(2).hover()
+    expect(caption(page)).to_contain_text("τ 0.50")
+
+
+def test_the_heat_map_has_a_cell_per_slot_and_outlines_what_was_accepted(look):
+    page = look()
+    expect(page.locator(".heat g")).to_have_count(4)
+    expect(page.locator(".heat [data-level]")).to_have_count(16)
+    heights = page.locator(".heat .accepted-cells").evaluate_all(
+        "cells => cells.map(cell => Math.round(cell.getAttribute('height')))"
+    )
+    assert heights == [1, 3, 2, 4]
+    page.locator(".heat g").nth(1).locator("rect").first.click()
+    expect(caption(page)).to_contain_text("Forward 2:")
+    expect(shown(page, "mars")).to_have_count(2)
+
+
+def test_what_if_states_each_forward_alone(look):
+    page = look()
+    lane(page, "mars").locator(".token").nth(1).click()  # forward 2: 0.99, 0.89, 0.79, then below
+    page.locator(".ghost-range").fill("0.85")
+    words = page.locator(".ghost-words")
+    expect(words).to_contain_text("Forward 2 would have accepted 2 instead of 3.")
+    expect(words).to_contain_text("2 of 4 forwards would differ, each taken alone")
+    expect(page.locator(".ghost-bar")).to_have_count(2)
+    expect(page.locator(".heat .ghost-cells")).to_have_count(4)
+    expect(page.locator('[data-do="again"]')).to_have_text("Run again with τ 0.85")
+
+
+def test_what_if_is_not_offered_where_tau_plays_no_part(look):
+    page = look(file=file_of(run("ar", [1] * 7), run("lossless", [1, 3, 3])))
+    expect(page.locator(".ghost")).to_be_hidden()
+
+
+# -------------------------------------------------------------------------------- files and links
+
+
+def test_a_record_can_be_downloaded_and_read_again(look):
+    page = look()
+    with page.expect_download() as download:
+        page.locator('[data-do="jsonl"]').click()
+    text = download.value.path().read_text("utf-8")
+    given, got = (list(map(json.loads, lines.splitlines())) for lines in (race(), text))
+    assert got == given
+    ar, mars = read_runs(text.splitlines())
+    assert (ar.forwards, mars.forwards) == (10, 4)
+
+
+def test_a_record_can_be_dropped_on_the_stage(look):
+    page = look(file=None)
+    page.evaluate(
+        """text => {
+          const data = new DataTransfer();
+          data.items.add(new File([text], "run.jsonl"));
+          for (const kind of ["dragover", "drop"]) {
+            const event = new DragEvent(kind, { dataTransfer: data, bubbles: true });
+            document.querySelector(".lanes").dispatchEvent(event);
+          }
+        }""",
+        race(),
+    )
+    expect(page.locator(".prompt")).to_have_text("Say it")
+    expect(shown(page, "mars")).to_have_count(4)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("no record at all", "line 1 cannot be read"),
+        ('{"schema": 2, "run": "x", "mode": "ar"}', "this page reads schema 1"),
+        ('{"pass": 1, "slots": []}', "does not begin with a run's settings"),
+        ("\n\n", "it has no forward"),
+        (race().replace('"accepted": 3', '"accepted": "<b>"'), "a forward lacks its slots"),
+    ],
+)
+def test_a_file_that_is_no_record_gets_a_sentence_and_nothing_is_lost(look, text, sentence):
+    page = look()
+    before = page.locator(".lanes").inner_text()
+    give(page, text)
+    expect(page.locator(".trouble")).to_contain_text("This is not the record of a run")
+    expect(page.locator(".trouble")).to_contain_text(sentence)
+    assert page.locator(".lanes").inner_text() == before
+
+
+def test_a_single_run_from_the_command_line_can_be_opened(look):
+    page = look(file=file_of(run("mars", [1, 3, 2, 4], [0.95] * 4)))
+    expect(page.locator(".lane")).to_have_count(1)
+    expect(page.locator(".verdict")).to_have_text("MARS: 10 tokens in 4 forwards, 2.5 per forward.")
+
+
+def test_the_picture_is_real_svg_with_the_text_in_it(look):
+    page = look()
+    with page.expect_download() as download:
+        page.locator('[data-do="svg"]').click()
+    picture = ElementTree.fromstring(download.value.path().read_text("utf-8"))
+    texts = [node.text for node in picture.iter("{http://www.w3.org/2000/svg}text")]
+    for word in WORDS[:9]:
+        assert f" {word}" in texts
+    assert any("same answer" in text for text in texts)
+    assert not list(picture.iter("{http://www.w3.org/2000/svg}foreignObject"))
+
+
+def test_the_picture_is_a_png_of_twice_the_size(look):
+    page = look()
+    with page.expect_download() as download:
+        page.locator('[data-do="png"]').click()
+    data = download.value.path().read_bytes()
+    assert data.startswith(b"\x89PNG")
+    width = int.from_bytes(data[16:20], "big")
+    assert width == pytest.approx(2 * (page.locator(".stage").bounding_box()["width"] + 48), abs=4)
+
+
+def test_a_link_opens_the_same_recorded_run_at_the_same_forward(look, visit):
+    page = look(file=None)
+    page.keyboard.press("Home")
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
+    expect(page).to_have_url(re.compile("run=.*pass=3|pass=3.*run="))
+    words = caption(page).inner_text()
+    again = visit(page.url.split("?")[1], page.url.split("?")[0])
+    expect(caption(again)).to_have_text(words)
+    expect(shown(again, "mars")).to_have_count(3)
+
+
+# ------------------------------------------------------------------------------------ appearance
+
+
+def test_every_text_is_drawn_as_it_is(look):
+    words = [
+        "<script>alert(1)</script>",
+        "${1+1}",
+        "{{1+1}}",
+        "\n\tif x:",
+        "שלום",
+        "👩‍🚀",
+        "",
+        "  ",
+        "&amp;",
+        ".",
+    ]
+    runs = run("ar", [1] * 10, words=words), run("mars", [1, 3, 2, 4], [0.9] * 4, words=words)
+    page = look(file=file_of(*runs))
+    expected = "".join(f" {word}" for word in words[:9])
+    for name in ("ar", "mars"):
+        assert lane(page, name).locator(".answer").text_content() == expected
+    assert page.locator(".stage script, .stage img").count() == 0
+
+
+def test_light_and_dark_have_their_own_colours(look):
+    colours = []
+    for theme in ("light", "dark"):
+        page = look(f"__theme={theme}", None)
+        style = (
+            "node => (style => [style.color, style.getPropertyValue('--hue-0')])(getComputedStyle(node))"
+        )
+        colours.append(page.locator(".stage").evaluate(style))
+    assert colours[0][0] != colours[1][0]
+    assert colours[0][1] != colours[1][1]
+
+
+def test_talk_view_hides_the_prose_doubles_the_type_and_keeps_the_keys(look):
+    usual, talk = look(), look("view=talk")
+    size = "node => parseFloat(getComputedStyle(node).fontSize)"
+    ratio = talk.locator(".name").first.evaluate(size) / usual.locator(".name").first.evaluate(size)
+    assert ratio == pytest.approx(2, abs=0.1)
+    expect(talk.locator(".definition")).to_be_hidden()
+    talk.keyboard.press("Home")
+    expect(shown(talk, "mars")).to_have_count(0)
+
+
+@pytest.mark.parametrize("width", [390, 768, 1440, 1920])
+def test_nothing_is_wider_than_the_page(look, width):
+    page = look()
+    page.set_viewport_size({"width": width, "height": 844})
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_reduced_motion_stills_the_tokens(look):
+    page = look(reduced_motion="reduce")
+    assert page.locator(".pass").first.evaluate("n => getComputedStyle(n).animationName") == "none"
