@@ -85,7 +85,7 @@ def record(
             run.close()
 
 
-def growing(lines: Iterable[str], every: float = 0.025) -> Iterator[str]:
+def growing(lines: Iterable[str], every: float = 0.05) -> Iterator[str]:
     """The lines so far, at most once per `every` seconds and always once at the end.
 
     A tiny model makes a forward in a few milliseconds; showing each one would cost more than making it.

@@ -67,8 +67,10 @@ def test_a_pressed_run_shows_a_token_within_two_seconds(app):
         page = browser.new_page()
         page.goto(url)
         expect(page.locator("#model input")).not_to_have_value("", timeout=15_000)
+        expect(page.locator("#stage .note")).not_to_be_empty()
         pressed = time.monotonic()
         page.locator("#run").click()
+        expect(page.locator("#stage .note")).to_be_empty(timeout=15_000)  # no longer the recorded run
         expect(page.locator("#stage .token").first).to_be_attached(timeout=15_000)
         assert time.monotonic() - pressed < 2
         browser.close()

@@ -35,7 +35,8 @@ def verdict(page: Page) -> Locator:
 def race(page: Page) -> None:
     expect(page.locator("#model input")).not_to_have_value("")
     page.locator("#run").click()
-    expect(lane(page, "mars").locator(".token").first).to_be_attached()
+    expect(page.locator(".note")).to_be_empty()  # what was recorded has made room
+    expect(page.locator(".token").first).to_be_attached()
 
 
 def to_the_end(page: Page) -> None:
@@ -43,15 +44,23 @@ def to_the_end(page: Page) -> None:
     expect(page.locator("#run")).to_be_enabled()
 
 
+def set_slider(page: Page, name: str, value: float) -> None:
+    page.locator(f"#{name} input[type=range]").fill(str(value))
+
+
 def set_tau(page: Page, tau: float) -> None:
-    page.locator("#tau input[type=range]").fill(str(tau))
+    set_slider(page, "tau", tau)
 
 
 def tau_of(page: Page, token: Locator) -> str:
     """The τ of the forward that accepted a token, as its window tells."""
-    token.dispatch_event("pointerover")
-    caption = token.locator("xpath=ancestor::section").locator(".caption").inner_text()
-    return re.search(r"τ (\S+)", caption)[1]
+    token.click()
+    page.keyboard.press("Escape")
+    token.click()
+    number = token.evaluate("node => Number(node.dataset.pass) + 1")
+    caption = page.locator(".window .caption")
+    expect(caption).to_contain_text(f"Forward {number}:")
+    return re.search(r"τ (\S+)", caption.inner_text())[1]
 
 
 def test_both_lanes_stream_to_a_verdict(visit):
@@ -86,13 +95,20 @@ def test_a_forward_has_one_colour_and_one_bracket_and_the_next_has_another(visit
 
 def test_lossless_gives_the_answer_of_one_token_at_a_time(visit):
     page = visit("mode=lossless")
-    expect(page.locator("#tau input[type=range]")).to_be_disabled()
     race(page)
     to_the_end(page)
     expect(verdict(page)).to_contain_text("MARS, lossless:")
     expect(verdict(page)).to_contain_text("same answer")
-    texts = [lane(page, name).locator(".answer").text_content() for name in ("ar", "mars")]
+    texts = [lane(page, name).locator(".answer").text_content() for name in ("ar", "lossless")]
     assert texts[0] == texts[1]
+
+
+def test_three_lanes_race_at_once(visit):
+    page = visit("mode=mars,lossless")
+    race(page)
+    to_the_end(page)
+    expect(page.locator(".lane")).to_have_count(3)
+    expect(page.locator(".verdict")).to_have_text(re.compile("MARS: .+ MARS, lossless: .+ same answer"))
 
 
 def test_tau_acts_on_the_forwards_that_follow(visit, slow):
@@ -167,7 +183,7 @@ def test_what_a_model_writes_is_drawn_as_it_is(visit):
     assert answer.text_content() == "\n  ".join(HOSTILE)
     answer.locator(".token").first.hover()
     expect(page.locator(".card")).to_contain_text("<script>alert(1)</script>")
-    expect(page.locator("#stage img, #stage script, #stage b:not(.definition b)")).to_have_count(0)
+    expect(page.locator("#stage img, #stage script, :is(.answer, .card) b")).to_have_count(0)
     demo.close()
 
 
@@ -190,19 +206,77 @@ def test_bad_input_gets_a_sentence_and_nothing_is_lost(visit, prompt, sentence):
     to_the_end(page)
 
 
+def controls_are(page: Page, prompt: str, tau: str, modes: list[str]) -> None:
+    expect(page.locator("#prompt textarea")).to_have_value(prompt)
+    expect(page.locator("#tau input[type=number]")).to_have_value(tau)
+    for mode in ("mars", "lossless"):
+        expect(page.locator(f"#mode input[name={mode}]")).to_be_checked(checked=mode in modes)
+    expect(page.locator("#model input")).to_have_value("mars-tiny")
+
+
 def test_the_address_sets_the_controls(visit):
     page = visit("prompt=story&tau=0.6&mode=lossless&model=mars-tiny")
-    expect(page.locator("#prompt textarea")).to_have_value(STORY)
-    expect(page.locator("#tau input[type=number]")).to_have_value("0.6")
-    expect(page.locator("#mode input[value=lossless]")).to_be_checked()
-    expect(page.locator("#model input")).to_have_value("mars-tiny")
+    controls_are(page, STORY, "0.6", ["lossless"])
+
+
+def test_the_address_follows_the_controls_and_opens_the_same_page_again(visit, url):
+    page = visit()
+    page.locator("#prompt textarea").fill("Tell me & me = 50% of <b>it</b> #1?")
+    set_tau(page, 0.4)
+    page.locator("#mode input[name=lossless]").check()
+    expect(page).to_have_url(re.compile("prompt=Tell.*lossless.*tau=0.4"))
+    again = visit(page.url.split("?", 1)[1])
+    controls_are(again, "Tell me & me = 50% of <b>it</b> #1?", "0.4", ["mars", "lossless"])
+
+
+def test_slow_motion_waits_and_no_clock_counts_it(visit):
+    page = visit()
+    set_slider(page, "wait", 300)
+    race(page)
+    expect(page.locator(".lane.running")).to_have_count(2)
+    clock = page.locator(".clock")
+    expect(lane(page, "mars").locator(".pass").nth(1)).to_be_attached()
+    set_slider(page, "wait", 0)  # live, too
+    to_the_end(page)
+    assert float(clock.inner_text().split()[0]) < 3
+
+
+def test_a_run_again_takes_the_prompt_and_the_ghost_tau(visit):
+    page = visit("prompt=story")
+    race(page)
+    to_the_end(page)
+    page.locator("#prompt textarea").fill("something else")
+    page.locator(".ghost-range").fill("0.3")
+    page.locator('[data-do="again"]').click()
+    expect(lane(page, "mars").locator(".setting")).to_contain_text("τ 0.30")
+    expect(page.locator(".prompt")).to_have_text(STORY)
+    to_the_end(page)
+    expect(page.locator("#tau input[type=number]")).to_have_value("0.3")
+
+
+def test_the_runs_of_a_visit_are_kept_to_compare(visit):
+    page = visit("prompt=story&tau=1")
+    race(page)
+    to_the_end(page)
+    expect(page.locator(".history tbody tr")).to_have_count(1)
+    answer = lane(page, "mars").locator(".answer").text_content()
+    page.get_by_role("button", name="Times table").click()
+    race(page)
+    to_the_end(page)
+    rows = page.locator(".history tbody tr")
+    expect(rows).to_have_count(2)
+    expect(rows.nth(1)).to_contain_text("τ 1")
+    expect(rows.nth(1)).to_contain_text("1.00")
+    rows.nth(1).locator("button").click()
+    expect(page.locator(".prompt")).to_have_text(STORY)
+    assert lane(page, "mars").locator(".answer").text_content() == answer
 
 
 def test_an_address_that_makes_no_sense_gives_the_usual_page(visit):
     page = visit("tau=nan&mode=%3Cb%3E&model=/etc/passwd")
     expect(page.locator("#prompt textarea")).to_have_value(PROMPTS[0]["prompt"])
     expect(page.locator("#tau input[type=number]")).to_have_value("0.95")
-    expect(page.locator("#mode input[value=mars]")).to_be_checked()
+    expect(page.locator("#mode input[name=mars]")).to_be_checked()
     race(page)
     to_the_end(page)
 
@@ -211,35 +285,6 @@ def test_an_example_fills_the_prompt(visit):
     page = visit()
     page.get_by_role("button", name="Tiny story").click()
     expect(page.locator("#prompt textarea")).to_have_value(STORY)
-
-
-def test_a_token_tells_where_it_came_from_by_keyboard_too(visit):
-    page = visit("tau=0")
-    race(page)
-    to_the_end(page)
-    tokens = lane(page, "mars").locator(".token")
-    tokens.first.focus()
-    card = page.locator(".card")
-    expect(card).to_contain_text("Forward 1, slot 1")
-    expect(card.locator("li")).to_have_count(5)
-    page.keyboard.press("ArrowRight")
-    expect(card).to_contain_text("Forward 1, slot 2")
-    expect(lane(page, "mars").locator(".caption")).to_contain_text("Forward 1:")
-    page.keyboard.press("Escape")
-    expect(card).to_be_hidden()
-
-
-def test_the_window_tells_its_slots_apart_without_colour(visit):
-    page = visit("tau=0.99&prompt=story")
-    race(page)
-    to_the_end(page)
-    window = lane(page, "mars").locator(".window")
-    lane(page, "mars").locator(".token").first.dispatch_event("pointerover")
-    marks = window.locator(".slot:visible .mark").all_inner_texts()
-    assert marks[0] == "✓"
-    assert re.fullmatch("✓+(✗○*)?", "".join(marks))
-    expect(window.locator(".legend")).to_contain_text("✓ accepted")
-    expect(window.locator(".slots")).to_have_class(re.compile("threshold"))
 
 
 def test_a_phone_shows_everything_without_scrolling_sideways(visit):
@@ -251,11 +296,3 @@ def test_a_phone_shows_everything_without_scrolling_sideways(visit):
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     box = lane(page, "mars").bounding_box()
     assert box["x"] >= 0 and box["x"] + box["width"] <= 390
-
-
-def test_reduced_motion_is_respected(visit):
-    page = visit(reduced_motion="reduce")
-    race(page)
-    to_the_end(page)
-    animation = lane(page, "ar").locator(".pass").first.evaluate("n => getComputedStyle(n).animationName")
-    assert animation == "none"

@@ -274,7 +274,7 @@ def test_what_if_states_each_forward_alone(look):
     expect(words).to_contain_text("Forward 2 would have accepted 2 instead of 3.")
     expect(words).to_contain_text("2 of 4 forwards would differ, each taken alone")
     expect(page.locator(".ghost-bar")).to_have_count(2)
-    expect(page.locator(".heat .ghost-cells")).to_have_count(4)
+    expect(page.locator(".heat .ghost-cells")).to_have_count(2)
     expect(page.locator('[data-do="again"]')).to_have_text("Run again with τ 0.85")
 
 

@@ -136,19 +136,20 @@ const heat = {
     if (tau === null || !this.run) return;
     this.run.passes.forEach((pass, index) => {
       const height = acceptedAt(pass, tau) - 0.06;
+      if (acceptedAt(pass, tau) === pass.accepted) return;
       this.columns[index].append(draw("rect", { class: "ghost-cells", x: 0.03, y: 0.03, width: 0.94, height }));
     });
   },
 
   legend() {
-    const legend = find(".heat-legend");
-    const labels = ["< 0.5", ...LEVELS.map((bound) => `≥ ${bound}`)];
+    const labels = ["< 0.5", ...LEVELS.map((bound) => `≥ ${bound}`), "accepted"];
     labels.forEach((label, level) => {
-      const key = make("span", "key-cell");
+      const key = make("i", level > LEVELS.length ? "key-cell outlined" : "key-cell");
       key.dataset.level = level;
-      legend.append(key, make("span", "", label));
+      const entry = make("span", "");
+      entry.append(key, label);
+      find(".heat-legend").append(entry);
     });
-    legend.append(make("span", "key-cell outlined"), make("span", "", "accepted"));
   },
 };
 

@@ -6,10 +6,11 @@ const isClear = (color) => /^(transparent|rgba\(.*, 0\))$/.test(color);
 /** An SVG document of what `.stage` shows now; parts marked data-export="no" are left out. */
 function pictureOf(stage) {
   const frame = stage.getBoundingClientRect();
-  const parts = ["heading", "lanes", "closeup"].map((name) => find(`.${name}`, stage).getBoundingClientRect());
-  const margin = 24;
-  const [left, top] = [frame.left - margin, Math.min(...parts.map((part) => part.top)) - margin];
-  const [width, height] = [frame.width + 2 * margin, Math.max(...parts.map((part) => part.bottom)) - top + margin];
+  const parts = ["heading", "lanes", "closeup"].map((name) => find(`.${name}`, stage));
+  const [margin, gap] = [24, 16];
+  const [left, top] = [frame.left - margin, frame.top - margin];
+  const width = frame.width + 2 * margin;
+  const height = parts.reduce((sum, part) => sum + part.offsetHeight + gap, 2 * margin - gap);
   const picture = draw("svg", {
     xmlns: "http://www.w3.org/2000/svg",
     width: Math.ceil(width),
@@ -32,6 +33,18 @@ function pictureOf(stage) {
     paintBoxes(node, style, into);
     if (style.overflowY === "auto" || style.overflowX === "hidden") into = clipped(node, into);
     for (const child of node.childNodes) paint(child, into);
+    if (node.matches(".token.end")) paintEnd(node, into);
+  }
+
+  /** The word that the style sheet puts where an answer ends. */
+  function paintEnd(node, into) {
+    const { fontSize, fontFamily } = getComputedStyle(node, "::after");
+    const box = node.getBoundingClientRect();
+    const [x, y] = [rounded(box.left + 0.3 * parseFloat(fontSize)), rounded(box.bottom - 0.5 * parseFloat(fontSize))];
+    const fill = getComputedStyle(node).color;
+    const label = draw("text", { x, y, fill, opacity: 0.7, "font-size": fontSize, "font-family": fontFamily });
+    label.textContent = "end";
+    into.append(label);
   }
 
   function clipped(node, into) {
@@ -63,6 +76,10 @@ function pictureOf(stage) {
       if (border && !framed)
         into.append(draw("rect", { ...shape, height: border, fill: style.borderTopColor }));
       if (node.matches(".pass")) paintPass(style, shape, index === 0, index === boxes.length - 1, into);
+      if (node.matches(".threshold .bar")) {
+        const x = shape.x + shape.width * style.getPropertyValue("--tau");
+        into.append(draw("rect", { ...shape, x, width: 2, fill: style.color, opacity: 0.65 }));
+      }
     });
   }
 
@@ -122,7 +139,14 @@ function pictureOf(stage) {
     }
   }
 
-  for (const name of ["heading", "lanes", "closeup"]) paint(find(`.${name}`, stage), picture);
+  // One below the other, without the room of what is left out between them.
+  let y = frame.top;
+  for (const part of parts) {
+    const group = draw("g", { transform: `translate(0 ${rounded(y - part.getBoundingClientRect().top)})` });
+    picture.append(group);
+    paint(part, group);
+    y += part.offsetHeight + gap;
+  }
   return new XMLSerializer().serializeToString(picture);
 }
 
