@@ -30,6 +30,7 @@ class Checkpoint:
     """A loaded model and what decoding must know of it.
 
     block_size: masks per block it was trained with; None for an ordinary AR model.
+    objective: what it was trained for last: ar, mars or block-diffusion.
     context: positions its position embedding was made for.
     end_ids: every token that ends an answer.
     """
@@ -39,6 +40,7 @@ class Checkpoint:
     tokenizer: PreTrainedTokenizerBase
     mask_id: int | None
     block_size: int | None
+    objective: str
     context: int
     end_ids: frozenset[int]
 
@@ -46,6 +48,11 @@ class Checkpoint:
     def largest_window(self) -> int:
         """Slots a window may have: B masks give B + 1, no masks give one."""
         return 1 if self.block_size is None else self.block_size + 1
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """How it can be decoded. A MARS model is still the AR model; a block diffusion model is none."""
+        return {"ar": ("ar",), "mars": ("mars", "lossless", "ar")}.get(self.objective, (self.objective,))
 
 
 def bundled() -> list[str]:
@@ -106,12 +113,14 @@ def wrap(name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) 
     """A model and tokenizer in memory as a `Checkpoint`."""
     config = model.config
     mask_id = getattr(config, "mask_token_id", None)
+    block_size = getattr(config, "block_size", None) if mask_id is not None else None
     return Checkpoint(
         name=name,
         model=model,
         tokenizer=tokenizer,
         mask_id=mask_id,
-        block_size=getattr(config, "block_size", None) if mask_id is not None else None,
+        block_size=block_size,
+        objective="ar" if block_size is None else getattr(config, "objective", "mars"),
         context=config.max_position_embeddings,
         end_ids=_end_ids(model, tokenizer),
     )
@@ -130,13 +139,15 @@ def save(
     tokenizer: PreTrainedTokenizerBase,
     output: Path,
     block_size: int | None,
+    objective: str = "mars",
 ) -> None:
     """Write a folder that plain transformers loads: bfloat16 safetensors, tokenizer, config.
 
-    `block_size` and the mask token's id go into config.json; None marks an AR checkpoint.
+    `block_size`, the mask token's id and `objective` go into config.json; None marks an AR checkpoint.
     """
     stored = copy.deepcopy(model).to(torch.bfloat16)
     stored.config.block_size = block_size
     stored.config.mask_token_id = None if block_size is None else tokenizer.mask_token_id
+    stored.config.objective = "ar" if block_size is None else objective
     stored.save_pretrained(output)
     tokenizer.save_pretrained(output)

@@ -15,7 +15,7 @@ from mars_demo.checkpoints import Checkpoint
 from mars_demo.engine import Engine
 from mars_demo.trace import Pass, Run, Settings, Slot
 
-MODES = ("ar", "mars", "lossless")
+MODES = ("ar", "mars", "lossless", "block-diffusion")
 ALTERNATIVES = 5  # candidates recorded for each slot
 
 Tau = float | Callable[[], float]
@@ -36,11 +36,12 @@ def decode(
 
     mode: `ar`, one token per forward; `mars`, sliding window (section 3.3); `lossless`, the window's
         unaccepted predictions become drafts that the next forward verifies: the tokens of `ar`, fewer
-        forwards.
+        forwards; `block-diffusion`, the paper's baseline, for checkpoints trained for it.
     tau: accept from the left while the top probability is at least this; read again at every pass if it
-        is a callable. At 1 every pass accepts one token. Unused in the other modes.
+        is a callable. At 1 every pass accepts one token. In block diffusion it holds for each mask of the
+        block. Unused in the other modes.
     window: slots per pass, at most block size + 1; None for the mode's default. In `lossless` a pass
-        verifies up to window - 1 drafts.
+        verifies up to window - 1 drafts. In block diffusion it is the block size.
     raw: the prompt as it is, without the chat template.
     linear: in `lossless`, draft only behind a fully verified pass: fewer positions, fewer accepted tokens.
         None for what is faster on the device: on a CPU positions cost time, on a GPU they hardly do.
@@ -52,16 +53,19 @@ def decode(
     first_tau = tau_now()
     if mode not in MODES:
         raise ValueError(f"No mode called {mode!r}: allowed are {', '.join(MODES)}.")
-    if mode != "ar" and checkpoint.block_size is None:
+    if mode not in checkpoint.modes:
+        allowed = ", ".join(checkpoint.modes)
         raise ValueError(
-            f"{checkpoint.name} was not trained with masks: allowed is mode ar, or a MARS checkpoint."
+            f"{checkpoint.name} was trained for {checkpoint.objective} and cannot run mode {mode}: "
+            f"allowed is {allowed}, or another checkpoint."
         )
     if mode == "ar":
-        window = window or 1
         largest = 1
+    elif mode == "block-diffusion":
+        largest = checkpoint.block_size
     else:
         largest = checkpoint.largest_window
-        window = largest if window is None else window
+    window = largest if window is None else window
     if not 1 <= window <= largest:
         raise ValueError(
             f"A window of {window} slots does not fit mode {mode} of {checkpoint.name}: allowed is "
@@ -86,7 +90,7 @@ def decode(
         model=checkpoint.name,
         window=window,
         block_size=checkpoint.block_size,
-        tau=first_tau if mode == "mars" else None,
+        tau=first_tau if mode in ("mars", "block-diffusion") else None,
         prompt=prompt,
         prompt_tokens=len(prompt_ids),
         device=checkpoint.model.device.type,
@@ -101,6 +105,8 @@ def decode(
         return Run(settings, self_verified(engine, answer, prompt_ids, window - 1, linear))
     if mode == "ar":
         return Run(settings, autoregressive(engine, answer, prompt_ids))
+    if mode == "block-diffusion":
+        return Run(settings, block_diffusion(engine, answer, prompt_ids, window, tau_now))
     return Run(settings, sliding_window(engine, answer, prompt_ids, window, tau_now))
 
 
@@ -312,3 +318,48 @@ def self_verified(
             verified=verified,
             groups=1 if linear else checked + 1,
         )
+
+
+def block_diffusion(
+    engine: Engine,
+    answer: Answer,
+    prompt_ids: list[int],
+    block_size: int,
+    tau: Callable[[], float],
+) -> Iterator[Pass]:
+    """Fill a block of masks in the order of confidence, then go on to the next (the paper's baseline).
+
+    Every forward fills the masks whose confidence is at least τ, and always the surest one. A pass lists
+    the block from the first token not yet read; those that it accepts are filled without a gap. The
+    finished block joins the cache with the first forward of the next one, where it sees itself from both
+    sides, as in training.
+    """
+    mask_id = answer.checkpoint.mask_id
+    pending, causal_until = prompt_ids, len(prompt_ids)
+    while not answer.stop:
+        block: list[Reading | None] = [None] * min(block_size, answer.room)
+        read_so_far = 0
+        while read_so_far < len(block) and not answer.stop:
+            started = time.perf_counter()
+            threshold = tau()
+            ids = [mask_id if reading is None else reading.token for reading in block]
+            layout = layouts.denoising(pending, ids, engine.length, causal_until)
+            readings = read(engine.forward(layout, first=len(pending)))
+            engine.commit(len(pending))
+            pending, causal_until = [], 0
+            masked = [i for i, reading in enumerate(block) if reading is None]
+            surest = max(masked, key=lambda i: readings[i].confidence)
+            for i in masked:
+                if i == surest or readings[i].confidence >= threshold < 1:
+                    block[i] = readings[i]
+            filled = itertools.takewhile(lambda reading: reading is not None, block)
+            step = answer.step(
+                [was or now for was, now in zip(block, readings)][read_so_far:],
+                sum(1 for _ in filled) - read_so_far,
+                started=started,
+                positions=layout.ids.shape[1],
+                tau=threshold,
+            )
+            read_so_far += step.accepted
+            yield step
+        pending = [reading.token for reading in block if reading is not None]

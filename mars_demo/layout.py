@@ -109,17 +109,24 @@ def block_starts(response: Sequence[bool], block_size: int, phases: Sequence[int
 
 
 def two_streams(
-    clean: Tensor, lengths: Tensor, noisy_positions: Tensor, starts: Tensor, mask_id: int
+    clean: Tensor,
+    lengths: Tensor,
+    noisy: Tensor,
+    noisy_positions: Tensor,
+    starts: Tensor,
+    clean_starts: Tensor | None = None,
 ) -> Layout:
     """`[x ; x̃]`: a batch of clean streams, each followed by its noisy stream (section 3.2).
 
     clean: [rows, L] token ids, padded on the right; lengths: [rows] tokens of each row that are real.
-    noisy_positions: [rows, N] the position each mask stands at; starts: [rows, N] the first position of
-        its block, or `CLEAN` where a row has fewer than N masks.
+    noisy: [rows, N] token ids, most of them masks; noisy_positions: [rows, N] where each stands; starts:
+        [rows, N] the first position of its block, or `CLEAN` where a row has fewer than N.
+    clean_starts: [rows, L] the block start of each clean token, or `CLEAN`. None for MARS. Given, it is
+        block diffusion: within a block everybody sees everybody, in both streams.
 
-    Clean sees clean causally. A mask sees the clean tokens before its block and, causally, the masks of
-    its own block. Padding sees itself only, which keeps its softmax finite. With N = 0 this is the plain
-    causal batch of AR training.
+    Clean sees clean causally. Noisy sees the clean tokens before its block and, causally, the noisy ones
+    of its own block. Padding sees itself only, which keeps its softmax finite. With N = 0 this is the
+    plain causal batch of AR training.
     """
     rows, length = clean.shape
     text = torch.arange(length).expand(rows, length)
@@ -130,8 +137,31 @@ def two_streams(
     query_start, query_position = start[:, :, None], positions[:, :, None]
     key_start, key_position = start[:, None, :], positions[:, None, :]
     before_block = (key_start == CLEAN) & (key_position < query_start)
-    same_stream = (key_start == query_start) & (key_position <= query_position)
-    visible = (before_block | same_stream) & real[:, None, :] & real[:, :, None]
+    same_stream = key_start == query_start
+    visible = before_block | same_stream & (key_position <= query_position)
+    if clean_starts is not None:
+        block = torch.cat([clean_starts, starts], dim=1)
+        of_noisy = start != CLEAN
+        same_block = (block[:, :, None] == block[:, None, :]) & (block != CLEAN)[:, :, None]
+        visible |= same_block & (of_noisy[:, :, None] == of_noisy[:, None, :])
+    visible = visible & real[:, None, :] & real[:, :, None]
     visible |= torch.eye(positions.shape[1], dtype=torch.bool)
-    masks = torch.full_like(noisy_positions, mask_id)
-    return Layout(ids=torch.cat([clean, masks], dim=1), positions=positions, visible=visible)
+    return Layout(ids=torch.cat([clean, noisy], dim=1), positions=positions, visible=visible)
+
+
+def denoising(clean: Sequence[int], block: Sequence[int], past: int, causal_until: int) -> Layout:
+    """`[clean ; block]`: one step of block diffusion behind `past` cached positions.
+
+    The `block` is the one being filled, masks among its ids; everybody in it sees everybody and all that
+    came before. `clean` is what the cache does not hold yet: up to `causal_until` tokens of a prompt, which
+    see each other causally, then a finished block, whose tokens all see each other.
+    """
+    known, total = len(clean), len(clean) + len(block)
+    visible = torch.ones(total, total, dtype=torch.bool).tril()
+    visible[causal_until:known, causal_until:known] = True
+    visible[known:, :] = True
+    return Layout(
+        ids=torch.tensor([[*clean, *block]]),
+        positions=torch.arange(past, past + total)[None],
+        visible=torch.cat([torch.ones(total, past, dtype=torch.bool), visible], dim=1)[None],
+    )

@@ -73,7 +73,7 @@ def test_an_ar_checkpoint_answers_without_a_mode(capsys):
         (["generate", "hi", "--mode", "fast"], "--mode"),
         (["generate", "hi", "--model", "nothing"], "allowed are"),
         (["generate", "hi", "--model", "."], "config.json"),
-        (["generate", "hi", "--mode", "mars", "--model", "ar-tiny"], "was not trained with masks"),
+        (["generate", "hi", "--mode", "mars", "--model", "ar-tiny"], "cannot run mode mars: allowed is ar"),
         (["generate"], "prompt"),
         (["fly"], "fly"),
         (["evaluate", "--tasks", "nothing"], "nothing"),

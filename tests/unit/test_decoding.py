@@ -3,6 +3,7 @@
 import gc
 import random
 import weakref
+from dataclasses import replace
 
 import pytest
 import torch
@@ -14,6 +15,11 @@ from mars_demo.decoding import Reading, accept, decode
 from mars_demo.engine import Engine
 
 PROMPTS = ["How many apples?", "sort 3, 1, 2", "Write a note to Sam.\nThanks!", "ünïcode 👩‍🚀 שלום"]
+
+
+def trained_for(checkpoint, mode: str) -> checkpoints.Checkpoint:
+    """The checkpoint, for block diffusion as if it had been trained for that."""
+    return replace(checkpoint, objective=mode) if mode == "block-diffusion" else checkpoint
 
 
 def held_out_prompts(per_task: int) -> list[str]:
@@ -80,6 +86,59 @@ def test_lossless_gives_the_tokens_of_ar(random_checkpoint, window, linear):
         ).finish()
         assert run.token_ids == ar.token_ids
         assert (run.stop, run.text) == (ar.stop, ar.text)
+
+
+def blocks_by_hand(checkpoint, prompt: str, size: int, tau: float, count: int) -> list[list[int]]:
+    """Block diffusion without a cache: at each pass a full forward over everything, and the block's tokens
+    that are filled without a gap; prompt causal, finished blocks and the open one seen from both sides."""
+    prompt_ids = encode_prompt(checkpoint.tokenizer, prompt)
+    done: list[int] = []
+    passes: list[list[int]] = []
+    while True:
+        block: list[int | None] = [None] * min(size, count - len(done))
+        start, told = len(prompt_ids) + len(done), 0
+        while told < len(block):
+            ids = prompt_ids + done + [checkpoint.mask_id if t is None else t for t in block]
+            visible = torch.ones(len(ids), len(ids), dtype=torch.bool).tril()
+            for first in range(len(prompt_ids), len(ids), size):
+                visible[first : first + size, first : first + size] = True
+            with torch.no_grad():
+                logits = checkpoint.model(
+                    torch.tensor([ids]),
+                    attention_mask=visible[None, None],
+                    position_ids=torch.arange(len(ids))[None],
+                ).logits[0, start:]
+            confidence, tokens = logits.softmax(-1).max(-1)
+            masked = [i for i, token in enumerate(block) if token is None]
+            surest = max(masked, key=lambda i: confidence[i])
+            for i in masked:
+                if i == surest or (tau < 1 and confidence[i] >= tau):
+                    block[i] = tokens[i].item()
+            accepted = []
+            while told < len(block) and block[told] is not None:
+                accepted.append(block[told])
+                told += 1
+                if accepted[-1] in checkpoint.end_ids or len(done) + told == count:
+                    return [*passes, accepted]
+            passes.append(accepted)
+        done += block
+
+
+@pytest.mark.parametrize("tau", [1.0, 0.2, 0.0])
+@pytest.mark.parametrize("size", [1, 3, 8])
+def test_block_diffusion_matches_an_implementation_without_cache(random_checkpoint, size, tau):
+    checkpoint = trained_for(random_checkpoint, "block-diffusion")
+    for prompt in PROMPTS[:2]:
+        run = decode(checkpoint, prompt, mode="block-diffusion", window=size, tau=tau, max_new_tokens=20)
+        passes = [[slot.id for slot in step.slots[: step.accepted]] for step in run]
+        assert passes == blocks_by_hand(checkpoint, prompt, size, tau, 20)
+
+
+def test_a_block_diffusion_checkpoint_decodes_in_no_other_way(mars_tiny):
+    with pytest.raises(ValueError, match="allowed is block-diffusion"):
+        decode(trained_for(mars_tiny, "block-diffusion"), "hello", mode="mars")
+    with pytest.raises(ValueError, match="allowed is mars, lossless, ar"):
+        decode(mars_tiny, "hello", mode="block-diffusion")
 
 
 def test_lossless_of_the_bundled_model_is_ar_and_saves_forwards(mars_tiny):
@@ -149,7 +208,7 @@ def test_the_cache_holds_what_was_accepted_and_no_mask(mars_tiny, monkeypatch):
 
     monkeypatch.setattr(Engine, "commit", commit)
     prompt = tasks.held_out("units", 1)[0].prompt
-    for mode in decoding.MODES:
+    for mode in ("ar", "mars", "lossless"):
         engines.clear()
         run = decode(mars_tiny, prompt, mode=mode).finish()
         ids = encode_prompt(mars_tiny.tokenizer, prompt) + run.token_ids
@@ -179,16 +238,16 @@ def end_after(checkpoint, prompt: str, count: int, **settings) -> tuple[checkpoi
     """The same checkpoint with the `count`-th token of its answer as a second end token."""
     ids = decode(checkpoint, prompt, max_new_tokens=40, **settings).finish().token_ids
     extra = ids[count - 1]
-    fields = {f: getattr(checkpoint, f) for f in checkpoint.__dataclass_fields__}
-    ended = checkpoints.Checkpoint(**fields | {"end_ids": checkpoint.end_ids | {extra}})
+    ended = replace(checkpoint, end_ids=checkpoint.end_ids | {extra})
     return ended, ids[: ids.index(extra) + 1]
 
 
 @pytest.mark.parametrize("count", [1, 3, 7])
 @pytest.mark.parametrize("mode", decoding.MODES)
 def test_any_end_token_inside_a_window_ends_the_answer(random_checkpoint, mode, count):
-    settings = {"mode": mode} | ({"tau": 0.0} if mode == "mars" else {})
-    ended, expected = end_after(random_checkpoint, PROMPTS[1], count, **settings)
+    settings = {"mode": mode} | ({} if mode in ("ar", "lossless") else {"tau": 0.0})
+    checkpoint = trained_for(random_checkpoint, mode)
+    ended, expected = end_after(checkpoint, PROMPTS[1], count, **settings)
     run = decode(ended, PROMPTS[1], max_new_tokens=40, **settings).finish()
     assert run.token_ids == expected
     assert (run.stop, run.passes[-1].stop) == ("eos", "eos")
@@ -198,13 +257,15 @@ def test_any_end_token_inside_a_window_ends_the_answer(random_checkpoint, mode, 
 @pytest.mark.parametrize("mode", decoding.MODES)
 @pytest.mark.parametrize("limit", [1, 2, 5, 10, 11])
 def test_max_new_tokens_is_exact(random_checkpoint, mode, limit):
-    run = decode(random_checkpoint, PROMPTS[0], mode=mode, tau=0.0, max_new_tokens=limit).finish()
+    checkpoint = trained_for(random_checkpoint, mode)
+    run = decode(checkpoint, PROMPTS[0], mode=mode, tau=0.0, max_new_tokens=limit).finish()
     assert (run.tokens, run.stop) == (limit, "length")
 
 
 @pytest.mark.parametrize("mode", decoding.MODES)
 def test_the_context_limit_ends_the_answer(random_checkpoint, mode):
-    run = decode(random_checkpoint, PROMPTS[2], mode=mode, tau=0.0, max_new_tokens=10_000).finish()
+    checkpoint = trained_for(random_checkpoint, mode)
+    run = decode(checkpoint, PROMPTS[2], mode=mode, tau=0.0, max_new_tokens=10_000).finish()
     assert run.stop == "length"
     assert run.settings.prompt_tokens + run.tokens == random_checkpoint.context
 
@@ -219,7 +280,7 @@ def test_closing_stops_and_frees_everything(random_checkpoint, mode, monkeypatch
         caches.append(weakref.ref(self.cache))
 
     monkeypatch.setattr(Engine, "__init__", remember)
-    run = decode(random_checkpoint, PROMPTS[0], mode=mode, max_new_tokens=50)
+    run = decode(trained_for(random_checkpoint, mode), PROMPTS[0], mode=mode, max_new_tokens=50)
     next(run)
     next(run)
     run.close()
@@ -236,7 +297,7 @@ def test_streamed_text_is_the_answer_and_never_half_a_character(tokenizer):
     rng = random.Random(0)
     for prompt in [*PROMPTS, *(str(rng.random()) for _ in range(4))]:
         for mode in decoding.MODES:
-            run = decode(checkpoint, prompt, mode=mode, tau=0.1, max_new_tokens=60)
+            run = decode(trained_for(checkpoint, mode), prompt, mode=mode, tau=0.1, max_new_tokens=60)
             shown = ""
             for step in run:
                 shown += step.text
@@ -302,7 +363,7 @@ def test_bad_input_is_one_clear_sentence(mars_tiny, settings, message):
 
 def test_an_ar_checkpoint_decodes_one_token_at_a_time_only(ar_tiny):
     for mode in ("mars", "lossless"):
-        with pytest.raises(ValueError, match="was not trained with masks"):
+        with pytest.raises(ValueError, match="was trained for ar and cannot run mode"):
             decode(ar_tiny, "hello", mode=mode)
     assert decode(ar_tiny, "hello", mode="ar", max_new_tokens=3).finish().tokens >= 1
 

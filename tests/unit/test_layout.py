@@ -105,7 +105,11 @@ def test_two_streams_match_the_rule_cell_by_cell(block_size, seed):
         [[*row, *[value] * (padded - len(row))] for row in rows], dtype=torch.long
     )
     layout = layouts.two_streams(
-        torch.full((3, length), 7), torch.tensor(reals), fill(noisy, 0), fill(starts, CLEAN), MASK
+        torch.full((3, length), 7),
+        torch.tensor(reals),
+        torch.full((3, padded), MASK),
+        fill(noisy, 0),
+        fill(starts, CLEAN),
     )
     for row in range(3):
         expected = two_streams_by_hand(length, reals[row], noisy[row], starts[row], padded)

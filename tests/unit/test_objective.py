@@ -10,7 +10,7 @@ from torch.nn.functional import cross_entropy
 from mars_demo import layout as layouts
 from mars_demo.corpus import Conversation
 from mars_demo.engine import Engine
-from mars_demo.objective import IGNORE, Objective, ar_batch, mars_batch
+from mars_demo.objective import IGNORE, Objective, ar_batch, diffusion_batch, mars_batch
 
 PAD, MASK = 0, 2
 
@@ -146,3 +146,78 @@ def test_block_phase_varies_between_answers():
     batch = mars_batch(sequences, 8, MASK, PAD, random.Random(0))
     second = {sorted({s for *_, s in masks_of(batch, row)})[1] for row in range(40)}
     assert second == set(range(5, 13))  # the first block, from position 4 on, has one to eight masks
+
+
+def test_fixed_blocks_begin_at_multiples_of_the_block_size():
+    batch = mars_batch([conversation(4, 24)], 8, MASK, PAD, random.Random(0), fixed_blocks=True)
+    assert {start for *_, start in masks_of(batch)} == {4, 12, 20}
+
+
+def test_the_papers_whole_copy_counts_blocks_from_the_start_of_the_text():
+    sequence = conversation(6, 14)
+    batch = mars_batch([sequence], 4, MASK, PAD, random.Random(0), fixed_blocks=True, whole_copy=True)
+    noisy = batch.layout.ids[0, batch.clean_length :].tolist()
+    assert noisy == sequence.ids[:6] + [MASK] * 13  # the last token has nothing to predict
+    assert {start for *_, start in masks_of(batch)} == {4, 8, 12, 16}
+    trained = {position for _, position, _ in masks_of(batch)}
+    assert trained == set(range(6, 19))
+
+
+def test_each_slot_is_told_apart():
+    batch = mars_batch([conversation(4, 24)], 8, MASK, PAD, random.Random(0))
+    for index, position, start in masks_of(batch):
+        assert batch.slots[0, index] == position - start + 2
+    assert (batch.slots[0, : batch.clean_length] == 1).all()
+
+
+def test_losses_and_guesses_per_slot_add_up(model):
+    batch = mars_batch([conversation(5, 30)], 4, MASK, PAD, random.Random(0))
+    losses = Objective(model)(batch)
+    counts, nats, right = losses["slots"].T
+    assert counts.sum() == (batch.targets != IGNORE).sum()
+    torch.testing.assert_close(nats[0] / counts[0], losses["clean"])
+    torch.testing.assert_close(nats[1:].sum() / counts[1:].sum(), losses["noisy"])
+    assert ((right >= 0) & (right <= counts)).all()
+
+
+def test_kl_is_from_the_clean_streams_distribution_to_the_masks(model):
+    sequence = conversation(5, 12)
+    batch = mars_batch([sequence, conversation(3, 9, 1)], 4, MASK, PAD, random.Random(0))
+    logits = model.get_output_embeddings()(hidden_states(model, batch.layout)).log_softmax(-1)
+    total, count = 0.0, 0
+    for row in range(2):
+        for index, position, _ in masks_of(batch, row):
+            teacher, student = logits[row, position], logits[row, index]
+            total += (teacher.exp() * (teacher - student)).sum()
+            count += 1
+    losses = Objective(model, kl_weight=0.5)(batch)
+    torch.testing.assert_close(losses["kl"], total / count)
+    torch.testing.assert_close(losses["loss"], losses["noisy"] + losses["clean"] + 0.5 * losses["kl"])
+
+
+def test_block_diffusion_masks_predict_their_own_token_from_both_sides_of_their_block(model):
+    sequence = conversation(4, 14)
+    batch = diffusion_batch([sequence], 4, MASK, PAD, random.Random(2))
+    clean = batch.clean_length
+    assert (batch.targets[0, :clean] == IGNORE).all()
+    noisy = batch.layout.positions[0, clean:].tolist()
+    assert noisy == list(range(4, 18))
+    for index, position in enumerate(noisy, start=clean):
+        token = batch.layout.ids[0, index].item()
+        if batch.targets[0, index] == IGNORE:
+            assert token == sequence.ids[position]
+        else:
+            assert (token, batch.targets[0, index]) == (MASK, sequence.ids[position])
+        start = 4 + (position - 4) // 4 * 4
+        sees = batch.layout.visible[0, index].nonzero().flatten().tolist()
+        block = [clean + p - 4 for p in range(start, min(start + 4, 18))]
+        assert sees == [*range(start), *block]
+    for position in range(4, 18):  # the clean stream sees its own block whole, and no further
+        end = min(4 + (position - 4) // 4 * 4 + 4, 18)
+        assert batch.layout.visible[0, position].nonzero().flatten().tolist() == list(range(end))
+    assert batch.layout.visible[0, 2].nonzero().flatten().tolist() == [0, 1, 2]  # the prompt stays causal
+
+
+def test_each_block_of_block_diffusion_weighs_as_much_as_it_has_tokens():
+    batch = diffusion_batch([conversation(4, 14)], 4, MASK, PAD, random.Random(5))
+    assert batch.totals.tolist() == pytest.approx([0, 14])

@@ -7,8 +7,10 @@ import torch
 from random_models import random_model
 from transformers import AutoModelForCausalLM
 
-from mars_demo import checkpoints, tiny
-from mars_demo.training import Recipe, train
+from mars_demo import checkpoints, corpus, tiny
+from mars_demo.decoding import decode
+from mars_demo.objective import Objective
+from mars_demo.training import Recipe, make_batch, train
 
 RECIPE = Recipe(
     "mars", steps=6, save_every=2, batch_tokens=512, learning_rate=1e-3, muon_learning_rate=1e-2,
@@ -70,15 +72,50 @@ def test_a_loss_that_is_not_finite_stops_with_a_clear_sentence(tmp_path, tokeniz
 @pytest.mark.parametrize(
     "field, value, message",
     [
-        ("objective", "magic", "allowed are ar, mars"),
+        ("objective", "magic", "allowed are ar, mars, block-diffusion"),
         ("block_size", 1, "from 2 to 32"),
         ("block_size", 33, "from 2 to 32"),
-        ("steps", 0, "at least 1"),
+        ("steps", 0, "Steps must be at least 1"),
+        ("accumulate", 0, "Accumulate must be at least 1"),
+        ("kl_weight", -1.0, "kl weight must not be negative"),
     ],
 )
 def test_recipes_out_of_range_are_refused(field, value, message):
     with pytest.raises(ValueError, match=message):
         replace(RECIPE, **{field: value})
+
+
+def test_accumulated_batches_are_one_large_batch(tmp_path, tokenizer):
+    """Gradients of two half batches, weighted by their targets, are those of all of it in one."""
+    recipe = replace(RECIPE, steps=1, accumulate=2, muon_learning_rate=None)
+    stream = corpus.batches(corpus.source(recipe.data, 0), tokenizer, recipe.batch_tokens, 512, 0)
+    model = fresh(tokenizer)
+    drawn = [make_batch(next(stream), recipe, tokenizer, 1, index) for index in range(2)]
+    losses = [Objective(model)(batch) for batch in drawn]
+    clean, noisy = (sum(batch.totals for batch in drawn)).tolist()
+    metrics = next(train(model, tokenizer, recipe, tmp_path))
+    for name, index, total in (("clean", 0, clean), ("noisy", 1, noisy)):
+        expected = sum(part[name] * batch.totals[index] for part, batch in zip(losses, drawn)) / total
+        assert getattr(metrics, name) == pytest.approx(expected.item(), rel=2e-2)  # bfloat16 there
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"objective": "block-diffusion"},
+        {"kl_weight": 1.0},
+        {"fixed_blocks": True, "whole_copy": True},
+        {"sft_weight": 0.0},
+        {"accumulate": 3},
+    ],
+)
+def test_every_option_trains_and_its_checkpoint_decodes(tmp_path, tokenizer, changed):
+    metrics = list(train(fresh(tokenizer), tokenizer, replace(RECIPE, steps=3, **changed), tmp_path))
+    assert all(0 < m.noisy < 20 for m in metrics)
+    checkpoint = checkpoints.load(str(tmp_path), device="cpu")
+    assert checkpoint.objective == changed.get("objective", "mars")
+    run = decode(checkpoint, "hello", mode=checkpoint.modes[0], max_new_tokens=12).finish()
+    assert 1 <= run.tokens <= 12
 
 
 def test_the_tiny_recipe_runs_both_stages_and_goes_on_where_it_was(tmp_path, monkeypatch):
