@@ -6,14 +6,18 @@ import argparse
 import json
 import os
 import sys
+import warnings
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import NoReturn
 
 # Read before transformers is imported: standard error is for this program's own progress and notices.
 os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+
+
+MODES = ["ar", "mars", "lossless", "block-diffusion"]
 
 
 class Parser(argparse.ArgumentParser):
@@ -29,7 +33,7 @@ def parser() -> Parser:
     generate = commands.add_parser("generate", help="answer a prompt")
     generate.add_argument("prompt")
     generate.add_argument("--model", help="bundled name, folder or hub id (default: best bundled)")
-    generate.add_argument("--mode", choices=["ar", "mars", "lossless"])
+    generate.add_argument("--mode", choices=MODES)
     generate.add_argument("--tau", type=float, default=0.95, help="accept while confidence ≥ τ")
     generate.add_argument("--window", type=int, metavar="N", help="slots per pass")
     generate.add_argument(
@@ -44,19 +48,45 @@ def parser() -> Parser:
 
     train = commands.add_parser("train", help="train a checkpoint further")
     train.add_argument("--base", required=True, help="bundled name, folder or hub id")
-    train.add_argument("--objective", choices=["ar", "mars"], default="mars")
-    train.add_argument("--no-sft-loss", action="store_true", help="leave out the clean stream's loss")
-    train.add_argument("--block-size", type=int, default=8, metavar="B")
-    train.add_argument("--data", default="tasks", help="tasks, tasks:NAME,NAME or FILE.jsonl")
-    train.add_argument("--steps", type=int, default=1000, metavar="N")
+    train.add_argument("--objective", choices=["ar", "mars", "block-diffusion"], default="mars")
+    train.add_argument("--block-size", type=int, default=8, metavar="B", help="masks per block, 2 to 32")
+    train.add_argument(
+        "--sft-weight", type=float, metavar="λ", help="of the clean stream's loss (default 1)"
+    )
+    train.add_argument(
+        "--no-sft-loss", dest="sft_weight", action="store_const", const=0.0, help="the same as λ = 0"
+    )
+    train.add_argument("--kl-weight", type=float, metavar="κ", help="of KL(clean ‖ noisy) (default 0)")
+    train.add_argument("--fixed-blocks", action="store_true", default=None, help="no random block phase")
+    train.add_argument(
+        "--whole-copy",
+        action="store_true",
+        default=None,
+        help="a noisy copy of the prompt too, as the paper",
+    )
+    train.add_argument(
+        "--data",
+        default="tasks",
+        help="tasks, tasks:NAME,NAME, FILE.jsonl, a hub id, or self (its own answers)",
+    )
+    train.add_argument("--prompts", metavar="FILE", help="with --data self: a text or JSONL file, or tasks")
+    train.add_argument("--conversations", type=int, default=2000, metavar="N", help="with --data self")
+    train.add_argument("--steps", type=int, metavar="N")
+    train.add_argument(
+        "--batch-tokens", type=int, metavar="N", help="clean positions per batch, with padding"
+    )
+    train.add_argument("--accumulate", type=int, metavar="N", help="batches per step and process")
+    train.add_argument("--max-length", type=int, metavar="N", help="longer conversations are left out")
     train.add_argument("--learning-rate", type=float, metavar="LR")
+    train.add_argument("--seed", type=int, metavar="N")
+    train.add_argument("--save-every", type=int, metavar="N", help="steps between saved states")
     train.add_argument("--output", type=Path, required=True, metavar="DIR")
     train.add_argument("--resume", action="store_true", help="go on from the last saved state in DIR")
     train.set_defaults(run=run_train)
 
     evaluate = commands.add_parser("evaluate", help="accuracy and tokens per forward on held-out prompts")
     evaluate.add_argument("--model", help="bundled name, folder or hub id (default: best bundled)")
-    evaluate.add_argument("--mode", choices=["ar", "mars", "lossless"])
+    evaluate.add_argument("--mode", choices=MODES)
     evaluate.add_argument("--tasks", metavar="A,B", help="default: all")
     evaluate.add_argument("--taus", default="1.0,0.95,0.9", metavar="T,T")
     evaluate.add_argument("--window", type=int, metavar="N", help="slots per pass")
@@ -70,7 +100,7 @@ def parser() -> Parser:
 
 
 def default_mode(checkpoint, mode: str | None) -> str:
-    return mode or ("ar" if checkpoint.block_size is None else "mars")
+    return mode or checkpoint.modes[0]
 
 
 def run_generate(arguments: argparse.Namespace) -> None:
@@ -114,24 +144,38 @@ def run_train(arguments: argparse.Namespace) -> None:
     from mars_demo import checkpoints
     from mars_demo.training import Recipe, train
 
-    rate = {} if arguments.learning_rate is None else {"learning_rate": arguments.learning_rate}
-    recipe = Recipe(
-        objective=arguments.objective,
-        block_size=arguments.block_size,
-        sft_weight=0.0 if arguments.no_sft_loss else 1.0,
-        data=arguments.data,
-        steps=arguments.steps,
-        **rate,
-    )
+    given = {field.name: getattr(arguments, field.name, None) for field in fields(Recipe)}
+    recipe = Recipe(**{name: value for name, value in given.items() if value is not None})
     base = checkpoints.load(arguments.base, dtype=torch.float32)
+    if recipe.data == "self":
+        recipe = replace(recipe, data=str(own_answers(base, arguments)))
     bar = None  # drawn from the first step on: before it, there may be a complaint to make
     for metrics in train(base.model, base.tokenizer, recipe, arguments.output, arguments.resume):
         bar = bar or tqdm(total=recipe.steps, unit="step", desc=arguments.output.name)
         bar.update(metrics.step - bar.n)
-        bar.set_postfix(clean=f"{metrics.clean:.3f}", noisy=f"{metrics.noisy or 0:.3f}")
+        bar.set_postfix({name: f"{loss:.3f}" for name, loss in metrics.losses.items()})
     if bar:
         bar.close()
     notice(f"Saved {arguments.output}.")
+
+
+def own_answers(base, arguments: argparse.Namespace) -> Path:
+    """The file of the model's own answers, made first; what is there already of a cut run is kept."""
+    from tqdm import tqdm
+
+    from mars_demo import distillation
+
+    batch = 32 if base.model.device.type == "cpu" else 512
+    path = arguments.output / "self.jsonl"
+    prompts = (
+        distillation.prompts_from(arguments.prompts)
+        if arguments.prompts
+        else distillation.self_prompts(base, batch)
+    )
+    with tqdm(total=arguments.conversations, unit="answer", desc=path.name) as bar:
+        for held in distillation.write(path, base, prompts, arguments.conversations, batch):
+            bar.update(held - bar.n)
+    return path
 
 
 def run_evaluate(arguments: argparse.Namespace) -> None:
@@ -185,6 +229,7 @@ def notice(text: str) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser().parse_args(argv)
+    warnings.showwarning = lambda message, *_: notice(f"Note: {message}")
     try:
         arguments.run(arguments)
     except (ValueError, OSError) as error:

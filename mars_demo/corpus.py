@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import random
+import re
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from transformers import PreTrainedTokenizerBase
 
 from mars_demo import tasks
 from mars_demo.chat import Message, encode_rendered, render, with_slots
+
+if TYPE_CHECKING:
+    from datasets import IterableDataset
 
 POOL = 256  # conversations drawn at a time and sorted by length: few, so that a batch mixes tasks
 
@@ -76,22 +83,24 @@ def task_pools(names: Sequence[str] | None, seed: int) -> Pool:
 def file_pools(path: Path, seed: int) -> Pool:
     """A JSONL file with a `messages` list per line, shuffled anew each time round.
 
+    Warns of lines that hold no conversation; they are skipped.
+
     Raises:
-        ValueError: if no line of the file holds a conversation, or one is broken.
+        ValueError: if no line does.
     """
-    conversations = []
+    conversations, broken = [], []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         if not line.strip():
             continue
         try:
-            messages = json.loads(line)["messages"]
-            conversations.append([{"role": m["role"], "content": m["content"]} for m in messages])
-        except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(
-                f"Line {number} of {path} is no JSON object with a list of messages ({error!r})."
-            ) from error
+            conversations.append(messages_of(json.loads(line)))
+        except ValueError as error:
+            broken.append(f"line {number}: {error}")
     if not conversations:
-        raise ValueError(f"{path} holds no conversation.")
+        raise ValueError(f"{path} holds no conversation{f' ({broken[0]})' if broken else ''}.")
+    if broken:
+        lines = len(broken) + len(conversations)
+        warnings.warn(f"{len(broken)} of {lines} lines of {path} are skipped; {broken[0]}.", stacklevel=2)
 
     def pool(index: int) -> list[list[Message]]:
         per_round = -(-len(conversations) // POOL)
@@ -103,8 +112,60 @@ def file_pools(path: Path, seed: int) -> Pool:
     return pool
 
 
+def messages_of(row: object) -> list[Message]:
+    """The conversation of one row of data.
+
+    Raises:
+        ValueError: if it has no list of messages with a role and a text, or none by the assistant.
+    """
+    messages = row.get("messages") if isinstance(row, dict) else None
+    if not isinstance(messages, list) or not messages:
+        raise ValueError("no list of messages")
+    for message in messages:
+        if not isinstance(message, dict) or not all(
+            isinstance(message.get(k), str) for k in ("role", "content")
+        ):
+            raise ValueError("a message without role and text")
+    if not any(message["role"] == "assistant" for message in messages):
+        raise ValueError("no message by the assistant")
+    return [{"role": message["role"], "content": message["content"]} for message in messages]
+
+
+def dataset_pools(rows: IterableDataset, seed: int) -> Pool:
+    """A streamed data set with a `messages` column, shuffled within a buffer, endless.
+
+    Rows without a conversation are passed over.
+    """
+    shuffled = rows.shuffle(seed=seed, buffer_size=10_000)
+
+    def endless() -> Iterator[list[Message]]:
+        for round_number in itertools.count():
+            shuffled.set_epoch(round_number)
+            found = False
+            for row in shuffled:
+                with contextlib.suppress(ValueError):
+                    yield messages_of(row)
+                    found = True
+            if not found:
+                raise ValueError("The data set has no row with a list of messages.")
+
+    position, stream = 0, endless()
+
+    def pool(index: int) -> list[list[Message]]:
+        nonlocal position, stream
+        if index < position:
+            position, stream = 0, endless()
+        while position < index:  # a resumed run: over what it has seen
+            list(itertools.islice(stream, POOL))
+            position += 1
+        position += 1
+        return list(itertools.islice(stream, POOL))
+
+    return pool
+
+
 def source(data: str, seed: int) -> Pool:
-    """`tasks`, `tasks:NAME,NAME` or the path of a JSONL file.
+    """`tasks`, `tasks:NAME,NAME`, the path of a JSONL file, or the hub id of a data set with messages.
 
     Raises:
         ValueError: if `data` is none of these.
@@ -115,10 +176,24 @@ def source(data: str, seed: int) -> Pool:
         return task_pools(data.removeprefix("tasks:").split(","), seed)
     if Path(data).is_file():
         return file_pools(Path(data), seed)
+    if re.fullmatch(r"[\w.-]+/[\w.-]+", data) and not Path(data).exists():
+        return dataset_pools(_from_hub(data), seed)
     raise ValueError(
-        f"No training data called {data!r}: allowed are tasks, tasks:NAME,NAME or the path of a JSONL "
-        "file with a list of messages per line."
+        f"No training data called {data!r}: allowed are tasks, tasks:NAME,NAME, the path of a JSONL file "
+        "with a list of messages per line, or the hub id (owner/name) of a data set with messages."
     )
+
+
+def _from_hub(name: str) -> IterableDataset:
+    from datasets import load_dataset  # slow to import, and only needed here
+
+    try:
+        return load_dataset(name, split="train", streaming=True)
+    except Exception as error:  # whatever the hub's client raises, the answer is the same
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise ValueError(
+            f"No file called {name!r}, and no such data set came from the hub: {reason}"
+        ) from error
 
 
 def batches(

@@ -93,7 +93,7 @@ def stage(model, tokenizer, recipe: Recipe, output: Path) -> None:
     bar = tqdm(total=recipe.steps, desc=output.name, unit="step", mininterval=5)
     for metrics in train(model, tokenizer, recipe, output, resume=True):
         bar.update(metrics.step - bar.n)
-        bar.set_postfix(clean=f"{metrics.clean:.3f}", noisy=f"{metrics.noisy or 0:.3f}", refresh=False)
+        bar.set_postfix({name: f"{loss:.3f}" for name, loss in metrics.losses.items()}, refresh=False)
     bar.close()
 
 

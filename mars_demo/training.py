@@ -91,6 +91,12 @@ class Metrics:
     tokens: int
     seconds: float
 
+    @property
+    def losses(self) -> dict[str, float]:
+        """Those there are of clean, noisy and kl."""
+        named = {name: getattr(self, name) for name in ("clean", "noisy", "kl")}
+        return {name: loss for name, loss in named.items() if loss is not None}
+
     def line(self) -> str:
         return json.dumps({k: v for k, v in asdict(self).items() if v is not None})
 

@@ -3,6 +3,7 @@
 import itertools
 import json
 
+import datasets
 import pytest
 
 from mars_demo import corpus
@@ -92,3 +93,37 @@ def test_a_broken_file_is_refused_with_the_reason(tmp_path, content):
 def test_unknown_data_is_refused():
     with pytest.raises(ValueError, match="No training data called 'nothing'"):
         corpus.source("nothing", seed=0)
+
+
+def test_broken_lines_are_skipped_and_told(tmp_path):
+    path = tmp_path / "data.jsonl"
+    good = json.dumps({"messages": TALK})
+    path.write_text("\n".join([good, "{", '{"messages": [{"role": "user"}]}', "", good]))
+    with pytest.warns(UserWarning, match="2 of 4 lines of .* are skipped; line 2: "):
+        pool = corpus.source(str(path), seed=0)
+    assert pool(0) == [TALK, TALK]
+
+
+@pytest.fixture
+def rows(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    talks = [
+        [{"role": "user", "content": str(i)}, {"role": "assistant", "content": "x"}] for i in range(700)
+    ]
+    path.write_text("\n".join(json.dumps({"messages": talk}) for talk in talks))
+    return datasets.load_dataset(
+        "json", data_files=str(path), split="train", streaming=True, cache_dir=tmp_path / "cache"
+    )
+
+
+def test_a_streamed_data_set_goes_round_and_can_be_resumed_anywhere(rows):
+    pool = corpus.dataset_pools(rows, seed=0)
+    pools = [pool(index) for index in range(5)]
+    first_round = [talk[0]["content"] for talk in itertools.chain(*pools)][:700]
+    assert sorted(map(int, first_round)) == list(range(700))
+    assert corpus.dataset_pools(rows, seed=0)(4) == pools[4]
+
+
+def test_a_data_set_that_no_hub_gives_gets_a_sentence():
+    with pytest.raises(ValueError, match="no such data set came from the hub"):
+        corpus.source("nobody/nothing-of-that-name", seed=0)

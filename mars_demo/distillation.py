@@ -1,0 +1,157 @@
+"""Training data from the model itself: its own questions, or given ones, and its own greedy answers.
+
+A model that learns from its own answers has nothing new to learn but the masks: text that it would write
+anyway is accepted in longer runs.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import torch
+from transformers import PreTrainedTokenizerBase
+
+from mars_demo import tasks
+from mars_demo.chat import encode_prompt, render, with_slots
+from mars_demo.checkpoints import Checkpoint
+
+MAX_PROMPT = 256  # tokens of a question
+_LOOP = re.compile(r"(.{24,}?)\1\1", re.DOTALL)
+
+
+def prompts_from(source: str, seed: int = 0) -> Iterator[str]:
+    """`tasks`, endless, or the lines of a text file, or the first user turns of a JSONL file.
+
+    Raises:
+        ValueError: if the file holds no prompt.
+    """
+    if source == "tasks":
+        return (example.prompt for example in tasks.examples(None, "train", seed))
+    lines = [line for line in Path(source).read_text(encoding="utf-8").splitlines() if line.strip()]
+    if source.endswith(".jsonl"):
+        lines = [_first_user_turn(line) for line in lines]
+    lines = [line for line in lines if line]
+    if not lines:
+        raise ValueError(f"{source} holds no prompt.")
+    return iter(lines)
+
+
+def _first_user_turn(line: str) -> str | None:
+    try:
+        return next(m["content"] for m in json.loads(line)["messages"] if m["role"] == "user")
+    except (ValueError, KeyError, TypeError, StopIteration):
+        return None
+
+
+def self_prompts(checkpoint: Checkpoint, batch: int, seed: int = 0) -> Iterator[str]:
+    """Questions that the model itself writes behind its chat template's opening of a user turn, sampled at
+    T = 1, top-p 0.95. Endless; those cut at `MAX_PROMPT` tokens are dropped."""
+    tokenizer = checkpoint.tokenizer
+    slotted, _ = with_slots([{"role": "user", "content": "x"}])
+    opening = render(tokenizer, slotted, reply=False).partition("\ue000")[0]
+    ids = tokenizer(opening, add_special_tokens=False)["input_ids"]
+    torch.manual_seed(seed)
+    while True:
+        written = _generate(checkpoint, [ids] * batch, MAX_PROMPT, do_sample=True, top_p=0.95, top_k=0)
+        yield from (text.strip() for text, ended in written if ended and text.strip())
+
+
+def answered(
+    checkpoint: Checkpoint,
+    prompts: Iterable[str],
+    batch: int = 32,
+    max_new_tokens: int = 256,
+    known: Iterable[str] = (),
+) -> Iterator[dict]:
+    """A conversation per prompt that is not among the `known` ones and has not come before, with the
+    model's greedy answer.
+
+    Prompts that do not fit, answers that do not end within `max_new_tokens` and answers that go round in
+    a loop are left out.
+    """
+    seen = {_key(prompt) for prompt in known}
+
+    def fresh() -> Iterator[tuple[str, list[int]]]:
+        for prompt in prompts:
+            if not prompt.strip() or _key(prompt) in seen:
+                continue
+            seen.add(_key(prompt))
+            ids = encode_prompt(checkpoint.tokenizer, prompt)
+            if len(ids) + max_new_tokens <= checkpoint.context:
+                yield prompt, ids
+
+    pending = fresh()
+    # Several batches at a time, sorted by length: less padding.
+    while pool := list(itertools.islice(pending, 8 * batch)):
+        pool.sort(key=lambda pair: len(pair[1]))
+        for start in range(0, len(pool), batch):
+            part = pool[start : start + batch]
+            written = _generate(checkpoint, [ids for _, ids in part], max_new_tokens, do_sample=False)
+            for (prompt, _), (text, ended) in zip(part, written):
+                if ended and text.strip() and not is_loop(text):
+                    messages = [
+                        {"role": "user", "content": prompt},
+                        {"role": "assistant", "content": text},
+                    ]
+                    yield {"messages": messages}
+
+
+def _key(prompt: str) -> str:
+    return " ".join(prompt.lower().split())
+
+
+def is_loop(text: str) -> bool:
+    """Whether the text says the same thing three times running."""
+    return _LOOP.search(text) is not None
+
+
+def write(
+    path: Path, checkpoint: Checkpoint, prompts: Iterable[str], count: int, batch: int = 32
+) -> Iterator[int]:
+    """Answer prompts into a JSONL file until it holds `count`; yields how many it holds after each.
+
+    Called again it goes on with the file, whose prompts are not answered twice.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    held = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    known = [prompt for prompt in map(_first_user_turn, held) if prompt]
+    missing = max(0, count - len(held))
+    with path.open("a", encoding="utf-8") as file:
+        conversations = answered(checkpoint, prompts, batch, known=known)
+        for number, conversation in enumerate(itertools.islice(conversations, missing), len(held) + 1):
+            file.write(json.dumps(conversation, ensure_ascii=False) + "\n")
+            yield number
+
+
+@torch.inference_mode()
+def _generate(
+    checkpoint: Checkpoint, prompts: list[list[int]], max_new_tokens: int, **sampling
+) -> list[tuple[str, bool]]:
+    """For each prompt the text that transformers generates and whether it ended by itself."""
+    tokenizer, device = checkpoint.tokenizer, checkpoint.model.device
+    pad = _pad_id(tokenizer)
+    width = max(map(len, prompts))
+    ids = torch.tensor([[pad] * (width - len(p)) + p for p in prompts], device=device)
+    real = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in prompts], device=device)
+    output = checkpoint.model.generate(
+        ids,
+        attention_mask=real,
+        max_new_tokens=max_new_tokens,
+        pad_token_id=pad,
+        eos_token_id=sorted(checkpoint.end_ids),
+        **sampling,
+    )
+    texts = []
+    for row in output[:, width:].tolist():
+        length = next((i for i, token in enumerate(row) if token in checkpoint.end_ids), None)
+        text = tokenizer.decode(row[:length], skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        texts.append((text, length is not None))
+    return texts
+
+
+def _pad_id(tokenizer: PreTrainedTokenizerBase) -> int:
+    return tokenizer.eos_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
