@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 from huggingface_hub import HfApi, try_to_load_from_cache
 from safetensors import SafetensorError
+from torch import Tensor
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
@@ -140,14 +141,57 @@ def save(
     output: Path,
     block_size: int | None,
     objective: str = "mars",
+    weights: dict[str, Tensor] | None = None,
 ) -> None:
     """Write a folder that plain transformers loads: bfloat16 safetensors, tokenizer, config.
 
     `block_size`, the mask token's id and `objective` go into config.json; None marks an AR checkpoint.
+    weights: those to store if they are not the model's own, as where they are spread over processes.
     """
-    stored = copy.deepcopy(model).to(torch.bfloat16)
-    stored.config.block_size = block_size
-    stored.config.mask_token_id = None if block_size is None else tokenizer.mask_token_id
-    stored.config.objective = "ar" if block_size is None else objective
+    config = copy.deepcopy(model.config)
+    config.block_size = block_size
+    config.mask_token_id = None if block_size is None else tokenizer.mask_token_id
+    config.objective = "ar" if block_size is None else objective
+    config.dtype = torch.bfloat16
+    weights = model.state_dict() if weights is None else weights
+    with torch.device("meta"):
+        stored = type(model)(config)
+    stored.generation_config = model.generation_config
+    stored.load_state_dict({name: w.to(torch.bfloat16) for name, w in weights.items()}, assign=True)
+    stored.tie_weights()
     stored.save_pretrained(output)
     tokenizer.save_pretrained(output)
+
+
+MASK = "<|mask|>"
+_RESERVED = re.compile("reserved|unused|extra_id|placeholder", re.IGNORECASE)
+
+
+def ensure_mask(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Give the tokenizer a mask token if it has none, without a new row in the embedding.
+
+    The first spare row behind the tokenizer's own ids becomes `<|mask|>`; where there is none, a special
+    token that is reserved or that no chat template and no other role uses is taken over.
+
+    Raises:
+        ValueError: if there is neither.
+    """
+    if tokenizer.mask_token_id is not None:
+        return
+    if len(tokenizer) < model.get_input_embeddings().num_embeddings:
+        tokenizer.add_special_tokens({"mask_token": MASK})
+        return
+    roles = {
+        getattr(tokenizer, f"{role}_token_id") for role in ("bos", "eos", "pad", "unk", "sep", "cls")
+    } | _end_ids(model, tokenizer)
+    free = [
+        token.content
+        for index, token in sorted(tokenizer.added_tokens_decoder.items())
+        if token.special and index not in roles and token.content not in (tokenizer.chat_template or "")
+    ]
+    if not free:
+        raise ValueError(
+            "The tokenizer has no room for a mask token: "
+            "no spare row in the embedding and no unused special token."
+        )
+    tokenizer.mask_token = next((name for name in free if _RESERVED.search(name)), free[-1])

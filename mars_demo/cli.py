@@ -78,6 +78,10 @@ def parser() -> Parser:
     train.add_argument("--accumulate", type=int, metavar="N", help="batches per step and process")
     train.add_argument("--max-length", type=int, metavar="N", help="longer conversations are left out")
     train.add_argument("--learning-rate", type=float, metavar="LR")
+    train.add_argument(
+        "--gradient-checkpointing", action="store_true", default=None, help="slower, less memory"
+    )
+    train.add_argument("--lora", type=int, metavar="RANK", help="train adapters, merged on saving")
     train.add_argument("--seed", type=int, metavar="N")
     train.add_argument("--save-every", type=int, metavar="N", help="steps between saved states")
     train.add_argument("--output", type=Path, required=True, metavar="DIR")
@@ -239,3 +243,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         notice("Stopped.")
         return 130
     return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

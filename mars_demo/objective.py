@@ -14,6 +14,7 @@ from mars_demo.corpus import Conversation
 from mars_demo.layout import CLEAN, Layout, block_starts, two_streams
 
 IGNORE = -100
+MAX_SLOTS = 33  # a window of the largest block size, 32
 
 
 @dataclass(frozen=True)
@@ -206,7 +207,7 @@ class Objective(nn.Module):
 
     def forward(self, batch: Batch, totals: Tensor | None = None) -> dict[str, Tensor]:
         """The losses in nats per token: `loss`, to be minimized, and those of `clean`, `noisy`, `kl` that
-        there are. `slots` is [largest slot, 3]: targets, summed nats and right guesses per slot.
+        there are. `slots` is [MAX_SLOTS, 3]: targets, summed nats and right guesses per slot.
 
         totals: [2] what the terms are divided by, `batch.totals` if None; that of all batches where
             several make one step.
@@ -252,7 +253,7 @@ def _teachers(batch: Batch, wanted: Tensor) -> Tensor:
 
 
 def _per_slot(slots: Tensor, nats: Tensor, right: Tensor) -> Tensor:
-    """[largest slot, 3]: how many targets, their summed nats and how many were guessed right."""
-    table = nats.new_zeros(int(slots.max()), 3)
+    """[MAX_SLOTS, 3]: how many targets, their summed nats and how many were guessed right."""
+    table = nats.new_zeros(MAX_SLOTS, 3)
     table.index_add_(0, slots - 1, torch.stack([torch.ones_like(nats), nats, right.to(nats.dtype)], dim=1))
     return table

@@ -1,9 +1,11 @@
 """What can be loaded, and what is said when it cannot."""
 
+import copy
 import shutil
 
 import pytest
 import torch
+from random_models import random_model
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from mars_demo import checkpoints
@@ -83,3 +85,35 @@ def test_a_broken_config_is_refused(tmp_path):
     assert "cannot be loaded" in refusal(folder)
     (folder / "config.json").write_text('{"model_type": "bert", "hidden_size": 32}')
     assert "cannot be loaded" in refusal(folder)
+
+
+def test_the_first_spare_row_becomes_the_mask(tokenizer, monkeypatch):
+    monkeypatch.setattr(checkpoints, "MASK", "<|spare|>")  # this tokenizer has a <|mask|> already
+    tokenizer = copy.deepcopy(tokenizer)
+    tokenizer.mask_token = None
+    model = random_model("qwen2", tokenizer)
+    model.resize_token_embeddings(len(tokenizer) + 5)
+    spare = len(tokenizer)
+    assert spare < model.get_input_embeddings().num_embeddings
+    checkpoints.ensure_mask(model, tokenizer)
+    assert (tokenizer.mask_token, tokenizer.mask_token_id) == ("<|spare|>", spare)
+    assert tokenizer("<|spare|>", split_special_tokens=True)["input_ids"] != [spare]
+
+
+def test_without_a_spare_row_an_unused_special_token_is_taken_over(tokenizer):
+    tokenizer = copy.deepcopy(tokenizer)
+    tokenizer.mask_token = None  # its token is still there, special and without a role
+    rows = len(tokenizer)
+    checkpoints.ensure_mask(random_model("llama", tokenizer), tokenizer)
+    assert tokenizer.mask_token_id is not None
+    assert tokenizer.mask_token_id not in {tokenizer.eos_token_id, tokenizer.pad_token_id}
+    assert tokenizer.mask_token not in tokenizer.chat_template
+    assert len(tokenizer) == rows
+
+
+def test_without_any_room_there_is_a_sentence(tokenizer):
+    tokenizer = copy.deepcopy(tokenizer)
+    tokenizer.mask_token = None
+    tokenizer.chat_template += "{# <|mask|> <|system|> <|user|> <|assistant|> #}"
+    with pytest.raises(ValueError, match="no room for a mask token"):
+        checkpoints.ensure_mask(random_model("llama", tokenizer), tokenizer)

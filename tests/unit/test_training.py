@@ -1,5 +1,10 @@
 """The training loop: it learns, it resumes to the same losses, plain transformers loads what it saves."""
 
+import json
+import os
+import select
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -28,15 +33,85 @@ def test_a_cut_run_resumes_to_the_losses_of_a_whole_one(tmp_path, tokenizer, muo
     whole = list(train(fresh(tokenizer), tokenizer, recipe, tmp_path / "whole"))
     cut = train(fresh(tokenizer), tokenizer, recipe, tmp_path / "cut")
     for metrics in cut:
-        if metrics.step == 5:  # the state on disk is that of step 4
+        if metrics.step == 3:
             break
     cut.close()
     rest = list(train(fresh(tokenizer), tokenizer, recipe, tmp_path / "cut", resume=True))
-    assert [m.step for m in rest] == [5, 6]
-    assert [(m.loss, m.noisy, m.tokens) for m in rest] == [(m.loss, m.noisy, m.tokens) for m in whole[4:]]
+    assert [m.step for m in rest] == [4, 5, 6]
+    assert [(m.loss, m.noisy, m.tokens) for m in rest] == [(m.loss, m.noisy, m.tokens) for m in whole[3:]]
     lines = (tmp_path / "cut" / "metrics.jsonl").read_text().splitlines()
     assert len(lines) == 6
-    assert not list((tmp_path / "cut").glob("training_state*"))
+    assert not list((tmp_path / "cut").glob("*state*"))
+
+
+def command(output, *options: str) -> list[str]:
+    return [
+        "-m", "mars_demo.cli", "train", "--base", "ar-tiny", "--data", "tasks:units", "--steps", "6",
+        "--batch-tokens", "512", "--save-every", "2", "--output", str(output), *options,
+    ]  # fmt: skip
+
+
+def losses_of(output) -> list[tuple[float, float, int]]:
+    lines = map(json.loads, (output / "metrics.jsonl").read_text().splitlines())
+    return [(line["loss"], line["noisy"], line["tokens"]) for line in lines]
+
+
+def test_a_killed_run_resumes_to_the_losses_of_a_whole_one(tmp_path):
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    subprocess.run([sys.executable, *command(whole)], check=True, capture_output=True)
+    process = subprocess.Popen([sys.executable, *command(killed)], stderr=subprocess.PIPE)
+    while process.poll() is None and not list(killed.glob("state-*")):
+        select.select([process.stderr], [], [], 0.01)
+    process.kill()
+    process.communicate()
+    subprocess.run([sys.executable, *command(killed, "--resume")], check=True, capture_output=True)
+    assert losses_of(killed) == losses_of(whole)
+    assert len(losses_of(whole)) == 6
+    assert checkpoints.load(str(killed), device="cpu").block_size == 8
+
+
+def test_two_processes_get_the_losses_of_one_with_the_same_global_batch(tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+    subprocess.run([sys.executable, *command(one, "--accumulate", "2")], check=True, capture_output=True)
+    launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    environment = os.environ | {"ACCELERATE_USE_CPU": "true"}
+    run = [sys.executable, *launch, *command(two)]
+    subprocess.run(run, check=True, capture_output=True, env=environment)
+    for (loss, noisy, tokens), expected in zip(losses_of(two), losses_of(one), strict=True):
+        assert (loss, noisy) == pytest.approx(expected[:2], rel=1e-3)
+        assert tokens == expected[2]
+
+
+def test_lora_trains_adapters_and_leaves_no_parameter_behind(tmp_path, tokenizer):
+    model = fresh(tokenizer)
+    before = {name: weight.clone() for name, weight in model.state_dict().items()}
+    list(train(model, tokenizer, replace(RECIPE, lora=4, muon_learning_rate=None), tmp_path))
+    after = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32).state_dict()
+    assert {name: weight.shape for name, weight in after.items()} == {
+        name: weight.shape for name, weight in before.items()
+    }
+    changed = {name for name in before if not torch.equal(after[name], before[name].bfloat16().float())}
+    assert {name for name in before if name.endswith("proj.weight")} <= changed
+    rows = (after["model.embed_tokens.weight"] != before["model.embed_tokens.weight"].bfloat16()).any(-1)
+    assert rows.nonzero().flatten().tolist() == [tokenizer.mask_token_id]
+
+
+def test_gradient_checkpointing_changes_no_loss(tmp_path, tokenizer):
+    losses = [
+        [m.loss for m in train(fresh(tokenizer), tokenizer, recipe, tmp_path / str(i))]
+        for i, recipe in enumerate([RECIPE, replace(RECIPE, gradient_checkpointing=True)])
+    ]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-3)
+
+
+def test_the_pace_multiplies_the_learning_rate_as_it_runs(tmp_path, tokenizer):
+    paces = iter([1.0, 1.0, 1.0] + [0.0] * 100)
+    model = fresh(tokenizer)
+    weights = []
+    for _ in train(model, tokenizer, RECIPE, tmp_path, pace=lambda: next(paces)):
+        weights.append(model.model.layers[0].mlp.up_proj.weight.clone())
+    assert torch.equal(weights[-1], weights[-2])
+    assert not torch.equal(weights[1], weights[0])
 
 
 def test_training_lowers_both_losses(tmp_path, tokenizer):
