@@ -15,8 +15,10 @@ from torch import Tensor
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
+    PreTrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
+    Qwen2Config,
 )
 from transformers.utils import logging as transformers_logging
 
@@ -77,8 +79,13 @@ def load(
     path = _locate(name)
     try:
         tokenizer = AutoTokenizer.from_pretrained(path)
+        published = _published_config(path, tokenizer)
         model = AutoModelForCausalLM.from_pretrained(
-            path, dtype=dtype, use_safetensors=True, attn_implementation="sdpa"
+            path,
+            **({"config": published} if published else {}),
+            dtype=dtype,
+            use_safetensors=True,
+            attn_implementation="sdpa",
         )
     except SafetensorError as error:
         raise ValueError(f"The weights of {name} are damaged or cut short ({error}).") from error
@@ -108,6 +115,24 @@ def _locate(name: str) -> str:
             f"No folder called {name!r}, and no such model came from the hub: allowed are {allowed}."
         ) from error
     return name
+
+
+def _published_config(path: str, tokenizer: PreTrainedTokenizerBase) -> Qwen2Config | None:
+    """The config of a checkpoint that the paper's authors published; None for any other.
+
+    Theirs say `a2d-qwen2`, which transformers does not know: weights and layers are Qwen2's. What they
+    were trained for stands in their names only: `-blk8`, `-BD3LM-`, `-AR-SFT`.
+    """
+    config, _ = PreTrainedConfig.get_config_dict(path)
+    if config.get("model_type") != "a2d-qwen2":
+        return None
+    foreign = ("model_type", "architectures", "auto_map")
+    known = {key: value for key, value in config.items() if key not in foreign}
+    block = re.search(r"-blk(\d+)", path)
+    if block:
+        known |= {"block_size": int(block[1]), "mask_token_id": tokenizer.mask_token_id}
+        known["objective"] = "block-diffusion" if "BD3LM" in path else "mars"
+    return Qwen2Config(**known)
 
 
 def wrap(name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> Checkpoint:
@@ -161,6 +186,17 @@ def save(
     stored.tie_weights()
     stored.save_pretrained(output)
     tokenizer.save_pretrained(output)
+    if config.objective == "mars":
+        _save_custom_generate(output / "custom_generate")
+
+
+def _save_custom_generate(folder: Path) -> None:
+    """The decoder as files that transformers' `custom_generate` loads without this project."""
+    here = Path(__file__).parent
+    folder.mkdir(exist_ok=True)
+    for source in (here / "layout.py", here / "engine.py", here / "export" / "generate.py"):
+        code = source.read_text(encoding="utf-8").replace("from mars_demo.", "from .")
+        (folder / source.name).write_text(code, encoding="utf-8")
 
 
 MASK = "<|mask|>"

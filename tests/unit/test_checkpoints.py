@@ -1,6 +1,7 @@
 """What can be loaded, and what is said when it cannot."""
 
 import copy
+import json
 import shutil
 
 import pytest
@@ -117,3 +118,35 @@ def test_without_any_room_there_is_a_sentence(tokenizer):
     tokenizer.chat_template += "{# <|mask|> <|system|> <|user|> <|assistant|> #}"
     with pytest.raises(ValueError, match="no room for a mask token"):
         checkpoints.ensure_mask(random_model("llama", tokenizer), tokenizer)
+
+
+@pytest.mark.parametrize("stored_head", [True, False])
+@pytest.mark.parametrize(
+    ("name", "objective", "block_size"),
+    [
+        ("MARS-Qwen2.5-0.5B-blk4", "mars", 4),
+        ("MARS-Qwen2.5-0.5B-BD3LM-blk4", "block-diffusion", 4),
+        ("MARS-Qwen2.5-0.5B-AR-SFT", "ar", None),
+    ],
+)
+def test_the_published_format_loads_without_remote_code(
+    tmp_path, tokenizer, name, objective, block_size, stored_head
+):
+    model = random_model("qwen2", tokenizer)
+    if not stored_head:
+        model.config.tie_word_embeddings = True
+        model.lm_head.weight = model.model.embed_tokens.weight
+    folder = tmp_path / name
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    config = json.loads((folder / "config.json").read_text())
+    for key in ("block_size", "mask_token_id"):
+        del config[key]
+    config |= {"model_type": "a2d-qwen2", "architectures": ["A2DQwen2LMHeadModel"]}
+    (folder / "config.json").write_text(json.dumps(config))
+    checkpoint = checkpoints.load(str(folder), device="cpu")
+    assert (checkpoint.objective, checkpoint.block_size) == (objective, block_size)
+    if objective == "mars":
+        assert checkpoint.mask_id == tokenizer.mask_token_id
+    ids = torch.tensor([[5, 6, 7, 8]])
+    torch.testing.assert_close(checkpoint.model(ids).logits, model(ids).logits)

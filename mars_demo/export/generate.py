@@ -1,0 +1,85 @@
+"""MARS decoding for plain transformers: `model.generate(..., custom_generate=..., trust_remote_code=True)`.
+
+Needs `layout.py` and `engine.py` beside it and nothing else but torch and transformers.
+"""
+
+import torch
+
+from .engine import Engine
+from .layout import window as window_layout
+
+
+@torch.inference_mode()
+def generate(
+    model,
+    input_ids=None,
+    inputs=None,
+    generation_config=None,
+    streamer=None,
+    tau=0.95,
+    window=None,
+    **kwargs,
+):
+    """Greedy decoding of one sequence, several tokens per forward.
+
+    From the left, tokens of the window are accepted while their probability is at least `tau`, the first
+    one always; at `tau` 1 it is ordinary greedy decoding. `window` is how many slots a forward reads, at
+    most block size + 1. Of the generation config and the keyword arguments, `max_new_tokens`, `max_length`
+    and `eos_token_id` count.
+
+    Returns [1, n] token ids, the prompt's included.
+    """
+    input_ids = inputs if input_ids is None else input_ids
+    config = model.config
+    mask_id, block_size = getattr(config, "mask_token_id", None), getattr(config, "block_size", None)
+    if mask_id is None or block_size is None:
+        raise ValueError(
+            "This model was not trained for MARS: its config has no block_size and mask_token_id."
+        )
+    if input_ids is None or input_ids.shape[0] != 1:
+        raise ValueError("MARS decodes one sequence at a time here: input_ids of shape [1, n] are needed.")
+    if not 0 <= tau <= 1:
+        raise ValueError(f"tau must be between 0 and 1, not {tau}.")
+    window = block_size + 1 if window is None else window
+    if not 1 <= window <= block_size + 1:
+        raise ValueError(f"A window of {window} slots was not trained: allowed is 1 to {block_size + 1}.")
+    limit, ends = _limits(model, generation_config, kwargs, input_ids.shape[1])
+
+    engine, new, answer = Engine(model), input_ids[0].tolist(), []
+    if streamer is not None:
+        streamer.put(input_ids.cpu())
+    while len(answer) < limit and not (answer and answer[-1] in ends):
+        masks = min(window, limit - len(answer)) - 1
+        logits = engine.forward(window_layout(new, masks, mask_id, engine.length), first=len(new) - 1)
+        engine.commit(len(new))
+        confidence, tokens = logits.softmax(-1).max(-1)
+        new = []
+        for slot, (probability, token) in enumerate(zip(confidence.tolist(), tokens.tolist())):
+            if slot and (tau >= 1 or probability < tau):
+                break
+            new.append(token)
+            if token in ends:
+                break
+        answer += new
+        if streamer is not None:
+            for token in new:
+                streamer.put(torch.tensor([token]))
+    if streamer is not None:
+        streamer.end()
+    return torch.cat([input_ids, input_ids.new_tensor([answer])], dim=1)
+
+
+def _limits(model, generation_config, kwargs, prompt):
+    """How many new tokens there may be, and the ids that end the answer."""
+    sources = [kwargs, *(vars(c) for c in (generation_config, model.generation_config) if c is not None)]
+
+    def first(name):
+        return next((source[name] for source in sources if source.get(name) is not None), None)
+
+    room = model.config.max_position_embeddings - prompt
+    if first("max_new_tokens") is not None:
+        room = min(room, first("max_new_tokens"))
+    elif first("max_length") is not None:
+        room = min(room, first("max_length") - prompt)
+    ends = first("eos_token_id")
+    return room, set(ends if isinstance(ends, list) else [] if ends is None else [ends])

@@ -1,0 +1,59 @@
+"""What a saved checkpoint does outside this project."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from mars_demo import checkpoints, tasks
+from mars_demo.chat import encode_prompt
+from mars_demo.decoding import decode
+
+OUTSIDE = """
+import json, sys
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+folder, calls = sys.argv[1], json.loads(sys.argv[2])
+model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+tokenizer = AutoTokenizer.from_pretrained(folder)
+for prompt, settings in calls:
+    chat = [{"role": "user", "content": prompt}]
+    ids = tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_tensors="pt")["input_ids"]
+    try:
+        output = model.generate(ids, custom_generate=folder, trust_remote_code=True, **settings)
+        print(json.dumps(output[0, ids.shape[1] :].tolist()))
+    except ValueError as error:
+        print(json.dumps(str(error)))
+assert not any(name.startswith("mars_demo") for name in sys.modules)
+"""
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory, mars_tiny):
+    folder = tmp_path_factory.mktemp("exported")
+    checkpoints.save(mars_tiny.model, mars_tiny.tokenizer, folder, mars_tiny.block_size)
+    return folder
+
+
+def generate_outside(folder, calls):
+    """In a fresh process, far from this project's code."""
+    command = [sys.executable, "-c", OUTSIDE, str(folder), json.dumps(calls)]
+    done = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_custom_generate_decodes_what_this_project_decodes(exported, mars_tiny):
+    prompts = [tasks.held_out(name, 1)[0].prompt for name in ("units", "stories", "functions")]
+    settings = [{"tau": 0.95}, {"tau": 0.5, "window": 4}, {"tau": 1.0}, {"tau": 0.0, "max_new_tokens": 11}]
+    calls = [(prompt, setting) for prompt in prompts for setting in settings]
+    for (prompt, setting), tokens in zip(calls, generate_outside(exported, calls), strict=True):
+        room = mars_tiny.context - len(encode_prompt(mars_tiny.tokenizer, prompt))
+        run = decode(mars_tiny, prompt, **{"max_new_tokens": room} | setting).finish()
+        assert tokens == run.token_ids
+
+
+def test_custom_generate_refuses_what_it_cannot_do(exported):
+    answers = generate_outside(exported, [("hello", {"tau": 2}), ("hello", {"window": 10})])
+    assert "between 0 and 1" in answers[0]
+    assert "allowed is 1 to 9" in answers[1]
