@@ -31,9 +31,13 @@ CHAT_TEMPLATE = (
     "{% if add_generation_prompt %}<|assistant|>{% endif %}"
 )
 
-_BOTH = {"batch_tokens": 2048, "learning_rate": 3e-3, "muon_learning_rate": 6e-3, "weight_decay": 0.1}
-AR = Recipe("ar", steps=6000, **_BOTH)
-MARS = Recipe("mars", block_size=8, steps=3000, seed=1, **_BOTH)
+_ALL = {"batch_tokens": 2048, "learning_rate": 3e-3, "muon_learning_rate": 6e-3, "weight_decay": 0.1}
+# Each stage begins with the checkpoint of the one before; the AR training is two cosine cycles.
+STAGES = {
+    "ar-first": Recipe("ar", steps=6000, **_ALL),
+    "ar-tiny": Recipe("ar", steps=1500, seed=2, **_ALL),
+    "mars-tiny": Recipe("mars", block_size=8, steps=2500, seed=1, **_ALL),
+}
 
 
 def train_tokenizer(examples: int = 60_000) -> PreTrainedTokenizerFast:
@@ -100,16 +104,19 @@ def stage(model, tokenizer, recipe: Recipe, output: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Train ar-tiny and mars-tiny from nothing.")
     parser.add_argument("--output", type=Path, default=checkpoints.ASSETS)
-    parser.add_argument("--stage", choices=["ar", "mars", "both"], default="both")
-    arguments = parser.parse_args()
-    ar_folder, mars_folder = arguments.output / "ar-tiny", arguments.output / "mars-tiny"
-    if arguments.stage != "mars" and not (ar_folder / "config.json").exists():
-        tokenizer = train_tokenizer()
-        stage(fresh_model(tokenizer), tokenizer, AR, ar_folder)
-    if arguments.stage != "ar" and not (mars_folder / "config.json").exists():
-        base = checkpoints.load(str(ar_folder), device="cpu")
-        stage(base.model, base.tokenizer, MARS, mars_folder)
-    print(f"{ar_folder} and {mars_folder} are ready.", file=sys.stderr)
+    output = parser.parse_args().output
+    base = None
+    for name, recipe in STAGES.items():
+        if not (output / name / "config.json").exists():
+            if base is None:
+                tokenizer = train_tokenizer()
+                model = fresh_model(tokenizer)
+            else:
+                loaded = checkpoints.load(str(output / base), device="cpu")
+                model, tokenizer = loaded.model, loaded.tokenizer
+            stage(model, tokenizer, recipe, output / name)
+        base = name
+    print(f"{', '.join(STAGES)} are in {output}.", file=sys.stderr)
 
 
 if __name__ == "__main__":

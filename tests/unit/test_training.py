@@ -1,5 +1,6 @@
 """The training loop: it learns, it resumes to the same losses, plain transformers loads what it saves."""
 
+import itertools
 import json
 import os
 import select
@@ -193,12 +194,11 @@ def test_every_option_trains_and_its_checkpoint_decodes(tmp_path, tokenizer, cha
     assert 1 <= run.tokens <= 12
 
 
-def test_the_tiny_recipe_runs_both_stages_and_goes_on_where_it_was(tmp_path, monkeypatch):
-    short = {"steps": 2, "batch_tokens": 256}
-    monkeypatch.setattr(tiny, "AR", replace(tiny.AR, **short))
-    monkeypatch.setattr(tiny, "MARS", replace(tiny.MARS, **short))
-    for stage in ("ar", "both"):
-        monkeypatch.setattr("sys.argv", ["tiny", "--output", str(tmp_path), "--stage", stage])
+def test_the_tiny_recipe_runs_all_stages_and_goes_on_where_it_was(tmp_path, monkeypatch):
+    short = {name: replace(recipe, steps=2, batch_tokens=256) for name, recipe in tiny.STAGES.items()}
+    monkeypatch.setattr("sys.argv", ["tiny", "--output", str(tmp_path)])
+    for stages in (dict(itertools.islice(short.items(), 1)), short):
+        monkeypatch.setattr(tiny, "STAGES", stages)
         tiny.main()
     ar, mars = (checkpoints.load(str(tmp_path / n), device="cpu") for n in ("ar-tiny", "mars-tiny"))
     assert (ar.block_size, mars.block_size) == (None, 8)
