@@ -86,6 +86,7 @@ def parser() -> Parser:
     train.add_argument("--save-every", type=int, metavar="N", help="steps between saved states")
     train.add_argument("--output", type=Path, required=True, metavar="DIR")
     train.add_argument("--resume", action="store_true", help="go on from the last saved state in DIR")
+    train.add_argument("--push-to-hub", metavar="OWNER/NAME", help="upload DIR when it is done")
     train.set_defaults(run=run_train)
 
     evaluate = commands.add_parser("evaluate", help="accuracy and tokens per forward on held-out prompts")
@@ -145,7 +146,7 @@ def run_train(arguments: argparse.Namespace) -> None:
     import torch
     from tqdm import tqdm
 
-    from mars_demo import checkpoints
+    from mars_demo import card, checkpoints
     from mars_demo.training import Recipe, train
 
     given = {field.name: getattr(arguments, field.name, None) for field in fields(Recipe)}
@@ -160,7 +161,35 @@ def run_train(arguments: argparse.Namespace) -> None:
         bar.set_postfix({name: f"{loss:.3f}" for name, loss in metrics.losses.items()})
     if bar:
         bar.close()
+    if bar is None or int(os.environ.get("RANK", 0)):
+        return  # nothing was left to do, or another process writes
+    record = asdict(recipe) | {"base": arguments.base, "tokens": metrics.tokens} | metrics.losses
+    (arguments.output / "recipe.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    card.write(arguments.output)
     notice(f"Saved {arguments.output}.")
+    if arguments.push_to_hub:
+        push(arguments.output, arguments.push_to_hub)
+
+
+def push(folder: Path, repository: str) -> None:
+    """Upload a checkpoint folder without the states and logs of its training.
+
+    Raises:
+        ValueError: if the hub refuses it or cannot be reached.
+    """
+    from huggingface_hub import HfApi
+
+    try:
+        HfApi().create_repo(repository, exist_ok=True)
+        HfApi().upload_folder(
+            repo_id=repository,
+            folder_path=folder,
+            ignore_patterns=["state-*", "*.jsonl", "unfinished-state"],
+        )
+    except Exception as error:  # whatever the hub's client raises, the folder is there to try again
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise ValueError(f"{folder} is saved, but {repository} could not be pushed: {reason}") from error
+    notice(f"Pushed to {repository}.")
 
 
 def own_answers(base, arguments: argparse.Namespace) -> Path:
@@ -183,7 +212,7 @@ def own_answers(base, arguments: argparse.Namespace) -> Path:
 
 
 def run_evaluate(arguments: argparse.Namespace) -> None:
-    from mars_demo import checkpoints, evaluation
+    from mars_demo import card, checkpoints, evaluation
 
     taus = numbers(arguments.taus)
     names = arguments.tasks.split(",") if arguments.tasks else None
@@ -200,6 +229,9 @@ def run_evaluate(arguments: argparse.Namespace) -> None:
     if arguments.output:
         record = {"model": checkpoint.name, "mode": mode, "rows": [asdict(row) for row in rows]}
         arguments.output.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        folder = arguments.output.parent
+        if arguments.output.name == "results.json" and (folder / "recipe.json").exists():
+            card.write(folder)
 
 
 def print_row(row) -> None:

@@ -4,7 +4,7 @@ import threading
 
 import gradio as gr
 
-from mars_demo.ui import models, race
+from mars_demo.ui import models, race, train
 
 _SANS = ("system-ui", "-apple-system", "Segoe UI", "Roboto", "sans-serif")
 _MONO = ("ui-monospace", "SFMono-Regular", "Menlo", "Consolas", "DejaVu Sans Mono", "monospace")
@@ -53,7 +53,10 @@ def build() -> gr.Blocks:
     """The whole app, ready to launch with `LOOK`; the best model begins to load beside it."""
     with gr.Blocks(title="MARS Demo", analytics_enabled=False, fill_width=True) as demo:
         gr.Markdown(TITLE, elem_id="title")
-        with gr.Tab("Race", id="race"):
-            race.tab(demo)
+        with gr.Tabs() as tabs:
+            with gr.Tab("Race", id="race"):
+                race_model = race.tab(demo)
+            with gr.Tab("Train", id="train"):
+                train.tab(tabs, race_model)
     threading.Thread(target=models.warm_up, daemon=True).start()
     return demo

@@ -5,7 +5,10 @@ import threading
 
 from mars_demo.trace import Run
 
+TRAINED = 4  # checkpoints that visitors have trained and that are kept, the newest
+
 _loaded = {}
+_trained = {}
 _lock = threading.RLock()
 
 
@@ -40,6 +43,8 @@ def load(name: str | None = None):
         ValueError: if it is none of `names()`: visitors do not make the server fetch or open anything.
     """
     checkpoints, _ = _library()
+    if name in _trained:
+        return _trained[name]
     served = names()
     name = name or next(iter(served), None)
     if name not in served:
@@ -48,6 +53,27 @@ def load(name: str | None = None):
         if name not in _loaded:
             _loaded[name] = checkpoints.load(name)
         return _loaded[name]
+
+
+def fresh(name: str):
+    """A copy of a served checkpoint that may be changed.
+
+    Raises:
+        ValueError: as `load` does.
+    """
+    checkpoints, _ = _library()
+    if name in _trained:
+        raise ValueError(f"{name} was trained here and cannot be a base; there are {', '.join(names())}.")
+    return checkpoints.load(load(name).name)
+
+
+def keep(checkpoint) -> str:
+    """Serve a checkpoint that was trained here to whoever knows its name, until newer ones push it out."""
+    with _lock:
+        _trained[checkpoint.name] = checkpoint
+        for old in list(_trained)[:-TRAINED]:
+            del _trained[old]
+    return checkpoint.name
 
 
 def decode(name: str | None, prompt: str, **settings) -> Run:

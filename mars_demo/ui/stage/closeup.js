@@ -5,6 +5,7 @@ const STATES = {
   rejected: ["✗", "first below τ"],
   unread: ["○", "not read"],
   draft: ["◇", "draft, the next forward checks it"],
+  filled: ["●", "filled, waits for those before it"],
   replaced: ["✗", "draft that the model replaced"],
 };
 const LEVELS = [0.5, 0.8, 0.9, 0.95, 0.99]; // bounds between the steps of the heat map
@@ -15,7 +16,7 @@ const LEVELS = [0.5, 0.8, 0.9, 0.95, 0.99]; // bounds between the steps of the h
 function windowRows(run, index) {
   const pass = run.passes[index];
   const rows = pass.slots.map((slot, number) => ({
-    state: stateOf(pass, number),
+    state: stateOf(run.settings.mode, pass, number),
     text: candidate(pass, number),
     confidence: slot.confidence,
     slot: number,
@@ -77,11 +78,12 @@ function drawWindow(run, index, slot) {
     find(".bar i", node).style.width = `${100 * row.confidence}%`;
   });
   const threshold = pass.tau !== null && pass.slots.length > 1;
+  const leftToRight = run.settings.mode === "mars";
   list.classList.toggle("threshold", threshold);
   if (threshold) list.style.setProperty("--tau", pass.tau);
   say(find(".caption", panel), windowCaption(run, pass));
   const legend = [...new Set(rows.map((row) => row.state))].map((state) => STATES[state].join(" "));
-  if (threshold) legend.push("slot 1 is always accepted");
+  if (threshold && leftToRight) legend.push("slot 1 is always accepted");
   say(find(".legend", panel), legend.join("   "));
 }
 
@@ -120,9 +122,8 @@ const heat = {
       const level = LEVELS.filter((bound) => slot.confidence >= bound).length;
       column.append(draw("rect", { x: 0.05, y: index + 0.03, width: 0.9, height: 0.94, "data-level": level }));
     });
-    column.append(
-      draw("rect", { class: "accepted-cells", x: 0.03, y: 0.03, width: 0.94, height: pass.accepted - 0.06 }),
-    );
+    const height = Math.max(0, pass.accepted - 0.06); // block diffusion may accept none
+    column.append(draw("rect", { class: "accepted-cells", x: 0.03, y: 0.03, width: 0.94, height }));
     this.columns.push(column);
     map.append(column);
   },

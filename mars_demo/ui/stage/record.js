@@ -1,6 +1,6 @@
 // The record on the stage: what each lane's run did, and what can be read from that. No drawing here.
 
-const MODES = { ar: "One token per forward", mars: "MARS", lossless: "MARS, lossless" };
+const MODES = { ar: "One token per forward", mars: "MARS", lossless: "MARS, lossless", "block-diffusion": "Block diffusion" };
 const HUES = 6; // as many as stage.css has
 
 /** One run: its settings, its passes and, per pass, when it ended on the run's own clock. */
@@ -41,9 +41,11 @@ class Run {
 const isEnd = (pass, index) => pass.stop === "eos" && index === pass.accepted - 1;
 const candidate = (pass, index) => (isEnd(pass, index) ? "end" : visible(pass.slots[index].text) || "…");
 
-/** What a slot became: accepted, the first below τ, behind that, or a draft for the next pass. */
-function stateOf(pass, index) {
+/** What a slot became: accepted, the first below τ, behind that, or a draft for the next pass. In block
+ * diffusion a slot may be filled before those on its left. */
+function stateOf(mode, pass, index) {
   if (index < pass.accepted) return "accepted";
+  if (mode === "block-diffusion") return pass.slots[index].confidence >= pass.tau && !pass.stop ? "filled" : "unread";
   if (pass.tau === null) return pass.stop ? "unread" : "draft";
   return index === pass.accepted && !pass.stop ? "rejected" : "unread";
 }
@@ -70,7 +72,7 @@ function firstDifference(a, b) {
 
 function describe({ mode, window }, tau) {
   if (mode === "lossless") return `up to ${plural(window - 1, "draft")}`;
-  return (mode === "mars" ? `τ ${tau.toFixed(2)}, ` : "") + plural(window, "slot");
+  return (mode === "ar" ? "" : `τ ${tau.toFixed(2)}, `) + plural(window, "slot");
 }
 
 /** The result of a race in words, a sentence per side. `runs` has a run per mode. */
@@ -127,7 +129,7 @@ class Reader {
     if (!run) throw new Error("it does not begin with a run's settings");
     if (record.done) run.done = record;
     else if (record.pass) {
-      if (!Array.isArray(record.slots) || !(record.ms >= 0) || !(record.accepted >= 1)) throw new Error("a forward lacks its slots");
+      if (!Array.isArray(record.slots) || !(record.ms >= 0) || !(record.accepted >= 0)) throw new Error("a forward lacks its slots");
       run.add(record);
     } else if (!record.run) throw new Error("a line is neither settings, forward nor end");
     this.texts[mode] += `${JSON.stringify(record)}\n`;

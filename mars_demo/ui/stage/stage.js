@@ -79,7 +79,7 @@ function changed() {
     view.lanes[mode].grow(reader.runs[mode]);
   }
   if (!reader.runs[view.focus] || (view.focus === "ar" && !view.pinned))
-    view.focus = ["mars", "lossless", "ar"].find((mode) => reader.runs[mode]) ?? null;
+    view.focus = ["mars", "lossless", "block-diffusion", "ar"].find((mode) => reader.runs[mode]) ?? null;
   const rescale = (largest) => (reader.over ? largest : scaleFor(1.05 * largest));
   const most = (measure) => Math.max(...runs.map(measure));
   const scale = {

@@ -1,0 +1,351 @@
+"""The Train tab: a small model learns MARS while one watches, and then joins the race."""
+
+import html
+import json
+import os
+import secrets
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import gradio as gr
+
+from mars_demo.ui import models
+from mars_demo.ui.curves import Curves
+from mars_demo.ui.race import PROMPTS
+from mars_demo.ui.stage import Stage
+
+PRESETS = json.loads((Path(__file__).parents[2] / "assets" / "presets.json").read_text("utf-8"))
+BASE = "ar-tiny"
+DATA = {
+    "all worlds": "tasks",
+    "word problems": "tasks:word-problems",
+    "tables and lists": "tasks:tables,sorting,reversing",
+    "notes and stories": "tasks:notes,stories",
+    "code": "tasks:functions",
+}
+BATCH_TOKENS = 2048
+MAX_STEPS = 2000
+STEPS_VARIABLE = "MARS_DEMO_TRAIN_STEPS"  # a hosted Space can allow fewer steps, or none
+
+# What is decoded while it trains, of the held-out prompts and of the visitor's.
+PROBE_TASKS = ("word-problems", "units", "letters", "notes", "functions", "tables")
+PROBES, DECODES = 4, 24
+TAU = 0.95
+TAUS = (1.0, 0.95, 0.8, 0.6, 0.4)  # of the curve at the end
+CURVE_PROMPTS = 2  # per probe task and τ
+
+
+def step_limit() -> int:
+    """How many steps a training may have here; 0 where training is switched off."""
+    text = os.environ.get(STEPS_VARIABLE, "").strip()
+    return min(MAX_STEPS, int(text)) if text.isdigit() else MAX_STEPS
+
+
+class Session:
+    """What a visitor may change while their training runs, and what came out of it."""
+
+    def __init__(self):
+        self.paused = self.stopped = False
+        self.pace = 1.0
+        self.base: str | None = None
+        self.trained: str | None = None
+        self.folder: str | None = None
+
+    def wait(self) -> None:
+        while self.paused and not self.stopped:
+            time.sleep(0.05)
+
+
+# ----------------------------------------------------------------------------------- the training
+
+
+def fit(
+    base: str,
+    objective: str,
+    block_size: int,
+    sft_weight: float,
+    data: str,
+    steps: int,
+    learning_rate: float,
+    prompt: str,
+    session: Session,
+) -> Iterator[tuple]:
+    """Train; yields the growing value of the curves and the stage's record of the prompt."""
+    session.base, session.trained, session.folder = base, None, None
+    folder = Path(tempfile.mkdtemp(prefix="mars-"))
+    try:
+        recipe = _recipe(objective, block_size, sft_weight, data, steps, learning_rate)
+        yield from _watched(base, recipe, prompt, session, folder)
+    except ValueError as error:
+        gr.Warning(html.escape(str(error)))
+        yield gr.skip(), gr.skip()
+    finally:  # also when the visitor has left
+        if session.folder is None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _recipe(
+    objective: str, block_size: float, sft_weight: float, data: str, steps: float, learning_rate: float
+):
+    from mars_demo.training import Recipe
+
+    limit = step_limit()
+    if not limit:
+        raise ValueError("Training is switched off here; run the app on your own machine to train.")
+    if not 1 <= steps <= limit:
+        raise ValueError(f"The number of steps must be from 1 to {limit}, not {steps:g}.")
+    if not 0 < learning_rate <= 0.1:
+        raise ValueError(f"The learning rate must be above 0 and at most 0.1, not {learning_rate:g}.")
+    if data not in DATA:
+        raise ValueError(f"There are no data called {data!r}: allowed are {', '.join(DATA)}.")
+    return Recipe(
+        objective=objective,
+        block_size=int(block_size),
+        sft_weight=sft_weight,
+        data=DATA[data],
+        steps=int(steps),
+        batch_tokens=BATCH_TOKENS,
+        learning_rate=learning_rate,
+        warmup=0.1,
+        seed=secrets.randbelow(2**31),
+        save_every=MAX_STEPS + 1,
+    )
+
+
+def _watched(base: str, recipe, prompt: str, session: Session, folder: Path) -> Iterator[tuple]:
+    from mars_demo import checkpoints, training
+
+    checkpoint = models.fresh(base)
+    before = models.decode(base, prompt, mode="ar").finish()
+    name = f"mine-{secrets.token_hex(3)}"
+    lines = [json.dumps({"steps": recipe.steps, "block_size": recipe.block_size})]
+    every = {"probe": max(1, recipe.steps // PROBES), "decode": max(1, recipe.steps // DECODES)}
+    shown = 0.0
+
+    def due(kind: str, step: int) -> bool:
+        return step == 1 or step % every[kind] == 0 or step == recipe.steps
+
+    run = training.train(checkpoint.model, checkpoint.tokenizer, recipe, folder, pace=lambda: session.pace)
+    for metrics in run:
+        lines.append(metrics.line())
+        stage = gr.skip()
+        if due("decode", metrics.step) or due("probe", metrics.step):
+            checkpoint.model.eval()
+            grown = _as_trained(checkpoint, recipe, name)
+            if due("probe", metrics.step):
+                lines.append(json.dumps({"probe": metrics.step} | _probe(grown)))
+            stage = _record(before, grown, prompt)
+            checkpoint.model.train()
+        if isinstance(stage, str) or time.monotonic() - shown > 0.5:
+            yield "".join(f"{line}\n" for line in lines), stage
+            shown = time.monotonic()
+        session.wait()
+        if session.stopped:
+            break
+    run.close()
+    checkpoint.model.eval()
+    for state in folder.glob("*state*"):
+        shutil.rmtree(state)
+    if session.stopped:  # what it has learned until now is kept as well
+        block_size = None if recipe.objective == "ar" else recipe.block_size
+        checkpoints.save(checkpoint.model, checkpoint.tokenizer, folder, block_size, recipe.objective)
+    grown = _as_trained(checkpoint, recipe, name)
+    session.trained, session.folder = models.keep(grown), str(folder)
+    yield "".join(f"{line}\n" for line in lines), _record(before, grown, prompt)
+
+
+def _as_trained(checkpoint, recipe, name: str):
+    """The model as it is now, as the checkpoint it will be saved as."""
+    if recipe.objective == "ar":
+        return replace(checkpoint, name=name, block_size=None, objective="ar")
+    mask_id = checkpoint.tokenizer.mask_token_id
+    return replace(
+        checkpoint, name=name, mask_id=mask_id, block_size=recipe.block_size, objective=recipe.objective
+    )
+
+
+def _record(before, grown, prompt: str) -> str:
+    """The prompt answered by the growing model beside the base, as a record for the stage."""
+    from mars_demo.decoding import decode
+
+    after = decode(grown, prompt, mode=grown.modes[0], tau=TAU, max_new_tokens=128).finish()
+    runs = [after] if after.settings.mode == "ar" else [after, before]
+    return "".join(f"{line}\n" for run in runs for line in run.lines())
+
+
+def _probe(grown) -> dict[str, float]:
+    """Accuracy and tokens per forward on a few held-out prompts."""
+    average = _measure(grown, TAU, prompts=1)
+    return {"accuracy": average.accuracy, "tokens_per_forward": average.tokens_per_forward}
+
+
+def _measure(checkpoint, tau: float, prompts: int, mode: str | None = None):
+    from mars_demo import evaluation, tasks
+
+    settings = {"mode": mode or checkpoint.modes[0], "tau": tau}
+    rows = []
+    for task in PROBE_TASKS:
+        graded = list(evaluation.answers(checkpoint, tasks.held_out(task, prompts), **settings))
+        rows.append(evaluation.row(task, tau, graded))
+    return evaluation.average(rows)
+
+
+def conclude(session: Session):
+    """After a training: before and after in a table and a curve, and what to do with the result."""
+    if session.trained is None:
+        return gr.skip(), gr.skip(), gr.skip(), gr.skip()
+    from mars_demo import figures
+
+    base, trained = models.load(session.base), models.load(session.trained)
+    taus = TAUS if trained.modes[0] != "ar" else TAUS[:1]
+    curves = {
+        f"before: {base.name}": [replace(_measure(base, 1.0, CURVE_PROMPTS, "ar"), tau=None)],
+        f"after: {trained.name}": [_measure(trained, tau, CURVE_PROMPTS) for tau in taus],
+    }
+    rows = ["| | τ | right answers | tokens per forward |", "|---|---|---|---|"]
+    for name, points in curves.items():
+        for row in points:
+            tau = "–" if row.tau is None else f"{row.tau:g}"
+            rows.append(
+                f"| {name} | {tau} | {row.accuracy:.0%} of {row.n} | {row.tokens_per_forward:.2f} |"
+            )
+    archive = shutil.make_archive(str(Path(session.folder).with_name(trained.name)), "zip", session.folder)
+    return (
+        gr.Markdown("\n".join(rows), visible=True),
+        gr.Plot(figures.frontier(curves), visible=True),
+        gr.DownloadButton(value=archive, visible=True),
+        gr.Button(visible=trained.objective == "mars"),
+    )
+
+
+# ------------------------------------------------------------------------------ what events call
+
+
+def choose(title: str):
+    """The settings of a preset."""
+    preset = next(preset for preset in PRESETS if preset["title"] == title)
+    keys = ("objective", "block_size", "sft_weight", "steps", "learning_rate", "note")
+    return tuple(preset[key] for key in keys)
+
+
+def begin(session: Session):
+    session.paused = session.stopped = False
+    session.pace = 1.0
+    hidden = {"visible": False}
+    return (
+        gr.Button(interactive=False),
+        gr.Button("Pause", interactive=True),
+        gr.Button(interactive=True),
+        gr.Slider(value=1.0),
+        gr.Markdown(**hidden),
+        gr.Plot(**hidden),
+        gr.DownloadButton(**hidden),
+        gr.Button(**hidden),
+    )
+
+
+def end():
+    return gr.Button(interactive=True), gr.Button("Pause", interactive=False), gr.Button(interactive=False)
+
+
+def pause(session: Session):
+    session.paused = not session.paused
+    return gr.Button("Continue" if session.paused else "Pause")
+
+
+def stop(session: Session) -> None:
+    session.stopped = True
+
+
+def set_pace(session: Session, pace: float) -> None:
+    session.pace = pace
+
+
+def to_the_race(session: Session):
+    """The trained model among the Race tab's models, chosen there."""
+    choices = [*models.racers(), session.trained]
+    return gr.Dropdown(choices=choices, value=session.trained), gr.Tabs(selected="race")
+
+
+# ------------------------------------------------------------------------------------- the page
+
+
+def tab(tabs: gr.Tabs, race_model: gr.Dropdown) -> None:
+    """The tab's components and events."""
+    session = gr.State(Session())
+    limit = step_limit()
+    first = PRESETS[0]
+    with gr.Row():
+        with gr.Column(scale=2, min_width=280):
+            preset = gr.Dropdown(
+                [preset["title"] for preset in PRESETS],
+                value=first["title"],
+                label="Story",
+                elem_id="preset",
+            )
+            note = gr.Markdown(first["note"])
+            with gr.Row():
+                start = gr.Button("Train", variant="primary", scale=2, min_width=100, elem_id="train")
+                halt = gr.Button("Pause", interactive=False, min_width=80, elem_id="pause")
+                quit_ = gr.Button("Stop", interactive=False, min_width=70, elem_id="train-stop")
+            pace = gr.Slider(0, 3, 1, step=0.05, label="Learning rate ×", info="Live.", elem_id="pace")
+            objective = gr.Radio(
+                [("MARS", "mars"), ("AR", "ar"), ("Block diffusion", "block-diffusion")],
+                value=first["objective"],
+                label="Objective",
+            )
+            block_size = gr.Slider(2, 16, first["block_size"], step=1, label="Block size B")
+            sft_weight = gr.Slider(
+                0, 2, first["sft_weight"], step=0.1, label="λ, weight of the clean stream's loss"
+            )
+            data = gr.Dropdown(list(DATA), value=next(iter(DATA)), label="Data")
+            steps = gr.Slider(
+                1, max(2, limit), min(first["steps"], max(2, limit)), step=1, label="Steps", elem_id="steps"
+            )
+            learning_rate = gr.Number(first["learning_rate"], label="Learning rate")
+            base = gr.Dropdown([], label="Base", elem_id="base")
+        with gr.Column(scale=7, min_width=640):
+            prompt = gr.Textbox(PROMPTS[0]["prompt"], label="Prompt to watch", lines=2, elem_id="watched")
+            curves = Curves()
+            stage = Stage(shelf=False, elem_id="growing")
+            table = gr.Markdown(visible=False, elem_id="before-after")
+            plot = gr.Plot(visible=False, show_label=False)
+            with gr.Row():
+                race_it = gr.Button("Use it in the Race tab", visible=False, elem_id="race-it")
+                archive = gr.DownloadButton("Download the checkpoint", visible=False, elem_id="archive")
+
+    at_once = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
+    buttons, results = [start, halt, quit_], [table, plot, archive, race_it]
+    tabs.select(offer, None, base, **at_once)
+    preset.input(choose, preset, [objective, block_size, sft_weight, steps, learning_rate, note], **at_once)
+    start.click(begin, session, [*buttons, pace, *results], **at_once).then(
+        fit,
+        [base, objective, block_size, sft_weight, data, steps, learning_rate, prompt, session],
+        [curves, stage],
+        concurrency_id="training",
+        concurrency_limit=1,
+        show_progress="minimal",
+        show_progress_on=prompt,
+        api_visibility="private",
+    ).then(
+        conclude,
+        session,
+        results,
+        concurrency_id="model",
+        show_progress_on=prompt,
+        api_visibility="private",
+    ).then(end, None, buttons, **at_once)
+    halt.click(pause, session, halt, **at_once)
+    quit_.click(stop, session, None, **at_once)
+    pace.input(set_pace, [session, pace], None, trigger_mode="always_last", **at_once)
+    race_it.click(to_the_race, session, [race_model, tabs], **at_once)
+
+
+def offer():
+    """The bases to choose from; asked when a tab is opened, so that the page does not wait for it."""
+    names = models.names()
+    return gr.Dropdown(choices=names, value=BASE if BASE in names else next(iter(names), None))

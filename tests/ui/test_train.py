@@ -1,0 +1,105 @@
+"""The Train tab in a real browser: a few steps of real training."""
+
+import io
+import re
+import zipfile
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from mars_demo.ui import train
+
+
+@pytest.fixture
+def open_tab(visit):
+    def open_it(steps: int = 3) -> Page:
+        page = visit()
+        page.get_by_role("tab", name="Train").click()
+        expect(page.locator("#base input")).to_have_value("ar-tiny")
+        page.locator("#steps input[type=number]").fill(str(steps))
+        page.locator("#steps input[type=number]").press("Enter")
+        page.locator("#watched textarea").fill("How many meters is 3 kilometers?")
+        return page
+
+    return open_it
+
+
+def finished(page: Page) -> None:
+    expect(page.locator("#before-after table")).to_be_visible(timeout=120_000)
+    expect(page.locator("#train")).to_be_enabled()
+
+
+def test_a_training_is_watched_and_its_result_can_be_used(open_tab):
+    page = open_tab()
+    page.locator("#train").click()
+    expect(page.locator(".curves .progress")).to_contain_text("Step 3 of 3", timeout=120_000)
+    expect(page.locator("#growing .lane")).to_have_count(2)
+    expect(page.locator("#curves .slots-chart .slot")).to_have_count(9)
+    for series in ("clean", "noisy", "accuracy", "tokens_per_forward"):
+        expect(page.locator(f'#curves path[data-series="{series}"]')).to_have_attribute(
+            "d", re.compile("^M")
+        )
+    finished(page)
+    expect(page.locator("#before-after")).to_contain_text("before: ar-tiny")
+    with page.expect_download() as download:
+        page.locator("#archive").click()
+    names = zipfile.ZipFile(io.BytesIO(download.value.path().read_bytes())).namelist()
+    assert {"config.json", "model.safetensors", "tokenizer.json", "custom_generate/generate.py"} <= set(
+        names
+    )
+    assert not [name for name in names if "state" in name]
+    page.locator("#race-it").click()
+    expect(page.locator("#model input")).to_have_value(re.compile("mine-"))
+    page.locator("#run").click()
+    expect(page.locator("#stage .note")).to_be_empty()
+    expect(page.locator("#stage .verdict")).to_contain_text("one token at a time;")
+
+
+def test_a_paused_training_goes_on_and_a_stopped_one_keeps_what_it_learned(open_tab):
+    page = open_tab(steps=200)
+    page.locator("#train").click()
+    expect(page.locator(".curves .progress")).to_contain_text("Step", timeout=120_000)
+    page.locator("#pause").click()
+    expect(page.locator("#pause")).to_have_text("Continue")
+    page.locator("#pause").click()
+    expect(page.locator("#pause")).to_have_text("Pause")
+    page.locator("#train-stop").click()
+    finished(page)
+    expect(page.locator("#race-it")).to_be_visible()
+
+
+def test_one_training_at_a_time_and_a_visitor_who_leaves_frees_it(open_tab):
+    one, two = open_tab(steps=2000), open_tab(steps=2)
+    one.locator("#train").click()
+    expect(one.locator(".curves .progress")).to_contain_text("Step", timeout=120_000)
+    two.locator("#train").click()
+    expect(two.locator("#watched .progress-text, #watched .meta-text").first).to_contain_text("queue")
+    one.close()
+    expect(two.locator(".curves .progress")).to_contain_text("Step 2 of 2", timeout=120_000)
+    finished(two)
+
+
+def test_a_preset_sets_the_controls(open_tab):
+    page = open_tab()
+    page.locator("#preset input").click()
+    page.get_by_role("option", name="AR, compute-matched").click()
+    expect(page.get_by_role("radio", name="AR", exact=True)).to_be_checked()
+    expect(page.locator("#steps input[type=number]")).to_have_value("240")
+
+
+@pytest.mark.parametrize(
+    ("value", "limit"), [("", 2000), ("50", 50), ("0", 0), ("9999", 2000), ("x", 2000)]
+)
+def test_a_space_can_limit_steps_or_switch_training_off(monkeypatch, value, limit):
+    monkeypatch.setenv(train.STEPS_VARIABLE, value)
+    assert train.step_limit() == limit
+    settings = {
+        "objective": "mars",
+        "block_size": 8,
+        "sft_weight": 1,
+        "data": "code",
+        "learning_rate": 1e-3,
+    }
+    sentence = "switched off" if limit == 0 else f"from 1 to {limit}"
+    with pytest.raises(ValueError, match=sentence):
+        train._recipe(steps=limit + 1, **settings)
