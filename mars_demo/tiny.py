@@ -32,10 +32,9 @@ CHAT_TEMPLATE = (
 )
 
 _ALL = {"batch_tokens": 2048, "learning_rate": 3e-3, "muon_learning_rate": 6e-3, "weight_decay": 0.1}
-# Each stage begins with the checkpoint of the one before; the AR training is two cosine cycles.
+# Each stage begins with the checkpoint of the one before.
 STAGES = {
-    "ar-first": Recipe("ar", steps=6000, **_ALL),
-    "ar-tiny": Recipe("ar", steps=1500, seed=2, **_ALL),
+    "ar-tiny": Recipe("ar", steps=6000, **_ALL),
     "mars-tiny": Recipe("mars", block_size=8, steps=2500, seed=1, **_ALL),
 }
 
