@@ -55,7 +55,9 @@ class Checkpoint:
     @property
     def modes(self) -> tuple[str, ...]:
         """How it can be decoded. A MARS model is still the AR model; a block diffusion model is none."""
-        return {"ar": ("ar",), "mars": ("mars", "lossless", "ar")}.get(self.objective, (self.objective,))
+        if self.objective == "mars":
+            return ("mars", "lossless", "ar", "jacobi")
+        return ("ar", "jacobi") if self.objective == "ar" else (self.objective,)
 
 
 def bundled() -> list[str]:

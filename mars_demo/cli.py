@@ -17,7 +17,7 @@ os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
 
-MODES = ["ar", "mars", "lossless", "block-diffusion"]
+MODES = ["ar", "mars", "lossless", "jacobi", "block-diffusion"]
 
 
 class Parser(argparse.ArgumentParser):

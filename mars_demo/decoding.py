@@ -15,7 +15,8 @@ from mars_demo.checkpoints import Checkpoint
 from mars_demo.engine import Engine
 from mars_demo.trace import Pass, Run, Settings, Slot
 
-MODES = ("ar", "mars", "lossless", "block-diffusion")
+MODES = ("ar", "mars", "lossless", "jacobi", "block-diffusion")
+JACOBI_WINDOW = 64  # the largest; it needs no training, so nothing else limits it
 ALTERNATIVES = 5  # candidates recorded for each slot
 
 Tau = float | Callable[[], float]
@@ -36,12 +37,13 @@ def decode(
 
     mode: `ar`, one token per forward; `mars`, sliding window (section 3.3); `lossless`, the window's
         unaccepted predictions become drafts that the next forward verifies: the tokens of `ar`, fewer
-        forwards; `block-diffusion`, the paper's baseline, for checkpoints trained for it.
+        forwards; `jacobi`, the baseline without training; `block-diffusion`, the paper's baseline, for
+        checkpoints trained for it.
     tau: accept from the left while the top probability is at least this; read again at every pass if it
         is a callable. At 1 every pass accepts one token. In block diffusion it holds for each mask of the
         block. Unused in the other modes.
-    window: slots per pass, at most block size + 1; None for the mode's default. In `lossless` a pass
-        verifies up to window - 1 drafts. In block diffusion it is the block size.
+    window: slots per pass, at most block size + 1; None for the mode's default. In `lossless` and `jacobi`
+        a pass verifies up to window - 1 drafts. In block diffusion it is the block size.
     raw: the prompt as it is, without the chat template.
     linear: in `lossless`, draft only behind a fully verified pass: fewer positions, fewer accepted tokens.
         None for what is faster on the device: on a CPU positions cost time, on a GPU they hardly do.
@@ -61,6 +63,9 @@ def decode(
         )
     if mode == "ar":
         largest = 1
+    elif mode == "jacobi":
+        largest = JACOBI_WINDOW
+        window = 9 if window is None else window
     elif mode == "block-diffusion":
         largest = checkpoint.block_size
     else:
@@ -105,6 +110,8 @@ def decode(
         return Run(settings, self_verified(engine, answer, prompt_ids, window - 1, linear))
     if mode == "ar":
         return Run(settings, autoregressive(engine, answer, prompt_ids))
+    if mode == "jacobi":
+        return Run(settings, jacobi(engine, answer, prompt_ids, window - 1))
     if mode == "block-diffusion":
         return Run(settings, block_diffusion(engine, answer, prompt_ids, window, tau_now))
     return Run(settings, sliding_window(engine, answer, prompt_ids, window, tau_now))
@@ -318,6 +325,36 @@ def self_verified(
             verified=verified,
             groups=1 if linear else checked + 1,
         )
+
+
+def jacobi(engine: Engine, answer: Answer, prompt_ids: list[int], drafts: int) -> Iterator[Pass]:
+    """Fixed-point iteration: the model's own choices behind wrong guesses are the next guesses.
+
+    It needs no training and gives the tokens of greedy decoding. Where a guess is missing, the last known
+    token stands in. A pass records what it accepted and, behind that, the guesses for the next.
+    """
+    new, guesses = prompt_ids, []
+    while not answer.stop:
+        started = time.perf_counter()
+        room = min(drafts, answer.room - 1)
+        guesses = (guesses + [new[-1]] * room)[:room]
+        layout = layouts.causal([*new, *guesses], engine.length)
+        own = read(engine.forward(layout, first=len(new) - 1))
+        verified = 0
+        while verified < len(guesses) and guesses[verified] == own[verified].token:
+            verified += 1
+        engine.commit(len(new) + verified)
+        step = answer.step(
+            own,
+            verified + 1,
+            started=started,
+            positions=layout.ids.shape[1],
+            drafts=len(guesses),
+            verified=verified,
+        )
+        guesses = [reading.token for reading in own[verified + 1 :]]
+        new = [own[verified].token]
+        yield step
 
 
 def block_diffusion(

@@ -137,8 +137,18 @@ def test_block_diffusion_matches_an_implementation_without_cache(random_checkpoi
 def test_a_block_diffusion_checkpoint_decodes_in_no_other_way(mars_tiny):
     with pytest.raises(ValueError, match="allowed is block-diffusion"):
         decode(trained_for(mars_tiny, "block-diffusion"), "hello", mode="mars")
-    with pytest.raises(ValueError, match="allowed is mars, lossless, ar"):
+    with pytest.raises(ValueError, match="allowed is mars, lossless, ar, jacobi"):
         decode(mars_tiny, "hello", mode="block-diffusion")
+
+
+@pytest.mark.parametrize("window", [1, 2, 9, 20])
+def test_jacobi_is_greedy_decoding_in_no_more_forwards(random_checkpoint, window):
+    for prompt in PROMPTS:
+        ar = decode(random_checkpoint, prompt, mode="ar", max_new_tokens=24).finish()
+        run = decode(random_checkpoint, prompt, mode="jacobi", window=window, max_new_tokens=24).finish()
+        assert run.token_ids == ar.token_ids
+        assert run.forwards <= ar.forwards
+        assert all(step.accepted == step.verified + 1 for step in run.passes[:-1])
 
 
 def test_lossless_of_the_bundled_model_is_ar_and_saves_forwards(mars_tiny):

@@ -42,7 +42,7 @@ function windowCaption(run, pass) {
   }
   if (!pass.drafts) return `${start}nothing to check yet, ${pass.accepted} accepted`;
   const held = `${start}${pass.verified} of ${plural(pass.drafts, "draft")} held, ${pass.accepted} accepted`;
-  if (pass.stop || pass.groups === undefined) return held;
+  if (pass.stop || pass.groups === null || pass.groups === undefined) return held;
   const kept = keptGroup(pass);
   if (pass.groups === 1) return held + (kept === null ? "; its masks saw a wrong draft, dropped" : "; its masks kept");
   return `${held}; mask group ${kept} of 0–${pass.groups - 1} kept`;

@@ -1,6 +1,6 @@
 // The record on the stage: what each lane's run did, and what can be read from that. No drawing here.
 
-const MODES = { ar: "One token per forward", mars: "MARS", lossless: "MARS, lossless", "block-diffusion": "Block diffusion" };
+const MODES = { ar: "One token per forward", mars: "MARS", lossless: "MARS, lossless", jacobi: "Jacobi", "block-diffusion": "Block diffusion" };
 const HUES = 6; // as many as stage.css has
 
 /** One run: its settings, its passes and, per pass, when it ended on the run's own clock. */
@@ -71,7 +71,7 @@ function firstDifference(a, b) {
 }
 
 function describe({ mode, window }, tau) {
-  if (mode === "lossless") return `up to ${plural(window - 1, "draft")}`;
+  if (mode === "lossless" || mode === "jacobi") return `up to ${plural(window - 1, "draft")}`;
   return (mode === "ar" ? "" : `τ ${tau.toFixed(2)}, `) + plural(window, "slot");
 }
 
