@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.nn.attention.flex_attention import BlockMask, create_block_mask
 from torch.nn.functional import cross_entropy, kl_div, log_softmax
 
 from mars_demo.corpus import Conversation
@@ -191,6 +192,17 @@ def _batch(
     )
 
 
+def attention_mask(layout: Layout, implementation: str) -> Tensor | BlockMask:
+    """Who sees whom as an attention implementation wants it: booleans, or the blocks that are not empty."""
+    if implementation != "flex_attention":
+        return layout.visible[:, None]
+    visible = layout.visible
+    rows, length, _ = visible.shape
+    return create_block_mask(
+        lambda row, head, query, key: visible[row, query, key], rows, None, length, length, visible.device
+    )
+
+
 class Objective(nn.Module):
     """A causal LM and its loss: noisy cross-entropy + λ · clean cross-entropy + κ · KL(clean ‖ noisy).
 
@@ -238,7 +250,7 @@ class Objective(nn.Module):
         hidden = self.model.base_model(
             input_ids=layout.ids,
             position_ids=layout.positions,
-            attention_mask=layout.visible[:, None],
+            attention_mask=attention_mask(layout, self.model.config._attn_implementation),
             use_cache=False,
         ).last_hidden_state
         return self.model.get_output_embeddings()(hidden[wanted]).float()

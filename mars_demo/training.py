@@ -140,6 +140,8 @@ def train(
     pool = corpus.source(recipe.data, recipe.seed)
     stream = corpus.batches(pool, tokenizer, recipe.batch_tokens, recipe.max_length, recipe.seed)
     adapted = add_adapters(model, recipe.lora, tokenizer.mask_token_id) if recipe.lora else None
+    if accelerator.device.type == "cuda":
+        model.set_attn_implementation("flex_attention")  # it has no backward pass on a CPU
     if recipe.gradient_checkpointing:
         model.activation_checkpointing_enable()
     model.train()

@@ -148,6 +148,18 @@ def test_block_phase_varies_between_answers():
     assert second == set(range(5, 13))  # the first block, from position 4 on, has one to eight masks
 
 
+@torch.no_grad()  # on a CPU FlexAttention has no backward pass
+@pytest.mark.parametrize("make", [mars_batch, diffusion_batch])
+def test_flex_attention_gives_the_loss_of_the_boolean_mask(tokenizer, make):
+    sequences = [conversation(5, 30), conversation(9, 12, 1)]
+    model = random_model("llama", tokenizer)
+    losses = []
+    for implementation in ("sdpa", "flex_attention"):
+        model.set_attn_implementation(implementation)
+        losses.append(Objective(model)(make(sequences, 4, MASK, PAD, random.Random(0)))["loss"])
+    torch.testing.assert_close(*losses)
+
+
 def test_fixed_blocks_begin_at_multiples_of_the_block_size():
     batch = mars_batch([conversation(4, 24)], 8, MASK, PAD, random.Random(0), fixed_blocks=True)
     assert {start for *_, start in masks_of(batch)} == {4, 12, 20}
