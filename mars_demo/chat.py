@@ -54,7 +54,8 @@ def with_slots(messages: Sequence[Message]) -> tuple[list[Message], list[str]]:
     return slotted, texts
 
 
-def encode_prompt(tokenizer: PreTrainedTokenizerBase, prompt: str) -> list[int]:
-    """A user's prompt in the chat template, ready for the model's answer."""
-    slotted, texts = with_slots([{"role": "user", "content": prompt}])
+def encode_prompt(tokenizer: PreTrainedTokenizerBase, prompt: str | Sequence[Message]) -> list[int]:
+    """A user's prompt, or a conversation, in the chat template, ready for the model's answer."""
+    messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
+    slotted, texts = with_slots(messages)
     return encode_rendered(tokenizer, render(tokenizer, slotted, reply=True), texts)

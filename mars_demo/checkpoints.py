@@ -13,6 +13,7 @@ from huggingface_hub import HfApi, try_to_load_from_cache
 from safetensors import SafetensorError
 from torch import Tensor
 from transformers import (
+    AutoConfig,
     AutoModelForCausalLM,
     AutoTokenizer,
     PreTrainedConfig,
@@ -68,7 +69,8 @@ def bundled() -> list[str]:
 def load(
     name: str | None = None, device: str | None = None, dtype: torch.dtype | None = None
 ) -> Checkpoint:
-    """Load a bundled name, a local folder or a hub id, by default in float32 on CPU, bfloat16 on GPU.
+    """Load a bundled name, a local folder, a GGUF file or a hub id, by default in float32 on CPU, bfloat16
+    on GPU. A folder's weights are safetensors or one GGUF file.
 
     Raises:
         ValueError: if there is no such checkpoint, it is broken, or it is no causal language model.
@@ -80,15 +82,7 @@ def load(
     dtype = dtype or (torch.float32 if device == "cpu" else torch.bfloat16)
     path = _locate(name)
     try:
-        tokenizer = AutoTokenizer.from_pretrained(path)
-        published = _published_config(path, tokenizer)
-        model = AutoModelForCausalLM.from_pretrained(
-            path,
-            **({"config": published} if published else {}),
-            dtype=dtype,
-            use_safetensors=True,
-            attn_implementation="sdpa",
-        )
+        tokenizer, model = _read(path, dtype)
     except SafetensorError as error:
         raise ValueError(f"The weights of {name} are damaged or cut short ({error}).") from error
     except (OSError, ValueError, KeyError) as error:
@@ -97,13 +91,45 @@ def load(
     return wrap(name, model.to(device).eval(), tokenizer)
 
 
+def _read(path: str, dtype: torch.dtype) -> tuple[PreTrainedTokenizerBase, PreTrainedModel]:
+    file = Path(path) if path.endswith(".gguf") else _packed(Path(path))
+    if file:
+        from mars_demo import packing  # needs gguf, which plain checkpoints do without
+
+        inside = file.with_name("config.json").exists()
+        named = {} if inside else {"gguf_file": file.name}
+        tokenizer = AutoTokenizer.from_pretrained(file.parent, **named)
+        return tokenizer, packing.load(
+            file, AutoConfig.from_pretrained(file.parent) if inside else None, dtype
+        )
+    tokenizer = AutoTokenizer.from_pretrained(path)
+    published = _published_config(path, tokenizer)
+    model = AutoModelForCausalLM.from_pretrained(
+        path,
+        **({"config": published} if published else {}),
+        dtype=dtype,
+        use_safetensors=True,
+        attn_implementation="sdpa",
+    )
+    return tokenizer, model
+
+
+def _packed(folder: Path) -> Path | None:
+    """The GGUF file that holds a checkpoint folder's weights, or None."""
+    return next(iter(sorted(folder.glob("*.gguf"))), None) if folder.is_dir() else None
+
+
 def _locate(name: str) -> str:
     """The folder or hub id that `name` means, without loading anything."""
     if name in bundled():
         return str(ASSETS / name)
     if Path(name).exists():
+        if name.endswith(".gguf"):
+            return name
         if not (Path(name) / "config.json").is_file():
-            raise ValueError(f"{name} is no checkpoint: a folder with a config.json is needed.")
+            raise ValueError(
+                f"{name} is no checkpoint: a folder with a config.json or a .gguf file is needed."
+            )
         return name
     allowed = ", ".join([*bundled(), "a local folder", "a hub id (owner/name)"])
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", name):

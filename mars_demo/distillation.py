@@ -16,7 +16,7 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from mars_demo import tasks
-from mars_demo.chat import encode_prompt, render, with_slots
+from mars_demo.chat import Message, encode_prompt, render, with_slots
 from mars_demo.checkpoints import Checkpoint
 
 MAX_PROMPT = 256  # tokens of a question
@@ -56,33 +56,35 @@ def self_prompts(checkpoint: Checkpoint, batch: int, seed: int = 0) -> Iterator[
     ids = tokenizer(opening, add_special_tokens=False)["input_ids"]
     torch.manual_seed(seed)
     while True:
-        written = _generate(checkpoint, [ids] * batch, MAX_PROMPT, do_sample=True, top_p=0.95, top_k=0)
+        written = generate(checkpoint, [ids] * batch, MAX_PROMPT, do_sample=True, top_p=0.95, top_k=0)
         yield from (text.strip() for text, ended in written if ended and text.strip())
 
 
 def answered(
     checkpoint: Checkpoint,
-    prompts: Iterable[str],
+    talks: Iterable[str | list[Message]],
     batch: int = 32,
     max_new_tokens: int = 256,
     known: Iterable[str] = (),
 ) -> Iterator[dict]:
-    """A conversation per prompt that is not among the `known` ones and has not come before, with the
-    model's greedy answer.
+    """A conversation per prompt with the model's greedy answer; a prompt is a text or a whole conversation
+    that ends in a user's turn.
 
-    Prompts that do not fit, answers that do not end within `max_new_tokens` and answers that go round in
-    a loop are left out.
+    Left out are prompts that are among the `known` ones or have come before, that do not fit,
+    whose answers do not end within `max_new_tokens`, or go round in a loop.
     """
     seen = {_key(prompt) for prompt in known}
 
-    def fresh() -> Iterator[tuple[str, list[int]]]:
-        for prompt in prompts:
-            if not prompt.strip() or _key(prompt) in seen:
+    def fresh() -> Iterator[tuple[list[Message], list[int]]]:
+        for talk in talks:
+            messages = [{"role": "user", "content": talk}] if isinstance(talk, str) else talk
+            key = _key("\n".join(message["content"] for message in messages))
+            if not messages[-1]["content"].strip() or key in seen:
                 continue
-            seen.add(_key(prompt))
-            ids = encode_prompt(checkpoint.tokenizer, prompt)
+            seen.add(key)
+            ids = encode_prompt(checkpoint.tokenizer, messages)
             if len(ids) + max_new_tokens <= checkpoint.context:
-                yield prompt, ids
+                yield messages, ids
 
     pending = fresh()
     # Several batches at a time, sorted by length: less padding.
@@ -90,14 +92,10 @@ def answered(
         pool.sort(key=lambda pair: len(pair[1]))
         for start in range(0, len(pool), batch):
             part = pool[start : start + batch]
-            written = _generate(checkpoint, [ids for _, ids in part], max_new_tokens, do_sample=False)
-            for (prompt, _), (text, ended) in zip(part, written):
+            written = generate(checkpoint, [ids for _, ids in part], max_new_tokens, do_sample=False)
+            for (messages, _), (text, ended) in zip(part, written):
                 if ended and text.strip() and not is_loop(text):
-                    messages = [
-                        {"role": "user", "content": prompt},
-                        {"role": "assistant", "content": text},
-                    ]
-                    yield {"messages": messages}
+                    yield {"messages": [*messages, {"role": "assistant", "content": text}]}
 
 
 def _key(prompt: str) -> str:
@@ -110,31 +108,40 @@ def is_loop(text: str) -> bool:
 
 
 def write(
-    path: Path, checkpoint: Checkpoint, prompts: Iterable[str], count: int, batch: int = 32
+    path: Path,
+    checkpoint: Checkpoint,
+    talks: Iterable[str | list[Message]],
+    count: int,
+    batch: int = 32,
+    max_new_tokens: int = 256,
 ) -> Iterator[int]:
-    """Answer prompts into a JSONL file until it holds `count`; yields how many it holds after each.
+    """Answer prompts into a JSONL file until it holds `count` conversations; yields how many it holds.
 
     Called again it goes on with the file, whose prompts are not answered twice.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     held = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    known = [prompt for prompt in map(_first_user_turn, held) if prompt]
+    known = ["\n".join(m["content"] for m in json.loads(line)["messages"][:-1]) for line in held]
     missing = max(0, count - len(held))
     with path.open("a", encoding="utf-8") as file:
-        conversations = answered(checkpoint, prompts, batch, known=known)
+        conversations = answered(checkpoint, talks, batch, max_new_tokens, known)
         for number, conversation in enumerate(itertools.islice(conversations, missing), len(held) + 1):
             file.write(json.dumps(conversation, ensure_ascii=False) + "\n")
             yield number
 
 
 @torch.inference_mode()
-def _generate(
+def generate(
     checkpoint: Checkpoint, prompts: list[list[int]], max_new_tokens: int, **sampling
 ) -> list[tuple[str, bool]]:
     """For each prompt the text that transformers generates and whether it ended by itself."""
     tokenizer, device = checkpoint.tokenizer, checkpoint.model.device
     pad = _pad_id(tokenizer)
     width = max(map(len, prompts))
+    if device.type == "cuda":
+        # A static cache is compiled for its shapes, so there should be few of them.
+        width = -(-width // 64) * 64
+        sampling["cache_implementation"] = "static"
     ids = torch.tensor([[pad] * (width - len(p)) + p for p in prompts], device=device)
     real = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in prompts], device=device)
     output = checkpoint.model.generate(

@@ -1,0 +1,72 @@
+"""Packed weights: what goes in comes out, within what the bits allow."""
+
+import pytest
+import torch
+from gguf import GGMLQuantizationType
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from mars_demo import checkpoints, packing
+from mars_demo.decoding import decode
+
+EXACT = dict.fromkeys(("token_embd", "attn", "ffn"), GGMLQuantizationType.F32)
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory, tokenizer):
+    torch.manual_seed(3)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer), hidden_size=64, intermediate_size=128, num_hidden_layers=2,
+        num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=96,
+        tie_word_embeddings=True, initializer_range=0.2, eos_token_id=tokenizer.eos_token_id,
+        bos_token_id=None, rope_parameters={"rope_type": "default", "rope_theta": 1000.0},
+    )  # fmt: skip
+    folder = tmp_path_factory.mktemp("plain")
+    checkpoints.save(LlamaForCausalLM(config), tokenizer, folder, block_size=8)
+    return folder
+
+
+def packed(saved, tmp_path, recipe):
+    source = checkpoints.load(str(saved), device="cpu")
+    file = packing.pack(source.model, saved, tmp_path / "packed", recipe)
+    return source, checkpoints.load(str(tmp_path / "packed"), device="cpu"), file
+
+
+def test_unquantized_weights_come_back_exactly(saved, tmp_path):
+    source, loaded, _ = packed(saved, tmp_path, EXACT)
+    for name, weight in source.model.state_dict().items():
+        torch.testing.assert_close(loaded.model.state_dict()[name], weight, rtol=0, atol=0)
+    ids = torch.tensor([[5, 6, 7, 8, 9]])
+    torch.testing.assert_close(loaded.model(ids).logits, source.model(ids).logits)
+
+
+def test_a_packed_folder_is_the_same_checkpoint(saved, tmp_path):
+    source, loaded, _ = packed(saved, tmp_path, EXACT)
+    for name in ("block_size", "mask_id", "objective", "context", "end_ids"):
+        assert getattr(loaded, name) == getattr(source, name)
+    runs = [decode(c, "hello", tau=0.2, max_new_tokens=12).finish().token_ids for c in (source, loaded)]
+    assert runs[0] == runs[1]
+
+
+@pytest.mark.parametrize(("recipe", "bits", "error"), [("Q8", 8.5, 0.01), ("Q5", 6, 0.06), ("Q4", 5, 0.12)])
+def test_fewer_bits_mean_a_smaller_file_and_a_larger_error(saved, tmp_path, recipe, bits, error):
+    source, loaded, file = packed(saved, tmp_path, packing.RECIPES[recipe])
+    name = "model.layers.0.mlp.up_proj.weight"
+    weight = source.model.state_dict()[name]
+    difference = (loaded.model.state_dict()[name] - weight).norm() / weight.norm()
+    assert error / 5 < difference < error
+    weights = sum(w.numel() for w in source.model.parameters())
+    assert file.stat().st_size < 1.1 * weights * bits / 8 + 20_000
+
+
+def test_a_packed_model_can_be_saved_plain_again(saved, tmp_path):
+    _, loaded, _ = packed(saved, tmp_path, EXACT)
+    checkpoints.save(loaded.model, loaded.tokenizer, tmp_path / "again", 8)
+    again = checkpoints.load(str(tmp_path / "again"), device="cpu")
+    torch.testing.assert_close(again.model.state_dict(), loaded.model.state_dict())
+
+
+def test_a_broken_file_gets_a_sentence(saved, tmp_path):
+    _, _, file = packed(saved, tmp_path, EXACT)
+    file.write_bytes(file.read_bytes()[:5000])
+    with pytest.raises(ValueError, match="cannot be loaded"):
+        checkpoints.load(str(file.parent), device="cpu")
