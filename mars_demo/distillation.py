@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import random
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -17,7 +18,7 @@ from transformers import PreTrainedTokenizerBase
 
 from mars_demo import tasks
 from mars_demo.chat import Message, encode_prompt, render, with_slots
-from mars_demo.checkpoints import Checkpoint
+from mars_demo.checkpoints import ASSETS, Checkpoint
 
 MAX_PROMPT = 256  # tokens of a question
 _LOOP = re.compile(r"(.{24,}?)\1\1", re.DOTALL)
@@ -45,6 +46,31 @@ def _first_user_turn(line: str) -> str | None:
         return next(m["content"] for m in json.loads(line)["messages"] if m["role"] == "user")
     except (ValueError, KeyError, TypeError, StopIteration):
         return None
+
+
+def made_prompts(seed: int = 0) -> Iterator[str]:
+    """Questions, tasks and requests made of the templates in `assets/distillation.json`. Endless."""
+    made = json.loads((ASSETS / "distillation.json").read_text("utf-8"))
+    kinds, shares = list(made["shares"]), list(made["shares"].values())
+    rng = random.Random(seed)
+    while True:
+        kind = rng.choices(kinds, shares)[0]
+        fields = {name: rng.choice(choices) for name, choices in made["fields"].items()}
+        numbers = {
+            "a": rng.randint(10, 200),
+            "b": rng.randint(10, 200),
+            "c": rng.randint(6, 12),
+            "d": rng.randint(2, 5),
+        }
+        yield rng.choice(made["templates"][kind]).format(**fields, **numbers)
+
+
+def follow_ups(conversations: Iterable[dict], seed: int = 0) -> Iterator[list[Message]]:
+    """Each conversation with one more turn by the user."""
+    asks = json.loads((ASSETS / "distillation.json").read_text("utf-8"))["follow_ups"]
+    rng = random.Random(seed)
+    for conversation in conversations:
+        yield [*conversation["messages"], {"role": "user", "content": rng.choice(asks)}]
 
 
 def self_prompts(checkpoint: Checkpoint, batch: int, seed: int = 0) -> Iterator[str]:
@@ -114,14 +140,17 @@ def write(
     count: int,
     batch: int = 32,
     max_new_tokens: int = 256,
+    avoid: Path | None = None,
 ) -> Iterator[int]:
     """Answer prompts into a JSONL file until it holds `count` conversations; yields how many it holds.
 
-    Called again it goes on with the file, whose prompts are not answered twice.
+    Called again it goes on with the file, whose prompts are not answered twice; nor are those of the file
+    to `avoid`, held out.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     held = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    known = ["\n".join(m["content"] for m in json.loads(line)["messages"][:-1]) for line in held]
+    avoided = avoid.read_text(encoding="utf-8").splitlines() if avoid else []
+    known = ["\n".join(m["content"] for m in json.loads(line)["messages"][:-1]) for line in held + avoided]
     missing = max(0, count - len(held))
     with path.open("a", encoding="utf-8") as file:
         conversations = answered(checkpoint, talks, batch, max_new_tokens, known)

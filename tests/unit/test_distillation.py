@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from mars_demo import distillation, tasks
+from mars_demo import checkpoints, distillation, smollm, tasks
 from mars_demo.decoding import decode
 
 
@@ -69,3 +69,39 @@ def test_prompts_come_from_text_and_jsonl_files(tmp_path):
 def test_the_model_writes_its_own_questions(mars_tiny):
     written = list(itertools.islice(distillation.self_prompts(mars_tiny, batch=8), 3))
     assert all(text and text == text.strip() for text in written)
+
+
+def test_made_prompts_are_many_and_whole():
+    made = list(itertools.islice(distillation.made_prompts(), 3000))
+    assert len(set(made)) > 2500
+    assert not [prompt for prompt in made if "{" in prompt or not prompt.strip()]
+
+
+def test_a_second_turn_is_answered_behind_the_first(mars_tiny):
+    first = list(distillation.answered(mars_tiny, prompts(2)))
+    talks = list(distillation.follow_ups(first))
+    assert [talk[:-1] for talk in talks] == [conversation["messages"] for conversation in first]
+    assert all(talk[-1]["role"] == "user" for talk in talks)
+
+
+def test_held_out_prompts_are_avoided(tmp_path, mars_tiny):
+    held_out, rest = tmp_path / "held-out.jsonl", tmp_path / "train.jsonl"
+    list(distillation.write(held_out, mars_tiny, prompts(3), 3))
+    list(distillation.write(rest, mars_tiny, prompts(6), 6, avoid=held_out))
+    asked = [
+        {json.loads(line)["messages"][0]["content"] for line in path.read_text().splitlines()}
+        for path in (held_out, rest)
+    ]
+    assert asked[1] and not asked[0] & asked[1]
+
+
+def test_the_chat_recipe_runs_small_and_goes_on_where_it_was(tmp_path, monkeypatch):
+    command = ["smollm", "--base", "ar-tiny", "--output", str(tmp_path), "--small"]
+    monkeypatch.setattr(smollm, "_mixed", lambda *_: distillation.prompts_from("tasks"))
+    for _ in range(2):
+        monkeypatch.setattr("sys.argv", command)
+        smollm.main()
+    trained = checkpoints.load(str(tmp_path / smollm.NAME), device="cpu")
+    assert (trained.block_size, trained.objective) == (8, "mars")
+    talks = [json.loads(line)["messages"] for line in (tmp_path / "train.jsonl").read_text().splitlines()]
+    assert 12 <= len(talks) <= 16
