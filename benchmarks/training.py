@@ -2,8 +2,8 @@
 
     python -m benchmarks.training [--model ar-tiny] [--steps 12] [--batch-tokens 4096]
 
-All rows see the same conversations; the figures are medians over steps of one run. On a GPU the share of its
-peak arithmetic (model FLOPs utilisation) is printed too, 6 FLOPs per parameter and position.
+All rows see the same conversations; the figures are medians over steps of one run. On a GPU the share of
+its peak arithmetic (model FLOPs utilisation) is printed too, 6 FLOPs per parameter and position.
 """
 
 from __future__ import annotations

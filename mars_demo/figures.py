@@ -6,11 +6,29 @@ from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
 
+from mars_demo import pictures
 from mars_demo.evaluation import Row
 
 _DASHES = ("solid", "dash", "dot", "dashdot")
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x")
 _COLOURS = ("#0072b2", "#c85200", "#00825f", "#b0508a", "#c77f00")
+
+
+def ar_share(block_sizes: Sequence[int], chosen: int) -> go.Figure:
+    """The share of positions that train AR behaviour, with the SFT loss and without (section 3.2)."""
+    figure = go.Figure()
+    for number, (name, sft) in enumerate((("with the SFT loss", True), ("without", False))):
+        figure.add_scatter(
+            x=list(block_sizes),
+            y=[100 * pictures.ar_share(b, sft) for b in block_sizes],
+            name=name,
+            mode="lines+markers",
+            line={"dash": _DASHES[number], "color": _COLOURS[number]},
+            marker={"symbol": _SYMBOLS[number], "size": [14 if b == chosen else 7 for b in block_sizes]},
+            hovertemplate="B = %{x}: %{y:.1f} %<extra>%{fullData.name}</extra>",
+        )
+    _dress(figure, "block size B", "AR-like positions, %", 240)
+    return figure
 
 
 def frontier(curves: Mapping[str, Sequence[Row]]) -> go.Figure:
@@ -28,17 +46,23 @@ def frontier(curves: Mapping[str, Sequence[Row]]) -> go.Figure:
             marker={"symbol": _SYMBOLS[number % len(_SYMBOLS)], "size": 9},
             hovertemplate="%{text} %{x:.2f} per forward, %{y:.0f} % right<extra>%{fullData.name}</extra>",
         )
+    _dress(figure, "tokens per forward", "right answers, %", 360)
+    figure.update_xaxes(rangemode="tozero")
+    return figure
+
+
+def _dress(figure: go.Figure, x: str, y: str, height: int) -> None:
+    """Percent upwards, and colours that are readable on light and on dark."""
     figure.update_layout(
-        xaxis_title="tokens per forward",
-        yaxis_title="right answers, %",
+        xaxis_title=x,
+        yaxis_title=y,
         yaxis_range=[0, 105],
         margin={"l": 60, "r": 20, "t": 20, "b": 50},
-        height=360,
+        height=height,
         legend={"orientation": "h", "y": 1.12},
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
         font={"size": 14, "color": "#808890"},
     )
-    figure.update_xaxes(rangemode="tozero", gridcolor="rgba(128,136,144,0.25)")
+    figure.update_xaxes(gridcolor="rgba(128,136,144,0.25)")
     figure.update_yaxes(gridcolor="rgba(128,136,144,0.25)")
-    return figure

@@ -4,7 +4,7 @@ import threading
 
 import gradio as gr
 
-from mars_demo.ui import models, race, train
+from mars_demo.ui import mask, models, race, train
 
 _SANS = ("system-ui", "-apple-system", "Segoe UI", "Roboto", "sans-serif")
 _MONO = ("ui-monospace", "SFMono-Regular", "Menlo", "Consolas", "DejaVu Sans Mono", "monospace")
@@ -55,7 +55,9 @@ def build() -> gr.Blocks:
         gr.Markdown(TITLE, elem_id="title")
         with gr.Tabs() as tabs:
             with gr.Tab("Race", id="race"):
-                race_model = race.tab(demo)
+                stage, race_model = race.tab(demo)
+            with gr.Tab("Mask", id="mask") as page:
+                mask.tab(tabs, page, stage)
             with gr.Tab("Train", id="train"):
                 train.tab(tabs, race_model)
     threading.Thread(target=models.warm_up, daemon=True).start()

@@ -232,8 +232,8 @@ REMEMBER = """(prompt, model, modes, tau) => {
 }""".replace("IDS", json.dumps({example["prompt"]: example["id"] for example in PROMPTS}))
 
 
-def tab(demo: gr.Blocks) -> gr.Dropdown:
-    """The tab's components and events, inside `demo`. Returns the choice of models, to which others add."""
+def tab(demo: gr.Blocks) -> tuple[Stage, gr.Dropdown]:
+    """The tab's components and events, inside `demo`. Returns the stage and the choice of models."""
     knobs = gr.State(Knobs())
     with gr.Row(elem_id="race"):
         with gr.Column(scale=2, min_width=280, elem_id="controls"):
@@ -299,4 +299,4 @@ def tab(demo: gr.Blocks) -> gr.Dropdown:
     wait.input(set_wait, [knobs, wait], None, **live)
     gr.on([c.change for c in settings], None, settings, None, js=REMEMBER, **quiet)
     gr.api(generate, api_name="generate", concurrency_id="model", concurrency_limit=1)
-    return model
+    return stage, model

@@ -1,11 +1,4 @@
-// Draws the metrics of a training as they come. Runs once per page, with Gradio's `element`, `props`, `watch`.
-
-const find = (selector, root = element) => root.querySelector(selector);
-const make = (tag, text = "") => {
-  const node = document.createElement(tag);
-  node.textContent = text;
-  return node;
-};
+// Draws the metrics of a training as they come.
 
 const SERIES = {
   clean: ["loss", "clean stream (one token at a time)"],
@@ -43,12 +36,11 @@ function drawSeries(name) {
   let path = find(`path[data-series="${name}"]`, svg);
   let key = find(`span[data-series="${name}"]`, figure);
   if (!path) {
-    path = document.createElementNS("http://www.w3.org/2000/svg", "path");
-    path.dataset.series = name;
+    path = draw("path", { "data-series": name });
     svg.append(path);
-    key = make("span");
+    key = make("span", "");
     key.dataset.series = name;
-    key.append(make("i"), make("b"));
+    key.append(make("i", ""), make("b", ""));
     find(".legend", figure).append(key);
   }
   const points = state.points[name];
@@ -68,12 +60,10 @@ function drawSlots() {
   const slots = Math.max(0, ...recent.map((step) => step.slots.length));
   while (list.children.length > slots) list.lastChild.remove();
   while (list.children.length < slots) {
-    const row = make("li");
-    row.className = "slot";
-    const bar = make("span");
-    bar.className = "bar";
-    bar.append(make("i"));
-    row.append(make("span", `${list.children.length + 1}`), bar, make("span"));
+    const row = make("li", "slot");
+    const bar = make("span", "bar");
+    bar.append(make("i", ""));
+    row.append(make("span", "", `${list.children.length + 1}`), bar, make("span", ""));
     list.append(row);
   }
   const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
@@ -85,7 +75,7 @@ function drawSlots() {
   });
 }
 
-function draw() {
+function update() {
   const value = props.value || "";
   const first = value.slice(0, value.indexOf("\n") + 1);
   if (first !== state.first) {
@@ -103,5 +93,5 @@ function draw() {
 }
 
 clear();
-watch("value", draw);
-draw();
+watch("value", update);
+update();

@@ -1,6 +1,5 @@
 // The stage as a picture for slides: real SVG shapes and texts read off the page, and a PNG made of them.
 
-const rounded = (number) => Math.round(number * 100) / 100;
 const isClear = (color) => /^(transparent|rgba\(.*, 0\))$/.test(color);
 
 /** An SVG document of what `.stage` shows now; parts marked data-export="no" are left out. */
@@ -148,27 +147,4 @@ function pictureOf(stage) {
     y += part.offsetHeight + gap;
   }
   return new XMLSerializer().serializeToString(picture);
-}
-
-async function rasterize(picture, scale = 2) {
-  const image = new Image();
-  const url = URL.createObjectURL(new Blob([picture], { type: "image/svg+xml" }));
-  try {
-    image.src = url;
-    await image.decode();
-    const canvas = document.createElement("canvas");
-    [canvas.width, canvas.height] = [image.naturalWidth * scale, image.naturalHeight * scale];
-    canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
-    return await new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
-  } finally {
-    URL.revokeObjectURL(url);
-  }
-}
-
-function download(name, blob) {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(blob);
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10_000); // the browser may still be reading it
 }

@@ -114,6 +114,12 @@ function finish() {
 // ------------------------------------------------------------------------------------ what is seen
 
 const selection = () => view.hover ?? view.pinned;
+/** The forward in the window: the selected one, otherwise the latest that can be seen. */
+function shownPass() {
+  const chosen = selection();
+  const mode = chosen?.mode ?? view.focus;
+  return { mode, index: chosen?.pass ?? (view.lanes[mode]?.shown ?? 0) - 1 };
+}
 const total = () => Math.max(0, ...Object.values(reader.runs).map((run) => run.ms));
 
 let scheduled = false;
@@ -133,8 +139,7 @@ function render() {
     lane.root.classList.toggle("focused", lane.mode === view.focus);
   }
   const chosen = selection();
-  const mode = chosen?.mode ?? view.focus;
-  const index = chosen?.pass ?? (view.lanes[mode]?.shown ?? 0) - 1;
+  const { mode, index } = shownPass();
   const run = reader.runs[view.focus];
   drawWindow(reader.runs[mode], index, chosen?.slot ?? null);
   heat.grow(run);
@@ -338,6 +343,11 @@ const actions = {
   again() {
     const prompt = reader.runs[view.focus].settings.prompt;
     trigger("again", { prompt, tau: view.ghost });
+  },
+  mask() {
+    const { mode, index } = shownPass();
+    if (index < 0) throw new Error("There is no forward to show before the first one.");
+    trigger("mask", { record: reader.texts[mode], number: index + 1 });
   },
   jsonl() {
     if (!reader.file) throw new Error("There is no record on the stage yet.");
