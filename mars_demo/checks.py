@@ -23,8 +23,10 @@ class Instruction:
     checks: dict[str, Any]
 
     def holds(self, answer: str) -> bool:
-        """Whether an answer passes all of the checks."""
-        return all(CHECKS[name](answer, wanted) for name, wanted in self.checks.items())
+        """Whether an answer passes all of the checks; an empty one passes none."""
+        return bool(answer.strip()) and all(
+            CHECKS[name](answer, wanted) for name, wanted in self.checks.items()
+        )
 
 
 def instructions() -> list[Instruction]:

@@ -1,14 +1,23 @@
 """The models the app serves: the bundled ones, each loaded once and shared by all visitors."""
 
 import json
+import re
+import secrets
+import shutil
+import tempfile
 import threading
+import zipfile
+from pathlib import Path
 
 from mars_demo.trace import Run
 
-TRAINED = 4  # checkpoints that visitors have trained and that are kept, the newest
+TRAINED = 4  # checkpoints that visitors have trained or uploaded and that are kept, the newest
+LARGEST_BASE = 200_000_000  # parameters of a base from a hub
+LARGEST_UPLOAD = 600 << 20  # bytes, unpacked
 
 _loaded = {}
 _trained = {}
+_uploaded = {}
 _lock = threading.RLock()
 
 
@@ -56,15 +65,63 @@ def load(name: str | None = None):
 
 
 def fresh(name: str):
-    """A copy of a served checkpoint that may be changed.
+    """A checkpoint of one's own to train: a served one, an uploaded one, or a small one from a hub.
 
     Raises:
-        ValueError: as `load` does.
+        ValueError: if it is none of these.
     """
     checkpoints, _ = _library()
-    if name in _trained:
-        raise ValueError(f"{name} was trained here and cannot be a base; there are {', '.join(names())}.")
-    return checkpoints.load(load(name).name)
+    if name in _uploaded:
+        return checkpoints.load(_uploaded[name])
+    if name in names():
+        return checkpoints.load(name)
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", name or "") or Path(name).exists():
+        allowed = ", ".join([*names(), *_uploaded])
+        raise ValueError(f"There is no base {name!r}: allowed are {allowed} or a hub id (owner/name).")
+    size = _parameters_on_hub(name)
+    if size > LARGEST_BASE:
+        raise ValueError(
+            f"{name} has {size / 1e6:.0f} million parameters; "
+            f"at most {LARGEST_BASE / 1e6:.0f} million can be trained here."
+        )
+    return checkpoints.load(name)
+
+
+def _parameters_on_hub(name: str) -> int:
+    from huggingface_hub import HfApi
+
+    try:
+        return HfApi().model_info(name, timeout=10).safetensors.total
+    except Exception as error:  # whatever the hub's client raises, the answer is the same
+        raise ValueError(f"No model called {name!r} with safetensors came from the hub.") from error
+
+
+def adopt(archive: str) -> str:
+    """Serve an uploaded checkpoint, a zip of its folder as this app makes them, as a base; its name.
+
+    Raises:
+        ValueError: if it is no such thing.
+    """
+    checkpoints, _ = _library()
+    folder = Path(tempfile.mkdtemp(prefix="mars-base-"))
+    try:
+        with zipfile.ZipFile(archive) as packed:
+            entries = [e for e in packed.infolist() if not e.is_dir() and "/" not in e.filename.strip("/")]
+            if sum(entry.file_size for entry in entries) > LARGEST_UPLOAD:
+                raise ValueError(f"The checkpoint is larger than {LARGEST_UPLOAD >> 20} MiB.")
+            for entry in entries:
+                if Path(entry.filename).suffix in (".json", ".jinja", ".safetensors"):
+                    packed.extract(entry, folder)
+        checkpoints.load(str(folder))  # it must be one
+    except (zipfile.BadZipFile, ValueError) as error:
+        shutil.rmtree(folder)
+        raise ValueError(f"{Path(archive).name} is no zipped checkpoint: {error}") from error
+    name = f"{Path(archive).stem}-{secrets.token_hex(2)}"
+    with _lock:
+        _uploaded[name] = str(folder)
+        for old in list(_uploaded)[:-TRAINED]:
+            shutil.rmtree(_uploaded.pop(old), ignore_errors=True)
+    return name
 
 
 def keep(checkpoint) -> str:

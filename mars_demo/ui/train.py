@@ -118,9 +118,10 @@ def _recipe(
 
 def _watched(base: str, recipe, prompt: str, session: Session, folder: Path) -> Iterator[tuple]:
     from mars_demo import checkpoints, training
+    from mars_demo.decoding import decode
 
     checkpoint = models.fresh(base)
-    before = models.decode(base, prompt, mode="ar").finish()
+    before = decode(checkpoint, prompt, mode="ar", max_new_tokens=128).finish()
     name = f"mine-{secrets.token_hex(3)}"
     lines = [json.dumps({"steps": recipe.steps, "block_size": recipe.block_size})]
     every = {"probe": max(1, recipe.steps // PROBES), "decode": max(1, recipe.steps // DECODES)}
@@ -200,7 +201,7 @@ def conclude(session: Session):
         return gr.skip(), gr.skip(), gr.skip(), gr.skip()
     from mars_demo import figures
 
-    base, trained = models.load(session.base), models.load(session.trained)
+    base, trained = models.fresh(session.base), models.load(session.trained)
     taus = TAUS if trained.modes[0] != "ar" else TAUS[:1]
     curves = {
         f"before: {base.name}": [replace(_measure(base, 1.0, CURVE_PROMPTS, "ar"), tau=None)],
@@ -307,7 +308,14 @@ def tab(tabs: gr.Tabs, race_model: gr.Dropdown) -> None:
                 1, max(2, limit), min(first["steps"], max(2, limit)), step=1, label="Steps", elem_id="steps"
             )
             learning_rate = gr.Number(first["learning_rate"], label="Learning rate")
-            base = gr.Dropdown([], label="Base", elem_id="base")
+            base = gr.Dropdown(
+                [],
+                label="Base",
+                info="Or the hub id of a small model.",
+                allow_custom_value=True,
+                elem_id="base",
+            )
+            upload = gr.UploadButton("Upload a base (zip)", file_types=[".zip"], elem_id="upload")
         with gr.Column(scale=7, min_width=640):
             prompt = gr.Textbox(PROMPTS[0]["prompt"], label="Prompt to watch", lines=2, elem_id="watched")
             curves = Curves()
@@ -339,10 +347,21 @@ def tab(tabs: gr.Tabs, race_model: gr.Dropdown) -> None:
         show_progress_on=prompt,
         api_visibility="private",
     ).then(end, None, buttons, **at_once)
+    upload.upload(adopt, upload, base, **at_once)
     halt.click(pause, session, halt, **at_once)
     quit_.click(stop, session, None, **at_once)
     pace.input(set_pace, [session, pace], None, trigger_mode="always_last", **at_once)
     race_it.click(to_the_race, session, [race_model, tabs], **at_once)
+
+
+def adopt(archive: str):
+    """An uploaded checkpoint among the bases, chosen."""
+    try:
+        name = models.adopt(archive)
+    except ValueError as error:
+        gr.Warning(html.escape(str(error)))
+        return gr.skip()
+    return gr.Dropdown(choices=[*models.names(), name], value=name)
 
 
 def offer():
