@@ -9,7 +9,7 @@ from mars_demo.trace import Run
 from mars_demo.ui import models
 from mars_demo.ui.grid import Grid
 
-SENTENCE = "Why is the sky blue? Because blue light is scattered most by the air."
+SENTENCE = "Which city is the capital of Latvia? The capital of Latvia is Riga."
 MAX_TOKENS = 128
 KINDS = {
     "MARS training": "mars",
@@ -132,8 +132,15 @@ def share(block_size: float):
     return figures.ar_share(range(1, 17), int(block_size))
 
 
-def offer():
-    return gr.Dropdown(choices=models.names(), value=next(iter(models.names()), None))
+def offer(chosen: str | None):
+    """The models to choose from; asked when the tab is opened, so that the page does not wait for it."""
+    names = models.names()
+    return gr.Dropdown(choices=names, value=chosen if chosen in names else next(iter(names), None))
+
+
+def see_first(shown: str, *settings):
+    """The picture when the tab is opened: what is there already, a forward sent by the stage say, stays."""
+    return gr.skip() if shown else see(*settings)
 
 
 def tab(tabs: gr.Tabs, page: gr.Tab, stage) -> None:
@@ -143,7 +150,7 @@ def tab(tabs: gr.Tabs, page: gr.Tab, stage) -> None:
             kind = gr.Dropdown(list(KINDS.items()), value="mars", label="Who sees whom in", elem_id="kind")
             sentence = gr.Textbox(SENTENCE, label="Sentence", lines=2, elem_id="sentence")
             length = gr.Slider(4, MAX_TOKENS, 20, step=1, label="Tokens, at most", elem_id="length")
-            prompt = gr.Slider(1, 64, 6, step=1, label="Of these the question")
+            prompt = gr.Slider(1, 64, 8, step=1, label="Of these the question")
             block_size = gr.Slider(1, 16, 4, step=1, label="Block size B", elem_id="block-size")
             random_phase = gr.Checkbox(False, label="Random block phase")
             look = gr.Checkbox(False, label="Show the model's attention", elem_id="attention")
@@ -157,7 +164,7 @@ def tab(tabs: gr.Tabs, page: gr.Tab, stage) -> None:
 
     quiet = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
     settings = [sentence, model, kind, length, prompt, block_size, random_phase, look, layer, head]
-    page.select(offer, None, model, **quiet).then(see, settings, grid, **quiet).then(
+    page.select(offer, model, model, **quiet).then(see_first, [grid, *settings], grid, **quiet).then(
         share, block_size, shares, **quiet
     )
     gr.on([c.input for c in settings], see, settings, grid, trigger_mode="always_last", **quiet)
