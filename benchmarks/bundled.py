@@ -3,21 +3,62 @@
     python -m benchmarks.bundled [--limit 40] [--output assets/results/tiny.json]
 
 Accuracy and tokens per forward for each task: `ar-tiny` and `mars-tiny` at several τ, and lossless decoding
-with the number of answers that equal those of `ar`.
+with the number of answers that equal those of `ar`. τ = 1 is `ar`, token for token, as the tests check.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 from collections import defaultdict
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 
-from mars_demo import checkpoints, tasks
-from mars_demo.evaluation import answers, average, row
+import torch
 
-TAUS = (1.0, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5)
+from mars_demo import checkpoints, tasks
+from mars_demo.checkpoints import Checkpoint
+from mars_demo.evaluation import Row, answers, average, row
+
+METHODS = {
+    "ar-tiny": ("ar-tiny", {"mode": "ar"}),
+    "τ = 1": ("mars-tiny", {"mode": "ar"}),
+    **{
+        f"τ = {tau:g}": ("mars-tiny", {"mode": "mars", "tau": tau})
+        for tau in (0.95, 0.9, 0.8, 0.7, 0.6, 0.5)
+    },
+    "lossless": ("mars-tiny", {"mode": "lossless"}),
+}
+COLUMNS = ["ar-tiny", "τ = 1", "τ = 0.95", "τ = 0.5", "lossless"]
+
+
+@cache
+def loaded(name: str) -> Checkpoint:
+    torch.set_num_threads(1)  # a process per core instead
+    return checkpoints.load(name, device="cpu")
+
+
+def measure(task: str, limit: int) -> tuple[dict[str, Row], int]:
+    """A row per method, and how many lossless answers are those of `ar`."""
+    examples = tasks.held_out(task, limit)
+    graded = {
+        method: list(answers(loaded(name), examples, **settings))
+        for method, (name, settings) in METHODS.items()
+    }
+    rows = {m: row(task, METHODS[m][1].get("tau"), found) for m, found in graded.items()}
+    pairs = zip(graded["τ = 1"], graded["lossless"])
+    return rows, sum(ar.token_ids == lossless.token_ids for (_, ar), (_, lossless) in pairs)
+
+
+def measured(limit: int) -> Iterator[tuple[str, dict[str, Row], int]]:
+    with ProcessPoolExecutor(os.cpu_count()) as processes:
+        jobs = {task: processes.submit(measure, task, limit) for task in tasks.TASKS}
+        for task, job in jobs.items():
+            yield task, *job.result()
 
 
 def main() -> None:
@@ -25,46 +66,32 @@ def main() -> None:
     parser.add_argument("--limit", type=int, default=40)
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
-    ar_tiny, mars_tiny = (checkpoints.load(name, device="cpu") for name in ("ar-tiny", "mars-tiny"))
+    rows: dict[str, list[Row]] = defaultdict(list)
+    equal = 0
 
-    methods = {
-        "ar-tiny": (ar_tiny, {"mode": "ar"}),
-        "mars-tiny ar": (mars_tiny, {"mode": "ar"}),
-        **{f"mars-tiny τ={tau:g}": (mars_tiny, {"mode": "mars", "tau": tau}) for tau in TAUS},
-        "mars-tiny lossless": (mars_tiny, {"mode": "lossless"}),
-    }
-    rows = defaultdict(list)
-    different = 0
-    for task in tasks.TASKS:
-        examples = tasks.held_out(task, arguments.limit)
-        graded = {}
-        for name, (checkpoint, settings) in methods.items():
-            graded[name] = list(answers(checkpoint, examples, **settings))
-            rows[name].append(row(task, settings.get("tau"), graded[name]))
-        different += sum(
-            ar.token_ids != lossless.token_ids
-            for (_, ar), (_, lossless) in zip(graded["mars-tiny ar"], graded["mars-tiny lossless"])
-        )
-        cells = (f"{n.removeprefix('mars-tiny ')} {r[-1].accuracy:.1%} {r[-1].tokens_per_forward:.2f}"
-                 for n, r in rows.items())  # fmt: skip
-        print(f"{task}: {' | '.join(cells)}", flush=True)
+    def line(task: str, found: dict[str, Row]) -> str:
+        cells = (f"{found[c].accuracy:.1%}, {found[c].tokens_per_forward:.2f}" for c in COLUMNS)
+        return f"| {task} | {' | '.join(cells)} |"
 
-    columns = ["ar-tiny", "mars-tiny τ=1", "mars-tiny τ=0.95", "mars-tiny τ=0.5", "mars-tiny lossless"]
-    print(f"\n| task | {' | '.join(columns)} |")
-    print("|---|" + "---|" * len(columns))
-    for index, task in enumerate([*tasks.TASKS, "average"]):
-        cells = []
-        for name in columns:
-            r = average(rows[name]) if task == "average" else rows[name][index]
-            cells.append(f"{r.accuracy:.1%}, {r.tokens_per_forward:.2f}")
-        print(f"| {task} | {' | '.join(cells)} |")
+    print(f"| task | {' | '.join(COLUMNS)} |\n|---|{'---|' * len(COLUMNS)}")
+    for task, found, same in measured(arguments.limit):
+        print(line(task, found), flush=True)
+        equal += same
+        for method, r in found.items():
+            rows[method].append(r)
+    averages = {method: average(found) for method, found in rows.items()}
+    print(line("average", averages))
+    print("\n| τ | accuracy | tokens per forward |\n|---|---|---|")
+    for method, r in averages.items():
+        if method.startswith("τ"):
+            print(f"| {method.removeprefix('τ = ')} | {r.accuracy:.1%} | {r.tokens_per_forward:.2f} |")
     total = arguments.limit * len(tasks.TASKS)
-    print(f"\nlossless: {total - different} of {total} answers equal to those of ar, token for token.")
+    print(f"\nlossless: {equal} of {total} answers equal to those of ar, token for token.")
     if arguments.output:
         arguments.output.parent.mkdir(parents=True, exist_ok=True)
         record = {
             "prompts_per_task": arguments.limit,
-            "lossless_equal": total - different,
+            "lossless_equal": equal,
             "methods": {name: [asdict(r) for r in rs] for name, rs in rows.items()},
         }
         arguments.output.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")

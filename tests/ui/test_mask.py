@@ -64,8 +64,16 @@ def test_the_keyboard_walks_the_picture(open_tab):
     expect(page.locator(".reads .unseen").first).to_be_attached()
 
 
-@pytest.mark.parametrize("title", ["AR training", "Block diffusion training", "Window of a forward",
-                                   "Lossless: drafts and groups of masks", "Speculative decoding with MARS"])  # fmt: skip
+@pytest.mark.parametrize(
+    "title",
+    [
+        "AR training",
+        "Block diffusion training",
+        "Window of a forward",
+        "Lossless: drafts and groups of masks",
+        "Speculative decoding with MARS",
+    ],
+)
 def test_every_picture_can_be_chosen(open_tab, title):
     page = open_tab()
     before = page.locator("#grid .caption").inner_text()
