@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from torch import Tensor
@@ -22,7 +22,19 @@ ALTERNATIVES = 5  # candidates recorded for each slot
 Tau = float | Callable[[], float]
 
 
-def decode(
+def decode(checkpoint: Checkpoint, prompt: str, **settings) -> Run:
+    """An answer that is computed while it is iterated, one forward per step.
+
+    The keyword arguments are those of `prepare`, which says what they mean.
+
+    Raises:
+        ValueError: if one of them is out of its range or the prompt does not fit into the context.
+    """
+    described, strategy = prepare(checkpoint, prompt, **settings)
+    return Run(described, drive(Engine(checkpoint.model), strategy))
+
+
+def prepare(
     checkpoint: Checkpoint,
     prompt: str,
     *,
@@ -32,8 +44,8 @@ def decode(
     max_new_tokens: int = 256,
     raw: bool = False,
     linear: bool | None = None,
-) -> Run:
-    """An answer that is computed while it is iterated, one forward per step.
+) -> tuple[Settings, Strategy]:
+    """What is about to be decoded, and the strategy that will do it.
 
     mode: `ar`, one token per forward; `mars`, sliding window (section 3.3); `lossless`, the window's
         unaccepted predictions become drafts that the next forward verifies: the tokens of `ar`, fewer
@@ -103,18 +115,18 @@ def decode(
         max_new_tokens=max_new_tokens,
     )
     answer = Answer(checkpoint, min(max_new_tokens, room))
-    engine = Engine(checkpoint.model)
-    if linear is None:
-        linear = settings.device == "cpu"
     if mode == "lossless":
-        return Run(settings, self_verified(engine, answer, prompt_ids, window - 1, linear))
-    if mode == "ar":
-        return Run(settings, autoregressive(engine, answer, prompt_ids))
-    if mode == "jacobi":
-        return Run(settings, jacobi(engine, answer, prompt_ids, window - 1))
-    if mode == "block-diffusion":
-        return Run(settings, block_diffusion(engine, answer, prompt_ids, window, tau_now))
-    return Run(settings, sliding_window(engine, answer, prompt_ids, window, tau_now))
+        linear = settings.device == "cpu" if linear is None else linear
+        strategy = self_verified(answer, prompt_ids, window - 1, linear)
+    elif mode == "ar":
+        strategy = autoregressive(answer, prompt_ids)
+    elif mode == "jacobi":
+        strategy = jacobi(answer, prompt_ids, window - 1)
+    elif mode == "block-diffusion":
+        strategy = block_diffusion(answer, prompt_ids, window, tau_now)
+    else:
+        strategy = sliding_window(answer, prompt_ids, window, tau_now)
+    return settings, strategy
 
 
 def _tau_reader(tau: Tau) -> Callable[[], float]:
@@ -246,40 +258,66 @@ class Answer:
         return self._names[token]
 
 
-def autoregressive(engine: Engine, answer: Answer, prompt_ids: list[int]) -> Iterator[Pass]:
+@dataclass(frozen=True)
+class Forward:
+    """What a strategy wants computed: a layout of one row, and the logits from position `first` on."""
+
+    layout: layouts.Layout
+    first: int = 0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a strategy made of the logits: the pass, and how many of the forward's positions stay cached."""
+
+    step: Pass
+    keep: int
+
+
+# Strategies yield a `Forward`, are sent its logits, and answer with an `Outcome`; again and again. Whoever
+# drives them has the model: alone with an engine below, many at a time in `batching`.
+Strategy = Generator[Forward | Outcome, Tensor | None, None]
+
+
+def drive(engine: Engine, strategy: Strategy) -> Iterator[Pass]:
+    """Run one strategy on one engine."""
+    for wanted in strategy:
+        outcome = strategy.send(engine.forward(wanted.layout, wanted.first))
+        engine.commit(outcome.keep)
+        yield outcome.step
+
+
+def autoregressive(answer: Answer, prompt_ids: list[int]) -> Strategy:
     """Greedy decoding, one token per forward: a window of one slot."""
-    return sliding_window(engine, answer, prompt_ids, slots=1, tau=lambda: None)
+    return sliding_window(answer, prompt_ids, slots=1, tau=lambda: None)
 
 
 def sliding_window(
-    engine: Engine,
-    answer: Answer,
-    prompt_ids: list[int],
-    slots: int,
-    tau: Callable[[], float | None],
-) -> Iterator[Pass]:
+    answer: Answer, prompt_ids: list[int], slots: int, tau: Callable[[], float | None]
+) -> Strategy:
     """Section 3.3. Each forward carries the newly accepted tokens and slots - 1 masks; the masks leave the
     cache at once. Slot 1 is predicted by the last real token and always accepted."""
     mask_id = answer.checkpoint.mask_id
-    new = prompt_ids
+    new, past = prompt_ids, 0
     while not answer.stop:
         started = time.perf_counter()
         threshold = tau()
         masks = min(slots, answer.room) - 1  # slots that could never be accepted are not computed
-        layout = layouts.window(new, masks, mask_id, engine.length)
-        readings = read(engine.forward(layout, first=len(new) - 1))
-        engine.commit(len(new))
-        accepted = accept(readings, threshold)
+        layout = layouts.window(new, masks, mask_id, past)
+        readings = read((yield Forward(layout, first=len(new) - 1)))
         step = answer.step(
-            readings, accepted, started=started, positions=layout.ids.shape[1], tau=threshold
+            readings,
+            accept(readings, threshold),
+            started=started,
+            positions=layout.ids.shape[1],
+            tau=threshold,
         )
+        yield Outcome(step, keep=len(new))
+        past += len(new)
         new = answer.ids[-step.accepted :]
-        yield step
 
 
-def self_verified(
-    engine: Engine, answer: Answer, prompt_ids: list[int], drafts: int, linear: bool
-) -> Iterator[Pass]:
+def self_verified(answer: Answer, prompt_ids: list[int], drafts: int, linear: bool) -> Strategy:
     """The window's predictions as drafts that the next forward verifies: the tokens of greedy decoding.
 
     A pass over `[token, d1 … dK | g0 | … | gK]` (see `layout.verification`) compares each draft with the
@@ -291,32 +329,31 @@ def self_verified(
     started = time.perf_counter()
     masks = min(drafts, answer.room - 1)
     layout = layouts.window(prompt_ids, masks, mask_id)
-    readings = read(engine.forward(layout, first=len(prompt_ids) - 1))
-    engine.commit(len(prompt_ids))
-    yield answer.step(
+    readings = read((yield Forward(layout, first=len(prompt_ids) - 1)))
+    step = answer.step(
         readings, 1, started=started, positions=layout.ids.shape[1], drafts=0, verified=0, groups=1
     )
-    draft = readings[1:]
+    yield Outcome(step, keep=len(prompt_ids))
+    draft, past = readings[1:], len(prompt_ids)
     while not answer.stop:
         started = time.perf_counter()
         draft = draft[: answer.room - 1]
         masks = min(drafts, answer.room - 1)
         layout = layouts.verification(
-            answer.ids[-1], [d.token for d in draft], masks, mask_id, engine.length, linear
+            answer.ids[-1], [d.token for d in draft], masks, mask_id, past, linear
         )
-        logits = engine.forward(layout)
+        logits = yield Forward(layout)
         own = read(logits[: len(draft) + 1])
         verified = 0
         while verified < len(draft) and draft[verified].token == own[verified].token:
             verified += 1
-        engine.commit(1 + verified)
         checked = len(draft)
         if linear and verified < checked:
             draft = []
         else:
             group = len(own) + (0 if linear else verified * masks)
             draft = read(logits[group : group + masks])
-        yield answer.step(
+        step = answer.step(
             [*own[: verified + 1], *draft],
             verified + 1,
             started=started,
@@ -325,25 +362,26 @@ def self_verified(
             verified=verified,
             groups=1 if linear else checked + 1,
         )
+        yield Outcome(step, keep=1 + verified)
+        past += 1 + verified
 
 
-def jacobi(engine: Engine, answer: Answer, prompt_ids: list[int], drafts: int) -> Iterator[Pass]:
+def jacobi(answer: Answer, prompt_ids: list[int], drafts: int) -> Strategy:
     """Fixed-point iteration: the model's own choices behind wrong guesses are the next guesses.
 
     It needs no training and gives the tokens of greedy decoding. Where a guess is missing, the last known
     token stands in. A pass records what it accepted and, behind that, the guesses for the next.
     """
-    new, guesses = prompt_ids, []
+    new, guesses, past = prompt_ids, [], 0
     while not answer.stop:
         started = time.perf_counter()
         room = min(drafts, answer.room - 1)
         guesses = (guesses + [new[-1]] * room)[:room]
-        layout = layouts.causal([*new, *guesses], engine.length)
-        own = read(engine.forward(layout, first=len(new) - 1))
+        layout = layouts.causal([*new, *guesses], past)
+        own = read((yield Forward(layout, first=len(new) - 1)))
         verified = 0
         while verified < len(guesses) and guesses[verified] == own[verified].token:
             verified += 1
-        engine.commit(len(new) + verified)
         step = answer.step(
             own,
             verified + 1,
@@ -352,18 +390,15 @@ def jacobi(engine: Engine, answer: Answer, prompt_ids: list[int], drafts: int) -
             drafts=len(guesses),
             verified=verified,
         )
+        yield Outcome(step, keep=len(new) + verified)
+        past += len(new) + verified
         guesses = [reading.token for reading in own[verified + 1 :]]
         new = [own[verified].token]
-        yield step
 
 
 def block_diffusion(
-    engine: Engine,
-    answer: Answer,
-    prompt_ids: list[int],
-    block_size: int,
-    tau: Callable[[], float],
-) -> Iterator[Pass]:
+    answer: Answer, prompt_ids: list[int], block_size: int, tau: Callable[[], float]
+) -> Strategy:
     """Fill a block of masks in the order of confidence, then go on to the next (the paper's baseline).
 
     Every forward fills the masks whose confidence is at least τ, and always the surest one. A pass lists
@@ -372,7 +407,7 @@ def block_diffusion(
     sides, as in training.
     """
     mask_id = answer.checkpoint.mask_id
-    pending, causal_until = prompt_ids, len(prompt_ids)
+    pending, causal_until, past = prompt_ids, len(prompt_ids), 0
     while not answer.stop:
         block: list[Reading | None] = [None] * min(block_size, answer.room)
         read_so_far = 0
@@ -380,10 +415,8 @@ def block_diffusion(
             started = time.perf_counter()
             threshold = tau()
             ids = [mask_id if reading is None else reading.token for reading in block]
-            layout = layouts.denoising(pending, ids, engine.length, causal_until)
-            readings = read(engine.forward(layout, first=len(pending)))
-            engine.commit(len(pending))
-            pending, causal_until = [], 0
+            layout = layouts.denoising(pending, ids, past, causal_until)
+            readings = read((yield Forward(layout, first=len(pending))))
             masked = [i for i, reading in enumerate(block) if reading is None]
             surest = max(masked, key=lambda i: readings[i].confidence)
             for i in masked:
@@ -397,6 +430,8 @@ def block_diffusion(
                 positions=layout.ids.shape[1],
                 tau=threshold,
             )
+            yield Outcome(step, keep=len(pending))
+            past += len(pending)
+            pending, causal_until = [], 0
             read_so_far += step.accepted
-            yield step
         pending = [reading.token for reading in block if reading is not None]

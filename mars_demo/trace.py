@@ -131,10 +131,11 @@ class Run:
         except StopIteration:
             self.close()
             raise
-        self._add(step)
+        self.add(step)
         return step
 
-    def _add(self, step: Pass) -> None:
+    def add(self, step: Pass) -> None:
+        """Record a pass that was run elsewhere, in a batch say."""
         self.passes.append(step)
         self.stop = step.stop or self.stop
 
@@ -217,7 +218,7 @@ class Run:
                 if record.get("done"):
                     run.stop = record["stop"]
                 else:
-                    run._add(Pass.read(record))
+                    run.add(Pass.read(record))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"This is not a run record of schema {SCHEMA} ({error}).") from error
         return run

@@ -1,0 +1,66 @@
+"""Who works when in a batch: a state per row and step, measured or derived from recorded runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+
+COMPUTE, WAIT, COMMIT, FREE = "compute", "wait", "commit", "free"
+
+
+@dataclass
+class Schedule:
+    """`steps[s][r]` is what row r did at step s; a step is one forward of the whole batch."""
+
+    title: str
+    rows: list[str]
+    steps: list[list[str]] = field(default_factory=list)
+
+    def share(self, state: str) -> float:
+        """Of all places of rows in forwards, those in this state."""
+        states = [found for step in self.steps for found in step]
+        return states.count(state) / len(states) if states else 0.0
+
+    def line(self) -> str:
+        shares = {state: self.share(state) for state in (COMPUTE, WAIT, COMMIT, FREE)}
+        return json.dumps(asdict(self) | {"shares": shares}, ensure_ascii=False)
+
+
+def with_cursor_cache(rows: Sequence[str], accepted: Sequence[Sequence[int]]) -> Schedule:
+    """Runs side by side, each row with its own length in the cache: nobody waits for anybody.
+
+    accepted: for each row the tokens that each of its forwards accepted when it ran alone.
+    """
+    schedule = Schedule("Cursor cache", list(rows))
+    for step in range(max(map(len, accepted), default=0)):
+        schedule.steps.append([COMPUTE if step < len(counts) else FREE for counts in accepted])
+    return schedule
+
+
+def with_block_cache(rows: Sequence[str], accepted: Sequence[Sequence[int]], cache_block: int) -> Schedule:
+    """The same runs with the paper's block-level cache: a row that has filled its `cache_block` positions
+    waits until all have; then one forward commits the block for all rows.
+
+    A forward's tokens that reach over the end of a block count for the next one.
+    """
+    schedule = Schedule(f"Block cache, {cache_block} positions", list(rows))
+    ahead = [0] * len(rows)  # tokens of the current block that a row has
+    at = [0] * len(rows)
+    while any(i < len(counts) for i, counts in zip(at, accepted)):
+        step = []
+        for row, counts in enumerate(accepted):
+            if at[row] >= len(counts):
+                step.append(FREE)
+            elif ahead[row] >= cache_block:
+                step.append(WAIT)
+            else:
+                ahead[row] += counts[at[row]]
+                at[row] += 1
+                step.append(COMPUTE)
+        schedule.steps.append(step)
+        unfinished = [row for row, counts in enumerate(accepted) if at[row] < len(counts)]
+        if unfinished and all(ahead[row] >= cache_block for row in unfinished):
+            schedule.steps.append([COMMIT if row in unfinished else FREE for row in range(len(rows))])
+            ahead = [max(0, tokens - cache_block) for tokens in ahead]
+    return schedule
