@@ -63,7 +63,7 @@ class CursorLayer(CacheLayerMixin):
     def get_seq_length(self) -> int:
         return 0  # there is no single one; layouts carry positions and masks of their own
 
-    def get_max_cache_shape(self) -> int:
+    def get_max_length(self) -> int:
         return self.shape[1]
 
     def get_mask_sizes(self, *args, **kwargs) -> tuple[int, int]:
@@ -283,7 +283,7 @@ def _steps(
         elapsed = time.perf_counter() - started
         moved = []
         states = dict.fromkeys(range(len(strategies)), FREE)
-        for row, block in active.items():
+        for row in active:
             states[places[row]] = WAIT if row not in computing else COMMIT if committing else COMPUTE
         for row, block in computing.items():
             step, keep = block.take(logits[row])

@@ -69,10 +69,11 @@ def test_rows_that_end_early_and_in_their_first_pass(mars_tiny):
         assert [run.token_ids for run in batch.runs] == alone
 
 
-def test_nobody_waits_for_anybody_with_a_cursor(checkpoint):
-    settings = {"mode": "mars", "tau": 0.2, "max_new_tokens": 24, "size": 6}
-    cursor = decode_batch(checkpoint, PROMPTS, **settings).finish()
-    block = decode_batch(checkpoint, PROMPTS, cache_block=8, **settings).finish()
+def test_nobody_waits_for_anybody_with_a_cursor(mars_tiny):
+    prompts = [tasks.held_out(name, 1)[0].prompt for name in tasks.TASKS]
+    settings = {"tau": 0.9, "max_new_tokens": 80, "size": len(prompts)}
+    cursor = decode_batch(mars_tiny, prompts, **settings).finish()
+    block = decode_batch(mars_tiny, prompts, cache_block=16, **settings).finish()
     assert cursor.schedule.share(WAIT) == 0 < block.schedule.share(WAIT)
     assert cursor.forwards < block.forwards
     assert cursor.positions < block.positions
