@@ -1,9 +1,9 @@
 """Batches on this machine: AR, the paper's block cache, the cursor cache and lossless, side by side.
 
-    python -m benchmarks.batches [--model mars-tiny] [--sizes 1,2,4,8,16] [--prompts 48] [--output FILE.json]
+    python -m benchmarks.batches [--model mars-tiny] [--sizes 1,2,4,8,16] [--prompts 48] [--output FILE]
 
-All methods answer the same held-out prompts; ratios are of wall-clock in one run. `generate` is transformers'
-own, in static batches of prompts padded on the left.
+All methods answer the same held-out prompts; ratios are of wall-clock in one run. `generate` is
+transformers' own, in static batches of prompts padded on the left.
 """
 
 from __future__ import annotations
@@ -112,7 +112,8 @@ def main() -> None:
     ]
     sizes = [int(size) for size in arguments.sizes.split(",")]
     print(
-        f"{checkpoint.name}, {checkpoint.model.device.type}, {torch.get_num_threads()} threads, {len(prompts)} prompts\n"
+        f"{checkpoint.name}, {checkpoint.model.device.type}, {torch.get_num_threads()} threads, "
+        f"{len(prompts)} prompts\n"
     )
     print("| batch | method | tokens per second | faster than AR | forwards | positions | waiting |")
     print("|---|---|---|---|---|---|---|")
