@@ -35,7 +35,7 @@ _ALL = {"batch_tokens": 2048, "learning_rate": 3e-3, "muon_learning_rate": 6e-3,
 # Each stage begins with the checkpoint of the one before.
 STAGES = {
     "ar-tiny": Recipe("ar", steps=6000, **_ALL),
-    "mars-tiny": Recipe("mars", block_size=8, steps=2500, seed=1, **_ALL),
+    "mars-tiny": Recipe("mars", block_size=8, steps=2000, seed=1, **_ALL),
 }
 
 
