@@ -167,6 +167,8 @@ def tab(tabs: gr.Tabs, page: gr.Tab, stage) -> None:
     page.select(offer, model, model, **quiet).then(see_first, [grid, *settings], grid, **quiet).then(
         share, block_size, shares, **quiet
     )
-    gr.on([c.input for c in settings], see, settings, grid, trigger_mode="always_last", **quiet)
+    # A text that is pasted changes without an input event.
+    triggers = [sentence.change, *(c.input for c in settings[1:])]
+    gr.on(triggers, see, settings, grid, trigger_mode="always_last", **quiet)
     block_size.release(share, block_size, shares, **quiet)
     stage.mask(show_pass, None, [grid, tabs], **quiet)
