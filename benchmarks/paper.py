@@ -1,12 +1,13 @@
-"""The paper's comparison at this project's scale: its Tables 2, 3, 4 and 9 in our own numbers.
+"""The paper's comparison at this project's scale: its Tables 2, 3, 4 and 9 in our own numbers, and what the
+options of training change.
 
-    python -m benchmarks.paper train --output runs [--seeds 3]      # a checkpoint per method and seed
-    python -m benchmarks.paper evaluate --output runs [--limit 20]  # its answers
-    python -m benchmarks.paper table --output runs                  # the table of the README
+    python -m benchmarks.paper train --output runs [--seeds 1 2 3]    # a checkpoint per method and seed
+    python -m benchmarks.paper evaluate --output runs [--limit 20]    # its answers
+    python -m benchmarks.paper table --output runs                    # the tables of the README
 
 Every method goes on from `ar-tiny` for the same number of optimizer steps on the built-in worlds; the
-compute-matched AR baseline takes twice as many, because a MARS step reads two streams. All three verbs go
-on where a cut run was.
+compute-matched AR baseline takes twice as many, because a MARS step reads two streams. All verbs go on
+where a cut run was, and processes with different seeds can run beside each other.
 """
 
 from __future__ import annotations
@@ -15,19 +16,23 @@ import argparse
 import json
 import statistics
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 
 from tqdm import tqdm
 
-from mars_demo import checkpoints, tasks
-from mars_demo.evaluation import answers, average, row
+from mars_demo import checkpoints, distillation, tasks
+from mars_demo.checkpoints import ASSETS
+from mars_demo.evaluation import Row, answers, average, row
 from mars_demo.tiny import STAGES
 from mars_demo.training import Recipe, train
 
-STEPS = 1000
-_MARS = replace(STAGES["mars-tiny"], steps=STEPS, save_every=200)
-_AR = replace(STAGES["ar-tiny"], steps=STEPS, save_every=200)
+STEPS = 300
+SELF = "its own answers"  # stands for the file of them
+CONVERSATIONS = 6000
+_MARS = replace(STAGES["mars-tiny"], steps=STEPS)
+_AR = replace(_MARS, objective="ar")
 METHODS: dict[str, Recipe] = {
     "AR SFT": _AR,
     "AR SFT, compute-matched": replace(_AR, steps=2 * STEPS),
@@ -35,6 +40,14 @@ METHODS: dict[str, Recipe] = {
     **{f"MARS, B = {b}": replace(_MARS, block_size=b) for b in (4, 8, 16)},
     **{f"MARS without SFT loss, B = {b}": replace(_MARS, block_size=b, sft_weight=0.0) for b in (4, 8, 16)},
 }
+OPTIONS: dict[str, Recipe] = {
+    "MARS, B = 8": METHODS["MARS, B = 8"],
+    "fixed blocks": replace(_MARS, fixed_blocks=True),
+    "fixed blocks, whole copy (2L)": replace(_MARS, fixed_blocks=True, whole_copy=True),
+    "KL weight 1": replace(_MARS, kl_weight=1.0),
+    "self-distilled answers": replace(_MARS, data=SELF),
+}
+ALL = METHODS | OPTIONS
 SETTINGS = {
     "ar": {"mode": "ar"},
     "τ = 1": {"mode": "mars", "tau": 1.0},
@@ -56,12 +69,25 @@ def folder(output: Path, method: str, seed: int) -> Path:
     return output / f"{''.join(c if c.isalnum() else '-' for c in method.lower())}-{seed}"
 
 
-def train_all(output: Path, seeds: int, only: str | None) -> None:
-    for seed in range(1, seeds + 1):
-        for method, recipe in METHODS.items():
+def write_answers(path: Path) -> None:
+    """What `ar-tiny` itself answers to prompts of the training split."""
+    model = checkpoints.load("ar-tiny", device="cpu")
+    prompts = distillation.prompts_from("tasks", seed=100)
+    with tqdm(total=CONVERSATIONS, desc=path.name, mininterval=5) as bar:
+        for held in distillation.write(path, model, prompts, CONVERSATIONS, batch=64):
+            bar.update(held - bar.n)
+
+
+def train_all(output: Path, seeds: list[int], only: str | None) -> None:
+    own = output / "self.jsonl"
+    for seed in seeds:
+        for method, recipe in ALL.items():
             target = folder(output, method, seed)
             if (only and only != method) or (target / "config.json").exists():
                 continue
+            if recipe.data == SELF:
+                write_answers(own)
+                recipe = replace(recipe, data=str(own))
             base = checkpoints.load("ar-tiny", device="cpu")
             bar = tqdm(total=recipe.steps, desc=target.name, mininterval=5)
             for metrics in train(
@@ -71,9 +97,9 @@ def train_all(output: Path, seeds: int, only: str | None) -> None:
             bar.close()
 
 
-def evaluate_all(output: Path, seeds: int, limit: int) -> None:
-    for seed in range(1, seeds + 1):
-        for method, recipe in METHODS.items():
+def evaluate_all(output: Path, seeds: list[int], limit: int) -> None:
+    for seed in seeds:
+        for method, recipe in ALL.items():
             target = folder(output, method, seed)
             results = target / f"results-{limit}.json"
             if not (target / "config.json").exists() or results.exists():
@@ -89,21 +115,54 @@ def evaluate_all(output: Path, seeds: int, limit: int) -> None:
             results.write_text(json.dumps(found, indent=1) + "\n")
 
 
-def table(output: Path, seeds: int, limit: int) -> None:
-    from mars_demo.evaluation import Row
+def results(output: Path, limit: int) -> Iterator[dict]:
+    """A row per method, decoding, seed and task, of all that has been evaluated."""
+    for method, recipe in ALL.items():
+        for path in sorted(output.glob(f"{folder(Path(), method, 0).name[:-1]}[0-9]/results-{limit}.json")):
+            found = json.loads(path.read_text())
+            for decoding in READ[recipe.objective]:
+                for measured in found[decoding]:
+                    origin = {"method": method, "decoding": decoding, "seed": int(path.parent.name[-1])}
+                    yield origin | measured
 
-    print("| method | decoding | accuracy | tokens per forward | seeds |\n|---|---|---|---|---|")
-    for method, recipe in METHODS.items():
-        for name in READ[recipe.objective]:
-            averages = []
-            for seed in range(1, seeds + 1):
-                results = folder(output, method, seed) / f"results-{limit}.json"
-                if results.exists():
-                    averages.append(average([Row(**r) for r in json.loads(results.read_text())[name]]))
-            if averages:
-                accuracy = spread([100 * a.accuracy for a in averages], 1)
-                speed = spread([a.tokens_per_forward for a in averages], 2)
-                print(f"| {method} | {name} | {accuracy} % | {speed} | {len(averages)} |")
+
+def table(output: Path, limit: int) -> None:
+    """Prints the tables and writes their rows to `assets/results/paper.json`."""
+    rows = list(results(output, limit))
+    (ASSETS / "results").mkdir(exist_ok=True)
+    (ASSETS / "results" / "paper.json").write_text(
+        json.dumps({"steps": STEPS, "limit": limit, "rows": rows}, indent=1) + "\n"
+    )
+    for title, methods in (("method", METHODS), ("option", OPTIONS)):
+        print(f"| {title} | decoding | accuracy | tokens per forward | seeds |\n|---|---|---|---|---|")
+        for method, decoding, measured in _groups(rows, methods):
+            averages = _of_seeds(measured)
+            accuracy = spread([100 * a.accuracy for a in averages], 1)
+            speed = spread([a.tokens_per_forward for a in averages], 2)
+            print(f"| {method} | {decoding} | {accuracy} % | {speed} | {len(averages)} |")
+        print()
+    print(f"| method | decoding | {' | '.join(tasks.TASKS)} |\n|---|---{'|---' * len(tasks.TASKS)}|")
+    for method, decoding, measured in _groups(rows, METHODS):
+        shares = [
+            statistics.mean(row["accuracy"] for row in measured if row["task"] == task)
+            for task in tasks.TASKS
+        ]
+        print(f"| {method} | {decoding} | {' | '.join(f'{100 * share:.0f}' for share in shares)} |")
+
+
+def _of_seeds(measured: list[dict]) -> list[Row]:
+    """The averages over tasks, one per seed."""
+    rows = defaultdict(list)
+    for found in measured:
+        rows[found["seed"]].append(Row(**{field: found[field] for field in Row.__dataclass_fields__}))
+    return [average(of_seed) for of_seed in rows.values()]
+
+
+def _groups(rows: list[dict], methods: dict[str, Recipe]) -> Iterator[tuple[str, str, list[dict]]]:
+    for method, recipe in methods.items():
+        for decoding in READ[recipe.objective]:
+            if measured := [r for r in rows if (r["method"], r["decoding"]) == (method, decoding)]:
+                yield method, decoding, measured
 
 
 def spread(values: list[float], digits: int) -> str:
@@ -117,16 +176,16 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("verb", choices=["train", "evaluate", "table"])
     parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--limit", type=int, default=20)
-    parser.add_argument("--only", choices=METHODS)
+    parser.add_argument("--only", choices=ALL)
     arguments = parser.parse_args()
     if arguments.verb == "train":
         train_all(arguments.output, arguments.seeds, arguments.only)
     elif arguments.verb == "evaluate":
         evaluate_all(arguments.output, arguments.seeds, arguments.limit)
     else:
-        table(arguments.output, arguments.seeds, arguments.limit)
+        table(arguments.output, arguments.limit)
 
 
 if __name__ == "__main__":

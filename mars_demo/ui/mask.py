@@ -1,6 +1,6 @@
 """The Mask tab: who sees whom, in training and in each forward of decoding."""
 
-import html
+import json
 from dataclasses import replace
 
 import gradio as gr
@@ -45,9 +45,13 @@ def see(
         if look:
             picture = _with_attention(picture, model, int(layer) - 1, int(head) - 1)
     except ValueError as error:
-        gr.Warning(html.escape(str(error)))
-        return gr.skip()
+        return _trouble(error)
     return picture.line(words)
+
+
+def _trouble(error: Exception) -> str:
+    """In place of a picture; a warning of Gradio's would need the queue, which is too slow for a slider."""
+    return json.dumps({"trouble": str(error)})
 
 
 def _picture(
@@ -120,8 +124,7 @@ def show_pass(asked: gr.EventData):
             run, number - 1, lambda token: tokenizer.decode([token]), prompt_ids, checkpoint.mask_id
         )
     except (ValueError, TypeError, AttributeError) as error:
-        gr.Warning(html.escape(str(error)))
-        return gr.skip(), gr.skip()
+        return _trouble(error), gr.Tabs(selected="mask")
     words = f"Forward {number} of “{run.settings.prompt}”: {len(picture.rows)} positions computed."
     return picture.line(words), gr.Tabs(selected="mask")
 

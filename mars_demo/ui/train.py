@@ -347,7 +347,7 @@ def tab(tabs: gr.Tabs, race_model: gr.Dropdown) -> None:
         show_progress_on=prompt,
         api_visibility="private",
     ).then(end, None, buttons, **at_once)
-    upload.upload(adopt, upload, base, **at_once)
+    upload.upload(adopt, upload, base, show_progress="hidden", api_visibility="private")
     halt.click(pause, session, halt, **at_once)
     quit_.click(stop, session, None, **at_once)
     pace.input(set_pace, [session, pace], None, trigger_mode="always_last", **at_once)

@@ -149,6 +149,13 @@ def test_hostile_text_is_drawn_as_it_is(open_tab):
     assert page.locator("#grid img").count() == 0
 
 
+def test_a_sentence_too_short_is_told_and_the_picture_stays(open_tab):
+    page = open_tab()
+    page.locator("#sentence textarea").fill("a")
+    expect(told(page)).to_have_text("The sentence is too short for a picture; write at least four tokens.")
+    expect(page.locator(".matrix text").first).to_have_text("Which")
+
+
 def test_a_phone_shows_the_picture_without_scrolling_sideways(open_tab):
     page = open_tab()
     page.set_viewport_size({"width": 390, "height": 844})

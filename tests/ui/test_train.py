@@ -2,11 +2,13 @@
 
 import io
 import re
+import shutil
 import zipfile
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from mars_demo import checkpoints
 from mars_demo.ui import train
 
 
@@ -22,6 +24,12 @@ def open_tab(visit):
         return page
 
     return open_it
+
+
+def upload(page: Page, archive) -> None:
+    with page.expect_file_chooser() as chooser:
+        page.locator("#upload").click()
+    chooser.value.set_files(archive)
 
 
 def finished(page: Page) -> None:
@@ -77,6 +85,36 @@ def test_one_training_at_a_time_and_a_visitor_who_leaves_frees_it(open_tab):
     one.close()
     expect(two.locator(".curves .progress")).to_contain_text("Step 2 of 2", timeout=120_000)
     finished(two)
+
+
+def test_a_downloaded_checkpoint_can_be_uploaded_and_trained_on(open_tab, tmp_path):
+    folder = checkpoints.ASSETS / "ar-tiny"
+    archive = shutil.make_archive(str(tmp_path / "my-model"), "zip", folder)
+    page = open_tab(steps=1)
+    upload(page, archive)
+    expect(page.locator("#base input")).to_have_value(re.compile("my-model-"), timeout=60_000)
+    page.locator("#train").click()
+    expect(page.locator(".curves .progress")).to_contain_text("Step 1 of 1", timeout=120_000)
+    finished(page)
+
+
+def test_what_is_no_checkpoint_gets_a_sentence(open_tab, tmp_path):
+    archive = tmp_path / "junk.zip"
+    archive.write_bytes(b"PK no zip at all")
+    page = open_tab()
+    upload(page, archive)
+    expect(page.get_by_test_id("toast-body")).to_contain_text("is no zipped checkpoint")
+    expect(page.locator("#base input")).to_have_value("ar-tiny")
+
+
+@pytest.mark.parametrize("base", ["/etc", "../main", "nobody/no-such-model-here"])
+def test_a_base_that_is_none_gets_a_sentence(open_tab, base):
+    page = open_tab()
+    page.locator("#base input").fill(base)
+    page.locator("#base input").press("Enter")
+    page.locator("#train").click()
+    expect(page.get_by_test_id("toast-body")).to_contain_text(re.compile("no base|No model called"))
+    expect(page.locator("#train")).to_be_enabled()
 
 
 def test_a_preset_sets_the_controls(open_tab):

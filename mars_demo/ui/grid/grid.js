@@ -206,8 +206,9 @@ element.addEventListener("click", async ({ target }) => {
 });
 
 function update() {
-  const value = props.value;
-  picture = value ? JSON.parse(value) : null;
+  const value = props.value ? JSON.parse(props.value) : null;
+  if (value?.trouble) return say(find(".told"), value.trouble); // the picture before it stays
+  picture = value;
   if (picture) picture.columns = picture.columns.map((cell) => picture.rows.find((row) => same(row, cell)) ?? cell);
   render();
 }
