@@ -7,6 +7,10 @@ import os
 # Set before anything imports transformers or gradio: no test asks a hub or reports home.
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+# Two workers test beside each other: each takes one core and has ports of its own.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+os.environ["GRADIO_SERVER_PORT"] = str(7860 + 200 * worker)
 
 import pytest
 from random_models import ARCHITECTURES, random_model

@@ -134,7 +134,7 @@ def test_the_picture_can_be_taken_along(open_tab):
     with page.expect_download() as download:
         page.locator("#grid [data-do=svg]").click()
     picture = ElementTree.fromstring(download.value.path().read_text("utf-8"))
-    texts = [node.text for node in picture.iter("{http://www.w3.org/2000/svg}text")]
+    texts = ["".join(node.itertext()) for node in picture.iter("{http://www.w3.org/2000/svg}text")]
     assert "clean never sees noisy" in texts
     with page.expect_download() as download:
         page.locator("#grid [data-do=png]").click()

@@ -1,10 +1,11 @@
 // Draws the metrics of a training as they come.
 
+// Name → chart, side of its scale, label. Series on the same side of a chart share its scale.
 const SERIES = {
-  clean: ["loss", "clean stream (one token at a time)"],
-  noisy: ["loss", "masks"],
-  accuracy: ["probe", "right answers"],
-  tokens_per_forward: ["probe", "tokens per forward"],
+  clean: ["loss", "left", "clean stream (one token at a time)"],
+  noisy: ["loss", "left", "masks"],
+  accuracy: ["probe", "left", "right answers"],
+  tokens_per_forward: ["probe", "right", "tokens per forward"],
 };
 const SMOOTH = 20; // steps in a running mean, as losses of single batches jump
 
@@ -29,8 +30,16 @@ function take(record) {
   } else state.settings = record;
 }
 
+/** Where a series' scale ends; all begin at zero. */
+function topOf(name) {
+  if (name === "accuracy") return 1;
+  const [chart, side] = SERIES[name];
+  const shared = Object.keys(SERIES).filter((other) => SERIES[other][0] === chart && SERIES[other][1] === side);
+  return Math.max(1, ...shared.flatMap((other) => state.points[other].map(([, y]) => y)));
+}
+
 function drawSeries(name) {
-  const [chart, label] = SERIES[name];
+  const [chart, side, label] = SERIES[name];
   const figure = find(`[data-chart="${chart}"]`);
   const svg = find("svg", figure);
   let path = find(`path[data-series="${name}"]`, svg);
@@ -44,13 +53,13 @@ function drawSeries(name) {
     find(".legend", figure).append(key);
   }
   const points = state.points[name];
-  // Each line on its own scale from zero to its largest: what counts is how it moves; the legend has numbers.
-  const top = name === "accuracy" ? 1 : Math.max(1e-9, ...points.map(([, y]) => y), name === "tokens_per_forward" ? 2 : 0);
+  const top = topOf(name);
+  const written = (value) => (name === "accuracy" ? `${Math.round(100 * value)}%` : value.toFixed(2));
   svg.setAttribute("viewBox", `0 0 ${state.settings.steps ?? 1} 1`);
   path.setAttribute("d", points.map(([x, y], i) => `${i ? "L" : "M"}${x} ${1 - y / top}`).join(""));
   const last = points.at(-1)?.[1];
-  const value = last === undefined ? "" : name === "accuracy" ? ` ${Math.round(100 * last)}%` : ` ${last.toFixed(2)}`;
-  key.lastChild.textContent = label + value;
+  if (last !== undefined) find(`.scale.${side}`, figure).replaceChildren(make("span", "", written(top)), make("span", "", "0"));
+  key.lastChild.textContent = last === undefined ? label : `${label} ${written(last)}`;
   key.hidden = last === undefined;
 }
 

@@ -70,10 +70,17 @@ function frameOf({ text, rows, columns }) {
   const [x, y] = [columns[0] * UNIT, rows[0] * UNIT];
   const [width, height] = [(columns[1] - columns[0]) * UNIT, (rows[1] - rows[0]) * UNIT];
   const frame = draw("rect", { class: "frame", x, y, width, height, "stroke-width": 1.2 });
-  // The name stands in the upper right corner, which causal regions leave empty.
-  const size = Math.min(12, (1.7 * width) / text.length, height * 0.6);
-  const label = draw("text", { class: "region", x: x + width - 3, y: y + size + 1, "text-anchor": "end", "font-size": size, "stroke-width": size / 5 });
-  label.textContent = text;
+  // The name stands in the upper right corner, which causal regions leave empty; in two lines where it is narrow.
+  const cut = text.lastIndexOf(" ", (text.length * 2) / 3);
+  const lines = width < text.length * 4 && height > 40 && cut > 0 ? [text.slice(0, cut + 1), text.slice(cut + 1)] : [text];
+  const longest = Math.max(...lines.map((line) => line.length));
+  const size = Math.min(12, (1.7 * width) / longest, (height * 0.6) / lines.length);
+  const label = draw("text", { class: "region", y: y + 1, "text-anchor": "end", "font-size": size, "stroke-width": size / 5 });
+  for (const line of lines) {
+    const part = draw("tspan", { x: x + width - 3, dy: size * 1.05 });
+    part.textContent = line;
+    label.append(part);
+  }
   return [frame, label];
 }
 
