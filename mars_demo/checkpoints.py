@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
@@ -47,6 +47,13 @@ class Checkpoint:
     objective: str
     context: int
     end_ids: frozenset[int]
+    _names: dict[int, str] = field(default_factory=dict, repr=False, compare=False)
+
+    def token_name(self, token: int) -> str:
+        """A token's text on its own, special tokens by their names. Kept, as every pass shows dozens."""
+        if token not in self._names:
+            self._names[token] = self.tokenizer.decode([token])
+        return self._names[token]
 
     @property
     def largest_window(self) -> int:

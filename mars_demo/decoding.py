@@ -182,7 +182,8 @@ class Answer:
     stop: str | None = None
     passes: int = 0
     _shown: int = 0  # ids whose text has been shown
-    _names: dict[int, str] = field(default_factory=dict)
+    _start: int = 0  # where the context of the next text begins,
+    _context: str = ""  # and the text from there that has been shown
 
     @property
     def room(self) -> int:
@@ -212,12 +213,13 @@ class Answer:
             if self.stop:
                 break
         self.passes += 1
+        name = self.checkpoint.token_name
         slots = tuple(
             Slot(
                 id=reading.token,
-                text=texts[i] if i < len(texts) else self._name(reading.token),
+                text=texts[i] if i < len(texts) else name(reading.token),
                 confidence=reading.confidence,
-                top=tuple(zip(map(self._name, reading.candidates), reading.probabilities)),
+                top=tuple(zip(map(name, reading.candidates), reading.probabilities)),
             )
             for i, reading in enumerate(readings)
         )
@@ -237,25 +239,21 @@ class Answer:
     def _next_text(self) -> str:
         """The text that the newest token finishes. Bytes of an unfinished character wait for the rest,
         which is all there will be once the answer has stopped."""
-        # A few ids of context: some tokenizers write a token differently at the start of a text.
-        start = max(0, self._shown - 4)
-        shown = self._decode(self.ids[start : self._shown])
-        text = self._decode(self.ids[start:])
+        # With a few ids of context: some tokenizers write a token differently at the start of a text.
+        if self._shown - self._start > 16:
+            self._start = self._shown - 4
+            self._context = self._decode(self.ids[self._start : self._shown])
+        text = self._decode(self.ids[self._start :])
         if text.endswith("\ufffd") and not self.stop:
             return ""
+        new, self._context = text[len(self._context) :], text
         self._shown = len(self.ids)
-        return text[len(shown) :]
+        return new
 
     def _decode(self, ids: list[int]) -> str:
         return self.checkpoint.tokenizer.decode(
             ids, skip_special_tokens=True, clean_up_tokenization_spaces=False
         )
-
-    def _name(self, token: int) -> str:
-        """A token's text on its own, special tokens by their names."""
-        if token not in self._names:
-            self._names[token] = self.checkpoint.tokenizer.decode([token])
-        return self._names[token]
 
 
 @dataclass(frozen=True)

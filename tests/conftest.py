@@ -9,8 +9,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 # Two workers test beside each other: each takes one core and has ports of its own.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-os.environ["GRADIO_SERVER_PORT"] = str(7860 + 200 * worker)
+os.environ["GRADIO_SERVER_PORT"] = {"gw1": "8060"}.get(os.environ.get("PYTEST_XDIST_WORKER"), "7860")
 
 import pytest
 from random_models import ARCHITECTURES, random_model

@@ -65,9 +65,7 @@ def _picture(
     if len(ids) < 4:
         raise ValueError("The sentence is too short for a picture; write at least four tokens.")
     mask_id = tokenizer.pad_token_id if checkpoint.mask_id is None else checkpoint.mask_id
-
-    def name(token: int) -> str:
-        return tokenizer.decode([token])
+    name = checkpoint.token_name
 
     prompt = min(prompt, len(ids) - 2)
     if kind in TRAINING:
@@ -118,11 +116,8 @@ def show_pass(asked: gr.EventData):
         if not 1 <= number <= run.forwards:
             raise ValueError(f"The record has no forward {number}.")
         checkpoint = models.load(run.settings.model)
-        tokenizer = checkpoint.tokenizer
-        prompt_ids = encode_prompt(tokenizer, run.settings.prompt)
-        picture = pictures.of_pass(
-            run, number - 1, lambda token: tokenizer.decode([token]), prompt_ids, checkpoint.mask_id
-        )
+        prompt_ids = encode_prompt(checkpoint.tokenizer, run.settings.prompt)
+        picture = pictures.of_pass(run, number - 1, checkpoint.token_name, prompt_ids, checkpoint.mask_id)
     except (ValueError, TypeError, AttributeError) as error:
         return _trouble(error), gr.Tabs(selected="mask")
     words = f"Forward {number} of “{run.settings.prompt}”: {len(picture.rows)} positions computed."
