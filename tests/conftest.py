@@ -1,8 +1,9 @@
-"""Checkpoints for the tests: the bundled ones, and small random models of each supported architecture."""
+"""What all tests share: a browser, the bundled checkpoints, small random models of each architecture."""
 
 from __future__ import annotations
 
 import os
+import shutil
 
 # Set before anything imports transformers or gradio: no test asks a hub or reports home.
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -12,10 +13,17 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["GRADIO_SERVER_PORT"] = {"gw1": "8060"}.get(os.environ.get("PYTEST_XDIST_WORKER"), "7860")
 
 import pytest
+from playwright.sync_api import sync_playwright
 from random_models import ARCHITECTURES, random_model
 from transformers import AutoTokenizer
 
 from mars_demo import checkpoints
+
+
+@pytest.fixture(scope="session")
+def browser():
+    with sync_playwright() as playwright:
+        yield playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
 
 
 @pytest.fixture(scope="session")

@@ -1,10 +1,9 @@
 """A real app and a real browser, once per session; a fresh visitor per test."""
 
-import shutil
 import time
 
 import pytest
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 
 from mars_demo.ui import models
 from mars_demo.ui.app import LOOK, build
@@ -19,12 +18,6 @@ def url():
     models.load()
     yield address
     demo.close()
-
-
-@pytest.fixture(scope="session")
-def browser():
-    with sync_playwright() as playwright:
-        yield playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
 
 
 @pytest.fixture
