@@ -34,7 +34,7 @@ LOOK = {
         .talk #controls > .form:has(#mode) { display: none; }
         .talk #controls :is(textarea, button, span, input) { font-size: 24px; line-height: 1.2; }
         .talk #controls textarea { max-height: 76px; }
-        .talk #prompt label > span { display: none; }
+        .talk #controls :is(#prompt label > span, .info-text) { display: none; }
         @media (max-width: 640px) {
             #controls { display: contents; }
             #controls > .form:has(#mode), #examples { order: 2; }
