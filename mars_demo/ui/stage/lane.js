@@ -23,6 +23,7 @@ class Lane {
     this.bars = []; // the strip's
     this.shown = 0; // passes that can be seen
     this.tauPath = "";
+    new ResizeObserver(() => this.shown && this.reveal(this.groups[this.shown - 1])).observe(this.root);
   }
 
   /** Draw the passes that have come since. */
