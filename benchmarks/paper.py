@@ -7,7 +7,8 @@ options of training change.
 
 Every method goes on from `ar-tiny` for the same number of optimizer steps on the built-in worlds; the
 compute-matched AR baseline takes twice as many, because a MARS step reads two streams. All verbs go on
-where a cut run was, and processes with different seeds can run beside each other.
+where a cut run was. Once the answers of `ar-tiny` are written, which comes first, processes with
+different seeds can run beside each other.
 """
 
 from __future__ import annotations
@@ -80,13 +81,13 @@ def write_answers(path: Path) -> None:
 
 def train_all(output: Path, seeds: list[int], only: str | None) -> None:
     own = output / "self.jsonl"
+    write_answers(own)
     for seed in seeds:
         for method, recipe in ALL.items():
             target = folder(output, method, seed)
             if (only and only != method) or (target / "config.json").exists():
                 continue
             if recipe.data == SELF:
-                write_answers(own)
                 recipe = replace(recipe, data=str(own))
             base = checkpoints.load("ar-tiny", device="cpu")
             bar = tqdm(total=recipe.steps, desc=target.name, mininterval=5)

@@ -21,22 +21,23 @@ from mars_demo.ui.stage import Stage
 PRESETS = json.loads((Path(__file__).parents[2] / "assets" / "presets.json").read_text("utf-8"))
 BASE = "ar-tiny"
 DATA = {
-    "all worlds": "tasks",
     "word problems": "tasks:word-problems",
+    "all worlds": "tasks",
     "tables and lists": "tasks:tables,sorting,reversing",
     "notes and stories": "tasks:notes,stories",
     "code": "tasks:functions",
 }
-BATCH_TOKENS = 2048
+BATCH_TOKENS = 1024
+MUON = 2  # times the learning rate, for the hidden matrices
 MAX_STEPS = 2000
 STEPS_VARIABLE = "MARS_DEMO_TRAIN_STEPS"  # a hosted Space can allow fewer steps, or none
 
 # What is decoded while it trains, of the held-out prompts and of the visitor's.
-PROBE_TASKS = ("word-problems", "units", "letters", "notes", "functions", "tables")
+PROBE_TASKS = ("word-problems", "units", "letters", "notes", "functions", "tables")  # of all worlds
 PROBES, DECODES = 4, 24
+PROBE_PROMPTS, CURVE_PROMPTS = 6, 12
 TAU = 0.95
 TAUS = (1.0, 0.95, 0.8, 0.6, 0.4)  # of the curve at the end
-CURVE_PROMPTS = 2  # per probe task and τ
 
 
 def step_limit() -> int:
@@ -52,6 +53,7 @@ class Session:
         self.paused = self.stopped = False
         self.pace = 1.0
         self.base: str | None = None
+        self.data = "tasks"
         self.trained: str | None = None
         self.folder: str | None = None
 
@@ -79,6 +81,7 @@ def fit(
     folder = Path(tempfile.mkdtemp(prefix="mars-"))
     try:
         recipe = _recipe(objective, block_size, sft_weight, data, steps, learning_rate)
+        session.data = recipe.data
         yield from _watched(base, recipe, prompt, session, folder)
     except ValueError as error:
         gr.Warning(html.escape(str(error)))
@@ -110,6 +113,7 @@ def _recipe(
         steps=int(steps),
         batch_tokens=BATCH_TOKENS,
         learning_rate=learning_rate,
+        muon_learning_rate=MUON * learning_rate,
         warmup=0.1,
         seed=secrets.randbelow(2**31),
         save_every=MAX_STEPS + 1,
@@ -138,7 +142,7 @@ def _watched(base: str, recipe, prompt: str, session: Session, folder: Path) -> 
             checkpoint.model.eval()
             grown = _as_trained(checkpoint, recipe, name)
             if due("probe", metrics.step):
-                lines.append(json.dumps({"probe": metrics.step} | _probe(grown)))
+                lines.append(json.dumps({"probe": metrics.step} | _probe(grown, recipe.data)))
             stage = _record(before, grown, prompt)
             checkpoint.model.train()
         if isinstance(stage, str) or time.monotonic() - shown > 0.5:
@@ -178,20 +182,24 @@ def _record(before, grown, prompt: str) -> str:
     return "".join(f"{line}\n" for run in runs for line in run.lines())
 
 
-def _probe(grown) -> dict[str, float]:
+def _probe(grown, data: str) -> dict[str, float]:
     """Accuracy and tokens per forward on a few held-out prompts."""
-    average = _measure(grown, TAU, prompts=1)
+    average = _measure(grown, data, TAU, PROBE_PROMPTS)
     return {"accuracy": average.accuracy, "tokens_per_forward": average.tokens_per_forward}
 
 
-def _measure(checkpoint, tau: float, prompts: int, mode: str | None = None):
+def _measure(checkpoint, data: str, tau: float, prompts: int, mode: str | None = None):
+    """The average over that many held-out prompts of the worlds that are trained on."""
     from mars_demo import evaluation, tasks
 
+    names = data.partition(":")[2].split(",") if ":" in data else PROBE_TASKS
     settings = {"mode": mode or checkpoint.modes[0], "tau": tau}
     rows = []
-    for task in PROBE_TASKS:
-        graded = list(evaluation.answers(checkpoint, tasks.held_out(task, prompts), **settings))
-        rows.append(evaluation.row(task, tau, graded))
+    for name in names:
+        graded = list(
+            evaluation.answers(checkpoint, tasks.held_out(name, prompts // len(names)), **settings)
+        )
+        rows.append(evaluation.row(name, tau, graded))
     return evaluation.average(rows)
 
 
@@ -204,8 +212,8 @@ def conclude(session: Session):
     base, trained = models.fresh(session.base), models.load(session.trained)
     taus = TAUS if trained.modes[0] != "ar" else TAUS[:1]
     curves = {
-        f"before: {base.name}": [replace(_measure(base, 1.0, CURVE_PROMPTS, "ar"), tau=None)],
-        f"after: {trained.name}": [_measure(trained, tau, CURVE_PROMPTS) for tau in taus],
+        f"before: {base.name}": [replace(_measure(base, session.data, 1.0, CURVE_PROMPTS, "ar"), tau=None)],
+        f"after: {trained.name}": [_measure(trained, session.data, tau, CURVE_PROMPTS) for tau in taus],
     }
     rows = ["| | τ | right answers | tokens per forward |", "|---|---|---|---|"]
     for name, points in curves.items():
@@ -229,7 +237,7 @@ def conclude(session: Session):
 def choose(title: str):
     """The settings of a preset."""
     preset = next(preset for preset in PRESETS if preset["title"] == title)
-    keys = ("objective", "block_size", "sft_weight", "steps", "learning_rate", "note")
+    keys = ("objective", "block_size", "sft_weight", "data", "steps", "learning_rate", "note")
     return tuple(preset[key] for key in keys)
 
 
@@ -303,11 +311,15 @@ def tab(tabs: gr.Tabs, race_model: gr.Dropdown) -> None:
             sft_weight = gr.Slider(
                 0, 2, first["sft_weight"], step=0.1, label="λ, weight of the clean stream's loss"
             )
-            data = gr.Dropdown(list(DATA), value=next(iter(DATA)), label="Data")
+            data = gr.Dropdown(list(DATA), value=first["data"], label="Data")
             steps = gr.Slider(
                 1, max(2, limit), min(first["steps"], max(2, limit)), step=1, label="Steps", elem_id="steps"
             )
-            learning_rate = gr.Number(first["learning_rate"], label="Learning rate")
+            learning_rate = gr.Number(
+                first["learning_rate"],
+                label="Learning rate",
+                info=f"Of AdamW; Muon trains the hidden matrices at {MUON} times that.",
+            )
             base = gr.Dropdown(
                 [],
                 label="Base",
@@ -329,7 +341,9 @@ def tab(tabs: gr.Tabs, race_model: gr.Dropdown) -> None:
     at_once = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
     buttons, results = [start, halt, quit_], [table, plot, archive, race_it]
     tabs.select(offer, None, base, **at_once)
-    preset.input(choose, preset, [objective, block_size, sft_weight, steps, learning_rate, note], **at_once)
+    preset.input(
+        choose, preset, [objective, block_size, sft_weight, data, steps, learning_rate, note], **at_once
+    )
     start.click(begin, session, [*buttons, pace, *results], **at_once).then(
         fit,
         [base, objective, block_size, sft_weight, data, steps, learning_rate, prompt, session],
