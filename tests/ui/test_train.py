@@ -122,7 +122,7 @@ def test_a_preset_sets_the_controls(open_tab):
     page.locator("#preset input").click()
     page.get_by_role("option", name="AR, compute-matched").click()
     expect(page.get_by_role("radio", name="AR", exact=True)).to_be_checked()
-    expect(page.locator("#steps input[type=number]")).to_have_value("480")
+    expect(page.locator("#steps input[type=number]")).to_have_value("320")
 
 
 @pytest.mark.parametrize(
