@@ -154,16 +154,20 @@ def run_train(arguments: argparse.Namespace) -> None:
     base = checkpoints.load(arguments.base, dtype=torch.float32)
     if recipe.data == "self":
         recipe = replace(recipe, data=str(own_answers(base, arguments)))
-    bar = None  # drawn from the first step on: before it, there may be a complaint to make
+    bar = first = None  # drawn from the first step on: before it, there may be a complaint to make
     for metrics in train(base.model, base.tokenizer, recipe, arguments.output, arguments.resume):
         bar = bar or tqdm(total=recipe.steps, unit="step", desc=arguments.output.name)
         bar.update(metrics.step - bar.n)
-        bar.set_postfix({name: f"{loss:.3f}" for name, loss in metrics.losses.items()})
+        first = first or metrics
+        speed = (metrics.tokens - first.tokens) / max(1e-9, metrics.seconds - first.seconds)
+        losses = {name: f"{loss:.3f}" for name, loss in metrics.losses.items()}
+        bar.set_postfix(losses | {"tokens/s": f"{speed:.0f}"})
     if bar:
         bar.close()
     if bar is None or int(os.environ.get("RANK", 0)):
         return  # nothing was left to do, or another process writes
-    record = asdict(recipe) | {"base": arguments.base, "tokens": metrics.tokens} | metrics.losses
+    measured = {"base": arguments.base, "tokens": metrics.tokens, "tokens_per_second": round(speed)}
+    record = asdict(recipe) | measured | metrics.losses
     (arguments.output / "recipe.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     card.write(arguments.output)
     notice(f"Saved {arguments.output}.")
