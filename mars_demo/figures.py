@@ -31,6 +31,30 @@ def ar_share(block_sizes: Sequence[int], chosen: int) -> go.Figure:
     return figure
 
 
+def paper_sft_loss(rows: Sequence[Mapping]) -> go.Figure:
+    """The paper's Table 3: the average at one token per forward as blocks grow, with SFT loss or not."""
+    figure = go.Figure()
+    for number, (name, sft) in enumerate((("with the SFT loss", True), ("without", False))):
+        found = [
+            row
+            for row in rows
+            if row["model"] == "MARS" and row["sft_loss"] == sft and row["scale"] == "0.5B"
+        ]
+        figure.add_scatter(
+            x=[row["block_size"] for row in found],
+            y=[row["Avg"] for row in found],
+            name=name,
+            mode="lines+markers",
+            line={"dash": _DASHES[number], "color": _COLOURS[number]},
+            marker={"symbol": _SYMBOLS[number], "size": 9},
+        )
+    base = next(row for row in rows if row["model"] == "AR SFT")
+    figure.add_hline(base["Avg"], line_dash="dot", annotation_text="AR SFT")
+    _dress(figure, "block size B (the paper, 0.5B, Table 3)", "average over six benchmarks, %", 360)
+    figure.update_yaxes(range=[0, 40])
+    return figure
+
+
 def frontier(curves: Mapping[str, Sequence[Row]]) -> go.Figure:
     """Accuracy against tokens per forward: a line per name, a point per τ. Lines differ in dashes too."""
     figure = go.Figure()

@@ -1,0 +1,232 @@
+"""The Learn tab: the paper in short chapters, each beside something that lives."""
+
+import json
+from contextlib import closing
+from pathlib import Path
+
+import gradio as gr
+
+from mars_demo import recordings, schedules
+from mars_demo.trace import read_runs
+from mars_demo.ui import models, race
+from mars_demo.ui.grid import Grid
+from mars_demo.ui.schedule import Schedules
+from mars_demo.ui.stage import Stage
+
+ASSETS = Path(__file__).parents[2] / "assets"
+CHAPTERS = [json.loads(path.read_text("utf-8")) for path in sorted((ASSETS / "lessons").glob("*.json"))]
+PAPER = json.loads((ASSETS / "paper_tables.json").read_text("utf-8"))
+SENTENCE = "Which city is the capital of Latvia? The capital of Latvia is Riga."
+SCHEDULED = ("bus", "table", "function", "letter", "story")  # recorded runs that share a batch in chapter 8
+CACHE_BLOCK = 16
+
+GAPS = ("gap", "AR", "MARS", "block_diffusion", "closed_by_mars")
+NEIGHBOURS = """
+| method | idea | extra parameters | reported |
+|---|---|---|---|
+| Speculative decoding | a small model drafts, the large one verifies | a second model | 2–3× |
+| Medusa, EAGLE-3 | extra heads draft | yes | 2–6.5× |
+| Jacobi, Lookahead | iterate guesses to a fixed point | none | 1.07× (MARS, Table 9) |
+| Block diffusion (BD3-LM) | denoise a block, seen from both sides | none | quality falls (MARS, Table 2) |
+| SDLM | causal across blocks, bidirectional inside, prefixes accepted | none | about 2.1× |
+| Set Block Decoding | next-token and masked-token training | none | 3–5× fewer forwards |
+| MARS | causal masks, right shift, left to right | none | 1.5–1.7× |
+"""
+
+
+def number_of(asked: str | None) -> int:
+    """The chapter that an address names, by its id or its number; the first one if it names none."""
+    ids = [chapter["id"] for chapter in CHAPTERS]
+    if asked in ids:
+        return ids.index(asked)
+    return min(max(int(asked) - 1, 0), len(CHAPTERS) - 1) if asked and asked.isdigit() else 0
+
+
+def element(chapter: dict) -> dict:
+    """What stands beside a chapter: the updates of the components that can, all others hidden."""
+    wanted = chapter["element"]
+    kind = wanted["kind"]
+    updates = {
+        name: {"visible": False} for name in ("stage", "grid", "table", "fill", "plot", "schedule", "live")
+    }
+    if kind == "stage":
+        updates["stage"] = {"visible": True, "value": _recorded(wanted["run"], wanted["modes"])}
+    elif kind == "race":
+        updates["stage"] = {"visible": True, "value": _recorded(wanted["prompt"], ["ar", "mars"])}
+        updates["live"] = {"visible": True}
+    elif kind == "grid":
+        updates["grid"] = {"visible": True, "value": _picture(wanted["picture"], wanted["block_size"])}
+    elif kind == "gaps":
+        updates["table"] = {"visible": True, "value": gaps(1)}
+        updates["fill"] = {"visible": True, "value": "Next gap"}
+    elif kind == "neighbours":
+        updates["table"] = {"visible": True, "value": NEIGHBOURS}
+    elif kind == "figure":
+        from mars_demo import figures
+
+        updates["plot"] = {"visible": True, "value": figures.paper_sft_loss(PAPER["table3_sft_loss"])}
+    elif kind == "schedule":
+        updates["schedule"] = {"visible": True, "value": _schedules()}
+    return updates
+
+
+def gaps(filled: int) -> str:
+    """The paper's Table 1, its first `filled` rows."""
+    lines = ["| gap | AR | MARS | block diffusion | closed by MARS |", "|---|---|---|---|---|"]
+    for row in PAPER["table1_gaps"][:filled]:
+        cells = [
+            row["gap"],
+            row["AR"],
+            row["MARS"],
+            row["block_diffusion"],
+            "yes" if row["closed_by_mars"] else "no",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    lines += ["| … | | | | |"] * (len(PAPER["table1_gaps"]) - filled)
+    return "\n".join([*lines, "", "Source: the paper's Table 1."])
+
+
+def _recorded(id: str, modes: list[str]) -> str:
+    text = recordings.recording(id).split("\n", 1)[1]
+    runs = [run for run in read_runs(text.splitlines()) if run.settings.mode in modes]
+    return "".join(f"{line}\n" for run in runs for line in run.lines())
+
+
+def _picture(kind: str, block_size: int) -> str:
+    from mars_demo import pictures
+
+    checkpoint = models.load(None)
+    tokenizer = checkpoint.tokenizer
+    ids = tokenizer(SENTENCE, add_special_tokens=False)["input_ids"]
+
+    def name(token: int) -> str:
+        return tokenizer.decode([token])
+
+    if kind == "window":
+        picture = pictures.inference(kind, ids, len(ids) - 2, block_size, 0, checkpoint.mask_id, name)
+    else:
+        picture = pictures.training(kind, ids, len(ids) // 2, block_size, None, checkpoint.mask_id, name)
+    return picture.line()
+
+
+def _schedules() -> str:
+    titles, accepted = [], []
+    index = {entry["id"]: entry for entry in recordings.index()}
+    for id in SCHEDULED:
+        text = recordings.recording(id).split("\n", 1)[1]
+        run = next(run for run in read_runs(text.splitlines()) if run.settings.mode == "mars")
+        titles.append(index[id]["title"])
+        accepted.append([step.accepted for step in run.passes])
+    found = (
+        schedules.with_block_cache(titles, accepted, CACHE_BLOCK),
+        schedules.with_cursor_cache(titles, accepted),
+    )
+    return "".join(f"{schedule.line()}\n" for schedule in found)
+
+
+# ------------------------------------------------------------------------------------- the page
+
+# The chapter stands in the address; arrow keys turn pages while the tab is open.
+REMEMBER = """(number) => {
+  const ids = IDS;
+  const query = new URLSearchParams(location.search);
+  query.set("tab", "learn");
+  query.set("chapter", ids[number]);
+  history.replaceState(history.state, "", `?${query}`);
+}""".replace("IDS", json.dumps([chapter["id"] for chapter in CHAPTERS]))
+KEYS = """() => {
+  document.addEventListener("keydown", (event) => {
+    const page = document.querySelector("#learn-page");
+    const own = "input, textarea, select, [role=tab], [role=application], [role=slider], .token";
+    const typing = event.target.matches(own);
+    if (!page?.offsetParent || typing || event.ctrlKey || event.metaKey || event.altKey) return;
+    const button = { PageDown: "#next", PageUp: "#back", n: "#next", b: "#back" }[event.key];
+    if (button) document.querySelector(button).click();
+  });
+}"""
+
+
+def tab(demo: gr.Blocks, page: gr.Tab) -> None:
+    """The tab's components and events, inside `demo`."""
+    number = gr.State(0)
+    filled = gr.State(1)
+    knobs = gr.State(race.Knobs())
+    with gr.Row(elem_id="learn-page"):
+        with gr.Column(scale=4, min_width=320):
+            heading = gr.Markdown(elem_id="chapter")
+            with gr.Row():
+                back = gr.Button("Back", elem_id="back", min_width=80)
+                forth = gr.Button("Next", variant="primary", elem_id="next", min_width=80)
+        with gr.Column(scale=6, min_width=420):
+            with gr.Group(visible=False) as live:
+                tau = gr.Slider(0, 1, race.TAU, step=0.01, label="Threshold τ", elem_id="lesson-tau")
+                with gr.Row():
+                    run = gr.Button("Run", variant="primary", elem_id="lesson-run")
+                    halt = gr.Button("Stop", interactive=False)
+            stage = Stage(shelf=False, elem_id="lesson-stage")
+            grid = Grid(elem_id="lesson-grid")
+            table = gr.Markdown(elem_id="lesson-table")
+            fill = gr.Button("Next gap", elem_id="fill")
+            plot = gr.Plot(show_label=False)
+            schedule = Schedules()
+
+    parts = {
+        "stage": stage,
+        "grid": grid,
+        "table": table,
+        "fill": fill,
+        "plot": plot,
+        "schedule": schedule,
+        "live": live,
+    }
+    quiet = {"show_progress": "hidden", "api_visibility": "private", "queue": False}
+
+    def turn(at: int, by: int = 0):
+        at = min(max(at + by, 0), len(CHAPTERS) - 1)
+        chapter = CHAPTERS[at]
+        words = f"### {at + 1} of {len(CHAPTERS)}: {chapter['title']}\n\n{chapter['text']}"
+        updates = element(chapter)
+        return (
+            at,
+            1,
+            words,
+            gr.Button(interactive=at > 0),
+            gr.Button(interactive=at < len(CHAPTERS) - 1),
+            *(gr.update(**updates[name]) for name in parts),
+        )
+
+    turned = [number, filled, heading, back, forth, *parts.values()]
+    page.select(turn, number, turned, **quiet).then(None, number, None, js=REMEMBER, **quiet)
+    forth.click(lambda at: turn(at, 1), number, turned, **quiet).then(
+        None, number, None, js=REMEMBER, **quiet
+    )
+    back.click(lambda at: turn(at, -1), number, turned, **quiet).then(
+        None, number, None, js=REMEMBER, **quiet
+    )
+    demo.load(
+        lambda request: number_of(request.query_params.get("chapter")), None, number, js=None, **quiet
+    )
+    demo.load(None, None, None, js=KEYS)
+
+    def fill_next(count: int):
+        rows = len(PAPER["table1_gaps"])
+        count = 1 if count >= rows else count + 1
+        return count, gaps(count), "Again" if count == rows else "Next gap"
+
+    fill.click(fill_next, filled, [filled, table, fill], **quiet)
+
+    def compete(tau: float, knobs: race.Knobs):
+        prompt = next(example["prompt"] for example in race.PROMPTS if example["id"] == "bus")
+        with closing(race.compete(prompt, None, ["mars"], knobs)) as shown:
+            yield from shown
+
+    run.click(race.ready, [knobs, tau, gr.State(40)], [run, halt], **quiet).then(
+        compete,
+        [tau, knobs],
+        stage,
+        concurrency_id="model",
+        show_progress="hidden",
+        api_visibility="private",
+    ).then(race.rest, None, [run, halt], **quiet)
+    halt.click(race.stop, knobs, None, **quiet)
+    tau.input(race.set_tau, [knobs, tau], None, trigger_mode="always_last", **quiet)
