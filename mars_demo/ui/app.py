@@ -4,7 +4,7 @@ import threading
 
 import gradio as gr
 
-from mars_demo.ui import mask, models, race, train
+from mars_demo.ui import learn, mask, models, race, train
 
 _SANS = ("system-ui", "-apple-system", "Segoe UI", "Roboto", "sans-serif")
 _MONO = ("ui-monospace", "SFMono-Regular", "Menlo", "Consolas", "DejaVu Sans Mono", "monospace")
@@ -35,6 +35,8 @@ LOOK = {
         .talk #controls :is(textarea, button, span, input) { font-size: 24px; line-height: 1.2; }
         .talk #controls textarea { max-height: 76px; }
         .talk #controls :is(#prompt label > span, .info-text) { display: none; }
+        .talk #learn-page :is(p, li, td, th, code, button, .at) { font-size: 26px; line-height: 1.4; }
+        .talk #learn-page h3 { font-size: 34px; }
         @media (max-width: 640px) {
             #controls { display: contents; }
             #controls > .form:has(#mode), #examples { order: 2; }
@@ -49,6 +51,23 @@ One model, read two ways at once: **one token per forward**, or **as many as it 
 """
 
 
+TABS = ("race", "mask", "train", "learn")
+REMEMBER_TAB = """() => {
+  const name = document.querySelector("[role=tab][aria-selected=true]")?.textContent.trim().toLowerCase();
+  const query = new URLSearchParams(location.search);
+  if (!name || name === "race") query.delete("tab");
+  else query.set("tab", name);
+  if (name !== "learn") query.delete("chapter");
+  history.replaceState(history.state, "", `?${query}`);
+}"""
+
+
+def open_tab(request: gr.Request):
+    """The tab that the page's address names."""
+    asked = request.query_params.get("tab")
+    return gr.Tabs(selected=asked) if asked in TABS else gr.skip()
+
+
 def build() -> gr.Blocks:
     """The whole app, ready to launch with `LOOK`; the best model begins to load beside it."""
     with gr.Blocks(title="MARS Demo", analytics_enabled=False, fill_width=True) as demo:
@@ -60,5 +79,9 @@ def build() -> gr.Blocks:
                 mask.tab(tabs, page, stage)
             with gr.Tab("Train", id="train"):
                 train.tab(tabs, race_model)
+            with gr.Tab("Learn", id="learn") as page:
+                learn.tab(page)
+        demo.load(open_tab, None, tabs, queue=False, show_progress="hidden", api_visibility="private")
+        tabs.select(None, None, None, js=REMEMBER_TAB, api_visibility="private")
     threading.Thread(target=models.warm_up, daemon=True).start()
     return demo

@@ -19,6 +19,7 @@ PAPER = json.loads((ASSETS / "paper_tables.json").read_text("utf-8"))
 SENTENCE = "Which city is the capital of Latvia? The capital of Latvia is Riga."
 SCHEDULED = ("bus", "table", "function", "letter", "story")  # recorded runs that share a batch in chapter 8
 CACHE_BLOCK = 16
+SLOW = 40  # ms that the chapter's race rests after each forward
 
 GAPS = ("gap", "AR", "MARS", "block_diffusion", "closed_by_mars")
 NEIGHBOURS = """
@@ -48,7 +49,7 @@ def element(chapter: dict) -> dict:
     kind = wanted["kind"]
     updates = {
         name: {"visible": False} for name in ("stage", "grid", "table", "fill", "plot", "schedule", "live")
-    }
+    }  # in the order of the page's components
     if kind == "stage":
         updates["stage"] = {"visible": True, "value": _recorded(wanted["run"], wanted["modes"])}
     elif kind == "race":
@@ -126,31 +127,59 @@ def _schedules() -> str:
 
 # ------------------------------------------------------------------------------------- the page
 
-# The chapter stands in the address; arrow keys turn pages while the tab is open.
-REMEMBER = """(number) => {
-  const ids = IDS;
+# The chapter stands in the address; the arrow keys turn pages while nothing else has their focus.
+REMEMBER = """(heading) => {
+  const number = Number(heading.match(/\\d+/)[0]) - 1;
   const query = new URLSearchParams(location.search);
   query.set("tab", "learn");
-  query.set("chapter", ids[number]);
+  query.set("chapter", IDS[number]);
   history.replaceState(history.state, "", `?${query}`);
 }""".replace("IDS", json.dumps([chapter["id"] for chapter in CHAPTERS]))
 KEYS = """() => {
+  if (window.lessonKeys) return;
+  window.lessonKeys = true;
   document.addEventListener("keydown", (event) => {
-    const page = document.querySelector("#learn-page");
-    const own = "input, textarea, select, [role=tab], [role=application], [role=slider], .token";
-    const typing = event.target.matches(own);
-    if (!page?.offsetParent || typing || event.ctrlKey || event.metaKey || event.altKey) return;
-    const button = { PageDown: "#next", PageUp: "#back", n: "#next", b: "#back" }[event.key];
-    if (button) document.querySelector(button).click();
+    const own = "input, textarea, select, [role=tab], [role=application], [role=slider], .stage *";
+    if (event.target.matches(own) || event.ctrlKey || event.metaKey || event.altKey) return;
+    const button = document.querySelector({ ArrowRight: "#next", ArrowLeft: "#back" }[event.key]);
+    if (button?.offsetParent) button.click();
   });
 }"""
 
 
-def tab(demo: gr.Blocks, page: gr.Tab) -> None:
-    """The tab's components and events, inside `demo`."""
-    number = gr.State(0)
-    filled = gr.State(1)
-    knobs = gr.State(race.Knobs())
+def turn(at: int | None, by: int, request: gr.Request):
+    """A chapter's number, its text, what may be pressed and what stands beside it. The first time, `at` is
+    None, it is the one that the page's address names."""
+    at = number_of(request.query_params.get("chapter")) if at is None else at + by
+    at = min(max(at, 0), len(CHAPTERS) - 1)
+    chapter = CHAPTERS[at]
+    return (
+        at,
+        1,
+        f"### {at + 1} of {len(CHAPTERS)}: {chapter['title']}\n\n{chapter['text']}",
+        gr.Button(interactive=at > 0),
+        gr.Button(interactive=at < len(CHAPTERS) - 1),
+        *(gr.update(**update) for update in element(chapter).values()),
+    )
+
+
+def fill_next(filled: int):
+    """One row more of the table of gaps; behind the last it begins again."""
+    rows = len(PAPER["table1_gaps"])
+    filled = filled % rows + 1
+    return filled, gaps(filled), "Again" if filled == rows else "Next gap"
+
+
+def compete(tau: float, knobs: race.Knobs):
+    """The race of the chapter on the window, in slow motion; it obeys the chapter's own slider."""
+    prompt = next(example["prompt"] for example in race.PROMPTS if example["id"] == "bus")
+    with closing(race.compete(prompt, None, ["mars"], knobs)) as shown:
+        yield from shown
+
+
+def tab(page: gr.Tab) -> None:
+    """The tab's components and events."""
+    number, filled, knobs = gr.State(None), gr.State(1), gr.State(race.Knobs())
     with gr.Row(elem_id="learn-page"):
         with gr.Column(scale=4, min_width=320):
             heading = gr.Markdown(elem_id="chapter")
@@ -163,68 +192,28 @@ def tab(demo: gr.Blocks, page: gr.Tab) -> None:
                 with gr.Row():
                     run = gr.Button("Run", variant="primary", elem_id="lesson-run")
                     halt = gr.Button("Stop", interactive=False)
-            stage = Stage(shelf=False, elem_id="lesson-stage")
-            grid = Grid(elem_id="lesson-grid")
-            table = gr.Markdown(elem_id="lesson-table")
-            fill = gr.Button("Next gap", elem_id="fill")
-            plot = gr.Plot(show_label=False)
-            schedule = Schedules()
+            parts = {
+                "stage": Stage(shelf=False, elem_id="lesson-stage"),
+                "grid": Grid(elem_id="lesson-grid"),
+                "table": gr.Markdown(elem_id="lesson-table"),
+                "fill": gr.Button("Next gap", elem_id="fill"),
+                "plot": gr.Plot(show_label=False),
+                "schedule": Schedules(),
+                "live": live,
+            }
 
-    parts = {
-        "stage": stage,
-        "grid": grid,
-        "table": table,
-        "fill": fill,
-        "plot": plot,
-        "schedule": schedule,
-        "live": live,
-    }
-    quiet = {"show_progress": "hidden", "api_visibility": "private", "queue": False}
-
-    def turn(at: int, by: int = 0):
-        at = min(max(at + by, 0), len(CHAPTERS) - 1)
-        chapter = CHAPTERS[at]
-        words = f"### {at + 1} of {len(CHAPTERS)}: {chapter['title']}\n\n{chapter['text']}"
-        updates = element(chapter)
-        return (
-            at,
-            1,
-            words,
-            gr.Button(interactive=at > 0),
-            gr.Button(interactive=at < len(CHAPTERS) - 1),
-            *(gr.update(**updates[name]) for name in parts),
-        )
-
+    quiet = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
     turned = [number, filled, heading, back, forth, *parts.values()]
-    page.select(turn, number, turned, **quiet).then(None, number, None, js=REMEMBER, **quiet)
-    forth.click(lambda at: turn(at, 1), number, turned, **quiet).then(
-        None, number, None, js=REMEMBER, **quiet
-    )
-    back.click(lambda at: turn(at, -1), number, turned, **quiet).then(
-        None, number, None, js=REMEMBER, **quiet
-    )
-    demo.load(
-        lambda request: number_of(request.query_params.get("chapter")), None, number, js=None, **quiet
-    )
-    demo.load(None, None, None, js=KEYS)
-
-    def fill_next(count: int):
-        rows = len(PAPER["table1_gaps"])
-        count = 1 if count >= rows else count + 1
-        return count, gaps(count), "Again" if count == rows else "Next gap"
-
-    fill.click(fill_next, filled, [filled, table, fill], **quiet)
-
-    def compete(tau: float, knobs: race.Knobs):
-        prompt = next(example["prompt"] for example in race.PROMPTS if example["id"] == "bus")
-        with closing(race.compete(prompt, None, ["mars"], knobs)) as shown:
-            yield from shown
-
-    run.click(race.ready, [knobs, tau, gr.State(40)], [run, halt], **quiet).then(
+    for press, by in ((page.select, 0), (forth.click, 1), (back.click, -1)):
+        press(turn, [number, gr.State(by)], turned, **quiet).then(None, heading, None, js=REMEMBER, **quiet)
+    page.select(None, None, None, js=KEYS)
+    parts["fill"].click(fill_next, filled, [filled, parts["table"], parts["fill"]], **quiet)
+    run.click(race.ready, [knobs, tau, gr.State(SLOW)], [run, halt], **quiet).then(
         compete,
         [tau, knobs],
-        stage,
+        parts["stage"],
         concurrency_id="model",
+        concurrency_limit=1,
         show_progress="hidden",
         api_visibility="private",
     ).then(race.rest, None, [run, halt], **quiet)

@@ -10,5 +10,7 @@ class Grid(Drawing):
     on a row shows all that it sees as text.
     """
 
-    def __init__(self, value: str = "", *, elem_id: str = "grid", render: bool = True):
-        super().__init__("grid", ("grid",), value, elem_id=elem_id, render=render)
+    def __init__(
+        self, value: str = "", *, elem_id: str = "grid", visible: bool = True, render: bool = True
+    ):
+        super().__init__("grid", ("grid",), value, elem_id=elem_id, visible=visible, render=render)

@@ -16,12 +16,21 @@ class Stage(Drawing):
     Events: `again`, with the `prompt` and `tau` of a run that the visitor wants to see again.
     """
 
-    def __init__(self, value: str = "", *, shelf: bool = True, elem_id: str = "stage", render: bool = True):
+    def __init__(
+        self,
+        value: str = "",
+        *,
+        shelf: bool = True,
+        elem_id: str = "stage",
+        visible: bool = True,
+        render: bool = True,
+    ):
         super().__init__(
             "stage",
             ("record", "lane", "closeup", "card", "picture", "stage"),
             value,
             elem_id=elem_id,
+            visible=visible,
             render=render,  # for Gradio's own updates
             server_functions=[recordings.recording],
             shelf=shelf,

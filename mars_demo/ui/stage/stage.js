@@ -480,6 +480,7 @@ const KEYS = { " ": "play", ArrowLeft: "back", ArrowRight: "step", Home: "start"
 document.addEventListener("keydown", (event) => {
   if (!element.isConnected || !element.offsetParent || event.ctrlKey || event.metaKey || event.altKey) return;
   const { target, key } = event;
+  if (!props.shelf && !element.contains(target)) return; // a stage that is a part of something
   if (key === "Escape") {
     view.pinned = view.hover = null;
     hideCard();

@@ -1,0 +1,104 @@
+"""The Learn tab in a real browser: every chapter, what lives beside it, and its address."""
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from mars_demo.ui.learn import CHAPTERS
+
+BESIDE = {
+    "stage": "#lesson-stage .token",
+    "race": "#lesson-stage .token",
+    "grid": "#lesson-grid .matrix [data-cells]",
+    "gaps": "#lesson-table table",
+    "neighbours": "#lesson-table table",
+    "figure": "#learn-page .js-plotly-plot .main-svg",
+    "schedule": "#schedule .cell",
+}
+
+
+@pytest.fixture
+def open_chapter(visit):
+    def open_it(chapter: str, **options) -> Page:
+        page = visit(f"tab=learn&chapter={chapter}", **options)
+        expect(heading(page)).to_contain_text(f" of {len(CHAPTERS)}: ")
+        return page
+
+    return open_it
+
+
+def heading(page: Page):
+    return page.locator("#chapter h3")
+
+
+@pytest.mark.parametrize("number", range(len(CHAPTERS)), ids=[chapter["id"] for chapter in CHAPTERS])
+def test_a_chapter_has_its_own_address_and_something_that_lives(open_chapter, number):
+    chapter = CHAPTERS[number]
+    page = open_chapter(chapter["id"])
+    expect(heading(page)).to_have_text(f"{number + 1} of {len(CHAPTERS)}: {chapter['title']}")
+    kind = chapter["element"]["kind"]
+    expect(page.locator(BESIDE[kind]).first).to_be_visible()
+    for other, selector in BESIDE.items():
+        if selector != BESIDE[kind] and other != "figure":
+            expect(page.locator(selector).locator("visible=true")).to_have_count(0)
+
+
+def test_buttons_and_arrow_keys_turn_the_pages_and_the_address_follows(open_chapter):
+    page = open_chapter("nonsense")
+    expect(heading(page)).to_contain_text(CHAPTERS[0]["title"])
+    expect(page.locator("#back")).to_be_disabled()
+    page.locator("#next").click()
+    expect(heading(page)).to_contain_text(CHAPTERS[1]["title"])
+    expect(page).to_have_url(re.compile(f"chapter={CHAPTERS[1]['id']}"))
+    page.keyboard.press("ArrowRight")
+    expect(heading(page)).to_contain_text(CHAPTERS[2]["title"])
+    page.keyboard.press("ArrowLeft")
+    expect(heading(page)).to_contain_text(CHAPTERS[1]["title"])
+    expect(page).to_have_url(re.compile(f"tab=learn.*chapter={CHAPTERS[1]['id']}"))
+
+
+def test_the_chapter_on_the_window_races_with_its_own_slider(open_chapter):
+    page = open_chapter("window")
+    page.locator("#lesson-tau input[type=range]").fill("1")
+    page.locator("#lesson-run").click()
+    expect(page.locator("#lesson-stage .verdict")).to_contain_text("1.0 per forward", timeout=60_000)
+    expect(page.locator("#lesson-stage .lane").nth(1).locator(".setting")).to_contain_text("τ 1.00")
+
+
+def test_the_table_of_gaps_fills_row_by_row(open_chapter):
+    page = open_chapter("four-gaps")
+    cells = page.locator("#lesson-table tbody tr td:first-child")
+    for filled in (1, 2, 3, 4):
+        expect(cells.filter(has_not_text="…")).to_have_count(filled)
+        page.locator("#fill").click()
+    expect(cells.filter(has_not_text="…")).to_have_count(1)
+
+
+def test_the_schedule_plays_step_by_step(open_chapter):
+    page = open_chapter("batches")
+    ahead = page.locator("#schedule .cell.ahead")
+    expect(ahead).to_have_count(0)
+    page.locator("#schedule .playhead").fill("0")
+    cells = page.locator("#schedule .cells .cell").count()
+    expect(ahead).to_have_count(cells)
+    page.locator("#schedule .play").click()
+    expect(ahead).not_to_have_count(cells)
+
+
+def test_a_tab_stands_in_the_address(visit):
+    page = visit()
+    page.get_by_role("tab", name="Train").click()
+    expect(page).to_have_url(re.compile("tab=train"))
+    page.get_by_role("tab", name="Race").click()
+    expect(page).not_to_have_url(re.compile("tab="))
+
+
+def test_a_phone_shows_every_chapter_without_scrolling_sideways(open_chapter):
+    page = open_chapter("one-token")
+    page.set_viewport_size({"width": 390, "height": 844})
+    for chapter in CHAPTERS:
+        expect(heading(page)).to_contain_text(chapter["title"])
+        expect(page.locator(BESIDE[chapter["element"]["kind"]]).first).to_be_visible()
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, chapter["id"]
+        page.locator("#next").click(force=True)
