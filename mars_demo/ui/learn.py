@@ -21,19 +21,6 @@ SCHEDULED = ("bus", "table", "function", "letter", "story")  # recorded runs tha
 CACHE_BLOCK = 16
 SLOW = 40  # ms that the chapter's race rests after each forward
 
-GAPS = ("gap", "AR", "MARS", "block_diffusion", "closed_by_mars")
-NEIGHBOURS = """
-| method | idea | extra parameters | reported |
-|---|---|---|---|
-| Speculative decoding | a small model drafts, the large one verifies | a second model | 2–3× |
-| Medusa, EAGLE-3 | extra heads draft | yes | 2–6.5× |
-| Jacobi, Lookahead | iterate guesses to a fixed point | none | 1.07× (MARS, Table 9) |
-| Block diffusion (BD3-LM) | denoise a block, seen from both sides | none | quality falls (MARS, Table 2) |
-| SDLM | causal across blocks, bidirectional inside, prefixes accepted | none | about 2.1× |
-| Set Block Decoding | next-token and masked-token training | none | 3–5× fewer forwards |
-| MARS | causal masks, right shift, left to right | none | 1.5–1.7× |
-"""
-
 
 def number_of(asked: str | None) -> int:
     """The chapter that an address names, by its id or its number; the first one if it names none."""
@@ -61,7 +48,7 @@ def element(chapter: dict) -> dict:
         updates["table"] = {"visible": True, "value": gaps(1)}
         updates["fill"] = {"visible": True, "value": "Next gap"}
     elif kind == "neighbours":
-        updates["table"] = {"visible": True, "value": NEIGHBOURS}
+        updates["table"] = {"visible": True, "value": table(wanted["columns"], wanted["rows"])}
     elif kind == "figure":
         from mars_demo import figures
 
@@ -71,20 +58,27 @@ def element(chapter: dict) -> dict:
     return updates
 
 
+def table(columns: list[str], rows: list[list[str]]) -> str:
+    """Markdown."""
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
 def gaps(filled: int) -> str:
     """The paper's Table 1, its first `filled` rows."""
-    lines = ["| gap | AR | MARS | block diffusion | closed by MARS |", "|---|---|---|---|---|"]
-    for row in PAPER["table1_gaps"][:filled]:
-        cells = [
+    rows = [
+        [
             row["gap"],
             row["AR"],
             row["MARS"],
             row["block_diffusion"],
             "yes" if row["closed_by_mars"] else "no",
         ]
-        lines.append(f"| {' | '.join(cells)} |")
-    lines += ["| … | | | | |"] * (len(PAPER["table1_gaps"]) - filled)
-    return "\n".join([*lines, "", "Source: the paper's Table 1."])
+        for row in PAPER["table1_gaps"]
+    ]
+    blank = [["…", "", "", "", ""]] * (len(rows) - filled)
+    columns = ["gap", "AR", "MARS", "block diffusion", "closed by MARS"]
+    return f"{table(columns, rows[:filled] + blank)}\n\nSource: the paper's Table 1."
 
 
 def _recorded(id: str, modes: list[str]) -> str:
