@@ -23,7 +23,11 @@ class Lane {
     this.bars = []; // the strip's
     this.shown = 0; // passes that can be seen
     this.tauPath = "";
-    new ResizeObserver(() => this.shown && this.reveal(this.groups[this.shown - 1])).observe(this.root);
+    let width = 0; // a lane that only grows longer has been scrolled already
+    new ResizeObserver(([{ contentRect }]) => {
+      if (contentRect.width !== width && this.shown) this.reveal(this.groups[this.shown - 1]);
+      width = contentRect.width;
+    }).observe(this.root);
   }
 
   /** Draw the passes that have come since. */
