@@ -22,6 +22,8 @@ LOOK = {
         #title .prose { display: flex; flex-wrap: wrap; align-items: baseline; gap: 0 1.25rem; }
         #title h1, #title p { margin: 0; }
         #stage .html-container { padding: 0; }
+        #lesson-table table { display: block; overflow-x: auto; border: none; }
+        #lesson-table :is(th, td) { word-break: normal; overflow-wrap: normal; padding: 0.4rem 0.6rem; }
         .talk { font-size: 200%; }
         .talk .gradio-container .main { max-width: none; padding: 0 12px; }
         .talk :is(#title, .tab-wrapper, #examples, #mode, #model, #wait, footer) { display: none; }

@@ -185,7 +185,7 @@ def tab(page: gr.Tab) -> None:
                 tau = gr.Slider(0, 1, race.TAU, step=0.01, label="Threshold τ", elem_id="lesson-tau")
                 with gr.Row():
                     run = gr.Button("Run", variant="primary", elem_id="lesson-run")
-                    halt = gr.Button("Stop", interactive=False)
+                    halt = gr.Button("Stop", interactive=False, elem_id="lesson-stop")
             parts = {
                 "stage": Stage(shelf=False, elem_id="lesson-stage"),
                 "grid": Grid(elem_id="lesson-grid"),

@@ -66,6 +66,19 @@ def test_the_chapter_on_the_window_races_with_its_own_slider(open_chapter):
     expect(page.locator("#lesson-stage .lane").nth(1).locator(".setting")).to_contain_text("τ 1.00")
 
 
+def test_the_race_of_a_chapter_can_be_stopped_and_run_again(open_chapter):
+    page = open_chapter("window")
+    run = page.locator("#lesson-run")
+    page.locator("#lesson-tau input[type=range]").fill("1")
+    run.click()
+    expect(run).to_be_disabled()
+    page.locator("#lesson-stop").click()
+    expect(run).to_be_enabled()
+    expect(page.locator("#lesson-stage .verdict")).to_contain_text("Stopped")
+    run.click()
+    expect(page.locator("#lesson-stage .verdict")).to_contain_text("1.0 per forward")
+
+
 def test_the_table_of_gaps_fills_row_by_row(open_chapter):
     page = open_chapter("four-gaps")
     cells = page.locator("#lesson-table tbody tr td:first-child")
