@@ -98,12 +98,13 @@ def train_all(output: Path, seeds: list[int], only: str | None) -> None:
             bar.close()
 
 
-def evaluate_all(output: Path, seeds: list[int], limit: int) -> None:
+def evaluate_all(output: Path, seeds: list[int], limit: int, only: str | None) -> None:
     for seed in seeds:
         for method, recipe in ALL.items():
             target = folder(output, method, seed)
             results = target / f"results-{limit}.json"
-            if not (target / "config.json").exists() or results.exists():
+            trained = (target / "config.json").exists()
+            if (only and only != method) or not trained or results.exists():
                 continue
             checkpoint = checkpoints.load(str(target), device="cpu")
             found = defaultdict(list)
@@ -184,7 +185,7 @@ def main() -> None:
     if arguments.verb == "train":
         train_all(arguments.output, arguments.seeds, arguments.only)
     elif arguments.verb == "evaluate":
-        evaluate_all(arguments.output, arguments.seeds, arguments.limit)
+        evaluate_all(arguments.output, arguments.seeds, arguments.limit, arguments.only)
     else:
         table(arguments.output, arguments.limit)
 

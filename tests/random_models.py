@@ -6,7 +6,7 @@ from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config, Qwen3Co
 ARCHITECTURES = {"llama": LlamaConfig, "qwen2": Qwen2Config, "qwen3": Qwen3Config}
 
 
-def random_model(architecture: str, tokenizer, context: int = 96):
+def random_model(architecture: str, tokenizer, context: int = 96, head_dim: int = 8):
     """A float32 model with weights large enough that its answers vary with the prompt."""
     set_seed(7)
     config = ARCHITECTURES[architecture](
@@ -16,7 +16,7 @@ def random_model(architecture: str, tokenizer, context: int = 96):
         num_hidden_layers=3,
         num_attention_heads=4,
         num_key_value_heads=2,
-        head_dim=8,
+        head_dim=head_dim,
         max_position_embeddings=context,
         tie_word_embeddings=False,
         initializer_range=0.3,

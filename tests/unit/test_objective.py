@@ -5,7 +5,9 @@ import random
 import pytest
 import torch
 from random_models import random_model
+from torch.nn.attention import flex_attention
 from torch.nn.functional import cross_entropy
+from transformers.integrations.flex_attention import WrappedFlexAttention
 
 from mars_demo import layout as layouts
 from mars_demo.corpus import Conversation
@@ -148,7 +150,7 @@ def test_block_phase_varies_between_answers():
     assert second == set(range(5, 13))  # the first block, from position 4 on, has one to eight masks
 
 
-@torch.no_grad()  # on a CPU FlexAttention has no backward pass
+@torch.no_grad()  # on a CPU the fused kernel has no backward pass
 @pytest.mark.parametrize("make", [mars_batch, diffusion_batch])
 def test_flex_attention_gives_the_loss_of_the_boolean_mask(tokenizer, make):
     sequences = [conversation(5, 30), conversation(9, 12, 1)]
@@ -158,6 +160,31 @@ def test_flex_attention_gives_the_loss_of_the_boolean_mask(tokenizer, make):
         model.set_attn_implementation(implementation)
         losses.append(Objective(model)(make(sequences, 4, MASK, PAD, random.Random(0)))["loss"])
     torch.testing.assert_close(*losses)
+
+
+DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("make", [mars_batch, diffusion_batch])
+def test_flex_attention_gives_loss_and_gradients_of_the_boolean_mask(tokenizer, make, device, monkeypatch):
+    sequences = [conversation(5, 30), conversation(9, 12, 1)]
+    model = random_model("llama", tokenizer, head_dim=16).to(device)  # the least that the kernels take
+    if device == "cpu":
+        # Only the fused kernel has no backward pass there; FlexAttention's own unfused one does.
+        monkeypatch.setattr(flex_attention, "_validate_device", lambda *tensors: None)
+        monkeypatch.setattr(torch, "compile", lambda function, **options: function)
+        monkeypatch.setattr(WrappedFlexAttention, "_instance", None)
+    losses, gradients = [], []
+    for implementation in ("sdpa", "flex_attention"):
+        model.set_attn_implementation(implementation)
+        batch = make(sequences, 4, MASK, PAD, random.Random(0)).to(device)
+        model.zero_grad()
+        losses.append(Objective(model)(batch)["loss"])
+        losses[-1].backward()
+        gradients.append({name: weights.grad.clone() for name, weights in model.named_parameters()})
+    torch.testing.assert_close(*losses)
+    torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-5)
 
 
 def test_fixed_blocks_begin_at_multiples_of_the_block_size():
