@@ -154,7 +154,6 @@ def inference(
         layout = layouts.window(new, masks, mask_id, cached)
         streams = ["new"] * len(new) + ["mask"] * masks
         groups = [None] * len(streams)
-        regions = []
     else:
         drafted = list(ids[cached + 1 : cached + 1 + drafts])
         linear = kind == "linear"
@@ -162,7 +161,6 @@ def inference(
         behind = [len(drafted)] if linear else range(len(drafted) + 1)
         streams = ["new"] + ["draft"] * len(drafted) + ["group"] * (masks * len(behind))
         groups = [None] * (1 + len(drafted)) + [group for group in behind for _ in range(masks)]
-        regions = []
     cells = [
         Cell("MASK" if stream in ("mask", "group") else name(token), stream, position, group)
         for token, position, stream, group in zip(
@@ -171,18 +169,11 @@ def inference(
     ]
     real = sum(cell.stream in ("new", "draft") for cell in cells)
     total, width = len(cells), cached + len(cells)
-    if cached:
-        regions.append(Region("in the cache", (0, total), (0, cached)))
-    regions.append(
-        Region(
-            "real tokens" if kind == "window" else "last token and drafts",
-            (0, real),
-            (cached, cached + real),
-        )
-    )
-    if total > real:
-        words = "masks" if kind == "window" else "groups of masks"
-        regions.append(Region(words, (real, total), (cached + real, width)))
+    names = ("in the cache", "real tokens", "masks")
+    if kind != "window":
+        names = ("in the cache", "last token and drafts", "groups of masks")
+    bands = ((0, cached), (cached, cached + real), (cached + real, width))
+    regions = [Region(name, (0, total), band) for name, band in zip(names, bands) if band[0] < band[1]]
     return Picture(kind, layout, list(ids[:cached]), cells, past + cells, regions)
 
 

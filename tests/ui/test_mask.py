@@ -1,5 +1,6 @@
 """The Mask tab in a real browser."""
 
+import itertools
 import re
 from xml.etree import ElementTree
 
@@ -160,3 +161,27 @@ def test_a_phone_shows_the_picture_without_scrolling_sideways(open_tab):
     page = open_tab()
     page.set_viewport_size({"width": 390, "height": 844})
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize(
+    ("title", "names"),
+    [
+        ("Window of a forward", ["in the cache", "real tokens", "masks"]),
+        ("Lossless, linear", ["in the cache", "last token and drafts", "groups of masks"]),
+        ("Speculative decoding with MARS", ["in the cache", "last token and drafts", "groups of masks"]),
+    ],
+)
+def test_names_of_regions_are_read_apart_on_any_screen(open_tab, width, title, names):
+    page = open_tab()
+    page.set_viewport_size({"width": width, "height": 850})
+    page.locator("#kind input").click()
+    page.get_by_role("option", name=title).click()
+    regions = page.locator("#grid .region")
+    expect(regions).to_have_text(names)
+    boxes = [region.bounding_box() for region in regions.all()]
+    assert all(box["height"] > 14 and box["x"] >= 0 and box["x"] + box["width"] <= width for box in boxes)
+    for one, other in itertools.combinations(boxes, 2):
+        beside = one["x"] + one["width"] <= other["x"] or other["x"] + other["width"] <= one["x"]
+        middles = [box["y"] + box["height"] / 2 for box in (one, other)]
+        assert beside or abs(middles[0] - middles[1]) > 14

@@ -20,14 +20,12 @@ function render() {
   here = null;
   if (!picture) return;
   const { rows, columns } = picture;
-  const named = Math.max(rows.length, columns.length) <= LABELS;
-  const gutter = named ? 64 : 14;
   const [width, height] = [columns.length * UNIT, rows.length * UNIT];
-  svg.setAttribute("viewBox", `${-gutter} ${-gutter} ${width + gutter + 2} ${height + gutter + 2}`);
+  svg.setAttribute("viewBox", extent().join(" "));
   svg.setAttribute("aria-label", `${rows.length} rows, ${columns.length} columns`);
   svg.append(draw("rect", { class: "frame", x: 0, y: 0, width, height, "stroke-width": 0.6 }));
   picture.visible.forEach((cells, row) => drawRow(svg, cells, row));
-  if (named) {
+  if (hasNames()) {
     for (let row = 1; row < rows.length; row++) svg.append(gridLine(0, row * UNIT, width, row * UNIT));
     for (let column = 1; column < columns.length; column++) svg.append(gridLine(column * UNIT, 0, column * UNIT, height));
     rows.forEach((cell, row) => svg.append(name(cell, -3, (row + 0.75) * UNIT, "end")));
@@ -37,8 +35,17 @@ function render() {
       svg.append(label);
     });
   }
-  for (const region of picture.regions) svg.append(...frameOf(region));
-  svg.append(draw("rect", { class: "lit row" }), draw("rect", { class: "lit column" }), draw("rect", { class: "here", "stroke-width": 1.2 }));
+  for (const region of picture.regions) svg.append(draw("rect", { class: "frame", ...boxOf(region), "stroke-width": 1.2 }));
+  svg.append(draw("g", { class: "names" }), draw("rect", { class: "lit row" }), draw("rect", { class: "lit column" }), draw("rect", { class: "here", "stroke-width": 1.2 }));
+  nameRegions();
+}
+
+const hasNames = () => Math.max(picture.rows.length, picture.columns.length) <= LABELS;
+
+/** The picture's x, y, width and height without the names of bands beneath it. */
+function extent() {
+  const gutter = hasNames() ? 64 : 14;
+  return [-gutter, -gutter, picture.columns.length * UNIT + gutter + 2, picture.rows.length * UNIT + gutter + 2];
 }
 
 function drawRow(svg, cells, row) {
@@ -66,22 +73,76 @@ function name(cell, x, y, anchor) {
   return text;
 }
 
-function frameOf({ text, rows, columns }) {
-  const [x, y] = [columns[0] * UNIT, rows[0] * UNIT];
-  const [width, height] = [(columns[1] - columns[0]) * UNIT, (rows[1] - rows[0]) * UNIT];
-  const frame = draw("rect", { class: "frame", x, y, width, height, "stroke-width": 1.2 });
-  // The name stands in the upper right corner, which causal regions leave empty; in two lines where it is narrow.
-  const cut = text.lastIndexOf(" ", (text.length * 2) / 3);
-  const lines = width < text.length * 4 && height > 40 && cut > 0 ? [text.slice(0, cut + 1), text.slice(cut + 1)] : [text];
-  const longest = Math.max(...lines.map((line) => line.length));
-  const size = Math.min(12, (1.7 * width) / longest, (height * 0.6) / lines.length);
-  const label = draw("text", { class: "region", y: y + 1, "text-anchor": "end", "font-size": size, "stroke-width": size / 5 });
+const boxOf = ({ rows, columns }) => ({
+  x: columns[0] * UNIT,
+  y: rows[0] * UNIT,
+  width: (columns[1] - columns[0]) * UNIT,
+  height: (rows[1] - rows[0]) * UNIT,
+});
+
+/** The names of regions, in the size of the page's own text or larger, whatever the picture's scale. A band of
+ *  columns has its name beneath the picture, any other region inside. */
+function nameRegions() {
+  const [svg, names] = [find(".matrix"), find(".matrix .names")];
+  if (!names || !svg.clientWidth) return; // hidden: called again as soon as it has a width
+  names.replaceChildren();
+  const [x, y, across, down] = extent();
+  svg.setAttribute("viewBox", [x, y, across, down].join(" "));
+  const em = parseFloat(getComputedStyle(svg).fontSize) / svg.getScreenCTM().a;
+  const isBand = ({ rows, columns }) => rows[1] - rows[0] === picture.rows.length && columns[1] - columns[0] < picture.columns.length;
+  for (const region of picture.regions) if (!isBand(region)) names.append(nameInside(region, em));
+  const room = nameBeneath(names, picture.regions.filter(isBand), Math.max(em, 7));
+  svg.setAttribute("viewBox", [x, y, across, down + room].join(" "));
+}
+
+/** In the upper right corner, which causal regions leave empty; smaller where the region has no room for it. */
+function nameInside(region, em) {
+  const { x, y, width, height } = boxOf(region);
+  let size = Math.max(em, 9);
+  let lines;
+  while (!(lines = wrapped(region.text, size, width)) || lines.length * size > height / 2) size *= 0.9;
+  const label = draw("text", { class: "region", y: y + size / 10, "text-anchor": "end", "font-size": size, "stroke-width": size / 5 });
   for (const line of lines) {
-    const part = draw("tspan", { x: x + width - 3, dy: size * 1.05 });
+    const part = draw("tspan", { x: x + width - size / 4, dy: size * 1.05 });
     part.textContent = line;
     label.append(part);
   }
-  return [frame, label];
+  return label;
+}
+
+/** A text in lines that fit, which joined are the text; null if a word does not. */
+function wrapped(text, size, width) {
+  const most = Math.floor(width / size / 0.6); // characters
+  const lines = [];
+  for (const word of text.split(" "))
+    if (lines.length && `${lines.at(-1)} ${word}`.trim().length <= most) lines.push(`${lines.pop()} ${word}`);
+    else lines.push(lines.length ? ` ${word}` : word);
+  return lines.every((line) => line.trim().length <= most) ? lines : null;
+}
+
+/** A bracket under each band and its name in the first line that has room for it. Returns the room they take. */
+function nameBeneath(names, bands, size) {
+  const [left, , across] = extent();
+  const bottom = picture.rows.length * UNIT;
+  const taken = []; // of each line, how far to the right
+  for (const band of bands) {
+    const { x, width } = boxOf(band);
+    const label = draw("text", { class: "region", "text-anchor": "middle", "font-size": size, "stroke-width": size / 5 });
+    label.textContent = band.text;
+    names.append(label);
+    const half = label.getComputedTextLength() / 2;
+    const middle = Math.min(Math.max(x + width / 2, left + half), left + across - half);
+    const free = taken.findIndex((end) => end + size / 2 < middle - half);
+    const line = free < 0 ? taken.length : free;
+    for (let above = 0; above < line; above++) taken[above] = Math.max(taken[above], x + width / 2);
+    taken[line] = middle + half;
+    label.setAttribute("x", middle);
+    label.setAttribute("y", bottom + (1.4 * line + 1.5) * size);
+    const corners = `M${x + size / 10} ${bottom + size / 5}v${size / 5}h${width - size / 5}v${-size / 5}`;
+    const stem = `M${x + width / 2} ${bottom + 0.4 * size}V${bottom + (1.4 * line + 0.6) * size}`;
+    names.prepend(draw("path", { class: "bracket", d: corners + stem, "stroke-width": size / 10 })); // behind the names
+  }
+  return taken.length * 1.5 * size;
 }
 
 // ------------------------------------------------------------------------------------- in words
@@ -221,5 +282,6 @@ function update() {
 }
 const same = (a, b) => a.stream === b.stream && a.position === b.position && a.block === b.block;
 
+new ResizeObserver(nameRegions).observe(find(".plot"));
 watch("value", update);
 update();
