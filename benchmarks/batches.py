@@ -68,12 +68,10 @@ def generate(checkpoint: Checkpoint, prompts: Sequence[str], size: int) -> Resul
 
 def ours(checkpoint: Checkpoint, prompts: Sequence[str], name: str, size: int, **settings) -> Result:
     started = time.perf_counter()
-    batch = decode_batch(checkpoint, prompts, size=size, max_new_tokens=MAX_NEW_TOKENS, **settings).finish()
+    done = decode_batch(checkpoint, prompts, size=size, max_new_tokens=MAX_NEW_TOKENS, **settings).finish()
     seconds = time.perf_counter() - started
-    tokens = sum(run.tokens for run in batch.runs)
-    return Result(
-        name, size, seconds, tokens, batch.forwards, batch.positions, batch.schedule.share("wait")
-    )
+    tokens, batch = sum(run.tokens for run in done.runs), done.batch
+    return Result(name, size, seconds, tokens, batch.forwards, batch.positions, done.schedule.share("wait"))
 
 
 def methods(size: int) -> dict[str, Callable]:
@@ -86,7 +84,11 @@ def methods(size: int) -> dict[str, Callable]:
         f"lossless, {drafts - 1} drafts, cursor cache": {"mode": "lossless", "window": drafts},
     }
     for block in CACHE_BLOCKS:
-        chosen[f"MARS τ = {TAU}, block cache {block}"] = mars | {"cache_block": block, "continuous": False}
+        chosen[f"MARS τ = {TAU}, block cache {block}"] = mars | {
+            "cache": "block",
+            "cache_block": block,
+            "continuous": False,
+        }
     return chosen
 
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import asdict, replace
@@ -24,8 +23,8 @@ from pathlib import Path
 from tqdm import tqdm
 
 from mars_demo import checkpoints, distillation, tasks
-from mars_demo.checkpoints import ASSETS
-from mars_demo.evaluation import Row, answers, average, row
+from mars_demo.evaluation import answers, row
+from mars_demo.results import FOLDER, averages, grouped, spread
 from mars_demo.tiny import STAGES
 from mars_demo.training import Recipe, train
 
@@ -131,47 +130,26 @@ def results(output: Path, limit: int) -> Iterator[dict]:
 def table(output: Path, limit: int) -> None:
     """Prints the tables and writes their rows to `assets/results/paper.json`."""
     rows = list(results(output, limit))
-    (ASSETS / "results").mkdir(exist_ok=True)
-    (ASSETS / "results" / "paper.json").write_text(
+    FOLDER.mkdir(exist_ok=True)
+    (FOLDER / "paper.json").write_text(
         json.dumps({"steps": STEPS, "limit": limit, "rows": rows}, indent=1) + "\n"
     )
+    groups = grouped(rows)
     for title, methods in (("method", METHODS), ("option", OPTIONS)):
         print(f"| {title} | decoding | accuracy | tokens per forward | seeds |\n|---|---|---|---|---|")
-        for method, decoding, measured in _groups(rows, methods):
-            averages = _of_seeds(measured)
-            accuracy = spread([100 * a.accuracy for a in averages], 1)
-            speed = spread([a.tokens_per_forward for a in averages], 2)
-            print(f"| {method} | {decoding} | {accuracy} % | {speed} | {len(averages)} |")
+        for (method, decoding), measured in groups.items():
+            if method in methods:
+                seeds = averages(measured, "seed").values()
+                accuracy = spread([100 * seed.accuracy for seed in seeds], 1)
+                speed = spread([seed.tokens_per_forward for seed in seeds], 2)
+                print(f"| {method} | {decoding} | {accuracy} % | {speed} | {len(seeds)} |")
         print()
     print(f"| method | decoding | {' | '.join(tasks.TASKS)} |\n|---|---{'|---' * len(tasks.TASKS)}|")
-    for method, decoding, measured in _groups(rows, METHODS):
-        shares = [
-            statistics.mean(row["accuracy"] for row in measured if row["task"] == task)
-            for task in tasks.TASKS
-        ]
-        print(f"| {method} | {decoding} | {' | '.join(f'{100 * share:.0f}' for share in shares)} |")
-
-
-def _of_seeds(measured: list[dict]) -> list[Row]:
-    """The averages over tasks, one per seed."""
-    rows = defaultdict(list)
-    for found in measured:
-        rows[found["seed"]].append(Row(**{field: found[field] for field in Row.__dataclass_fields__}))
-    return [average(of_seed) for of_seed in rows.values()]
-
-
-def _groups(rows: list[dict], methods: dict[str, Recipe]) -> Iterator[tuple[str, str, list[dict]]]:
-    for method, recipe in methods.items():
-        for decoding in READ[recipe.objective]:
-            if measured := [r for r in rows if (r["method"], r["decoding"]) == (method, decoding)]:
-                yield method, decoding, measured
-
-
-def spread(values: list[float], digits: int) -> str:
-    mean = statistics.mean(values)
-    if len(values) == 1:
-        return f"{mean:.{digits}f}"
-    return f"{mean:.{digits}f} ± {statistics.stdev(values):.{digits}f}"
+    for (method, decoding), measured in groups.items():
+        if method in METHODS:
+            by_task = averages(measured, "task")
+            shares = (f"{100 * by_task[task].accuracy:.0f}" for task in tasks.TASKS)
+            print(f"| {method} | {decoding} | {' | '.join(shares)} |")
 
 
 def main() -> None:

@@ -2,11 +2,14 @@
 
 Rows are the strategies of `decoding`; what differs is whose turn it is. With the cursor cache each row has
 its own length, so nobody waits, and a finished row's place goes to the next prompt. With the block cache of
-the paper, rows that have filled a block wait until all have.
+the paper, rows that have filled a block wait until all have. Without a cache every forward computes the
+whole text again.
 """
 
 from __future__ import annotations
 
+import itertools
+import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -18,10 +21,14 @@ from transformers.cache_utils import CacheLayerMixin
 
 from mars_demo import layout as layouts
 from mars_demo.checkpoints import Checkpoint
-from mars_demo.decoding import Forward, Strategy, prepare
+from mars_demo.decoding import Forward, Reading, Strategy, prepare, read
 from mars_demo.layout import Layout
+from mars_demo.sampling import Sampling
 from mars_demo.schedules import COMMIT, COMPUTE, FREE, WAIT, Schedule
 from mars_demo.trace import Pass, Run, Settings
+
+CACHES = ("cursor", "block", "none")
+CACHE_BLOCK = 32  # positions, the paper's best together with 16
 
 
 class Places:
@@ -81,8 +88,9 @@ class CursorCache:
         self._cache = Cache(layers=layers)
 
     @torch.inference_mode()
-    def forward(self, wanted: dict[int, Forward]) -> dict[int, Tensor]:
-        """Logits for each row that wants a forward, as `engine.Engine.forward` would give them.
+    def forward(self, wanted: dict[int, Forward]) -> Tensor:
+        """Logits of what `engine.Engine.forward` would give for each row that wants a forward, in the order
+        of the rows, one behind the other.
 
         A layout of n positions counts the row's length as its past. Rows are padded to the longest; padding
         goes to a last column that nobody else sees.
@@ -112,8 +120,7 @@ class CursorCache:
             hidden[index, wanted[row].first : layout.ids.shape[1]]
             for index, (row, layout) in enumerate(zip(rows, layouts))
         ]
-        logits = self.model.get_output_embeddings()(torch.cat(read)).float()
-        return dict(zip(rows, logits.split([len(part) for part in read])))
+        return self.model.get_output_embeddings()(torch.cat(read)).float()
 
     def _place(self, rows: list[int], layouts: list[Layout], longest: int, dump: int) -> None:
         columns = torch.full((len(rows), longest), dump)
@@ -133,31 +140,41 @@ class CursorCache:
 
 
 class Row:
-    """A strategy in a batch: what it wants computed next, with or without the block-level cache.
+    """A strategy in a batch: what it wants computed next, with whatever cache.
 
-    With a `cache_block`, what was accepted since the last commit is computed again in every forward, in
-    front of what the strategy wants, until it fills the block and the row waits (`full`). One more forward,
-    `closing`, then puts it into the cache.
+    What the cache does not hold yet is computed again in every forward, in front of what the strategy
+    wants. With the block cache that is what was accepted since the last commit, until it fills the block
+    and the row waits (`full`) for one more forward, `closing`, that puts it into the cache; without a cache
+    it is all.
     """
 
-    def __init__(self, strategy: Strategy, cache_block: int | None):
-        self.strategy, self.cache_block = strategy, cache_block
+    def __init__(
+        self,
+        run: Run,
+        strategy: Strategy,
+        cache: str = "cursor",
+        cache_block: int = CACHE_BLOCK,
+        sampling: Sampling | None = None,
+    ):
+        self.run, self.strategy, self.sampling = run, strategy, sampling
+        self.cache, self.cache_block = cache, cache_block
         self.next: Forward = next(strategy)
         self.length = 0  # committed positions
-        self.tail: list[int] = []  # accepted tokens behind them
+        self.tail: list[int] = []  # tokens behind them that are there to stay
         self.closing = False
+        self.state = FREE
 
     @property
     def full(self) -> bool:
-        return self.cache_block is not None and len(self.tail) >= self.cache_block
+        return self.cache == "block" and len(self.tail) >= self.cache_block
 
     @property
     def wanted(self) -> Forward:
+        if not self.tail:
+            return self.next
         tail = layouts.causal(self.tail, self.length)
         if self.closing:
             return Forward(tail, first=len(self.tail))
-        if not self.tail:
-            return self.next
         own, more = self.next.layout, len(self.tail)
         behind = torch.zeros(1, more, own.ids.shape[1], dtype=torch.bool)
         layout = Layout(
@@ -167,37 +184,123 @@ class Row:
         )
         return Forward(layout, self.next.first + more)
 
-    def take(self, logits: Tensor) -> tuple[Pass | None, int]:
-        """The pass that the logits make, and how many of the forward's positions stay in the cache."""
+    def take(self, readings: list[Reading]) -> tuple[Pass | None, int]:
+        """The pass that the readings make, and how many of the forward's positions stay in the cache."""
         if self.closing:
             keep, self.tail, self.closing = len(self.tail), [], False
             self.length += keep
             return None, keep
-        outcome = self.strategy.send(logits)
-        kept = self.next.layout.ids[0, : outcome.keep].tolist()
-        if self.cache_block is not None and self.length:
-            self.tail += kept
+        outcome = self.strategy.send(readings)
+        is_prompt = not self.length and not self.tail
+        if self.cache == "none" or (self.cache == "block" and not is_prompt):
+            self.tail += self.next.layout.ids[0, : outcome.keep].tolist()
             keep = 0
         else:
             keep = outcome.keep
             self.length += keep
+        self.run.add(outcome.step)
         if not outcome.step.stop:
             self.next = next(self.strategy)
         return outcome.step, keep
 
 
-@dataclass
 class Batch:
-    """Prompts decoded together. Iterating runs the next forward and yields the runs that it moved on.
+    """Places for rows on one model. Rows are admitted where there is room; each step is one forward for
+    all whose turn it is; who has finished leaves.
 
-    `positions` counts what was computed, padding included.
+    `positions` counts what was computed, padding included; `seconds` is the time of the forwards.
+
+    Raises:
+        ValueError: if the cache of so many rows does not fit into the memory that is free.
     """
+
+    def __init__(self, checkpoint: Checkpoint, size: int, columns: int):
+        _check_memory(checkpoint.model, size, columns)
+        self._cache = CursorCache(checkpoint.model, size, columns)
+        self.rows: list[Row | None] = [None] * size
+        self.positions = self.forwards = 0
+        self.seconds = 0.0
+
+    @property
+    def active(self) -> list[Row]:
+        return [row for row in self.rows if row is not None]
+
+    @property
+    def room(self) -> int:
+        return self.rows.count(None)
+
+    def admit(self, row: Row) -> None:
+        place = self.rows.index(None)
+        self.rows[place] = row
+        self._cache.clear(place)
+
+    def drop(self, row: Row) -> None:
+        """Give a row's place back before it has finished."""
+        self.rows[self.rows.index(row)] = None
+
+    def step(self) -> list[tuple[Row, Pass]]:
+        """The next forward: the rows that it moved on, each with its pass."""
+        active = {place: row for place, row in enumerate(self.rows) if row is not None}
+        computing = {place: row for place, row in active.items() if not row.full}
+        state = COMPUTE
+        for row in active.values():
+            row.state = WAIT
+        if not computing:  # everybody's block is full: one forward puts it into the cache
+            computing, state = active, COMMIT
+            for row in active.values():
+                row.closing = True
+        started = time.perf_counter()
+        wanted = {place: row.wanted for place, row in computing.items()}
+        readings = _read_all(self._cache.forward(wanted), wanted, computing)
+        self.seconds += time.perf_counter() - started
+        self.forwards += 1
+        self.positions += len(wanted) * max(f.layout.ids.shape[1] for f in wanted.values())
+        moved = []
+        for place, row in computing.items():
+            row.state = state
+            step, keep = row.take(readings[place])
+            self._cache.commit(place, keep)
+            if step is not None:
+                moved.append((row, step))
+                if step.stop:
+                    self.rows[place] = None
+        return moved
+
+
+def _read_all(logits: Tensor, wanted: dict[int, Forward], rows: dict[int, Row]) -> dict[int, list[Reading]]:
+    """The readings of each row: all rows together, unless one draws its tokens."""
+    counts = [f.layout.ids.shape[1] - f.first for f in wanted.values()]
+    if any(row.sampling for row in rows.values()):
+        parts = zip(wanted.items(), logits.split(counts))
+        return {place: read(part, f.positions, rows[place].sampling) for (place, f), part in parts}
+    readings = iter(read(logits))
+    return {place: list(itertools.islice(readings, count)) for place, count in zip(wanted, counts)}
+
+
+def _check_memory(model: PreTrainedModel, rows: int, columns: int) -> None:
+    config = model.config
+    heads = config.num_key_value_heads
+    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    a_row = 2 * config.num_hidden_layers * heads * size * columns * model.dtype.itemsize
+    if model.device.type == "cuda":
+        free = torch.cuda.mem_get_info(model.device)[0]
+    else:
+        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if rows * a_row > free:
+        raise ValueError(
+            f"The cache of {rows} rows needs {rows * a_row / 2**30:.1f} GiB of memory and "
+            f"{free / 2**30:.1f} GiB are free: allowed are up to {free // a_row} rows."
+        )
+
+
+@dataclass
+class Decoding:
+    """Prompts decoded together. Iterating runs the next forward and yields the numbers of the runs that it
+    moved on."""
 
     runs: list[Run]
     schedule: Schedule
-    positions: int = 0
-    forwards: int = 0
-    seconds: float = 0.0
+    batch: Batch
     _steps: Iterator[list[int]] = field(default_factory=lambda: iter(()))
 
     def __iter__(self) -> Iterator[list[int]]:
@@ -206,7 +309,7 @@ class Batch:
     def __next__(self) -> list[int]:
         return next(self._steps)
 
-    def finish(self) -> Batch:
+    def finish(self) -> Decoding:
         for _ in self:
             pass
         return self
@@ -217,85 +320,81 @@ def decode_batch(
     prompts: Sequence[str],
     *,
     size: int = 8,
-    cache_block: int | None = None,
+    cache: str = "cursor",
+    cache_block: int = CACHE_BLOCK,
     continuous: bool = True,
     **settings,
-) -> Batch:
+) -> Decoding:
     """Every prompt decoded with the settings of `decoding.decode`, at most `size` at a time.
 
-    cache_block: positions of the paper's block-level cache; None for the cursor cache.
+    cache: `cursor`, a length per row; `block`, the paper's block-level cache of `cache_block` positions;
+        `none`, every forward computes the whole text.
     continuous: whether a waiting prompt takes a finished row's place at once, or when all have finished.
 
     Raises:
-        ValueError: if there is no prompt, `size` or `cache_block` is below 1, or a setting is out of its
-            range. A prompt that is too long is named with its number.
+        ValueError: if there is no prompt, `size` or `cache_block` is below 1, the cache does not fit into
+            memory, or a setting is out of its range. A prompt that is too long is named with its number.
     """
     if not prompts:
         raise ValueError("The batch is empty; give at least one prompt.")
     if size < 1:
         raise ValueError(f"The batch size must be at least 1, not {size}.")
-    if cache_block is not None and cache_block < 1:
+    if cache not in CACHES:
+        raise ValueError(f"No cache called {cache!r}: allowed are {', '.join(CACHES)}.")
+    if cache_block < 1:
         raise ValueError(f"The cache block must have at least 1 position, not {cache_block}.")
+    size = min(size, len(prompts))
+    if settings.get("mode") == "lossless" and settings.get("window") is None:
+        settings["window"] = lossless_window(checkpoint, size)
     prepared: list[tuple[Settings, Strategy]] = []
     for number, prompt in enumerate(prompts, start=1):
         try:
             prepared.append(prepare(checkpoint, prompt, **settings))
         except ValueError as error:
             raise ValueError(f"Prompt {number}: {error}") from error
-    title = "Cursor cache" if cache_block is None else f"Block cache, {cache_block} positions"
-    batch = Batch([Run(described) for described, _ in prepared], Schedule(title, list(prompts)))
-    strategies = [strategy for _, strategy in prepared]
-    batch._steps = _steps(checkpoint, batch, strategies, min(size, len(prompts)), cache_block, continuous)
-    return batch
+    longest = max(described.prompt_tokens + described.max_new_tokens for described, _ in prepared)
+    more = cache_block if cache == "block" else 0
+    batch = Batch(checkpoint, size, columns(checkpoint, longest, prepared[0][0].window) + more)
+    titles = {
+        "cursor": "Cursor cache",
+        "block": f"Block cache, {cache_block} positions",
+        "none": "No cache",
+    }
+    rows = [
+        Row(Run(described), strategy, cache, cache_block, settings.get("sampling"))
+        for described, strategy in prepared
+    ]
+    decoding = Decoding([row.run for row in rows], Schedule(titles[cache], list(prompts)), batch)
+    decoding._steps = _steps(decoding, rows, continuous)
+    return decoding
 
 
-def _steps(
-    checkpoint: Checkpoint,
-    batch: Batch,
-    strategies: list[Strategy],
-    size: int,
-    cache_block: int | None,
-    continuous: bool,
-) -> Iterator[list[int]]:
-    longest = max(run.settings.prompt_tokens + run.settings.max_new_tokens for run in batch.runs)
-    slots = max(run.settings.window for run in batch.runs) ** 2 + (cache_block or 0)
-    cache = CursorCache(checkpoint.model, size, min(longest, checkpoint.context) + slots + 1)
-    waiting = list(range(len(strategies)))
-    places: list[int | None] = [None] * size
-    blocks: dict[int, Row] = {}
-    while waiting or any(place is not None for place in places):
-        if continuous or all(place is None for place in places):
-            for row in range(size):
-                if places[row] is None and waiting:
-                    places[row] = waiting.pop(0)
-                    cache.clear(row)
-                    blocks[row] = Row(strategies[places[row]], cache_block)
-        active = {row: blocks[row] for row in range(size) if places[row] is not None}
-        computing = {row: block for row, block in active.items() if not block.full}
-        committing = not computing
-        if committing:  # everybody's block is full: one forward puts it into the cache
-            computing = active
-            for block in active.values():
-                block.closing = True
-        started = time.perf_counter()
-        wanted = {row: block.wanted for row, block in computing.items()}
-        logits = cache.forward(wanted)
-        elapsed = time.perf_counter() - started
-        moved = []
-        states = dict.fromkeys(range(len(strategies)), FREE)
+def columns(checkpoint: Checkpoint, longest: int, window: int) -> int:
+    """What a row of the cache must hold: a text, what any forward adds for a while, and the padding."""
+    return min(longest, checkpoint.context) + window**2 + 2 * window + 1
+
+
+# Drafts that are worth their positions, measured by `benchmarks.batches`: a full batch has fewer to spare.
+LOSSLESS_DRAFTS = {1: 8, 4: 4, 16: 2}
+
+
+def lossless_window(checkpoint: Checkpoint, size: int) -> int:
+    """The window of `lossless` in a batch of `size` rows."""
+    drafts = next((drafts for up_to, drafts in LOSSLESS_DRAFTS.items() if size <= up_to), 1)
+    return min(drafts + 1, checkpoint.largest_window)
+
+
+def _steps(decoding: Decoding, rows: list[Row], continuous: bool) -> Iterator[list[int]]:
+    batch, waiting = decoding.batch, list(rows)
+    number = {id(row): index for index, row in enumerate(rows)}
+    while waiting or batch.active:
+        if continuous or not batch.active:
+            while waiting and batch.room:
+                batch.admit(waiting.pop(0))
+        active = batch.active
+        moved = batch.step()
+        states = [FREE] * len(rows)
         for row in active:
-            states[places[row]] = WAIT if row not in computing else COMMIT if committing else COMPUTE
-        for row, block in computing.items():
-            step, keep = block.take(logits[row])
-            cache.commit(row, keep)
-            if step is not None:
-                run = batch.runs[places[row]]
-                run.add(step)
-                moved.append(places[row])
-                if run.stop:
-                    places[row] = None
-        batch.forwards += 1
-        batch.seconds += elapsed
-        batch.positions += len(wanted) * max(f.layout.ids.shape[1] for f in wanted.values())
-        batch.schedule.steps.append([states[index] for index in range(len(strategies))])
-        yield moved
+            states[number[id(row)]] = row.state
+        decoding.schedule.steps.append(states)
+        yield [number[id(row)] for row, _ in moved]

@@ -64,8 +64,8 @@ class Checkpoint:
     def modes(self) -> tuple[str, ...]:
         """How it can be decoded. A MARS model is still the AR model; a block diffusion model is none."""
         if self.objective == "mars":
-            return ("mars", "lossless", "ar", "jacobi")
-        return ("ar", "jacobi") if self.objective == "ar" else (self.objective,)
+            return ("mars", "lossless", "ar", "jacobi", "speculative")
+        return ("ar", "jacobi", "speculative") if self.objective == "ar" else (self.objective,)
 
 
 def bundled() -> list[str]:
@@ -193,6 +193,31 @@ def _end_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> froz
         ids = getattr(source, "eos_token_id", None)
         found.update(ids if isinstance(ids, Sequence) else [] if ids is None else [ids])
     return frozenset(found)
+
+
+def truncated(checkpoint: Checkpoint, layers: int) -> Checkpoint:
+    """Its first `layers` layers between its embedding and its head, weights shared: a draft to train on.
+
+    Raises:
+        ValueError: if it has fewer layers.
+    """
+    model = checkpoint.model
+    if not 1 <= layers <= model.config.num_hidden_layers:
+        raise ValueError(
+            f"{checkpoint.name} has {model.config.num_hidden_layers} layers: allowed is 1 to that, "
+            f"not {layers}."
+        )
+    config = copy.deepcopy(model.config)
+    config.num_hidden_layers = layers
+    if getattr(config, "layer_types", None):
+        config.layer_types = config.layer_types[:layers]
+    smaller = type(model)(config)
+    weights = model.state_dict()
+    smaller.load_state_dict({name: weights[name] for name in smaller.state_dict()}, assign=True)
+    smaller.tie_weights()
+    return wrap(
+        f"{checkpoint.name}, {layers} layers", smaller.to(model.device).eval(), checkpoint.tokenizer
+    )
 
 
 def save(

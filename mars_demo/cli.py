@@ -17,7 +17,7 @@ os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
 
-MODES = ["ar", "mars", "lossless", "jacobi", "block-diffusion"]
+MODES = ["ar", "mars", "lossless", "jacobi", "block-diffusion", "speculative"]
 
 
 class Parser(argparse.ArgumentParser):
@@ -41,6 +41,11 @@ def parser() -> Parser:
         action=argparse.BooleanOptionalAction,
         help="lossless with 2K+1 positions per pass (default: on a CPU)",
     )
+    generate.add_argument("--draft", metavar="NAME", help="with --mode speculative: who drafts")
+    generate.add_argument("--temperature", type=float, metavar="T", help="draw tokens at it")
+    generate.add_argument("--top-p", type=float, metavar="P", help="draw from the most probable P")
+    generate.add_argument("--top-k", type=int, metavar="K", help="draw from the K most probable tokens")
+    generate.add_argument("--seed", type=int, metavar="N", help="of the draws (default 0)")
     generate.add_argument("--max-new-tokens", type=int, default=256, metavar="N")
     generate.add_argument("--raw", action="store_true", help="skip the chat template")
     generate.add_argument("--trace", metavar="FILE", help="write the run record; - for standard output")
@@ -91,7 +96,7 @@ def parser() -> Parser:
 
     evaluate = commands.add_parser("evaluate", help="accuracy and tokens per forward on held-out prompts")
     evaluate.add_argument("--model", help="bundled name, folder or hub id (default: best bundled)")
-    evaluate.add_argument("--mode", choices=MODES)
+    evaluate.add_argument("--mode", choices=MODES[:-1])
     evaluate.add_argument("--tasks", metavar="A,B", help="default: all")
     evaluate.add_argument("--taus", default="1.0,0.95,0.9", metavar="T,T")
     evaluate.add_argument("--window", type=int, metavar="N", help="slots per pass")
@@ -121,6 +126,8 @@ def run_generate(arguments: argparse.Namespace) -> None:
         max_new_tokens=arguments.max_new_tokens,
         raw=arguments.raw,
         linear=arguments.linear,
+        draft=checkpoints.load(arguments.draft) if arguments.draft else None,
+        sampling=sampling_of(arguments),
     )
     only_record = arguments.trace == "-"
     try:
@@ -140,6 +147,15 @@ def run_generate(arguments: argparse.Namespace) -> None:
         f"{run.tokens} tokens in {run.forwards} forwards, {run.tokens_per_forward:.2f} per forward, "
         f"{run.seconds:.2f} s, stop: {run.stop}"
     )
+
+
+def sampling_of(arguments: argparse.Namespace):
+    """How tokens are drawn, or None if nothing asks for that."""
+    from mars_demo.sampling import Sampling
+
+    given = {field.name: getattr(arguments, field.name) for field in fields(Sampling)}
+    given = {name: value for name, value in given.items() if value is not None}
+    return Sampling(**given) if given else None
 
 
 def run_train(arguments: argparse.Namespace) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from torch import Tensor
 
@@ -13,10 +13,11 @@ from mars_demo import layout as layouts
 from mars_demo.chat import encode_prompt
 from mars_demo.checkpoints import Checkpoint
 from mars_demo.engine import Engine
+from mars_demo.sampling import Sampling
 from mars_demo.trace import Pass, Run, Settings, Slot
 
-MODES = ("ar", "mars", "lossless", "jacobi", "block-diffusion")
-JACOBI_WINDOW = 64  # the largest; it needs no training, so nothing else limits it
+MODES = ("ar", "mars", "lossless", "jacobi", "block-diffusion", "speculative")
+GUESSED_WINDOW = 64  # the largest where drafts need no training of the verifying model
 ALTERNATIVES = 5  # candidates recorded for each slot
 
 Tau = float | Callable[[], float]
@@ -31,7 +32,7 @@ def decode(checkpoint: Checkpoint, prompt: str, **settings) -> Run:
         ValueError: if one of them is out of its range or the prompt does not fit into the context.
     """
     described, strategy = prepare(checkpoint, prompt, **settings)
-    return Run(described, drive(Engine(checkpoint.model), strategy))
+    return Run(described, drive(Engine(checkpoint.model), strategy, settings.get("sampling")))
 
 
 def prepare(
@@ -44,21 +45,26 @@ def prepare(
     max_new_tokens: int = 256,
     raw: bool = False,
     linear: bool | None = None,
+    draft: Checkpoint | None = None,
+    sampling: Sampling | None = None,
 ) -> tuple[Settings, Strategy]:
     """What is about to be decoded, and the strategy that will do it.
 
     mode: `ar`, one token per forward; `mars`, sliding window (section 3.3); `lossless`, the window's
         unaccepted predictions become drafts that the next forward verifies: the tokens of `ar`, fewer
         forwards; `jacobi`, the baseline without training; `block-diffusion`, the paper's baseline, for
-        checkpoints trained for it.
+        checkpoints trained for it; `speculative`, a second model drafts (section 4.6).
     tau: accept from the left while the top probability is at least this; read again at every pass if it
         is a callable. At 1 every pass accepts one token. In block diffusion it holds for each mask of the
-        block. Unused in the other modes.
-    window: slots per pass, at most block size + 1; None for the mode's default. In `lossless` and `jacobi`
-        a pass verifies up to window - 1 drafts. In block diffusion it is the block size.
+        block, in speculative decoding for the masks behind the drafts. Unused in the other modes.
+    window: slots per pass, at most block size + 1; None for the mode's default. In `lossless`, `jacobi`
+        and `speculative` a pass verifies up to window - 1 drafts. In block diffusion it is the block size.
     raw: the prompt as it is, without the chat template.
     linear: in `lossless`, draft only behind a fully verified pass: fewer positions, fewer accepted tokens.
         None for what is faster on the device: on a CPU positions cost time, on a GPU they hardly do.
+    draft: the model that drafts in `speculative`; any AR or MARS model with the same tokenizer.
+    sampling: draw tokens with it instead of taking the most probable ones, in any mode. The modes whose
+        answer is that of `ar` then give the answer that `ar` draws with the same seed.
 
     Raises:
         ValueError: if one of these is out of its range or the prompt does not fit into the context.
@@ -73,11 +79,13 @@ def prepare(
             f"{checkpoint.name} was trained for {checkpoint.objective} and cannot run mode {mode}: "
             f"allowed is {allowed}, or another checkpoint."
         )
+    if mode == "speculative":
+        _check_draft(checkpoint, draft)
     if mode == "ar":
         largest = 1
-    elif mode == "jacobi":
-        largest = JACOBI_WINDOW
-        window = 9 if window is None else window
+    elif mode in ("jacobi", "speculative"):
+        largest = GUESSED_WINDOW
+        window = (9 if mode == "jacobi" else 5) if window is None else window
     elif mode == "block-diffusion":
         largest = checkpoint.block_size
     else:
@@ -96,23 +104,25 @@ def prepare(
         prompt_ids = checkpoint.tokenizer(prompt, split_special_tokens=True)["input_ids"]
     else:
         prompt_ids = encode_prompt(checkpoint.tokenizer, prompt)
-    room = checkpoint.context - len(prompt_ids)
+    shortest = min((checkpoint, draft or checkpoint), key=lambda model: model.context)
+    room = shortest.context - len(prompt_ids)
     if room < 1:
         raise ValueError(
-            f"The prompt has {len(prompt_ids)} tokens; {checkpoint.name} can read at most "
-            f"{checkpoint.context - 1}."
+            f"The prompt has {len(prompt_ids)} tokens; {shortest.name} can read at most "
+            f"{shortest.context - 1}."
         )
     settings = Settings(
         mode=mode,
         model=checkpoint.name,
         window=window,
         block_size=checkpoint.block_size,
-        tau=first_tau if mode in ("mars", "block-diffusion") else None,
+        tau=first_tau if mode in ("mars", "block-diffusion", "speculative") else None,
         prompt=prompt,
         prompt_tokens=len(prompt_ids),
         device=checkpoint.model.device.type,
         dtype=str(checkpoint.model.dtype).removeprefix("torch."),
         max_new_tokens=max_new_tokens,
+        sampling=sampling and asdict(sampling),
     )
     answer = Answer(checkpoint, min(max_new_tokens, room))
     if mode == "lossless":
@@ -124,9 +134,23 @@ def prepare(
         strategy = jacobi(answer, prompt_ids, window - 1)
     elif mode == "block-diffusion":
         strategy = block_diffusion(answer, prompt_ids, window, tau_now)
+    elif mode == "speculative":
+        strategy = speculative(answer, prompt_ids, Drafter(draft, sampling), window - 1, tau_now)
     else:
         strategy = sliding_window(answer, prompt_ids, window, tau_now)
     return settings, strategy
+
+
+def _check_draft(checkpoint: Checkpoint, draft: Checkpoint | None) -> None:
+    if draft is None:
+        raise ValueError("Mode speculative needs a second, smaller checkpoint that drafts.")
+    if "ar" not in draft.modes:
+        raise ValueError(f"{draft.name} was trained for {draft.objective} and cannot draft.")
+    if draft.tokenizer.get_vocab() != checkpoint.tokenizer.get_vocab():
+        raise ValueError(
+            f"{draft.name} cannot draft for {checkpoint.name}: their tokenizers differ, and a draft must "
+            "be made of the same tokens."
+        )
 
 
 def _tau_reader(tau: Tau) -> Callable[[], float]:
@@ -141,24 +165,26 @@ def _tau_reader(tau: Tau) -> Callable[[], float]:
 
 @dataclass(frozen=True)
 class Reading:
-    """What one row of logits predicts: candidates, best first, with their probabilities."""
+    """What one row of logits predicts: a token, and candidates, best first, with their probabilities."""
 
+    token: int
     candidates: list[int]
     probabilities: list[float]
-
-    @property
-    def token(self) -> int:
-        return self.candidates[0]
 
     @property
     def confidence(self) -> float:
         return self.probabilities[0]
 
 
-def read(logits: Tensor) -> list[Reading]:
-    """One `Reading` per row of [rows, vocabulary] logits."""
+def read(logits: Tensor, positions: Sequence[int] = (), sampling: Sampling | None = None) -> list[Reading]:
+    """One `Reading` per row of [rows, vocabulary] logits; `positions` are their places, for `sampling`."""
     best = logits.softmax(-1).topk(min(ALTERNATIVES, logits.shape[-1]))
-    return [Reading(*row) for row in zip(best.indices.tolist(), best.values.tolist())]
+    candidates, probabilities = best.indices.tolist(), best.values.tolist()
+    if sampling is None or not candidates:
+        tokens = [row[0] for row in candidates]
+    else:
+        tokens = sampling.choose(logits, positions).tolist()
+    return [Reading(*row) for row in zip(tokens, candidates, probabilities)]
 
 
 def accept(readings: Sequence[Reading], tau: float | None) -> int:
@@ -200,6 +226,7 @@ class Answer:
         drafts: int | None = None,
         verified: int | None = None,
         groups: int | None = None,
+        draft_forwards: int | None = None,
     ) -> Pass:
         """Accept the first `wanted` readings, fewer if the answer ends within them, and record the pass."""
         texts = []
@@ -234,6 +261,7 @@ class Answer:
             drafts=drafts,
             verified=verified,
             groups=groups,
+            draft_forwards=draft_forwards,
         )
 
     def _next_text(self) -> str:
@@ -258,29 +286,35 @@ class Answer:
 
 @dataclass(frozen=True)
 class Forward:
-    """What a strategy wants computed: a layout of one row, and the logits from position `first` on."""
+    """What a strategy wants: a layout of one row, and what its positions from `first` on predict."""
 
     layout: layouts.Layout
     first: int = 0
 
+    @property
+    def positions(self) -> list[int]:
+        """Where in the text those positions stand."""
+        return self.layout.positions[0, self.first :].tolist()
+
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a strategy made of the logits: the pass, and how many of the forward's positions stay cached."""
+    """What a strategy made of the readings: the pass, and how many positions of the forward stay cached."""
 
     step: Pass
     keep: int
 
 
-# Strategies yield a `Forward`, are sent its logits, and answer with an `Outcome`; again and again. Whoever
-# drives them has the model: alone with an engine below, many at a time in `batching`.
-Strategy = Generator[Forward | Outcome, Tensor | None, None]
+# Strategies yield a `Forward`, are sent its readings, and answer with an `Outcome`; again and again.
+# Whoever drives them has the model: alone with an engine below, many at a time in `batching`.
+Strategy = Generator[Forward | Outcome, list[Reading] | None, None]
 
 
-def drive(engine: Engine, strategy: Strategy) -> Iterator[Pass]:
+def drive(engine: Engine, strategy: Strategy, sampling: Sampling | None = None) -> Iterator[Pass]:
     """Run one strategy on one engine."""
     for wanted in strategy:
-        outcome = strategy.send(engine.forward(wanted.layout, wanted.first))
+        logits = engine.forward(wanted.layout, wanted.first)
+        outcome = strategy.send(read(logits, wanted.positions, sampling))
         engine.commit(outcome.keep)
         yield outcome.step
 
@@ -302,7 +336,7 @@ def sliding_window(
         threshold = tau()
         masks = min(slots, answer.room) - 1  # slots that could never be accepted are not computed
         layout = layouts.window(new, masks, mask_id, past)
-        readings = read((yield Forward(layout, first=len(new) - 1)))
+        readings = yield Forward(layout, first=len(new) - 1)
         step = answer.step(
             readings,
             accept(readings, threshold),
@@ -327,7 +361,7 @@ def self_verified(answer: Answer, prompt_ids: list[int], drafts: int, linear: bo
     started = time.perf_counter()
     masks = min(drafts, answer.room - 1)
     layout = layouts.window(prompt_ids, masks, mask_id)
-    readings = read((yield Forward(layout, first=len(prompt_ids) - 1)))
+    readings = yield Forward(layout, first=len(prompt_ids) - 1)
     step = answer.step(
         readings, 1, started=started, positions=layout.ids.shape[1], drafts=0, verified=0, groups=1
     )
@@ -338,19 +372,17 @@ def self_verified(answer: Answer, prompt_ids: list[int], drafts: int, linear: bo
         draft = draft[: answer.room - 1]
         masks = min(drafts, answer.room - 1)
         layout = layouts.verification(
-            answer.ids[-1], [d.token for d in draft], masks, mask_id, past, linear
+            answer.ids[-1:], [d.token for d in draft], masks, mask_id, past, linear
         )
-        logits = yield Forward(layout)
-        own = read(logits[: len(draft) + 1])
-        verified = 0
-        while verified < len(draft) and draft[verified].token == own[verified].token:
-            verified += 1
+        readings = yield Forward(layout)
         checked = len(draft)
+        own = readings[: checked + 1]
+        verified = holding([d.token for d in draft], own)
         if linear and verified < checked:
             draft = []
         else:
-            group = len(own) + (0 if linear else verified * masks)
-            draft = read(logits[group : group + masks])
+            group = checked + 1 + (0 if linear else verified * masks)
+            draft = readings[group : group + masks]
         step = answer.step(
             [*own[: verified + 1], *draft],
             verified + 1,
@@ -362,6 +394,12 @@ def self_verified(answer: Answer, prompt_ids: list[int], drafts: int, linear: bo
         )
         yield Outcome(step, keep=1 + verified)
         past += 1 + verified
+
+
+def holding(drafts: Sequence[int], own: Sequence[Reading]) -> int:
+    """How many leading drafts are what the model itself reads in their places."""
+    pairs = zip(drafts, own)
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1].token, pairs))
 
 
 def jacobi(answer: Answer, prompt_ids: list[int], drafts: int) -> Strategy:
@@ -376,10 +414,8 @@ def jacobi(answer: Answer, prompt_ids: list[int], drafts: int) -> Strategy:
         room = min(drafts, answer.room - 1)
         guesses = (guesses + [new[-1]] * room)[:room]
         layout = layouts.causal([*new, *guesses], past)
-        own = read((yield Forward(layout, first=len(new) - 1)))
-        verified = 0
-        while verified < len(guesses) and guesses[verified] == own[verified].token:
-            verified += 1
+        own = yield Forward(layout, first=len(new) - 1)
+        verified = holding(guesses, own)
         step = answer.step(
             own,
             verified + 1,
@@ -414,7 +450,7 @@ def block_diffusion(
             threshold = tau()
             ids = [mask_id if reading is None else reading.token for reading in block]
             layout = layouts.denoising(pending, ids, past, causal_until)
-            readings = read((yield Forward(layout, first=len(pending))))
+            readings = yield Forward(layout, first=len(pending))
             masked = [i for i, reading in enumerate(block) if reading is None]
             surest = max(masked, key=lambda i: readings[i].confidence)
             for i in masked:
@@ -433,3 +469,75 @@ def block_diffusion(
             pending, causal_until = [], 0
             read_so_far += step.accepted
         pending = [reading.token for reading in block if reading is not None]
+
+
+DRAFT_TAU = 0.5  # a draft is verified anyway, so what it needs is a fair chance
+
+
+class Drafter:
+    """A second model that goes on from a text, several tokens per forward if it was trained for MARS."""
+
+    def __init__(self, checkpoint: Checkpoint, sampling: Sampling | None):
+        self.checkpoint, self.sampling = checkpoint, sampling
+        self.engine = Engine(checkpoint.model)
+        self.ids: list[int] = []  # what the cache holds
+        self.forwards = 0
+
+    def draft(self, text: Sequence[int], count: int) -> list[int]:
+        """The `count` tokens that it expects behind `text`."""
+        pairs = zip(self.ids, text[:-1])  # the last one is read again, to predict what follows
+        shared = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+        self.engine.rewind(shared)
+        self.ids = list(text[:shared])
+        new, drafted = list(text[shared:]), []
+        while len(drafted) < count:
+            slots = min(self.checkpoint.largest_window, count - len(drafted))
+            layout = layouts.window(new, slots - 1, self.checkpoint.mask_id, len(self.ids))
+            wanted = Forward(layout, first=len(new) - 1)
+            logits = self.engine.forward(layout, wanted.first)
+            readings = read(logits, wanted.positions, self.sampling)
+            self.engine.commit(len(new))
+            self.forwards += 1
+            self.ids += new
+            new = [reading.token for reading in readings[: accept(readings, DRAFT_TAU)]]
+            drafted += new
+        return drafted
+
+
+def speculative(
+    answer: Answer, prompt_ids: list[int], drafter: Drafter, drafts: int, tau: Callable[[], float]
+) -> Strategy:
+    """Speculative decoding with a MARS model as the target (section 4.6).
+
+    A pass over `[tokens, d1 … dK | g0 | … | gK]` verifies the drafts, as in `self_verified`. What the group
+    behind the last one that holds predicts is accepted while its confidence is at least τ. At τ = 1, and
+    with an AR model as the target, there are no groups, and the tokens are those of `ar`.
+    """
+    mask_id = answer.checkpoint.mask_id
+    new, past = prompt_ids, 0
+    while not answer.stop:
+        started = time.perf_counter()
+        threshold = tau()
+        before = drafter.forwards
+        guesses = drafter.draft([*prompt_ids, *answer.ids], min(drafts, answer.room - 1))
+        masks = 0 if mask_id is None or threshold >= 1 else min(drafts, answer.room - 1)
+        layout = layouts.verification(new, guesses, masks, mask_id, past)
+        readings = yield Forward(layout, first=len(new) - 1)
+        own = readings[: len(guesses) + 1]
+        verified = holding(guesses, own)
+        behind = len(own) + verified * masks
+        slots = [*own[: verified + 1], *readings[behind : behind + masks]]
+        step = answer.step(
+            slots,
+            verified + accept(slots[verified:], threshold),
+            started=started,
+            positions=layout.ids.shape[1],
+            tau=threshold,
+            drafts=len(guesses),
+            verified=verified,
+            groups=len(own) if masks else 0,
+            draft_forwards=drafter.forwards - before,
+        )
+        yield Outcome(step, keep=len(new) + verified)
+        past += len(new) + verified
+        new = answer.ids[verified - step.accepted :]

@@ -38,6 +38,10 @@ class Engine:
 
     def commit(self, count: int) -> None:
         """Keep the first `count` positions of the last forward and drop the others from the cache."""
-        surplus = self.cache.get_seq_length() - self.length - count
-        self.length += count
+        self.rewind(self.length + count)
+
+    def rewind(self, length: int) -> None:
+        """Keep the first `length` positions of all that the cache holds."""
+        surplus = self.cache.get_seq_length() - length
+        self.length = length
         self.cache.crop(-surplus)

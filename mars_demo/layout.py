@@ -51,28 +51,33 @@ def window(tokens: Sequence[int], masks: int, mask_id: int, past: int = 0) -> La
 
 
 def verification(
-    token: int, drafts: Sequence[int], masks: int, mask_id: int, past: int = 0, linear: bool = False
+    tokens: Sequence[int],
+    drafts: Sequence[int],
+    masks: int,
+    mask_id: int,
+    past: int = 0,
+    linear: bool = False,
 ) -> Layout:
-    """`[token, d1 … dK | g0 | … | gK]`: drafts to verify, and masks that go on behind each prefix of them.
+    """`[tokens, d1 … dK | g0 | … | gK]`: drafts to verify, and masks that go on behind each prefix of them.
 
-    Group gj holds `masks` masks that see the cache, `token`, d1 … dj and, causally, their own group;
+    Group gj holds `masks` masks that see the cache, `tokens`, d1 … dj and, causally, their own group;
     their positions go on from dj. In the linear layout only gK exists: cheaper, but it drafts nothing
     unless every draft holds.
     """
-    offsets, inside = _groups(len(drafts), masks, linear)
-    count = len(offsets)
+    offsets, inside = _groups(len(tokens), len(drafts), masks, linear)
+    count, real = len(offsets), len(tokens) + len(drafts)
     return Layout(
-        ids=torch.tensor([[token, *drafts, *[mask_id] * (count - 1 - len(drafts))]]),
+        ids=torch.tensor([[*tokens, *drafts, *[mask_id] * (count - real)]]),
         positions=past + offsets[None],
         visible=torch.cat([torch.ones(count, past, dtype=torch.bool), inside], dim=1)[None],
     )
 
 
-@functools.cache  # the same few shapes come at every pass
-def _groups(drafts: int, masks: int, linear: bool) -> tuple[Tensor, Tensor]:
+@functools.lru_cache(maxsize=1024)  # the same few shapes come at every pass
+def _groups(tokens: int, drafts: int, masks: int, linear: bool) -> tuple[Tensor, Tensor]:
     """Offsets [n] from the first real token, and who sees whom among the new positions, [n, n]."""
-    real = 1 + drafts
-    ends = [real] if linear else range(1, real + 1)  # how many real tokens each group sees
+    real = tokens + drafts
+    ends = [real] if linear else range(tokens, real + 1)  # how many real tokens each group sees
     offsets = torch.arange(real + len(ends) * masks)
     inside = torch.zeros(len(offsets), len(offsets), dtype=torch.bool)
     inside[:real, :real] = torch.ones(real, real, dtype=torch.bool).tril()

@@ -157,7 +157,7 @@ def inference(
     else:
         drafted = list(ids[cached + 1 : cached + 1 + drafts])
         linear = kind == "linear"
-        layout = layouts.verification(ids[cached], drafted, masks, mask_id, cached, linear)
+        layout = layouts.verification([ids[cached]], drafted, masks, mask_id, cached, linear)
         behind = [len(drafted)] if linear else range(len(drafted) + 1)
         streams = ["new"] + ["draft"] * len(drafted) + ["group"] * (masks * len(behind))
         groups = [None] * (1 + len(drafted)) + [group for group in behind for _ in range(masks)]

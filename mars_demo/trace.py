@@ -37,7 +37,8 @@ class Pass:
     `positions` counts the positions this forward computed, `ms` its wall-clock milliseconds,
     `accepted` the leading `slots` that joined the answer. In a self-verifying run `drafts` were
     checked by this pass and the first `verified` of them held; it carried `groups` groups of masks, one
-    for each number of drafts that might hold, or a single one behind all of them.
+    for each number of drafts that might hold, or a single one behind all of them. In speculative decoding
+    the drafts took `draft_forwards` forwards of the second model, which `positions` does not count.
     """
 
     number: int
@@ -50,6 +51,7 @@ class Pass:
     drafts: int | None = None
     verified: int | None = None
     groups: int | None = None
+    draft_forwards: int | None = None
 
     @property
     def text(self) -> str:
@@ -67,6 +69,8 @@ class Pass:
         }
         if self.drafts is not None:
             record |= {"drafts": self.drafts, "verified": self.verified, "groups": self.groups}
+        if self.draft_forwards is not None:
+            record["draft_forwards"] = self.draft_forwards
         record["slots"] = [
             {
                 "id": slot.id,
@@ -88,7 +92,7 @@ class Pass:
             number=record["pass"],
             slots=slots,
             **{key: record[key] for key in ("tau", "positions", "ms", "accepted", "stop")},
-            **{key: record.get(key) for key in ("drafts", "verified", "groups")},
+            **{key: record.get(key) for key in ("drafts", "verified", "groups", "draft_forwards")},
         )
 
 
@@ -106,6 +110,7 @@ class Settings:
     device: str
     dtype: str
     max_new_tokens: int
+    sampling: dict[str, float] | None = None  # the fields of `sampling.Sampling`
     run: str = field(default_factory=lambda: secrets.token_hex(4))
     schema: int = SCHEMA
 
@@ -180,6 +185,8 @@ class Run:
 
     def first_line(self) -> str:
         settings = asdict(self.settings)
+        if self.settings.sampling is None:
+            del settings["sampling"]
         return json.dumps(
             {key: settings.pop(key) for key in ("run", "schema")} | settings, ensure_ascii=False
         )

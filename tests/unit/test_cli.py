@@ -57,6 +57,21 @@ def test_the_record_in_a_file(capsys, tmp_path):
     assert (record.settings.window, record.settings.tau, record.settings.max_new_tokens) == (3, 0.5, 5)
 
 
+def test_a_seed_gives_the_same_draw_in_every_mode_and_another_one_another(capsys):
+    def answer(*more: str) -> str:
+        status, out, _ = run(
+            capsys, "generate", "Write a story about a fox.", "--model", "mars-tiny", "--max-new-tokens",
+            "30", "--temperature", "1.2", "--top-p", "0.98", "--top-k", "40", *more,
+        )  # fmt: skip
+        assert status == 0
+        return out
+
+    drawn = answer("--seed", "3", "--mode", "ar")
+    assert answer("--seed", "3", "--mode", "lossless") == drawn
+    assert answer("--seed", "3", "--mode", "speculative", "--draft", "ar-tiny", "--tau", "1") == drawn
+    assert answer("--seed", "4", "--mode", "ar") != drawn
+
+
 def test_an_ar_checkpoint_answers_without_a_mode(capsys):
     status, out, _ = run(capsys, "generate", EXAMPLE.prompt, "--model", "ar-tiny")
     assert status == 0 and out.strip()
@@ -74,6 +89,9 @@ def test_an_ar_checkpoint_answers_without_a_mode(capsys):
         (["generate", "hi", "--model", "nothing"], "allowed are"),
         (["generate", "hi", "--model", "."], "config.json"),
         (["generate", "hi", "--mode", "mars", "--model", "ar-tiny"], "cannot run mode mars: allowed is ar"),
+        (["generate", "hi", "--mode", "speculative"], "needs a second, smaller checkpoint"),
+        (["generate", "hi", "--temperature", "0"], "temperature of sampling must be above 0"),
+        (["generate", "hi", "--top-p", "2"], "top_p must be above 0 and at most 1"),
         (["generate"], "prompt"),
         (["fly"], "fly"),
         (["evaluate", "--tasks", "nothing"], "nothing"),

@@ -31,7 +31,7 @@ def test_window_is_the_tokens_and_the_masks_behind_them():
 @pytest.mark.parametrize("past", [0, 5])
 def test_verification_groups_see_exactly_the_prefix_they_go_on_from(linear, drafts, masks, past):
     draft_ids = list(range(20, 20 + drafts))
-    layout = layouts.verification(9, draft_ids, masks, MASK, past, linear)
+    layout = layouts.verification([9], draft_ids, masks, MASK, past, linear)
     # (position, kind) of every input: kind None for a real token, else the group it belongs to
     inputs = [(past + i, None) for i in range(1 + drafts)]
     for group in [drafts] if linear else range(drafts + 1):
@@ -51,9 +51,9 @@ def test_verification_groups_see_exactly_the_prefix_they_go_on_from(linear, draf
 
 
 def test_grouped_layout_has_k_plus_one_squared_positions():
-    layout = layouts.verification(1, [3] * 5, 5, MASK)
+    layout = layouts.verification([1], [3] * 5, 5, MASK)
     assert layout.ids.shape[1] == 36
-    assert layouts.verification(1, [3] * 5, 5, MASK, linear=True).ids.shape[1] == 11
+    assert layouts.verification([1], [3] * 5, 5, MASK, linear=True).ids.shape[1] == 11
 
 
 def test_blocks_are_counted_from_the_start_of_each_response_and_shifted_by_its_phase():

@@ -1,0 +1,153 @@
+"""Draws have the distribution they should, and the same one in every mode."""
+
+from collections import Counter
+
+import pytest
+import torch
+from random_models import random_model
+
+from mars_demo import checkpoints
+from mars_demo.batching import decode_batch
+from mars_demo.chat import encode_prompt
+from mars_demo.decoding import decode
+from mars_demo.sampling import Sampling
+
+PROMPTS = ["How many apples?", "sort 3, 1, 2", "Write a note to Sam.\nThanks!"]
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tokenizer):
+    return checkpoints.wrap("random", random_model("llama", tokenizer, context=256), tokenizer)
+
+
+def p_value(drawn: Counter, expected: dict) -> float:
+    """Of Pearson's chi-squared test."""
+    count = sum(drawn.values())
+    statistic = sum((drawn[key] - share * count) ** 2 / (share * count) for key, share in expected.items())
+    halves = torch.tensor([(len(expected) - 1) / 2, statistic / 2], dtype=torch.double)
+    return float(torch.special.gammaincc(*halves))
+
+
+def exact(logits: torch.Tensor, temperature: float, top_p: float, top_k: int) -> torch.Tensor:
+    """The distribution as it is defined, token by token."""
+    probabilities = (logits.double() / temperature).softmax(-1)
+    order = probabilities.argsort(descending=True).tolist()
+    kept = order[: top_k or len(order)]
+    total, nucleus = 0.0, []
+    mass = sum(probabilities[token] for token in kept)
+    for token in kept:
+        if total / mass >= top_p and nucleus:
+            break
+        nucleus.append(token)
+        total += probabilities[token]
+    result = torch.zeros_like(probabilities)
+    result[nucleus] = probabilities[nucleus]
+    return result / result.sum()
+
+
+@pytest.mark.parametrize(
+    ("temperature", "top_p", "top_k"),
+    [(1.0, 1.0, 0), (0.5, 1.0, 0), (2.0, 0.8, 0), (1.0, 0.9, 5), (1.0, 1.0, 1)],
+)
+def test_draws_have_the_exact_distribution(temperature, top_p, top_k):
+    logits = torch.randn(12, generator=torch.Generator().manual_seed(3)) * 1.5
+    sampling = Sampling(temperature, top_p, top_k, seed=11)
+    count = 20_000
+    drawn = Counter(sampling.choose(logits.expand(count, -1), range(count)).tolist())
+    expected = exact(logits, temperature, top_p, top_k)
+    possible = {token: float(expected[token]) for token in expected.nonzero().flatten().tolist()}
+    assert set(drawn) <= set(possible)
+    assert len(possible) == 1 or p_value(drawn, possible) > 1e-3
+
+
+def test_neighbouring_seeds_and_places_are_independent():
+    logits = torch.zeros(2)
+    bits = torch.stack(
+        [Sampling(seed=seed).choose(logits.expand(200, -1), range(200)) for seed in range(200)]
+    )
+    bits = bits.double() * 2 - 1
+    for shifted in (bits[1:] * bits[:-1], bits[:, 1:] * bits[:, :-1]):
+        assert abs(shifted.mean()) < 4 / shifted.numel() ** 0.5
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"mode": "mars", "tau": 1.0},
+        {"mode": "lossless", "linear": False},
+        {"mode": "lossless", "linear": True},
+        {"mode": "jacobi"},
+        {"mode": "speculative", "tau": 1.0},
+    ],
+    ids=str,
+)
+def test_a_seed_gives_the_answer_that_one_token_per_forward_draws(checkpoint, settings):
+    if settings["mode"] == "speculative":
+        settings = settings | {"draft": checkpoints.truncated(checkpoint, 2)}
+    answers = set()
+    for seed in range(6):
+        sampling = Sampling(0.8, 0.95, seed=seed)
+        for prompt in PROMPTS:
+            ar = decode(checkpoint, prompt, mode="ar", sampling=sampling, max_new_tokens=20).finish()
+            run = decode(checkpoint, prompt, sampling=sampling, max_new_tokens=20, **settings).finish()
+            assert run.token_ids == ar.token_ids
+            answers.add(tuple(ar.token_ids))
+    assert len(answers) == 18
+
+
+def test_lossless_has_the_exact_distribution_of_a_small_vocabulary(mars_tiny):
+    """Answers of two tokens, against their probabilities written out: p(first) · p(second | first)."""
+    prompt, temperature, top_k, count = "Write a tiny story about a fox.", 1.5, 3, 600
+    ids = encode_prompt(mars_tiny.tokenizer, prompt)
+    expected = {}
+    with torch.no_grad():
+        first = exact(mars_tiny.model(torch.tensor([ids])).logits[0, -1], temperature, 1.0, top_k)
+        for a in first.nonzero().flatten().tolist():
+            logits = mars_tiny.model(torch.tensor([[*ids, a]])).logits[0, -1]
+            second = exact(logits, temperature, 1.0, top_k)
+            for b in second.nonzero().flatten().tolist():
+                expected[a, b] = float(first[a] * second[b])
+    drawn = Counter()
+    for seed in range(count):
+        run = decode(
+            mars_tiny,
+            prompt,
+            mode="lossless",
+            window=3,
+            sampling=Sampling(temperature, top_k=top_k, seed=seed),
+            max_new_tokens=2,
+        ).finish()
+        drawn[tuple(run.token_ids)] += 1
+    assert set(drawn) <= set(expected)
+    assert p_value(drawn, expected) > 1e-3
+
+
+@pytest.mark.parametrize("mode", ["ar", "mars", "lossless", "jacobi"])
+def test_rows_of_a_batch_draw_what_they_draw_alone(checkpoint, mode):
+    sampling = Sampling(0.9, top_k=50, seed=5)
+    settings = {"mode": mode, "tau": 0.2, "sampling": sampling, "max_new_tokens": 16}
+    alone = [decode(checkpoint, prompt, **settings).finish().token_ids for prompt in PROMPTS]
+    batch = decode_batch(checkpoint, PROMPTS, size=3, **settings).finish()
+    assert [run.token_ids for run in batch.runs] == alone
+
+
+def test_the_record_says_how_it_was_drawn(checkpoint):
+    run = decode(checkpoint, "hi", mode="ar", sampling=Sampling(0.7, seed=3), max_new_tokens=4).finish()
+    assert '"sampling": {"temperature": 0.7, "top_p": 1.0, "top_k": 0, "seed": 3}' in run.first_line()
+    assert "sampling" not in decode(checkpoint, "hi", mode="ar").first_line()
+    assert type(run).read(list(run.lines())).settings == run.settings
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"temperature": 0}, "temperature of sampling must be above 0"),
+        ({"temperature": float("nan")}, "temperature of sampling must be above 0"),
+        ({"top_p": 0}, "top_p must be above 0"),
+        ({"top_p": 1.1}, "top_p must be above 0 and at most 1"),
+        ({"top_k": -1}, "top_k must be at least 0"),
+    ],
+)
+def test_bad_settings_get_a_sentence(wrong, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        Sampling(**wrong)

@@ -1,0 +1,88 @@
+"""A second model drafts: the tokens are the target's own, whoever drafts."""
+
+import pytest
+from random_models import random_model
+
+from mars_demo import checkpoints, tasks
+from mars_demo.decoding import Drafter, accept, decode
+from mars_demo.trace import Run
+
+PROMPTS = ["How many apples?", "sort 3, 1, 2", "Write a note to Sam.\nThanks!", "ünïcode 👩‍🚀 שלום"]
+
+
+@pytest.fixture(scope="module", params=["llama", "qwen2", "qwen3"])
+def target(request, tokenizer):
+    return checkpoints.wrap("random", random_model(request.param, tokenizer), tokenizer)
+
+
+@pytest.mark.parametrize("window", [1, 3, 9])
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_at_tau_one_the_tokens_are_those_of_ar(target, layers, window):
+    draft = checkpoints.truncated(target, layers)
+    for prompt in PROMPTS:
+        expected = decode(target, prompt, mode="ar", max_new_tokens=24).finish()
+        run = decode(
+            target, prompt, mode="speculative", draft=draft, tau=1.0, window=window, max_new_tokens=24
+        ).finish()
+        assert run.token_ids == expected.token_ids
+        assert run.stop == expected.stop
+
+
+def test_a_draft_with_all_layers_is_always_right(target):
+    """At τ = 1 its drafts come from its own window, so only those of one token per forward must hold."""
+    plain = checkpoints.wrap("ar", target.model, target.tokenizer)
+    ordinary = checkpoints.Checkpoint(
+        **{f: getattr(plain, f) for f in plain.__dataclass_fields__}
+        | {"block_size": None, "objective": "ar"}
+    )
+    run = decode(
+        target, PROMPTS[0], mode="speculative", draft=ordinary, tau=1.0, max_new_tokens=30
+    ).finish()
+    assert all(step.verified == step.drafts for step in run.passes[:-1])
+    assert run.forwards == 6  # five tokens each
+    assert sum(step.draft_forwards for step in run.passes) == 6 * 4
+
+
+def test_an_ar_target_verifies_what_a_mars_model_drafts(ar_tiny, mars_tiny):
+    for name in ("units", "letters", "stories"):
+        prompt = tasks.held_out(name, 1)[0].prompt
+        expected = decode(ar_tiny, prompt, mode="ar", max_new_tokens=60).finish()
+        run = decode(
+            ar_tiny, prompt, mode="speculative", draft=mars_tiny, tau=0.5, max_new_tokens=60
+        ).finish()
+        assert run.token_ids == expected.token_ids
+        assert {step.groups for step in run.passes} == {0}
+
+
+def test_a_mars_target_goes_on_behind_the_drafts_while_it_is_confident(mars_tiny):
+    draft = checkpoints.truncated(mars_tiny, 2)
+    prompt = tasks.held_out("units", 1)[0].prompt
+    run = decode(mars_tiny, prompt, mode="speculative", draft=draft, tau=0.9, window=4).finish()
+    assert run.tokens_per_forward > 3
+    behind = 0
+    for step in run.passes[:-1]:
+        group = step.slots[step.verified :]
+        readings = [type("R", (), {"confidence": slot.confidence}) for slot in group]
+        assert step.accepted == step.verified + accept(readings, 0.9)
+        behind += step.accepted - step.verified - 1
+    assert behind > 0
+    assert Run.read(list(run.lines())).passes[0].draft_forwards == run.passes[0].draft_forwards
+
+
+def test_the_drafter_rewinds_to_what_was_accepted(mars_tiny):
+    ids = mars_tiny.tokenizer("How many meters is 14 kilometers?")["input_ids"]
+    drafter = Drafter(mars_tiny, None)
+    drafter.draft(ids, 6)
+    other = [*ids[:4], *ids]
+    assert drafter.draft(other, 6) == Drafter(mars_tiny, None).draft(other, 6)
+
+
+def test_bad_drafts_get_a_sentence(target, mars_tiny, tokenizer):
+    with pytest.raises(ValueError, match="needs a second, smaller checkpoint"):
+        decode(target, "hi", mode="speculative")
+    other = checkpoints.load("mars-tiny", device="cpu")
+    other.tokenizer.add_tokens(["unheard-of"])
+    with pytest.raises(ValueError, match="their tokenizers differ"):
+        decode(mars_tiny, "hi", mode="speculative", draft=other)
+    with pytest.raises(ValueError, match="3 layers: allowed is 1 to that, not 4"):
+        checkpoints.truncated(target, 4)
