@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -29,6 +29,7 @@ from mars_demo.trace import Pass, Run, Settings
 
 CACHES = ("cursor", "block", "none")
 CACHE_BLOCK = 32  # positions, the paper's best together with 16
+PADDING = 64  # positions of padding on a CPU that cost more than a forward of their own
 
 
 class Places:
@@ -238,6 +239,15 @@ class Batch:
         """Give a row's place back before it has finished."""
         self.rows[self.rows.index(row)] = None
 
+    def _chosen(self, wanted: dict[int, Forward]) -> dict[int, Forward]:
+        """Whose turn it is. A prompt is long and everybody else would be padded to it, so where that costs
+        more than it saves, new rows compute first."""
+        new = {place: f for place, f in wanted.items() if not self.rows[place].run.passes}
+        others = [f for place, f in wanted.items() if place not in new]
+        apart = _padded(new.values()) + _padded(others)
+        free = self._cache.model.device.type != "cpu"  # to a GPU's memory bandwidth positions are nothing
+        return wanted if free or not new or _padded(wanted.values()) - apart <= PADDING else new
+
     def step(self) -> list[tuple[Row, Pass]]:
         """The next forward: the rows that it moved on, each with its pass."""
         active = {place: row for place, row in enumerate(self.rows) if row is not None}
@@ -250,11 +260,12 @@ class Batch:
             for row in active.values():
                 row.closing = True
         started = time.perf_counter()
-        wanted = {place: row.wanted for place, row in computing.items()}
+        wanted = self._chosen({place: row.wanted for place, row in computing.items()})
+        computing = {place: computing[place] for place in wanted}
         readings = _read_all(self._cache.forward(wanted), wanted, computing)
         self.seconds += time.perf_counter() - started
         self.forwards += 1
-        self.positions += len(wanted) * max(f.layout.ids.shape[1] for f in wanted.values())
+        self.positions += _padded(wanted.values())
         moved = []
         for place, row in computing.items():
             row.state = state
@@ -265,6 +276,11 @@ class Batch:
                 if step.stop:
                     self.rows[place] = None
         return moved
+
+
+def _padded(forwards: Collection[Forward]) -> int:
+    """The positions of one forward for all, padding included."""
+    return len(forwards) * max((f.layout.ids.shape[1] for f in forwards), default=0)
 
 
 def _read_all(logits: Tensor, wanted: dict[int, Forward], rows: dict[int, Row]) -> dict[int, list[Reading]]:
