@@ -73,6 +73,11 @@ def held_out(name: str, count: int, seed: int = 0) -> list[Example]:
     return list(found.values())
 
 
+def mixed(per_task: int) -> list[Example]:
+    """`per_task` held-out examples of every task, one task after the other in turn."""
+    return [example for turn in zip(*(held_out(name, per_task) for name in TASKS)) for example in turn]
+
+
 def _task(name: str) -> Task:
     if name not in TASKS:
         raise ValueError(f"Unknown task {name!r}: choose from {', '.join(TASKS)}.")

@@ -224,3 +224,9 @@ def test_arithmetic_shown_is_true():
 
 def test_a_year_has_365_days():
     assert sum(length for _, length in MONTHS) == 365
+
+
+def test_mixed_examples_take_the_tasks_in_turn():
+    mixed = tasks.mixed(3)
+    assert [example.task for example in mixed] == [*tasks.TASKS] * 3
+    assert mixed[:: len(tasks.TASKS)] == tasks.held_out(next(iter(tasks.TASKS)), 3)

@@ -1,0 +1,90 @@
+"""Requests that arrive in a pattern, served in real time, and what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+
+from mars_demo import tasks
+from mars_demo.checkpoints import Checkpoint
+from mars_demo.evaluation import MAX_NEW_TOKENS, is_right
+from mars_demo.serving import Controller, Request, Server, percentile, replay
+
+SIZE = 8
+STEADY, BURST = 0.7, 3.0
+CONTROLLER = Controller(low=0.8, high=1.0, full=8)
+POLICIES: dict[str, float | Controller] = {
+    "τ = 1": 1.0,
+    "τ = 0.95": 0.95,
+    f"controller, τ {CONTROLLER.low:g} to {CONTROLLER.high:g}": CONTROLLER,
+}
+
+
+def loads(seconds: float) -> dict[str, list[tuple[float, float]]]:
+    """Each trace as (until, load) in order; a load of 1 is what the server can answer at τ = 1."""
+    third = seconds / 3
+    return {
+        "steady": [(seconds, STEADY)],
+        "burst": [(third, STEADY), (2 * third, BURST), (seconds, STEADY)],
+        "twice the load": [(seconds, 2 * STEADY)],
+    }
+
+
+def arrivals(load: Sequence[tuple[float, float]], capacity: float, seed: int) -> Iterator[float]:
+    """Seconds at which requests come, `capacity` of them per second at a load of 1."""
+    rng, now = random.Random(seed), 0.0
+    for until, share in load:
+        while (now := now + rng.expovariate(capacity * share)) < until:
+            yield now
+        now = until
+
+
+async def serve(
+    checkpoint: Checkpoint, tau: float | Controller, times: Sequence[float]
+) -> tuple[list[tuple[tasks.Example, Request]], Server]:
+    """Held-out examples asked at these seconds, each with its request, and the server that answered."""
+    asked = list(itertools.islice(itertools.cycle(tasks.mixed(8)), len(times)))
+    async with Server(checkpoint, SIZE, tau, max_new_tokens=MAX_NEW_TOKENS) as server:
+        requests = await replay(server, list(zip(times, (example.prompt for example in asked))))
+    return list(zip(asked, requests)), server
+
+
+def capacity(checkpoint: Checkpoint, count: int) -> float:
+    """Requests per second at τ = 1 if all are there at once."""
+    _, server = asyncio.run(serve(checkpoint, 1.0, [0.0] * count))
+    return count / server.moments[-1].seconds
+
+
+def measured(answered: Sequence[tuple[tasks.Example, Request]], server: Server) -> dict:
+    """Latencies in seconds from arrival to the last and to the first token, milliseconds from token to token,
+    accepted tokens per second and forward, the queue at each forward, and the share of right answers."""
+    requests = [request for _, request in answered]
+    latencies = [r.finished - r.arrived for r in requests]
+    first = [r.first - r.arrived for r in requests]
+    per_token = [(r.finished - r.first) / max(1, r.run.tokens - 1) for r in requests]
+    tokens, seconds = sum(r.run.tokens for r in requests), max(r.finished for r in requests)
+    queue = [moment.waiting for moment in server.moments]
+    return {
+        "requests": len(requests),
+        "latency": {f"p{100 * share:.0f}": percentile(latencies, share) for share in (0.5, 0.95, 0.99)},
+        "first_token": {f"p{100 * share:.0f}": percentile(first, share) for share in (0.5, 0.95, 0.99)},
+        "ms_per_token": 1000 * sum(per_token) / len(per_token),
+        "tokens_per_second": tokens / seconds,
+        "tokens_per_forward": tokens / sum(r.run.forwards for r in requests),
+        "queue": {"mean": sum(queue) / len(queue), "most": max(queue)},
+        "accuracy": sum(is_right(example, r.run) for example, r in answered) / len(answered),
+    }
+
+
+def drawn(answered: Sequence[tuple[tasks.Example, Request]], server: Server, every: float = 0.1) -> dict:
+    """What the picture of a replay needs, a moment per `every` seconds."""
+    moments, last = [], -every
+    for moment in server.moments:
+        if moment.seconds - last >= every:
+            moments.append([round(value, 3) for value in asdict(moment).values()])
+            last = moment.seconds
+    times = [[round(t, 3) for t in (r.arrived, r.first, r.finished)] for _, r in answered]
+    return {"moments": moments, "requests": times}
