@@ -17,6 +17,7 @@ from mars_demo.tasks import (
     examples,
     held_out,
     in_words,
+    mixed,
     split_of,
 )
 
@@ -227,6 +228,6 @@ def test_a_year_has_365_days():
 
 
 def test_mixed_examples_take_the_tasks_in_turn():
-    mixed = tasks.mixed(3)
-    assert [example.task for example in mixed] == [*tasks.TASKS] * 3
-    assert mixed[:: len(tasks.TASKS)] == tasks.held_out(next(iter(tasks.TASKS)), 3)
+    examples = mixed(3)
+    assert [example.task for example in examples] == [*TASKS] * 3
+    assert examples[:: len(TASKS)] == held_out(next(iter(TASKS)), 3)
