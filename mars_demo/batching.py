@@ -407,10 +407,11 @@ def _steps(decoding: Decoding, rows: list[Row], continuous: bool) -> Iterator[li
         if continuous or not batch.active:
             while waiting and batch.room:
                 batch.admit(waiting.pop(0))
-        active = batch.active
+        active, before = batch.active, batch.seconds
         moved = batch.step()
         states = [FREE] * len(rows)
         for row in active:
             states[number[id(row)]] = row.state
         decoding.schedule.steps.append(states)
+        decoding.schedule.ms.append(round(1000 * (batch.seconds - before), 3))
         yield [number[id(row)] for row, _ in moved]

@@ -60,7 +60,7 @@ def capacity(checkpoint: Checkpoint, count: int) -> float:
 
 def measured(answered: Sequence[tuple[tasks.Example, Request]], server: Server) -> dict:
     """Latencies in seconds from arrival to the last and to the first token, milliseconds from token to
-    token, accepted tokens per second and forward, the queue at each forward, and the share of right answers.
+    token, accepted tokens per second and forward, the queue at each forward, the share of right answers.
     """
     requests = [request for _, request in answered]
     latencies = [r.finished - r.arrived for r in requests]

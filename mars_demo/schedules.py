@@ -11,11 +11,15 @@ COMPUTE, WAIT, COMMIT, FREE = "compute", "wait", "commit", "free"
 
 @dataclass
 class Schedule:
-    """`steps[s][r]` is what row r did at step s; a step is one forward of the whole batch."""
+    """`steps[s][r]` is what row r did at step s; a step is one forward of the whole batch.
+
+    `ms` are the steps' wall-clock milliseconds, where they were measured.
+    """
 
     title: str
     rows: list[str]
     steps: list[list[str]] = field(default_factory=list)
+    ms: list[float] = field(default_factory=list)
 
     def share(self, state: str) -> float:
         """Of all places of rows in forwards, those in this state."""

@@ -6,7 +6,7 @@ from random_models import random_model
 from mars_demo import checkpoints, tasks
 from mars_demo.batching import Batch, decode_batch, lossless_window
 from mars_demo.decoding import decode
-from mars_demo.schedules import WAIT
+from mars_demo.schedules import COMPUTE, FREE, WAIT
 
 PROMPTS = [
     "Hi",
@@ -77,6 +77,14 @@ def test_nobody_waits_for_anybody_with_a_cursor(mars_tiny):
     cursor = decode_batch(mars_tiny, prompts, **settings).finish()
     block = decode_batch(mars_tiny, prompts, cache="block", cache_block=16, **settings).finish()
     none = decode_batch(mars_tiny, prompts, cache="none", **settings).finish()
+    for done in (cursor, block, none):
+        assert len(done.schedule.ms) == len(done.schedule.steps) == done.batch.forwards
+        assert all(ms > 0 for ms in done.schedule.ms)
+        for row, run in enumerate(done.runs):  # a record per row, and its turns in the schedule
+            turns = [step[row] for step in done.schedule.steps]
+            assert turns.count(COMPUTE) == run.forwards
+            assert type(run).read(list(run.lines())).token_ids == run.token_ids
+            assert set(turns[len(turns) - turns[::-1].index(COMPUTE) :]) <= {FREE}  # it has left
     assert cursor.schedule.share(WAIT) == 0 < block.schedule.share(WAIT)
     assert cursor.batch.forwards == none.batch.forwards < block.batch.forwards
     assert cursor.batch.positions < block.batch.positions < none.batch.positions
