@@ -23,7 +23,9 @@ from pathlib import Path
 from tqdm import tqdm
 
 from mars_demo import checkpoints, distillation, tasks
-from mars_demo.evaluation import answers, row
+from mars_demo.batching import decode_batch
+from mars_demo.checkpoints import Checkpoint
+from mars_demo.evaluation import MAX_NEW_TOKENS, row
 from mars_demo.results import FOLDER, averages, grouped, spread
 from mars_demo.tiny import STAGES
 from mars_demo.training import Recipe, train
@@ -111,9 +113,20 @@ def evaluate_all(output: Path, seeds: list[int], limit: int, only: str | None) -
                 examples = tasks.held_out(task, limit)
                 for name in READ[recipe.objective]:
                     settings = SETTINGS[name]
-                    graded = list(answers(checkpoint, examples, **settings))
+                    graded = answers(checkpoint, examples, **settings)
                     found[name].append(asdict(row(task, settings.get("tau"), graded)))
             results.write_text(json.dumps(found, indent=1) + "\n")
+
+
+def answers(checkpoint: Checkpoint, examples: list[tasks.Example], **settings) -> list[tuple]:
+    """Each example with the run that answers it, all in one batch: the tokens are those it gives alone."""
+    if settings["mode"] == "lossless":
+        settings["window"] = checkpoint.largest_window  # as alone, where a batch would draft less
+    prompts = [example.prompt for example in examples]
+    done = decode_batch(
+        checkpoint, prompts, size=len(prompts), max_new_tokens=MAX_NEW_TOKENS, **settings
+    ).finish()
+    return list(zip(examples, done.runs))
 
 
 def results(output: Path, limit: int) -> Iterator[dict]:

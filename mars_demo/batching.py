@@ -357,6 +357,11 @@ def decode_batch(
         raise ValueError(f"The batch size must be at least 1, not {size}.")
     if cache not in CACHES:
         raise ValueError(f"No cache called {cache!r}: allowed are {', '.join(CACHES)}.")
+    if cache != "cursor" and settings.get("mode") == "block-diffusion":
+        raise ValueError(
+            "Block diffusion sees a finished block from both sides and cannot compute it again behind "
+            "others: allowed is the cursor cache."
+        )
     if cache_block < 1:
         raise ValueError(f"The cache block must have at least 1 position, not {cache_block}.")
     size = min(size, len(prompts))

@@ -1,5 +1,7 @@
 """Batches: every row gives the tokens it gives alone."""
 
+from dataclasses import replace
+
 import pytest
 from random_models import random_model
 
@@ -34,7 +36,7 @@ def checkpoint(tokenizer):
 
 @pytest.mark.parametrize("cache", ["cursor", 4, 16, "none"])
 @pytest.mark.parametrize("size", [1, 3, 6])
-@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+@pytest.mark.parametrize("settings", SETTINGS, ids=lambda settings: "-".join(map(str, settings.values())))
 def test_every_row_gives_the_tokens_it_gives_alone(checkpoint, settings, size, cache):
     if settings["mode"] == "speculative":
         settings = settings | {"draft": checkpoints.truncated(checkpoint, 2)}
@@ -44,6 +46,18 @@ def test_every_row_gives_the_tokens_it_gives_alone(checkpoint, settings, size, c
     assert [run.token_ids for run in batch.runs] == [run.token_ids for run in alone]
     assert [run.stop for run in batch.runs] == [run.stop for run in alone]
     assert [run.forwards for run in batch.runs] == [run.forwards for run in alone]
+
+
+@pytest.mark.parametrize("size", [1, 3, 6])
+def test_block_diffusion_batches_with_the_cursor_cache_alone(checkpoint, size):
+    checkpoint = replace(checkpoint, objective="block-diffusion")
+    settings = {"mode": "block-diffusion", "tau": 0.2, "max_new_tokens": 20}
+    alone = [decode(checkpoint, prompt, **settings).finish().token_ids for prompt in PROMPTS]
+    batch = decode_batch(checkpoint, PROMPTS, size=size, **settings).finish()
+    assert [run.token_ids for run in batch.runs] == alone
+    for cache in ("block", "none"):
+        with pytest.raises(ValueError, match="allowed is the cursor cache"):
+            decode_batch(checkpoint, PROMPTS, cache=cache, **settings)
 
 
 @pytest.mark.parametrize("architecture", ["qwen2", "qwen3"])
