@@ -180,7 +180,16 @@ def inference(
 def of_pass(
     run, index: int, name: Callable[[int], str], prompt_ids: Sequence[int], mask_id: int
 ) -> Picture:
-    """A forward of a recorded `trace.Run` as it was laid out: cached, newly accepted or drafted, masks."""
+    """A forward of a recorded `trace.Run` as it was laid out: cached, newly accepted or drafted, masks.
+
+    Raises:
+        ValueError: if the run's mode puts tokens into a forward that the record does not name.
+    """
+    if run.settings.mode not in ("ar", "mars", "lossless"):
+        raise ValueError(
+            f"A record of mode {run.settings.mode} does not hold what was guessed: "
+            "the mask can be drawn for ar, mars and lossless."
+        )
     before = run.passes[:index]
     accepted = [slot.id for step in before for slot in step.slots[: step.accepted]]
     step, mode = run.passes[index], run.settings.mode

@@ -95,6 +95,12 @@ def test_the_picture_of_a_recorded_forward_is_the_mask_that_ran(mars_tiny, monke
         assert torch.equal(picture.layout.visible, layout.visible)
 
 
+def test_a_record_without_its_guesses_is_not_drawn(mars_tiny):
+    run = decode(mars_tiny, "How many apples?", mode="jacobi", max_new_tokens=8).finish()
+    with pytest.raises(ValueError, match="the mask can be drawn for ar, mars and lossless"):
+        pictures.of_pass(run, 1, name, [5, 6], mars_tiny.mask_id)
+
+
 def test_drawn_attention_is_the_models_and_zero_where_the_mask_is(tokenizer):
     checkpoint = checkpoints.wrap("random", random_model("llama", tokenizer), tokenizer)
     ids = list(range(10, 22))
