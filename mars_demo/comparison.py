@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,16 +14,19 @@ from mars_demo.evaluation import Row, average
 
 PAPER = json.loads((ASSETS / "paper_tables.json").read_text(encoding="utf-8"))
 BENCHMARKS = ("IFEval", "BBH", "MMLU-Pro", "GPQA", "GSM8K", "HumanEval")
-CURVE = {"task": "GSM8K", "block_size": 8, "sft_loss": True}  # the lines of Table 8 that are drawn
-WORLDS = ("word-problems", "letters")  # drawn beside the average: arithmetic too, and where τ costs most
 SIZES = (4, 8, 16)  # block sizes that were trained
 AR_IN_BATCHES = "AR, continuous"  # what speeds in batches are compared with
+SWEEP = 8  # the table that is drawn as well:
+CURVE = {"task": "GSM8K", "block_size": 8, "sft_loss": True}  # of the paper's, as mars-tiny has B = 8 too
+WORLDS = {"average": "all worlds", "word-problems": "word-problems", "letters": "letters"}  # of ours
 
-Cells = tuple[list[str], list[list[str]]]  # the names of columns, and rows
+Cells = tuple[list[str], list[list[str]]]  # the names of the columns, and the rows
 
 
 @dataclass(frozen=True)
 class Table:
+    """source: where its numbers come from and what they are."""
+
     columns: list[str]
     rows: list[list[str]]
     source: str
@@ -39,21 +42,21 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True)
 class Comparison:
-    """A table of the paper by its key in `paper_tables.json`, and the file of results that answers to it."""
+    """A table of the paper, its rows by their `key`, and the `file` of results that answers to it."""
 
     title: str
+    unit: str
     key: str
     theirs: Callable[[list[dict]], Cells]
-    unit: str
     file: str
     ours: Callable[[Any], Cells]
-    measured: Callable[[Any], str]
 
 
 def paper(number: int) -> Table:
     """Table `number` of the paper."""
     chosen = TABLES[number]
-    return Table(*chosen.theirs(PAPER[chosen.key]), f"the paper's Table {number}: {chosen.unit}.")
+    columns, rows = chosen.theirs(PAPER[chosen.key])
+    return Table(columns, rows, f"the paper's Table {number}: {chosen.unit}")
 
 
 def here(number: int, folder: Path = results.FOLDER) -> Table | None:
@@ -63,7 +66,7 @@ def here(number: int, folder: Path = results.FOLDER) -> Table | None:
     if measured is None:
         return None
     columns, rows = chosen.ours(measured)
-    return Table(columns, rows, chosen.measured(measured)) if rows else None
+    return Table(columns, rows, f"{SOURCES[chosen.file](measured)}: {chosen.unit}") if rows else None
 
 
 def paper_curves() -> dict[str, list[Point]]:
@@ -72,45 +75,235 @@ def paper_curves() -> dict[str, list[Point]]:
     for row in PAPER["table8_tau_sweep"]:
         if all(row[key] == value for key, value in CURVE.items()):
             point = Point(row["tau"], row["accuracy"] / 100, row["tokens_per_forward"])
-            curves.setdefault(row["scale"], []).append(point)
+            name = f"{row['scale']}, {CURVE['task']}, B = {CURVE['block_size']}"
+            curves.setdefault(name, []).append(point)
     return curves
 
 
 def our_curves(folder: Path = results.FOLDER) -> dict[str, list[Point]]:
     """The τ sweep of `mars-tiny`: the average over all worlds and two of them; empty if not measured."""
     measured = results.read("tiny.json", folder)
-    if measured is None:
-        return {}
-    sweep = _sweep(measured)
-    return {
-        world: [Point(tau, rows[world].accuracy, rows[world].tokens_per_forward) for tau, rows in sweep.items()]
-        for world in ("average", *WORLDS)
-    }
+    curves: dict[str, list[Point]] = {}
+    for tau, rows in _sweep(measured).items() if measured else ():
+        for world, name in WORLDS.items():
+            point = Point(tau, rows[world].accuracy, rows[world].tokens_per_forward)
+            curves.setdefault(name, []).append(point)
+    return curves
 
 
 # ------------------------------------------------------------------------------ the paper's tables
 
 
-def _model(row: dict) -> str:
+def _pivot(corner: str, cells: Mapping[tuple[str, str], str]) -> Cells:
+    """A table from its cells by row and column, both in the order in which they first come."""
+    names = dict.fromkeys(name for name, _ in cells)
+    columns = dict.fromkeys(column for _, column in cells)
+    return [corner, *columns], [[name, *(cells.get((name, c), "–") for c in columns)] for name in names]
+
+
+def _pair(accuracy: float, tokens_per_forward: float) -> str:
+    return f"{accuracy:.1f}, {tokens_per_forward:.2f}"
+
+
+def _model(row: Mapping) -> str:
     size = "" if row["block_size"] is None else f", B = {row['block_size']}"
     return f"{row['scale']} {row['model']}{size}{', without SFT loss' if row['sft_loss'] is False else ''}"
 
 
-def _accuracies(rows: list[dict]) -> Cells:
-    names = ("Avg", *BENCHMARKS)
-    return ["model", "average", *BENCHMARKS], [
-        [_model(row), *(f"{row[name]:.1f}" for name in names)] for row in rows
+def _one_token(rows: list[dict]) -> Cells:
+    cells = {}
+    for row in rows:
+        cells[_model(row), "average"] = f"{row['Avg']:.1f}"
+        cells |= {(_model(row), name): f"{row[name]:.1f}" for name in BENCHMARKS}
+    return _pivot("model", cells)
+
+
+def _several_tokens(rows: list[dict]) -> Cells:
+    cells = {}
+    for row in rows:
+        model = f"{row['scale']} MARS, B = {row['block_size']}, τ = {row['tau']:g}"
+        right, speeds = row["accuracy"], row["tokens_per_forward"]
+        cells[model, "average"] = f"{right['Avg']:.1f}"
+        cells[model, "tokens per forward"] = f"{speeds['Avg']:.2f}"
+        cells |= {(model, name): _pair(right[name], speeds[name]) for name in BENCHMARKS}
+    return _pivot("model", cells)
+
+
+def _batches(rows: list[dict]) -> Cells:
+    cells = {}
+    for row in rows:
+        method = row["method"] + (f" of {row['cache_block']}" if row["cache_block"] else "")
+        speed = f"{row['tokens_per_second']:.1f}, {row['speedup']:.2f}×"
+        cells[method, f"batch {row['batch_size']}"] = speed
+    return _pivot("method", cells)
+
+
+def _tau_sweep(rows: list[dict]) -> Cells:
+    cells = {}
+    for row in rows:
+        model = f"{_model(row | {'model': 'MARS'})}: {row['task']}"
+        cells[model, f"τ = {row['tau']:g}"] = _pair(row["accuracy"], row["tokens_per_forward"])
+    return _pivot("model and benchmark", cells)
+
+
+def _jacobi(rows: list[dict]) -> Cells:
+    cells = {}
+    for row in rows:
+        cells[row["method"], "average"] = f"{row['Avg']:.1f}"
+        cells[row["method"], "tokens per forward"] = f"{row['tokens_per_forward']:.2f}"
+        cells |= {(row["method"], name): f"{row[name]:.1f}" for name in BENCHMARKS}
+    return _pivot("method", cells)
+
+
+def _records(rows: list[dict]) -> Cells:
+    """Records of any kind, a row each."""
+
+    def cell(value) -> str:
+        return f"{value:.2f}" if isinstance(value, float) else str(value)
+
+    return [key.replace("_", " ") for row in rows[:1] for key in row], [
+        [cell(value) for value in row.values()] for row in rows
     ]
 
 
-def _pairs(rows: list[dict]) -> Cells:
-    return ["model", "average", *BENCHMARKS], [
-        [
-            f"{row['scale']} MARS, B = {row['block_size']}",
-            *(
-                f"{row['accuracy'][name]:.1f}, {row['tokens_per_forward'][name]:.2f}"
-                for name in ("Avg", *BENCHMARKS)
-            ),
-        ]
-        for row in rows
-    ]
+# ------------------------------------------------------------------------------- this project's
+
+
+def _methods(*chosen: tuple[str, str], speeds: bool = False) -> Callable[[dict], Cells]:
+    """Of `paper.json` the chosen methods with their decodings, as far as they have been measured."""
+
+    def table(measured: dict) -> Cells:
+        groups, cells = results.grouped(measured["rows"]), {}
+        for method, decoding in chosen:
+            rows = groups.get((method, decoding), [])
+            name = method if decoding == "ar" else f"{method}, {decoding.removeprefix('diffusion ')}"
+            if rows:
+                cells |= {(name, column): cell for column, cell in _measured(rows, speeds).items()}
+        return _pivot("model", cells)
+
+    return table
+
+
+def _measured(rows: list[dict], speeds: bool) -> dict[str, str]:
+    """The cells of one method: over seeds the average of all worlds, then each world's own."""
+    seeds, worlds = results.averages(rows, "seed").values(), results.averages(rows, "task")
+    cells = {"average": results.spread([100 * seed.accuracy for seed in seeds], 1)}
+    if speeds:
+        cells["tokens per forward"] = results.spread([seed.tokens_per_forward for seed in seeds], 2)
+        return cells | {w: _pair(100 * r.accuracy, r.tokens_per_forward) for w, r in worlds.items()}
+    return cells | {world: f"{100 * row.accuracy:.1f}" for world, row in worlds.items()}
+
+
+def _sweep(measured: dict) -> dict[float, dict[str, Row]]:
+    """The rows of `mars-tiny` by τ and by world, their average first."""
+    sweep = {}
+    for method, found in measured["methods"].items():
+        if method.startswith("τ = "):
+            rows = [Row(**row) for row in found]
+            worlds = {"average": average(rows)} | {row.task: row for row in rows}
+            sweep[float(method.removeprefix("τ = "))] = worlds
+    return sweep
+
+
+def _our_tau_sweep(measured: dict) -> Cells:
+    cells = {}
+    for tau, worlds in _sweep(measured).items():
+        for world, row in worlds.items():
+            cells[world, f"τ = {tau:g}"] = _pair(100 * row.accuracy, row.tokens_per_forward)
+    return _pivot("mars-tiny, world", cells)
+
+
+def _our_batches(rows: list[dict]) -> Cells:
+    speeds = {(row["method"], row["size"]): row["tokens"] / row["seconds"] for row in rows}
+    cells = {}
+    for (method, size), speed in speeds.items():
+        base = speeds.get((AR_IN_BATCHES, size))
+        cells[method, f"batch {size}"] = f"{speed:.1f}, {speed / base:.2f}×" if base else f"{speed:.1f}"
+    return _pivot("method", cells)
+
+
+def _trained(measured: dict) -> str:
+    seeds = len({row["seed"] for row in measured["rows"]})
+    return (
+        f"`python -m benchmarks.paper table --output runs`, {measured['steps']} steps from `ar-tiny` "
+        f"(compute-matched: twice as many), {measured['limit']} held-out prompts per world, mean ± standard deviation of {seeds} seeds"
+    )
+
+
+def _bundled(measured: dict) -> str:
+    limit = measured["prompts_per_task"]
+    return f"`python -m benchmarks.bundled --limit {limit}`, {limit} held-out prompts per world"
+
+
+SOURCES: dict[str, Callable[[Any], str]] = {
+    "paper.json": _trained,
+    "tiny.json": _bundled,
+    "batches.json": lambda _: "`python -m benchmarks.batches`",
+    "speculative.json": lambda _: "`assets/results/speculative.json`",
+}
+_RIGHT = "percent of right answers"
+_BOTH = "percent of right answers and tokens per forward"
+TABLES = {
+    2: Comparison(
+        "Table 2: one token per forward",
+        _RIGHT,
+        "table2_one_token_mode",
+        _one_token,
+        "paper.json",
+        _methods(
+            ("AR SFT", "ar"),
+            ("AR SFT, compute-matched", "ar"),
+            ("Block diffusion, B = 4", "diffusion τ = 1"),
+            ("MARS without SFT loss, B = 4", "ar"),
+            ("MARS, B = 4", "ar"),
+        ),
+    ),
+    3: Comparison(
+        "Table 3: SFT loss",
+        _RIGHT,
+        "table3_sft_loss",
+        _one_token,
+        "paper.json",
+        _methods(
+            ("AR SFT", "ar"),
+            *((f"MARS without SFT loss, B = {b}", "ar") for b in SIZES),
+            *((f"MARS, B = {b}", "ar") for b in SIZES),
+        ),
+    ),
+    4: Comparison(
+        "Table 4: several tokens",
+        _BOTH,
+        "table4_multi_token",
+        _several_tokens,
+        "paper.json",
+        _methods(
+            *((f"MARS, B = {b}", decoding) for decoding in ("τ = 0.95", "lossless") for b in SIZES),
+            speeds=True,
+        ),
+    ),
+    5: Comparison(
+        "Table 5: batches",
+        "tokens per second, and their ratio to those of the AR row that has 1.00×",
+        "table5_batch_wall_clock",
+        _batches,
+        "batches.json",
+        _our_batches,
+    ),
+    6: Comparison(
+        "Table 6: speculative decoding",
+        "a small model drafts, a larger one verifies",
+        "table6_speculative",
+        _records,
+        "speculative.json",
+        _records,
+    ),
+    8: Comparison("Table 8: τ sweep", _BOTH, "table8_tau_sweep", _tau_sweep, "tiny.json", _our_tau_sweep),
+    9: Comparison(
+        "Table 9: Jacobi",
+        _BOTH,
+        "table9_jacobi",
+        _jacobi,
+        "paper.json",
+        _methods(("AR SFT", "ar"), ("AR SFT", "jacobi"), ("MARS, B = 4", "τ = 0.95"), speeds=True),
+    ),
+}

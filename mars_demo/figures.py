@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
+from plotly.subplots import make_subplots
 
 from mars_demo import pictures
+from mars_demo.comparison import Point
 from mars_demo.evaluation import Row
 
 _DASHES = ("solid", "dash", "dot", "dashdot")
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x")
 _COLOURS = ("#0072b2", "#c85200", "#00825f", "#b0508a", "#c77f00")
+_INK = "#808890"
 
 
 def ar_share(block_sizes: Sequence[int], chosen: int) -> go.Figure:
@@ -55,38 +58,101 @@ def paper_sft_loss(rows: Sequence[Mapping]) -> go.Figure:
     return figure
 
 
-def frontier(curves: Mapping[str, Sequence[Row]]) -> go.Figure:
+def frontier(curves: Mapping[str, Sequence[Row | Point]], source: str = "") -> go.Figure:
     """Accuracy against tokens per forward: a line per name, a point per τ. Lines differ in dashes too."""
     figure = go.Figure()
+    named = _apart([row for rows in curves.values() for row in rows])
     for number, (name, rows) in enumerate(curves.items()):
+        taus = ["" if row.tau is None else f"τ {row.tau:g}" for row in rows]
         figure.add_scatter(
             x=[row.tokens_per_forward for row in rows],
             y=[100 * row.accuracy for row in rows],
-            text=["" if row.tau is None else f"τ {row.tau:g}" for row in rows],
+            text=[tau if row in named else "" for tau, row in zip(taus, rows)],
+            customdata=taus,
             mode="lines+markers+text" if len(rows) > 1 else "markers+text",
-            textposition="top center",
+            textposition="bottom left",
             name=name,
             line={"dash": _DASHES[number % len(_DASHES)], "color": _COLOURS[number % len(_COLOURS)]},
             marker={"symbol": _SYMBOLS[number % len(_SYMBOLS)], "size": 9},
-            hovertemplate="%{text} %{x:.2f} per forward, %{y:.0f} % right<extra>%{fullData.name}</extra>",
+            hovertemplate="%{customdata} %{x:.2f} per forward, %{y:.0f} % right"
+            "<extra>%{fullData.name}</extra>",
         )
-    _dress(figure, "tokens per forward", "right answers, %", 360)
+    _dress(figure, "tokens per forward" + (f"<br>{source}" if source else ""), "right answers, %", 360)
     figure.update_xaxes(rangemode="tozero")
     return figure
 
 
+def _apart(rows: Sequence[Row | Point]) -> list[Row | Point]:
+    """The points that have room for a name: those that are far enough from any before them."""
+    reach = max(row.tokens_per_forward for row in rows)
+    named: list[Row | Point] = []
+    for row in rows:
+        if all(
+            abs(row.tokens_per_forward - other.tokens_per_forward) > 0.09 * reach
+            or abs(row.accuracy - other.accuracy) > 0.09
+            for other in named
+        ):
+            named.append(row)
+    return named
+
+
+def replays(policies: Mapping[str, Mapping]) -> go.Figure:
+    """The same arrivals served with each policy, as `load.drawn` records them: how many came per second,
+    and over time the queue, τ, and the latency of the request that came then."""
+    titles = ("arrivals<br>per second", "waiting", "τ", "latency, s")
+    figure = make_subplots(len(titles), 1, shared_xaxes=True, vertical_spacing=0.04)
+    came = [int(arrived) for arrived, _, _ in next(iter(policies.values()))["requests"]]
+    seconds = range(max(came) + 1)
+    figure.add_bar(
+        x=[second + 0.5 for second in seconds],
+        y=[came.count(second) for second in seconds],
+        marker={"color": _INK},
+        showlegend=False,
+        hovertemplate="%{y} came<extra></extra>",
+        row=1,
+        col=1,
+    )
+    for number, (name, picture) in enumerate(policies.items()):
+        times, waiting, _, taus = zip(*picture["moments"])
+        requests = sorted(picture["requests"])
+        arrived = [request[0] for request in requests]
+        latency = [finished - arrived for arrived, _, finished in requests]
+        look = {
+            "name": name,
+            "legendgroup": name,
+            "line": {"dash": _DASHES[number], "color": _COLOURS[number], "shape": "hv"},
+            "hovertemplate": "%{y:.3g} at %{x:.1f} s<extra>%{fullData.name}</extra>",
+            "col": 1,
+        }
+        symbol = {"symbol": _SYMBOLS[number], "size": 8}
+        lines = {"mode": "lines+markers", "marker": symbol | {"maxdisplayed": 8}}
+        figure.add_scatter(x=times, y=waiting, row=2, **look | lines)
+        look["showlegend"] = False
+        figure.add_scatter(x=times, y=taus, row=3, **look | lines)
+        figure.add_scatter(x=arrived, y=latency, row=4, mode="markers", marker=symbol, **look)
+    for row, title in enumerate(titles, start=1):
+        figure.update_yaxes(title={"text": title, "standoff": 8}, rangemode="tozero", row=row)
+    figure.update_yaxes(rangemode="normal", row=3)
+    figure.update_xaxes(title="seconds", row=len(titles))
+    _tint(figure, 640)
+    return figure
+
+
 def _dress(figure: go.Figure, x: str, y: str, height: int) -> None:
-    """Percent upwards, and colours that are readable on light and on dark."""
+    """Percent upwards."""
+    figure.update_layout(xaxis_title=x, yaxis_title=y, yaxis_range=[0, 105])
+    _tint(figure, height)
+
+
+def _tint(figure: go.Figure, height: int) -> None:
+    """Colours that are readable on light and on dark, the legend above."""
     figure.update_layout(
-        xaxis_title=x,
-        yaxis_title=y,
-        yaxis_range=[0, 105],
         margin={"l": 60, "r": 20, "t": 20, "b": 50},
         height=height,
-        legend={"orientation": "h", "y": 1.12},
+        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"},
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
-        font={"size": 14, "color": "#808890"},
+        font={"size": 14, "color": _INK},
     )
     figure.update_xaxes(gridcolor="rgba(128,136,144,0.25)")
     figure.update_yaxes(gridcolor="rgba(128,136,144,0.25)")

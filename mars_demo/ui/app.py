@@ -22,8 +22,17 @@ LOOK = {
         #title .prose { display: flex; flex-wrap: wrap; align-items: baseline; gap: 0 1.25rem; }
         #title h1, #title p { margin: 0; }
         #stage .html-container { padding: 0; }
-        #lesson-table table { display: block; overflow-x: auto; border: none; }
-        #lesson-table :is(th, td) { word-break: normal; overflow-wrap: normal; padding: 0.4rem 0.6rem; }
+        :is(#lesson-table, .numbers) table { display: block; overflow-x: auto; border: none; }
+        :is(#lesson-table, .numbers) :is(th, td) {
+            word-break: normal; overflow-wrap: normal; padding: 0.4rem 0.6rem;
+            border-color: var(--border-color-primary);
+        }
+        .numbers table { padding: 0; }
+        .numbers :is(th, td) { white-space: nowrap; text-align: right; font-variant-numeric: tabular-nums; }
+        .numbers :is(th, td):first-child {
+            position: sticky; left: -1px; min-width: min(15em, 38vw); white-space: normal; text-align: left;
+            background: var(--body-background-fill);
+        }
         .talk { font-size: 200%; }
         .talk .gradio-container .main { max-width: none; padding: 0 12px; }
         .talk :is(#title, .tab-wrapper, #examples, #mode, #model, #wait, footer) { display: none; }
@@ -37,8 +46,15 @@ LOOK = {
         .talk #controls :is(textarea, button, span, input) { font-size: 24px; line-height: 1.2; }
         .talk #controls textarea { max-height: 76px; }
         .talk #controls :is(#prompt label > span, .info-text) { display: none; }
-        .talk #learn-page :is(p, li, td, th, code, button, .at) { font-size: 26px; line-height: 1.4; }
-        .talk #learn-page h3 { font-size: 34px; }
+        .talk :is(#learn-page, #batch-page) :is(p, li, td, th, code, button, .at) {
+            font-size: 26px; line-height: 1.4;
+        }
+        .talk :is(#learn-page, #batch-page) h3 { font-size: 34px; }
+        .talk :is(#learn-page, #batch-page) :is(h4, #choice *) { font-size: 26px; }
+        .talk :is(#learn-page, #batch-page) .numbers :is(td, th) { font-size: 22px; }
+        .talk #batch-page label * { font-size: 24px; }
+        .talk .intro p { display: none; }
+        .talk :is(.js-plotly-plot, #js-plotly-tester) text { font-size: 20px !important; }
         @media (max-width: 640px) {
             #controls { display: contents; }
             #controls > .form:has(#mode), #examples { order: 2; }

@@ -14,11 +14,15 @@ from mars_demo.ui.schedule import Schedules
 from mars_demo.ui.stage import Stage
 
 ASSETS = Path(__file__).parents[2] / "assets"
-CHAPTERS = [json.loads(path.read_text("utf-8")) for path in sorted((ASSETS / "lessons").glob("*.json"))]
+LESSONS = sorted((ASSETS / "lessons").glob("*.json"), key=lambda path: int(path.name.split("-")[0]))
+CHAPTERS = [json.loads(path.read_text("utf-8")) for path in LESSONS]
 PAPER = json.loads((ASSETS / "paper_tables.json").read_text("utf-8"))
 SENTENCE = "Which city is the capital of Latvia? The capital of Latvia is Riga."
 SCHEDULED = ("bus", "table", "function", "letter", "story")  # recorded runs that share a batch in chapter 8
 CACHE_BLOCK = 16
+COMPARED = ("plot", "our_plot", "paper_table", "our_table")  # what a choice of table changes
+PARTS = ("stage", "grid", "choice", *COMPARED, "table", "fill", "schedule", "live")  # beside the chapters
+NOT_MEASURED = "This table has not been measured here yet."
 SLOW = 40  # ms that the chapter's race rests after each forward
 
 
@@ -34,9 +38,7 @@ def element(chapter: dict) -> dict:
     """What stands beside a chapter: the updates of the components that can, all others hidden."""
     wanted = chapter["element"]
     kind = wanted["kind"]
-    updates = {
-        name: {"visible": False} for name in ("stage", "grid", "table", "fill", "plot", "schedule", "live")
-    }  # in the order of the page's components
+    updates = {name: {"visible": False} for name in PARTS}
     if kind == "stage":
         updates["stage"] = {"visible": True, "value": _recorded(wanted["run"], wanted["modes"])}
     elif kind == "race":
@@ -53,6 +55,8 @@ def element(chapter: dict) -> dict:
         from mars_demo import figures
 
         updates["plot"] = {"visible": True, "value": figures.paper_sft_loss(PAPER["table3_sft_loss"])}
+    elif kind == "comparison":
+        updates |= _comparison()
     elif kind == "schedule":
         updates["schedule"] = {"visible": True, "value": _schedules()}
     return updates
@@ -79,6 +83,42 @@ def gaps(filled: int) -> str:
     blank = [["…", "", "", "", ""]] * (len(rows) - filled)
     columns = ["gap", "AR", "MARS", "block diffusion", "closed by MARS"]
     return f"{table(columns, rows[:filled] + blank)}\n\nSource: the paper's Table 1."
+
+
+def _comparison() -> dict[str, dict]:
+    """The paper's tables to choose from, and what is shown of the first."""
+    from mars_demo import comparison
+
+    choices = [(chosen.title, number) for number, chosen in comparison.TABLES.items()]
+    first = choices[0][1]
+    return {"choice": {"visible": True, "choices": choices, "value": first}} | _compared(first)
+
+
+def _compared(number: int) -> dict[str, dict]:
+    """A table of the paper and this project's, and the charts of the one that sweeps τ."""
+    from mars_demo import comparison
+
+    charts = _charts() if number == comparison.SWEEP else [None, None]
+    tables = [sourced("The paper", comparison.paper(number)), sourced("Here", comparison.here(number))]
+    return {
+        name: {"visible": value is not None, "value": value}
+        for name, value in zip(COMPARED, charts + tables)
+    }
+
+
+def _charts() -> list:
+    from mars_demo import comparison, figures
+
+    theirs = figures.frontier(comparison.paper_curves(), f"the paper, Table {comparison.SWEEP}")
+    ours = comparison.our_curves()
+    return [theirs, figures.frontier(ours, "here, mars-tiny") if ours else None]
+
+
+def sourced(title: str, found) -> str:
+    """A `comparison.Table` as Markdown, with where it comes from."""
+    if found is None:
+        return f"#### {title}\n\n{NOT_MEASURED}"
+    return f"#### {title}\n\n{table(found.columns, found.rows)}\n\nSource: {found.source}."
 
 
 def _recorded(id: str, modes: list[str]) -> str:
@@ -133,7 +173,7 @@ KEYS = """() => {
   if (window.lessonKeys) return;
   window.lessonKeys = true;
   document.addEventListener("keydown", (event) => {
-    const own = "input, textarea, select, [role=tab], [role=application], [role=slider], .stage *";
+    const own = "input, textarea, select, table, [role=tab], [role=application], [role=slider], .stage *";
     if (event.target.matches(own) || event.ctrlKey || event.metaKey || event.altKey) return;
     const button = document.querySelector({ ArrowRight: "#next", ArrowLeft: "#back" }[event.key]);
     if (button?.offsetParent) button.click();
@@ -164,6 +204,11 @@ def fill_next(filled: int):
     return filled, gaps(filled), "Again" if filled == rows else "Next gap"
 
 
+def compare(number: int):
+    """The table that was chosen, and what stands beside it."""
+    return [gr.update(**update) for update in _compared(number).values()]
+
+
 def compete(tau: float, knobs: race.Knobs):
     """The race of the chapter on the window, in slow motion; it obeys the chapter's own slider."""
     prompt = next(example["prompt"] for example in race.PROMPTS if example["id"] == "bus")
@@ -189,19 +234,24 @@ def tab(page: gr.Tab) -> None:
             parts = {
                 "stage": Stage(shelf=False, elem_id="lesson-stage"),
                 "grid": Grid(elem_id="lesson-grid"),
+                "choice": gr.Dropdown([], label="The paper's tables", filterable=False, elem_id="choice"),
+                "plot": gr.Plot(show_label=False),
+                "our_plot": gr.Plot(show_label=False),
+                "paper_table": gr.Markdown(elem_id="paper-table", elem_classes="numbers"),
+                "our_table": gr.Markdown(elem_id="our-table", elem_classes="numbers"),
                 "table": gr.Markdown(elem_id="lesson-table"),
                 "fill": gr.Button("Next gap", elem_id="fill"),
-                "plot": gr.Plot(show_label=False),
                 "schedule": Schedules(),
                 "live": live,
             }
 
     quiet = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
-    turned = [number, filled, heading, back, forth, *parts.values()]
+    turned = [number, filled, heading, back, forth, *(parts[name] for name in PARTS)]
     for press, by in ((page.select, 0), (forth.click, 1), (back.click, -1)):
         press(turn, [number, gr.State(by)], turned, **quiet).then(None, heading, None, js=REMEMBER, **quiet)
     page.select(None, None, None, js=KEYS)
     parts["fill"].click(fill_next, filled, [filled, parts["table"], parts["fill"]], **quiet)
+    parts["choice"].input(compare, parts["choice"], [parts[name] for name in COMPARED], **quiet)
     run.click(race.ready, [knobs, tau, gr.State(SLOW)], [run, halt], **quiet).then(
         compete,
         [tau, knobs],

@@ -5,7 +5,8 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from mars_demo.ui.learn import CHAPTERS
+from mars_demo import comparison
+from mars_demo.ui.learn import CHAPTERS, NOT_MEASURED
 
 BESIDE = {
     "stage": "#lesson-stage .token",
@@ -15,6 +16,7 @@ BESIDE = {
     "neighbours": "#lesson-table table",
     "figure": "#learn-page .js-plotly-plot .main-svg",
     "schedule": "#schedule .cell",
+    "comparison": "#paper-table table",
 }
 
 
@@ -86,6 +88,41 @@ def test_the_table_of_gaps_fills_row_by_row(open_chapter):
         expect(cells.filter(has_not_text="…")).to_have_count(filled)
         page.locator("#fill").click()
     expect(cells.filter(has_not_text="…")).to_have_count(1)
+
+
+def test_every_table_of_the_paper_stands_above_ours_and_fits_a_phone(open_chapter):
+    page = open_chapter("paper")
+    page.set_viewport_size({"width": 390, "height": 844})
+    known = {2: "28.7", 3: "22.2", 4: "1.46", 5: "241.9, 1.71×", 6: "58.60", 8: "47.5, 3.41", 9: "1.07"}
+    assert known.keys() == comparison.TABLES.keys()
+    for number, value in known.items():
+        page.locator("#choice input").click()
+        page.get_by_role("option", name=f"Table {number}: ").click()
+        paper, ours = page.locator("#paper-table"), page.locator("#our-table")
+        expect(paper).to_contain_text(f"Source: the paper's Table {number}:")
+        expect(paper.locator("td").get_by_text(value, exact=True).first).to_be_attached()
+        measured = comparison.here(number)
+        if measured is None:
+            expect(ours).to_contain_text(NOT_MEASURED)
+        else:
+            expect(ours.locator("tbody tr").first.locator("td")).to_have_text(measured.rows[0])
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, number
+
+
+def test_the_sweep_of_tau_is_drawn_for_the_paper_and_for_us(open_chapter):
+    page = open_chapter("paper")
+    plots = page.locator("#learn-page .js-plotly-plot")
+    expect(page.locator("#our-table h4")).to_be_visible()
+    expect(plots.locator("visible=true")).to_have_count(0)
+    page.locator("#choice input").click()
+    page.get_by_role("option", name="Table 8: ").click()
+    expect(plots).to_have_count(2)
+    for plot, curves in zip(plots.all(), (comparison.paper_curves(), comparison.our_curves())):
+        expect(plot.locator(".legendtext")).to_have_text(list(curves))
+        expect(plot.locator(".point")).to_have_count(sum(map(len, curves.values())))
+    page.locator("#choice input").click()
+    page.get_by_role("option", name="Table 9: ").click()
+    expect(plots.locator("visible=true")).to_have_count(0)
 
 
 def test_the_schedule_plays_step_by_step(open_chapter):

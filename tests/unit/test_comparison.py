@@ -1,0 +1,95 @@
+"""The paper's tables as its data say, and ours from whatever has been measured."""
+
+import json
+
+import pytest
+from measured import row
+
+from mars_demo import comparison
+
+
+def write(folder, name: str, content) -> None:
+    (folder / name).write_text(json.dumps(content))
+
+
+def cell(table: comparison.Table, name: str, column: str) -> str:
+    line = next(row for row in table.rows if row[0] == name)
+    return line[table.columns.index(column)]
+
+
+@pytest.mark.parametrize(
+    ("number", "name", "column", "value"),
+    [
+        (2, "0.5B AR SFT (5 ep)", "average", "28.7"),
+        (2, "0.5B MARS, B = 4", "GSM8K", "32.8"),
+        (3, "0.5B MARS, B = 16, without SFT loss", "average", "22.2"),
+        (4, "7B MARS, B = 16, τ = 0.95", "BBH", "53.8, 3.29"),
+        (5, "MARS + block cache of 32", "batch 4", "241.9, 1.71×"),
+        (6, "MARS 0.5B B=4", "tokens per target forward", "4.07"),
+        (8, "7B MARS, B = 8: GSM8K", "τ = 0.5", "47.5, 3.41"),
+        (9, "Jacobi (on AR SFT)", "tokens per forward", "1.07"),
+    ],
+)
+def test_the_papers_tables(number, name, column, value):
+    table = comparison.paper(number)
+    assert cell(table, name, column) == value
+    assert f"Table {number}" in table.source
+    assert {len(row) for row in table.rows} == {len(table.columns)}
+
+
+@pytest.mark.parametrize("number", comparison.TABLES)
+def test_what_has_not_been_measured_is_none(tmp_path, number):
+    assert comparison.here(number, tmp_path) is None
+    assert comparison.our_curves(tmp_path) == {}
+
+
+@pytest.mark.parametrize("number", comparison.TABLES)
+def test_every_file_of_results_fills_its_table(number):
+    table = comparison.here(number)
+    if table is not None:
+        assert table.rows and {len(row) for row in table.rows} == {len(table.columns)}
+
+
+def test_methods_are_averaged_over_seeds_and_those_that_lack_are_left_out(tmp_path):
+    rows = [
+        row(seed, task, accuracy, method=method, decoding=decoding)
+        for method, decoding in (
+            ("AR SFT", "ar"),
+            ("Block diffusion, B = 4", "diffusion τ = 1"),
+            ("AR SFT", "jacobi"),
+        )
+        for seed, accuracy in ((1, 0.8), (2, 1.0))
+        for task in ("units", "notes")
+    ]
+    write(tmp_path, "paper.json", {"steps": 300, "limit": 20, "rows": rows})
+    table = comparison.here(2, tmp_path)
+    assert table.columns == ["model", "average", "units", "notes"]
+    assert [row[0] for row in table.rows] == ["AR SFT", "Block diffusion, B = 4, τ = 1"]
+    assert table.rows[0][1:] == ["90.0 ± 14.1", "90.0", "90.0"]
+    for words in ("python -m benchmarks.paper table", "300 steps", "20 held-out prompts", "2 seeds"):
+        assert words in table.source
+    jacobi = comparison.here(9, tmp_path)
+    assert cell(jacobi, "AR SFT, jacobi", "tokens per forward") == "2.00 ± 0.00"
+    assert cell(jacobi, "AR SFT, jacobi", "units") == "90.0, 2.00"
+    assert comparison.here(4, tmp_path) is None
+
+
+def test_speeds_in_batches_are_compared_with_ar_at_the_same_size(tmp_path):
+    counts = {"tokens": 100, "forwards": 50, "positions": 200, "waiting": 0.0}
+    measured = [("AR, continuous", 4, 2.0), ("MARS", 4, 1.0), ("MARS", 8, 0.5)]
+    rows = [{"method": m, "size": size, "seconds": seconds} | counts for m, size, seconds in measured]
+    write(tmp_path, "batches.json", rows)
+    table = comparison.here(5, tmp_path)
+    assert table.columns == ["method", "batch 4", "batch 8"]
+    assert table.rows == [["AR, continuous", "50.0, 1.00×", "–"], ["MARS", "100.0, 2.00×", "200.0"]]
+
+
+def test_the_curves_of_tau_are_those_of_the_tables():
+    paper = comparison.paper_curves()
+    assert [point.tau for point in paper["7B, GSM8K, B = 8"]] == [1.0, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5]
+    assert paper["0.5B, GSM8K, B = 8"][-1] == (0.5, 0.105, 2.75)
+    ours, table = comparison.our_curves(), comparison.here(8)
+    for world, name in comparison.WORLDS.items():
+        for point in ours[name]:
+            expected = f"{100 * point.accuracy:.1f}, {point.tokens_per_forward:.2f}"
+            assert cell(table, world, f"τ = {point.tau:g}") == expected
