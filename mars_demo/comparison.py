@@ -226,7 +226,8 @@ def _trained(measured: dict) -> str:
     seeds = len({row["seed"] for row in measured["rows"]})
     return (
         f"`python -m benchmarks.paper table --output runs`, {measured['steps']} steps from `ar-tiny` "
-        f"(compute-matched: twice as many), {measured['limit']} held-out prompts per world, mean ± standard deviation of {seeds} seeds"
+        f"(compute-matched: twice as many), {measured['limit']} held-out prompts per world, "
+        f"mean ± standard deviation of {seeds} seeds"
     )
 
 
