@@ -159,7 +159,7 @@ class Row:
     ):
         self.run, self.strategy, self.sampling = run, strategy, sampling
         self.cache, self.cache_block = cache, cache_block
-        self.next: Forward = next(strategy)
+        self.next: Forward | None = None
         self.length = 0  # committed positions
         self.tail: list[int] = []  # tokens behind them that are there to stay
         self.closing = False
@@ -169,13 +169,15 @@ class Row:
     def full(self) -> bool:
         return self.cache == "block" and len(self.tail) >= self.cache_block
 
-    @property
     def wanted(self) -> Forward:
+        """What it wants computed now; only here it reads τ, however long it has waited."""
+        if self.closing:
+            return Forward(layouts.causal(self.tail, self.length), first=len(self.tail))
+        if not self.next:
+            self.next = next(self.strategy)
         if not self.tail:
             return self.next
         tail = layouts.causal(self.tail, self.length)
-        if self.closing:
-            return Forward(tail, first=len(self.tail))
         own, more = self.next.layout, len(self.tail)
         behind = torch.zeros(1, more, own.ids.shape[1], dtype=torch.bool)
         layout = Layout(
@@ -200,8 +202,7 @@ class Row:
             keep = outcome.keep
             self.length += keep
         self.run.add(outcome.step)
-        if not outcome.step.stop:
-            self.next = next(self.strategy)
+        self.next = None
         return outcome.step, keep
 
 
@@ -260,7 +261,7 @@ class Batch:
             for row in active.values():
                 row.closing = True
         started = time.perf_counter()
-        wanted = self._chosen({place: row.wanted for place, row in computing.items()})
+        wanted = self._chosen({place: row.wanted() for place, row in computing.items()})
         computing = {place: computing[place] for place in wanted}
         readings = _read_all(self._cache.forward(wanted), wanted, computing)
         self.seconds += time.perf_counter() - started

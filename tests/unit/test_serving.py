@@ -127,13 +127,16 @@ def test_the_controller_lowers_tau_as_the_queue_grows_and_raises_it_again(mars_t
 
     async def serve():
         async with Server(mars_tiny, size=2, tau=controller, **LIMIT) as server:
-            await replay(server, [(0.0, prompt) for prompt in PROMPTS])
-            return server.moments
+            requests = await replay(server, [(0.0, prompt) for prompt in PROMPTS])
+            return server.moments, requests
 
-    moments = asyncio.run(serve())
+    moments, requests = asyncio.run(serve())
     assert min(m.tau for m in moments) == pytest.approx(0.6)
     assert moments[-1].tau == 1.0
     assert all(m.tau == controller.tau(m.waiting) for m in moments)
+    # τ is read when a forward is computed, not when its request came.
+    assert all({step.tau for step in r.run.passes} <= {m.tau for m in moments} for r in requests)
+    assert any(r.run.passes[0].tau < 1 for r in requests)
 
 
 def test_a_server_that_is_left_ends_its_requests(checkpoint):
