@@ -25,7 +25,7 @@ def cell(table: comparison.Table, name: str, column: str) -> str:
         (3, "0.5B MARS, B = 16, without SFT loss", "average", "22.2"),
         (4, "7B MARS, B = 16, τ = 0.95", "BBH", "53.8, 3.29"),
         (5, "MARS + block cache of 32", "batch 4", "241.9, 1.71×"),
-        (6, "MARS 0.5B B=4", "tokens per target forward", "4.07"),
+        (6, "MARS 0.5B B=4 for MARS 7B B=4", "tokens per target forward", "4.07"),
         (8, "7B MARS, B = 8: GSM8K", "τ = 0.5", "47.5, 3.41"),
         (9, "Jacobi (on AR SFT)", "tokens per forward", "1.07"),
     ],
@@ -82,6 +82,22 @@ def test_speeds_in_batches_are_compared_with_ar_at_the_same_size(tmp_path):
     table = comparison.here(5, tmp_path)
     assert table.columns == ["method", "batch 4", "batch 8"]
     assert table.rows == [["AR, continuous", "50.0, 1.00×", "–"], ["MARS", "100.0, 2.00×", "200.0"]]
+
+
+def test_speculative_runs_are_compared_with_ar_that_drafts_for_ar(tmp_path):
+    counts = {"accuracy": 0.5, "tokens": 100, "target_forwards": 40, "drafts": 50, "verified": 25}
+    measured = [("ar", "ar", None, 0, 3.0), ("ar", "ar", 1.0, 90, 2.0), ("mars", "mars", 0.95, 60, 1.0)]
+    rows = [
+        {"draft": draft, "target": target, "tau": tau, "draft_forwards": forwards, "seconds": seconds}
+        | counts
+        for draft, target, tau, forwards, seconds in measured
+    ]
+    write(tmp_path, "speculative.json", rows)
+    table = comparison.here(6, tmp_path)
+    names = ["no draft, ar in mode ar", "ar for ar, τ = 1", "mars for mars, τ = 0.95"]
+    assert [row[0] for row in table.rows] == names
+    assert [cell(table, name, "speedup") for name in names] == ["0.67", "1.00", "2.00"]
+    assert cell(table, names[2], "tokens per target forward") == "2.50"
 
 
 def test_the_curves_of_tau_are_those_of_the_tables():
