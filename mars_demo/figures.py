@@ -14,7 +14,7 @@ from mars_demo.evaluation import Row
 _DASHES = ("solid", "dash", "dot", "dashdot")
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x")
 _COLOURS = ("#0072b2", "#c85200", "#00825f", "#b0508a", "#c77f00")
-_INK = "#808890"
+_INK, _GRID = "#808890", "rgba(128,136,144,0.25)"
 
 
 def ar_share(block_sizes: Sequence[int], chosen: int) -> go.Figure:
@@ -154,5 +154,5 @@ def _tint(figure: go.Figure, height: int) -> None:
         plot_bgcolor="rgba(0,0,0,0)",
         font={"size": 14, "color": _INK},
     )
-    figure.update_xaxes(gridcolor="rgba(128,136,144,0.25)")
-    figure.update_yaxes(gridcolor="rgba(128,136,144,0.25)")
+    figure.update_xaxes(gridcolor=_GRID, zerolinecolor=_GRID)
+    figure.update_yaxes(gridcolor=_GRID, zerolinecolor=_GRID)

@@ -13,9 +13,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from mars_demo.trace import Run
+from mars_demo.schedules import with_block_cache, with_cursor_cache
+from mars_demo.trace import Run, read_runs
 
 RUNS = Path(__file__).parents[1] / "assets" / "runs"
+BATCHED = ("bus", "table", "function", "letter", "story")  # those that share a batch in pictures
+CACHE_BLOCK = 16  # of that batch
 
 
 def index() -> list[dict[str, Any]]:
@@ -34,6 +37,19 @@ def recording(id: str) -> str:
             header = {"recording": id, "title": entry["title"], "note": entry["note"]}
             return json.dumps(header, ensure_ascii=False) + "\n" + (RUNS / f"{id}.jsonl").read_text("utf-8")
     raise ValueError(f"There is no recorded run {id!r}.")
+
+
+def batched() -> str:
+    """How a batch of recorded runs would be scheduled, with the block cache and with the cursor cache, as
+    JSON lines."""
+    titles = {entry["id"]: entry["title"] for entry in index()}
+    rows, accepted = [titles[id] for id in BATCHED], []
+    for id in BATCHED:
+        runs = read_runs(recording(id).splitlines()[1:])
+        run = next(run for run in runs if run.settings.mode == "mars")
+        accepted.append([step.accepted for step in run.passes])
+    found = (with_block_cache(rows, accepted, CACHE_BLOCK), with_cursor_cache(rows, accepted))
+    return "".join(f"{line}\n" for schedule in found for line in schedule.lines())
 
 
 def tau_at(steps: list[list[float]], number: int) -> float:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 COMPUTE, WAIT, COMMIT, FREE = "compute", "wait", "commit", "free"
 
@@ -26,9 +26,40 @@ class Schedule:
         states = [found for step in self.steps for found in step]
         return states.count(state) / len(states) if states else 0.0
 
-    def line(self) -> str:
-        shares = {state: self.share(state) for state in (COMPUTE, WAIT, COMMIT, FREE)}
-        return json.dumps(asdict(self) | {"shares": shares}, ensure_ascii=False)
+    def lines(self) -> Iterator[str]:
+        """Its JSON lines: a heading, then a line per step."""
+        yield heading(self.title, self.rows)
+        yield from (step_line(states) for states in self.steps)
+
+
+def heading(title: str, rows: Sequence[str], prompts: Sequence[str] = ()) -> str:
+    """The line that begins a schedule. With `prompts` its rows are the places of a batch."""
+    record = {"title": title, "rows": list(rows), "prompts": list(prompts)}
+    return json.dumps(record, ensure_ascii=False)
+
+
+def step_line(states: Sequence[str], **known) -> str:
+    """The line of a step: the states of all rows and what else is known of it: the `positions` that it
+    computed, its `ms`, the number of the prompt in each place (`prompts`)."""
+    return json.dumps({"step": states} | known)
+
+
+def seated(steps: Iterable[Sequence[str]], size: int) -> Iterator[tuple[list[str], list[int | None]]]:
+    """Steps of prompts as steps of a batch of `size` places: the state of each place and the number of the
+    prompt in it. A prompt takes the first free place, as in `batching.Batch`."""
+    seats: list[int | None] = [None] * size
+    for states in steps:
+        seats = [None if seat is None or states[seat] == FREE else seat for seat in seats]
+        for prompt, state in enumerate(states):
+            if state != FREE and prompt not in seats:
+                seats[seats.index(None)] = prompt
+        yield [FREE if seat is None else states[seat] for seat in seats], list(seats)
+
+
+def waiting(steps: Iterable[Sequence[str]], size: int) -> float:
+    """Of all places of a batch in its forwards, those in which a prompt waited."""
+    places = [state for states, _ in seated(steps, size) for state in states]
+    return places.count(WAIT) / len(places) if places else 0.0
 
 
 def with_cursor_cache(rows: Sequence[str], accepted: Sequence[Sequence[int]]) -> Schedule:

@@ -11,6 +11,7 @@ import torch
 from mars_demo.batching import decode_batch, lossless_window
 from mars_demo.chat import encode_prompt
 from mars_demo.checkpoints import Checkpoint
+from mars_demo.schedules import waiting
 
 MAX_NEW_TOKENS = 128
 TAU = 0.95
@@ -75,7 +76,8 @@ def ours(checkpoint: Checkpoint, prompts: Sequence[str], name: str, size: int, *
     done = decode_batch(checkpoint, prompts, size=size, max_new_tokens=MAX_NEW_TOKENS, **settings).finish()
     seconds = time.perf_counter() - started
     tokens, batch = sum(run.tokens for run in done.runs), done.batch
-    return Result(name, size, seconds, tokens, batch.forwards, batch.positions, done.schedule.share("wait"))
+    waited = waiting(done.schedule.steps, len(batch.rows))
+    return Result(name, size, seconds, tokens, batch.forwards, batch.positions, waited)
 
 
 def generate(checkpoint: Checkpoint, prompts: Sequence[str], size: int) -> Result:

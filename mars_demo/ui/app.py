@@ -4,7 +4,7 @@ import threading
 
 import gradio as gr
 
-from mars_demo.ui import learn, mask, models, race, train
+from mars_demo.ui import batch, learn, mask, models, race, train
 
 _SANS = ("system-ui", "-apple-system", "Segoe UI", "Roboto", "sans-serif")
 _MONO = ("ui-monospace", "SFMono-Regular", "Menlo", "Consolas", "DejaVu Sans Mono", "monospace")
@@ -52,8 +52,9 @@ LOOK = {
         .talk :is(#learn-page, #batch-page) h3 { font-size: 34px; }
         .talk :is(#learn-page, #batch-page) :is(h4, #choice *) { font-size: 26px; }
         .talk :is(#learn-page, #batch-page) .numbers :is(td, th) { font-size: 22px; }
-        .talk #batch-page label * { font-size: 24px; }
+        .talk #batch-page :is(label, .form) :is(span, input) { font-size: 24px; }
         .talk .intro p { display: none; }
+        .talk #batch-tables { flex-direction: column; }
         .talk :is(.js-plotly-plot, #js-plotly-tester) text { font-size: 20px !important; }
         @media (max-width: 640px) {
             #controls { display: contents; }
@@ -69,7 +70,7 @@ One model, read two ways at once: **one token per forward**, or **as many as it 
 """
 
 
-TABS = ("race", "mask", "train", "learn")
+TABS = ("race", "mask", "train", "batch", "learn")
 REMEMBER_TAB = """() => {
   const name = document.querySelector("[role=tab][aria-selected=true]")?.textContent.trim().toLowerCase();
   const query = new URLSearchParams(location.search);
@@ -97,6 +98,8 @@ def build() -> gr.Blocks:
                 mask.tab(tabs, page, stage)
             with gr.Tab("Train", id="train"):
                 train.tab(tabs, race_model)
+            with gr.Tab("Batch", id="batch") as page:
+                batch.tab(page)
             with gr.Tab("Learn", id="learn") as page:
                 learn.tab(page)
         demo.load(open_tab, None, tabs, queue=False, show_progress="hidden", api_visibility="private")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import gradio as gr
 
-from mars_demo import recordings, schedules
+from mars_demo import recordings
 from mars_demo.trace import read_runs
 from mars_demo.ui import models, race
 from mars_demo.ui.grid import Grid
@@ -18,8 +18,6 @@ LESSONS = sorted((ASSETS / "lessons").glob("*.json"), key=lambda path: int(path.
 CHAPTERS = [json.loads(path.read_text("utf-8")) for path in LESSONS]
 PAPER = json.loads((ASSETS / "paper_tables.json").read_text("utf-8"))
 SENTENCE = "Which city is the capital of Latvia? The capital of Latvia is Riga."
-SCHEDULED = ("bus", "table", "function", "letter", "story")  # recorded runs that share a batch in chapter 8
-CACHE_BLOCK = 16
 COMPARED = ("plot", "our_plot", "paper_table", "our_table")  # what a choice of table changes
 PARTS = ("stage", "grid", "choice", *COMPARED, "table", "fill", "schedule", "live")  # beside the chapters
 NOT_MEASURED = "This table has not been measured here yet."
@@ -58,7 +56,7 @@ def element(chapter: dict) -> dict:
     elif kind == "comparison":
         updates |= _comparison()
     elif kind == "schedule":
-        updates["schedule"] = {"visible": True, "value": _schedules()}
+        updates["schedule"] = {"visible": True, "value": recordings.batched()}
     return updates
 
 
@@ -99,7 +97,7 @@ def _compared(number: int) -> dict[str, dict]:
     from mars_demo import comparison
 
     charts = _charts() if number == comparison.SWEEP else [None, None]
-    tables = [sourced("The paper", comparison.paper(number)), sourced("Here", comparison.here(number))]
+    tables = [_sourced("The paper", comparison.paper(number)), _sourced("Here", comparison.here(number))]
     return {
         name: {"visible": value is not None, "value": value}
         for name, value in zip(COMPARED, charts + tables)
@@ -114,7 +112,7 @@ def _charts() -> list:
     return [theirs, figures.frontier(ours, "here, mars-tiny") if ours else None]
 
 
-def sourced(title: str, found) -> str:
+def _sourced(title: str, found) -> str:
     """A `comparison.Table` as Markdown, with where it comes from."""
     if found is None:
         return f"#### {title}\n\n{NOT_MEASURED}"
@@ -142,21 +140,6 @@ def _picture(kind: str, block_size: int) -> str:
     else:
         picture = pictures.training(kind, ids, len(ids) // 2, block_size, None, checkpoint.mask_id, name)
     return picture.line()
-
-
-def _schedules() -> str:
-    titles, accepted = [], []
-    index = {entry["id"]: entry for entry in recordings.index()}
-    for id in SCHEDULED:
-        text = recordings.recording(id).split("\n", 1)[1]
-        run = next(run for run in read_runs(text.splitlines()) if run.settings.mode == "mars")
-        titles.append(index[id]["title"])
-        accepted.append([step.accepted for step in run.passes])
-    found = (
-        schedules.with_block_cache(titles, accepted, CACHE_BLOCK),
-        schedules.with_cursor_cache(titles, accepted),
-    )
-    return "".join(f"{schedule.line()}\n" for schedule in found)
 
 
 # ------------------------------------------------------------------------------------- the page

@@ -1,47 +1,74 @@
-// Draws schedules below each other on one axis of steps, and plays them.
+// Draws schedules below each other on one axis of steps while their lines arrive, and plays them.
 
-const PACE = 180; // ms per step
+const PACE = 180; // ms per step,
+const LONGEST = 12_000; // or less, so that a long schedule does not play for longer
+const WORDS = { compute: "computes", wait: "waits", commit: "commits its block", free: "free" };
 
 let schedules = [];
+let read = ""; // the part of the value that is drawn
 let step = 0;
 let timer = null;
 const last = () => Math.max(0, ...schedules.map(({ steps }) => steps.length));
 
-function build() {
-  find(".list").replaceChildren(
-    ...schedules.map((schedule) => {
-      const box = make("section", "one");
-      const title = make("p", "title", schedule.title);
-      title.append(make("span", "figures"));
-      const rows = make("div", "rows");
-      schedule.rows.forEach((text, row) => {
-        const cells = make("div", "cells");
-        for (let index = 0; index < last(); index++) {
-          const cell = make("i", "cell");
-          cell.dataset.state = schedule.steps[index]?.[row] ?? "free";
-          cells.append(cell);
-        }
-        rows.append(make("span", "name", text), cells);
-      });
-      box.append(title, rows);
-      return box;
-    }),
-  );
-  find(".playhead").max = last();
+/** A line of the value: the heading of a schedule, or the next step of the last one. */
+function take(line) {
+  if (line.title === undefined) return addStep(schedules.at(-1), line);
+  const box = make("section", "one");
+  const title = make("p", "title", line.title);
+  title.append(make("span", "figures"));
+  const rows = make("div", "rows");
+  rows.setAttribute("role", "img");
+  const cells = line.rows.map((text) => {
+    const strip = make("div", "cells");
+    rows.append(make("span", "name", text), strip);
+    return strip;
+  });
+  box.append(title, rows);
+  find(".list").append(box);
+  schedules.push({ ...line, steps: [], box, cells });
+}
+
+function addStep(schedule, line) {
+  const before = schedule.steps.at(-1)?.prompts;
+  schedule.steps.push(line);
+  schedule.cells.forEach((strip, row) => {
+    const cell = make("i", "cell");
+    cell.dataset.state = line.step[row];
+    const prompt = line.prompts?.[row] ?? null;
+    cell.classList.toggle("begins", prompt !== null && prompt !== (before?.[row] ?? null));
+    strip.append(cell);
+  });
+}
+
+/** What the steps that are shown add up to. */
+function figures({ steps, rows }) {
+  const seen = steps.slice(0, step);
+  const sum = (key) => seen.reduce((total, line) => total + line[key], 0);
+  const share = (state) => {
+    const count = seen.reduce((total, line) => total + line.step.filter((found) => found === state).length, 0);
+    return `${Math.round((100 * count) / Math.max(1, rows.length * seen.length))}%`;
+  };
+  return [
+    plural(seen.length, "forward"),
+    ...(seen[0]?.positions === undefined ? [] : [`${sum("positions").toLocaleString("en")} positions`]),
+    ...(seen[0]?.ms === undefined ? [] : [seconds(sum("ms"))]),
+    `${share("wait")} waiting`,
+    `${share("commit")} committing`,
+  ].join(", ");
 }
 
 function show() {
+  find(".playhead").max = last();
   find(".playhead").value = step;
   say(find(".at"), `step ${step} of ${last()}`);
   say(find(".play"), timer === null ? "▶ Play" : "⏸ Pause");
-  findAll(".one").forEach((box, index) => {
-    const { steps, shares } = schedules[index];
-    findAll(".cells", box).forEach((cells) => [...cells.children].forEach((cell, at) => cell.classList.toggle("ahead", at >= step)));
-    say(
-      find(".figures", box),
-      `${plural(steps.length, "forward")}, ${Math.round(100 * shares.wait)}% waiting, ${Math.round(100 * shares.commit)}% committing`,
-    );
-  });
+  find(".list").style.setProperty("--steps", last());
+  find(".begun").hidden = !schedules.some(({ prompts }) => prompts.length);
+  for (const schedule of schedules) {
+    for (const strip of schedule.cells) [...strip.children].forEach((cell, at) => cell.classList.toggle("ahead", at >= step));
+    say(find(".figures", schedule.box), figures(schedule));
+    find(".rows", schedule.box).setAttribute("aria-label", `${schedule.title}: ${figures(schedule)}`);
+  }
 }
 
 function stop() {
@@ -57,9 +84,19 @@ function play() {
       step++;
       if (step >= last()) stop();
       show();
-    }, PACE);
+    }, Math.min(PACE, LONGEST / last()));
   }
   show();
+}
+
+/** A cell in words. */
+function tell(cell) {
+  const strip = cell.parentElement;
+  const { cells, rows, steps, prompts } = schedules.find((schedule) => schedule.cells.includes(strip));
+  const at = [...strip.children].indexOf(cell);
+  const row = cells.indexOf(strip);
+  const text = prompts[steps[at].prompts?.[row]];
+  say(find(".told"), `Step ${at + 1}, ${rows[row]}: ${WORDS[cell.dataset.state]}${text ? ` – ${text}` : ""}`);
 }
 
 find(".play").addEventListener("click", play);
@@ -68,12 +105,18 @@ find(".playhead").addEventListener("input", ({ target }) => {
   step = Number(target.value);
   show();
 });
+find(".list").addEventListener("pointerover", ({ target }) => target.matches(".cell") && tell(target));
 
 function update() {
+  const value = props.value || "";
   stop();
-  schedules = (props.value || "").split("\n").filter(Boolean).map((line) => JSON.parse(line));
+  if (!value.startsWith(read)) {
+    [schedules, read] = [[], ""];
+    find(".list").replaceChildren();
+  }
+  value.slice(read.length).split("\n").filter(Boolean).forEach((line) => take(JSON.parse(line)));
+  read = value;
   step = last();
-  build();
   show();
 }
 

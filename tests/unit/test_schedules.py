@@ -1,0 +1,82 @@
+"""Schedules: by prompt, by place, as JSON lines, and as a picture of a replay."""
+
+import json
+
+import pytest
+
+from mars_demo import figures, recordings, tasks, throughput
+from mars_demo.batching import decode_batch
+from mars_demo.schedules import COMMIT, COMPUTE, FREE, WAIT, Schedule, seated, waiting
+
+STEPS = [  # three prompts in two places
+    [COMPUTE, COMPUTE, FREE],
+    [COMPUTE, WAIT, FREE],
+    [FREE, COMPUTE, COMPUTE],
+    [FREE, FREE, COMMIT],
+]
+
+
+def test_a_prompt_takes_the_first_place_that_is_free():
+    assert list(seated(STEPS, 2)) == [
+        ([COMPUTE, COMPUTE], [0, 1]),
+        ([COMPUTE, WAIT], [0, 1]),
+        ([COMPUTE, COMPUTE], [2, 1]),
+        ([COMMIT, FREE], [2, None]),
+    ]
+
+
+def test_the_share_of_waiting_is_of_places_not_of_prompts():
+    assert waiting(STEPS, 2) == 1 / 8
+    assert waiting([], 2) == 0
+
+
+def test_lines_hold_a_heading_and_the_steps():
+    first, *rest = map(json.loads, Schedule("Cursor cache", ["a", "b", "c"], STEPS).lines())
+    assert first == {"title": "Cursor cache", "rows": ["a", "b", "c"], "prompts": []}
+    assert [line["step"] for line in rest] == STEPS
+
+
+def test_recorded_runs_are_scheduled_with_both_caches():
+    lines = [json.loads(line) for line in recordings.batched().splitlines()]
+    heads = [number for number, line in enumerate(lines) if "title" in line]
+    assert [lines[number]["title"] for number in heads] == ["Block cache, 16 positions", "Cursor cache"]
+    block, cursor = lines[1 : heads[1]], lines[heads[1] + 1 :]
+    assert len(cursor) < len(block)
+    assert any(WAIT in line["step"] for line in block)
+    assert not any(WAIT in line["step"] or COMMIT in line["step"] for line in cursor)
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_no_more_prompts_are_seated_than_there_are_places(mars_tiny, size):
+    prompts = [example.prompt for example in tasks.held_out("units", 5)]
+    steps = decode_batch(mars_tiny, prompts, size=size, max_new_tokens=8).finish().schedule.steps
+    places = list(seated(steps, size))
+    assert all(len(states) == size for states, _ in places)
+    assert {seat for _, seats in places for seat in seats} - {None} == set(range(5))
+
+
+def test_a_measured_share_of_waiting_is_that_of_the_places(mars_tiny):
+    prompts = [tasks.held_out(name, 1)[0].prompt for name in tasks.TASKS][:6]
+    settings = {"mode": "mars", "tau": 0.9, "cache": "block", "cache_block": 8, "continuous": False}
+    done = decode_batch(mars_tiny, prompts, size=2, max_new_tokens=throughput.MAX_NEW_TOKENS, **settings)
+    states = [state for step in done.finish().schedule.steps for state in step]
+    result = throughput.ours(mars_tiny, prompts, "block", 2, **settings)
+    assert 0 < result.waiting == states.count(WAIT) / (2 * result.forwards)
+
+
+def test_a_replay_is_drawn_with_lines_that_differ_in_more_than_colour():
+    picture = {
+        "moments": [[0.1, 0, 1, 1.0], [0.2, 3, 2, 0.9]],
+        "requests": [[1.2, 1.3, 1.9], [0.0, 0.1, 0.5]],
+    }
+    figure = figures.replays({"τ = 1": picture, "τ = 0.95": picture, "controller": picture})
+    came, *lines = figure.data
+    assert list(came.y) == [1, 1]
+    assert len(lines) == 9
+    queues = [line for line in lines if line.showlegend is not False]
+    assert [line.name for line in queues] == ["τ = 1", "τ = 0.95", "controller"]
+    assert len({line.line.dash for line in queues}) == len({line.marker.symbol for line in queues}) == 3
+    assert list(queues[0].y) == [0, 3]
+    latency = next(line for line in lines if line.mode == "markers")
+    assert list(latency.x) == [0.0, 1.2]
+    assert list(latency.y) == pytest.approx([0.5, 0.7])
