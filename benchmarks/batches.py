@@ -67,10 +67,8 @@ def main() -> None:
     checkpoint = checkpoints.load(arguments.model)
     per_task = max(1, arguments.prompts // len(tasks.TASKS))
     prompts = [example.prompt for example in tasks.mixed(per_task)]
-    print(
-        f"{checkpoint.name}, {checkpoint.model.device.type}, {torch.get_num_threads()} threads, "
-        f"{len(prompts)} prompts\n"
-    )
+    machine = f"{checkpoint.name}, {checkpoint.model.device.type}, {torch.get_num_threads()} threads"
+    print(f"{machine}, {len(prompts)} prompts\n")
     print("| batch | method | tokens per second | faster than AR | forwards | positions | waiting |")
     print("|---|---|---|---|---|---|---|")
     results, swept = {}, {}
@@ -88,7 +86,8 @@ def main() -> None:
     for size, found in swept.items():
         print(f"| {size} | {' | '.join(f'{r.tokens_per_second:.0f}' for r in found)} |")
     if arguments.output:
-        rows = [asdict(result) for found in results.values() for result in found]
+        told = {"machine": machine, "prompts": len(prompts)}
+        rows = [asdict(result) | told for found in results.values() for result in found]
         arguments.output.write_text(json.dumps(rows, indent=1) + "\n")
 
 

@@ -29,10 +29,8 @@ def main() -> None:
     checkpoint = checkpoints.load(arguments.model)
     load.capacity(checkpoint, load.SIZE)  # warm
     full = load.capacity(checkpoint, 8 * load.SIZE)
-    print(
-        f"{checkpoint.name}, {checkpoint.model.device.type}, {torch.get_num_threads()} threads, "
-        f"batch {load.SIZE}; load 1 is {full:.1f} requests per second\n"
-    )
+    machine = f"{checkpoint.name}, {checkpoint.model.device.type}, {torch.get_num_threads()} threads"
+    print(f"{machine}, batch {load.SIZE}; load 1 is {full:.1f} requests per second\n")
     print(
         "| arrivals | τ | requests | latency p50, p95, p99 | first token p50, p95 | ms per token ", end=""
     )
@@ -56,7 +54,7 @@ def main() -> None:
                 flush=True,
             )
     if arguments.output:
-        record = {"model": checkpoint.name, "capacity": full, "size": load.SIZE, "traces": traces}
+        record = {"machine": machine, "capacity": full, "size": load.SIZE, "traces": traces}
         arguments.output.write_text(json.dumps(record) + "\n")
 
 

@@ -257,7 +257,9 @@ def _bundled(measured: dict) -> str:
 SOURCES: dict[str, Callable[[Any], str]] = {
     "paper.json": _trained,
     "tiny.json": _bundled,
-    "batches.json": lambda _: "`python -m benchmarks.batches`",
+    "batches.json": lambda rows: (
+        f"`python -m benchmarks.batches`, {rows[0]['machine']}, {rows[0]['prompts']} prompts"
+    ),
     "speculative.json": lambda _: "`python -m benchmarks.speculative --output runs`",
 }
 _RIGHT = "percent of right answers"

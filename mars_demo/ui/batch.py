@@ -14,7 +14,7 @@ from mars_demo.ui.learn import table
 from mars_demo.ui.schedule import Schedules
 
 RESULTS = Path(__file__).parents[2] / "assets" / "results"
-CACHE_BLOCKS = (4, 8, 16, 32, 64, 128, 256)  # the paper's
+CACHE_BLOCKS = (4, 256)  # from the paper's smallest to its largest
 LARGEST = 16  # rows of a batch
 MAX_NEW_TOKENS = 128
 SIZES = (4, 8, 16)  # of the paper's Table 5
@@ -86,7 +86,7 @@ def _machine(checkpoint) -> str:
 # ------------------------------------------------------------------------------------- who waits
 
 
-def decode(block: int, size: float, tau: float, knobs: race.Knobs) -> Iterator[tuple]:
+def decode(block: float, size: float, tau: float, knobs: race.Knobs) -> Iterator[tuple]:
     """The same prompts with the block cache and then with the cursor cache: the growing value of the
     schedules, and at the end what came of it."""
     try:
@@ -97,7 +97,7 @@ def decode(block: int, size: float, tau: float, knobs: race.Knobs) -> Iterator[t
         settings = {"size": size, "tau": tau, "max_new_tokens": MAX_NEW_TOKENS}
         both = [
             decode_batch(
-                checkpoint, prompts, cache="block", cache_block=block, continuous=False, **settings
+                checkpoint, prompts, cache="block", cache_block=int(block), continuous=False, **settings
             ),
             decode_batch(checkpoint, prompts, **settings),
         ]
@@ -197,7 +197,7 @@ def recorded(trace: str) -> tuple:
     if record is None:
         return gr.Plot(visible=False), f"No replay is recorded yet; `{REPLAYS}` records what is shown here."
     found = [row for row in record["traces"] if row["trace"] == trace]
-    source = f"`{REPLAYS}`, {record['model']}, batch {record['size']}, load 1 is {record['capacity']:.1f}"
+    source = f"`{REPLAYS}`, {record['machine']}, batch {record['size']}, load 1 is {record['capacity']:.1f}"
     return _replayed(found, f"{source} requests per second")
 
 
@@ -320,9 +320,10 @@ def tab(page: gr.Tab) -> None:
         gr.Markdown(WAITS, elem_classes="intro")
         with gr.Row():
             with gr.Column(scale=2, min_width=280):
-                block = gr.Radio(
-                    CACHE_BLOCKS,
+                block = gr.Slider(
+                    *CACHE_BLOCKS,
                     value=recordings.CACHE_BLOCK,
+                    step=4,
                     label="B_cache, positions",
                     elem_id="cache-block",
                 )

@@ -48,7 +48,7 @@ def record(folder, checkpoint) -> None:
             answered, server = beside.submit(asyncio.run, serving).result()
         found = load.measured(answered, server) | {"picture": load.drawn(answered, server)}
         traces += [{"trace": trace, "policy": policy} | found for policy in load.POLICIES]
-    record = {"model": "mars-tiny", "capacity": 8.0, "size": load.SIZE, "traces": traces}
+    record = {"machine": "mars-tiny, cpu, 2 threads", "capacity": 8.0, "size": load.SIZE, "traces": traces}
     (folder / "load.json").write_text(json.dumps(record))
 
 
@@ -65,7 +65,7 @@ def test_the_address_opens_the_tab_and_a_picture_is_there(visit):
 
 def test_a_run_fills_both_schedules_and_the_cursor_waits_for_nobody(open_tab):
     page = open_tab()
-    page.get_by_role("radio", name="8", exact=True).first.check()
+    page.locator("#cache-block input[type=range]").fill("8")
     page.locator("#batch-size input[type=range]").fill("3")
     page.locator("#batch-run").click()
     expect(page.locator("#batch-said")).to_contain_text("6 of 6 answers are the same with both caches")

@@ -76,11 +76,13 @@ def test_methods_are_averaged_over_seeds_and_those_that_lack_are_left_out(tmp_pa
 
 def test_speeds_in_batches_are_compared_with_ar_at_the_same_size(tmp_path):
     counts = {"tokens": 100, "forwards": 50, "positions": 200, "waiting": 0.0}
+    counts |= {"machine": "mars-tiny, cpu, 2 threads", "prompts": 48}
     measured = [("AR, continuous", 4, 2.0), ("MARS", 4, 1.0), ("MARS", 8, 0.5)]
     rows = [{"method": m, "size": size, "seconds": seconds} | counts for m, size, seconds in measured]
     write(tmp_path, "batches.json", rows)
     table = comparison.here(5, tmp_path)
     assert table.columns == ["method", "batch 4", "batch 8"]
+    assert "mars-tiny, cpu, 2 threads, 48 prompts" in table.source
     assert table.rows == [["AR, continuous", "50.0, 1.00×", "–"], ["MARS", "100.0, 2.00×", "200.0"]]
 
 
