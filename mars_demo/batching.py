@@ -396,13 +396,14 @@ def columns(checkpoint: Checkpoint, longest: int, window: int) -> int:
     return min(longest, checkpoint.context) + window**2 + 2 * window + 1
 
 
-# Drafts that are worth their positions, measured by `benchmarks.batches`: a full batch has fewer to spare.
-LOSSLESS_DRAFTS = {1: 8, 4: 4, 16: 2}
+# Rows of a batch and the drafts that are worth their positions in it, measured by `benchmarks.batches` on a
+# CPU: a larger batch has fewer positions to spare.
+LOSSLESS_DRAFTS = {4: 8, 1024: 4}
 
 
 def lossless_window(checkpoint: Checkpoint, size: int) -> int:
     """The window of `lossless` in a batch of `size` rows."""
-    drafts = next((drafts for up_to, drafts in LOSSLESS_DRAFTS.items() if size <= up_to), 1)
+    drafts = next((drafts for up_to, drafts in LOSSLESS_DRAFTS.items() if size <= up_to), 2)
     return min(drafts + 1, checkpoint.largest_window)
 
 
