@@ -30,7 +30,7 @@ from mars_demo.sampling import Sampling
 from mars_demo.tiny import STAGES
 from mars_demo.training import Recipe, train
 
-LAYERS, STEPS = 2, 400
+LAYERS, STEPS = 2, 150
 TAU = 0.95
 _MARS = replace(STAGES["mars-tiny"], steps=STEPS)
 DRAFTS = {"draft-ar": replace(_MARS, objective="ar"), "draft-mars": _MARS}

@@ -110,9 +110,9 @@ class Settings:
     device: str
     dtype: str
     max_new_tokens: int
-    sampling: dict[str, float] | None = None  # the fields of `sampling.Sampling`
     run: str = field(default_factory=lambda: secrets.token_hex(4))
     schema: int = SCHEMA
+    sampling: dict[str, float] | None = None  # the fields of `sampling.Sampling`
 
 
 class Run:

@@ -337,10 +337,10 @@ def tab(page: gr.Tab) -> None:
                 schedule.render()
         gr.Markdown(FAST, elem_classes="intro")
         with gr.Row(elem_id="batch-tables"):
-            with gr.Column(min_width=320):
+            with gr.Column(scale=2, min_width=320):
                 gr.Markdown("#### The paper")
                 theirs = gr.Markdown(elem_id="batch-paper", elem_classes="numbers")
-            with gr.Column(min_width=320):
+            with gr.Column(scale=3, min_width=320):
                 gr.Markdown("#### Here")
                 ours = gr.Markdown(render=False, elem_id="batch-here", elem_classes="numbers")
                 sizes = gr.Radio(SIZES, value=SIZES[1], label="Batch size", elem_id="measured-size")

@@ -111,11 +111,23 @@ def test_the_methods_are_measured_row_by_row(open_tab, monkeypatch):
     page.locator("#measured-size").get_by_role("radio", name="4").check()
     page.locator("#measure-run").click()
     rows = page.locator("#batch-here tbody tr")
+    expect(page.locator("#batch-here")).to_contain_text("8 held-out prompts, one run of each method")
+    expect(rows.filter(has_text="lossless")).to_be_visible()
     expect(rows.filter(has_text="AR, continuous")).to_contain_text("1.00×")
-    expect(page.locator("#batch-here")).to_contain_text("8 held-out prompts")
-    page.locator("#measure-stop").click()
     expect(page.locator("#measure-run")).to_be_enabled()
     expect(rows.first).to_contain_text("transformers generate")
+
+
+def test_measuring_can_be_stopped(open_tab, monkeypatch):
+    monkeypatch.setattr(batch, "MEASURED", 96)
+    page = open_tab()
+    page.locator("#measured-size").get_by_role("radio", name="4").check()
+    page.locator("#measure-run").click()
+    page.locator("#measure-stop").click()
+    expect(page.locator("#measure-run")).to_be_enabled()
+    rows = page.locator("#batch-here tbody tr")
+    expect(rows.first).to_contain_text("transformers generate")
+    expect(rows.filter(has_text="lossless")).to_have_count(0)
 
 
 def test_recorded_replays_are_there_at_once_and_a_trace_can_be_chosen(open_tab, folder, mars_tiny):
