@@ -1,6 +1,6 @@
 """τ under load: the same arrivals served with a fixed τ and with the controller.
 
-    python -m benchmarks.load [--model mars-tiny] [--seconds 20] [--output assets/results/load.json]
+    python -m benchmarks.load [--model mars-tiny] [--seconds 12] [--output assets/results/load.json]
 
 First it measures what the server answers per second at τ = 1 when it is never idle; that is load 1. Then it
 replays three traces in real time: a steady load of 0.7, the same with a burst of 3 in its middle third, and
@@ -23,7 +23,7 @@ from mars_demo import checkpoints, load
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--model", default="mars-tiny")
-    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--seconds", type=float, default=12.0)
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
     checkpoint = checkpoints.load(arguments.model)

@@ -1,6 +1,6 @@
 """Speculative decoding with a MARS model as the target: the paper's Table 6 at this project's scale.
 
-    python -m benchmarks.speculative --output runs [--limit 8] [--save assets/results/speculative.json]
+    python -m benchmarks.speculative --output runs [--limit 4] [--save assets/results/speculative.json]
 
 The drafts are the first two of the four layers of `ar-tiny`, trained on as the bundled models are, once for
 one token per forward and once for MARS; they stay in the output folder, and a cut training goes on. Targets
@@ -101,7 +101,7 @@ def agreement(
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--limit", type=int, default=8)
+    parser.add_argument("--limit", type=int, default=4)
     parser.add_argument("--save", type=Path)
     arguments = parser.parse_args()
     drafts = {name: trained(arguments.output / name, recipe) for name, recipe in DRAFTS.items()}
