@@ -1,6 +1,6 @@
 """Wall-clock at batch 1 on this machine, as ratios from one run.
 
-    python -m benchmarks.speed [--model mars-tiny] [--prompts 36]
+    python -m benchmarks.speed [--model mars-tiny] [--prompts 36] [--held-out FILE]
 
 Every method answers every prompt; methods take turns prompt by prompt, so that a slow moment of the
 machine falls on all of them. Prints a Markdown table of the time relative to `ar`.
@@ -9,6 +9,7 @@ machine falls on all of them. Prints a Markdown table of the time relative to `a
 from __future__ import annotations
 
 import argparse
+import itertools
 import platform
 import time
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from statistics import median
 
 import torch
 
-from mars_demo import checkpoints, layout, tasks
+from mars_demo import checkpoints, distillation, layout, tasks
 from mars_demo.chat import encode_prompt
 from mars_demo.checkpoints import Checkpoint
 from mars_demo.decoding import decode
@@ -90,10 +91,14 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--model", default="mars-tiny")
     parser.add_argument("--prompts", type=int, default=36)
+    parser.add_argument("--held-out", help="a file of prompts instead of those of the built-in worlds")
     arguments = parser.parse_args()
     checkpoint = checkpoints.load(arguments.model)
-    per_task = max(1, arguments.prompts // len(tasks.TASKS))
-    prompts = [e.prompt for name in tasks.TASKS for e in tasks.held_out(name, per_task)]
+    if arguments.held_out:
+        prompts = list(itertools.islice(distillation.prompts_from(arguments.held_out), arguments.prompts))
+    else:
+        per_task = max(1, arguments.prompts // len(tasks.TASKS))
+        prompts = [e.prompt for name in tasks.TASKS for e in tasks.held_out(name, per_task)]
     chosen = methods(checkpoint)
     for method in chosen.values():  # the first call of a shape pays for its set-up
         method(prompts[0])

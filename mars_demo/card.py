@@ -26,16 +26,24 @@ output = model.generate(ids, max_new_tokens=128, tau=0.95, custom_generate=FOLDE
 
 
 def write(folder: Path) -> None:
-    """Write `README.md` from `recipe.json` and, if it is there, `results.json` of an evaluation."""
+    """Write `README.md` from `recipe.json` and, if it is there, `results.json` of an evaluation.
+
+    A `license` in the recipe, an SPDX identifier, goes into the front matter, and its `attribution` gets a
+    section.
+    """
     recipe = json.loads((folder / "recipe.json").read_text("utf-8"))
-    objective = recipe["objective"]
+    objective, attribution = recipe["objective"], recipe.pop("attribution", None)
+    packed = next((file.name for file in folder.glob("*.gguf")), None)
+    use = _USE.replace("(FOLDER)", f'(FOLDER, gguf_file="{packed}")', 1) if packed else _USE
+    license_line = f"license: {recipe['license']}\n" if "license" in recipe else ""
     parts = [
-        f"---\nlibrary_name: transformers\nbase_model: {recipe['base']}\n---",
+        f"---\nlibrary_name: transformers\n{license_line}base_model: {recipe['base']}\n---",
         f"# {folder.resolve().name}",
         f"{recipe['base']} after {_TITLES[objective]}: an ordinary causal language model of the same "
         "architecture, with no more parameters than its base.",
+        *(["## Licence and attribution", attribution] if attribution else []),
         "## Use",
-        _USE + (_USE_MARS if objective == "mars" else "") + "```",
+        use + (_USE_MARS if objective == "mars" else "") + "```",
         "## Training",
         _table(["setting", "value"], [[name, _shown(value)] for name, value in recipe.items()]),
     ]

@@ -76,8 +76,8 @@ def bundled() -> list[str]:
 def load(
     name: str | None = None, device: str | None = None, dtype: torch.dtype | None = None
 ) -> Checkpoint:
-    """Load a bundled name, a local folder, a GGUF file or a hub id, by default in float32 on CPU, bfloat16
-    on GPU. A folder's weights are safetensors or one GGUF file.
+    """Load a bundled name, a local folder, a GGUF file or a hub id. A folder's weights are safetensors or
+    one GGUF file. By default they become bfloat16 on a GPU or if they come from a GGUF file, else float32.
 
     Raises:
         ValueError: if there is no such checkpoint, it is broken, or it is no causal language model.
@@ -86,8 +86,8 @@ def load(
     if name is None:
         raise ValueError("No checkpoint is bundled here; name a local folder or a hub id (owner/name).")
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    dtype = dtype or (torch.float32 if device == "cpu" else torch.bfloat16)
     path = _locate(name)
+    dtype = dtype or (torch.float32 if device == "cpu" and not _gguf(path) else torch.bfloat16)
     try:
         tokenizer, model = _read(path, dtype)
     except SafetensorError as error:
@@ -99,8 +99,7 @@ def load(
 
 
 def _read(path: str, dtype: torch.dtype) -> tuple[PreTrainedTokenizerBase, PreTrainedModel]:
-    file = Path(path) if path.endswith(".gguf") else _packed(Path(path))
-    if file:
+    if file := _gguf(path):
         from mars_demo import packing  # needs gguf, which plain checkpoints do without
 
         inside = file.with_name("config.json").exists()
@@ -121,9 +120,11 @@ def _read(path: str, dtype: torch.dtype) -> tuple[PreTrainedTokenizerBase, PreTr
     return tokenizer, model
 
 
-def _packed(folder: Path) -> Path | None:
-    """The GGUF file that holds a checkpoint folder's weights, or None."""
-    return next(iter(sorted(folder.glob("*.gguf"))), None) if folder.is_dir() else None
+def _gguf(path: str) -> Path | None:
+    """The GGUF file that `path` is or that holds the weights of the folder it is, or None."""
+    if path.endswith(".gguf"):
+        return Path(path)
+    return next(iter(sorted(Path(path).glob("*.gguf"))), None) if Path(path).is_dir() else None
 
 
 def _locate(name: str) -> str:

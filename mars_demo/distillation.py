@@ -20,7 +20,7 @@ from mars_demo import tasks
 from mars_demo.chat import Message, encode_prompt, render, with_slots
 from mars_demo.checkpoints import ASSETS, Checkpoint
 
-MAX_PROMPT = 256  # tokens of a question
+MAX_PROMPT = 128  # tokens of a question
 _LOOP = re.compile(r"(.{24,}?)\1\1", re.DOTALL)
 
 
@@ -92,12 +92,14 @@ def answered(
     batch: int = 32,
     max_new_tokens: int = 256,
     known: Iterable[str] = (),
+    pool: int | None = None,
 ) -> Iterator[dict]:
     """A conversation per prompt with the model's greedy answer; a prompt is a text or a whole conversation
     that ends in a user's turn.
 
     Left out are prompts that are among the `known` ones or have come before, that do not fit,
-    whose answers do not end within `max_new_tokens`, or go round in a loop.
+    whose answers do not end within `max_new_tokens`, or go round in a loop. Prompts are taken `pool` at a
+    time, eight batches if None.
     """
     seen = {_key(prompt) for prompt in known}
 
@@ -114,14 +116,16 @@ def answered(
 
     pending = fresh()
     # Several batches at a time, sorted by length: less padding.
-    while pool := list(itertools.islice(pending, 8 * batch)):
-        pool.sort(key=lambda pair: len(pair[1]))
-        for start in range(0, len(pool), batch):
-            part = pool[start : start + batch]
-            written = generate(checkpoint, [ids for _, ids in part], max_new_tokens, do_sample=False)
-            for (messages, _), (text, ended) in zip(part, written):
-                if ended and text.strip() and not is_loop(text):
-                    yield {"messages": [*messages, {"role": "assistant", "content": text}]}
+    while asked := list(itertools.islice(pending, pool or 8 * batch)):
+        shortest_first = sorted(range(len(asked)), key=lambda i: len(asked[i][1]))
+        texts: dict[int, str] = {}
+        for start in range(0, len(asked), batch):
+            part = shortest_first[start : start + batch]
+            written = generate(checkpoint, [asked[i][1] for i in part], max_new_tokens, do_sample=False)
+            texts |= {i: text for i, (text, ended) in zip(part, written) if ended}
+        for i, (messages, _) in enumerate(asked):  # as asked: whoever stops here has no short ones only
+            if texts.get(i, "").strip() and not is_loop(texts[i]):
+                yield {"messages": [*messages, {"role": "assistant", "content": texts[i]}]}
 
 
 def _key(prompt: str) -> str:
@@ -148,15 +152,25 @@ def write(
     to `avoid`, held out.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    held = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    held = _whole_lines(path) if path.exists() else []
     avoided = avoid.read_text(encoding="utf-8").splitlines() if avoid else []
     known = ["\n".join(m["content"] for m in json.loads(line)["messages"][:-1]) for line in held + avoided]
     missing = max(0, count - len(held))
-    with path.open("a", encoding="utf-8") as file:
-        conversations = answered(checkpoint, talks, batch, max_new_tokens, known)
+    with path.open("a", encoding="utf-8", buffering=1) as file:
+        pool = min(8 * batch, missing + missing // 4 + 1)  # some will be dropped
+        conversations = answered(checkpoint, talks, batch, max_new_tokens, known, pool)
         for number, conversation in enumerate(itertools.islice(conversations, missing), len(held) + 1):
             file.write(json.dumps(conversation, ensure_ascii=False) + "\n")
             yield number
+
+
+def _whole_lines(path: Path) -> list[str]:
+    """The lines of a file, from which one that a cut run left unfinished is taken away."""
+    text = path.read_text(encoding="utf-8")
+    whole = text[: text.rfind("\n") + 1]
+    if whole != text:
+        path.write_text(whole, encoding="utf-8")
+    return whole.splitlines()
 
 
 @torch.inference_mode()

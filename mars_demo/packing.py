@@ -1,6 +1,6 @@
 """Checkpoints packed as GGUF: fewer than 8 bits per weight on disk, dense again once loaded.
 
-transformers reads the weights, and so does llama.cpp's family of programs as an ordinary AR model.
+transformers reads the file; the tokenizer lies beside it, as in any checkpoint folder.
 """
 
 from __future__ import annotations
@@ -26,13 +26,22 @@ _LAYER = {
     "mlp.up_proj": "ffn_up",
     "mlp.down_proj": "ffn_down",
 }
-# How each kind of matrix is stored; norms stay float32.
-Q8, Q5, Q4 = GGMLQuantizationType.Q8_0, GGMLQuantizationType.Q5_1, GGMLQuantizationType.Q4_1
+# How each kind of matrix is stored, under 100 MB for 135 million weights; norms stay float32. Rows of 576
+# weights are no multiple of 256, so there are no K types.
+Q8, Q5_1, Q5_0, Q4 = (
+    GGMLQuantizationType.Q8_0,
+    GGMLQuantizationType.Q5_1,
+    GGMLQuantizationType.Q5_0,
+    GGMLQuantizationType.Q4_1,
+)
 RECIPES = {
-    "Q8": {"token_embd": Q8, "attn": Q8, "ffn": Q8},
-    "Q5": {"token_embd": Q5, "attn": Q5, "ffn": Q5},
-    "Q4": {"token_embd": Q4, "attn": Q4, "ffn": Q4},
-    "Q5-attention-Q8": {"token_embd": Q5, "attn": Q8, "ffn": Q5},
+    "Q8_0": {"token_embd": Q8, "attn": Q8, "ffn": Q8},  # over 100 MB, to compare
+    "Q4_1": {"token_embd": Q4, "attn": Q4, "ffn": Q4},
+    "Q5_0": {"token_embd": Q5_0, "attn": Q5_0, "ffn": Q5_0},
+    "Q5_1, embedding Q5_0": {"token_embd": Q5_0, "attn": Q5_1, "ffn": Q5_1},
+    "Q4_1, embedding Q8_0": {"token_embd": Q8, "attn": Q4, "ffn": Q4},
+    "Q4_1, attention Q5_0, embedding Q8_0": {"token_embd": Q8, "attn": Q5_0, "ffn": Q4},
+    "Q4_1, attention Q8_0, embedding Q5_1": {"token_embd": Q5_1, "attn": Q8, "ffn": Q4},
 }
 
 
@@ -65,6 +74,8 @@ def load(file: Path, config: PreTrainedConfig | None, dtype: torch.dtype) -> Pre
 def pack(model: LlamaForCausalLM, folder: Path, output: Path, recipe: dict) -> Path:
     """Write `output`, a copy of the checkpoint `folder` with `model`'s weights packed; returns the file.
 
+    Logs and states of a training stay behind.
+
     Raises:
         ValueError: if the model is no Llama, whose tensors alone this knows to name.
     """
@@ -72,8 +83,10 @@ def pack(model: LlamaForCausalLM, folder: Path, output: Path, recipe: dict) -> P
         raise ValueError(f"Only Llama models can be packed, not {type(model).__name__}.")
     output.mkdir(parents=True, exist_ok=True)
     for item in folder.iterdir():
-        if item.is_file() and item.suffix in (".json", ".jinja", ".md"):
+        if item.suffix in (".json", ".jinja") or item.name == "LICENSE":
             shutil.copy(item, output)
+    if (folder / "custom_generate").exists():
+        shutil.copytree(folder / "custom_generate", output / "custom_generate", dirs_exist_ok=True)
     config, file = model.config, output / FILE
     writer = GGUFWriter(file, "llama")
     writer.add_name(output.name)

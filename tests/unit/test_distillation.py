@@ -4,6 +4,7 @@ import itertools
 import json
 
 import pytest
+import torch
 
 from mars_demo import checkpoints, distillation, smollm, tasks
 from mars_demo.decoding import decode
@@ -21,6 +22,13 @@ def test_answers_in_batches_are_the_greedy_answers_one_by_one(mars_tiny):
     for prompt in asked:
         run = decode(mars_tiny, prompt, mode="ar").finish()
         assert found.get(prompt) == (run.text if run.stop == "eos" else None)
+
+
+def test_answers_come_in_the_order_of_the_prompts(mars_tiny):
+    """Whoever takes the first few must not get the shortest prompts."""
+    asked = sorted(prompts(8), key=len, reverse=True)
+    found = [c["messages"][0]["content"] for c in distillation.answered(mars_tiny, asked, batch=2)]
+    assert found == [prompt for prompt in asked if prompt in found]
 
 
 def test_a_prompt_is_answered_once_however_it_is_written(mars_tiny):
@@ -51,6 +59,8 @@ def test_a_cut_file_is_gone_on_with(tmp_path, mars_tiny):
     for count in (3, 5, 5):
         list(distillation.write(path, mars_tiny, prompts(8), count, batch=2))
         assert len(path.read_text().splitlines()) == count
+        path.write_text(path.read_text() + '{"messages": [{"role": "us')  # cut while it was written
+    list(distillation.write(path, mars_tiny, [], 5))
     asked = [json.loads(line)["messages"][0]["content"] for line in path.read_text().splitlines()]
     assert len(set(asked)) == 5
 
@@ -96,7 +106,7 @@ def test_held_out_prompts_are_avoided(tmp_path, mars_tiny):
 
 
 def test_the_chat_recipe_runs_small_and_goes_on_where_it_was(tmp_path, monkeypatch):
-    command = ["smollm", "--base", "ar-tiny", "--output", str(tmp_path), "--small"]
+    command = ["smollm", "--base", "ar-tiny", "--output", str(tmp_path), "--scale", "test"]
     monkeypatch.setattr(smollm, "_mixed", lambda *_: distillation.prompts_from("tasks"))
     for _ in range(2):
         monkeypatch.setattr("sys.argv", command)
@@ -105,3 +115,10 @@ def test_the_chat_recipe_runs_small_and_goes_on_where_it_was(tmp_path, monkeypat
     assert (trained.block_size, trained.objective) == (8, "mars")
     talks = [json.loads(line)["messages"] for line in (tmp_path / "train.jsonl").read_text().splitlines()]
     assert 12 <= len(talks) <= 16
+    bundle = tmp_path / "bundle" / smollm.NAME
+    packed = checkpoints.load(str(bundle), device="cpu")
+    assert (packed.block_size, packed.model.dtype) == (8, torch.bfloat16)
+    assert (bundle / "held-out.json").exists() and (bundle / "custom_generate" / "generate.py").exists()
+    card = (bundle / "README.md").read_text()
+    assert card.startswith("---\nlibrary_name: transformers\nlicense: apache-2.0\n")
+    assert smollm.BASE in card and "Apache License" in (bundle / "LICENSE").read_text()

@@ -5,8 +5,10 @@ import torch
 from gguf import GGMLQuantizationType
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from mars_demo import checkpoints, packing
+from mars_demo import checkpoints, packing, smollm, tasks
+from mars_demo.batching import decode_batch
 from mars_demo.decoding import decode
+from mars_demo.fidelity import Reference
 
 EXACT = dict.fromkeys(("token_embd", "attn", "ffn"), GGMLQuantizationType.F32)
 
@@ -28,7 +30,7 @@ def saved(tmp_path_factory, tokenizer):
 def packed(saved, tmp_path, recipe):
     source = checkpoints.load(str(saved), device="cpu")
     file = packing.pack(source.model, saved, tmp_path / "packed", recipe)
-    return source, checkpoints.load(str(tmp_path / "packed"), device="cpu"), file
+    return source, checkpoints.load(str(tmp_path / "packed"), device="cpu", dtype=torch.float32), file
 
 
 def test_unquantized_weights_come_back_exactly(saved, tmp_path):
@@ -47,7 +49,9 @@ def test_a_packed_folder_is_the_same_checkpoint(saved, tmp_path):
     assert runs[0] == runs[1]
 
 
-@pytest.mark.parametrize(("recipe", "bits", "error"), [("Q8", 8.5, 0.01), ("Q5", 6, 0.06), ("Q4", 5, 0.12)])
+@pytest.mark.parametrize(
+    ("recipe", "bits", "error"), [("Q8_0", 8.5, 0.01), ("Q5_0", 5.5, 0.06), ("Q4_1", 5, 0.12)]
+)
 def test_fewer_bits_mean_a_smaller_file_and_a_larger_error(saved, tmp_path, recipe, bits, error):
     source, loaded, file = packed(saved, tmp_path, packing.RECIPES[recipe])
     name = "model.layers.0.mlp.up_proj.weight"
@@ -56,6 +60,13 @@ def test_fewer_bits_mean_a_smaller_file_and_a_larger_error(saved, tmp_path, reci
     assert error / 5 < difference < error
     weights = sum(w.numel() for w in source.model.parameters())
     assert file.stat().st_size < 1.1 * weights * bits / 8 + 20_000
+
+
+def test_packed_weights_become_bfloat16_unless_told(saved, tmp_path):
+    _, loaded, file = packed(saved, tmp_path, EXACT)
+    assert loaded.model.dtype == torch.float32
+    for name in (file, file.parent):
+        assert checkpoints.load(str(name), device="cpu").model.dtype == torch.bfloat16
 
 
 def test_a_packed_model_can_be_saved_plain_again(saved, tmp_path):
@@ -70,3 +81,26 @@ def test_a_broken_file_gets_a_sentence(saved, tmp_path):
     file.write_bytes(file.read_bytes()[:5000])
     with pytest.raises(ValueError, match="cannot be loaded"):
         checkpoints.load(str(file.parent), device="cpu")
+
+
+def test_what_the_chosen_packing_costs_on_held_out_prompts(mars_tiny, tmp_path):
+    """At τ = 1 nearly every choice stays, and a forward accepts as many tokens as before."""
+    recipe = packing.RECIPES[smollm.PACKED_AS]
+    packing.pack(mars_tiny.model, checkpoints.ASSETS / "mars-tiny", tmp_path, recipe)
+    packed = checkpoints.load(str(tmp_path), device="cpu")
+    prompts = [example.prompt for name in tasks.TASKS for example in tasks.held_out(name, 2)]
+    reference = Reference(mars_tiny, prompts, size=24, max_new_tokens=160)
+    assert reference.agreement(packed) > 0.99
+    speeds = []
+    for checkpoint in (mars_tiny, packed):
+        settings = {"mode": "mars", "tau": 0.95, "max_new_tokens": 160}
+        runs = decode_batch(checkpoint, prompts, size=24, **settings).finish().runs
+        speeds.append(sum(run.tokens for run in runs) / sum(run.forwards for run in runs))
+    assert speeds[1] > 0.95 * speeds[0]
+
+
+@pytest.mark.parametrize("name", checkpoints.bundled())
+def test_bundled_weights_are_within_their_limits(name):
+    """100 MB a file is what a repository takes, 110 MB in all what a clone should cost."""
+    sizes = [file.stat().st_size for file in (checkpoints.ASSETS / name).rglob("*") if file.is_file()]
+    assert max(sizes) < 100e6 and sum(sizes) < 110e6

@@ -1,0 +1,127 @@
+"""What a MARS chat model keeps of its base and what it gains, on held-out prompts and checked instructions.
+
+    python -m benchmarks.chat --model DIR/mars-smollm2-135m --base DIR/base --held-out DIR/held-out.jsonl
+
+The base answers everything greedily, the model as AR, at each τ and losslessly. Prints a Markdown table and
+writes its rows to `--output` as they are found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+
+import torch
+
+from mars_demo import checkpoints, checks, distillation
+from mars_demo.batching import decode_batch
+from mars_demo.checkpoints import Checkpoint
+from mars_demo.fidelity import Reference
+from mars_demo.trace import Run
+
+MAX_NEW_TOKENS = 192
+TAUS = (0.99, 0.98, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One way to answer the `prompts` held-out prompts and all instructions.
+
+    `log_likelihood` is the base's, nats per token; `prefix` and `agreement` are those of
+    `fidelity.Reference` with the base, the latter of AR alone; `checks` the share of instructions whose
+    checks hold; `equal` how many answers to held-out prompts are those of the same model's AR.
+    """
+
+    method: str
+    tau: float | None
+    prompts: int
+    tokens_per_forward: float
+    log_likelihood: float
+    prefix: float
+    checks: float
+    equal: int
+    seconds: float
+    agreement: float | None = None
+
+
+def answer(checkpoint: Checkpoint, prompts: list[str], size: int, **settings) -> list[Run]:
+    if settings["mode"] == "lossless":
+        settings["window"] = checkpoint.largest_window  # as alone, where a batch would draft less
+    settings["max_new_tokens"] = MAX_NEW_TOKENS
+    return decode_batch(checkpoint, prompts, size=size, **settings).finish().runs
+
+
+def rows(
+    model: Checkpoint, base: Checkpoint, prompts: list[str], taus: list[float], size: int
+) -> Iterator[Row]:
+    instructions = checks.instructions()
+    asked = [instruction.prompt for instruction in instructions]
+    reference = Reference(base, prompts, size, MAX_NEW_TOKENS)
+    ways = [
+        ("base", base, {"mode": "ar"}),
+        ("AR", model, {"mode": "ar"}),
+        *((f"τ = {tau:g}", model, {"mode": "mars", "tau": tau}) for tau in taus),
+        ("lossless", model, {"mode": "lossless"}),
+    ]
+    own: list[Run] = []
+    for name, checkpoint, settings in ways:
+        started = time.perf_counter()
+        runs = reference.runs if name == "base" else answer(checkpoint, prompts, size, **settings)
+        own = runs if settings["mode"] == "ar" else own
+        checked = answer(checkpoint, asked, size, **settings)
+        yield Row(
+            method=name,
+            tau=settings.get("tau"),
+            prompts=len(prompts),
+            tokens_per_forward=sum(run.tokens for run in runs) / sum(run.forwards for run in runs),
+            log_likelihood=reference.log_likelihood(runs),
+            prefix=reference.prefix(runs),
+            checks=sum(i.holds(run.text) for i, run in zip(instructions, checked)) / len(checked),
+            equal=sum(run.token_ids == alone.token_ids for run, alone in zip(runs, own)),
+            seconds=time.perf_counter() - started,
+            agreement=reference.agreement(checkpoint) if settings["mode"] == "ar" else None,
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--model", default="mars-smollm2-135m")
+    parser.add_argument("--base", required=True, help="a GGUF file, folder or hub id")
+    parser.add_argument(
+        "--held-out", required=True, help="a JSONL file of conversations, or of a line each"
+    )
+    parser.add_argument("--limit", type=int, default=600, help="held-out prompts at most")
+    parser.add_argument("--size", type=int, default=16, help="rows of a batch")
+    parser.add_argument("--taus", type=float, nargs="*", default=TAUS)
+    parser.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32")
+    parser.add_argument("--output", type=Path)
+    arguments = parser.parse_args()
+    dtype = getattr(torch, arguments.dtype)
+    model, base = (checkpoints.load(name, dtype=dtype) for name in (arguments.model, arguments.base))
+    prompts = list(islice(distillation.prompts_from(arguments.held_out), arguments.limit))
+    print(
+        "| answers | tokens per forward | log-likelihood by the base | same choice | same prefix | checks "
+        "| equal to AR |"
+    )
+    print("|---|---|---|---|---|---|---|")
+    found = []
+    for row in rows(model, base, prompts, arguments.taus, arguments.size):
+        found.append(asdict(row))
+        same = "" if row.agreement is None else f"{row.agreement:.1%}"
+        print(
+            f"| {row.method} | {row.tokens_per_forward:.2f} | {row.log_likelihood:.3f} | {same} "
+            f"| {row.prefix:.1%} | {row.checks:.1%} | {row.equal} of {row.prompts} |",
+            flush=True,
+        )
+        if arguments.output:
+            about = {"dtype": arguments.dtype, "device": model.model.device.type, "rows": found}
+            arguments.output.write_text(json.dumps(about, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
