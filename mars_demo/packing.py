@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from gguf import GGMLQuantizationType, GGUFWriter
-from gguf.quants import quantize
+from gguf import GGMLQuantizationType, GGUFReader, GGUFWriter, ReaderTensor
+from gguf.quants import dequantize, quantize
 from transformers import GgufConfig, LlamaForCausalLM, PreTrainedConfig, PreTrainedModel
 
 FILE = "model.gguf"
@@ -25,6 +25,11 @@ _LAYER = {
     "mlp.gate_proj": "ffn_gate",
     "mlp.up_proj": "ffn_up",
     "mlp.down_proj": "ffn_down",
+}
+_OUTER = {
+    "model.embed_tokens.weight": "token_embd.weight",
+    "model.norm.weight": "output_norm.weight",
+    "lm_head.weight": "output.weight",
 }
 # How each kind of matrix is stored, under 100 MB for 135 million weights; norms stay float32. Rows of 576
 # weights are no multiple of 256, so there are no K types.
@@ -46,29 +51,60 @@ RECIPES = {
 
 
 def load(file: Path, config: PreTrainedConfig | None, dtype: torch.dtype) -> PreTrainedModel:
-    """The model of a GGUF file, dense in `dtype`; `config` is its own if None.
+    """The model of a GGUF file, dense in `dtype`; transformers makes it from the file alone if there is no
+    `config`, which takes several times as long.
 
     Raises:
         OSError, ValueError: if the file is broken or of a model transformers does not know.
     """
-    packed = LlamaForCausalLM.from_pretrained(
-        file.parent, gguf_file=file.name, quantization_config=GgufConfig(dequantize=True), dtype=dtype
-    )
-    # What comes from a packed file cannot be saved or cast; its weights in a fresh model can.
-    settings = packed.config.to_dict()
-    settings.pop("quantization_config", None)
-    alone = config is None
-    config = config or type(packed.config)(**settings)
+    if config is None:
+        packed = LlamaForCausalLM.from_pretrained(
+            file.parent, gguf_file=file.name, quantization_config=GgufConfig(dequantize=True), dtype=dtype
+        )
+        # What comes from a packed file cannot be saved or cast; its weights in a fresh model can.
+        settings = packed.config.to_dict()
+        settings.pop("quantization_config", None)
+        model = _empty(type(packed.config)(**settings))
+        model.load_state_dict(packed.state_dict(), assign=True)
+        model.generation_config = packed.generation_config
+    else:
+        model = _empty(config)
+        tensors = _tensors(file)
+        names = [name for name in model.state_dict() if not _is_tied(name, config)]
+        weights = {name: _unpacked(name, tensors, config).to(dtype) for name in names}
+        model.load_state_dict(weights, strict=False, assign=True)
+    model.tie_weights()
+    # Position frequencies are no weights; they were made on the meta device.
+    model.model.rotary_emb = type(model.model.rotary_emb)(model.config)
+    return model
+
+
+def _tensors(file: Path) -> dict[str, ReaderTensor]:
+    try:
+        return {tensor.name: tensor for tensor in GGUFReader(file).tensors}
+    except IndexError as error:
+        raise ValueError("the GGUF file is cut short.") from error
+
+
+def _empty(config: PreTrainedConfig) -> LlamaForCausalLM:
     config._attn_implementation = "sdpa"
     with torch.device("meta"):
-        model = LlamaForCausalLM(config)
-    model.load_state_dict(packed.state_dict(), assign=True)
-    model.tie_weights()
-    if alone:
-        model.generation_config = packed.generation_config
-    # Position frequencies are no weights; they were made on the meta device.
-    model.model.rotary_emb = type(model.model.rotary_emb)(config)
-    return model
+        return LlamaForCausalLM(config)
+
+
+def _is_tied(name: str, config: PreTrainedConfig) -> bool:
+    return name == "lm_head.weight" and config.tie_word_embeddings
+
+
+def _unpacked(name: str, tensors: dict[str, ReaderTensor], config: PreTrainedConfig) -> torch.Tensor:
+    packed_name = _packed_name(name)
+    if packed_name not in tensors:
+        raise ValueError(f"the GGUF file has no tensor {packed_name}.")
+    tensor = tensors[packed_name]
+    array = dequantize(tensor.data, tensor.tensor_type)
+    if heads := _rotated_heads(name, config):
+        array = array.reshape(heads, -1, 2, array.shape[-1]).swapaxes(1, 2).reshape(array.shape)
+    return torch.from_numpy(np.array(array))  # the reader's own arrays lie in the file
 
 
 def pack(model: LlamaForCausalLM, folder: Path, output: Path, recipe: dict) -> Path:
@@ -101,9 +137,12 @@ def pack(model: LlamaForCausalLM, folder: Path, output: Path, recipe: dict) -> P
     writer.add_rope_dimension_count(config.head_dim)
     writer.add_vocab_size(config.vocab_size)
     for name, weight in model.state_dict().items():
-        if name == "lm_head.weight" and config.tie_word_embeddings:
+        if _is_tied(name, config):
             continue
-        packed_name, array = _named(name, weight.float().numpy(), config)
+        packed_name, array = _packed_name(name), weight.float().numpy()
+        if heads := _rotated_heads(name, config):
+            # GGUF has the two halves of a head's rows interleaved.
+            array = array.reshape(heads, 2, -1, array.shape[-1]).swapaxes(1, 2).reshape(array.shape)
         kind = _kind(packed_name, array, recipe)
         writer.add_tensor(packed_name, quantize(array, kind), raw_dtype=kind)
     writer.write_header_to_file()
@@ -113,23 +152,18 @@ def pack(model: LlamaForCausalLM, folder: Path, output: Path, recipe: dict) -> P
     return file
 
 
-def _named(name: str, array: np.ndarray, config: PreTrainedConfig) -> tuple[str, np.ndarray]:
-    """A tensor as GGUF names and lays it out: queries and keys with the halves of each head interleaved."""
-    outer = {
-        "model.embed_tokens.weight": "token_embd.weight",
-        "model.norm.weight": "output_norm.weight",
-        "lm_head.weight": "output.weight",
-    }
-    if name in outer:
-        return outer[name], array
+def _packed_name(name: str) -> str:
+    if name in _OUTER:
+        return _OUTER[name]
     _, _, layer, rest = name.split(".", 3)
-    rest = rest.removesuffix(".weight")
-    heads = {"self_attn.q_proj": config.num_attention_heads, "self_attn.k_proj": config.num_key_value_heads}
-    if rest in heads:
-        rows, columns = array.shape
-        halves = array.reshape(heads[rest], 2, rows // heads[rest] // 2, columns)
-        array = np.ascontiguousarray(halves.swapaxes(1, 2).reshape(rows, columns))
-    return f"blk.{layer}.{_LAYER[rest]}.weight", array
+    return f"blk.{layer}.{_LAYER[rest.removesuffix('.weight')]}.weight"
+
+
+def _rotated_heads(name: str, config: PreTrainedConfig) -> int:
+    """The heads of a matrix that makes queries or keys, 0 of any other."""
+    if "q_proj" in name:
+        return config.num_attention_heads
+    return config.num_key_value_heads if "k_proj" in name else 0
 
 
 def _kind(name: str, array: np.ndarray, recipe: dict) -> GGMLQuantizationType:

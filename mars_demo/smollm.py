@@ -25,7 +25,7 @@ from mars_demo import card, checkpoints, distillation
 from mars_demo.training import Recipe, train
 
 NAME = "mars-smollm2-135m"
-PACKED_AS = "Q5_1, embedding Q5_0"  # of `packing.RECIPES`, the best under 100 MB by `benchmarks.packing`
+PACKED_AS = "Q4_1, attention Q5_0, embedding Q8_0"  # of `packing.RECIPES`; `benchmarks.packing` chose it
 BASE = "HuggingFaceTB/SmolLM2-135M-Instruct"
 ATTRIBUTION = (
     f"The base, [{BASE}](https://huggingface.co/{BASE}), is by Hugging Face and under the Apache License "

@@ -41,6 +41,14 @@ def test_unquantized_weights_come_back_exactly(saved, tmp_path):
     torch.testing.assert_close(loaded.model(ids).logits, source.model(ids).logits)
 
 
+def test_transformers_reads_the_file_as_we_do(saved, tmp_path):
+    _, loaded, file = packed(saved, tmp_path, packing.RECIPES["Q4_1"])
+    theirs = LlamaForCausalLM.from_pretrained(file.parent, gguf_file=file.name, dtype=torch.float32)
+    torch.testing.assert_close(theirs.state_dict(), loaded.model.state_dict(), rtol=0, atol=0)
+    ours = packing.load(file, None, torch.float32)
+    torch.testing.assert_close(ours.state_dict(), loaded.model.state_dict(), rtol=0, atol=0)
+
+
 def test_a_packed_folder_is_the_same_checkpoint(saved, tmp_path):
     source, loaded, _ = packed(saved, tmp_path, EXACT)
     for name in ("block_size", "mask_id", "objective", "context", "end_ids"):
@@ -78,9 +86,11 @@ def test_a_packed_model_can_be_saved_plain_again(saved, tmp_path):
 
 def test_a_broken_file_gets_a_sentence(saved, tmp_path):
     _, _, file = packed(saved, tmp_path, EXACT)
-    file.write_bytes(file.read_bytes()[:5000])
-    with pytest.raises(ValueError, match="cannot be loaded"):
-        checkpoints.load(str(file.parent), device="cpu")
+    whole = file.read_bytes()
+    for part in (whole[:5000], whole[:-500], whole.replace(b"blk.1.attn_q", b"blk.1.attn_x"), b"", b"GGUF"):
+        file.write_bytes(part)
+        with pytest.raises(ValueError, match="cannot be loaded"):
+            checkpoints.load(str(file.parent), device="cpu")
 
 
 def test_what_the_chosen_packing_costs_on_held_out_prompts(mars_tiny, tmp_path):
@@ -90,13 +100,13 @@ def test_what_the_chosen_packing_costs_on_held_out_prompts(mars_tiny, tmp_path):
     packed = checkpoints.load(str(tmp_path), device="cpu")
     prompts = [example.prompt for name in tasks.TASKS for example in tasks.held_out(name, 2)]
     reference = Reference(mars_tiny, prompts, size=24, max_new_tokens=160)
-    assert reference.agreement(packed) > 0.99
+    assert reference.agreement(packed) > 0.97
     speeds = []
     for checkpoint in (mars_tiny, packed):
         settings = {"mode": "mars", "tau": 0.95, "max_new_tokens": 160}
         runs = decode_batch(checkpoint, prompts, size=24, **settings).finish().runs
         speeds.append(sum(run.tokens for run in runs) / sum(run.forwards for run in runs))
-    assert speeds[1] > 0.95 * speeds[0]
+    assert speeds[1] > 0.97 * speeds[0]
 
 
 @pytest.mark.parametrize("name", checkpoints.bundled())
