@@ -32,7 +32,9 @@ def parser() -> Parser:
 
     generate = commands.add_parser("generate", help="answer a prompt")
     generate.add_argument("prompt")
-    generate.add_argument("--model", help="bundled name, folder or hub id (default: best bundled)")
+    generate.add_argument(
+        "--model", help="bundled name, folder, GGUF file or hub id (default: best bundled)"
+    )
     generate.add_argument("--mode", choices=MODES)
     generate.add_argument("--tau", type=float, default=0.95, help="accept while confidence ≥ τ")
     generate.add_argument("--window", type=int, metavar="N", help="slots per pass")
@@ -52,7 +54,7 @@ def parser() -> Parser:
     generate.set_defaults(run=run_generate)
 
     train = commands.add_parser("train", help="train a checkpoint further")
-    train.add_argument("--base", required=True, help="bundled name, folder or hub id")
+    train.add_argument("--base", required=True, help="bundled name, folder, GGUF file or hub id")
     train.add_argument("--objective", choices=["ar", "mars", "block-diffusion"], default="mars")
     train.add_argument("--block-size", type=int, default=8, metavar="B", help="masks per block, 2 to 32")
     train.add_argument(
@@ -95,7 +97,9 @@ def parser() -> Parser:
     train.set_defaults(run=run_train)
 
     evaluate = commands.add_parser("evaluate", help="accuracy and tokens per forward on held-out prompts")
-    evaluate.add_argument("--model", help="bundled name, folder or hub id (default: best bundled)")
+    evaluate.add_argument(
+        "--model", help="bundled name, folder, GGUF file or hub id (default: best bundled)"
+    )
     evaluate.add_argument("--mode", choices=MODES[:-1])
     evaluate.add_argument("--tasks", metavar="A,B", help="default: all")
     evaluate.add_argument("--taus", default="1.0,0.95,0.9", metavar="T,T")

@@ -2,14 +2,15 @@
 
 `assets/runs/index.json` says what to record, a file of run records per entry lies beside it.
 
-    python -m mars_demo.recordings
+    python -m mars_demo.recordings [ID …]
 
-records them anew.
+records them anew, all or those named.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,10 @@ def record(entry: dict[str, Any]) -> str:
 
 
 def main() -> None:
+    chosen = sys.argv[1:]
     for entry in index():
+        if chosen and entry["id"] not in chosen:
+            continue
         (RUNS / f"{entry['id']}.jsonl").write_text(record(entry), encoding="utf-8")
         print(entry["id"])
 

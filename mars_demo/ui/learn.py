@@ -128,7 +128,7 @@ def _recorded(id: str, modes: list[str]) -> str:
 def _picture(kind: str, block_size: int) -> str:
     from mars_demo import pictures
 
-    checkpoint = models.load(None)
+    checkpoint = models.load(models.TINY)
     tokenizer = checkpoint.tokenizer
     ids = tokenizer(SENTENCE, add_special_tokens=False)["input_ids"]
 
@@ -195,7 +195,7 @@ def compare(number: int):
 def compete(tau: float, knobs: race.Knobs):
     """The race of the chapter on the window, in slow motion; it obeys the chapter's own slider."""
     prompt = next(example["prompt"] for example in race.PROMPTS if example["id"] == "bus")
-    with closing(race.compete(prompt, None, ["mars"], knobs)) as shown:
+    with closing(race.compete(prompt, models.TINY, ["mars"], knobs)) as shown:
         yield from shown
 
 

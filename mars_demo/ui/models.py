@@ -14,6 +14,8 @@ from mars_demo.trace import Run
 TRAINED = 4  # checkpoints that visitors have trained or uploaded and that are kept, the newest
 LARGEST_BASE = 200_000_000  # parameters of a base from a hub
 LARGEST_UPLOAD = 600 << 20  # bytes, unpacked
+TINY = "mars-tiny"  # it knows the built-in worlds, which lessons, batches and trainings are about
+ASSETS = Path(__file__).parents[2] / "assets"
 
 _loaded = {}
 _trained = {}
@@ -32,6 +34,11 @@ def _library():
         return checkpoints, decoding
 
 
+def is_bundled(name: str) -> bool:
+    """Whether a model lies in the assets, asked of the disk alone."""
+    return (ASSETS / name / "config.json").exists()
+
+
 def names() -> list[str]:
     """What a visitor may choose from, best first."""
     checkpoints, _ = _library()
@@ -40,8 +47,7 @@ def names() -> list[str]:
 
 def racers() -> list[str]:
     """Those of them that were trained with masks."""
-    checkpoints, _ = _library()
-    configs = {name: checkpoints.ASSETS / name / "config.json" for name in names()}
+    configs = {name: ASSETS / name / "config.json" for name in names()}
     return [name for name, path in configs.items() if json.loads(path.read_text()).get("block_size")]
 
 
@@ -65,16 +71,20 @@ def load(name: str | None = None):
 
 
 def fresh(name: str):
-    """A checkpoint of one's own to train: a served one, an uploaded one, or a small one from a hub.
+    """A checkpoint of one's own to train, in float32: a served one, an uploaded one, or a small one from a
+    hub.
 
     Raises:
         ValueError: if it is none of these.
     """
     checkpoints, _ = _library()
+    import torch
+
+    exact = {"dtype": torch.float32}
     if name in _uploaded:
-        return checkpoints.load(_uploaded[name])
+        return checkpoints.load(_uploaded[name], **exact)
     if name in names():
-        return checkpoints.load(name)
+        return checkpoints.load(name, **exact)
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", name or "") or Path(name).exists():
         allowed = ", ".join([*names(), *_uploaded])
         raise ValueError(f"There is no base {name!r}: allowed are {allowed} or a hub id (owner/name).")
@@ -84,7 +94,7 @@ def fresh(name: str):
             f"{name} has {size / 1e6:.0f} million parameters; "
             f"at most {LARGEST_BASE / 1e6:.0f} million can be trained here."
         )
-    return checkpoints.load(name)
+    return checkpoints.load(name, **exact)
 
 
 def _parameters_on_hub(name: str) -> int:

@@ -9,7 +9,6 @@ import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
-from pathlib import Path
 from typing import Literal
 
 import gradio as gr
@@ -18,7 +17,13 @@ from mars_demo.trace import Pass, Run
 from mars_demo.ui import models
 from mars_demo.ui.stage import Stage
 
-PROMPTS = json.loads((Path(__file__).parents[2] / "assets" / "prompts.json").read_text("utf-8"))
+# Each made for one model; the first one's is the best model there is.
+PROMPTS = [
+    example
+    for example in json.loads((models.ASSETS / "prompts.json").read_text("utf-8"))
+    if models.is_bundled(example["model"])
+]
+EXAMPLES = {e["model"]: [own for own in PROMPTS if own["model"] == e["model"]] for e in PROMPTS}
 MODES = {"MARS: accept while confidence ≥ τ": "mars", "MARS, lossless: verify its own drafts": "lossless"}
 TAU = 0.95
 MAX_WAIT = 1000  # ms of slow motion per forward
@@ -191,6 +196,8 @@ def arrive(request: gr.Request):
     asked = dict(request.query_params)
     texts = {example["id"]: example["prompt"] for example in PROMPTS}
     prompt, tau = asked.get("prompt"), _number(asked.get("tau"))
+    if not prompt and asked.get("model") in EXAMPLES:
+        prompt = EXAMPLES[asked["model"]][0]["id"]
     modes = [mode for mode in asked.get("mode", "").split(",") if mode in MODES.values()]
     return (
         texts.get(prompt, prompt) if prompt else gr.skip(),
@@ -200,10 +207,27 @@ def arrive(request: gr.Request):
 
 
 def offer(request: gr.Request):
-    """The models to choose from; the address may name one."""
-    served = models.racers()
-    asked = request.query_params.get("model")
-    return gr.Dropdown(choices=served, value=asked if asked in served else next(iter(served), None))
+    """The models to choose from; the address may name one, or a prompt that was made for one."""
+    served, asked = models.racers(), dict(request.query_params)
+    made_for = next((e["model"] for e in PROMPTS if e["id"] == asked.get("prompt")), None)
+    wanted = (name for name in (asked.get("model"), made_for, *served) if name in served)
+    return gr.Dropdown(choices=served, value=next(wanted, None))
+
+
+def suit(model: str):
+    """Of the lists of examples the one made for that model."""
+    return [gr.update(visible=name == _whose(model)) for name in EXAMPLES]
+
+
+def swap(model: str, prompt: str):
+    """An example that was made for another model gives way to one for the model that was just chosen."""
+    others = {example["prompt"] for example in PROMPTS if example["model"] != _whose(model)}
+    return EXAMPLES[_whose(model)][0]["prompt"] if prompt in others else gr.skip()
+
+
+def _whose(model: str) -> str:
+    """Whose examples suit a model; one that was trained here knows the built-in worlds."""
+    return model if model in EXAMPLES else models.TINY
 
 
 def _number(text: str | None) -> float | None:
@@ -252,14 +276,18 @@ def tab(demo: gr.Blocks) -> tuple[Stage, gr.Dropdown]:
                 info="Live. At 1, one token per forward.",
                 elem_id="tau",
             )
-            gr.Examples(
-                [[example["prompt"]] for example in PROMPTS],
-                prompt,
-                example_labels=[example["title"] for example in PROMPTS],
-                examples_per_page=len(PROMPTS),
-                api_visibility="private",
-                elem_id="examples",
-            )
+            with gr.Column(elem_id="examples"):
+                examples = [
+                    gr.Examples(
+                        [[example["prompt"]] for example in made],
+                        prompt,
+                        example_labels=[example["title"] for example in made],
+                        examples_per_page=len(made),
+                        api_visibility="private",
+                        visible=made[0] is PROMPTS[0],
+                    ).dataset
+                    for made in EXAMPLES.values()
+                ]
             modes = gr.CheckboxGroup(
                 list(MODES.items()), value=["mars"], label="Beside one token per forward", elem_id="mode"
             )
@@ -282,6 +310,8 @@ def tab(demo: gr.Blocks) -> tuple[Stage, gr.Dropdown]:
     settings = [prompt, model, modes, tau]
     demo.load(arrive, None, [prompt, modes, tau], **at_once)
     demo.load(offer, None, model, **at_once)  # waits until the model code is imported
+    model.change(suit, model, examples, **at_once)
+    model.input(swap, [model, prompt], prompt, **at_once)
     asked = stage.again(again, None, [prompt, tau], **at_once)
     for start in (run.click, prompt.submit, asked.then):
         start(ready, [knobs, tau, wait], [run, halt], **at_once).then(

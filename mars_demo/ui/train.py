@@ -329,7 +329,8 @@ def tab(tabs: gr.Tabs, race_model: gr.Dropdown) -> None:
             )
             upload = gr.UploadButton("Upload a base (zip)", file_types=[".zip"], elem_id="upload")
         with gr.Column(scale=7, min_width=640):
-            prompt = gr.Textbox(PROMPTS[0]["prompt"], label="Prompt to watch", lines=2, elem_id="watched")
+            watched = next(example["prompt"] for example in PROMPTS if example["model"] == models.TINY)
+            prompt = gr.Textbox(watched, label="Prompt to watch", lines=2, elem_id="watched")
             curves = Curves()
             stage = Stage(shelf=False, elem_id="growing")
             table = gr.Markdown(visible=False, elem_id="before-after")

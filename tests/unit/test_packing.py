@@ -5,7 +5,7 @@ import torch
 from gguf import GGMLQuantizationType
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from mars_demo import checkpoints, packing, smollm, tasks
+from mars_demo import checkpoints, cli, packing, smollm, tasks
 from mars_demo.batching import decode_batch
 from mars_demo.decoding import decode
 from mars_demo.fidelity import Reference
@@ -82,6 +82,14 @@ def test_a_packed_model_can_be_saved_plain_again(saved, tmp_path):
     checkpoints.save(loaded.model, loaded.tokenizer, tmp_path / "again", 8)
     again = checkpoints.load(str(tmp_path / "again"), device="cpu")
     torch.testing.assert_close(again.model.state_dict(), loaded.model.state_dict())
+
+
+def test_a_gguf_file_can_be_the_base_of_a_training(saved, tmp_path):
+    _, _, file = packed(saved, tmp_path, EXACT)
+    command = ["train", "--base", str(file), "--steps", "2", "--max-length", "96", "--batch-tokens", "512"]
+    assert cli.main([*command, "--output", str(tmp_path / "trained")]) == 0
+    trained = checkpoints.load(str(tmp_path / "trained"), device="cpu")
+    assert (trained.block_size, trained.model.dtype) == (8, torch.float32)
 
 
 def test_a_broken_file_gets_a_sentence(saved, tmp_path):
