@@ -23,6 +23,8 @@ from transformers import (
 )
 from transformers.utils import logging as transformers_logging
 
+from mars_demo import reordering
+
 transformers_logging.disable_progress_bar()  # it would draw a bar for every load, in tests and apps too
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
@@ -95,6 +97,8 @@ def load(
     except (OSError, ValueError, KeyError) as error:
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise ValueError(f"{name} cannot be loaded as a causal language model: {reason}") from error
+    if device == "cpu" and dtype == torch.bfloat16 and reordering.is_available():
+        reordering.reorder(model)
     return wrap(name, model.to(device).eval(), tokenizer)
 
 

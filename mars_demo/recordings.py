@@ -79,10 +79,11 @@ def record(entry: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    chosen = sys.argv[1:]
-    for entry in index():
-        if chosen and entry["id"] not in chosen:
-            continue
+    entries = {entry["id"]: entry for entry in index()}
+    chosen = sys.argv[1:] or list(entries)
+    if unknown := [id for id in chosen if id not in entries]:
+        sys.exit(f"There is no recorded run {unknown[0]!r}: allowed are {', '.join(entries)}.")
+    for entry in (entries[id] for id in chosen):
         (RUNS / f"{entry['id']}.jsonl").write_text(record(entry), encoding="utf-8")
         print(entry["id"])
 
