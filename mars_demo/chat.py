@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from transformers import PreTrainedTokenizerBase
 
-Message = dict[str, str]
+Message = dict[str, str]  # role and content; a truthy `cut` says that the content has no end
 
 # Private-use characters stand for the typed texts while the template is rendered.
 _SLOT = re.compile("\ue000([0-9]+)\ue001")

@@ -33,7 +33,8 @@ class Conversation:
 
 
 def encode(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> Conversation:
-    """A conversation in the chat template. The template's text behind an end token belongs to nobody.
+    """A conversation in the chat template. The template's text behind an end token belongs to nobody, and
+    where an answer is `cut` the conversation ends with its text.
 
     Raises:
         ValueError: if the template rewrites earlier turns, so that answers cannot be told apart.
@@ -58,6 +59,9 @@ def encode(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> C
         ids += prompt_ids + answer_ids
         response += [False] * len(prompt_ids) + [i < end for i in range(len(answer_ids))]
         done = closed
+        if message.get("cut") and tokenizer.eos_token_id in answer_ids:
+            unfinished = len(ids) - len(answer_ids) + end - 1
+            return Conversation(ids[:unfinished], response[:unfinished])
     return Conversation(ids, response)
 
 
@@ -128,7 +132,8 @@ def messages_of(row: object) -> list[Message]:
             raise ValueError("a message without role and text")
     if not any(message["role"] == "assistant" for message in messages):
         raise ValueError("no message by the assistant")
-    return [{"role": message["role"], "content": message["content"]} for message in messages]
+    known = ("role", "content", "cut")
+    return [{key: message[key] for key in known if key in message} for message in messages]
 
 
 def dataset_pools(rows: IterableDataset, seed: int) -> Pool:

@@ -66,10 +66,12 @@ def made_prompts(seed: int = 0) -> Iterator[str]:
 
 
 def follow_ups(conversations: Iterable[dict], seed: int = 0) -> Iterator[list[Message]]:
-    """Each conversation with one more turn by the user."""
+    """Each conversation whose answer is whole with one more turn by the user."""
     asks = json.loads((ASSETS / "distillation.json").read_text("utf-8"))["follow_ups"]
     rng = random.Random(seed)
     for conversation in conversations:
+        if conversation["messages"][-1].get("cut"):
+            continue
         yield [*conversation["messages"], {"role": "user", "content": rng.choice(asks)}]
 
 
@@ -97,9 +99,9 @@ def answered(
     """A conversation per prompt with the model's greedy answer; a prompt is a text or a whole conversation
     that ends in a user's turn.
 
-    Left out are prompts that are among the `known` ones or have come before, that do not fit,
-    whose answers do not end within `max_new_tokens`, or go round in a loop. Prompts are taken `pool` at a
-    time, eight batches if None.
+    Left out are prompts that are among the `known` ones or have come before, that do not fit, or whose
+    answers go round in a loop. An answer that does not end within `max_new_tokens` is marked as `cut`.
+    Prompts are taken `pool` at a time, eight batches if None.
     """
     seen = {_key(prompt) for prompt in known}
 
@@ -118,14 +120,15 @@ def answered(
     # Several batches at a time, sorted by length: less padding.
     while asked := list(itertools.islice(pending, pool or 8 * batch)):
         shortest_first = sorted(range(len(asked)), key=lambda i: len(asked[i][1]))
-        texts: dict[int, str] = {}
+        answers: dict[int, Message] = {}
         for start in range(0, len(asked), batch):
             part = shortest_first[start : start + batch]
             written = generate(checkpoint, [asked[i][1] for i in part], max_new_tokens, do_sample=False)
-            texts |= {i: text for i, (text, ended) in zip(part, written) if ended}
+            for i, (text, ended) in zip(part, written):
+                answers[i] = {"role": "assistant", "content": text} | ({} if ended else {"cut": True})
         for i, (messages, _) in enumerate(asked):  # as asked: whoever stops here has no short ones only
-            if texts.get(i, "").strip() and not is_loop(texts[i]):
-                yield {"messages": [*messages, {"role": "assistant", "content": texts[i]}]}
+            if answers[i]["content"].strip() and not is_loop(answers[i]["content"]):
+                yield {"messages": [*messages, answers[i]]}
 
 
 def _key(prompt: str) -> str:

@@ -50,19 +50,19 @@ MARS = Recipe("mars", block_size=8, learning_rate=2e-4)
 SCALES = {
     "full": Scale(
         held_out=600,
-        conversations=160_000,
-        second_turns=30_000,
+        conversations=100_000,
+        second_turns=20_000,
         batch=2048,
-        max_new_tokens=256,
+        max_new_tokens=384,
         recipe=replace(MARS, steps=2500, batch_tokens=32_768, save_every=250),
     ),
     "cpu": Scale(
         held_out=100,
         conversations=600,
-        second_turns=100,
+        second_turns=60,
         batch=96,
         max_new_tokens=192,
-        recipe=replace(MARS, steps=300, batch_tokens=1024, save_every=50),
+        recipe=replace(MARS, steps=300, batch_tokens=768, save_every=50),
     ),
     "test": Scale(
         held_out=4,
@@ -96,7 +96,7 @@ def make_data(output: Path, scale: Scale) -> None:
     if _lines(all_turns) < scale.conversations:
         all_turns.write_text(first.read_text("utf-8"), encoding="utf-8")
     begun = [
-        json.loads(line) for line in itertools.islice(first.open(encoding="utf-8"), 2 * scale.second_turns)
+        json.loads(line) for line in itertools.islice(first.open(encoding="utf-8"), 4 * scale.second_turns)
     ]
     _fill(
         all_turns,

@@ -6,7 +6,7 @@ import json
 import pytest
 import torch
 
-from mars_demo import checkpoints, distillation, smollm, tasks
+from mars_demo import checkpoints, corpus, distillation, smollm, tasks
 from mars_demo.decoding import decode
 
 
@@ -21,7 +21,18 @@ def test_answers_in_batches_are_the_greedy_answers_one_by_one(mars_tiny):
     assert set(found) <= set(asked)
     for prompt in asked:
         run = decode(mars_tiny, prompt, mode="ar").finish()
-        assert found.get(prompt) == (run.text if run.stop == "eos" else None)
+        assert found.get(prompt) == (None if distillation.is_loop(run.text) else run.text)
+
+
+def test_an_answer_without_an_end_is_marked_and_trained_without_one(mars_tiny):
+    prompt = "Tell me a short story about a lantern and a wizard."
+    whole = next(distillation.answered(mars_tiny, [prompt]))
+    cut = next(distillation.answered(mars_tiny, [prompt], max_new_tokens=12))
+    assert "cut" not in whole["messages"][-1] and cut["messages"][-1]["cut"]
+    ends = [corpus.encode(mars_tiny.tokenizer, corpus.messages_of(c)) for c in (whole, cut)]
+    assert ends[0].ids[-1] == mars_tiny.tokenizer.eos_token_id and ends[0].response[-1]
+    assert ends[1].ids == ends[0].ids[: len(ends[1].ids)] and sum(ends[1].response) == 12
+    assert list(distillation.follow_ups([whole, cut]))[1:] == []
 
 
 def test_answers_come_in_the_order_of_the_prompts(mars_tiny):
