@@ -21,7 +21,7 @@ from pathlib import Path
 import torch
 from tqdm import tqdm
 
-from mars_demo import card, checkpoints, distillation
+from mars_demo import card, checkpoints, checks, distillation
 from mars_demo.training import Recipe, train
 
 NAME = "mars-smollm2-135m"
@@ -113,11 +113,11 @@ def _lines(path: Path) -> int:
 
 
 def _mixed(base: checkpoints.Checkpoint, batch: int, seed: int) -> Iterator[str]:
-    """Made prompts and the model's own in turn."""
+    """Made prompts and the model's own in turn, none of which asks for what will be checked."""
+    checked = {instruction.prompt for instruction in checks.instructions()}
     own = distillation.self_prompts(base, batch, seed)
     for made in distillation.made_prompts(seed):
-        yield made
-        yield next(own)
+        yield from (prompt for prompt in (made, next(own)) if prompt not in checked)
 
 
 def _fill(path: Path, base, prompts, count: int, scale: Scale, avoid: Path | None) -> None:
