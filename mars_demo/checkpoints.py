@@ -272,16 +272,24 @@ def ensure_mask(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> N
     """Give the tokenizer a mask token if it has none, without a new row in the embedding.
 
     The first spare row behind the tokenizer's own ids becomes `<|mask|>`; where there is none, a special
-    token that is reserved or that no chat template and no other role uses is taken over.
+    token that is reserved or that no chat template and no other role uses is taken over. Its row becomes
+    the mean of all rows, of which a model expects no word in particular: nobody has trained it so far.
 
     Raises:
         ValueError: if there is neither.
     """
     if tokenizer.mask_token_id is not None:
         return
-    if len(tokenizer) < model.get_input_embeddings().num_embeddings:
+    rows = model.get_input_embeddings().weight
+    if len(tokenizer) < len(rows):
         tokenizer.add_special_tokens({"mask_token": MASK})
-        return
+    else:
+        tokenizer.mask_token = _unused_special(model, tokenizer)
+    with torch.no_grad():
+        rows[tokenizer.mask_token_id] = rows.mean(dim=0)
+
+
+def _unused_special(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> str:
     roles = {
         getattr(tokenizer, f"{role}_token_id") for role in ("bos", "eos", "pad", "unk", "sep", "cls")
     } | _end_ids(model, tokenizer)
@@ -295,4 +303,4 @@ def ensure_mask(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> N
             "The tokenizer has no room for a mask token: "
             "no spare row in the embedding and no unused special token."
         )
-    tokenizer.mask_token = next((name for name in free if _RESERVED.search(name)), free[-1])
+    return next((name for name in free if _RESERVED.search(name)), free[-1])

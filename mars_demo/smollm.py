@@ -62,7 +62,7 @@ SCALES = {
         second_turns=60,
         batch=96,
         max_new_tokens=192,
-        recipe=replace(MARS, steps=300, batch_tokens=768, save_every=50),
+        recipe=replace(MARS, steps=300, batch_tokens=768, learning_rate=1e-4, save_every=50),
     ),
     "test": Scale(
         held_out=4,

@@ -96,7 +96,11 @@ def test_the_first_spare_row_becomes_the_mask(tokenizer, monkeypatch):
     model.resize_token_embeddings(len(tokenizer) + 5)
     spare = len(tokenizer)
     assert spare < model.get_input_embeddings().num_embeddings
+    before = model.get_input_embeddings().weight.detach().clone()
     checkpoints.ensure_mask(model, tokenizer)
+    rows = model.get_input_embeddings().weight.detach()
+    torch.testing.assert_close(rows[spare], before.mean(dim=0))  # it begins as no word in particular
+    assert (rows != before).any(dim=1).nonzero().flatten().tolist() == [spare]
     assert (tokenizer.mask_token, tokenizer.mask_token_id) == ("<|spare|>", spare)
     assert tokenizer("<|spare|>", split_special_tokens=True)["input_ids"] != [spare]
 
