@@ -12,7 +12,13 @@ import numpy as np
 import torch
 from gguf import GGMLQuantizationType, GGUFReader, GGUFWriter, ReaderTensor
 from gguf.quants import dequantize, quantize
-from transformers import GgufConfig, LlamaForCausalLM, PreTrainedConfig, PreTrainedModel
+from transformers import (
+    AutoModelForCausalLM,
+    GgufConfig,
+    LlamaForCausalLM,
+    PreTrainedConfig,
+    PreTrainedModel,
+)
 
 FILE = "model.gguf"
 _LAYER = {
@@ -51,14 +57,14 @@ RECIPES = {
 
 
 def load(file: Path, config: PreTrainedConfig | None, dtype: torch.dtype) -> PreTrainedModel:
-    """The model of a GGUF file, dense in `dtype`; transformers makes it from the file alone if there is no
-    `config`, which takes several times as long.
+    """The model of a GGUF file, dense in `dtype`. transformers makes it, from the file alone, which takes
+    several times as long as what is done here for a Llama whose `config` is known.
 
     Raises:
         OSError, ValueError: if the file is broken or of a model transformers does not know.
     """
-    if config is None:
-        packed = LlamaForCausalLM.from_pretrained(
+    if config is None or config.model_type != "llama":
+        packed = AutoModelForCausalLM.from_pretrained(
             file.parent, gguf_file=file.name, quantization_config=GgufConfig(dequantize=True), dtype=dtype
         )
         # What comes from a packed file cannot be saved or cast; its weights in a fresh model can.
@@ -86,10 +92,9 @@ def _tensors(file: Path) -> dict[str, ReaderTensor]:
         raise ValueError("the GGUF file is cut short.") from error
 
 
-def _empty(config: PreTrainedConfig) -> LlamaForCausalLM:
-    config._attn_implementation = "sdpa"
+def _empty(config: PreTrainedConfig) -> PreTrainedModel:
     with torch.device("meta"):
-        return LlamaForCausalLM(config)
+        return AutoModelForCausalLM.from_config(config, attn_implementation="sdpa")
 
 
 def _is_tied(name: str, config: PreTrainedConfig) -> bool:
