@@ -1,8 +1,10 @@
 """What fewer bits per weight cost: size, load time, agreement with the unpacked model, tokens per forward.
 
     python -m benchmarks.packing --model DIR/mars-smollm2-135m --held-out DIR/held-out.jsonl [--limit 32]
+        [--data DIR/train.jsonl]
 
-Packs the model by every recipe of `packing.RECIPES` and prints a Markdown table. All is done in bfloat16.
+Packs the model by every recipe of `packing.RECIPES`, with `--data` calibrated on that, and prints a
+Markdown table. All is decoded in bfloat16.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from pathlib import Path
 
 import torch
 
-from mars_demo import checkpoints, distillation, packing
+from mars_demo import calibration, checkpoints, distillation, packing
 from mars_demo.batching import decode_batch
 from mars_demo.checkpoints import Checkpoint
 from mars_demo.fidelity import Reference
@@ -43,10 +45,15 @@ def main() -> None:
     parser.add_argument("--held-out", required=True)
     parser.add_argument("--limit", type=int, default=32)
     parser.add_argument("--recipes", nargs="+", choices=packing.RECIPES, default=list(packing.RECIPES))
+    parser.add_argument("--data", help="round for what layers compute on this, not to the nearest value")
     arguments = parser.parse_args()
     load = {"device": "cpu", "dtype": torch.bfloat16}
     model = checkpoints.load(arguments.model, **load)
     prompts = list(islice(distillation.prompts_from(arguments.held_out), arguments.limit))
+    moments = None
+    if arguments.data:
+        exact = checkpoints.load(arguments.model, device="cpu", dtype=torch.float32)
+        moments = calibration.second_moments(exact.model, calibration.inputs(exact, arguments.data))
     reference = Reference(model, prompts, 16, MAX_NEW_TOKENS)
     print("| packed as | MB | error of the weights | same choice | same prefix | τ = 0.95 | load |")
     print("|---|---|---|---|---|---|---|")
@@ -54,7 +61,8 @@ def main() -> None:
     print(f"| bfloat16 | {size:.1f} | 0 | 100 % | 100 % | {speed(model, prompts):.2f} | |", flush=True)
     for name in arguments.recipes:
         with tempfile.TemporaryDirectory() as folder:
-            file = packing.pack(model.model, Path(arguments.model), Path(folder), packing.RECIPES[name])
+            source, recipe = Path(arguments.model), packing.RECIPES[name]
+            file = packing.pack(model.model, source, Path(folder), recipe, moments)
             started = time.perf_counter()
             packed = checkpoints.load(folder, **load)
             seconds = time.perf_counter() - started

@@ -20,6 +20,8 @@ from transformers import (
     PreTrainedModel,
 )
 
+from mars_demo import calibration
+
 FILE = "model.gguf"
 _LAYER = {
     "input_layernorm": "attn_norm",
@@ -45,6 +47,7 @@ Q8, Q5_1, Q5_0, Q4 = (
     GGMLQuantizationType.Q5_0,
     GGMLQuantizationType.Q4_1,
 )
+BITS = {Q4: 4, Q5_1: 5}  # of the types whose groups have a scale and an offset
 RECIPES = {
     "Q8_0": {"token_embd": Q8, "attn": Q8, "ffn": Q8},  # over 100 MB, to compare
     "Q4_1": {"token_embd": Q4, "attn": Q4, "ffn": Q4},
@@ -112,10 +115,13 @@ def _unpacked(name: str, tensors: dict[str, ReaderTensor], config: PreTrainedCon
     return torch.from_numpy(np.array(array))  # the reader's own arrays lie in the file
 
 
-def pack(model: LlamaForCausalLM, folder: Path, output: Path, recipe: dict) -> Path:
+def pack(
+    model: LlamaForCausalLM, folder: Path, output: Path, recipe: dict, moments: dict | None = None
+) -> Path:
     """Write `output`, a copy of the checkpoint `folder` with `model`'s weights packed; returns the file.
 
-    Logs and states of a training stay behind.
+    Logs and states of a training stay behind. With `moments`, those of `calibration.second_moments`, the
+    matrices in Q4_1 and Q5_1 are rounded for them, the others to the nearest value.
 
     Raises:
         ValueError: if the model is no Llama, whose tensors alone this knows to name.
@@ -128,7 +134,7 @@ def pack(model: LlamaForCausalLM, folder: Path, output: Path, recipe: dict) -> P
             shutil.copy(item, output)
     if (folder / "custom_generate").exists():
         shutil.copytree(folder / "custom_generate", output / "custom_generate", dirs_exist_ok=True)
-    config, file = model.config, output / FILE
+    config, file, moments = model.config, output / FILE, moments or {}
     writer = GGUFWriter(file, "llama")
     writer.add_name(output.name)
     writer.add_block_count(config.num_hidden_layers)
@@ -144,12 +150,16 @@ def pack(model: LlamaForCausalLM, folder: Path, output: Path, recipe: dict) -> P
     for name, weight in model.state_dict().items():
         if _is_tied(name, config):
             continue
-        packed_name, array = _packed_name(name), weight.float().numpy()
+        packed_name = _packed_name(name)
+        kind = _kind(packed_name, weight, recipe)
+        if kind in BITS and name in moments:
+            array = _blocks(calibration.rounded(weight, BITS[kind], moments[name]))
+        else:
+            array = quantize(weight.float().numpy(), kind)
         if heads := _rotated_heads(name, config):
             # GGUF has the two halves of a head's rows interleaved.
             array = array.reshape(heads, 2, -1, array.shape[-1]).swapaxes(1, 2).reshape(array.shape)
-        kind = _kind(packed_name, array, recipe)
-        writer.add_tensor(packed_name, quantize(array, kind), raw_dtype=kind)
+        writer.add_tensor(packed_name, array, raw_dtype=kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -171,7 +181,21 @@ def _rotated_heads(name: str, config: PreTrainedConfig) -> int:
     return config.num_key_value_heads if "k_proj" in name else 0
 
 
-def _kind(name: str, array: np.ndarray, recipe: dict) -> GGMLQuantizationType:
+def _blocks(found: calibration.Rounded) -> np.ndarray:
+    """[rows, bytes] as Q4_1 or Q5_1 lay them out: by group scale, offset, the fifth bits, if there are any,
+    and the other four, the group's second half in the upper ones."""
+    codes, scales, offsets = found.codes.numpy(), found.scales.numpy(), found.offsets.numpy()
+    rows, groups = scales.shape
+    grouped = codes.reshape(rows, groups, 2, calibration.GROUP // 2)
+    parts = [part[..., None].view(np.uint8) for part in (scales, offsets)]
+    if found.bits == 5:
+        fifth = (grouped >> 4).reshape(rows, groups, calibration.GROUP)
+        parts.append(np.packbits(fifth, axis=-1, bitorder="little"))
+    parts.append((grouped[:, :, 0] & 15) | (grouped[:, :, 1] << 4))
+    return np.concatenate(parts, axis=-1).reshape(rows, -1)
+
+
+def _kind(name: str, array: torch.Tensor, recipe: dict) -> GGMLQuantizationType:
     if array.ndim < 2:
         return GGMLQuantizationType.F32
     if name.startswith(("token_embd", "output")):

@@ -25,7 +25,7 @@ from mars_demo import card, checkpoints, checks, distillation
 from mars_demo.training import Recipe, train
 
 NAME = "mars-smollm2-135m"
-PACKED_AS = "Q4_1, attention Q5_0, embedding Q8_0"  # of `packing.RECIPES`; `benchmarks.packing` chose it
+PACKED_AS = "Q5_1, embedding Q5_0"  # of `packing.RECIPES`, chosen by `benchmarks.packing`
 BASE = "HuggingFaceTB/SmolLM2-135M-Instruct"
 ATTRIBUTION = (
     f"The base, [{BASE}](https://huggingface.co/{BASE}), is by Hugging Face and under the Apache License "
@@ -143,11 +143,13 @@ def train_mars(output: Path, scale: Scale) -> None:
 
 def pack(output: Path) -> None:
     """The folder for `assets/`: packed weights, licence, model card and the held-out prompts."""
-    from mars_demo import packing  # needs gguf, which a machine that only trains can do without
+    from mars_demo import calibration, packing  # need gguf, which a machine that only trains can lack
 
     bundle = output / "bundle" / NAME
-    trained = checkpoints.load(str(output / NAME), device="cpu", dtype=torch.bfloat16)
-    packing.pack(trained.model, output / NAME, bundle, packing.RECIPES[PACKED_AS])
+    trained = checkpoints.load(str(output / NAME), device="cpu", dtype=torch.float32)
+    seen = calibration.inputs(trained, str(output / "train.jsonl"))
+    moments = calibration.second_moments(trained.model, seen)
+    packing.pack(trained.model, output / NAME, bundle, packing.RECIPES[PACKED_AS], moments)
     shutil.copy(Path(__file__).parent / "export" / "LICENSE-APACHE-2.0.txt", bundle / "LICENSE")
     prompts = distillation.prompts_from(str(output / "held-out.jsonl"))
     (bundle / "held-out.json").write_text(json.dumps(list(prompts), indent=1) + "\n", encoding="utf-8")
