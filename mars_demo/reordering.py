@@ -25,7 +25,7 @@ class ReorderedLinear(nn.Linear):
         return layer
 
     def __deepcopy__(self, memo: dict) -> ReorderedLinear:
-        plain = nn.Linear(0, 0, bias=False)
+        plain = nn.Linear(1, 1, bias=False)
         plain.weight = copy.deepcopy(self.weight, memo)
         plain.out_features, plain.in_features = plain.weight.shape
         return ReorderedLinear.of(plain)

@@ -310,8 +310,9 @@ def tab(demo: gr.Blocks) -> tuple[Stage, gr.Dropdown]:
     settings = [prompt, model, modes, tau]
     demo.load(arrive, None, [prompt, modes, tau], **at_once)
     demo.load(offer, None, model, **at_once)  # waits until the model code is imported
-    model.change(suit, model, examples, **at_once)
-    model.input(swap, [model, prompt], prompt, **at_once)
+    if len(examples) > 1:
+        model.change(suit, model, examples, **at_once)
+        model.input(swap, [model, prompt], prompt, **at_once)
     asked = stage.again(again, None, [prompt, tau], **at_once)
     for start in (run.click, prompt.submit, asked.then):
         start(ready, [knobs, tau, wait], [run, halt], **at_once).then(
