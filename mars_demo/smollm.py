@@ -151,8 +151,7 @@ def pack(output: Path) -> None:
     moments = calibration.second_moments(trained.model, seen)
     packing.pack(trained.model, output / NAME, bundle, packing.RECIPES[PACKED_AS], moments)
     shutil.copy(Path(__file__).parent / "export" / "LICENSE-APACHE-2.0.txt", bundle / "LICENSE")
-    prompts = distillation.prompts_from(str(output / "held-out.jsonl"))
-    (bundle / "held-out.json").write_text(json.dumps(list(prompts), indent=1) + "\n", encoding="utf-8")
+    shutil.copy(output / "held-out.jsonl", bundle)
     card.write(bundle)
 
 

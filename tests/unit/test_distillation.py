@@ -129,7 +129,8 @@ def test_the_chat_recipe_runs_small_and_goes_on_where_it_was(tmp_path, monkeypat
     bundle = tmp_path / "bundle" / smollm.NAME
     packed = checkpoints.load(str(bundle), device="cpu")
     assert (packed.block_size, packed.model.dtype) == (8, torch.bfloat16)
-    assert (bundle / "held-out.json").exists() and (bundle / "custom_generate" / "generate.py").exists()
+    assert len(list(distillation.prompts_from(str(bundle / "held-out.jsonl")))) == 4
+    assert (bundle / "custom_generate" / "generate.py").exists()
     card = (bundle / "README.md").read_text()
     assert card.startswith("---\nlibrary_name: transformers\nlicense: apache-2.0\n")
     assert smollm.BASE in card and "Apache License" in (bundle / "LICENSE").read_text()
