@@ -1,60 +1,59 @@
 """Batches on this machine: AR, the paper's block cache, the cursor cache and lossless, side by side.
 
-    python -m benchmarks.batches [--model mars-tiny] [--sizes 1,2,4,8,16] [--prompts 48] [--output FILE]
+    OMP_NUM_THREADS=1 python -m benchmarks.batches [--sizes 1,2,4,8,16] [--prompts 48] [--rounds 3]
+        [--output FILE]
 
-All methods answer the same held-out prompts, each twice, of which the faster counts; ratios are of
-wall-clock in one run. Behind the table: what wins at each batch size, and what lossless decoding makes of
-more drafts or fewer, which is where `batching.LOSSLESS_DRAFTS` comes from.
+All methods answer the same held-out prompts and take turns, round by round. The second table is what
+lossless decoding makes of more drafts or fewer, which is where `batching.LOSSLESS_DRAFTS` comes from.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import statistics
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
-import torch
-
-from mars_demo import checkpoints, tasks, throughput
+from benchmarks.turns import Timed, take_turns
+from mars_demo import checkpoints, results, tasks, throughput
 from mars_demo.checkpoints import Checkpoint
-from mars_demo.throughput import Result
 
-REPEATS = 2
 DRAFTS = (1, 2, 3, 4, 6, 8)
 
 
-def table(results: Sequence[Result]) -> None:
+def row(name: str, timed: Timed) -> dict:
+    """A method's counts, with the seconds of all rounds."""
+    [result] = timed.found
+    return asdict(result) | {"method": name, "seconds": timed.seconds}
+
+
+def methods(checkpoint: Checkpoint, size: int) -> dict:
+    """What answers a list of prompts in batches of `size`, by name."""
+    ours = {
+        name: partial(throughput.ours, checkpoint, name=name, size=size, **settings)
+        for name, settings in throughput.methods(checkpoint, size).items()
+    }
+    return {throughput.GENERATE: partial(throughput.generate, checkpoint, size=size)} | ours
+
+
+def with_drafts(checkpoint: Checkpoint, size: int) -> dict:
+    """Lossless decoding with each number of drafts."""
+    names = {f"lossless, {count} drafts": count + 1 for count in DRAFTS}
+    return {
+        name: partial(throughput.ours, checkpoint, name=name, size=size, mode="lossless", window=window)
+        for name, window in names.items()
+    }
+
+
+def table(rows: Sequence[dict], base: dict) -> None:
     """The methods at one batch size, against AR of this project in the same batch."""
-    base = next(r for r in results if r.method == throughput.BASELINE).tokens_per_second
-    for r in results:
-        print(
-            f"| {r.size} | {r.method} | {r.tokens_per_second:.0f} | {r.tokens_per_second / base:.2f}× "
-            f"| {r.forwards} | {r.positions} | {r.waiting:.0%} |",
-            flush=True,
-        )
-
-
-def drafts(checkpoint: Checkpoint, prompts: Sequence[str], size: int) -> list[Result]:
-    """Lossless decoding with each number of drafts, the faster of two runs each."""
-    return [
-        min(
-            (
-                throughput.ours(
-                    checkpoint,
-                    prompts,
-                    f"lossless, {count} drafts",
-                    size,
-                    mode="lossless",
-                    window=count + 1,
-                )
-                for _ in range(REPEATS)
-            ),
-            key=lambda result: result.seconds,
-        )
-        for count in DRAFTS
-    ]
+    for r in rows:
+        speed = r["tokens"] / statistics.median(r["seconds"])
+        faster = results.ranged(results.ratios(r["seconds"], base["seconds"]), unit="×")
+        counts = f"{r['forwards']} | {r['positions']} | {r['waiting']:.0%}"
+        print(f"| {r['size']} | {r['method']} | {speed:.0f} | {faster} | {counts} |", flush=True)
 
 
 def main() -> None:
@@ -62,33 +61,32 @@ def main() -> None:
     parser.add_argument("--model", default="mars-tiny")
     parser.add_argument("--sizes", default="1,2,4,8,16")
     parser.add_argument("--prompts", type=int, default=48)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
     checkpoint = checkpoints.load(arguments.model)
     per_task = max(1, arguments.prompts // len(tasks.TASKS))
     prompts = [example.prompt for example in tasks.mixed(per_task)]
-    machine = f"{checkpoint.name}, {checkpoint.model.device.type}, {torch.get_num_threads()} threads"
-    print(f"{machine}, {len(prompts)} prompts\n")
+    machine = results.machine(checkpoint)
+    print(f"{machine}, {len(prompts)} prompts, {arguments.rounds} rounds\n")
     print("| batch | method | tokens per second | faster than AR | forwards | positions | waiting |")
     print("|---|---|---|---|---|---|---|")
-    results, swept = {}, {}
+    rows, swept = [], []
     for size in map(int, arguments.sizes.split(",")):
-        results[size] = list(throughput.measure(checkpoint, prompts, size, REPEATS))
-        table(results[size])
-        swept[size] = drafts(checkpoint, prompts, size)
-    print("\n| batch | fastest | faster than AR |\n|---|---|---|")
-    for size, found in results.items():
-        best = min(found, key=lambda r: r.seconds)
-        base = next(r for r in found if r.method == throughput.BASELINE)
-        print(f"| {size} | {best.method} | {base.seconds / best.seconds:.2f}× |")
-    print(f"\n| batch | {' | '.join(f'{count} drafts' for count in DRAFTS)} |")
-    print(f"|---{'|---' * len(DRAFTS)}|")
-    for size, found in swept.items():
-        print(f"| {size} | {' | '.join(f'{r.tokens_per_second:.0f}' for r in found)} |")
+        timed = take_turns(methods(checkpoint, size), [prompts], arguments.rounds)
+        found = [row(name, one) for name, one in timed.items()]
+        table(found, next(r for r in found if r["method"] == throughput.BASELINE))
+        rows += found
+        timed = take_turns(with_drafts(checkpoint, size), [prompts], arguments.rounds)
+        swept += [row(name, one) for name, one in timed.items()]
+    print(f"\n| batch | {' | '.join(f'{count} drafts' for count in DRAFTS)} |\n|---{'|---' * len(DRAFTS)}|")
+    for size in dict.fromkeys(r["size"] for r in swept):
+        speeds = [
+            results.ranged([r["tokens"] / s for s in r["seconds"]], 0) for r in swept if r["size"] == size
+        ]
+        print(f"| {size} | {' | '.join(speeds)} |")
     if arguments.output:
-        told = {"machine": machine, "prompts": len(prompts)}
-        rows = [asdict(result) | told for found in results.values() for result in found]
-        arguments.output.write_text(json.dumps(rows, indent=1) + "\n")
+        results.write(arguments.output, machine, {"prompts": len(prompts), "rows": rows, "drafts": swept})
 
 
 if __name__ == "__main__":

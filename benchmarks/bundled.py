@@ -9,7 +9,6 @@ with the number of answers that equal those of `ar`. τ = 1 is `ar`, token for t
 from __future__ import annotations
 
 import argparse
-import json
 import os
 from collections import defaultdict
 from collections.abc import Iterator
@@ -20,7 +19,7 @@ from pathlib import Path
 
 import torch
 
-from mars_demo import checkpoints, tasks
+from mars_demo import checkpoints, results, tasks
 from mars_demo.checkpoints import Checkpoint
 from mars_demo.evaluation import Row, answers, average, row
 
@@ -88,13 +87,12 @@ def main() -> None:
     total = arguments.limit * len(tasks.TASKS)
     print(f"\nlossless: {equal} of {total} answers equal to those of ar, token for token.")
     if arguments.output:
-        arguments.output.parent.mkdir(parents=True, exist_ok=True)
         record = {
             "prompts_per_task": arguments.limit,
             "lossless_equal": equal,
             "methods": {name: [asdict(r) for r in rs] for name, rs in rows.items()},
         }
-        arguments.output.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        results.write(arguments.output, results.machine(checkpoints.load("mars-tiny")), record)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ writes its rows to `--output` as they are found.
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -18,7 +17,7 @@ from pathlib import Path
 
 import torch
 
-from mars_demo import checkpoints, checks, distillation
+from mars_demo import checkpoints, checks, distillation, results
 from mars_demo.batching import decode_batch
 from mars_demo.checkpoints import Checkpoint
 from mars_demo.fidelity import Reference
@@ -112,7 +111,7 @@ def main() -> None:
         "| equal to AR |"
     )
     print("|---|---|---|---|---|---|---|")
-    found = []
+    machine, found = results.machine(model), []
     for row in rows(model, base, prompts, arguments.taus, arguments.size):
         found.append(asdict(row))
         same, passed = ("" if share is None else f"{share:.1%}" for share in (row.agreement, row.checks))
@@ -122,8 +121,7 @@ def main() -> None:
             flush=True,
         )
         if arguments.output:
-            about = {"dtype": arguments.dtype, "device": model.model.device.type, "rows": found}
-            arguments.output.write_text(json.dumps(about, indent=1) + "\n")
+            results.write(arguments.output, machine, {"prompts": len(prompts), "rows": found})
 
 
 if __name__ == "__main__":

@@ -1,61 +1,61 @@
-"""τ under load: the same arrivals served with a fixed τ and with the controller.
+"""τ under load: the same arrivals answered as AR, with a fixed τ and with the controller.
 
-    python -m benchmarks.load [--model mars-tiny] [--seconds 12] [--output assets/results/load.json]
+    OMP_NUM_THREADS=1 python -m benchmarks.load [--seconds 12] [--seeds 1 2 3] [--output FILE]
 
-First it measures what the server answers per second at τ = 1 when it is never idle; that is load 1. Then it
+First it measures what the server answers per second as AR when it is never idle; that is load 1. Then it
 replays three traces in real time: a steady load of 0.7, the same with a burst of 3 in its middle third, and
-twice the steady load. Arrivals are drawn once per trace, exponentially distributed; questions are the
-held-out prompts of the built-in tasks, whose answers are graded.
+twice the steady load. Arrivals are exponentially distributed and drawn once per trace and seed; the
+policies take turns seed by seed. Questions are the held-out prompts of the built-in tasks, whose answers
+are graded.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 from pathlib import Path
 
-import torch
-
-from mars_demo import checkpoints, load
+from mars_demo import checkpoints, load, results
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--model", default="mars-tiny")
     parser.add_argument("--seconds", type=float, default=12.0)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
     checkpoint = checkpoints.load(arguments.model)
     load.capacity(checkpoint, load.SIZE)  # warm
     full = load.capacity(checkpoint, 8 * load.SIZE)
-    machine = f"{checkpoint.name}, {checkpoint.model.device.type}, {torch.get_num_threads()} threads"
+    machine = results.machine(checkpoint)
     print(f"{machine}, batch {load.SIZE}; load 1 is {full:.1f} requests per second\n")
-    print(
-        "| arrivals | τ | requests | latency p50, p95, p99 | first token p50, p95 | ms per token ", end=""
-    )
-    print("| tokens per second | queue, most | right |\n|---|---|---|---|---|---|---|---|---|")
+    print("| arrivals | policy | requests | latency, s | by seed: p95 | first token, s | right |")
+    print("|---|---|---|---|---|---|---|")
     traces = []
     for name, pattern in load.loads(arguments.seconds).items():
-        times = list(load.arrivals(pattern, full, seed=1))
-        for policy, tau in load.POLICIES.items():
-            answered, server = asyncio.run(load.serve(checkpoint, tau, times))
-            found = load.measured(answered, server)
-            traces.append(
-                {"trace": name, "policy": policy, **found, "picture": load.drawn(answered, server)}
+        served: dict[str, list] = {policy: [] for policy in load.POLICIES}
+        for seed in arguments.seeds:
+            times = list(load.arrivals(pattern, full, seed))
+            for policy, settings in load.POLICIES.items():
+                served[policy].append(asyncio.run(load.serve(checkpoint, settings, times)))
+        for policy, replays in served.items():
+            found = load.measured(replays)
+            p95 = [load.measured([replay])["latency"]["p95"] for replay in replays]
+            picture = load.drawn(*replays[0])
+            traces.append({"trace": name, "policy": policy, **found, "p95": p95, "picture": picture})
+            latency, first = (
+                ", ".join(f"{key} {value:.2f}" for key, value in found[key_].items())
+                for key_ in ("latency", "first_token")
             )
-            latency, first, queue = found["latency"], found["first_token"], found["queue"]
             print(
-                f"| {name} | {policy} | {found['requests']} "
-                f"| {latency['p50']:.2f}, {latency['p95']:.2f}, {latency['p99']:.2f} s "
-                f"| {first['p50']:.2f}, {first['p95']:.2f} s | {found['ms_per_token']:.1f} "
-                f"| {found['tokens_per_second']:.0f} | {queue['mean']:.1f}, {queue['most']} "
+                f"| {name} | {policy} | {found['requests']} | {latency} | {results.ranged(p95)} | {first} "
                 f"| {found['accuracy']:.1%} |",
                 flush=True,
             )
     if arguments.output:
-        record = {"machine": machine, "capacity": full, "size": load.SIZE, "traces": traces}
-        arguments.output.write_text(json.dumps(record) + "\n")
+        record = {"capacity": full, "size": load.SIZE, "seconds": arguments.seconds, "traces": traces}
+        results.write(arguments.output, machine, record | {"seeds": arguments.seeds})
 
 
 if __name__ == "__main__":

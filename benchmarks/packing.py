@@ -1,10 +1,10 @@
 """What fewer bits per weight cost: size, load time, agreement with the unpacked model, tokens per forward.
 
     python -m benchmarks.packing --model DIR/mars-smollm2-135m --held-out DIR/held-out.jsonl [--limit 32]
-        [--data DIR/train.jsonl]
+        [--data DIR/train.jsonl] [--output FILE]
 
-Packs the model by every recipe of `packing.RECIPES`, with `--data` calibrated on that, and prints a
-Markdown table. All is decoded in bfloat16.
+Packs the model by the recipes of `packing.RECIPES`, every weight to the nearest value and, with `--data`,
+calibrated on that too, and prints a Markdown table. All is decoded in bfloat16.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import torch
 
-from mars_demo import calibration, checkpoints, distillation, packing
+from mars_demo import calibration, checkpoints, distillation, packing, results
 from mars_demo.batching import decode_batch
 from mars_demo.checkpoints import Checkpoint
 from mars_demo.fidelity import Reference
@@ -46,33 +46,58 @@ def main() -> None:
     parser.add_argument("--limit", type=int, default=32)
     parser.add_argument("--recipes", nargs="+", choices=packing.RECIPES, default=list(packing.RECIPES))
     parser.add_argument("--data", help="round for what layers compute on this, not to the nearest value")
+    parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
-    load = {"device": "cpu", "dtype": torch.bfloat16}
-    model = checkpoints.load(arguments.model, **load)
+    model = checkpoints.load(arguments.model, device="cpu", dtype=torch.bfloat16)
     prompts = list(islice(distillation.prompts_from(arguments.held_out), arguments.limit))
-    moments = None
+    ways = {"nearest": None}
     if arguments.data:
         exact = checkpoints.load(arguments.model, device="cpu", dtype=torch.float32)
-        moments = calibration.second_moments(exact.model, calibration.inputs(exact, arguments.data))
+        ways["calibrated"] = calibration.second_moments(
+            exact.model, calibration.inputs(exact, arguments.data)
+        )
     reference = Reference(model, prompts, 16, MAX_NEW_TOKENS)
-    print("| packed as | MB | error of the weights | same choice | same prefix | τ = 0.95 | load |")
-    print("|---|---|---|---|---|---|---|")
+    print(
+        "| packed as | rounding | MB | error of the weights | same choice | same prefix | τ = 0.95 | load |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
     size = (Path(arguments.model) / "model.safetensors").stat().st_size / 1e6
-    print(f"| bfloat16 | {size:.1f} | 0 | 100 % | 100 % | {speed(model, prompts):.2f} | |", flush=True)
+    unpacked = {"megabytes": size, "tokens_per_forward": speed(model, prompts)}
+    print(f"| bfloat16 | | {size:.1f} | | | | {unpacked['tokens_per_forward']:.2f} | |", flush=True)
+    found = []
     for name in arguments.recipes:
-        with tempfile.TemporaryDirectory() as folder:
-            source, recipe = Path(arguments.model), packing.RECIPES[name]
-            file = packing.pack(model.model, source, Path(folder), recipe, moments)
-            started = time.perf_counter()
-            packed = checkpoints.load(folder, **load)
-            seconds = time.perf_counter() - started
-            runs = decode_batch(packed, prompts, size=16, mode="ar", max_new_tokens=MAX_NEW_TOKENS).finish()
+        for rounding, moments in ways.items():
+            row = measure(model, Path(arguments.model), packing.RECIPES[name], moments, prompts, reference)
+            found.append({"recipe": name, "rounding": rounding} | row)
             print(
-                f"| {name} | {file.stat().st_size / 1e6:.1f} | {relative_error(packed, model):.2%} "
-                f"| {reference.agreement(packed):.1%} | {reference.prefix(runs.runs):.1%} "
-                f"| {speed(packed, prompts):.2f} | {seconds:.1f} s |",
+                f"| {name} | {rounding} | {row['megabytes']:.1f} | {row['error']:.2%} "
+                f"| {row['agreement']:.1%} | {row['prefix']:.1%} | {row['tokens_per_forward']:.2f} "
+                f"| {row['load_seconds']:.1f} s |",
                 flush=True,
             )
+            if arguments.output:
+                record = {"prompts": len(prompts), "unpacked": unpacked, "rows": found}
+                results.write(arguments.output, results.machine(model), record)
+
+
+def measure(model: Checkpoint, source: Path, recipe: dict, moments, prompts, reference: Reference) -> dict:
+    """Pack, load again, and compare with the unpacked model."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = packing.pack(model.model, source, Path(folder), recipe, moments)
+        started = time.perf_counter()
+        packed = checkpoints.load(folder, device="cpu", dtype=torch.bfloat16)
+        seconds = time.perf_counter() - started
+        runs = (
+            decode_batch(packed, prompts, size=16, mode="ar", max_new_tokens=MAX_NEW_TOKENS).finish().runs
+        )
+        return {
+            "megabytes": file.stat().st_size / 1e6,
+            "error": relative_error(packed, model),
+            "agreement": reference.agreement(packed),
+            "prefix": reference.prefix(runs),
+            "tokens_per_forward": speed(packed, prompts),
+            "load_seconds": seconds,
+        }
 
 
 if __name__ == "__main__":

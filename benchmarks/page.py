@@ -1,24 +1,26 @@
 """What the page costs a run: 500 tokens in 200 forwards of 20 ms, streamed to headless Chromium.
 
-    python -m benchmarks.page
+    python -m benchmarks.page [--runs 6] [--output FILE]
 
 Nothing is computed but waiting, so all time above 4 s is the page's and its connection's.
 """
 
+import argparse
 import random
 import shutil
 import time
+from pathlib import Path
 
 import gradio as gr
 from playwright.sync_api import sync_playwright
 
+from mars_demo import results
 from mars_demo.trace import Pass, Run, Settings, Slot
 from mars_demo.ui.app import LOOK
 from mars_demo.ui.race import growing, record
 from mars_demo.ui.stage import Stage
 
 FORWARDS, TOKENS, SECONDS = 200, 500, 0.02
-RUNS = 3
 
 OBSERVE = """() => {
   window.long = [];
@@ -66,6 +68,10 @@ def measure(page, browser_session) -> tuple[float, float, list[float]]:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--runs", type=int, default=6)
+    parser.add_argument("--output", type=Path)
+    arguments = parser.parse_args()
     with gr.Blocks() as demo:
         run = gr.Button("Run", elem_id="run")
         run.click(stream, None, Stage(), show_progress="hidden")
@@ -79,7 +85,8 @@ def main() -> None:
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox"]
         )
-        for number in range(1, RUNS + 1):
+        runs = []
+        for number in range(1, arguments.runs + 1):
             page = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
             session = page.context.new_cdp_session(page)
             session.send("Performance.enable")
@@ -90,9 +97,13 @@ def main() -> None:
                 f"| {number} | {wall:.2f} s | {100 * (wall / best - 1):.0f} % | {busy:.2f} s "
                 f"| {len(long)} | {max(long, default=0):.0f} ms |"
             )
+            runs.append({"wall": wall, "lost": wall / best - 1, "busy": busy, "long_tasks_ms": long})
             page.context.close()
         browser.close()
     demo.close()
+    if arguments.output:
+        record = {"tokens": TOKENS, "forwards": FORWARDS, "seconds": best, "runs": runs}
+        results.write(arguments.output, results.machine(), record)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from mars_demo import checkpoints, distillation, tasks
 from mars_demo.batching import decode_batch
 from mars_demo.checkpoints import Checkpoint
 from mars_demo.evaluation import MAX_NEW_TOKENS, row
-from mars_demo.results import FOLDER, averages, grouped, spread
+from mars_demo.results import FOLDER, averages, grouped, machine, spread, write
 from mars_demo.tiny import STAGES
 from mars_demo.training import Recipe, train
 
@@ -143,10 +143,7 @@ def results(output: Path, limit: int) -> Iterator[dict]:
 def table(output: Path, limit: int) -> None:
     """Prints the tables and writes their rows to `assets/results/paper.json`."""
     rows = list(results(output, limit))
-    FOLDER.mkdir(exist_ok=True)
-    (FOLDER / "paper.json").write_text(
-        json.dumps({"steps": STEPS, "limit": limit, "rows": rows}, indent=1) + "\n"
-    )
+    write(FOLDER / "paper.json", machine(), {"steps": STEPS, "limit": limit, "rows": rows})
     groups = grouped(rows)
     for title, methods in (("method", METHODS), ("option", OPTIONS)):
         print(f"| {title} | decoding | accuracy | tokens per forward | seeds |\n|---|---|---|---|---|")

@@ -1,10 +1,11 @@
 """Speculative decoding with a MARS model as the target: the paper's Table 6 at this project's scale.
 
-    python -m benchmarks.speculative --output runs [--limit 4] [--save assets/results/speculative.json]
+    python -m benchmarks.speculative --output runs [--limit 4] [--rounds 3] [--save FILE]
 
 The drafts are the first two of the four layers of `ar-tiny`, trained on as the bundled models are, once for
 one token per forward and once for MARS; they stay in the output folder, and a cut training goes on. Targets
-are the bundled models. All methods answer the same held-out prompts; seconds are of one run.
+are the bundled models. All methods answer the same held-out prompts and take turns prompt by prompt, in
+several rounds.
 
 The last lines compare the two ways to verify a draft that was drawn at temperature 1: the common noise of
 `mars_demo.sampling`, and rejection sampling, which holds with the overlap of the two distributions.
@@ -13,7 +14,6 @@ The last lines compare the two ways to verify a draft that was drawn at temperat
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -21,7 +21,8 @@ from pathlib import Path
 import torch
 from tqdm import tqdm
 
-from mars_demo import checkpoints, tasks
+from benchmarks.turns import Timed, take_turns
+from mars_demo import checkpoints, results, tasks
 from mars_demo.chat import encode_prompt
 from mars_demo.checkpoints import Checkpoint
 from mars_demo.decoding import decode
@@ -38,13 +39,14 @@ DRAFTS = {"draft-ar": replace(_MARS, objective="ar"), "draft-mars": _MARS}
 
 @dataclass(frozen=True)
 class Result:
-    """Held-out prompts answered by one pair of models. Forwards of the draft are counted apart."""
+    """Held-out prompts answered by one pair of models. Forwards of the draft are counted separately;
+    `seconds` has a value per round."""
 
     draft: str
     target: str
     tau: float | None
     accuracy: float
-    seconds: float
+    seconds: list[float]
     tokens: int
     target_forwards: int
     draft_forwards: int
@@ -61,17 +63,31 @@ def trained(folder: Path, recipe: Recipe) -> Checkpoint:
     return checkpoints.load(str(folder), device="cpu")
 
 
-def measure(examples: Sequence[tasks.Example], target: Checkpoint, **settings) -> Result:
-    runs = [decode(target, e.prompt, max_new_tokens=MAX_NEW_TOKENS, **settings).finish() for e in examples]
-    passes = [step for run in runs for step in run.passes]
+def measure(
+    examples: Sequence[tasks.Example], pairs: Sequence[tuple[Checkpoint, dict]], rounds: int
+) -> list[Result]:
+    """A result per target with its settings."""
+
+    def answering(target: Checkpoint, settings: dict):
+        return lambda e: decode(target, e.prompt, max_new_tokens=MAX_NEW_TOKENS, **settings).finish()
+
+    methods = {str(number): answering(*pair) for number, pair in enumerate(pairs)}
+    timed = take_turns(methods, examples, rounds)
+    return [
+        result(examples, target, settings, one) for (target, settings), one in zip(pairs, timed.values())
+    ]
+
+
+def result(examples: Sequence[tasks.Example], target: Checkpoint, settings: dict, timed: Timed) -> Result:
+    passes = [step for run in timed.found for step in run.passes]
     draft = settings.get("draft")
     return Result(
         draft=draft.objective if draft else settings["mode"],
         target=target.objective,
         tau=settings.get("tau"),
-        accuracy=sum(is_right(e, run) for e, run in zip(examples, runs)) / len(examples),
-        seconds=sum(run.seconds for run in runs),
-        tokens=sum(run.tokens for run in runs),
+        accuracy=sum(is_right(e, run) for e, run in zip(examples, timed.found)) / len(examples),
+        seconds=timed.seconds,
+        tokens=sum(run.tokens for run in timed.found),
         target_forwards=len(passes),
         draft_forwards=sum(step.draft_forwards or 0 for step in passes),
         drafts=sum(step.drafts or 0 for step in passes),
@@ -102,6 +118,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--limit", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--save", type=Path)
     arguments = parser.parse_args()
     drafts = {name: trained(arguments.output / name, recipe) for name, recipe in DRAFTS.items()}
@@ -119,27 +136,28 @@ def main() -> None:
         (mars, {"mode": "mars", "tau": TAU}),
         (mars, {"mode": "lossless"}),
     ]
-    measure(examples[:4], ar, mode="ar")  # warm-up
-    print(f"{len(examples)} prompts, cpu, {torch.get_num_threads()} threads\n")
-    print("| drafted by | target | τ | right | tokens per target forward | drafts that hold ", end="")
-    print("| forwards of the draft | time ÷ AR |\n|---|---|---|---|---|---|---|---|")
-    results = []
-    for target, settings in pairs:
-        r = measure(examples, target, **settings)
-        results.append(r)
+    machine = results.machine(mars)
+    found = measure(examples, pairs, arguments.rounds)
+    print(f"{machine}, {len(examples)} prompts, {arguments.rounds} rounds\n")
+    print("| drafted by | target | τ | right | tokens per target forward | drafts accepted ", end="")
+    print("| forwards of the draft | faster than ar |\n|---|---|---|---|---|---|---|---|")
+    for r in found:
         share = f"{r.verified / r.drafts:.0%}" if r.drafts else ""
         print(
             f"| {r.draft} | {r.target} | {'' if r.tau is None else f'{r.tau:g}'} | {r.accuracy:.1%} "
             f"| {r.tokens / r.target_forwards:.2f} | {share} | {r.draft_forwards or ''} "
-            f"| {r.seconds / results[0].seconds:.2f} |",
+            f"| {results.ranged(results.ratios(r.seconds, found[0].seconds))}× |",
             flush=True,
         )
     print("\n| drafted by | verified by | common noise | rejection sampling |\n|---|---|---|---|")
+    drawn = []
     for name, target in (("draft-ar", ar), ("draft-mars", mars)):
         common, rejection = agreement(examples, target, drafts[name])
         print(f"| {name} | {target.name} | {common:.1%} | {rejection:.1%} |")
+        drawn.append({"draft": name, "target": target.name, "common": common, "rejection": rejection})
     if arguments.save:
-        arguments.save.write_text(json.dumps([asdict(r) for r in results], indent=1) + "\n")
+        record = {"prompts": len(examples), "rows": [asdict(r) for r in found], "drawn": drawn}
+        results.write(arguments.save, machine, record)
 
 
 if __name__ == "__main__":

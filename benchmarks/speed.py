@@ -1,30 +1,32 @@
 """Wall-clock at batch 1 on this machine, as ratios from one run.
 
-    python -m benchmarks.speed [--model mars-tiny] [--prompts 36] [--held-out FILE]
+    python -m benchmarks.speed [--model mars-tiny] [--prompts 36] [--held-out FILE] [--rounds 3]
+        [--output FILE]
 
-Every method answers every prompt; methods take turns prompt by prompt, so that a slow moment of the
-machine falls on all of them. Prints a Markdown table of the time relative to `ar`.
+Every method answers every prompt in every round; methods take turns prompt by prompt, so that a slow
+moment of the machine falls on all of them. Prints how many times as fast as `ar` each one is, with the
+smallest and the largest value of the rounds.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
-import platform
-import time
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
 import torch
 
-from mars_demo import checkpoints, distillation, layout, tasks
+from benchmarks.turns import take_turns
+from mars_demo import checkpoints, distillation, layout, results, tasks
 from mars_demo.chat import encode_prompt
 from mars_demo.checkpoints import Checkpoint
 from mars_demo.decoding import decode
 from mars_demo.engine import Engine
 
 MAX_NEW_TOKENS = 160
+RECORDED, UNRECORDED = "mars τ = 0.95", "mars τ = 0.95, nothing recorded"
 
 
 def transformers_generate(checkpoint: Checkpoint, prompt: str) -> tuple[int, int]:
@@ -77,8 +79,8 @@ def methods(checkpoint: Checkpoint) -> dict[str, Callable[[str], tuple[int, int]
     chosen = {
         "transformers generate": lambda prompt: transformers_generate(checkpoint, prompt),
         "ar": ours(mode="ar"),
-        "mars τ = 0.95, nothing recorded": lambda p: unrecorded(checkpoint, p, largest, 0.95),
-        "mars τ = 0.95": ours(mode="mars", tau=0.95),
+        UNRECORDED: lambda prompt: unrecorded(checkpoint, prompt, largest, 0.95),
+        RECORDED: ours(mode="mars", tau=0.95),
     }
     for slots in (4, 5, 6, 7, largest):
         for linear in (False, True):
@@ -92,6 +94,8 @@ def main() -> None:
     parser.add_argument("--model", default="mars-tiny")
     parser.add_argument("--prompts", type=int, default=36)
     parser.add_argument("--held-out", help="a file of prompts instead of those of the built-in worlds")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
     checkpoint = checkpoints.load(arguments.model)
     if arguments.held_out:
@@ -99,42 +103,28 @@ def main() -> None:
     else:
         per_task = max(1, arguments.prompts // len(tasks.TASKS))
         prompts = [e.prompt for name in tasks.TASKS for e in tasks.held_out(name, per_task)]
-    chosen = methods(checkpoint)
-    for method in chosen.values():  # the first call of a shape pays for its set-up
-        method(prompts[0])
-    seconds: dict[str, list[float]] = {name: [] for name in chosen}
-    counts = {name: [0, 0] for name in chosen}
-    for prompt in prompts:
-        for name, method in chosen.items():
-            started = time.perf_counter()
-            tokens, forwards = method(prompt)
-            seconds[name].append(time.perf_counter() - started)
-            counts[name][0] += tokens
-            counts[name][1] += forwards
-    device = checkpoint.model.device.type
-    print(
-        f"{checkpoint.name}, {str(checkpoint.model.dtype).removeprefix('torch.')}, {device}, "
-        f"{torch.get_num_threads()} threads, {_processor()}, {len(prompts)} held-out prompts\n"
-    )
-    print("| method | tokens per forward | time ÷ ar | faster than ar | median per prompt |")
-    print("|---|---|---|---|---|")
-    base = sum(seconds["ar"])
-    for name, (tokens, forwards) in counts.items():
-        ratio = sum(seconds[name]) / base
-        print(
-            f"| {name} | {tokens / forwards:.2f} | {ratio:.2f} | {1 / ratio:.2f}× "
-            f"| {median(seconds[name]) * 1000:.0f} ms |"
-        )
-    cost = sum(seconds["mars τ = 0.95"]) / sum(seconds["mars τ = 0.95, nothing recorded"]) - 1
-    print(f"\nRecording every slot costs {cost:.1%} of the decoding time.")
-
-
-def _processor() -> str:
-    if torch.cuda.is_available():
-        return torch.cuda.get_device_name()
-    info = Path("/proc/cpuinfo")
-    names = info.read_text().splitlines() if info.exists() else []
-    return next((n.split(":")[1].strip() for n in names if n.startswith("model name")), platform.machine())
+    machine = results.machine(checkpoint)
+    timed = take_turns(methods(checkpoint), prompts, arguments.rounds)
+    rows = [
+        {
+            "method": name,
+            "seconds": one.seconds,
+            "tokens": sum(tokens for tokens, _ in one.found),
+            "forwards": sum(forwards for _, forwards in one.found),
+        }
+        for name, one in timed.items()
+    ]
+    print(f"{machine}, {len(prompts)} held-out prompts, {arguments.rounds} rounds\n")
+    print("| method | tokens per forward | faster than ar | ms per forward |\n|---|---|---|---|")
+    for r in rows:
+        faster = results.ranged(results.ratios(r["seconds"], timed["ar"].seconds), unit="×")
+        ms = 1000 * median(r["seconds"]) / r["forwards"]
+        print(f"| {r['method']} | {r['tokens'] / r['forwards']:.2f} | {faster} | {ms:.1f} |")
+    slower = results.ratios(timed[UNRECORDED].seconds, timed[RECORDED].seconds)
+    cost = results.ranged([100 * (ratio - 1) for ratio in slower], 1, " %")
+    print(f"\nRecording every slot costs {cost} of the decoding time.")
+    if arguments.output:
+        results.write(arguments.output, machine, {"prompts": len(prompts), "rows": rows})
 
 
 if __name__ == "__main__":

@@ -192,6 +192,7 @@ class Row:
         if self.closing:
             keep, self.tail, self.closing = len(self.tail), [], False
             self.length += keep
+            self.run.commits += 1
             return None, keep
         outcome = self.strategy.send(readings)
         is_prompt = not self.length and not self.tail

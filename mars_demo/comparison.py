@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -212,17 +213,23 @@ def _our_tau_sweep(measured: dict) -> Cells:
     return _pivot("mars-tiny, world", cells)
 
 
-def _our_batches(rows: list[dict]) -> Cells:
-    speeds = {(row["method"], row["size"]): row["tokens"] / row["seconds"] for row in rows}
+def _our_batches(measured: dict) -> Cells:
+    """The ratio is of seconds for the same prompts, as in the paper, round by round."""
+    rows = measured["rows"]
+    seconds = {(row["method"], row["size"]): row["seconds"] for row in rows}
     cells = {}
-    for (method, size), speed in speeds.items():
-        base = speeds.get((AR_IN_BATCHES, size))
-        cells[method, f"batch {size}"] = f"{speed:.1f}, {speed / base:.2f}×" if base else f"{speed:.1f}"
+    for row in rows:
+        speed = f"{row['tokens'] / statistics.median(row['seconds']):.1f}"
+        base = seconds.get((AR_IN_BATCHES, row["size"]))
+        if base:
+            speed += f", {results.ranged(results.ratios(row['seconds'], base), unit='×')}"
+        cells[row["method"], f"batch {row['size']}"] = speed
     return _pivot("method", cells)
 
 
-def _our_speculative(rows: list[dict]) -> Cells:
+def _our_speculative(measured: dict) -> Cells:
     """As in the paper, AR that drafts for AR has speedup 1."""
+    rows = measured["rows"]
     base = next(
         (r for r in rows if (r["draft"], r["target"]) == ("ar", "ar") and r["draft_forwards"]), None
     )
@@ -233,34 +240,41 @@ def _our_speculative(rows: list[dict]) -> Cells:
         pair += "" if row["tau"] is None else f", τ = {row['tau']:g}"
         cells[pair, "accuracy"] = f"{100 * row['accuracy']:.1f}"
         if base:
-            cells[pair, "speedup"] = f"{base['seconds'] / row['seconds']:.2f}"
+            cells[pair, "speedup"] = results.ranged(results.ratios(row["seconds"], base["seconds"]))
         cells[pair, "tokens per target forward"] = f"{row['tokens'] / row['target_forwards']:.2f}"
-        cells[pair, "tokens per second"] = f"{row['tokens'] / row['seconds']:.1f}"
-        cells[pair, "seconds"] = f"{row['seconds']:.0f}"
+        seconds = statistics.median(row["seconds"])
+        cells[pair, "tokens per second"] = f"{row['tokens'] / seconds:.1f}"
+        cells[pair, "seconds"] = f"{seconds:.1f}"
     return _pivot("draft for target", cells)
 
 
 def _trained(measured: dict) -> str:
     seeds = len({row["seed"] for row in measured["rows"]})
     return (
-        f"`python -m benchmarks.paper table --output runs`, {measured['steps']} steps from `ar-tiny` "
-        f"(compute-matched: twice as many), {measured['limit']} held-out prompts per world, "
-        f"mean ± standard deviation of {seeds} seeds"
+        f"`{measured['command']}`, {measured['steps']} steps from `ar-tiny` (compute-matched: twice as "
+        f"many), {measured['limit']} held-out prompts per world, the same for each of {seeds} seeds; ± is "
+        "the standard deviation over the seeds and leaves out the sampling error over prompts; windows "
+        "have B + 1 slots, the paper's B"
     )
 
 
 def _bundled(measured: dict) -> str:
-    limit = measured["prompts_per_task"]
-    return f"`python -m benchmarks.bundled --limit {limit}`, {limit} held-out prompts per world"
+    return f"`{measured['command']}`, {measured['prompts_per_task']} held-out prompts per world"
+
+
+def _timed(measured: dict) -> str:
+    rounds = len(measured["rows"][0]["seconds"])
+    return (
+        f"`{measured['command']}`, {measured['machine']}, {measured['prompts']} prompts, {rounds} rounds "
+        "in which the methods take turns: median (smallest to largest)"
+    )
 
 
 SOURCES: dict[str, Callable[[Any], str]] = {
     "paper.json": _trained,
     "tiny.json": _bundled,
-    "batches.json": lambda rows: (
-        f"`python -m benchmarks.batches`, {rows[0]['machine']}, {rows[0]['prompts']} prompts"
-    ),
-    "speculative.json": lambda _: "`python -m benchmarks.speculative --output runs`",
+    "batches.json": _timed,
+    "speculative.json": _timed,
 }
 _RIGHT = "percent of right answers"
 _BOTH = "percent of right answers and tokens per forward"
@@ -304,7 +318,7 @@ TABLES = {
     ),
     5: Comparison(
         "Table 5: batches",
-        "tokens per second, and their ratio to those of the AR row that has 1.00×",
+        "tokens per second, and the seconds of the AR row that has 1.00× ÷ those of the method",
         "table5_batch_wall_clock",
         _batches,
         "batches.json",

@@ -328,13 +328,15 @@ def sliding_window(
     answer: Answer, prompt_ids: list[int], slots: int, tau: Callable[[], float | None]
 ) -> Strategy:
     """Section 3.3. Each forward carries the newly accepted tokens and slots - 1 masks; the masks leave the
-    cache at once. Slot 1 is predicted by the last real token and always accepted."""
+    cache at once. Slot 1 is predicted by the last real token and always accepted. At τ = 1 nothing else
+    can be, so there are no masks, and a forward costs what one of `ar` costs."""
     mask_id = answer.checkpoint.mask_id
     new, past = prompt_ids, 0
     while not answer.stop:
         started = time.perf_counter()
         threshold = tau()
-        masks = min(slots, answer.room) - 1  # slots that could never be accepted are not computed
+        # Slots that could never be accepted are not computed.
+        masks = 0 if threshold is None or threshold >= 1 else min(slots, answer.room) - 1
         layout = layouts.window(new, masks, mask_id, past)
         readings = yield Forward(layout, first=len(new) - 1)
         step = answer.step(

@@ -16,15 +16,17 @@ from mars_demo.serving import Controller, Request, Server, percentile, replay
 SIZE = 8
 STEADY, BURST = 0.7, 3.0
 CONTROLLER = Controller(low=0.8, high=1.0, full=8)
-POLICIES: dict[str, float | Controller] = {
-    "τ = 1": 1.0,
-    "τ = 0.95": 0.95,
-    f"controller, τ {CONTROLLER.low:g} to {CONTROLLER.high:g}": CONTROLLER,
+BASELINE = "AR"
+POLICIES: dict[str, dict] = {  # settings of `serving.Server`
+    BASELINE: {"mode": "ar"},
+    "τ = 0.95": {"tau": 0.95},
+    f"controller, τ {CONTROLLER.low:g} to {CONTROLLER.high:g}": {"tau": CONTROLLER},
 }
+FOR_P99 = 200  # requests: of fewer, the 99th percentile is one or two unlucky ones
 
 
 def loads(seconds: float) -> dict[str, list[tuple[float, float]]]:
-    """Each trace as (until, load) in order; a load of 1 is what the server can answer at τ = 1."""
+    """Each trace as (until, load) in order; a load of 1 is what the server can answer as AR."""
     third = seconds / 3
     return {
         "steady": [(seconds, STEADY)],
@@ -43,41 +45,49 @@ def arrivals(load: Sequence[tuple[float, float]], capacity: float, seed: int) ->
 
 
 async def serve(
-    checkpoint: Checkpoint, tau: float | Controller, times: Sequence[float]
+    checkpoint: Checkpoint, policy: dict, times: Sequence[float]
 ) -> tuple[list[tuple[tasks.Example, Request]], Server]:
     """Held-out examples asked at these seconds, each with its request, and the server that answered."""
     asked = list(itertools.islice(itertools.cycle(tasks.mixed(8)), len(times)))
-    async with Server(checkpoint, SIZE, tau, max_new_tokens=MAX_NEW_TOKENS) as server:
+    async with Server(checkpoint, SIZE, max_new_tokens=MAX_NEW_TOKENS, **policy) as server:
         requests = await replay(server, list(zip(times, (example.prompt for example in asked))))
     return list(zip(asked, requests)), server
 
 
 def capacity(checkpoint: Checkpoint, count: int) -> float:
-    """Requests per second at τ = 1 if all are there at once."""
-    _, server = asyncio.run(serve(checkpoint, 1.0, [0.0] * count))
+    """Requests per second as AR if all are there at once."""
+    _, server = asyncio.run(serve(checkpoint, POLICIES[BASELINE], [0.0] * count))
     return count / server.moments[-1].seconds
 
 
-def measured(answered: Sequence[tuple[tasks.Example, Request]], server: Server) -> dict:
-    """Latencies in seconds from arrival to the last and to the first token, milliseconds from token to
-    token, accepted tokens per second and forward, the queue at each forward, the share of right answers.
+def measured(served: Sequence[tuple[Sequence[tuple[tasks.Example, Request]], Server]]) -> dict:
+    """What came of replays of one policy, all their requests together.
+
+    Latencies in seconds from arrival to the last and to the first token, milliseconds from token to token,
+    accepted tokens per second and forward, the queue at each forward, the share of right answers.
     """
+    answered = [pair for pairs, _ in served for pair in pairs]
     requests = [request for _, request in answered]
-    latencies = [r.finished - r.arrived for r in requests]
-    first = [r.first - r.arrived for r in requests]
     per_token = [(r.finished - r.first) / max(1, r.run.tokens - 1) for r in requests]
-    tokens, seconds = sum(r.run.tokens for r in requests), max(r.finished for r in requests)
-    queue = [moment.waiting for moment in server.moments]
+    tokens = sum(r.run.tokens for r in requests)
+    seconds = sum(max(request.finished for _, request in pairs) for pairs, _ in served)
+    queue = [moment.waiting for _, server in served for moment in server.moments]
     return {
         "requests": len(requests),
-        "latency": {f"p{100 * share:.0f}": percentile(latencies, share) for share in (0.5, 0.95, 0.99)},
-        "first_token": {f"p{100 * share:.0f}": percentile(first, share) for share in (0.5, 0.95, 0.99)},
+        "latency": percentiles([r.finished - r.arrived for r in requests]),
+        "first_token": percentiles([r.first - r.arrived for r in requests]),
         "ms_per_token": 1000 * sum(per_token) / len(per_token),
         "tokens_per_second": tokens / seconds,
         "tokens_per_forward": tokens / sum(r.run.forwards for r in requests),
         "queue": {"mean": sum(queue) / len(queue), "most": max(queue)},
         "accuracy": sum(is_right(example, r.run) for example, r in answered) / len(answered),
     }
+
+
+def percentiles(values: Sequence[float]) -> dict[str, float]:
+    """p50 and p95, and p99 where there are requests enough for one."""
+    shares = (0.5, 0.95, 0.99) if len(values) >= FOR_P99 else (0.5, 0.95)
+    return {f"p{100 * share:.0f}": percentile(values, share) for share in shares}
 
 
 def drawn(answered: Sequence[tuple[tasks.Example, Request]], server: Server, every: float = 0.1) -> dict:

@@ -56,18 +56,12 @@ def methods(checkpoint: Checkpoint, size: int) -> dict[str, dict]:
     }
 
 
-def measure(
-    checkpoint: Checkpoint, prompts: Sequence[str], size: int, repeats: int = 1
-) -> Iterator[Result]:
-    """A result per method as it is measured, the fastest of `repeats`; transformers' `generate` first."""
+def measure(checkpoint: Checkpoint, prompts: Sequence[str], size: int) -> Iterator[Result]:
+    """A result per method as it is measured; transformers' `generate` first."""
     ours(checkpoint, prompts[:size], "warm-up", size, mode="ar")
-    yield _fastest(generate(checkpoint, prompts, size) for _ in range(repeats))
+    yield generate(checkpoint, prompts, size)
     for name, settings in methods(checkpoint, size).items():
-        yield _fastest(ours(checkpoint, prompts, name, size, **settings) for _ in range(repeats))
-
-
-def _fastest(results: Iterator[Result]) -> Result:
-    return min(results, key=lambda result: result.seconds)
+        yield ours(checkpoint, prompts, name, size, **settings)
 
 
 def ours(checkpoint: Checkpoint, prompts: Sequence[str], name: str, size: int, **settings) -> Result:

@@ -119,12 +119,14 @@ class Run:
     """An answer while it is made and afterwards. Iterating runs the next forward and yields its Pass.
 
     `run.close()` stops it: nothing more is computed and everything held for it is freed.
+    `commits` counts the forwards that accepted nothing and only put a block into the block-level cache.
     """
 
     def __init__(self, settings: Settings, source: Iterable[Pass] = ()):
         self.settings = settings
         self.passes: list[Pass] = []
         self.stop: str | None = None
+        self.commits = 0
         self._source = iter(source)
 
     def __iter__(self) -> Iterator[Pass]:
@@ -171,8 +173,8 @@ class Run:
 
     @property
     def forwards(self) -> int:
-        """Every forward counts, the prefill included."""
-        return len(self.passes)
+        """Every forward counts: the prefill too, and the commits of a block-level cache."""
+        return len(self.passes) + self.commits
 
     @property
     def tokens_per_forward(self) -> float:
@@ -192,15 +194,14 @@ class Run:
         )
 
     def last_line(self) -> str:
-        return json.dumps(
-            {
-                "done": True,
-                "tokens": self.tokens,
-                "forwards": self.forwards,
-                "seconds": round(self.seconds, 4),
-                "stop": self.stop,
-            }
-        )
+        record = {
+            "done": True,
+            "tokens": self.tokens,
+            "forwards": self.forwards,
+            "seconds": round(self.seconds, 4),
+            "stop": self.stop,
+        }
+        return json.dumps(record | ({"commits": self.commits} if self.commits else {}))
 
     def lines(self) -> Iterator[str]:
         """The record so far; the closing line only once the run has stopped."""
@@ -223,7 +224,7 @@ class Run:
             run = cls(Settings(**first))
             for record in rest:
                 if record.get("done"):
-                    run.stop = record["stop"]
+                    run.stop, run.commits = record["stop"], record.get("commits", 0)
                 else:
                     run.add(Pass.read(record))
         except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -49,7 +49,7 @@ def generate(
     if streamer is not None:
         streamer.put(input_ids.cpu())
     while len(answer) < limit and not (answer and answer[-1] in ends):
-        masks = min(window, limit - len(answer)) - 1
+        masks = 0 if tau >= 1 else min(window, limit - len(answer)) - 1
         logits = engine.forward(window_layout(new, masks, mask_id, engine.length), first=len(new) - 1)
         engine.commit(len(new))
         confidence, tokens = logits.softmax(-1).max(-1)

@@ -20,7 +20,7 @@ MAX_NEW_TOKENS = 128
 SIZES = (4, 8, 16)  # of the paper's Table 5
 MEASURED = 24  # prompts, or two batches if these are more
 SECONDS = 9  # of arrivals in a replay
-AT_ONCE = 32  # requests whose answering at τ = 1 tells what a load of 1 is
+AT_ONCE = 32  # requests whose answering as AR tells what a load of 1 is
 
 WAITS = """
 ### Who waits
@@ -38,16 +38,17 @@ held-out prompts with each cache, here and now.
 FAST = """
 ### How fast
 
-The paper's Table 5, and the same methods on this machine: tokens per second, and their ratio to those of
-AR in the same batch. The paper's AR has a KV cache; ours, "AR, continuous", also gives a free place to the
-next prompt at once.
+The paper's Table 5, and the same methods on this machine: tokens per second, and how many times as fast as
+AR all prompts were answered in the same batch (a ratio of seconds, as in the paper). The paper's AR has a
+KV cache; ours, "AR, continuous", also gives a free place to the next prompt at once. Where methods were
+measured in several rounds, the median is shown with the smallest and the largest ratio.
 """
 LOADED = """
 ### What τ does under load
 
-Requests arrive in a pattern and queue for a batch of 8. The same arrivals are served three times: with
-τ = 1, with τ = 0.95, and by a **controller** that lowers τ from 1 to 0.8 as the queue grows. A load of 1 is
-what the batch answers at τ = 1 when it is never idle.
+Requests arrive in a pattern and queue for a batch of 8. The same arrivals are served three times: as
+**AR**, one token per forward; with τ = 0.95; and by a **controller** that lowers τ from 1 to 0.8 as the
+queue grows. A load of 1 is what the batch answers as AR when it is never idle.
 """
 BATCHES = "python -m benchmarks.batches --output assets/results/batches.json"
 NOT_MEASURED = f"Not measured yet; `{BATCHES}` measures what is shown here."
@@ -75,12 +76,9 @@ def _prompts(count: int) -> list[str]:
 
 
 def _machine(checkpoint) -> str:
-    import torch
+    from mars_demo import results
 
-    if checkpoint.model.device.type == "cuda":
-        return f"{checkpoint.name}, cuda, {torch.cuda.get_device_name()}"
-    threads = torch.get_num_threads()
-    return f"{checkpoint.name}, {checkpoint.model.device.type}, {threads} thread{'s' * (threads > 1)}"
+    return results.machine(checkpoint)
 
 
 # ------------------------------------------------------------------------------------- who waits
@@ -170,13 +168,20 @@ def measured(found: Sequence) -> str:
     """A table of `throughput.Result`s of one batch size."""
     from mars_demo.throughput import BASELINE
 
-    base = next((result.tokens_per_second for result in found if result.method == BASELINE), None)
-    columns = [f"batch {found[0].size}", "tokens per second", "× AR", "forwards", "positions", "waiting"]
+    base = next((result.seconds for result in found if result.method == BASELINE), None)
+    columns = [
+        f"batch {found[0].size}",
+        "tokens per second",
+        "faster than AR",
+        "forwards",
+        "positions",
+        "waiting",
+    ]
     rows = [
         [
             result.method,
             f"{result.tokens_per_second:.1f}",
-            f"{result.tokens_per_second / base:.2f}×" if base else "",
+            f"{base / result.seconds:.2f}×" if base else "",
             str(result.forwards),
             f"{result.positions:,}",
             f"{result.waiting:.0%}",
@@ -197,8 +202,10 @@ def recorded(trace: str) -> tuple:
     if record is None:
         return gr.Plot(visible=False), f"No replay is recorded yet; `{REPLAYS}` records what is shown here."
     found = [row for row in record["traces"] if row["trace"] == trace]
-    source = f"`{REPLAYS}`, {record['machine']}, batch {record['size']}, load 1 is {record['capacity']:.1f}"
-    return _replayed(found, f"{source} requests per second")
+    source = (
+        f"`{record['command']}`, {record['machine']}, batch {record['size']}, {len(record['seeds'])} seeds"
+    )
+    return _replayed(found, f"{source}, load 1 is {record['capacity']:.1f} requests per second")
 
 
 async def replay(trace: str, knobs: race.Knobs) -> AsyncIterator[tuple]:
@@ -216,8 +223,8 @@ async def replay(trace: str, knobs: race.Knobs) -> AsyncIterator[tuple]:
             )
         source = f"measured on this page, {_machine(checkpoint)}, batch {load.SIZE}, load 1 is {full:.1f}"
         found = []
-        for policy, tau in load.POLICIES.items():
-            serving = asyncio.create_task(load.serve(checkpoint, tau, times))
+        for policy, settings in load.POLICIES.items():
+            serving = asyncio.create_task(load.serve(checkpoint, settings, times))
             try:
                 while not serving.done():
                     yield gr.skip(), f"Serving {len(times)} requests in {SECONDS} seconds: {policy} …"
@@ -229,7 +236,7 @@ async def replay(trace: str, knobs: race.Knobs) -> AsyncIterator[tuple]:
                 serving.cancel()
             answered, server = serving.result()
             picture = {"picture": load.drawn(answered, server)}
-            found.append({"trace": trace, "policy": policy} | load.measured(answered, server) | picture)
+            found.append({"trace": trace, "policy": policy} | load.measured([(answered, server)]) | picture)
             yield _replayed(found, f"{source} requests per second")
     except ValueError as error:
         _warn(error)
@@ -249,7 +256,8 @@ def latencies(found: Sequence[dict]) -> str:
     def seconds(values: dict) -> str:
         return f"{', '.join(f'{value:.2f}' for value in values.values())} s"
 
-    columns = ["policy", "requests", "latency p50, p95, p99", "first token p50, p95, p99"]
+    shares = ", ".join(found[0]["latency"])  # p99 only where there are requests enough for one
+    columns = ["policy", "requests", f"latency {shares}", f"first token {shares}"]
     columns += ["tokens per second", "queue: mean, most", "right answers"]
     rows = [
         [

@@ -43,12 +43,13 @@ def record(folder, checkpoint) -> None:
     """What `benchmarks.load` writes, of a few requests."""
     traces = []
     for number, trace in enumerate(load.loads(1.0), start=2):
-        serving = load.serve(checkpoint, 0.95, [0.02 * n for n in range(number)])
+        serving = load.serve(checkpoint, {"tau": 0.95}, [0.02 * n for n in range(number)])
         with ThreadPoolExecutor() as beside:  # the browser's event loop runs in this thread
             answered, server = beside.submit(asyncio.run, serving).result()
-        found = load.measured(answered, server) | {"picture": load.drawn(answered, server)}
+        found = load.measured([(answered, server)]) | {"picture": load.drawn(answered, server)}
         traces += [{"trace": trace, "policy": policy} | found for policy in load.POLICIES]
-    record = {"machine": "mars-tiny, cpu, 2 threads", "capacity": 8.0, "size": load.SIZE, "traces": traces}
+    record = {"command": "python -m benchmarks.load", "machine": "mars-tiny, 2 CPU threads", "seeds": [1]}
+    record |= {"capacity": 8.0, "size": load.SIZE, "traces": traces}
     (folder / "load.json").write_text(json.dumps(record))
 
 

@@ -61,7 +61,8 @@ def test_methods_are_averaged_over_seeds_and_those_that_lack_are_left_out(tmp_pa
         for seed, accuracy in ((1, 0.8), (2, 1.0))
         for task in ("units", "notes")
     ]
-    write(tmp_path, "paper.json", {"steps": 300, "limit": 20, "rows": rows})
+    about = {"command": "python -m benchmarks.paper table", "steps": 300, "limit": 20}
+    write(tmp_path, "paper.json", about | {"rows": rows})
     table = comparison.here(2, tmp_path)
     assert table.columns == ["model", "average", "units", "notes"]
     assert [row[0] for row in table.rows] == ["AR SFT", "Block diffusion, B = 4, τ = 1"]
@@ -74,27 +75,44 @@ def test_methods_are_averaged_over_seeds_and_those_that_lack_are_left_out(tmp_pa
     assert comparison.here(4, tmp_path) is None
 
 
-def test_speeds_in_batches_are_compared_with_ar_at_the_same_size(tmp_path):
-    counts = {"tokens": 100, "forwards": 50, "positions": 200, "waiting": 0.0}
-    counts |= {"machine": "mars-tiny, cpu, 2 threads", "prompts": 48}
-    measured = [("AR, continuous", 4, 2.0), ("MARS", 4, 1.0), ("MARS", 8, 0.5)]
-    rows = [{"method": m, "size": size, "seconds": seconds} | counts for m, size, seconds in measured]
-    write(tmp_path, "batches.json", rows)
+def test_speeds_in_batches_are_ratios_of_seconds_round_by_round(tmp_path):
+    def row(method: str, size: int, tokens: int, *seconds: float) -> dict:
+        counts = {"forwards": 50, "positions": 200, "waiting": 0.0}
+        return {"method": method, "size": size, "tokens": tokens, "seconds": seconds} | counts
+
+    rows = [
+        row("AR, continuous", 4, 100, 2.0, 4.0),
+        row("MARS", 4, 120, 1.0, 1.0),  # other answers than AR's, so not the ratio of tokens per second
+        row("MARS", 8, 100, 0.5),
+    ]
+    about = {
+        "command": "python -m benchmarks.batches",
+        "machine": "mars-tiny, 2 CPU threads",
+        "prompts": 48,
+    }
+    write(tmp_path, "batches.json", about | {"rows": rows})
     table = comparison.here(5, tmp_path)
     assert table.columns == ["method", "batch 4", "batch 8"]
-    assert "mars-tiny, cpu, 2 threads, 48 prompts" in table.source
-    assert table.rows == [["AR, continuous", "50.0, 1.00×", "–"], ["MARS", "100.0, 2.00×", "200.0"]]
+    assert "`python -m benchmarks.batches`, mars-tiny, 2 CPU threads, 48 prompts, 2 rounds" in table.source
+    ar, mars = table.rows
+    assert ar == ["AR, continuous", "33.3, 1.00× (1.00–1.00)", "–"]
+    assert mars == ["MARS", "120.0, 3.00× (2.00–4.00)", "200.0"]
 
 
 def test_speculative_runs_are_compared_with_ar_that_drafts_for_ar(tmp_path):
     counts = {"accuracy": 0.5, "tokens": 100, "target_forwards": 40, "drafts": 50, "verified": 25}
-    measured = [("ar", "ar", None, 0, 3.0), ("ar", "ar", 1.0, 90, 2.0), ("mars", "mars", 0.95, 60, 1.0)]
+    measured = [
+        ("ar", "ar", None, 0, [3.0]),
+        ("ar", "ar", 1.0, 90, [2.0]),
+        ("mars", "mars", 0.95, 60, [1.0]),
+    ]
     rows = [
         {"draft": draft, "target": target, "tau": tau, "draft_forwards": forwards, "seconds": seconds}
         | counts
         for draft, target, tau, forwards, seconds in measured
     ]
-    write(tmp_path, "speculative.json", rows)
+    about = {"command": "python -m benchmarks.speculative", "machine": "2 CPU threads", "prompts": 48}
+    write(tmp_path, "speculative.json", about | {"rows": rows})
     table = comparison.here(6, tmp_path)
     names = ["no draft, ar in mode ar", "ar for ar, τ = 1", "mars for mars, τ = 0.95"]
     assert [row[0] for row in table.rows] == names

@@ -200,6 +200,19 @@ def test_tau_one_is_one_token_per_forward_even_when_the_softmax_is_one(random_ch
     )
 
 
+def test_tau_one_computes_what_ar_computes_and_masks_come_as_soon_as_it_is_lowered(mars_tiny):
+    ar = decode(mars_tiny, PROMPTS[0], mode="ar", max_new_tokens=12).finish()
+    one = decode(mars_tiny, PROMPTS[0], tau=1.0, max_new_tokens=12).finish()
+    assert [step.positions for step in one.passes] == [step.positions for step in ar.passes]
+    assert {len(step.slots) for step in one.passes} == {1}
+    tau = 1.0
+    run = decode(mars_tiny, PROMPTS[0], tau=lambda: tau, max_new_tokens=40)
+    first = next(run)
+    tau = 0.95
+    second = next(run)
+    assert len(first.slots) == 1 and len(second.slots) == run.settings.window
+
+
 def test_accept_stops_at_the_first_slot_below_tau():
     readings = [Reading(1, [1], [p]) for p in (0.1, 0.9, 0.5, 0.99)]
     assert [accept(readings, tau) for tau in (0.0, 0.5, 0.6, 0.9, 0.95)] == [4, 4, 2, 2, 1]

@@ -1,6 +1,10 @@
 """Averages of what was measured."""
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from measured import row
@@ -34,3 +38,40 @@ def test_averages_of_seeds_and_of_tasks():
 )
 def test_a_spread_is_the_mean_and_the_standard_deviation(values, words):
     assert results.spread(values, 1) == words
+
+
+def test_ratios_are_taken_round_by_round():
+    assert results.ratios([1.0, 2.0], [3.0, 3.0]) == [3.0, 1.5]
+    with pytest.raises(ValueError, match="zip"):
+        results.ratios([1.0], [3.0, 3.0])
+
+
+@pytest.mark.parametrize(("values", "words"), [([1.234], "1.23×"), ([2.0, 1.0, 4.0], "2.00× (1.00–4.00)")])
+def test_a_range_names_the_median_and_the_extremes(values, words):
+    assert results.ranged(values, unit="×") == words
+
+
+def test_between_methods_that_overtake_each_other_nothing_is_decided():
+    times = {
+        "slow": [3.0, 3.1, 2.9],
+        "one": [1.0, 1.2, 1.0],
+        "other": [1.1, 1.1, 1.1],
+        "no": [1.3, 1.3, 1.3],
+    }
+    assert results.fastest(times) == ["one", "other"]
+
+
+def test_a_file_of_results_names_its_command_and_its_machine(tmp_path):
+    script = tmp_path / "measuring.py"
+    script.write_text(
+        "from pathlib import Path\nfrom mars_demo import results\n"
+        "results.write(Path('found/it.json'), results.machine(), {'rows': [1]})\n"
+    )
+    run = [sys.executable, "-m", "measuring", "--name", "two words"]
+    project = str(Path(results.__file__).parents[1])
+    env = os.environ | {"PYTHONPATH": project, "OMP_NUM_THREADS": "1"}
+    subprocess.run(run, cwd=tmp_path, env=env, check=True)
+    found = json.loads((tmp_path / "found" / "it.json").read_text())
+    assert found["command"] == "python -m measuring --name 'two words'"
+    assert found["machine"].startswith("1 CPU thread, ")
+    assert found["rows"] == [1]
