@@ -1,0 +1,61 @@
+"""The figures of the documents are those of the result files, and none stands beside them."""
+
+import json
+import re
+
+import pytest
+
+from benchmarks import report
+from mars_demo import results
+
+FIGURE = re.compile(
+    r"\d[\d.,]*\s?(%|×|ms\b|points?\b|tokens? per (forward|second)|times\b|minutes\b|seconds\b|MB\b)"
+)
+
+
+def text(name: str) -> str:
+    return (report.ROOT / name).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", report.DOCUMENTS)
+def test_documents_are_current(name):
+    assert report.filled(text(name)) == text(name), "run python -m benchmarks.report"
+
+
+@pytest.mark.parametrize("name", report.DOCUMENTS)
+def test_no_measured_figure_stands_outside_the_generated_blocks(name):
+    prose = re.sub(r"```.*?```|`[^`]*`", "", report.BLOCK.sub("", text(name)), flags=re.DOTALL)
+    assert [found[0] for found in FIGURE.finditer(prose)] == []
+
+
+def test_every_kind_of_figure_is_used_and_every_block_names_one():
+    used = {found[2] for name in report.DOCUMENTS for found in report.BLOCK.finditer(text(name))}
+    assert used == set(report.FIGURES)
+
+
+def test_every_file_of_results_names_its_command_and_its_machine():
+    for path in results.FOLDER.glob("*.json"):
+        measured = json.loads(path.read_text(encoding="utf-8"))
+        assert measured["command"].startswith("python -m benchmarks."), path.name
+        assert "/tmp" not in measured["command"] and measured["machine"], path.name
+
+
+def test_every_command_that_is_named_exists():
+    for path in results.FOLDER.glob("*.json"):
+        module = json.loads(path.read_text(encoding="utf-8"))["command"].split()[2]
+        assert (report.ROOT / f"{module.replace('.', '/')}.py").exists(), path.name
+
+
+def test_some_cells_are_those_of_the_files_worked_out_here():
+    rows = json.loads((results.FOLDER / "tiny.json").read_text())["methods"]["τ = 0.95"]
+    share = sum(row["accuracy"] for row in rows) / len(rows)
+    rate = sum(row["tokens"] for row in rows) / sum(row["forwards"] for row in rows)
+    assert f"| 0.95 | {share:.1%} | {rate:.2f} |" in text("docs/measurements.md")
+    batches = json.loads((results.FOLDER / "batches.json").read_text())["rows"]
+    eight = {row["method"]: row["seconds"] for row in batches if row["size"] == 8}
+    ratios = sorted(
+        ar / own for ar, own in zip(eight["AR, continuous"], eight["MARS τ = 0.95, cursor cache"])
+    )
+    shown = f"{ratios[len(ratios) // 2]:.2f}× ({ratios[0]:.2f}–{ratios[-1]:.2f})"
+    assert "| 8 | MARS τ = 0.95, cursor cache |" in text("docs/measurements.md")
+    assert shown in text("docs/measurements.md")
