@@ -47,6 +47,55 @@ def points(value: float) -> str:
     return f"{value:.1f} point{'' if f'{value:.1f}' == '1.0' else 's'}"
 
 
+def headline() -> str:
+    """Five rows for the README."""
+    methods = _tiny()
+    ar, tau, lossless = (average(methods[name]) for name in ("τ = 1", "τ = 0.95", "lossless"))
+    speeds = {row["method"]: row["seconds"] for row in results.read("speed.json")["rows"]}
+    own = {name: row["seconds"] for name, row in _batches()[8].items()}
+    burst = {r["policy"]: r for r in results.read("load.json")["traces"] if r["trace"] == "burst"}
+    controlled = next(row for name, row in burst.items() if "controller" in name)
+
+    def faster(times: dict, name: str, base: str) -> str:
+        return results.ranged(results.ratios(times[name], times[base]), unit="×")
+
+    cursor = f"MARS τ = {throughput.TAU:g}, cursor cache"
+    best_lossless = min((n for n in speeds if "lossless" in n), key=lambda n: statistics.median(speeds[n]))
+    equal = f"{results.read('tiny.json')['lossless_equal']} of {lossless.n} answers equal AR's"
+    rows = [
+        [
+            "MARS, τ = 0.95, one prompt",
+            f"{tau.tokens_per_forward:.2f} tokens per forward, {tau.accuracy:.1%} right (AR {ar.accuracy:.1%})",
+            f"{faster(speeds, 'mars τ = 0.95', 'ar')} as fast as AR",
+        ],
+        [
+            "lossless, one prompt",
+            f"{lossless.tokens_per_forward:.2f} tokens per forward, {equal}",
+            f"{faster(speeds, best_lossless, 'ar')} as fast as AR",
+        ],
+        [
+            "transformers' `generate`, one prompt",
+            "one token per forward",
+            f"{faster(speeds, 'transformers generate', 'ar')} as fast as AR here",
+        ],
+        [
+            "MARS, τ = 0.95, batches of 8, cursor cache",
+            "every row gives the tokens it gives alone",
+            f"{faster(own, cursor, throughput.BASELINE)} as fast as AR in the same batch",
+        ],
+        [
+            "a burst of requests, τ by the queue",
+            f"{controlled['accuracy']:.1%} right (AR {burst[BASELINE]['accuracy']:.1%})",
+            f"p95 latency {controlled['latency']['p95']:.2f} s (AR {burst[BASELINE]['latency']['p95']:.2f} s)",
+        ],
+    ]
+    files = ", ".join(f"`assets/results/{name}.json`" for name in ("tiny", "speed", "batches", "load"))
+    return results.markdown(["`mars-tiny`, on a CPU", "quality", "speed"], rows) + (
+        f"\n\n<sub>From {files}, which name their commands and machines; the range is that of several "
+        "rounds.</sub>"
+    )
+
+
 # -------------------------------------------------------------------------------- the tiny models
 
 
@@ -517,6 +566,7 @@ def chat() -> str:
 
 
 FIGURES: dict[str, Callable[[], str]] = {
+    "headline": headline,
     "tiny": tiny,
     "curve": curve,
     "speed": speed,
