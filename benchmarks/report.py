@@ -59,13 +59,19 @@ def headline() -> str:
     def faster(times: dict, name: str, base: str) -> str:
         return results.ranged(results.ratios(times[name], times[base]), unit="×")
 
+    def right(share: float, base: float) -> str:
+        return f"{share:.1%} right (AR {base:.1%})"
+
+    def p95(row: dict) -> float:
+        return row["latency"]["p95"]
+
     cursor = f"MARS τ = {throughput.TAU:g}, cursor cache"
     best_lossless = min((n for n in speeds if "lossless" in n), key=lambda n: statistics.median(speeds[n]))
     equal = f"{results.read('tiny.json')['lossless_equal']} of {lossless.n} answers equal AR's"
     rows = [
         [
             "MARS, τ = 0.95, one prompt",
-            f"{tau.tokens_per_forward:.2f} tokens per forward, {tau.accuracy:.1%} right (AR {ar.accuracy:.1%})",
+            f"{tau.tokens_per_forward:.2f} tokens per forward, {right(tau.accuracy, ar.accuracy)}",
             f"{faster(speeds, 'mars τ = 0.95', 'ar')} as fast as AR",
         ],
         [
@@ -85,8 +91,8 @@ def headline() -> str:
         ],
         [
             "a burst of requests, τ by the queue",
-            f"{controlled['accuracy']:.1%} right (AR {burst[BASELINE]['accuracy']:.1%})",
-            f"p95 latency {controlled['latency']['p95']:.2f} s (AR {burst[BASELINE]['latency']['p95']:.2f} s)",
+            right(controlled["accuracy"], burst[BASELINE]["accuracy"]),
+            f"p95 latency {p95(controlled):.2f} s (AR {p95(burst[BASELINE]):.2f} s)",
         ],
     ]
     files = ", ".join(f"`assets/results/{name}.json`" for name in ("tiny", "speed", "batches", "load"))
