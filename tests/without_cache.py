@@ -12,7 +12,7 @@ Slot = tuple[int, float]  # a token and its probability
 
 
 class Step(NamedTuple):
-    """What one pass must have read: its slots, how many of them joined the answer, and what was verified."""
+    """What one pass must have read: its slots, how many of them joined the answer, what was verified."""
 
     slots: list[Slot]
     accepted: int
@@ -113,7 +113,7 @@ def jacobi(checkpoint, prompt: str, slots: int, count: int) -> list[Step]:
 
 
 def drafted(draft, text: list[int], count: int) -> tuple[list[int], int]:
-    """What a second model expects after `text`, each of its windows at τ = 0.5, and in how many forwards."""
+    """What a second model expects after `text`, its windows at τ = 0.5, and in how many forwards."""
     found: list[int] = []
     forwards = 0
     while len(found) < count:

@@ -44,9 +44,9 @@ def masks_of(batch, row=0):
             yield index, layout.positions[row, index].item(), sees[-1] + 1
 
 
-@pytest.mark.parametrize("block_size", [1, 2, 4, 8])
+@pytest.mark.parametrize("block_size", [1, 2, 4, 8, 16])
 def test_targets_are_the_next_token_at_offsets_two_to_b_plus_one(block_size):
-    sequence = conversation(5, 17)
+    sequence = conversation(5, 37)
     batch = mars_batch([sequence], block_size, MASK, PAD, random.Random(1))
     seen = {}
     for index, position, start in masks_of(batch):
@@ -54,9 +54,10 @@ def test_targets_are_the_next_token_at_offsets_two_to_b_plus_one(block_size):
         offset = position + 1 - (start - 1)  # from the last real token the mask can see
         assert 2 <= offset <= block_size + 1
         seen[position] = offset
-    assert sorted(seen) == list(range(5, 21))  # every answer position whose successor is in the answer
-    clean = [t for t in range(22) if batch.targets[0, t] != IGNORE]
-    assert clean == list(range(4, 21))  # the prompt's last token predicts the answer's first
+    assert set(seen.values()) == set(range(2, block_size + 2))
+    assert sorted(seen) == list(range(5, 41))  # every answer position whose successor is in the answer
+    clean = [t for t in range(42) if batch.targets[0, t] != IGNORE]
+    assert clean == list(range(4, 41))  # the prompt's last token predicts the answer's first
     assert all(batch.targets[0, t] == sequence.ids[t + 1] for t in clean)
 
 
@@ -100,6 +101,36 @@ def test_a_mask_is_trained_on_exactly_what_decoding_shows_it(model):
         decoded = engine.forward(window, first=start - 1)
         torch.testing.assert_close(decoded[0], trained[start - 1], atol=1e-4, rtol=1e-4)
         torch.testing.assert_close(decoded[1:], trained[indices], atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize(("block_size", "phase"), [(1, 0), (4, 3), (8, 0), (16, 0), (16, 5), (16, 15)])
+def test_the_loss_is_that_of_plain_windows(model, block_size, phase):
+    """Block by block: the ordinary model on `[prefix, MASK, …]`, each mask with the token after its own
+    place. The clean stream's loss is that of the ordinary model on the text."""
+    sequences = [conversation(6, 40), conversation(3, 20, 1)]
+    nats: dict[int, list] = {slot: [] for slot in range(1, block_size + 2)}
+    for sequence in sequences:
+        ids, answer = sequence.ids, sequence.response.index(True)
+        clean = model(torch.tensor([ids])).logits[0]
+        for target in range(answer, len(ids)):
+            nats[1].append(cross_entropy(clean[target - 1], torch.tensor(ids[target])))
+        bounds = [answer, *range(answer + block_size - phase, len(ids), block_size), len(ids)]
+        for start, end in zip(bounds, bounds[1:]):
+            masks = min(end, len(ids) - 1) - start  # the last token of an answer has no successor
+            logits = model(torch.tensor([ids[:start] + [MASK] * masks])).logits[0]
+            for mask in range(masks):
+                target = torch.tensor(ids[start + mask + 1])
+                nats[mask + 2].append(cross_entropy(logits[start + mask], target))
+    losses = Objective(model)(mars_batch(sequences, block_size, MASK, PAD, _Phases([phase, phase])))
+    noisy = [loss for slot, found in nats.items() if slot > 1 for loss in found]
+    torch.testing.assert_close(losses["noisy"], torch.stack(noisy).mean())
+    torch.testing.assert_close(losses["clean"], torch.stack(nats[1]).mean())
+    torch.testing.assert_close(losses["loss"], losses["noisy"] + losses["clean"])
+    for slot, found in nats.items():
+        count, summed, _ = losses["slots"][slot - 1]
+        assert count == len(found)
+        torch.testing.assert_close(summed, sum(found, torch.zeros(())))
+    assert (losses["slots"][block_size + 1 :] == 0).all()
 
 
 def test_padding_changes_nothing(model):
