@@ -10,7 +10,7 @@ from mars_demo import checkpoints, tasks
 from mars_demo import layout as layouts
 from mars_demo.batching import PADDING, Batch, CursorCache, decode_batch, lossless_window
 from mars_demo.decoding import Forward, decode
-from mars_demo.schedules import COMPUTE, FREE, WAIT
+from mars_demo.schedules import COMMIT, COMPUTE, FREE, WAIT
 
 PROMPTS = [
     "Hi",
@@ -141,6 +141,31 @@ def test_a_finished_row_makes_room_at_once_or_when_all_have_finished(checkpoint,
     passes = [iter(run.passes) for run in batch.runs]  # every row is padded to the longest
     padded = [len(step) * max(next(passes[row]).positions for row in step) for step in expected]
     assert batch.batch.positions == sum(padded)
+
+
+@pytest.mark.parametrize("cache_block", [1, 4, 7])
+def test_rows_that_have_filled_a_block_wait_until_all_have(checkpoint, cache_block):
+    """The first pass puts the prompt into the cache; each later one computes what the one before accepted,
+    and that stays to be computed until it fills the block. Who has ended keeps nobody waiting."""
+    prompts = ["Hi", "How many?", "x"]
+    settings = {"mode": "mars", "tau": 0.05, "window": 3, "max_new_tokens": 18}
+    alone = [decode(checkpoint, prompt, **settings).finish() for prompt in prompts]
+    kept = [[0, *(step.accepted for step in run.passes[:-1])] for run in alone]
+    done, pending, expected = [0] * 3, [0] * 3, []
+    while active := [row for row in range(3) if done[row] < len(kept[row])]:
+        computing = [row for row in active if pending[row] < cache_block]
+        step = [FREE if row not in active else WAIT if computing else COMMIT for row in range(3)]
+        for row in computing:
+            step[row] = COMPUTE
+            pending[row] += kept[row][done[row]]
+            done[row] += 1
+        if not computing:
+            pending = [0] * 3
+        expected.append(step)
+    assert cache_block < 4 or any(WAIT in step for step in expected)
+    cache = {"cache": "block", "cache_block": cache_block}
+    batch = decode_batch(checkpoint, prompts, size=3, **cache, **settings).finish()
+    assert batch.schedule.steps == expected
 
 
 @pytest.mark.parametrize(("length", "together"), [(PADDING + 1, True), (PADDING + 2, False)])

@@ -310,6 +310,37 @@ def test_bad_input_is_one_clear_sentence(mars_tiny, settings, message):
     assert "\n" not in str(error.value)
 
 
+def test_modes_have_defaults_of_their_own(random_checkpoint):
+    """On a CPU, where positions cost time, lossless drafts in a line."""
+    draft = checkpoints.truncated(random_checkpoint, 1)
+    widths = {"ar": 1, "mars": 9, "lossless": 9, "jacobi": 9, "speculative": 5, "block-diffusion": 8}
+    for mode, width in widths.items():
+        run = decode(trained_for(random_checkpoint, mode), "hi", mode=mode, draft=draft, max_new_tokens=20)
+        assert run.settings.window == width
+    groups = {}
+    for linear in (None, True, False):
+        run = decode(random_checkpoint, "hi", mode="lossless", linear=linear, max_new_tokens=20).finish()
+        groups[linear] = [(step.groups, step.positions) for step in run.passes[:3]]
+    assert groups[None] == groups[True] == [(1, groups[True][0][1]), (1, 17), (1, 9)]
+    assert groups[False][1:] == [(9, 81), (9, 81)]
+
+
+def test_the_longest_prompt_leaves_room_for_one_token(random_checkpoint):
+    context = random_checkpoint.context
+    prompt = " ".join(["x"] * (context - 1))
+    run = decode(random_checkpoint, prompt, raw=True, max_new_tokens=9).finish()
+    assert (run.settings.prompt_tokens, run.tokens) == (context - 1, 1)
+    with pytest.raises(
+        ValueError, match=f"has {context} tokens; {random_checkpoint.name} can read at most {context - 1}"
+    ):
+        decode(random_checkpoint, prompt + " x", raw=True)
+    draft = replace(checkpoints.truncated(random_checkpoint, 1), name="short", context=50)
+    settings = {"mode": "speculative", "draft": draft, "raw": True}
+    assert decode(random_checkpoint, " ".join("x" * 49), **settings).finish().tokens == 1
+    with pytest.raises(ValueError, match="has 50 tokens; short can read at most 49"):
+        decode(random_checkpoint, " ".join("x" * 50), **settings)
+
+
 def test_an_ar_checkpoint_decodes_one_token_at_a_time_only(ar_tiny):
     for mode in ("mars", "lossless"):
         with pytest.raises(ValueError, match="was trained for ar and cannot run mode"):
