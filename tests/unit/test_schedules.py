@@ -66,13 +66,6 @@ def test_with_a_block_cache_rows_wait_until_all_have_filled_the_block():
     assert letters(schedule) == ["ccc", "wc-", "wc-", "!!-", "cc-", "c--"]
     late = with_block_cache(["a", "b"], [[2, 1, 1], [5, 1]], 2)
     assert letters(late) == ["cc", "!!", "cw", "cw", "-!", "-c"]
-        "cc",
-        "!!",
-        "cw",
-        "cw",
-        "-!",
-        "-c",
-    ]
     assert schedule.share(WAIT) == 2 / 18
     assert schedule.share(COMMIT) == 2 / 18
     assert Schedule("empty", []).share(WAIT) == 0
