@@ -1,13 +1,15 @@
 """Batches: every row gives the tokens it gives alone."""
 
+import re
 from dataclasses import replace
 
 import pytest
 from random_models import random_model
 
 from mars_demo import checkpoints, tasks
-from mars_demo.batching import Batch, decode_batch, lossless_window
-from mars_demo.decoding import decode
+from mars_demo import layout as layouts
+from mars_demo.batching import PADDING, Batch, CursorCache, decode_batch, lossless_window
+from mars_demo.decoding import Forward, decode
 from mars_demo.schedules import COMMIT, COMPUTE, FREE, WAIT
 
 PROMPTS = [
@@ -20,7 +22,7 @@ PROMPTS = [
 ]
 SETTINGS = [
     {"mode": "ar"},
-    {"mode": "mars", "tau": 0.2},
+    {"mode": "mars", "tau": 0.05},
     {"mode": "mars", "tau": 0.0, "window": 5},
     {"mode": "lossless", "linear": False, "window": 9},
     {"mode": "lossless", "linear": True, "window": 4},
@@ -109,11 +111,83 @@ def test_nobody_waits_for_anybody_with_a_cursor(mars_tiny):
     assert cursor.batch.positions < block.batch.positions < none.batch.positions
 
 
-def test_a_finished_row_makes_room_at_once(checkpoint):
-    settings = {"mode": "ar", "max_new_tokens": 12, "size": 2}
-    lengths = [decode(checkpoint, p, mode="ar", max_new_tokens=12).finish().forwards for p in PROMPTS]
-    batch = decode_batch(checkpoint, PROMPTS, **settings).finish()
-    assert batch.batch.forwards <= sum(lengths) // 2 + max(lengths)
+def turns(lengths: list[int], size: int, continuous: bool) -> list[list[int]]:
+    """Which rows compute at each step, if row r needs `lengths[r]` forwards and `size` have a place."""
+    left, waiting, seated, steps = list(lengths), list(range(len(lengths))), [], []
+    while waiting or seated:
+        if continuous or not seated:
+            free = size - len(seated)
+            seated, waiting = seated + waiting[:free], waiting[free:]
+        steps.append(sorted(seated))
+        for row in seated:
+            left[row] -= 1
+        seated = [row for row in seated if left[row]]
+    return steps
+
+
+@pytest.mark.parametrize("continuous", [True, False])
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_a_finished_row_makes_room_at_once_or_when_all_have_finished(checkpoint, size, continuous):
+    prompts = [f"{prompt} {i}" for i, prompt in enumerate(["Hi", "How many?", "x", "Thanks!", "12"])]
+    settings = {"tau": 0.0, "window": 3, "mode": "mars"}
+    # Answers of different lengths: an end token of some is none that others come to.
+    ids = [decode(checkpoint, p, max_new_tokens=24, **settings).finish().token_ids for p in prompts]
+    ended = replace(checkpoint, end_ids=checkpoint.end_ids | {ids[0][20], ids[1][3], ids[2][9]})
+    alone = [decode(ended, p, max_new_tokens=24, **settings).finish() for p in prompts]
+    assert len({run.forwards for run in alone}) > 2
+    expected = turns([run.forwards for run in alone], size, continuous)
+    batch = decode_batch(ended, prompts, size=size, continuous=continuous, max_new_tokens=24, **settings)
+    moved = list(batch)
+    assert [sorted(numbers) for numbers in moved] == expected
+    assert batch.schedule.steps == [
+        [COMPUTE if row in step else FREE for row in range(len(prompts))] for step in expected
+    ]
+    assert [run.token_ids for run in batch.runs] == [run.token_ids for run in alone]
+    passes = [iter(run.passes) for run in batch.runs]  # every row is padded to the longest
+    padded = [len(step) * max(next(passes[row]).positions for row in step) for step in expected]
+    assert batch.batch.positions == sum(padded)
+
+
+@pytest.mark.parametrize("cache_block", [1, 4, 7])
+def test_rows_that_have_filled_a_block_wait_until_all_have(checkpoint, cache_block):
+    """The first pass puts the prompt into the cache; each later one computes what the one before accepted,
+    and that stays to be computed until it fills the block. Who has ended keeps nobody waiting."""
+    prompts = ["Hi", "How many?", "x"]
+    settings = {"mode": "mars", "tau": 0.05, "window": 3, "max_new_tokens": 18}
+    alone = [decode(checkpoint, prompt, **settings).finish() for prompt in prompts]
+    kept = [[0, *(step.accepted for step in run.passes[:-1])] for run in alone]
+    done, pending, expected = [0] * 3, [0] * 3, []
+    while active := [row for row in range(3) if done[row] < len(kept[row])]:
+        computing = [row for row in active if pending[row] < cache_block]
+        step = [FREE if row not in active else WAIT if computing else COMMIT for row in range(3)]
+        for row in computing:
+            step[row] = COMPUTE
+            pending[row] += kept[row][done[row]]
+            done[row] += 1
+        if not computing:
+            pending = [0] * 3
+        expected.append(step)
+    assert cache_block < 4 or any(WAIT in step for step in expected)
+    cache = {"cache": "block", "cache_block": cache_block}
+    batch = decode_batch(checkpoint, prompts, size=3, **cache, **settings).finish()
+    assert batch.schedule.steps == expected
+
+
+@pytest.mark.parametrize(("length", "together"), [(PADDING + 1, True), (PADDING + 2, False)])
+def test_a_long_prompt_computes_before_the_others_where_padding_costs_more(checkpoint, length, together):
+    """Beside one row that computes one position, a prompt of n tokens costs n - 1 positions of padding."""
+    prompts = ["Hi", "a b c d e", " ".join(["x"] * length)]
+    settings = {"mode": "ar", "raw": True, "max_new_tokens": 5}
+    alone = [decode(checkpoint, prompt, **settings).finish().token_ids for prompt in prompts]
+    assert len(checkpoint.tokenizer(prompts[2])["input_ids"]) == length
+    ended = replace(checkpoint, end_ids=checkpoint.end_ids | {alone[0][1]})  # after two forwards
+    batch = decode_batch(ended, prompts, size=2, **settings).finish()
+    assert [run.token_ids for run in batch.runs] == [alone[0][:2], *alone[1:]]
+    assert batch.schedule.steps[1:4] == [
+        [COMPUTE, COMPUTE, FREE],
+        [FREE, COMPUTE if together else WAIT, COMPUTE],
+        [FREE, COMPUTE, COMPUTE],
+    ]
 
 
 @pytest.mark.parametrize(
@@ -138,12 +212,30 @@ def test_more_rows_than_memory_holds_get_a_sentence(checkpoint):
         Batch(checkpoint, 10**7, 10**4)
 
 
-def test_lossless_drafts_less_in_a_larger_batch(mars_tiny):
-    windows = [lossless_window(mars_tiny, size) for size in (1, 2, 4, 8, 16, 32, 64)]
-    assert windows == sorted(windows, reverse=True)
-    assert windows[0] == 9 and windows[-1] >= 2
-    prompts = [tasks.held_out(name, 1)[0].prompt for name in tasks.TASKS][:3]
+@pytest.mark.parametrize("architecture", ["llama", "qwen3"])
+def test_the_memory_that_is_asked_for_is_that_of_the_cache(tokenizer, architecture):
+    """Head size is a setting of its own in these models, not the hidden size over the heads."""
+    model = random_model(architecture, tokenizer, head_dim=16)
+    cache = CursorCache(model, 4, 50)
+    cache.forward({2: Forward(layouts.causal([1, 2, 3]))})
+    held = sum(part.nbytes for layer in cache._cache.layers for part in (layer.keys, layer.values))
+    needed = f"needs {held // 200 * 10**11 / 2**30:.1f} GiB"
+    with pytest.raises(ValueError, match=needed) as error:
+        Batch(checkpoints.wrap("random", model, tokenizer), 10**7, 10**4)
+    rows = int(re.search(r"allowed are up to (\d+) rows", str(error.value))[1])
+    free = float(re.search(r"and (.*) GiB are free", str(error.value))[1])
+    assert rows == pytest.approx(free * 2**30 / (held // 200 * 10**4), rel=0.1)
+
+
+def test_lossless_drafts_less_in_a_larger_batch(mars_tiny, checkpoint):
+    sizes = {1: 9, 4: 9, 5: 5, 1024: 5, 1025: 3}
+    assert {size: lossless_window(mars_tiny, size) for size in sizes} == sizes
+    narrow = replace(mars_tiny, block_size=3)
+    assert [lossless_window(narrow, size) for size in sizes] == [4, 4, 4, 4, 3]
+    prompts = [tasks.held_out(name, 1)[0].prompt for name in tasks.TASKS][:6]
     alone = [decode(mars_tiny, p, mode="ar", max_new_tokens=60).finish().token_ids for p in prompts]
-    found = decode_batch(mars_tiny, prompts, mode="lossless", size=3, max_new_tokens=60).finish()
-    assert [run.token_ids for run in found.runs] == alone
-    assert {run.settings.window for run in found.runs} == {lossless_window(mars_tiny, 3)}
+    for size, window in ((3, 9), (6, 5), (64, 5)):  # no more rows than there are prompts
+        found = decode_batch(mars_tiny, prompts, mode="lossless", size=size, max_new_tokens=60).finish()
+        assert [run.token_ids for run in found.runs] == alone
+        assert {run.settings.window for run in found.runs} == {window}
+        assert max(step.drafts for run in found.runs for step in run.passes) == window - 1

@@ -44,9 +44,9 @@ def masks_of(batch, row=0):
             yield index, layout.positions[row, index].item(), sees[-1] + 1
 
 
-@pytest.mark.parametrize("block_size", [1, 2, 4, 8])
+@pytest.mark.parametrize("block_size", [1, 2, 4, 8, 16])
 def test_targets_are_the_next_token_at_offsets_two_to_b_plus_one(block_size):
-    sequence = conversation(5, 17)
+    sequence = conversation(5, 37)
     batch = mars_batch([sequence], block_size, MASK, PAD, random.Random(1))
     seen = {}
     for index, position, start in masks_of(batch):
@@ -54,9 +54,10 @@ def test_targets_are_the_next_token_at_offsets_two_to_b_plus_one(block_size):
         offset = position + 1 - (start - 1)  # from the last real token the mask can see
         assert 2 <= offset <= block_size + 1
         seen[position] = offset
-    assert sorted(seen) == list(range(5, 21))  # every answer position whose successor is in the answer
-    clean = [t for t in range(22) if batch.targets[0, t] != IGNORE]
-    assert clean == list(range(4, 21))  # the prompt's last token predicts the answer's first
+    assert set(seen.values()) == set(range(2, block_size + 2))
+    assert sorted(seen) == list(range(5, 41))  # every answer position whose successor is in the answer
+    clean = [t for t in range(42) if batch.targets[0, t] != IGNORE]
+    assert clean == list(range(4, 41))  # the prompt's last token predicts the answer's first
     assert all(batch.targets[0, t] == sequence.ids[t + 1] for t in clean)
 
 
@@ -100,6 +101,36 @@ def test_a_mask_is_trained_on_exactly_what_decoding_shows_it(model):
         decoded = engine.forward(window, first=start - 1)
         torch.testing.assert_close(decoded[0], trained[start - 1], atol=1e-4, rtol=1e-4)
         torch.testing.assert_close(decoded[1:], trained[indices], atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize(("block_size", "phase"), [(1, 0), (4, 3), (8, 0), (16, 0), (16, 5), (16, 15)])
+def test_the_loss_is_that_of_plain_windows(model, block_size, phase):
+    """Block by block: the ordinary model on `[prefix, MASK, …]`, each mask with the token after its own
+    place. The clean stream's loss is that of the ordinary model on the text."""
+    sequences = [conversation(6, 40), conversation(3, 20, 1)]
+    nats: dict[int, list] = {slot: [] for slot in range(1, block_size + 2)}
+    for sequence in sequences:
+        ids, answer = sequence.ids, sequence.response.index(True)
+        clean = model(torch.tensor([ids])).logits[0]
+        for target in range(answer, len(ids)):
+            nats[1].append(cross_entropy(clean[target - 1], torch.tensor(ids[target])))
+        bounds = [answer, *range(answer + block_size - phase, len(ids), block_size), len(ids)]
+        for start, end in zip(bounds, bounds[1:]):
+            masks = min(end, len(ids) - 1) - start  # the last token of an answer has no successor
+            logits = model(torch.tensor([ids[:start] + [MASK] * masks])).logits[0]
+            for mask in range(masks):
+                target = torch.tensor(ids[start + mask + 1])
+                nats[mask + 2].append(cross_entropy(logits[start + mask], target))
+    losses = Objective(model)(mars_batch(sequences, block_size, MASK, PAD, _Phases([phase, phase])))
+    noisy = [loss for slot, found in nats.items() if slot > 1 for loss in found]
+    torch.testing.assert_close(losses["noisy"], torch.stack(noisy).mean())
+    torch.testing.assert_close(losses["clean"], torch.stack(nats[1]).mean())
+    torch.testing.assert_close(losses["loss"], losses["noisy"] + losses["clean"])
+    for slot, found in nats.items():
+        count, summed, _ = losses["slots"][slot - 1]
+        assert count == len(found)
+        torch.testing.assert_close(summed, sum(found, torch.zeros(())))
+    assert (losses["slots"][block_size + 1 :] == 0).all()
 
 
 def test_padding_changes_nothing(model):
@@ -148,6 +179,35 @@ def test_block_phase_varies_between_answers():
     batch = mars_batch(sequences, 8, MASK, PAD, random.Random(0))
     second = {sorted({s for *_, s in masks_of(batch, row)})[1] for row in range(40)}
     assert second == set(range(5, 13))  # the first block, from position 4 on, has one to eight masks
+
+
+def turns() -> Conversation:
+    """Two questions with an answer each, the second answer followed by one more question."""
+    rng = random.Random(4)
+    response = [False] * 3 + [True] * 5 + [False] * 4 + [True] * 6 + [False] * 2
+    return Conversation([rng.randrange(10, 300) for _ in response], response)
+
+
+@pytest.mark.parametrize("whole_copy", [False, True])
+def test_each_answer_of_a_conversation_has_blocks_of_its_own(whole_copy):
+    """Nothing is learned across the end of an answer; the paper's whole copy has blocks through it all."""
+    sequence = turns()
+    phases = _Phases([2] if whole_copy else [1, 2])
+    batch = mars_batch([sequence], 4, MASK, PAD, phases, whole_copy=whole_copy)
+    assert not phases.phases
+    predicting = [3, 4, 5, 6, 12, 13, 14, 15, 16]  # a token of the same answer follows
+    starts = [2, 2, 2, 6, 10, 10, 14, 14, 14] if whole_copy else [3, 3, 3, 6, 12, 12, 14, 14, 14]
+    assert [(position, start) for _, position, start in masks_of(batch)] == list(zip(predicting, starts))
+    for index, position, start in masks_of(batch):
+        assert batch.targets[0, index] == sequence.ids[position + 1]
+        assert batch.slots[0, index] == position - start + 2
+    noisy = batch.layout.ids[0, batch.clean_length :].tolist()
+    if whole_copy:
+        assert noisy == [MASK if r else t for t, r in zip(sequence.ids, sequence.response)][:-1]
+    else:
+        assert noisy == [MASK] * len(predicting)
+    clean = [t for t in range(batch.clean_length) if batch.targets[0, t] != IGNORE]
+    assert clean == [2, 3, 4, 5, 6, 11, 12, 13, 14, 15, 16]  # each answer's first token as well
 
 
 @torch.no_grad()  # on a CPU the fused kernel has no backward pass
@@ -234,6 +294,22 @@ def test_kl_is_from_the_clean_streams_distribution_to_the_masks(model):
     torch.testing.assert_close(losses["loss"], losses["noisy"] + losses["clean"] + 0.5 * losses["kl"])
 
 
+def test_the_clean_stream_teaches_the_masks_and_learns_nothing_from_them(model):
+    """The gradient of the KL term is that of a teacher whose logits are constants."""
+    batch = mars_batch([conversation(5, 12)], 4, MASK, PAD, random.Random(0))
+    weights = model.get_output_embeddings().weight
+    states = hidden_states(model, batch.layout).detach()
+    logits = states @ weights.T
+    kl = 0.0
+    masks = list(masks_of(batch))
+    for index, position, _ in masks:
+        teacher = logits[0, position].detach().log_softmax(-1)
+        kl = kl + (teacher.exp() * (teacher - logits[0, index].log_softmax(-1))).sum() / len(masks)
+    (expected,) = torch.autograd.grad(kl, weights)
+    (found,) = torch.autograd.grad(Objective(model, kl_weight=1.0)(batch)["kl"], weights)
+    torch.testing.assert_close(found, expected)
+
+
 def test_block_diffusion_masks_predict_their_own_token_from_both_sides_of_their_block(model):
     sequence = conversation(4, 14)
     batch = diffusion_batch([sequence], 4, MASK, PAD, random.Random(2))
@@ -260,3 +336,44 @@ def test_block_diffusion_masks_predict_their_own_token_from_both_sides_of_their_
 def test_each_block_of_block_diffusion_weighs_as_much_as_it_has_tokens():
     batch = diffusion_batch([conversation(4, 14)], 4, MASK, PAD, random.Random(5))
     assert batch.totals.tolist() == pytest.approx([0, 14])
+
+
+def test_the_loss_of_block_diffusion_is_that_of_plain_denoising(model):
+    """Block by block, the ordinary model on the text so far and the block with its masks, prompt causal and
+    blocks whole; of a block with m masks each counts 1/m of its tokens."""
+    sequences = [conversation(4, 14), conversation(7, 9, 1)]
+    batch = diffusion_batch(sequences, 4, MASK, PAD, random.Random(2))
+    total = 0.0
+    for row, sequence in enumerate(sequences):
+        ids, prompt = sequence.ids, sequence.response.index(True)
+        for start in range(prompt, len(ids), 4):
+            end = min(start + 4, len(ids))
+            copied = slice(batch.clean_length + start - prompt, batch.clean_length + end - prompt)
+            block = batch.layout.ids[row, copied].tolist()
+            masked = [place for place, token in enumerate(block) if token == MASK]
+            visible = torch.ones(end, end, dtype=torch.bool).tril()
+            for first in range(prompt, end, 4):
+                visible[first : first + 4, first : first + 4] = True
+            logits = model(
+                torch.tensor([ids[:start] + block]),
+                attention_mask=visible[None, None],
+                position_ids=torch.arange(end)[None],
+            ).logits[0, start:]
+            targets = torch.tensor(ids[start:end])
+            nats = cross_entropy(logits[masked], targets[masked], reduction="sum")
+            total = total + nats * len(block) / len(masked)
+            assert batch.slots[row, copied].tolist() == list(range(1, len(block) + 1))
+    losses = Objective(model)(batch)
+    torch.testing.assert_close(losses["loss"], total / (14 + 9))
+    assert "clean" not in losses
+
+
+def test_a_block_of_block_diffusion_has_any_number_of_masks_anywhere():
+    batch = diffusion_batch(
+        [conversation(2, 4, seed) for seed in range(800)], 4, MASK, PAD, random.Random(0)
+    )
+    masked = batch.layout.ids[:, batch.clean_length :] == MASK
+    shares = masked.sum(1).bincount(minlength=5)[1:] / 800
+    assert shares.sum() == 1
+    assert shares.tolist() == pytest.approx([1 / 4] * 4, abs=0.07)
+    assert masked.float().mean(0).tolist() == pytest.approx([5 / 8] * 4, abs=0.07)

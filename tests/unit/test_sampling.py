@@ -10,7 +10,7 @@ from mars_demo import checkpoints
 from mars_demo.batching import decode_batch
 from mars_demo.chat import encode_prompt
 from mars_demo.decoding import decode
-from mars_demo.sampling import Sampling
+from mars_demo.sampling import Sampling, gumbel
 
 PROMPTS = ["How many apples?", "sort 3, 1, 2", "Write a note to Sam.\nThanks!"]
 
@@ -68,6 +68,12 @@ def test_neighbouring_seeds_and_places_are_independent():
     bits = bits.double() * 2 - 1
     for shifted in (bits[1:] * bits[:-1], bits[:, 1:] * bits[:, :-1]):
         assert abs(shifted.mean()) < 4 / shifted.numel() ** 0.5
+
+
+def test_every_place_of_every_seed_has_noise_of_its_own():
+    places = {(seed, position) for seed in range(13) for position in range(13)}
+    noise = {tuple(gumbel(seed, position, 4).tolist()) for seed, position in places}
+    assert len(noise) == len(places)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,17 @@ import pytest
 
 from mars_demo import figures, recordings, tasks, throughput
 from mars_demo.batching import decode_batch
-from mars_demo.schedules import COMMIT, COMPUTE, FREE, WAIT, Schedule, seated, waiting
+from mars_demo.schedules import (
+    COMMIT,
+    COMPUTE,
+    FREE,
+    WAIT,
+    Schedule,
+    seated,
+    waiting,
+    with_block_cache,
+    with_cursor_cache,
+)
 
 STEPS = [  # three prompts in two places
     [COMPUTE, COMPUTE, FREE],
@@ -34,6 +44,44 @@ def test_lines_hold_a_heading_and_the_steps():
     first, *rest = map(json.loads, Schedule("Cursor cache", ["a", "b", "c"], STEPS).lines())
     assert first == {"title": "Cursor cache", "rows": ["a", "b", "c"], "prompts": []}
     assert [line["step"] for line in rest] == STEPS
+
+
+def letters(schedule: Schedule) -> list[str]:
+    """A line per step, a letter per row: compute, wait, commit (!), free (-)."""
+    short = {COMPUTE: "c", WAIT: "w", COMMIT: "!", FREE: "-"}
+    return ["".join(short[state] for state in step) for step in schedule.steps]
+
+
+def test_with_a_cursor_cache_each_row_computes_until_it_has_finished():
+    schedule = with_cursor_cache(["a", "b", "c"], [[3, 1], [2, 2, 2], []])
+    assert letters(schedule) == ["cc-", "cc-", "-c-"]
+    assert letters(with_cursor_cache([], [])) == []
+
+
+def test_with_a_block_cache_rows_wait_until_all_have_filled_the_block():
+    accepted = [[4, 1, 1], [1, 1, 2, 5], [2]]
+    # a fills the block at once and waits for b; c ends without having filled it. Of the next block a and b
+    # have one token each already, which reached over the end of the first.
+    schedule = with_block_cache(["a", "b", "c"], accepted, 3)
+    assert letters(schedule) == ["ccc", "wc-", "wc-", "!!-", "cc-", "c--"]
+    late = with_block_cache(["a", "b"], [[2, 1, 1], [5, 1]], 2)
+    assert letters(late) == ["cc", "!!", "cw", "cw", "-!", "-c"]
+    assert schedule.share(WAIT) == 2 / 18
+    assert schedule.share(COMMIT) == 2 / 18
+    assert Schedule("empty", []).share(WAIT) == 0
+
+
+@pytest.mark.parametrize("cache", ["cursor", "block"])
+def test_seats_are_those_of_the_batch(mars_tiny, cache):
+    prompts = [tasks.held_out(name, 1)[0].prompt for name in tasks.TASKS][:5]
+    decoding = decode_batch(mars_tiny, prompts, size=2, cache=cache, cache_block=8, max_new_tokens=16)
+    taken = []
+    for _ in decoding:
+        runs = [row and decoding.runs.index(row.run) for row in decoding.batch.rows]
+        taken.append(runs)  # those who have finished have left
+    for (_, seats), runs in zip(seated(decoding.schedule.steps, 2), taken):
+        assert all(run in (None, seat) for run, seat in zip(runs, seats))
+    assert any(None not in runs for runs in taken)
 
 
 def test_recorded_runs_are_scheduled_with_both_caches():

@@ -1,0 +1,190 @@
+"""Every way of decoding, written as plainly as it can be: a whole forward for each question, no cache, no
+groups of masks, and nothing of the project's own decoder."""
+
+from itertools import takewhile
+from typing import NamedTuple
+
+import torch
+
+from mars_demo.chat import encode_prompt
+
+Slot = tuple[int, float]  # a token and its probability
+
+
+class Step(NamedTuple):
+    """What one pass must have read: its slots, how many of them joined the answer, what was verified."""
+
+    slots: list[Slot]
+    accepted: int
+    drafts: int | None = None
+    verified: int | None = None
+    draft_forwards: int | None = None
+
+
+def after(checkpoint, text: list[int], more: list[int]) -> list[Slot]:
+    """What the model predicts after `text` and after each of the tokens that follow it."""
+    with torch.no_grad():
+        logits = checkpoint.model(torch.tensor([text + more])).logits[0, len(text) - 1 :]
+    confidence, token = logits.softmax(-1).max(-1)
+    return list(zip(token.tolist(), confidence.tolist()))
+
+
+def masked(checkpoint, text: list[int], masks: int) -> list[Slot]:
+    """Slots 1 to masks + 1 of a window after `text`."""
+    return after(checkpoint, text, [checkpoint.mask_id] * masks)
+
+
+def tokens(slots: list[Slot]) -> list[int]:
+    return [token for token, _ in slots]
+
+
+def confident(slots: list[Slot], tau: float) -> int:
+    """The paper's rule: slot 1, and those after it while they reach τ; at τ = 1 slot 1 alone."""
+    return 1 + (len(list(takewhile(lambda slot: slot[1] >= tau, slots[1:]))) if tau < 1 else 0)
+
+
+def holding(drafts: list[int], own: list[Slot]) -> int:
+    """How many leading drafts the model would have chosen itself."""
+    return next((i for i, draft in enumerate(drafts) if draft != own[i][0]), len(drafts))
+
+
+def joined(checkpoint, slots: list[Slot], wanted: int, room: int) -> int:
+    """How many of the `wanted` slots join an answer that may have `room` more tokens."""
+    wanted = min(wanted, room)
+    return next((i for i in range(1, wanted) if slots[i - 1][0] in checkpoint.end_ids), wanted)
+
+
+def answer(checkpoint, prompt: str, count: int, next_step) -> list[Step]:
+    """The passes until an end token or `count` tokens; `next_step(text, room)` gives slots, how many of
+    them are wanted, and the rest of a `Step`."""
+    text, steps, room = encode_prompt(checkpoint.tokenizer, prompt), [], count
+    while room and not (steps and text[-1] in checkpoint.end_ids):
+        slots, wanted, *known = next_step(text, room)
+        accepted = joined(checkpoint, slots, wanted, room)
+        steps.append(Step(slots, accepted, *known))
+        text = text + tokens(slots[:accepted])
+        room -= accepted
+    return steps
+
+
+def window(checkpoint, prompt: str, slots: int, tau: float, count: int) -> list[Step]:
+    """Section 3.3; no masks at τ = 1, where nothing they predict could be accepted."""
+
+    def step(text, room):
+        found = masked(checkpoint, text, 0 if tau >= 1 else min(slots, room) - 1)
+        return found, confident(found, tau)
+
+    return answer(checkpoint, prompt, count, step)
+
+
+def lossless(checkpoint, prompt: str, slots: int, linear: bool, count: int) -> list[Step]:
+    """Drafts are what masks predict after the text that a pass has verified, before the token which that
+    pass adds of its own. In the linear layout there are none unless every draft has held."""
+    drafts: list[int] = []
+
+    def step(text, room):
+        nonlocal drafts
+        checked = drafts[: room - 1]
+        own = after(checkpoint, text, checked)
+        verified = holding(checked, own)
+        found = masked(checkpoint, text + checked[:verified], min(slots, room) - 1)[1:]
+        if linear and verified < len(checked):
+            found = []
+        drafts = tokens(found)
+        return own[: verified + 1] + found, verified + 1, len(checked), verified
+
+    return answer(checkpoint, prompt, count, step)
+
+
+def jacobi(checkpoint, prompt: str, slots: int, count: int) -> list[Step]:
+    """What the model read after a wrong guess is its next guess; the last token stands where none is."""
+    guesses: list[int] = []
+
+    def step(text, room):
+        nonlocal guesses
+        wanted = min(slots, room) - 1
+        checked = (guesses + [text[-1]] * wanted)[:wanted]
+        own = after(checkpoint, text, checked)
+        verified = holding(checked, own)
+        guesses = tokens(own[verified + 1 :])
+        return own, verified + 1, len(checked), verified
+
+    return answer(checkpoint, prompt, count, step)
+
+
+def drafted(draft, text: list[int], count: int) -> tuple[list[int], int]:
+    """What a second model expects after `text`, its windows at τ = 0.5, and in how many forwards."""
+    found: list[int] = []
+    forwards = 0
+    while len(found) < count:
+        slots = masked(draft, text + found, min(draft.largest_window, count - len(found)) - 1)
+        found += tokens(slots[: confident(slots, 0.5)])
+        forwards += 1
+    return found, forwards
+
+
+def speculative(checkpoint, draft, prompt: str, slots: int, tau: float, count: int) -> list[Step]:
+    """Section 4.6: verify a second model's drafts, then go on with masks after those that hold."""
+
+    def step(text, room):
+        checked, forwards = drafted(draft, text, min(slots, room) - 1)
+        own = after(checkpoint, text, checked)
+        verified = holding(checked, own)
+        found = own[: verified + 1]
+        if checkpoint.mask_id is not None and tau < 1:
+            found = found + masked(checkpoint, text + checked[:verified], min(slots, room) - 1)[1:]
+        wanted = verified + confident(found[verified:], tau)
+        return found, wanted, len(checked), verified, forwards
+
+    return answer(checkpoint, prompt, count, step)
+
+
+def block_diffusion(checkpoint, prompt: str, size: int, tau: float, count: int) -> list[list[int]]:
+    """The tokens of each pass that are filled without a gap; the prompt is causal, finished blocks and the
+    open one are seen from both sides."""
+    prompt_ids = encode_prompt(checkpoint.tokenizer, prompt)
+    done: list[int] = []
+    passes: list[list[int]] = []
+    while True:
+        block: list[int | None] = [None] * min(size, count - len(done))
+        start, told = len(prompt_ids) + len(done), 0
+        while told < len(block):
+            ids = prompt_ids + done + [checkpoint.mask_id if t is None else t for t in block]
+            visible = torch.ones(len(ids), len(ids), dtype=torch.bool).tril()
+            for first in range(len(prompt_ids), len(ids), size):
+                visible[first : first + size, first : first + size] = True
+            with torch.no_grad():
+                logits = checkpoint.model(
+                    torch.tensor([ids]),
+                    attention_mask=visible[None, None],
+                    position_ids=torch.arange(len(ids))[None],
+                ).logits[0, start:]
+            confidence, token = logits.softmax(-1).max(-1)
+            unfilled = [i for i, filled in enumerate(block) if filled is None]
+            surest = max(unfilled, key=lambda i: confidence[i])
+            for i in unfilled:
+                if i == surest or (tau < 1 and confidence[i] >= tau):
+                    block[i] = token[i].item()
+            accepted = []
+            while told < len(block) and block[told] is not None:
+                accepted.append(block[told])
+                told += 1
+                if accepted[-1] in checkpoint.end_ids or len(done) + told == count:
+                    return [*passes, accepted]
+            passes.append(accepted)
+        done += block
+
+
+def check(run, expected: list[Step]) -> None:
+    """Each pass of the run is what the plain implementation gives, to the last slot."""
+    steps = list(run)
+    assert [[slot.id for slot in step.slots] for step in steps] == [tokens(step.slots) for step in expected]
+    assert [(s.accepted, s.drafts, s.verified, s.draft_forwards) for s in steps] == [
+        tuple(step[1:]) for step in expected
+    ]
+    torch.testing.assert_close(
+        torch.tensor([slot.confidence for step in steps for slot in step.slots]),
+        torch.tensor([confidence for step in expected for _, confidence in step.slots]),
+        atol=1e-4,
+        rtol=1e-3,
+    )
