@@ -28,6 +28,11 @@ def fresh(tokenizer):
     return random_model("llama", tokenizer, context=512)
 
 
+def plain(folder):
+    """A saved checkpoint as transformers alone reads it."""
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, trust_remote_code=False)
+
+
 @pytest.mark.parametrize("muon", [None, 1e-2])
 def test_a_cut_run_resumes_to_the_losses_of_a_whole_one(tmp_path, tokenizer, muon):
     recipe = replace(RECIPE, muon_learning_rate=muon)
@@ -87,7 +92,7 @@ def test_lora_trains_adapters_and_leaves_no_parameter_behind(tmp_path, tokenizer
     model = fresh(tokenizer)
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
     list(train(model, tokenizer, replace(RECIPE, lora=4, muon_learning_rate=None), tmp_path))
-    after = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32).state_dict()
+    after = plain(tmp_path).state_dict()
     assert {name: weight.shape for name, weight in after.items()} == {
         name: weight.shape for name, weight in before.items()
     }
@@ -125,7 +130,7 @@ def test_training_lowers_both_losses(tmp_path, tokenizer):
 def test_saved_checkpoints_load_in_plain_transformers_with_the_same_weights(tmp_path, tokenizer):
     model = fresh(tokenizer)
     list(train(model, tokenizer, replace(RECIPE, steps=1), tmp_path))
-    loaded = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32)
+    loaded = plain(tmp_path)
     for key, weight in model.state_dict().items():
         torch.testing.assert_close(loaded.state_dict()[key], weight.bfloat16().float())
     checkpoint = checkpoints.load(str(tmp_path), device="cpu")
