@@ -1,5 +1,6 @@
 """The recorded runs are what the bundled model does today: decoded again, they come out the same."""
 
+import functools
 import itertools
 
 import pytest
@@ -9,6 +10,7 @@ from mars_demo import checkpoints, recordings
 from mars_demo.decoding import decode
 from mars_demo.trace import Run, read_runs
 
+load = functools.cache(checkpoints.load)
 ENTRIES = {entry["id"]: entry for entry in recordings.index()}
 
 
@@ -22,7 +24,7 @@ def decoded_again(recorded: Run, entry: dict) -> Run:
     """With the settings of the record, each forward at its τ."""
     settings = recorded.settings
     assert (settings.device, settings.dtype) == ("cpu", "float32")
-    checkpoint = checkpoints.load(settings.model, settings.device, getattr(torch, settings.dtype))
+    checkpoint = load(settings.model, settings.device, torch.float32)
     done: list[Run] = []
     run = decode(
         checkpoint,
@@ -53,4 +55,4 @@ def test_a_recorded_run_is_what_the_model_does(id):
             assert [slot.id for slot in step.slots] == [slot.id for slot in was.slots], was.number
             assert [slot.text for slot in step.slots] == [slot.text for slot in was.slots]
             confidences = [slot.confidence for slot in was.slots]
-            assert [slot.confidence for slot in step.slots] == pytest.approx(confidences, abs=1e-3)
+            assert [slot.confidence for slot in step.slots] == pytest.approx(confidences, abs=1e-4)

@@ -155,7 +155,7 @@ def test_a_server_that_is_left_ends_its_requests(checkpoint):
     assert computing.run.stop == queued.run.stop == "stopped"
     assert left == ([computing.run.passes, queued.run.passes], server.moments)
     assert computing.run.passes == streamed and queued.run.passes == []
-    assert 1 <= len(server.moments) <= 2 == len(left[0])
+    assert len(server.moments) <= 2  # the one that was seen, and the one in flight when it was left
     tokens = computing.run.token_ids
     assert 0 < len(tokens) < LIMIT["max_new_tokens"]
     assert tokens == alone(checkpoint, "hello")[: len(tokens)]
