@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -108,20 +108,43 @@ def _read(path: str, dtype: torch.dtype) -> tuple[PreTrainedTokenizerBase, PreTr
 
         inside = file.with_name("config.json").exists()
         named = {} if inside else {"gguf_file": file.name}
-        tokenizer = AutoTokenizer.from_pretrained(file.parent, **named)
-        return tokenizer, packing.load(
-            file, AutoConfig.from_pretrained(file.parent) if inside else None, dtype
-        )
-    tokenizer = AutoTokenizer.from_pretrained(path)
+        tokenizer = AutoTokenizer.from_pretrained(file.parent, trust_remote_code=False, **named)
+        config = AutoConfig.from_pretrained(file.parent, trust_remote_code=False) if inside else None
+        return tokenizer, packing.load(file, config, dtype)
+    # Without an explicit no, transformers asks on the terminal whether code beside the weights may run.
+    tokenizer = AutoTokenizer.from_pretrained(path, trust_remote_code=False)
     published = _published_config(path, tokenizer)
-    model = AutoModelForCausalLM.from_pretrained(
+    model, found = AutoModelForCausalLM.from_pretrained(
         path,
         **({"config": published} if published else {}),
         dtype=dtype,
         use_safetensors=True,
         attn_implementation="sdpa",
+        trust_remote_code=False,
+        ignore_mismatched_sizes=True,  # refused below, with names
+        output_loading_info=True,
     )
+    misshapen = {name for name, *_ in found["mismatched_keys"]}
+    require_fit(found["missing_keys"], misshapen, found["unexpected_keys"])
     return tokenizer, model
+
+
+def require_fit(missing: Collection[str], misshapen: Collection[str], unexpected: Collection[str]) -> None:
+    """Refuse weights that are not those of the model their config describes: tensors that are missing would
+    be random, and one without a place there, of a layer or a bias, would be left out in silence.
+
+    Raises:
+        ValueError: if any of the tensors' names are given.
+    """
+    troubles = {
+        "lack {} of the tensors that its config asks for": missing,
+        "hold {} of the tensors in another shape than its config says": misshapen,
+        "hold tensors that its config has no place for, {} in all": unexpected,
+    }
+    for trouble, names in troubles.items():
+        if names:
+            first = [*sorted(names)[:3], *(["…"] if len(names) > 3 else [])]
+            raise ValueError(f"its weights {trouble.format(len(names))}: {', '.join(first)}.")
 
 
 def _gguf(path: str) -> Path | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
 import warnings
 from collections.abc import Sequence
@@ -120,6 +121,9 @@ def default_mode(checkpoint, mode: str | None) -> str:
 def run_generate(arguments: argparse.Namespace) -> None:
     from mars_demo import checkpoints, decoding
 
+    only_record = arguments.trace == "-"
+    if arguments.trace and not only_record:
+        check_writable(Path(arguments.trace))
     checkpoint = checkpoints.load(arguments.model)
     run = decoding.decode(
         checkpoint,
@@ -133,7 +137,6 @@ def run_generate(arguments: argparse.Namespace) -> None:
         draft=checkpoints.load(arguments.draft) if arguments.draft else None,
         sampling=sampling_of(arguments),
     )
-    only_record = arguments.trace == "-"
     try:
         if only_record:
             print(run.first_line(), flush=True)
@@ -147,10 +150,30 @@ def run_generate(arguments: argparse.Namespace) -> None:
     print()
     if arguments.trace:
         Path(arguments.trace).write_text("".join(f"{line}\n" for line in run.lines()), encoding="utf-8")
-    notice(
-        f"{run.tokens} tokens in {run.forwards} forwards, {run.tokens_per_forward:.2f} per forward, "
-        f"{run.seconds:.2f} s, stop: {run.stop}"
+    notice(f"{run.tokens} tokens in {forwards_of(run)}, {run.seconds:.2f} s, stop: {run.stop}")
+
+
+def forwards_of(run) -> str:
+    """How many forwards a run took and what each gave. Where a second model drafts, its forwards are work
+    too, which tokens per forward of the target leave out."""
+    if run.settings.mode != "speculative":
+        return f"{run.forwards} forwards, {run.tokens_per_forward:.2f} per forward"
+    drafted = sum(step.draft_forwards for step in run.passes)
+    either = run.tokens / (run.forwards + drafted)
+    return (
+        f"{run.forwards} forwards of the target and {drafted} of the draft, "
+        f"{run.tokens_per_forward:.2f} per forward of the target, {either:.2f} per forward of either"
     )
+
+
+def check_writable(path: Path) -> None:
+    """Before any work is done for it.
+
+    Raises:
+        ValueError: if no file of that name can be there.
+    """
+    if path.is_dir() or not path.parent.is_dir():
+        raise ValueError(f"{path} cannot be written: name a file in a folder that exists.")
 
 
 def sampling_of(arguments: argparse.Namespace):
@@ -169,6 +192,8 @@ def run_train(arguments: argparse.Namespace) -> None:
     from mars_demo import card, checkpoints
     from mars_demo.training import Recipe, train
 
+    if arguments.push_to_hub and not re.fullmatch(r"[\w.-]+/[\w.-]+", arguments.push_to_hub):
+        raise ValueError(f"--push-to-hub takes OWNER/NAME, not {arguments.push_to_hub!r}.")
     given = {field.name: getattr(arguments, field.name, None) for field in fields(Recipe)}
     recipe = Recipe(**{name: value for name, value in given.items() if value is not None})
     base = checkpoints.load(arguments.base, dtype=torch.float32)
@@ -189,6 +214,7 @@ def run_train(arguments: argparse.Namespace) -> None:
     measured = {"base": arguments.base, "tokens": metrics.tokens, "tokens_per_second": round(speed)}
     record = asdict(recipe) | measured | metrics.losses
     (arguments.output / "recipe.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    (arguments.output / "results.json").unlink(missing_ok=True)  # of the weights that were here before
     card.write(arguments.output)
     notice(f"Saved {arguments.output}.")
     if arguments.push_to_hub:
@@ -196,7 +222,7 @@ def run_train(arguments: argparse.Namespace) -> None:
 
 
 def push(folder: Path, repository: str) -> None:
-    """Upload a checkpoint folder without the states and logs of its training.
+    """Upload a checkpoint folder without the logs and the data of its training.
 
     Raises:
         ValueError: if the hub refuses it or cannot be reached.
@@ -205,11 +231,7 @@ def push(folder: Path, repository: str) -> None:
 
     try:
         HfApi().create_repo(repository, exist_ok=True)
-        HfApi().upload_folder(
-            repo_id=repository,
-            folder_path=folder,
-            ignore_patterns=["state-*", "*.jsonl", "unfinished-state"],
-        )
+        HfApi().upload_folder(repo_id=repository, folder_path=folder, ignore_patterns=["*.jsonl"])
     except Exception as error:  # whatever the hub's client raises, the folder is there to try again
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise ValueError(f"{folder} is saved, but {repository} could not be pushed: {reason}") from error
@@ -222,6 +244,8 @@ def own_answers(base, arguments: argparse.Namespace) -> Path:
 
     from mars_demo import distillation
 
+    if arguments.conversations < 1:
+        raise ValueError(f"--conversations must be at least 1, not {arguments.conversations}.")
     batch = 32 if base.model.device.type == "cpu" else 512
     path = arguments.output / "self.jsonl"
     prompts = (
@@ -236,10 +260,14 @@ def own_answers(base, arguments: argparse.Namespace) -> Path:
 
 
 def run_evaluate(arguments: argparse.Namespace) -> None:
-    from mars_demo import card, checkpoints, evaluation
+    from mars_demo import card, checkpoints, evaluation, tasks
 
     taus = numbers(arguments.taus)
     names = arguments.tasks.split(",") if arguments.tasks else None
+    for name in names or ():
+        tasks.held_out(name, 1)  # an unknown one is refused before the others have been answered
+    if arguments.output:
+        check_writable(arguments.output)
     checkpoint = checkpoints.load(arguments.model)
     mode = default_mode(checkpoint, arguments.mode)
     rows = []

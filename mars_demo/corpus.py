@@ -193,7 +193,7 @@ def _from_hub(name: str) -> IterableDataset:
     from datasets import load_dataset  # slow to import, and only needed here
 
     try:
-        return load_dataset(name, split="train", streaming=True)
+        return load_dataset(name, split="train", streaming=True, trust_remote_code=False)
     except Exception as error:  # whatever the hub's client raises, the answer is the same
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise ValueError(

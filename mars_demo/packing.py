@@ -20,7 +20,7 @@ from transformers import (
     PreTrainedModel,
 )
 
-from mars_demo import calibration
+from mars_demo import calibration, checkpoints
 
 FILE = "model.gguf"
 _LAYER = {
@@ -39,6 +39,7 @@ _OUTER = {
     "model.norm.weight": "output_norm.weight",
     "lm_head.weight": "output.weight",
 }
+_REPEATED = {"output.weight", "rope_freqs.weight"}  # of a tied head and of what the config says: not needed
 # How each kind of matrix is stored, under 100 MB for 135 million weights; norms stay float32. Rows of 576
 # weights are no multiple of 256, so there are no K types.
 Q8, Q5_1, Q5_0, Q4 = (
@@ -64,12 +65,19 @@ def load(file: Path, config: PreTrainedConfig | None, dtype: torch.dtype) -> Pre
     several times as long as what is done here for a Llama whose `config` is known.
 
     Raises:
-        OSError, ValueError: if the file is broken or of a model transformers does not know.
+        OSError, ValueError: if the file is broken, of a model transformers does not know, or if its tensors
+            are not those of the model.
     """
     if config is None or config.model_type != "llama":
-        packed = AutoModelForCausalLM.from_pretrained(
-            file.parent, gguf_file=file.name, quantization_config=GgufConfig(dequantize=True), dtype=dtype
+        packed, found = AutoModelForCausalLM.from_pretrained(
+            file.parent,
+            gguf_file=file.name,
+            quantization_config=GgufConfig(dequantize=True),
+            dtype=dtype,
+            trust_remote_code=False,
+            output_loading_info=True,
         )
+        checkpoints.require_fit(found["missing_keys"], (), found["unexpected_keys"])
         # What comes from a packed file cannot be saved or cast; its weights in a fresh model can.
         settings = packed.config.to_dict()
         settings.pop("quantization_config", None)
@@ -79,8 +87,14 @@ def load(file: Path, config: PreTrainedConfig | None, dtype: torch.dtype) -> Pre
     else:
         model = _empty(config)
         tensors = _tensors(file)
-        names = [name for name in model.state_dict() if not _is_tied(name, config)]
-        weights = {name: _unpacked(name, tensors, config).to(dtype) for name in names}
+        wanted = {name: w.shape for name, w in model.state_dict().items() if not _is_tied(name, config)}
+        shapes = {_packed_name(name): shape for name, shape in wanted.items()}
+        checkpoints.require_fit(
+            shapes.keys() - tensors.keys(),
+            [n for n in shapes.keys() & tensors.keys() if shapes[n] != tuple(tensors[n].shape[::-1])],
+            tensors.keys() - shapes.keys() - _REPEATED,
+        )
+        weights = {name: _unpacked(name, tensors, config).to(dtype) for name in wanted}
         model.load_state_dict(weights, strict=False, assign=True)
     model.tie_weights()
     # Position frequencies are no weights; they were made on the meta device.
@@ -97,7 +111,7 @@ def _tensors(file: Path) -> dict[str, ReaderTensor]:
 
 def _empty(config: PreTrainedConfig) -> PreTrainedModel:
     with torch.device("meta"):
-        return AutoModelForCausalLM.from_config(config, attn_implementation="sdpa")
+        return AutoModelForCausalLM.from_config(config, attn_implementation="sdpa", trust_remote_code=False)
 
 
 def _is_tied(name: str, config: PreTrainedConfig) -> bool:
@@ -105,10 +119,7 @@ def _is_tied(name: str, config: PreTrainedConfig) -> bool:
 
 
 def _unpacked(name: str, tensors: dict[str, ReaderTensor], config: PreTrainedConfig) -> torch.Tensor:
-    packed_name = _packed_name(name)
-    if packed_name not in tensors:
-        raise ValueError(f"the GGUF file has no tensor {packed_name}.")
-    tensor = tensors[packed_name]
+    tensor = tensors[_packed_name(name)]
     array = dequantize(tensor.data, tensor.tensor_type)
     if heads := _rotated_heads(name, config):
         array = array.reshape(heads, -1, 2, array.shape[-1]).swapaxes(1, 2).reshape(array.shape)

@@ -8,7 +8,6 @@ number for all, a request's own, or what a `Controller` makes of the queue.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -109,6 +108,7 @@ class Server:
         self._waiting: deque[Request] = deque()
         self._active: dict[int, Request] = {}
         self._wake = asyncio.Event()
+        self._left = False
         self._started = time.perf_counter()
         self.moments: list[Moment] = []
 
@@ -117,11 +117,12 @@ class Server:
         return self
 
     async def __aexit__(self, *_) -> None:
-        self._loop.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._loop
-        for request in [*self._active.values(), *self._waiting]:
-            request._passes.put_nowait(None)
+        self._left = True
+        self._wake.set()
+        await self._loop  # to the end of the forward that is being computed: its thread cannot be cancelled
+        for request in (*self._active.values(), *self._waiting):
+            request.cancel()
+        self._leave()
 
     @property
     def clock(self) -> float:
@@ -148,7 +149,7 @@ class Server:
         return request
 
     async def _serve(self) -> None:
-        while True:
+        while not self._left:
             self._leave()
             while self._waiting and self._batch.room:
                 request = self._waiting.popleft()

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 logging.getLogger("accelerate.utils").setLevel(logging.ERROR)
 
 OBJECTIVES = ("ar", "mars", "block-diffusion")
+UNFINISHED = "unfinished-state"  # the folder of a state while it is written
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,8 @@ class Recipe:
                 raise ValueError(
                     f"{name.replace('_', ' ').capitalize()} must be at least 1, not {getattr(self, name)}."
                 )
+        if self.lora is not None and self.lora < 1:
+            raise ValueError(f"The rank of LoRA must be at least 1, not {self.lora}.")
         for name in ("sft_weight", "kl_weight"):
             if getattr(self, name) < 0:
                 raise ValueError(
@@ -271,7 +274,7 @@ class States:
             self.accelerator.load_state(str(states[-1]))
 
     def save(self, step: int) -> None:
-        unfinished = self.output / "unfinished-state"
+        unfinished = self.output / UNFINISHED
         self.accelerator.save_state(str(unfinished))
         self.accelerator.wait_for_everyone()
         if self.accelerator.is_main_process:
@@ -282,7 +285,7 @@ class States:
                 shutil.rmtree(path, ignore_errors=True)
 
     def clear(self) -> None:
-        for path in self._all():
+        for path in [*self._all(), *self.output.glob(UNFINISHED)]:
             shutil.rmtree(path)
 
 

@@ -28,7 +28,7 @@ def browser():
 
 @pytest.fixture(scope="session")
 def tokenizer():
-    return AutoTokenizer.from_pretrained(checkpoints.ASSETS / "mars-tiny")
+    return AutoTokenizer.from_pretrained(checkpoints.ASSETS / "mars-tiny", trust_remote_code=False)
 
 
 @pytest.fixture(scope="session")

@@ -25,4 +25,4 @@ def random_model(architecture: str, tokenizer, context: int = 96, head_dim: int 
         pad_token_id=tokenizer.pad_token_id,
     )
     config.block_size, config.mask_token_id = 8, tokenizer.mask_token_id
-    return AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
+    return AutoModelForCausalLM.from_config(config, dtype=torch.float32, trust_remote_code=False).eval()

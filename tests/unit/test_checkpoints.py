@@ -1,12 +1,14 @@
 """What can be loaded, and what is said when it cannot."""
 
 import copy
+import io
 import json
 import shutil
 
 import pytest
 import torch
 from random_models import random_model
+from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from mars_demo import checkpoints
@@ -17,9 +19,9 @@ def test_the_bundled_pair_is_small_and_plain_transformers_loads_it():
     for name in ("ar-tiny", "mars-tiny"):
         folder = checkpoints.ASSETS / name
         size += sum(file.stat().st_size for file in folder.iterdir())
-        model = AutoModelForCausalLM.from_pretrained(folder)
+        model = AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=False)
         assert model.dtype == torch.bfloat16
-        assert AutoTokenizer.from_pretrained(folder).chat_template
+        assert AutoTokenizer.from_pretrained(folder, trust_remote_code=False).chat_template
     assert size < 30e6
 
 
@@ -80,6 +82,67 @@ def test_pickled_weights_are_never_loaded(tmp_path):
     assert "cannot be loaded" in refusal(folder)
 
 
+def edited(tmp_path, weights=lambda tensors: None, **config):
+    """A folder with the tiny model's weights and config, changed."""
+    folder = broken(tmp_path, "edited")
+    tensors = load_file(folder / "model.safetensors")
+    weights(tensors)
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    stored = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(stored | config))
+    return folder
+
+
+def layer(tensors: dict, number: int) -> list[str]:
+    return [name for name in tensors if name.startswith(f"model.layers.{number}.")]
+
+
+def test_missing_tensors_are_refused_by_number_and_name(tmp_path):
+    """They would get random values, which no forward would complain of."""
+    folder = edited(tmp_path / "one", lambda tensors: tensors.pop("model.layers.1.mlp.up_proj.weight"))
+    assert "lack 1 of the tensors" in refusal(folder)
+    assert "model.layers.1.mlp.up_proj.weight" in refusal(folder)
+    folder = edited(tmp_path / "layer", lambda t: [t.pop(name) for name in layer(t, 2)])
+    assert "lack 9 of the tensors" in refusal(folder)
+    assert "lack 18 of the tensors" in refusal(edited(tmp_path / "config", num_hidden_layers=6))
+    assert "lack" in refusal(edited(tmp_path / "none", lambda tensors: tensors.clear()))
+
+
+def test_a_head_may_be_left_out_only_where_it_is_tied(tmp_path, mars_tiny):
+    ids = torch.tensor([[5, 6, 7, 8]])
+    expected = mars_tiny.model(ids).logits
+
+    def repeat_the_embedding(tensors):
+        tensors["lm_head.weight"] = tensors["model.embed_tokens.weight"].clone()
+
+    for name, weights, tied in (("left-out", lambda t: None, True), ("stored", repeat_the_embedding, True),
+                                ("untied", repeat_the_embedding, False)):  # fmt: skip
+        folder = edited(tmp_path / name, weights, tie_word_embeddings=tied)
+        torch.testing.assert_close(checkpoints.load(str(folder), device="cpu").model(ids).logits, expected)
+    assert "lack 1 of the tensors" in refusal(edited(tmp_path / "lost", tie_word_embeddings=False))
+    lost = edited(tmp_path / "embedding", lambda tensors: tensors.pop("model.embed_tokens.weight"))
+    assert "model.embed_tokens.weight" in refusal(lost)
+
+
+def test_tensors_that_the_config_does_not_describe_are_refused(tmp_path):
+    """Leaving out a layer or a bias would change every answer."""
+    assert "no place for, 9 in all" in refusal(edited(tmp_path / "layer", num_hidden_layers=3))
+    bias = "model.layers.0.self_attn.q_proj.bias"
+    folder = edited(tmp_path / "bias", lambda tensors: tensors.update({bias: torch.ones(256)}))
+    assert f"no place for, 1 in all: {bias}" in refusal(folder)
+    shaped = edited(tmp_path / "shape", lambda t: t.update({"model.norm.weight": torch.ones(10)}))
+    assert "1 of the tensors in another shape" in refusal(shaped)
+    assert "model.norm.weight" in refusal(shaped)
+
+
+def test_buffers_that_are_computed_anyway_may_be_stored(tmp_path, mars_tiny):
+    buffer = "model.layers.0.self_attn.rotary_emb.inv_freq"  # as older Llama checkpoints have it
+    folder = edited(tmp_path, lambda tensors: tensors.update({buffer: torch.ones(32)}))
+    ids = torch.tensor([[5, 6, 7, 8]])
+    loaded = checkpoints.load(str(folder), device="cpu").model
+    torch.testing.assert_close(loaded(ids).logits, mars_tiny.model(ids).logits)
+
+
 def test_a_broken_config_is_refused(tmp_path):
     folder = broken(tmp_path, "config")
     (folder / "config.json").write_text("{")
@@ -124,6 +187,29 @@ def test_without_any_room_there_is_a_sentence(tokenizer):
         checkpoints.ensure_mask(random_model("llama", tokenizer), tokenizer)
 
 
+@pytest.fixture
+def remote_code(monkeypatch):
+    """Writes code into a checkpoint's folder that betrays itself when it runs; whoever asks whether it may
+    is told yes."""
+    monkeypatch.setattr("sys.stdin", io.StringIO("yes\n" * 9))
+
+    def lay(folder):
+        trap = f"open({str(folder / 'RAN')!r}, 'w')\nConfig = Model = Tokenizer = None\n"
+        (folder / "remote.py").write_text(trap)
+        (folder / "custom_generate").mkdir(exist_ok=True)
+        (folder / "custom_generate" / "generate.py").write_text(trap)
+        auto_map = {
+            "config.json": {"AutoConfig": "remote.Config", "AutoModelForCausalLM": "remote.Model"},
+            "tokenizer_config.json": {"AutoTokenizer": ["remote.Tokenizer", "remote.Tokenizer"]},
+        }
+        for name, entries in auto_map.items():
+            stored = json.loads((folder / name).read_text())
+            (folder / name).write_text(json.dumps(stored | {"auto_map": entries}))
+        return folder / "RAN"
+
+    return lay
+
+
 @pytest.mark.parametrize("stored_head", [True, False])
 @pytest.mark.parametrize(
     ("name", "objective", "block_size"),
@@ -134,7 +220,7 @@ def test_without_any_room_there_is_a_sentence(tokenizer):
     ],
 )
 def test_the_published_format_loads_without_remote_code(
-    tmp_path, tokenizer, name, objective, block_size, stored_head
+    tmp_path, tokenizer, remote_code, capfd, name, objective, block_size, stored_head
 ):
     model = random_model("qwen2", tokenizer)
     if not stored_head:
@@ -148,9 +234,23 @@ def test_the_published_format_loads_without_remote_code(
         del config[key]
     config |= {"model_type": "a2d-qwen2", "architectures": ["A2DQwen2LMHeadModel"]}
     (folder / "config.json").write_text(json.dumps(config))
+    ran = remote_code(folder)
     checkpoint = checkpoints.load(str(folder), device="cpu")
+    assert not ran.exists()
+    assert "custom code" not in capfd.readouterr().out  # nobody is asked
     assert (checkpoint.objective, checkpoint.block_size) == (objective, block_size)
     if objective == "mars":
         assert checkpoint.mask_id == tokenizer.mask_token_id
     ids = torch.tensor([[5, 6, 7, 8]])
     torch.testing.assert_close(checkpoint.model(ids).logits, model(ids).logits)
+
+
+def test_code_beside_a_known_model_is_left_alone_and_an_unknown_one_is_refused(tmp_path, remote_code):
+    folder = broken(tmp_path, "known")
+    ran = remote_code(folder)
+    assert checkpoints.load(str(folder), device="cpu").objective == "mars"
+    assert not ran.exists()
+    config = json.loads((folder / "config.json").read_text()) | {"model_type": "unheard-of"}
+    (folder / "config.json").write_text(json.dumps(config))
+    assert "custom code" in refusal(folder)
+    assert not ran.exists()

@@ -1,15 +1,21 @@
 """The command line as a person meets it: in a process of its own, by its output and exit status."""
 
 import json
+import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 
-from mars_demo import cli, tasks
+from mars_demo import checkpoints, cli, corpus, tasks
 from mars_demo.decoding import decode
+from mars_demo.objective import Objective
 from mars_demo.trace import Run
+from mars_demo.training import Recipe, make_batch
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = tasks.held_out("units", 1)[0]
@@ -72,9 +78,48 @@ def test_a_seed_gives_the_same_draw_in_every_mode_and_another_one_another(capsys
     assert answer("--seed", "4", "--mode", "ar") != drawn
 
 
+def test_the_forwards_of_target_and_draft_are_all_said(capsys):
+    """Those that both models really ran, counted by hooks on them."""
+    forwards = Counter()
+
+    def count(module, *_):
+        if type(module).__name__ == "LlamaModel":
+            forwards[module.config.objective] += 1
+
+    hook = torch.nn.modules.module.register_module_forward_hook(count)
+    try:
+        status, out, err = run(
+            capsys, "generate", EXAMPLE.prompt, "--model", "mars-tiny", "--mode", "speculative", "--draft",
+            "ar-tiny",
+        )  # fmt: skip
+    finally:
+        hook.remove()
+    target, draft = forwards["mars"], forwards["ar"]
+    assert status == 0 and draft > target > 1
+    tokens = len(checkpoints.load("mars-tiny").tokenizer(out.strip())["input_ids"]) + 1  # the end token
+    assert re.fullmatch(
+        rf"{tokens} tokens in {target} forwards of the target and {draft} of the draft, "
+        rf"{tokens / target:.2f} per forward of the target, {tokens / (target + draft):.2f} per forward of "
+        r"either, \d+\.\d\d s, stop: eos\n",
+        err,
+    )
+
+
 def test_an_ar_checkpoint_answers_without_a_mode(capsys):
     status, out, _ = run(capsys, "generate", EXAMPLE.prompt, "--model", "ar-tiny")
     assert status == 0 and out.strip()
+
+
+@pytest.fixture(scope="module")
+def lacking(tmp_path_factory):
+    """A checkpoint without one of its tensors."""
+    folder = tmp_path_factory.mktemp("lacking")
+    for file in (checkpoints.ASSETS / "mars-tiny").iterdir():
+        (folder / file.name).write_bytes(file.read_bytes())
+    tensors = load_file(folder / "model.safetensors")
+    del tensors["model.norm.weight"]
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    return folder
 
 
 @pytest.mark.parametrize(
@@ -100,15 +145,51 @@ def test_an_ar_checkpoint_answers_without_a_mode(capsys):
         (["train", "--base", "ar-tiny", "--data", "nothing", "--output", "{tmp}"], "No training data"),
         (["train", "--base", "ar-tiny", "--block-size", "64", "--output", "{tmp}"], "from 2 to 32"),
         (["train", "--base", "nothing", "--output", "{tmp}"], "allowed are"),
+        (["generate", "hi", "--model", "{lacking}"], "lack 1 of the tensors"),
+        (["generate", "hi", "--mode", "ar", "--draft", "{lacking}"], "lack 1 of the tensors"),
+        (["generate", "hi", "--max-new-tokens", "0"], "must be at least 1"),
+        (["generate", "hi", "--seed", "x"], "--seed"),
+        (["generate", "hi", "--trace", "{tmp}/no/run.jsonl"], "a folder that exists"),
+        (["generate", "hi", "--trace", "{lacking}"], "a folder that exists"),
+        (["evaluate", "--model", "{lacking}"], "lack 1 of the tensors"),
+        (["evaluate", "--taus", "2"], "τ must be between 0 and 1"),
+        (["evaluate", "--tasks", "units,", "--limit", "1"], "Unknown task ''"),
+        (["evaluate", "--output", "{tmp}/no/rows.json", "--limit", "1"], "a folder that exists"),
+        (["evaluate", "--mode", "mars", "--model", "ar-tiny"], "cannot run mode mars"),
+        (["train", "--base", "{lacking}", "--output", "{tmp}"], "lack 1 of the tensors"),
+        (["train", "--base", "ar-tiny", "--steps", "0", "--output", "{tmp}"], "Steps must be at least 1"),
+        (["train", "--base", "ar-tiny", "--lora", "0", "--output", "{tmp}"], "rank of LoRA"),
+        (["train", "--base", "ar-tiny", "--sft-weight", "-1", "--output", "{tmp}"], "not be negative"),
+        (["train", "--base", "ar-tiny", "--max-length", "4", "--output", "{tmp}"], "fits into 4 tokens"),
+        (["train", "--base", "ar-tiny", "--data", "self", "--conversations", "0", "--output", "{tmp}"],
+         "--conversations must be at least 1"),
+        (["train", "--base", "ar-tiny", "--data", "self", "--prompts", "{tmp}", "--output", "{tmp}"],
+         "No such file"),
+        (["train", "--base", "ar-tiny", "--output", "{lacking}/config.json"], "File exists"),
+        (["train", "--base", "ar-tiny", "--push-to-hub", "no name", "--output", "{tmp}"], "OWNER/NAME"),
     ],
-)
-def test_bad_input_is_one_line_and_status_two(capsys, tmp_path, arguments, message):
+)  # fmt: skip
+def test_bad_input_is_one_line_and_status_two(capsys, tmp_path, lacking, arguments, message):
     if arguments[0] in ("generate", "evaluate") and "--model" not in arguments:
         arguments = [*arguments, "--model", "mars-tiny"]
-    status, out, err = run(capsys, *(a.replace("{tmp}", str(tmp_path / "out")) for a in arguments))
+    places = {"{tmp}": str(tmp_path / "out"), "{lacking}": str(lacking)}
+    for name, place in places.items():
+        arguments = [argument.replace(name, place) for argument in arguments]
+    status, out, err = run(capsys, *arguments)
     assert (status, out) == (2, "")
     assert err.count("\n") == 1 and message in err
     assert "Traceback" not in err
+
+
+def test_a_refusal_is_all_that_a_process_says(lacking):
+    """What libraries would write besides, on either stream, is not caught within this one."""
+    command = ["-m", "mars_demo", "generate", "hi", "--model", str(lacking)]
+    done = subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True, input="y\n")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        f"mars_demo generate: {lacking} cannot be loaded as a causal language model: "
+        "its weights lack 1 of the tensors that its config asks for: model.norm.weight.\n"
+    )
 
 
 def test_evaluate_writes_the_documented_file(capsys, tmp_path):
@@ -131,15 +212,128 @@ def test_evaluate_writes_the_documented_file(capsys, tmp_path):
     assert record["rows"][0]["tokens_per_forward"] == 1.0
 
 
-def test_train_makes_a_checkpoint_that_generates(capsys, tmp_path):
+def card_of(folder) -> tuple[dict[str, list[list[str]]], str]:
+    """The rows of the tables of a model card by section, and its text."""
+    text = (folder / "README.md").read_text(encoding="utf-8")
+    sections = (section.partition("\n") for section in text.split("\n## ")[1:])
+    tables = {
+        title: [[cell.strip() for cell in row] for row in re.findall(r"^\|(.*)\|$", body, re.MULTILINE)
+                for row in [row.split("|")]]
+        for title, _, body in sections
+    }  # fmt: skip
+    return tables, text
+
+
+def test_train_makes_a_checkpoint_that_generates_and_its_card_says_what_was_measured(capsys, tmp_path):
     out = tmp_path / "trained"
-    status, _, _ = run(
-        capsys, "train", "--base", "ar-tiny", "--objective", "mars", "--block-size", "4", "--steps", "1",
-        "--data", "tasks:units", "--output", str(out),
-    )  # fmt: skip
-    assert status == 0
+    command = [
+        "train", "--base", "ar-tiny", "--objective", "mars", "--block-size", "4", "--steps", "1", "--data",
+        "tasks:units", "--batch-tokens", "1024", "--output", str(out),
+    ]  # fmt: skip
+    assert run(capsys, *command)[0] == 0
     status, text, _ = run(capsys, "generate", EXAMPLE.prompt, "--model", str(out), "--window", "5")
     assert status == 0 and text.strip()
+    assert "Measured" not in card_of(out)[0]
+
+    def evaluate(*options: str) -> tuple[list[list[str]], str]:
+        options = (
+            "--tasks",
+            "units,notes",
+            "--limit",
+            "2",
+            "--output",
+            str(out / "results.json"),
+            *options,
+        )
+        assert run(capsys, "evaluate", "--model", str(out), *options)[0] == 0
+        tables, text = card_of(out)
+        return tables["Measured"], text
+
+    head, _, *rows = evaluate("--mode", "mars", "--taus", "1.0,0.5")[0]
+    assert head == ["held-out task", "τ", "prompts", "accuracy", "tokens per forward"]
+    checkpoint = checkpoints.load(str(out), device="cpu")
+    expected = []
+    for task in ("units", "notes"):
+        for tau in (1.0, 0.5):
+            asked = tasks.held_out(task, 2)
+            found = [decode(checkpoint, e.prompt, tau=tau, max_new_tokens=160).finish() for e in asked]
+            right = sum(
+                r.stop == "eos" and tasks.TASKS[task].grade(e, r.text) for e, r in zip(asked, found)
+            )
+            speed = sum(len(r.token_ids) for r in found) / sum(len(r.passes) for r in found)
+            expected.append([task, f"{tau:g}", "2", f"{50 * right:.1f}%", f"{speed:.2f}"])
+    assert rows == expected
+    assert len({row[-1] for row in rows}) > 2  # so that no row could stand for another
+
+    measured, text = evaluate("--mode", "ar")
+    assert "Mode ar, greedy." in text
+    assert [row[1] for row in measured[2:]] == ["–", "–"]
+    assert run(capsys, *command)[0] == 0  # other weights: what was measured is not theirs
+    assert "Measured" not in card_of(out)[0]
+
+
+def test_no_sft_loss_leaves_the_clean_stream_out_of_what_is_minimized(capsys, tmp_path):
+    data = tmp_path / "talks.jsonl"  # of what the base would not say: its clean loss counts
+    turns = [("user", "How are you?"), ("assistant", "Quartz, my lantern, hums of twelve green letters.")]
+    talk = {"messages": [{"role": role, "content": content} for role, content in turns]}
+    data.write_text(json.dumps(talk) + "\n")
+
+    def first_step(*options: str) -> tuple[dict, Recipe]:
+        out = tmp_path / "-".join(["out", *options])
+        status, _, _ = run(
+            capsys, "train", "--base", "ar-tiny", "--steps", "1", "--data", str(data), "--output", str(out),
+            *options,
+        )  # fmt: skip
+        assert status == 0
+        recipe = json.loads((out / "recipe.json").read_text())
+        recipe = Recipe(**{name: recipe[name] for name in Recipe.__dataclass_fields__})
+        return json.loads((out / "metrics.jsonl").read_text()), recipe
+
+    (without, recipe), (with_it, _) = first_step("--no-sft-loss"), first_step()
+    assert recipe.sft_weight == 0
+    assert without["loss"] == without["noisy"] > 0
+    assert with_it["loss"] == pytest.approx(with_it["noisy"] + with_it["clean"], rel=1e-6)
+    assert (without["clean"], without["noisy"]) == (with_it["clean"], with_it["noisy"])
+
+    base = checkpoints.load("ar-tiny", device="cpu")
+    pool = corpus.source(recipe.data, recipe.seed)
+    drawn = next(corpus.batches(pool, base.tokenizer, 512, 512, recipe.seed))
+    losses = Objective(base.model)(make_batch(drawn, recipe, base.tokenizer, 1, 0))
+    noisy, both = (
+        torch.autograd.grad(loss, list(base.model.parameters()), retain_graph=True)
+        for loss in (losses["noisy"], losses["noisy"] + losses["clean"])
+    )
+    norms = [torch.stack([part.norm() for part in gradient]).norm().item() for gradient in (noisy, both)]
+    assert without["grad_norm"] == pytest.approx(norms[0], rel=1e-2)  # bfloat16 there
+    assert with_it["grad_norm"] == pytest.approx(norms[1], rel=1e-2)
+    assert abs(norms[0] / norms[1] - 1) > 0.1
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_training_on_its_own_answers(capsys, tmp_path, ar_tiny, given):
+    """`--data self`: prompts from a file or of the model's own making, its greedy answers, a training on
+    just those."""
+    prompts = [tasks.held_out(name, 1)[0].prompt for name in ("units", "world-facts", "letters")]
+    (tmp_path / "prompts.txt").write_text("\n".join(prompts) + "\n")
+    out = tmp_path / "out"
+    command = [
+        "train", "--base", "ar-tiny", "--data", "self", "--conversations", "3", "--steps", "1", "--output",
+        str(out), *(["--prompts", str(tmp_path / "prompts.txt")] if given else []),
+    ]  # fmt: skip
+    status, _, err = run(capsys, *command)
+    assert status == 0, err
+    talks = [json.loads(line)["messages"] for line in (out / "self.jsonl").read_text("utf-8").splitlines()]
+    assert len(talks) == 3
+    if given:
+        assert [question["content"] for question, _ in talks] == prompts
+    for question, answer in talks:
+        assert question["content"] == question["content"].strip() != ""
+        alone = decode(ar_tiny, question["content"], mode="ar").finish()
+        assert (answer["content"], "cut" in answer) == (alone.text, alone.stop != "eos")
+    [step] = map(json.loads, (out / "metrics.jsonl").read_text().splitlines())
+    assert step["tokens"] == sum(len(corpus.encode(ar_tiny.tokenizer, talk).ids) for talk in talks)
+    assert json.loads((out / "recipe.json").read_text())["data"] == str(out / "self.jsonl")
+    assert checkpoints.load(str(out), device="cpu").objective == "mars"
 
 
 def test_models_lists_what_is_bundled(capsys):

@@ -5,7 +5,7 @@ import json
 import pytest
 from measured import row
 
-from mars_demo import comparison
+from mars_demo import comparison, results
 
 
 def write(folder, name: str, content) -> None:
@@ -45,9 +45,10 @@ def test_what_has_not_been_measured_is_none(tmp_path, number):
 
 @pytest.mark.parametrize("number", comparison.TABLES)
 def test_every_file_of_results_fills_its_table(number):
+    assert (results.FOLDER / comparison.TABLES[number].file).exists()
     table = comparison.here(number)
-    if table is not None:
-        assert table.rows and {len(row) for row in table.rows} == {len(table.columns)}
+    assert table.rows and {len(row) for row in table.rows} == {len(table.columns)}
+    assert all(any(cell != "–" for cell in cells) for _, *cells in table.rows)
 
 
 def test_methods_are_averaged_over_seeds_and_those_that_lack_are_left_out(tmp_path):
@@ -124,8 +125,19 @@ def test_the_curves_of_tau_are_those_of_the_tables():
     paper = comparison.paper_curves()
     assert [point.tau for point in paper["7B, GSM8K, B = 8"]] == [1.0, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5]
     assert paper["0.5B, GSM8K, B = 8"][-1] == (0.5, 0.105, 2.75)
+    measured = json.loads((results.FOLDER / "tiny.json").read_text("utf-8"))["methods"]
+    swept = {float(name[4:]): rows for name, rows in measured.items() if name.startswith("τ = ")}
+    assert len(swept) > 2
     ours, table = comparison.our_curves(), comparison.here(8)
     for world, name in comparison.WORLDS.items():
-        for point in ours[name]:
-            expected = f"{100 * point.accuracy:.1f}, {point.tokens_per_forward:.2f}"
-            assert cell(table, world, f"τ = {point.tau:g}") == expected
+        points = {}
+        for tau, rows in swept.items():
+            chosen = [row for row in rows if world in ("average", row["task"])]
+            right = sum(row["accuracy"] * row["n"] for row in chosen) / sum(row["n"] for row in chosen)
+            speed = sum(row["tokens"] for row in chosen) / sum(row["forwards"] for row in chosen)
+            points[tau] = (right, speed)
+            assert cell(table, world, f"τ = {tau:g}") == f"{100 * right:.1f}, {speed:.2f}"
+        drawn = {point.tau: (point.accuracy, point.tokens_per_forward) for point in ours[name]}
+        assert drawn.keys() == points.keys()
+        for tau, point in points.items():
+            assert drawn[tau] == pytest.approx(point)

@@ -112,7 +112,12 @@ def rows(tmp_path):
     ]
     path.write_text("\n".join(json.dumps({"messages": talk}) for talk in talks))
     return datasets.load_dataset(
-        "json", data_files=str(path), split="train", streaming=True, cache_dir=tmp_path / "cache"
+        "json",
+        data_files=str(path),
+        split="train",
+        streaming=True,
+        cache_dir=tmp_path / "cache",
+        trust_remote_code=False,
     )
 
 

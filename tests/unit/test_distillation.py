@@ -87,11 +87,6 @@ def test_prompts_come_from_text_and_jsonl_files(tmp_path):
         distillation.prompts_from(str(text))
 
 
-def test_the_model_writes_its_own_questions(mars_tiny):
-    written = list(itertools.islice(distillation.self_prompts(mars_tiny, batch=8), 3))
-    assert all(text and text == text.strip() for text in written)
-
-
 def test_made_prompts_are_many_and_whole():
     made = list(itertools.islice(distillation.made_prompts(), 3000))
     assert len(set(made)) > 2500

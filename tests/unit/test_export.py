@@ -15,8 +15,8 @@ import json, sys
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 folder, calls = sys.argv[1], json.loads(sys.argv[2])
-model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
-tokenizer = AutoTokenizer.from_pretrained(folder)
+model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, trust_remote_code=False)
+tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
 for prompt, settings in calls:
     chat = [{"role": "user", "content": prompt}]
     ids = tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_tensors="pt")["input_ids"]

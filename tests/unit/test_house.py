@@ -24,6 +24,26 @@ def test_nothing_below_the_ui_imports_it_or_gradio():
             assert not name.startswith(("gradio", "mars_demo.ui")), (path.name, name)
 
 
+def calls(path: Path) -> list[ast.Call]:
+    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    return [node for node in nodes if isinstance(node, ast.Call)]
+
+
+def test_no_remote_code_runs():
+    """Whatever loads from a folder or a hub says no to code that lies beside the weights or the data."""
+    loading = 0
+    for folder in ("mars_demo", "benchmarks", "tests"):
+        for path in (ROOT / folder).rglob("*.py"):
+            for call in calls(path):
+                name = getattr(call.func, "attr", getattr(call.func, "id", None))
+                said = [ast.unparse(k.value) for k in call.keywords if k.arg == "trust_remote_code"]
+                if name in ("from_pretrained", "from_config", "load_dataset"):
+                    loading += 1
+                    assert said == ["False"], f"{path}:{call.lineno}"
+                assert set(said) <= {"False"}, f"{path}:{call.lineno}"
+    assert loading > 10
+
+
 def test_arrows_run_one_way():
     order = ["layout", "engine", "decoding", "evaluation"]
     for index, module in enumerate(order):

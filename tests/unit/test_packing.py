@@ -43,7 +43,9 @@ def test_unquantized_weights_come_back_exactly(saved, tmp_path):
 
 def test_transformers_reads_the_file_as_we_do(saved, tmp_path):
     _, loaded, file = packed(saved, tmp_path, packing.RECIPES["Q4_1"])
-    theirs = LlamaForCausalLM.from_pretrained(file.parent, gguf_file=file.name, dtype=torch.float32)
+    theirs = LlamaForCausalLM.from_pretrained(
+        file.parent, gguf_file=file.name, dtype=torch.float32, trust_remote_code=False
+    )
     torch.testing.assert_close(theirs.state_dict(), loaded.model.state_dict(), rtol=0, atol=0)
     ours = packing.load(file, None, torch.float32)
     torch.testing.assert_close(ours.state_dict(), loaded.model.state_dict(), rtol=0, atol=0)
@@ -99,6 +101,29 @@ def test_a_broken_file_gets_a_sentence(saved, tmp_path):
         file.write_bytes(part)
         with pytest.raises(ValueError, match="cannot be loaded"):
             checkpoints.load(str(file.parent), device="cpu")
+
+
+@pytest.mark.parametrize("config_beside", [True, False])
+def test_a_file_whose_tensors_are_not_the_models_is_refused(saved, tmp_path, config_beside):
+    """What is missing would be random; a config beside the file need not describe it."""
+    source, loaded, file = packed(saved, tmp_path, EXACT)
+    config = loaded.model.config if config_beside else None
+
+    def refusal(trouble: str) -> None:
+        with pytest.raises(ValueError, match=trouble):
+            packing.load(file, config, torch.float32)
+
+    whole = file.read_bytes()
+    file.write_bytes(whole.replace(b"blk.1.attn_q", b"blk.1.attn_x"))
+    refusal("lack 1 of the tensors that its config asks for: .*1.*q")
+    file.write_bytes(whole)
+    if config_beside:
+        config.num_hidden_layers = 1
+        refusal("no place for, 9 in all: blk.1.attn_k.weight, ")
+        config.num_hidden_layers, config.intermediate_size = 2, 64
+        refusal("hold 6 of the tensors in another shape than its config says: blk.0.ffn_down.weight, ")
+        config.intermediate_size, config.tie_word_embeddings = 128, False
+        refusal("lack 1 of the tensors that its config asks for: output.weight")
 
 
 def test_what_the_chosen_packing_costs_on_held_out_prompts(mars_tiny, tmp_path):

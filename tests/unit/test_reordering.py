@@ -14,7 +14,9 @@ from mars_demo.reordering import ReorderedLinear, is_available, reorder
 @pytest.fixture(scope="module")
 def models():
     folder = checkpoints.ASSETS / "mars-tiny"
-    plain = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16).eval()
+    plain = AutoModelForCausalLM.from_pretrained(
+        folder, dtype=torch.bfloat16, trust_remote_code=False
+    ).eval()
     reordered = copy.deepcopy(plain)
     if is_available():  # elsewhere there is nothing to reorder, and nothing must change
         reorder(reordered)

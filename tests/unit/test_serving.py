@@ -140,13 +140,26 @@ def test_the_controller_lowers_tau_as_the_queue_grows_and_raises_it_again(mars_t
 
 
 def test_a_server_that_is_left_ends_its_requests(checkpoint):
+    """The one in the batch and the one in the queue, and no forward runs for them any more."""
+
     async def serve():
         async with Server(checkpoint, size=1, **LIMIT) as server:
-            requests = [server.submit("hello"), server.submit("hello")]
-            await anext(aiter(requests[0]))
-        await asyncio.gather(*(request.finish() for request in requests))
+            computing, queued = server.submit("hello"), server.submit("hello")
+            first = await anext(aiter(computing))
+        left = [list(request.run.passes) for request in (computing, queued)], list(server.moments)
+        streamed = [first, *[step async for step in computing]]
+        assert [step async for step in queued] == []
+        return computing, queued, server, left, streamed
 
-    asyncio.run(asyncio.wait_for(serve(), timeout=60))
+    computing, queued, server, left, streamed = asyncio.run(asyncio.wait_for(serve(), timeout=60))
+    assert computing.run.stop == queued.run.stop == "stopped"
+    assert left == ([computing.run.passes, queued.run.passes], server.moments)
+    assert computing.run.passes == streamed and queued.run.passes == []
+    assert len(server.moments) <= 2  # the one that was seen, and the one in flight when it was left
+    tokens = computing.run.token_ids
+    assert 0 < len(tokens) < LIMIT["max_new_tokens"]
+    assert tokens == alone(checkpoint, "hello")[: len(tokens)]
+    assert all(request.arrived < request.finished <= server.clock for request in (computing, queued))
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from transformers import AutoModelForCausalLM
 from mars_demo import checkpoints, corpus, tiny
 from mars_demo.decoding import decode
 from mars_demo.objective import Objective
-from mars_demo.training import Recipe, make_batch, train
+from mars_demo.training import Recipe, make_batch, make_optimizers, train
 
 RECIPE = Recipe(
     "mars", steps=6, save_every=2, batch_tokens=512, learning_rate=1e-3, muon_learning_rate=1e-2,
@@ -26,6 +26,11 @@ RECIPE = Recipe(
 
 def fresh(tokenizer):
     return random_model("llama", tokenizer, context=512)
+
+
+def plain(folder):
+    """A saved checkpoint as transformers alone reads it."""
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, trust_remote_code=False)
 
 
 @pytest.mark.parametrize("muon", [None, 1e-2])
@@ -87,7 +92,7 @@ def test_lora_trains_adapters_and_leaves_no_parameter_behind(tmp_path, tokenizer
     model = fresh(tokenizer)
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
     list(train(model, tokenizer, replace(RECIPE, lora=4, muon_learning_rate=None), tmp_path))
-    after = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32).state_dict()
+    after = plain(tmp_path).state_dict()
     assert {name: weight.shape for name, weight in after.items()} == {
         name: weight.shape for name, weight in before.items()
     }
@@ -125,7 +130,7 @@ def test_training_lowers_both_losses(tmp_path, tokenizer):
 def test_saved_checkpoints_load_in_plain_transformers_with_the_same_weights(tmp_path, tokenizer):
     model = fresh(tokenizer)
     list(train(model, tokenizer, replace(RECIPE, steps=1), tmp_path))
-    loaded = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32)
+    loaded = plain(tmp_path)
     for key, weight in model.state_dict().items():
         torch.testing.assert_close(loaded.state_dict()[key], weight.bfloat16().float())
     checkpoint = checkpoints.load(str(tmp_path), device="cpu")
@@ -162,17 +167,40 @@ def test_recipes_out_of_range_are_refused(field, value, message):
 
 
 def test_accumulated_batches_are_one_large_batch(tmp_path, tokenizer):
-    """Gradients of two half batches, weighted by their targets, are those of all of it in one."""
-    recipe = replace(RECIPE, steps=1, accumulate=2, muon_learning_rate=None)
-    stream = corpus.batches(corpus.source(recipe.data, 0), tokenizer, recipe.batch_tokens, 512, 0)
-    model = fresh(tokenizer)
-    drawn = [make_batch(next(stream), recipe, tokenizer, 1, index) for index in range(2)]
-    losses = [Objective(model)(batch) for batch in drawn]
-    clean, noisy = (sum(batch.totals for batch in drawn)).tolist()
+    """The gradients of three batches that differ in size, their losses and the step that follows from them
+    are those of all their conversations in one batch, to rounding.
+
+    Weights in float64 are left alone by autocast. Fixed blocks, as phases would be drawn per batch.
+    """
+    recipe = replace(
+        RECIPE, steps=1, accumulate=3, muon_learning_rate=None, fixed_blocks=True, kl_weight=0.5, seed=4,
+        data="tasks:units,stories",
+    )  # fmt: skip
+    stream = corpus.batches(corpus.source(recipe.data, 4), tokenizer, recipe.batch_tokens, 512, 4)
+    parts = list(itertools.islice(stream, 3))
+    assert len({len(part) for part in parts}) > 1
+    large = make_batch([c for part in parts for c in part], recipe, tokenizer, 1, 0)
+
+    whole = fresh(tokenizer).double()
+    expected = Objective(whole, kl_weight=0.5)(large)
+    expected["loss"].backward()
+
+    model, gradients = fresh(tokenizer).double(), {}
+    for name, weight in model.named_parameters():
+        weight.register_post_accumulate_grad_hook(
+            lambda weight, name=name: gradients.update({name: weight.grad.clone()})
+        )
     metrics = next(train(model, tokenizer, recipe, tmp_path))
-    for name, index, total in (("clean", 0, clean), ("noisy", 1, noisy)):
-        expected = sum(part[name] * batch.totals[index] for part, batch in zip(losses, drawn)) / total
-        assert getattr(metrics, name) == pytest.approx(expected.item(), rel=2e-2)  # bfloat16 there
+
+    for name, weight in whole.named_parameters():
+        torch.testing.assert_close(gradients[name], weight.grad, rtol=1e-4, atol=1e-8)
+    for name in ("loss", "clean", "noisy", "kl"):
+        assert getattr(metrics, name) == pytest.approx(expected[name].item(), rel=1e-6)
+    norm = torch.nn.utils.clip_grad_norm_(whole.parameters(), 1.0)
+    assert metrics.grad_norm == pytest.approx(norm.item(), rel=1e-6)
+    make_optimizers(whole, recipe)[0].step()
+    for weight, other in zip(model.parameters(), whole.parameters()):
+        torch.testing.assert_close(weight, other, rtol=0, atol=1e-3 * recipe.learning_rate)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,154 @@
+"""`--push-to-hub` against a server that speaks the hub's upload API: what lies there afterwards."""
+
+import base64
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from mars_demo import checkpoints
+
+
+class Hub(ThreadingHTTPServer):
+    """A hub with an owner `me`: repositories are created, files come in commits, large ones beforehand."""
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Requests)
+        self.url = f"http://127.0.0.1:{self.server_port}"
+        self.created: list[dict] = []
+        self.objects: dict[str, bytes] = {}  # large files by their SHA-256
+        self.files: dict[str, bytes] = {}
+        self.tokens: set[str | None] = set()
+
+
+class Requests(BaseHTTPRequestHandler):
+    server: Hub
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self):
+        body, hub = self.rfile.read(int(self.headers["Content-Length"])), self.server
+        hub.tokens.add(self.headers["Authorization"])
+        route = self.path.partition("?")[0]
+        if route == "/api/repos/create":
+            asked = json.loads(body)
+            if asked["organization"] != "me":
+                return self.answer({"error": "You have no rights to create a model there"}, 403)
+            hub.created.append(asked)
+            return self.answer({"url": f"{hub.url}/me/{asked['name']}"})
+        if route == "/api/validate-yaml":
+            return self.answer({"errors": [], "warnings": []})
+        if route == "/api/models/me/model/preupload/main":
+            files = [
+                {
+                    "path": file["path"],
+                    "uploadMode": "lfs" if file["path"].endswith(".safetensors") else "regular",
+                    "shouldIgnore": False,
+                }
+                for file in json.loads(body)["files"]
+            ]
+            return self.answer({"files": files})
+        if route == "/me/model.git/info/lfs/objects/batch":
+            objects = [
+                wanted | {"actions": {"upload": {"href": f"{hub.url}/objects/{wanted['oid']}"}}}
+                for wanted in json.loads(body)["objects"]
+            ]
+            return self.answer({"transfer": "basic", "objects": objects})
+        if route == "/api/models/me/model/commit/main":
+            for entry in map(json.loads, body.splitlines()):
+                value = entry["value"]
+                if entry["key"] == "file":
+                    assert value["encoding"] == "base64"
+                    hub.files[value["path"]] = base64.b64decode(value["content"])
+                elif entry["key"] == "lfsFile":
+                    hub.files[value["path"]] = hub.objects[value["oid"]]
+            return self.answer({"commitUrl": f"{hub.url}/me/model/commit/1", "commitOid": "1"})
+        return self.answer({"error": f"no such route: {route}"}, 404)
+
+    def do_PUT(self):
+        content = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.objects[hashlib.sha256(content).hexdigest()] = content
+        self.answer({})
+
+    def do_GET(self):
+        self.answer({"error": "nothing to be read here"}, 404)
+
+    def answer(self, content: dict, status: int = 200):
+        text = json.dumps(content).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def hub():
+    with Hub() as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+COMMAND = [
+    "train", "--base", "mars-tiny", "--data", "tasks:units", "--steps", "1", "--batch-tokens", "256",
+    "--resume",
+]  # fmt: skip
+PUSHES = """
+import sys
+from mars_demo import cli
+output, *repositories = sys.argv[1:]
+for repository in repositories:
+    print("status", cli.main([*COMMAND, "--output", output, "--push-to-hub", repository]), file=sys.stderr)
+""".replace("COMMAND", repr(COMMAND))
+
+
+def train_and_push(hub: Hub, folder, *repositories: str) -> list[str]:
+    """What is said on standard error, in a process of its own: where the hub is, is read once. Large files
+    go by the LFS protocol."""
+    settings = {
+        "HF_ENDPOINT": hub.url, "HF_HUB_OFFLINE": "0", "HF_HUB_DISABLE_XET": "1", "HF_TOKEN": "hf_mine",
+        "HF_HOME": str(folder.parent / "home"), "NO_PROXY": "127.0.0.1",
+    }  # fmt: skip
+    command = [sys.executable, "-c", PUSHES, str(folder), *repositories]
+    done = subprocess.run(command, env=os.environ | settings, capture_output=True, text=True, check=True)
+    return done.stderr.splitlines()
+
+
+def test_a_pushed_checkpoint_is_all_on_the_hub_and_nothing_of_its_training(tmp_path, hub):
+    folder = tmp_path / "trained"
+    (folder / "unfinished-state").mkdir(parents=True)  # of a run that was cut while it saved
+    (folder / "unfinished-state" / "optimizer.bin").write_bytes(b"x")
+    (folder / "self.jsonl").write_text("{}\n")
+    said = train_and_push(hub, folder, "somebody/model", "me/model")
+
+    refused = said.index("status 2")
+    assert said[refused - 1].startswith(
+        f"mars_demo train: {folder} is saved, but somebody/model could not be pushed: "
+    )
+    assert "403" in said[refused - 1]
+    assert said[-3:] == [f"Saved {folder}.", "Pushed to me/model.", "status 0"]
+    assert not any("Traceback" in line for line in said)
+
+    assert [(made["organization"], made["name"]) for made in hub.created] == [("me", "model")]
+    assert hub.tokens == {"Bearer hf_mine"}
+    assert set(hub.files) == {
+        "README.md", "config.json", "generation_config.json", "model.safetensors", "recipe.json",
+        "tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "custom_generate/engine.py",
+        "custom_generate/generate.py", "custom_generate/layout.py",
+    }  # fmt: skip
+    clone = tmp_path / "clone"
+    for name, content in hub.files.items():
+        (clone / name).parent.mkdir(parents=True, exist_ok=True)
+        (clone / name).write_bytes(content)
+        assert content == (folder / name).read_bytes()
+    assert clone.joinpath("README.md").read_text().startswith("---\nlibrary_name: transformers\n")
+    loaded = checkpoints.load(str(clone), device="cpu")
+    assert (loaded.objective, loaded.block_size) == ("mars", 8)
