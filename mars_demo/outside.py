@@ -1,9 +1,9 @@
 """Whether a prompt is outside what a small model was trained on.
 
-A model of a few closed worlds answers anything, and is often sure of its nonsense: its confidence hardly tells
-(`benchmarks.outside` measures that). What tells is the prompt. The share of its pairs of neighbouring words that
-the training prompts have too is near 1 inside the worlds and falls outside them. The pairs and the share from
-which on a prompt counts as inside are data that the benchmark writes.
+A model of a few closed worlds answers anything and can be sure of its nonsense, so its confidence hardly
+tells (`benchmarks.outside` measures that). What tells is the prompt: the share of its pairs of neighbouring
+words that the training prompts have too is near 1 inside the worlds and falls outside them. These pairs,
+and the share from which on a prompt counts as inside, are data that the benchmark writes.
 """
 
 from __future__ import annotations
@@ -39,20 +39,22 @@ def followers(prompts: Iterable[str]) -> dict[str, list[str]]:
     return {first: sorted(found[first]) for first in sorted(found)}
 
 
-def familiarity(prompt: str, followers: dict[str, Iterable[str]]) -> float:
-    """The share, from 0 to 1, of a prompt's pairs that are among these."""
+def familiarity(prompt: str, followers: dict[str, Iterable[str]], shortest: int) -> float:
+    """The share, from 0 to 1, of a prompt's pairs that are among these; a prompt with fewer pairs than the
+    `shortest` of the training prompts lacks those too.
+    """
     found = pairs(prompt)
-    return sum(second in followers.get(first, ()) for first, second in found) / len(found)
+    return sum(second in followers.get(first, ()) for first, second in found) / max(len(found), shortest)
 
 
 def advice(model: str, prompt: str) -> dict[str, str] | None:
-    """For a prompt outside what the model was trained on its example with most words in common, as `title` and
-    `prompt`; None for a prompt inside, and for a model of which nothing was measured.
+    """For a prompt outside what the model was trained on: the most similar of its examples, as `title` and
+    `prompt`. None for a prompt inside, and for a model of which nothing was measured.
     """
     measured = _measured()
     if model != measured["model"] or not isinstance(prompt, str):
         return None
-    if familiarity(prompt, measured["followers"]) >= measured["inside_from"]:
+    if familiarity(prompt, measured["followers"], measured["shortest"]) >= measured["inside_from"]:
         return None
     examples = [e for e in json.loads((ASSETS / "prompts.json").read_text("utf-8")) if e["model"] == model]
     nearest = max(examples, key=lambda example: _overlap(prompt, example["prompt"]))
