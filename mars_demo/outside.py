@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -47,11 +47,12 @@ def familiarity(prompt: str, followers: dict[str, Iterable[str]], shortest: int)
     return sum(second in followers.get(first, ()) for first, second in found) / max(len(found), shortest)
 
 
-def advice(model: str, prompt: str) -> dict[str, str] | None:
-    """For a prompt outside what the model was trained on: the most similar of its examples, as `title` and
-    `prompt`. None for a prompt inside, and for a model of which nothing was measured.
+def advice(settings: Mapping[str, Any]) -> dict[str, str] | None:
+    """For a run, by its `model` and `prompt`, whose prompt is outside what the model was trained on: the
+    most similar of the model's examples, as `title` and `prompt`. None for a prompt inside, and for a model
+    of which nothing was measured.
     """
-    measured = _measured()
+    measured, model, prompt = _measured(), settings.get("model"), settings.get("prompt")
     if model != measured["model"] or not isinstance(prompt, str):
         return None
     if familiarity(prompt, measured["followers"], measured["shortest"]) >= measured["inside_from"]:

@@ -331,7 +331,7 @@ def test_a_prompt_outside_what_the_model_knows_is_said_to_be(visit):
         "This prompt seems to be outside what mars-tiny was trained on: the answer is likely nonsense. "
     )
     weights = sentences.evaluate_all("nodes => nodes.map(node => getComputedStyle(node).fontWeight)")
-    assert weights == ["600", "400"]  # the speed of nonsense is no triumph
+    assert weights[0] == "600" and set(weights[1:]) == {"400"}  # the speed of nonsense is no triumph
     page.get_by_role("button", name="Run the nearest example").click()
     expect(page.locator(".prompt")).not_to_have_text("hello")
     to_the_end(page)

@@ -7,6 +7,11 @@ import pytest
 from mars_demo import outside, recordings, tasks
 from mars_demo.checkpoints import ASSETS, BUNDLED
 
+
+def advice(model, prompt):
+    return outside.advice({"model": model, "prompt": prompt, "mode": "ar"})
+
+
 MEASURED = json.loads(outside.MEASURED.read_text("utf-8"))
 EXAMPLES = [
     e for e in json.loads((ASSETS / "prompts.json").read_text("utf-8")) if e["model"] == "mars-tiny"
@@ -38,26 +43,26 @@ def test_familiarity_is_the_share_of_pairs_that_are_known():
 def test_no_more_than_one_held_out_prompt_in_fifty_is_called_outside():
     """On other prompts than the threshold was chosen on."""
     prompts = [e.prompt for task in tasks.TASKS for e in tasks.held_out(task, 30, seed=11)]
-    called = [prompt for prompt in prompts if outside.advice("mars-tiny", prompt)]
+    called = [prompt for prompt in prompts if advice("mars-tiny", prompt)]
     assert len(called) <= len(prompts) / 50, called
 
 
 @pytest.mark.parametrize("prompt", ["hello", "Who wrote Hamlet?", "Wie geht es dir?", "", "🙂", "?" * 1000])
 def test_a_prompt_from_outside_gets_an_example(prompt):
-    assert outside.advice("mars-tiny", prompt) in [{k: e[k] for k in ("title", "prompt")} for e in EXAMPLES]
+    assert advice("mars-tiny", prompt) in [{k: e[k] for k in ("title", "prompt")} for e in EXAMPLES]
 
 
 def test_the_example_is_the_one_with_most_words_in_common():
-    assert "capital" in outside.advice("mars-tiny", "What is the capital city of Mars and Venus?")["prompt"]
-    assert "Python" in outside.advice("mars-tiny", "Write a Python class for a bank account.")["prompt"]
+    assert "capital" in advice("mars-tiny", "What is the capital city of Mars and Venus?")["prompt"]
+    assert "Python" in advice("mars-tiny", "Write a Python class for a bank account.")["prompt"]
 
 
 def test_what_the_page_offers_is_inside_and_other_models_are_left_alone():
     for entry in (*EXAMPLES, *recordings.index()):
-        assert outside.advice("mars-tiny", entry["prompt"]) is None, entry["id"]
+        assert advice("mars-tiny", entry["prompt"]) is None, entry["id"]
     for model in (BUNDLED[0], "trained-here", None):
-        assert outside.advice(model, "hello") is None
-    assert outside.advice("mars-tiny", {"no": "text"}) is None
+        assert advice(model, "hello") is None
+    assert advice("mars-tiny", {"no": "text"}) is None
 
 
 def test_the_measured_share_of_outside_prompts_is_what_the_page_finds():
@@ -65,7 +70,7 @@ def test_the_measured_share_of_outside_prompts_is_what_the_page_finds():
     prompts = [prompt for kind in listed.values() for prompt in kind]
     *_, row = MEASURED["signals"]
     counted = dict(
-        zip(listed, (sum(outside.advice("mars-tiny", p) is not None for p in k) for k in listed.values()))
+        zip(listed, (sum(advice("mars-tiny", p) is not None for p in k) for k in listed.values()))
     )
     for kind, found in counted.items():
         assert row["called_outside"][kind] == f"{found} of {len(listed[kind])}"

@@ -76,7 +76,7 @@ async function consult() {
   if (!props.shelf || !run || reader.advice !== undefined) return;
   const asking = reader;
   asking.advice = null;
-  asking.advice = await server.advice(run.settings.model, run.settings.prompt).catch(() => null);
+  asking.advice = await server.advice(run.settings).catch(() => null);
   if (asking === reader) show();
 }
 
