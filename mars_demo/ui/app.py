@@ -56,8 +56,12 @@ LOOK = {
         .talk .intro p { display: none; }
         .talk #batch-tables { flex-direction: column; }
         .talk :is(.js-plotly-plot, #js-plotly-tester) text { font-size: 20px !important; }
+        #card .prose { max-height: 60vh; overflow-y: auto; overflow-wrap: anywhere; }
+        #card :is(h1, h2) { margin: 0.8rem 0 0.3rem; font-size: 1rem; }
+        .talk #card { display: none; }
         @media (max-width: 640px) {
             #controls { display: contents; }
+            #card { order: 2; }
             #controls > .form:has(#mode), #examples { order: 2; }
         }
     """,

@@ -51,6 +51,19 @@ def racers() -> list[str]:
     return [name for name, path in configs.items() if json.loads(path.read_text()).get("block_size")]
 
 
+def knows(name: str) -> str | None:
+    """What a model was trained on, in a sentence; None of those about which nothing is written."""
+    return json.loads((ASSETS / "models.json").read_text("utf-8")).get(name)
+
+
+def card(name: str) -> str:
+    """The model card of a bundled model without its front matter; empty where there is none."""
+    path = ASSETS / name / "README.md"
+    if name not in names() or not path.exists():
+        return ""
+    return path.read_text("utf-8").split("---\n", 2)[-1].strip()
+
+
 def load(name: str | None = None):
     """The checkpoint of that name, or the best one.
 

@@ -6,6 +6,7 @@ whose clock is behind takes the next step: the race as it would be on equal mach
 
 import html
 import json
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
@@ -13,6 +14,7 @@ from typing import Literal
 
 import gradio as gr
 
+from mars_demo import recordings
 from mars_demo.trace import Pass, Run
 from mars_demo.ui import models
 from mars_demo.ui.stage import Stage
@@ -28,6 +30,8 @@ MODES = {"MARS: accept while confidence ≥ τ": "mars", "MARS, lossless: verify
 TAU = 0.95
 MAX_WAIT = 1000  # ms of slow motion per forward
 MAX_NEW_TOKENS = 256
+LONGEST_PROMPT = 2048  # bytes, encoded, of a prompt in the address
+SETTINGS = ("prompt", "model", "mode", "tau")  # of a race, in the address
 
 
 class Knobs:
@@ -182,18 +186,51 @@ def set_wait(knobs: Knobs, wait: float) -> None:
 def again(asked: gr.EventData):
     """The prompt and τ of a run on the stage, into the controls, if they are what they should be."""
     prompt, tau = asked.prompt, asked.tau
-    if not isinstance(prompt, str) or not isinstance(tau, int | float) or not 0 <= tau <= 1:
+    if (
+        not isinstance(prompt, str)
+        or tau is not None
+        and (not isinstance(tau, int | float) or not 0 <= tau <= 1)
+    ):
         return gr.skip(), gr.skip()
-    return prompt, tau
+    return prompt, gr.skip() if tau is None else tau
+
+
+def recorded(entry: dict):
+    """The prompt, modes and τ, the first one where it moved, of a recorded run."""
+    return entry["prompt"], [mode for mode in entry["modes"] if mode != "ar"], entry["tau"][0][1]
+
+
+def follow(asked: gr.EventData):
+    """The prompt, modes, τ and model of the recorded run that a visitor chose, into the controls."""
+    entry = next((entry for entry in recordings.index() if entry["id"] == asked.id), None)
+    if entry is None:
+        return [gr.skip()] * 4
+    return *recorded(entry), entry["model"] if models.is_bundled(entry["model"]) else gr.skip()
 
 
 def stop(knobs: Knobs) -> None:
     knobs.stopped = True
 
 
+def opening(asked: Mapping[str, str]) -> dict | None:
+    """The recorded run that the stage opens on: `run` of the address, or the first one where the address
+    holds no settings of a race.
+    """
+    entries = {entry["id"]: entry for entry in recordings.index()}
+    if asked.get("run") in entries:
+        return entries[asked["run"]]
+    return None if any(key in asked for key in SETTINGS) else next(iter(entries.values()))
+
+
 def arrive(request: gr.Request):
-    """The controls that the page's address sets: `prompt` (or an example's id), `mode`, `tau`."""
+    """The controls as the page's address has them: those of its recorded run, or `prompt` (or an example's
+    id), `mode`, `tau`; and slow motion, `wait`.
+    """
     asked = dict(request.query_params)
+    wait = _number(asked.get("wait"))
+    wait = wait if wait is not None and 0 <= wait <= MAX_WAIT else gr.skip()
+    if entry := opening(asked):
+        return *recorded(entry), wait
     texts = {example["id"]: example["prompt"] for example in PROMPTS}
     prompt, tau = asked.get("prompt"), _number(asked.get("tau"))
     if not prompt and asked.get("model") in EXAMPLES:
@@ -203,15 +240,23 @@ def arrive(request: gr.Request):
         texts.get(prompt, prompt) if prompt else gr.skip(),
         modes or gr.skip(),
         tau if tau is not None and 0 <= tau <= 1 else gr.skip(),
+        wait,
     )
 
 
 def offer(request: gr.Request):
-    """The models to choose from; the address may name one, or a prompt that was made for one."""
+    """The models to choose from; the address may name one, or a recorded run or a prompt that has one."""
     served, asked = models.racers(), dict(request.query_params)
     made_for = next((e["model"] for e in PROMPTS if e["id"] == asked.get("prompt")), None)
-    wanted = (name for name in (asked.get("model"), made_for, *served) if name in served)
+    shown = (opening(asked) or {}).get("model")
+    wanted = (name for name in (shown, asked.get("model"), made_for, *served) if name in served)
     return gr.Dropdown(choices=served, value=next(wanted, None))
+
+
+def introduce(model: str):
+    """What a model knows, in a sentence beside its name and in its card."""
+    text = models.card(model)
+    return gr.Dropdown(info=models.knows(model)), gr.Accordion(visible=bool(text)), text
 
 
 def suit(model: str):
@@ -239,38 +284,73 @@ def _number(text: str | None) -> float | None:
 
 # ------------------------------------------------------------------------------------- the page
 
-# Runs in the browser after every change of a control: the address then opens the same page again.
-REMEMBER = """(prompt, model, modes, tau) => {
-  const ids = IDS;
-  const query = new URLSearchParams(location.search);
-  query.set("prompt", ids[prompt] ?? prompt);
-  if (model) query.set("model", model);
-  query.set("mode", modes.join(","));
-  query.set("tau", tau);
+# Runs in the browser after every change of a control and when a race begins: the address then opens the
+# same page again. It names a recorded run while the controls are as that was made, else the controls.
+_REMEMBER = """(prompt, model, modes, tau, wait) => {
+  const live = LIVE, ids = IDS, recorded = RECORDED, order = ORDER;
+  const write = () => {
+    const query = new URLSearchParams(location.search);
+    const encoded = new URLSearchParams({ prompt: ids[prompt] ?? prompt });
+    const now = {
+      prompt: encoded.toString().length <= LONGEST ? encoded.get("prompt") : null,
+      mode: order.filter((mode) => modes.includes(mode)).join(),
+      tau: String(tau),
+      ...(model && { model }), // none before the models are known
+    };
+    const fresh = SETTINGS.every((key) => !query.has(key));
+    const made = live ? null : recorded[query.get("run") ?? (fresh && Object.keys(recorded)[0])];
+    const same = made && Object.entries(now).every(([key, value]) => made[key] === value);
+    const other = ([key, value]) => query.has(key) && query.get(key) !== value;
+    const moved = query.has("run") || Object.entries(now).some(other);
+    if (!same && moved) for (const key of ["run", "lane", "pass"]) query.delete(key);
+    for (const [key, value] of Object.entries({ ...now, wait: wait ? String(wait) : null }))
+      if (value === null || (same && key !== "wait")) query.delete(key);
+      else query.set(key, value);
+    history.replaceState(history.state, "", `?${query}`);
+  };
   clearTimeout(window.remembering);
-  window.remembering = setTimeout(() => {
-    const now = new URLSearchParams(location.search);
-    for (const key of ["prompt", "model", "mode", "tau"]) if (query.has(key)) now.set(key, query.get(key));
-    history.replaceState(history.state, "", `?${now}`);
-  }, 250);
-}""".replace("IDS", json.dumps({example["prompt"]: example["id"] for example in PROMPTS}))
+  if (live) write();
+  else window.remembering = setTimeout(write, 250);
+}"""
+
+
+def remember(live: bool = False) -> str:
+    """The script, for a race that begins or for a change of a control."""
+    ids = {example["prompt"]: example["id"] for example in PROMPTS}
+    runs = {}
+    for entry in recordings.index():
+        prompt, modes, tau = recorded(entry)
+        runs[entry["id"]] = {
+            "prompt": ids.get(prompt, prompt),
+            "model": entry["model"],
+            "mode": ",".join(modes),
+            "tau": f"{tau:g}",
+        }
+    data = {
+        "LIVE": live,
+        "IDS": ids,
+        "RECORDED": runs,
+        "ORDER": list(MODES.values()),
+        "LONGEST": LONGEST_PROMPT,
+        "SETTINGS": SETTINGS,
+    }
+    return re.sub(r"\b[A-Z]{3,}\b", lambda name: json.dumps(data[name[0]]), _REMEMBER)
 
 
 def tab(demo: gr.Blocks) -> tuple[Stage, gr.Dropdown]:
     """The tab's components and events, inside `demo`. Returns the stage and the choice of models."""
     knobs = gr.State(Knobs())
+    first_prompt, first_modes, first_tau = recorded(recordings.index()[0])
     with gr.Row(elem_id="race"):
         with gr.Column(scale=2, min_width=280, elem_id="controls"):
-            prompt = gr.Textbox(
-                PROMPTS[0]["prompt"], label="Prompt", lines=3, max_lines=8, elem_id="prompt"
-            )
+            prompt = gr.Textbox(first_prompt, label="Prompt", lines=3, max_lines=8, elem_id="prompt")
             with gr.Row():
                 run = gr.Button("Run", variant="primary", scale=2, min_width=120, elem_id="run")
                 halt = gr.Button("Stop", interactive=False, min_width=80, elem_id="stop")
             tau = gr.Slider(
                 0,
                 1,
-                TAU,
+                first_tau,
                 step=0.01,
                 label="Threshold τ",
                 info="Live. At 1, one token per forward.",
@@ -289,7 +369,7 @@ def tab(demo: gr.Blocks) -> tuple[Stage, gr.Dropdown]:
                     for made in EXAMPLES.values()
                 ]
             modes = gr.CheckboxGroup(
-                list(MODES.items()), value=["mars"], label="Beside one token per forward", elem_id="mode"
+                list(MODES.items()), value=first_modes, label="Beside one token per forward", elem_id="mode"
             )
             wait = gr.Slider(
                 0,
@@ -301,20 +381,25 @@ def tab(demo: gr.Blocks) -> tuple[Stage, gr.Dropdown]:
                 elem_id="wait",
             )
             model = gr.Dropdown([], label="Model", elem_id="model")
+            with gr.Accordion("Model card", open=False, visible=False, elem_id="card") as about:
+                card = gr.Markdown(elem_classes="numbers")
         with gr.Column(scale=7, min_width=640):
             stage = Stage()
 
     quiet = {"show_progress": "hidden", "api_visibility": "private"}
     at_once = {"queue": False, **quiet}
     live = {"trigger_mode": "always_last", **at_once}
-    settings = [prompt, model, modes, tau]
-    demo.load(arrive, None, [prompt, modes, tau], **at_once)
-    demo.load(offer, None, model, **at_once)  # waits until the model code is imported
+    settings = [prompt, model, modes, tau, wait]
+    arrived = demo.load(arrive, None, [prompt, modes, tau, wait], **at_once)
+    arrived.then(offer, None, model, **at_once)  # waits until the model code is imported
+    model.change(introduce, model, [model, about, card], **at_once)
     if len(examples) > 1:
         model.change(suit, model, examples, **at_once)
         model.input(swap, [model, prompt], prompt, **at_once)
+    stage.recorded(follow, None, [prompt, modes, tau, model], **at_once)
     asked = stage.again(again, None, [prompt, tau], **at_once)
     for start in (run.click, prompt.submit, asked.then):
+        start(None, settings, None, js=remember(live=True), **quiet)
         start(ready, [knobs, tau, wait], [run, halt], **at_once).then(
             compete,
             [prompt, model, modes, knobs],
@@ -328,6 +413,6 @@ def tab(demo: gr.Blocks) -> tuple[Stage, gr.Dropdown]:
     halt.click(stop, knobs, None, **at_once)
     tau.input(set_tau, [knobs, tau], None, **live)
     wait.input(set_wait, [knobs, wait], None, **live)
-    gr.on([c.change for c in settings], None, settings, None, js=REMEMBER, **quiet)
+    gr.on([c.change for c in settings], None, settings, None, js=remember(), **quiet)
     gr.api(generate, api_name="generate", concurrency_id="model", concurrency_limit=1)
     return stage, model

@@ -19,7 +19,8 @@ def app(mars_tiny, tmp_path, monkeypatch):
         (tmp_path / name).symlink_to(checkpoints.ASSETS / name)
     recipe = packing.RECIPES["Q8_0"]
     packing.pack(mars_tiny.model, checkpoints.ASSETS / "mars-tiny", tmp_path / CHAT, recipe)
-    shutil.copy(checkpoints.ASSETS / "prompts.json", tmp_path)
+    for name in ("prompts.json", "models.json"):
+        shutil.copy(checkpoints.ASSETS / name, tmp_path)
     monkeypatch.setattr(checkpoints, "ASSETS", tmp_path)
     monkeypatch.setattr(models, "ASSETS", tmp_path)
     monkeypatch.setattr(models, "_loaded", {})
@@ -36,15 +37,32 @@ def test_it_is_the_default_and_has_prompts_of_its_own(app):
     assert models.names()[0] == models.load().name == CHAT
     assert app.PROMPTS[0]["model"] == CHAT
     assert set(app.EXAMPLES) == {CHAT, "mars-tiny"}
-    assert app.offer(request()).value == CHAT
+    assert app.offer(request(tau="0.9")).value == CHAT
 
 
 def test_an_address_finds_the_model_that_its_prompt_was_made_for(app):
     assert app.offer(request(prompt="bus")).value == "mars-tiny"
     assert app.offer(request(prompt="bus", model=CHAT)).value == CHAT
     assert app.offer(request(prompt="anything else")).value == CHAT
-    prompt, _, _ = app.arrive(request(model="mars-tiny"))
+    prompt, *_ = app.arrive(request(model="mars-tiny"))
     assert prompt == app.EXAMPLES["mars-tiny"][0]["prompt"]
+
+
+def test_an_address_without_settings_opens_a_recorded_run_with_its_model(app):
+    for query in ({}, {"run": "story"}, {"tab": "learn"}):
+        entry = app.opening(query)
+        assert entry["id"] == query.get("run", "bus")
+        assert app.offer(request(**query)).value == entry["model"] == "mars-tiny"
+        prompt, modes, tau, _ = app.arrive(request(**query))
+        assert (prompt, ["ar", *modes], tau) == (entry["prompt"], entry["modes"], entry["tau"][0][1])
+    assert app.opening({"run": "unknown", "model": CHAT}) is None
+
+
+def test_what_is_written_about_a_model_is_shown(app):
+    for name in (CHAT, "mars-tiny"):
+        assert models.knows(name)
+    assert models.card("mars-tiny").startswith("# mars-tiny")
+    assert models.knows("trained-here") is None and models.card("../mars-tiny") == ""
 
 
 def test_examples_follow_the_model_and_typed_text_stays(app):

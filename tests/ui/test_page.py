@@ -1,12 +1,16 @@
 """The Race tab in a real browser, on the bundled model."""
 
 import re
+from dataclasses import replace
 from itertools import pairwise
 
 import gradio as gr
 import pytest
 from playwright.sync_api import Locator, Page, expect
+from records import file_of
+from records import run as made_up
 
+from mars_demo import recordings
 from mars_demo.trace import Pass, Run, Settings, Slot
 from mars_demo.ui.race import PROMPTS, record
 from mars_demo.ui.stage import Stage
@@ -61,6 +65,12 @@ def tau_of(page: Page, token: Locator) -> str:
     caption = page.locator(".window .caption")
     expect(caption).to_contain_text(f"Forward {number}:")
     return re.search(r"τ (\S+)", caption.inner_text())[1]
+
+
+def give(page: Page, text: str) -> None:
+    page.locator(".file").set_input_files(
+        {"name": "run.jsonl", "mimeType": "application/x-ndjson", "buffer": text.encode()}
+    )
 
 
 def test_both_lanes_stream_to_a_verdict(visit):
@@ -206,6 +216,18 @@ def test_bad_input_gets_a_sentence_and_nothing_is_lost(visit, prompt, sentence):
     to_the_end(page)
 
 
+RECORDED = {entry["id"]: entry for entry in recordings.index()}
+
+
+def shows(page: Page, id: str) -> None:
+    """The stage has that recorded run, and all controls are as it was made."""
+    entry = RECORDED[id]
+    expect(page.locator(".note")).to_contain_text(entry["title"])
+    expect(page.locator(".recordings")).to_have_value(id)
+    expect(page.locator(".lane")).to_have_count(len(entry["modes"]))
+    controls_are(page, entry["prompt"], f"{entry['tau'][0][1]:g}", entry["modes"])
+
+
 def controls_are(page: Page, prompt: str, tau: str, modes: list[str]) -> None:
     expect(page.locator("#prompt textarea")).to_have_value(prompt)
     expect(page.locator("#tau input[type=number]")).to_have_value(tau)
@@ -229,8 +251,113 @@ def test_the_address_follows_the_controls_and_opens_the_same_page_again(visit, u
     controls_are(again, "Tell me & me = 50% of <b>it</b> #1?", "0.4", ["mars", "lossless"])
 
 
-def test_slow_motion_waits_and_no_clock_counts_it(visit):
+def test_the_first_screen_is_a_recorded_run_and_the_controls_that_made_it(visit):
     page = visit()
+    shows(page, recordings.index()[0]["id"])
+    expect(page.locator(".recordings option:checked")).not_to_have_text("choose…")
+    expect(page.locator(".recordings option").first).to_be_disabled()
+
+
+def test_a_chosen_recording_fills_the_controls_and_a_race_takes_its_place(visit):
+    page = visit("prompt=letter&tau=0.6&mode=mars")
+    expect(page.locator("#model input")).not_to_have_value("")
+    expect(page.locator(".token")).to_have_count(0)  # no recording beside the controls of something else
+    page.locator("#prompt textarea").fill("an edit that has not reached the address yet")
+    page.locator(".recordings").select_option("lossless-lossy")
+    shows(page, "lossless-lossy")
+    expect(page).to_have_url(re.compile(r"\?run=lossless-lossy$"))
+    page.reload()
+    shows(page, "lossless-lossy")
+    expect(page).to_have_url(re.compile(r"\?run=lossless-lossy$"))
+    race(page)
+    to_the_end(page)
+    expect(page.locator(".prompt")).to_have_text(STORY)
+    expect(lane(page, "mars").locator(".setting")).to_contain_text("τ 0.30")
+    expect(page.locator(".lane")).to_have_count(3)
+    expect(page.locator(".recordings option:checked")).to_have_text("choose…")
+    expect(page).to_have_url(re.compile(r"\?prompt=story&mode=mars%2Clossless&tau=0.3&model=mars-tiny$"))
+
+
+def test_an_edit_takes_the_recording_out_of_the_address(visit):
+    page = visit("run=table")
+    shows(page, "table")
+    page.locator("#stage .lanes").click(position={"x": 2, "y": 2})
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowRight")
+    expect(page).to_have_url(re.compile("run=table&lane=mars&pass=1$"))
+    page.locator("#prompt textarea").fill("I need the 3 times table")
+    expect(page).to_have_url(
+        re.compile(r"\?prompt=I\+need\+the\+3\+times\+table&mode=mars&tau=0.95&model=mars-tiny$")
+    )
+    page.locator('[data-do="step"]').click()  # on the recording, which the address no longer opens
+    set_tau(page, 0.9)
+    expect(page).to_have_url(re.compile("table&mode=mars&tau=0.9&model=mars-tiny$"))
+    page.reload()
+    controls_are(page, "I need the 3 times table", "0.9", ["mars"])
+    expect(page.locator(".recordings option:checked")).to_have_text("choose…")
+
+
+def test_slow_motion_is_in_the_address_too(visit):
+    page = visit("run=table&wait=300")
+    shows(page, "table")
+    expect(page.locator("#wait input[type=number]")).to_have_value("300")
+    set_slider(page, "wait", 100)
+    expect(page).to_have_url(re.compile(r"run=table&wait=100$"))
+
+
+def test_a_long_prompt_stays_out_of_the_address(visit):
+    page = visit("prompt=story")
+    controls_are(page, STORY, "0.95", ["mars", "lossless"])
+    page.locator("#prompt textarea").fill("ä" * 310)  # six bytes each, encoded
+    expect(page).to_have_url(re.compile("prompt=(%C3%A4){310}&"))
+    page.locator("#prompt textarea").fill("ä" * 350)
+    expect(page).to_have_url(re.compile(r"\?mode=mars%2Clossless&tau=0.95&model=mars-tiny$"))
+    page.locator("#prompt textarea").fill("long " * 14_000)
+    set_tau(page, 0.5)
+    expect(page).to_have_url(re.compile(r"\?mode=mars%2Clossless&tau=0.5&model=mars-tiny$"))
+    assert page.reload().ok
+    controls_are(page, PROMPTS[0]["prompt"], "0.5", ["mars", "lossless"])
+
+
+def test_a_prompt_outside_what_the_model_knows_is_said_to_be(visit):
+    page = visit("prompt=hello&mode=mars")
+    expect(page.locator("#model")).to_contain_text("twelve small worlds")
+    page.get_by_role("button", name="Model card").click()
+    expect(page.locator("#card")).to_contain_text("held-out")
+    race(page)
+    to_the_end(page)
+    sentences = verdict(page).locator("span")
+    expect(sentences.first).to_have_text(
+        "This prompt seems to be outside what mars-tiny was trained on: the answer is likely nonsense. "
+    )
+    weights = sentences.evaluate_all("nodes => nodes.map(node => getComputedStyle(node).fontWeight)")
+    assert weights[0] == "600" and set(weights[1:]) == {"400"}  # the speed of nonsense is no triumph
+    page.get_by_role("button", name="Run the nearest example").click()
+    expect(page.locator(".prompt")).not_to_have_text("hello")
+    to_the_end(page)
+    expect(verdict(page)).not_to_contain_text("outside")
+    expect(page.locator("#prompt textarea")).to_have_value(page.locator(".prompt").inner_text())
+    expect(page.get_by_role("button", name="Run the nearest example")).to_be_hidden()
+
+
+def test_a_forward_that_took_far_too_long_is_said_to_have(visit):
+    page = visit()
+    mars = made_up("mars", [1, 3, 2, 4, 1, 1], [0.95] * 6)
+    expect(page.locator(".token").first).to_be_attached()
+    for slow, ms, said in ((3, 400.0, True), (0, 400.0, False), (3, 50.0, False)):
+        passes = [replace(p, ms=ms) if n == slow else p for n, p in enumerate(mars.passes)]
+        give(page, file_of(made_up("ar", [1] * 10), Run(mars.settings, iter(passes)).finish()))
+        expect(page.locator(".lane[data-lane=mars] rect").nth(slow)).to_be_attached()
+        expect(verdict(page)).to_contain_text("per forward")
+        sentence = "MARS: one forward took 400 ms, 33 times the median."
+        if said:
+            expect(verdict(page)).to_contain_text(sentence)
+        else:
+            expect(verdict(page)).not_to_contain_text("the median")
+
+
+def test_slow_motion_waits_and_no_clock_counts_it(visit):
+    page = visit("mode=mars")
     set_slider(page, "wait", 300)
     race(page)
     expect(page.locator(".lane.running")).to_have_count(2)

@@ -60,10 +60,12 @@ def test_a_visitor_who_leaves_frees_both_runs():
 
 def test_what_is_shown_only_grows_and_ends_complete():
     lines = [f"{n}\n" for n in range(1000)]
-    shown = list(growing(lines, every=0.0001))
+    shown = list(growing(lines, every=0))
+    assert len(shown) == 1001  # no rest between them: after each line, and at the end
     assert all(later.startswith(earlier) for earlier, later in pairwise(shown))
     assert shown[-1] == "".join(lines)
 
 
-def test_what_is_shown_is_not_shown_line_by_line():
-    assert len(list(growing(f"{n}\n" for n in range(1000)))) < 20
+def test_what_comes_before_the_time_is_over_is_shown_at_once():
+    lines = [f"{n}\n" for n in range(1000)]
+    assert list(growing(lines, every=float("inf"))) == ["".join(lines)]

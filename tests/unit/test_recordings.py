@@ -1,14 +1,15 @@
-"""The recorded runs are what the bundled model does today: decoded again, they come out the same."""
+"""Recorded runs: what the bundled model does today, timed several times in turn."""
 
 import functools
 import itertools
+from dataclasses import replace
 
 import pytest
 import torch
 
-from mars_demo import checkpoints, recordings
+from mars_demo import checkpoints, decoding, recordings
 from mars_demo.decoding import decode
-from mars_demo.trace import Run, read_runs
+from mars_demo.trace import Pass, Run, Settings, Slot, read_runs
 
 load = functools.cache(checkpoints.load)
 ENTRIES = {entry["id"]: entry for entry in recordings.index()}
@@ -56,3 +57,44 @@ def test_a_recorded_run_is_what_the_model_does(id):
             assert [slot.text for slot in step.slots] == [slot.text for slot in was.slots]
             confidences = [slot.confidence for slot in was.slots]
             assert [slot.confidence for slot in step.slots] == pytest.approx(confidences, abs=1e-4)
+
+
+SETTINGS = Settings("mars", "toy", 2, 1, 0.9, "Hi", 1, "cpu", "float32", 64)
+
+
+def run(times: list[float], ids: list[int] | None = None, accepted: int = 1) -> Run:
+    ids = ids or list(range(len(times)))
+    slots = [tuple(Slot(id + k, f" {id + k}", 0.9) for k in (0, 1)) for id in ids]
+    steps = [Pass(n, 0.9, 2, ms, accepted, s) for n, (ms, s) in enumerate(zip(times, slots), start=1)]
+    return Run(SETTINGS, iter([*steps[:-1], replace(steps[-1], stop="eos")])).finish()
+
+
+def test_a_forward_has_the_median_of_its_times():
+    """A hiccup in one of three runs leaves no trace, and the medians come from different runs."""
+    typical = recordings.typical([run([9, 5, 500]), run([8, 4, 3]), run([10, 90, 2])])
+    assert [step.ms for step in typical.passes] == [9, 5, 3]
+    assert typical.stop == "eos" and typical.token_ids == [0, 1, 2]
+
+
+@pytest.mark.parametrize("other", [run([1, 1], [0, 7]), run([1, 1], accepted=2)])
+def test_runs_that_differ_are_no_repetition(other):
+    with pytest.raises(ValueError, match="did not accept the same tokens"):
+        recordings.typical([run([1, 1]), other])
+
+
+def test_the_modes_take_turns_and_the_record_is_what_the_model_says(mars_tiny, monkeypatch):
+    asked = []
+    original = decoding.decode
+    monkeypatch.setattr(decoding, "decode", lambda *a, **k: asked.append(k["mode"]) or original(*a, **k))
+    entry = {
+        "model": "mars-tiny",
+        "prompt": "Write 57 in words.",
+        "modes": ["ar", "mars"],
+        "tau": [[1, 0.95]],
+    }
+    found = read_runs(recordings.record(entry).splitlines())
+    assert asked == ["ar", "mars"] * (1 + recordings.TIMES)  # one round to warm up
+    for single in found:
+        tau = {"tau": 0.95} if single.settings.mode == "mars" else {}
+        again = original(mars_tiny, entry["prompt"], mode=single.settings.mode, **tau).finish()
+        assert single.token_ids == again.token_ids and single.stop == again.stop == "eos"

@@ -1,6 +1,6 @@
 """The stage: one component that draws the record of a race, while it grows and afterwards."""
 
-from mars_demo import recordings
+from mars_demo import outside, recordings
 from mars_demo.ui.drawing import Drawing
 
 
@@ -13,7 +13,8 @@ class Stage(Drawing):
         shelf: with recorded runs, downloads, the visit's past runs and the page's address, which only one
             stage of a page can have.
 
-    Events: `again`, with the `prompt` and `tau` of a run that the visitor wants to see again.
+    Events: `again`, with the `prompt` to run and `tau`, which stays as it is where it is null; `recorded`,
+    with the `id` of the recorded run that the visitor chose.
     """
 
     def __init__(
@@ -32,7 +33,7 @@ class Stage(Drawing):
             elem_id=elem_id,
             visible=visible,
             render=render,  # for Gradio's own updates
-            server_functions=[recordings.recording],
+            server_functions=[recordings.recording, outside.advice],
             shelf=shelf,
             recordings=recordings.index() if shelf else [],
         )

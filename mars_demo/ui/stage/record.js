@@ -75,8 +75,24 @@ function describe({ mode, window }, tau) {
   return (mode === "ar" ? "" : `τ ${tau.toFixed(2)}, `) + plural(window, "slot");
 }
 
-/** The result of a race in words, a sentence per side. `runs` has a run per mode. */
-function verdict(runs) {
+const OUTLIER = 5; // times the median forward of its run
+const MATTERS = 0.2; // of the run's time: what an outlier must exceed the median by to be worth a sentence
+
+/** What one forward that took far too long did to a run's speed; the prefill, another kind of forward, aside. */
+function hiccup(run) {
+  const times = run.passes.slice(1).map((pass) => pass.ms);
+  const longest = Math.max(...times);
+  const median = times.toSorted((a, b) => a - b)[times.length >> 1];
+  if (!(longest > OUTLIER * median) || longest - median <= MATTERS * run.ms) return [];
+  return [
+    `${MODES[run.settings.mode]}: one forward took ${longest.toFixed(0)} ms, ${(longest / median).toFixed(0)} times the median. ` +
+      "Something else used the processor, so the speed of this side is understated.",
+  ];
+}
+
+/** The result of a race in words, a sentence per side. `runs` has a run per mode; `nearest` is the nearest
+ * example of a prompt outside what the model was trained on. */
+function verdict(runs, nearest = null) {
   const all = Object.values(runs);
   if (!all.length) return ["Press Run: the same model answers one token at a time and with MARS."];
   if (!all.every((run) => run.done)) return ["Racing, each side on its own clock."];
@@ -95,7 +111,9 @@ function verdict(runs) {
     return `${summary(run)}, ${factor.toFixed(1)}× as fast as one token at a time; ${agreement}.`;
   });
   if (ar && (stopped || !parts.length)) parts.push(`${summary(ar)}.`);
-  return stopped ? ["Stopped.", ...parts] : parts;
+  const { model } = all[0].settings;
+  const warning = `This prompt seems to be outside what ${model} was trained on: the answer is likely nonsense.`;
+  return [...(nearest ? [warning] : []), ...(stopped ? ["Stopped."] : []), ...parts, ...all.flatMap(hiccup)];
 }
 
 /**

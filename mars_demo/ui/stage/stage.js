@@ -17,15 +17,16 @@ const view = {
   told: false, // the record's end has been noticed
 };
 let reader = new Reader();
-let source = { live: false, first: null, offset: 0 };
+let source = { live: false, first: null, offset: 0, recording: null };
 let wanted = props.shelf ? { mode: address.get("lane"), pass: Number(address.get("pass")) || null } : {};
 const kept = []; // races of this visit, newest first
+const SETTINGS = ["prompt", "model", "mode", "tau"]; // of a race, in the address
 
 // ------------------------------------------------------------------------------------ the record
 
 function begin(live, first) {
   reader = new Reader();
-  source = { live, first, offset: 0 };
+  source = { live, first, offset: 0, recording: null };
   Object.assign(view, { lanes: {}, time: null, playing: null, hover: null, pinned: null, ghost: null, told: false });
   find(".lanes").replaceChildren();
   heat.grow(null);
@@ -45,6 +46,7 @@ function follow() {
   }
   for (let end; (end = value.indexOf("\n", source.offset)) >= 0; source.offset = end + 1)
     reader.take(value.slice(source.offset, end));
+  consult();
   changed();
 }
 
@@ -64,7 +66,18 @@ function open(text) {
   for (const run of Object.values(whole.runs)) run.done ||= { done: true, stop: "stopped" };
   begin(false, null);
   reader = whole;
+  consult();
   changed();
+}
+
+/** Ask once per record whether its prompt is outside what its model was trained on. */
+async function consult() {
+  const [run] = Object.values(reader.runs);
+  if (!props.shelf || !run || reader.advice !== undefined) return;
+  const asking = reader;
+  asking.advice = null;
+  asking.advice = await server.advice(run.settings).catch(() => null);
+  if (asking === reader) show();
 }
 
 /** New passes came: grow the lanes, then show. */
@@ -148,13 +161,15 @@ function render() {
   drawShares(run, shown);
   drawGhost(run, mode === view.focus ? index : shown - 1, view.ghost);
   light(mode, chosen || view.time !== null ? index : null, chosen?.slot ?? null);
-  announce(verdict(reader.runs));
+  announce(verdict(reader.runs, reader.advice));
+  offerNearest(reader.over && reader.advice);
   const asked = Object.values(reader.runs)[0]?.settings.prompt ?? "";
   say(find(".prompt"), asked);
   find(".asked").hidden = !asked;
   const { title, note } = reader.recording ?? {};
   say(find(".note"), title ? `Recorded: ${title}. ${note}` : "");
   drawReplay();
+  if (props.shelf && find(".recordings").value !== (source.recording ?? "")) find(".recordings").value = source.recording ?? "";
   rememberSoon();
 }
 
@@ -186,6 +201,13 @@ function announce(sentences) {
   line.replaceChildren(...sentences.map((sentence) => make("span", "", `${sentence} `)));
 }
 
+/** The nearest example of a prompt that the model was not trained for. The result is no triumph then. */
+function offerNearest(example) {
+  find(".verdict").classList.toggle("outside", Boolean(example));
+  find(".nearest").hidden = !example;
+  if (example) say(find('[data-do="nearest"]'), `Run the nearest example: ${example.title}`);
+}
+
 function complain(sentence) {
   say(find(".trouble"), sentence);
   find(".trouble").hidden = !sentence;
@@ -195,13 +217,18 @@ let remembering;
 /** The selected pass goes into the address, but not at every frame of a replay. */
 function rememberSoon() {
   clearTimeout(remembering);
-  if (!props.shelf || wanted.pass || !reader.over) return;
+  if (!props.shelf || wanted.pass || !reader.over || !linked()) return;
   remembering = setTimeout(() => {
     const run = reader.runs[view.focus];
     if (!run || view.playing !== null) return;
     const forward = view.pinned?.mode === view.focus ? view.pinned.pass + 1 : view.time === null ? 0 : view.lanes[view.focus].shown;
-    address.set({ lane: forward ? view.focus : null, pass: forward || null, run: reader.recording?.recording ?? null });
+    if (linked()) address.set({ lane: forward ? view.focus : null, pass: forward || null });
   }, 250);
+}
+
+/** Whether the address opens what is on the stage: its recording, or the settings of a race. */
+function linked() {
+  return source.recording ? address.get("run") === source.recording : source.live && address.get("prompt") !== null;
 }
 
 // ---------------------------------------------------------------------------------------- replay
@@ -296,16 +323,19 @@ function historyRow({ file, runs }) {
   return row;
 }
 
-async function showRecording(id) {
-  const text = await server.recording(id);
-  open(text);
-  find(".recordings").value = id;
+async function showRecording(id, chosen = true) {
+  clearTimeout(window.remembering); // what the controls were before
+  address.set({ run: id, ...Object.fromEntries(["lane", "pass", ...SETTINGS].map((key) => [key, null])) });
+  open(await server.recording(id));
+  source.recording = id;
+  if (chosen) trigger("recorded", { id });
 }
 
 function listRecordings() {
   const list = find(".recordings");
   const none = make("option", "", "choose…");
   none.value = "";
+  none.disabled = true;
   list.append(
     none,
     ...props.recordings.map(({ id, title }) => {
@@ -344,6 +374,7 @@ const actions = {
     const prompt = reader.runs[view.focus].settings.prompt;
     trigger("again", { prompt, tau: view.ghost });
   },
+  nearest: () => trigger("again", { prompt: reader.advice.prompt, tau: null }),
   mask() {
     const { mode, index } = shownPass();
     if (index < 0) throw new Error("There is no forward to show before the first one.");
@@ -358,7 +389,7 @@ const actions = {
   async link() {
     const button = find('[data-do="link"]');
     await navigator.clipboard.writeText(location.href);
-    say(button, "Copied");
+    say(button, source.recording || address.get("prompt") !== null ? "Copied" : "Copied without the prompt");
     setTimeout(() => say(button, "Copy link"), 1500);
   },
 };
@@ -513,11 +544,9 @@ if (props.shelf) {
   listRecordings();
   const known = props.recordings.map(({ id }) => id);
   const id = address.get("run");
-  if (known.includes(id)) attempt(() => showRecording(id));
-  else if (known.length && !props.value) {
-    const link = wanted; // it belongs to the visitor's next run, not to this recording
-    wanted = {};
-    attempt(() => showRecording(known[0])).then(() => (wanted = link));
+  if (known.includes(id)) attempt(() => showRecording(id, false));
+  else if (known.length && !props.value && SETTINGS.every((key) => address.get(key) === null)) {
+    attempt(() => showRecording(known[0], false));
   }
 }
 watch("value", follow);
