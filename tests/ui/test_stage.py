@@ -429,3 +429,14 @@ def test_nothing_is_wider_than_the_page(look, width):
 def test_reduced_motion_stills_the_tokens(look):
     page = look(reduced_motion="reduce")
     assert page.locator(".pass").first.evaluate("n => getComputedStyle(n).animationName") == "none"
+
+
+def test_an_empty_stage_says_what_its_page_says(visit):
+    with gr.Blocks() as demo:
+        Stage(shelf=False, empty="Press Train: <b>watch</b> ${1+1} {{1+1}}")
+        Stage(shelf=False, elem_id="usual")
+    _, address, _ = demo.launch(prevent_thread_lock=True, quiet=True)
+    page = visit(address=address)
+    expect(page.locator("#stage .verdict")).to_have_text("Press Train: <b>watch</b> ${1+1} {{1+1}}")
+    expect(page.locator("#usual .verdict")).to_contain_text("Press Run:")
+    demo.close()

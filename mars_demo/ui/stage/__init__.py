@@ -3,6 +3,8 @@
 from mars_demo import recordings
 from mars_demo.ui.drawing import Drawing
 
+EMPTY = "Press Run: the same model answers one token at a time and with MARS."
+
 
 class Stage(Drawing):
     """Lanes of tokens coloured by the forward that accepted them, with replay and a window per forward.
@@ -12,6 +14,7 @@ class Stage(Drawing):
     Args:
         shelf: with recorded runs, downloads, the visit's past runs and the page's address, which only one
             stage of a page can have.
+        empty: what it says while there is no record on it.
 
     Events: `again`, with the `prompt` and `tau` of a run that the visitor wants to see again.
     """
@@ -21,6 +24,7 @@ class Stage(Drawing):
         value: str = "",
         *,
         shelf: bool = True,
+        empty: str = EMPTY,
         elem_id: str = "stage",
         visible: bool = True,
         render: bool = True,
@@ -34,5 +38,6 @@ class Stage(Drawing):
             render=render,  # for Gradio's own updates
             server_functions=[recordings.recording],
             shelf=shelf,
+            empty=empty,
             recordings=recordings.index() if shelf else [],
         )

@@ -78,7 +78,7 @@ function describe({ mode, window }, tau) {
 /** The result of a race in words, a sentence per side. `runs` has a run per mode. */
 function verdict(runs) {
   const all = Object.values(runs);
-  if (!all.length) return ["Press Run: the same model answers one token at a time and with MARS."];
+  if (!all.length) return [];
   if (!all.every((run) => run.done)) return ["Racing, each side on its own clock."];
   if (!all.every((run) => run.passes.length)) return ["Stopped before every side had begun."];
   const { ar, ...others } = runs;

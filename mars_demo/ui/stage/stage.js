@@ -148,7 +148,7 @@ function render() {
   drawShares(run, shown);
   drawGhost(run, mode === view.focus ? index : shown - 1, view.ghost);
   light(mode, chosen || view.time !== null ? index : null, chosen?.slot ?? null);
-  announce(verdict(reader.runs));
+  announce(Object.keys(reader.runs).length ? verdict(reader.runs) : [props.empty]);
   const asked = Object.values(reader.runs)[0]?.settings.prompt ?? "";
   say(find(".prompt"), asked);
   find(".asked").hidden = !asked;
