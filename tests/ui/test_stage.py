@@ -177,7 +177,7 @@ def test_the_window_tells_accepted_first_rejected_and_unread(look):
 def test_a_lossless_window_tells_drafts_verified_and_the_group_kept(look):
     page = look(file=file_of(run("ar", [1] * 7), run("lossless", [1, 3, 3])))
     lane(page, "lossless").locator(".pass").nth(1).locator(".token").first.hover()
-    expect(caption(page)).to_contain_text("2 of 3 drafts held, 3 accepted; mask group 2 of 0–3 kept")
+    expect(caption(page)).to_contain_text("2 of 3 drafts verified, 3 accepted; mask group 2 of 0–3 kept")
     marks = page.locator(".slot:visible .mark").all_inner_texts()
     assert marks == ["✓", "✓", "✓", "✗", "◇"]
     expect(page.locator(".window .legend")).to_contain_text("draft that the model replaced")

@@ -2,8 +2,20 @@
 
 const isClear = (color) => /^(transparent|rgba\(.*, 0\))$/.test(color);
 
-/** An SVG document of what `.stage` shows now; parts marked data-export="no" are left out. */
+/** An SVG document of what `.stage` shows now, its texts at their full length; parts marked data-export="no"
+ * are left out. */
 function pictureOf(stage) {
+  const scrolled = findAll(".answer, .asked", stage).map((node) => [node, node.scrollTop]);
+  stage.classList.add("unfolded"); // until the browser draws the page again, nobody sees it
+  try {
+    return paintedOf(stage);
+  } finally {
+    stage.classList.remove("unfolded");
+    for (const [node, top] of scrolled) node.scrollTop = top;
+  }
+}
+
+function paintedOf(stage) {
   const frame = stage.getBoundingClientRect();
   const parts = ["heading", "lanes", "closeup"].map((name) => find(`.${name}`, stage));
   const [margin, gap] = [24, 16];
