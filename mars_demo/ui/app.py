@@ -17,12 +17,18 @@ LOOK = {
         text_size="md",
         font=_SANS,
         font_mono=_MONO,
+    ).set(  # a step darker than usual: text on them and of them reaches a contrast of 4.5
+        body_text_color_subdued="*neutral_500",
+        button_primary_background_fill="*primary_600",
+        button_primary_background_fill_hover="*primary_700",
+        button_primary_background_fill_hover_dark="*primary_700",
     ),
     "css": """
         .gradio-container .main { max-width: 1760px; margin: 0 auto; padding-top: 0.75rem; }
         #title .prose { display: flex; flex-wrap: wrap; align-items: baseline; gap: 0 1.25rem; }
         #title h1, #title p { margin: 0; }
         #stage .html-container { padding: 0; }
+        body:not(.dark) [role=tab][aria-selected=true] { color: var(--primary-600); }
         :is(#lesson-table, .numbers) table { display: block; overflow-x: auto; border: none; }
         :is(#lesson-table, .numbers) :is(th, td) {
             word-break: normal; overflow-wrap: normal; padding: 0.4rem 0.6rem;
@@ -48,7 +54,7 @@ LOOK = {
         .talk .tab-container { height: 44px; }
         .talk .tab-wrapper button { padding: 0 16px; font-size: 22px; }
         .talk [role=tab]::before { counter-increment: tab; content: counter(tab); margin-right: 10px; }
-        .talk #talk-row { display: block; position: absolute; z-index: 5; top: 0; right: 12px; width: auto; }
+        .talk #talk-row { position: absolute; z-index: 5; top: 0; right: 12px; width: auto; }
         .talk #talk-row button { height: 44px; padding: 0 0 0 24px; font-size: 22px; }
         .talk [role=tab]::before, #talk-row kbd {
             padding: 0 7px; border: 1px solid var(--border-color-primary); border-radius: 6px;

@@ -96,9 +96,9 @@ function paintedOf(stage) {
 
   /** The tint and the bracket of a pass, whose ticks stand at its own ends only. */
   function paintPass(style, { x, y, width, height }, first, last, into) {
-    const fill = style.getPropertyValue("--hue").trim();
     const opacity = parseFloat(style.getPropertyValue("--tint")) / 100;
-    into.append(draw("rect", { x, y, width, height, fill, opacity }));
+    into.append(draw("rect", { x, y, width, height, fill: style.getPropertyValue("--hue").trim(), opacity }));
+    const fill = style.getPropertyValue("--bracket").trim();
     const [bottom, tick] = [y + height, 8];
     into.append(draw("rect", { x, y: bottom - 2, width, height: 2, fill }));
     if (first) into.append(draw("rect", { x, y: bottom - tick, width: 2, height: tick, fill }));
