@@ -3,6 +3,8 @@
 from mars_demo import outside, recordings
 from mars_demo.ui.drawing import Drawing
 
+EMPTY = "Press Run: the same model answers one token at a time and with MARS."
+
 
 class Stage(Drawing):
     """Lanes of tokens coloured by the forward that accepted them, with replay and a window per forward.
@@ -12,6 +14,7 @@ class Stage(Drawing):
     Args:
         shelf: with recorded runs, downloads, the visit's past runs and the page's address, which only one
             stage of a page can have.
+        empty: what it says while there is no record on it.
 
     Events: `again`, with the `prompt` to run and `tau`, which stays as it is where it is null; `recorded`,
     with the `id` of the recorded run that the visitor chose.
@@ -22,6 +25,7 @@ class Stage(Drawing):
         value: str = "",
         *,
         shelf: bool = True,
+        empty: str = EMPTY,
         elem_id: str = "stage",
         visible: bool = True,
         render: bool = True,
@@ -35,5 +39,6 @@ class Stage(Drawing):
             render=render,  # for Gradio's own updates
             server_functions=[recordings.recording, outside.advice],
             shelf=shelf,
+            empty=empty,
             recordings=recordings.index() if shelf else [],
         )

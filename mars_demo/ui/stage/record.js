@@ -94,7 +94,7 @@ function hiccup(run) {
  * example of a prompt outside what the model was trained on. */
 function verdict(runs, nearest = null) {
   const all = Object.values(runs);
-  if (!all.length) return ["Press Run: the same model answers one token at a time and with MARS."];
+  if (!all.length) return [];
   if (!all.every((run) => run.done)) return ["Racing, each side on its own clock."];
   if (!all.every((run) => run.passes.length)) return ["Stopped before every side had begun."];
   const { ar, ...others } = runs;
