@@ -96,8 +96,8 @@ def build() -> gr.Blocks:
                 stage, race_model = race.tab(demo)
             with gr.Tab("Mask", id="mask") as page:
                 mask.tab(tabs, page, stage)
-            with gr.Tab("Train", id="train"):
-                train.tab(tabs, race_model)
+            with gr.Tab("Train", id="train") as page:
+                train.tab(tabs, page, race_model)
             with gr.Tab("Batch", id="batch") as page:
                 batch.tab(page)
             with gr.Tab("Learn", id="learn") as page:

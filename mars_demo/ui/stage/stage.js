@@ -520,6 +520,8 @@ if (props.shelf) {
     attempt(() => showRecording(known[0])).then(() => (wanted = link));
   }
 }
+// A record that another component of the page has.
+find(".stage").addEventListener("record", ({ detail }) => attempt(() => open(detail)));
 watch("value", follow);
 follow();
 render();
