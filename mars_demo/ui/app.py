@@ -1,5 +1,6 @@
 """The page: a title, the tabs, and how they look."""
 
+import inspect
 import threading
 from pathlib import Path
 
@@ -113,6 +114,16 @@ REMEMBER_TAB = """() => {
 }"""
 
 
+class App(gr.Blocks):
+    """Blocks that says what is missing from a request over HTTP, where Gradio would only log it."""
+
+    def validate_inputs(self, block_fn, inputs):
+        wanted = list(inspect.signature(block_fn.fn).parameters) if block_fn.fn else []
+        if len(inputs) < len(block_fn.inputs):
+            needed = f"{len(block_fn.inputs)} values are needed ({', '.join(wanted)})"
+            raise gr.Error(f"{needed}, not {len(inputs)}.", print_exception=False)
+
+
 def open_tab(request: gr.Request):
     """The tab that the page's address names."""
     asked = request.query_params.get("tab")
@@ -121,7 +132,7 @@ def open_tab(request: gr.Request):
 
 def build() -> gr.Blocks:
     """The whole app, ready to launch with `LOOK`; the best model begins to load beside it."""
-    with gr.Blocks(title="MARS Demo", analytics_enabled=False, fill_width=True) as demo:
+    with App(title="MARS Demo", analytics_enabled=False, fill_width=True) as demo:
         gr.Markdown(TITLE, elem_id="title")
         gr.HTML(TALK_ROW, elem_id="talk-row", apply_default_css=False)
         with gr.Tabs() as tabs:
@@ -129,8 +140,8 @@ def build() -> gr.Blocks:
                 stage, race_model = race.tab(demo)
             with gr.Tab("Mask", id="mask") as page:
                 mask.tab(tabs, page, stage)
-            with gr.Tab("Train", id="train"):
-                train.tab(tabs, race_model)
+            with gr.Tab("Train", id="train") as page:
+                train.tab(tabs, page, race_model)
             with gr.Tab("Batch", id="batch") as page:
                 batch.tab(page)
             with gr.Tab("Learn", id="learn") as page:

@@ -7,6 +7,7 @@ whose clock is behind takes the next step: the race as it would be on equal mach
 import html
 import json
 import re
+import reprlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
@@ -32,6 +33,7 @@ MAX_WAIT = 1000  # ms of slow motion per forward
 MAX_NEW_TOKENS = 256
 LONGEST_PROMPT = 2048  # bytes, encoded, of a prompt in the address
 SETTINGS = ("prompt", "model", "mode", "tau")  # of a race, in the address
+MOST_NEW_TOKENS = 4096  # of a request over HTTP: it has the model for itself until it ends
 
 
 class Knobs:
@@ -148,13 +150,48 @@ def generate(
         tau: from 0 to 1; 1 is one token per forward.
         window: slots per forward; what the model was trained for if left out.
         max_new_tokens: where an answer without an end is cut.
+
+    Raises:
+        gr.Error: a sentence, if one of them is not what it must be.
     """
     try:
+        _check(prompt, model, mode, tau, window, max_new_tokens)
         run = models.decode(model, prompt, mode=mode, tau=tau, window=window, max_new_tokens=max_new_tokens)
         with closing(run):
             yield from growing(f"{line}\n" for line in _lines(run))
-    except ValueError as error:
-        raise gr.Error(str(error)) from error
+    except ValueError as error:  # whoever asked is told; it is no fault of the server's
+        raise gr.Error(str(error), print_exception=False) from error
+
+
+def _check(prompt, model, mode, tau, window, max_new_tokens) -> None:
+    """What comes over HTTP has any type.
+
+    Raises:
+        ValueError: if one of them has another than `generate` says, or is out of its range.
+    """
+
+    def is_count(value) -> bool:
+        return isinstance(value, int) and not isinstance(value, bool)
+
+    is_number = is_count(tau) or isinstance(tau, float)
+    rules = [
+        ("prompt", prompt, isinstance(prompt, str), "a text"),
+        ("model", model, model is None or isinstance(model, str), "the name of a model"),
+        ("mode", mode, mode in ("mars", "lossless", "ar"), "mars, lossless or ar"),
+        ("tau", tau, is_number and 0 <= tau <= 1, "a number from 0 to 1"),
+        ("window", window, window is None or is_count(window), "a whole number of slots"),
+        (
+            "max_new_tokens",
+            max_new_tokens,
+            is_count(max_new_tokens) and 1 <= max_new_tokens <= MOST_NEW_TOKENS,
+            f"a whole number from 1 to {MOST_NEW_TOKENS}",
+        ),
+    ]
+    for name, value, fits, wanted in rules:
+        if not fits:
+            raise ValueError(f"{name} must be {wanted}, not {reprlib.repr(value)}.")
+    if any("\ud800" <= character <= "\udfff" for character in prompt):
+        raise ValueError("The prompt has half of a character in it (a surrogate without its other half).")
 
 
 def _lines(run: Run) -> Iterator[str]:

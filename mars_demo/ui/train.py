@@ -1,49 +1,35 @@
 """The Train tab: a small model learns MARS while one watches, and then joins the race."""
 
 import html
-import json
 import os
 import secrets
 import shutil
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import gradio as gr
 
+from mars_demo import watching
 from mars_demo.ui import models
 from mars_demo.ui.curves import Curves
 from mars_demo.ui.race import PROMPTS
 from mars_demo.ui.stage import Stage
+from mars_demo.watching import PRESETS
 
-PRESETS = json.loads((Path(__file__).parents[2] / "assets" / "presets.json").read_text("utf-8"))
 BASE = "ar-tiny"
-DATA = {
-    "word problems": "tasks:word-problems",
-    "all worlds": "tasks",
-    "tables and lists": "tasks:tables,sorting,reversing",
-    "notes and stories": "tasks:notes,stories",
-    "code": "tasks:functions",
-}
-BATCH_TOKENS = 1024
-MUON = 2  # times the learning rate, for the hidden matrices
-MAX_STEPS = 2000
 STEPS_VARIABLE = "MARS_DEMO_TRAIN_STEPS"  # a hosted Space can allow fewer steps, or none
-
-# What is decoded while it trains, of the held-out prompts and of the visitor's.
-PROBE_TASKS = ("word-problems", "units", "letters", "notes", "functions", "tables")  # of all worlds
-PROBES, DECODES = 4, 24
-PROBE_PROMPTS, CURVE_PROMPTS = 6, 12
-TAU = 0.95
+CURVE_PROMPTS = 12
 TAUS = (1.0, 0.95, 0.8, 0.6, 0.4)  # of the curve at the end
 
 
 def step_limit() -> int:
     """How many steps a training may have here; 0 where training is switched off."""
     text = os.environ.get(STEPS_VARIABLE, "").strip()
-    return min(MAX_STEPS, int(text)) if text.isdigit() else MAX_STEPS
+    return min(watching.MAX_STEPS, int(text)) if text.isdigit() else watching.MAX_STEPS
 
 
 class Session:
@@ -76,7 +62,7 @@ def fit(
     prompt: str,
     session: Session,
 ) -> Iterator[tuple]:
-    """Train; yields the growing value of the curves and the stage's record of the prompt."""
+    """Train; yields the growing record of the training, and the button that pauses it."""
     session.base, session.trained, session.folder = base, None, None
     folder = Path(tempfile.mkdtemp(prefix="mars-"))
     try:
@@ -94,113 +80,41 @@ def fit(
 def _recipe(
     objective: str, block_size: float, sft_weight: float, data: str, steps: float, learning_rate: float
 ):
-    from mars_demo.training import Recipe
-
     limit = step_limit()
     if not limit:
         raise ValueError("Training is switched off here; run the app on your own machine to train.")
     if not 1 <= steps <= limit:
         raise ValueError(f"The number of steps must be from 1 to {limit}, not {steps:g}.")
-    if not 0 < learning_rate <= 0.1:
-        raise ValueError(f"The learning rate must be above 0 and at most 0.1, not {learning_rate:g}.")
-    if data not in DATA:
-        raise ValueError(f"There are no data called {data!r}: allowed are {', '.join(DATA)}.")
-    return Recipe(
-        objective=objective,
-        block_size=int(block_size),
-        sft_weight=sft_weight,
-        data=DATA[data],
-        steps=int(steps),
-        batch_tokens=BATCH_TOKENS,
-        learning_rate=learning_rate,
-        muon_learning_rate=MUON * learning_rate,
-        warmup=0.1,
-        seed=secrets.randbelow(2**31),
-        save_every=MAX_STEPS + 1,
-    )
+    seed = secrets.randbelow(2**31)
+    return watching.recipe(objective, block_size, sft_weight, data, steps, learning_rate, seed)
 
 
 def _watched(base: str, recipe, prompt: str, session: Session, folder: Path) -> Iterator[tuple]:
-    from mars_demo import checkpoints, training
-    from mars_demo.decoding import decode
-
     checkpoint = models.fresh(base)
-    before = decode(checkpoint, prompt, mode="ar", max_new_tokens=128).finish()
     name = f"mine-{secrets.token_hex(3)}"
-    lines = [json.dumps({"steps": recipe.steps, "block_size": recipe.block_size})]
-    every = {"probe": max(1, recipe.steps // PROBES), "decode": max(1, recipe.steps // DECODES)}
-    shown = 0.0
-
-    def due(kind: str, step: int) -> bool:
-        return step == 1 or step % every[kind] == 0 or step == recipe.steps
-
-    run = training.train(checkpoint.model, checkpoint.tokenizer, recipe, folder, pace=lambda: session.pace)
-    for metrics in run:
-        lines.append(metrics.line())
-        stage = gr.skip()
-        if due("decode", metrics.step) or due("probe", metrics.step):
-            checkpoint.model.eval()
-            grown = _as_trained(checkpoint, recipe, name)
-            if due("probe", metrics.step):
-                lines.append(json.dumps({"probe": metrics.step} | _probe(grown, recipe.data)))
-            stage = _record(before, grown, prompt)
-            checkpoint.model.train()
-        if isinstance(stage, str) or time.monotonic() - shown > 0.5:
-            yield "".join(f"{line}\n" for line in lines), stage
-            shown = time.monotonic()
-        session.wait()
-        if session.stopped:
-            break
-    run.close()
-    checkpoint.model.eval()
-    for state in folder.glob("*state*"):
-        shutil.rmtree(state)
-    if session.stopped:  # what it has learned until now is kept as well
-        block_size = None if recipe.objective == "ar" else recipe.block_size
-        checkpoints.save(checkpoint.model, checkpoint.tokenizer, folder, block_size, recipe.objective)
-    grown = _as_trained(checkpoint, recipe, name)
-    session.trained, session.folder = models.keep(grown), str(folder)
-    yield "".join(f"{line}\n" for line in lines), _record(before, grown, prompt)
-
-
-def _as_trained(checkpoint, recipe, name: str):
-    """The model as it is now, as the checkpoint it will be saved as."""
-    if recipe.objective == "ar":
-        return replace(checkpoint, name=name, block_size=None, objective="ar")
-    mask_id = checkpoint.tokenizer.mask_token_id
-    return replace(
-        checkpoint, name=name, mask_id=mask_id, block_size=recipe.block_size, objective=recipe.objective
+    lines = watching.watch(
+        checkpoint,
+        recipe,
+        prompt,
+        folder,
+        name,
+        pace=lambda: session.pace,
+        stopped=lambda: session.stopped,
     )
-
-
-def _record(before, grown, prompt: str) -> str:
-    """The prompt answered by the growing model beside the base, as a record for the stage."""
-    from mars_demo.decoding import decode
-
-    after = decode(grown, prompt, mode=grown.modes[0], tau=TAU, max_new_tokens=128).finish()
-    runs = [after] if after.settings.mode == "ar" else [after, before]
-    return "".join(f"{line}\n" for run in runs for line in run.lines())
-
-
-def _probe(grown, data: str) -> dict[str, float]:
-    """Accuracy and tokens per forward on a few held-out prompts."""
-    average = _measure(grown, data, TAU, PROBE_PROMPTS)
-    return {"accuracy": average.accuracy, "tokens_per_forward": average.tokens_per_forward}
-
-
-def _measure(checkpoint, data: str, tau: float, prompts: int, mode: str | None = None):
-    """The average over that many held-out prompts of the worlds that are trained on."""
-    from mars_demo import evaluation, tasks
-
-    names = data.partition(":")[2].split(",") if ":" in data else PROBE_TASKS
-    settings = {"mode": mode or checkpoint.modes[0], "tau": tau}
-    rows = []
-    for name in names:
-        graded = list(
-            evaluation.answers(checkpoint, tasks.held_out(name, prompts // len(names)), **settings)
-        )
-        rows.append(evaluation.row(name, tau, graded))
-    return evaluation.average(rows)
+    text, shown = "", 0.0
+    with closing(lines):
+        for line in lines:
+            text += line
+            if session.paused:  # only now: the step under way was finished first
+                yield text, gr.Button("Continue", interactive=True)
+                session.wait()
+                yield gr.skip(), gr.Button("Pause")
+            elif time.monotonic() - shown > 0.5:
+                yield text, gr.skip()
+                shown = time.monotonic()
+    session.trained = models.keep(watching.as_trained(checkpoint, recipe, name))
+    session.folder = str(folder)
+    yield text, gr.skip()
 
 
 def conclude(session: Session):
@@ -211,10 +125,9 @@ def conclude(session: Session):
 
     base, trained = models.fresh(session.base), models.load(session.trained)
     taus = TAUS if trained.modes[0] != "ar" else TAUS[:1]
-    curves = {
-        f"before: {base.name}": [replace(_measure(base, session.data, 1.0, CURVE_PROMPTS, "ar"), tau=None)],
-        f"after: {trained.name}": [_measure(trained, session.data, tau, CURVE_PROMPTS) for tau in taus],
-    }
+    before = watching.measure(base, session.data, 1.0, CURVE_PROMPTS, "ar")
+    after = [watching.measure(trained, session.data, tau, CURVE_PROMPTS) for tau in taus]
+    curves = {f"before: {base.name}": [replace(before, tau=None)], f"after: {trained.name}": after}
     rows = ["| | τ | right answers | tokens per forward |", "|---|---|---|---|"]
     for name, points in curves.items():
         for row in points:
@@ -262,8 +175,9 @@ def end():
 
 
 def pause(session: Session):
+    """Pause, which waits for the step under way, or go on."""
     session.paused = not session.paused
-    return gr.Button("Continue" if session.paused else "Pause")
+    return gr.Button("Pausing" if session.paused else "Pause", interactive=not session.paused)
 
 
 def stop(session: Session) -> None:
@@ -283,8 +197,8 @@ def to_the_race(session: Session):
 # ------------------------------------------------------------------------------------- the page
 
 
-def tab(tabs: gr.Tabs, race_model: gr.Dropdown) -> None:
-    """The tab's components and events."""
+def tab(tabs: gr.Tabs, page: gr.Tab, race_model: gr.Dropdown) -> None:
+    """The tab's components and events; `race_model` is the Race tab's choice of models."""
     session = gr.State(Session())
     limit = step_limit()
     first = PRESETS[0]
@@ -293,7 +207,7 @@ def tab(tabs: gr.Tabs, race_model: gr.Dropdown) -> None:
             preset = gr.Dropdown(
                 [preset["title"] for preset in PRESETS],
                 value=first["title"],
-                label="Story",
+                label="Preset",
                 elem_id="preset",
             )
             note = gr.Markdown(first["note"])
@@ -301,7 +215,15 @@ def tab(tabs: gr.Tabs, race_model: gr.Dropdown) -> None:
                 start = gr.Button("Train", variant="primary", scale=2, min_width=100, elem_id="train")
                 halt = gr.Button("Pause", interactive=False, min_width=80, elem_id="pause")
                 quit_ = gr.Button("Stop", interactive=False, min_width=70, elem_id="train-stop")
-            pace = gr.Slider(0, 3, 1, step=0.05, label="Learning rate ×", info="Live.", elem_id="pace")
+            pace = gr.Slider(
+                0,
+                3,
+                1,
+                step=0.05,
+                label="Learning rate ×",
+                info="Takes effect at the next step.",
+                elem_id="pace",
+            )
             objective = gr.Radio(
                 [("MARS", "mars"), ("AR", "ar"), ("Block diffusion", "block-diffusion")],
                 value=first["objective"],
@@ -311,14 +233,14 @@ def tab(tabs: gr.Tabs, race_model: gr.Dropdown) -> None:
             sft_weight = gr.Slider(
                 0, 2, first["sft_weight"], step=0.1, label="λ, weight of the clean stream's loss"
             )
-            data = gr.Dropdown(list(DATA), value=first["data"], label="Data")
+            data = gr.Dropdown(list(watching.DATA), value=first["data"], label="Data")
             steps = gr.Slider(
                 1, max(2, limit), min(first["steps"], max(2, limit)), step=1, label="Steps", elem_id="steps"
             )
             learning_rate = gr.Number(
                 first["learning_rate"],
                 label="Learning rate",
-                info=f"Of AdamW; Muon trains the hidden matrices at {MUON} times that.",
+                info=f"Of AdamW; Muon trains the hidden matrices at {watching.MUON} times that.",
             )
             base = gr.Dropdown(
                 [],
@@ -331,8 +253,8 @@ def tab(tabs: gr.Tabs, race_model: gr.Dropdown) -> None:
         with gr.Column(scale=7, min_width=640):
             watched = next(example["prompt"] for example in PROMPTS if example["model"] == models.TINY)
             prompt = gr.Textbox(watched, label="Prompt to watch", lines=2, elem_id="watched")
-            curves = Curves()
-            stage = Stage(shelf=False, elem_id="growing")
+            curves = Curves(stage="growing")
+            Stage(shelf=False, empty="The recorded training is being loaded.", elem_id="growing")
             table = gr.Markdown(visible=False, elem_id="before-after")
             plot = gr.Plot(visible=False, show_label=False)
             with gr.Row():
@@ -341,14 +263,14 @@ def tab(tabs: gr.Tabs, race_model: gr.Dropdown) -> None:
 
     at_once = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
     buttons, results = [start, halt, quit_], [table, plot, archive, race_it]
-    tabs.select(offer, None, base, **at_once)
+    page.select(offer, base, base, **at_once)
     preset.input(
         choose, preset, [objective, block_size, sft_weight, data, steps, learning_rate, note], **at_once
     )
     start.click(begin, session, [*buttons, pace, *results], **at_once).then(
         fit,
         [base, objective, block_size, sft_weight, data, steps, learning_rate, prompt, session],
-        [curves, stage],
+        [curves, halt],
         concurrency_id="training",
         concurrency_limit=1,
         show_progress="minimal",
@@ -379,7 +301,9 @@ def adopt(archive: str):
     return gr.Dropdown(choices=[*models.names(), name], value=name)
 
 
-def offer():
-    """The bases to choose from; asked when a tab is opened, so that the page does not wait for it."""
+def offer(chosen: str | None):
+    """The bases to choose from; asked when the tab is opened, so that the page does not wait for it."""
+    if chosen:
+        return gr.skip()
     names = models.names()
     return gr.Dropdown(choices=names, value=BASE if BASE in names else next(iter(names), None))

@@ -1,18 +1,22 @@
 """The Mask tab in a real browser."""
 
 import itertools
+import json
 import re
+from urllib.parse import parse_qsl, urlsplit
 from xml.etree import ElementTree
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from mars_demo import checkpoints, recordings
+from mars_demo.trace import read_runs
+
 
 @pytest.fixture
 def open_tab(visit):
-    def open_it(**options) -> Page:
-        page = visit(**options)
-        page.get_by_role("tab", name="Mask").click()
+    def open_it(query: str = "", **options) -> Page:
+        page = visit(f"tab=mask&{query}", **options)
         expect(page.locator(".matrix [data-cells]").first).to_be_attached()
         expect(page.locator(".js-plotly-plot .main-svg").first).to_be_visible()  # it comes last
         return page
@@ -49,7 +53,7 @@ def test_a_cell_says_who_sees_whom_and_why(open_tab):
     expect(told(page)).to_contain_text(
         re.compile(r"Noisy position 8 \(block 1\) sees clean .+ it comes before block 1")
     )
-    expect(told(page)).to_contain_text("2 tokens behind the last real one it sees")
+    expect(told(page)).to_contain_text("2 tokens after the last real one it sees")
     cell(page, clean, clean + 1)
     expect(told(page)).to_contain_text("it comes later in the block")
 
@@ -122,12 +126,90 @@ def test_attention_is_drawn_and_told(open_tab):
     expect(told(page)).to_contain_text(re.compile(r"Attention 0\.\d+"))
 
 
-def test_a_forward_of_the_stage_is_shown_here(visit):
-    page = visit("run=bus&lane=mars&pass=3")
+def value(page: Page, name: str) -> int:
+    return int(page.locator(f"#{name} input[type=number]").input_value())
+
+
+def maximum(page: Page, name: str) -> str:
+    return page.locator(f"#{name} input[type=range]").get_attribute("max")
+
+
+def test_sliders_go_as_far_as_the_model_and_the_sentence_and_act_only_where_they_matter(open_tab):
+    page = open_tab()
+    config = json.loads((checkpoints.ASSETS / "mars-tiny" / "config.json").read_text())
+    most = {"layer": config["num_hidden_layers"], "head": config["num_attention_heads"]}
+    for name, number in most.items():
+        expect(page.locator(f"#{name} input[type=range]")).to_be_disabled()
+        expect(page.locator(f"#{name} input[type=range]")).to_have_attribute("max", str(number))
+    page.locator("#attention input").check()
+    for name in most:
+        expect(page.locator(f"#{name} input[type=range]")).to_be_enabled()
+    set_slider(page, "layer", most["layer"])
+    set_slider(page, "head", most["head"])
+    expect(page.locator(".matrix [fill-opacity]").first).to_be_attached()
+    expect(told(page)).to_have_text("Point at a cell, or move with the arrow keys.")  # no complaint
+    page.locator("#attention input").uncheck()
+    for name in most:
+        expect(page.locator(f"#{name} input[type=range]")).to_be_disabled()
+    tokens = int(re.match(r"\d+", page.locator("#grid .caption").inner_text())[0])
+    prompt = page.locator("#prompt-length input[type=range]")
+    expect(prompt).to_have_attribute("max", str(tokens - 2))
+    set_slider(page, "prompt-length", tokens - 2)
+    expect(page.locator("#grid .caption")).to_contain_text("R = 2 of them")
+    set_slider(page, "length", 6)
+    expect(prompt).to_have_attribute("max", "4")
+    expect(prompt).to_have_value("4")
+    expect(page.locator("#grid .caption")).to_contain_text("6 clean and 1 noisy")
+    set_slider(page, "length", 20)
+    page.locator("#sentence textarea").fill("one two three four five six seven eight nine ten " * 2)
+    expect(prompt).to_have_attribute("max", "18")
+    expect(page.locator("#new-tokens input[type=range]")).to_be_disabled()
+    page.locator("#kind input").click()
+    page.get_by_role("option", name="Window of a forward").click()
+    expect(prompt).to_be_disabled()
+    expect(page.locator("#new-tokens input[type=range]")).to_be_enabled()
+
+
+@pytest.mark.parametrize("lane", ["ar", "mars", "lossless"])
+def test_a_forward_of_the_stage_sets_the_controls_and_the_address(visit, lane):
+    runs = read_runs(recordings.recording("bus").splitlines()[1:])
+    run = next(run for run in runs if run.settings.mode == lane)
+    before, step = run.passes[:2], run.passes[2]
+    drafts = step.drafts or 0
+    text = run.settings.prompt_tokens + sum(one.accepted for one in before)
+    new = drafts if lane == "lossless" else before[-1].accepted
+    groups = step.groups or 1
+    masks = (step.positions - (drafts + 1 if lane == "lossless" else new)) // groups
+    kind = "Window of a forward"
+    if lane == "lossless":
+        kind = "Lossless, linear" if groups == 1 else "Lossless: drafts and groups of masks"
+
+    def is_drawn(page: Page) -> None:
+        expect(page.locator("#kind input")).to_have_value(kind)
+        controls = {"length": text + drafts, "prompt-length": run.settings.prompt_tokens}
+        for name, number in (controls | {"new-tokens": new, "block-size": masks}).items():
+            expect(page.locator(f"#{name} input[type=number]")).to_have_value(str(number))
+        columns = text - (1 if lane == "lossless" else new) + step.positions
+        size = f"{step.positions} rows, {columns} columns"
+        expect(page.locator("#grid .matrix")).to_have_attribute("aria-label", size)
+
+    page = visit(f"run=bus&lane={lane}&pass=3")
     expect(page.locator("#stage .caption")).to_contain_text("Forward 3:")
-    page.locator(".to-mask").click()
+    page.get_by_role("button", name="Show this forward's mask").locator("visible=true").click()
     expect(page.locator("#grid .caption")).to_contain_text("Forward 3 of")
-    expect(page.locator("#grid .region")).to_contain_text(["in the cache", "real tokens", "masks"])
+    is_drawn(page)
+    expect(page.locator("#grid .region").first).to_contain_text("in the cache")
+    expect(page).to_have_url(re.compile(f"mask_block_size={masks}&"))
+    expect(page.locator("#grid .caption")).to_contain_text("Forward 3 of")  # nothing has drawn over it
+    query = dict(parse_qsl(urlsplit(page.url).query))
+    assert query["tab"] == "mask"
+    assert query["mask_sentence"] == page.locator("#sentence textarea").input_value()
+    again = visit(urlsplit(page.url).query)
+    expect(again.get_by_role("tab", name="Mask")).to_have_attribute("aria-selected", "true")
+    is_drawn(again)
+    again.locator("#length input[type=number]").fill(str(text + drafts - 1))
+    again.locator("#length input[type=number]").press("Enter")
+    expect(again).to_have_url(re.compile(f"mask_length={text + drafts - 1}&"))
 
 
 def test_the_picture_can_be_taken_along(open_tab):
@@ -163,25 +245,42 @@ def test_a_phone_shows_the_picture_without_scrolling_sideways(open_tab):
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
-@pytest.mark.parametrize("width", [1440, 390])
-@pytest.mark.parametrize(
-    ("title", "names"),
-    [
-        ("Window of a forward", ["in the cache", "real tokens", "masks"]),
-        ("Lossless, linear", ["in the cache", "last token and drafts", "groups of masks"]),
-        ("Speculative decoding with MARS", ["in the cache", "last token and drafts", "groups of masks"]),
-    ],
-)
-def test_names_of_regions_are_read_apart_on_any_screen(open_tab, width, title, names):
-    page = open_tab()
-    page.set_viewport_size({"width": width, "height": 850})
-    page.locator("#kind input").click()
-    page.get_by_role("option", name=title).click()
-    regions = page.locator("#grid .region")
-    expect(regions).to_have_text(names)
-    boxes = [region.bounding_box() for region in regions.all()]
-    assert all(box["height"] > 14 and box["x"] >= 0 and box["x"] + box["width"] <= width for box in boxes)
-    for one, other in itertools.combinations(boxes, 2):
-        beside = one["x"] + one["width"] <= other["x"] or other["x"] + other["width"] <= one["x"]
-        middles = [box["y"] + box["height"] / 2 for box in (one, other)]
-        assert beside or abs(middles[0] - middles[1]) > 14
+SCREENS = {"desk": ("", 1440, 850), "phone": ("__theme=dark", 390, 844), "talk": ("view=talk", 1920, 1080)}
+BANDS = ["in the cache", "real tokens", "masks"]
+GROUPS = ["in the cache", "last token and drafts", "groups of masks"]
+STREAMS = [
+    "clean sees clean, causally",
+    "clean never sees noisy",
+    "noisy sees the clean tokens before its block",
+    "noisy sees its own block, causally",
+]
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+def test_names_of_regions_are_outside_the_cells_and_read_apart_on_any_screen(open_tab, screen):
+    query, width, height = SCREENS[screen]
+    page = open_tab(query)
+    page.set_viewport_size({"width": width, "height": height})
+    for title, names in (
+        ("MARS training", STREAMS),
+        ("AR training", STREAMS[:1]),
+        ("Window of a forward", BANDS),
+        ("Lossless, linear", GROUPS),
+        ("Speculative decoding with MARS", GROUPS),
+    ):
+        page.locator("#kind input").click()
+        page.get_by_role("option", name=title).click()
+        for length in (20, 5):  # with few tokens every cell is large
+            set_slider(page, "length", length)
+            regions = page.locator("#grid .region")
+            expect(regions).to_have_text(names)
+            cells = [cell.bounding_box() for cell in page.locator("#grid [data-cells]").all()]
+            bottom = max(box["y"] + box["height"] for box in cells)
+            boxes = [region.bounding_box() for region in regions.all()]
+            for box in boxes:
+                assert box["y"] >= bottom - 2, (title, length)
+                assert box["height"] > 14 and box["x"] >= 0 and box["x"] + box["width"] <= width
+            for one, other in itertools.combinations(boxes, 2):
+                beside = one["x"] + one["width"] <= other["x"] or other["x"] + other["width"] <= one["x"]
+                middles = [box["y"] + box["height"] / 2 for box in (one, other)]
+                assert beside or abs(middles[0] - middles[1]) > 14

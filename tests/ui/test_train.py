@@ -1,6 +1,7 @@
 """The Train tab in a real browser: a few steps of real training."""
 
 import io
+import json
 import re
 import shutil
 import zipfile
@@ -8,7 +9,7 @@ import zipfile
 import pytest
 from playwright.sync_api import Page, expect
 
-from mars_demo import checkpoints
+from mars_demo import checkpoints, watching
 from mars_demo.ui import train
 
 
@@ -34,23 +35,79 @@ def upload(page: Page, archive) -> None:
     chooser.value.set_files(archive)
 
 
+def progress(page: Page):
+    return page.locator("#curves .progress")
+
+
 def finished(page: Page) -> None:
     expect(page.locator("#before-after table")).to_be_visible(timeout=120_000)
     expect(page.locator("#train")).to_be_enabled()
 
 
+def record() -> list[dict]:
+    """The recorded training that the page opens with."""
+    return [json.loads(line) for line in watching.recording(watching.index()[0]["id"]).splitlines()]
+
+
+def text_of(answer: dict) -> str:
+    passes = [line for line in answer["record"] if "pass" in line]
+    return "".join(slot["text"] for step in passes for slot in step["slots"][: step["accepted"]])
+
+
+def test_the_tab_opens_on_a_recorded_training_that_scrubs_and_plays_without_the_server(visit):
+    lines = record()
+    steps = [line for line in lines if "step" in line]
+    page = visit("tab=train")
+    expect(page.locator("#curves .note")).to_contain_text("This is a recording")
+    expect(page.locator("#curves .note")).to_contain_text(lines[0]["machine"])
+    expect(page.locator("#base input")).to_have_value("ar-tiny")
+    page.context.set_offline(True)
+    page.locator("#curves .held-out summary").click()
+    head = page.locator("#curves .playhead")
+    for step in (len(steps), len(steps) // 2, 3, 1):
+        head.fill(str(step))
+        expect(progress(page)).to_contain_text(
+            f"Step {step} of {len(steps)}, {steps[step - 1]['tokens']:,} "
+        )
+        answer = [line for line in lines if "answer" in line and line["answer"] <= step][-1]
+        expect(page.locator("#growing .lane").last.locator(".answer")).to_have_text(text_of(answer))
+        probe = [line for line in lines if "probe" in line and line["probe"] <= step][-1]
+        right = sum(prompt["right"] for prompt in probe["prompts"])
+        expect(page.locator("#curves .held-out summary")).to_have_text(
+            f"Held-out prompts after step {probe['probe']}: {right} of {len(probe['prompts'])} right"
+        )
+        for shown, prompt in zip(page.locator("#curves .held-out li").all(), probe["prompts"]):
+            expect(shown.locator(".answer")).to_have_text(prompt["text"])
+            expect(shown.locator(".mark")).to_contain_text("right" if prompt["right"] else "wrong")
+        for series in ("clean", "noisy"):
+            path = page.locator(f'#curves path[data-series="{series}"]').get_attribute("d")
+            assert len(re.findall("[ML]", path)) == step
+    head.fill("0")
+    expect(page.locator("#growing .lane")).to_have_count(1)  # the base alone
+    expect(page.locator("#curves .held-out")).to_be_hidden()
+    page.locator("#curves .play").click()
+    expect(progress(page)).to_contain_text(f"Step {len(steps)} of")
+    expect(page.locator("#curves .play")).to_contain_text("Play")
+
+
 def test_a_training_is_watched_and_its_result_can_be_used(open_tab):
     page = open_tab()
     page.locator("#train").click()
-    expect(page.locator(".curves .progress")).to_contain_text("Step 3 of 3", timeout=120_000)
+    expect(progress(page)).to_contain_text("Step 3 of 3", timeout=120_000)
     expect(page.locator("#growing .lane")).to_have_count(2)
     expect(page.locator("#curves .slots-chart .slot")).to_have_count(9)
     for series in ("clean", "noisy", "accuracy", "tokens_per_forward"):
         expect(page.locator(f'#curves path[data-series="{series}"]')).to_have_attribute(
             "d", re.compile("^M")
         )
+    expect(page.locator("#curves .note")).to_be_hidden()
     finished(page)
     expect(page.locator("#before-after")).to_contain_text("before: ar-tiny")
+    page.locator("#curves .playhead").fill("0")
+    expect(page.locator("#growing .lane")).to_have_count(1)
+    page.locator("#curves .playhead").fill("1")
+    expect(progress(page)).to_contain_text("Step 1 of 3,")
+    expect(page.locator("#growing .lane")).to_have_count(2)
     with page.expect_download() as download:
         page.locator("#archive").click()
     names = zipfile.ZipFile(io.BytesIO(download.value.path().read_bytes())).namelist()
@@ -65,14 +122,26 @@ def test_a_training_is_watched_and_its_result_can_be_used(open_tab):
     expect(page.locator("#stage .verdict")).to_contain_text("one token at a time;")
 
 
-def test_a_paused_training_goes_on_and_a_stopped_one_keeps_what_it_learned(open_tab):
+def step_of(page: Page) -> int:
+    return int(re.match(r"Step (\d+) of", progress(page).inner_text())[1])
+
+
+def test_a_paused_training_rests_goes_on_and_a_stopped_one_keeps_what_it_learned(open_tab, slow):
     page = open_tab(steps=200)
     page.locator("#train").click()
-    expect(page.locator(".curves .progress")).to_contain_text("Step", timeout=120_000)
+    expect(progress(page)).to_contain_text(re.compile(r"Step [1-9]"), timeout=120_000)
     page.locator("#pause").click()
-    expect(page.locator("#pause")).to_have_text("Continue")
+    expect(page.locator("#pause")).to_have_text("Continue")  # said once the step under way has ended
+    paused = step_of(page)
+    page.get_by_role("tab", name="Race").click()  # a race takes longer than several steps
+    page.locator("#run").click()
+    expect(page.locator("#run")).to_be_disabled()
+    expect(page.locator("#run")).to_be_enabled()
+    page.get_by_role("tab", name="Train").click()
+    assert step_of(page) == paused
     page.locator("#pause").click()
     expect(page.locator("#pause")).to_have_text("Pause")
+    expect(progress(page)).not_to_contain_text(f"Step {paused} of")
     page.locator("#train-stop").click()
     finished(page)
     expect(page.locator("#race-it")).to_be_visible()
@@ -81,11 +150,11 @@ def test_a_paused_training_goes_on_and_a_stopped_one_keeps_what_it_learned(open_
 def test_one_training_at_a_time_and_a_visitor_who_leaves_frees_it(open_tab):
     one, two = open_tab(steps=2000), open_tab(steps=2)
     one.locator("#train").click()
-    expect(one.locator(".curves .progress")).to_contain_text("Step", timeout=120_000)
+    expect(progress(one)).to_contain_text("of 2000,", timeout=120_000)
     two.locator("#train").click()
     expect(two.locator("#watched .progress-text, #watched .meta-text").first).to_contain_text("queue")
     one.close()
-    expect(two.locator(".curves .progress")).to_contain_text("Step 2 of 2", timeout=120_000)
+    expect(progress(two)).to_contain_text("Step 2 of 2", timeout=120_000)
     finished(two)
 
 
@@ -96,7 +165,7 @@ def test_a_downloaded_checkpoint_can_be_uploaded_and_trained_on(open_tab, tmp_pa
     upload(page, archive)
     expect(page.locator("#base input")).to_have_value(re.compile("my-model-"), timeout=60_000)
     page.locator("#train").click()
-    expect(page.locator(".curves .progress")).to_contain_text("Step 1 of 1", timeout=120_000)
+    expect(progress(page)).to_contain_text("Step 1 of 1", timeout=120_000)
     finished(page)
 
 

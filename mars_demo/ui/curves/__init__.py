@@ -1,15 +1,27 @@
 """Curves of a training: losses, what each slot guesses, and how fast and right the answers become."""
 
+from mars_demo import watching
 from mars_demo.ui.drawing import Drawing
 
 
 class Curves(Drawing):
-    """Draws metrics while they come; updated in place, never remounted.
+    """Draws the record of a training while it comes and afterwards; every step of it can be gone back to.
 
-    The value is JSON lines that only grow: the settings (`steps`, `block_size`), then a line per step as
-    `training.Metrics` writes it, and in between lines with `probe`, the step after which the held-out
-    prompts were answered, their `accuracy` and `tokens_per_forward`.
+    The value is the JSON lines of `watching.watch`, which only grow. Until there is one, the first recorded
+    training is shown.
+
+    Args:
+        stage: the `elem_id` of the stage that shows the answer of each step.
     """
 
-    def __init__(self, value: str = "", *, elem_id: str = "curves", render: bool = True):
-        super().__init__("curves", ("curves",), value, elem_id=elem_id, render=render)
+    def __init__(self, value: str = "", *, stage: str, elem_id: str = "curves", render: bool = True):
+        super().__init__(
+            "curves",
+            ("curves",),
+            value,
+            elem_id=elem_id,
+            render=render,
+            server_functions=[watching.recording],
+            recordings=watching.index(),
+            stage=stage,
+        )

@@ -17,6 +17,7 @@ function render() {
   say(find(".told"), picture ? "Point at a cell, or move with the arrow keys." : "");
   say(find(".caption"), picture?.caption ?? "");
   find(".reads").hidden = true;
+  find(".regions").replaceChildren();
   here = null;
   if (!picture) return;
   const { rows, columns } = picture;
@@ -38,13 +39,15 @@ function render() {
   for (const region of picture.regions) svg.append(draw("rect", { class: "frame", ...boxOf(region), "stroke-width": 1.2 }));
   svg.append(draw("g", { class: "names" }), draw("rect", { class: "lit row" }), draw("rect", { class: "lit column" }), draw("rect", { class: "here", "stroke-width": 1.2 }));
   nameRegions();
+  listRegions();
 }
 
 const hasNames = () => Math.max(picture.rows.length, picture.columns.length) <= LABELS;
 
 /** The picture's x, y, width and height without the names of bands beneath it. */
 function extent() {
-  const gutter = hasNames() ? 64 : 14;
+  const longest = Math.max(...[...picture.rows, ...picture.columns].map((cell) => shortened(cell.label).length));
+  const gutter = hasNames() ? 8 + 4.3 * longest : 14;
   return [-gutter, -gutter, picture.columns.length * UNIT + gutter + 2, picture.rows.length * UNIT + gutter + 2];
 }
 
@@ -69,9 +72,10 @@ const gridLine = (x1, y1, x2, y2) => draw("line", { class: "line", x1, y1, x2, y
 
 function name(cell, x, y, anchor) {
   const text = draw("text", { x, y, "text-anchor": anchor, "font-size": 7 });
-  text.textContent = visible(cell.label).slice(0, 14);
+  text.textContent = shortened(cell.label);
   return text;
 }
+const shortened = (label) => visible(label).slice(0, 14);
 
 const boxOf = ({ rows, columns }) => ({
   x: columns[0] * UNIT,
@@ -80,8 +84,10 @@ const boxOf = ({ rows, columns }) => ({
   height: (rows[1] - rows[0]) * UNIT,
 });
 
-/** The names of regions, in the size of the page's own text or larger, whatever the picture's scale. A band of
- *  columns has its name beneath the picture, any other region inside. */
+const isBand = ({ rows, columns }) => rows[1] - rows[0] === picture.rows.length && columns[1] - columns[0] < picture.columns.length;
+
+/** The names of regions, all outside of the cells. A band of columns has its name and a bracket beneath it, in the
+ *  size of the page's own text or larger, whatever the picture's scale. */
 function nameRegions() {
   const [svg, names] = [find(".matrix"), find(".matrix .names")];
   if (!names || !svg.clientWidth) return; // hidden: called again as soon as it has a width
@@ -89,35 +95,25 @@ function nameRegions() {
   const [x, y, across, down] = extent();
   svg.setAttribute("viewBox", [x, y, across, down].join(" "));
   const em = parseFloat(getComputedStyle(svg).fontSize) / svg.getScreenCTM().a;
-  const isBand = ({ rows, columns }) => rows[1] - rows[0] === picture.rows.length && columns[1] - columns[0] < picture.columns.length;
-  for (const region of picture.regions) if (!isBand(region)) names.append(nameInside(region, em));
   const room = nameBeneath(names, picture.regions.filter(isBand), Math.max(em, 7));
   svg.setAttribute("viewBox", [x, y, across, down + room].join(" "));
 }
 
-/** In the upper right corner, which causal regions leave empty; smaller where the region has no room for it. */
-function nameInside(region, em) {
-  const { x, y, width, height } = boxOf(region);
-  let size = Math.max(em, 9);
-  let lines;
-  while (!(lines = wrapped(region.text, size, width)) || lines.length * size > height / 2) size *= 0.9;
-  const label = draw("text", { class: "region", y: y + size / 10, "text-anchor": "end", "font-size": size, "stroke-width": size / 5 });
-  for (const line of lines) {
-    const part = draw("tspan", { x: x + width - size / 4, dy: size * 1.05 });
-    part.textContent = line;
-    label.append(part);
-  }
-  return label;
+/** Any other region is listed below the picture, beside a small map of where it is. */
+function listRegions() {
+  const entries = picture.regions.filter((region) => !isBand(region)).map((region) => {
+    const entry = make("li", "region");
+    entry.append(mapOf(region), make("span", "", region.text));
+    return entry;
+  });
+  find(".regions").replaceChildren(...entries);
 }
 
-/** A text in lines that fit, which joined are the text; null if a word does not. */
-function wrapped(text, size, width) {
-  const most = Math.floor(width / size / 0.6); // characters
-  const lines = [];
-  for (const word of text.split(" "))
-    if (lines.length && `${lines.at(-1)} ${word}`.trim().length <= most) lines.push(`${lines.pop()} ${word}`);
-    else lines.push(lines.length ? ` ${word}` : word);
-  return lines.every((line) => line.trim().length <= most) ? lines : null;
+function mapOf(region) {
+  const [width, height] = [picture.columns.length * UNIT, picture.rows.length * UNIT];
+  const map = draw("svg", { class: "map", viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" });
+  map.append(draw("rect", { class: "ground", width, height }), draw("rect", { class: "place", ...boxOf(region) }));
+  return map;
 }
 
 /** A bracket under each band and its name in the first line that has room for it. Returns the room they take. */
@@ -140,7 +136,7 @@ function nameBeneath(names, bands, size) {
     label.setAttribute("y", bottom + (1.4 * line + 1.5) * size);
     const corners = `M${x + size / 10} ${bottom + size / 5}v${size / 5}h${width - size / 5}v${-size / 5}`;
     const stem = `M${x + width / 2} ${bottom + 0.4 * size}V${bottom + (1.4 * line + 0.6) * size}`;
-    names.prepend(draw("path", { class: "bracket", d: corners + stem, "stroke-width": size / 10 })); // behind the names
+    names.prepend(draw("path", { class: "bracket", d: corners + stem, "stroke-width": size / 10 })); // under the names
   }
   return taken.length * 1.5 * size;
 }
@@ -160,7 +156,7 @@ const words = (cell) => standing[cell.stream](cell);
 
 /** Why a row sees a column, or why not. */
 function because(row, column, seen) {
-  if (row === column) return "everybody sees itself";
+  if (row === column) return "every position sees itself";
   const later = column.position > row.position;
   if (row.stream === "clean") {
     if (column.stream === "noisy") return "the clean stream never sees the noisy one";
@@ -168,16 +164,16 @@ function because(row, column, seen) {
     return "it comes later";
   }
   if (row.stream === "noisy") {
-    if (column.stream === "clean") return seen ? `it comes before block ${row.block}` : `it is in or behind block ${row.block}: that is what has to be predicted`;
+    if (column.stream === "clean") return seen ? `it comes before block ${row.block}` : `it is in block ${row.block} or after it: that is what has to be predicted`;
     if (row.block !== column.block) return `it is in block ${column.block}, and blocks do not see each other`;
     return seen ? (later ? "blocks are seen from both sides" : "it is in the same block and not later") : "it comes later in the block";
   }
   if (column.stream === "cached") return "all that is in the cache was accepted";
   if (row.stream === "group") {
-    if (column.stream === "group" && column.block !== row.block) return "groups do not see each other: each goes on behind another number of drafts";
+    if (column.stream === "group" && column.block !== row.block) return "groups do not see each other: each goes on after another number of drafts";
     if (column.stream === "draft") return seen ? `group ${row.block} supposes that the first ${plural(row.block, "draft")} hold` : `group ${row.block} supposes that only ${plural(row.block, "draft")} hold`;
   }
-  return seen ? "it comes before it" : column.stream === "group" ? "masks stand behind it" : "it comes later";
+  return seen ? "it comes before it" : column.stream === "group" ? "masks come after it" : "it comes later";
 }
 
 function tell({ row, column }) {
@@ -187,7 +183,7 @@ function tell({ row, column }) {
   let sentence = `${what[0].toUpperCase()}${what.slice(1)} ${seen ? "sees" : "does not see"} ${query === key ? "itself" : words(key)}: ${because(query, key, seen)}.`;
   if (picture.weights && seen) sentence += ` Attention ${picture.weights[row][column].toFixed(3)}.`;
   if (query.target !== null && query.target !== undefined)
-    sentence += ` It learns to predict “${visible(query.target)}”, ${plural(query.offset, "token")} behind the last real one it sees.`;
+    sentence += ` It learns to predict “${visible(query.target)}”, ${plural(query.offset, "token")} after the last real one it sees.`;
   return sentence;
 }
 
@@ -248,18 +244,37 @@ find(".plot").addEventListener("keydown", (event) => {
   event.stopPropagation();
 });
 
-/** The picture alone, with its colours written into it. */
-function exported() {
-  const original = find(".matrix");
+/** A copy of a drawing with its colours written into it. */
+function styled(original) {
   const copy = original.cloneNode(true);
   const shapes = [original, ...original.querySelectorAll("*")];
   [copy, ...copy.querySelectorAll("*")].forEach((shape, index) => {
     const style = getComputedStyle(shapes[index]);
-    for (const property of ["fill", "stroke", "font-family", "paint-order"]) shape.style.setProperty(property, style.getPropertyValue(property));
+    for (const property of ["fill", "fill-opacity", "stroke", "font-family", "paint-order"]) shape.style.setProperty(property, style.getPropertyValue(property));
     shape.removeAttribute("class");
   });
-  const [, , width, height] = original.getAttribute("viewBox").split(" ");
-  for (const [key, value] of Object.entries({ xmlns: "http://www.w3.org/2000/svg", width: 4 * width, height: 4 * height })) copy.setAttribute(key, value);
+  return copy;
+}
+
+/** The picture with the names of its regions. */
+function exported() {
+  const copy = styled(find(".matrix"));
+  const [left, top, across, down] = find(".matrix").getAttribute("viewBox").split(" ").map(Number);
+  const entries = findAll(".regions .region");
+  const size = Math.min(8, across / 0.7 / Math.max(1, ...entries.map((entry) => entry.textContent.length)));
+  entries.forEach((entry, index) => {
+    const y = top + down + (1.6 * index + 0.5) * size;
+    const map = styled(find("svg", entry));
+    for (const [key, value] of Object.entries({ x: left, y, width: 2 * size, height: 1.2 * size })) map.setAttribute(key, value);
+    const text = draw("text", { x: left + 2.5 * size, y: y + size, "font-size": size });
+    text.style.fill = getComputedStyle(entry).color;
+    text.style.fontFamily = getComputedStyle(entry).fontFamily;
+    text.textContent = entry.textContent;
+    copy.append(map, text);
+  });
+  const height = down + 1.6 * size * entries.length;
+  const sizes = { xmlns: "http://www.w3.org/2000/svg", viewBox: [left, top, across, height].join(" "), width: 4 * across, height: 4 * height };
+  for (const [key, value] of Object.entries(sizes)) copy.setAttribute(key, value);
   const ground = draw("rect", { x: -100, y: -100, width: "200%", height: "200%" });
   ground.style.fill = getComputedStyle(document.body).backgroundColor;
   copy.prepend(ground);

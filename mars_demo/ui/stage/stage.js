@@ -595,6 +595,8 @@ if (props.shelf) {
     attempt(() => showRecording(known[0], false)).then(started);
   }
 }
+// A record that another component of the page has.
+find(".stage").addEventListener("record", ({ detail }) => attempt(() => open(detail)));
 watch("value", follow);
 follow();
 render();
