@@ -26,7 +26,7 @@ from statistics import mean
 
 import torch
 
-from mars_demo import checkpoints, outside, tasks
+from mars_demo import checkpoints, outside, results, tasks
 from mars_demo.decoding import decode
 
 MODEL = "mars-tiny"
@@ -160,10 +160,9 @@ def main() -> None:
             "signals": [asdict(r) for r in rows],
             "inside_from": r.below,
             "shortest": shortest,
-            "followers": followers,
+            "followers": {first: " ".join(found) for first, found in followers.items()},
         }
-        arguments.output.parent.mkdir(parents=True, exist_ok=True)
-        arguments.output.write_text(json.dumps(record, ensure_ascii=False) + "\n", encoding="utf-8")
+        results.write(arguments.output, results.machine(checkpoints.load(MODEL, device="cpu")), record)
 
 
 if __name__ == "__main__":

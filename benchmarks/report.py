@@ -16,6 +16,7 @@ from mars_demo import comparison, results, throughput
 from mars_demo.comparison import PAPER
 from mars_demo.evaluation import Row, average
 from mars_demo.load import BASELINE
+from mars_demo.markdown import table
 from mars_demo.tasks import TASKS
 
 ROOT = Path(__file__).parents[1]
@@ -96,7 +97,7 @@ def headline() -> str:
         ],
     ]
     files = ", ".join(f"`assets/results/{name}.json`" for name in ("tiny", "speed", "batches", "load"))
-    return results.markdown(["`mars-tiny`, on a CPU", "quality", "speed"], rows) + (
+    return table(["`mars-tiny`, on a CPU", "quality", "speed"], rows) + (
         f"\n\n<sub>From {files}, which name their commands and machines; the range is that of several "
         "rounds.</sub>"
     )
@@ -125,7 +126,7 @@ def tiny() -> str:
     limit = measured["prompts_per_task"]
     total = limit * len(by_task)
     return (
-        results.markdown(["task", *chosen], [*by_task, means])
+        table(["task", *chosen], [*by_task, means])
         + f"\n\nLossless: {measured['lossless_equal']} of {total} answers equal those of `ar`, token for "
         "token." + source(measured, f"{limit} held-out prompts per task, greedy")
     )
@@ -138,7 +139,7 @@ def curve() -> str:
         for name, row in ((name, average(rows)) for name, rows in _tiny().items())
         if name.startswith("τ")
     ]
-    return results.markdown(["τ", "accuracy", "tokens per forward"], rows) + source(measured)
+    return table(["τ", "accuracy", "tokens per forward"], rows) + source(measured)
 
 
 # ----------------------------------------------------------------------------- speed, one prompt
@@ -148,7 +149,7 @@ def _speeds(file: str, undecided_of: Callable[[str], bool]) -> str:
     measured = results.read(file)
     rows = {row["method"]: row for row in measured["rows"]}
     base = rows["ar"]["seconds"]
-    table = [
+    cells = [
         [
             name,
             f"{row['tokens'] / row['forwards']:.2f}",
@@ -161,7 +162,7 @@ def _speeds(file: str, undecided_of: Callable[[str], bool]) -> str:
     also = f"; {listed(tied)} cannot be told from it" if tied else ""
     columns = ["method", "tokens per forward", "faster than ar", "ms per forward"]
     return (
-        results.markdown(columns, table)
+        table(columns, cells)
         + f"\n\nThe fastest here: {best}{also}."
         + source(measured, f"{measured['prompts']} held-out prompts", rounds(measured))
     )
@@ -216,7 +217,7 @@ def training() -> str:
     known = (
         f"`{measured['model']}`, {measured['steps']} steps of {measured['batch_tokens']} clean positions"
     )
-    return results.markdown(columns, rows) + source(measured, known, rounds(measured))
+    return table(columns, rows) + source(measured, known, rounds(measured))
 
 
 # ------------------------------------------------------------------------- the paper's comparison
@@ -265,7 +266,7 @@ def _summary(title: str, methods: Sequence[str]) -> str:
         rows.append([method, decoding, f"{accuracy} %", rate, str(len(seeds))])
     columns = [title, "decoding", "accuracy", "tokens per forward", "seeds"]
     known = f"{measured['steps']} steps, {measured['limit']} held-out prompts per world, greedy"
-    return results.markdown(columns, rows) + source(measured, known)
+    return table(columns, rows) + source(measured, known)
 
 
 def paper() -> str:
@@ -288,7 +289,7 @@ def worlds() -> str:
     for (method, decoding), found in groups.items():
         by_task = results.averages(found, "task")
         rows.append([method, decoding, *(f"{100 * by_task[task].accuracy:.0f}" for task in TASKS)])
-    return results.markdown(["method", "decoding", *TASKS], rows) + source(measured, "percent right")
+    return table(["method", "decoding", *TASKS], rows) + source(measured, "percent right")
 
 
 def options() -> str:
@@ -411,7 +412,7 @@ def batches() -> str:
         for name, row in methods.items()
     ]
     columns = ["batch", "method", "tokens per second", "faster than AR", "forwards", "positions", "waiting"]
-    return results.markdown(columns, rows) + source(
+    return table(columns, rows) + source(
         measured, f"{measured['prompts']} held-out prompts", rounds(measured)
     )
 
@@ -424,7 +425,7 @@ def batch_leaders() -> str:
         faster = results.ranged(results.ratios(methods[best]["seconds"], base), unit="×")
         rows.append([str(size), best, faster, listed(tied) if tied else "none"])
     columns = ["batch", "smallest median time", "faster than AR", "at least as fast in some round"]
-    return results.markdown(columns, rows) + source(results.read("batches.json"))
+    return table(columns, rows) + source(results.read("batches.json"))
 
 
 def speculative() -> str:
@@ -460,12 +461,12 @@ def speculative() -> str:
         for row in measured["drawn"]
     ]
     return (
-        results.markdown(columns, rows)
+        table(columns, rows)
         + f"\n\nThe masks after the drafts add {rate(0.95) - rate(1.0):.2f} tokens to a forward of the "
         f"target here ({rate(1.0):.2f} to {rate(0.95):.2f}), and {theirs[1] - theirs[0]:.2f} in the paper "
         f"({theirs[0]:.2f} to {theirs[1]:.2f}), where text is harder to guess.\n\nAt temperature 1, the "
         "share of drafts accepted with common noise, and the share rejection sampling would accept:\n\n"
-        + results.markdown(["drafted by", "verified by", "common noise", "rejection sampling"], drawn)
+        + table(["drafted by", "verified by", "common noise", "rejection sampling"], drawn)
         + source(measured, f"{measured['prompts']} held-out prompts", rounds(measured))
     )
 
@@ -497,7 +498,7 @@ def load() -> str:
     less = [100 * (1 - b / a) for a, b in zip(ar["p95"], controlled["p95"], strict=True)]
     seeds = len(measured["seeds"])
     return (
-        results.markdown(columns, rows)
+        table(columns, rows)
         + "\n\nLatencies are p50, p95 and, from 200 requests on, p99, over the requests of all seeds. In "
         f"the burst the controller's p95 is {results.ranged(less, 0, ' %')} below AR's, seed by seed, with "
         f"{controlled['accuracy']:.1%} right answers against {ar['accuracy']:.1%}."
@@ -546,9 +547,7 @@ def packing() -> str:
         "same prefix",
         "τ = 0.95",
     ]
-    return results.markdown(columns, [first, *rows]) + source(
-        measured, f"{measured['prompts']} held-out prompts"
-    )
+    return table(columns, [first, *rows]) + source(measured, f"{measured['prompts']} held-out prompts")
 
 
 def chat() -> str:
@@ -566,15 +565,37 @@ def chat() -> str:
         for row in measured["rows"]
     ]
     columns = ["answers", "tokens per forward", "log-likelihood by the base", "same choice", "same prefix"]
-    return results.markdown([*columns, "checks", "equal to AR"], rows) + source(
+    return table([*columns, "checks", "equal to AR"], rows) + source(
         measured, f"{measured['prompts']} held-out prompts"
     )
+
+
+def outside() -> str:
+    """What tells a prompt outside the tiny model's worlds."""
+    measured = results.read("outside.json")
+    rows = [
+        [
+            signal["signal"],
+            f"{signal['area']:.3f}",
+            f"{signal['below']:.3g}",
+            f"{signal['wrong']:.1%}",
+            f"{signal['found']:.1%}",
+        ]
+        for signal in measured["signals"]
+    ]
+    columns = ["signal", "area under ROC", "outside below", "held-out called outside", "outside found"]
+    chosen, checked = measured["held_out"]
+    counts = (
+        f"{chosen} held-out prompts to choose thresholds on, {checked} to check them, {measured['outside']}"
+    )
+    return table(columns, rows) + source(measured, f"{counts} prompts from outside")
 
 
 FIGURES: dict[str, Callable[[], str]] = {
     "headline": headline,
     "tiny": tiny,
     "curve": curve,
+    "outside": outside,
     "speed": speed,
     "page": page,
     "training": training,

@@ -70,4 +70,7 @@ def _overlap(one: str, other: str) -> float:
 
 @cache
 def _measured() -> dict[str, Any]:
-    return json.loads(MEASURED.read_text("utf-8"))
+    measured = json.loads(MEASURED.read_text("utf-8"))
+    # Words hold no spaces; the end of a prompt is the empty word.
+    followers = {first: set(found.split(" ")) for first, found in measured["followers"].items()}
+    return measured | {"followers": followers}

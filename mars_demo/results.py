@@ -96,9 +96,3 @@ def fastest(times: Mapping[str, Sequence[float]]) -> list[str]:
     best = min(times, key=lambda name: statistics.median(times[name]))
     others = [name for name in times if name != best and max(ratios(times[name], times[best])) >= 1]
     return [best, *others]
-
-
-def markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table."""
-    lines = [columns, ["---"] * len(columns), *rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

@@ -9,8 +9,8 @@ from pathlib import Path
 import gradio as gr
 
 from mars_demo import recordings, schedules
+from mars_demo.markdown import table
 from mars_demo.ui import models, race
-from mars_demo.ui.learn import table
 from mars_demo.ui.schedule import Schedules
 
 RESULTS = Path(__file__).parents[2] / "assets" / "results"

@@ -7,6 +7,7 @@ from pathlib import Path
 import gradio as gr
 
 from mars_demo import recordings
+from mars_demo.markdown import table
 from mars_demo.trace import read_runs
 from mars_demo.ui import models, race
 from mars_demo.ui.grid import Grid
@@ -58,12 +59,6 @@ def element(chapter: dict) -> dict:
     elif kind == "schedule":
         updates["schedule"] = {"visible": True, "value": recordings.batched()}
     return updates
-
-
-def table(columns: list[str], rows: list[list[str]]) -> str:
-    """Markdown."""
-    lines = [columns, ["---"] * len(columns), *rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
 def gaps(filled: int) -> str:
