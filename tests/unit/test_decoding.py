@@ -1,5 +1,6 @@
 """Decoding against transformers' generate and against plain implementations that use no cache."""
 
+import copy
 import gc
 import random
 import weakref
@@ -111,16 +112,29 @@ def test_whatever_verifies_guesses_gives_the_tokens_of_ar_in_fewer_forwards(mars
     assert all(found >= {0, 1, 2, 3, 8} for found in verified.values())
 
 
+def saturated(checkpoint) -> checkpoints.Checkpoint:
+    """The checkpoint with logits so large that the best token has a probability of exactly 1."""
+    model = copy.deepcopy(checkpoint.model)
+    model.get_output_embeddings().weight.data *= 1000
+    return replace(checkpoint, model=model)
+
+
 def test_tau_one_is_one_token_per_forward_even_when_the_softmax_is_one(random_checkpoint):
     certain = [Reading(5, [5], [1.0])] * 4
     assert accept(certain, 1.0) == 1
     assert accept(certain, 0.999999) == 4
-    run = decode(random_checkpoint, PROMPTS[0], tau=1.0, max_new_tokens=20).finish()
-    assert run.tokens == run.forwards
-    assert (
-        run.token_ids
-        == decode(random_checkpoint, PROMPTS[0], mode="ar", max_new_tokens=20).finish().token_ids
-    )
+    checkpoint = saturated(random_checkpoint)
+    ar = decode(checkpoint, PROMPTS[0], mode="ar", max_new_tokens=16).finish()
+    for mode in ("mars", "speculative", "block-diffusion"):
+        trained = trained_for(checkpoint, mode)
+        run = decode(trained, PROMPTS[0], tau=1.0, max_new_tokens=16, **needed(checkpoint, mode)).finish()
+        if mode == "block-diffusion":
+            assert run.forwards == run.tokens  # a mask per forward, in whatever order
+        else:
+            assert run.token_ids == ar.token_ids
+            assert all(step.accepted == (step.verified or 0) + 1 for step in run.passes)
+        certain = [slot.confidence for step in run.passes for slot in step.slots]
+        assert certain.count(1.0) > len(certain) / 2
 
 
 def test_tau_one_computes_what_ar_computes_and_masks_come_as_soon_as_it_is_lowered(mars_tiny):
