@@ -215,12 +215,11 @@ def test_evaluate_writes_the_documented_file(capsys, tmp_path):
 def card_of(folder) -> tuple[dict[str, list[list[str]]], str]:
     """The rows of the tables of a model card by section, and its text."""
     text = (folder / "README.md").read_text(encoding="utf-8")
-    sections = (section.partition("\n") for section in text.split("\n## ")[1:])
-    tables = {
-        title: [[cell.strip() for cell in row] for row in re.findall(r"^\|(.*)\|$", body, re.MULTILINE)
-                for row in [row.split("|")]]
-        for title, _, body in sections
-    }  # fmt: skip
+    tables = {}
+    for section in text.split("\n## ")[1:]:
+        title, *lines = section.splitlines()
+        rows = [line.strip("|").split("|") for line in lines if line.startswith("|")]
+        tables[title] = [[cell.strip() for cell in row] for row in rows]
     return tables, text
 
 
