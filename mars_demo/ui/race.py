@@ -261,12 +261,12 @@ def opening(asked: Mapping[str, str]) -> dict | None:
 
 def arrive(request: gr.Request):
     """The controls as the page's address has them: those of its recorded run, or `prompt` (or an example's
-    id), `mode`, `tau`; and slow motion, `wait`.
+    id), `mode`, `tau`; and slow motion, `wait`. What it does not name stays: a visitor may type already.
     """
     asked = dict(request.query_params)
     wait = _number(asked.get("wait"))
     wait = wait if wait is not None and 0 <= wait <= MAX_WAIT else gr.skip()
-    if entry := opening(asked):
+    if "run" in asked and (entry := opening(asked)):
         return *recorded(entry), wait
     texts = {example["id"]: example["prompt"] for example in PROMPTS}
     prompt, tau = asked.get("prompt"), _number(asked.get("tau"))
@@ -335,7 +335,7 @@ _REMEMBER = """(prompt, model, modes, tau, wait) => {
       ...(model && { model }), // none before the models are known
     };
     const fresh = SETTINGS.every((key) => !query.has(key));
-    const made = live ? null : recorded[query.get("run") ?? (fresh && Object.keys(recorded)[0])];
+    const made = live ? null : recorded[query.get("run")] ?? (fresh && Object.values(recorded)[0]);
     const same = made && Object.entries(now).every(([key, value]) => made[key] === value);
     const other = ([key, value]) => query.has(key) && query.get(key) !== value;
     const moved = query.has("run") || Object.entries(now).some(other);

@@ -29,6 +29,9 @@ def app(mars_tiny, tmp_path, monkeypatch):
     importlib.reload(race)
 
 
+KEYS = ("prompt", "modes", "tau")
+
+
 def request(**query):
     return SimpleNamespace(query_params=query)
 
@@ -53,8 +56,9 @@ def test_an_address_without_settings_opens_a_recorded_run_with_its_model(app):
         entry = app.opening(query)
         assert entry["id"] == query.get("run", "bus")
         assert app.offer(request(**query)).value == entry["model"] == "mars-tiny"
-        prompt, modes, tau, _ = app.arrive(request(**query))
-        assert (prompt, ["ar", *modes], tau) == (entry["prompt"], entry["modes"], entry["tau"][0][1])
+    prompt, modes, tau, _ = app.arrive(request(run="story"))
+    assert (prompt, ["ar", *modes], [[1, tau]]) == tuple(app.opening({"run": "story"})[k] for k in KEYS)
+    assert all(update["__type__"] == "update" for update in app.arrive(request(tab="learn")))
     assert app.opening({"run": "unknown", "model": CHAT}) is None
 
 

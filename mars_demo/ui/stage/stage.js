@@ -233,13 +233,20 @@ function rememberSoon() {
     const run = reader.runs[view.focus];
     if (!run || view.playing !== null) return;
     const forward = view.pinned?.mode === view.focus ? view.pinned.pass + 1 : view.time === null ? 0 : view.lanes[view.focus].shown;
-    if (linked()) address.set({ lane: forward ? view.focus : null, pass: forward || null });
+    if (linked()) address.set(forward ? { run: source.recording, lane: view.focus, pass: forward } : { lane: null, pass: null });
   }, 250);
+}
+
+/** The recorded run that the address opens: the one it names, or the first if it holds no settings either. */
+function addressed() {
+  const ids = props.recordings.map(({ id }) => id);
+  const empty = SETTINGS.every((key) => address.get(key) === null);
+  return ids.find((id) => id === address.get("run")) ?? (empty ? ids[0] : null);
 }
 
 /** Whether the address opens what is on the stage: its recording, or the settings of a race. */
 function linked() {
-  return source.recording ? address.get("run") === source.recording : source.live && address.get("prompt") !== null;
+  return source.recording ? addressed() === source.recording : source.live && address.get("prompt") !== null;
 }
 
 // ---------------------------------------------------------------------------------------- replay
@@ -360,8 +367,10 @@ function historyRow({ file, runs }) {
 }
 
 async function showRecording(id, chosen = true) {
-  clearTimeout(window.remembering); // what the controls were before
-  address.set({ run: id, ...Object.fromEntries(["lane", "pass", ...SETTINGS].map((key) => [key, null])) });
+  if (chosen) {
+    clearTimeout(window.remembering); // what the controls were before
+    address.set({ run: id, ...Object.fromEntries(["lane", "pass", ...SETTINGS].map((key) => [key, null])) });
+  }
   open(await server.recording(id));
   source.recording = id;
   if (chosen) trigger("recorded", { id });
@@ -587,13 +596,9 @@ heat.legend();
 find(".stage").classList.toggle("bare", !props.shelf);
 if (props.shelf) {
   listRecordings();
-  const known = props.recordings.map(({ id }) => id);
-  const id = address.get("run");
+  const id = addressed();
   const started = wanted.pass ? () => {} : introduce;
-  if (known.includes(id)) attempt(() => showRecording(id, false)).then(started);
-  else if (known.length && !props.value && SETTINGS.every((key) => address.get(key) === null)) {
-    attempt(() => showRecording(known[0], false)).then(started);
-  }
+  if (id && !props.value) attempt(() => showRecording(id, false)).then(started);
 }
 // A record that another component of the page has.
 find(".stage").addEventListener("record", ({ detail }) => attempt(() => open(detail)));
