@@ -210,7 +210,9 @@ def tab(page: gr.Tab) -> None:
                     run = gr.Button("Run", variant="primary", elem_id="lesson-run")
                     halt = gr.Button("Stop", interactive=False, elem_id="lesson-stop")
             parts = {
-                "stage": Stage(shelf=False, elem_id="lesson-stage", empty="Loading the recorded run."),
+                "stage": Stage(
+                    shelf=False, elem_id="lesson-stage", empty="The recorded run is being loaded."
+                ),
                 "grid": Grid(elem_id="lesson-grid"),
                 "choice": gr.Dropdown([], label="The paper's tables", filterable=False, elem_id="choice"),
                 "plot": gr.Plot(show_label=False),
