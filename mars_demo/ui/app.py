@@ -2,6 +2,7 @@
 
 import inspect
 import threading
+from pathlib import Path
 
 import gradio as gr
 
@@ -17,12 +18,18 @@ LOOK = {
         text_size="md",
         font=_SANS,
         font_mono=_MONO,
+    ).set(  # a step darker than usual: text on them and of them reaches a contrast of 4.5
+        body_text_color_subdued="*neutral_500",
+        button_primary_background_fill="*primary_600",
+        button_primary_background_fill_hover="*primary_700",
+        button_primary_background_fill_hover_dark="*primary_700",
     ),
     "css": """
         .gradio-container .main { max-width: 1760px; margin: 0 auto; padding-top: 0.75rem; }
         #title .prose { display: flex; flex-wrap: wrap; align-items: baseline; gap: 0 1.25rem; }
         #title h1, #title p { margin: 0; }
         #stage .html-container { padding: 0; }
+        body:not(.dark) [role=tab][aria-selected=true] { color: var(--primary-600); }
         :is(#lesson-table, .numbers) table { display: block; overflow-x: auto; border: none; }
         :is(#lesson-table, .numbers) :is(th, td) {
             word-break: normal; overflow-wrap: normal; padding: 0.4rem 0.6rem;
@@ -34,9 +41,29 @@ LOOK = {
             position: sticky; left: -1px; min-width: min(15em, 38vw); white-space: normal; text-align: left;
             background: var(--body-background-fill);
         }
+        html:not(.talk) #talk-row { display: none; }
+        /* A talk: Gradio's own type grows with the page's. */
         .talk { font-size: 200%; }
-        .talk .gradio-container .main { max-width: none; padding: 0 12px; }
-        .talk :is(#title, .tab-wrapper, #examples, #mode, #model, #wait, footer) { display: none; }
+        html.talk, html.talk body.dark {
+            --text-xxs: 18px; --text-xs: 20px; --text-sm: 22px; --text-md: 24px; --text-lg: 26px;
+            --text-xl: 34px; --text-xxl: 40px;
+        }
+        .talk .gradio-container .main { position: relative; max-width: none; padding: 0 12px; }
+        .talk :is(#title, #examples, #mode, #model, #wait, footer) { display: none; }
+        .talk .tabs { gap: 8px; }
+        .talk .tab-wrapper { height: 44px; padding: 0; counter-reset: tab; }
+        .talk .tab-container { height: 44px; }
+        .talk .tab-wrapper button { padding: 0 16px; font-size: 22px; }
+        .talk [role=tab]::before { counter-increment: tab; content: counter(tab); margin-right: 10px; }
+        .talk #talk-row { position: absolute; z-index: 5; top: 0; right: 12px; width: auto; }
+        .talk #talk-row button { height: 44px; padding: 0 0 0 24px; font-size: 22px; }
+        .talk [role=tab]::before, #talk-row kbd {
+            padding: 0 7px; border: 1px solid var(--border-color-primary); border-radius: 6px;
+            color: var(--body-text-color); font: 18px var(--font-mono);
+        }
+        #talk-row kbd { margin-right: 10px; }
+        #talk-row .html-container { padding: 0; }
+        .talk:not(:has([data-tab-id=race][aria-selected=true])) #talk-row [data-key=n] { display: none; }
         .talk #race { flex-direction: column; gap: 10px; }
         .talk #race > * { flex: none; width: 100%; }
         .talk #controls {
@@ -44,16 +71,10 @@ LOOK = {
         }
         .talk #controls > * { width: auto; min-width: 0; }
         .talk #controls > .form:has(#mode) { display: none; }
-        .talk #controls :is(textarea, button, span, input) { font-size: 24px; line-height: 1.2; }
         .talk #controls textarea { max-height: 76px; }
         .talk #controls :is(#prompt label > span, .info-text) { display: none; }
-        .talk :is(#learn-page, #batch-page) :is(p, li, td, th, code, button, .at) {
-            font-size: 26px; line-height: 1.4;
-        }
-        .talk :is(#learn-page, #batch-page) h3 { font-size: 34px; }
-        .talk :is(#learn-page, #batch-page) :is(h4, #choice *) { font-size: 26px; }
-        .talk :is(#learn-page, #batch-page) .numbers :is(td, th) { font-size: 22px; }
-        .talk #batch-page :is(label, .form) :is(span, input) { font-size: 24px; }
+        .talk input[data-testid=number-input] { width: 5em; height: auto; }
+        .talk .tab-like-container { height: auto; }
         .talk .intro p { display: none; }
         .talk #batch-tables { flex-direction: column; }
         .talk :is(.js-plotly-plot, #js-plotly-tester) text { font-size: 20px !important; }
@@ -62,6 +83,7 @@ LOOK = {
             #controls > .form:has(#mode), #examples { order: 2; }
         }
     """,
+    "head": f"<script>{(Path(__file__).parent / 'talk.js').read_text('utf-8')}</script>",
 }
 
 TITLE = """
@@ -70,6 +92,12 @@ TITLE = """
 One model, read two ways at once: **one token per forward**, or **as many as it is sure of**.
 """
 
+
+# Its buttons press the keys that they name.
+TALK_ROW = """
+<button type="button" data-key="n"><kbd>N</kbd>next recording</button>
+<button type="button" data-key="Escape"><kbd>Esc</kbd>leave talk view</button>
+"""
 
 TABS = ("race", "mask", "train", "batch", "learn")
 REMEMBER_TAB = """() => {
@@ -102,6 +130,7 @@ def build() -> gr.Blocks:
     """The whole app, ready to launch with `LOOK`; the best model begins to load beside it."""
     with App(title="MARS Demo", analytics_enabled=False, fill_width=True) as demo:
         gr.Markdown(TITLE, elem_id="title")
+        gr.HTML(TALK_ROW, elem_id="talk-row", apply_default_css=False)
         with gr.Tabs() as tabs:
             with gr.Tab("Race", id="race"):
                 stage, race_model = race.tab(demo)

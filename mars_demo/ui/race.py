@@ -334,7 +334,7 @@ def tab(demo: gr.Blocks) -> tuple[Stage, gr.Dropdown]:
                 0,
                 step=10,
                 label="Slow motion: rest after each forward, ms",
-                info="Live. No clock counts it.",
+                info="Takes effect immediately; excluded from timings.",
                 elem_id="wait",
             )
             model = gr.Dropdown([], label="Model", elem_id="model")

@@ -22,11 +22,15 @@ def url():
 
 @pytest.fixture
 def visit(browser, url):
-    """Open the page as one more visitor. A script error or a dialog on any of the pages fails the test."""
+    """Open the page as one more visitor. A script error or a dialog on any of the pages fails the test.
+
+    By default nothing moves by itself, so that a test never waits for the first screen's replay.
+    """
     contexts, troubles = [], []
 
     def open_page(query: str = "", address: str = url, **options):
-        context = browser.new_context(viewport={"width": 1280, "height": 900}, **options)
+        options = {"viewport": {"width": 1280, "height": 900}, "reduced_motion": "reduce", **options}
+        context = browser.new_context(**options)
         contexts.append(context)
         page = context.new_page()
         page.on("pageerror", lambda error: troubles.append(str(error)))

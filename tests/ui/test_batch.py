@@ -142,6 +142,9 @@ def test_recorded_replays_are_there_at_once_and_a_trace_can_be_chosen(open_tab, 
 
 
 def test_a_trace_is_replayed_here(open_tab, monkeypatch):
+    """However slow the machine is, some requests arrive within the second."""
+    measured = load.capacity
+    monkeypatch.setattr(load, "capacity", lambda *settings: max(8.0, measured(*settings)))
     monkeypatch.setattr(batch, "SECONDS", 1)
     monkeypatch.setattr(batch, "AT_ONCE", 8)
     page = open_tab()

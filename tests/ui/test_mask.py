@@ -89,32 +89,37 @@ def test_every_picture_can_be_chosen(open_tab, title):
     expect(page.locator(".matrix [data-cells]").first).to_be_attached()
 
 
-def test_a_change_redraws_within_150_ms_at_256_positions(open_tab):
+def test_a_change_at_256_positions_is_one_answer_outside_the_queue_and_one_redraw(open_tab):
+    """What makes the picture follow a slider at once, told without a clock."""
     page = open_tab()
     page.locator("#sentence textarea").fill("one two three four five six seven eight nine ten " * 16)
     page.locator("#sentence textarea").blur()
     set_slider(page, "length", 128)
     expect(page.locator("#grid .caption")).to_contain_text("128 clean")
-    times = page.evaluate(
+    asked = []
+    page.on("request", lambda request: asked.append(request.url.split("/gradio_api/")[-1].split("?")[0]))
+    redraws = page.evaluate(
         """async () => {
           const slider = document.querySelector("#block-size input[type=range]");
           const set = Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value").set;
-          const times = [];
+          let redraws = 0;
+          let drawn;
+          new MutationObserver((changes) => {
+            redraws += changes.filter((change) => change.removedNodes.length > 100).length; // all at once
+            drawn();
+          }).observe(document.querySelector(".matrix"), { childList: true });
           for (const value of [5, 9, 3, 12, 7]) {
-            const drawn = new Promise((resolve) => {
-              const observer = new MutationObserver(() => (observer.disconnect(), resolve()));
-              observer.observe(document.querySelector(".matrix"), { childList: true });
-            });
-            const started = performance.now();
+            const next = new Promise((resolve) => (drawn = resolve));
             set.call(slider, value);
             slider.dispatchEvent(new Event("input", { bubbles: true }));
-            await drawn;
-            times.push(performance.now() - started);
+            await next;
           }
-          return times.sort((a, b) => a - b);
+          return redraws;
         }"""
     )
-    assert times[2] < 150, times
+    assert asked == 5 * ["run/predict"]  # no queue, which a slider would have to wait for
+    assert redraws == 5
+    assert page.locator(".matrix *").count() < 1000  # a shape per run of cells, not for each of the 65,536
 
 
 def test_attention_is_drawn_and_told(open_tab):

@@ -2,7 +2,9 @@
 
 import json
 from itertools import islice, pairwise
+from types import SimpleNamespace
 
+from mars_demo.decoding import decode
 from mars_demo.trace import Pass, Run, Settings, Slot
 from mars_demo.ui.race import growing, race, record
 
@@ -65,5 +67,27 @@ def test_what_is_shown_only_grows_and_ends_complete():
     assert shown[-1] == "".join(lines)
 
 
-def test_what_is_shown_is_not_shown_line_by_line():
-    assert len(list(growing(f"{n}\n" for n in range(1000)))) < 20
+def test_what_is_shown_is_not_shown_line_by_line(monkeypatch):
+    """At most once per interval, by a clock on which each line takes 10 ms; the last time at the end."""
+    now = 0.0
+
+    def lines():
+        nonlocal now
+        for n in range(1000):
+            now += 0.01
+            yield f"{n}\n"
+
+    monkeypatch.setattr("mars_demo.ui.race.time", SimpleNamespace(monotonic=lambda: now))
+    assert len(list(growing(lines(), every=0.0951))) == 1000 // 10 + 1
+
+
+def test_no_clock_counts_the_rests_of_slow_motion(mars_tiny, monkeypatch):
+    """On a clock that stands still but for the rests, every forward takes no time at all."""
+    rests = []
+    clock = SimpleNamespace(perf_counter=lambda: 1000.0 * len(rests))
+    monkeypatch.setattr("mars_demo.decoding.time", clock)
+    runs = {mode: decode(mars_tiny, "Hi", mode=mode, tau=0.95, max_new_tokens=4) for mode in ("ar", "mars")}
+    lines = records(record(runs, lambda: False, lambda: rests.append("rest")))
+    assert len(rests) > 4
+    assert [line["ms"] for line in lines if "pass" in line] == [0.0] * len(rests)
+    assert [run.seconds for run in runs.values()] == [0.0, 0.0]

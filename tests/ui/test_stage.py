@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from xml.etree import ElementTree
 
 import gradio as gr
@@ -10,8 +11,9 @@ from playwright.sync_api import Locator, Page, expect
 from records import WORDS, file_of, race, run
 
 from mars_demo import recordings
-from mars_demo.trace import read_runs
+from mars_demo.trace import Run, read_runs
 from mars_demo.ui.app import LOOK
+from mars_demo.ui.race import record
 from mars_demo.ui.stage import Stage
 
 
@@ -177,7 +179,7 @@ def test_the_window_tells_accepted_first_rejected_and_unread(look):
 def test_a_lossless_window_tells_drafts_verified_and_the_group_kept(look):
     page = look(file=file_of(run("ar", [1] * 7), run("lossless", [1, 3, 3])))
     lane(page, "lossless").locator(".pass").nth(1).locator(".token").first.hover()
-    expect(caption(page)).to_contain_text("2 of 3 drafts held, 3 accepted; mask group 2 of 0–3 kept")
+    expect(caption(page)).to_contain_text("2 of 3 drafts verified, 3 accepted; mask group 2 of 0–3 kept")
     marks = page.locator(".slot:visible .mark").all_inner_texts()
     assert marks == ["✓", "✓", "✓", "✗", "◇"]
     expect(page.locator(".window .legend")).to_contain_text("draft that the model replaced")
@@ -440,3 +442,216 @@ def test_an_empty_stage_says_what_its_page_says(visit):
     expect(page.locator("#stage .verdict")).to_have_text("Press Train: <b>watch</b> ${1+1} {{1+1}}")
     expect(page.locator("#usual .verdict")).to_contain_text("Press Run:")
     demo.close()
+
+
+# -------------------------------------------------------------------- answers longer than their room
+
+PHONE = {"width": 390, "height": 844}
+DESKTOP = {"width": 1440, "height": 900}
+LONG = [f"word{n}" for n in range(240)]
+
+
+def long_race() -> list[str]:
+    """The lines of a race as it went, of an answer that no box has room for."""
+    runs = {
+        "ar": run("ar", [1] * 240, words=LONG),
+        "mars": run("mars", [3] * 80, [0.9] * 80, words=LONG),
+    }
+    again = {lane: Run(single.settings, iter(single.passes)) for lane, single in runs.items()}
+    return list(record(again, lambda: False))
+
+
+def in_view(token: Locator) -> bool:
+    """Whether a token is in view within its answer."""
+    return token.evaluate("""node => {
+      const [box, frame] = [node, node.closest(".answer")].map((one) => one.getBoundingClientRect());
+      return box.top > frame.top - 2 && box.bottom < frame.bottom + 2;
+    }""")
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_a_long_answer_follows_its_head_and_ends_at_its_start(visit, size):
+    lines = long_race()
+    values = ["".join(lines[:end]) for end in (150, 250, len(lines))]
+    with gr.Blocks() as demo:
+        stage = Stage(values[0])
+        for number, value in enumerate(values):
+            button = gr.Button(f"value {number}")
+            button.click(lambda value=value: value, None, stage, show_progress="hidden")
+    _, address, _ = demo.launch(prevent_thread_lock=True, quiet=True)
+    page = visit(address=address, viewport=size)
+    reading, tokens = lane(page, "ar").locator(".reading"), lane(page, "ar").locator(".token")
+    to_top = lane(page, "ar").get_by_role("button", name="From the start")
+
+    expect(reading).to_have_class("reading above")  # it runs: its head is seen, a fade says there is more
+    assert in_view(tokens.last)
+    before = tokens.count()
+    page.get_by_role("button", name="value 1").click()
+    expect(tokens).not_to_have_count(before)
+    assert in_view(tokens.last)
+    to_top.click()
+    expect(reading).to_have_class("reading below")
+    expect(to_top).to_be_hidden()
+    assert in_view(tokens.first)
+    small = reading.bounding_box()["height"]
+
+    page.get_by_role("button", name="value 2").click()
+    expect(tokens).to_have_count(240)
+    for name in ("ar", "mars"):  # it has ended: more room, and from the start
+        expect(lane(page, name).locator(".reading")).to_have_class("reading below")
+        assert in_view(lane(page, name).locator(".token").first)
+    assert 1.5 * small < reading.bounding_box()["height"] < 0.65 * size["height"]
+
+    strip = lane(page, "ar").locator(".strip")
+    box = strip.bounding_box()
+    strip.click(position={"x": 0.3 * box["width"], "y": box["height"] - 8})
+    expect(shown(page, "mars")).not_to_have_count(80)
+    for name in ("ar", "mars"):  # a replay follows its head again
+        assert in_view(shown(page, name).last.locator(".token").last)
+    page.keyboard.press("Space")
+    expect(page.locator(".stage")).to_have_class(re.compile("replaying"))
+    lanes = [lane(page, name).bounding_box()["height"] for name in ("ar", "mars")]
+    assert size == DESKTOP or sum(lanes) < PHONE["height"]  # on a phone a race fits one screen
+    page.keyboard.press("Space")
+    page.keyboard.press("End")
+    expect(reading).to_have_class("reading below")
+    assert in_view(tokens.first)
+    whole_in_pictures(page)
+    demo.close()
+
+
+def whole_in_pictures(page: Page) -> None:
+    """Both pictures hold each word of both answers, none cut off, and leave the page as it was."""
+    scrolled = (
+        "[...document.querySelectorAll('.answer')].map((node) => [node.scrollTop, node.clientHeight])"
+    )
+    before = page.evaluate(scrolled)
+    with page.expect_download() as download:
+        page.locator('[data-do="svg"]').click()
+    picture = ElementTree.fromstring(download.value.path().read_text("utf-8"))
+    assert page.evaluate(scrolled) == before
+    left, top, width, height = map(float, picture.get("viewBox").split())
+    svg = "{http://www.w3.org/2000/svg}"
+    clips = {
+        clip.get("id"): {key: float(clip[0].get(key)) for key in ("y", "height")}
+        for clip in picture.iter(f"{svg}clipPath")
+    }
+    seen = []
+
+    def walk(node, down, room):
+        moved = re.match(r"translate\(0 (.+)\)", node.get("transform", ""))
+        down += float(moved[1]) if moved else 0
+        if clip := node.get("clip-path"):
+            clip = clips[clip[len("url(#") : -1]]
+            room = (clip["y"] + down, clip["y"] + clip["height"] + down)
+        if node.tag == f"{svg}text":
+            y = float(node.get("y")) + down
+            if room[0] <= y <= room[1]:
+                seen.append(node.text)
+        for child in node:
+            walk(child, down, room)
+
+    walk(picture, 0.0, (top, top + height))
+    found = Counter(" ".join(seen).split())
+    assert [word for word in LONG[:-1] if found[word] < 2] == []
+    with page.expect_download() as download:
+        page.locator('[data-do="png"]').click()
+    data = download.value.path().read_bytes()
+    assert [int.from_bytes(data[at : at + 4], "big") for at in (16, 20)] == [2 * width, 2 * height]
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_a_recorded_answer_is_there_as_a_whole(look, size):
+    page = look("run=weekday", None, viewport=size)
+    expect(page.locator(".note")).to_contain_text("Counting days")
+    expect(page.locator(".stage")).to_have_class(re.compile("over"))
+    for name in ("ar", "mars", "lossless"):
+        answer = lane(page, name).locator(".answer")
+        assert answer.evaluate("node => node.scrollHeight - node.clientHeight") <= 0
+        assert in_view(answer.locator(".token").first)
+        expect(lane(page, name).get_by_role("button", name="From the start")).to_be_hidden()
+
+
+# --------------------------------------------------------------------------------- the first screen
+
+
+@pytest.fixture
+def first_screen(visit, tmp_path, monkeypatch):
+    """Open a page whose first recording takes a hundred seconds: its replay can be met on the way."""
+    slow = re.sub(r'"ms": \d+\.0', '"ms": 10000.0', race())
+    (tmp_path / "slow.jsonl").write_text(slow, "utf-8")
+    entry = {"id": "slow", "title": "Slow", "note": "", "prompt": "Say it"}
+    (tmp_path / "index.json").write_text(json.dumps([entry]), "utf-8")
+    monkeypatch.setattr(recordings, "RUNS", tmp_path)
+    with gr.Blocks() as demo:
+        gr.Textbox(elem_id="prompt")
+        Stage()
+    _, address, _ = demo.launch(prevent_thread_lock=True, quiet=True, **LOOK)
+
+    def open_page(query: str = "", motion: str = "no-preference") -> Page:
+        page = visit(query, address, reduced_motion=motion)
+        expect(page.locator(".token").first).to_be_attached()
+        return page
+
+    yield open_page
+    demo.close()
+
+
+def test_the_first_screen_replays_until_a_visitor_does_something(first_screen):
+    page = first_screen()
+    play, future = page.locator(".play"), page.locator(".pass.future")
+    expect(page.locator(".hint")).to_have_text(
+        "Each colour is one forward pass. Press Run to race the model live."
+    )
+    expect(play).to_have_text("⏸ Pause")
+    expect(future).not_to_have_count(0)
+    page.locator("#prompt textarea").press_sequentially("Hi there")
+    expect(play).to_have_text("▶ Play")
+    expect(future).to_have_count(0)
+
+    page.reload()
+    expect(play).to_have_text("⏸ Pause")
+    play.click()  # its own controls do what they say
+    expect(play).to_have_text("▶ Play")
+    expect(future).not_to_have_count(0)
+    play.click()
+    expect(play).to_have_text("⏸ Pause")
+    page.locator(".verdict").click()  # what a visitor has started is not ended by a click
+    expect(play).to_have_text("⏸ Pause")
+
+    page.reload()
+    expect(play).to_have_text("⏸ Pause")
+    expect(shown(page, "mars")).to_have_count(0)
+    page.keyboard.press("ArrowRight")
+    expect(shown(page, "mars")).to_have_count(1)
+    expect(play).to_have_text("▶ Play")
+
+
+def test_the_first_screen_replays_once(first_screen):
+    page = first_screen()
+    play = page.locator(".play")
+    expect(play).to_have_text("⏸ Pause")
+    page.evaluate(  # the next frame comes much later
+        """() => {
+          const frame = requestAnimationFrame;
+          window.requestAnimationFrame = (draw) => frame((time) => draw(time + 200_000));
+        }"""
+    )
+    expect(play).to_have_text("▶ Play")
+    expect(page.locator(".pass.future")).to_have_count(0)
+
+
+def test_nothing_moves_where_a_forward_is_asked_for_or_motion_is_not_wanted(first_screen):
+    still = first_screen(motion="reduce")
+    at = first_screen("run=slow&lane=mars&pass=2")
+    expect(caption(at)).to_contain_text("Forward 2:")
+    for page, future in ((still, 0), (at, 10)):
+        # A replay would have begun by the second frame after the stage has been seen.
+        page.evaluate(
+            """() => new Promise((done) => {
+              const twice = () => requestAnimationFrame(() => requestAnimationFrame(done));
+              new IntersectionObserver(twice).observe(document.querySelector(".lane"));
+            })"""
+        )
+        expect(page.locator(".play")).to_have_text("▶ Play")
+        expect(page.locator(".pass.future")).to_have_count(future)

@@ -3,9 +3,9 @@
 const STATES = {
   accepted: ["✓", "accepted"],
   rejected: ["✗", "first below τ"],
-  unread: ["○", "not read"],
-  draft: ["◇", "draft, the next forward checks it"],
-  filled: ["●", "filled, waits for those before it"],
+  unread: ["○", "ignored"],
+  draft: ["◇", "draft, verified by the next forward"],
+  filled: ["●", "filled, waiting for the slots before it"],
   replaced: ["✗", "draft that the model replaced"],
 };
 const LEVELS = [0.5, 0.8, 0.9, 0.95, 0.99]; // bounds between the steps of the heat map
@@ -40,12 +40,12 @@ function windowCaption(run, pass) {
     const tau = pass.tau === null ? "" : `, τ ${pass.tau.toFixed(2)}`;
     return `${start}${pass.accepted} of ${plural(pass.slots.length, "slot")} accepted${tau}`;
   }
-  if (!pass.drafts) return `${start}nothing to check yet, ${pass.accepted} accepted`;
-  const held = `${start}${pass.verified} of ${plural(pass.drafts, "draft")} held, ${pass.accepted} accepted`;
-  if (pass.stop || pass.groups === null || pass.groups === undefined) return held;
+  if (!pass.drafts) return `${start}no draft to verify yet, ${pass.accepted} accepted`;
+  const verified = `${start}${pass.verified} of ${plural(pass.drafts, "draft")} verified, ${pass.accepted} accepted`;
+  if (pass.stop || pass.groups === null || pass.groups === undefined) return verified;
   const kept = keptGroup(pass);
-  if (pass.groups === 1) return held + (kept === null ? "; its masks saw a wrong draft, dropped" : "; its masks kept");
-  return `${held}; mask group ${kept} of 0–${pass.groups - 1} kept`;
+  if (pass.groups === 1) return verified + (kept === null ? "; its masks followed a wrong draft, dropped" : "; its masks kept");
+  return `${verified}; mask group ${kept} of 0–${pass.groups - 1} kept`;
 }
 
 function drawWindow(run, index, slot) {

@@ -15,6 +15,8 @@ class Lane {
     this.root.setAttribute("aria-label", MODES[mode]);
     this.answer = find(".answer", this.root);
     this.answer.setAttribute("aria-label", `Answer, ${MODES[mode]}`);
+    this.answer.addEventListener("scroll", () => this.markEdges());
+    find(".to-top", this.root).addEventListener("click", () => (this.answer.scrollTop = 0));
     this.strip = find(".strip", this.root);
     this.strip.setAttribute("aria-label", `Forwards, ${MODES[mode]}`);
     say(find(".name", this.root), MODES[mode]);
@@ -22,31 +24,36 @@ class Lane {
     this.groups = []; // the answer's node of each pass
     this.bars = []; // the strip's
     this.shown = 0; // passes that can be seen
+    this.following = true; // the last of them stays in view; a whole answer is read from its start
     this.tauPath = "";
-    let width = 0; // a lane that only grows longer has been scrolled already
-    new ResizeObserver(([{ contentRect }]) => {
-      if (contentRect.width !== width && this.shown) this.reveal(this.groups[this.shown - 1]);
-      width = contentRect.width;
-    }).observe(this.root);
+    new ResizeObserver(() => {
+      if (this.following) this.reveal(this.shown);
+      this.markEdges();
+    }).observe(this.answer);
   }
 
   /** Draw the passes that have come since. */
   grow(run) {
     this.run = run;
-    const following = this.answer.scrollHeight - this.answer.scrollTop - this.answer.clientHeight < 40;
+    const following = this.sees(this.shown);
     for (let index = this.groups.length; index < run.passes.length; index++) {
       this.addTokens(run.passes[index], index);
       this.addBar(run.passes[index], index);
     }
     this.shown = run.passes.length;
-    if (following) this.answer.scrollTop = this.answer.scrollHeight;
+    if (following) this.reveal(this.shown);
+    this.markEdges();
   }
 
   addTokens(pass, number) {
     const group = make("span", "pass");
     group.dataset.hue = pass.pass % HUES;
+    group.setAttribute("role", "group");
+    group.setAttribute("aria-label", `Forward ${pass.pass}`);
     pass.slots.slice(0, pass.accepted).forEach((slot, index) => {
       const token = make("span", "token", slot.text);
+      token.setAttribute("role", "option");
+      if (!slot.text.trim()) token.setAttribute("aria-label", candidate(pass, index));
       token.dataset.pass = number;
       token.dataset.slot = index;
       token.tabIndex = number + index === 0 ? 0 : -1; // one tab stop per answer, arrows move inside
@@ -100,15 +107,19 @@ class Lane {
     this.timeScale = time;
   }
 
-  /** Show the passes that had ended at that time of the clock. */
-  showAt(time) {
+  /** Show the passes that had ended at that time of the clock; without a time, the answer as it is. */
+  showAt(time, playing) {
     const { run } = this;
     const until = run.passesAt(time);
     for (let index = Math.min(until, this.shown); index < Math.max(until, this.shown); index++) {
       this.groups[index].classList.toggle("future", index >= until);
       this.bars[index].classList.toggle("future", index >= until);
     }
-    if (time !== null && until !== this.shown && until) this.reveal(this.groups[until - 1]);
+    const ended = time === null && Boolean(run.done);
+    if (ended && this.following) this.answer.scrollTop = 0;
+    // A visitor who has scrolled away while it plays is left alone.
+    else if (time !== null && until !== this.shown && (!playing || this.sees(this.shown))) this.reveal(until);
+    this.following = !ended;
     this.shown = until;
     this.count(until);
     const head = find(".playhead", this.root);
@@ -122,12 +133,30 @@ class Lane {
     this.strip.setAttribute("aria-valuetext", `forward ${until} of ${run.passes.length}`);
   }
 
-  /** Scroll within the answer only; the page stays where it is. */
-  reveal(node) {
-    const box = node.getBoundingClientRect();
+  /** Scroll to the last of so many passes, within the answer only; the page stays where it is. */
+  reveal(count) {
+    const box = this.groups[count - 1]?.getBoundingClientRect();
     const frame = this.answer.getBoundingClientRect();
-    if (box.bottom > frame.bottom) this.answer.scrollTop += box.bottom - frame.bottom + 4;
+    if (!box) this.answer.scrollTop = 0;
+    else if (box.bottom > frame.bottom) this.answer.scrollTop += box.bottom - frame.bottom + 4;
     else if (box.top < frame.top) this.answer.scrollTop += box.top - frame.top - 4;
+  }
+
+  /** Whether the end of the last of so many passes is in view. */
+  sees(count) {
+    if (!count) return true;
+    const { bottom } = this.groups[count - 1].getBoundingClientRect();
+    const frame = this.answer.getBoundingClientRect();
+    return bottom > frame.top && bottom < frame.bottom + 1;
+  }
+
+  /** Say at both edges whether the answer goes on there. */
+  markEdges() {
+    const { scrollTop, scrollHeight, clientHeight } = this.answer;
+    const above = scrollTop > 1;
+    this.answer.parentElement.classList.toggle("above", above);
+    this.answer.parentElement.classList.toggle("below", scrollHeight - scrollTop - clientHeight > 1);
+    find(".to-top", this.root).hidden = !above;
   }
 
   count(forwards) {

@@ -2,8 +2,20 @@
 
 const isClear = (color) => /^(transparent|rgba\(.*, 0\))$/.test(color);
 
-/** An SVG document of what `.stage` shows now; parts marked data-export="no" are left out. */
+/** An SVG document of what `.stage` shows now, its texts at their full length; parts marked data-export="no"
+ * are left out. */
 function pictureOf(stage) {
+  const scrolled = findAll(".answer, .asked", stage).map((node) => [node, node.scrollTop]);
+  stage.classList.add("unfolded"); // until the browser draws the page again, nobody sees it
+  try {
+    return paintedOf(stage);
+  } finally {
+    stage.classList.remove("unfolded");
+    for (const [node, top] of scrolled) node.scrollTop = top;
+  }
+}
+
+function paintedOf(stage) {
   const frame = stage.getBoundingClientRect();
   const parts = ["heading", "lanes", "closeup"].map((name) => find(`.${name}`, stage));
   const [margin, gap] = [24, 16];
@@ -84,9 +96,9 @@ function pictureOf(stage) {
 
   /** The tint and the bracket of a pass, whose ticks stand at its own ends only. */
   function paintPass(style, { x, y, width, height }, first, last, into) {
-    const fill = style.getPropertyValue("--hue").trim();
     const opacity = parseFloat(style.getPropertyValue("--tint")) / 100;
-    into.append(draw("rect", { x, y, width, height, fill, opacity }));
+    into.append(draw("rect", { x, y, width, height, fill: style.getPropertyValue("--hue").trim(), opacity }));
+    const fill = style.getPropertyValue("--bracket").trim();
     const [bottom, tick] = [y + height, 8];
     into.append(draw("rect", { x, y: bottom - 2, width, height: 2, fill }));
     if (first) into.append(draw("rect", { x, y: bottom - tick, width: 2, height: tick, fill }));

@@ -15,6 +15,7 @@ const view = {
   pinned: null, // the same; slot is null where a whole pass was chosen
   ghost: null, // the τ of "what if"
   told: false, // the record's end has been noticed
+  intro: false, // the replay began by itself
 };
 let reader = new Reader();
 let source = { live: false, first: null, offset: 0 };
@@ -26,12 +27,14 @@ const kept = []; // races of this visit, newest first
 function begin(live, first) {
   reader = new Reader();
   source = { live, first, offset: 0 };
-  Object.assign(view, { lanes: {}, time: null, playing: null, hover: null, pinned: null, ghost: null, told: false });
+  Object.assign(view, { lanes: {}, time: null, playing: null, hover: null, pinned: null, ghost: null, told: false, intro: false });
   find(".lanes").replaceChildren();
   heat.grow(null);
   hideCard();
   complain("");
 }
+
+const onPhone = () => matchMedia("(max-width: 640px)").matches;
 
 /** The server's value has grown, or is another one. */
 function follow() {
@@ -41,7 +44,7 @@ function follow() {
   if (first !== source.first) {
     begin(true, first);
     if (props.shelf && !wanted.pass) address.set({ run: null, lane: null, pass: null });
-    if (matchMedia("(max-width: 640px)").matches) find(".stage").scrollIntoView();
+    if (onPhone()) find(".stage").scrollIntoView();
   }
   for (let end; (end = value.indexOf("\n", source.offset)) >= 0; source.offset = end + 1)
     reader.take(value.slice(source.offset, end));
@@ -134,8 +137,11 @@ function show() {
 }
 
 function render() {
+  const { classList } = find(".stage");
+  classList.toggle("over", reader.over);
+  if (view.playing !== null || view.time === null) classList.toggle("replaying", view.playing !== null);
   for (const lane of Object.values(view.lanes)) {
-    lane.showAt(view.time);
+    lane.showAt(view.time, view.playing !== null);
     lane.root.classList.toggle("focused", lane.mode === view.focus);
   }
   const chosen = selection();
@@ -154,13 +160,17 @@ function render() {
   find(".asked").hidden = !asked;
   const { title, note } = reader.recording ?? {};
   say(find(".note"), title ? `Recorded: ${title}. ${note}` : "");
+  find(".hint").hidden = !props.shelf || !title;
   drawReplay();
   rememberSoon();
 }
 
 let lit = [];
 function light(mode, index, slot) {
-  for (const node of lit) node.classList.remove("lit", "chosen");
+  for (const node of lit) {
+    node.classList.remove("lit", "chosen");
+    if (node.matches(".token")) node.removeAttribute("aria-selected");
+  }
   lit = [];
   const lane = view.lanes[mode];
   if (!lane || index === null || index < 0) return;
@@ -169,6 +179,7 @@ function light(mode, index, slot) {
   for (const node of lit) node?.classList.add("lit");
   const token = slot === null ? null : lane.token(index, slot);
   token?.classList.add("chosen");
+  token?.setAttribute("aria-selected", true);
   lit = [...lit, token].filter(Boolean);
 }
 
@@ -215,6 +226,7 @@ function goTo(time) {
 
 function pause() {
   view.playing = null;
+  view.intro = false;
 }
 
 /** Forwards of the focused lane, one at a time; the other lanes follow the clock. */
@@ -254,6 +266,30 @@ function frame(now) {
   }
   show();
   if (view.playing !== null) requestAnimationFrame(frame);
+}
+
+/** The first recording plays once by itself as soon as it is seen; whatever a visitor does ends that. */
+function introduce() {
+  if (matchMedia("(prefers-reduced-motion: reduce)").matches) return;
+  const seen = new IntersectionObserver(
+    (entries) => {
+      if (!entries.some((entry) => entry.isIntersecting)) return;
+      seen.disconnect();
+      play();
+      view.intro = true;
+    },
+    { threshold: 0.5 },
+  );
+  seen.observe(find(".lane"));
+  // The window hears of it after the stage, whose own controls have then done what they say.
+  const end = () => {
+    seen.disconnect();
+    if (!view.intro) return;
+    pause();
+    view.time = null;
+    show();
+  };
+  for (const kind of ["click", "input", "keydown"]) addEventListener(kind, end);
 }
 
 // ----------------------------------------------------------------------------------- the shelf
@@ -302,6 +338,11 @@ async function showRecording(id) {
   find(".recordings").value = id;
 }
 
+function nextRecording() {
+  const ids = props.recordings.map(({ id }) => id);
+  return showRecording(ids[(ids.indexOf(reader.recording?.recording) + 1) % ids.length]);
+}
+
 function listRecordings() {
   const list = find(".recordings");
   const none = make("option", "", "choose…");
@@ -337,9 +378,13 @@ async function openFile(file) {
 const actions = {
   start: () => (pause(), goTo(0)),
   back: () => step(-1),
-  play,
+  play() {
+    if (onPhone() && view.playing === null) find(".lanes").scrollIntoView(); // all of them fit there now
+    play();
+  },
   step: () => step(1),
   end: () => (pause(), goTo(null)),
+  next: nextRecording,
   again() {
     const prompt = reader.runs[view.focus].settings.prompt;
     trigger("again", { prompt, tau: view.ghost });
@@ -482,12 +527,13 @@ document.addEventListener("keydown", (event) => {
   const { target, key } = event;
   if (!props.shelf && !element.contains(target)) return; // a stage that is a part of something
   if (key === "Escape") {
+    if (view.pinned || view.hover) event.preventDefault(); // once more leaves the talk view
     view.pinned = view.hover = null;
     hideCard();
     return show();
   }
   if (target.matches(".token") && key !== "Home" && key !== "End") return walk(event);
-  const typing = target.matches("input, textarea, select, [contenteditable], [role=tab], [role=listbox], [role=option]");
+  const typing = target.matches("input, textarea, select, [contenteditable], [role=tab], [role=listbox], [role=option]:not(.token)");
   if (typing || (key === " " && target.matches("button")) || !(key in KEYS)) return;
   event.preventDefault();
   actions[KEYS[key]]();
@@ -509,15 +555,15 @@ function walk(event) {
 heat.legend();
 find(".stage").classList.toggle("bare", !props.shelf);
 if (props.shelf) {
-  document.documentElement.classList.toggle("talk", address.get("view") === "talk");
   listRecordings();
   const known = props.recordings.map(({ id }) => id);
   const id = address.get("run");
-  if (known.includes(id)) attempt(() => showRecording(id));
+  const started = wanted.pass ? () => {} : introduce;
+  if (known.includes(id)) attempt(() => showRecording(id)).then(started);
   else if (known.length && !props.value) {
     const link = wanted; // it belongs to the visitor's next run, not to this recording
     wanted = {};
-    attempt(() => showRecording(known[0])).then(() => (wanted = link));
+    attempt(() => showRecording(known[0])).then(() => (wanted = link)).then(started);
   }
 }
 // A record that another component of the page has.

@@ -1,0 +1,75 @@
+// How well a page can be read, as the browser has drawn it: texts with a contrast below 4.5 and marks below 3,
+// as WCAG 2 defines it, and the size of the smallest text. What a replay has not reached is pale on purpose.
+() => {
+  // Colours are laid over each other on a canvas, as the browser does it, whatever notation they come in.
+  const canvas = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
+  const over = (layers) => {
+    for (const [colour, alpha] of [["white", 1], ...layers]) {
+      canvas.globalAlpha = alpha;
+      canvas.fillStyle = colour;
+      canvas.fillRect(0, 0, 1, 1);
+    }
+    return [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3);
+  };
+  const luminance = (rgb) => {
+    const linear = (part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+    const [r, g, b] = rgb.map((part) => linear(part / 255));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const ratio = (one, other) => {
+    const [dark, light] = [luminance(one), luminance(other)].sort((a, b) => a - b);
+    return (light + 0.05) / (dark + 0.05);
+  };
+  const lineage = (node) => (node ? [...lineage(node.parentElement), node] : []);
+  const alphaOf = (node) => lineage(node).reduce((alpha, one) => alpha * getComputedStyle(one).opacity, 1);
+  const contrast = (ground, colour, alpha) => {
+    const below = lineage(ground).map((one) => [getComputedStyle(one).backgroundColor, 1]);
+    return ratio(over(below), over([...below, [colour, alpha]]));
+  };
+  const onPage = (node) => node.checkVisibility({ visibilityProperty: true }) && node.getBoundingClientRect().width > 1;
+  const named = (node) => `${node.tagName.toLowerCase()}#${node.id}.${node.getAttribute("class")}`;
+
+  const texts = new Set();
+  let smallest = Infinity;
+  const readText = (node, text, style, alpha = 1) => {
+    const drawn = node instanceof SVGElement;
+    if (!drawn) smallest = Math.min(smallest, parseFloat(style.fontSize));
+    if (node.closest(":disabled")) return;
+    const value = contrast(node, drawn ? style.fill : style.color, alphaOf(node) * alpha);
+    if (value < 4.5) texts.add(`${named(node)} ${value.toFixed(2)}: ${text.slice(0, 30)}`);
+  };
+  const FIELDS = "textarea, input:not([type=range], [type=checkbox], [type=radio])";
+  for (const node of document.querySelectorAll("body *")) {
+    if (!onPage(node) || node.closest(".js-plotly-plot, [data-testid=status-tracker]")) continue;
+    const own = [...node.childNodes].filter((child) => child.nodeType === Node.TEXT_NODE);
+    const text = own.map((child) => child.data.trim()).join("") || (node.matches(FIELDS) ? node.value : "");
+    if (text) readText(node, text, getComputedStyle(node));
+    for (const part of ["::before", "::after"]) {
+      const style = getComputedStyle(node, part);
+      if (/^".*\S.*"$/.test(style.content)) readText(node, style.content, style, style.opacity);
+    }
+  }
+
+  const marks = new Set();
+  const readMark = (selector, colour, { alpha = () => 1, ground = (node) => node } = {}) => {
+    for (const node of [...document.querySelectorAll(selector)].filter(onPage)) {
+      const style = getComputedStyle(node);
+      const value = contrast(ground(node), colour(style), alphaOf(node) * alpha(style));
+      if (value < 3) marks.add(`${named(node)} ${value.toFixed(2)}: ${selector}`);
+    }
+  };
+  const filled = (selector) => readMark(selector, (style) => style.backgroundColor, { ground: (node) => node.parentElement });
+  readMark(".stage .pass", (style) => style.getPropertyValue("--bracket"));
+  readMark(".stage .strip rect:not(.future)", (style) => style.fill);
+  readMark(".stage .strip .tau", (style) => style.stroke);
+  filled(".stage .distance i, .stage .share .bar i, .stage .slot[data-state=accepted] .bar i");
+  readMark(".stage .slot:not([data-state=accepted]) .bar i", (style) => style.borderTopColor);
+  readMark(".stage .heat g:not(.future) .accepted-cells", (style) => style.stroke);
+  readMark(".grid-picture [data-cells]", (style) => style.fill, { alpha: (style) => style.fillOpacity });
+  readMark(".grid-picture .frame", (style) => style.stroke);
+  filled(".schedules [data-state=compute]");
+  readMark(".schedules [data-state=wait]", (style) => style.getPropertyValue("--quiet"));
+  readMark(".schedules [data-state=commit]", (style) => style.getPropertyValue("--commit"));
+  readMark(".curves path", (style) => style.stroke);
+  return { texts: [...texts], marks: [...marks], smallest };
+}
