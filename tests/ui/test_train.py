@@ -129,7 +129,7 @@ def step_of(page: Page) -> int:
 def test_a_paused_training_rests_goes_on_and_a_stopped_one_keeps_what_it_learned(open_tab, slow):
     page = open_tab(steps=200)
     page.locator("#train").click()
-    expect(progress(page)).to_contain_text(re.compile(r"Step [1-9]"), timeout=120_000)
+    expect(progress(page)).to_contain_text(re.compile(r"Step [1-9]\d* of 200,"), timeout=120_000)
     page.locator("#pause").click()
     expect(page.locator("#pause")).to_have_text("Continue")  # said once the step under way has ended
     paused = step_of(page)

@@ -1,0 +1,42 @@
+"""The recorded trainings that the page opens with, and what may be trained there."""
+
+import json
+from dataclasses import asdict
+
+import pytest
+
+from mars_demo import watching
+
+
+def test_a_recorded_training_is_that_of_its_preset_and_complete():
+    for entry in watching.index():
+        lines = [json.loads(line) for line in watching.recording(entry["id"]).splitlines()]
+        preset = next(preset for preset in watching.PRESETS if preset["id"] == entry["preset"])
+        settings = ("objective", "block_size", "sft_weight", "data", "steps", "learning_rate")
+        recipe = watching.recipe(*(preset[name] for name in settings), seed=entry["seed"])
+        first, last = lines[0], lines[-1]
+        assert (first["schema"], first["base"], first["prompt"]) == (1, entry["base"], entry["prompt"])
+        assert first["recipe"] == asdict(recipe)
+        assert [line["step"] for line in lines if "step" in line] == list(range(1, recipe.steps + 1))
+        assert last == {"done": True, "steps": recipe.steps}
+        for kind in ("answer", "probe"):
+            assert [line[kind] for line in lines if kind in line][-1] == recipe.steps
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"data": "poems"}, "Unknown data set 'poems'. Choose from word problems, "),
+        ({"steps": 0}, "from 1 to 2000, not 0"),
+        ({"learning_rate": 0.5}, "above 0 and at most 0.1, not 0.5"),
+    ],
+)
+def test_what_cannot_be_trained_gets_a_sentence(wrong, sentence):
+    right = {"objective": "mars", "block_size": 8, "sft_weight": 1, "data": "code", "steps": 5}
+    with pytest.raises(ValueError, match=sentence):
+        watching.recipe(**(right | {"learning_rate": 1e-3, "seed": 0} | wrong))
+
+
+def test_a_recorded_training_that_there_is_not_gets_a_sentence():
+    with pytest.raises(ValueError, match="There is no recorded training '../runs/bus'"):
+        watching.recording("../runs/bus")
