@@ -147,7 +147,7 @@ def test_two_visitors_have_their_own_tau_and_their_own_runs(visit, slow):
 
 
 def test_stop_ends_the_race_and_the_next_one_runs(visit, slow):
-    page = visit()
+    page = visit("prompt=table&mode=mars&tau=1")  # twice as many forwards as tokens: time to stop
     expect(page.locator("#stop")).to_be_disabled()
     race(page)
     page.locator("#stop").click()
