@@ -163,7 +163,8 @@ def speed() -> str:
     return (
         table(columns, cells)
         + f"\n\nThe smallest median time has {best}{also}. Recording every slot of every forward costs "
-        f"{cost} of the decoding time." + source(measured, f"{measured['prompts']} held-out prompts", rounds(measured))
+        f"{cost} of the decoding time."
+        + source(measured, f"{measured['prompts']} held-out prompts", rounds(measured))
     )
 
 
