@@ -168,6 +168,27 @@ def test_rows_that_have_filled_a_block_wait_until_all_have(checkpoint, cache_blo
     assert batch.schedule.steps == expected
 
 
+def test_padding_sees_one_column_that_no_token_sees(checkpoint):
+    """A query that sees nothing is NaN in some kernels, and what is NaN in the cache spreads."""
+    seen = []
+
+    def keep(module, args, given):
+        seen.append((given["position_ids"], given["attention_mask"][:, 0]))
+
+    hook = checkpoint.model.base_model.register_forward_pre_hook(keep, with_kwargs=True)
+    try:
+        batch = decode_batch(checkpoint, PROMPTS, size=3, tau=0.0, window=3, max_new_tokens=8).finish()
+    finally:
+        hook.remove()
+    assert len(seen) == batch.batch.forwards
+    for positions, visible in seen:
+        assert visible.any(-1).all()
+        padding = visible[:, :, -1]
+        assert (visible[padding].sum(-1) == 1).all()
+        assert (positions[padding] == 0).all()
+    assert any(visible[:, :, -1].any() for _, visible in seen)
+
+
 @pytest.mark.parametrize(("length", "together"), [(PADDING + 1, True), (PADDING + 2, False)])
 def test_a_long_prompt_computes_before_the_others_where_padding_costs_more(checkpoint, length, together):
     """Beside one row that computes one position, a prompt of n tokens costs n - 1 positions of padding."""
