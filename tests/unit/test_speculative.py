@@ -55,7 +55,7 @@ def test_an_ar_target_verifies_what_a_mars_model_drafts(ar_tiny, mars_tiny):
         assert {step.groups for step in run.passes} == {0}
 
 
-@pytest.mark.parametrize("tau", [0.0, 0.05])
+@pytest.mark.parametrize("tau", [0.0, 0.05, 1.0])
 @pytest.mark.parametrize("window", [2, 5])
 def test_every_pass_is_what_it_is_without_a_cache(target, window, tau):
     draft = checkpoints.truncated(target, 2)
