@@ -1,6 +1,9 @@
 """The scheduler: who comes, streams and leaves, and what τ does under load."""
 
 import asyncio
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from random_models import random_model
@@ -18,6 +21,12 @@ def checkpoint(tokenizer):
     return checkpoints.wrap("random", random_model("llama", tokenizer, context=256), tokenizer)
 
 
+def run(work: Coroutine) -> Any:
+    """In a thread of its own: in this one a browser of other tests may keep an event loop running."""
+    with ThreadPoolExecutor(1) as beside:
+        return beside.submit(asyncio.run, work).result()
+
+
 def alone(model, prompt: str, tau: float = 0.95) -> list[int]:
     return decode(model, prompt, tau=tau, **LIMIT).finish().token_ids
 
@@ -29,7 +38,7 @@ def test_everybody_gets_the_answer_they_would_get_alone(mars_tiny):
             await asyncio.gather(*(request.finish() for request in requests))
             return requests, server.moments
 
-    requests, moments = asyncio.run(serve())
+    requests, moments = run(serve())
     assert [r.run.token_ids for r in requests] == [alone(mars_tiny, prompt) for prompt in PROMPTS]
     assert all(0 <= r.arrived < r.first <= r.finished for r in requests)
     assert max(m.active for m in moments) == 3
@@ -48,7 +57,7 @@ def test_passes_stream_while_later_requests_still_arrive(mars_tiny):
             seen += [step async for step in passes]
             return first, second, seen
 
-    first, second, seen = asyncio.run(serve())
+    first, second, seen = run(serve())
     assert [slot.id for step in seen for slot in step.slots[: step.accepted]] == first.run.token_ids
     assert first.run.token_ids == alone(mars_tiny, PROMPTS[0], 1.0)
     assert second.run.token_ids == alone(mars_tiny, PROMPTS[1], 1.0)
@@ -65,7 +74,7 @@ def test_a_request_may_bring_its_own_tau_and_the_global_one_acts_in_mid_answer(m
             await asyncio.gather(mine.finish(), other.finish())
             return mine, other
 
-    mine, other = asyncio.run(serve())
+    mine, other = run(serve())
     assert {step.tau for step in mine.run.passes} == {0.9}
     taus = [step.tau for step in other.run.passes]
     assert taus[:3] == [1.0] * 3 and taus[-1] == 0.5
@@ -81,7 +90,7 @@ def test_who_cancels_leaves_at_once_in_the_queue_and_in_the_batch(mars_tiny):
             await asyncio.gather(*(request.finish() for request in (computing, queued, last)))
             return computing, queued, last
 
-    computing, queued, last = asyncio.run(serve())
+    computing, queued, last = run(serve())
     assert computing.run.stop == queued.run.stop == "stopped"
     assert computing.run.tokens < LIMIT["max_new_tokens"] and queued.run.tokens == 0
     assert last.run.token_ids == alone(mars_tiny, PROMPTS[2], 1.0)
@@ -101,7 +110,7 @@ def test_a_bad_request_gets_a_sentence_and_nobody_else_notices(checkpoint):
                     server.submit(prompt, **settings)
             return await good.finish()
 
-    assert asyncio.run(serve()).run.token_ids == alone(checkpoint, "hello")
+    assert run(serve()).run.token_ids == alone(checkpoint, "hello")
 
 
 def test_a_forward_that_fails_ends_its_rows_and_the_next_ones_are_served(checkpoint, monkeypatch):
@@ -118,7 +127,7 @@ def test_a_forward_that_fails_ends_its_rows_and_the_next_ones_are_served(checkpo
                 await unlucky.finish()
             return await next_one.finish()
 
-    assert asyncio.run(serve()).run.token_ids == alone(checkpoint, "hello")
+    assert run(serve()).run.token_ids == alone(checkpoint, "hello")
 
 
 def test_the_controller_lowers_tau_as_the_queue_grows_and_raises_it_again(mars_tiny):
@@ -130,7 +139,7 @@ def test_the_controller_lowers_tau_as_the_queue_grows_and_raises_it_again(mars_t
             requests = await replay(server, [(0.0, prompt) for prompt in PROMPTS])
             return server.moments, requests
 
-    moments, requests = asyncio.run(serve())
+    moments, requests = run(serve())
     assert min(m.tau for m in moments) == pytest.approx(0.6)
     assert moments[-1].tau == 1.0
     assert all(m.tau == controller.tau(m.waiting) for m in moments)
@@ -151,7 +160,7 @@ def test_a_server_that_is_left_ends_its_requests(checkpoint):
         assert [step async for step in queued] == []
         return computing, queued, server, left, streamed
 
-    computing, queued, server, left, streamed = asyncio.run(asyncio.wait_for(serve(), timeout=60))
+    computing, queued, server, left, streamed = run(asyncio.wait_for(serve(), timeout=60))
     assert computing.run.stop == queued.run.stop == "stopped"
     assert left == ([computing.run.passes, queued.run.passes], server.moments)
     assert computing.run.passes == streamed and queued.run.passes == []
