@@ -76,10 +76,11 @@ def test_a_forward_has_the_median_of_its_times():
     assert typical.stop == "eos" and typical.token_ids == [0, 1, 2]
 
 
-@pytest.mark.parametrize("other", [run([1, 1], [0, 7]), run([1, 1], accepted=2)])
+@pytest.mark.parametrize("other", [run([1, 1, 1, 1], [0, 1, 2, 7]), run([1, 1], [0, 2], accepted=2)])
 def test_runs_that_differ_are_no_repetition(other):
+    """In their tokens, or in the forwards that accepted them."""
     with pytest.raises(ValueError, match="did not accept the same tokens"):
-        recordings.typical([run([1, 1]), other])
+        recordings.typical([run([1, 1, 1, 1]), other])
 
 
 def test_the_modes_take_turns_and_the_record_is_what_the_model_says(mars_tiny, monkeypatch):

@@ -228,7 +228,7 @@ let remembering;
 /** The selected pass goes into the address, but not at every frame of a replay. */
 function rememberSoon() {
   clearTimeout(remembering);
-  if (!props.shelf || wanted.pass || !reader.over || !linked()) return;
+  if (!props.shelf || wanted.pass || !reader.over) return;
   remembering = setTimeout(() => {
     const run = reader.runs[view.focus];
     if (!run || view.playing !== null) return;
