@@ -76,6 +76,7 @@ LOOK = {
         .talk .tab-like-container { height: auto; }
         .talk .intro p { display: none; }
         .talk #batch-tables { flex-direction: column; }
+        .talk #batch-tables .block:not(.numbers) { overflow: visible !important; }
         .talk :is(.js-plotly-plot, #js-plotly-tester) text { font-size: 20px !important; }
         @media (max-width: 640px) {
             #controls { display: contents; }
