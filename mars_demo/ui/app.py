@@ -77,6 +77,7 @@ LOOK = {
         .talk .tab-like-container { height: auto; }
         .talk .intro p { display: none; }
         .talk #batch-tables { flex-direction: column; }
+        .talk #batch-tables .block:not(.numbers) { overflow: visible !important; }
         .talk :is(.js-plotly-plot, #js-plotly-tester) text { font-size: 20px !important; }
         #card .prose { max-height: 60vh; overflow-y: auto; overflow-wrap: anywhere; }
         #card :is(h1, h2) { margin: 0.8rem 0 0.3rem; font-size: 1rem; }
