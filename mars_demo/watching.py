@@ -128,11 +128,11 @@ def watch(
     Raises:
         ValueError: if the prompt cannot be answered, or as `training.train`.
     """
-    from mars_demo import checkpoints, training
+    from mars_demo import checkpoints, results, training
 
     before = _answer(checkpoint, prompt, "ar")
     first = {"training": secrets.token_hex(4), "schema": SCHEMA, "base": checkpoint.name}
-    first |= {"machine": machine(checkpoint), "recipe": asdict(recipe), "prompt": prompt}
+    first |= {"machine": results.machine(checkpoint), "recipe": asdict(recipe), "prompt": prompt}
     yield _line(first | {"before": _record(before)})
     every = {"probe": max(1, recipe.steps // PROBES), "answer": max(1, recipe.steps // ANSWERS)}
     run = training.train(checkpoint.model, checkpoint.tokenizer, recipe, output, pace=pace)
@@ -187,16 +187,6 @@ def measure(checkpoint: Checkpoint, data: str, tau: float, prompts: int, mode: s
 
     graded = _graded(checkpoint, data, tau, prompts, mode)
     return evaluation.average([evaluation.row(task, tau, pairs) for task, pairs in graded.items()])
-
-
-def machine(checkpoint: Checkpoint) -> str:
-    """The kind of machine that a checkpoint runs on."""
-    import torch
-
-    if checkpoint.model.device.type == "cuda":
-        return torch.cuda.get_device_name()
-    threads = torch.get_num_threads()
-    return f"{checkpoint.model.device.type}, {threads} thread{'s' * (threads > 1)}"
 
 
 def _graded(
