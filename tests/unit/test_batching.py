@@ -248,6 +248,8 @@ def test_the_memory_that_is_asked_for_is_that_of_the_cache(tokenizer, architectu
     rows = int(re.search(r"allowed are up to (\d+) rows", str(error.value))[1])
     free = float(re.search(r"and (.*) GiB are free", str(error.value))[1])
     assert rows == pytest.approx(free * 2**30 / (held // 200 * 10**4), rel=0.1)
+    with pytest.raises(ValueError, match="GiB are free"):
+        Batch(checkpoints.wrap("random", model, tokenizer), rows + rows // 2, 10**4)
 
 
 def test_lossless_drafts_less_in_a_larger_batch(mars_tiny, checkpoint):
