@@ -171,8 +171,10 @@ def test_rows_that_have_filled_a_block_wait_until_all_have(mars_tiny, cache_bloc
     alone_in_computing = [step for step in expected if WAIT in step and step.count(COMPUTE) == 1]
     assert cache_block == 1 or alone_in_computing
     cache = {"cache": "block", "cache_block": cache_block}
-    batch = decode_batch(mars_tiny, prompts, size=4, **cache, **settings).finish()
+    batch = decode_batch(mars_tiny, prompts, size=4, **cache, **settings)
+    moved = list(batch)
     assert batch.schedule.steps == expected
+    assert moved == [[row for row in rows if step[row] == COMPUTE] for step in expected]
 
 
 def test_padding_sees_one_column_that_no_token_sees(checkpoint):
@@ -243,13 +245,15 @@ def test_the_memory_that_is_asked_for_is_that_of_the_cache(tokenizer, architectu
     cache.forward({2: Forward(layouts.causal([1, 2, 3]))})
     held = sum(part.nbytes for layer in cache._cache.layers for part in (layer.keys, layer.values))
     needed = f"needs {held // 200 * 10**11 / 2**30:.1f} GiB"
+    checkpoint = checkpoints.wrap("random", model, tokenizer)
     with pytest.raises(ValueError, match=needed) as error:
-        Batch(checkpoints.wrap("random", model, tokenizer), 10**7, 10**4)
+        Batch(checkpoint, 10**7, 10**4)
     rows = int(re.search(r"allowed are up to (\d+) rows", str(error.value))[1])
     free = float(re.search(r"and (.*) GiB are free", str(error.value))[1])
     assert rows == pytest.approx(free * 2**30 / (held // 200 * 10**4), rel=0.1)
-    with pytest.raises(ValueError, match="GiB are free"):
-        Batch(checkpoints.wrap("random", model, tokenizer), rows + rows // 2, 10**4)
+    Batch(checkpoint, rows // 2, 10**4)  # nothing is allocated before the first forward
+    with pytest.raises(ValueError, match="are free"):
+        Batch(checkpoint, rows * 2, 10**4)
 
 
 def test_lossless_drafts_less_in_a_larger_batch(mars_tiny, checkpoint):
