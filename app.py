@@ -1,8 +1,13 @@
-"""MARS Demo: `python app.py` serves it; Gradio's own environment variables set the address and port."""
+"""MARS Demo: `python app.py` serves it, `python app.py --help` lists its options."""
 
-from mars_demo.ui.app import LOOK, build
+import sys
 
+from mars_demo.ui import models, options
+from mars_demo.ui.page import LOOK, build
+
+chosen = options.read(sys.argv[1:] if __name__ == "__main__" else [])
+models.serve(chosen)
 demo = build()
 
 if __name__ == "__main__":
-    demo.launch(**LOOK)
+    demo.launch(**LOOK, server_name=chosen.host, server_port=chosen.port, share=chosen.share)

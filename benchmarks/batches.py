@@ -3,8 +3,8 @@
     OMP_NUM_THREADS=1 python -m benchmarks.batches [--sizes 1,2,4,8,16] [--prompts 48] [--rounds 3]
         [--output FILE]
 
-All methods answer the same held-out prompts and take turns, round by round. The second table is what
-lossless decoding makes of more drafts or fewer, which is where `batching.LOSSLESS_DRAFTS` comes from.
+All methods answer the same held-out prompts and take turns, round by round. The second table compares
+numbers of drafts in lossless decoding; `decode_batch.LOSSLESS_DRAFTS` comes from it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,11 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.turns import Timed, take_turns
-from mars_demo import checkpoints, results, tasks, throughput
-from mars_demo.checkpoints import Checkpoint
+from mars_demo import tasks
+from mars_demo.decoding.request import Request
+from mars_demo.evaluation import results, throughput
+from mars_demo.models.checkpoint import Checkpoint
+from mars_demo.models.load import load_checkpoint
 
 DRAFTS = (1, 2, 3, 4, 6, 8)
 
@@ -32,18 +35,22 @@ def row(name: str, timed: Timed) -> dict:
 def methods(checkpoint: Checkpoint, size: int) -> dict:
     """What answers a list of prompts in batches of `size`, by name."""
     ours = {
-        name: partial(throughput.ours, checkpoint, name=name, size=size, **settings)
-        for name, settings in throughput.methods(checkpoint, size).items()
+        name: partial(throughput.ours, checkpoint, name=name, size=size, method=method)
+        for name, method in throughput.methods(checkpoint, size).items()
     }
     return {throughput.GENERATE: partial(throughput.generate, checkpoint, size=size)} | ours
 
 
 def with_drafts(checkpoint: Checkpoint, size: int) -> dict:
     """Lossless decoding with each number of drafts."""
-    names = {f"lossless, {count} drafts": count + 1 for count in DRAFTS}
+    limit = throughput.MAX_NEW_TOKENS
+    chosen = {
+        f"lossless, {count} drafts": Request("lossless", window=count + 1, max_new_tokens=limit)
+        for count in DRAFTS
+    }
     return {
-        name: partial(throughput.ours, checkpoint, name=name, size=size, mode="lossless", window=window)
-        for name, window in names.items()
+        name: partial(throughput.ours, checkpoint, name=name, size=size, method=throughput.Method(request))
+        for name, request in chosen.items()
     }
 
 
@@ -64,7 +71,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
-    checkpoint = checkpoints.load(arguments.model)
+    checkpoint = load_checkpoint(arguments.model)
     per_task = max(1, arguments.prompts // len(tasks.TASKS))
     prompts = [example.prompt for example in tasks.mixed(per_task)]
     machine = results.machine(checkpoint)

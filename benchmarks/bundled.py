@@ -1,4 +1,4 @@
-"""What the bundled tiny models can do on held-out prompts: the table of the README.
+"""What the bundled tiny models can do on held-out prompts.
 
     python -m benchmarks.bundled [--limit 40] [--output assets/results/tiny.json]
 
@@ -19,18 +19,18 @@ from pathlib import Path
 
 import torch
 
-from mars_demo import checkpoints, results, tasks
-from mars_demo.checkpoints import Checkpoint
-from mars_demo.evaluation import Row, answers, average, row
+from mars_demo import tasks
+from mars_demo.decoding.request import Request
+from mars_demo.evaluation import results
+from mars_demo.evaluation.accuracy import Row, answers, average, row
+from mars_demo.models.checkpoint import Checkpoint
+from mars_demo.models.load import load_checkpoint
 
 METHODS = {
-    "ar-tiny": ("ar-tiny", {"mode": "ar"}),
-    "τ = 1": ("mars-tiny", {"mode": "ar"}),
-    **{
-        f"τ = {tau:g}": ("mars-tiny", {"mode": "mars", "tau": tau})
-        for tau in (0.95, 0.9, 0.8, 0.7, 0.6, 0.5)
-    },
-    "lossless": ("mars-tiny", {"mode": "lossless"}),
+    "ar-tiny": ("ar-tiny", Request("ar")),
+    "τ = 1": ("mars-tiny", Request("ar")),
+    **{f"τ = {tau:g}": ("mars-tiny", Request("mars", tau)) for tau in (0.95, 0.9, 0.8, 0.7, 0.6, 0.5)},
+    "lossless": ("mars-tiny", Request("lossless")),
 }
 COLUMNS = ["ar-tiny", "τ = 1", "τ = 0.95", "τ = 0.5", "lossless"]
 
@@ -38,17 +38,17 @@ COLUMNS = ["ar-tiny", "τ = 1", "τ = 0.95", "τ = 0.5", "lossless"]
 @cache
 def loaded(name: str) -> Checkpoint:
     torch.set_num_threads(1)  # a process per core instead
-    return checkpoints.load(name, device="cpu")
+    return load_checkpoint(name, device="cpu")
 
 
 def measure(task: str, limit: int) -> tuple[dict[str, Row], int]:
     """A row per method, and how many lossless answers are those of `ar`."""
     examples = tasks.held_out(task, limit)
     graded = {
-        method: list(answers(loaded(name), examples, **settings))
-        for method, (name, settings) in METHODS.items()
+        method: list(answers(loaded(name), examples, request))
+        for method, (name, request) in METHODS.items()
     }
-    rows = {m: row(task, METHODS[m][1].get("tau"), found) for m, found in graded.items()}
+    rows = {m: row(task, METHODS[m][1].acceptance.threshold(), found) for m, found in graded.items()}
     pairs = zip(graded["τ = 1"], graded["lossless"])
     return rows, sum(ar.token_ids == lossless.token_ids for (_, ar), (_, lossless) in pairs)
 
@@ -92,7 +92,7 @@ def main() -> None:
             "lossless_equal": equal,
             "methods": {name: [asdict(r) for r in rs] for name, rs in rows.items()},
         }
-        results.write(arguments.output, results.machine(checkpoints.load("mars-tiny")), record)
+        results.write(arguments.output, results.machine(load_checkpoint("mars-tiny")), record)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,8 @@ import argparse
 import asyncio
 from pathlib import Path
 
-from mars_demo import checkpoints, load, results
+from mars_demo.evaluation import load_test, results
+from mars_demo.models.load import load_checkpoint
 
 
 def main() -> None:
@@ -25,24 +26,24 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
-    checkpoint = checkpoints.load(arguments.model)
-    load.capacity(checkpoint, load.SIZE)  # warm
-    full = load.capacity(checkpoint, 8 * load.SIZE)
+    checkpoint = load_checkpoint(arguments.model)
+    load_test.capacity(checkpoint, load_test.SIZE)  # warm
+    full = load_test.capacity(checkpoint, 8 * load_test.SIZE)
     machine = results.machine(checkpoint)
-    print(f"{machine}, batch {load.SIZE}; load 1 is {full:.1f} requests per second\n")
+    print(f"{machine}, batch {load_test.SIZE}; load 1 is {full:.1f} requests per second\n")
     print("| arrivals | policy | requests | latency, s | by seed: p95 | first token, s | right |")
     print("|---|---|---|---|---|---|---|")
     traces = []
-    for name, pattern in load.loads(arguments.seconds).items():
-        served: dict[str, list] = {policy: [] for policy in load.POLICIES}
+    for name, pattern in load_test.loads(arguments.seconds).items():
+        served: dict[str, list] = {policy: [] for policy in load_test.POLICIES}
         for seed in arguments.seeds:
-            times = list(load.arrivals(pattern, full, seed))
-            for policy, settings in load.POLICIES.items():
-                served[policy].append(asyncio.run(load.serve(checkpoint, settings, times)))
+            times = list(load_test.arrivals(pattern, full, seed))
+            for policy, tau in load_test.POLICIES.items():
+                served[policy].append(asyncio.run(load_test.serve(checkpoint, tau, times)))
         for policy, replays in served.items():
-            found = load.measured(replays)
-            p95 = [load.measured([replay])["latency"]["p95"] for replay in replays]
-            picture = load.drawn(*replays[0])
+            found = load_test.measured(replays)
+            p95 = [load_test.measured([replay])["latency"]["p95"] for replay in replays]
+            picture = load_test.drawn(*replays[0])
             traces.append({"trace": name, "policy": policy, **found, "p95": p95, "picture": picture})
             latency, first = (
                 ", ".join(f"{key} {value:.2f}" for key, value in found[key_].items())
@@ -54,7 +55,7 @@ def main() -> None:
                 flush=True,
             )
     if arguments.output:
-        record = {"capacity": full, "size": load.SIZE, "seconds": arguments.seconds, "traces": traces}
+        record = {"capacity": full, "size": load_test.SIZE, "seconds": arguments.seconds, "traces": traces}
         results.write(arguments.output, machine, record | {"seeds": arguments.seeds})
 
 

@@ -1,12 +1,12 @@
-"""What tells a prompt outside the twelve worlds of the tiny model from one of theirs.
+"""How to tell a prompt outside the twelve worlds of the tiny model from one inside.
 
     python -m benchmarks.outside [--output assets/results/outside.json]
 
-Each signal is a figure that is high inside and low outside: the confidence of slot 1 over an answer of one
-token per forward, summed up in several ways, and two figures of the prompt alone. A threshold for each is
-chosen on half of the held-out prompts, so that it calls at most 2 % of them outside; the other half says
-how often it is wrong, and the prompts of `assets/outside.json` with the chat model's examples say how many
-it finds. The output holds the table and, of the last signal, which the page uses, the threshold and the
+Each signal is a number that is high inside and low outside: the confidence over an answer of one token
+per forward, averaged in several ways, and two numbers of the prompt alone. A threshold for each is chosen
+on half of the held-out prompts, so that it calls at most 2 % of them outside. The other half says how
+often it is wrong, and the prompts of `assets/outside.json` with the chat model's examples say how many it
+finds. The output holds the table and, of the last signal, which the page uses, the threshold and the
 pairs of words of the training prompts.
 """
 
@@ -26,8 +26,13 @@ from statistics import mean
 
 import torch
 
-from mars_demo import checkpoints, outside, results, tasks
-from mars_demo.decoding import decode
+from mars_demo import tasks
+from mars_demo.assets import ASSETS
+from mars_demo.decoding.decode import decode
+from mars_demo.decoding.request import Request
+from mars_demo.evaluation import outside, results
+from mars_demo.models.checkpoint import Checkpoint
+from mars_demo.models.load import load_checkpoint
 
 MODEL = "mars-tiny"
 PER_TASK = 20  # held-out prompts to choose thresholds on, and as many to check them on
@@ -69,13 +74,13 @@ CONFIDENCE: dict[str, Signal] = {
 
 
 @cache
-def loaded() -> checkpoints.Checkpoint:
+def loaded() -> Checkpoint:
     torch.set_num_threads(1)  # a process per core instead
-    return checkpoints.load(MODEL, device="cpu")
+    return load_checkpoint(MODEL, device="cpu")
 
 
 def answered(source: str, prompt: str) -> Answered:
-    run = decode(loaded(), prompt, mode="ar", max_new_tokens=ANSWER).finish()
+    run = decode(loaded(), prompt, Request(mode="ar", max_new_tokens=ANSWER)).finish()
     return Answered(source, prompt, [step.slots[0].confidence for step in run.passes])
 
 
@@ -89,8 +94,8 @@ def held_out() -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
 
 def from_outside() -> list[tuple[str, str]]:
     """Kinds with prompts."""
-    kinds = json.loads((checkpoints.ASSETS / "outside.json").read_text("utf-8"))
-    examples = json.loads((checkpoints.ASSETS / "prompts.json").read_text("utf-8"))
+    kinds = json.loads((ASSETS / "outside.json").read_text("utf-8"))
+    examples = json.loads((ASSETS / "prompts.json").read_text("utf-8"))
     kinds["the chat model's examples"] = [e["prompt"] for e in examples if e["model"] != MODEL]
     return [(kind, prompt) for kind, found in kinds.items() for prompt in found]
 
@@ -162,7 +167,7 @@ def main() -> None:
             "shortest": shortest,
             "followers": {first: " ".join(found) for first, found in followers.items()},
         }
-        results.write(arguments.output, results.machine(checkpoints.load(MODEL, device="cpu")), record)
+        results.write(arguments.output, results.machine(load_checkpoint(MODEL, device="cpu")), record)
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
     python -m benchmarks.packing --model DIR/mars-smollm2-135m --held-out DIR/held-out.jsonl [--limit 32]
         [--data DIR/train.jsonl] [--output FILE]
 
-Packs the model by the recipes of `packing.RECIPES`, every weight to the nearest value and, with `--data`,
-calibrated on that too, and prints a Markdown table. All is decoded in bfloat16.
+Packs the model by the recipes of `packing.RECIPES`, with every weight rounded to the nearest value and,
+with `--data`, also calibrated on that, and prints a Markdown table. Everything is decoded in bfloat16.
 """
 
 from __future__ import annotations
@@ -17,18 +17,22 @@ from pathlib import Path
 
 import torch
 
-from mars_demo import calibration, checkpoints, distillation, packing, results
-from mars_demo.batching import decode_batch
-from mars_demo.checkpoints import Checkpoint
-from mars_demo.fidelity import Reference
+from mars_demo.decoding.request import Request
+from mars_demo.evaluation import results
+from mars_demo.evaluation.fidelity import Reference
+from mars_demo.models.checkpoint import Checkpoint
+from mars_demo.models.load import load_checkpoint
+from mars_demo.quantization import gptq, packing
+from mars_demo.serving.decode_batch import decode_batch
+from mars_demo.training import distillation
 
 MAX_NEW_TOKENS = 128
 
 
 def speed(checkpoint: Checkpoint, prompts: list[str]) -> float:
     """Tokens per forward at τ = 0.95."""
-    settings = {"mode": "mars", "tau": 0.95, "max_new_tokens": MAX_NEW_TOKENS}
-    runs = decode_batch(checkpoint, prompts, size=16, **settings).finish().runs
+    request = Request("mars", 0.95, max_new_tokens=MAX_NEW_TOKENS)
+    runs = decode_batch(checkpoint, prompts, request, size=16).finish().runs
     return sum(run.tokens for run in runs) / sum(run.forwards for run in runs)
 
 
@@ -48,14 +52,12 @@ def main() -> None:
     parser.add_argument("--data", help="round for what layers compute on this, not to the nearest value")
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
-    model = checkpoints.load(arguments.model, device="cpu", dtype=torch.bfloat16)
+    model = load_checkpoint(arguments.model, device="cpu", dtype=torch.bfloat16)
     prompts = list(islice(distillation.prompts_from(arguments.held_out), arguments.limit))
     ways = {"nearest": None}
     if arguments.data:
-        exact = checkpoints.load(arguments.model, device="cpu", dtype=torch.float32)
-        ways["calibrated"] = calibration.second_moments(
-            exact.model, calibration.inputs(exact, arguments.data)
-        )
+        exact = load_checkpoint(arguments.model, device="cpu", dtype=torch.float32)
+        ways["calibrated"] = gptq.second_moments(exact.model, gptq.inputs(exact, arguments.data))
     reference = Reference(model, prompts, 16, MAX_NEW_TOKENS)
     print(
         "| packed as | rounding | MB | error of the weights | same choice | same prefix | τ = 0.95 | load |"
@@ -85,11 +87,10 @@ def measure(model: Checkpoint, source: Path, recipe: dict, moments, prompts, ref
     with tempfile.TemporaryDirectory() as folder:
         file = packing.pack(model.model, source, Path(folder), recipe, moments)
         started = time.perf_counter()
-        packed = checkpoints.load(folder, device="cpu", dtype=torch.bfloat16)
+        packed = load_checkpoint(folder, device="cpu", dtype=torch.bfloat16)
         seconds = time.perf_counter() - started
-        runs = (
-            decode_batch(packed, prompts, size=16, mode="ar", max_new_tokens=MAX_NEW_TOKENS).finish().runs
-        )
+        request = Request("ar", max_new_tokens=MAX_NEW_TOKENS)
+        runs = decode_batch(packed, prompts, request, size=16).finish().runs
         return {
             "megabytes": file.stat().st_size / 1e6,
             "error": relative_error(packed, model),

@@ -2,7 +2,7 @@
 
     python -m benchmarks.page [--runs 6] [--output FILE]
 
-Nothing is computed but waiting, so all time above 4 s is the page's and its connection's.
+Nothing is computed, the run only waits, so all time above 4 s is that of the page and its connection.
 """
 
 import argparse
@@ -14,11 +14,11 @@ from pathlib import Path
 import gradio as gr
 from playwright.sync_api import sync_playwright
 
-from mars_demo import results
-from mars_demo.trace import Pass, Run, Settings, Slot
-from mars_demo.ui.app import LOOK
-from mars_demo.ui.race import growing, record
-from mars_demo.ui.stage import Stage
+from mars_demo.decoding.trace import Pass, Run, Settings, Slot
+from mars_demo.evaluation import results
+from mars_demo.ui.components.stage import Stage
+from mars_demo.ui.page import LOOK
+from mars_demo.ui.racing import growing, record
 
 FORWARDS, TOKENS, SECONDS = 200, 500, 0.02
 

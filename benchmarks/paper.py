@@ -3,12 +3,12 @@ options of training change.
 
     python -m benchmarks.paper train --output runs [--seeds 1 2 3]    # a checkpoint per method and seed
     python -m benchmarks.paper evaluate --output runs [--limit 20]    # its answers
-    python -m benchmarks.paper table --output runs                    # the tables of the README
+    python -m benchmarks.paper table --output runs                    # the tables of docs/
 
-Every method goes on from `ar-tiny` for the same number of optimizer steps on the built-in worlds; the
-compute-matched AR baseline takes twice as many, because a MARS step reads two streams. All verbs go on
-where a cut run was. Once the answers of `ar-tiny` are written, which comes first, processes with
-different seeds can run beside each other.
+Every method trains `ar-tiny` further for the same number of optimizer steps on the built-in worlds; the
+compute-matched AR baseline takes twice as many, because a MARS step reads two streams. If interrupted,
+run the same command again. The answers of `ar-tiny` are written first; after that, processes with
+different seeds can run at the same time.
 """
 
 from __future__ import annotations
@@ -20,15 +20,18 @@ from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from tqdm import tqdm
-
-from mars_demo import checkpoints, distillation, tasks
-from mars_demo.batching import decode_batch
-from mars_demo.checkpoints import Checkpoint
-from mars_demo.evaluation import MAX_NEW_TOKENS, row
-from mars_demo.results import FOLDER, averages, grouped, machine, spread, write
-from mars_demo.tiny import STAGES
-from mars_demo.training import Recipe, train
+from mars_demo import tasks
+from mars_demo.decoding.request import Request
+from mars_demo.evaluation.accuracy import MAX_NEW_TOKENS, row
+from mars_demo.evaluation.results import FOLDER, averages, grouped, machine, spread, write
+from mars_demo.models.checkpoint import Checkpoint
+from mars_demo.models.load import load_checkpoint
+from mars_demo.progress import progress, training_bar
+from mars_demo.recipes.tiny import STAGES
+from mars_demo.serving.decode_batch import decode_batch
+from mars_demo.training import distillation
+from mars_demo.training.loop import train
+from mars_demo.training.recipe import Recipe
 
 STEPS = 300
 SELF = "its own answers"  # stands for the file of them
@@ -50,14 +53,14 @@ OPTIONS: dict[str, Recipe] = {
     "self-distilled answers": replace(_MARS, data=SELF),
 }
 ALL = METHODS | OPTIONS
-SETTINGS = {
-    "ar": {"mode": "ar"},
-    "τ = 1": {"mode": "mars", "tau": 1.0},
-    "τ = 0.95": {"mode": "mars", "tau": 0.95},
-    "lossless": {"mode": "lossless"},
-    "jacobi": {"mode": "jacobi"},
-    "diffusion τ = 1": {"mode": "block-diffusion", "tau": 1.0},
-    "diffusion τ = 0.95": {"mode": "block-diffusion", "tau": 0.95},
+REQUESTS = {
+    "ar": Request("ar"),
+    "τ = 1": Request("mars", 1.0),
+    "τ = 0.95": Request("mars", 0.95),
+    "lossless": Request("lossless"),
+    "jacobi": Request("jacobi"),
+    "diffusion τ = 1": Request("block-diffusion", 1.0),
+    "diffusion τ = 0.95": Request("block-diffusion", 0.95),
 }
 # τ = 1 is ordinary decoding, token for token (tests show it), so `ar` stands for it.
 READ = {
@@ -73,11 +76,11 @@ def folder(output: Path, method: str, seed: int) -> Path:
 
 def write_answers(path: Path) -> None:
     """What `ar-tiny` itself answers to prompts of the training split."""
-    model = checkpoints.load("ar-tiny", device="cpu")
+    model = load_checkpoint("ar-tiny", device="cpu")
     prompts = distillation.prompts_from("tasks", seed=100)
-    with tqdm(total=CONVERSATIONS, desc=path.name, mininterval=5) as bar:
-        for held in distillation.write(path, model, prompts, CONVERSATIONS, batch=64):
-            bar.update(held - bar.n)
+    written = distillation.write(path, model, prompts, CONVERSATIONS, batch=64)
+    for _ in progress(written, CONVERSATIONS, path.name, "answer", reached=int):
+        pass
 
 
 def train_all(output: Path, seeds: list[int], only: str | None) -> None:
@@ -90,13 +93,11 @@ def train_all(output: Path, seeds: list[int], only: str | None) -> None:
                 continue
             if recipe.data == SELF:
                 recipe = replace(recipe, data=str(own))
-            base = checkpoints.load("ar-tiny", device="cpu")
-            bar = tqdm(total=recipe.steps, desc=target.name, mininterval=5)
-            for metrics in train(
-                base.model, base.tokenizer, replace(recipe, seed=100 + seed), target, resume=True
-            ):
-                bar.update(metrics.step - bar.n)
-            bar.close()
+            base = load_checkpoint("ar-tiny", device="cpu")
+            recipe = replace(recipe, seed=100 + seed)
+            steps = train(base.model, base.tokenizer, recipe, target, resume=True)
+            for _ in training_bar(steps, recipe.steps, target.name):
+                pass
 
 
 def evaluate_all(output: Path, seeds: list[int], limit: int, only: str | None) -> None:
@@ -107,25 +108,23 @@ def evaluate_all(output: Path, seeds: list[int], limit: int, only: str | None) -
             trained = (target / "config.json").exists()
             if (only and only != method) or not trained or results.exists():
                 continue
-            checkpoint = checkpoints.load(str(target), device="cpu")
+            checkpoint = load_checkpoint(str(target), device="cpu")
             found = defaultdict(list)
-            for task in tqdm(tasks.TASKS, desc=target.name):
+            for task in progress(tasks.TASKS, len(tasks.TASKS), target.name, "task"):
                 examples = tasks.held_out(task, limit)
                 for name in READ[recipe.objective]:
-                    settings = SETTINGS[name]
-                    graded = answers(checkpoint, examples, **settings)
-                    found[name].append(asdict(row(task, settings.get("tau"), graded)))
+                    request = REQUESTS[name]
+                    graded = answers(checkpoint, examples, request)
+                    found[name].append(asdict(row(task, request.acceptance.threshold(), graded)))
             results.write_text(json.dumps(found, indent=1) + "\n")
 
 
-def answers(checkpoint: Checkpoint, examples: list[tasks.Example], **settings) -> list[tuple]:
+def answers(checkpoint: Checkpoint, examples: list[tasks.Example], request: Request) -> list[tuple]:
     """Each example with the run that answers it, all in one batch: the tokens are those it gives alone."""
-    if settings["mode"] == "lossless":
-        settings["window"] = checkpoint.largest_window  # as alone, where a batch would draft less
+    # Fitted, so with its window as alone: in a batch lossless would draft less.
+    request = replace(request, max_new_tokens=MAX_NEW_TOKENS).fitted(checkpoint)
     prompts = [example.prompt for example in examples]
-    done = decode_batch(
-        checkpoint, prompts, size=len(prompts), max_new_tokens=MAX_NEW_TOKENS, **settings
-    ).finish()
+    done = decode_batch(checkpoint, prompts, request, size=len(prompts)).finish()
     return list(zip(examples, done.runs))
 
 

@@ -2,13 +2,13 @@
 
     python -m benchmarks.speculative --output runs [--limit 4] [--rounds 3] [--save FILE]
 
-The drafts are the first two of the four layers of `ar-tiny`, trained on as the bundled models are, once for
-one token per forward and once for MARS; they stay in the output folder, and a cut training goes on. Targets
-are the bundled models. All methods answer the same held-out prompts and take turns prompt by prompt, in
-several rounds.
+The draft models are the first two of the four layers of `ar-tiny`, trained further as the bundled models
+are, once for one token per forward and once for MARS. They stay in the output folder; if interrupted, run
+the same command again. Targets are the bundled models. All methods answer the same held-out prompts and
+take turns prompt by prompt, in several rounds.
 
 The last lines compare the two ways to verify a draft that was drawn at temperature 1: the common noise of
-`mars_demo.sampling`, and rejection sampling, which holds with the overlap of the two distributions.
+`decoding.sampling`, and rejection sampling, which accepts with the overlap of the two distributions.
 """
 
 from __future__ import annotations
@@ -19,17 +19,21 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
-from tqdm import tqdm
 
 from benchmarks.turns import Timed, take_turns
-from mars_demo import checkpoints, results, tasks
-from mars_demo.chat import encode_prompt
-from mars_demo.checkpoints import Checkpoint
-from mars_demo.decoding import decode
-from mars_demo.evaluation import MAX_NEW_TOKENS, is_right
-from mars_demo.sampling import Sampling
-from mars_demo.tiny import STAGES
-from mars_demo.training import Recipe, train
+from mars_demo import tasks
+from mars_demo.decoding.decode import decode
+from mars_demo.decoding.request import Request
+from mars_demo.decoding.sampling import Sampling
+from mars_demo.evaluation import results
+from mars_demo.evaluation.accuracy import MAX_NEW_TOKENS, is_right
+from mars_demo.models.chat import encode_prompt
+from mars_demo.models.checkpoint import Checkpoint, truncated
+from mars_demo.models.load import load_checkpoint
+from mars_demo.progress import training_bar
+from mars_demo.recipes.tiny import STAGES
+from mars_demo.training.loop import train
+from mars_demo.training.recipe import Recipe
 
 LAYERS, STEPS = 2, 150
 TAU = 0.95
@@ -56,35 +60,33 @@ class Result:
 
 def trained(folder: Path, recipe: Recipe) -> Checkpoint:
     if not (folder / "config.json").exists():
-        base = checkpoints.truncated(checkpoints.load("ar-tiny", device="cpu"), LAYERS)
-        with tqdm(total=recipe.steps, desc=folder.name, mininterval=5) as bar:
-            for metrics in train(base.model, base.tokenizer, recipe, folder, resume=True):
-                bar.update(metrics.step - bar.n)
-    return checkpoints.load(str(folder), device="cpu")
+        base = truncated(load_checkpoint("ar-tiny", device="cpu"), LAYERS)
+        steps = train(base.model, base.tokenizer, recipe, folder, resume=True)
+        for _ in training_bar(steps, recipe.steps, folder.name):
+            pass
+    return load_checkpoint(str(folder), device="cpu")
 
 
 def measure(
-    examples: Sequence[tasks.Example], pairs: Sequence[tuple[Checkpoint, dict]], rounds: int
+    examples: Sequence[tasks.Example], pairs: Sequence[tuple[Checkpoint, Request]], rounds: int
 ) -> list[Result]:
-    """A result per target with its settings."""
+    """A result per target with what is requested of it."""
 
-    def answering(target: Checkpoint, settings: dict):
-        return lambda e: decode(target, e.prompt, max_new_tokens=MAX_NEW_TOKENS, **settings).finish()
+    def answering(target: Checkpoint, request: Request):
+        return lambda example: decode(target, example.prompt, request).finish()
 
     methods = {str(number): answering(*pair) for number, pair in enumerate(pairs)}
     timed = take_turns(methods, examples, rounds)
-    return [
-        result(examples, target, settings, one) for (target, settings), one in zip(pairs, timed.values())
-    ]
+    return [result(examples, target, request, one) for (target, request), one in zip(pairs, timed.values())]
 
 
-def result(examples: Sequence[tasks.Example], target: Checkpoint, settings: dict, timed: Timed) -> Result:
+def result(examples: Sequence[tasks.Example], target: Checkpoint, request: Request, timed: Timed) -> Result:
     passes = [step for run in timed.found for step in run.passes]
-    draft = settings.get("draft")
+    draft = request.draft
     return Result(
-        draft=draft.objective if draft else settings["mode"],
+        draft=draft.objective if draft else request.mode,
         target=target.objective,
-        tau=settings.get("tau"),
+        tau=request.acceptance.threshold(),
         accuracy=sum(is_right(e, run) for e, run in zip(examples, timed.found)) / len(examples),
         seconds=timed.seconds,
         tokens=sum(run.tokens for run in timed.found),
@@ -104,7 +106,8 @@ def agreement(
     same, overlap, places = 0, 0.0, 0
     for number, example in enumerate(examples):
         prompt = encode_prompt(target.tokenizer, example.prompt)
-        answer = decode(target, example.prompt, mode="ar", max_new_tokens=MAX_NEW_TOKENS).finish().token_ids
+        greedy = Request("ar", max_new_tokens=MAX_NEW_TOKENS)
+        answer = decode(target, example.prompt, greedy).finish().token_ids
         ids = torch.tensor([prompt + answer[:-1]])
         theirs, ours = (model.model(ids).logits[0, len(prompt) - 1 :].float() for model in (draft, target))
         sampling, at = Sampling(seed=number), range(len(answer))
@@ -122,19 +125,22 @@ def main() -> None:
     parser.add_argument("--save", type=Path)
     arguments = parser.parse_args()
     drafts = {name: trained(arguments.output / name, recipe) for name, recipe in DRAFTS.items()}
-    ar, mars = (checkpoints.load(name, device="cpu") for name in ("ar-tiny", "mars-tiny"))
+    ar, mars = (load_checkpoint(name, device="cpu") for name in ("ar-tiny", "mars-tiny"))
     examples = tasks.mixed(arguments.limit)
-    by_draft = {"mode": "speculative", "draft": drafts["draft-ar"]}
-    by_mars = {"mode": "speculative", "draft": drafts["draft-mars"]}
+    limit = {"max_new_tokens": MAX_NEW_TOKENS}
+
+    def drafted(name: str, tau: float) -> Request:
+        return Request("speculative", tau, draft=drafts[name], **limit)
+
     pairs = [
-        (ar, {"mode": "ar"}),
-        (ar, by_draft | {"tau": 1.0}),
-        (mars, by_draft | {"tau": 1.0}),
-        (mars, by_mars | {"tau": 1.0}),
-        (mars, by_draft | {"tau": TAU}),
-        (mars, by_mars | {"tau": TAU}),
-        (mars, {"mode": "mars", "tau": TAU}),
-        (mars, {"mode": "lossless"}),
+        (ar, Request("ar", **limit)),
+        (ar, drafted("draft-ar", 1.0)),
+        (mars, drafted("draft-ar", 1.0)),
+        (mars, drafted("draft-mars", 1.0)),
+        (mars, drafted("draft-ar", TAU)),
+        (mars, drafted("draft-mars", TAU)),
+        (mars, Request("mars", TAU, **limit)),
+        (mars, Request("lossless", **limit)),
     ]
     machine = results.machine(mars)
     found = measure(examples, pairs, arguments.rounds)

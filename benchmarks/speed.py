@@ -1,7 +1,7 @@
 """Wall-clock at batch 1 on this machine, as ratios from one run.
 
     python -m benchmarks.speed [--model mars-tiny] [--prompts 36] [--held-out FILE] [--rounds 3]
-        [--output FILE]
+        [--taus 0.95] [--max-new-tokens 160] [--output FILE]
 
 Every method answers every prompt in every round; methods take turns prompt by prompt, so that a slow
 moment of the machine falls on all of them. Prints how many times as fast as `ar` each one is, with the
@@ -12,53 +12,46 @@ from __future__ import annotations
 
 import argparse
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
 
-import torch
-
 from benchmarks.turns import take_turns
-from mars_demo import checkpoints, distillation, layout, results, tasks
-from mars_demo.chat import encode_prompt
-from mars_demo.checkpoints import Checkpoint
-from mars_demo.decoding import decode
-from mars_demo.engine import Engine
+from mars_demo import tasks
+from mars_demo.decoding import layout
+from mars_demo.decoding.acceptance import Acceptance, accepted
+from mars_demo.decoding.decode import decode
+from mars_demo.decoding.engine import Engine
+from mars_demo.decoding.request import Request
+from mars_demo.evaluation import results, throughput
+from mars_demo.models.chat import encode_prompt
+from mars_demo.models.checkpoint import Checkpoint
+from mars_demo.models.load import load_checkpoint
+from mars_demo.training import distillation
 
-MAX_NEW_TOKENS = 160
 RECORDED, UNRECORDED = "mars τ = 0.95", "mars τ = 0.95, nothing recorded"
 
 
-def transformers_generate(checkpoint: Checkpoint, prompt: str) -> tuple[int, int]:
-    ids = torch.tensor([encode_prompt(checkpoint.tokenizer, prompt)], device=checkpoint.model.device)
-    output = checkpoint.model.generate(
-        ids,
-        attention_mask=torch.ones_like(ids),
-        do_sample=False,
-        max_new_tokens=MAX_NEW_TOKENS,
-        eos_token_id=sorted(checkpoint.end_ids),
-        pad_token_id=checkpoint.tokenizer.pad_token_id,
-    )
-    tokens = output.shape[1] - ids.shape[1]
-    return tokens, tokens
+def transformers_generate(checkpoint: Checkpoint, prompt: str, limit: int) -> tuple[int, int]:
+    result = throughput.generate(checkpoint, [prompt], 1, limit)
+    return result.tokens, result.forwards
 
 
-def unrecorded(checkpoint: Checkpoint, prompt: str, slots: int, tau: float) -> tuple[int, int]:
+def unrecorded(checkpoint: Checkpoint, prompt: str, slots: int, tau: float, limit: int) -> tuple[int, int]:
     """The sliding window with nothing kept but its tokens: what recording is measured against."""
-    engine, answer, forwards = Engine(checkpoint.model), [], 0
+    rule, engine, answer, forwards = Acceptance(tau=tau), Engine(checkpoint.model), [], 0
     new = encode_prompt(checkpoint.tokenizer, prompt)
-    while len(answer) < MAX_NEW_TOKENS:
-        masks = min(slots, MAX_NEW_TOKENS - len(answer)) - 1
+    while len(answer) < limit:
+        masks = min(slots, limit - len(answer)) - 1
         logits = engine.forward(
             layout.window(new, masks, checkpoint.mask_id, engine.length), first=len(new) - 1
         )
         engine.commit(len(new))
         forwards += 1
-        best = logits.softmax(-1).max(-1)
+        tokens = logits.argmax(-1)
+        count = accepted(rule.scores(logits, tokens).tolist(), tau)
         new = []
-        for token, confidence in zip(best.indices.tolist(), best.values.tolist()):
-            if new and confidence < tau:
-                break
+        for token in tokens[:count].tolist():
             new.append(token)
             if token in checkpoint.end_ids:
                 return len(answer) + len(new), forwards
@@ -66,23 +59,26 @@ def unrecorded(checkpoint: Checkpoint, prompt: str, slots: int, tau: float) -> t
     return len(answer), forwards
 
 
-def recorded(checkpoint: Checkpoint, prompt: str, **settings) -> tuple[int, int]:
-    run = decode(checkpoint, prompt, max_new_tokens=MAX_NEW_TOKENS, **settings).finish()
+def recorded(checkpoint: Checkpoint, prompt: str, request: Request) -> tuple[int, int]:
+    run = decode(checkpoint, prompt, request).finish()
     return run.tokens, run.forwards
 
 
-def methods(checkpoint: Checkpoint) -> dict[str, Callable[[str], tuple[int, int]]]:
+def methods(
+    checkpoint: Checkpoint, taus: Sequence[float], limit: int
+) -> dict[str, Callable[[str], tuple[int, int]]]:
     def ours(**settings):
-        return lambda prompt: recorded(checkpoint, prompt, **settings)
+        request = Request(max_new_tokens=limit, **settings)
+        return lambda prompt: recorded(checkpoint, prompt, request)
 
     largest = checkpoint.largest_window
     chosen = {
-        "transformers generate": lambda prompt: transformers_generate(checkpoint, prompt),
+        "transformers generate": lambda prompt: transformers_generate(checkpoint, prompt, limit),
         "ar": ours(mode="ar"),
-        UNRECORDED: lambda prompt: unrecorded(checkpoint, prompt, largest, 0.95),
-        RECORDED: ours(mode="mars", tau=0.95),
+        UNRECORDED: lambda prompt: unrecorded(checkpoint, prompt, largest, 0.95, limit),
+        **{f"mars τ = {tau:g}": ours(mode="mars", tau=tau) for tau in sorted({0.95, *taus}, reverse=True)},
     }
-    for slots in (4, 5, 6, 7, largest):
+    for slots in sorted({min(slots, largest) for slots in (4, 5, 6, 7, largest)}):
         for linear in (False, True):
             name = f"lossless, {slots - 1} drafts, {'linear' if linear else 'grouped'}"
             chosen[name] = ours(mode="lossless", window=slots, linear=linear)
@@ -95,16 +91,20 @@ def main() -> None:
     parser.add_argument("--prompts", type=int, default=36)
     parser.add_argument("--held-out", help="a file of prompts instead of those of the built-in worlds")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--taus", type=float, nargs="*", default=[], help="more than 0.95")
+    parser.add_argument("--max-new-tokens", type=int, default=160)
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
-    checkpoint = checkpoints.load(arguments.model)
+    checkpoint = load_checkpoint(arguments.model)
     if arguments.held_out:
         prompts = list(itertools.islice(distillation.prompts_from(arguments.held_out), arguments.prompts))
     else:
         per_task = max(1, arguments.prompts // len(tasks.TASKS))
         prompts = [e.prompt for name in tasks.TASKS for e in tasks.held_out(name, per_task)]
     machine = results.machine(checkpoint)
-    timed = take_turns(methods(checkpoint), prompts, arguments.rounds)
+    timed = take_turns(
+        methods(checkpoint, arguments.taus, arguments.max_new_tokens), prompts, arguments.rounds
+    )
     rows = [
         {
             "method": name,
@@ -124,7 +124,8 @@ def main() -> None:
     cost = results.ranged([100 * (ratio - 1) for ratio in slower], 1, " %")
     print(f"\nRecording every slot costs {cost} of the decoding time.")
     if arguments.output:
-        results.write(arguments.output, machine, {"prompts": len(prompts), "rows": rows})
+        size = {"prompts": len(prompts), "max_new_tokens": arguments.max_new_tokens}
+        results.write(arguments.output, machine, size | {"rows": rows})
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a MARS step costs beside an AR step, with the paper's layout and with this project's.
+"""What a MARS step costs compared with an AR step, with the paper's layout and with this project's.
 
     python -m benchmarks.training [--steps 12] [--batch-tokens 4096] [--rounds 3] [--output FILE]
 
@@ -18,9 +18,14 @@ import torch
 from accelerate import Accelerator
 
 from benchmarks.turns import take_turns
-from mars_demo import checkpoints, corpus, results
-from mars_demo.objective import Objective
-from mars_demo.training import Recipe, make_batch, make_optimizers
+from mars_demo.evaluation import results
+from mars_demo.models.load import load_checkpoint
+from mars_demo.models.mask_token import ensure_mask
+from mars_demo.training import corpus
+from mars_demo.training.loop import make_batch
+from mars_demo.training.objective import Objective
+from mars_demo.training.optimizers import make_optimizers
+from mars_demo.training.recipe import Recipe
 
 PEAK = {"H100": 989e12, "H200": 989e12, "A100": 312e12}  # dense bfloat16 FLOPs per second
 ROWS = {
@@ -39,9 +44,9 @@ class Training:
         self.recipe = recipe
         self.accelerator = Accelerator(mixed_precision="bf16")
         self.device = self.accelerator.device
-        checkpoint = checkpoints.load(model_name, device=self.device.type, dtype=torch.float32)
+        checkpoint = load_checkpoint(model_name, device=self.device.type, dtype=torch.float32)
         self.model, self.tokenizer = checkpoint.model.train(), checkpoint.tokenizer
-        checkpoints.ensure_mask(self.model, self.tokenizer)
+        ensure_mask(self.model, self.tokenizer)
         if self.device.type == "cuda":
             self.model.set_attn_implementation("flex_attention")
         self.optimizers = make_optimizers(self.model, recipe)

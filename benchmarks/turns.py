@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tqdm import tqdm
+from mars_demo.progress import progress
 
 
 @dataclass
@@ -30,7 +30,7 @@ def take_turns(
         for one in timed.values():
             one.seconds.append(0.0)
             one.found = []
-        for value in tqdm(inputs, desc=f"round {number + 1} of {rounds}", mininterval=10):
+        for value in progress(inputs, len(inputs), f"round {number + 1} of {rounds}", "input"):
             for name, method in methods.items():
                 started = time.perf_counter()
                 found = method(value)

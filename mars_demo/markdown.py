@@ -1,8 +1,10 @@
-"""Markdown for pages and documents."""
+"""Tables in Markdown, for pages, documents and model cards."""
 
-from collections.abc import Sequence
+from pandas import DataFrame
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [columns, ["---"] * len(columns), *rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+def table(frame: DataFrame) -> str:
+    """A frame as a Markdown table, its index left out; a cell without a value is a dash."""
+    cells = frame.astype(object).where(frame.notna(), "–")
+    cells = cells.map(lambda cell: str(cell).replace("|", "\\|"))
+    return cells.to_markdown(index=False, disable_numparse=True)

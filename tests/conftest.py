@@ -8,16 +8,23 @@ import shutil
 # Set before anything imports transformers or gradio: no test asks a hub or reports home.
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-# Two workers test beside each other: each takes one core and has ports of its own.
+# Workers test next to each other: each computes on one core and has ports of its own.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-os.environ["GRADIO_SERVER_PORT"] = {"gw1": "8060"}.get(os.environ.get("PYTEST_XDIST_WORKER"), "7860")
+os.environ["GRADIO_SERVER_PORT"] = str(7860 + 200 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]))
 
 import pytest
 from playwright.sync_api import sync_playwright
 from random_models import ARCHITECTURES, random_model
 from transformers import AutoTokenizer
 
-from mars_demo import checkpoints
+from mars_demo.assets import ASSETS
+from mars_demo.models.checkpoint import wrap
+from mars_demo.models.load import load_checkpoint
+
+
+def pytest_collection_modifyitems(items):
+    """The slow tests first: else a worker ends with them while the other has nothing left to do."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
 @pytest.fixture(scope="session")
@@ -28,20 +35,20 @@ def browser():
 
 @pytest.fixture(scope="session")
 def tokenizer():
-    return AutoTokenizer.from_pretrained(checkpoints.ASSETS / "mars-tiny", trust_remote_code=False)
+    return AutoTokenizer.from_pretrained(ASSETS / "mars-tiny", trust_remote_code=False)
 
 
 @pytest.fixture(scope="session")
 def mars_tiny():
-    return checkpoints.load("mars-tiny", device="cpu")
+    return load_checkpoint("mars-tiny", device="cpu")
 
 
 @pytest.fixture(scope="session")
 def ar_tiny():
-    return checkpoints.load("ar-tiny", device="cpu")
+    return load_checkpoint("ar-tiny", device="cpu")
 
 
 @pytest.fixture(scope="session", params=ARCHITECTURES)
 def random_checkpoint(request, tokenizer):
     """One random MARS checkpoint per architecture; its end token is far from likely."""
-    return checkpoints.wrap(request.param, random_model(request.param, tokenizer), tokenizer)
+    return wrap(request.param, random_model(request.param, tokenizer), tokenizer)

@@ -6,9 +6,16 @@ from typing import NamedTuple
 
 import torch
 
-from mars_demo.chat import encode_prompt
+from mars_demo.models.chat import encode_prompt
 
-Slot = tuple[int, float]  # a token and its probability
+Slot = tuple[int, float]  # a token and its score
+
+# From the probabilities of all tokens, in float64: how sure the model is of the most probable one.
+SCORES = {
+    "probability": lambda p: p.max(),
+    "entropy": lambda p: (p**p).prod(),  # exp(-H) is the product of all p to the power p
+    "margin": lambda p: p.topk(2).values.diff().neg().squeeze(),
+}
 
 
 class Step(NamedTuple):
@@ -21,17 +28,20 @@ class Step(NamedTuple):
     draft_forwards: int | None = None
 
 
-def after(checkpoint, text: list[int], more: list[int]) -> list[Slot]:
+def after(checkpoint, text: list[int], more: list[int], criterion: str = "probability") -> list[Slot]:
     """What the model predicts after `text` and after each of the tokens that follow it."""
     with torch.no_grad():
         logits = checkpoint.model(torch.tensor([text + more])).logits[0, len(text) - 1 :]
-    confidence, token = logits.softmax(-1).max(-1)
-    return list(zip(token.tolist(), confidence.tolist()))
+    return predicted(logits, criterion)
 
 
-def masked(checkpoint, text: list[int], masks: int) -> list[Slot]:
+def predicted(logits: torch.Tensor, criterion: str) -> list[Slot]:
+    return [(p.argmax().item(), SCORES[criterion](p).item()) for p in logits.double().softmax(-1)]
+
+
+def masked(checkpoint, text: list[int], masks: int, criterion: str = "probability") -> list[Slot]:
     """Slots 1 to masks + 1 of a window after `text`."""
-    return after(checkpoint, text, [checkpoint.mask_id] * masks)
+    return after(checkpoint, text, [checkpoint.mask_id] * masks, criterion)
 
 
 def tokens(slots: list[Slot]) -> list[int]:
@@ -67,11 +77,13 @@ def answer(checkpoint, prompt: str, count: int, next_step) -> list[Step]:
     return steps
 
 
-def window(checkpoint, prompt: str, slots: int, tau: float, count: int) -> list[Step]:
+def window(
+    checkpoint, prompt: str, slots: int, tau: float, count: int, criterion: str = "probability"
+) -> list[Step]:
     """Section 3.3; no masks at τ = 1, where nothing they predict could be accepted."""
 
     def step(text, room):
-        found = masked(checkpoint, text, 0 if tau >= 1 else min(slots, room) - 1)
+        found = masked(checkpoint, text, 0 if tau >= 1 else min(slots, room) - 1, criterion)
         return found, confident(found, tau)
 
     return answer(checkpoint, prompt, count, step)
@@ -123,23 +135,28 @@ def drafted(draft, text: list[int], count: int) -> tuple[list[int], int]:
     return found, forwards
 
 
-def speculative(checkpoint, draft, prompt: str, slots: int, tau: float, count: int) -> list[Step]:
+def speculative(
+    checkpoint, draft, prompt: str, slots: int, tau: float, count: int, criterion: str = "probability"
+) -> list[Step]:
     """Section 4.6: verify a second model's drafts, then go on with masks after those that hold."""
 
     def step(text, room):
         checked, forwards = drafted(draft, text, min(slots, room) - 1)
-        own = after(checkpoint, text, checked)
+        own = after(checkpoint, text, checked, criterion)
         verified = holding(checked, own)
         found = own[: verified + 1]
         if checkpoint.mask_id is not None and tau < 1:
-            found = found + masked(checkpoint, text + checked[:verified], min(slots, room) - 1)[1:]
+            masks = min(slots, room) - 1
+            found = found + masked(checkpoint, text + checked[:verified], masks, criterion)[1:]
         wanted = verified + confident(found[verified:], tau)
         return found, wanted, len(checked), verified, forwards
 
     return answer(checkpoint, prompt, count, step)
 
 
-def block_diffusion(checkpoint, prompt: str, size: int, tau: float, count: int) -> list[list[int]]:
+def block_diffusion(
+    checkpoint, prompt: str, size: int, tau: float, count: int, criterion: str = "probability"
+) -> list[list[int]]:
     """The tokens of each pass that are filled without a gap; the prompt is causal, finished blocks and the
     open one are seen from both sides."""
     prompt_ids = encode_prompt(checkpoint.tokenizer, prompt)
@@ -159,12 +176,12 @@ def block_diffusion(checkpoint, prompt: str, size: int, tau: float, count: int) 
                     attention_mask=visible[None, None],
                     position_ids=torch.arange(len(ids))[None],
                 ).logits[0, start:]
-            confidence, token = logits.softmax(-1).max(-1)
+            slots = predicted(logits, criterion)
             unfilled = [i for i, filled in enumerate(block) if filled is None]
-            surest = max(unfilled, key=lambda i: confidence[i])
+            surest = max(unfilled, key=lambda i: slots[i][1])
             for i in unfilled:
-                if i == surest or (tau < 1 and confidence[i] >= tau):
-                    block[i] = token[i].item()
+                if i == surest or (tau < 1 and slots[i][1] >= tau):
+                    block[i] = slots[i][0]
             accepted = []
             while told < len(block) and block[told] is not None:
                 accepted.append(block[told])
@@ -183,8 +200,8 @@ def check(run, expected: list[Step]) -> None:
         tuple(step[1:]) for step in expected
     ]
     torch.testing.assert_close(
-        torch.tensor([slot.confidence for step in steps for slot in step.slots]),
-        torch.tensor([confidence for step in expected for _, confidence in step.slots]),
+        torch.tensor([slot.score for step in steps for slot in step.slots]),
+        torch.tensor([score for step in expected for _, score in step.slots]),
         atol=1e-4,
         rtol=1e-3,
     )

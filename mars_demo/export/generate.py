@@ -1,10 +1,11 @@
 """MARS decoding for plain transformers: `model.generate(..., custom_generate=..., trust_remote_code=True)`.
 
-Needs `layout.py` and `engine.py` beside it and nothing else but torch and transformers.
+Needs `layout.py`, `engine.py` and `acceptance.py` beside it and nothing else but torch and transformers.
 """
 
 import torch
 
+from .acceptance import Acceptance, accepted, several
 from .engine import Engine
 from .layout import window as window_layout
 
@@ -18,14 +19,15 @@ def generate(
     streamer=None,
     tau=0.95,
     window=None,
+    criterion="probability",
     **kwargs,
 ):
     """Greedy decoding of one sequence, several tokens per forward.
 
-    From the left, tokens of the window are accepted while their probability is at least `tau`, the first
-    one always; at `tau` 1 it is ordinary greedy decoding. `window` is how many slots a forward reads, at
-    most block size + 1. Of the generation config and the keyword arguments, `max_new_tokens`, `max_length`
-    and `eos_token_id` count.
+    From the left, tokens of the window are accepted while their score is at least `tau`, the first one
+    always; at `tau` 1 it is ordinary greedy decoding. `criterion` says how they are scored, see
+    `acceptance.py`. `window` is how many slots a forward reads, at most block size + 1. Of the generation
+    config and the keyword arguments, `max_new_tokens`, `max_length` and `eos_token_id` count.
 
     Returns [1, n] token ids, the prompt's included.
     """
@@ -38,8 +40,7 @@ def generate(
         )
     if input_ids is None or input_ids.shape[0] != 1:
         raise ValueError("MARS decodes one sequence at a time here: input_ids of shape [1, n] are needed.")
-    if not 0 <= tau <= 1:
-        raise ValueError(f"tau must be between 0 and 1, not {tau}.")
+    rule = Acceptance(criterion, tau)
     window = block_size + 1 if window is None else window
     if not 1 <= window <= block_size + 1:
         raise ValueError(f"A window of {window} slots was not trained: allowed is 1 to {block_size + 1}.")
@@ -49,17 +50,15 @@ def generate(
     if streamer is not None:
         streamer.put(input_ids.cpu())
     while len(answer) < limit and not (answer and answer[-1] in ends):
-        masks = 0 if tau >= 1 else min(window, limit - len(answer)) - 1
+        masks = min(window, limit - len(answer)) - 1 if several(tau) else 0
         logits = engine.forward(window_layout(new, masks, mask_id, engine.length), first=len(new) - 1)
         engine.commit(len(new))
-        confidence, tokens = logits.softmax(-1).max(-1)
-        new = []
-        for slot, (probability, token) in enumerate(zip(confidence.tolist(), tokens.tolist())):
-            if slot and (tau >= 1 or probability < tau):
-                break
-            new.append(token)
-            if token in ends:
-                break
+        best = logits.argmax(-1)
+        # One transfer per forward; float32 holds token ids below 2²⁴ exactly.
+        tokens, scores = torch.stack([best.float(), rule.scores(logits, best)]).tolist()
+        new = [int(token) for token in tokens[: accepted(scores, tau)]]
+        end = next((index for index, token in enumerate(new) if token in ends), len(new))
+        new = new[: end + 1]
         answer += new
         if streamer is not None:
             for token in new:

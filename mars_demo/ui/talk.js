@@ -1,4 +1,4 @@
-// The talk view, large type without prose, which `view=talk` in the address asks for; and the keys that work
+// The talk view, large type and no prose, which `view=talk` in the address asks for; and the keys that work
 // on every tab. Runs in the page's head, so that a talk never sees the small type first.
 
 (() => {
@@ -22,7 +22,7 @@
     else if (key === "Escape" && page.matches(".talk")) leaveTalk();
   }
 
-  // The window hears of a key after everything that stands on the page.
+  // The window hears of a key after everything on the page.
   addEventListener("keydown", ({ key, target, defaultPrevented, ctrlKey, metaKey, altKey }) => {
     if (!defaultPrevented && !ctrlKey && !metaKey && !altKey && !target.closest?.(TYPING)) press(key);
   });
@@ -30,6 +30,6 @@
     const button = target.closest?.("[data-key]");
     if (!button) return;
     press(button.dataset.key);
-    if (detail) button.blur(); // pressed with a pointer: Space goes on to play and pause
+    if (detail) button.blur(); // pressed with a pointer: Space then plays and pauses, as everywhere
   });
 })();

@@ -5,14 +5,16 @@ import time
 import pytest
 from playwright.sync_api import expect
 
-from mars_demo.ui import models
-from mars_demo.ui.app import LOOK, build
+from mars_demo.ui import models, options
+from mars_demo.ui.page import LOOK, build
 
 expect.set_options(timeout=60_000)
 
 
 @pytest.fixture(scope="session")
 def url():
+    """Of an app that serves the tiny models alone: they answer in milliseconds."""
+    models.serve(options.read(["--only", "--model", "mars-tiny", "--model", "ar-tiny"]))
     demo = build()
     _, address, _ = demo.launch(prevent_thread_lock=True, quiet=True, **LOOK)
     models.load()
@@ -31,6 +33,7 @@ def visit(browser, url):
     def open_page(query: str = "", address: str = url, **options):
         options = {"viewport": {"width": 1280, "height": 900}, "reduced_motion": "reduce", **options}
         context = browser.new_context(**options)
+        context.set_default_timeout(60_000)  # as what is expected: two heavy tests may share the cores
         contexts.append(context)
         page = context.new_page()
         page.on("pageerror", lambda error: troubles.append(str(error)))

@@ -1,6 +1,6 @@
 """Small made-up runs whose every figure is known, as the files a visitor drops on the stage."""
 
-from mars_demo.trace import Pass, Run, Settings, Slot
+from mars_demo.decoding.trace import Pass, Run, Settings, Slot
 
 WORDS = "the quick brown fox jumps over the lazy dog and runs home again".split()
 
@@ -19,7 +19,7 @@ def run(mode: str, accepted: list[int], taus: list[float] | None = None, words=W
         "cpu",
         "float32",
         64,
-        f"made-up-{mode}",
+        run=f"made-up-{mode}",
     )
     passes, at, left = [], 0, 0
     for number, count in enumerate(accepted, start=1):

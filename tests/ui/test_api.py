@@ -8,10 +8,17 @@ import pytest
 from gradio_client import Client
 from gradio_client.exceptions import AppError
 
-from mars_demo.ui.race import MOST_NEW_TOKENS
+from mars_demo.ui.api import MOST_NEW_TOKENS
 
-NAMES = ("prompt", "model", "mode", "tau", "window", "max_new_tokens")
-RIGHT = {"prompt": "hello", "model": None, "mode": "mars", "tau": 0.9, "window": None, "max_new_tokens": 4}
+RIGHT = {
+    "prompt": "hello",
+    "model": None,
+    "mode": "mars",
+    "tau": 0.9,
+    "window": None,
+    "max_new_tokens": 4,
+    "criterion": "entropy",
+}
 
 
 def answer(url: str, *data) -> list[tuple[str, object]]:
@@ -33,7 +40,8 @@ def answer(url: str, *data) -> list[tuple[str, object]]:
 def test_what_is_asked_for_is_answered(url):
     *_, (kind, (record,)) = answer(url, *RIGHT.values())
     assert kind == "complete"
-    assert json.loads(record.splitlines()[0])["prompt"] == "hello"
+    settings = json.loads(record.splitlines()[0])
+    assert (settings["prompt"], settings["criterion"]) == ("hello", "entropy")
     assert json.loads(record.splitlines()[-1])["tokens"] == 4
 
 
@@ -46,10 +54,14 @@ def test_what_is_asked_for_is_answered(url):
         ("prompt", "  ", "The prompt is empty"),
         ("prompt", "\ud800", "half of a character"),
         ("model", ["mars-tiny"], "model must be the name of a model, not ['mars-tiny']."),
-        ("model", "/etc", "There is no model '/etc' here; there are "),
-        ("mode", "fast", "mode must be mars, lossless or ar, not 'fast'."),
-        ("mode", None, "mode must be mars, lossless or ar, not None."),
-        ("mode", {"mode": "mars"}, "mode must be mars, lossless or ar, not {'mode': 'mars'}."),
+        ("model", "/etc", "Unknown model '/etc'. Choose from "),
+        ("mode", "fast", "mode must be mars, lossless, jacobi, block-diffusion or ar, not 'fast'."),
+        ("mode", None, "mode must be mars, lossless, jacobi, block-diffusion or ar, not None."),
+        (
+            "mode",
+            {"mode": "mars"},
+            "mode must be mars, lossless, jacobi, block-diffusion or ar, not {'mode': 'mars'}.",
+        ),
         ("tau", "abc", "tau must be a number from 0 to 1, not 'abc'."),
         ("tau", True, "tau must be a number from 0 to 1, not True."),
         ("tau", math.nan, "tau must be a number from 0 to 1, not nan."),
@@ -67,6 +79,9 @@ def test_what_is_asked_for_is_answered(url):
         ("max_new_tokens", 10**9, f"from 1 to {MOST_NEW_TOKENS}, not 1000000000."),
         ("max_new_tokens", -1, f"from 1 to {MOST_NEW_TOKENS}, not -1."),
         ("max_new_tokens", None, f"from 1 to {MOST_NEW_TOKENS}, not None."),
+        ("criterion", "luck", "criterion must be probability, entropy or margin, not 'luck'."),
+        ("criterion", ["margin"], "criterion must be probability, entropy or margin, not ['margin']."),
+        ("criterion", None, "criterion must be probability, entropy or margin, not None."),
         ("prompt", ["x" * 10_000], "prompt must be a text, not ['xxx"),
     ],
 )
@@ -82,7 +97,7 @@ def test_too_few_values_get_a_sentence_and_no_traceback(url, capfd):
     for data in ([], ["hello", None]):
         [(kind, told)] = answer(url, *data)
         assert kind == "error"
-        assert told["error"] == f"6 values are needed ({', '.join(NAMES)}), not {len(data)}."
+        assert told["error"] == f"7 values are needed ({', '.join(RIGHT)}), not {len(data)}."
     assert "Traceback" not in "".join(capfd.readouterr())
 
 

@@ -8,14 +8,16 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from playwright.sync_api import Page, expect
 
-from mars_demo import load
-from mars_demo.ui import batch, race
+from mars_demo.decoding.request import Request
+from mars_demo.evaluation import load_test, results
+from mars_demo.ui.controls import Knobs
+from mars_demo.ui.tabs import batch
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     """Where the tab looks for results: what has been measured so far does not matter to the tests."""
-    monkeypatch.setattr(batch, "RESULTS", tmp_path)
+    monkeypatch.setattr(results, "FOLDER", tmp_path)
     return tmp_path
 
 
@@ -42,14 +44,14 @@ def forwards(page: Page, number: int) -> int:
 def record(folder, checkpoint) -> None:
     """What `benchmarks.load` writes, of a few requests."""
     traces = []
-    for number, trace in enumerate(load.loads(1.0), start=2):
-        serving = load.serve(checkpoint, {"tau": 0.95}, [0.02 * n for n in range(number)])
+    for number, trace in enumerate(load_test.loads(1.0), start=2):
+        serving = load_test.serve(checkpoint, 0.95, [0.02 * n for n in range(number)])
         with ThreadPoolExecutor() as beside:  # the browser's event loop runs in this thread
             answered, server = beside.submit(asyncio.run, serving).result()
-        found = load.measured([(answered, server)]) | {"picture": load.drawn(answered, server)}
-        traces += [{"trace": trace, "policy": policy} | found for policy in load.POLICIES]
+        found = load_test.measured([(answered, server)]) | {"picture": load_test.drawn(answered, server)}
+        traces += [{"trace": trace, "policy": policy} | found for policy in load_test.POLICIES]
     record = {"command": "python -m benchmarks.load", "machine": "mars-tiny, 2 CPU threads", "seeds": [1]}
-    record |= {"capacity": 8.0, "size": load.SIZE, "traces": traces}
+    record |= {"capacity": 8.0, "size": load_test.SIZE, "traces": traces}
     (folder / "load.json").write_text(json.dumps(record))
 
 
@@ -77,7 +79,7 @@ def test_a_run_fills_both_schedules_and_the_cursor_waits_for_nobody(open_tab):
         expect(schedule(page, number).locator(".begins")).to_have_count(6)
     assert forwards(page, 1) < forwards(page, 0)
     schedule(page, 0).locator('[data-state="wait"]').first.hover()
-    expect(page.locator("#batch-schedule .told")).to_contain_text(
+    expect(page.locator("#batch-schedule .sentence")).to_contain_text(
         re.compile(r"Step \d+, row \d: waits – \w")
     )
     page.locator("#batch-schedule .playhead").fill("1")
@@ -100,7 +102,7 @@ def test_what_cannot_run_gets_a_sentence(open_tab, monkeypatch):
     monkeypatch.setattr(batch, "MAX_NEW_TOKENS", 0)
     page = open_tab()
     page.locator("#batch-run").click()
-    expect(page.get_by_test_id("toast-body")).to_contain_text("Prompt 1: ")
+    expect(page.get_by_test_id("toast-body")).to_contain_text("max_new_tokens must be at least 1")
     expect(page.locator("#batch-run")).to_be_enabled()
     expect(page.locator("#batch-schedule .one")).to_have_count(2)
 
@@ -135,7 +137,7 @@ def test_recorded_replays_are_there_at_once_and_a_trace_can_be_chosen(open_tab, 
     record(folder, mars_tiny)
     page = open_tab()
     expect(page.locator("#load-plot .main-svg").first).to_be_visible()
-    for number, trace in enumerate(load.loads(1.0), start=2):
+    for number, trace in enumerate(load_test.loads(1.0), start=2):
         page.locator("#trace").get_by_role("radio", name=trace).check()
         cells = page.locator("#load-numbers tbody tr td:nth-child(2)")
         expect(cells).to_have_text([str(number)] * 3)
@@ -144,8 +146,8 @@ def test_recorded_replays_are_there_at_once_and_a_trace_can_be_chosen(open_tab, 
 
 def test_a_trace_is_replayed_here(open_tab, monkeypatch):
     """However slow the machine is, some requests arrive within the second."""
-    measured = load.capacity
-    monkeypatch.setattr(load, "capacity", lambda *settings: max(8.0, measured(*settings)))
+    measured = load_test.capacity
+    monkeypatch.setattr(load_test, "capacity", lambda *settings: max(8.0, measured(*settings)))
     monkeypatch.setattr(batch, "SECONDS", 1)
     monkeypatch.setattr(batch, "AT_ONCE", 8)
     page = open_tab()
@@ -181,10 +183,12 @@ def test_a_phone_shows_the_tab_without_scrolling_sideways(open_tab):
 
 
 def test_answers_that_differ_are_counted(mars_tiny):
-    from mars_demo.batching import decode_batch
+    from mars_demo.serving.decode_batch import decode_batch
 
     one, other = (
-        decode_batch(mars_tiny, batch._prompts(3), mode="mars", tau=0.9, max_new_tokens=limit).finish()
+        decode_batch(
+            mars_tiny, batch._prompts(3), Request(mode="mars", tau=0.9, max_new_tokens=limit)
+        ).finish()
         for limit in (4, 200)
     )
     assert batch.verdict(one, one).startswith("3 of 3 answers")
@@ -192,16 +196,16 @@ def test_answers_that_differ_are_counted(mars_tiny):
 
 
 def test_speeds_are_compared_once_ar_is_measured():
-    from mars_demo.throughput import BASELINE, Result
+    from mars_demo.evaluation.throughput import BASELINE, Result
 
     before = Result("AR, static", 4, 2.0, 100, 10, 1000, 0.25)
     base = Result(BASELINE, 4, 1.0, 100, 10, 1000, 0.0)
-    assert "| AR, static | 50.0 |  | 10 | 1,000 | 25% |" in batch.measured([before])
-    assert "| AR, static | 50.0 | 0.50× | 10 | 1,000 | 25% |" in batch.measured([before, base])
+    assert "|AR,static|50.0|–|10|1,000|25%|" in batch.measured([before]).replace(" ", "")
+    assert "|AR,static|50.0|0.50×|10|1,000|25%|" in batch.measured([before, base]).replace(" ", "")
 
 
 def test_a_stopped_measurement_keeps_its_first_row():
-    knobs = race.Knobs()
+    knobs = Knobs()
     knobs.stopped = True
     *_, shown = batch.measure(4, knobs)
     assert "transformers generate" in shown

@@ -1,90 +1,147 @@
-"""The app where a chat model is bundled: a packed copy of the tiny one stands in its place."""
+"""What the Race tab makes of several models: which one is the default, and what follows a choice."""
 
-import importlib
-import shutil
 from types import SimpleNamespace
 
 import pytest
 
-from mars_demo import checkpoints, packing
-from mars_demo.ui import models, race
+from mars_demo.models.pool import Pool
+from mars_demo.ui import models, options
+from mars_demo.ui.tabs import race
 
-CHAT = checkpoints.BUNDLED[0]
+CHAT = "mars-smollm2-135m"
+KEYS = ("prompt", "modes", "tau")
 
 
 @pytest.fixture
-def app(mars_tiny, tmp_path, monkeypatch):
-    """The Race tab's module over assets that hold both models."""
-    for name in ("mars-tiny", "ar-tiny"):
-        (tmp_path / name).symlink_to(checkpoints.ASSETS / name)
-    recipe = packing.RECIPES["Q8_0"]
-    packing.pack(mars_tiny.model, checkpoints.ASSETS / "mars-tiny", tmp_path / CHAT, recipe)
-    for name in ("prompts.json", "models.json"):
-        shutil.copy(checkpoints.ASSETS / name, tmp_path)
-    monkeypatch.setattr(checkpoints, "ASSETS", tmp_path)
-    monkeypatch.setattr(models, "ASSETS", tmp_path)
-    monkeypatch.setattr(models, "_loaded", {})
-    yield importlib.reload(race)
-    monkeypatch.undo()
-    importlib.reload(race)
-
-
-KEYS = ("prompt", "modes", "tau")
+def serve(monkeypatch):
+    """Serve models as `app.py` with these arguments does."""
+    monkeypatch.setattr(models, "_pool", models._pool)
+    return lambda *arguments: models.serve(options.read(arguments, {}))
 
 
 def request(**query):
     return SimpleNamespace(query_params=query)
 
 
-def test_it_is_the_default_and_has_prompts_of_its_own(app):
-    assert models.names()[0] == models.load().name == CHAT
-    assert app.PROMPTS[0]["model"] == CHAT
-    assert set(app.EXAMPLES) == {CHAT, "mars-tiny"}
-    assert app.offer(request(tau="0.9")).value == CHAT
+def skipped(update) -> bool:
+    return update.get("__type__") == "update"
 
 
-def test_an_address_finds_the_model_that_its_prompt_was_made_for(app):
-    assert app.offer(request(prompt="bus")).value == "mars-tiny"
-    assert app.offer(request(prompt="bus", model=CHAT)).value == CHAT
-    assert app.offer(request(prompt="anything else")).value == CHAT
-    prompt, *_ = app.arrive(request(model="mars-tiny"))
-    assert prompt == app.EXAMPLES["mars-tiny"][0]["prompt"]
+def test_the_chat_model_is_the_default_and_has_prompts_of_its_own(serve):
+    serve()
+    assert models.names() == [CHAT, "mars-tiny", "ar-tiny"]
+    assert race.list_models(request(tau="0.9")).value == CHAT
+    assert set(race.EXAMPLES) == {CHAT, "mars-tiny"}
 
 
-def test_an_address_without_settings_opens_a_recorded_run_with_its_model(app):
-    for query in ({}, {"run": "story"}, {"tab": "learn"}):
-        entry = app.opening(query)
-        assert entry["id"] == query.get("run", "bus")
-        assert app.offer(request(**query)).value == entry["model"] == "mars-tiny"
-    prompt, modes, tau, _ = app.arrive(request(run="story"))
-    assert (prompt, ["ar", *modes], [[1, tau]]) == tuple(app.opening({"run": "story"})[k] for k in KEYS)
-    assert all(update["__type__"] == "update" for update in app.arrive(request(tab="learn")))
-    assert app.opening({"run": "unknown", "model": CHAT}) is None
+def test_models_are_named_by_options_or_by_the_environment(serve):
+    serve("--model", "mars-tiny", "--model", "owner/name")
+    assert models.names() == ["mars-tiny", "owner/name", CHAT, "ar-tiny"]
+    serve("--model", "mars-tiny", "--only")
+    assert models.names() == ["mars-tiny"]
+    named = options.read(["--only"], {"MARS_DEMO_MODELS": "owner/name, ar-tiny,"})
+    assert named.models == ["owner/name", "ar-tiny"] and named.only
+    assert options.read(["--model", "x"], {"MARS_DEMO_MODELS": "y"}).models == ["x"]
 
 
-def test_what_is_written_about_a_model_is_shown(app):
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--only"], "--only needs models to serve"),
+        (["--dtype", "int3"], "invalid choice: 'int3'"),
+        (["--port", "many"], "invalid int value: 'many'"),
+    ],
+)
+def test_wrong_options_get_one_line(capsys, arguments, sentence):
+    with pytest.raises(SystemExit, match="2"):
+        options.read(arguments, {})
+    said = capsys.readouterr().err
+    assert sentence in said and said.startswith("app.py: ") and said.count("\n") == 1
+
+
+def test_an_address_finds_the_model_that_its_prompt_was_made_for(serve):
+    serve()
+    assert race.list_models(request(prompt="bus")).value == "mars-tiny"
+    assert race.list_models(request(prompt="bus", model=CHAT)).value == CHAT
+    assert race.list_models(request(prompt="anything else")).value == CHAT
+    for name in ("mars-tiny", CHAT):
+        prompt, *_ = race.arrive(request(model=name))
+        assert prompt == race.EXAMPLES[name][0]["prompt"]
+
+
+def test_an_address_without_settings_opens_the_first_recorded_run_of_the_default_model(serve):
+    for first in (CHAT, "mars-tiny"):
+        serve("--model", first)
+        entry = race.opening({})
+        assert entry == models.recorded()[0] and entry["model"] == first
+        assert race.list_models(request()).value == first
+        assert race.opening({"tab": "learn"}) == entry
+    story = race.opening({"run": "story"})
+    assert race.list_models(request(run="story")).value == story["model"] == "mars-tiny"
+    prompt, modes, tau, criterion, _ = race.arrive(request(run="story"))
+    assert criterion == "probability"
+    assert (prompt, ["ar", *modes], [[1, tau]]) == tuple(story[key] for key in KEYS)
+    assert all(skipped(update) for update in race.arrive(request(tab="learn")))
+    assert race.opening({"run": "unknown", "model": CHAT}) is None
+
+
+def test_recorded_runs_of_models_that_are_not_served_are_left_out(serve):
+    serve("--only", "--model", "ar-tiny")
+    assert models.recorded() == [] and race.opening({}) is None
+    prompt, modes, *_ = race.first()
+    assert prompt and modes == ["mars"]
+
+
+def test_what_is_written_about_a_model_is_shown():
     for name in (CHAT, "mars-tiny"):
         assert models.knows(name)
     assert models.card("mars-tiny").startswith("# mars-tiny")
     assert models.knows("trained-here") is None and models.card("../mars-tiny") == ""
 
 
-def test_examples_follow_the_model_and_typed_text_stays(app):
-    assert [shown["visible"] for shown in app.suit("mars-tiny")] == [False, True]
-    assert [shown["visible"] for shown in app.suit("trained-here")] == [False, True]
-    bus = app.EXAMPLES["mars-tiny"][0]["prompt"]
-    assert app.swap(CHAT, bus) == app.PROMPTS[0]["prompt"]
-    assert app.swap("mars-tiny", app.PROMPTS[0]["prompt"]) == bus
+def test_examples_follow_the_model_and_typed_text_stays(serve):
+    serve("--model", "owner/name")
+    assert [shown["visible"] for shown in race.show_examples("mars-tiny")] == [False, True]
+    assert [shown["visible"] for shown in race.show_examples("trained-here")] == [False, True]
+    assert [shown["visible"] for shown in race.show_examples("owner/name")] == [True, False]
+    bus, chat = (race.EXAMPLES[name][0]["prompt"] for name in ("mars-tiny", CHAT))
+    assert race.replace_example(CHAT, bus) == race.replace_example("owner/name", bus) == chat
+    assert race.replace_example("mars-tiny", chat) == bus
     for prompt in (bus, "typed by a visitor"):
-        assert app.swap("mars-tiny", prompt)["__type__"] == "update"
+        assert skipped(race.replace_example("mars-tiny", prompt))
 
 
-def test_it_races_from_its_packed_weights(app):
-    *_, shown = app.compete("How many meters is 14 kilometers?", CHAT, ["mars"], app.Knobs())
-    assert shown.count('"done": true') == 2 and '"dtype": "bfloat16"' in shown
+def test_a_race_runs_the_chosen_modes_that_a_model_has():
+    assert race.lanes(("mars", "lossless", "ar", "jacobi"), ["jacobi", "mars"]) == ["ar", "mars", "jacobi"]
+    assert race.lanes(("ar", "jacobi"), ["mars"]) == ["ar"]
+    assert race.lanes(("block-diffusion",), ["mars"]) == ["block-diffusion"]
 
 
-def test_without_it_the_tiny_model_is_first():
-    if not models.is_bundled(CHAT):
-        assert race.PROMPTS[0]["model"] == models.names()[0] == "mars-tiny"
-        assert list(race.EXAMPLES) == ["mars-tiny"]
+def test_lessons_have_the_tiny_model_where_it_is_not_served(serve, monkeypatch):
+    serve("--only", "--model", "ar-tiny")
+    assert models.load("mars-tiny").name == "mars-tiny"
+    with pytest.raises(ValueError, match="Unknown model 'mars-smollm2-135m'. Choose from ar-tiny."):
+        models.load(CHAT)
+
+
+@pytest.mark.parametrize("base", ["/etc", "../main", "nobody/no-such-model-here", None])
+def test_visitors_train_what_is_served_and_make_the_server_fetch_nothing(base):
+    with pytest.raises(ValueError, match="Unknown base .* Choose from "):
+        models.fresh(base)
+
+
+def test_a_base_that_is_too_large_to_train_is_refused(serve, monkeypatch):
+    serve("--only", "--model", "ar-tiny")
+    monkeypatch.setattr(models, "LARGEST_BASE", 1_000_000)
+    with pytest.raises(ValueError, match="ar-tiny has 4 million parameters. At most 1 million can be"):
+        models.fresh("ar-tiny")
+
+
+def test_it_answers_a_prompt_that_nobody_prepared(monkeypatch):
+    """From its packed weights, as the page opens."""
+    monkeypatch.setattr(models, "_pool", Pool([CHAT]))
+    asked = "Which planet do we live on? Answer in one short sentence."
+    *_, shown = race.compete(asked, CHAT, ["lossless"], "probability", "", race.History(), race.Knobs())
+    records = [line for line in shown.splitlines() if '"done": true' in line]
+    assert len(records) == 2 and '"dtype": "bfloat16"' in shown
+    assert "Earth" in shown

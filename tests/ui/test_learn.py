@@ -5,8 +5,8 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from mars_demo import comparison
-from mars_demo.ui.learn import CHAPTERS, NOT_MEASURED
+from mars_demo.evaluation import paper_tables
+from mars_demo.ui.tabs.learn import CHAPTERS, NOT_MEASURED
 
 BESIDE = {
     "stage": "#lesson-stage .token",
@@ -94,18 +94,20 @@ def test_every_table_of_the_paper_stands_above_ours_and_fits_a_phone(open_chapte
     page = open_chapter("paper")
     page.set_viewport_size({"width": 390, "height": 844})
     known = {2: "28.7", 3: "22.2", 4: "1.46", 5: "241.9, 1.71×", 6: "58.6", 8: "47.5, 3.41", 9: "1.07"}
-    assert known.keys() == comparison.TABLES.keys()
+    assert known.keys() == paper_tables.TABLES.keys()
     for number, value in known.items():
         page.locator("#choice input").click()
         page.get_by_role("option", name=f"Table {number}: ").click()
         paper, ours = page.locator("#paper-table"), page.locator("#our-table")
         expect(paper).to_contain_text(f"Source: the paper's Table {number}:")
         expect(paper.locator("td").get_by_text(value, exact=True).first).to_be_attached()
-        measured = comparison.here(number)
+        measured = paper_tables.here(number)
         if measured is None:
             expect(ours).to_contain_text(NOT_MEASURED)
         else:
-            expect(ours.locator("tbody tr").first.locator("td")).to_have_text(measured.rows[0])
+            expect(ours.locator("tbody tr").first.locator("td")).to_have_text(
+                measured.frame.iloc[0].fillna("–").tolist()
+            )
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, number
 
 
@@ -117,7 +119,7 @@ def test_the_sweep_of_tau_is_drawn_for_the_paper_and_for_us(open_chapter):
     page.locator("#choice input").click()
     page.get_by_role("option", name="Table 8: ").click()
     expect(plots).to_have_count(2)
-    for plot, curves in zip(plots.all(), (comparison.paper_curves(), comparison.our_curves())):
+    for plot, curves in zip(plots.all(), (paper_tables.paper_curves(), paper_tables.our_curves())):
         expect(plot.locator(".legendtext")).to_have_text(list(curves))
         expect(plot.locator(".point")).to_have_count(sum(map(len, curves.values())))
     page.locator("#choice input").click()

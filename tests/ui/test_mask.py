@@ -9,8 +9,9 @@ from xml.etree import ElementTree
 import pytest
 from playwright.sync_api import Page, expect
 
-from mars_demo import checkpoints, recordings
-from mars_demo.trace import read_runs
+from mars_demo.assets import ASSETS
+from mars_demo.decoding.trace import read_runs
+from mars_demo.views import recordings
 
 
 @pytest.fixture
@@ -37,8 +38,8 @@ def cell(page: Page, row: int, column: int) -> None:
     )
 
 
-def told(page: Page):
-    return page.locator("#grid .told")
+def sentence(page: Page):
+    return page.locator("#grid .sentence")
 
 
 def test_a_cell_says_who_sees_whom_and_why(open_tab):
@@ -46,16 +47,16 @@ def test_a_cell_says_who_sees_whom_and_why(open_tab):
     clean = int(re.match(r"\d+", page.locator("#grid .caption").inner_text())[0])
     page.locator(".matrix").scroll_into_view_if_needed()
     cell(page, 3, 1)
-    expect(told(page)).to_contain_text("it comes before it")
+    expect(sentence(page)).to_contain_text("it comes earlier")
     cell(page, 1, 3)
-    expect(told(page)).to_contain_text("does not see")
+    expect(sentence(page)).to_contain_text("does not see")
     cell(page, clean, 0)
-    expect(told(page)).to_contain_text(
+    expect(sentence(page)).to_contain_text(
         re.compile(r"Noisy position 8 \(block 1\) sees clean .+ it comes before block 1")
     )
-    expect(told(page)).to_contain_text("2 tokens after the last real one it sees")
+    expect(sentence(page)).to_contain_text("2 tokens after the last real one it sees")
     cell(page, clean, clean + 1)
-    expect(told(page)).to_contain_text("it comes later in the block")
+    expect(sentence(page)).to_contain_text("it comes later in the block")
 
 
 def test_the_keyboard_walks_the_picture(open_tab):
@@ -63,7 +64,7 @@ def test_the_keyboard_walks_the_picture(open_tab):
     page.locator(".plot").focus()
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowRight")
-    expect(told(page)).to_contain_text("does not see")
+    expect(sentence(page)).to_contain_text("does not see")
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     expect(page.locator(".reads")).to_contain_text("reads:")
@@ -90,7 +91,7 @@ def test_every_picture_can_be_chosen(open_tab, title):
 
 
 def test_a_change_at_256_positions_is_one_answer_outside_the_queue_and_one_redraw(open_tab):
-    """What makes the picture follow a slider at once, told without a clock."""
+    """What makes the picture follow a slider at once, tested without a clock."""
     page = open_tab()
     page.locator("#sentence textarea").fill("one two three four five six seven eight nine ten " * 16)
     page.locator("#sentence textarea").blur()
@@ -122,13 +123,13 @@ def test_a_change_at_256_positions_is_one_answer_outside_the_queue_and_one_redra
     assert page.locator(".matrix *").count() < 1000  # a shape per run of cells, not for each of the 65,536
 
 
-def test_attention_is_drawn_and_told(open_tab):
+def test_attention_is_drawn_and_put_in_words(open_tab):
     page = open_tab()
     page.locator("#attention input").check()
     expect(page.locator(".matrix [fill-opacity]").first).to_be_attached()
     page.locator(".matrix").scroll_into_view_if_needed()
     cell(page, 3, 1)
-    expect(told(page)).to_contain_text(re.compile(r"Attention 0\.\d+"))
+    expect(sentence(page)).to_contain_text(re.compile(r"Attention 0\.\d+"))
 
 
 def value(page: Page, name: str) -> int:
@@ -141,7 +142,7 @@ def maximum(page: Page, name: str) -> str:
 
 def test_sliders_go_as_far_as_the_model_and_the_sentence_and_act_only_where_they_matter(open_tab):
     page = open_tab()
-    config = json.loads((checkpoints.ASSETS / "mars-tiny" / "config.json").read_text())
+    config = json.loads((ASSETS / "mars-tiny" / "config.json").read_text())
     most = {"layer": config["num_hidden_layers"], "head": config["num_attention_heads"]}
     for name, number in most.items():
         expect(page.locator(f"#{name} input[type=range]")).to_be_disabled()
@@ -152,7 +153,7 @@ def test_sliders_go_as_far_as_the_model_and_the_sentence_and_act_only_where_they
     set_slider(page, "layer", most["layer"])
     set_slider(page, "head", most["head"])
     expect(page.locator(".matrix [fill-opacity]").first).to_be_attached()
-    expect(told(page)).to_have_text("Point at a cell, or move with the arrow keys.")  # no complaint
+    expect(sentence(page)).to_have_text("Point at a cell, or move with the arrow keys.")  # no complaint
     page.locator("#attention input").uncheck()
     for name in most:
         expect(page.locator(f"#{name} input[type=range]")).to_be_disabled()
@@ -217,7 +218,7 @@ def test_a_forward_of_the_stage_sets_the_controls_and_the_address(visit, lane):
     expect(again).to_have_url(re.compile(f"mask_length={text + drafts - 1}&"))
 
 
-def test_the_picture_can_be_taken_along(open_tab):
+def test_the_picture_can_be_exported(open_tab):
     page = open_tab()
     with page.expect_download() as download:
         page.locator("#grid [data-do=svg]").click()
@@ -237,10 +238,12 @@ def test_hostile_text_is_drawn_as_it_is(open_tab):
     assert page.locator("#grid img").count() == 0
 
 
-def test_a_sentence_too_short_is_told_and_the_picture_stays(open_tab):
+def test_a_sentence_too_short_gets_a_sentence_and_the_picture_stays(open_tab):
     page = open_tab()
     page.locator("#sentence textarea").fill("a")
-    expect(told(page)).to_have_text("The sentence is too short for a picture; write at least four tokens.")
+    expect(sentence(page)).to_have_text(
+        "The sentence is too short for a picture; write at least four tokens."
+    )
     expect(page.locator(".matrix text").first).to_have_text("Which")
 
 

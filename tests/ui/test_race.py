@@ -4,9 +4,10 @@ import json
 from itertools import islice, pairwise
 from types import SimpleNamespace
 
-from mars_demo.decoding import decode
-from mars_demo.trace import Pass, Run, Settings, Slot
-from mars_demo.ui.race import growing, race, record
+from mars_demo.decoding.decode import decode
+from mars_demo.decoding.request import Request
+from mars_demo.decoding.trace import Pass, Run, Settings, Slot
+from mars_demo.ui.racing import growing, race, record
 
 
 def run(ms: float, forwards: int) -> Run:
@@ -78,7 +79,7 @@ def test_what_is_shown_is_not_shown_line_by_line(monkeypatch):
             now += 0.01
             yield f"{n}\n"
 
-    monkeypatch.setattr("mars_demo.ui.race.time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr("mars_demo.ui.racing.time", SimpleNamespace(monotonic=lambda: now))
     assert len(list(growing(lines(), every=0.0951))) == 1000 // 10 + 1
 
 
@@ -86,8 +87,11 @@ def test_no_clock_counts_the_rests_of_slow_motion(mars_tiny, monkeypatch):
     """On a clock that stands still but for the rests, every forward takes no time at all."""
     rests = []
     clock = SimpleNamespace(perf_counter=lambda: 1000.0 * len(rests))
-    monkeypatch.setattr("mars_demo.decoding.time", clock)
-    runs = {mode: decode(mars_tiny, "Hi", mode=mode, tau=0.95, max_new_tokens=4) for mode in ("ar", "mars")}
+    monkeypatch.setattr("mars_demo.decoding.answer.time", clock)
+    runs = {
+        mode: decode(mars_tiny, "Hi", Request(mode=mode, tau=0.95, max_new_tokens=4))
+        for mode in ("ar", "mars")
+    }
     lines = records(record(runs, lambda: False, lambda: rests.append("rest")))
     assert len(rests) > 4
     assert [line["ms"] for line in lines if "pass" in line] == [0.0] * len(rests)

@@ -10,11 +10,11 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 from records import WORDS, file_of, race, run
 
-from mars_demo import recordings
-from mars_demo.trace import Run, read_runs
-from mars_demo.ui.app import LOOK
-from mars_demo.ui.race import record
-from mars_demo.ui.stage import Stage
+from mars_demo.decoding.trace import Run, read_runs
+from mars_demo.ui.components.stage import Stage
+from mars_demo.ui.page import LOOK
+from mars_demo.ui.racing import record
+from mars_demo.views import recordings
 
 
 @pytest.fixture(scope="session")
@@ -47,6 +47,14 @@ def give(page: Page, text: str) -> None:
     )
 
 
+def test_the_stage_names_the_model_the_device_and_the_precision(look):
+    page = look()
+    expect(page.locator(".machine")).to_have_text("toy on CPU, float32")
+    on_a_gpu = race().replace('"cpu"', '"cuda", "gpu": "NVIDIA <b>H200"').replace("float32", "bfloat16")
+    give(page, on_a_gpu)
+    expect(page.locator(".machine")).to_have_text("toy on NVIDIA <b>H200, bfloat16")
+
+
 def lane(page: Page, name: str) -> Locator:
     return page.locator(f'.lane[data-lane="{name}"]')
 
@@ -76,7 +84,7 @@ def test_every_recorded_run_can_be_chosen(look, entry):
     page.locator(".recordings").select_option(entry["id"])
     expect(page.locator(".note")).to_contain_text(entry["title"])
     expect(page.locator(".trouble")).to_be_hidden()
-    text = (recordings.RUNS / f"{entry['id']}.jsonl").read_text("utf-8")
+    text = (recordings.FOLDER / f"{entry['id']}.jsonl").read_text("utf-8")
     for single in read_runs(text.splitlines()):
         answer = lane(page, single.settings.mode).locator(".answer")
         assert answer.text_content() == single.text
@@ -119,7 +127,7 @@ def test_hovering_a_token_lights_its_whole_forward(look):
     token = lane(page, "mars").locator(".token").nth(2)
     token.hover()
     card = page.locator(".card")
-    expect(card).to_contain_text("Forward 2, slot 2: “␣brown” at 89.00%")
+    expect(card).to_contain_text("Forward 2, slot 2: “␣brown”, confidence 89.00%")
     expect(card.locator("li")).to_have_count(2)
     expect(lane(page, "mars").locator(".pass.lit")).to_have_text(" quick brown fox")
     expect(lane(page, "mars").locator("rect.lit")).to_have_attribute("data-pass", "1")
@@ -320,10 +328,12 @@ def test_a_record_can_be_dropped_on_the_stage(look):
     ("text", "sentence"),
     [
         ("no record at all", "line 1 cannot be read"),
-        ('{"schema": 2, "run": "x", "mode": "ar"}', "this page reads schema 1"),
+        ('{"schema": 3, "run": "x", "mode": "ar"}', "this page reads schema 1 and 2"),
+        ('{"schema": 2, "run": "x", "mode": "guess"}', "its mode guess is unknown here"),
         ('{"pass": 1, "slots": []}', "does not begin with a run's settings"),
         ("\n\n", "it has no forward"),
         (race().replace('"accepted": 3', '"accepted": "<b>"'), "a forward lacks its slots"),
+        (race().replace('"score"', '"confidence"'), "a slot lacks its score"),
     ],
 )
 def test_a_file_that_is_no_record_gets_a_sentence_and_nothing_is_lost(look, text, sentence):
@@ -582,7 +592,7 @@ def first_screen(visit, tmp_path, monkeypatch):
     (tmp_path / "slow.jsonl").write_text(slow, "utf-8")
     entry = {"id": "slow", "title": "Slow", "note": "", "prompt": "Say it"}
     (tmp_path / "index.json").write_text(json.dumps([entry]), "utf-8")
-    monkeypatch.setattr(recordings, "RUNS", tmp_path)
+    monkeypatch.setattr(recordings, "FOLDER", tmp_path)
     with gr.Blocks() as demo:
         gr.Textbox(elem_id="prompt")
         Stage()

@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from mars_demo.ui.app import TABS
+from mars_demo.ui.page import TABS
 
 LISTS = {  # labels of drop-down lists
     "race": ["Model"],
@@ -17,7 +17,7 @@ LISTS = {  # labels of drop-down lists
 @pytest.mark.parametrize("first", TABS)
 def test_every_list_of_every_tab_is_filled(visit, first):
     page = visit(f"tab={first}")
-    for name in (first, *(tab for tab in TABS if tab != first)):
+    for name in (first, *(tab for tab in TABS if tab != first and LISTS[tab])):
         tab = page.get_by_role("tab", name=name.capitalize(), exact=True)
         if name != first:
             tab.click()
@@ -27,5 +27,6 @@ def test_every_list_of_every_tab_is_filled(visit, first):
         for label, chosen in zip(LISTS[name], lists.all()):
             expect(chosen).to_have_attribute("aria-label", label)
             expect(chosen).not_to_have_value("")
-    page.get_by_role("tab", name="Batch").click()
-    expect(page.locator("#trace").get_by_role("radio", checked=True)).to_have_count(1)
+    if first in ("race", "batch"):  # it is filled when its tab is opened, first or later
+        page.get_by_role("tab", name="Batch").click()
+        expect(page.locator("#trace").get_by_role("radio", checked=True)).to_have_count(1)

@@ -11,13 +11,18 @@ from random_models import random_model
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from mars_demo import checkpoints
+from mars_demo.assets import ASSETS
+from mars_demo.models import mask_token
+from mars_demo.models.checkpoint import wrap
+from mars_demo.models.load import load_checkpoint
+from mars_demo.models.mask_token import ensure_mask
+from mars_demo.models.names import bundled
 
 
 def test_the_bundled_pair_is_small_and_plain_transformers_loads_it():
     size = 0
     for name in ("ar-tiny", "mars-tiny"):
-        folder = checkpoints.ASSETS / name
+        folder = ASSETS / name
         size += sum(file.stat().st_size for file in folder.iterdir())
         model = AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=False)
         assert model.dtype == torch.bfloat16
@@ -26,8 +31,8 @@ def test_the_bundled_pair_is_small_and_plain_transformers_loads_it():
 
 
 def test_no_name_means_the_best_bundled_model():
-    assert checkpoints.bundled()[0] in ("mars-smollm2-135m", "mars-tiny")
-    assert "ar-tiny" in checkpoints.bundled()
+    assert bundled()[0] in ("mars-smollm2-135m", "mars-tiny")
+    assert "ar-tiny" in bundled()
 
 
 def test_every_end_token_counts(mars_tiny, tokenizer):
@@ -36,26 +41,26 @@ def test_every_end_token_counts(mars_tiny, tokenizer):
     kept = generation.eos_token_id
     try:
         generation.eos_token_id = [kept, 40]
-        assert checkpoints.wrap("x", model, tokenizer).end_ids == {tokenizer.eos_token_id, 40}
+        assert wrap("x", model, tokenizer).end_ids == {tokenizer.eos_token_id, 40}
     finally:
         generation.eos_token_id = kept
 
 
 def broken(tmp_path, name: str):
     folder = tmp_path / name
-    shutil.copytree(checkpoints.ASSETS / "mars-tiny", folder)
+    shutil.copytree(ASSETS / "mars-tiny", folder)
     return folder
 
 
 def refusal(name) -> str:
     with pytest.raises(ValueError) as error:
-        checkpoints.load(str(name), device="cpu")
+        load_checkpoint(str(name), device="cpu")
     assert "\n" not in str(error.value)
     return str(error.value)
 
 
 def test_unknown_names_are_refused_with_what_is_allowed():
-    assert "allowed are" in refusal("no-such-model")
+    assert "Choose from" in refusal("no-such-model")
     assert "mars-tiny" in refusal("no-such-model")
     assert "from the hub" in refusal("nobody/no-such-model")
 
@@ -68,9 +73,9 @@ def test_truncated_weights_are_refused(tmp_path):
     folder = broken(tmp_path, "truncated")
     weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:100_000])
-    assert "damaged or cut short" in refusal(folder)
+    assert "damaged or incomplete" in refusal(folder)
     weights.write_bytes(b"")
-    assert "damaged or cut short" in refusal(folder)
+    assert "damaged or incomplete" in refusal(folder)
     weights.unlink()
     assert "cannot be loaded" in refusal(folder)
 
@@ -118,7 +123,7 @@ def test_a_head_may_be_left_out_only_where_it_is_tied(tmp_path, mars_tiny):
     for name, weights, tied in (("left-out", lambda t: None, True), ("stored", repeat_the_embedding, True),
                                 ("untied", repeat_the_embedding, False)):  # fmt: skip
         folder = edited(tmp_path / name, weights, tie_word_embeddings=tied)
-        torch.testing.assert_close(checkpoints.load(str(folder), device="cpu").model(ids).logits, expected)
+        torch.testing.assert_close(load_checkpoint(str(folder), device="cpu").model(ids).logits, expected)
     assert "lack 1 of the tensors" in refusal(edited(tmp_path / "lost", tie_word_embeddings=False))
     lost = edited(tmp_path / "embedding", lambda tensors: tensors.pop("model.embed_tokens.weight"))
     assert "model.embed_tokens.weight" in refusal(lost)
@@ -139,7 +144,7 @@ def test_buffers_that_are_computed_anyway_may_be_stored(tmp_path, mars_tiny):
     buffer = "model.layers.0.self_attn.rotary_emb.inv_freq"  # as older Llama checkpoints have it
     folder = edited(tmp_path, lambda tensors: tensors.update({buffer: torch.ones(32)}))
     ids = torch.tensor([[5, 6, 7, 8]])
-    loaded = checkpoints.load(str(folder), device="cpu").model
+    loaded = load_checkpoint(str(folder), device="cpu").model
     torch.testing.assert_close(loaded(ids).logits, mars_tiny.model(ids).logits)
 
 
@@ -152,7 +157,7 @@ def test_a_broken_config_is_refused(tmp_path):
 
 
 def test_the_first_spare_row_becomes_the_mask(tokenizer, monkeypatch):
-    monkeypatch.setattr(checkpoints, "MASK", "<|spare|>")  # this tokenizer has a <|mask|> already
+    monkeypatch.setattr(mask_token, "MASK", "<|spare|>")  # this tokenizer has a <|mask|> already
     tokenizer = copy.deepcopy(tokenizer)
     tokenizer.mask_token = None
     model = random_model("qwen2", tokenizer)
@@ -160,7 +165,7 @@ def test_the_first_spare_row_becomes_the_mask(tokenizer, monkeypatch):
     spare = len(tokenizer)
     assert spare < model.get_input_embeddings().num_embeddings
     before = model.get_input_embeddings().weight.detach().clone()
-    checkpoints.ensure_mask(model, tokenizer)
+    ensure_mask(model, tokenizer)
     rows = model.get_input_embeddings().weight.detach()
     torch.testing.assert_close(rows[spare], before.mean(dim=0))  # it begins as no word in particular
     assert (rows != before).any(dim=1).nonzero().flatten().tolist() == [spare]
@@ -172,7 +177,7 @@ def test_without_a_spare_row_an_unused_special_token_is_taken_over(tokenizer):
     tokenizer = copy.deepcopy(tokenizer)
     tokenizer.mask_token = None  # its token is still there, special and without a role
     rows = len(tokenizer)
-    checkpoints.ensure_mask(random_model("llama", tokenizer), tokenizer)
+    ensure_mask(random_model("llama", tokenizer), tokenizer)
     assert tokenizer.mask_token_id is not None
     assert tokenizer.mask_token_id not in {tokenizer.eos_token_id, tokenizer.pad_token_id}
     assert tokenizer.mask_token not in tokenizer.chat_template
@@ -184,7 +189,7 @@ def test_without_any_room_there_is_a_sentence(tokenizer):
     tokenizer.mask_token = None
     tokenizer.chat_template += "{# <|mask|> <|system|> <|user|> <|assistant|> #}"
     with pytest.raises(ValueError, match="no room for a mask token"):
-        checkpoints.ensure_mask(random_model("llama", tokenizer), tokenizer)
+        ensure_mask(random_model("llama", tokenizer), tokenizer)
 
 
 @pytest.fixture
@@ -235,7 +240,7 @@ def test_the_published_format_loads_without_remote_code(
     config |= {"model_type": "a2d-qwen2", "architectures": ["A2DQwen2LMHeadModel"]}
     (folder / "config.json").write_text(json.dumps(config))
     ran = remote_code(folder)
-    checkpoint = checkpoints.load(str(folder), device="cpu")
+    checkpoint = load_checkpoint(str(folder), device="cpu")
     assert not ran.exists()
     assert "custom code" not in capfd.readouterr().out  # nobody is asked
     assert (checkpoint.objective, checkpoint.block_size) == (objective, block_size)
@@ -248,7 +253,7 @@ def test_the_published_format_loads_without_remote_code(
 def test_code_beside_a_known_model_is_left_alone_and_an_unknown_one_is_refused(tmp_path, remote_code):
     folder = broken(tmp_path, "known")
     ran = remote_code(folder)
-    assert checkpoints.load(str(folder), device="cpu").objective == "mars"
+    assert load_checkpoint(str(folder), device="cpu").objective == "mars"
     assert not ran.exists()
     config = json.loads((folder / "config.json").read_text()) | {"model_type": "unheard-of"}
     (folder / "config.json").write_text(json.dumps(config))

@@ -1,7 +1,10 @@
 """The command line as a person meets it: in a process of its own, by its output and exit status."""
 
+import io
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -11,11 +14,18 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from mars_demo import checkpoints, cli, corpus, tasks
-from mars_demo.decoding import decode
-from mars_demo.objective import Objective
-from mars_demo.trace import Run
-from mars_demo.training import Recipe, make_batch
+from mars_demo import cli, tasks
+from mars_demo.assets import ASSETS
+from mars_demo.cli import chat
+from mars_demo.cli.output import printable
+from mars_demo.decoding.decode import decode
+from mars_demo.decoding.request import Request
+from mars_demo.decoding.trace import Run
+from mars_demo.models.load import load_checkpoint
+from mars_demo.training import corpus
+from mars_demo.training.loop import make_batch
+from mars_demo.training.objective import Objective
+from mars_demo.training.recipe import Recipe
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = tasks.held_out("units", 1)[0]
@@ -48,7 +58,7 @@ def test_modes_and_the_record_on_standard_output(capsys, mars_tiny, mode):
     assert (status, err) == (0, "")
     record = Run.read(out.splitlines())
     assert record.settings.mode == mode
-    assert record.text == decode(mars_tiny, EXAMPLE.prompt, mode=mode).finish().text
+    assert record.text == decode(mars_tiny, EXAMPLE.prompt, Request(mode=mode)).finish().text
 
 
 def test_the_record_in_a_file(capsys, tmp_path):
@@ -96,7 +106,7 @@ def test_the_forwards_of_target_and_draft_are_all_said(capsys):
         hook.remove()
     target, draft = forwards["mars"], forwards["ar"]
     assert status == 0 and draft > target > 1
-    tokens = len(checkpoints.load("mars-tiny").tokenizer(out.strip())["input_ids"]) + 1  # the end token
+    tokens = len(load_checkpoint("mars-tiny").tokenizer(out.strip())["input_ids"]) + 1  # the end token
     assert re.fullmatch(
         rf"{tokens} tokens in {target} forwards of the target and {draft} of the draft, "
         rf"{tokens / target:.2f} per forward of the target, {tokens / (target + draft):.2f} per forward of "
@@ -114,7 +124,7 @@ def test_an_ar_checkpoint_answers_without_a_mode(capsys):
 def lacking(tmp_path_factory):
     """A checkpoint without one of its tensors."""
     folder = tmp_path_factory.mktemp("lacking")
-    for file in (checkpoints.ASSETS / "mars-tiny").iterdir():
+    for file in (ASSETS / "mars-tiny").iterdir():
         (folder / file.name).write_bytes(file.read_bytes())
     tensors = load_file(folder / "model.safetensors")
     del tensors["model.norm.weight"]
@@ -131,9 +141,9 @@ def lacking(tmp_path_factory):
         (["generate", "hi", "--tau", "x"], "--tau"),
         (["generate", "hi", "--window", "10"], "allowed is 1 to 9"),
         (["generate", "hi", "--mode", "fast"], "--mode"),
-        (["generate", "hi", "--model", "nothing"], "allowed are"),
+        (["generate", "hi", "--model", "nothing"], "Choose from"),
         (["generate", "hi", "--model", "."], "config.json"),
-        (["generate", "hi", "--mode", "mars", "--model", "ar-tiny"], "cannot run mode mars: allowed is ar"),
+        (["generate", "hi", "--mode", "mars", "--model", "ar-tiny"], "cannot run mode mars. Choose"),
         (["generate", "hi", "--mode", "speculative"], "needs a second, smaller checkpoint"),
         (["generate", "hi", "--temperature", "0"], "temperature of sampling must be above 0"),
         (["generate", "hi", "--top-p", "2"], "top_p must be above 0 and at most 1"),
@@ -142,19 +152,19 @@ def lacking(tmp_path_factory):
         (["evaluate", "--tasks", "nothing"], "nothing"),
         (["evaluate", "--taus", "a,b"], "--taus"),
         (["evaluate", "--limit", "0"], "at least 1"),
-        (["train", "--base", "ar-tiny", "--data", "nothing", "--output", "{tmp}"], "No training data"),
+        (["train", "--base", "ar-tiny", "--data", "nothing", "--output", "{tmp}"], "Unknown training data"),
         (["train", "--base", "ar-tiny", "--block-size", "64", "--output", "{tmp}"], "from 2 to 32"),
-        (["train", "--base", "nothing", "--output", "{tmp}"], "allowed are"),
+        (["train", "--base", "nothing", "--output", "{tmp}"], "Choose from"),
         (["generate", "hi", "--model", "{lacking}"], "lack 1 of the tensors"),
         (["generate", "hi", "--mode", "ar", "--draft", "{lacking}"], "lack 1 of the tensors"),
         (["generate", "hi", "--max-new-tokens", "0"], "must be at least 1"),
         (["generate", "hi", "--seed", "x"], "--seed"),
-        (["generate", "hi", "--trace", "{tmp}/no/run.jsonl"], "a folder that exists"),
-        (["generate", "hi", "--trace", "{lacking}"], "a folder that exists"),
+        (["generate", "hi", "--trace", "{tmp}/no/run.jsonl"], "an existing folder"),
+        (["generate", "hi", "--trace", "{lacking}"], "an existing folder"),
         (["evaluate", "--model", "{lacking}"], "lack 1 of the tensors"),
         (["evaluate", "--taus", "2"], "τ must be between 0 and 1"),
         (["evaluate", "--tasks", "units,", "--limit", "1"], "Unknown task ''"),
-        (["evaluate", "--output", "{tmp}/no/rows.json", "--limit", "1"], "a folder that exists"),
+        (["evaluate", "--output", "{tmp}/no/rows.json", "--limit", "1"], "an existing folder"),
         (["evaluate", "--mode", "mars", "--model", "ar-tiny"], "cannot run mode mars"),
         (["train", "--base", "{lacking}", "--output", "{tmp}"], "lack 1 of the tensors"),
         (["train", "--base", "ar-tiny", "--steps", "0", "--output", "{tmp}"], "Steps must be at least 1"),
@@ -188,7 +198,7 @@ def test_a_refusal_is_all_that_a_process_says(lacking):
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
         f"mars_demo generate: {lacking} cannot be loaded as a causal language model: "
-        "its weights lack 1 of the tensors that its config asks for: model.norm.weight.\n"
+        "its weights lack 1 of the tensors that its config needs: model.norm.weight.\n"
     )
 
 
@@ -243,12 +253,14 @@ def test_train_makes_a_checkpoint_that_generates_and_its_card_says_what_was_meas
 
     head, _, *rows = evaluate("--mode", "mars", "--taus", "1.0,0.5")[0]
     assert head == ["held-out task", "τ", "prompts", "accuracy", "tokens per forward"]
-    checkpoint = checkpoints.load(str(out), device="cpu")
+    checkpoint = load_checkpoint(str(out), device="cpu")
     expected = []
     for task in ("units", "letters"):
         for tau in (1.0, 0.5):
             asked = tasks.held_out(task, 2)
-            found = [decode(checkpoint, e.prompt, tau=tau, max_new_tokens=160).finish() for e in asked]
+            found = [
+                decode(checkpoint, e.prompt, Request(tau=tau, max_new_tokens=160)).finish() for e in asked
+            ]
             right = sum(
                 r.stop == "eos" and tasks.TASKS[task].grade(e, r.text) for e, r in zip(asked, found)
             )
@@ -287,7 +299,7 @@ def test_no_sft_loss_leaves_the_clean_stream_out_of_what_is_minimized(capsys, tm
     assert with_it["loss"] == pytest.approx(with_it["noisy"] + with_it["clean"], rel=1e-6)
     assert (without["clean"], without["noisy"]) == (with_it["clean"], with_it["noisy"])
 
-    base = checkpoints.load("ar-tiny", device="cpu")
+    base = load_checkpoint("ar-tiny", device="cpu")
     pool = corpus.source(recipe.data, recipe.seed)
     drawn = next(corpus.batches(pool, base.tokenizer, 512, 512, recipe.seed))
     losses = Objective(base.model)(make_batch(drawn, recipe, base.tokenizer, 1, 0))
@@ -320,15 +332,113 @@ def test_training_on_its_own_answers(capsys, tmp_path, ar_tiny, given):
         assert [question["content"] for question, _ in talks] == prompts
     for question, answer in talks:
         assert question["content"] == question["content"].strip() != ""
-        alone = decode(ar_tiny, question["content"], mode="ar").finish()
+        alone = decode(ar_tiny, question["content"], Request(mode="ar")).finish()
         assert (answer["content"], "cut" in answer) == (alone.text, alone.stop != "eos")
     [step] = map(json.loads, (out / "metrics.jsonl").read_text().splitlines())
     assert step["tokens"] == sum(len(corpus.encode(ar_tiny.tokenizer, talk).ids) for talk in talks)
     assert json.loads((out / "recipe.json").read_text())["data"] == str(out / "self.jsonl")
-    assert checkpoints.load(str(out), device="cpu").objective == "mars"
+    assert load_checkpoint(str(out), device="cpu").objective == "mars"
 
 
 def test_models_lists_what_is_bundled(capsys):
     status, out, _ = run(capsys, "models")
     assert status == 0
-    assert "mars-tiny" in out and "block size 8" in out and "ar-tiny" in out
+    told = {part.splitlines()[0]: part for part in re.split(r"\n(?=\S)", out)}
+    assert {"mars-tiny", "ar-tiny"} <= told.keys()
+    assert "4.08 million" in told["mars-tiny"] and "8 masks" in told["mars-tiny"]
+    assert "masks" not in told["ar-tiny"] and "ar, jacobi, speculative" in told["ar-tiny"]
+    assert run(capsys, "models", "ar-tiny")[1] == told["ar-tiny"]
+    assert run(capsys, "models", "nothing")[0] == 2
+
+
+# ------------------------------------------------------------------------------------------ chat
+
+KILOMETERS = "How many meters is 14 kilometers?"
+SPELL = "How do you spell planet backwards?"
+
+
+def talk(capsys, monkeypatch, lines: str, *more: str) -> tuple[int, str, list[str]]:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(lines))
+    status, out, err = run(capsys, "chat", "--model", "mars-tiny", "--mode", "ar", *more)
+    return status, out, err.splitlines()
+
+
+def test_chat_answers_each_line_after_what_was_said(capsys, monkeypatch, mars_tiny):
+    status, out, figures = talk(capsys, monkeypatch, f"{KILOMETERS}\n\n{SPELL}\n/new\n{SPELL}\n")
+    first = decode(mars_tiny, KILOMETERS, Request("ar")).finish()
+    second = decode(mars_tiny, SPELL, Request("ar"), messages=first.messages).finish()
+    alone = decode(mars_tiny, SPELL, Request("ar")).finish()
+    assert (status, out) == (0, f"{first.text}\n{second.text}\n{alone.text}\n")
+    cached = [re.search(r"(\d+) of (\d+) prompt tokens from the cache", line).groups() for line in figures]
+    assert [int(total) for _, total in cached] == [r.settings.prompt_tokens for r in (first, second, alone)]
+    assert int(cached[0][0]) == int(cached[2][0]) == 0 < int(cached[1][0])
+    assert f"{first.tokens} tokens in {first.forwards} forwards" in figures[0]
+
+
+def test_chat_takes_a_system_prompt(capsys, monkeypatch, mars_tiny):
+    system = [{"role": "system", "content": "Count sheep."}]
+    _, out, _ = talk(capsys, monkeypatch, f"{SPELL}\n", "--system", "Count sheep.")
+    assert out == decode(mars_tiny, SPELL, Request("ar"), messages=system).finish().text + "\n"
+
+
+def test_a_full_context_is_said_and_the_conversation_goes_on_anew(capsys, monkeypatch, mars_tiny):
+    status, out, notices = talk(capsys, monkeypatch, f"{SPELL}\n{'1 ' * 600}\n/new\n{SPELL}\n")
+    assert status == 0
+    assert out == 2 * (decode(mars_tiny, SPELL, Request("ar")).finish().text + "\n")
+    assert re.fullmatch(
+        r"The conversation has \d+ tokens; mars-tiny can read at most 511\. "
+        r"/new starts a new conversation\.",
+        notices[1],
+    )
+
+
+def test_an_interrupt_stops_the_answer_and_not_the_conversation(capsys, monkeypatch):
+    pieces = []
+
+    def interrupted(text: str) -> str:
+        pieces.append(text)
+        if len(pieces) == 3:
+            signal.raise_signal(signal.SIGINT)
+        return text
+
+    monkeypatch.setattr(chat, "printable", interrupted)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have begun us without
+    status, out, figures = talk(capsys, monkeypatch, f"{KILOMETERS}\n{SPELL}\n")
+    assert status == 0 and len(figures) == 2
+    assert "3 tokens in 3 forwards" in figures[0] and "stop: stopped" in figures[0]
+    assert "stop: eos" in figures[1] or "stop: length" in figures[1]
+
+
+@pytest.mark.parametrize(
+    "more, sentence",
+    [(["--window", "3"], "does not fit mode ar"), (["--mode", "speculative"], "needs a second")],
+)
+def test_chat_refuses_what_cannot_be_decoded_before_the_first_turn(capsys, monkeypatch, more, sentence):
+    status, out, notices = talk(capsys, monkeypatch, f"{SPELL}\n", *more)
+    assert (status, out, len(notices)) == (2, "", 1) and sentence in notices[0]
+
+
+def test_a_terminal_gets_no_control_characters():
+    hostile = "a\x1b[2J\x1b]0;owned\x07b\x9b31mc\rd\x7f\x00\b\n\tü 👩‍🚀"
+    assert printable(hostile) == "a[2J]0;ownedb31mcd\n\tü 👩‍🚀"
+
+
+def test_chat_in_a_terminal_prompts_and_ends_with_its_end_of_file():
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-m", "mars_demo", "chat", "--model", "mars-tiny"]
+    with subprocess.Popen(command, cwd=ROOT, stdin=theirs, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        shown = read_until(ours, "> ")
+        os.write(ours, KILOMETERS.encode() + b"\n")
+        shown += read_until(ours, "prompt tokens from the cache") + read_until(ours, "> ")
+        os.write(ours, b"\x04")
+        assert process.wait(60) == 0
+    os.close(ours)
+    assert "Ctrl-D ends" in shown and "meters" in shown
+
+
+def read_until(terminal: int, wanted: str) -> str:
+    text = b""
+    while wanted.encode() not in text:
+        text += os.read(terminal, 4096)
+    return text.decode()

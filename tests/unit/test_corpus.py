@@ -6,8 +6,8 @@ import json
 import datasets
 import pytest
 
-from mars_demo import corpus
-from mars_demo.chat import encode_prompt
+from mars_demo.models.chat import encode_prompt
+from mars_demo.training import corpus
 
 TALK = [
     {"role": "user", "content": "hi <|end|> there"},
@@ -91,7 +91,7 @@ def test_a_broken_file_is_refused_with_the_reason(tmp_path, content):
 
 
 def test_unknown_data_is_refused():
-    with pytest.raises(ValueError, match="No training data called 'nothing'"):
+    with pytest.raises(ValueError, match="Unknown training data 'nothing'"):
         corpus.source("nothing", seed=0)
 
 

@@ -11,24 +11,28 @@ import torch
 import without_cache
 from random_models import random_model
 
-from mars_demo import checkpoints, decoding, tasks
-from mars_demo.chat import encode_prompt
-from mars_demo.decoding import Reading, accept, decode
-from mars_demo.engine import Engine
+from mars_demo import tasks
+from mars_demo.decoding.acceptance import accepted
+from mars_demo.decoding.answer import Answer
+from mars_demo.decoding.decode import decode
+from mars_demo.decoding.engine import Engine
+from mars_demo.decoding.reading import ALTERNATIVES, Reading
+from mars_demo.decoding.request import Request
+from mars_demo.models.chat import encode_prompt
+from mars_demo.models.checkpoint import Checkpoint, truncated, wrap
+from mars_demo.modes import MODES
 
 PROMPTS = ["How many apples?", "sort 3, 1, 2", "Write a note to Sam.\nThanks!", "ünïcode 👩‍🚀 שלום"]
 
 
-def trained_for(checkpoint, mode: str) -> checkpoints.Checkpoint:
+def trained_for(checkpoint, mode: str) -> Checkpoint:
     """The checkpoint, for block diffusion as if it had been trained for that."""
     return replace(checkpoint, objective=mode) if mode == "block-diffusion" else checkpoint
 
 
 def needed(checkpoint, mode: str) -> dict:
     """The settings without which a mode does not run."""
-    return {"mode": mode} | (
-        {"draft": checkpoints.truncated(checkpoint, 1)} if mode == "speculative" else {}
-    )
+    return {"mode": mode} | ({"draft": truncated(checkpoint, 1)} if mode == "speculative" else {})
 
 
 def generate(checkpoint, prompt: str, count: int) -> list[int]:
@@ -46,7 +50,7 @@ def generate(checkpoint, prompt: str, count: int) -> list[int]:
 
 @pytest.mark.parametrize("prompt", PROMPTS)
 def test_ar_is_transformers_greedy_generate(random_checkpoint, prompt):
-    run = decode(random_checkpoint, prompt, mode="ar", max_new_tokens=24).finish()
+    run = decode(random_checkpoint, prompt, Request(mode="ar", max_new_tokens=24)).finish()
     assert run.token_ids == generate(random_checkpoint, prompt, 24)
     assert run.forwards == run.tokens
 
@@ -54,7 +58,7 @@ def test_ar_is_transformers_greedy_generate(random_checkpoint, prompt):
 @pytest.mark.parametrize("prompt", PROMPTS)
 @pytest.mark.parametrize("slots, tau", [(9, 0.0), (9, 0.05), (4, 0.1), (8, 0.6), (1, 0.0), (9, 1.0)])
 def test_mars_is_the_rule_without_cache(random_checkpoint, prompt, slots, tau):
-    run = decode(random_checkpoint, prompt, mode="mars", window=slots, tau=tau, max_new_tokens=24)
+    run = decode(random_checkpoint, prompt, Request(mode="mars", window=slots, tau=tau, max_new_tokens=24))
     without_cache.check(run, without_cache.window(random_checkpoint, prompt, slots, tau, 24))
 
 
@@ -63,10 +67,12 @@ def test_mars_is_the_rule_without_cache(random_checkpoint, prompt, slots, tau):
 def test_lossless_drafts_and_verifies_as_without_cache(random_checkpoint, window, linear):
     for prompt in PROMPTS:
         run = decode(
-            random_checkpoint, prompt, mode="lossless", window=window, linear=linear, max_new_tokens=24
+            random_checkpoint,
+            prompt,
+            Request(mode="lossless", window=window, linear=linear, max_new_tokens=24),
         )
         without_cache.check(run, without_cache.lossless(random_checkpoint, prompt, window, linear, 24))
-        ar = decode(random_checkpoint, prompt, mode="ar", max_new_tokens=24).finish()
+        ar = decode(random_checkpoint, prompt, Request(mode="ar", max_new_tokens=24)).finish()
         assert (run.token_ids, run.stop, run.text) == (ar.token_ids, ar.stop, ar.text)
 
 
@@ -75,22 +81,24 @@ def test_lossless_drafts_and_verifies_as_without_cache(random_checkpoint, window
 def test_block_diffusion_matches_an_implementation_without_cache(random_checkpoint, size, tau):
     checkpoint = trained_for(random_checkpoint, "block-diffusion")
     for prompt in PROMPTS[:2]:
-        run = decode(checkpoint, prompt, mode="block-diffusion", window=size, tau=tau, max_new_tokens=20)
+        run = decode(
+            checkpoint, prompt, Request(mode="block-diffusion", window=size, tau=tau, max_new_tokens=20)
+        )
         passes = [[slot.id for slot in step.slots[: step.accepted]] for step in run]
         assert passes == without_cache.block_diffusion(checkpoint, prompt, size, tau, 20)
 
 
 def test_a_block_diffusion_checkpoint_decodes_in_no_other_way(mars_tiny):
-    with pytest.raises(ValueError, match="allowed is block-diffusion"):
-        decode(trained_for(mars_tiny, "block-diffusion"), "hello", mode="mars")
-    with pytest.raises(ValueError, match="allowed is mars, lossless, ar, jacobi"):
-        decode(mars_tiny, "hello", mode="block-diffusion")
+    with pytest.raises(ValueError, match="Choose from block-diffusion"):
+        decode(trained_for(mars_tiny, "block-diffusion"), "hello", Request(mode="mars"))
+    with pytest.raises(ValueError, match="Choose from mars, lossless, ar, jacobi"):
+        decode(mars_tiny, "hello", Request(mode="block-diffusion"))
 
 
 @pytest.mark.parametrize("window", [1, 2, 9, 20])
 def test_jacobi_guesses_as_without_cache(random_checkpoint, window):
     for prompt in PROMPTS[:2]:
-        run = decode(random_checkpoint, prompt, mode="jacobi", window=window, max_new_tokens=24)
+        run = decode(random_checkpoint, prompt, Request(mode="jacobi", window=window, max_new_tokens=24))
         without_cache.check(run, without_cache.jacobi(random_checkpoint, prompt, window, 24))
         assert run.token_ids == generate(random_checkpoint, prompt, 24)
 
@@ -100,9 +108,9 @@ def test_whatever_verifies_guesses_gives_the_tokens_of_ar_in_fewer_forwards(mars
     verified: dict[tuple, set[int]] = {}
     for name in ("letters", "notes", "stories", "number-words", "units", "sorting"):
         prompt = tasks.held_out(name, 1)[0].prompt
-        ar = decode(mars_tiny, prompt, mode="ar", max_new_tokens=48).finish()
+        ar = decode(mars_tiny, prompt, Request(mode="ar", max_new_tokens=48)).finish()
         for mode, linear in (("lossless", False), ("lossless", True), ("jacobi", None)):
-            run = decode(mars_tiny, prompt, mode=mode, linear=linear, max_new_tokens=48)
+            run = decode(mars_tiny, prompt, Request(mode=mode, linear=linear, max_new_tokens=48))
             given = () if linear is None else (linear,)
             without_cache.check(run, getattr(without_cache, mode)(mars_tiny, prompt, 9, *given, 48))
             assert run.token_ids == ar.token_ids
@@ -112,7 +120,7 @@ def test_whatever_verifies_guesses_gives_the_tokens_of_ar_in_fewer_forwards(mars
     assert all(found >= {0, 1, 2, 3, 8} for found in verified.values())
 
 
-def saturated(checkpoint) -> checkpoints.Checkpoint:
+def saturated(checkpoint) -> Checkpoint:
     """The checkpoint with logits so large that the best token has a probability of exactly 1."""
     model = copy.deepcopy(checkpoint.model)
     model.get_output_embeddings().weight.data *= 1000
@@ -120,30 +128,32 @@ def saturated(checkpoint) -> checkpoints.Checkpoint:
 
 
 def test_tau_one_is_one_token_per_forward_even_when_the_softmax_is_one(random_checkpoint):
-    certain = [Reading(5, [5], [1.0])] * 4
-    assert accept(certain, 1.0) == 1
-    assert accept(certain, 0.999999) == 4
+    certain = [1.0] * 4
+    assert accepted(certain, 1.0) == 1
+    assert accepted(certain, 0.999999) == 4
     checkpoint = saturated(random_checkpoint)
-    ar = decode(checkpoint, PROMPTS[0], mode="ar", max_new_tokens=16).finish()
+    ar = decode(checkpoint, PROMPTS[0], Request(mode="ar", max_new_tokens=16)).finish()
     for mode in ("mars", "speculative", "block-diffusion"):
         trained = trained_for(checkpoint, mode)
-        run = decode(trained, PROMPTS[0], tau=1.0, max_new_tokens=16, **needed(checkpoint, mode)).finish()
+        run = decode(
+            trained, PROMPTS[0], Request(tau=1.0, max_new_tokens=16, **needed(checkpoint, mode))
+        ).finish()
         if mode == "block-diffusion":
             assert run.forwards == run.tokens  # a mask per forward, in whatever order
         else:
             assert run.token_ids == ar.token_ids
             assert all(step.accepted == (step.verified or 0) + 1 for step in run.passes)
-        certain = [slot.confidence for step in run.passes for slot in step.slots]
+        certain = [slot.score for step in run.passes for slot in step.slots]
         assert certain.count(1.0) > len(certain) / 2
 
 
 def test_tau_one_computes_what_ar_computes_and_masks_come_as_soon_as_it_is_lowered(mars_tiny):
-    ar = decode(mars_tiny, PROMPTS[0], mode="ar", max_new_tokens=12).finish()
-    one = decode(mars_tiny, PROMPTS[0], tau=1.0, max_new_tokens=12).finish()
+    ar = decode(mars_tiny, PROMPTS[0], Request(mode="ar", max_new_tokens=12)).finish()
+    one = decode(mars_tiny, PROMPTS[0], Request(tau=1.0, max_new_tokens=12)).finish()
     assert [step.positions for step in one.passes] == [step.positions for step in ar.passes]
     assert {len(step.slots) for step in one.passes} == {1}
     tau = 1.0
-    run = decode(mars_tiny, PROMPTS[0], tau=lambda: tau, max_new_tokens=40)
+    run = decode(mars_tiny, PROMPTS[0], Request(tau=lambda: tau, max_new_tokens=40))
     first = next(run)
     tau = 0.95
     second = next(run)
@@ -151,13 +161,13 @@ def test_tau_one_computes_what_ar_computes_and_masks_come_as_soon_as_it_is_lower
 
 
 def test_accept_stops_at_the_first_slot_below_tau():
-    readings = [Reading(1, [1], [p]) for p in (0.1, 0.9, 0.5, 0.99)]
-    assert [accept(readings, tau) for tau in (0.0, 0.5, 0.6, 0.9, 0.95)] == [4, 4, 2, 2, 1]
+    scores = [0.1, 0.9, 0.5, 0.99]
+    assert [accepted(scores, tau) for tau in (0.0, 0.5, 0.6, 0.9, 0.95)] == [4, 4, 2, 2, 1]
 
 
 def test_tau_is_read_at_every_pass(random_checkpoint):
     taus = iter([0.5, 1.0, 0.0, 0.25, *[1.0] * 50])
-    run = decode(random_checkpoint, PROMPTS[0], tau=lambda: next(taus), max_new_tokens=24)
+    run = decode(random_checkpoint, PROMPTS[0], Request(tau=lambda: next(taus), max_new_tokens=24))
     steps = list(run)
     assert [step.tau for step in steps[:3]] == [1.0, 0.0, 0.25]  # the first value was read by the settings
     assert run.settings.tau == 0.5
@@ -177,7 +187,7 @@ def test_the_cache_holds_what_was_accepted_and_no_mask(mars_tiny, monkeypatch):
     prompt = tasks.held_out("units", 1)[0].prompt
     for mode in ("ar", "mars", "lossless"):
         engines.clear()
-        run = decode(mars_tiny, prompt, mode=mode).finish()
+        run = decode(mars_tiny, prompt, Request(mode=mode)).finish()
         ids = encode_prompt(mars_tiny.tokenizer, prompt) + run.token_ids
         engine, committed, cached = engines[-1]
         assert committed == cached
@@ -191,66 +201,66 @@ def test_the_cache_holds_what_was_accepted_and_no_mask(mars_tiny, monkeypatch):
 
 def test_forwards_carry_only_what_is_new(mars_tiny):
     prompt = tasks.held_out("units", 1)[0].prompt
-    steps = list(decode(mars_tiny, prompt, mode="mars", window=5, tau=0.9))
+    steps = list(decode(mars_tiny, prompt, Request(mode="mars", window=5, tau=0.9)))
     assert steps[0].positions == len(encode_prompt(mars_tiny.tokenizer, prompt)) + 4
     for before, step in zip(steps, steps[1:]):
         assert step.positions == before.accepted + 4
-    steps = list(decode(mars_tiny, prompt, mode="lossless", window=4, linear=False))
+    steps = list(decode(mars_tiny, prompt, Request(mode="lossless", window=4, linear=False)))
     assert all(step.positions == 16 for step in steps[1:])
-    steps = list(decode(mars_tiny, prompt, mode="ar"))
+    steps = list(decode(mars_tiny, prompt, Request(mode="ar")))
     assert all(step.positions == 1 for step in steps[1:])
 
 
-def end_after(checkpoint, prompt: str, count: int, **settings) -> tuple[checkpoints.Checkpoint, list[int]]:
+def end_after(checkpoint, prompt: str, count: int, **settings) -> tuple[Checkpoint, list[int]]:
     """The same checkpoint with the `count`-th token of its answer as a second end token."""
-    ids = decode(checkpoint, prompt, max_new_tokens=40, **settings).finish().token_ids
+    ids = decode(checkpoint, prompt, Request(max_new_tokens=40, **settings)).finish().token_ids
     extra = ids[count - 1]
     ended = replace(checkpoint, end_ids=checkpoint.end_ids | {extra})
     return ended, ids[: ids.index(extra) + 1]
 
 
 @pytest.mark.parametrize("count", [1, 3, 7])
-@pytest.mark.parametrize("mode", decoding.MODES)
+@pytest.mark.parametrize("mode", MODES)
 def test_any_end_token_inside_a_window_ends_the_answer(random_checkpoint, mode, count):
     checkpoint = trained_for(random_checkpoint, mode)
     settings = needed(checkpoint, mode) | ({} if mode in ("ar", "lossless") else {"tau": 0.0})
     ended, expected = end_after(checkpoint, PROMPTS[1], count, **settings)
-    run = decode(ended, PROMPTS[1], max_new_tokens=40, **settings).finish()
+    run = decode(ended, PROMPTS[1], Request(max_new_tokens=40, **settings)).finish()
     assert run.token_ids == expected
     assert (run.stop, run.passes[-1].stop) == ("eos", "eos")
     assert run.tokens == len(expected)
 
 
-@pytest.mark.parametrize("mode", decoding.MODES)
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("limit", [1, 2, 5, 10, 11])
 def test_max_new_tokens_is_exact(random_checkpoint, mode, limit):
     checkpoint = trained_for(random_checkpoint, mode)
     settings = needed(checkpoint, mode)
-    run = decode(checkpoint, PROMPTS[0], tau=0.0, max_new_tokens=limit, **settings).finish()
+    run = decode(checkpoint, PROMPTS[0], Request(tau=0.0, max_new_tokens=limit, **settings)).finish()
     assert (run.tokens, run.stop) == (limit, "length")
 
 
-@pytest.mark.parametrize("mode", decoding.MODES)
+@pytest.mark.parametrize("mode", MODES)
 def test_the_context_limit_ends_the_answer(random_checkpoint, mode):
     checkpoint = trained_for(random_checkpoint, mode)
     settings = needed(checkpoint, mode)
-    run = decode(checkpoint, PROMPTS[2], tau=0.0, max_new_tokens=10_000, **settings).finish()
+    run = decode(checkpoint, PROMPTS[2], Request(tau=0.0, max_new_tokens=10_000, **settings)).finish()
     assert run.stop == "length"
     assert run.settings.prompt_tokens + run.tokens == random_checkpoint.context
 
 
-@pytest.mark.parametrize("mode", decoding.MODES)
+@pytest.mark.parametrize("mode", MODES)
 def test_closing_stops_and_frees_everything(random_checkpoint, mode, monkeypatch):
     caches = []
     original = Engine.__init__
 
-    def remember(self, model):
-        original(self, model)
+    def remember(self, *arguments):
+        original(self, *arguments)
         caches.append(weakref.ref(self.cache))
 
     monkeypatch.setattr(Engine, "__init__", remember)
     checkpoint = trained_for(random_checkpoint, mode)
-    run = decode(checkpoint, PROMPTS[0], max_new_tokens=50, **needed(checkpoint, mode))
+    run = decode(checkpoint, PROMPTS[0], Request(max_new_tokens=50, **needed(checkpoint, mode)))
     next(run)
     next(run)
     run.close()
@@ -264,12 +274,12 @@ def test_closing_stops_and_frees_everything(random_checkpoint, mode, monkeypatch
 def test_streamed_text_is_the_answer_and_never_half_a_character(tokenizer):
     """Random models answer in random bytes; the accepted texts, joined, are the tokenizer's own decoding,
     and no prefix of the stream ends in bytes that a later token completes."""
-    checkpoint = checkpoints.wrap("random", random_model("llama", tokenizer, context=512), tokenizer)
+    checkpoint = wrap("random", random_model("llama", tokenizer, context=512), tokenizer)
     rng = random.Random(0)
     for prompt in [*PROMPTS, *(str(rng.random()) for _ in range(4))]:
-        for mode in decoding.MODES:
+        for mode in MODES:
             settings = needed(checkpoint, mode) | {"tau": 0.1, "max_new_tokens": 60}
-            run = decode(trained_for(checkpoint, mode), prompt, **settings)
+            run = decode(trained_for(checkpoint, mode), prompt, Request(**settings))
             shown = ""
             for step in run:
                 shown += step.text
@@ -280,10 +290,10 @@ def test_streamed_text_is_the_answer_and_never_half_a_character(tokenizer):
 def test_bytes_of_an_unfinished_character_wait(mars_tiny, tokenizer):
     text = "né 👩‍🚀 שלום!"
     ids = tokenizer(text, add_special_tokens=False)["input_ids"]
-    answer = decoding.Answer(mars_tiny, limit=len(ids) + 1)
+    answer = Answer(mars_tiny, limit=len(ids) + 1)
     pieces = []
     for token in ids:
-        step = answer.step([Reading(token, [token], [1.0])], 1, started=0.0, positions=1)
+        step = answer.step([Reading(token, 1.0, [token], [1.0])], 1, positions=1)
         pieces.append(step.text)
     assert "".join(pieces) == text
     assert "" in pieces and not any("\ufffd" in piece for piece in pieces)
@@ -291,25 +301,23 @@ def test_bytes_of_an_unfinished_character_wait(mars_tiny, tokenizer):
 
 def test_unfinished_bytes_at_the_end_are_shown_as_the_tokenizer_shows_them(mars_tiny, tokenizer):
     ids = tokenizer("ok 🚀", add_special_tokens=False)["input_ids"][:-1]
-    answer = decoding.Answer(mars_tiny, limit=len(ids))
+    answer = Answer(mars_tiny, limit=len(ids))
     shown = "".join(
-        answer.step([Reading(token, [token], [1.0])], 1, started=0.0, positions=1).text for token in ids
+        answer.step([Reading(token, 1.0, [token], [1.0])], 1, positions=1).text for token in ids
     )
     assert shown == tokenizer.decode(ids)
 
 
 def test_every_slot_is_recorded_with_its_alternatives(mars_tiny):
     prompt = tasks.held_out("letters", 1)[0].prompt
-    for step in decode(mars_tiny, prompt, mode="mars", tau=0.95):
+    for step in decode(mars_tiny, prompt, Request(mode="mars", tau=0.95)):
         for slot in step.slots:
-            assert len(slot.top) == decoding.ALTERNATIVES
+            assert len(slot.top) == ALTERNATIVES
             probabilities = [probability for _, probability in slot.top]
             assert probabilities == sorted(probabilities, reverse=True)
-            assert slot.confidence == probabilities[0]
+            assert slot.score == probabilities[0]
         if not step.stop:
-            assert step.accepted == accept(
-                [Reading(s.id, [s.id], [s.confidence]) for s in step.slots], 0.95
-            )
+            assert step.accepted == accepted([slot.score for slot in step.slots], 0.95)
 
 
 @pytest.mark.parametrize(
@@ -325,26 +333,31 @@ def test_every_slot_is_recorded_with_its_alternatives(mars_tiny):
         ({"window": 10}, "allowed is 1 to 9"),
         ({"window": 10, "mode": "lossless"}, "allowed is 1 to 9"),
         ({"window": 2, "mode": "ar"}, "allowed is 1"),
-        ({"mode": "fast"}, "allowed are ar, mars, lossless"),
+        ({"mode": "fast"}, "Choose from mars, lossless, ar"),
         ({"max_new_tokens": 0}, "at least 1"),
     ],
 )
 def test_bad_input_is_one_clear_sentence(mars_tiny, settings, message):
     with pytest.raises(ValueError, match=message) as error:
-        decode(mars_tiny, **{"prompt": "hello"} | settings)
+        settings = dict(settings)
+        decode(mars_tiny, settings.pop("prompt", "hello"), Request(**settings))
     assert "\n" not in str(error.value)
 
 
 def test_modes_have_defaults_of_their_own(random_checkpoint):
     """On a CPU, where positions cost time, lossless drafts in a line."""
-    draft = checkpoints.truncated(random_checkpoint, 1)
+    draft = truncated(random_checkpoint, 1)
     widths = {"ar": 1, "mars": 9, "lossless": 9, "jacobi": 9, "speculative": 5, "block-diffusion": 8}
     for mode, width in widths.items():
-        run = decode(trained_for(random_checkpoint, mode), "hi", mode=mode, draft=draft, max_new_tokens=20)
+        run = decode(
+            trained_for(random_checkpoint, mode), "hi", Request(mode=mode, draft=draft, max_new_tokens=20)
+        )
         assert run.settings.window == width
     groups = {}
     for linear in (None, True, False):
-        run = decode(random_checkpoint, "hi", mode="lossless", linear=linear, max_new_tokens=20).finish()
+        run = decode(
+            random_checkpoint, "hi", Request(mode="lossless", linear=linear, max_new_tokens=20)
+        ).finish()
         groups[linear] = [(step.groups, step.positions) for step in run.passes[:3]]
     assert groups[None] == groups[True] == [(1, groups[True][0][1]), (1, 17), (1, 9)]
     assert groups[False][1:] == [(9, 81), (9, 81)]
@@ -353,30 +366,30 @@ def test_modes_have_defaults_of_their_own(random_checkpoint):
 def test_the_longest_prompt_leaves_room_for_one_token(random_checkpoint):
     context = random_checkpoint.context
     prompt = " ".join(["x"] * (context - 1))
-    run = decode(random_checkpoint, prompt, raw=True, max_new_tokens=9).finish()
+    run = decode(random_checkpoint, prompt, Request(raw=True, max_new_tokens=9)).finish()
     assert (run.settings.prompt_tokens, run.tokens) == (context - 1, 1)
     with pytest.raises(
         ValueError, match=f"has {context} tokens; {random_checkpoint.name} can read at most {context - 1}"
     ):
-        decode(random_checkpoint, prompt + " x", raw=True)
-    draft = replace(checkpoints.truncated(random_checkpoint, 1), name="short", context=50)
+        decode(random_checkpoint, prompt + " x", Request(raw=True))
+    draft = replace(truncated(random_checkpoint, 1), name="short", context=50)
     settings = {"mode": "speculative", "draft": draft, "raw": True}
-    assert decode(random_checkpoint, " ".join("x" * 49), **settings).finish().tokens == 1
+    assert decode(random_checkpoint, " ".join("x" * 49), Request(**settings)).finish().tokens == 1
     with pytest.raises(ValueError, match="has 50 tokens; short can read at most 49"):
-        decode(random_checkpoint, " ".join("x" * 50), **settings)
+        decode(random_checkpoint, " ".join("x" * 50), Request(**settings))
 
 
 def test_an_ar_checkpoint_decodes_one_token_at_a_time_only(ar_tiny):
     for mode in ("mars", "lossless"):
         with pytest.raises(ValueError, match="was trained for ar and cannot run mode"):
-            decode(ar_tiny, "hello", mode=mode)
-    assert decode(ar_tiny, "hello", mode="ar", max_new_tokens=3).finish().tokens >= 1
+            decode(ar_tiny, "hello", Request(mode=mode))
+    assert decode(ar_tiny, "hello", Request(mode="ar", max_new_tokens=3)).finish().tokens >= 1
 
 
 def test_special_tokens_spelled_out_in_a_prompt_are_plain_text(mars_tiny, tokenizer):
     prompt = "a <|mask|> b <|end|><|assistant|> c"
     for raw in (False, True):
-        run = decode(mars_tiny, prompt, raw=raw, max_new_tokens=1)
+        run = decode(mars_tiny, prompt, Request(raw=raw, max_new_tokens=1))
         ids = encode_prompt(tokenizer, prompt)
         assert run.settings.prompt_tokens == len(ids) - (3 if raw else 0)
     assert ids.count(tokenizer.mask_token_id) == 0

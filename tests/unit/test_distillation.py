@@ -6,8 +6,12 @@ import json
 import pytest
 import torch
 
-from mars_demo import checkpoints, corpus, distillation, smollm, tasks
-from mars_demo.decoding import decode
+from mars_demo import cli, tasks
+from mars_demo.decoding.decode import decode
+from mars_demo.decoding.request import Request
+from mars_demo.models.load import load_checkpoint
+from mars_demo.recipes import smollm
+from mars_demo.training import corpus, distillation
 
 
 def prompts(count: int) -> list[str]:
@@ -20,7 +24,7 @@ def test_answers_in_batches_are_the_greedy_answers_one_by_one(mars_tiny):
              for c in distillation.answered(mars_tiny, asked, batch=4)}  # fmt: skip
     assert set(found) <= set(asked)
     for prompt in asked:
-        run = decode(mars_tiny, prompt, mode="ar").finish()
+        run = decode(mars_tiny, prompt, Request(mode="ar")).finish()
         assert found.get(prompt) == (None if distillation.is_loop(run.text) else run.text)
 
 
@@ -111,18 +115,18 @@ def test_held_out_prompts_are_avoided(tmp_path, mars_tiny):
     assert asked[1] and not asked[0] & asked[1]
 
 
+@pytest.mark.slow
 def test_the_chat_recipe_runs_small_and_goes_on_where_it_was(tmp_path, monkeypatch):
-    command = ["smollm", "--base", "ar-tiny", "--output", str(tmp_path), "--scale", "test"]
+    command = ["recipe", "smollm", "--base", "ar-tiny", "--output", str(tmp_path), "--scale", "test"]
     monkeypatch.setattr(smollm, "_mixed", lambda *_: distillation.prompts_from("tasks"))
     for _ in range(2):
-        monkeypatch.setattr("sys.argv", command)
-        smollm.main()
-    trained = checkpoints.load(str(tmp_path / smollm.NAME), device="cpu")
+        assert cli.main(command) == 0
+    trained = load_checkpoint(str(tmp_path / smollm.NAME), device="cpu")
     assert (trained.block_size, trained.objective) == (8, "mars")
     talks = [json.loads(line)["messages"] for line in (tmp_path / "train.jsonl").read_text().splitlines()]
     assert 12 <= len(talks) <= 16
     bundle = tmp_path / "bundle" / smollm.NAME
-    packed = checkpoints.load(str(bundle), device="cpu")
+    packed = load_checkpoint(str(bundle), device="cpu")
     assert (packed.block_size, packed.model.dtype) == (8, torch.bfloat16)
     assert len(list(distillation.prompts_from(str(bundle / "held-out.jsonl")))) == 4
     assert (bundle / "custom_generate" / "generate.py").exists()

@@ -6,9 +6,11 @@ import sys
 
 import pytest
 
-from mars_demo import checkpoints, tasks
-from mars_demo.chat import encode_prompt
-from mars_demo.decoding import decode
+from mars_demo import tasks
+from mars_demo.decoding.decode import decode
+from mars_demo.decoding.request import Request
+from mars_demo.export.save import save_checkpoint
+from mars_demo.models.chat import encode_prompt
 
 OUTSIDE = """
 import json, sys
@@ -32,7 +34,7 @@ assert not any(name.startswith("mars_demo") for name in sys.modules)
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory, mars_tiny):
     folder = tmp_path_factory.mktemp("exported")
-    checkpoints.save(mars_tiny.model, mars_tiny.tokenizer, folder, mars_tiny.block_size)
+    save_checkpoint(mars_tiny.model, mars_tiny.tokenizer, folder, mars_tiny.block_size)
     return folder
 
 
@@ -45,15 +47,25 @@ def generate_outside(folder, calls):
 
 def test_custom_generate_decodes_what_this_project_decodes(exported, mars_tiny):
     prompts = [tasks.held_out(name, 1)[0].prompt for name in ("units", "stories", "functions")]
-    settings = [{"tau": 0.95}, {"tau": 0.5, "window": 4}, {"tau": 1.0}, {"tau": 0.0, "max_new_tokens": 11}]
+    settings = [
+        {"tau": 0.95},
+        {"tau": 0.5, "window": 4},
+        {"tau": 1.0},
+        {"tau": 0.0, "max_new_tokens": 11},
+        {"tau": 0.7, "criterion": "entropy"},
+        {"tau": 0.7, "criterion": "margin"},
+    ]
     calls = [(prompt, setting) for prompt in prompts for setting in settings]
     for (prompt, setting), tokens in zip(calls, generate_outside(exported, calls), strict=True):
         room = mars_tiny.context - len(encode_prompt(mars_tiny.tokenizer, prompt))
-        run = decode(mars_tiny, prompt, **{"max_new_tokens": room} | setting).finish()
+        run = decode(mars_tiny, prompt, Request(**{"max_new_tokens": room} | setting)).finish()
         assert tokens == run.token_ids
 
 
 def test_custom_generate_refuses_what_it_cannot_do(exported):
-    answers = generate_outside(exported, [("hello", {"tau": 2}), ("hello", {"window": 10})])
+    answers = generate_outside(
+        exported, [("hello", {"tau": 2}), ("hello", {"window": 10}), ("hello", {"criterion": "mood"})]
+    )
     assert "between 0 and 1" in answers[0]
     assert "allowed is 1 to 9" in answers[1]
+    assert "Choose from probability, entropy, margin" in answers[2]

@@ -4,10 +4,11 @@ import pytest
 import torch
 
 from mars_demo import tasks
-from mars_demo.batching import decode_batch
-from mars_demo.chat import encode_prompt
-from mars_demo.decoding import decode
-from mars_demo.fidelity import COMPARED, Reference
+from mars_demo.decoding.decode import decode
+from mars_demo.decoding.request import Request
+from mars_demo.evaluation.fidelity import COMPARED, Reference
+from mars_demo.models.chat import encode_prompt
+from mars_demo.serving.decode_batch import decode_batch
 
 PROMPTS = [tasks.held_out(name, 1)[0].prompt for name in ("units", "stories", "reversing", "letters")]
 
@@ -19,11 +20,14 @@ def reference(ar_tiny):
 
 def test_the_reference_answers_greedily(reference, ar_tiny):
     for prompt, run in zip(PROMPTS, reference.runs):
-        assert run.token_ids == decode(ar_tiny, prompt, mode="ar", max_new_tokens=96).finish().token_ids
+        assert (
+            run.token_ids
+            == decode(ar_tiny, prompt, Request(mode="ar", max_new_tokens=96)).finish().token_ids
+        )
 
 
 def test_log_likelihood_is_the_loss_of_transformers(reference, ar_tiny, mars_tiny):
-    runs = decode_batch(mars_tiny, PROMPTS, tau=0.5, max_new_tokens=96).finish().runs
+    runs = decode_batch(mars_tiny, PROMPTS, Request(tau=0.5, max_new_tokens=96)).finish().runs
     total = tokens = 0
     for prompt, run in zip(PROMPTS, runs):
         before = encode_prompt(ar_tiny.tokenizer, prompt)
@@ -42,7 +46,7 @@ def test_the_same_answers_agree_wholly(reference, ar_tiny):
 
 
 def test_a_prefix_ends_at_the_first_difference(reference, mars_tiny):
-    runs = decode_batch(mars_tiny, PROMPTS, tau=0.3, max_new_tokens=96).finish().runs
+    runs = decode_batch(mars_tiny, PROMPTS, Request(tau=0.3, max_new_tokens=96)).finish().runs
     shares = []
     for own, run in zip(reference.runs, runs):
         wanted, count = own.token_ids[:COMPARED], 0

@@ -5,8 +5,10 @@ import random
 import pytest
 import torch
 
-from mars_demo import layout as layouts
-from mars_demo.layout import CLEAN, block_starts
+from mars_demo.decoding import layout as layouts
+from mars_demo.decoding.denoising import denoising
+from mars_demo.decoding.layout import NO_GROUP, Role
+from mars_demo.training.two_streams import CLEAN, block_starts, two_streams
 
 MASK = 2
 
@@ -18,7 +20,7 @@ def test_causal_sees_itself_and_everything_before_it():
     assert layout.visible[0].int().tolist() == [[1, 1, 1, 0, 0], [1, 1, 1, 1, 0], [1, 1, 1, 1, 1]]
 
 
-def test_window_is_the_tokens_and_the_masks_behind_them():
+def test_window_is_the_tokens_and_the_masks_after_them():
     layout = layouts.window([5, 6], masks=2, mask_id=MASK, past=3)
     assert layout.ids.tolist() == [[5, 6, MASK, MASK]]
     assert layout.positions.tolist() == [[3, 4, 5, 6]]
@@ -104,7 +106,7 @@ def test_two_streams_match_the_rule_cell_by_cell(block_size, seed):
     fill = lambda rows, value: torch.tensor(  # noqa: E731
         [[*row, *[value] * (padded - len(row))] for row in rows], dtype=torch.long
     )
-    layout = layouts.two_streams(
+    layout = two_streams(
         torch.full((3, length), 7),
         torch.tensor(reals),
         torch.full((3, padded), MASK),
@@ -118,3 +120,45 @@ def test_two_streams_match_the_rule_cell_by_cell(block_size, seed):
             *range(length), *noisy[row], *[0] * (padded - len(noisy[row]))
         ]  # fmt: skip
         assert layout.ids[row, length:].tolist() == [MASK] * padded
+
+
+def told(layout, row: int = 0) -> list[tuple]:
+    """What a layout says of each of its positions."""
+    assert layout.roles.shape == layout.groups.shape == layout.ids.shape
+    return [(Role(r).name, g) for r, g in zip(layout.roles[row].tolist(), layout.groups[row].tolist())]
+
+
+def test_positions_of_inference_say_what_they_are():
+    none = NO_GROUP
+    assert told(layouts.window([5, 6], 2, MASK)) == [("PROMPT", none)] * 2 + [("MASK", 0)] * 2
+    assert told(layouts.window([5], 1, MASK, past=3)) == [("NEW", none), ("MASK", 0)]
+    assert told(layouts.causal([5], 3, drafts=[7, 8])) == [("NEW", none)] + [("DRAFT", none)] * 2
+    real = [("NEW", none), ("DRAFT", none), ("DRAFT", none)]
+    grouped = layouts.verification([9], [7, 8], 2, MASK, 4)
+    assert told(grouped) == real + [("MASK", group) for group in (0, 0, 1, 1, 2, 2)]
+    assert told(layouts.verification([9], [7, 8], 2, MASK, 4, linear=True)) == real + [("MASK", 2)] * 2
+    block = denoising([9], [7, MASK], past=4, causal_until=0, mask_id=MASK)
+    assert told(block) == [("NEW", none), ("NEW", 0), ("MASK", 0)]
+
+
+def test_a_layout_after_another_is_the_forward_of_both():
+    first, then = layouts.causal([5, 6], past=3), layouts.window([7], 2, MASK, past=5)
+    joined = then.after(first)
+    whole = layouts.window([5, 6, 7], 2, MASK, past=3)
+    for name in ("ids", "positions", "visible", "roles", "groups"):
+        assert torch.equal(getattr(joined, name), getattr(whole, name)), name
+
+
+def test_positions_of_training_say_what_they_are():
+    """Two texts; the second has fewer clean and fewer noisy positions."""
+    layout = two_streams(
+        clean=torch.tensor([[1, 3, 4, 5, 6], [1, 3, 4, 0, 0]]),
+        lengths=torch.tensor([5, 3]),
+        noisy=torch.full((2, 3), MASK),
+        noisy_positions=torch.tensor([[1, 2, 3], [1, 0, 0]]),
+        starts=torch.tensor([[1, 1, 3], [1, CLEAN, CLEAN]]),
+    )
+    none = NO_GROUP
+    assert told(layout) == [("CLEAN", none)] * 5 + [("NOISY", 0), ("NOISY", 0), ("NOISY", 1)]
+    clean = [("CLEAN", none)] * 3 + [("PADDING", none)] * 2
+    assert told(layout, 1) == clean + [("NOISY", 0)] + [("PADDING", none)] * 2

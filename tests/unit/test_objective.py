@@ -1,6 +1,7 @@
 """The two-stream loss: its targets, what may leak into it, and that training sees what decoding sees."""
 
 import random
+from dataclasses import replace
 
 import pytest
 import torch
@@ -9,10 +10,10 @@ from torch.nn.attention import flex_attention
 from torch.nn.functional import cross_entropy
 from transformers.integrations.flex_attention import WrappedFlexAttention
 
-from mars_demo import layout as layouts
-from mars_demo.corpus import Conversation
-from mars_demo.engine import Engine
-from mars_demo.objective import IGNORE, Objective, ar_batch, diffusion_batch, mars_batch
+from mars_demo.decoding import layout as layouts
+from mars_demo.decoding.engine import Engine
+from mars_demo.training.corpus import Conversation
+from mars_demo.training.objective import IGNORE, Objective, ar_batch, diffusion_batch, mars_batch
 
 PAD, MASK = 0, 2
 
@@ -70,7 +71,7 @@ def test_no_mask_depends_on_its_target_the_future_or_another_block(model):
     for changed in range(len(sequence.ids)):
         ids = batch.layout.ids.clone()
         ids[0, changed] = 301
-        after = hidden_states(model, layouts.Layout(ids, batch.layout.positions, batch.layout.visible))
+        after = hidden_states(model, replace(batch.layout, ids=ids))
         differs = (after - before).abs().amax(-1)[0] > 1e-6
         for index, position, start in masks_of(batch):
             assert differs[index] == (changed < start), (changed, position, start)
@@ -79,7 +80,7 @@ def test_no_mask_depends_on_its_target_the_future_or_another_block(model):
     for changed, changed_position, changed_start in masks:
         ids = batch.layout.ids.clone()
         ids[0, changed] = 301
-        after = hidden_states(model, layouts.Layout(ids, batch.layout.positions, batch.layout.visible))
+        after = hidden_states(model, replace(batch.layout, ids=ids))
         differs = (after - before).abs().amax(-1)[0] > 1e-6
         assert not differs[: batch.clean_length].any()
         for index, position, start in masks:
@@ -277,6 +278,21 @@ def test_losses_and_guesses_per_slot_add_up(model):
     torch.testing.assert_close(nats[0] / counts[0], losses["clean"])
     torch.testing.assert_close(nats[1:].sum() / counts[1:].sum(), losses["noisy"])
     assert ((right >= 0) & (right <= counts)).all()
+
+
+def test_right_guesses_are_counted_per_slot(model):
+    """With every third target made what the model would say anyway."""
+    batch = mars_batch([conversation(5, 30)], 4, MASK, PAD, random.Random(0))
+    said = model.get_output_embeddings()(hidden_states(model, batch.layout)).argmax(-1)
+    wanted = batch.targets != IGNORE
+    third = wanted & (torch.arange(wanted.shape[1])[None] % 3 == 0)
+    batch = replace(batch, targets=torch.where(third, said, batch.targets))
+    right = Objective(model)(batch)["slots"][:, 2]
+    for slot in range(1, 6):
+        here = wanted & (batch.slots == slot)
+        expected = (said[here] == batch.targets[here]).sum()
+        assert 0 < expected < here.sum()
+        assert right[slot - 1] == expected
 
 
 def test_kl_is_from_the_clean_streams_distribution_to_the_masks(model):

@@ -5,10 +5,19 @@ import torch
 from gguf import GGMLQuantizationType
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from mars_demo import calibration, checkpoints, cli, packing, smollm, tasks
-from mars_demo.batching import decode_batch
-from mars_demo.decoding import decode
-from mars_demo.fidelity import Reference
+from mars_demo import cli, tasks
+from mars_demo.assets import ASSETS
+from mars_demo.decoding.decode import decode
+from mars_demo.decoding.request import Request
+from mars_demo.evaluation.fidelity import Reference
+from mars_demo.export.save import save_checkpoint
+from mars_demo.models import gguf, memory
+from mars_demo.models.facts import facts
+from mars_demo.models.load import load_checkpoint, outline
+from mars_demo.models.names import bundled
+from mars_demo.quantization import gptq, packing
+from mars_demo.recipes import smollm
+from mars_demo.serving.decode_batch import decode_batch
 
 EXACT = dict.fromkeys(("token_embd", "attn", "ffn"), GGMLQuantizationType.F32)
 
@@ -23,14 +32,14 @@ def saved(tmp_path_factory, tokenizer):
         bos_token_id=None, rope_parameters={"rope_type": "default", "rope_theta": 1000.0},
     )  # fmt: skip
     folder = tmp_path_factory.mktemp("plain")
-    checkpoints.save(LlamaForCausalLM(config), tokenizer, folder, block_size=8)
+    save_checkpoint(LlamaForCausalLM(config), tokenizer, folder, block_size=8)
     return folder
 
 
 def packed(saved, tmp_path, recipe):
-    source = checkpoints.load(str(saved), device="cpu")
+    source = load_checkpoint(str(saved), device="cpu")
     file = packing.pack(source.model, saved, tmp_path / "packed", recipe)
-    return source, checkpoints.load(str(tmp_path / "packed"), device="cpu", dtype=torch.float32), file
+    return source, load_checkpoint(str(tmp_path / "packed"), device="cpu", dtype=torch.float32), file
 
 
 def test_unquantized_weights_come_back_exactly(saved, tmp_path):
@@ -47,7 +56,7 @@ def test_transformers_reads_the_file_as_we_do(saved, tmp_path):
         file.parent, gguf_file=file.name, dtype=torch.float32, trust_remote_code=False
     )
     torch.testing.assert_close(theirs.state_dict(), loaded.model.state_dict(), rtol=0, atol=0)
-    ours = packing.load(file, None, torch.float32)
+    ours = gguf.read(file, None, torch.float32)
     torch.testing.assert_close(ours.state_dict(), loaded.model.state_dict(), rtol=0, atol=0)
 
 
@@ -55,7 +64,9 @@ def test_a_packed_folder_is_the_same_checkpoint(saved, tmp_path):
     source, loaded, _ = packed(saved, tmp_path, EXACT)
     for name in ("block_size", "mask_id", "objective", "context", "end_ids"):
         assert getattr(loaded, name) == getattr(source, name)
-    runs = [decode(c, "hello", tau=0.2, max_new_tokens=12).finish().token_ids for c in (source, loaded)]
+    runs = [
+        decode(c, "hello", Request(tau=0.2, max_new_tokens=12)).finish().token_ids for c in (source, loaded)
+    ]
     assert runs[0] == runs[1]
 
 
@@ -76,13 +87,28 @@ def test_packed_weights_become_bfloat16_unless_told(saved, tmp_path):
     _, loaded, file = packed(saved, tmp_path, EXACT)
     assert loaded.model.dtype == torch.float32
     for name in (file, file.parent):
-        assert checkpoints.load(str(name), device="cpu").model.dtype == torch.bfloat16
+        assert load_checkpoint(str(name), device="cpu").model.dtype == torch.bfloat16
+
+
+def test_a_packed_file_reports_its_bytes_and_is_described_without_them(saved, tmp_path):
+    _, loaded, file = packed(saved, tmp_path, packing.RECIPES["Q4_1"])
+    for name in (file, file.parent):
+        seen = []
+        load_checkpoint(str(name), device="cpu", report=lambda *told: seen.append(told))  # noqa: B023
+        done = [bytes for _, bytes, _ in seen]
+        assert done == sorted(done) and done[0] == 0 and done[-1] == file.stat().st_size
+        assert len(done) > 10 and {phase for phase, *_ in seen} == {"loading"}
+        described = outline(str(name))
+        assert facts(described).parameters == facts(loaded).parameters
+    largest = max(weight.numel() for weight in loaded.model.parameters())
+    size = facts(loaded).parameters * 4 + largest * 4
+    assert memory.needed(str(file.parent), "cpu", torch.float32) == size
 
 
 def test_a_packed_model_can_be_saved_plain_again(saved, tmp_path):
     _, loaded, _ = packed(saved, tmp_path, EXACT)
-    checkpoints.save(loaded.model, loaded.tokenizer, tmp_path / "again", 8)
-    again = checkpoints.load(str(tmp_path / "again"), device="cpu")
+    save_checkpoint(loaded.model, loaded.tokenizer, tmp_path / "again", 8)
+    again = load_checkpoint(str(tmp_path / "again"), device="cpu")
     torch.testing.assert_close(again.model.state_dict(), loaded.model.state_dict())
 
 
@@ -90,7 +116,7 @@ def test_a_gguf_file_can_be_the_base_of_a_training(saved, tmp_path):
     _, _, file = packed(saved, tmp_path, EXACT)
     command = ["train", "--base", str(file), "--steps", "2", "--max-length", "96", "--batch-tokens", "512"]
     assert cli.main([*command, "--output", str(tmp_path / "trained")]) == 0
-    trained = checkpoints.load(str(tmp_path / "trained"), device="cpu")
+    trained = load_checkpoint(str(tmp_path / "trained"), device="cpu")
     assert (trained.block_size, trained.model.dtype) == (8, torch.float32)
 
 
@@ -100,7 +126,7 @@ def test_a_broken_file_gets_a_sentence(saved, tmp_path):
     for part in (whole[:5000], whole[:-500], whole.replace(b"blk.1.attn_q", b"blk.1.attn_x"), b"", b"GGUF"):
         file.write_bytes(part)
         with pytest.raises(ValueError, match="cannot be loaded"):
-            checkpoints.load(str(file.parent), device="cpu")
+            load_checkpoint(str(file.parent), device="cpu")
 
 
 @pytest.mark.parametrize("config_beside", [True, False])
@@ -111,11 +137,11 @@ def test_a_file_whose_tensors_are_not_the_models_is_refused(saved, tmp_path, con
 
     def refusal(trouble: str) -> None:
         with pytest.raises(ValueError, match=trouble):
-            packing.load(file, config, torch.float32)
+            gguf.read(file, config, torch.float32)
 
     whole = file.read_bytes()
     file.write_bytes(whole.replace(b"blk.1.attn_q", b"blk.1.attn_x"))
-    refusal("lack 1 of the tensors that its config asks for: .*1.*q")
+    refusal("lack 1 of the tensors that its config needs: .*1.*q")
     file.write_bytes(whole)
     if config_beside:
         config.num_hidden_layers = 1
@@ -123,28 +149,28 @@ def test_a_file_whose_tensors_are_not_the_models_is_refused(saved, tmp_path, con
         config.num_hidden_layers, config.intermediate_size = 2, 64
         refusal("hold 6 of the tensors in another shape than its config says: blk.0.ffn_down.weight, ")
         config.intermediate_size, config.tie_word_embeddings = 128, False
-        refusal("lack 1 of the tensors that its config asks for: output.weight")
+        refusal("lack 1 of the tensors that its config needs: output.weight")
 
 
 def test_what_the_chosen_packing_costs_on_held_out_prompts(mars_tiny, tmp_path):
     """At τ = 1 nearly every choice stays, and a forward accepts as many tokens as before."""
     recipe = packing.RECIPES[smollm.PACKED_AS]
-    moments = calibration.second_moments(mars_tiny.model, calibration.inputs(mars_tiny, "tasks"))
-    packing.pack(mars_tiny.model, checkpoints.ASSETS / "mars-tiny", tmp_path, recipe, moments)
-    packed = checkpoints.load(str(tmp_path), device="cpu")
+    moments = gptq.second_moments(mars_tiny.model, gptq.inputs(mars_tiny, "tasks"))
+    packing.pack(mars_tiny.model, ASSETS / "mars-tiny", tmp_path, recipe, moments)
+    packed = load_checkpoint(str(tmp_path), device="cpu")
     prompts = [example.prompt for name in tasks.TASKS for example in tasks.held_out(name, 2)]
     reference = Reference(mars_tiny, prompts, size=24, max_new_tokens=160)
     assert reference.agreement(packed) > 0.96
     speeds = []
     for checkpoint in (mars_tiny, packed):
         settings = {"mode": "mars", "tau": 0.95, "max_new_tokens": 160}
-        runs = decode_batch(checkpoint, prompts, size=24, **settings).finish().runs
+        runs = decode_batch(checkpoint, prompts, Request(**settings), size=24).finish().runs
         speeds.append(sum(run.tokens for run in runs) / sum(run.forwards for run in runs))
     assert speeds[1] > 0.95 * speeds[0]
 
 
-@pytest.mark.parametrize("name", checkpoints.bundled())
+@pytest.mark.parametrize("name", bundled())
 def test_bundled_weights_are_within_their_limits(name):
     """100 MB a file is what a repository takes, 110 MB in all what a clone should cost."""
-    sizes = [file.stat().st_size for file in (checkpoints.ASSETS / name).rglob("*") if file.is_file()]
+    sizes = [file.stat().st_size for file in (ASSETS / name).rglob("*") if file.is_file()]
     assert max(sizes) < 100e6 and sum(sizes) < 110e6

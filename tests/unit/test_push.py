@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from mars_demo import checkpoints
+from mars_demo.models.load import load_checkpoint
 
 
 class Hub(ThreadingHTTPServer):
@@ -33,7 +33,9 @@ class Requests(BaseHTTPRequestHandler):
     def do_POST(self):
         body, hub = self.rfile.read(int(self.headers["Content-Length"])), self.server
         hub.tokens.add(self.headers["Authorization"])
-        route = self.path.partition("?")[0]
+        # A Space's addresses differ from a model's in the kind.
+        route = self.path.partition("?")[0].replace("/api/spaces/", "/api/models/")
+        route = route.replace("/spaces/me/", "/me/")
         if route == "/api/repos/create":
             asked = json.loads(body)
             if asked["organization"] != "me":
@@ -46,7 +48,7 @@ class Requests(BaseHTTPRequestHandler):
             files = [
                 {
                     "path": file["path"],
-                    "uploadMode": "lfs" if file["path"].endswith(".safetensors") else "regular",
+                    "uploadMode": "lfs" if file["path"].endswith((".safetensors", ".gguf")) else "regular",
                     "shouldIgnore": False,
                 }
                 for file in json.loads(body)["files"]
@@ -110,16 +112,34 @@ for repository in repositories:
 """.replace("COMMAND", repr(COMMAND))
 
 
-def train_and_push(hub: Hub, folder, *repositories: str) -> list[str]:
-    """What is said on standard error, in a process of its own: where the hub is, is read once. Large files
-    go by the LFS protocol."""
+def push(hub: Hub, folder, command: list[str], *repositories: str) -> list[str]:
+    """What a command that ends with the folder and repositories says on standard error, in a process of its
+    own: where the hub is, is read once. Large files go by the LFS protocol."""
     settings = {
         "HF_ENDPOINT": hub.url, "HF_HUB_OFFLINE": "0", "HF_HUB_DISABLE_XET": "1", "HF_TOKEN": "hf_mine",
         "HF_HOME": str(folder.parent / "home"), "NO_PROXY": "127.0.0.1",
     }  # fmt: skip
-    command = [sys.executable, "-c", PUSHES, str(folder), *repositories]
-    done = subprocess.run(command, env=os.environ | settings, capture_output=True, text=True, check=True)
+    command = [sys.executable, *command, str(folder), *repositories]
+    done = subprocess.run(command, env=os.environ | settings, capture_output=True, text=True)
     return done.stderr.splitlines()
+
+
+def test_a_pushed_space_is_all_on_the_hub(tmp_path, hub):
+    folder = tmp_path / "space"
+    command = ["-m", "mars_demo", "space", "--hardware", "zero-a10g", "--only", "--push", "me/model"]
+    said = push(hub, folder, [*command, "--output"])
+    assert said[-1] == f"Pushed to {hub.url}/me/model."
+    [made] = hub.created
+    asked = {name: made[name] for name in ("type", "sdk", "hardware", "organization", "name")}
+    assert list(asked.values()) == ["space", "gradio", "zero-a10g", "me", "model"]
+    written = {str(file.relative_to(folder)): file for file in folder.rglob("*") if file.is_file()}
+    assert set(hub.files) == set(written)
+    assert all(hub.files[name] == file.read_bytes() for name, file in written.items())
+
+    said = push(hub, tmp_path / "other", [*command[:-1], "somebody/space", "--output"])
+    assert said[-1].startswith(
+        f"mars_demo space: {tmp_path / 'other'} is written, but somebody/space could not be pushed: "
+    )
 
 
 def test_a_pushed_checkpoint_is_all_on_the_hub_and_nothing_of_its_training(tmp_path, hub):
@@ -127,7 +147,7 @@ def test_a_pushed_checkpoint_is_all_on_the_hub_and_nothing_of_its_training(tmp_p
     (folder / "unfinished-state").mkdir(parents=True)  # of a run that was cut while it saved
     (folder / "unfinished-state" / "optimizer.bin").write_bytes(b"x")
     (folder / "self.jsonl").write_text("{}\n")
-    said = train_and_push(hub, folder, "somebody/model", "me/model")
+    said = push(hub, folder, ["-c", PUSHES], "somebody/model", "me/model")
 
     refused = said.index("status 2")
     assert said[refused - 1].startswith(
@@ -142,7 +162,7 @@ def test_a_pushed_checkpoint_is_all_on_the_hub_and_nothing_of_its_training(tmp_p
     assert set(hub.files) == {
         "README.md", "config.json", "generation_config.json", "model.safetensors", "recipe.json",
         "tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "custom_generate/engine.py",
-        "custom_generate/generate.py", "custom_generate/layout.py",
+        "custom_generate/acceptance.py", "custom_generate/generate.py", "custom_generate/layout.py",
     }  # fmt: skip
     clone = tmp_path / "clone"
     for name, content in hub.files.items():
@@ -150,5 +170,5 @@ def test_a_pushed_checkpoint_is_all_on_the_hub_and_nothing_of_its_training(tmp_p
         (clone / name).write_bytes(content)
         assert content == (folder / name).read_bytes()
     assert clone.joinpath("README.md").read_text().startswith("---\nlibrary_name: transformers\n")
-    loaded = checkpoints.load(str(clone), device="cpu")
+    loaded = load_checkpoint(str(clone), device="cpu")
     assert (loaded.objective, loaded.block_size) == ("mars", 8)

@@ -7,11 +7,15 @@ from dataclasses import replace
 import pytest
 import torch
 
-from mars_demo import checkpoints, decoding, recordings
-from mars_demo.decoding import decode
-from mars_demo.trace import Pass, Run, Settings, Slot, read_runs
+from mars_demo.decoding.decode import decode
+from mars_demo.decoding.request import Request
+from mars_demo.decoding.trace import Pass, Run, Settings, Slot, read_runs
+from mars_demo.models.chat import encode_prompt
+from mars_demo.models.load import load_checkpoint
+from mars_demo.views import recordings
 
-load = functools.cache(checkpoints.load)
+load = functools.cache(load_checkpoint)
+CHAT = "mars-smollm2-135m"
 ENTRIES = {entry["id"]: entry for entry in recordings.index()}
 
 
@@ -30,22 +34,53 @@ def decoded_again(recorded: Run, entry: dict) -> Run:
     run = decode(
         checkpoint,
         settings.prompt,
-        mode=settings.mode,
-        tau=lambda: taus(entry)[done[0].forwards if done else 0],
-        window=settings.window,
-        max_new_tokens=settings.max_new_tokens,
+        Request(
+            mode=settings.mode,
+            tau=lambda: taus(entry)[done[0].forwards if done else 0],
+            window=settings.window,
+            max_new_tokens=settings.max_new_tokens,
+        ),
     )
     done.append(run)
     return run.finish()
 
 
-@pytest.mark.parametrize("id", ENTRIES)
+def recorded_runs(id: str) -> list[Run]:
+    entry, runs = ENTRIES[id], read_runs(recordings.recording(id).splitlines()[1:])
+    assert [run.settings.mode for run in runs] == entry["modes"]
+    for run in runs:
+        assert (run.settings.prompt, run.settings.model) == (entry["prompt"], entry["model"])
+        assert [step.tau for step in run.passes if run.settings.mode == "mars"] in (
+            [], taus(entry)[: run.forwards]
+        )  # fmt: skip
+    return runs
+
+
+@pytest.mark.parametrize("id", [id for id in ENTRIES if ENTRIES[id]["model"] == CHAT])
+def test_a_run_of_the_chat_model_is_what_it_does_in_float32_but_for_near_ties(id):
+    """It was recorded in bfloat16, in which processors differ. In one forward over the whole text the
+    tokens that AR predicts are the best ones or nearly so: all of them where drafts are verified, else the
+    first of every pass."""
+    checkpoint = load(CHAT, "cpu", torch.float32)
+    for run in recorded_runs(id):
+        prompt = encode_prompt(checkpoint.tokenizer, run.settings.prompt)
+        assert run.settings.prompt_tokens == len(prompt)
+        with torch.inference_mode():
+            logits = checkpoint.model(torch.tensor([prompt + run.token_ids])).logits[
+                0, len(prompt) - 1 : -1
+            ]
+        behind = logits.max(dim=-1).values - logits[range(run.tokens), run.token_ids]
+        if run.settings.mode == "mars":
+            first = [*itertools.accumulate((step.accepted for step in run.passes), initial=0)][:-1]
+            behind = behind[first]
+        assert behind.max() < 0.5
+        assert (behind == 0).float().mean() > 0.9
+
+
+@pytest.mark.parametrize("id", [id for id in ENTRIES if ENTRIES[id]["model"] != CHAT])
 def test_a_recorded_run_is_what_the_model_does(id):
     entry = ENTRIES[id]
-    runs = read_runs(recordings.recording(id).splitlines()[1:])
-    assert [run.settings.mode for run in runs] == entry["modes"]
-    for recorded in runs:
-        assert (recorded.settings.prompt, recorded.settings.model) == (entry["prompt"], entry["model"])
+    for recorded in recorded_runs(id):
         run = decoded_again(recorded, entry)
         assert run.settings.prompt_tokens == recorded.settings.prompt_tokens
         assert (run.text, run.stop) == (recorded.text, recorded.stop)
@@ -55,8 +90,8 @@ def test_a_recorded_run_is_what_the_model_does(id):
                 assert getattr(step, figure) == getattr(was, figure), (was.number, figure)
             assert [slot.id for slot in step.slots] == [slot.id for slot in was.slots], was.number
             assert [slot.text for slot in step.slots] == [slot.text for slot in was.slots]
-            confidences = [slot.confidence for slot in was.slots]
-            assert [slot.confidence for slot in step.slots] == pytest.approx(confidences, abs=1e-4)
+            confidences = [slot.score for slot in was.slots]
+            assert [slot.score for slot in step.slots] == pytest.approx(confidences, abs=1e-4)
 
 
 SETTINGS = Settings("mars", "toy", 2, 1, 0.9, "Hi", 1, "cpu", "float32", 64)
@@ -85,8 +120,13 @@ def test_runs_that_differ_are_no_repetition(other):
 
 def test_the_modes_take_turns_and_the_record_is_what_the_model_says(mars_tiny, monkeypatch):
     asked = []
-    original = decoding.decode
-    monkeypatch.setattr(decoding, "decode", lambda *a, **k: asked.append(k["mode"]) or original(*a, **k))
+    original = decode
+
+    def noted(checkpoint, prompt, request):
+        asked.append(request.mode)
+        return original(checkpoint, prompt, request)
+
+    monkeypatch.setattr("mars_demo.decoding.decode.decode", noted)
     entry = {
         "model": "mars-tiny",
         "prompt": "Write 57 in words.",
@@ -96,6 +136,5 @@ def test_the_modes_take_turns_and_the_record_is_what_the_model_says(mars_tiny, m
     found = read_runs(recordings.record(entry).splitlines())
     assert asked == ["ar", "mars"] * (1 + recordings.TIMES)  # one round to warm up
     for single in found:
-        tau = {"tau": 0.95} if single.settings.mode == "mars" else {}
-        again = original(mars_tiny, entry["prompt"], mode=single.settings.mode, **tau).finish()
+        again = original(mars_tiny, entry["prompt"], Request(single.settings.mode)).finish()
         assert single.token_ids == again.token_ids and single.stop == again.stop == "eos"

@@ -6,14 +6,19 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from mars_demo import checkpoints, tasks
-from mars_demo.decoding import decode
-from mars_demo.reordering import ReorderedLinear, is_available, reorder
+from mars_demo import tasks
+from mars_demo.assets import ASSETS
+from mars_demo.decoding.decode import decode
+from mars_demo.decoding.request import Request
+from mars_demo.export.save import save_checkpoint
+from mars_demo.models.checkpoint import truncated
+from mars_demo.models.load import load_checkpoint
+from mars_demo.models.reordering import ReorderedLinear, is_available, reorder
 
 
 @pytest.fixture(scope="module")
 def models():
-    folder = checkpoints.ASSETS / "mars-tiny"
+    folder = ASSETS / "mars-tiny"
     plain = AutoModelForCausalLM.from_pretrained(
         folder, dtype=torch.bfloat16, trust_remote_code=False
     ).eval()
@@ -54,7 +59,7 @@ def test_a_copy_computes_the_same(models):
 
 def test_bfloat16_on_a_cpu_is_reordered_and_float32_is_not():
     kinds = {
-        dtype: {type(m) for m in checkpoints.load("mars-tiny", "cpu", dtype).model.modules()}
+        dtype: {type(m) for m in load_checkpoint("mars-tiny", "cpu", dtype).model.modules()}
         for dtype in (torch.bfloat16, torch.float32)
     }
     assert (ReorderedLinear in kinds[torch.bfloat16]) == is_available()
@@ -62,11 +67,11 @@ def test_bfloat16_on_a_cpu_is_reordered_and_float32_is_not():
 
 
 def test_what_was_reordered_can_be_cut_and_saved(tmp_path):
-    loaded = checkpoints.load("mars-tiny", device="cpu", dtype=torch.bfloat16)
-    checkpoints.save(loaded.model, loaded.tokenizer, tmp_path, 8)
-    again = checkpoints.load(str(tmp_path), device="cpu", dtype=torch.bfloat16)
+    loaded = load_checkpoint("mars-tiny", device="cpu", dtype=torch.bfloat16)
+    save_checkpoint(loaded.model, loaded.tokenizer, tmp_path, 8)
+    again = load_checkpoint(str(tmp_path), device="cpu", dtype=torch.bfloat16)
     prompt = tasks.held_out("units", 1)[0].prompt
-    runs = [decode(c, prompt, mode="ar").finish() for c in (loaded, again)]
+    runs = [decode(c, prompt, Request(mode="ar")).finish() for c in (loaded, again)]
     assert runs[0].token_ids == runs[1].token_ids
-    draft = checkpoints.truncated(loaded, 2)
-    assert decode(loaded, prompt, mode="speculative", draft=draft, tau=1.0).finish().stop == "eos"
+    draft = truncated(loaded, 2)
+    assert decode(loaded, prompt, Request(mode="speculative", draft=draft, tau=1.0)).finish().stop == "eos"

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 from measured import row
 
-from mars_demo import results
+from mars_demo.evaluation import results
 
 
-def test_a_file_that_is_not_there_has_not_been_measured(tmp_path):
-    assert results.read("paper.json", tmp_path) is None
+def test_a_file_that_is_not_there_has_not_been_measured(tmp_path, monkeypatch):
+    monkeypatch.setattr(results, "FOLDER", tmp_path)
+    assert results.read("paper.json") is None
     (tmp_path / "paper.json").write_text(json.dumps({"steps": 300}))
-    assert results.read("paper.json", tmp_path) == {"steps": 300}
+    assert results.read("paper.json") == {"steps": 300}
 
 
 def test_rows_are_grouped_by_method_and_decoding_in_their_order():
@@ -64,11 +65,11 @@ def test_between_methods_that_overtake_each_other_nothing_is_decided():
 def test_a_file_of_results_names_its_command_and_its_machine(tmp_path):
     script = tmp_path / "measuring.py"
     script.write_text(
-        "from pathlib import Path\nfrom mars_demo import results\n"
+        "from pathlib import Path\nfrom mars_demo.evaluation import results\n"
         "results.write(Path('found/it.json'), results.machine(), {'rows': [1]})\n"
     )
     run = [sys.executable, "-m", "measuring", "--name", "two words"]
-    project = str(Path(results.__file__).parents[1])
+    project = str(Path(results.__file__).parents[2])
     env = os.environ | {"PYTHONPATH": project, "OMP_NUM_THREADS": "1"}
     subprocess.run(run, cwd=tmp_path, env=env, check=True)
     found = json.loads((tmp_path / "found" / "it.json").read_text())

@@ -6,18 +6,19 @@ import pytest
 import torch
 from random_models import random_model
 
-from mars_demo import checkpoints
-from mars_demo.batching import decode_batch
-from mars_demo.chat import encode_prompt
-from mars_demo.decoding import decode
-from mars_demo.sampling import Sampling, gumbel
+from mars_demo.decoding.decode import decode
+from mars_demo.decoding.request import Request
+from mars_demo.decoding.sampling import Sampling, gumbel
+from mars_demo.models.chat import encode_prompt
+from mars_demo.models.checkpoint import truncated, wrap
+from mars_demo.serving.decode_batch import decode_batch
 
 PROMPTS = ["How many apples?", "sort 3, 1, 2", "Write a note to Sam.\nThanks!"]
 
 
 @pytest.fixture(scope="module")
 def checkpoint(tokenizer):
-    return checkpoints.wrap("random", random_model("llama", tokenizer, context=256), tokenizer)
+    return wrap("random", random_model("llama", tokenizer, context=256), tokenizer)
 
 
 def p_value(drawn: Counter, expected: dict) -> float:
@@ -89,13 +90,17 @@ def test_every_place_of_every_seed_has_noise_of_its_own():
 )
 def test_a_seed_gives_the_answer_that_one_token_per_forward_draws(checkpoint, settings):
     if settings["mode"] == "speculative":
-        settings = settings | {"draft": checkpoints.truncated(checkpoint, 2)}
+        settings = settings | {"draft": truncated(checkpoint, 2)}
     answers = set()
     for seed in range(6):
         sampling = Sampling(0.8, 0.95, seed=seed)
         for prompt in PROMPTS:
-            ar = decode(checkpoint, prompt, mode="ar", sampling=sampling, max_new_tokens=20).finish()
-            run = decode(checkpoint, prompt, sampling=sampling, max_new_tokens=20, **settings).finish()
+            ar = decode(
+                checkpoint, prompt, Request(mode="ar", sampling=sampling, max_new_tokens=20)
+            ).finish()
+            run = decode(
+                checkpoint, prompt, Request(sampling=sampling, max_new_tokens=20, **settings)
+            ).finish()
             assert run.token_ids == ar.token_ids
             answers.add(tuple(ar.token_ids))
     assert len(answers) == 18
@@ -118,10 +123,12 @@ def test_lossless_has_the_exact_distribution_of_a_small_vocabulary(mars_tiny):
         run = decode(
             mars_tiny,
             prompt,
-            mode="lossless",
-            window=3,
-            sampling=Sampling(temperature, top_k=top_k, seed=seed),
-            max_new_tokens=2,
+            Request(
+                mode="lossless",
+                window=3,
+                sampling=Sampling(temperature, top_k=top_k, seed=seed),
+                max_new_tokens=2,
+            ),
         ).finish()
         drawn[tuple(run.token_ids)] += 1
     assert set(drawn) <= set(expected)
@@ -132,15 +139,17 @@ def test_lossless_has_the_exact_distribution_of_a_small_vocabulary(mars_tiny):
 def test_rows_of_a_batch_draw_what_they_draw_alone(checkpoint, mode):
     sampling = Sampling(0.9, top_k=50, seed=5)
     settings = {"mode": mode, "tau": 0.2, "sampling": sampling, "max_new_tokens": 16}
-    alone = [decode(checkpoint, prompt, **settings).finish().token_ids for prompt in PROMPTS]
-    batch = decode_batch(checkpoint, PROMPTS, size=3, **settings).finish()
+    alone = [decode(checkpoint, prompt, Request(**settings)).finish().token_ids for prompt in PROMPTS]
+    batch = decode_batch(checkpoint, PROMPTS, Request(**settings), size=3).finish()
     assert [run.token_ids for run in batch.runs] == alone
 
 
 def test_the_record_says_how_it_was_drawn(checkpoint):
-    run = decode(checkpoint, "hi", mode="ar", sampling=Sampling(0.7, seed=3), max_new_tokens=4).finish()
+    run = decode(
+        checkpoint, "hi", Request(mode="ar", sampling=Sampling(0.7, seed=3), max_new_tokens=4)
+    ).finish()
     assert '"sampling": {"temperature": 0.7, "top_p": 1.0, "top_k": 0, "seed": 3}' in run.first_line()
-    assert "sampling" not in decode(checkpoint, "hi", mode="ar").first_line()
+    assert "sampling" not in decode(checkpoint, "hi", Request(mode="ar")).first_line()
     assert type(run).read(list(run.lines())).settings == run.settings
 
 

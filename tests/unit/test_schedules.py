@@ -4,9 +4,11 @@ import json
 
 import pytest
 
-from mars_demo import figures, recordings, tasks, throughput
-from mars_demo.batching import decode_batch
-from mars_demo.schedules import (
+from mars_demo import tasks
+from mars_demo.decoding.request import Request
+from mars_demo.evaluation import throughput
+from mars_demo.serving.decode_batch import decode_batch
+from mars_demo.serving.schedules import (
     COMMIT,
     COMPUTE,
     FREE,
@@ -17,6 +19,7 @@ from mars_demo.schedules import (
     with_block_cache,
     with_cursor_cache,
 )
+from mars_demo.views import plots, recordings
 
 STEPS = [  # three prompts in two places
     [COMPUTE, COMPUTE, FREE],
@@ -74,7 +77,9 @@ def test_with_a_block_cache_rows_wait_until_all_have_filled_the_block():
 @pytest.mark.parametrize("cache", ["cursor", "block"])
 def test_seats_are_those_of_the_batch(mars_tiny, cache):
     prompts = [tasks.held_out(name, 1)[0].prompt for name in tasks.TASKS][:5]
-    decoding = decode_batch(mars_tiny, prompts, size=2, cache=cache, cache_block=8, max_new_tokens=16)
+    decoding = decode_batch(
+        mars_tiny, prompts, Request(max_new_tokens=16), size=2, cache=cache, cache_block=8
+    )
     taken = []
     for _ in decoding:
         runs = [row and decoding.runs.index(row.run) for row in decoding.batch.rows]
@@ -97,7 +102,7 @@ def test_recorded_runs_are_scheduled_with_both_caches():
 @pytest.mark.parametrize("size", [1, 3])
 def test_no_more_prompts_are_seated_than_there_are_places(mars_tiny, size):
     prompts = [example.prompt for example in tasks.held_out("units", 5)]
-    steps = decode_batch(mars_tiny, prompts, size=size, max_new_tokens=8).finish().schedule.steps
+    steps = decode_batch(mars_tiny, prompts, Request(max_new_tokens=8), size=size).finish().schedule.steps
     places = list(seated(steps, size))
     assert all(len(states) == size for states, _ in places)
     assert {seat for _, seats in places for seat in seats} - {None} == set(range(5))
@@ -105,10 +110,11 @@ def test_no_more_prompts_are_seated_than_there_are_places(mars_tiny, size):
 
 def test_a_measured_share_of_waiting_is_that_of_the_places(mars_tiny):
     prompts = [tasks.held_out(name, 1)[0].prompt for name in tasks.TASKS][:6]
-    settings = {"mode": "mars", "tau": 0.9, "cache": "block", "cache_block": 8, "continuous": False}
-    done = decode_batch(mars_tiny, prompts, size=2, max_new_tokens=throughput.MAX_NEW_TOKENS, **settings)
+    request = Request("mars", 0.9, max_new_tokens=throughput.MAX_NEW_TOKENS)
+    done = decode_batch(mars_tiny, prompts, request, size=2, cache="block", cache_block=8, continuous=False)
     states = [state for step in done.finish().schedule.steps for state in step]
-    result = throughput.ours(mars_tiny, prompts, "block", 2, **settings)
+    method = throughput.Method(request, "block", 8, continuous=False)
+    result = throughput.ours(mars_tiny, prompts, "block", 2, method)
     assert 0 < result.waiting == states.count(WAIT) / (2 * result.forwards)
 
 
@@ -117,7 +123,7 @@ def test_a_replay_is_drawn_with_lines_that_differ_in_more_than_colour():
         "moments": [[0.1, 0, 1, 1.0], [0.2, 3, 2, 0.9]],
         "requests": [[1.2, 1.3, 1.9], [0.0, 0.1, 0.5]],
     }
-    figure = figures.replays({"τ = 1": picture, "τ = 0.95": picture, "controller": picture})
+    figure = plots.replays({"τ = 1": picture, "τ = 0.95": picture, "controller": picture})
     came, *lines = figure.data
     assert list(came.y) == [1, 1]
     assert len(lines) == 9

@@ -4,26 +4,32 @@ import pytest
 import without_cache
 from random_models import random_model
 
-from mars_demo import checkpoints, tasks
-from mars_demo.decoding import Drafter, decode
-from mars_demo.trace import Run
+from mars_demo import tasks
+from mars_demo.decoding.decode import decode
+from mars_demo.decoding.request import Request
+from mars_demo.decoding.strategies.speculative import Drafter
+from mars_demo.decoding.trace import Run
+from mars_demo.models.checkpoint import Checkpoint, truncated, wrap
+from mars_demo.models.load import load_checkpoint
 
 PROMPTS = ["How many apples?", "sort 3, 1, 2", "Write a note to Sam.\nThanks!", "ünïcode 👩‍🚀 שלום"]
 
 
 @pytest.fixture(scope="module", params=["llama", "qwen2", "qwen3"])
 def target(request, tokenizer):
-    return checkpoints.wrap("random", random_model(request.param, tokenizer), tokenizer)
+    return wrap("random", random_model(request.param, tokenizer), tokenizer)
 
 
 @pytest.mark.parametrize("window", [1, 3, 9])
 @pytest.mark.parametrize("layers", [1, 2, 3])
 def test_at_tau_one_the_tokens_are_those_of_ar(target, layers, window):
-    draft = checkpoints.truncated(target, layers)
+    draft = truncated(target, layers)
     for prompt in PROMPTS:
-        expected = decode(target, prompt, mode="ar", max_new_tokens=24).finish()
+        expected = decode(target, prompt, Request(mode="ar", max_new_tokens=24)).finish()
         run = decode(
-            target, prompt, mode="speculative", draft=draft, tau=1.0, window=window, max_new_tokens=24
+            target,
+            prompt,
+            Request(mode="speculative", draft=draft, tau=1.0, window=window, max_new_tokens=24),
         ).finish()
         assert run.token_ids == expected.token_ids
         assert run.stop == expected.stop
@@ -31,13 +37,13 @@ def test_at_tau_one_the_tokens_are_those_of_ar(target, layers, window):
 
 def test_a_draft_with_all_layers_is_always_right(target):
     """At τ = 1 its drafts come from its own window, so only those of one token per forward must hold."""
-    plain = checkpoints.wrap("ar", target.model, target.tokenizer)
-    ordinary = checkpoints.Checkpoint(
+    plain = wrap("ar", target.model, target.tokenizer)
+    ordinary = Checkpoint(
         **{f: getattr(plain, f) for f in plain.__dataclass_fields__}
         | {"block_size": None, "objective": "ar"}
     )
     run = decode(
-        target, PROMPTS[0], mode="speculative", draft=ordinary, tau=1.0, max_new_tokens=30
+        target, PROMPTS[0], Request(mode="speculative", draft=ordinary, tau=1.0, max_new_tokens=30)
     ).finish()
     assert all(step.verified == step.drafts for step in run.passes[:-1])
     assert run.forwards == 6  # five tokens each
@@ -47,9 +53,9 @@ def test_a_draft_with_all_layers_is_always_right(target):
 def test_an_ar_target_verifies_what_a_mars_model_drafts(ar_tiny, mars_tiny):
     for name in ("units", "letters", "stories"):
         prompt = tasks.held_out(name, 1)[0].prompt
-        expected = decode(ar_tiny, prompt, mode="ar", max_new_tokens=60).finish()
+        expected = decode(ar_tiny, prompt, Request(mode="ar", max_new_tokens=60)).finish()
         run = decode(
-            ar_tiny, prompt, mode="speculative", draft=mars_tiny, tau=0.5, max_new_tokens=60
+            ar_tiny, prompt, Request(mode="speculative", draft=mars_tiny, tau=0.5, max_new_tokens=60)
         ).finish()
         assert run.token_ids == expected.token_ids
         assert {step.groups for step in run.passes} == {0}
@@ -58,20 +64,20 @@ def test_an_ar_target_verifies_what_a_mars_model_drafts(ar_tiny, mars_tiny):
 @pytest.mark.parametrize("tau", [0.0, 0.05, 1.0])
 @pytest.mark.parametrize("window", [2, 5])
 def test_every_pass_is_what_it_is_without_a_cache(target, window, tau):
-    draft = checkpoints.truncated(target, 2)
+    draft = truncated(target, 2)
     for prompt in PROMPTS[:2]:
         settings = {"draft": draft, "tau": tau, "window": window, "max_new_tokens": 24}
-        run = decode(target, prompt, mode="speculative", **settings)
+        run = decode(target, prompt, Request(mode="speculative", **settings))
         without_cache.check(run, without_cache.speculative(target, draft, prompt, window, tau, 24))
 
 
 def test_a_mars_target_goes_on_after_the_drafts_while_it_is_confident(mars_tiny):
-    draft = checkpoints.truncated(mars_tiny, 2)
+    draft = truncated(mars_tiny, 2)
     seen = set()
     for name in ("units", "letters", "notes"):
         prompt = tasks.held_out(name, 1)[0].prompt
         settings = {"draft": draft, "tau": 0.9, "window": 4, "max_new_tokens": 60}
-        run = decode(mars_tiny, prompt, mode="speculative", **settings)
+        run = decode(mars_tiny, prompt, Request(mode="speculative", **settings))
         without_cache.check(run, without_cache.speculative(mars_tiny, draft, prompt, 4, 0.9, 60))
         seen |= {(step.verified, step.accepted - step.verified - 1) for step in run.passes[:-1]}
         assert Run.read(list(run.lines())).passes[0].draft_forwards == run.passes[0].draft_forwards
@@ -90,10 +96,10 @@ def test_the_drafter_rewinds_to_what_was_accepted(mars_tiny):
 
 def test_bad_drafts_get_a_sentence(target, mars_tiny, tokenizer):
     with pytest.raises(ValueError, match="needs a second, smaller checkpoint"):
-        decode(target, "hi", mode="speculative")
-    other = checkpoints.load("mars-tiny", device="cpu")
+        decode(target, "hi", Request(mode="speculative"))
+    other = load_checkpoint("mars-tiny", device="cpu")
     other.tokenizer.add_tokens(["unheard-of"])
     with pytest.raises(ValueError, match="their tokenizers differ"):
-        decode(mars_tiny, "hi", mode="speculative", draft=other)
-    with pytest.raises(ValueError, match="3 layers: allowed is 1 to that, not 4"):
-        checkpoints.truncated(target, 4)
+        decode(mars_tiny, "hi", Request(mode="speculative", draft=other))
+    with pytest.raises(ValueError, match="3 layers. Choose from 1 to that, not 4"):
+        truncated(target, 4)

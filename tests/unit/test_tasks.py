@@ -9,17 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from mars_demo.tasks import (
-    MONTHS,
-    TASKS,
-    Example,
-    Task,
-    examples,
-    held_out,
-    in_words,
-    mixed,
-    split_of,
-)
+from mars_demo.tasks import TASKS, examples, held_out, mixed, split_of
+from mars_demo.tasks.common import Example, Task, in_words
+from mars_demo.tasks.weekdays import MONTHS
 
 ROOT = Path(__file__).parents[2]
 EVERY_TASK = pytest.mark.parametrize("name", TASKS)

@@ -13,10 +13,16 @@ import torch
 from random_models import random_model
 from transformers import AutoModelForCausalLM
 
-from mars_demo import checkpoints, corpus, tiny
-from mars_demo.decoding import decode
-from mars_demo.objective import Objective
-from mars_demo.training import Recipe, make_batch, make_optimizers, train
+from mars_demo import cli
+from mars_demo.decoding.decode import decode
+from mars_demo.decoding.request import Request
+from mars_demo.models.load import load_checkpoint
+from mars_demo.recipes import tiny
+from mars_demo.training import corpus
+from mars_demo.training.loop import make_batch, train
+from mars_demo.training.objective import Objective
+from mars_demo.training.optimizers import make_optimizers
+from mars_demo.training.recipe import Recipe
 
 RECIPE = Recipe(
     "mars", steps=6, save_every=2, batch_tokens=512, learning_rate=1e-3, muon_learning_rate=1e-2,
@@ -52,7 +58,7 @@ def test_a_cut_run_resumes_to_the_losses_of_a_whole_one(tmp_path, tokenizer, muo
 
 def command(output, *options: str) -> list[str]:
     return [
-        "-m", "mars_demo.cli", "train", "--base", "ar-tiny", "--data", "tasks:units", "--steps", "6",
+        "-m", "mars_demo", "train", "--base", "ar-tiny", "--data", "tasks:units", "--steps", "6",
         "--batch-tokens", "512", "--save-every", "2", "--output", str(output), *options,
     ]  # fmt: skip
 
@@ -62,6 +68,7 @@ def losses_of(output) -> list[tuple[float, float, int]]:
     return [(line["loss"], line["noisy"], line["tokens"]) for line in lines]
 
 
+@pytest.mark.slow
 def test_a_killed_run_resumes_to_the_losses_of_a_whole_one(tmp_path):
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     subprocess.run([sys.executable, *command(whole)], check=True, capture_output=True)
@@ -73,9 +80,10 @@ def test_a_killed_run_resumes_to_the_losses_of_a_whole_one(tmp_path):
     subprocess.run([sys.executable, *command(killed, "--resume")], check=True, capture_output=True)
     assert losses_of(killed) == losses_of(whole)
     assert len(losses_of(whole)) == 6
-    assert checkpoints.load(str(killed), device="cpu").block_size == 8
+    assert load_checkpoint(str(killed), device="cpu").block_size == 8
 
 
+@pytest.mark.slow
 def test_two_processes_get_the_losses_of_one_with_the_same_global_batch(tmp_path):
     one, two = tmp_path / "one", tmp_path / "two"
     subprocess.run([sys.executable, *command(one, "--accumulate", "2")], check=True, capture_output=True)
@@ -133,13 +141,13 @@ def test_saved_checkpoints_load_in_plain_transformers_with_the_same_weights(tmp_
     loaded = plain(tmp_path)
     for key, weight in model.state_dict().items():
         torch.testing.assert_close(loaded.state_dict()[key], weight.bfloat16().float())
-    checkpoint = checkpoints.load(str(tmp_path), device="cpu")
+    checkpoint = load_checkpoint(str(tmp_path), device="cpu")
     assert (checkpoint.block_size, checkpoint.mask_id) == (8, tokenizer.mask_token_id)
 
 
 def test_an_ar_checkpoint_has_no_block_size(tmp_path, tokenizer):
     list(train(fresh(tokenizer), tokenizer, replace(RECIPE, objective="ar", steps=1), tmp_path))
-    assert checkpoints.load(str(tmp_path), device="cpu").block_size is None
+    assert load_checkpoint(str(tmp_path), device="cpu").block_size is None
 
 
 def test_a_loss_that_is_not_finite_stops_with_a_clear_sentence(tmp_path, tokenizer):
@@ -153,7 +161,7 @@ def test_a_loss_that_is_not_finite_stops_with_a_clear_sentence(tmp_path, tokeniz
 @pytest.mark.parametrize(
     "field, value, message",
     [
-        ("objective", "magic", "allowed are ar, mars, block-diffusion"),
+        ("objective", "magic", "Choose from ar, mars, block-diffusion"),
         ("block_size", 1, "from 2 to 32"),
         ("block_size", 33, "from 2 to 32"),
         ("steps", 0, "Steps must be at least 1"),
@@ -216,18 +224,17 @@ def test_accumulated_batches_are_one_large_batch(tmp_path, tokenizer):
 def test_every_option_trains_and_its_checkpoint_decodes(tmp_path, tokenizer, changed):
     metrics = list(train(fresh(tokenizer), tokenizer, replace(RECIPE, steps=3, **changed), tmp_path))
     assert all(0 < m.noisy < 20 for m in metrics)
-    checkpoint = checkpoints.load(str(tmp_path), device="cpu")
+    checkpoint = load_checkpoint(str(tmp_path), device="cpu")
     assert checkpoint.objective == changed.get("objective", "mars")
-    run = decode(checkpoint, "hello", mode=checkpoint.modes[0], max_new_tokens=12).finish()
+    run = decode(checkpoint, "hello", Request(mode=checkpoint.modes[0], max_new_tokens=12)).finish()
     assert 1 <= run.tokens <= 12
 
 
 def test_the_tiny_recipe_runs_all_stages_and_goes_on_where_it_was(tmp_path, monkeypatch):
     short = {name: replace(recipe, steps=2, batch_tokens=256) for name, recipe in tiny.STAGES.items()}
-    monkeypatch.setattr("sys.argv", ["tiny", "--output", str(tmp_path)])
     for stages in (dict(itertools.islice(short.items(), 1)), short):
         monkeypatch.setattr(tiny, "STAGES", stages)
-        tiny.main()
-    ar, mars = (checkpoints.load(str(tmp_path / n), device="cpu") for n in ("ar-tiny", "mars-tiny"))
+        assert cli.main(["recipe", "tiny", "--output", str(tmp_path)]) == 0
+    ar, mars = (load_checkpoint(str(tmp_path / n), device="cpu") for n in ("ar-tiny", "mars-tiny"))
     assert (ar.block_size, mars.block_size) == (None, 8)
     assert len(ar.tokenizer) == len(mars.tokenizer)

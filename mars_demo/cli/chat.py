@@ -1,0 +1,67 @@
+"""`chat`: talk to a model in the terminal."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+
+from mars_demo.cli import loading
+from mars_demo.cli.output import figures_of, notice, printable
+from mars_demo.cli.request import add_options, request_of
+
+NEW = "/new"
+HELP = f"{NEW} starts a new conversation, Ctrl-C stops an answer, Ctrl-D ends."
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    add_options(parser)
+    parser.add_argument("--system", default="", metavar="TEXT", help="what the model is told first")
+    parser.epilog = f"Reads prompts from standard input, one a line. {HELP}"
+
+
+def run(arguments: argparse.Namespace) -> None:
+    from mars_demo.decoding.conversation import Conversation
+
+    checkpoint = loading.load(arguments.model, arguments.block_size)
+    request = request_of(arguments).fitted(checkpoint)
+    conversation = Conversation(checkpoint, request, arguments.system)
+    if sys.stdin.isatty():
+        notice(f"{checkpoint.name}, {request.mode}. {HELP}")
+    for prompt in prompts():
+        if prompt == NEW:
+            conversation = Conversation(checkpoint, request, arguments.system)
+            continue
+        try:
+            answer(conversation, prompt)
+        except ValueError as error:
+            notice(f"{error} {NEW} starts a new conversation.")
+
+
+def prompts() -> Iterator[str]:
+    """The lines of standard input that are not blank."""
+    if sys.stdin.isatty():
+        with suppress(ImportError):  # not on Windows
+            import readline  # noqa: F401 - gives `input` keys to edit with
+    while True:
+        try:
+            line = input("> " if sys.stdin.isatty() else "").strip()
+        except EOFError:
+            return
+        if line:
+            yield line
+
+
+def answer(conversation, prompt: str) -> None:
+    """Stream an answer and then, on standard error, its figures."""
+    run = conversation.ask(prompt)
+    try:
+        for step in run:
+            print(printable(step.text), end="", flush=True)
+    except KeyboardInterrupt:
+        run.close()
+    print(flush=True)
+    settings = run.settings
+    cached = f"{settings.cached_tokens} of {settings.prompt_tokens} prompt tokens from the cache"
+    notice(f"{figures_of(run)}, {cached}")

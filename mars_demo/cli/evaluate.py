@@ -1,0 +1,74 @@
+"""`evaluate`: accuracy and tokens per forward on held-out prompts."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from mars_demo.cli import loading
+from mars_demo.cli.output import check_writable
+from mars_demo.decoding.acceptance import CRITERIA
+from mars_demo.modes import MODES
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    loading.register(parser)
+    alone = [name for name, mode in MODES.items() if not mode.needs_draft]
+    parser.add_argument("--mode", choices=alone, help="default: the checkpoint's best")
+    parser.add_argument("--criterion", choices=CRITERIA, default="probability", help="how slots are scored")
+    parser.add_argument("--tasks", metavar="A,B", help="default: all")
+    parser.add_argument("--taus", default="1.0,0.95,0.9", metavar="T,T", help="for modes that have a τ")
+    parser.add_argument("--window", type=int, metavar="N", help="slots per forward")
+    parser.add_argument("--limit", type=int, default=40, metavar="N", help="prompts per task")
+    parser.add_argument("--output", type=Path, metavar="FILE.json")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    from mars_demo import tasks
+    from mars_demo.decoding.request import Request
+    from mars_demo.evaluation import accuracy
+    from mars_demo.export import card
+
+    taus = numbers(arguments.taus)
+    names = arguments.tasks.split(",") if arguments.tasks else None
+    for name in names or ():
+        tasks.held_out(name, 1)  # an unknown one is refused before the others have been answered
+    if arguments.output:
+        check_writable(arguments.output)
+    checkpoint = loading.load(arguments.model, arguments.block_size)
+    request = Request(arguments.mode, criterion=arguments.criterion, window=arguments.window)
+    request = request.fitted(checkpoint)
+    loading.say_raw(checkpoint)
+    rows = []
+    for row in accuracy.evaluate(checkpoint, request, taus, names, arguments.limit):
+        if not rows:
+            print(f"{'task':<16}{'τ':>6}{'n':>6}{'accuracy':>10}{'tokens/forward':>16}{'tokens/s':>10}")
+        rows.append(row)
+        print_row(row)
+    for tau in dict.fromkeys(row.tau for row in rows):
+        print_row(accuracy.average([row for row in rows if row.tau == tau]))
+    if arguments.output:
+        record = {"model": checkpoint.name, "mode": request.mode, "criterion": request.criterion}
+        record |= {"rows": [asdict(row) for row in rows]}
+        arguments.output.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        folder = arguments.output.parent
+        if arguments.output.name == "results.json" and (folder / "recipe.json").exists():
+            card.write(folder)
+
+
+def print_row(row) -> None:
+    tau = "-" if row.tau is None else f"{row.tau:g}"
+    print(
+        f"{row.task:<16}{tau:>6}{row.n:>6}{row.accuracy:>10.1%}{row.tokens_per_forward:>16.2f}"
+        f"{row.tokens / row.seconds:>10.0f}",
+        flush=True,
+    )
+
+
+def numbers(text: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise ValueError(f"--taus takes numbers separated by commas, not {text!r}.") from None

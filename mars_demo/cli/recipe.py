@@ -1,0 +1,32 @@
+"""`recipe`: train the bundled models from the beginning."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from mars_demo.assets import ASSETS
+from mars_demo.cli.output import notice
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    recipes = parser.add_subparsers(dest="recipe", required=True)
+    tiny = recipes.add_parser("tiny", help="ar-tiny and mars-tiny, from scratch")
+    tiny.add_argument("--output", type=Path, default=ASSETS, metavar="DIR", help="default: assets")
+    smollm = recipes.add_parser("smollm", help="mars-smollm2-135m, from SmolLM2-135M-Instruct")
+    smollm.add_argument("--base", help="a GGUF file, folder or hub id of SmolLM2-135M-Instruct")
+    smollm.add_argument("--output", type=Path, required=True, metavar="DIR")
+    smollm.add_argument("--stage", help="base, data, train or pack alone")
+    smollm.add_argument("--scale", default="full", help="full, cpu (a proof on two cores) or test")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    if arguments.recipe == "tiny":
+        from mars_demo.recipes import tiny
+
+        tiny.make(arguments.output)
+    else:
+        from mars_demo.recipes import smollm
+
+        smollm.make(arguments.base, arguments.output, arguments.stage, arguments.scale)
+    notice(f"{arguments.output} is ready.")

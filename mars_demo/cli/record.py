@@ -1,0 +1,27 @@
+"""`record`: record the page's runs or trainings again."""
+
+from __future__ import annotations
+
+import argparse
+
+from mars_demo.cli.output import notice
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("kind", choices=("runs", "trainings"))
+    parser.add_argument("ids", nargs="*", metavar="ID", help="default: all")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    from mars_demo.training import watching
+    from mars_demo.views import recordings
+
+    source = recordings if arguments.kind == "runs" else watching
+    entries = {entry["id"]: entry for entry in source.index()}
+    chosen = arguments.ids or list(entries)
+    if unknown := [id for id in chosen if id not in entries]:
+        raise ValueError(f"Unknown recording {unknown[0]!r}. Choose from {', '.join(entries)}.")
+    for id in chosen:
+        text = "".join(source.record(entries[id]))
+        (source.FOLDER / f"{id}.jsonl").write_text(text, encoding="utf-8")
+        notice(f"Recorded {id}.")

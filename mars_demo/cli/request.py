@@ -1,0 +1,57 @@
+"""The options of a request, which `generate` and `chat` share."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import fields
+
+from mars_demo.cli import loading
+from mars_demo.decoding.acceptance import CRITERIA
+from mars_demo.modes import MODES
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    loading.register(parser)
+    parser.add_argument("--mode", choices=MODES, help="default: the checkpoint's best")
+    parser.add_argument("--tau", type=float, default=0.95, help="accept while score ≥ τ")
+    parser.add_argument("--criterion", choices=CRITERIA, default="probability", help="how slots are scored")
+    parser.add_argument("--window", type=int, metavar="N", help="slots per forward")
+    parser.add_argument(
+        "--linear",
+        action=argparse.BooleanOptionalAction,
+        help="lossless with 2K+1 positions per forward (default: on a CPU)",
+    )
+    parser.add_argument("--draft", metavar="NAME", help="with --mode speculative: the model that drafts")
+    parser.add_argument("--temperature", type=float, metavar="T", help="draw tokens at this temperature")
+    parser.add_argument(
+        "--top-p", type=float, metavar="P", help="draw from the smallest set of tokens with probability P"
+    )
+    parser.add_argument("--top-k", type=int, metavar="K", help="draw from the K most probable tokens")
+    parser.add_argument("--seed", type=int, metavar="N", help="of the draws (default 0)")
+    parser.add_argument("--max-new-tokens", type=int, default=256, metavar="N")
+
+
+def request_of(arguments: argparse.Namespace, raw: bool = False):
+    """The arguments as a request."""
+    from mars_demo.decoding.request import Request
+
+    return Request(
+        mode=arguments.mode,
+        tau=arguments.tau,
+        criterion=arguments.criterion,
+        window=arguments.window,
+        max_new_tokens=arguments.max_new_tokens,
+        raw=raw,
+        linear=arguments.linear,
+        draft=loading.load(arguments.draft) if arguments.draft else None,
+        sampling=sampling_of(arguments),
+    )
+
+
+def sampling_of(arguments: argparse.Namespace):
+    """How tokens are drawn, or None if nothing asks for that."""
+    from mars_demo.decoding.sampling import Sampling
+
+    given = {field.name: getattr(arguments, field.name) for field in fields(Sampling)}
+    given = {name: value for name, value in given.items() if value is not None}
+    return Sampling(**given) if given else None

@@ -1,0 +1,101 @@
+"""The answer while it grows: its tokens, its text, and the record of each forward."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from mars_demo.decoding.reading import Reading
+from mars_demo.decoding.trace import Pass, Slot
+from mars_demo.models.checkpoint import Checkpoint
+
+
+@dataclass
+class Answer:
+    """The answer so far: its tokens, why it stopped, and the text that is ready to be shown."""
+
+    checkpoint: Checkpoint
+    limit: int  # tokens it may have
+    ids: list[int] = field(default_factory=list)
+    stop: str | None = None
+    passes: int = 0
+    _started: float = 0.0
+    _shown: int = 0  # ids whose text has been shown
+    _start: int = 0  # where the context of the next text begins,
+    _context: str = ""  # and the text from there that has been shown
+
+    @property
+    def room(self) -> int:
+        return self.limit - len(self.ids)
+
+    def begin(self) -> None:
+        """The clock of the next forward runs from here."""
+        self._started = time.perf_counter()
+
+    def step(
+        self,
+        readings: Sequence[Reading],
+        wanted: int,
+        *,
+        positions: int,
+        tau: float | None = None,
+        drafts: int | None = None,
+        verified: int | None = None,
+        groups: int | None = None,
+        draft_forwards: int | None = None,
+    ) -> Pass:
+        """Accept the first `wanted` readings, fewer if the answer ends within them, and record the pass."""
+        texts = []
+        for reading in readings[:wanted]:
+            self.ids.append(reading.token)
+            if reading.token in self.checkpoint.end_ids:
+                self.stop = "eos"
+            elif not self.room:
+                self.stop = "length"
+            texts.append(self._next_text())
+            if self.stop:
+                break
+        self.passes += 1
+        name = self.checkpoint.token_name
+        slots = tuple(
+            Slot(
+                id=reading.token,
+                text=texts[i] if i < len(texts) else name(reading.token),
+                score=reading.score,
+                top=tuple(zip(map(name, reading.candidates), reading.probabilities)),
+            )
+            for i, reading in enumerate(readings)
+        )
+        return Pass(
+            number=self.passes,
+            tau=tau,
+            positions=positions,
+            ms=(time.perf_counter() - self._started) * 1000,
+            accepted=len(texts),
+            slots=slots,
+            stop=self.stop,
+            drafts=drafts,
+            verified=verified,
+            groups=groups,
+            draft_forwards=draft_forwards,
+        )
+
+    def _next_text(self) -> str:
+        """The text that the newest token finishes. Bytes of an unfinished character wait for the rest,
+        which is all there will be once the answer has stopped."""
+        # With a few ids of context: some tokenizers write a token differently at the start of a text.
+        if self._shown - self._start > 16:
+            self._start = self._shown - 4
+            self._context = self._decode(self.ids[self._start : self._shown])
+        text = self._decode(self.ids[self._start :])
+        if text.endswith("\ufffd") and not self.stop:
+            return ""
+        new, self._context = text[len(self._context) :], text
+        self._shown = len(self.ids)
+        return new
+
+    def _decode(self, ids: list[int]) -> str:
+        return self.checkpoint.tokenizer.decode(
+            ids, skip_special_tokens=True, clean_up_tokenization_spaces=False
+        )

@@ -1,0 +1,115 @@
+"""One prompt or conversation, one model: an answer, computed forward by forward while it is iterated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from importlib import import_module
+
+from mars_demo.decoding.answer import Answer
+from mars_demo.decoding.engine import Engine, TextCache
+from mars_demo.decoding.reading import read
+from mars_demo.decoding.request import Request
+from mars_demo.decoding.strategy import Strategy
+from mars_demo.decoding.trace import Pass, Run, Settings
+from mars_demo.models.chat import encode_prompt, encode_raw
+from mars_demo.models.checkpoint import Checkpoint
+from mars_demo.models.device import gpu_name
+from mars_demo.models.messages import Message, checked, user
+
+
+def decode(
+    checkpoint: Checkpoint,
+    prompt: str | None = None,
+    request: Request = Request(),  # noqa: B008
+    *,
+    messages: Sequence[Message] = (),
+    cache: TextCache | None = None,
+) -> Run:
+    """An answer that is computed while it is iterated, one forward per step.
+
+    messages: a conversation, `role` (system, user or assistant) and `content` of each. The prompt is its
+        next message; without a prompt, its last message is the prompt.
+    cache: of an earlier text. What both share from the start is not computed again, and the cache is this
+        text's then. One run at a time may have it.
+
+    Raises:
+        ValueError: if the checkpoint cannot do what is requested, or the prompt or the conversation does
+            not fit.
+    """
+    request = request.fitted(checkpoint)
+    asked = list(messages) if prompt is None else [*messages, user(prompt)]
+    engine = Engine(checkpoint.model, cache)
+    settings, strategy = prepare(checkpoint, asked, request, engine)
+    return Run(settings, drive(engine, strategy, request))
+
+
+def prepare(
+    checkpoint: Checkpoint,
+    prompt: str | Sequence[Message],
+    request: Request,
+    engine: Engine | None = None,
+) -> tuple[Settings, Strategy]:
+    """The record's first line for a prompt or a conversation, and the strategy that will decode it.
+
+    request: one that is `fitted` to the checkpoint.
+    engine: whose cache the strategy begins with; None for an empty one.
+
+    Raises:
+        ValueError: if the prompt is empty or does not fit into the context.
+    """
+    *before, last = _checked(prompt, request.raw)
+    prompt_ids = _encoded(checkpoint, [*before, last], request.raw)
+    shortest = min((checkpoint, request.draft or checkpoint), key=lambda model: model.context)
+    room = shortest.context - len(prompt_ids)
+    if room < 1:
+        raise ValueError(
+            f"The {'conversation' if before else 'prompt'} has {len(prompt_ids)} tokens; {shortest.name} "
+            f"can read at most {shortest.context - 1}."
+        )
+    reused = engine.reuse(prompt_ids if request.rules.causal else ()) if engine else 0
+    settings = Settings(
+        mode=request.mode,
+        model=checkpoint.name,
+        window=request.window,
+        block_size=checkpoint.block_size,
+        tau=request.acceptance.threshold(),
+        criterion=request.criterion,
+        prompt=last["content"],
+        prompt_tokens=len(prompt_ids),
+        device=checkpoint.model.device.type,
+        dtype=str(checkpoint.model.dtype).removeprefix("torch."),
+        max_new_tokens=request.max_new_tokens,
+        sampling=request.sampling and asdict(request.sampling),
+        raw=request.raw or not checkpoint.has_template,
+        gpu=gpu_name(checkpoint.model.device),
+        messages=before,
+        cached_tokens=reused,
+    )
+    answer = Answer(checkpoint, min(request.max_new_tokens, room))
+    module = import_module(f"mars_demo.decoding.strategies.{request.rules.strategy}")
+    return settings, module.strategy(answer, prompt_ids, request, reused)
+
+
+def _checked(prompt: str | Sequence[Message], raw: bool) -> list[Message]:
+    messages = [user(prompt)] if isinstance(prompt, str) else prompt
+    if messages and not (messages[-1].get("content") or "").strip():
+        raise ValueError("The prompt is empty; write something for the model to answer.")
+    if raw and len(messages) > 1:
+        raise ValueError("A raw prompt has no messages before it: they need the chat template.")
+    return checked(messages)
+
+
+def _encoded(checkpoint: Checkpoint, messages: Sequence[Message], raw: bool) -> list[int]:
+    if raw:
+        return encode_raw(checkpoint.tokenizer, messages[0]["content"])
+    return encode_prompt(checkpoint.tokenizer, messages)
+
+
+def drive(engine: Engine, strategy: Strategy, request: Request) -> Iterator[Pass]:
+    """Run one strategy on one engine."""
+    for wanted in strategy:
+        logits = engine.forward(wanted.layout, wanted.first)
+        outcome = strategy.send(read(logits, request.acceptance, wanted.positions, request.sampling))
+        engine.commit(outcome.keep)
+        yield outcome.step

@@ -1,0 +1,108 @@
+"""Runs layouts against a KV cache. Knows no text and no threshold."""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from transformers import Cache, DynamicCache, PreTrainedModel
+
+from mars_demo.decoding.layout import Layout
+
+
+def hidden_states(
+    model: PreTrainedModel, layout: Layout, cache: Cache | None = None, mask: object | None = None
+) -> Tensor:
+    """[rows, n, width] what the last layer makes of a layout, after what the cache holds.
+
+    mask: who sees whom in the form of another attention implementation; None for the layout's booleans.
+    """
+    layout = layout.to(model.device)
+    return model.base_model(
+        input_ids=layout.ids,
+        position_ids=layout.positions,
+        attention_mask=layout.visible[:, None] if mask is None else mask,
+        past_key_values=cache,
+        use_cache=cache is not None,
+    ).last_hidden_state
+
+
+def logits_of(model: PreTrainedModel, hidden: Tensor) -> Tensor:
+    """[k, vocabulary] logits in float32 of [k, width] hidden states, chosen before this large product."""
+    return model.get_output_embeddings()(hidden).float()
+
+
+class TextCache(DynamicCache):
+    """The keys and values of a text on one model, and the text's token ids.
+
+    It may outlive its engine: what a later text on the same model shares with this one from the start need
+    not be computed again. It does not keep the model in memory.
+    """
+
+    def __init__(self) -> None:
+        # Made without the config on purpose: every layer keeps every position, so any forward can be
+        # rolled back.
+        super().__init__()
+        self.ids: list[int] = []
+        self._model = None
+
+    def belong_to(self, model: PreTrainedModel) -> None:
+        """What another model has computed is dropped."""
+        if self._model is None or self._model() is not model:
+            self.layers.clear()
+            self.ids, self._model = [], weakref.ref(model)
+
+    def shared(self, ids: Sequence[int]) -> int:
+        """How many ids a text has in common with this one, from the start."""
+        return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(self.ids, ids)))
+
+    def rewind(self, length: int) -> None:
+        """Keep the first `length` positions."""
+        del self.ids[length:]
+        for layer in self.layers:  # each by its own length: an interrupted forward leaves unequal ones
+            layer.crop(length - layer.get_seq_length())
+
+
+class Engine:
+    """One text on one model: forward a layout, then commit the part of it that stays in the KV cache.
+
+    cache: of an earlier text, to continue from what both share; see `reuse`.
+    """
+
+    def __init__(self, model: PreTrainedModel, cache: TextCache | None = None):
+        self.model = model
+        self.cache = TextCache() if cache is None else cache
+        self.cache.belong_to(model)
+        self._ids: list[int] = []  # of the last forward
+
+    @property
+    def length(self) -> int:
+        """Committed positions."""
+        return len(self.cache.ids)
+
+    def reuse(self, text: Sequence[int]) -> int:
+        """Keep only what the cache and a text share; how many positions that is.
+
+        The last token of the text is never among them: it has to be computed to predict the next one.
+        """
+        self.cache.rewind(self.cache.shared(text[:-1]))
+        return self.length
+
+    @torch.inference_mode()
+    def forward(self, layout: Layout, first: int = 0) -> Tensor:
+        """Logits [n - first, vocabulary] in float32 of the layout's positions from `first` on.
+
+        The layout has one row and counts `length` cached positions as its past. All its n positions are in
+        the cache afterwards, until `commit`.
+        """
+        self._ids = layout.ids[0].tolist()
+        hidden = hidden_states(self.model, layout, self.cache)
+        return logits_of(self.model, hidden[0, first:])
+
+    def commit(self, count: int) -> None:
+        """Keep the first `count` positions of the last forward and drop the others from the cache."""
+        self.cache.ids += self._ids[:count]
+        self.cache.rewind(self.length)

@@ -1,0 +1,61 @@
+"""What logits say about a slot: the token that is chosen, its score and the alternatives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from mars_demo.decoding.acceptance import Acceptance
+from mars_demo.decoding.sampling import Sampling
+
+ALTERNATIVES = 5  # candidates recorded for each slot
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One slot: its token, the token's score, and candidates, best first, with their probabilities."""
+
+    token: int
+    score: float
+    candidates: list[int]
+    probabilities: list[float]
+
+
+def read(
+    logits: Tensor,
+    acceptance: Acceptance,
+    positions: Sequence[int] = (),
+    sampling: Sampling | None = None,
+) -> list[Reading]:
+    """One `Reading` per row of [rows, vocabulary] logits; `positions` are their places, for `sampling`."""
+    return fetch(measure(logits, acceptance, positions, sampling))
+
+
+def measure(
+    logits: Tensor,
+    acceptance: Acceptance,
+    positions: Sequence[int] = (),
+    sampling: Sampling | None = None,
+) -> Tensor:
+    """[rows, 2 + 2k] the readings of [rows, vocabulary] logits, still on their device: the token, its
+    score, k candidates and their k probabilities. float32 holds token ids below 2²⁴ exactly."""
+    best = logits.softmax(-1).topk(min(ALTERNATIVES, logits.shape[-1]))
+    if sampling is None or not len(logits):
+        tokens = best.indices[:, 0]
+    else:
+        tokens = sampling.choose(logits, positions)
+    chosen = torch.stack([tokens.float(), acceptance.scores(logits, tokens)], dim=1)
+    return torch.cat([chosen, best.indices.float(), best.values], dim=1)
+
+
+def fetch(measured: Tensor) -> list[Reading]:
+    """The readings that `measure` left on the device, in the one transfer of a forward: the host waits for
+    the device here and nowhere else."""
+    count = measured.shape[1] // 2 - 1
+    return [
+        Reading(int(token), score, [int(candidate) for candidate in rest[:count]], rest[count:])
+        for token, score, *rest in measured.tolist()
+    ]

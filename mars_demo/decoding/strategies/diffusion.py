@@ -1,0 +1,51 @@
+"""Block diffusion, the paper's baseline (BD3-LM)."""
+
+from __future__ import annotations
+
+import itertools
+
+from mars_demo.decoding.acceptance import admits
+from mars_demo.decoding.answer import Answer
+from mars_demo.decoding.denoising import denoising
+from mars_demo.decoding.reading import Reading
+from mars_demo.decoding.request import Request
+from mars_demo.decoding.strategy import Forward, Outcome, Strategy
+
+
+def strategy(answer: Answer, prompt_ids: list[int], request: Request, past: int = 0) -> Strategy:
+    """Fill a block of masks in the order of their scores, then go on to the next (the paper's baseline).
+
+    Every forward fills the masks whose score is at least τ, and always the surest one. A pass lists
+    the block from the first token not yet read; those that it accepts are filled without a gap. The
+    finished block joins the cache with the first forward of the next one, where it sees itself from both
+    sides, as in training.
+    """
+    rule, mask_id = request.acceptance, answer.checkpoint.mask_id
+    pending = prompt_ids[past:]
+    causal_until = len(pending)
+    while not answer.stop:
+        block: list[Reading | None] = [None] * min(request.window, answer.room)
+        read_so_far = 0
+        while read_so_far < len(block) and not answer.stop:
+            answer.begin()
+            threshold = rule.threshold()
+            ids = [mask_id if reading is None else reading.token for reading in block]
+            layout = denoising(pending, ids, past, causal_until, mask_id)
+            readings = yield Forward(layout, first=len(pending))
+            masked = [i for i, reading in enumerate(block) if reading is None]
+            surest = max(masked, key=lambda i: readings[i].score)
+            for i in masked:
+                if i == surest or admits(readings[i].score, threshold):
+                    block[i] = readings[i]
+            filled = itertools.takewhile(lambda reading: reading is not None, block)
+            step = answer.step(
+                [was or now for was, now in zip(block, readings)][read_so_far:],
+                sum(1 for _ in filled) - read_so_far,
+                positions=layout.ids.shape[1],
+                tau=threshold,
+            )
+            yield Outcome(step, keep=len(pending))
+            past += len(pending)
+            pending, causal_until = [], 0
+            read_so_far += step.accepted
+        pending = [reading.token for reading in block if reading is not None]

@@ -1,0 +1,35 @@
+"""Jacobi decoding, the baseline without training."""
+
+from __future__ import annotations
+
+from mars_demo.decoding import layout as layouts
+from mars_demo.decoding.answer import Answer
+from mars_demo.decoding.request import Request
+from mars_demo.decoding.strategy import Forward, Outcome, Strategy, count_verified
+
+
+def strategy(answer: Answer, prompt_ids: list[int], request: Request, past: int = 0) -> Strategy:
+    """Fixed-point iteration: what the model predicts after a wrong guess is its next guess there.
+
+    It needs no training and gives the tokens of greedy decoding. Where there is no guess yet, the last
+    known token is used. A pass records what it accepted and, after that, the guesses for the next pass.
+    """
+    new, guesses = prompt_ids[past:], []
+    while not answer.stop:
+        answer.begin()
+        room = min(request.window - 1, answer.room - 1)
+        guesses = (guesses + [new[-1]] * room)[:room]
+        layout = layouts.causal(new, past, guesses)
+        own = yield Forward(layout, first=len(new) - 1)
+        verified = count_verified(guesses, own)
+        step = answer.step(
+            own,
+            verified + 1,
+            positions=layout.ids.shape[1],
+            drafts=len(guesses),
+            verified=verified,
+        )
+        yield Outcome(step, keep=len(new) + verified)
+        past += len(new) + verified
+        guesses = [reading.token for reading in own[verified + 1 :]]
+        new = [own[verified].token]

@@ -1,0 +1,80 @@
+"""Speculative decoding with a MARS model as the target (section 4.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mars_demo.decoding import layout as layouts
+from mars_demo.decoding.acceptance import Acceptance, accepted, several
+from mars_demo.decoding.answer import Answer
+from mars_demo.decoding.engine import Engine
+from mars_demo.decoding.reading import read
+from mars_demo.decoding.request import Request
+from mars_demo.decoding.sampling import Sampling
+from mars_demo.decoding.strategy import Forward, Outcome, Strategy, count_verified
+from mars_demo.models.checkpoint import Checkpoint
+
+# A draft is verified anyway, so what it needs is a fair chance.
+DRAFTING = Acceptance(tau=0.5)
+
+
+class Drafter:
+    """A second model that continues a text, several tokens per forward if it was trained for MARS."""
+
+    def __init__(self, checkpoint: Checkpoint, sampling: Sampling | None = None):
+        self.checkpoint, self.sampling = checkpoint, sampling
+        self.engine = Engine(checkpoint.model)
+        self.forwards = 0
+
+    def draft(self, text: Sequence[int], count: int) -> list[int]:
+        """The `count` tokens that it expects after `text`."""
+        new, drafted = list(text[self.engine.reuse(text) :]), []
+        while len(drafted) < count:
+            slots = min(self.checkpoint.largest_window, count - len(drafted))
+            layout = layouts.window(new, slots - 1, self.checkpoint.mask_id, self.engine.length)
+            wanted = Forward(layout, first=len(new) - 1)
+            logits = self.engine.forward(layout, wanted.first)
+            readings = read(logits, DRAFTING, wanted.positions, self.sampling)
+            enough = accepted([reading.score for reading in readings], DRAFTING.threshold())
+            self.engine.commit(len(new))
+            self.forwards += 1
+            new = [reading.token for reading in readings[:enough]]
+            drafted += new
+        return drafted
+
+
+def strategy(answer: Answer, prompt_ids: list[int], request: Request, past: int = 0) -> Strategy:
+    """Speculative decoding with a MARS model as the target (section 4.6).
+
+    A forward over `[tokens, d1 … dK | g0 | … | gK]` verifies the drafts, as in `lossless`. What the mask
+    group after the last verified draft predicts is accepted while its score is at least τ. At τ = 1, and
+    with an AR model as the target, there are no mask groups, and the tokens are those of `ar`.
+    """
+    rule, mask_id = request.acceptance, answer.checkpoint.mask_id
+    drafter, drafts = Drafter(request.draft, request.sampling), request.window - 1
+    new = prompt_ids[past:]
+    while not answer.stop:
+        answer.begin()
+        threshold = rule.threshold()
+        before = drafter.forwards
+        guesses = drafter.draft([*prompt_ids, *answer.ids], min(drafts, answer.room - 1))
+        masks = min(drafts, answer.room - 1) if mask_id is not None and several(threshold) else 0
+        layout = layouts.verification(new, guesses, masks, mask_id, past)
+        readings = yield Forward(layout, first=len(new) - 1)
+        own = readings[: len(guesses) + 1]
+        verified = count_verified(guesses, own)
+        group = len(own) + verified * masks
+        slots = [*own[: verified + 1], *readings[group : group + masks]]
+        step = answer.step(
+            slots,
+            verified + accepted([slot.score for slot in slots[verified:]], threshold),
+            positions=layout.ids.shape[1],
+            tau=threshold,
+            drafts=len(guesses),
+            verified=verified,
+            groups=len(own) if masks else 0,
+            draft_forwards=drafter.forwards - before,
+        )
+        yield Outcome(step, keep=len(new) + verified)
+        past += len(new) + verified
+        new = answer.ids[verified - step.accepted :]

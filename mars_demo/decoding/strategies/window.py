@@ -1,0 +1,33 @@
+"""MARS and AR: the sliding window (section 3.3), of which AR is the case of one slot."""
+
+from __future__ import annotations
+
+from mars_demo.decoding import layout as layouts
+from mars_demo.decoding.acceptance import accepted, several
+from mars_demo.decoding.answer import Answer
+from mars_demo.decoding.request import Request
+from mars_demo.decoding.strategy import Forward, Outcome, Strategy
+
+
+def strategy(answer: Answer, prompt_ids: list[int], request: Request, past: int = 0) -> Strategy:
+    """Each forward computes the newly accepted tokens and window - 1 masks; the masks leave the
+    cache at once. Slot 1 is predicted by the last real token and always accepted. At τ = 1 nothing else
+    can be, so there are no masks, and a forward costs what one of `ar` costs."""
+    rule, mask_id = request.acceptance, answer.checkpoint.mask_id
+    new = prompt_ids[past:]
+    while not answer.stop:
+        answer.begin()
+        threshold = rule.threshold()
+        # Slots that could never be accepted are not computed.
+        masks = min(request.window, answer.room) - 1 if several(threshold) else 0
+        layout = layouts.window(new, masks, mask_id, past)
+        readings = yield Forward(layout, first=len(new) - 1)
+        step = answer.step(
+            readings,
+            accepted([reading.score for reading in readings], threshold),
+            positions=layout.ids.shape[1],
+            tau=threshold,
+        )
+        yield Outcome(step, keep=len(new))
+        past += len(new)
+        new = answer.ids[-step.accepted :]

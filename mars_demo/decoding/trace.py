@@ -1,0 +1,274 @@
+"""The record of a run: one `Pass` per forward, one `Run` per answer, and their JSONL form.
+
+A run is written as JSON lines: the settings first, then a line per forward, then a closing line.
+Whatever this project draws, grades, saves or times is read from these records.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from mars_demo.models.messages import Message, user
+
+SCHEMA = 2
+READABLE = (1, SCHEMA)  # schema 1 had one criterion, the probability, and called the score `confidence`
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One position a forward predicted.
+
+    `text` is what the slot shows. For accepted slots the texts, joined over the run, are the answer
+    exactly: bytes of an unfinished character wait for the slot that finishes it, and an accepted end
+    token has the text "". `score` is what the run's criterion gave the token, from 0 to 1. `top` holds the
+    most probable (text, probability) pairs, best first.
+    """
+
+    id: int
+    text: str
+    score: float
+    top: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One forward of the model and what was accepted of it.
+
+    `positions` counts the positions this forward computed, `ms` its wall-clock milliseconds,
+    `accepted` the leading `slots` that joined the answer. In a self-verifying run `drafts` were
+    checked by this pass and the first `verified` of them held; it carried `groups` groups of masks, one
+    for each number of drafts that might hold, or a single one after all of them. In speculative decoding
+    the drafts took `draft_forwards` forwards of the second model, which `positions` does not count.
+    """
+
+    number: int
+    tau: float | None
+    positions: int
+    ms: float
+    accepted: int
+    slots: tuple[Slot, ...]
+    stop: str | None = None
+    drafts: int | None = None
+    verified: int | None = None
+    groups: int | None = None
+    draft_forwards: int | None = None
+
+    @property
+    def text(self) -> str:
+        """What this pass added to the answer."""
+        return "".join(slot.text for slot in self.slots[: self.accepted])
+
+    def line(self) -> str:
+        record: dict[str, Any] = {
+            "pass": self.number,
+            "tau": self.tau,
+            "positions": self.positions,
+            "ms": round(self.ms, 3),
+            "accepted": self.accepted,
+            "stop": self.stop,
+        }
+        if self.drafts is not None:
+            record |= {"drafts": self.drafts, "verified": self.verified, "groups": self.groups}
+        if self.draft_forwards is not None:
+            record["draft_forwards"] = self.draft_forwards
+        record["slots"] = [
+            {
+                "id": slot.id,
+                "text": slot.text,
+                "score": round(slot.score, 6),
+                "top": [[text, round(probability, 6)] for text, probability in slot.top],
+            }
+            for slot in self.slots
+        ]
+        return json.dumps(record, ensure_ascii=False)
+
+    @classmethod
+    def read(cls, record: dict[str, Any]) -> Pass:
+        slots = tuple(
+            Slot(
+                s["id"], s["text"], s.get("score", s.get("confidence")), tuple((t, p) for t, p in s["top"])
+            )
+            for s in record["slots"]
+        )
+        return cls(
+            number=record["pass"],
+            slots=slots,
+            **{key: record[key] for key in ("tau", "positions", "ms", "accepted", "stop")},
+            **{key: record.get(key) for key in ("drafts", "verified", "groups", "draft_forwards")},
+        )
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The first line of a record: what was asked of whom.
+
+    `prompt_tokens` counts the tokens of the whole conversation, which ends with the prompt.
+    """
+
+    mode: str
+    model: str
+    window: int
+    block_size: int | None
+    tau: float | None
+    prompt: str
+    prompt_tokens: int
+    device: str
+    dtype: str
+    max_new_tokens: int
+    criterion: str = "probability"
+    run: str = field(default_factory=lambda: secrets.token_hex(4))
+    schema: int = SCHEMA
+    sampling: dict[str, float] | None = None  # the fields of `sampling.Sampling`
+    raw: bool = False  # the prompt was continued as it is, without a chat template
+    gpu: str | None = None  # what the GPU is called, if it was one
+    messages: list[Message] = field(default_factory=list)  # of the conversation, before the prompt
+    cached_tokens: int = 0  # of the prompt's tokens, those that an earlier turn had left in the cache
+
+    @property
+    def conversation(self) -> list[Message]:
+        """All that the model was asked: the messages and, after them, the prompt."""
+        return [*self.messages, user(self.prompt)]
+
+
+class Run:
+    """An answer while it is made and afterwards. Iterating runs the next forward and yields its Pass.
+
+    `run.close()` stops it: nothing more is computed and everything held for it is freed.
+    `commits` counts the forwards that accepted nothing and only put a block into the block-level cache.
+    """
+
+    def __init__(self, settings: Settings, source: Iterable[Pass] = ()):
+        self.settings = settings
+        self.passes: list[Pass] = []
+        self.stop: str | None = None
+        self.commits = 0
+        self._source = iter(source)
+
+    def __iter__(self) -> Iterator[Pass]:
+        return self
+
+    def __next__(self) -> Pass:
+        try:
+            step = next(self._source)
+        except StopIteration:
+            self.close()
+            raise
+        self.add(step)
+        return step
+
+    def add(self, step: Pass) -> None:
+        """Record a pass that was run elsewhere, in a batch say."""
+        self.passes.append(step)
+        self.stop = step.stop or self.stop
+
+    def close(self) -> None:
+        if hasattr(self._source, "close"):
+            self._source.close()
+        self._source = iter(())
+        self.stop = self.stop or "stopped"
+
+    def finish(self) -> Run:
+        """Run to the end."""
+        for _ in self:
+            pass
+        return self
+
+    @property
+    def text(self) -> str:
+        return "".join(step.text for step in self.passes)
+
+    @property
+    def messages(self) -> list[Message]:
+        """The conversation with this answer, which a follow-up continues."""
+        answer = {"role": "assistant", "content": self.text, "mode": self.settings.mode}
+        return [*self.settings.conversation, answer]
+
+    @property
+    def token_ids(self) -> list[int]:
+        return [slot.id for step in self.passes for slot in step.slots[: step.accepted]]
+
+    @property
+    def tokens(self) -> int:
+        """Accepted tokens, the end token included."""
+        return sum(step.accepted for step in self.passes)
+
+    @property
+    def forwards(self) -> int:
+        """Every forward counts: the prefill too, and the commits of a block-level cache."""
+        return len(self.passes) + self.commits
+
+    @property
+    def tokens_per_forward(self) -> float:
+        return self.tokens / self.forwards if self.forwards else 0.0
+
+    @property
+    def seconds(self) -> float:
+        """The run's own clock: the time of its own forwards and of nothing else."""
+        return sum(step.ms for step in self.passes) / 1000
+
+    def first_line(self) -> str:
+        settings = asdict(self.settings)
+        # Said only where there is something to say:
+        for name in ("sampling", "gpu", "raw", "messages", "cached_tokens"):
+            if not settings[name]:
+                del settings[name]
+        return json.dumps(
+            {key: settings.pop(key) for key in ("run", "schema")} | settings, ensure_ascii=False
+        )
+
+    def last_line(self) -> str:
+        record = {
+            "done": True,
+            "tokens": self.tokens,
+            "forwards": self.forwards,
+            "seconds": round(self.seconds, 4),
+            "stop": self.stop,
+        }
+        return json.dumps(record | ({"commits": self.commits} if self.commits else {}))
+
+    def lines(self) -> Iterator[str]:
+        """The record so far; the closing line only once the run has stopped."""
+        yield self.first_line()
+        yield from (step.line() for step in self.passes)
+        if self.stop:
+            yield self.last_line()
+
+    @classmethod
+    def read(cls, lines: Iterable[str]) -> Run:
+        """A finished run from its record.
+
+        Raises:
+            ValueError: if the lines are not a run record of a known schema.
+        """
+        try:
+            first, *rest = [json.loads(line) for line in lines if line.strip()]
+            if first.get("schema") not in READABLE:
+                raise ValueError(f"schema {first.get('schema')}")
+            run = cls(Settings(**first | {"schema": SCHEMA}))
+            for record in rest:
+                if record.get("done"):
+                    run.stop, run.commits = record["stop"], record.get("commits", 0)
+                else:
+                    run.add(Pass.read(record))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            allowed = " or ".join(map(str, READABLE))
+            raise ValueError(f"This is not a run record of schema {allowed} ({error}).") from error
+        return run
+
+
+def read_runs(lines: Iterable[str]) -> list[Run]:
+    """The runs of a file that holds their records one after the other.
+
+    Raises:
+        ValueError: if the lines are not run records of a known schema.
+    """
+    records: list[list[str]] = []
+    for line in lines:
+        if line.startswith('{"run"') or not records:
+            records.append([])
+        records[-1].append(line)
+    return [Run.read(record) for record in records]

@@ -1,0 +1,95 @@
+"""Accuracy against speed on the held-out prompts of the built-in tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from mars_demo import tasks
+from mars_demo.decoding.decode import decode
+from mars_demo.decoding.request import Request
+from mars_demo.decoding.trace import Run
+from mars_demo.models.checkpoint import Checkpoint
+
+MAX_NEW_TOKENS = 160  # the longest worked answer has under 100
+
+
+@dataclass(frozen=True)
+class Row:
+    """`n` held-out prompts of one task at one τ. `seconds` is the sum of the runs' own clocks."""
+
+    task: str
+    tau: float | None
+    n: int
+    accuracy: float
+    tokens_per_forward: float
+    tokens: int
+    forwards: int
+    seconds: float
+
+
+def answers(
+    checkpoint: Checkpoint, examples: Iterable[tasks.Example], request: Request
+) -> Iterator[tuple[tasks.Example, Run]]:
+    """Each example with the finished run that answers it, in at most `MAX_NEW_TOKENS` tokens."""
+    request = replace(request, max_new_tokens=MAX_NEW_TOKENS)
+    for example in examples:
+        run = decode(checkpoint, example.prompt, request)
+        yield example, run.finish()
+
+
+def is_right(example: tasks.Example, run: Run) -> bool:
+    """An answer counts only if the model ended it itself."""
+    return run.stop == "eos" and tasks.TASKS[example.task].grade(example, run.text)
+
+
+def row(task: str, tau: float | None, graded: Sequence[tuple[tasks.Example, Run]]) -> Row:
+    runs = [run for _, run in graded]
+    tokens, forwards = sum(r.tokens for r in runs), sum(r.forwards for r in runs)
+    return Row(
+        task=task,
+        tau=tau,
+        n=len(graded),
+        accuracy=sum(is_right(example, run) for example, run in graded) / len(graded),
+        tokens_per_forward=tokens / forwards,
+        tokens=tokens,
+        forwards=forwards,
+        seconds=sum(run.seconds for run in runs),
+    )
+
+
+def evaluate(
+    checkpoint: Checkpoint,
+    request: Request,
+    taus: Sequence[float] = (1.0, 0.95, 0.9),
+    names: Sequence[str] | None = None,
+    limit: int = 40,
+) -> Iterator[Row]:
+    """A row per task and τ, as each is finished. Modes without a τ give one row per task.
+
+    Raises:
+        ValueError: if a task is unknown, `limit` is below 1, or the checkpoint cannot do what is requested.
+    """
+    if limit < 1:
+        raise ValueError(f"The number of prompts per task must be at least 1, not {limit}.")
+    request = request.fitted(checkpoint)
+    swept = {tau: replace(request, tau=tau) for tau in taus} if request.rules.uses_tau else {None: request}
+    for name in names or tasks.TASKS:
+        examples = tasks.held_out(name, limit)
+        for tau, chosen in swept.items():
+            yield row(name, tau, list(answers(checkpoint, examples, chosen)))
+
+
+def average(rows: Sequence[Row]) -> Row:
+    """Accuracy as the mean over tasks, tokens per forward as all tokens over all forwards."""
+    tokens, forwards = sum(r.tokens for r in rows), sum(r.forwards for r in rows)
+    return Row(
+        task="average",
+        tau=rows[0].tau,
+        n=sum(r.n for r in rows),
+        accuracy=sum(r.accuracy for r in rows) / len(rows),
+        tokens_per_forward=tokens / forwards,
+        tokens=tokens,
+        forwards=forwards,
+        seconds=sum(r.seconds for r in rows),
+    )

@@ -1,0 +1,103 @@
+"""Load tests: requests that arrive in a pattern, served in real time, and how fast they were answered."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+
+from mars_demo import tasks
+from mars_demo.decoding.request import Request
+from mars_demo.evaluation.accuracy import MAX_NEW_TOKENS, is_right
+from mars_demo.models.checkpoint import Checkpoint
+from mars_demo.serving.server import Controller, Job, Server, percentile, replay
+
+SIZE = 8
+STEADY, BURST = 0.7, 3.0
+CONTROLLER = Controller(low=0.8, high=1.0, full=8)
+BASELINE = "AR"
+POLICIES: dict[str, float | Controller] = {  # τ of the server; at 1 it computes no masks, as AR
+    BASELINE: 1.0,
+    "τ = 0.95": 0.95,
+    f"controller, τ {CONTROLLER.low:g} to {CONTROLLER.high:g}": CONTROLLER,
+}
+FOR_P99 = 200  # requests; with fewer, the 99th percentile is only one or two of them
+
+
+def loads(seconds: float) -> dict[str, list[tuple[float, float]]]:
+    """Each trace as (until, load) in order; a load of 1 is what the server can answer as AR."""
+    third = seconds / 3
+    return {
+        "steady": [(seconds, STEADY)],
+        "burst": [(third, STEADY), (2 * third, BURST), (seconds, STEADY)],
+        "twice the load": [(seconds, 2 * STEADY)],
+    }
+
+
+def arrivals(load: Sequence[tuple[float, float]], capacity: float, seed: int) -> Iterator[float]:
+    """Seconds at which requests arrive, `capacity` of them per second at a load of 1."""
+    rng, now = random.Random(seed), 0.0
+    for until, share in load:
+        while (now := now + rng.expovariate(capacity * share)) < until:
+            yield now
+        now = until
+
+
+async def serve(
+    checkpoint: Checkpoint, tau: float | Controller, times: Sequence[float]
+) -> tuple[list[tuple[tasks.Example, Job]], Server]:
+    """Held-out examples asked at these seconds, each with its job, and the server that answered."""
+    asked = list(itertools.islice(itertools.cycle(tasks.mixed(8)), len(times)))
+    request = Request("mars", max_new_tokens=MAX_NEW_TOKENS)
+    async with Server(checkpoint, SIZE, tau, request) as server:
+        requests = await replay(server, list(zip(times, (example.prompt for example in asked))))
+    return list(zip(asked, requests)), server
+
+
+def capacity(checkpoint: Checkpoint, count: int) -> float:
+    """Requests per second as AR if all arrive at once."""
+    _, server = asyncio.run(serve(checkpoint, POLICIES[BASELINE], [0.0] * count))
+    return count / server.moments[-1].seconds
+
+
+def measured(served: Sequence[tuple[Sequence[tuple[tasks.Example, Job]], Server]]) -> dict:
+    """The measurements of one policy over its replays, all their requests together.
+
+    Latencies in seconds from arrival to the last and to the first token, milliseconds from token to token,
+    accepted tokens per second and forward, the queue at each forward, the share of right answers.
+    """
+    answered = [pair for pairs, _ in served for pair in pairs]
+    requests = [request for _, request in answered]
+    per_token = [(r.finished - r.first) / max(1, r.run.tokens - 1) for r in requests]
+    tokens = sum(r.run.tokens for r in requests)
+    seconds = sum(max(request.finished for _, request in pairs) for pairs, _ in served)
+    queue = [moment.waiting for _, server in served for moment in server.moments]
+    return {
+        "requests": len(requests),
+        "latency": percentiles([r.finished - r.arrived for r in requests]),
+        "first_token": percentiles([r.first - r.arrived for r in requests]),
+        "ms_per_token": 1000 * sum(per_token) / len(per_token),
+        "tokens_per_second": tokens / seconds,
+        "tokens_per_forward": tokens / sum(r.run.forwards for r in requests),
+        "queue": {"mean": sum(queue) / len(queue), "most": max(queue)},
+        "accuracy": sum(is_right(example, r.run) for example, r in answered) / len(answered),
+    }
+
+
+def percentiles(values: Sequence[float]) -> dict[str, float]:
+    """p50 and p95, and p99 if there are enough requests for one."""
+    shares = (0.5, 0.95, 0.99) if len(values) >= FOR_P99 else (0.5, 0.95)
+    return {f"p{100 * share:.0f}": percentile(values, share) for share in shares}
+
+
+def drawn(answered: Sequence[tuple[tasks.Example, Job]], server: Server, every: float = 0.1) -> dict:
+    """What the picture of a replay needs, a moment per `every` seconds."""
+    moments, last = [], -every
+    for moment in server.moments:
+        if moment.seconds - last >= every:
+            moments.append([round(value, 3) for value in asdict(moment).values()])
+            last = moment.seconds
+    times = [[round(t, 3) for t in (r.arrived, r.first, r.finished)] for _, r in answered]
+    return {"moments": moments, "requests": times}

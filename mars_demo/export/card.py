@@ -1,0 +1,75 @@
+"""The model card of a trained checkpoint, written from the files next to its weights."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from pandas import DataFrame
+
+from mars_demo.markdown import table
+
+_TITLES = {
+    "ar": "autoregressive fine-tuning",
+    "mars": "MARS (Mask AutoRegreSsion)",
+    "block-diffusion": "block diffusion",
+}
+_USE = """```python
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+model = AutoModelForCausalLM.from_pretrained(FOLDER)
+tokenizer = AutoTokenizer.from_pretrained(FOLDER)
+messages = [{"role": "user", "content": "..."}]
+ids = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_tensors="pt")["input_ids"]
+output = model.generate(ids, max_new_tokens=128)  # one token per forward, the ordinary way
+"""
+_USE_MARS = """# Several tokens per forward; tau is the least score with which a token is accepted.
+output = model.generate(ids, max_new_tokens=128, tau=0.95, custom_generate=FOLDER, trust_remote_code=True)
+"""
+
+
+def write(folder: Path) -> None:
+    """Write `README.md` from `recipe.json` and, if it is there, `results.json` of an evaluation.
+
+    A `license` in the recipe, an SPDX identifier, goes into the front matter, and its `attribution` gets a
+    section.
+    """
+    recipe = json.loads((folder / "recipe.json").read_text("utf-8"))
+    objective, attribution = recipe["objective"], recipe.pop("attribution", None)
+    packed = next((file.name for file in folder.glob("*.gguf")), None)
+    use = _USE.replace("(FOLDER)", f'(FOLDER, gguf_file="{packed}")', 1) if packed else _USE
+    license_line = f"license: {recipe['license']}\n" if "license" in recipe else ""
+    parts = [
+        f"---\nlibrary_name: transformers\n{license_line}base_model: {recipe['base']}\n---",
+        f"# {folder.resolve().name}",
+        f"{recipe['base']} after {_TITLES[objective]}. It is an ordinary causal language model with the "
+        "architecture and the number of parameters of its base.",
+        *(["## Licence and attribution", attribution] if attribution else []),
+        "## Use",
+        use + (_USE_MARS if (folder / "custom_generate").is_dir() else "") + "```",
+        "## Training",
+        table(DataFrame([{"setting": name, "value": _shown(value)} for name, value in recipe.items()])),
+    ]
+    results = folder / "results.json"
+    if results.exists():
+        parts += ["## Measured", _measured(json.loads(results.read_text("utf-8")))]
+    (folder / "README.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+
+
+def _measured(results: dict[str, Any]) -> str:
+    rows = [
+        {
+            "held-out task": row["task"],
+            "τ": _shown(row["tau"]),
+            "prompts": row["n"],
+            "accuracy": f"{row['accuracy']:.1%}",
+            "tokens per forward": f"{row['tokens_per_forward']:.2f}",
+        }
+        for row in results["rows"]
+    ]
+    return f"Mode {results['mode']}, greedy.\n\n{table(DataFrame(rows))}"
+
+
+def _shown(value: object) -> object:
+    return f"{value:g}" if isinstance(value, float) else value

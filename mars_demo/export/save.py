@@ -1,0 +1,53 @@
+"""A checkpoint as a folder that plain transformers loads."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from mars_demo.decoding import acceptance, engine, layout
+
+CARRIED = (layout, engine, acceptance)  # what the exported decoder is made of
+
+
+def save_checkpoint(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    output: Path,
+    block_size: int | None,
+    objective: str = "mars",
+    weights: dict[str, Tensor] | None = None,
+) -> None:
+    """Write a folder that plain transformers loads: bfloat16 safetensors, tokenizer, config.
+
+    `block_size`, the mask token's id and `objective` go into config.json; None marks an AR checkpoint.
+    weights: those to store if they are not the model's own, as where they are spread over processes.
+    """
+    config = copy.deepcopy(model.config)
+    config.block_size = block_size
+    config.mask_token_id = None if block_size is None else tokenizer.mask_token_id
+    config.objective = "ar" if block_size is None else objective
+    config.dtype = torch.bfloat16
+    weights = model.state_dict() if weights is None else weights
+    with torch.device("meta"):
+        stored = type(model)(config)
+    stored.generation_config = model.generation_config
+    stored.load_state_dict({name: w.to(torch.bfloat16) for name, w in weights.items()}, assign=True)
+    stored.tie_weights()
+    stored.save_pretrained(output)
+    tokenizer.save_pretrained(output)
+    if config.objective == "mars":
+        _save_custom_generate(output / "custom_generate")
+
+
+def _save_custom_generate(folder: Path) -> None:
+    """The decoder as files that transformers' `custom_generate` loads without this project."""
+    folder.mkdir(exist_ok=True)
+    generate = Path(__file__).with_name("generate.py")
+    for source in (*(Path(module.__file__) for module in CARRIED), generate):
+        code = source.read_text(encoding="utf-8").replace("from mars_demo.decoding.", "from .")
+        (folder / source.name).write_text(code, encoding="utf-8")

@@ -1,0 +1,219 @@
+"""The app as a folder that is a complete Space on the Hugging Face hub: its card, code and models."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from mars_demo.assets import ASSETS
+from mars_demo.models.names import bundled, locate
+
+ROOT = ASSETS.parent
+ZERO = "zero-a10g"
+ZERO_PYTHON = "3.12.12"  # ZeroGPU has this one and 3.10.13
+CPU_INDEX = "https://download.pytorch.org/whl/cpu"
+TAGS = ("text-generation", "multi-token-prediction", "speculative-decoding", "mcp-server")
+NEEDED = ("mars-tiny", "ar-tiny")  # of the lessons, the batches and the trainings
+CODE = ("mars_demo", "assets", "pyproject.toml", "space.yaml")
+LEFT_OUT = ("__pycache__", "*.pyc", "*.pyi", "screenshots")
+# What a checkpoint consists of; code and pickles next to it stay where they are.
+OF_A_MODEL = (".safetensors", ".gguf", ".json", ".jinja", ".model", ".txt", ".md")
+LARGE = ("*.gguf", "*.safetensors")  # files that the hub keeps outside of git
+
+
+@dataclass(frozen=True)
+class Space:
+    """What a Space is made for: its hardware by the hub's name for it, and its models, the default first.
+
+    models: bundled names, hub ids, local folders and GGUF files.
+    only: without the bundled models that are neither named nor needed by other tabs than the race.
+
+    Raises:
+        ValueError: if the hub has no such hardware, or one of the models is none of these.
+    """
+
+    hardware: str
+    models: Sequence[str] = ()
+    only: bool = False
+
+    def __post_init__(self):
+        from huggingface_hub import SpaceHardware  # slow to import
+
+        known = [flavour.value for flavour in SpaceHardware]
+        if self.hardware not in known:
+            raise ValueError(f"Unknown hardware {self.hardware!r}. Choose from {', '.join(known)}.")
+        names = [self.named(model) for model in self.models]
+        if len(set(names)) < len(names) or any("," in name for name in names):
+            raise ValueError("The models of a Space need different names without a comma in them.")
+
+    @property
+    def has_gpu(self) -> bool:
+        return not self.hardware.startswith("cpu-")
+
+    @property
+    def from_hub(self) -> list[str]:
+        return [name for name in self.models if name not in bundled() and not Path(locate(name)).exists()]
+
+    @property
+    def from_here(self) -> list[Path]:
+        return [Path(name) for name in self.models if name not in bundled() and Path(locate(name)).exists()]
+
+    @property
+    def included(self) -> list[str]:
+        """The bundled models that go with it."""
+        return [n for n in bundled() if not self.only or n in self.models or n in NEEDED]
+
+    def named(self, model: str) -> str:
+        """What the Space calls a model: a copy of a folder or a GGUF file by its place there."""
+        return f"models/{Path(model).resolve().name}" if Path(model) in self.from_here else model
+
+
+def write(space: Space, output: Path) -> None:
+    """Write the Space's folder.
+
+    Raises:
+        ValueError: if there is something in the folder already, or the app's own files are not here.
+    """
+    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+        raise ValueError(f"{output} is not empty. Name a folder that does not exist yet.")
+    if not (ROOT / "app.py").is_file():
+        raise ValueError("The app is not here, only its library. Run this in a clone of the repository.")
+    output.mkdir(parents=True, exist_ok=True)
+    unwanted = shutil.ignore_patterns(*LEFT_OUT, *(n for n in bundled() if n not in space.included))
+    for name in CODE:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, output / name, ignore=unwanted)
+        else:
+            shutil.copy(ROOT / name, output)
+    for model in space.from_here:
+        _copy_model(model, output / space.named(str(model)))
+    files = {
+        "app.py": _app(space),
+        "requirements.txt": _requirements(space),
+        "README.md": _readme(space),
+        ".gitattributes": "".join(f"{p} filter=lfs diff=lfs merge=lfs -text\n" for p in LARGE),
+    }
+    for name, text in files.items():
+        (output / name).write_text(text, encoding="utf-8")
+
+
+def push(folder: Path, repository: str, hardware: str) -> str:
+    """Upload a Space's folder; its address.
+
+    Raises:
+        ValueError: if the hub refuses it or cannot be reached.
+    """
+    from huggingface_hub import HfApi  # slow to import
+
+    kind: dict[str, Any] = {"repo_type": "space"}
+    try:
+        address = HfApi().create_repo(
+            repository, space_sdk="gradio", space_hardware=hardware, exist_ok=True, **kind
+        )
+        HfApi().upload_folder(repo_id=repository, folder_path=folder, **kind)
+    except Exception as error:  # whatever the hub's client raises, the folder is still there
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise ValueError(f"{folder} is written, but {repository} could not be pushed: {reason}") from error
+    return str(address)
+
+
+def _copy_model(source: Path, target: Path) -> None:
+    target.parent.mkdir(exist_ok=True)
+    if source.is_file():
+        shutil.copy(source, target)
+        return
+    target.mkdir()
+    for file in sorted(source.iterdir()):
+        if file.is_file() and file.suffix in OF_A_MODEL:
+            shutil.copy(file, target)
+
+
+def _app(space: Space) -> str:
+    """The app, which serves the Space's models where the owner has set no variable for that."""
+    text = (ROOT / "app.py").read_text("utf-8")
+    if not space.models:
+        return text
+    docstring, rest = re.match(r'(""".*?"""\n)(.*)', text, re.DOTALL).groups()
+    listed = ",".join(space.named(model) for model in space.models)
+    return f'{docstring}\nimport os\n\nos.environ.setdefault("MARS_DEMO_MODELS", {listed!r})\n{rest}'
+
+
+def _requirements(space: Space) -> str:
+    """The pinned packages. A machine without a GPU gets a torch without CUDA, some gigabytes less."""
+    pinned = (ROOT / "requirements.txt").read_text("utf-8")
+    return pinned if space.has_gpu else f"--extra-index-url {CPU_INDEX}\n{pinned}"
+
+
+def _readme(space: Space) -> str:
+    front = yaml.safe_dump(card(space), sort_keys=False, allow_unicode=True)
+    listed = "\n".join(f"- {name}" for name in _described(space))
+    return f"""---
+{front}---
+
+# MARS Demo
+
+A language model usually computes one token per forward pass. MARS (Mask AutoRegreSsion,
+[arXiv 2604.07023](https://arxiv.org/abs/2604.07023)) fine-tunes it so that one forward predicts several
+next tokens, which are accepted from the left while each one's score is at least a threshold τ. Here a model
+races itself: one token per forward against as many as it is sure of.
+
+The models of this Space:
+
+{listed}
+
+The address of the page holds its settings, so a link shows others what you see. The same answers come over
+HTTP and as an MCP tool: see "Use via API" at the foot of the page.
+"""
+
+
+def _described(space: Space) -> Iterator[str]:
+    for name in [*space.models, *(name for name in space.included if name not in space.models)]:
+        yield f"[{name}](https://huggingface.co/{name})" if name in space.from_hub else Path(name).name
+
+
+def card(space: Space) -> dict[str, Any]:
+    """The front matter of the Space's README."""
+    fields = yaml.safe_load((ROOT / "space.yaml").read_text("utf-8"))
+    fields["suggested_hardware"] = space.hardware
+    fields["python_version"] = ZERO_PYTHON if space.hardware == ZERO else fields["python_version"]
+    fields["startup_duration_timeout"] = "30m" if space.from_hub or space.has_gpu else "10m"
+    fields |= {"license": _licence(space), "tags": list(TAGS)}
+    if models := [*space.from_hub, *_bases(space)]:
+        fields["models"] = models
+    if space.from_hub:
+        fields["preload_from_hub"] = space.from_hub
+    return fields
+
+
+def _licence(space: Space) -> str:
+    """That of the models that say one, if it is the same for all and none comes from the hub."""
+    found = {front["license"] for front in _fronts(space) if "license" in front}
+    return found.pop() if len(found) == 1 and not space.from_hub else "other"
+
+
+def _bases(space: Space) -> list[str]:
+    """The models on the hub that those in the folder were made from."""
+    found = [front.get("base_model") for front in _fronts(space)]
+    return list(
+        dict.fromkeys(b for b in found if isinstance(b, str) and re.fullmatch(r"[\w.-]+/[\w.-]+", b))
+    )
+
+
+def _fronts(space: Space) -> Iterator[dict[str, Any]]:
+    """The front matter of the model cards of the models in the folder."""
+    for place in (*(ASSETS / name for name in space.included), *space.from_here):
+        readme = place / "README.md"
+        text = readme.read_text("utf-8", errors="replace") if readme.is_file() else ""
+        if match := re.match(r"---\s*\n(.*?)\n---\s*\n", text, re.DOTALL):
+            try:
+                front = yaml.safe_load(match[1])
+            except yaml.YAMLError:
+                continue
+            if isinstance(front, dict):
+                yield front

@@ -1,0 +1,100 @@
+"""What a checkpoint was trained for: its block size, its mask token and its objective, read and checked."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from transformers import PreTrainedConfig, PreTrainedTokenizerBase
+
+from mars_demo.modes import objectives
+
+
+def settle(
+    config: PreTrainedConfig,
+    tokenizer: PreTrainedTokenizerBase,
+    folder: Path,
+    label: str,
+    published: bool = False,
+    block_size: int | None = None,
+) -> None:
+    """Write what a checkpoint was trained for into its config, which is where `wrap` reads it.
+
+    folder: where its files are.
+    label: the checkpoint's own name, such as `MARS-Qwen2.5-0.5B-blk8`. What the paper's authors
+        published says there what its config leaves out.
+    published: whether it is in their format.
+    block_size: overrides what its files and its name say; 0 stands for an ordinary AR model.
+
+    Raises:
+        ValueError: if the block size is unknown or contradictory, or if block size, mask token or objective
+            is none that the model can have.
+    """
+    if block_size is None:
+        block_size = _read(config, tokenizer, folder, label, published)
+    if block_size is None or block_size == 0 and type(block_size) is int:
+        if hasattr(config, "block_size"):
+            config.block_size = None
+        return
+    if getattr(config, "mask_token_id", None) is None:
+        config.mask_token_id = tokenizer.mask_token_id
+    config.block_size = block_size
+    _check(config)
+    if not hasattr(config, "objective"):
+        config.objective = "block-diffusion" if published and "BD3LM" in label else "mars"
+    if config.objective not in objectives():
+        raise ValueError(
+            f"its config names the objective {config.objective!r}. Choose from {', '.join(objectives())}."
+        )
+
+
+def _read(
+    config: PreTrainedConfig,
+    tokenizer: PreTrainedTokenizerBase,
+    folder: Path,
+    label: str,
+    published: bool,
+) -> object:
+    """The block size that name, training recipe and config agree on, unchecked; None for an AR model."""
+    in_config, found = getattr(config, "block_size", None), re.search(r"-blk(\d+)", label)
+    said = {"name": int(found[1]) if found else None}
+    if in_config is not None:
+        said |= {"recipe": _trained_with(folder), "config": in_config}
+    known = {source: size for source, size in said.items() if size is not None}
+    for source, size in known.items():
+        if in_config is not None and size != in_config:
+            raise ValueError(
+                f"its {source} says {size} masks per block and its config {in_config!r}. "
+                "Say what it was trained with: --block-size N."
+            )
+    if in_config is not None or not published:
+        return in_config
+    if not known and tokenizer.mask_token_id is not None and "AR-SFT" not in label:
+        raise ValueError(
+            "neither its name nor its config says how many masks per block it was trained with. "
+            "Say it with --block-size N, or --block-size 0 if it was trained without masks."
+        )
+    return known.get("name")
+
+
+def _trained_with(folder: Path) -> object:
+    """What the recipe of a training that ended here says."""
+    try:
+        recipe = json.loads((folder / "recipe.json").read_text(encoding="utf-8"))
+        return recipe["block_size"] if recipe["objective"] != "ar" else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _check(config: PreTrainedConfig) -> None:
+    block_size, mask_id = config.block_size, config.mask_token_id
+    most = config.max_position_embeddings - 1
+    if type(block_size) is not int or not 1 <= block_size <= most:
+        raise ValueError(f"a block size is a whole number from 1 to {most} here, not {block_size!r}.")
+    if mask_id is None:
+        raise ValueError(f"it has no mask token, which a block size of {block_size} needs.")
+    if type(mask_id) is not int or not 0 <= mask_id < config.vocab_size:
+        raise ValueError(
+            f"its mask token has the id {mask_id!r}, and its vocabulary only {config.vocab_size} tokens."
+        )

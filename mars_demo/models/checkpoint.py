@@ -1,0 +1,120 @@
+"""A loaded model and what decoding must know about it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+from mars_demo.models.causal import context_of
+from mars_demo.modes import modes_of, trained_window
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A loaded model and what decoding must know of it.
+
+    block_size: masks per block it was trained with; None for an ordinary AR model.
+    objective: what it was trained for last: ar, mars or block-diffusion.
+    context: positions its position embedding was made for.
+    end_ids: every token that ends an answer.
+    source: the folder or GGUF file it was loaded from; None if it was made in memory.
+    """
+
+    name: str
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    mask_id: int | None
+    block_size: int | None
+    objective: str
+    context: int
+    end_ids: frozenset[int]
+    source: Path | None = None
+    _names: dict[int, str] = field(default_factory=dict, repr=False, compare=False)
+
+    def token_name(self, token: int) -> str:
+        """A token's text on its own, special tokens by their names. Cached: every pass shows dozens."""
+        if token not in self._names:
+            self._names[token] = self.tokenizer.decode([token])
+        return self._names[token]
+
+    @property
+    def largest_window(self) -> int:
+        """Slots a window may have: B masks give B + 1, no masks give one."""
+        return trained_window(self.block_size)
+
+    @property
+    def has_template(self) -> bool:
+        """Whether it can read conversations. Without a chat template a prompt is continued as raw text."""
+        return bool(self.tokenizer.chat_template)
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """How it can be decoded, the default first. A MARS model is still the AR model; a block diffusion
+        model is not."""
+        return modes_of(self.objective)
+
+
+def wrap(
+    name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, source: Path | None = None
+) -> Checkpoint:
+    """A model and tokenizer in memory as a `Checkpoint`."""
+    config = model.config
+    mask_id = getattr(config, "mask_token_id", None)
+    block_size = getattr(config, "block_size", None) if mask_id is not None else None
+    return Checkpoint(
+        name=name,
+        model=model,
+        tokenizer=tokenizer,
+        mask_id=mask_id,
+        block_size=block_size,
+        objective="ar" if block_size is None else getattr(config, "objective", "mars"),
+        context=context_of(config),
+        end_ids=end_ids(model, tokenizer),
+        source=source,
+    )
+
+
+def empty(config: PreTrainedConfig) -> PreTrainedModel:
+    """A model without values, on torch's device `meta`."""
+    with torch.device("meta"):
+        return AutoModelForCausalLM.from_config(config, attn_implementation="sdpa", trust_remote_code=False)
+
+
+def end_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
+    """Every token that ends an answer, as the model's configs and the tokenizer name them."""
+    found: set[int] = set()
+    for source in (model.generation_config, model.config, tokenizer):
+        ids = getattr(source, "eos_token_id", None)
+        found.update(ids if isinstance(ids, Sequence) else [] if ids is None else [ids])
+    return frozenset(found)
+
+
+def truncated(checkpoint: Checkpoint, layers: int) -> Checkpoint:
+    """A smaller model of its embedding, its first `layers` layers and its head, with shared weights: a
+    draft model to train further.
+
+    Raises:
+        ValueError: if it has fewer layers.
+    """
+    model = checkpoint.model
+    if not 1 <= layers <= model.config.num_hidden_layers:
+        raise ValueError(
+            f"{checkpoint.name} has {model.config.num_hidden_layers} layers. Choose from 1 to that, "
+            f"not {layers}."
+        )
+    config = copy.deepcopy(model.config)
+    config.num_hidden_layers = layers
+    if getattr(config, "layer_types", None):
+        config.layer_types = config.layer_types[:layers]
+    smaller = type(model)(config)
+    weights = model.state_dict()
+    smaller.load_state_dict({name: weights[name] for name in smaller.state_dict()}, assign=True)
+    smaller.tie_weights()
+    return wrap(
+        f"{checkpoint.name}, {layers} layers", smaller.to(model.device).eval(), checkpoint.tokenizer
+    )

@@ -1,0 +1,46 @@
+"""Where a model computes: the best device of this machine, and what a device is called."""
+
+from __future__ import annotations
+
+import torch
+
+
+def best() -> str:
+    """`cuda` where there is a GPU that torch can use, `mps` on a Mac with one, else `cpu`."""
+    if torch.cuda.is_available():
+        return "cuda"
+    return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+def devices() -> list[str]:
+    """The kinds of device that torch can use here."""
+    kinds = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    return [kind for kind, is_here in kinds.items() if is_here]
+
+
+def usable(name: str | None = None) -> str:
+    """The device of that name, the best one for None.
+
+    Raises:
+        ValueError: if there is no such device here.
+    """
+    if name is None:
+        return best()
+    try:
+        torch.empty(0, device=name)
+    except Exception as error:  # torch has a kind of its own for every way to lack a device
+        allowed = ", ".join(devices())
+        raise ValueError(f"There is no device {name!r} here. Choose from {allowed}.") from error
+    return name
+
+
+def computes_bfloat16(device: str) -> bool:
+    """Whether a GPU has units for bfloat16, which those made before 2020, a T4 say, emulate slowly."""
+    return not device.startswith("cuda") or torch.cuda.is_bf16_supported(including_emulation=False)
+
+
+def gpu_name(device: torch.device) -> str | None:
+    """What the GPU is called, such as "NVIDIA H200"; None for a CPU."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return None if device.type == "cpu" else "Apple GPU"

@@ -1,0 +1,102 @@
+"""What a checkpoint is, for people to read."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from mars_demo.models.checkpoint import Checkpoint
+from mars_demo.models.device import gpu_name
+
+_TRAINED_FOR = {
+    "ar": "one token per forward (AR)",
+    "mars": "several tokens per forward (MARS)",
+    "block-diffusion": "filling blocks in any order (block diffusion)",
+}
+_LONGEST_CARD = 1 << 20  # characters; the front matter is at its beginning
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a checkpoint is.
+
+    parameters: numbers that were trained; tied weights count once.
+    trained_for: its objective in words.
+    block_size: masks per block it was trained with; None for an ordinary AR model.
+    context: positions it can read and write.
+    device: where it computes, in words; None if its weights are not loaded.
+    licence: as the front matter of its model card names it; None if that is not said. It is the words of
+        whoever wrote the card.
+    modes: how it can be decoded, the default first.
+    has_template: whether it can read conversations.
+    """
+
+    name: str
+    parameters: int
+    trained_for: str
+    block_size: int | None
+    context: int
+    device: str | None
+    precision: str
+    licence: str | None
+    modes: tuple[str, ...]
+    has_template: bool
+
+    def shown(self) -> list[tuple[str, str]]:
+        """Pairs of what is told and what it is, for a page or a terminal."""
+        told = {
+            "parameters": _rounded(self.parameters),
+            "trained for": self.trained_for,
+            "block size": self.block_size and f"{self.block_size} masks",
+            "reads up to": f"{self.context:,} tokens",
+            "computes on": self.device and f"{self.device}, {self.precision}",
+            "licence": self.licence,
+            "modes": ", ".join(self.modes),
+            "chat template": None if self.has_template else "none: prompts are continued as they are",
+        }
+        return [(about, text) for about, text in told.items() if text]
+
+
+def _rounded(count: int) -> str:
+    """Thousands, millions or billions with two or three digits."""
+    size, word = next(
+        ((s, w) for s, w in ((1e9, "billion"), (1e6, "million")) if count >= s), (1e3, "thousand")
+    )
+    return f"{count / size:.3g} {word}"
+
+
+def facts(checkpoint: Checkpoint) -> Facts:
+    """The facts of a checkpoint."""
+    model = checkpoint.model
+    return Facts(
+        name=checkpoint.name,
+        parameters=sum(weight.numel() for weight in model.parameters()),
+        trained_for=_TRAINED_FOR[checkpoint.objective],
+        block_size=checkpoint.block_size,
+        context=checkpoint.context,
+        device=None if model.device.type == "meta" else gpu_name(model.device) or "CPU",
+        precision=str(model.dtype).removeprefix("torch."),
+        licence=checkpoint.source and licence_in(checkpoint.source),
+        modes=checkpoint.modes,
+        has_template=checkpoint.has_template,
+    )
+
+
+def licence_in(source: Path) -> str | None:
+    """The licence that the model card next to the weights names in its front matter, on one short line. A
+    card is someone else's text: one that cannot be read names none."""
+    card = (source if source.is_dir() else source.parent) / "README.md"
+    try:
+        with card.open(encoding="utf-8") as lines:
+            text = lines.read(_LONGEST_CARD)
+        front = re.match(r"---\s*\n(.*?)\n---\s*\n", text, re.DOTALL)
+        fields = yaml.safe_load(front[1]) if front else None
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError, ValueError):
+        return None
+    named = fields.get("license_name") or fields.get("license") if isinstance(fields, dict) else None
+    if isinstance(named, list):
+        named = ", ".join(one for one in named[:3] if isinstance(one, str))
+    return " ".join(named.split())[:60] or None if isinstance(named, str) else None

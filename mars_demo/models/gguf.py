@@ -1,0 +1,155 @@
+"""Weights from GGUF files: few bits per weight on disk, dense once loaded."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import numpy as np
+import torch
+from gguf import GGUFReader, GGUFValueType, ReaderTensor
+from gguf.quants import dequantize
+from transformers import AutoConfig, AutoModelForCausalLM, GgufConfig, PreTrainedConfig, PreTrainedModel
+
+from mars_demo.models.checkpoint import empty
+from mars_demo.models.fit import require_fit
+from mars_demo.models.hub import Report
+
+_LAYER = {
+    "input_layernorm": "attn_norm",
+    "self_attn.q_proj": "attn_q",
+    "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v",
+    "self_attn.o_proj": "attn_output",
+    "post_attention_layernorm": "ffn_norm",
+    "mlp.gate_proj": "ffn_gate",
+    "mlp.up_proj": "ffn_up",
+    "mlp.down_proj": "ffn_down",
+}
+_OUTER = {
+    "model.embed_tokens.weight": "token_embd.weight",
+    "model.norm.weight": "output_norm.weight",
+    "lm_head.weight": "output.weight",
+}
+_REPEATED = {
+    "output.weight",
+    "rope_freqs.weight",
+}  # not needed: the head is tied, the config has the frequencies
+
+
+def read(
+    file: Path, config: PreTrainedConfig | None, dtype: torch.dtype, report: Report | None = None
+) -> PreTrainedModel:
+    """The model of a GGUF file, dense in `dtype`. transformers can make it too, but for a Llama the way
+    here is several times as fast.
+
+    config: the model's; None for the one that transformers reads in the file.
+
+    report: is called with `loading`, the bytes of the file that have been read, and all its bytes; by
+        transformers' way only at the start and at the end.
+
+    Raises:
+        OSError, ValueError: if the file is broken, of a model transformers does not know, or if its tensors
+            are not those of the model.
+    """
+    size = file.stat().st_size
+    if report:
+        report("loading", 0, size)
+    config = config or AutoConfig.from_pretrained(file.parent, gguf_file=file.name, trust_remote_code=False)
+    if config.model_type != "llama":
+        packed, found = AutoModelForCausalLM.from_pretrained(
+            file.parent,
+            gguf_file=file.name,
+            quantization_config=GgufConfig(dequantize=True),
+            dtype=dtype,
+            trust_remote_code=False,
+            output_loading_info=True,
+        )
+        require_fit(found["missing_keys"], (), found["unexpected_keys"])
+        # What comes from a packed file cannot be saved or cast; its weights in a fresh model can.
+        settings = packed.config.to_dict()
+        settings.pop("quantization_config", None)
+        model = empty(type(packed.config)(**settings))
+        model.load_state_dict(packed.state_dict(), assign=True)
+        model.generation_config = packed.generation_config
+    else:
+        model = empty(config)
+        tensors = packed_tensors(file)
+        wanted = {name: w.shape for name, w in model.state_dict().items() if not is_tied(name, config)}
+        shapes = {packed_name(name): shape for name, shape in wanted.items()}
+        require_fit(
+            shapes.keys() - tensors.keys(),
+            [n for n in shapes.keys() & tensors.keys() if shapes[n] != tuple(tensors[n].shape[::-1])],
+            tensors.keys() - shapes.keys() - _REPEATED,
+        )
+        weights, done = {}, 0
+        for name in wanted:
+            weights[name] = _unpacked(name, tensors, config).to(dtype)
+            done += int(tensors[packed_name(name)].n_bytes)
+            if report:
+                report("loading", done, size)
+        model.load_state_dict(weights, strict=False, assign=True)
+    model.tie_weights()
+    # Position frequencies are not weights; they were made on the meta device.
+    model.model.rotary_emb = type(model.model.rotary_emb)(model.config)
+    if report:
+        report("loading", size, size)
+    return model
+
+
+class _Reader(GGUFReader):
+    """A reader that skips lists: those of a vocabulary take it seconds, and weights need none."""
+
+    def _get_field_parts(self, orig_offs: int, raw_type: int):
+        if raw_type != GGUFValueType.ARRAY:
+            return super()._get_field_parts(orig_offs, raw_type)
+        file, end = memoryview(self.data), orig_offs + 12
+        kind, count = struct.unpack_from("<IQ", file, orig_offs)
+        if scalar := self.gguf_scalar_to_np.get(kind):
+            end += count * np.dtype(scalar).itemsize
+        elif kind == GGUFValueType.STRING:
+            for _ in range(count):
+                end += 8 + struct.unpack_from("<Q", file, end)[0]
+        else:
+            return super()._get_field_parts(orig_offs, raw_type)
+        return end - orig_offs, [], [], [GGUFValueType.ARRAY, GGUFValueType(kind)]
+
+
+def packed_tensors(file: Path) -> dict[str, ReaderTensor]:
+    """The tensors of a GGUF file by its names for them; their values are views of the file.
+
+    Raises:
+        ValueError: if the file is broken.
+    """
+    try:
+        return {tensor.name: tensor for tensor in _Reader(file).tensors}
+    except (IndexError, struct.error) as error:
+        raise ValueError("the GGUF file is incomplete.") from error
+
+
+def is_tied(name: str, config: PreTrainedConfig) -> bool:
+    """Whether a tensor is the embedding again."""
+    return name == "lm_head.weight" and config.tie_word_embeddings
+
+
+def _unpacked(name: str, tensors: dict[str, ReaderTensor], config: PreTrainedConfig) -> torch.Tensor:
+    tensor = tensors[packed_name(name)]
+    array = dequantize(tensor.data, tensor.tensor_type)
+    if heads := rotated_heads(name, config):
+        array = array.reshape(heads, -1, 2, array.shape[-1]).swapaxes(1, 2).reshape(array.shape)
+    return torch.from_numpy(np.array(array))  # the reader's own arrays are views of the file
+
+
+def packed_name(name: str) -> str:
+    """What GGUF calls a tensor of a Llama."""
+    if name in _OUTER:
+        return _OUTER[name]
+    _, _, layer, rest = name.split(".", 3)
+    return f"blk.{layer}.{_LAYER[rest.removesuffix('.weight')]}.weight"
+
+
+def rotated_heads(name: str, config: PreTrainedConfig) -> int:
+    """The number of heads of a matrix that makes queries or keys, 0 for any other."""
+    if "q_proj" in name:
+        return config.num_attention_heads
+    return config.num_key_value_heads if "k_proj" in name else 0

@@ -1,0 +1,169 @@
+"""Checkpoints on a Hugging Face hub: which of their files are needed, and fetching them.
+
+What has been fetched stays in the hub client's own cache, which other programs share.
+"""
+
+from __future__ import annotations
+
+import errno
+import shutil
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from huggingface_hub import HfApi, constants, get_cached_repo_tree, snapshot_download
+from huggingface_hub.errors import (
+    CachedRepoTreeNotFoundError,
+    GatedRepoError,
+    HfHubHTTPError,
+    LocalEntryNotFoundError,
+    OfflineModeIsEnabled,
+    RepositoryNotFoundError,
+)
+from huggingface_hub.utils import tqdm
+
+from mars_demo.models.names import choices
+
+Report = Callable[[str, int, int], None]  # phase, bytes so far, bytes in all
+
+_TEXTS = (".json", ".jinja", ".txt", ".model", "README.md")  # config, tokenizer, template, card
+_PATIENCE = 10  # seconds for the hub's first answer
+
+
+def fetch(name: str, report: Report | None = None, weights: bool = True) -> str:
+    """The folder with a model's files, fetched from the hub where they are not in the cache yet. If the hub
+    cannot be reached, a model that is in the cache is taken from there.
+
+    report: is called with `fetching`, the bytes that are here, and the bytes of the model.
+    weights: whether they are needed too.
+
+    Raises:
+        ValueError: if it cannot be had, in one sentence.
+    """
+    try:
+        sizes = needed_files(remote_files(name))
+    except OSError as error:
+        if folder := cached(name, weights):
+            return folder
+        raise ValueError(_refusal(name, error)) from error
+    if not weights:
+        sizes = {file: size for file, size in sizes.items() if not _is_weights(file)}
+    elif not any(map(_is_weights, sizes)):
+        raise ValueError(f"{name} has no weights in safetensors or GGUF on the hub; others are not read.")
+    here = _bytes_here(name, sizes)
+    total = sum(sizes.values())
+    _require_room(name, total - here)
+    bar = _counting(here, total, report)
+    try:
+        return snapshot_download(name, allow_patterns=list(sizes), tqdm_class=bar)
+    except Exception as error:  # whatever the hub's HTTP client raises
+        raise ValueError(_interruption(name, error, bar.done, total)) from error
+
+
+def cached(name: str, weights: bool = True) -> str | None:
+    """The folder of a model that is completely in the cache, or None. Nobody is asked."""
+    try:
+        sizes = needed_files((file.path, file.size) for file in get_cached_repo_tree(name))
+    except CachedRepoTreeNotFoundError:  # fetched file by file, by another program
+        sizes = {"config.json": 0}
+    sizes = {file: size for file, size in sizes.items() if weights or not _is_weights(file)}
+    try:
+        folder = snapshot_download(name, allow_patterns=list(sizes), local_files_only=True)
+    except LocalEntryNotFoundError:
+        return None
+    return folder if all((Path(folder) / file).exists() for file in sizes) else None
+
+
+def remote_files(name: str) -> list[tuple[str, int]]:
+    """The files of a model on the hub and their bytes.
+
+    Raises:
+        OSError: if the hub cannot be reached or has no such model.
+    """
+    try:
+        info = HfApi().model_info(name, files_metadata=True, timeout=_PATIENCE)
+    except OSError:
+        raise
+    except Exception as error:  # the HTTP client has exceptions of its own
+        raise ConnectionError(str(error)) from error
+    return [(file.rfilename, file.size or 0) for file in info.siblings or ()]
+
+
+def needed_files(files: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """Those that a checkpoint is loaded from, with their bytes: texts and safetensors at the top of the
+    repository, or one GGUF file if it has no safetensors."""
+    top = {file: size for file, size in files if "/" not in file}
+    texts = {file: size for file, size in top.items() if file.endswith(_TEXTS)}
+    weights = {file: size for file, size in top.items() if file.startswith("model") and _is_weights(file)}
+    weights = {file: size for file, size in weights.items() if file.endswith(".safetensors")}
+    if not weights:
+        packed = [file for file in top if file.endswith(".gguf") and "-of-" not in file]
+        # All of them are dense once loaded, so Q8_0, which loses least; else the smallest.
+        best = min(packed, key=lambda file: ("q8_0" not in file.lower(), top[file]), default=None)
+        weights = {best: top[best]} if best else {}
+    return texts | weights
+
+
+def _is_weights(file: str) -> bool:
+    return file.endswith((".safetensors", ".gguf"))
+
+
+def _bytes_here(name: str, sizes: dict[str, int]) -> int:
+    """How much of it the cache has already."""
+    from huggingface_hub import try_to_load_from_cache
+
+    return sum(size for file, size in sizes.items() if isinstance(try_to_load_from_cache(name, file), str))
+
+
+def _require_room(name: str, size: int) -> None:
+    folder = Path(constants.HF_HUB_CACHE)
+    while not folder.exists():
+        folder = folder.parent
+    free = shutil.disk_usage(folder).free
+    if size > free:
+        raise ValueError(
+            f"There is no room for {name} on the disk: {megabytes(size)} must be fetched, and "
+            f"{megabytes(free)} are free."
+        )
+
+
+def _counting(here: int, total: int, report: Report | None) -> type[tqdm]:
+    """A progress bar for the hub client that draws nothing and reports bytes."""
+
+    class Bar(tqdm):
+        done = here
+
+        def __init__(self, *arguments, **options):
+            # Of the client's bars (files, bytes received, bytes written) the last one counts.
+            self._counts = options.get("name") == "huggingface_hub.snapshot_download"
+            super().__init__(*arguments, **options | {"disable": True})
+
+        def update(self, n: float | None = 1) -> None:
+            if self._counts and n:
+                Bar.done = min(total, Bar.done + int(n))
+                if report:
+                    report("fetching", Bar.done, total)
+
+    return Bar
+
+
+def megabytes(size: int) -> str:
+    return f"{size / 1e6:.1f} MB"
+
+
+def _refusal(name: str, error: OSError) -> str:
+    if isinstance(error, GatedRepoError):
+        return f"{name} asks for permission first: accept its terms on the hub, and set HF_TOKEN here."
+    if isinstance(error, RepositoryNotFoundError):
+        return f"There is no folder {name!r}, and no such model came from the hub. {choices()}"
+    if isinstance(error, OfflineModeIsEnabled):
+        return f"There is no folder {name!r}, and nothing comes from the hub while HF_HUB_OFFLINE is set."
+    if isinstance(error, HfHubHTTPError):
+        return f"{name} cannot be fetched: the hub answers with status {error.response.status_code}."
+    return f"{name} cannot be fetched: the hub at {constants.ENDPOINT} cannot be reached."
+
+
+def _interruption(name: str, error: Exception, done: int, total: int) -> str:
+    where = f"at {megabytes(done)} of {megabytes(total)}"
+    if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return f"The disk is full: fetching {name} stopped {where}. Make room, then try again."
+    return f"Fetching {name} broke off {where}. Try again; files that have arrived whole are kept."

@@ -1,0 +1,214 @@
+"""Names, folders and hub ids → a `Checkpoint` that can decode."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import get_ident
+from typing import NamedTuple
+
+import torch
+from safetensors import SafetensorError
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+from transformers.utils import logging as transformers_logging
+
+from mars_demo.models import blocks, hub, reordering
+from mars_demo.models.causal import require_causal
+from mars_demo.models.checkpoint import Checkpoint, empty, wrap
+from mars_demo.models.device import computes_bfloat16, usable
+from mars_demo.models.fit import require_fit
+from mars_demo.models.hub import Report
+from mars_demo.models.names import bundled, gguf_file, locate
+from mars_demo.models.published import published_config
+from mars_demo.models.weights import require_files, stored
+
+transformers_logging.disable_progress_bar()  # it would draw a bar for every load, in tests and apps too
+
+
+def load_checkpoint(
+    name: str | None = None,
+    device: str | None = None,
+    dtype: torch.dtype | None = None,
+    block_size: int | None = None,
+    report: Report | None = None,
+) -> Checkpoint:
+    """Load a bundled name, a local folder, a GGUF file or a hub id. A folder's weights are safetensors or
+    one GGUF file. By default they become bfloat16 on a GPU or if they come from a GGUF file, else float32.
+    The default device is the best one there is.
+
+    block_size: masks per block it was trained with, where neither its config nor its name says so or where
+        they are wrong; 0 for an ordinary AR model.
+    report: is called with a phase, `fetching` (from a hub) or `loading`, the bytes so far, and all bytes.
+
+    Raises:
+        ValueError: in one sentence, if there is no such checkpoint, it cannot be fetched, it is broken, it
+            is not a causal language model, its block size is unknown, or the device has no room for it.
+    """
+    name = name or next(iter(bundled()), None)
+    if name is None:
+        raise ValueError("No checkpoint is bundled here. Name a local folder or a hub id (owner/name).")
+    device = usable(device)
+    path, label = _found(name, report)
+    dtype = dtype or default_dtype(path, device)
+    with _one_sentence(name):
+        described = describe(path, label, block_size)
+        model = _weights(path, described.config, dtype, report)
+    with _one_sentence(name):
+        if device == "cpu" and dtype == torch.bfloat16 and reordering.is_available():
+            reordering.reorder(model)
+        model = model.to(device).eval()
+    return wrap(name, model, described.tokenizer, Path(path))
+
+
+def outline(name: str, block_size: int | None = None) -> Checkpoint:
+    """A checkpoint without its weights, on torch's device `meta`: what it is can be told, nothing computed.
+
+    Raises:
+        ValueError: as `load_checkpoint`.
+    """
+    path, label = _found(name, weights=False)
+    with _one_sentence(name):
+        described = describe(path, label, block_size)
+        return wrap(name, empty(described.config), described.tokenizer, Path(path))
+
+
+def _found(name: str, report: Report | None = None, weights: bool = True) -> tuple[str, str]:
+    """The folder or GGUF file of a checkpoint, fetched if it is not here, and the checkpoint's own name."""
+    path = locate(name)
+    if Path(path).exists():
+        return path, Path(path).resolve().name
+    return hub.fetch(path, report, weights), name
+
+
+@contextmanager
+def _one_sentence(name: str) -> Iterator[None]:
+    """Say what is wrong with a checkpoint in one sentence, whatever a library says of it.
+
+    Raises:
+        ValueError: for every fault of its files.
+    """
+    try:
+        yield
+    except SafetensorError as error:
+        raise ValueError(f"The weights of {name} are damaged or incomplete ({error}).") from error
+    except (torch.OutOfMemoryError, MemoryError) as error:
+        raise ValueError(f"There is not enough memory for {name}.") from error
+    except Exception as error:  # files from elsewhere break in many ways, and each library has its own
+        if "can't allocate memory" in str(error):  # torch on a CPU has no exception of its own for it
+            raise ValueError(f"There is not enough memory for {name}.") from error
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise ValueError(f"{name} cannot be loaded as a causal language model: {reason}") from error
+
+
+def default_dtype(path: str, device: str) -> torch.dtype:
+    """bfloat16 on a GPU that has it and for GGUF files, whose weights are rounded already, else float32."""
+    exact = not computes_bfloat16(device) or (device == "cpu" and not gguf_file(path))
+    return torch.float32 if exact else torch.bfloat16
+
+
+def dtype_named(name: str | None) -> torch.dtype | None:
+    """`float32` or `bfloat16` as torch's own; None for None."""
+    return name and getattr(torch, name)
+
+
+class Description(NamedTuple):
+    """What a checkpoint's small files say: its tokenizer, and its config with what it was trained for."""
+
+    tokenizer: PreTrainedTokenizerBase
+    config: PreTrainedConfig
+
+
+def describe(path: str, label: str, block_size: int | None = None) -> Description:
+    """Read a checkpoint's tokenizer and config.
+
+    Raises:
+        OSError, ValueError, KeyError: if they are broken or not those of a causal language model.
+    """
+    # Without an explicit no, transformers asks on the terminal whether code next to the weights may run.
+    file, published = gguf_file(path), None
+    if file and not file.with_name("config.json").exists():
+        source, named = file.parent, {"gguf_file": file.name}
+    else:
+        source, named = file.parent if file else path, {}
+        published = published_config(str(source))
+    config = published or AutoConfig.from_pretrained(source, trust_remote_code=False, **named)
+    require_causal(config)
+    tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False, **named)
+    blocks.settle(config, tokenizer, Path(source), label, published is not None, block_size)
+    return Description(tokenizer, config)
+
+
+def _weights(
+    path: str, config: PreTrainedConfig, dtype: torch.dtype, report: Report | None
+) -> PreTrainedModel:
+    if file := gguf_file(path):
+        from mars_demo.models import gguf  # imports gguf, which plain checkpoints do without
+
+        return gguf.read(file, config, dtype, report)
+    require_files(Path(path))
+    _require_size(path, config)
+    with _reported(path, report):
+        model, found = AutoModelForCausalLM.from_pretrained(
+            path,
+            config=config,
+            dtype=dtype,
+            use_safetensors=True,
+            attn_implementation="sdpa",
+            trust_remote_code=False,
+            ignore_mismatched_sizes=True,  # refused below, with names
+            output_loading_info=True,
+        )
+    misshapen = {name for name, *_ in found["mismatched_keys"]}
+    require_fit(found["missing_keys"], misshapen, found["unexpected_keys"])
+    return model
+
+
+def _require_size(path: str, config: PreTrainedConfig) -> None:
+    """Refuse weights of a far smaller model than the config describes before memory is taken for it."""
+    found = stored(path)
+    wanted = {name: tuple(weight.shape) for name, weight in empty(config).state_dict().items()}
+    if sum(map(math.prod, wanted.values())) <= 2 * sum(tensor.elements for tensor in found.values()):
+        return  # transformers says which tensors do not fit, if any
+    misshapen = [n for n, tensor in found.items() if n in wanted and tensor.shape != wanted[n]]
+    require_fit(wanted.keys() - found.keys(), misshapen, ())
+
+
+@contextmanager
+def _reported(path: str, report: Report | None) -> Iterator[None]:
+    """Report the bytes that transformers has loaded meanwhile, from its own loop over the tensors."""
+    if not report:
+        yield
+        return
+    sizes = {name: tensor.bytes for name, tensor in stored(path).items()}
+    total, thread = sum(sizes.values()), get_ident()
+
+    def hook(factory, arguments, options):
+        if get_ident() != thread or options.get("desc") != "Loading weights":
+            return factory(*arguments, **options)
+        return _counted(arguments[0], sizes, total, report)
+
+    report("loading", 0, total)
+    before = transformers_logging.set_tqdm_hook(hook)
+    try:
+        yield
+    finally:
+        transformers_logging.set_tqdm_hook(before)
+    report("loading", total, total)
+
+
+def _counted(items, sizes: dict[str, int], total: int, report: Report) -> Iterator:
+    done = 0
+    for name, item in items:
+        yield name, item
+        if size := sizes.get(name):
+            done += size
+            report("loading", done, total)

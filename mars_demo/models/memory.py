@@ -1,0 +1,116 @@
+"""How much memory a checkpoint will take on a device, and how much the device has left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psutil
+import torch
+from transformers import PreTrainedConfig
+
+from mars_demo.models import hub, reordering
+from mars_demo.models.names import locate
+from mars_demo.models.weights import Stored, stored
+
+_HEADS = ("lm_head.weight", "output.weight")  # in safetensors and in GGUF
+_EMBEDDINGS = ("embed_tokens.weight", "token_embd.weight")
+
+
+def needed(path: str, device: str, dtype: torch.dtype) -> int:
+    """Bytes of the device that a checkpoint takes while it is loaded and afterwards, from the headers of
+    its files. Of one that is still on the hub only the sizes of its files are known: it is taken to be
+    stored with two bytes per weight, or half a byte in a GGUF file, and a quarter is added.
+
+    path: a bundled name, a folder, a GGUF file or a hub id.
+
+    Raises:
+        ValueError: if there is no such checkpoint.
+        SafetensorError, OSError: if its files are broken, or the hub cannot be reached.
+    """
+    path = locate(path)
+    if not Path(path).exists():
+        if not (folder := hub.cached(path)):
+            return _estimate(hub.needed_files(hub.remote_files(path)), device, dtype)
+        path = folder
+    tensors = stored(path)
+    if _tied(path):
+        tensors = {name: tensor for name, tensor in tensors.items() if name not in _HEADS}
+    elements = sum(tensor.elements for tensor in tensors.values())
+    # The largest tensor is there twice while it is unpacked or converted, at most in float32.
+    largest = max((tensor.elements for tensor in tensors.values()), default=0) * 4
+    if _is_reordered(device, dtype):
+        elements += sum(tensors[name].elements for name in _reordered(tensors))
+    return elements * dtype.itemsize + largest
+
+
+def available(device: str) -> int:
+    """Bytes that are free on a device: of a CPU, what the machine and the limits of its container leave."""
+    kind = torch.device(device)
+    if kind.type == "cuda":
+        return torch.cuda.mem_get_info(kind)[0]
+    if kind.type == "mps":
+        return torch.mps.recommended_max_memory() - torch.mps.driver_allocated_memory()
+    return min([psutil.virtual_memory().available, *container_rooms(Path("/"))])
+
+
+def _is_reordered(device: str, dtype: torch.dtype) -> bool:
+    return torch.device(device).type == "cpu" and dtype == torch.bfloat16 and reordering.is_available()
+
+
+def _reordered(tensors: dict[str, Stored]) -> list[str]:
+    """The matrices that `reordering` holds twice: those of linear layers without a bias. The embedding is
+    one of them where the head is tied to it, and stands in for the head where it is not."""
+    return [
+        name
+        for name, tensor in tensors.items()
+        if len(tensor.shape) == 2
+        and name.removesuffix("weight") + "bias" not in tensors
+        and not (name.endswith(_EMBEDDINGS) and any(head in tensors for head in _HEADS))
+    ]
+
+
+def _tied(path: str) -> bool:
+    """Whether the head is the embedding, so that a stored one takes nothing."""
+    if not Path(path).is_dir():
+        return False
+    config, _ = PreTrainedConfig.get_config_dict(path)
+    return bool(config.get("tie_word_embeddings", False))
+
+
+def _estimate(sizes: dict[str, int], device: str, dtype: torch.dtype) -> int:
+    dense = sum(size for file, size in sizes.items() if file.endswith(".safetensors")) // 2
+    packed = sum(size for file, size in sizes.items() if file.endswith(".gguf")) * 2
+    return (dense + packed) * dtype.itemsize * (2 if _is_reordered(device, dtype) else 1) * 5 // 4
+
+
+def container_rooms(root: Path) -> list[int]:
+    """What the memory limits of this process's control groups leave, of version 1 and 2: the limits of its
+    group and of those around it. A group's file cache is given back when memory is short, so it is free."""
+    rooms = []
+    try:
+        lines = (root / "proc/self/cgroup").read_text().splitlines()
+    except OSError:  # no Linux
+        return rooms
+    for line in lines:
+        _, controllers, group = line.split(":", 2)
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        base = root / "sys/fs/cgroup" / ("memory" if controllers else "")
+        names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+        names = names if controllers else ("memory.max", "memory.current", "inactive_file")
+        # In a container the group's path may be the host's: then only the top is there.
+        inner = base / group.strip("/")
+        for folder in (inner, *inner.parents):
+            if not folder.is_relative_to(base):
+                break
+            rooms += _room(folder, *names)
+    return rooms
+
+
+def _room(folder: Path, limit: str, usage: str, cache: str) -> list[int]:
+    try:
+        most, used = (folder / limit).read_text().strip(), int((folder / usage).read_text())
+        counts = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+    except OSError:  # no such group, or one without a limit
+        return []
+    return [] if most == "max" else [max(0, int(most) - used + int(counts.get(cache, 0)))]

@@ -1,0 +1,48 @@
+"""What a name means: a bundled checkpoint, a folder, a GGUF file or a hub id. Nothing is loaded here."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from mars_demo.assets import ASSETS
+
+BUNDLED = ("mars-smollm2-135m", "mars-tiny", "ar-tiny")  # best first
+
+
+def bundled() -> list[str]:
+    """Names of the checkpoints in `assets/`, best first."""
+    return [name for name in BUNDLED if (ASSETS / name / "config.json").exists()]
+
+
+def locate(name: str) -> str:
+    """The folder, GGUF file or hub id that `name` means. The hub is not asked.
+
+    Raises:
+        ValueError: if it is none of these.
+    """
+    if name in bundled():
+        return str(ASSETS / name)
+    if Path(name).exists():
+        if name.endswith(".gguf"):
+            return name
+        if not (Path(name) / "config.json").is_file():
+            raise ValueError(
+                f"{name} is not a checkpoint. Name a folder with a config.json, or a .gguf file."
+            )
+        return name
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", name):
+        raise ValueError(f"Unknown checkpoint {name!r}. {choices()}")
+    return name
+
+
+def choices() -> str:
+    """What a name may be, as the second sentence of a refusal."""
+    return f"Choose from {', '.join([*bundled(), 'a local folder', 'a hub id (owner/name)'])}."
+
+
+def gguf_file(path: str) -> Path | None:
+    """The GGUF file that `path` is or that holds the weights of the folder it is, or None."""
+    if path.endswith(".gguf"):
+        return Path(path)
+    return next(iter(sorted(Path(path).glob("*.gguf"))), None) if Path(path).is_dir() else None

@@ -1,0 +1,70 @@
+"""What weight files hold, read from their headers: names, shapes and bytes, no values."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from safetensors import safe_open
+
+from mars_demo.models.names import gguf_file
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A tensor in a file: its shape, and the bytes it takes there."""
+
+    shape: tuple[int, ...]
+    bytes: int
+
+    @property
+    def elements(self) -> int:
+        return math.prod(self.shape)
+
+
+def require_files(folder: Path) -> None:
+    """Refuse a folder without safetensors, or without all of those that its index names.
+
+    Raises:
+        ValueError: what is missing.
+    """
+    here = {file.name for file in folder.iterdir()}
+    index = folder / "model.safetensors.index.json"
+    if index.exists():
+        shards = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+        if missing := sorted(shards - here):
+            raise ValueError(f"{len(missing)} of its {len(shards)} weight files are missing: {missing[0]}.")
+    elif "model.safetensors" not in here:
+        pickled = any(file.endswith((".bin", ".pt", ".pth")) for file in here)
+        raise ValueError(
+            "its weights are pickled, which can run code; safetensors and GGUF are read."
+            if pickled
+            else "there are no weights in safetensors or GGUF."
+        )
+
+
+def stored(path: str) -> dict[str, Stored]:
+    """The tensors of a folder or a GGUF file by the names they have there.
+
+    Raises:
+        SafetensorError, OSError, ValueError: if a file is broken.
+    """
+    if file := gguf_file(path):
+        from mars_demo.models.gguf import packed_tensors  # imports gguf, which plain checkpoints do without
+
+        return {
+            name: Stored(tuple(map(int, tensor.shape[::-1])), int(tensor.n_bytes))
+            for name, tensor in packed_tensors(file).items()
+        }
+    found = {}
+    for file in sorted(Path(path).glob("*.safetensors")):
+        with safe_open(file, framework="numpy") as tensors:
+            for name in tensors.keys():  # noqa: SIM118, it is no dict
+                part = tensors.get_slice(name)
+                bits = int(re.search(r"\d+|$", part.get_dtype())[0] or 8)  # BF16, F32, I64; BOOL has none
+                shape = tuple(part.get_shape())
+                found[name] = Stored(shape, math.prod(shape) * bits // 8)
+    return found

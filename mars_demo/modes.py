@@ -1,0 +1,130 @@
+"""The modes: the ways to decode, one entry each.
+
+Whatever lists, validates, starts or draws a mode reads this table: the command line, `Checkpoint.modes`,
+requests, batches, evaluation and the page. A new mode is a file in `decoding/strategies` and an entry here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+CACHES = ("cursor", "block", "none")  # of batches
+GUESSED_WINDOW = 64  # the largest window where drafts need no training of the model that verifies them
+
+
+def trained_window(block_size: int | None) -> int:
+    """B masks give B + 1 slots, no masks give one."""
+    return 1 if block_size is None else block_size + 1
+
+
+@dataclass(frozen=True)
+class Mode:
+    """A way to decode.
+
+    title: its name on a page; `explained` says in a few words what it does.
+    objectives: what a checkpoint must have been trained for to run it.
+    strategy: the module of `decoding.strategies` whose function `strategy` decodes in this mode.
+    uses_tau: whether the threshold τ matters.
+    largest_window: from a checkpoint's block size (None for an AR model) the most slots a forward may have.
+    default_window: slots where a request names none; None for the largest window.
+    caches: those that it can use in batches.
+    needs_draft: whether a second checkpoint must draft.
+    causal: whether all that stays in its cache has seen only what comes before it, so that a later text
+        that begins in the same way can reuse it.
+    beyond: what a slot after the accepted ones is: `unread`, predicted and thrown away; `draft`, for the
+        next forward to verify; `filled`, kept in its place although a gap comes before it.
+    """
+
+    name: str
+    title: str
+    explained: str
+    objectives: tuple[str, ...]
+    strategy: str
+    uses_tau: bool = False
+    largest_window: Callable[[int | None], int] = trained_window
+    default_window: int | None = None
+    caches: tuple[str, ...] = CACHES
+    needs_draft: bool = False
+    causal: bool = True
+    beyond: str = "unread"
+
+
+# For each objective the best mode comes first: it is the default of its checkpoints.
+MODES = {
+    mode.name: mode
+    for mode in (
+        Mode(
+            "mars",
+            "MARS",
+            "accept while score ≥ τ",
+            objectives=("mars",),
+            strategy="window",
+            uses_tau=True,
+        ),
+        Mode(
+            "lossless",
+            "MARS, lossless",
+            "verify its own drafts",
+            objectives=("mars",),
+            strategy="lossless",
+            beyond="draft",
+        ),
+        Mode(
+            "ar",
+            "One token per forward",
+            "AR",
+            objectives=("ar", "mars"),
+            strategy="window",
+            largest_window=lambda block_size: 1,
+        ),
+        Mode(
+            "jacobi",
+            "Jacobi",
+            "verify guesses, no training needed",
+            objectives=("ar", "mars"),
+            strategy="jacobi",
+            largest_window=lambda block_size: GUESSED_WINDOW,
+            default_window=9,
+            beyond="draft",
+        ),
+        Mode(
+            "block-diffusion",
+            "Block diffusion",
+            "fill a block in the order of confidence",
+            objectives=("block-diffusion",),
+            strategy="diffusion",
+            uses_tau=True,
+            largest_window=lambda block_size: block_size,
+            # A finished block sees itself from both sides: it cannot be computed again in a tail.
+            caches=("cursor",),
+            causal=False,
+            beyond="filled",
+        ),
+        Mode(
+            "speculative",
+            "Speculative",
+            "verify the drafts of a second, smaller model",
+            objectives=("ar", "mars"),
+            strategy="speculative",
+            uses_tau=True,
+            largest_window=lambda block_size: GUESSED_WINDOW,
+            default_window=5,
+            needs_draft=True,
+        ),
+    )
+}
+
+
+# Those that a visitor can race with one model: against one token per forward, where the model has that.
+RACED = tuple(mode for mode in MODES.values() if mode.name != "ar" and not mode.needs_draft)
+
+
+def modes_of(objective: str) -> tuple[str, ...]:
+    """The modes that a checkpoint trained for `objective` can run, its default first."""
+    return tuple(mode.name for mode in MODES.values() if objective in mode.objectives)
+
+
+def objectives() -> tuple[str, ...]:
+    """Whatever a checkpoint can have been trained for."""
+    return tuple(dict.fromkeys(name for mode in MODES.values() for name in mode.objectives))

@@ -1,0 +1,1 @@
+"""Weights in fewer bits: GPTQ, and packing as GGUF."""

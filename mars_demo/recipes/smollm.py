@@ -1,0 +1,207 @@
+"""MARS-SmolLM2-135M from its base: its own answers as data, MARS training, packing for the app.
+
+    python -m mars_demo recipe smollm --base SmolLM2-135M-Instruct.Q4_1.gguf --output DIR
+
+The full recipe needs an NVIDIA GPU; `--scale cpu` is a smaller one for two cores with bfloat16
+matrix units. If interrupted, run the same command again; `--stage` runs one stage alone. Packing, the last
+stage, leaves the folder for `assets/` in DIR/bundle.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+
+import torch
+
+from mars_demo.evaluation import results
+from mars_demo.export import LICENSE, card
+from mars_demo.export.save import save_checkpoint
+from mars_demo.models.checkpoint import Checkpoint
+from mars_demo.models.load import load_checkpoint
+from mars_demo.progress import progress, training_bar
+from mars_demo.tasks import instructions
+from mars_demo.training import distillation
+from mars_demo.training.loop import train
+from mars_demo.training.recipe import Recipe
+
+NAME = "mars-smollm2-135m"
+PACKED_AS = "Q5_1, embedding Q5_0"  # of `packing.RECIPES`, chosen by `benchmarks.packing`
+BASE = "HuggingFaceTB/SmolLM2-135M-Instruct"
+ATTRIBUTION = (
+    f"The base, [{BASE}](https://huggingface.co/{BASE}), is by Hugging Face and under the Apache License "
+    "2.0, and so is this model; a copy of the licence is next to the weights. Changed from the base: its "
+    "weights, trained further as described below and stored in fewer bits, its mask token, and its "
+    "configuration files."
+)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much of everything: conversations, of which some have a second turn, and training."""
+
+    held_out: int
+    conversations: int
+    second_turns: int
+    batch: int  # answers written at a time
+    max_new_tokens: int
+    recipe: Recipe
+
+
+MARS = Recipe("mars", block_size=8, learning_rate=2e-4)
+# Found on two CPU cores: with λ = 1 and a higher learning rate, slot 1 lost a tenth of its right guesses
+# before the masks had learned anything.
+GENTLE = Recipe(
+    "mars",
+    block_size=4,
+    sft_weight=3.0,
+    learning_rate=7e-5,
+    final_learning_rate=2e-6,
+    mask_learning_rate=4e-3,
+    mask_head_start=0.03,
+    warmup=0.06,
+    decay_vectors=False,
+    max_length=320,
+)
+SCALES = {
+    "full": Scale(
+        held_out=600,
+        conversations=100_000,
+        second_turns=20_000,
+        batch=2048,
+        max_new_tokens=384,
+        recipe=replace(MARS, steps=2500, batch_tokens=32_768, save_every=250),
+    ),
+    "cpu": Scale(
+        held_out=192,
+        conversations=5185,
+        second_turns=0,
+        batch=96,
+        max_new_tokens=192,
+        recipe=replace(GENTLE, steps=723, batch_tokens=3072, save_every=50),
+    ),
+    "test": Scale(
+        held_out=4,
+        conversations=12,
+        second_turns=4,
+        batch=4,
+        max_new_tokens=32,
+        recipe=replace(GENTLE, block_size=8, steps=3, batch_tokens=1024, save_every=2),
+    ),
+}
+
+
+def make_base(source: str, output: Path) -> None:
+    """The base as a plain folder in bfloat16."""
+    base = load_checkpoint(source, device="cpu", dtype=torch.bfloat16)
+    save_checkpoint(base.model, base.tokenizer, output, block_size=None)
+
+
+def make_data(output: Path, scale: Scale) -> None:
+    """`held-out.jsonl` and `train.jsonl`: made and self-written prompts, and second turns, with the base's
+    greedy answers."""
+    base = load_checkpoint(str(output / "base"), dtype=torch.bfloat16)
+    held_out, first, all_turns = (output / f"{name}.jsonl" for name in ("held-out", "first-turns", "train"))
+    for path, count, seed, avoid in (
+        (held_out, scale.held_out, 1, None),
+        (first, scale.conversations, 2, held_out),
+    ):
+        # A file that is continued gets new prompts.
+        prompts = _mixed(base, min(scale.batch, count), 1_000_003 * seed + _lines(path))
+        _fill(path, base, prompts, count, scale, avoid)
+    if _lines(all_turns) < scale.conversations:
+        all_turns.write_text(first.read_text("utf-8"), encoding="utf-8")
+    begun = [
+        json.loads(line) for line in itertools.islice(first.open(encoding="utf-8"), 4 * scale.second_turns)
+    ]
+    _fill(
+        all_turns,
+        base,
+        distillation.follow_ups(begun),
+        scale.conversations + scale.second_turns,
+        scale,
+        held_out,
+    )
+
+
+def _lines(path: Path) -> int:
+    return len(path.read_text("utf-8").splitlines()) if path.exists() else 0
+
+
+def _mixed(base: Checkpoint, batch: int, seed: int) -> Iterator[str]:
+    """Made prompts and the model's own in turn, without those of the checked instructions."""
+    checked = {instruction.prompt for instruction in instructions.instructions()}
+    own = distillation.self_prompts(base, batch, seed)
+    for made in distillation.made_prompts(seed):
+        yield from (prompt for prompt in (made, next(own)) if prompt not in checked)
+
+
+def _fill(path: Path, base, prompts, count: int, scale: Scale, avoid: Path | None) -> None:
+    written = distillation.write(path, base, prompts, count, scale.batch, scale.max_new_tokens, avoid)
+    for _ in progress(written, count, path.name, "answer", reached=int):
+        pass
+
+
+def train_mars(output: Path, scale: Scale) -> None:
+    base = load_checkpoint(str(output / "base"), dtype=torch.float32)
+    recipe = replace(scale.recipe, data=str(output / "train.jsonl"))
+    steps = train(base.model, base.tokenizer, recipe, output / NAME, resume=True)
+    *_, last = training_bar(steps, recipe.steps, NAME)
+    origin = {"base": BASE, "license": "apache-2.0", "attribution": ATTRIBUTION}
+    cost = {"tokens": last.tokens, "minutes": minutes(output / NAME / "metrics.jsonl")}
+    cost["machine"] = results.machine()
+    record = origin | asdict(recipe) | {"data": "the base's own answers"} | cost
+    (output / NAME / "recipe.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+def minutes(log: Path) -> int:
+    """How long a training took according to its log of metrics, whose clock begins anew where it was
+    resumed."""
+    read = [0.0, *(json.loads(line)["seconds"] for line in log.read_text("utf-8").splitlines())]
+    return round(sum(now - before if now > before else now for before, now in pairwise(read)) / 60)
+
+
+def pack(output: Path) -> None:
+    """The folder for `assets/`: packed weights, licence, model card and the held-out prompts."""
+    from mars_demo.quantization import gptq, packing  # need gguf, which a machine that only trains can lack
+
+    bundle = output / "bundle" / NAME
+    trained = load_checkpoint(str(output / NAME), device="cpu", dtype=torch.float32)
+    seen = gptq.inputs(trained, str(output / "train.jsonl"))
+    moments = gptq.second_moments(trained.model, seen)
+    packing.pack(trained.model, output / NAME, bundle, packing.RECIPES[PACKED_AS], moments)
+    shutil.copy(LICENSE, bundle / "LICENSE")
+    shutil.copy(output / "held-out.jsonl", bundle)
+    card.write(bundle)
+
+
+STAGES = ("base", "data", "train", "pack")
+
+
+def make(base: str | None, output: Path, stage: str | None = None, scale: str = "full") -> None:
+    """All stages, or one alone; what is there already of a stage is kept.
+
+    base: a GGUF file, folder or hub id of SmolLM2-135M-Instruct, for the first stage.
+
+    Raises:
+        ValueError: if there is no such stage or scale, or the first stage has no base.
+    """
+    for name, value, known in (("stage", stage, (None, *STAGES)), ("scale", scale, SCALES)):
+        if value not in known:
+            raise ValueError(f"Unknown {name} {value!r}. Choose from {', '.join(filter(None, known))}.")
+    chosen = SCALES[scale]
+    if stage in (None, "base") and not (output / "base" / "config.json").exists():
+        if base is None:
+            raise ValueError("The stage base needs --base, a GGUF file, folder or hub id.")
+        make_base(base, output / "base")
+    if stage in (None, "data"):
+        make_data(output, chosen)
+    if stage in (None, "train") and not (output / NAME / "config.json").exists():
+        train_mars(output, chosen)
+    if stage in (None, "pack"):
+        pack(output)

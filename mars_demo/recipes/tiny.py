@@ -1,0 +1,116 @@
+"""The bundled tiny models from scratch: a tokenizer, a fresh Llama, AR training, then MARS training.
+
+`python -m mars_demo recipe tiny` makes `ar-tiny` and `mars-tiny`. If interrupted, run it again and it
+continues.
+"""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers.trainer_utils import set_seed
+
+from mars_demo import tasks
+from mars_demo.assets import ASSETS
+from mars_demo.models.load import load_checkpoint
+from mars_demo.progress import training_bar
+from mars_demo.training.loop import train
+from mars_demo.training.recipe import Recipe
+
+VOCABULARY = 4096
+PAD, END, MASK, SYSTEM, USER, ASSISTANT = (
+    "<|pad|>", "<|end|>", "<|mask|>", "<|system|>", "<|user|>", "<|assistant|>",
+)  # fmt: skip
+CHAT_TEMPLATE = (
+    "{% for message in messages %}"
+    "{{ '<|' + message['role'] + '|>' + message['content'] + '<|end|>' }}"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+
+_ALL = {"batch_tokens": 2048, "weight_decay": 0.1}
+# Each stage begins with the checkpoint of the one before. The second takes half the first's learning
+# rates: with the same ones it unlearned 1.5 points of what the first had learned (benchmarks.bundled).
+STAGES = {
+    "ar-tiny": Recipe("ar", steps=6000, learning_rate=3e-3, muon_learning_rate=6e-3, **_ALL),
+    "mars-tiny": Recipe(
+        "mars", block_size=8, steps=2400, seed=1, learning_rate=1.5e-3, muon_learning_rate=3e-3, **_ALL
+    ),
+}
+
+
+def train_tokenizer(examples: int = 60_000) -> PreTrainedTokenizerFast:
+    """A byte-level BPE over the training split: any text can be encoded, and each digit is a token."""
+    bpe = Tokenizer(models.BPE())
+    bpe.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Digits(individual_digits=True),
+            pre_tokenizers.ByteLevel(add_prefix_space=False),
+        ]
+    )
+    bpe.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=VOCABULARY,
+        min_frequency=2,
+        special_tokens=[PAD, END, MASK, SYSTEM, USER, ASSISTANT],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    drawn = itertools.islice(tasks.examples(None, "train", seed=0), examples)
+    bpe.train_from_iterator((f"{e.prompt}\n{e.answer}" for e in drawn), trainer)
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=bpe,
+        pad_token=PAD,
+        eos_token=END,
+        mask_token=MASK,
+        additional_special_tokens=[SYSTEM, USER, ASSISTANT],
+        clean_up_tokenization_spaces=False,
+        model_max_length=512,
+    )
+    tokenizer.chat_template = CHAT_TEMPLATE
+    return tokenizer
+
+
+def fresh_model(tokenizer: PreTrainedTokenizerFast, seed: int = 0) -> LlamaForCausalLM:
+    set_seed(seed)
+    return LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=-(-len(tokenizer) // 64) * 64,
+            hidden_size=256,
+            intermediate_size=768,
+            num_hidden_layers=4,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            max_position_embeddings=512,
+            tie_word_embeddings=True,
+            initializer_range=0.06,
+            rope_parameters={"rope_type": "default", "rope_theta": 1000.0},
+            bos_token_id=None,
+            eos_token_id=tokenizer.eos_token_id,
+            pad_token_id=tokenizer.pad_token_id,
+        )
+    )
+
+
+def stage(model, tokenizer, recipe: Recipe, output: Path) -> None:
+    steps = train(model, tokenizer, recipe, output, resume=True)
+    for _ in training_bar(steps, recipe.steps, output.name):
+        pass
+
+
+def make(output: Path = ASSETS) -> None:
+    """Both models in folders below `output`; finished ones are kept."""
+    base = None
+    for name, recipe in STAGES.items():
+        if not (output / name / "config.json").exists():
+            if base is None:
+                tokenizer = train_tokenizer()
+                model = fresh_model(tokenizer)
+            else:
+                loaded = load_checkpoint(str(output / base), device="cpu")
+                model, tokenizer = loaded.model, loaded.tokenizer
+            stage(model, tokenizer, recipe, output / name)
+        base = name

@@ -1,0 +1,1 @@
+"""Many prompts at once: caches with a length per row, batches, and a server."""

@@ -1,0 +1,127 @@
+"""The cursor cache: keys and values of many texts, each with its own length, and one forward for all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from transformers import Cache, PreTrainedModel
+from transformers.cache_utils import CacheLayerMixin
+
+from mars_demo.decoding.engine import hidden_states, logits_of
+from mars_demo.decoding.layout import NO_GROUP, Layout, Role
+from mars_demo.decoding.strategy import Forward
+
+
+class Places:
+    """Where the next forward is stored: the batch rows that take part, and a column for each of their new
+    positions. Columns from `width` on are not read."""
+
+    rows: Tensor
+    columns: Tensor
+    width: int
+
+
+class CursorLayer(CacheLayerMixin):
+    """Keys and values of one layer, [rows, heads, columns, size], written wherever `places` says."""
+
+    is_sliding = False
+
+    def __init__(self, places: Places, rows: int, columns: int):
+        super().__init__()
+        self.places, self.shape = places, (rows, columns)
+
+    def lazy_initialization(self, keys: Tensor, values: Tensor) -> None:
+        rows, columns = self.shape
+        self.keys = keys.new_zeros(rows, keys.shape[1], columns, keys.shape[3])
+        self.values = values.new_zeros(rows, values.shape[1], columns, values.shape[3])
+        self.is_initialized = True
+
+    def update(self, keys: Tensor, values: Tensor, *args, **kwargs) -> tuple[Tensor, Tensor]:
+        if not self.is_initialized:
+            self.lazy_initialization(keys, values)
+        places = self.places
+        at = (places.rows[:, None], slice(None), places.columns)
+        # Indexing with a tensor on both sides of a slice puts the indexed dimensions first.
+        self.keys[at] = keys.transpose(1, 2)
+        self.values[at] = values.transpose(1, 2)
+        every_row = len(places.rows) == self.keys.shape[0]
+        chosen = slice(None) if every_row else places.rows
+        return self.keys[chosen, :, : places.width], self.values[chosen, :, : places.width]
+
+    def get_seq_length(self) -> int:
+        return 0  # rows have different lengths; layouts carry their own positions and masks
+
+    def get_max_length(self) -> int:
+        return self.shape[1]
+
+    def get_mask_sizes(self, *args, **kwargs) -> tuple[int, int]:
+        return self.places.width, 0
+
+
+class CursorCache:
+    """A KV cache of many texts, each with its own length, on one model."""
+
+    def __init__(self, model: PreTrainedModel, rows: int, columns: int):
+        self.model = model
+        self.lengths = [0] * rows
+        self._places = Places()
+        layers = [CursorLayer(self._places, rows, columns) for _ in range(model.config.num_hidden_layers)]
+        self._cache = Cache(layers=layers)
+
+    @torch.inference_mode()
+    def forward(self, wanted: dict[int, Forward]) -> Tensor:
+        """What `engine.Engine.forward` would give for each row that wants a forward, one after the other in
+        the order of the rows.
+
+        A layout counts the row's length as its past. Rows are padded to the longest; padding is stored in a
+        last column that no other position sees.
+        """
+        rows = sorted(wanted)
+        layouts = [wanted[row].layout for row in rows]
+        longest = max(layout.ids.shape[1] for layout in layouts)
+        dump = max(self.lengths[row] + layout.ids.shape[1] for row, layout in zip(rows, layouts))
+        self._place(rows, layouts, longest, dump)
+        hidden = hidden_states(self.model, _padded(layouts, longest, dump), self._cache)
+        read = [
+            hidden[index, wanted[row].first : layout.ids.shape[1]]
+            for index, (row, layout) in enumerate(zip(rows, layouts))
+        ]
+        return logits_of(self.model, torch.cat(read))
+
+    def _place(self, rows: list[int], layouts: list[Layout], longest: int, dump: int) -> None:
+        columns = torch.full((len(rows), longest), dump)
+        for index, (row, layout) in enumerate(zip(rows, layouts)):
+            count = layout.ids.shape[1]
+            columns[index, :count] = torch.arange(self.lengths[row], self.lengths[row] + count)
+        device = self.model.device
+        self._places.rows = torch.tensor(rows).to(device, non_blocking=device.type == "cuda")
+        self._places.columns = columns.to(device, non_blocking=device.type == "cuda")
+        self._places.width = dump + 1
+
+    def commit(self, row: int, count: int) -> None:
+        """Keep the first `count` positions of the row's last forward."""
+        self.lengths[row] += count
+
+    def clear(self, row: int) -> None:
+        self.lengths[row] = 0
+
+
+def _padded(layouts: Sequence[Layout], longest: int, dump: int) -> Layout:
+    """Layouts of one row each as one of many rows; padding sees column `dump` alone."""
+    rows = len(layouts)
+    padded = Layout(
+        ids=torch.zeros(rows, longest, dtype=torch.long),
+        positions=torch.zeros(rows, longest, dtype=torch.long),
+        visible=torch.zeros(rows, longest, dump + 1, dtype=torch.bool),
+        roles=torch.full((rows, longest), Role.PADDING),
+        groups=torch.full((rows, longest), NO_GROUP),
+    )
+    for index, layout in enumerate(layouts):
+        count, seen = layout.visible.shape[1:]
+        for name in ("ids", "positions", "roles", "groups"):
+            getattr(padded, name)[index, :count] = getattr(layout, name)[0]
+        padded.visible[index, :count, :seen] = layout.visible[0]
+        padded.visible[index, count:, dump] = True
+    return padded

@@ -1,0 +1,140 @@
+"""Many prompts at once: every row decodes as it would alone and shares its forwards with the others.
+
+Rows run the strategies of `decoding`; only whose turn it is differs. With the cursor cache each row has
+its own length, so no row waits, and a finished row's place goes to the next prompt. With the block cache of
+the paper, rows that have filled a block wait until all have. Without a cache every forward computes the
+whole text again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from mars_demo.decoding.decode import prepare
+from mars_demo.decoding.request import Request
+from mars_demo.decoding.trace import Run
+from mars_demo.models.checkpoint import Checkpoint
+from mars_demo.modes import CACHES
+from mars_demo.serving.batch import Batch, columns
+from mars_demo.serving.row import CACHE_BLOCK, Row
+from mars_demo.serving.schedules import FREE, Schedule
+
+
+@dataclass
+class Decoding:
+    """Prompts decoded together. Iterating runs the next forward and yields the numbers of the runs that
+    advanced."""
+
+    runs: list[Run]
+    schedule: Schedule
+    batch: Batch
+    _steps: Iterator[list[int]] = field(default_factory=lambda: iter(()))
+
+    def __iter__(self) -> Iterator[list[int]]:
+        return self
+
+    def __next__(self) -> list[int]:
+        return next(self._steps)
+
+    def finish(self) -> Decoding:
+        for _ in self:
+            pass
+        return self
+
+
+def decode_batch(
+    checkpoint: Checkpoint,
+    prompts: Sequence[str],
+    request: Request = Request(),  # noqa: B008
+    *,
+    size: int = 8,
+    cache: str = "cursor",
+    cache_block: int = CACHE_BLOCK,
+    continuous: bool = True,
+) -> Decoding:
+    """Every prompt decoded as `request` says, at most `size` at a time.
+
+    cache: `cursor`, a length per row; `block`, the paper's block-level cache of `cache_block` positions;
+        `none`, every forward computes the whole text.
+    continuous: whether a waiting prompt takes a finished row's place at once, or when all have finished.
+
+    Raises:
+        ValueError: if there is no prompt, `size` or `cache_block` is below 1, the cache does not fit into
+            memory, or the checkpoint cannot do what is requested. If a prompt is too long, the message
+            has its number.
+    """
+    _check(prompts, size, cache, cache_block)
+    size = min(size, len(prompts))
+    request = _fitted(checkpoint, request, size, cache)
+    rows = []
+    for number, prompt in enumerate(prompts, start=1):
+        try:
+            settings, strategy = prepare(checkpoint, prompt, request)
+        except ValueError as error:
+            raise ValueError(f"Prompt {number}: {error}") from error
+        rows.append(Row(Run(settings), strategy, request, cache, cache_block))
+    longest = max(row.run.settings.prompt_tokens for row in rows) + request.max_new_tokens
+    more = cache_block if cache == "block" else 0
+    batch = Batch(checkpoint, size, columns(checkpoint, longest, request.window) + more)
+    titles = {
+        "cursor": "Cursor cache",
+        "block": f"Block cache, {cache_block} positions",
+        "none": "No cache",
+    }
+    decoding = Decoding([row.run for row in rows], Schedule(titles[cache], list(prompts)), batch)
+    decoding._steps = _steps(decoding, rows, continuous)
+    return decoding
+
+
+def _check(prompts: Sequence[str], size: int, cache: str, cache_block: int) -> None:
+    if not prompts:
+        raise ValueError("The batch is empty; give at least one prompt.")
+    if size < 1:
+        raise ValueError(f"The batch size must be at least 1, not {size}.")
+    if cache not in CACHES:
+        raise ValueError(f"Unknown cache {cache!r}. Choose from {', '.join(CACHES)}.")
+    if cache_block < 1:
+        raise ValueError(f"The cache block must have at least 1 position, not {cache_block}.")
+
+
+def _fitted(checkpoint: Checkpoint, request: Request, size: int, cache: str) -> Request:
+    """The request with the window that suits a batch of `size` rows."""
+    named = request.window is not None
+    request = request.fitted(checkpoint)
+    if cache not in request.rules.caches:
+        raise ValueError(
+            f"Mode {request.mode} cannot use the {cache} cache. Choose from "
+            f"{', '.join(request.rules.caches)}."
+        )
+    if request.mode == "lossless" and not named:
+        return replace(request, window=lossless_window(checkpoint, size))
+    return request
+
+
+# Up to so many rows, so many drafts are worth their positions: a larger batch has fewer positions to spare.
+# Measured by `benchmarks.batches` on a CPU.
+LOSSLESS_DRAFTS = {4: 8, 1024: 4}
+
+
+def lossless_window(checkpoint: Checkpoint, size: int) -> int:
+    """The window of `lossless` in a batch of `size` rows."""
+    drafts = next((drafts for up_to, drafts in LOSSLESS_DRAFTS.items() if size <= up_to), 2)
+    return min(drafts + 1, checkpoint.largest_window)
+
+
+def _steps(decoding: Decoding, rows: list[Row], continuous: bool) -> Iterator[list[int]]:
+    batch, waiting = decoding.batch, list(rows)
+    number = {id(row): index for index, row in enumerate(rows)}
+    while waiting or batch.active:
+        if continuous or not batch.active:
+            while waiting and batch.room:
+                batch.admit(waiting.pop(0))
+        active, before = batch.active, batch.seconds
+        moved = batch.step()
+        states = [FREE] * len(rows)
+        for row in active:
+            states[number[id(row)]] = row.state
+        decoding.schedule.steps.append(states)
+        decoding.schedule.ms.append(round(1000 * (batch.seconds - before), 3))
+        yield [number[id(row)] for row, _ in moved]

@@ -1,0 +1,72 @@
+"""One prompt of a batch: what it needs computed next, and how much of that stays in the cache."""
+
+from __future__ import annotations
+
+from mars_demo.decoding.layout import causal
+from mars_demo.decoding.reading import Reading
+from mars_demo.decoding.request import Request
+from mars_demo.decoding.strategy import Forward, Strategy
+from mars_demo.decoding.trace import Pass, Run
+from mars_demo.serving.schedules import FREE
+
+CACHE_BLOCK = 32  # positions; the paper's best are 16 and 32
+
+
+class Row:
+    """A strategy in a batch, with any of the caches.
+
+    What the cache does not hold yet is computed again in every forward, before what the strategy asks for.
+    With the block cache these are the tokens accepted since the last commit. When they fill the block, the
+    row waits (`full`) for one more forward, `closing`, that commits them. Without a cache these are all
+    tokens.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        strategy: Strategy,
+        request: Request,
+        cache: str = "cursor",
+        cache_block: int = CACHE_BLOCK,
+    ):
+        self.run, self.strategy, self.request = run, strategy, request
+        self.cache, self.cache_block = cache, cache_block
+        self.next: Forward | None = None
+        self.length = 0  # committed positions
+        self.tail: list[int] = []  # tokens after them that are there to stay
+        self.closing = False
+        self.state = FREE
+
+    @property
+    def full(self) -> bool:
+        return self.cache == "block" and len(self.tail) >= self.cache_block
+
+    def wanted(self) -> Forward:
+        """What to compute now. τ is read here and nowhere else, however long the row has waited."""
+        if self.closing:
+            return Forward(causal(self.tail, self.length), first=len(self.tail))
+        if not self.next:
+            self.next = next(self.strategy)
+        if not self.tail:
+            return self.next
+        tail = causal(self.tail, self.length)
+        return Forward(self.next.layout.after(tail), self.next.first + len(self.tail))
+
+    def take(self, readings: list[Reading]) -> tuple[Pass | None, int]:
+        """The pass that the readings make, and how many of the forward's positions stay in the cache."""
+        if self.closing:
+            keep, self.tail, self.closing = len(self.tail), [], False
+            self.length += keep
+            self.run.commits += 1
+            return None, keep
+        outcome = self.strategy.send(readings)
+        is_prompt = not self.length and not self.tail
+        if self.cache == "none" or (self.cache == "block" and not is_prompt):
+            self.tail += self.next.layout.ids[0, : outcome.keep].tolist()
+            keep = 0
+        else:
+            keep = outcome.keep
+            self.length += keep
+        self.run.add(outcome.step)
+        self.next = None
+        return outcome.step, keep

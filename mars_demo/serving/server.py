@@ -1,0 +1,223 @@
+"""A server for prompts that arrive at any time: an asynchronous scheduler over the cursor cache.
+
+A job waits until a place in the batch is free, shares its forwards with the other rows, streams its passes
+out and leaves. τ decides how many tokens a forward accepts and so how fast places become free. It is one
+number for all, a request's own, or set by a `Controller` that reads the queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from mars_demo.decoding.decode import prepare
+from mars_demo.decoding.request import Request
+from mars_demo.decoding.trace import Pass, Run
+from mars_demo.models.checkpoint import Checkpoint
+from mars_demo.serving.batch import Batch, columns
+from mars_demo.serving.row import Row
+
+
+@dataclass(frozen=True)
+class Controller:
+    """τ set by the queue: `high` while no job waits, `low` when `full` jobs or more wait.
+
+    Raises:
+        ValueError: if the bounds are not thresholds or are in the wrong order.
+    """
+
+    low: float = 0.8
+    high: float = 1.0
+    full: int = 8
+
+    def __post_init__(self):
+        if not 0 <= self.low <= self.high <= 1:
+            raise ValueError(f"The bounds of τ must be 0 ≤ low ≤ high ≤ 1, not {self.low} and {self.high}.")
+        if self.full < 1:
+            raise ValueError(f"The queue length for the lowest τ must be at least 1, not {self.full}.")
+
+    def tau(self, waiting: int) -> float:
+        return self.high - (self.high - self.low) * min(1.0, waiting / self.full)
+
+
+@dataclass
+class Job:
+    """A prompt on its way through a `Server`. Iterate to get its passes as they are made.
+
+    arrived, first and finished are seconds on the server's clock: when it arrived, and when its first and
+    its last token came.
+    """
+
+    run: Run
+    arrived: float
+    row: Row
+    first: float | None = None
+    finished: float | None = None
+    cancelled: bool = False
+    _passes: asyncio.Queue[Pass | Exception | None] = field(default_factory=asyncio.Queue)
+
+    async def __aiter__(self) -> AsyncIterator[Pass]:
+        while (step := await self._passes.get()) is not None:
+            if isinstance(step, Exception):
+                raise step
+            yield step
+
+    async def finish(self) -> Job:
+        async for _ in self:
+            pass
+        return self
+
+    def cancel(self) -> None:
+        """Leave the queue or the batch before the next forward."""
+        self.cancelled = True
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A forward of the server: when it ended, how many jobs waited and computed when it began, and τ."""
+
+    seconds: float
+    waiting: int
+    active: int
+    tau: float
+
+
+class Server:
+    """Up to `size` requests at a time on one model; use it as `async with Server(…) as server`.
+
+    tau: for prompts without a request of their own; a number or a `Controller`. May be set at any time.
+    request: how prompts without a request of their own are decoded; its τ is not used.
+
+    Raises:
+        ValueError: if the size is below 1 or the cache does not fit into memory.
+    """
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        size: int = 8,
+        tau: float | Controller = 0.95,
+        request: Request = Request(),  # noqa: B008
+    ):
+        if size < 1:
+            raise ValueError(f"The batch size must be at least 1, not {size}.")
+        self.checkpoint, self.tau, self.request = checkpoint, tau, request
+        self.largest_window = max(request.fitted(checkpoint).window, checkpoint.largest_window)
+        room = columns(checkpoint, checkpoint.context, self.largest_window)
+        self._batch = Batch(checkpoint, size, room)
+        self._waiting: deque[Job] = deque()
+        self._active: dict[int, Job] = {}
+        self._wake = asyncio.Event()
+        self._left = False
+        self._started = time.perf_counter()
+        self.moments: list[Moment] = []
+
+    async def __aenter__(self) -> Server:
+        self._loop = asyncio.create_task(self._serve())
+        return self
+
+    async def __aexit__(self, *_) -> None:
+        self._left = True
+        self._wake.set()
+        await self._loop  # to the end of the forward that is being computed: its thread cannot be cancelled
+        for job in (*self._active.values(), *self._waiting):
+            job.cancel()
+        self._leave()
+
+    @property
+    def clock(self) -> float:
+        return time.perf_counter() - self._started
+
+    @property
+    def tau_now(self) -> float:
+        """What jobs without a request of their own decode with."""
+        return self.tau.tau(len(self._waiting)) if isinstance(self.tau, Controller) else self.tau
+
+    def submit(self, prompt: str, request: Request | None = None) -> Job:
+        """Queue a prompt. A `request` of its own decides everything, τ included.
+
+        Raises:
+            ValueError: as `decode.decode`, or if its window is larger than the server's cache has room for;
+                other jobs are not affected.
+        """
+        request = request or replace(self.request, tau=lambda: self.tau_now)
+        request = request.fitted(self.checkpoint)
+        if request.window > self.largest_window:
+            raise ValueError(
+                f"A window of {request.window} slots is larger than this server's {self.largest_window}."
+            )
+        settings, strategy = prepare(self.checkpoint, prompt, request)
+        run = Run(settings)
+        job = Job(run, self.clock, Row(run, strategy, request))
+        self._waiting.append(job)
+        self._wake.set()
+        return job
+
+    async def _serve(self) -> None:
+        while not self._left:
+            self._leave()
+            while self._waiting and self._batch.room:
+                job = self._waiting.popleft()
+                self._active[id(job.row)] = job
+                self._batch.admit(job.row)
+            if not self._active:
+                self._wake.clear()
+                await self._wake.wait()
+                continue
+            waiting, active, tau = len(self._waiting), len(self._active), self.tau_now
+            try:
+                # In a thread, so that jobs arrive and stream out while a forward computes.
+                moved = await asyncio.to_thread(self._batch.step)
+            except Exception as error:  # whatever it was, waiting jobs get their turn
+                self._fail(error)
+                continue
+            self.moments.append(Moment(self.clock, waiting, active, tau))
+            for row, step in moved:
+                self._stream(self._active[id(row)], step)
+
+    def _stream(self, job: Job, step: Pass) -> None:
+        job.first = job.first or self.clock
+        job._passes.put_nowait(step)
+        if step.stop:
+            self._end(job, None)
+
+    def _end(self, job: Job, last: Exception | None) -> None:
+        job.finished = self.clock
+        self._active.pop(id(job.row), None)
+        if last:
+            job._passes.put_nowait(last)
+        job._passes.put_nowait(None)
+
+    def _leave(self) -> None:
+        for job in [r for r in (*self._active.values(), *self._waiting) if r.cancelled]:
+            if id(job.row) in self._active:
+                self._batch.drop(job.row)
+            else:
+                self._waiting.remove(job)
+            job.run.close()
+            self._end(job, None)
+
+    def _fail(self, error: Exception) -> None:
+        for job in list(self._active.values()):
+            if job.row in self._batch.rows:
+                self._batch.drop(job.row)
+            self._end(job, error)
+
+
+async def replay(server: Server, arrivals: Iterable[tuple[float, str]]) -> list[Job]:
+    """Submit each prompt at its time, in seconds, and wait until all are answered."""
+    begun, jobs = server.clock, []
+    for at, prompt in arrivals:
+        await asyncio.sleep(max(0.0, begun + at - server.clock))
+        jobs.append(server.submit(prompt))
+    await asyncio.gather(*(job.finish() for job in jobs))
+    return jobs
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The smallest value that at least `share` of all do not exceed."""
+    ordered = sorted(values)
+    return ordered[max(0, -int(-share * len(ordered) // 1) - 1)]

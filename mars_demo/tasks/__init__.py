@@ -1,0 +1,107 @@
+"""Small closed worlds of chat problems, each with worked answers and an exact grader.
+
+A very small model learns these worlds from scratch, so every answer is written to be easy to derive:
+numbers are small, arithmetic is shown step by step, and vocabularies are closed. The worlds differ on
+purpose in how predictable their answers are: a times table is almost all boilerplate, while a tiny story is
+nearly all free choice.
+
+Each world is a file of its own and a line in `TASKS`: a `Task` that draws examples and grades answers. One
+prompt in ten is held out, chosen by a hash of the prompt alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Iterator, Sequence
+
+from mars_demo.tasks import (
+    functions,
+    letters,
+    notes,
+    number_words,
+    reversing,
+    sorting,
+    stories,
+    tables,
+    units,
+    weekdays,
+    word_problems,
+    world_facts,
+)
+from mars_demo.tasks.common import Example, Task
+
+# The order matters: the same seed draws other examples from the same worlds in another order.
+TASKS: dict[str, Task] = {
+    world.TASK.name: world.TASK
+    for world in (
+        word_problems,
+        units,
+        weekdays,
+        sorting,
+        reversing,
+        letters,
+        number_words,
+        world_facts,
+        notes,
+        stories,
+        functions,
+        tables,
+    )
+}
+
+SPLITS = ("train", "held-out")
+HELD_OUT_SHARE = 10  # one prompt in this many is held out
+
+
+def split_of(prompt: str) -> str:
+    """The split a prompt belongs to, the same on every machine."""
+    digest = hashlib.sha256(prompt.encode()).digest()
+    return "held-out" if int.from_bytes(digest[:8], "big") % HELD_OUT_SHARE == 0 else "train"
+
+
+def examples(names: Sequence[str] | None, split: str, seed: int) -> Iterator[Example]:
+    """Endless examples of one split, drawn by weight from the named tasks (None: all of them)."""
+    tasks = [_task(name) for name in (TASKS if names is None else names)]
+    if not tasks:
+        raise ValueError("Name at least one task, or pass None for all of them.")
+    if split not in SPLITS:
+        raise ValueError(f"Unknown split {split!r}: choose one of {', '.join(SPLITS)}.")
+    return _draws(tasks, split, random.Random(seed))
+
+
+def held_out(name: str, count: int, seed: int = 0) -> list[Example]:
+    """`count` held-out examples of one task, no two with the same prompt."""
+    rng = random.Random(f"{name}/{seed}")
+    draws = _draws([_task(name)], "held-out", rng)
+    found: dict[str, Example] = {}
+    for _ in range(1000 + 20 * count):
+        if len(found) == count:
+            break
+        example = next(draws)
+        found.setdefault(example.prompt, example)
+    if len(found) < count:
+        raise ValueError(f"Task {name!r} has too few held-out prompts to give {count}.")
+    return list(found.values())
+
+
+def mixed(per_task: int) -> list[Example]:
+    """`per_task` held-out examples of every task, one task after the other in turn."""
+    return [example for turn in zip(*(held_out(name, per_task) for name in TASKS)) for example in turn]
+
+
+def _task(name: str) -> Task:
+    if name not in TASKS:
+        raise ValueError(f"Unknown task {name!r}: choose from {', '.join(TASKS)}.")
+    return TASKS[name]
+
+
+def _draws(tasks: list[Task], split: str, rng: random.Random) -> Iterator[Example]:
+    weights = [task.weight for task in tasks]
+    while True:
+        task = rng.choices(tasks, weights)[0]
+        example = task.make(rng)
+        # Draw the prompt again rather than the task, so that weights hold within each split.
+        while split_of(example.prompt) != split:
+            example = task.make(rng)
+        yield example

@@ -1,0 +1,137 @@
+"""What the worlds share: examples, tasks, words that several of them use, and how questions are asked."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Example:
+    """One problem: what a person types, a worked answer, and what the grader needs."""
+
+    task: str
+    prompt: str
+    answer: str
+    facts: dict
+
+
+@dataclass(frozen=True)
+class Task:
+    """A world of problems: `make` draws one, `grade` says whether an answer to it is right."""
+
+    name: str
+    title: str
+    make: Callable[[random.Random], Example]
+    grade: Callable[[Example, str], bool]
+    weight: float = 1.0
+
+
+PEOPLE = (
+    ("Sam", "He"), ("Mia", "She"), ("Leo", "He"), ("Ana", "She"), ("Tom", "He"),
+    ("Eva", "She"), ("Ben", "He"), ("Zoe", "She"), ("Max", "He"), ("Lily", "She"),
+    ("Omar", "He"), ("Nina", "She"), ("Paul", "He"), ("Ruth", "She"), ("Ivan", "He"),
+    ("Emma", "She"), ("Noah", "He"), ("Rosa", "She"), ("Carl", "He"), ("Maya", "She"),
+)  # fmt: skip
+NAMES = tuple(name for name, _ in PEOPLE)
+
+DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+# Few, because a small model has to meet each of them often to copy it: two for each of many initials, so
+# that lists of different initials are easy to draw.
+NOUNS = tuple(
+    """
+    ant arm ball boat cat chair dog door eagle egg fish flag girl grape hand house ice iron jam jar
+    key kite lamp lemon milk moon nest night oak owl pan pear queen quilt rain ring ship sun table
+    tree van violin wall water yard zebra
+    """.split()
+)
+
+# Words to spell. Two worlds use them, so each spelling is learned twice over.
+WORDS = tuple(
+    """
+    add air apple arrow autumn baby bacon badge bag bakery ball balloon banana bank barn basket
+    bean bear bed bee bell berry bicycle bird blanket blue boat book boot bottle box branch
+    bread bridge brook broom brush bubble bucket bus butter button cabbage cake camel camera
+    candle candy canyon carpet carrot castle cat cattle cave cello chair cheese cherry chess
+    chicken circle city clock cloud clover coat coffee comet copper corn cotton cousin cow crab
+    cradle cream cricket crown cup curtain daisy dance deer desert desk dinner doctor dog dollar
+    dolphin donkey door dragon dream drum duck eagle east egg elbow elephant engine evening
+    falcon family farm feather fern ferry field finger fire fish flag flower flute fog forest
+    fork fossil fox frog fruit garden garlic giant ginger giraffe glass glove goat gold goose
+    grape grass green guitar hammer harbor hat hazel heart hill hobby honey horse house ice
+    island ivory jacket jar jelly jungle kettle key king kitchen kite kitten ladder lake lamp
+    lantern lemon letter library lily lion lizard lobster mango map maple marble market meadow
+    melon memory milk mirror money monkey moon morning mouse muffin music needle nest noodle
+    north nose oak ocean olive onion orange otter oven owl paddle paper parrot pasta pea peach
+    pear pebble pencil pepper piano picnic pillow pilot pizza planet plum pocket poem pony
+    potato puddle pumpkin puppy queen rabbit radio rain raisin ribbon rice ring river robin
+    rocket roof rose saddle salad salmon salt sand school scissors seed sheep shell ship shoe
+    silver sister snow soap soccer sock soup spoon spring squirrel star stone storm strawberry
+    street summer sun swan table teacher tiger toffee tomato tooth tower train tree tulip tunnel
+    turtle umbrella valley velvet village violet violin wagon walnut water weather whale wheel
+    willow window winter wolf wood wool yellow zebra zipper
+    """.split()
+)
+
+
+def ask(rng: random.Random, phrasings: Sequence[str], **details: object) -> str:
+    """A question in one of its phrasings, typed as people type: some sloppily, some politely."""
+    text = rng.choice(phrasings).format(**details)
+    style = rng.random()
+    if style < 0.12:
+        return text.lower().rstrip(".?!") + rng.choice(("", " thx"))
+    if style < 0.20:
+        return rng.choice(("Hi! ", "Hello! ", "Hey there! ")) + text
+    if style < 0.28:
+        return text + rng.choice((" Thanks!", " Thank you."))
+    return text
+
+
+def concluding(task: str, prompt: str, steps: str, conclusion: str) -> Example:
+    """An example whose answer is right when it ends in `conclusion`."""
+    answer = f"{steps} {conclusion}" if steps else conclusion
+    return Example(task, prompt, answer, {"conclusion": conclusion})
+
+
+def concludes(example: Example, answer: str) -> bool:
+    answer, conclusion = answer.rstrip(), example.facts["conclusion"]
+    before = answer[: -len(conclusion)]
+    return answer.endswith(conclusion) and (not before or before[-1].isspace())
+
+
+def quantity(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def listed(items: Sequence[object]) -> str:
+    return ", ".join(map(str, items))
+
+
+def sentences_of(text: str) -> list[str]:
+    """The sentences of a text; what follows the last stop counts as one too."""
+    return [part for part in re.split(r"(?<=[.?!])\s+", text.strip()) if part]
+
+
+_ONES = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
+    "fifteen sixteen seventeen eighteen nineteen"
+).split()
+_TENS = "zero ten twenty thirty forty fifty sixty seventy eighty ninety".split()
+
+
+def in_words(number: int) -> str:
+    """0..9999 in words: 4203 is "four thousand two hundred and three"."""
+    if number < 20:
+        return _ONES[number]
+    if number < 100:
+        tens, ones = divmod(number, 10)
+        return _TENS[tens] + (f"-{_ONES[ones]}" if ones else "")
+    if number < 1000:
+        hundreds, rest = divmod(number, 100)
+        return f"{_ONES[hundreds]} hundred" + (f" and {in_words(rest)}" if rest else "")
+    thousands, rest = divmod(number, 1000)
+    link = " and " if 0 < rest < 100 else " "
+    return f"{_ONES[thousands]} thousand" + (link + in_words(rest) if rest else "")

@@ -1,0 +1,70 @@
+"""Instructions whose answers a program can check: format, length, inclusion, arithmetic, lists.
+
+They measure whether a chat model still does what it is told; `assets/checks.json` holds them, each a prompt
+with named checks, all of which must hold.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from mars_demo.assets import read_json
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """A prompt, and by name what every check of its answer wants."""
+
+    id: str
+    prompt: str
+    checks: dict[str, Any]
+
+    def holds(self, answer: str) -> bool:
+        """Whether an answer passes all of the checks; an empty one passes none."""
+        return bool(answer.strip()) and all(
+            CHECKS[name](answer, wanted) for name, wanted in self.checks.items()
+        )
+
+
+def instructions() -> list[Instruction]:
+    return [Instruction(**entry) for entry in read_json("checks.json")]
+
+
+def words(text: str) -> list[str]:
+    return re.findall(r"[^\W_]+(?:['’-][^\W_]+)*", text)
+
+
+def sentences(text: str) -> int:
+    return len(re.findall(r"[.!?]+(?=\s|$)", text.strip()))
+
+
+def items(text: str) -> int:
+    """Lines that begin with a dash, a bullet or a number."""
+    return len(re.findall(r"^\s*(?:[-*•]|\d+[.)])\s*\S", text, re.MULTILINE))
+
+
+def has(text: str, part: str) -> bool:
+    """A word, or the beginning of one, in any case; a number or a sign only as it stands."""
+    if part.isdigit():
+        return re.search(rf"(?<![\d.,]){part}(?![\d]|[.,]\d)", text) is not None
+    if not part[0].isalnum():
+        return part in text
+    return re.search(rf"\b{re.escape(part)}", text, re.IGNORECASE) is not None
+
+
+CHECKS: dict[str, Callable[[str, Any], bool]] = {
+    "includes": lambda answer, parts: all(has(answer, part) for part in parts),
+    "includes_exact": lambda answer, parts: all(part in answer for part in parts),
+    "excludes": lambda answer, parts: (
+        not any(re.search(rf"\b{part}\b", answer, re.IGNORECASE) for part in parts)
+    ),
+    "one_of": lambda answer, parts: any(has(answer, part) for part in parts),
+    "max_words": lambda answer, count: len(words(answer)) <= count,
+    "min_words": lambda answer, count: len(words(answer)) >= count,
+    "max_sentences": lambda answer, count: 1 <= sentences(answer) <= count,
+    "items": lambda answer, count: items(answer) == count,
+    "starts_with": lambda answer, start: answer.lstrip().startswith(start),
+}

@@ -1,0 +1,33 @@
+"""Counting how often a letter appears in a word."""
+
+from __future__ import annotations
+
+import random
+
+from mars_demo.tasks.common import WORDS, Example, Task, ask, concludes, concluding, listed, quantity
+
+ASKS = (
+    "How many times does the letter {letter} appear in {word}?",
+    "How many {letter}'s are in {word}?",
+    "Count the letter {letter} in {word}.",
+    "How often does {letter} occur in the word {word}?",
+    "Could you count the {letter}'s in {word}?",
+    "Tell me how many times {word} has the letter {letter}.",
+)
+
+
+def make(rng: random.Random) -> Example:
+    word = rng.choice(WORDS)
+    # Some letters are not in the word at all.
+    letter = rng.choice("abcdefghiklmnoprstuwy" if rng.random() < 0.15 else word)
+    shown, times = [], 0
+    for spelled in word:
+        times += spelled == letter
+        shown.append(f"{spelled} ({times})" if spelled == letter else spelled)
+    prompt = ask(rng, ASKS, letter=letter, word=word)
+    steps = f"Spelling {word}: {listed(shown)}."
+    conclusion = f"The letter {letter} appears {quantity(times, 'time')} in {word}."
+    return concluding("letters", prompt, steps, conclusion)
+
+
+TASK = Task("letters", "Counting letters", make, concludes, 1.25)

@@ -1,0 +1,62 @@
+"""Sorting short lists of numbers or words."""
+
+from __future__ import annotations
+
+import random
+
+from mars_demo.tasks.common import NOUNS, Example, Task, ask, concludes, concluding, listed
+
+ASKS = {
+    "From smallest to largest": (
+        "Sort these numbers: {items}",
+        "Sort {items} from smallest to largest.",
+        "Can you put these numbers in ascending order? {items}",
+        "pls sort {items}",
+        "Put {items} in order, smallest first.",
+        "Arrange these numbers from low to high: {items}",
+    ),
+    "From largest to smallest": (
+        "Sort these numbers in descending order: {items}",
+        "Sort {items} from largest to smallest.",
+        "Can you put these numbers in order, largest first? {items}",
+        "pls sort {items} from high to low",
+        "Arrange these numbers from high to low: {items}",
+    ),
+    "In alphabetical order": (
+        "Sort these words: {items}",
+        "Sort {items} alphabetically.",
+        "Can you put these words in alphabetical order? {items}",
+        "pls sort the words {items} from a to z",
+        "Put {items} in alphabetical order.",
+        "Arrange these words from A to Z: {items}",
+    ),
+}
+
+
+def make(rng: random.Random) -> Example:
+    order = rng.choices(list(ASKS), (2, 2, 6))[0]
+    alphabetical = order == "In alphabetical order"
+    items = (
+        _words_to_sort(rng, rng.randint(3, 4)) if alphabetical else _numbers_to_sort(rng, rng.randint(3, 5))
+    )
+    ordered = sorted(items, reverse=order == "From largest to smallest")
+    prompt = ask(rng, ASKS[order], items=listed(items))
+    steps = f"The list is {listed(items)}."
+    return concluding("sorting", prompt, steps, f"{order}: {listed(ordered)}.")
+
+
+def _numbers_to_sort(rng: random.Random, count: int) -> list[int]:
+    """Two-digit numbers that mostly differ in their tens, so that the first digit settles the order."""
+    if rng.random() < 0.1:
+        return rng.sample(range(10, 100), count)
+    return [10 * tens + rng.randint(0, 9) for tens in rng.sample(range(1, 10), count)]
+
+
+def _words_to_sort(rng: random.Random, count: int) -> list[str]:
+    by_initial: dict[str, str] = {}
+    for word in rng.sample(NOUNS, len(NOUNS)):
+        by_initial.setdefault(word[0], word)
+    return list(by_initial.values())[:count]
+
+
+TASK = Task("sorting", "Sorting lists", make, concludes, 2.0)

@@ -1,0 +1,1 @@
+"""Objectives, training text, the training loop, and trainings that are watched."""

@@ -1,0 +1,229 @@
+"""Where training text comes from, tokenized and grouped into batches of similar length."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import random
+import re
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from transformers import PreTrainedTokenizerBase
+
+from mars_demo import tasks
+from mars_demo.models.chat import Message, encode_rendered, render, with_slots
+
+if TYPE_CHECKING:
+    from datasets import IterableDataset
+
+POOL = 256  # conversations drawn at a time and sorted by length: few, so that a batch mixes tasks
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """`ids` of a conversation and, for each, whether it belongs to an answer (the end token included)."""
+
+    ids: list[int]
+    response: list[bool]
+
+
+def encode(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> Conversation:
+    """A conversation in the chat template. The template's text after an end token belongs to no answer, and
+    if an answer is `cut`, the conversation ends with its text.
+
+    Raises:
+        ValueError: if the template rewrites earlier turns, so that answers cannot be located.
+    """
+    slotted, texts = with_slots(messages)
+    ids: list[int] = []
+    response: list[bool] = []
+    done = ""
+    for turn, message in enumerate(messages):
+        if message["role"] != "assistant":
+            continue
+        opening = render(tokenizer, slotted[:turn], reply=True)
+        closed = render(tokenizer, slotted[: turn + 1], reply=False)
+        if not (opening.startswith(done) and closed.startswith(opening)):
+            raise ValueError("This chat template rewrites earlier turns; it cannot be trained on.")
+        prompt_ids = encode_rendered(tokenizer, opening[len(done) :], texts)
+        answer_ids = encode_rendered(tokenizer, closed[len(opening) :], texts)
+        if tokenizer.eos_token_id in answer_ids:
+            end = len(answer_ids) - answer_ids[::-1].index(tokenizer.eos_token_id)
+        else:
+            end = len(answer_ids)
+        ids += prompt_ids + answer_ids
+        response += [False] * len(prompt_ids) + [i < end for i in range(len(answer_ids))]
+        done = closed
+        if message.get("cut") and tokenizer.eos_token_id in answer_ids:
+            unfinished = len(ids) - len(answer_ids) + end - 1
+            return Conversation(ids[:unfinished], response[:unfinished])
+    return Conversation(ids, response)
+
+
+Pool = Callable[[int], list[list[Message]]]  # the i-th pool of conversations, the same every time
+
+
+def task_pools(names: Sequence[str] | None, seed: int) -> Pool:
+    """The built-in worlds' training split, endless."""
+
+    def pool(index: int) -> list[list[Message]]:
+        drawn = itertools.islice(tasks.examples(names, "train", seed=seed * 1_000_003 + index), POOL)
+        return [
+            [
+                {"role": "user", "content": example.prompt},
+                {"role": "assistant", "content": example.answer},
+            ]
+            for example in drawn
+        ]
+
+    return pool
+
+
+def file_pools(path: Path, seed: int) -> Pool:
+    """A JSONL file with a `messages` list per line, shuffled again in every epoch.
+
+    Warns of lines without a conversation, which are skipped.
+
+    Raises:
+        ValueError: if no line holds one.
+    """
+    conversations, broken = [], []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            conversations.append(messages_of(json.loads(line)))
+        except ValueError as error:
+            broken.append(f"line {number}: {error}")
+    if not conversations:
+        raise ValueError(f"{path} holds no conversation{f' ({broken[0]})' if broken else ''}.")
+    if broken:
+        lines = len(broken) + len(conversations)
+        warnings.warn(f"{len(broken)} of {lines} lines of {path} are skipped; {broken[0]}.", stacklevel=2)
+
+    def pool(index: int) -> list[list[Message]]:
+        per_round = -(-len(conversations) // POOL)
+        order = list(range(len(conversations)))
+        random.Random(f"{seed}-{index // per_round}").shuffle(order)
+        start = index % per_round * POOL
+        return [conversations[i] for i in order[start : start + POOL]]
+
+    return pool
+
+
+def messages_of(row: object) -> list[Message]:
+    """The conversation of one row of data.
+
+    Raises:
+        ValueError: if it has no list of messages with a role and a text, or none by the assistant.
+    """
+    messages = row.get("messages") if isinstance(row, dict) else None
+    if not isinstance(messages, list) or not messages:
+        raise ValueError("no list of messages")
+    for message in messages:
+        if not isinstance(message, dict) or not all(
+            isinstance(message.get(k), str) for k in ("role", "content")
+        ):
+            raise ValueError("a message without role and text")
+    if not any(message["role"] == "assistant" for message in messages):
+        raise ValueError("no message by the assistant")
+    known = ("role", "content", "cut")
+    return [{key: message[key] for key in known if key in message} for message in messages]
+
+
+def dataset_pools(rows: IterableDataset, seed: int) -> Pool:
+    """A streamed data set with a `messages` column, shuffled within a buffer, endless.
+
+    Rows without a conversation are skipped.
+    """
+    shuffled = rows.shuffle(seed=seed, buffer_size=10_000)
+
+    def endless() -> Iterator[list[Message]]:
+        for round_number in itertools.count():
+            shuffled.set_epoch(round_number)
+            found = False
+            for row in shuffled:
+                with contextlib.suppress(ValueError):
+                    yield messages_of(row)
+                    found = True
+            if not found:
+                raise ValueError("The data set has no row with a list of messages.")
+
+    position, stream = 0, endless()
+
+    def pool(index: int) -> list[list[Message]]:
+        nonlocal position, stream
+        if index < position:
+            position, stream = 0, endless()
+        while position < index:  # a resumed run skips what it has seen
+            list(itertools.islice(stream, POOL))
+            position += 1
+        position += 1
+        return list(itertools.islice(stream, POOL))
+
+    return pool
+
+
+def source(data: str, seed: int) -> Pool:
+    """`tasks`, `tasks:NAME,NAME`, the path of a JSONL file, or the hub id of a data set with messages.
+
+    Raises:
+        ValueError: if `data` is none of these.
+    """
+    if data == "tasks":
+        return task_pools(None, seed)
+    if data.startswith("tasks:"):
+        return task_pools(data.removeprefix("tasks:").split(","), seed)
+    if Path(data).is_file():
+        return file_pools(Path(data), seed)
+    if re.fullmatch(r"[\w.-]+/[\w.-]+", data) and not Path(data).exists():
+        return dataset_pools(_from_hub(data), seed)
+    raise ValueError(
+        f"Unknown training data {data!r}. Choose tasks, tasks:NAME,NAME, the path of a JSONL file with a "
+        "list of messages per line, or the hub id (owner/name) of a data set with messages."
+    )
+
+
+def _from_hub(name: str) -> IterableDataset:
+    from datasets import load_dataset  # slow to import, and only needed here
+
+    try:
+        return load_dataset(name, split="train", streaming=True, trust_remote_code=False)
+    except Exception as error:  # whatever the hub's client raises, the answer is the same
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise ValueError(
+            f"There is no file {name!r}, and no such data set came from the hub: {reason}"
+        ) from error
+
+
+def batches(
+    pool: Pool,
+    tokenizer: PreTrainedTokenizerBase,
+    max_tokens: int,
+    max_length: int,
+    seed: int,
+) -> Iterator[list[Conversation]]:
+    """Endless batches of at most `max_tokens` positions, padding included.
+
+    Each pool is sorted by length before it is divided, which keeps padding low, and the batches of a pool
+    come in random order. Conversations longer than `max_length` are left out.
+    """
+    for index in itertools.count():
+        rng = random.Random(f"{seed}-{index}")
+        encoded = [encode(tokenizer, messages) for messages in pool(index)]
+        fitting = [c for c in encoded if len(c.ids) <= max_length and any(c.response)]
+        if not fitting:
+            raise ValueError(f"No conversation in the data fits into {max_length} tokens.")
+        fitting.sort(key=lambda conversation: (len(conversation.ids), rng.random()))
+        cut: list[list[Conversation]] = [[]]
+        for conversation in fitting:
+            if cut[-1] and (len(cut[-1]) + 1) * len(conversation.ids) > max_tokens:
+                cut.append([])
+            cut[-1].append(conversation)
+        rng.shuffle(cut)
+        yield from cut

@@ -1,0 +1,205 @@
+"""Training data from the model itself: its own questions, or given ones, and its own greedy answers.
+
+A model that learns from its own answers has nothing new to learn except the masks, and text that it would
+write anyway is accepted in longer runs.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import torch
+
+from mars_demo import tasks
+from mars_demo.assets import read_json
+from mars_demo.models.chat import Message, encode_prompt, left_padded, pad_id, render, with_slots
+from mars_demo.models.checkpoint import Checkpoint
+
+MAX_PROMPT = 128  # tokens of a question
+_LOOP = re.compile(r"(.{24,}?)\1\1", re.DOTALL)
+
+
+def prompts_from(source: str, seed: int = 0) -> Iterator[str]:
+    """`tasks`, endless, or the lines of a text file, or the first user turns of a JSONL file.
+
+    Raises:
+        ValueError: if the file holds no prompt.
+    """
+    if source == "tasks":
+        return (example.prompt for example in tasks.examples(None, "train", seed))
+    lines = [line for line in Path(source).read_text(encoding="utf-8").splitlines() if line.strip()]
+    if source.endswith(".jsonl"):
+        lines = [_first_user_turn(line) for line in lines]
+    lines = [line for line in lines if line]
+    if not lines:
+        raise ValueError(f"{source} holds no prompt.")
+    return iter(lines)
+
+
+def _first_user_turn(line: str) -> str | None:
+    try:
+        return next(m["content"] for m in json.loads(line)["messages"] if m["role"] == "user")
+    except (ValueError, KeyError, TypeError, StopIteration):
+        return None
+
+
+def made_prompts(seed: int = 0) -> Iterator[str]:
+    """Questions, tasks and requests made from the templates in `assets/distillation.json`. Endless."""
+    made = read_json("distillation.json")
+    kinds, shares = list(made["shares"]), list(made["shares"].values())
+    rng = random.Random(seed)
+    while True:
+        kind = rng.choices(kinds, shares)[0]
+        fields = {name: rng.choice(choices) for name, choices in made["fields"].items()}
+        numbers = {
+            "a": rng.randint(10, 200),
+            "b": rng.randint(10, 200),
+            "c": rng.randint(6, 12),
+            "d": rng.randint(2, 5),
+        }
+        yield rng.choice(made["templates"][kind]).format(**fields, **numbers)
+
+
+def follow_ups(conversations: Iterable[dict], seed: int = 0) -> Iterator[list[Message]]:
+    """Each conversation with a complete answer, with one more turn by the user."""
+    asks = read_json("distillation.json")["follow_ups"]
+    rng = random.Random(seed)
+    for conversation in conversations:
+        if conversation["messages"][-1].get("cut"):
+            continue
+        yield [*conversation["messages"], {"role": "user", "content": rng.choice(asks)}]
+
+
+def self_prompts(checkpoint: Checkpoint, batch: int, seed: int = 0) -> Iterator[str]:
+    """Questions that the model itself writes after its chat template's opening of a user turn, sampled at
+    temperature 1 and top-p 0.95. Endless; those longer than `MAX_PROMPT` tokens are dropped."""
+    tokenizer = checkpoint.tokenizer
+    slotted, _ = with_slots([{"role": "user", "content": "x"}])
+    opening = render(tokenizer, slotted, reply=False).partition("\ue000")[0]
+    ids = tokenizer(opening, add_special_tokens=False)["input_ids"]
+    torch.manual_seed(seed)
+    while True:
+        written = generate(checkpoint, [ids] * batch, MAX_PROMPT, do_sample=True, top_p=0.95, top_k=0)
+        yield from (text.strip() for text, ended in written if ended and text.strip())
+
+
+def answered(
+    checkpoint: Checkpoint,
+    talks: Iterable[str | list[Message]],
+    batch: int = 32,
+    max_new_tokens: int = 256,
+    known: Iterable[str] = (),
+    pool: int | None = None,
+) -> Iterator[dict]:
+    """A conversation per prompt with the model's greedy answer; a prompt is a text or a whole conversation
+    that ends in a user's turn.
+
+    Left out are prompts that are among the `known` ones, came before or do not fit, and answers that go
+    round in a loop. An answer that does not end within `max_new_tokens` is marked as `cut`. Prompts are
+    taken `pool` at a time, eight batches if None.
+    """
+    seen = {_key(prompt) for prompt in known}
+
+    def fresh() -> Iterator[tuple[list[Message], list[int]]]:
+        for talk in talks:
+            messages = [{"role": "user", "content": talk}] if isinstance(talk, str) else talk
+            key = _key("\n".join(message["content"] for message in messages))
+            if not messages[-1]["content"].strip() or key in seen:
+                continue
+            seen.add(key)
+            ids = encode_prompt(checkpoint.tokenizer, messages)
+            if len(ids) + max_new_tokens <= checkpoint.context:
+                yield messages, ids
+
+    pending = fresh()
+    # Several batches at a time, sorted by length: less padding.
+    while asked := list(itertools.islice(pending, pool or 8 * batch)):
+        shortest_first = sorted(range(len(asked)), key=lambda i: len(asked[i][1]))
+        answers: dict[int, Message] = {}
+        for start in range(0, len(asked), batch):
+            part = shortest_first[start : start + batch]
+            written = generate(checkpoint, [asked[i][1] for i in part], max_new_tokens, do_sample=False)
+            for i, (text, ended) in zip(part, written):
+                answers[i] = {"role": "assistant", "content": text} | ({} if ended else {"cut": True})
+        for i, (messages, _) in enumerate(
+            asked
+        ):  # in the order asked: whoever stops early has not only short ones
+            if answers[i]["content"].strip() and not is_loop(answers[i]["content"]):
+                yield {"messages": [*messages, answers[i]]}
+
+
+def _key(prompt: str) -> str:
+    return " ".join(prompt.lower().split())
+
+
+def is_loop(text: str) -> bool:
+    """Whether the text says the same thing three times in a row."""
+    return _LOOP.search(text) is not None
+
+
+def write(
+    path: Path,
+    checkpoint: Checkpoint,
+    talks: Iterable[str | list[Message]],
+    count: int,
+    batch: int = 32,
+    max_new_tokens: int = 256,
+    avoid: Path | None = None,
+) -> Iterator[int]:
+    """Answer prompts into a JSONL file until it holds `count` conversations; yields how many it holds.
+
+    Called again it goes on with the file, whose prompts are not answered twice; nor are those of the file
+    to `avoid`, held out.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    held = _whole_lines(path) if path.exists() else []
+    avoided = avoid.read_text(encoding="utf-8").splitlines() if avoid else []
+    known = ["\n".join(m["content"] for m in json.loads(line)["messages"][:-1]) for line in held + avoided]
+    missing = max(0, count - len(held))
+    with path.open("a", encoding="utf-8", buffering=1) as file:
+        pool = min(8 * batch, missing + missing // 4 + 1)  # some will be dropped
+        conversations = answered(checkpoint, talks, batch, max_new_tokens, known, pool)
+        for number, conversation in enumerate(itertools.islice(conversations, missing), len(held) + 1):
+            file.write(json.dumps(conversation, ensure_ascii=False) + "\n")
+            yield number
+
+
+def _whole_lines(path: Path) -> list[str]:
+    """The lines of a file. A last line that an interrupted run left unfinished is removed from it."""
+    text = path.read_text(encoding="utf-8")
+    whole = text[: text.rfind("\n") + 1]
+    if whole != text:
+        path.write_text(whole, encoding="utf-8")
+    return whole.splitlines()
+
+
+@torch.inference_mode()
+def generate(
+    checkpoint: Checkpoint, prompts: list[list[int]], max_new_tokens: int, **sampling
+) -> list[tuple[str, bool]]:
+    """For each prompt the text that transformers generates, and whether it ended by itself."""
+    tokenizer, device = checkpoint.tokenizer, checkpoint.model.device
+    multiple = 1
+    if device.type == "cuda":
+        # A static cache is compiled for its shapes, so there should be few of them.
+        multiple, sampling["cache_implementation"] = 64, "static"
+    ids, real = left_padded(prompts, pad_id(tokenizer), device, multiple)
+    output = checkpoint.model.generate(
+        ids,
+        attention_mask=real,
+        max_new_tokens=max_new_tokens,
+        pad_token_id=pad_id(tokenizer),
+        eos_token_id=sorted(checkpoint.end_ids),
+        **sampling,
+    )
+    texts = []
+    for row in output[:, ids.shape[1] :].tolist():
+        length = next((i for i, token in enumerate(row) if token in checkpoint.end_ids), None)
+        text = tokenizer.decode(row[:length], skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        texts.append((text, length is not None))
+    return texts

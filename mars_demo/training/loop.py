@@ -1,0 +1,255 @@
+"""The training loop: a generator that yields the metrics of each step and can be resumed."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import logging
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from accelerate import Accelerator
+from accelerate.utils import set_seed
+from torch import Tensor, nn
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from mars_demo.export.save import save_checkpoint
+from mars_demo.models.mask_token import ensure_mask
+from mars_demo.training import corpus
+from mars_demo.training.corpus import Conversation
+from mars_demo.training.mask_vector import MaskVector
+from mars_demo.training.objective import Batch, Objective, ar_batch, diffusion_batch, mars_batch
+from mars_demo.training.optimizers import add_adapters, make_optimizers, make_schedulers
+from mars_demo.training.recipe import Recipe
+from mars_demo.training.states import Log, Progress, States
+
+# It warns of the tied head at every saved state; that is stored once on purpose.
+logging.getLogger("accelerate.utils").setLevel(logging.ERROR)
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """One optimizer step. Losses are nats per token; `seconds` is the time since this process began
+    training, `tokens` the real clean tokens seen since step 1. `slots` has, for each slot of the window
+    from the first, the mean loss and the share of right guesses, of this step's targets."""
+
+    step: int
+    steps: int
+    loss: float
+    learning_rate: float
+    grad_norm: float
+    tokens: int
+    seconds: float
+    slots: list[tuple[float, float]]
+    clean: float | None = None
+    noisy: float | None = None
+    kl: float | None = None
+
+    @property
+    def losses(self) -> dict[str, float]:
+        """Those there are of clean, noisy and kl."""
+        named = {name: getattr(self, name) for name in ("clean", "noisy", "kl")}
+        return {name: loss for name, loss in named.items() if loss is not None}
+
+    def line(self) -> str:
+        return json.dumps({k: v for k, v in asdict(self).items() if v is not None})
+
+
+def train(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    recipe: Recipe,
+    output: Path,
+    resume: bool = False,
+    pace: Callable[[], float] = lambda: 1.0,
+) -> Iterator[Metrics]:
+    """Train `model` in place and save it as a checkpoint folder in `output` when the last step is done.
+
+    Every `save_every` steps, and when the generator is closed, the whole state goes to a folder in
+    `output`; with `resume` the run continues from there, to the same losses as an uninterrupted run. A
+    line of metrics per step is kept in `output/metrics.jsonl`. `pace` is read at every step and multiplies
+    the scheduled learning rates.
+
+    Under `accelerate launch` every process runs this; the first one writes.
+
+    Raises:
+        ValueError: if the data cannot be used, there is no room for a mask token, a loss is not finite, or
+            memory runs out.
+    """
+    trainer = Trainer(model, tokenizer, recipe, output)
+    if resume:
+        trainer.states.load()
+    log = Log(output / "metrics.jsonl", trainer.progress.step, trainer.accelerator.is_main_process)
+    groups = trainer.groups()
+    for _ in range(trainer.progress.step):
+        next(groups)
+    started = time.monotonic()
+    try:
+        for step in range(trainer.progress.step + 1, recipe.steps + 1):
+            metrics = trainer.step(step, next(groups), pace(), started)
+            log.add(metrics.line())
+            if step % recipe.save_every == 0 and step < recipe.steps:
+                trainer.states.save(step)
+            yield metrics
+    except GeneratorExit:
+        trainer.states.save(trainer.progress.step)
+        raise
+    except torch.OutOfMemoryError as error:
+        raise ValueError(
+            f"Out of memory at step {trainer.progress.step + 1}: smaller batches than "
+            f"{recipe.batch_tokens} tokens, gradient checkpointing or LoRA may help."
+        ) from error
+    trainer.save()
+
+
+class Trainer:
+    """A model with its objective, optimizers and schedules, on however many processes."""
+
+    def __init__(
+        self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, recipe: Recipe, output: Path
+    ):
+        set_seed(recipe.seed)
+        self.model, self.tokenizer, self.recipe, self.output = model, tokenizer, recipe, output
+        # Autocast keeps float32 weights and does the matrix products in bfloat16, about twice as fast here.
+        self.accelerator = Accelerator(mixed_precision="bf16")
+        if recipe.objective != "ar":
+            ensure_mask(model, tokenizer)
+        self.pool = corpus.source(recipe.data, recipe.seed)
+        self.adapted = add_adapters(model, recipe.lora, tokenizer.mask_token_id) if recipe.lora else None
+        if self.accelerator.device.type == "cuda":
+            model.set_attn_implementation("flex_attention")  # it has no backward pass on a CPU
+        if recipe.gradient_checkpointing:
+            model.activation_checkpointing_enable()
+        model.train()
+        self.mask_vector = None
+        if recipe.mask_learning_rate:
+            self.mask_vector = MaskVector(model.get_input_embeddings(), tokenizer.mask_token_id)
+        optimizers = make_optimizers(model, recipe, self.mask_vector)
+        self.schedulers = make_schedulers(optimizers, recipe, self.mask_vector)
+        objective = Objective(model, recipe.sft_weight, recipe.kl_weight, self.mask_vector)
+        self.objective = self.accelerator.prepare(objective)
+        self.optimizers = [self.accelerator.prepare(optimizer) for optimizer in optimizers]
+        self.progress = Progress()
+        self.accelerator.register_for_checkpointing(self.progress, *self.schedulers)
+        self.states = States(self.accelerator, output)
+
+    def groups(self) -> Iterator[list[list[Conversation]]]:
+        """The conversations of each step, cut into the step's batches."""
+        recipe = self.recipe
+        stream = corpus.batches(
+            self.pool, self.tokenizer, recipe.batch_tokens, recipe.max_length, recipe.seed
+        )
+        size = recipe.accumulate * self.accelerator.num_processes
+        return iter(lambda: list(itertools.islice(stream, size)), [])
+
+    def step(self, step: int, group: list[list[Conversation]], pace: float, started: float) -> Metrics:
+        """One optimizer step on a group of batches.
+
+        Raises:
+            ValueError: if the loss is not finite.
+        """
+        losses = _accumulate(self.accelerator, self.objective, self.recipe, self.tokenizer, step, group)
+        if not torch.isfinite(losses["loss"]):
+            raise ValueError(
+                f"The loss is not finite at step {step}; a lower learning rate than "
+                f"{self.recipe.learning_rate:g} may help."
+            )
+        grad_norm = self.accelerator.clip_grad_norm_(self.objective.parameters(), 1.0)
+        learning_rate = self.schedulers[0].get_last_lr()[0] * pace
+        for optimizer, scheduler in zip(self.optimizers, self.schedulers):
+            for parameters, scheduled in zip(optimizer.param_groups, scheduler.get_last_lr()):
+                parameters["lr"] = scheduled * pace
+            optimizer.step()
+            scheduler.step()
+            optimizer.zero_grad()
+        self.progress.step = step
+        self.progress.tokens += sum(len(c.ids) for conversations in group for c in conversations)
+        return Metrics(
+            step=step,
+            steps=self.recipe.steps,
+            learning_rate=learning_rate,
+            grad_norm=float(grad_norm),
+            tokens=self.progress.tokens,
+            seconds=time.monotonic() - started,
+            slots=[(nats / n, right / n) for n, nats, right in losses.pop("slots").tolist() if n],
+            **{name: loss.item() for name, loss in losses.items()},
+        )
+
+    def save(self) -> None:
+        """Write the checkpoint folder; the saved states are no longer needed."""
+        if self.mask_vector:
+            self.mask_vector.merge()
+        model = self.adapted.merge_and_unload() if self.adapted else self.model
+        accelerator = self.accelerator
+        accelerator.wait_for_everyone()
+        spread = accelerator.distributed_type == "FSDP"
+        weights = accelerator.get_state_dict(self.objective) if spread else None
+        if accelerator.is_main_process:
+            block_size = None if self.recipe.objective == "ar" else self.recipe.block_size
+            save_checkpoint(
+                model, self.tokenizer, self.output, block_size, self.recipe.objective, _unwrapped(weights)
+            )
+            self.states.clear()
+
+
+def _accumulate(
+    accelerator: Accelerator,
+    objective: nn.Module,
+    recipe: Recipe,
+    tokenizer: PreTrainedTokenizerBase,
+    step: int,
+    group: list[list[Conversation]],
+) -> dict[str, Tensor]:
+    """Gradients and losses of one step, each process taking its share of the step's batches.
+
+    Losses are means over all targets of the step on all processes, as for one large batch on one process.
+    """
+    processes = accelerator.num_processes
+    mine = range(accelerator.process_index, len(group), processes)
+    batches = [make_batch(group[i], recipe, tokenizer, step, i).to(accelerator.device) for i in mine]
+    # DDP averages gradients over the processes, hence the division.
+    totals = accelerator.reduce(sum(batch.totals for batch in batches), "sum") / processes
+    sums: dict[str, Tensor] = {}
+    for batch in batches:
+        last = batch is batches[-1]
+        with contextlib.nullcontext() if last else accelerator.no_sync(objective):
+            losses = objective(batch, totals)
+            accelerator.backward(losses["loss"])
+        for name, loss in losses.items():
+            sums[name] = sums.get(name, 0) + loss.detach()
+    return {name: accelerator.reduce(loss, "mean") for name, loss in sums.items()}
+
+
+def _unwrapped(weights: dict[str, Tensor] | None) -> dict[str, Tensor] | None:
+    """The weights of the model inside the objective."""
+    return weights and {name.removeprefix("model."): weight for name, weight in weights.items()}
+
+
+def make_batch(
+    conversations: list[Conversation],
+    recipe: Recipe,
+    tokenizer: PreTrainedTokenizerBase,
+    step: int,
+    index: int,
+) -> Batch:
+    """The batch that is the `index`-th of a step, the same in every run of the recipe, resumed or not."""
+    pad_id, mask_id = tokenizer.pad_token_id, tokenizer.mask_token_id
+    rng = random.Random(f"{recipe.seed}-{step}-{index}" if index else f"{recipe.seed}-{step}")
+    if recipe.objective == "ar":
+        return ar_batch(conversations, pad_id)
+    if recipe.objective == "block-diffusion":
+        return diffusion_batch(conversations, recipe.block_size, mask_id, pad_id, rng)
+    return mars_batch(
+        conversations,
+        recipe.block_size,
+        mask_id,
+        pad_id,
+        rng,
+        fixed_blocks=recipe.fixed_blocks,
+        whole_copy=recipe.whole_copy,
+    )

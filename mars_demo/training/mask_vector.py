@@ -1,0 +1,30 @@
+"""A vector that is added to the mask token's embedding during training and merged into it when saved.
+
+At the learning rate of the other weights, the mask's row of the embedding hardly leaves the mean of all
+tokens, where it begins. A vector of its own has a learning rate of its own, and a head start.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+
+class MaskVector(nn.Module):
+    """Added to the embedding of every mask as long as it is not merged."""
+
+    def __init__(self, embedding: nn.Embedding, mask_id: int):
+        super().__init__()
+        self.vector = nn.Parameter(torch.zeros(embedding.embedding_dim, device=embedding.weight.device))
+        self.mask_id = mask_id
+        self._embedding = (embedding,)  # in a tuple: it is a part of the model, not of this module
+        self._hook = embedding.register_forward_hook(self._add)
+
+    def _add(self, module: nn.Module, inputs: tuple[Tensor], embedded: Tensor) -> Tensor:
+        return embedded + (inputs[0] == self.mask_id)[..., None] * self.vector.to(embedded.dtype)
+
+    @torch.no_grad()
+    def merge(self) -> None:
+        """Add the vector to the embedding's row for good."""
+        self._hook.remove()
+        self._embedding[0].weight[self.mask_id] += self.vector

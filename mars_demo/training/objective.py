@@ -1,0 +1,276 @@
+"""What a model is trained on: the two streams of a batch, their targets and their losses (section 3.2)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.attention.flex_attention import BlockMask, create_block_mask
+from torch.nn.functional import cross_entropy, kl_div, log_softmax
+
+from mars_demo.decoding.engine import hidden_states, logits_of
+from mars_demo.decoding.layout import Layout
+from mars_demo.training.corpus import Conversation
+from mars_demo.training.two_streams import CLEAN, block_starts, two_streams
+
+IGNORE = -100
+MAX_SLOTS = 33  # a window of the largest block size, 32
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A layout and, for each of its [rows, n] positions, the token it must predict or `IGNORE`.
+
+    The first `clean_length` columns are the clean stream, the rest the noisy one. `slots` says which slot
+    of a window a position predicts: 1 for the clean stream, up to block size + 1 for the noisy one.
+    `weights` are the shares of the positions in their stream's loss.
+    """
+
+    layout: Layout
+    targets: Tensor
+    slots: Tensor
+    weights: Tensor
+    clean_length: int
+
+    @property
+    def tokens(self) -> int:
+        """Positions computed, padding included."""
+        return self.targets.numel()
+
+    @property
+    def totals(self) -> Tensor:
+        """[2] the summed weights of the clean and of the noisy targets: what the losses are means over."""
+        weights = self.weights * (self.targets != IGNORE)
+        return torch.stack([weights[:, : self.clean_length].sum(), weights[:, self.clean_length :].sum()])
+
+    def to(self, device: torch.device) -> Batch:
+        tensors = (t.to(device) for t in (self.targets, self.slots, self.weights))
+        return Batch(self.layout.to(device), *tensors, self.clean_length)
+
+
+@dataclass
+class _Noisy:
+    """The noisy stream of one conversation, position by position."""
+
+    ids: list[int]
+    positions: list[int]
+    starts: list[int]
+    targets: list[int]
+    slots: list[int]
+    weights: list[float]
+
+    @classmethod
+    def none(cls) -> _Noisy:
+        return cls([], [], [], [], [], [])
+
+
+def pad(rows: Sequence[Sequence[float]], value: float) -> Tensor:
+    """Rows of numbers as one tensor; it is of integers if `value` is one."""
+    length = max(map(len, rows))
+    dtype = torch.long if isinstance(value, int) else torch.float32
+    return torch.tensor([[*row, *[value] * (length - len(row))] for row in rows], dtype=dtype)
+
+
+def ar_batch(sequences: Sequence[Conversation], pad_id: int) -> Batch:
+    """The clean stream alone: ordinary supervised fine-tuning on the answers."""
+    return _batch(sequences, [_Noisy.none() for _ in sequences], pad_id)
+
+
+def mars_batch(
+    sequences: Sequence[Conversation],
+    block_size: int,
+    mask_id: int,
+    pad_id: int,
+    rng: random.Random,
+    fixed_blocks: bool = False,
+    whole_copy: bool = False,
+) -> Batch:
+    """Both streams: a mask at every answer position whose successor is in the answer too.
+
+    The mask at position p predicts the token at p + 1, like every other position. Prompt positions have
+    no noisy copy, because nothing that is trained would look at it, and the block phase is drawn for each
+    answer. As in the paper, `fixed_blocks` begins blocks at multiples of the block size, counted from the
+    start of the text with `whole_copy`, which copies the prompt too: 2L positions instead of L + R.
+    """
+    return _batch(
+        sequences,
+        [_masked_copy(s, block_size, mask_id, rng, fixed_blocks, whole_copy) for s in sequences],
+        pad_id,
+    )
+
+
+def _masked_copy(
+    sequence: Conversation,
+    block_size: int,
+    mask_id: int,
+    rng: random.Random,
+    fixed_blocks: bool,
+    whole_copy: bool,
+) -> _Noisy:
+    ids, response = sequence.ids, sequence.response
+    copied = [True] * len(ids) if whole_copy else response
+    phases = [0 if fixed_blocks else rng.randrange(block_size) for _ in range(_runs(copied))]
+    block = block_starts(copied, block_size, phases)
+    last = len(ids) - 1
+    kept = [p for p in range(last) if whole_copy or (response[p] and response[p + 1])]
+    return _Noisy(
+        ids=[mask_id if response[p] else ids[p] for p in kept],
+        positions=kept,
+        starts=[block[p] for p in kept],
+        targets=[ids[p + 1] if response[p] and response[p + 1] else IGNORE for p in kept],
+        slots=[p - block[p] + 2 for p in kept],
+        weights=[1.0] * len(kept),
+    )
+
+
+def _runs(flags: Sequence[bool]) -> int:
+    """How many stretches of True there are."""
+    return sum(inside and not before for before, inside in zip([False, *flags], flags))
+
+
+def diffusion_batch(
+    sequences: Sequence[Conversation], block_size: int, mask_id: int, pad_id: int, rng: random.Random
+) -> Batch:
+    """Block diffusion, the paper's baseline (BD3-LM): fill the masks of a block, seen from both sides.
+
+    Blocks begin with the answer. Of each, m tokens become masks, m drawn from 1 to all of them, and count
+    1/m of the block each, which makes the loss the bound on the likelihood. A mask predicts the token at
+    its own position; the clean stream, which the next blocks read, has no loss.
+    """
+    noisy, clean_starts = [], []
+    for sequence in sequences:
+        ids, response = sequence.ids, sequence.response
+        block = block_starts(response, block_size, [0] * _runs(response))
+        copy = _Noisy.none()
+        for start in sorted(set(block) - {CLEAN}):
+            members = [p for p, b in enumerate(block) if b == start]
+            masked = set(rng.sample(members, rng.randint(1, len(members))))
+            copy.ids += [mask_id if p in masked else ids[p] for p in members]
+            copy.positions += members
+            copy.starts += [start] * len(members)
+            copy.targets += [ids[p] if p in masked else IGNORE for p in members]
+            copy.slots += range(1, len(members) + 1)
+            copy.weights += [len(members) / len(masked)] * len(members)
+        noisy.append(copy)
+        clean_starts.append(block)
+    return _batch(sequences, noisy, pad_id, clean_starts)
+
+
+def _batch(
+    sequences: Sequence[Conversation],
+    noisy: Sequence[_Noisy],
+    pad_id: int,
+    clean_starts: Sequence[Sequence[int]] | None = None,
+) -> Batch:
+    clean = pad([sequence.ids for sequence in sequences], pad_id)
+    lengths = torch.tensor([len(sequence.ids) for sequence in sequences])
+    if clean_starts is None:
+        following = [
+            [*(t if inside else IGNORE for t, inside in zip(s.ids[1:], s.response[1:])), IGNORE]
+            for s in sequences
+        ]
+    else:
+        following = [[IGNORE] * len(s.ids) for s in sequences]
+
+    def column(name: str, value: float) -> Tensor:
+        return pad([getattr(copy, name) for copy in noisy], value)
+
+    return Batch(
+        layout=two_streams(
+            clean,
+            lengths,
+            column("ids", pad_id),
+            column("positions", 0),
+            column("starts", CLEAN),
+            None if clean_starts is None else pad(clean_starts, CLEAN),
+        ),
+        targets=torch.cat([pad(following, IGNORE), column("targets", IGNORE)], dim=1),
+        slots=torch.cat([torch.ones_like(clean), column("slots", 1)], dim=1),
+        weights=torch.cat([torch.ones(clean.shape), column("weights", 0.0)], dim=1),
+        clean_length=clean.shape[1],
+    )
+
+
+def attention_mask(layout: Layout, implementation: str) -> Tensor | BlockMask:
+    """A layout's mask as an attention implementation wants it: booleans, or blocks that are not empty."""
+    if implementation != "flex_attention":
+        return layout.visible[:, None]
+    visible = layout.visible
+    rows, length, _ = visible.shape
+    return create_block_mask(
+        lambda row, head, query, key: visible[row, query, key], rows, None, length, length, visible.device
+    )
+
+
+class Objective(nn.Module):
+    """A causal LM and its loss: noisy cross-entropy + λ · clean cross-entropy + κ · KL(clean ‖ noisy).
+
+    λ is `sft_weight`, κ `kl_weight`. The KL term teaches a mask the whole distribution that the clean
+    stream of the same forward has for the same token. Each term is a mean over its own targets; a stream
+    without targets has no term.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        sft_weight: float = 1.0,
+        kl_weight: float = 0.0,
+        mask_vector: nn.Module | None = None,
+    ):
+        super().__init__()
+        self.model = model
+        self.mask_vector = mask_vector  # it acts in the embedding; here it joins the weights
+        self.sft_weight = sft_weight
+        self.kl_weight = kl_weight
+
+    def forward(self, batch: Batch, totals: Tensor | None = None) -> dict[str, Tensor]:
+        """The losses in nats per token: `loss`, to be minimized, and those of `clean`, `noisy`, `kl` that
+        there are. `slots` is [MAX_SLOTS, 3]: targets, summed nats and right guesses per slot.
+
+        totals: [2] what the terms are divided by, `batch.totals` if None; that of all batches where
+            several make one step.
+        """
+        wanted = batch.targets != IGNORE  # logits only where a loss needs them
+        logits = self._logits(batch.layout, wanted)
+        targets, weights = batch.targets[wanted], batch.weights[wanted]
+        nats = cross_entropy(logits, targets, reduction="none")
+        column = torch.arange(wanted.shape[1], device=wanted.device).expand_as(wanted)
+        is_clean = (column < batch.clean_length)[wanted]
+        clean_total, noisy_total = batch.totals if totals is None else totals
+        losses = {"loss": nats.new_zeros(())}
+        if is_clean.any():
+            losses["clean"] = (weights * nats)[is_clean].sum() / clean_total
+            losses["loss"] = losses["loss"] + self.sft_weight * losses["clean"]
+        if not is_clean.all():
+            losses["noisy"] = (weights * nats)[~is_clean].sum() / noisy_total
+            losses["loss"] = losses["loss"] + losses["noisy"]
+            if self.kl_weight:
+                student = log_softmax(logits[~is_clean], -1)
+                teacher = log_softmax(logits[_teachers(batch, wanted)].detach(), -1)
+                losses["kl"] = kl_div(student, teacher, reduction="sum", log_target=True) / noisy_total
+                losses["loss"] = losses["loss"] + self.kl_weight * losses["kl"]
+        losses["slots"] = _per_slot(batch.slots[wanted], nats.detach(), logits.argmax(-1) == targets)
+        return losses
+
+    def _logits(self, layout: Layout, wanted: Tensor) -> Tensor:
+        mask = attention_mask(layout, self.model.config._attn_implementation)
+        hidden = hidden_states(self.model, layout, mask=mask)
+        return logits_of(self.model, hidden[wanted])
+
+
+def _teachers(batch: Batch, wanted: Tensor) -> Tensor:
+    """For each noisy target, which of the wanted logits is the clean stream's for the same token."""
+    order = (wanted.flatten().cumsum(0) - 1).view_as(wanted)
+    rows, columns = wanted.nonzero(as_tuple=True)
+    noisy = columns >= batch.clean_length
+    return order[rows[noisy], batch.layout.positions[rows[noisy], columns[noisy]]]
+
+
+def _per_slot(slots: Tensor, nats: Tensor, right: Tensor) -> Tensor:
+    """[MAX_SLOTS, 3]: how many targets, their summed nats and how many were guessed right."""
+    table = nats.new_zeros(MAX_SLOTS, 3)
+    table.index_add_(0, slots - 1, torch.stack([torch.ones_like(nats), nats, right.to(nats.dtype)], dim=1))
+    return table

@@ -1,0 +1,80 @@
+"""Which parameters are trained and by which optimizer: AdamW, AdamW with Muon, or adapters."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import torch
+from torch.optim.lr_scheduler import LambdaLR
+from transformers import PreTrainedModel
+
+from mars_demo.training.mask_vector import MaskVector
+from mars_demo.training.recipe import Recipe
+from mars_demo.training.schedule import body_rate, mask_rate
+
+if TYPE_CHECKING:
+    from peft import PeftModel
+
+
+def add_adapters(model: PreTrainedModel, rank: int, mask_id: int | None) -> PeftModel:
+    """LoRA in place on every linear layer; the mask token's embedding is trained in full.
+
+    Merged into the weights when the run is saved: a checkpoint has no more parameters than its base.
+    """
+    from peft import LoraConfig, get_peft_model  # slow to import
+
+    embedding = next(
+        name for name, module in model.named_modules() if module is model.get_input_embeddings()
+    )
+    trained = None if mask_id is None else {embedding.rpartition(".")[2]: [mask_id]}
+    config = LoraConfig(
+        r=rank, lora_alpha=2 * rank, target_modules="all-linear", trainable_token_indices=trained
+    )
+    return get_peft_model(model, config)
+
+
+def make_optimizers(
+    model: PreTrainedModel, recipe: Recipe, mask_vector: MaskVector | None = None
+) -> list[torch.optim.Optimizer]:
+    """AdamW for everything, or Muon for the hidden matrices and AdamW for embeddings and norms. The mask
+    vector, if there is one, is the last group of AdamW."""
+    trained = [p for p in model.parameters() if p.requires_grad]
+    matrices = []
+    if recipe.muon_learning_rate is not None:
+        embedding = model.get_input_embeddings().weight
+        output = model.get_output_embeddings().weight
+        matrices = [p for p in trained if p.ndim == 2 and p is not embedding and p is not output]
+    chosen = {id(p) for p in matrices}
+    rest = [p for p in trained if id(p) not in chosen]
+    decayed = [p for p in rest if p.ndim > 1 or recipe.decay_vectors]
+    groups = [{"params": decayed, "weight_decay": recipe.weight_decay}]
+    if len(decayed) < len(rest):
+        free = [p for p in rest if p.ndim <= 1]
+        groups.append({"params": free, "weight_decay": 0.0})
+    if mask_vector is not None:
+        rate = recipe.mask_learning_rate
+        groups.append({"params": [mask_vector.vector], "weight_decay": 0.0, "lr": rate})
+    adamw = torch.optim.AdamW(groups, lr=recipe.learning_rate, betas=(0.9, 0.95))
+    if not matrices:
+        return [adamw]
+    muon = torch.optim.Muon(
+        matrices,
+        lr=recipe.muon_learning_rate,
+        weight_decay=recipe.weight_decay,
+        adjust_lr_fn="match_rms_adamw",
+    )
+    return [adamw, muon]
+
+
+def make_schedulers(
+    optimizers: list[torch.optim.Optimizer], recipe: Recipe, mask_vector: MaskVector | None = None
+) -> list[LambdaLR]:
+    """The learning rates of each optimizer's groups over the run."""
+    schedulers = []
+    for optimizer in optimizers:
+        rates = [partial(body_rate, recipe)] * len(optimizer.param_groups)
+        if mask_vector is not None and optimizer is optimizers[0]:
+            rates[-1] = partial(mask_rate, recipe)
+        schedulers.append(LambdaLR(optimizer, rates))
+    return schedulers

@@ -1,0 +1,84 @@
+"""The settings of a training run, everything except its base."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+OBJECTIVES = ("ar", "mars", "block-diffusion")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The settings of a training run.
+
+    `batch_tokens` bounds the padded clean stream of a batch; a step takes `accumulate` batches on each
+    process. `sft_weight`, `kl_weight`, `fixed_blocks` and `whole_copy` are explained in `objective`. With
+    `muon_learning_rate` the hidden matrices are trained by Muon and only the rest by AdamW; from
+    scratch that takes less than half the steps. `lora` is the rank of adapters to train instead of the
+    weights. Learning rates warm up over the share `warmup` of the run and fall along a cosine to
+    `final_learning_rate`. With `mask_learning_rate` the mask token gets a vector of its own, see
+    `mask_vector`, which learns alone during the share `mask_head_start` of the run. Without `decay_vectors`
+    weight decay acts on matrices only, not on norms and biases.
+
+    Raises:
+        ValueError: if a setting is out of range.
+    """
+
+    objective: str = "mars"
+    block_size: int = 8
+    sft_weight: float = 1.0
+    kl_weight: float = 0.0
+    fixed_blocks: bool = False
+    whole_copy: bool = False
+    data: str = "tasks"
+    steps: int = 1000
+    batch_tokens: int = 8192
+    accumulate: int = 1
+    max_length: int = 512
+    learning_rate: float = 5e-5
+    muon_learning_rate: float | None = None
+    mask_learning_rate: float | None = None
+    mask_head_start: float = 0.0
+    final_learning_rate: float = 0.0
+    warmup: float = 0.03
+    weight_decay: float = 0.01
+    decay_vectors: bool = True
+    gradient_checkpointing: bool = False
+    lora: int | None = None
+    seed: int = 0
+    save_every: int = 100
+
+    def __post_init__(self) -> None:
+        if self.objective not in OBJECTIVES:
+            raise ValueError(f"Unknown objective {self.objective!r}. Choose from {', '.join(OBJECTIVES)}.")
+        if not 2 <= self.block_size <= 32:
+            raise ValueError(f"The block size must be from 2 to 32, not {self.block_size}.")
+        for name in ("steps", "accumulate", "batch_tokens", "max_length", "save_every"):
+            if getattr(self, name) < 1:
+                raise ValueError(
+                    f"{name.replace('_', ' ').capitalize()} must be at least 1, not {getattr(self, name)}."
+                )
+        if self.lora is not None and self.lora < 1:
+            raise ValueError(f"The rank of LoRA must be at least 1, not {self.lora}.")
+        self._check_mask()
+        for name in ("sft_weight", "kl_weight", "final_learning_rate"):
+            if getattr(self, name) < 0:
+                raise ValueError(
+                    f"The {name.replace('_', ' ')} must not be negative: {getattr(self, name)}."
+                )
+
+    def _check_mask(self) -> None:
+        if not 0 <= self.mask_head_start < 1:
+            raise ValueError(
+                f"The mask's head start must be a share from 0 to below 1, not {self.mask_head_start}."
+            )
+        if self.mask_learning_rate is None:
+            if self.mask_head_start:
+                raise ValueError("A head start of the mask needs a learning rate of the mask.")
+        elif not self.mask_learning_rate > 0:
+            raise ValueError(f"The mask's learning rate must be above 0, not {self.mask_learning_rate}.")
+        elif self.objective == "ar" or self.lora:
+            raise ValueError(
+                "A learning rate of the mask needs an objective with masks, and no LoRA, which trains the "
+                "mask's embedding itself."
+            )

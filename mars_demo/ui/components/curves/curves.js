@@ -1,0 +1,208 @@
+// Draws the record of a training as it comes, and goes back to any of its steps.
+
+import { constants, props, server, watch } from "../component.js";
+import { draw, fillBar, find, make, makeBar, say } from "../dom.js";
+import { Lines } from "../lines.js";
+
+// Name → chart, side of its scale, label. Series on the same side of a chart share its scale.
+const SERIES = {
+  clean: ["loss", "left", "clean stream: the text itself"],
+  noisy: ["loss", "left", "noisy stream: the masks"],
+  accuracy: ["probe", "left", "right answers"],
+  tokens_per_forward: ["probe", "right", "tokens per forward"],
+};
+const SMOOTH = 20; // steps in a running mean, as losses of single batches jump
+
+const LONGEST = 10_000; // ms that a replay plays for
+
+const lines = new Lines();
+let state;
+let at = null; // the step that is shown; null follows the training
+let timer = null; // of a replay
+let sent = null; // the answer that is on the stage
+function clear() {
+  state = { settings: null, steps: [], probes: [], answers: [], points: {} };
+  for (const name of Object.keys(SERIES)) state.points[name] = [];
+  [at, sent] = [null, null];
+  pause();
+}
+
+function take(record) {
+  if (record.training) state.settings = record;
+  else if (record.answer !== undefined) state.answers.push(record);
+  else if (record.probe !== undefined) {
+    state.probes.push(record);
+    state.points.accuracy.push([record.probe, record.accuracy]);
+    state.points.tokens_per_forward.push([record.probe, record.tokens_per_forward]);
+  } else if (record.step) {
+    state.steps.push(record);
+    for (const name of ["clean", "noisy"]) {
+      if (record[name] === undefined) continue;
+      const recent = state.steps.slice(-SMOOTH);
+      state.points[name].push([record.step, recent.reduce((sum, step) => sum + step[name], 0) / recent.length]);
+    }
+  }
+}
+
+const known = () => state.steps.length;
+const shown = () => at ?? known();
+
+/** Where a series' scale ends; all begin at zero. */
+function topOf(name) {
+  if (name === "accuracy") return 1;
+  const [chart, side] = SERIES[name];
+  const shared = Object.keys(SERIES).filter((other) => SERIES[other][0] === chart && SERIES[other][1] === side);
+  return Math.max(1, ...shared.flatMap((other) => state.points[other].map(([, y]) => y)));
+}
+
+function drawSeries(name) {
+  const [chart, side, label] = SERIES[name];
+  const figure = find(`[data-chart="${chart}"]`);
+  const svg = find("svg", figure);
+  let path = find(`path[data-series="${name}"]`, svg);
+  let key = find(`span[data-series="${name}"]`, figure);
+  if (!path) {
+    path = draw("path", { "data-series": name });
+    svg.append(path);
+    key = make("span", "");
+    key.dataset.series = name;
+    key.append(make("i", ""), make("b", ""));
+    find(".legend", figure).append(key);
+  }
+  const points = state.points[name].filter(([step]) => step <= shown());
+  const top = topOf(name);
+  const written = (value) => (name === "accuracy" ? `${Math.round(100 * value)}%` : value.toFixed(2));
+  svg.setAttribute("viewBox", `0 0 ${state.settings.recipe.steps} 1`);
+  path.setAttribute("d", points.map(([x, y], i) => `${i ? "L" : "M"}${x} ${1 - y / top}`).join(""));
+  const last = points.at(-1)?.[1];
+  if (state.points[name].length) find(`.scale.${side}`, figure).replaceChildren(make("span", "", written(top)), make("span", "", "0"));
+  key.lastChild.textContent = last === undefined ? label : `${label} ${written(last)}`;
+  key.hidden = last === undefined;
+}
+
+function drawSlots() {
+  const list = find(".slots");
+  const recent = state.steps.slice(0, shown()).slice(-SMOOTH);
+  const slots = Math.max(0, ...recent.map((step) => step.slots.length));
+  while (list.children.length > slots) list.lastChild.remove();
+  while (list.children.length < slots) {
+    const row = make("li", "slot");
+    row.append(make("span", "", `${list.children.length + 1}`), makeBar(), make("span", ""));
+    list.append(row);
+  }
+  const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
+  [...list.children].forEach((row, slot) => {
+    const seen = recent.map((step) => step.slots[slot]).filter(Boolean);
+    const right = mean(seen.map(([, share]) => share));
+    fillBar(find(".bar", row), right);
+    row.lastChild.textContent = `${Math.round(100 * right)}%, ${mean(seen.map(([nats]) => nats)).toFixed(2)} nats`;
+  });
+}
+
+/** The held-out prompts as they were answered last. */
+function drawHeldOut() {
+  const probe = state.probes.findLast(({ probe }) => probe <= shown());
+  find(".held-out").hidden = !probe;
+  if (!probe) return;
+  const right = probe.prompts.filter((prompt) => prompt.right).length;
+  say(find(".held-out summary"), `Held-out prompts after step ${probe.probe}: ${right} of ${probe.prompts.length} right`);
+  find(".held-out ol").replaceChildren(
+    ...probe.prompts.map(({ prompt, text, right, tokens_per_forward }) => {
+      const row = make("li", "");
+      const rate = `${tokens_per_forward.toFixed(2)} tokens per forward`;
+      row.append(make("b", "mark", right ? "✓ right" : "✗ wrong"), make("p", "prompt", prompt), make("p", "answer", text), make("span", "rate", rate));
+      return row;
+    }),
+  );
+}
+
+/** The answer of the step onto the stage, and the base's where it is in another mode. */
+function drawAnswer() {
+  const answer = state.answers.findLast(({ answer }) => answer <= shown()) ?? state.settings;
+  if (answer === sent) return;
+  sent = answer;
+  const { before } = state.settings;
+  const { record = before } = answer;
+  const both = record[0].mode === before[0].mode ? record : [...record, ...before];
+  const detail = both.map((line) => JSON.stringify(line)).join("\n");
+  document.querySelector(`#${constants.stage} .stage`).dispatchEvent(new CustomEvent("record", { detail }));
+}
+
+function drawReplay() {
+  const { steps } = state.settings.recipe;
+  const step = state.steps[shown() - 1];
+  const head = find(".playhead");
+  [head.max, head.value, head.disabled] = [steps, shown(), !known()];
+  find(".play").disabled = !known();
+  say(find(".play"), timer === null ? "▶ Play" : "⏸ Pause");
+  const details = step ? `, ${step.tokens.toLocaleString("en")} tokens, learning rate ${step.learning_rate.toExponential(1)}` : "";
+  say(find(".progress"), `Step ${shown()} of ${steps}${details}`);
+}
+
+function show() {
+  Object.keys(SERIES).forEach(drawSeries);
+  drawSlots();
+  drawHeldOut();
+  drawReplay();
+  drawAnswer();
+}
+
+// ---------------------------------------------------------------------------------------- replay
+
+function goTo(step) {
+  at = step >= known() ? null : step;
+  show();
+}
+
+function pause() {
+  clearInterval(timer);
+  timer = null;
+}
+
+function play() {
+  if (timer !== null) pause();
+  else {
+    if (at === null) at = 0;
+    timer = setInterval(() => {
+      if (shown() + 1 >= known()) pause();
+      goTo(shown() + 1);
+    }, LONGEST / Math.max(known(), 50));
+  }
+  show();
+}
+
+find(".play").addEventListener("click", play);
+find(".playhead").addEventListener("input", ({ target }) => {
+  pause();
+  goTo(Number(target.value));
+});
+
+// ------------------------------------------------------------------------------------ the record
+
+function read(value) {
+  for (const line of lines.take(value, clear)) take(JSON.parse(line));
+  if (state.settings) show();
+}
+
+function note(sentence) {
+  say(find(".note"), sentence);
+  find(".note").hidden = !sentence;
+}
+
+function update() {
+  if (!props.value) return;
+  note("");
+  read(props.value);
+}
+
+async function showRecording({ id, title }) {
+  const text = await server.recording(id);
+  if (props.value) return; // a training has begun meanwhile
+  read(text);
+  note(`This is a recording: “${title}”, trained earlier (${state.settings.machine}). Press Train to train a model here and now.`);
+}
+
+clear();
+watch("value", update);
+if (props.value) update();
+else if (constants.recordings.length) showRecording(constants.recordings[0]);

@@ -1,0 +1,30 @@
+// Says what the chosen model is; until it is there, how much of it has been fetched or loaded.
+
+import { props, watch } from "../component.js";
+import { find, make, say } from "../dom.js";
+import { megabytes } from "../words.js";
+
+const DOING = { waiting: "Waits to be loaded.", fetching: "Fetching", loading: "Loading" };
+
+function sentence({ phase, done, total, problem }) {
+  if (phase === "failed") return `⚠ ${problem}`;
+  if (phase === "ready") return "";
+  return total ? `${DOING[phase]} ${megabytes(done)} of ${megabytes(total)}` : DOING[phase];
+}
+
+function update() {
+  if (!props.value) return;
+  const state = JSON.parse(props.value);
+  const words = find(".sentence");
+  say(words, sentence(state));
+  words.dataset.phase = state.phase;
+  words.hidden = !words.textContent;
+  const bar = find("progress");
+  bar.hidden = !["fetching", "loading"].includes(state.phase);
+  if (state.total) Object.assign(bar, { max: state.total, value: state.done });
+  else bar.removeAttribute("value");
+  find("dl").replaceChildren(...state.facts.flatMap(([name, text]) => [make("dt", "", name), make("dd", "", text)]));
+}
+
+watch("value", update);
+update();

@@ -1,0 +1,126 @@
+// The grid: draws a layout and tells its cells, rows and regions in words.
+
+import { element, props, watch } from "../component.js";
+import { draw, find, findAll, make, say, set } from "../dom.js";
+import { copyOf, documentOf, downloadPicture } from "../svg.js";
+import { UNIT, grid, size } from "./layout.js";
+import { drawMatrix } from "./matrix.js";
+import { tell, words } from "./reasons.js";
+import { listRegions, nameRegions } from "./regions.js";
+
+function render() {
+  const { picture } = grid;
+  find(".matrix").replaceChildren();
+  say(find(".sentence"), picture ? "Point at a cell, or move with the arrow keys." : "");
+  say(find(".caption"), picture?.caption ?? "");
+  find(".reads").hidden = true;
+  find(".regions").replaceChildren();
+  grid.here = null;
+  if (!picture) return;
+  drawMatrix();
+  nameRegions();
+  listRegions();
+}
+
+function pointAt(row, column) {
+  const { rows, columns } = grid.picture;
+  row = Math.max(0, Math.min(rows.length - 1, row));
+  column = Math.max(0, Math.min(columns.length - 1, column));
+  grid.here = { row, column };
+  const [width, height] = size();
+  set(find(".lit.row"), { x: 0, y: row * UNIT, width, height: UNIT });
+  set(find(".lit.column"), { x: column * UNIT, y: 0, width: UNIT, height });
+  set(find(".here"), { x: column * UNIT, y: row * UNIT, width: UNIT, height: UNIT });
+  say(find(".sentence"), tell(grid.picture, grid.here));
+}
+
+/** All that a row sees, as text; the rest greyed. */
+function read(row) {
+  const { rows, columns, visible } = grid.picture;
+  const box = find(".reads");
+  box.hidden = false;
+  box.replaceChildren(make("b", "", `${words(rows[row])} reads: `));
+  columns.forEach((cell, column) => {
+    const text = cell.label === "MASK" ? " ▢" : cell.label;
+    box.append(make(cell === rows[row] ? "b" : "span", visible[row][column] === "1" ? "" : "unseen", text));
+  });
+}
+
+// ---------------------------------------------------------------------------------------- events
+
+function cellAt({ clientX, clientY }) {
+  const point = new DOMPoint(clientX, clientY).matrixTransform(find(".matrix").getScreenCTM().inverse());
+  const [row, column] = [Math.floor(point.y / UNIT), Math.floor(point.x / UNIT)];
+  const inside = row >= 0 && column >= 0 && row < grid.picture.rows.length && column < grid.picture.columns.length;
+  return inside ? { row, column } : null;
+}
+
+find(".matrix").addEventListener("pointermove", (event) => {
+  const cell = grid.picture && cellAt(event);
+  if (cell && (cell.row !== grid.here?.row || cell.column !== grid.here?.column)) pointAt(cell.row, cell.column);
+});
+find(".matrix").addEventListener("click", (event) => {
+  const cell = grid.picture && cellAt(event);
+  if (!cell) return;
+  pointAt(cell.row, cell.column);
+  read(cell.row);
+});
+
+const MOVES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+
+find(".plot").addEventListener("keydown", (event) => {
+  const { picture, here } = grid;
+  if (!picture) return;
+  if (event.key in MOVES) {
+    const [down, right] = MOVES[event.key];
+    pointAt((here?.row ?? -down) + down, (here?.column ?? -right) + right);
+  } else if (event.key === "Enter" && here) read(here.row);
+  else return;
+  event.preventDefault();
+  event.stopPropagation();
+});
+
+// -------------------------------------------------------------------------------------- a picture
+
+/** The matrix, and below it the list of its regions. */
+function exported() {
+  const matrix = find(".matrix");
+  const box = matrix.getAttribute("viewBox").split(" ").map(Number);
+  const [x, y, width, height] = box;
+  const entries = findAll(".regions .region");
+  const em = Math.min(8, width / 0.7 / Math.max(1, ...entries.map((entry) => entry.textContent.length)));
+  const list = entries.flatMap((entry, index) => entryOf(entry, x, y + height + (1.6 * index + 0.5) * em, em));
+  const parts = [set(copyOf(matrix), { x, y, width, height }), ...list];
+  const below = entries.length ? (1.6 * entries.length + 0.5) * em : 0;
+  return documentOf(parts, [x, y, width, height + below], 4);
+}
+
+function entryOf(entry, x, y, em) {
+  const map = set(copyOf(find("svg", entry)), { x, y, width: 2 * em, height: 1.2 * em });
+  const text = draw("text", { x: x + 2.5 * em, y: y + em, "font-size": em });
+  const { color, fontFamily } = getComputedStyle(entry);
+  Object.assign(text.style, { fill: color, fontFamily });
+  text.textContent = entry.textContent;
+  return [map, text];
+}
+
+element.addEventListener("click", ({ target }) => {
+  const kind = target.dataset?.do;
+  if (kind && grid.picture) downloadPicture(`mask-${grid.picture.kind}`, kind, exported(), 1);
+});
+
+// --------------------------------------------------------------------------------------- the value
+
+const same = (a, b) => a.stream === b.stream && a.position === b.position && a.block === b.block;
+
+function update() {
+  const value = props.value ? JSON.parse(props.value) : null;
+  if (value?.trouble) return say(find(".sentence"), value.trouble); // the picture before it stays
+  grid.picture = value;
+  if (value) value.columns = value.columns.map((cell) => value.rows.find((row) => same(row, cell)) ?? cell);
+  render();
+}
+
+new ResizeObserver(nameRegions).observe(find(".plot"));
+watch("value", update);
+update();

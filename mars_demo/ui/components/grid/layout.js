@@ -1,0 +1,29 @@
+// Where the parts of a picture are, in its own coordinates.
+
+import { visible } from "../words.js";
+
+export const UNIT = 10; // per cell
+const LABELS = 44; // cells up to which every row and column has its name
+
+/** The picture that is drawn, and the cell that is pointed at. */
+export const grid = { picture: null, here: null };
+
+export const size = () => [grid.picture.columns.length * UNIT, grid.picture.rows.length * UNIT];
+export const shortened = (label) => visible(label).slice(0, 14);
+export const hasNames = () => Math.max(grid.picture.rows.length, grid.picture.columns.length) <= LABELS;
+
+/** The picture's x, y, width and height without the names of bands beneath it. */
+export function extent() {
+  const { rows, columns } = grid.picture;
+  const longest = Math.max(...[...rows, ...columns].map((cell) => shortened(cell.label).length));
+  const gutter = hasNames() ? 8 + 4.3 * longest : 14;
+  const [width, height] = size();
+  return [-gutter, -gutter, width + gutter + 2, height + gutter + 2];
+}
+
+export const boxOf = ({ rows, columns }) => ({
+  x: columns[0] * UNIT,
+  y: rows[0] * UNIT,
+  width: (columns[1] - columns[0]) * UNIT,
+  height: (rows[1] - rows[0]) * UNIT,
+});

@@ -1,0 +1,62 @@
+// The matrix: runs of seen cells per row as rectangles, and names of tokens where they fit.
+
+import { draw, find, set } from "../dom.js";
+import { UNIT, boxOf, extent, grid, hasNames, shortened, size } from "./layout.js";
+
+export function drawMatrix() {
+  const { rows, columns, visible, regions } = grid.picture;
+  const [width, height] = size();
+  const svg = find(".matrix");
+  set(svg, { viewBox: extent().join(" "), "aria-label": `${rows.length} rows, ${columns.length} columns` });
+  svg.append(draw("rect", { class: "frame", x: 0, y: 0, width, height, "stroke-width": 0.6 }));
+  visible.forEach((cells, row) => drawRow(svg, cells, row));
+  if (hasNames()) svg.append(...lines(width, height), ...names());
+  for (const region of regions) svg.append(draw("rect", { class: "frame", ...boxOf(region), "stroke-width": 1.2 }));
+  svg.append(draw("g", { class: "names" }), draw("rect", { class: "lit row" }), draw("rect", { class: "lit column" }));
+  svg.append(draw("rect", { class: "here", "stroke-width": 1.2 }));
+}
+
+const isMask = (cell) => ["noisy", "mask", "group"].includes(cell.stream);
+const kindOf = (row, column) => (isMask(row) ? (isMask(column) ? "noisy" : "cross") : "clean");
+
+/** One rectangle for neighbouring cells of a kind, or one each where they have weights. */
+function drawRow(svg, cells, row) {
+  const { rows, columns, weights } = grid.picture;
+  const kind = (column) => (cells[column] === "1" ? kindOf(rows[row], columns[column]) : null);
+  const add = (start, end, attributes) => {
+    const place = { x: start * UNIT, y: row * UNIT, width: (end - start) * UNIT, height: UNIT };
+    svg.append(draw("rect", { "data-cells": kind(start), ...place, ...attributes }));
+  };
+  for (let start = 0, end; start < cells.length; start = end) {
+    end = start + 1;
+    if (!kind(start)) continue;
+    if (weights) add(start, end, { "fill-opacity": Math.sqrt(weights[row][start]) });
+    else {
+      while (kind(end) === kind(start)) end++;
+      add(start, end);
+    }
+  }
+}
+
+function lines(width, height) {
+  const line = (x1, y1, x2, y2) => draw("line", { class: "line", x1, y1, x2, y2, "stroke-width": 0.8 });
+  const { rows, columns } = grid.picture;
+  return [
+    ...rows.slice(1).map((_, row) => line(0, (row + 1) * UNIT, width, (row + 1) * UNIT)),
+    ...columns.slice(1).map((_, column) => line((column + 1) * UNIT, 0, (column + 1) * UNIT, height)),
+  ];
+}
+
+/** Of each row on its left and of each column above it. */
+function names() {
+  const name = (cell, attributes) => {
+    const text = draw("text", { "font-size": 7, ...attributes });
+    text.textContent = shortened(cell.label);
+    return text;
+  };
+  const { rows, columns } = grid.picture;
+  return [
+    ...rows.map((cell, row) => name(cell, { x: -3, y: (row + 0.75) * UNIT, "text-anchor": "end" })),
+    ...columns.map((cell, column) => name(cell, { transform: `translate(${(column + 0.75) * UNIT} -3) rotate(-90)` })),
+  ];
+}

@@ -1,0 +1,15 @@
+"""The schedule: one component that draws who works and who waits in a batch."""
+
+from mars_demo.ui.components.drawing import Drawing
+
+
+class Schedules(Drawing):
+    """Schedules of the same prompts below each other, played step by step.
+
+    The value is JSON lines, a `schedules.Schedule` each.
+    """
+
+    def __init__(
+        self, value: str = "", *, elem_id: str = "schedule", visible: bool = True, render: bool = True
+    ):
+        super().__init__("schedule", value, elem_id=elem_id, visible=visible, render=render)

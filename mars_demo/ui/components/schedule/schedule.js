@@ -1,0 +1,128 @@
+// Draws schedules below each other on one axis of steps while their lines arrive, and plays them.
+
+import { props, watch } from "../component.js";
+import { find, make, say } from "../dom.js";
+import { Lines } from "../lines.js";
+import { plural, seconds } from "../words.js";
+
+const PACE = 180; // ms per step,
+const LONGEST = 12_000; // or less, so that a long schedule does not play for longer
+const WORDS = { compute: "computes", wait: "waits", commit: "commits its block", free: "free" };
+
+const lines = new Lines();
+let schedules = [];
+let step = 0;
+let timer = null;
+const last = () => Math.max(0, ...schedules.map(({ steps }) => steps.length));
+
+/** A line of the value: the heading of a schedule, or the next step of the last one. */
+function take(line) {
+  if (line.title === undefined) return addStep(schedules.at(-1), line);
+  const box = make("section", "one");
+  const title = make("p", "title", line.title);
+  title.append(make("span", "figures"));
+  const rows = make("div", "rows");
+  rows.setAttribute("role", "img");
+  const cells = line.rows.map((text) => {
+    const strip = make("div", "cells");
+    rows.append(make("span", "name", text), strip);
+    return strip;
+  });
+  box.append(title, rows);
+  find(".list").append(box);
+  schedules.push({ ...line, steps: [], box, cells });
+}
+
+function addStep(schedule, line) {
+  const before = schedule.steps.at(-1)?.prompts;
+  schedule.steps.push(line);
+  schedule.cells.forEach((strip, row) => {
+    const cell = make("i", "cell");
+    cell.dataset.state = line.step[row];
+    const prompt = line.prompts?.[row] ?? null;
+    cell.classList.toggle("begins", prompt !== null && prompt !== (before?.[row] ?? null));
+    strip.append(cell);
+  });
+}
+
+/** What the steps that are shown add up to. */
+function figures({ steps, rows }) {
+  const seen = steps.slice(0, step);
+  const sum = (key) => seen.reduce((total, line) => total + line[key], 0);
+  const share = (state) => {
+    const count = seen.reduce((total, line) => total + line.step.filter((found) => found === state).length, 0);
+    return `${Math.round((100 * count) / Math.max(1, rows.length * seen.length))}%`;
+  };
+  return [
+    plural(seen.length, "forward"),
+    ...(seen[0]?.positions === undefined ? [] : [`${sum("positions").toLocaleString("en")} positions`]),
+    ...(seen[0]?.ms === undefined ? [] : [seconds(sum("ms"))]),
+    `${share("wait")} waiting`,
+    `${share("commit")} committing`,
+  ].join(", ");
+}
+
+function show() {
+  find(".playhead").max = last();
+  find(".playhead").value = step;
+  say(find(".at"), `step ${step} of ${last()}`);
+  say(find(".play"), timer === null ? "▶ Play" : "⏸ Pause");
+  find(".list").style.setProperty("--steps", last());
+  find(".begun").hidden = !schedules.some(({ prompts }) => prompts.length);
+  for (const schedule of schedules) {
+    for (const strip of schedule.cells) [...strip.children].forEach((cell, at) => cell.classList.toggle("ahead", at >= step));
+    say(find(".figures", schedule.box), figures(schedule));
+    find(".rows", schedule.box).setAttribute("aria-label", `${schedule.title}: ${figures(schedule)}`);
+  }
+}
+
+function stop() {
+  clearInterval(timer);
+  timer = null;
+}
+
+function play() {
+  if (timer !== null) stop();
+  else {
+    if (step >= last()) step = 0;
+    timer = setInterval(() => {
+      step++;
+      if (step >= last()) stop();
+      show();
+    }, Math.min(PACE, LONGEST / last()));
+  }
+  show();
+}
+
+/** A cell in words. */
+function tell(cell) {
+  const strip = cell.parentElement;
+  const { cells, rows, steps, prompts } = schedules.find((schedule) => schedule.cells.includes(strip));
+  const at = [...strip.children].indexOf(cell);
+  const row = cells.indexOf(strip);
+  const text = prompts[steps[at].prompts?.[row]];
+  say(find(".sentence"), `Step ${at + 1}, ${rows[row]}: ${WORDS[cell.dataset.state]}${text ? ` – ${text}` : ""}`);
+}
+
+find(".play").addEventListener("click", play);
+find(".playhead").addEventListener("input", ({ target }) => {
+  stop();
+  step = Number(target.value);
+  show();
+});
+find(".list").addEventListener("pointerover", ({ target }) => target.matches(".cell") && tell(target));
+
+function clear() {
+  schedules = [];
+  find(".list").replaceChildren();
+}
+
+function update() {
+  stop();
+  for (const line of lines.take(props.value || "", clear)) take(JSON.parse(line));
+  step = last();
+  show();
+}
+
+watch("value", update);
+update();

@@ -1,0 +1,48 @@
+// How many tokens the forwards of a run accepted, and would have at another τ.
+
+import { fillBar, find, make, makeBar, say } from "../dom.js";
+import { acceptedAt, asksWhatIf } from "./passes.js";
+
+/** The share of the first `count` forwards that accepted 1, 2, … tokens. */
+export function drawShares(run, count) {
+  const list = find(".shares");
+  const sizes = run?.most ?? 0;
+  while (list.children.length > sizes) list.lastChild.remove();
+  while (list.children.length < sizes) {
+    const row = make("li", "share");
+    row.append(make("span", "size", `${list.children.length + 1}`), makeBar(), make("span", "part"));
+    list.append(row);
+  }
+  const tally = new Array(sizes + 1).fill(0);
+  for (const pass of run?.passes.slice(0, count) ?? []) tally[pass.accepted]++;
+  [...list.children].forEach((row, index) => {
+    const share = count ? tally[index + 1] / count : 0;
+    say(find(".part", row), tally[index + 1] ? `${Math.round(100 * share)}% (${tally[index + 1]})` : "");
+    fillBar(find(".bar", row), share);
+  });
+}
+
+/** Another τ held against a finished run, forward by forward; null where the visitor has not chosen one. */
+export function drawWhatIf(run, number, tau) {
+  const box = find(".ghost");
+  box.hidden = !run?.done || !asksWhatIf(run) || !run.passes.length;
+  if (box.hidden) return;
+  const start = run.passes.at(-1).tau ?? run.settings.tau;
+  if (tau === null) find(".ghost-range").value = start;
+  say(find(".ghost-tau"), (tau ?? start).toFixed(2));
+  const again = find('[data-do="again"]');
+  again.hidden = tau === null;
+  say(again, `Run again with τ ${(tau ?? start).toFixed(2)}`);
+  say(find(".ghost-words"), tau === null ? "Move the slider to see what each forward would have accepted." : whatIf(run, number, tau));
+}
+
+function whatIf(run, number, tau) {
+  const pass = run.passes[Math.max(0, number)];
+  const accepted = acceptedAt(pass, tau);
+  const here = accepted === pass.accepted ? `${accepted} as well` : `${accepted} instead of ${pass.accepted}`;
+  const changed = run.passes.filter((one) => acceptedAt(one, tau) !== one.accepted).length;
+  return (
+    `Forward ${pass.pass} would have accepted ${here}. ${changed} of ${run.passes.length} forwards would differ, each ` +
+    "taken alone: after another choice, the next forward would have read another text."
+  );
+}

@@ -1,0 +1,71 @@
+// The conversation: what was said before the prompt stands above the lanes, and the next run continues it.
+
+import { constants, trigger } from "../component.js";
+import { drawnText } from "../code.js";
+import { find, make, say } from "../dom.js";
+import { modes } from "./modes.js";
+import { runs, show, stage, view } from "./state.js";
+
+/** What the next run continues: the messages of the record and, where the visitor replies to one of its answers,
+ * that exchange too. */
+export function conversation() {
+  const { settings } = stage.reader.runs[view.reply] ?? runs()[0] ?? {};
+  if (!settings) return [];
+  if (!view.reply) return settings.messages;
+  const answer = { role: "assistant", content: stage.reader.runs[view.reply].text, mode: view.reply };
+  return [...settings.messages, { role: "user", content: settings.prompt }, answer];
+}
+
+/** Every side continues from this lane's answer; once more takes that back. */
+export function replyTo(mode) {
+  view.reply = view.reply === mode ? null : mode;
+  if (view.reply) trigger("reply", { messages: conversation() });
+  else tellHistory(null);
+  show();
+}
+
+/** What stands above the lanes is another conversation. `system` is its system prompt; null leaves the one in the
+ * controls. */
+export function tellHistory(system = systemPrompt(conversation())) {
+  trigger("history", { messages: conversation(), system });
+}
+
+const systemPrompt = ([first]) => (first?.role === "system" ? first.content : "");
+
+/** The lane's button. */
+export function offerReply(lane) {
+  const button = find(".reply", lane.root);
+  const replying = view.reply === lane.mode;
+  button.hidden = !constants.shelf || !lane.run.done || !lane.run.text.trim();
+  button.setAttribute("aria-pressed", replying);
+  say(button, replying ? "✓ Replying to this answer" : "Reply to this answer");
+}
+
+let drawn = "[]";
+
+export function drawConversation() {
+  const messages = conversation();
+  const list = find(".turns");
+  const key = JSON.stringify(messages);
+  if (key !== drawn) {
+    drawn = key;
+    list.replaceChildren(...messages.map(turnOf));
+    find(".conversation").hidden = !messages.length;
+    list.scrollTop = list.scrollHeight;
+  }
+  find('[data-do="anew"]').disabled = stage.live && !stage.reader.over;
+  const title = modes.get(view.reply)?.title;
+  say(find(".continues"), title ? `Enter the next prompt and press Run: every side continues from the answer of “${title}”.` : "");
+}
+
+const WHO = { system: "System prompt", user: "You", assistant: "Answer" };
+
+function turnOf({ role, content, mode }) {
+  const turn = make("li", "turn");
+  turn.dataset.role = role;
+  const said = make("div", "said");
+  said.dir = "auto";
+  said.append(...drawnText(content));
+  turn.append(make("b", "who", modes.get(mode)?.title ?? WHO[role]), said);
+  return turn;
+}

@@ -1,0 +1,218 @@
+// What a visitor does with the stage: buttons, tokens, strips and keys.
+
+import { constants, element, trigger } from "../component.js";
+import { find, findAll } from "../dom.js";
+import { hideCard, showCard } from "./card.js";
+import { replyTo } from "./conversation.js";
+import { drawHeatAt } from "./heat.js";
+import { clearStage, onPhone } from "./records.js";
+import { goTo, pause, play, step } from "./replay.js";
+import { copyLink, nextRecording, openFile, savePicture, saveRecord, showRecording } from "./shelf.js";
+import { focused, show, shownPass, stage, total, view } from "./state.js";
+import { attempt } from "./trouble.js";
+
+const actions = {
+  start: () => (pause(), goTo(0)),
+  back: () => step(-1),
+  play() {
+    if (onPhone() && view.playing === null) find(".lanes").scrollIntoView(); // all of them fit there now
+    play();
+  },
+  step: () => step(1),
+  end: () => (pause(), goTo(null)),
+  next: nextRecording,
+  again() {
+    const { prompt, criterion, messages } = focused().settings;
+    view.reply = null;
+    trigger("again", { prompt, tau: view.whatIf, criterion, messages });
+  },
+  nearest() {
+    view.reply = null;
+    trigger("again", { prompt: stage.reader.advice.prompt, tau: null, criterion: null, messages: [] });
+  },
+  reply: (button) => replyTo(laneOf(button).mode),
+  anew() {
+    clearStage();
+    trigger("reply", { messages: [] });
+  },
+  mask() {
+    const { mode, number } = shownPass();
+    if (number < 0) throw new Error("There is no forward to show before the first one.");
+    trigger("mask", { record: stage.reader.texts[mode], number: number + 1 });
+  },
+  jsonl: saveRecord,
+  svg: () => savePicture("svg"),
+  png: () => savePicture("png"),
+  link: copyLink,
+};
+const KEYS = { " ": "play", ArrowLeft: "back", ArrowRight: "step", Home: "start", End: "end" };
+
+// ----------------------------------------------------------------------------------- the selection
+
+/** The pass, and in an answer the slot, that a node stands for. */
+function aim(node) {
+  const mode = node.closest(".lane")?.dataset.lane ?? view.focus;
+  const owner = node.closest("[data-pass]");
+  if (!owner || !mode) return null;
+  const slot = owner.matches(".token") ? Number(owner.dataset.slot) : null;
+  return { mode, pass: Number(owner.dataset.pass), slot };
+}
+
+function hover(node) {
+  view.hover = aim(node);
+  if (view.hover?.slot != null) showCard(node, stage.reader.runs[view.hover.mode], view.hover, false);
+  show();
+}
+
+function leave() {
+  if (!view.hover) return;
+  view.hover = null;
+  if (view.pinned?.slot != null) {
+    const { mode, pass, slot } = view.pinned;
+    showCard(view.lanes[mode].token(pass, slot), stage.reader.runs[mode], view.pinned, true);
+  } else hideCard();
+  show();
+}
+
+function pin(token) {
+  const target = aim(token);
+  const same = view.pinned && ["mode", "pass", "slot"].every((key) => view.pinned[key] === target[key]);
+  view.pinned = same ? null : target;
+  view.hover = null;
+  view.focus = target.mode;
+  if (same) hideCard();
+  else showCard(token, stage.reader.runs[target.mode], target, true);
+  show();
+}
+
+function unpin() {
+  view.pinned = view.hover = null;
+  hideCard();
+  show();
+}
+
+/** The forwards of a lane into the close-up. */
+function focusOn({ mode }) {
+  view.focus = mode;
+  holdAgainst(null);
+}
+
+/** Another τ held against the run. */
+function holdAgainst(tau) {
+  view.whatIf = tau;
+  for (const lane of Object.values(view.lanes)) lane.drawAt(lane.mode === view.focus ? tau : null);
+  drawHeatAt(tau);
+  show();
+}
+
+/** The forward under a place of a lane's strip; its end becomes the time. */
+function scrub(lane, x) {
+  const box = lane.strip.getBoundingClientRect();
+  const time = (Math.min(Math.max(x - box.left, 0), box.width) / box.width) * lane.timeScale;
+  pause();
+  view.hover = null;
+  view.focus = lane.mode;
+  const index = lane.run.ends.findIndex((end) => end >= time);
+  goTo(index < 0 ? Math.min(time, total()) : lane.run.ends[index]);
+}
+
+const laneOf = (node) => view.lanes[node.closest(".lane")?.dataset.lane];
+
+// ------------------------------------------------------------------------------------ pointers
+
+function press({ target }) {
+  const action = target.closest("[data-do]")?.dataset.do;
+  if (action) attempt(() => actions[action](target));
+  else if (target.matches(".token")) pin(target);
+  else if (target.matches(".name")) focusOn(laneOf(target));
+  else if (target.closest(".heat [data-pass]")) {
+    pause();
+    goTo(focused().ends[aim(target).pass]);
+  }
+}
+
+function listenToPointers() {
+  element.addEventListener("pointerover", ({ target, buttons }) => {
+    if (!buttons && target.matches(".token, .strip rect, .heat rect")) hover(target);
+    else if (view.hover && !target.closest(".answer, .strip, .heat")) leave();
+  });
+  element.addEventListener("pointerleave", leave);
+  element.addEventListener("pointerdown", (event) => {
+    const strip = event.target.closest(".strip");
+    if (!strip || event.button) return;
+    strip.setPointerCapture(event.pointerId);
+    scrub(laneOf(strip), event.clientX);
+  });
+  element.addEventListener("pointermove", (event) => {
+    const strip = event.target.closest?.(".strip");
+    if (strip?.hasPointerCapture(event.pointerId)) scrub(laneOf(strip), event.clientX);
+  });
+  element.addEventListener("click", press);
+}
+
+// ------------------------------------------------------------------------------ fields and files
+
+function listenToFields() {
+  find(".ghost-range").addEventListener("input", ({ target }) => holdAgainst(Number(target.value)));
+  find(".recordings").addEventListener("change", ({ target }) => target.value && attempt(() => showRecording(target.value)));
+  find(".file").addEventListener("change", async ({ target }) => {
+    await attempt(() => openFile(target.files[0]));
+    target.value = "";
+  });
+}
+
+function listenToDrops() {
+  const dropping = (is) => find(".stage").classList.toggle("dropping", is);
+  element.addEventListener("dragover", (event) => {
+    event.preventDefault();
+    dropping(true);
+  });
+  element.addEventListener("dragleave", () => dropping(false));
+  element.addEventListener("drop", (event) => {
+    event.preventDefault();
+    dropping(false);
+    attempt(() => openFile(event.dataTransfer.files[0]));
+  });
+}
+
+// ---------------------------------------------------------------------------------------- keys
+
+const FIELDS = "input, textarea, select, [contenteditable], [role=tab], [role=listbox], [role=option]:not(.token)";
+
+function typed(event) {
+  if (!element.isConnected || !element.offsetParent || event.ctrlKey || event.metaKey || event.altKey) return;
+  const { target, key } = event;
+  if (!constants.shelf && !element.contains(target)) return; // a stage that is a part of something
+  if (key === "Escape") {
+    if (view.pinned || view.hover) event.preventDefault(); // once more leaves the talk view
+    return unpin();
+  }
+  if (target.matches(".token") && key !== "Home" && key !== "End") return walk(event);
+  if (target.matches(FIELDS) || (key === " " && target.matches("button")) || !(key in KEYS)) return;
+  event.preventDefault();
+  actions[KEYS[key]]();
+}
+
+/** Arrows on a token go from token to token, Enter and Space pin it. */
+function walk(event) {
+  const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+  if (by) {
+    const tokens = findAll(".token", event.target.closest(".answer"));
+    tokens[tokens.indexOf(event.target) + by]?.focus();
+  } else if (event.key === "Enter" || event.key === " ") pin(event.target);
+  else return;
+  event.preventDefault();
+}
+
+function listenToKeys() {
+  element.addEventListener("focusin", ({ target }) => target.matches(".token") && hover(target));
+  element.addEventListener("focusout", ({ target }) => target.matches(".token") && leave());
+  document.addEventListener("keydown", typed);
+}
+
+export function listen() {
+  listenToPointers();
+  listenToFields();
+  listenToDrops();
+  listenToKeys();
+}

@@ -1,0 +1,209 @@
+// One side of the race: its answer, counters, distance and strip of forwards.
+
+import { draw, find, findAll, make, say, set } from "../dom.js";
+import { CodeMarks } from "./code_marks.js";
+import { HUES, acceptedAt, candidate, describe, isEnd } from "./passes.js";
+
+const NICE = [1, 2, 5, 10];
+/** The smallest 1, 2 or 5 times a power of ten that leaves some room: a scale that seldom moves. */
+export function scaleFor(value) {
+  const power = 10 ** Math.floor(Math.log10(Math.max(value, 1e-3)));
+  return NICE.map((step) => step * power).find((step) => step >= value);
+}
+
+export class Lane {
+  constructor({ name, title }) {
+    this.mode = name;
+    this.root = find(".lane-template").content.cloneNode(true).firstElementChild;
+    this.root.dataset.lane = name;
+    this.answer = find(".answer", this.root);
+    this.strip = find(".strip", this.root);
+    set(this.root, { "aria-label": title });
+    set(this.answer, { "aria-label": `Answer, ${title}` });
+    set(this.strip, { "aria-label": `Forwards, ${title}` });
+    say(find(".name", this.root), title);
+    this.answer.addEventListener("scroll", () => this.markEdges());
+    find(".to-top", this.root).addEventListener("click", () => (this.answer.scrollTop = 0));
+    this.code = new CodeMarks(this.answer);
+    this.run = null;
+    this.groups = []; // the answer's node of each pass
+    this.bars = []; // the strip's
+    this.shown = 0; // passes that can be seen
+    this.following = true; // the last of them stays in view; a whole answer is read from its start
+    this.tauPath = "";
+    new ResizeObserver(() => {
+      this.code.fit();
+      if (this.following) this.reveal(this.shown);
+      this.markEdges();
+    }).observe(this.answer);
+  }
+
+  /** Draw the passes that have come since. */
+  grow(run) {
+    this.run = run;
+    const following = this.sees(this.shown);
+    for (let index = this.groups.length; index < run.passes.length; index++) {
+      this.addTokens(run.passes[index], index);
+      this.addBar(run.passes[index], index);
+    }
+    this.shown = run.passes.length;
+    this.markCode(this.shown);
+    if (following) this.reveal(this.shown);
+    this.markEdges();
+  }
+
+  addTokens(pass, number) {
+    const group = make("span", "pass");
+    group.dataset.hue = pass.pass % HUES;
+    group.setAttribute("role", "group");
+    group.setAttribute("aria-label", `Forward ${pass.pass}`);
+    pass.slots.slice(0, pass.accepted).forEach((slot, index) => {
+      const token = make("span", "token", slot.text);
+      token.setAttribute("role", "option");
+      if (!slot.text.trim()) token.setAttribute("aria-label", candidate(pass, index));
+      token.dataset.pass = number;
+      token.dataset.slot = index;
+      token.tabIndex = number + index === 0 ? 0 : -1; // one tab stop per answer, arrows move inside
+      if (isEnd(pass, index)) token.classList.add("end");
+      else if (!slot.text) token.classList.add("waiting"); // its bytes wait for the rest of a character
+      if (slot.text.includes("\n")) token.classList.add("newline");
+      group.append(token);
+    });
+    this.groups.push(group);
+    this.answer.append(group);
+  }
+
+  /** Mark the code in what so many passes have written. */
+  markCode(count) {
+    this.code.draw(this.groups.slice(0, count).flatMap((group) => [...group.children]));
+  }
+
+  addBar(pass, number) {
+    const bar = draw("rect", {
+      x: this.run.startOf(number),
+      width: pass.ms * 0.86,
+      y: -pass.accepted,
+      height: pass.accepted,
+      "data-pass": number,
+    });
+    bar.dataset.hue = pass.pass % HUES;
+    this.bars.push(bar);
+    find(".bars", this.root).append(bar);
+    if (pass.tau === null || pass.slots.length < 2) return;
+    this.tauPath += `${this.tauPath ? "L" : "M"}${this.run.startOf(number)} ${-pass.tau}H${this.run.ends[number]}`;
+    const before = this.run.passes[number - 1]?.tau;
+    if (number === 0 || before !== pass.tau) this.addChange(pass, number);
+  }
+
+  addChange(pass, number) {
+    const change = make("span", "", `τ ${pass.tau.toFixed(2)}`);
+    change.dataset.at = this.run.startOf(number);
+    find(".changes", this.root).append(change);
+  }
+
+  /** Times and heights as all lanes share them: `time` ms across, `height` tokens up, `tokens` to the finish. */
+  scale({ time, height, tokens }) {
+    find(".strip svg", this.root).setAttribute("viewBox", `0 ${-height} ${time} ${height}`);
+    const path = find(".tau", this.root);
+    set(path, { d: this.tauPath, transform: `scale(1 ${height})` });
+    // A label only where the one before leaves it room; the line tells the rest.
+    let free = -Infinity;
+    for (const change of find(".changes", this.root).children) {
+      const left = (100 * change.dataset.at) / time;
+      change.style.left = `${left}%`;
+      change.hidden = left < free || left > 86;
+      if (!change.hidden) free = left + 15;
+    }
+    this.tokensScale = tokens;
+    this.timeScale = time;
+  }
+
+  /** Show the passes that had ended at that time of the clock; without a time, the answer as it is. */
+  showAt(time, playing) {
+    const { run } = this;
+    const until = run.passesAt(time);
+    for (let index = Math.min(until, this.shown); index < Math.max(until, this.shown); index++) {
+      this.groups[index].classList.toggle("future", index >= until);
+      this.bars[index].classList.toggle("future", index >= until);
+    }
+    if (until === this.shown) this.code.fit();
+    else this.markCode(until);
+    const ended = time === null && Boolean(run.done);
+    if (ended && this.following) this.answer.scrollTop = 0;
+    // A visitor who has scrolled away while it plays is left alone.
+    else if (time !== null && until !== this.shown && (!playing || this.sees(this.shown))) this.reveal(until);
+    this.following = !ended;
+    this.shown = until;
+    this.count(until);
+    const head = find(".playhead", this.root);
+    head.hidden = time === null;
+    if (time !== null) head.style.left = `${(100 * Math.min(time, this.timeScale)) / this.timeScale}%`;
+    const pass = run.passes[Math.max(0, until - 1)];
+    say(find(".setting", this.root), describe(run, pass?.tau ?? run.settings.tau));
+    this.root.classList.toggle("running", !run.done);
+    const count = run.passes.length;
+    set(this.strip, { "aria-valuemax": count, "aria-valuenow": until, "aria-valuetext": `forward ${until} of ${count}` });
+  }
+
+  /** Scroll to the last of so many passes, within the answer only; the page stays where it is. */
+  reveal(count) {
+    const box = this.groups[count - 1]?.getBoundingClientRect();
+    const frame = this.answer.getBoundingClientRect();
+    if (!box) this.answer.scrollTop = 0;
+    else if (box.bottom > frame.bottom) this.answer.scrollTop += box.bottom - frame.bottom + 4;
+    else if (box.top < frame.top) this.answer.scrollTop += box.top - frame.top - 4;
+  }
+
+  /** Whether the end of the last of so many passes is in view. */
+  sees(count) {
+    if (!count) return true;
+    const { bottom } = this.groups[count - 1].getBoundingClientRect();
+    const frame = this.answer.getBoundingClientRect();
+    return bottom > frame.top && bottom < frame.bottom + 1;
+  }
+
+  /** Show at both edges whether the answer continues there. */
+  markEdges() {
+    const { scrollTop, scrollHeight, clientHeight } = this.answer;
+    const above = scrollTop > 1;
+    this.answer.parentElement.classList.toggle("above", above);
+    this.answer.parentElement.classList.toggle("below", scrollHeight - scrollTop - clientHeight > 1);
+    find(".to-top", this.root).hidden = !above;
+  }
+
+  count(forwards) {
+    const tokens = forwards ? this.run.totals[forwards - 1] : 0;
+    const known = {
+      tokens,
+      forwards,
+      perForward: (tokens / forwards).toFixed(2),
+      perSecond: Math.round(tokens / (this.run.ends[forwards - 1] / 1000)),
+    };
+    for (const cell of findAll("[data-count]", this.root)) say(cell, forwards ? `${known[cell.dataset.count]}` : "–");
+    find(".distance i", this.root).style.width = `${(100 * tokens) / this.tokensScale}%`;
+  }
+
+  token(pass, slot) {
+    return this.groups[pass]?.children[slot];
+  }
+
+  /** The place of a token that is the answer's `index`-th. */
+  place(index) {
+    const pass = this.run.totals.findIndex((total) => total > index);
+    return pass < 0 ? null : this.token(pass, index - (this.run.totals[pass - 1] ?? 0));
+  }
+
+  /** Outline on the strip what each pass would have accepted at another τ. */
+  drawAt(tau) {
+    for (const old of findAll(".ghost-bar", this.root)) old.remove();
+    if (tau === null) return;
+    find(".bars", this.root).append(
+      ...this.run.passes.flatMap((pass, index) => {
+        const accepted = acceptedAt(pass, tau);
+        if (accepted === pass.accepted) return [];
+        const [x, width] = [this.run.startOf(index), pass.ms * 0.86];
+        return draw("rect", { class: "ghost-bar", x, width, y: -accepted, height: accepted });
+      }),
+    );
+  }
+}

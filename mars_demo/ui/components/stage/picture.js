@@ -1,0 +1,152 @@
+// The stage as a picture for slides: real SVG shapes and texts read off the page.
+
+import { draw, find, findAll, set } from "../dom.js";
+import { copyOf, documentOf, isClear, rounded } from "../svg.js";
+
+const [MARGIN, GAP] = [24, 16];
+
+/** An SVG document of what `.stage` shows now, its texts at their full length; parts marked data-export="no"
+ * are left out. `fit` puts what has its place by script where it belongs once the texts are unfolded. */
+export function pictureOf(stage, fit) {
+  const scrolled = findAll(".answer, .asked, .turns", stage).map((node) => [node, node.scrollTop]);
+  stage.classList.add("unfolded"); // until the browser draws the page again, nobody sees it
+  fit();
+  try {
+    return paintedOf(stage);
+  } finally {
+    stage.classList.remove("unfolded");
+    fit();
+    for (const [node, top] of scrolled) node.scrollTop = top;
+  }
+}
+
+/** Its parts one below the other, without the room of what is left out between them. */
+function paintedOf(stage) {
+  const frame = stage.getBoundingClientRect();
+  const parts = ["heading", "lanes", "closeup"].map((name) => find(`.${name}`, stage));
+  const height = parts.reduce((sum, part) => sum + part.offsetHeight + GAP, 2 * MARGIN - GAP);
+  const painter = new Painter();
+  let y = frame.top;
+  const groups = parts.map((part) => {
+    const group = draw("g", { transform: `translate(0 ${rounded(y - part.getBoundingClientRect().top)})` });
+    painter.paint(part, group);
+    y += part.offsetHeight + GAP;
+    return group;
+  });
+  const [left, top] = [frame.left - MARGIN, frame.top - MARGIN].map(rounded);
+  return documentOf(groups, [left, top, Math.ceil(frame.width + 2 * MARGIN), Math.ceil(height)]);
+}
+
+/** Paints nodes of the page as shapes and texts at the places where the browser has put them. */
+class Painter {
+  constructor() {
+    this.brush = document.createElement("canvas").getContext("2d"); // measures fonts
+    this.clips = 0;
+  }
+
+  paint(node, into) {
+    if (node.nodeType === Node.TEXT_NODE) return this.paintText(node, into);
+    if (node.nodeType !== Node.ELEMENT_NODE || node.dataset?.export === "no") return;
+    const style = getComputedStyle(node);
+    if (style.display === "none" || style.visibility === "hidden" || node.matches("template")) return;
+    if (node instanceof SVGSVGElement) return this.paintDrawing(node, into);
+    this.paintBoxes(node, style, into);
+    if (style.overflowY === "auto" || style.overflowX === "hidden") into = this.clipped(node, into);
+    for (const child of node.childNodes) this.paint(child, into);
+    if (node.matches(".token.end")) this.paintEnd(node, into);
+  }
+
+  /** The word that the style sheet puts where an answer ends. */
+  paintEnd(node, into) {
+    const { fontSize, fontFamily } = getComputedStyle(node, "::after");
+    const box = node.getBoundingClientRect();
+    const [x, y] = [rounded(box.left + 0.3 * parseFloat(fontSize)), rounded(box.bottom - 0.5 * parseFloat(fontSize))];
+    const fill = getComputedStyle(node).color;
+    const label = draw("text", { x, y, fill, opacity: 0.7, "font-size": fontSize, "font-family": fontFamily });
+    label.textContent = "end";
+    into.append(label);
+  }
+
+  clipped(node, into) {
+    const box = node.getBoundingClientRect();
+    const clip = draw("clipPath", { id: `clip-${++this.clips}` });
+    clip.append(draw("rect", { x: box.x, y: box.y, width: box.width, height: box.height }));
+    const group = draw("g", { "clip-path": `url(#clip-${this.clips})` });
+    into.append(clip, group);
+    return group;
+  }
+
+  paintBoxes(node, style, into) {
+    const boxes = [...node.getClientRects()].filter((box) => box.width && box.height);
+    boxes.forEach((box, index) => {
+      const shape = shapeOf(box);
+      const border = parseFloat(style.borderTopWidth);
+      const framed = border && parseFloat(style.borderLeftWidth) && style.borderTopStyle !== "none";
+      const filled = !isClear(style.backgroundColor);
+      if (filled || framed)
+        into.append(
+          draw("rect", {
+            ...shape,
+            rx: parseFloat(style.borderTopLeftRadius) || 0,
+            fill: filled ? style.backgroundColor : "none",
+            ...(framed && { stroke: style.borderTopColor, "stroke-width": border }),
+            ...(framed && style.borderTopStyle === "dashed" && { "stroke-dasharray": "4 3" }),
+          }),
+        );
+      if (border && !framed)
+        into.append(draw("rect", { ...shape, height: border, fill: style.borderTopColor }));
+      if (node.matches(".pass")) this.paintPass(style, shape, index === 0, index === boxes.length - 1, into);
+      if (node.matches(".threshold .bar")) {
+        const x = shape.x + shape.width * style.getPropertyValue("--tau");
+        into.append(draw("rect", { ...shape, x, width: 2, fill: style.color, opacity: 0.65 }));
+      }
+    });
+  }
+
+  /** The tint and the bracket of a pass, whose ticks stand at its own ends only. */
+  paintPass(style, { x, y, width, height }, first, last, into) {
+    const opacity = parseFloat(style.getPropertyValue("--tint")) / 100;
+    into.append(draw("rect", { x, y, width, height, fill: style.getPropertyValue("--hue").trim(), opacity }));
+    const fill = style.getPropertyValue("--bracket").trim();
+    const [bottom, tick] = [y + height, 8];
+    into.append(draw("rect", { x, y: bottom - 2, width, height: 2, fill }));
+    if (first) into.append(draw("rect", { x, y: bottom - tick, width: 2, height: tick, fill }));
+    if (last) into.append(draw("rect", { x: x + width - 2, y: bottom - tick, width: 2, height: tick, fill }));
+  }
+
+  paintDrawing(node, into) {
+    into.append(set(copyOf(node), shapeOf(node.getBoundingClientRect())));
+  }
+
+  /** One <text> per line that the browser broke the text into. */
+  paintText(node, into) {
+    if (!node.data) return;
+    const style = getComputedStyle(node.parentElement);
+    const font = { "font-family": style.fontFamily, "font-size": style.fontSize, "font-weight": style.fontWeight };
+    this.brush.font = `${style.fontWeight} ${style.fontSize} ${style.fontFamily}`;
+    const ascent = this.brush.measureText("x").fontBoundingBoxAscent;
+    const range = document.createRange();
+    const lines = [];
+    let start = 0;
+    for (const character of node.data) {
+      range.setStart(node, start);
+      range.setEnd(node, (start += character.length));
+      const box = range.getClientRects()[0];
+      if (!box?.width || character === "\n") continue;
+      const line = lines.at(-1);
+      if (line && Math.abs(line.y - box.y) < 2) {
+        line.text += character;
+        line.x = Math.min(line.x, box.x); // written from right to left
+      } else lines.push({ x: box.x, y: box.y, text: character });
+    }
+    for (const { x, y, text } of lines) {
+      if (!text.trim()) continue;
+      const line = draw("text", { x: rounded(x), y: rounded(y + ascent), fill: style.color, ...font });
+      line.style.whiteSpace = "pre";
+      line.textContent = text;
+      into.append(line);
+    }
+  }
+}
+
+const shapeOf = ({ x, y, width, height }) => ({ x: rounded(x), y: rounded(y), width: rounded(width), height: rounded(height) });

@@ -1,0 +1,90 @@
+// The replay of the record on its own clock.
+
+import { find, findAll, say } from "../dom.js";
+import { seconds } from "../words.js";
+import { hideCard } from "./card.js";
+import { focused, show, total, view } from "./state.js";
+
+const AUTO = 6000; // ms that a replay takes at least
+
+export function goTo(time) {
+  view.time = time !== null && time >= total() ? null : time;
+  view.pinned = null;
+  hideCard();
+  show();
+}
+
+export function pause() {
+  view.playing = null;
+  view.intro = false;
+}
+
+/** Forwards of the focused lane, one at a time; the other lanes follow the clock. */
+export function step(by) {
+  pause();
+  const run = focused();
+  if (!run) return;
+  const at = run.passesAt(view.time) + by;
+  goTo(at <= 0 ? 0 : at > run.passes.length ? null : run.ends[at - 1]);
+}
+
+export function play() {
+  if (view.playing !== null) {
+    pause();
+    return show();
+  }
+  if (!total()) return;
+  if (view.time === null) view.time = 0;
+  view.pinned = null;
+  hideCard();
+  view.playing = performance.now();
+  requestAnimationFrame(frame);
+}
+
+function frame(now) {
+  if (view.playing === null) return;
+  view.time += Math.max(0, now - view.playing) * speed();
+  view.playing = now;
+  if (view.time >= total()) {
+    pause();
+    view.time = null;
+  }
+  show();
+  if (view.playing !== null) requestAnimationFrame(frame);
+}
+
+function speed() {
+  const chosen = find(".speed").value;
+  return chosen === "auto" ? Math.min(1, total() / AUTO) : Number(chosen);
+}
+
+export function drawReplay() {
+  const end = total();
+  say(find(".clock"), end ? `${seconds(view.time ?? end)} of ${seconds(end)}` : "");
+  say(find(".play"), view.playing === null ? "▶ Play" : "⏸ Pause");
+  for (const button of findAll(".replay button")) button.disabled = !end;
+}
+
+/** The first recording plays once by itself as soon as it is seen; whatever a visitor does ends that. */
+export function introduce() {
+  if (matchMedia("(prefers-reduced-motion: reduce)").matches) return;
+  const seen = new IntersectionObserver(
+    (entries) => {
+      if (!entries.some((entry) => entry.isIntersecting)) return;
+      seen.disconnect();
+      play();
+      view.intro = true;
+    },
+    { threshold: 0.5 },
+  );
+  seen.observe(find(".lane"));
+  // The window hears of it after the stage, whose own controls have then done what they say.
+  const end = () => {
+    seen.disconnect();
+    if (!view.intro) return;
+    pause();
+    view.time = null;
+    show();
+  };
+  for (const kind of ["click", "input", "keydown"]) addEventListener(kind, end);
+}

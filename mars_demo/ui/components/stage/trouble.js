@@ -1,0 +1,17 @@
+// Whatever can fail does so with a sentence, and the stage stays as it is.
+
+import { find, say } from "../dom.js";
+
+export function complain(sentence) {
+  say(find(".trouble"), sentence);
+  find(".trouble").hidden = !sentence;
+}
+
+export async function attempt(action) {
+  try {
+    complain("");
+    await action();
+  } catch (error) {
+    complain(error.message || String(error));
+  }
+}

@@ -1,0 +1,48 @@
+// The result of a race in words.
+
+import { plural } from "../words.js";
+import { sides } from "./modes.js";
+import { firstDifference } from "./passes.js";
+
+const OUTLIER = 5; // times the median forward of its run
+const MATTERS = 0.2; // of the run's time: what an outlier must exceed the median by to be worth a sentence
+
+/** A sentence per side. `runs` has a run per mode; `nearest` is the nearest example of a prompt outside what
+ * the model was trained on. */
+export function verdict(runs, nearest = null) {
+  const all = Object.values(runs);
+  if (!all.every((run) => run.done)) return ["Racing; each side is timed by its own clock."];
+  if (!all.every((run) => run.passes.length)) return ["Stopped before every side had begun."];
+  const [baseline, others] = sides(runs);
+  const stopped = all.some((run) => run.stopped);
+  const parts = others.map((run) => (baseline && !stopped ? compared(run, baseline) : `${summary(run)}.`));
+  if (baseline && (stopped || !parts.length)) parts.push(`${summary(baseline)}.`);
+  return [...(nearest ? [warning(all[0])] : []), ...(stopped ? ["Stopped."] : []), ...parts, ...all.flatMap(hiccup)];
+}
+
+const summary = (run) =>
+  `${run.mode.title}: ${plural(run.ids.length, "token")} in ${plural(run.passes.length, "forward")}, ` +
+  `${run.perForward.toFixed(1)} per forward`;
+
+function compared(run, baseline) {
+  const factor = (run.speed / baseline.speed).toFixed(1);
+  const difference = firstDifference(baseline.ids, run.ids);
+  const cut = run.done.stop === "length" ? `, cut at ${plural(run.ids.length, "token")}` : "";
+  const agreement = difference === null ? `same answer${cut}` : `differs from token ${difference + 1} on`;
+  return `${summary(run)}, ${factor}× as fast as one token at a time; ${agreement}.`;
+}
+
+const warning = ({ settings }) =>
+  `This prompt seems to be outside what ${settings.model} was trained on: the answer is likely nonsense.`;
+
+/** What one forward that took far too long did to a run's speed; the prefill, another kind of forward, aside. */
+function hiccup(run) {
+  const times = run.passes.slice(1).map((pass) => pass.ms);
+  const longest = Math.max(...times);
+  const median = times.toSorted((a, b) => a - b)[times.length >> 1];
+  if (!(longest > OUTLIER * median) || longest - median <= MATTERS * run.ms) return [];
+  return [
+    `${run.mode.title}: one forward took ${longest.toFixed(0)} ms, ${(longest / median).toFixed(0)} times the median. ` +
+      "Something else used the processor, so the speed of this side is understated.",
+  ];
+}

@@ -1,0 +1,106 @@
+// The window of one forward: a row per slot.
+
+import { fillBar, find, make, makeBar, say } from "../dom.js";
+import { plural, visible } from "../words.js";
+import { HUES, candidate, keptGroup, scoreText, stateOf } from "./passes.js";
+
+const STATES = {
+  accepted: ["✓", "accepted"],
+  rejected: ["✗", "first below τ"],
+  unread: ["○", "ignored"],
+  draft: ["◇", "draft, verified by the next forward"],
+  filled: ["●", "filled, waiting for the slots before it"],
+  replaced: ["✗", "draft that the model replaced"],
+};
+
+/** Rows of the window: {state, text, score, slot}. Where a forward verifies what the one before predicted,
+ * also what became of those drafts. */
+function rowsOf(run, number) {
+  const pass = run.passes[number];
+  const rows = pass.slots.map(({ score }, slot) => ({ state: stateOf(run, number, slot), text: candidate(pass, slot), score, slot }));
+  rows.splice(pass.accepted, 0, ...refusedDrafts(run, number));
+  return rows;
+}
+
+function refusedDrafts(run, number) {
+  const pass = run.passes[number];
+  if (run.mode.beyond !== "draft" || !number || pass.verified >= pass.drafts || pass.stop === "eos") return [];
+  const before = run.passes[number - 1];
+  const drafts = before.slots.slice(before.accepted, before.accepted + pass.drafts);
+  return drafts.slice(pass.verified).map(({ text, score }, index) => ({
+    state: index ? "unread" : "replaced",
+    text: visible(text),
+    score,
+    slot: null,
+  }));
+}
+
+function captionOf(pass) {
+  const tau = pass.tau === null ? "" : `, τ ${pass.tau.toFixed(2)}`;
+  const start = `Forward ${pass.pass}: `;
+  if (pass.drafts === undefined) return `${start}${pass.accepted} of ${plural(pass.slots.length, "slot")} accepted${tau}`;
+  if (!pass.drafts) return `${start}no draft to verify yet, ${pass.accepted} accepted${tau}`;
+  const drafted = pass.draft_forwards ? ` (made in ${plural(pass.draft_forwards, "forward")} of the draft model)` : "";
+  return `${start}${pass.verified} of ${plural(pass.drafts, "draft")}${drafted} verified, ${pass.accepted} accepted${tau}${masksOf(pass)}`;
+}
+
+/** Which group of masks a forward that verifies drafts went on with. */
+function masksOf(pass) {
+  if (pass.stop || !pass.groups) return "";
+  const kept = keptGroup(pass);
+  if (pass.groups > 1) return `; mask group ${kept} of 0–${pass.groups - 1} kept`;
+  return kept === null ? "; its masks followed a wrong draft, dropped" : "; its masks kept";
+}
+
+/** `chosen` is the slot to point out. */
+export function drawWindow(run, number, chosen) {
+  const panel = find(".window");
+  const pass = run?.passes[number];
+  say(find(".whose", panel), run ? `${run.mode.title}, one forward` : "One forward");
+  say(find(".caption", panel), pass ? captionOf(pass) : run ? "Before the first forward" : "");
+  const rows = pass ? rowsOf(run, number) : [];
+  const threshold = Boolean(pass) && pass.tau !== null && pass.slots.length > 1;
+  drawRows(find(".slots", panel), run, pass, rows, chosen, threshold);
+  say(find(".legend", panel), legendOf(run, rows, threshold).join("   "));
+}
+
+function drawRows(list, run, pass, rows, chosen, threshold) {
+  while (list.children.length < rows.length) list.append(emptyRow());
+  list.classList.toggle("threshold", threshold);
+  if (threshold) list.style.setProperty("--tau", pass.tau);
+  if (pass) {
+    list.style.setProperty("--window", run.settings.window);
+    list.dataset.beyond = run.mode.beyond;
+    list.dataset.hue = pass.pass % HUES;
+  }
+  [...list.children].forEach((node, index) => {
+    const row = rows[index];
+    node.hidden = !row;
+    if (row) drawRow(node, run, row, chosen);
+  });
+}
+
+function emptyRow() {
+  const row = make("li", "slot");
+  row.append(make("span", "mark"), make("span", "candidate"), makeBar(), make("span", "score"));
+  return row;
+}
+
+function drawRow(node, run, row, chosen) {
+  const [mark, words] = STATES[row.state];
+  node.dataset.state = row.state;
+  node.dataset.column = row.state === "draft" ? "drafts" : "read";
+  node.classList.toggle("inspected", chosen !== null && row.slot === chosen);
+  say(find(".mark", node), mark);
+  find(".mark", node).title = words;
+  say(find(".candidate", node), row.text);
+  say(find(".score", node), scoreText(run, row.score));
+  fillBar(find(".bar", node), row.score);
+}
+
+function legendOf(run, rows, threshold) {
+  const legend = [...new Set(rows.map((row) => row.state))].map((state) => STATES[state].join(" "));
+  if (!threshold || run.mode.beyond !== "unread") return legend;
+  const always = run.mode.needs_draft ? "verified drafts and the token after them are" : "slot 1 is";
+  return [...legend, `${always} always accepted`];
+}

@@ -1,0 +1,62 @@
+"""What a visitor's next race continues."""
+
+import weakref
+from collections.abc import Mapping
+
+from mars_demo.models.messages import Message, checked, user
+
+KEPT = 8  # visitors whose caches are kept, those who raced last; the others' follow-ups compute everything
+
+
+class History:
+    """The messages so far and, for each mode, what it has computed of its last text. Handlers change it in
+    place."""
+
+    def __init__(self):
+        self.messages: list[Message] = []  # without the system prompt, which is among the controls
+        self._caches = {}
+
+    def put(self, messages) -> str:
+        """Continue from these messages, which come from a browser. Without any, nothing is kept.
+
+        Returns: their system prompt, "" if there is none.
+
+        Raises:
+            ValueError: if they are no conversation with an answer at its end.
+        """
+        if not isinstance(messages, list) or not all(isinstance(message, Mapping) for message in messages):
+            raise ValueError("A conversation is a list of messages, each with a role and a content.")
+        *before, _ = checked([*messages, user("what comes next")])
+        system = [message["content"] for message in before if message["role"] == "system"]
+        self.messages = before[len(system) :]
+        if not self.messages:
+            self.forget()
+        return "".join(system)
+
+    def after(self, system: str) -> list[Message]:
+        """The messages before the next prompt, the system prompt first."""
+        opening = [{"role": "system", "content": system}] if system.strip() else []
+        return [*opening, *self.messages]
+
+    def cache(self, mode: str):
+        """The cache that the lane of a mode continues with."""
+        from mars_demo.decoding.engine import TextCache  # imports torch, which the page is there before
+
+        _newest(self)
+        return self._caches.setdefault(mode, TextCache())
+
+    def forget(self) -> None:
+        """Drop the caches."""
+        self._caches = {}
+
+
+_recent: list[weakref.ref] = []  # histories with caches, the newest last
+
+
+def _newest(history: History) -> None:
+    """Mark a history as the newest; the caches of those that are too old are dropped."""
+    others = [ref for ref in _recent if ref() not in (None, history)]
+    for ref in others[: -(KEPT - 1)]:
+        if old := ref():
+            old.forget()
+    _recent[:] = [*others[-(KEPT - 1) :], weakref.ref(history)]

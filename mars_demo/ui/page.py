@@ -1,0 +1,106 @@
+"""The page: a title, the tabs, and how they look."""
+
+import inspect
+import threading
+from importlib.util import find_spec
+from pathlib import Path
+
+import gradio as gr
+from gradio.utils import get_space
+
+from mars_demo.ui import gpu, models
+from mars_demo.ui.controls import QUIET
+from mars_demo.ui.scripts import script
+from mars_demo.ui.tabs import Page, batch, learn, mask, race, train
+
+# In their order on the page. In the address a tab is called by its title in lower case.
+TABS = {tab.TITLE.lower(): tab for tab in (race, mask, train, batch, learn)}
+
+WAITING = 50  # visitors in the queue for a GPU that is lent
+
+_HERE = Path(__file__).parent
+_SANS = ("system-ui", "-apple-system", "Segoe UI", "Roboto", "sans-serif")
+_MONO = ("ui-monospace", "SFMono-Regular", "Menlo", "Consolas", "DejaVu Sans Mono", "monospace")
+
+LOOK = {
+    "theme": gr.themes.Base(
+        primary_hue="blue",
+        neutral_hue="slate",
+        text_size="md",
+        font=_SANS,
+        font_mono=_MONO,
+    ).set(  # a step darker than usual: text on them and of them reaches a contrast of 4.5
+        body_text_color_subdued="*neutral_500",
+        button_primary_background_fill="*primary_600",
+        button_primary_background_fill_hover="*primary_700",
+        button_primary_background_fill_hover_dark="*primary_700",
+    ),
+    "css": (_HERE / "page.css").read_text("utf-8"),
+    "head": f"<script>{(_HERE / 'talk.js').read_text('utf-8')}</script>",
+    "mcp_server": find_spec("mcp") is not None,  # `generate` as a tool for other models
+}
+
+TITLE = """
+# MARS Demo
+
+A language model writes one token per forward pass. Here it races itself: **one token per forward** against
+**as many as it is sure of**.
+"""
+
+
+# Its buttons press the keys that they name.
+TALK_ROW = """
+<button type="button" data-key="n"><kbd>N</kbd>next recording</button>
+<button type="button" data-key="Escape"><kbd>Esc</kbd>leave talk view</button>
+"""
+
+
+class App(gr.Blocks):
+    """Blocks that says what is missing from a request over HTTP, where Gradio would only log it."""
+
+    def validate_inputs(self, block_fn, inputs):
+        wanted = list(inspect.signature(block_fn.fn).parameters) if block_fn.fn else []
+        if len(inputs) < len(block_fn.inputs):
+            needed = f"{len(block_fn.inputs)} values are needed ({', '.join(wanted)})"
+            raise gr.Error(f"{needed}, not {len(inputs)}.", print_exception=False)
+
+    def get_api_info(self, *settings, **more):
+        """What Gradio says of the API, with examples that run as they are: it puts "..." for what can be
+        left out, and for a prompt."""
+        info = super().get_api_info(*settings, **more)
+        for parameter in info["named_endpoints"]["/generate"]["parameters"]:
+            if parameter["parameter_has_default"]:
+                parameter["example_input"] = parameter["parameter_default"]
+            elif parameter["parameter_name"] == "prompt":
+                parameter["example_input"] = race.first()[0]
+        return info
+
+
+def open_tab(request: gr.Request):
+    """The tab that the page's address names."""
+    asked = request.query_params.get("tab")
+    return gr.Tabs(selected=asked) if asked in TABS else gr.skip()
+
+
+def build() -> gr.Blocks:
+    """The whole app, ready to launch with `LOOK`; the best model begins to load beside it."""
+    with App(title="MARS Demo", analytics_enabled=False, fill_width=True) as demo:
+        gr.Markdown(TITLE, elem_id="title")
+        gr.HTML(TALK_ROW, elem_id="talk-row", apply_default_css=False)
+        with gr.Tabs() as tabs:
+            page = Page(demo, tabs)
+            for name, module in TABS.items():
+                with gr.Tab(module.TITLE, id=name) as tab:
+                    module.build(page, tab)
+        demo.load(open_tab, None, tabs, **QUIET)
+        tabs.select(
+            None, None, None, js=script("remember_tab.js", next(iter(TABS))), api_visibility="private"
+        )
+        if get_space():
+            gr.DuplicateButton(elem_id="duplicate")
+    if gpu.LENT:
+        demo.queue(max_size=WAITING)  # Gradio's own limit there is a single visitor
+        models.load_all()  # in this thread and before the launch: that is when ZeroGPU looks for weights
+    else:
+        threading.Thread(target=models.warm_up, daemon=True).start()
+    return demo

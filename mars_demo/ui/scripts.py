@@ -1,0 +1,14 @@
+"""JavaScript that Gradio's events run in the browser: each a file that holds one function."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+_HERE = Path(__file__).parent
+
+
+def script(name: str, data: Any = None) -> str:
+    """The function in a file below this folder, as the `js` of an event. It is called with `data` and then
+    the values of the event's inputs.
+    """
+    return f"(...values) => (\n{(_HERE / name).read_text('utf-8')})({json.dumps(data)}, ...values)"

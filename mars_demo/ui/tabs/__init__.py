@@ -1,0 +1,25 @@
+"""The tabs: modules with a `TITLE` and a function `build(page, tab)` that fills the tab.
+
+A new one is a module here and an entry in the list of `ui/page.py`.
+"""
+
+import gradio as gr
+
+from mars_demo.ui import models
+from mars_demo.ui.components.stage import Stage
+from mars_demo.ui.controls import model_list
+
+
+class Page:
+    """What a tab is built into, and what tabs use of each other.
+
+    blocks: the page, whose `load` event comes when a visitor does.
+    tabs: all of them, to open one.
+    stage: the race's, shown by the Race tab.
+    model: the race's choice of models, shown there too.
+    """
+
+    def __init__(self, blocks: gr.Blocks, tabs: gr.Tabs):
+        self.blocks, self.tabs = blocks, tabs
+        self.stage = Stage(recorded=models.recorded(), render=False)
+        self.model = model_list("model", render=False)

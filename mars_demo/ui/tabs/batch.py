@@ -1,0 +1,390 @@
+"""The Batch tab: who waits for whom in a batch, how fast it is, and what τ does when requests queue up."""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import closing
+from typing import Any
+
+import gradio as gr
+from pandas import DataFrame
+
+from mars_demo.decoding.request import Request
+from mars_demo.markdown import table
+from mars_demo.serving import schedules
+from mars_demo.ui import models
+from mars_demo.ui.components.schedule import Schedules
+from mars_demo.ui.controls import QUIET, Knobs, on_run, or_warn, run_and_stop, tau_slider
+from mars_demo.ui.gpu import LONGEST, on_gpu, seconds
+from mars_demo.ui.racing import growing
+from mars_demo.ui.tabs import Page
+from mars_demo.views import recordings
+
+TITLE = "Batch"
+
+CACHE_BLOCKS = (4, 256)  # from the paper's smallest to its largest
+LARGEST = 16  # rows of a batch
+MAX_NEW_TOKENS = 128
+SIZES = (4, 8, 16)  # of the paper's Table 5
+MEASURED = 24  # prompts, or two batches if these are more
+SECONDS = 9  # of arrivals in a replay
+AT_ONCE = 32  # requests whose answering as AR tells what a load of 1 is
+
+WAITS = """
+### Who waits
+
+A batch decodes several prompts at once: each **forward** (a pass through the model) computes the next
+tokens of every row. The paper's **block cache** has one length for all rows: a row that has filled its
+block of B_cache positions waits until all have, one more forward **commits** the block (puts it into the
+cache), and the next prompts come when all rows have ended. The **cursor cache** gives every row
+a length of its own: no row waits for a block, and the next prompt takes a place as soon as it is free. On a
+CPU, new prompts first compute a forward of their own (the **prefill**), for which the others wait.
+"""
+DERIVED = f"""
+Derived from five recorded runs with B_cache = {recordings.CACHE_BLOCK}. **Run** decodes two batches of
+held-out prompts with each cache, here and now.
+"""
+FAST = """
+### How fast
+
+The paper's Table 5, and the same methods on this machine: tokens per second, and how many times as fast as
+AR (one token per forward) all prompts were answered in the same batch: a ratio of seconds, as in the
+paper. The paper's AR has a KV cache; ours, "AR, continuous", also gives a free place to the next prompt at
+once. Where methods were measured in several rounds, the median is shown with the smallest and the largest
+ratio.
+"""
+LOADED = """
+### What τ does under load
+
+Requests arrive in a pattern and queue for a batch of 8. The same arrivals are served three times: as
+**AR**, one token per forward; with the threshold τ at 0.95; and by a **controller** that lowers τ from 1
+to 0.8 as the queue grows. A load of 1 is what the batch answers as AR when it is never idle.
+"""
+BATCHES = "python -m benchmarks.batches --output assets/results/batches.json"
+NOT_MEASURED = f"Not measured yet; `{BATCHES}` measures what is shown here."
+REPLAYS = "python -m benchmarks.load --output assets/results/load.json"
+
+
+# --------------------------------------------------------------------------------- what is shared
+
+
+def _checkpoint():
+    """The model that knows the prompts' worlds."""
+    return models.load(models.TINY)
+
+
+def _prompts(count: int) -> list[str]:
+    """Held-out prompts of all worlds in turn."""
+    from mars_demo import tasks
+
+    return [example.prompt for example in tasks.mixed(-(-count // len(tasks.TASKS)))[:count]]
+
+
+def _machine(checkpoint) -> str:
+    from mars_demo.evaluation import results
+
+    return results.machine(checkpoint)
+
+
+# ------------------------------------------------------------------------------------- who waits
+
+
+def decode(block: float, size: float, tau: float, knobs: Knobs) -> Iterator[tuple]:
+    """The same prompts with the block cache and then with the cursor cache: the growing value of the
+    schedules, and at the end what came of it."""
+    yield from or_warn(_decoded(block, size, tau, knobs), (gr.skip(), gr.skip()))
+
+
+@on_gpu(lambda block, size, tau, knobs: seconds(4 * MAX_NEW_TOKENS))
+def _decoded(block: float, size: float, tau: float, knobs: Knobs) -> Iterator[tuple]:
+    from mars_demo.serving.decode_batch import decode_batch
+
+    checkpoint, size = _checkpoint(), int(size)
+    prompts = _prompts(2 * size)
+    request = Request("mars", tau, max_new_tokens=MAX_NEW_TOKENS)
+    paper = {"cache": "block", "cache_block": int(block), "continuous": False}
+    both = [
+        decode_batch(checkpoint, prompts, request, size=size, **paper),
+        decode_batch(checkpoint, prompts, request, size=size),
+    ]
+    with closing(_lines(both, prompts, knobs)) as lines:
+        for text in growing(lines):
+            yield text, gr.skip()
+    if knobs.stopped:
+        yield gr.skip(), "Stopped."
+    else:
+        yield gr.skip(), f"{verdict(*both)} {_machine(checkpoint)}, τ = {tau:g}."
+
+
+def _lines(both: Sequence, prompts: Sequence[str], knobs: Knobs) -> Iterator[str]:
+    """The schedules of decodings as they run, by the places of their batches."""
+    for decoding in both:
+        schedule, batch, computed = decoding.schedule, decoding.batch, 0
+        rows = [f"row {place + 1}" for place in range(len(batch.rows))]
+        yield schedules.heading(schedule.title, rows, prompts) + "\n"
+        steps = (schedule.steps[-1] for _ in decoding)
+        for states, seats in schedules.seated(steps, len(rows)):
+            positions, computed = batch.positions - computed, batch.positions
+            known = {"positions": positions, "ms": schedule.ms[-1], "prompts": seats}
+            yield schedules.step_line(states, **known) + "\n"
+            if knobs.stopped:
+                return
+
+
+def verdict(block, cursor) -> str:
+    """What two finished decodings of the same prompts have in common, and what not."""
+    pairs = list(zip(block.runs, cursor.runs))
+    same = sum(one.token_ids == other.token_ids for one, other in pairs)
+    return (
+        f"{same} of {len(pairs)} answers are the same with both caches, token for token. The cursor cache "
+        f"took {cursor.batch.forwards} forwards instead of {block.batch.forwards} and computed "
+        f"{cursor.batch.positions:,} positions instead of {block.batch.positions:,}, padding included."
+    )
+
+
+# -------------------------------------------------------------------------------------- how fast
+
+
+def measure(size: int, knobs: Knobs) -> Iterator[str]:
+    """The methods of Table 5 in batches of `size`, a row as each has been measured."""
+    yield from or_warn(_measured(size, knobs), gr.skip())
+
+
+@on_gpu(lambda size, knobs: LONGEST)
+def _measured(size: int, knobs: Knobs) -> Iterator[str]:
+    from mars_demo.evaluation import throughput
+
+    checkpoint, prompts = _checkpoint(), _prompts(max(MEASURED, 2 * size))
+    source = f"{_machine(checkpoint)}, {len(prompts)} held-out prompts, one run of each method"
+    found = []
+    yield f"Measuring: {source}."
+    for result in throughput.measure(checkpoint, prompts, size):
+        found.append(result)
+        yield f"{measured(found)}\n\nSource: measured on this page, {source}."
+        if knobs.stopped:
+            break
+
+
+def _compared(found) -> str:
+    """A `paper_tables.Table`."""
+    return f"{table(found.frame)}\n\nSource: {found.source}." if found else NOT_MEASURED
+
+
+def measured(found: Sequence) -> str:
+    """A table of `throughput.Result`s of one batch size."""
+    from mars_demo.evaluation.throughput import BASELINE
+
+    base = next((result.seconds for result in found if result.method == BASELINE), None)
+    rows = [
+        {
+            f"batch {result.size}": result.method,
+            "tokens per second": f"{result.tokens_per_second:.1f}",
+            "faster than AR": f"{base / result.seconds:.2f}×" if base else None,
+            "forwards": result.forwards,
+            "positions": f"{result.positions:,}",
+            "waiting": f"{result.waiting:.0%}",
+        }
+        for result in found
+    ]
+    return table(DataFrame(rows))
+
+
+# ------------------------------------------------------------------------------------- under load
+
+
+def recorded(trace: str) -> tuple:
+    """The figure and the table of a trace as the benchmark recorded it."""
+    from mars_demo.evaluation import results
+
+    record = results.read("load.json")
+    if record is None:
+        return gr.Plot(visible=False), f"No replay is recorded yet; `{REPLAYS}` records what is shown here."
+    found = [row for row in record["traces"] if row["trace"] == trace]
+    source = (
+        f"`{record['command']}`, {record['machine']}, batch {record['size']}, {len(record['seeds'])} seeds"
+    )
+    return _replayed(found, f"{source}, load 1 is {record['capacity']:.1f} requests per second")
+
+
+def replay(trace: str, knobs: Knobs) -> Iterator[tuple]:
+    """A trace served here in real time with one policy after the other, and drawn after each."""
+    for found, words in or_warn(_served(trace, knobs), ([], gr.skip())):
+        yield _replayed(found, words) if found else (gr.skip(), words)
+
+
+@on_gpu(lambda trace, knobs: 4 * (SECONDS + 5))
+def _served(trace: str, knobs: Knobs) -> Iterator[tuple[list[dict], str]]:
+    """What was found with each policy so far, and where; nothing, and what is going on."""
+    from mars_demo.evaluation import load_test
+
+    checkpoint = _checkpoint()
+    yield [], f"Answering {AT_ONCE} requests at once to learn what a load of 1 is."
+    full = load_test.capacity(checkpoint, AT_ONCE)
+    times = list(load_test.arrivals(load_test.loads(SECONDS)[trace], full, seed=1))
+    if not times:
+        raise ValueError(f"{checkpoint.name} answers {full:.2f} requests per second, too few to replay.")
+    source = f"measured on this page, {_machine(checkpoint)}, batch {load_test.SIZE}, load 1 is {full:.1f}"
+    found = []
+    for policy, policy_tau in load_test.POLICIES.items():
+        serving = _InThread(load_test.serve(checkpoint, policy_tau, times))
+        try:
+            while not serving.wait(0.5):
+                yield [], f"Serving {len(times)} requests in {SECONDS} seconds: {policy} …"
+                if knobs.stopped:
+                    yield [], "Stopped."
+                    return
+        finally:  # also when the visitor has left
+            serving.cancel()
+        answered, server = serving.result()
+        picture = {"picture": load_test.drawn(answered, server)}
+        found.append(
+            {"trace": trace, "policy": policy} | load_test.measured([(answered, server)]) | picture
+        )
+        yield found, f"{source} requests per second"
+
+
+class _InThread:
+    """A coroutine that runs in a thread, on an event loop of its own."""
+
+    def __init__(self, coroutine: Coroutine):
+        self._loop = asyncio.new_event_loop()
+        self._task = self._loop.create_task(coroutine)
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        with contextlib.suppress(asyncio.CancelledError, Exception):  # the result tells
+            self._loop.run_until_complete(self._task)
+        self._loop.run_until_complete(self._loop.shutdown_default_executor())
+        self._loop.close()
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it ends within that time."""
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def cancel(self) -> None:
+        with contextlib.suppress(RuntimeError):  # it has ended, and its loop is closed
+            self._loop.call_soon_threadsafe(self._task.cancel)
+
+    def result(self) -> Any:
+        return self._task.result()
+
+
+def _replayed(found: Sequence[dict], source: str) -> tuple:
+    from mars_demo.views import plots
+
+    figure = plots.replays({row["policy"]: row["picture"] for row in found})
+    return gr.Plot(figure, visible=True), f"{latencies(found)}\n\nSource: {source}."
+
+
+def latencies(found: Sequence[dict]) -> str:
+    """A table of what `load.measured` found of each policy."""
+
+    def seconds(values: dict) -> str:
+        return f"{', '.join(f'{value:.2f}' for value in values.values())} s"
+
+    shares = ", ".join(found[0]["latency"])  # p99 only where there are requests enough for one
+    rows = [
+        {
+            "policy": row["policy"],
+            "requests": row["requests"],
+            f"latency {shares}": seconds(row["latency"]),
+            f"first token {shares}": seconds(row["first_token"]),
+            "tokens per second": f"{row['tokens_per_second']:.0f}",
+            "queue: mean, most": f"{row['queue']['mean']:.1f}, {row['queue']['most']}",
+            "right answers": f"{row['accuracy']:.1%}",
+        }
+        for row in found
+    ]
+    return table(DataFrame(rows))
+
+
+# ------------------------------------------------------------------------------------- the page
+
+
+def opened(before: bool):
+    """When the tab is opened for the first time: what needs the model code to be shown."""
+    if before:
+        return [gr.skip()] * 6
+    models.library()  # its import of the model code waits for any other that is under way
+    from mars_demo.evaluation import load_test, paper_tables
+
+    traces = list(load_test.loads(SECONDS))
+    return (
+        True,
+        _compared(paper_tables.paper(5)),
+        _compared(paper_tables.here(5)),
+        gr.Radio(traces, value=traces[1]),
+        *recorded(traces[1]),
+    )
+
+
+def _runs(name: str, label: str, work: Callable, inputs: list, outputs: list) -> None:
+    """A button that starts `work` and one that stops it."""
+    buttons, knobs = run_and_stop(f"{name}-", label), gr.State(Knobs())
+    progress = {"show_progress": "minimal", "show_progress_on": buttons[0]}
+    on_run([buttons[0].click], buttons, work, inputs, outputs, knobs, **progress)
+
+
+def build(page: Page, tab: gr.Tab) -> None:
+    """The tab's components and events."""
+    with gr.Column(elem_id="batch-page"):
+        _build_schedules()
+        tables = _build_speeds()
+        trace, *replayed = _build_load()
+    first = gr.State(False)
+    tab.select(opened, first, [first, *tables, trace, *replayed], **QUIET)
+
+
+def _build_schedules() -> None:
+    gr.Markdown(WAITS, elem_classes="intro")
+    with gr.Row():
+        with gr.Column(scale=2, min_width=280):
+            block = gr.Slider(
+                *CACHE_BLOCKS,
+                value=recordings.CACHE_BLOCK,
+                step=4,
+                label="B_cache, positions",
+                elem_id="cache-block",
+            )
+            size = gr.Slider(1, LARGEST, 6, step=1, label="Batch size", elem_id="batch-size")
+            tau = tau_slider("batch-tau")
+            result = gr.Markdown(DERIVED, render=False, elem_id="batch-said")
+            schedule = Schedules(recordings.batched(), elem_id="batch-schedule", render=False)
+            _runs("batch", "Run", decode, [block, size, tau], [schedule, result])
+            result.render()
+        with gr.Column(scale=7, min_width=640):
+            schedule.render()
+
+
+def _build_speeds() -> list:
+    """The paper's table and ours."""
+    gr.Markdown(FAST, elem_classes="intro")
+    with gr.Row(elem_id="batch-tables"):
+        with gr.Column(scale=2, min_width=320):
+            gr.Markdown("#### The paper")
+            theirs = gr.Markdown(elem_id="batch-paper", elem_classes="numbers")
+        with gr.Column(scale=3, min_width=320):
+            gr.Markdown("#### Here")
+            ours = gr.Markdown(render=False, elem_id="batch-here", elem_classes="numbers")
+            sizes = gr.Radio(SIZES, value=SIZES[1], label="Batch size", elem_id="measured-size")
+            _runs("measure", "Measure here", measure, [sizes], [ours])
+            ours.render()
+    return [theirs, ours]
+
+
+def _build_load() -> list:
+    """The choice of arrivals, and the plot and the table of what came of them."""
+    gr.Markdown(LOADED, elem_classes="intro")
+    with gr.Row(equal_height=True):
+        trace = gr.Radio([], label="Arrivals", min_width=320, elem_id="trace")
+        plot = gr.Plot(visible=False, show_label=False, render=False, elem_id="load-plot")
+        numbers = gr.Markdown(render=False, elem_id="load-numbers", elem_classes="numbers")
+        with gr.Column(min_width=280):
+            _runs("replay", "Replay here", replay, [trace], [plot, numbers])
+    plot.render()
+    numbers.render()
+    trace.input(recorded, trace, [plot, numbers], **QUIET)
+    return [trace, plot, numbers]

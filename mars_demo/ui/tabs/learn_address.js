@@ -1,0 +1,8 @@
+// The chapter stands in the address, by its id.
+(ids, heading) => {
+  const number = Number(heading.match(/\d+/)[0]) - 1;
+  const query = new URLSearchParams(location.search);
+  query.set("tab", "learn");
+  query.set("chapter", ids[number]);
+  history.replaceState(history.state, "", `?${query}`);
+}

@@ -1,0 +1,408 @@
+"""The Race tab: one model several times on the same prompt, one token per forward and in other modes."""
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+
+import gradio as gr
+
+from mars_demo.assets import read_json
+from mars_demo.decoding.acceptance import CRITERIA
+from mars_demo.decoding.request import Request
+from mars_demo.modes import RACED, modes_of
+from mars_demo.ui import api, models
+from mars_demo.ui.components.facts import ModelFacts
+from mars_demo.ui.components.stage import BASELINE, SETTINGS
+from mars_demo.ui.controls import (
+    IN_BROWSER,
+    LIVE,
+    QUIET,
+    TAU,
+    Knobs,
+    on_run,
+    or_warn,
+    run_and_stop,
+    set_tau,
+    set_wait,
+    tau_slider,
+    warn,
+)
+from mars_demo.ui.gpu import on_gpu, seconds
+from mars_demo.ui.history import History
+from mars_demo.ui.racing import growing, record
+from mars_demo.ui.scripts import script
+from mars_demo.ui.tabs import Page
+
+TITLE = "Race"
+PROMPTS = read_json("prompts.json")  # each made for one model
+GENERAL = PROMPTS[0]["model"]  # its examples suit other chat models too
+EXAMPLES = {e["model"]: [own for own in PROMPTS if own["model"] == e["model"]] for e in PROMPTS}
+MODES = {f"{mode.title}: {mode.explained}": mode.name for mode in RACED}
+SCORES = {criterion.title.capitalize(): name for name, criterion in CRITERIA.items()}
+CRITERION = Request.criterion  # of the paper, of recorded runs, and where the address names none
+MAX_WAIT = 1000  # ms of slow motion per forward
+LONGEST_PROMPT = 2048  # bytes, encoded, of a prompt in the address
+
+
+# ------------------------------------------------------------------------------------- the race
+
+
+def compete(
+    prompt: str, model: str, modes: list[str], criterion: str, system: str, history: History, knobs: Knobs
+):
+    """All runs, as the growing value of the stage; it stays as it was where they cannot be had."""
+    yield from or_warn(_raced(prompt, model, modes, criterion, system, history, knobs), gr.skip())
+
+
+def _longest(prompt, model, modes: list[str], criterion, system, history, knobs: Knobs) -> int:
+    return seconds((1 + len(modes)) * api.MAX_NEW_TOKENS, knobs.wait)
+
+
+@on_gpu(_longest)
+def _raced(
+    prompt: str, model: str, modes: list[str], criterion: str, system: str, history: History, knobs: Knobs
+):
+    runs = {
+        mode: models.decode(
+            model,
+            prompt,
+            Request(mode, lambda: knobs.tau, criterion, max_new_tokens=api.MAX_NEW_TOKENS),
+            messages=history.after(system),
+            cache=history.cache(mode),
+        )
+        for mode in lanes(models.load(model).modes, modes)
+    }
+    with closing(record(runs, lambda: knobs.stopped, knobs.pause)) as lines:
+        yield from growing(lines)
+
+
+def lanes(has: Sequence[str], chosen: Sequence[str]) -> list[str]:
+    """The modes that race: the baseline and the chosen ones, as far as the model has them; if it has none
+    of these, its default."""
+    wanted = [mode for mode in (BASELINE, *MODES.values()) if mode == BASELINE or mode in chosen]
+    return [mode for mode in wanted if mode in has] or [has[0]]
+
+
+def wait_for(model: str) -> None:
+    """Until a model is there, or cannot be had: before a race, so that nobody else's has to wait."""
+    with contextlib.suppress(ValueError):
+        models.load(model)
+
+
+def again(history: History, asked: gr.EventData):
+    """The prompt, τ, criterion and system prompt of a run on the stage, into the controls, and the messages
+    before its prompt into the history, if they are what they should be. τ and criterion stay where they
+    are null."""
+    prompt, tau, criterion = asked.prompt, asked.tau, asked.criterion
+    if not isinstance(prompt, str):
+        return [gr.skip()] * 4
+    system = put(history, asked.messages)
+    is_tau = isinstance(tau, int | float) and 0 <= tau <= 1
+    is_criterion = isinstance(criterion, str) and criterion in CRITERIA
+    return prompt, tau if is_tau else gr.skip(), criterion if is_criterion else gr.skip(), system
+
+
+# ------------------------------------------------------------------------------ the conversation
+
+
+def put(history: History, messages):
+    """Let the next race continue from these messages; their system prompt for its control."""
+    try:
+        return history.put(messages)
+    except ValueError as error:
+        warn(error)
+        return gr.skip()
+
+
+def reply(history: History, asked: gr.EventData):
+    """The next race continues from the answer that the visitor picked, or begins a new conversation; the
+    prompt is empty."""
+    put(history, asked.messages)
+    return ""
+
+
+def show_history(history: History, asked: gr.EventData):
+    """What stands above the lanes is another conversation; its system prompt, if that is to be changed."""
+    system = put(history, asked.messages)
+    return gr.skip() if asked.system is None else system
+
+
+# ---------------------------------------------------------------- recorded runs and the address
+
+
+def recorded(entry: dict):
+    """The prompt, modes, τ (the first one where it moved) and criterion of a recorded run."""
+    modes = [mode for mode in entry["modes"] if mode != BASELINE]
+    return entry["prompt"], modes, entry["tau"][0][1], CRITERION
+
+
+def follow(asked: gr.EventData):
+    """The settings and the model of the recorded run that a visitor chose, into the controls."""
+    entry = next((entry for entry in models.recorded() if entry["id"] == asked.id), None)
+    if entry is None:
+        return [gr.skip()] * 5
+    return *recorded(entry), entry["model"] if models.is_served(entry["model"]) else gr.skip()
+
+
+def opening(asked: Mapping[str, str]) -> dict | None:
+    """The recorded run that the stage opens on: `run` of the address, or the first one where the address
+    holds no settings of a race.
+    """
+    entries = {entry["id"]: entry for entry in models.recorded()}
+    if asked.get("run") in entries:
+        return entries[asked["run"]]
+    return None if any(key in asked for key in SETTINGS) else next(iter(entries.values()), None)
+
+
+def arrive(request: gr.Request):
+    """The controls as the page's address has them: those of its recorded run, or `prompt` (or an example's
+    id), `mode`, `tau`, `criterion`; and slow motion, `wait`. What it does not name stays: a visitor may
+    type already.
+    """
+    asked = dict(request.query_params)
+    wait = _within(asked.get("wait"), MAX_WAIT)
+    if "run" in asked and (entry := opening(asked)):
+        return *recorded(entry), wait
+    texts = {example["id"]: example["prompt"] for example in PROMPTS}
+    prompt = asked.get("prompt")
+    if not prompt and models.is_served(asked.get("model")):
+        prompt = EXAMPLES[_whose(asked["model"])][0]["id"]
+    modes = [mode for mode in asked.get("mode", "").split(",") if mode in MODES.values()]
+    criterion = asked.get("criterion")
+    return (
+        texts.get(prompt, prompt) if prompt else gr.skip(),
+        modes or gr.skip(),
+        _within(asked.get("tau"), 1),
+        criterion if criterion in CRITERIA else gr.skip(),
+        wait,
+    )
+
+
+def _within(text: str | None, most: float):
+    """A number from 0 to `most`, or nothing to change."""
+    try:
+        number = float(text)
+    except (TypeError, ValueError):
+        return gr.skip()
+    return number if 0 <= number <= most else gr.skip()
+
+
+def remember(live: bool = False) -> str:
+    """The script that writes the address, for a race that begins or for a change of a control."""
+    ids = {example["prompt"]: example["id"] for example in PROMPTS}
+    runs = {}
+    for entry in models.recorded():
+        prompt, modes, tau, _ = recorded(entry)
+        prompt, model = ids.get(prompt, prompt), entry["model"]
+        made = {"prompt": prompt, "model": model, "mode": ",".join(modes), "tau": f"{tau:g}"}
+        runs[entry["id"]] = made | {"criterion": None}
+    data = {
+        "live": live,
+        "examples": ids,
+        "recorded": runs,
+        "order": list(MODES.values()),
+        "criterion": CRITERION,
+        "longest": LONGEST_PROMPT,
+        "settings": SETTINGS,
+    }
+    return script("tabs/race.js", data)
+
+
+# ------------------------------------------------------------------------------------ the models
+
+
+def list_models(request: gr.Request):
+    """The models to choose from; the address may name one, or a recorded run or a prompt that has one."""
+    served, asked = models.names(), dict(request.query_params)
+    made_for = next((e["model"] for e in PROMPTS if e["id"] == asked.get("prompt")), None)
+    recorded_with = (opening(asked) or {}).get("model")
+    wanted = (name for name in (recorded_with, asked.get("model"), made_for, *served) if name in served)
+    return gr.Dropdown(choices=served, value=next(wanted, None))
+
+
+def introduce(model: str):
+    """What a model knows, in a sentence below its name and in its card. It begins to be loaded."""
+    if model is None:
+        return [gr.skip()] * 4
+    models.begin(model)
+    text = models.card(model)
+    about = gr.Dropdown(info=models.knows(model)), gr.Accordion(visible=bool(text)), text
+    return *about, gr.Timer(active=True)
+
+
+def follow_loading(model: str, chosen: list[str]):
+    """How far the chosen model is; once that is settled, the modes that it has, and no more asking."""
+    if model is None:
+        return [gr.skip()] * 3
+    settled = models.is_settled(model)
+    return models.state(model), mode_choices(model, chosen), gr.Timer(active=not settled)
+
+
+def mode_choices(model: str, chosen: list[str]):
+    """Of the modes to race those that the model has; what is chosen among them stays chosen."""
+    has = models.modes(model)
+    if has is None:
+        return gr.skip()
+    choices = [(title, name) for title, name in MODES.items() if name in has]
+    kept = [name for name in chosen if name in has]
+    return gr.CheckboxGroup(choices, value=kept or [name for _, name in choices][:1])
+
+
+def show_examples(model: str):
+    """Of the lists of examples, only the one made for that model."""
+    return [gr.update(visible=name == _whose(model)) for name in EXAMPLES]
+
+
+def replace_example(model: str, prompt: str):
+    """An example that was made for another model gives way to one for the model that was just chosen."""
+    others = {example["prompt"] for example in PROMPTS if example["model"] != _whose(model)}
+    return EXAMPLES[_whose(model)][0]["prompt"] if prompt in others else gr.skip()
+
+
+def _whose(model: str) -> str:
+    """Whose examples suit a model. One that was trained here knows the built-in worlds."""
+    if model in EXAMPLES:
+        return model
+    return models.TINY if models.knows_worlds(model) else GENERAL
+
+
+# ------------------------------------------------------------------------------------- the page
+
+
+def first():
+    """The settings that the page opens with: those of the first recorded run, if there is one."""
+    entry = opening({})
+    return recorded(entry) if entry else (PROMPTS[0]["prompt"], [RACED[0].name], TAU, CRITERION)
+
+
+class Controls:
+    """What stands beside the stage."""
+
+    def __init__(self, page: Page):
+        first_prompt, first_modes, first_tau, _ = first()
+        self.prompt = gr.Textbox(first_prompt, label="Prompt", lines=3, max_lines=8, elem_id="prompt")
+        self.buttons = run_and_stop()
+        self.tau = tau_slider(
+            "tau",
+            first_tau,
+            "Acts immediately. At 1, one token per forward.",
+        )
+        with gr.Column(elem_id="examples"):
+            self.examples = [self._examples(made) for made in EXAMPLES.values()]
+        self.model = page.model
+        self.model.render()
+        self.facts = ModelFacts()
+        self.asking = gr.Timer(0.5)
+        with gr.Accordion("Model card", open=False, visible=False, elem_id="card") as self.about:
+            self.card = gr.Markdown(elem_classes="numbers")
+        self.modes = gr.CheckboxGroup(
+            [(title, name) for title, name in MODES.items() if name in modes_of("mars")],
+            value=first_modes,
+            label="Compare AR with",
+            info="AR (autoregressive) writes one token per forward.",
+            elem_id="mode",
+        )
+        self.wait = gr.Slider(
+            0,
+            MAX_WAIT,
+            0,
+            step=10,
+            label="Slow motion: pause after each forward (ms)",
+            info="Takes effect immediately; excluded from timings.",
+            elem_id="wait",
+        )
+        with gr.Accordion("Advanced", open=False, elem_id="advanced"):
+            self.criterion = gr.Radio(
+                list(SCORES.items()),
+                value=CRITERION,
+                label="Score that τ is compared with",
+                info="The paper's is the probability.",
+                elem_id="criterion",
+            )
+            self.system = gr.Textbox(
+                "",
+                label="System prompt",
+                info="What the model is told before the conversation.",
+                lines=2,
+                max_lines=6,
+                elem_id="system",
+            )
+
+    def _examples(self, made: list[dict]):
+        return gr.Examples(
+            [[example["prompt"]] for example in made],
+            self.prompt,
+            example_labels=[example["title"] for example in made],
+            examples_per_page=len(made),
+            api_visibility="private",
+            visible=made[0]["model"] == _whose(models.names()[0]),
+        ).dataset
+
+    @property
+    def settings(self) -> list:
+        """Those that the address depends on, in the order in which `race.js` takes them."""
+        return [self.prompt, self.model, self.modes, self.tau, self.criterion, self.wait, self.system]
+
+
+def build(page: Page, tab: gr.Tab) -> None:
+    """The tab's components and events, and the function of the HTTP API."""
+    with gr.Row(elem_id="race"):
+        with gr.Column(scale=2, min_width=280, elem_id="controls"):
+            controls = Controls(page)
+        with gr.Column(scale=7, min_width=640):
+            page.stage.render()
+    _fill(page, controls)
+    _run(page, controls)
+    gr.api(api.generate, api_name="generate", concurrency_id="model", concurrency_limit=1)
+
+
+def _fill(page: Page, controls: Controls) -> None:
+    """What sets the controls, and what follows them."""
+    c, model = controls, controls.model
+    made = [c.prompt, c.modes, c.tau, c.criterion]
+    arrived = page.blocks.load(arrive, None, [*made, c.wait], **QUIET)
+    arrived.then(list_models, None, model, **QUIET)  # waits until the model code is imported
+    model.change(introduce, model, [model, c.about, c.card, c.asking], **QUIET)
+    c.asking.tick(follow_loading, [model, c.modes], [c.facts, c.modes, c.asking], **QUIET)
+    model.change(show_examples, model, c.examples, **QUIET)
+    model.input(replace_example, [model, c.prompt], c.prompt, **QUIET)
+    page.stage.recorded(follow, None, [*made, model], **QUIET)
+    changes = [control.change for control in c.settings]
+    gr.on(changes, None, c.settings, None, js=remember(), **IN_BROWSER)
+
+
+def _run(page: Page, controls: Controls) -> None:
+    """What starts a race, and what acts on one that runs."""
+    c, knobs = controls, gr.State(Knobs())
+    history = gr.State(History())
+    _converse(page, controls, history)
+    asked = page.stage.again(again, history, [c.prompt, c.tau, c.criterion, c.system], **QUIET)
+    starts = [c.buttons[0].click, c.prompt.submit, asked.then]
+    for start in starts:
+        start(None, c.settings, None, js=remember(live=True), **IN_BROWSER)
+    on_run(
+        starts,
+        c.buttons,
+        compete,
+        [c.prompt, c.model, c.modes, c.criterion, c.system, history],
+        page.stage,
+        knobs,
+        [c.tau, c.wait],
+        before=(wait_for, c.model),
+        show_progress="minimal",
+        show_progress_on=c.prompt,
+    )
+    c.tau.input(set_tau, [knobs, c.tau], None, **LIVE)
+    c.wait.input(set_wait, [knobs, c.wait], None, **LIVE)
+
+
+def _converse(page: Page, controls: Controls, history: gr.State) -> None:
+    """What makes the next race continue a conversation or begin a new one."""
+    c = controls
+    page.stage.reply(reply, history, c.prompt, **QUIET).then(
+        None, None, None, js="() => document.querySelector('#prompt textarea').focus()", **IN_BROWSER
+    )
+    page.stage.history(show_history, history, c.system, **QUIET)
+    anew = "() => document.querySelector('#stage .stage').dispatchEvent(new Event('anew'))"
+    for examples in c.examples:
+        examples.click(None, None, None, js=anew, **IN_BROWSER)

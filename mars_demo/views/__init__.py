@@ -1,0 +1,1 @@
+"""Data in, pictures out: mask pictures, attention weights, plots, recorded runs."""

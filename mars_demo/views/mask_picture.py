@@ -1,0 +1,250 @@
+"""Layouts as pictures: the matrix that runs, with words for its rows, columns and regions."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+
+from mars_demo.decoding import layout as layouts
+from mars_demo.decoding.layout import Layout, Role
+from mars_demo.decoding.trace import Run
+from mars_demo.training.corpus import Conversation
+from mars_demo.training.objective import IGNORE, Batch, ar_batch, diffusion_batch, mars_batch
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One row or column: what stands there.
+
+    stream: clean, noisy, cached, new, mask, draft or group. block: of noisy ones the number of their block,
+    of groups the number of theirs. target: what the row is trained to predict, and how far that lies
+    after the last real token it sees (`offset`).
+    """
+
+    label: str
+    stream: str
+    position: int
+    block: int | None = None
+    target: str | None = None
+    offset: int | None = None
+
+
+@dataclass(frozen=True)
+class Region:
+    """A named rectangle of the picture, [first, end) of its rows and columns."""
+
+    text: str
+    rows: tuple[int, int]
+    columns: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A layout of one row after the token ids `past`, with a `Cell` for each of its rows and columns.
+
+    weights: of attention, [rows, columns], where they are asked for.
+    """
+
+    kind: str
+    layout: Layout
+    past: list[int]
+    rows: list[Cell]
+    columns: list[Cell]
+    regions: list[Region]
+    weights: list[list[float]] | None = None
+
+    @property
+    def visible(self) -> list[str]:
+        """A string of 0 and 1 per row, a character per column."""
+        return ["".join("1" if cell else "0" for cell in row) for row in self.layout.visible[0].tolist()]
+
+    def line(self, caption: str = "") -> str:
+        cells = {
+            name: [asdict(cell) for cell in getattr(self, name)] for name in ("rows", "columns", "regions")
+        }
+        shown = {"kind": self.kind, "caption": caption, "visible": self.visible, "weights": self.weights}
+        return json.dumps(shown | cells, ensure_ascii=False)
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """What a layout is drawn of: `ids`. A training reads the first `prompt` of them as the question; in
+    `window` the last `new` are newly accepted, in the other layouts of inference they are drafts.
+
+    block_size: of training, or the masks of a window or of each group. seed: of the random block phase;
+    None begins blocks with the answer. name: the text of a token.
+    """
+
+    ids: list[int]
+    mask_id: int
+    name: Callable[[int], str]
+    prompt: int = 1
+    new: int = 1
+    block_size: int = 4
+    seed: int | None = None
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of layout that can be drawn: `draw` makes its picture of a sentence."""
+
+    title: str
+    draw: Callable[[Sentence], Picture]
+    trains: bool = False
+
+
+def _training(kind: str, make: Callable[[Conversation, Sentence], Batch]) -> Callable[[Sentence], Picture]:
+    """How the mask of an objective is drawn for one conversation."""
+
+    def draw(sentence: Sentence) -> Picture:
+        response = [i >= sentence.prompt for i in range(len(sentence.ids))]
+        batch = make(Conversation(list(sentence.ids), response), sentence)
+        return _of_batch(kind, batch, sentence.mask_id, sentence.name)
+
+    return draw
+
+
+def _ar(conversation: Conversation, sentence: Sentence) -> Batch:
+    return ar_batch([conversation], pad_id=sentence.mask_id)
+
+
+def _mars(conversation: Conversation, sentence: Sentence) -> Batch:
+    rng, fixed = random.Random(sentence.seed), sentence.seed is None
+    mask_id = sentence.mask_id
+    return mars_batch([conversation], sentence.block_size, mask_id, mask_id, rng, fixed_blocks=fixed)
+
+
+def _diffusion(conversation: Conversation, sentence: Sentence) -> Batch:
+    rng, mask_id = random.Random(sentence.seed), sentence.mask_id
+    return diffusion_batch([conversation], sentence.block_size, mask_id, mask_id, rng)
+
+
+def _of_batch(kind: str, batch: Batch, mask_id: int, name: Callable[[int], str]) -> Picture:
+    layout, targets = batch.layout, batch.targets[0].tolist()
+    starts: dict[int, int] = {}  # of each block, the first position
+    cells = []
+    for token, position, role, block, target in zip(*_columns(layout), targets):
+        wanted = None if target == IGNORE else name(target)
+        if role == Role.CLEAN:
+            cells.append(Cell(name(token), "clean", position, None, wanted, wanted and 1))
+            continue
+        start = starts.setdefault(block, position)
+        predicted = position if kind == "block-diffusion" else position + 1
+        label = "MASK" if token == mask_id else name(token)
+        offset = None if wanted is None else predicted - (start - 1)
+        cells.append(Cell(label, "noisy", position, block + 1, wanted, offset))
+    clean, total = batch.clean_length, len(cells)
+    regions = [Region("clean sees clean, causally", (0, clean), (0, clean))]
+    if total > clean:
+        regions += [
+            Region("clean never sees noisy", (0, clean), (clean, total)),
+            Region("noisy sees the clean tokens before its block", (clean, total), (0, clean)),
+            Region(
+                "noisy sees its own block" + ("" if kind == "block-diffusion" else ", causally"),
+                (clean, total),
+                (clean, total),
+            ),
+        ]
+    return Picture(kind, layout, [], cells, cells, regions)
+
+
+def _columns(layout: Layout) -> list[list[int]]:
+    """Of a layout of one row: ids, positions, roles and groups."""
+    return [tensor[0].tolist() for tensor in (layout.ids, layout.positions, layout.roles, layout.groups)]
+
+
+def _window(sentence: Sentence) -> Picture:
+    """One forward over the `new` last tokens and the masks after them."""
+    ids, cached = sentence.ids, len(sentence.ids) - min(sentence.new, len(sentence.ids))
+    layout = layouts.window(ids[cached:], sentence.block_size, sentence.mask_id, cached)
+    return _of_inference("window", layout, ids[:cached], sentence.name)
+
+
+def _verification(kind: str, linear: bool = False) -> Callable[[Sentence], Picture]:
+    """How one forward is drawn over the last accepted token, the drafts after it and groups of masks."""
+
+    def draw(sentence: Sentence) -> Picture:
+        ids, masks = sentence.ids, sentence.block_size
+        cached = len(ids) - min(sentence.new, len(ids) - 1) - 1
+        layout = layouts.verification(
+            ids[cached : cached + 1], ids[cached + 1 :], masks, sentence.mask_id, cached, linear
+        )
+        return _of_inference(kind, layout, ids[:cached], sentence.name)
+
+    return draw
+
+
+def _of_inference(kind: str, layout: Layout, past: Sequence[int], name: Callable[[int], str]) -> Picture:
+    streams = {Role.PROMPT: "new", Role.NEW: "new", Role.DRAFT: "draft"}
+    masks, real = ("mask", "real tokens") if kind == "window" else ("group", "last token and drafts")
+    cells = []
+    for token, position, role, group in zip(*_columns(layout)):
+        if role == Role.MASK:
+            cells.append(Cell("MASK", masks, position, None if kind == "window" else group))
+        else:
+            cells.append(Cell(name(token), streams[role], position))
+    cached, width = len(past), len(past) + len(cells)
+    tokens = cached + sum(cell.stream != masks for cell in cells)
+    bands = {
+        "in the cache": (0, cached),
+        real: (cached, tokens),
+        "masks" if kind == "window" else "groups of masks": (tokens, width),
+    }
+    regions = [Region(text, (0, len(cells)), band) for text, band in bands.items() if band[0] < band[1]]
+    before = [Cell(name(token), "cached", i) for i, token in enumerate(past)]
+    return Picture(kind, layout, list(past), cells, before + cells, regions)
+
+
+# What the Mask tab offers. A new layout is a function from a sentence to a picture, and a line here.
+KINDS = {
+    "mars": Kind("MARS training", _training("mars", _mars), trains=True),
+    "ar": Kind("AR training", _training("ar", _ar), trains=True),
+    "block-diffusion": Kind(
+        "Block diffusion training", _training("block-diffusion", _diffusion), trains=True
+    ),
+    "window": Kind("Window of a forward", _window),
+    "verification": Kind("Lossless: drafts and groups of masks", _verification("verification")),
+    "linear": Kind("Lossless, linear", _verification("linear", linear=True)),
+    "speculative": Kind("Speculative decoding with MARS", _verification("speculative")),
+}
+
+
+def of_pass(
+    run: Run, index: int, name: Callable[[int], str], prompt_ids: Sequence[int], mask_id: int
+) -> Picture:
+    """A forward of a recorded run as it was laid out: cached, newly accepted or drafted, masks.
+
+    prompt_ids: of the run's whole conversation.
+
+    Raises:
+        ValueError: if the run's mode puts tokens into a forward that the record does not name, or the
+            record does not fit its prompt.
+    """
+    mode = run.settings.mode
+    if mode not in ("ar", "mars", "lossless"):
+        raise ValueError(
+            f"A record of mode {mode} does not hold what was guessed: "
+            "the mask can be drawn for ar, mars and lossless."
+        )
+    before, step = run.passes[:index], run.passes[index]
+    text = [*prompt_ids, *(slot.id for past in before for slot in past.slots[: past.accepted])]
+    if mode == "lossless" and before:
+        last = before[-1]
+        drafts = [slot.id for slot in last.slots[last.accepted :]][: step.drafts]
+        groups = step.groups or 1
+        masks = (step.positions - 1 - len(drafts)) // groups
+        kind = "verification" if groups > 1 or not drafts else "linear"
+        sentence = Sentence([*text, *drafts], mask_id, name, new=len(drafts), block_size=masks)
+        return KINDS[kind].draw(sentence)
+    if not 0 <= run.settings.cached_tokens < len(prompt_ids):
+        raise ValueError("The record counts more cached tokens than the prompt has.")
+    new = before[-1].accepted if before else len(text) - run.settings.cached_tokens
+    sentence = Sentence(text, mask_id, name, new=new, block_size=step.positions - new)
+    return KINDS["window"].draw(sentence)
+
+
+def ar_share(block_size: int, sft: bool) -> float:
+    """The share of positions that train AR behaviour: 1/B, with the SFT loss (1 + 1/B)/2 (section 3.2)."""
+    return (1 + 1 / block_size) / 2 if sft else 1 / block_size

@@ -1,0 +1,158 @@
+"""Plots, each a function from data to a plotly figure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from mars_demo.evaluation.accuracy import Row
+from mars_demo.evaluation.paper_tables import Point
+from mars_demo.views import mask_picture
+
+_DASHES = ("solid", "dash", "dot", "dashdot")
+_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x")
+_COLOURS = ("#0072b2", "#c85200", "#00825f", "#b0508a", "#c77f00")
+_INK, _GRID = "#808890", "rgba(128,136,144,0.25)"
+
+
+def ar_share(block_sizes: Sequence[int], chosen: int) -> go.Figure:
+    """The share of positions that train AR behaviour, with and without the SFT loss (section 3.2)."""
+    figure = go.Figure()
+    for number, (name, sft) in enumerate((("with the SFT loss", True), ("without", False))):
+        figure.add_scatter(
+            x=list(block_sizes),
+            y=[100 * mask_picture.ar_share(b, sft) for b in block_sizes],
+            name=name,
+            mode="lines+markers",
+            line={"dash": _DASHES[number], "color": _COLOURS[number]},
+            marker={"symbol": _SYMBOLS[number], "size": [14 if b == chosen else 7 for b in block_sizes]},
+            hovertemplate="B = %{x}: %{y:.1f} %<extra>%{fullData.name}</extra>",
+        )
+    _dress(figure, "block size B", "AR-like positions, %", 240)
+    return figure
+
+
+def paper_sft_loss(rows: Sequence[Mapping]) -> go.Figure:
+    """The paper's Table 3: its average at one token per forward, with the SFT loss and without, by B."""
+    figure = go.Figure()
+    for number, (name, sft) in enumerate((("with the SFT loss", True), ("without", False))):
+        found = [
+            row
+            for row in rows
+            if row["model"] == "MARS" and row["sft_loss"] == sft and row["scale"] == "0.5B"
+        ]
+        figure.add_scatter(
+            x=[row["block_size"] for row in found],
+            y=[row["Avg"] for row in found],
+            name=name,
+            mode="lines+markers",
+            line={"dash": _DASHES[number], "color": _COLOURS[number]},
+            marker={"symbol": _SYMBOLS[number], "size": 9},
+        )
+    base = next(row for row in rows if row["model"] == "AR SFT")
+    figure.add_hline(base["Avg"], line_dash="dot", annotation_text="AR SFT")
+    _dress(figure, "block size B (the paper, 0.5B, Table 3)", "average over six benchmarks, %", 360)
+    figure.update_yaxes(range=[0, 40])
+    return figure
+
+
+def frontier(curves: Mapping[str, Sequence[Row | Point]], source: str = "") -> go.Figure:
+    """Accuracy against tokens per forward: a line per name, a point per τ. Lines differ in dashes too."""
+    figure = go.Figure()
+    named = _apart([row for rows in curves.values() for row in rows])
+    for number, (name, rows) in enumerate(curves.items()):
+        taus = ["" if row.tau is None else f"τ {row.tau:g}" for row in rows]
+        figure.add_scatter(
+            x=[row.tokens_per_forward for row in rows],
+            y=[100 * row.accuracy for row in rows],
+            text=[tau if row in named else "" for tau, row in zip(taus, rows)],
+            customdata=taus,
+            mode="lines+markers+text" if len(rows) > 1 else "markers+text",
+            textposition="bottom left",
+            name=name,
+            line={"dash": _DASHES[number % len(_DASHES)], "color": _COLOURS[number % len(_COLOURS)]},
+            marker={"symbol": _SYMBOLS[number % len(_SYMBOLS)], "size": 9},
+            hovertemplate="%{customdata} %{x:.2f} per forward, %{y:.0f} % right"
+            "<extra>%{fullData.name}</extra>",
+        )
+    _dress(figure, "tokens per forward" + (f"<br>{source}" if source else ""), "right answers, %", 360)
+    figure.update_xaxes(rangemode="tozero")
+    return figure
+
+
+def _apart(rows: Sequence[Row | Point]) -> list[Row | Point]:
+    """The points with room for a label: those far enough from every labelled one before them."""
+    reach = max(row.tokens_per_forward for row in rows)
+    named: list[Row | Point] = []
+    for row in rows:
+        if all(
+            abs(row.tokens_per_forward - other.tokens_per_forward) > 0.09 * reach
+            or abs(row.accuracy - other.accuracy) > 0.09
+            for other in named
+        ):
+            named.append(row)
+    return named
+
+
+def replays(policies: Mapping[str, Mapping]) -> go.Figure:
+    """The same arrivals served with each policy, as `load_test.drawn` records them: arrivals per second,
+    and over time the queue, τ, and the latency of the request that arrived then."""
+    titles = ("arrivals<br>per second", "waiting", "τ", "latency, s")
+    figure = make_subplots(len(titles), 1, shared_xaxes=True, vertical_spacing=0.04)
+    came = [int(arrived) for arrived, _, _ in next(iter(policies.values()))["requests"]]
+    seconds = range(max(came) + 1)
+    figure.add_bar(
+        x=[second + 0.5 for second in seconds],
+        y=[came.count(second) for second in seconds],
+        marker={"color": _INK},
+        showlegend=False,
+        hovertemplate="%{y} came<extra></extra>",
+        row=1,
+        col=1,
+    )
+    for number, (name, picture) in enumerate(policies.items()):
+        times, waiting, _, taus = zip(*picture["moments"])
+        requests = sorted(picture["requests"])
+        arrived = [request[0] for request in requests]
+        latency = [finished - arrived for arrived, _, finished in requests]
+        look = {
+            "name": name,
+            "legendgroup": name,
+            "line": {"dash": _DASHES[number], "color": _COLOURS[number], "shape": "hv"},
+            "hovertemplate": "%{y:.3g} at %{x:.1f} s<extra>%{fullData.name}</extra>",
+            "col": 1,
+        }
+        symbol = {"symbol": _SYMBOLS[number], "size": 8}
+        lines = {"mode": "lines+markers", "marker": symbol | {"maxdisplayed": 8}}
+        figure.add_scatter(x=times, y=waiting, row=2, **look | lines)
+        look["showlegend"] = False
+        figure.add_scatter(x=times, y=taus, row=3, **look | lines)
+        figure.add_scatter(x=arrived, y=latency, row=4, mode="markers", marker=symbol, **look)
+    for row, title in enumerate(titles, start=1):
+        figure.update_yaxes(title={"text": title, "standoff": 8}, rangemode="tozero", row=row)
+    figure.update_yaxes(rangemode="normal", row=3)
+    figure.update_xaxes(title="seconds", row=len(titles))
+    _tint(figure, 640)
+    return figure
+
+
+def _dress(figure: go.Figure, x: str, y: str, height: int) -> None:
+    """Axis titles, and percent on the y-axis."""
+    figure.update_layout(xaxis_title=x, yaxis_title=y, yaxis_range=[0, 105])
+    _tint(figure, height)
+
+
+def _tint(figure: go.Figure, height: int) -> None:
+    """Colours that are readable on light and dark pages, and the legend on top."""
+    figure.update_layout(
+        margin={"l": 60, "r": 20, "t": 20, "b": 50},
+        height=height,
+        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"},
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        font={"size": 14, "color": _INK},
+    )
+    figure.update_xaxes(gridcolor=_GRID, zerolinecolor=_GRID)
+    figure.update_yaxes(gridcolor=_GRID, zerolinecolor=_GRID)

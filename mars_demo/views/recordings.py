@@ -1,0 +1,105 @@
+"""Recorded runs, which the page shows before any model is loaded.
+
+`assets/runs/index.json` says what to record; each entry has a file of run records next to it.
+`python -m mars_demo record runs` records them again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import median
+from typing import Any
+
+from mars_demo.assets import ASSETS
+from mars_demo.decoding.request import Request
+from mars_demo.decoding.trace import Run, read_runs
+from mars_demo.serving.schedules import with_block_cache, with_cursor_cache
+
+FOLDER = ASSETS / "runs"
+BATCHED = ("bus", "table", "function", "letter", "story")  # those that share a batch in pictures
+CACHE_BLOCK = 16  # of that batch
+TIMES = 5  # that a run is recorded
+
+
+def index() -> list[dict[str, Any]]:
+    """The recorded runs in the order shown: `id`, `title`, `note` and how they were made."""
+    return json.loads((FOLDER / "index.json").read_text("utf-8"))
+
+
+def recording(id: str) -> str:
+    """A recorded run as JSON lines: its title and note, then the record of each side.
+
+    Raises:
+        ValueError: if there is no recording with that id.
+    """
+    for entry in index():
+        if entry["id"] == id:
+            header = {"recording": id, "title": entry["title"], "note": entry["note"]}
+            return (
+                json.dumps(header, ensure_ascii=False) + "\n" + (FOLDER / f"{id}.jsonl").read_text("utf-8")
+            )
+    raise ValueError(f"Unknown recorded run {id!r}.")
+
+
+def batched() -> str:
+    """How a batch of recorded runs would be scheduled, with the block cache and with the cursor cache, as
+    JSON lines."""
+    titles = {entry["id"]: entry["title"] for entry in index()}
+    rows, accepted = [titles[id] for id in BATCHED], []
+    for id in BATCHED:
+        runs = read_runs(recording(id).splitlines()[1:])
+        run = next(run for run in runs if run.settings.mode == "mars")
+        accepted.append([step.accepted for step in run.passes])
+    found = (with_block_cache(rows, accepted, CACHE_BLOCK), with_cursor_cache(rows, accepted))
+    return "".join(f"{line}\n" for schedule in found for line in schedule.lines())
+
+
+def tau_at(steps: list[list[float]], number: int) -> float:
+    """The τ of a forward, from `[forward, τ]` pairs; each holds from its forward on."""
+    return [tau for first, tau in steps if first <= number][-1]
+
+
+def record(entry: dict[str, Any]) -> str:
+    """Run an entry of the index `TIMES` times, its modes in turn; each forward gets its median time.
+
+    Raises:
+        ValueError: if the same mode did not accept the same tokens each time.
+    """
+    from mars_demo.decoding.decode import decode
+    from mars_demo.models.load import load_checkpoint
+
+    checkpoint = load_checkpoint(entry["model"])
+    longest = entry.get("max_new_tokens", Request.max_new_tokens)
+
+    def run(mode: str) -> Run:
+        tau = entry["tau"][0][1]
+        run = decode(checkpoint, entry["prompt"], Request(mode, lambda: tau, max_new_tokens=longest))
+        while not run.stop:
+            tau = tau_at(entry["tau"], run.forwards + 1)
+            next(run)
+        return run
+
+    for mode in entry["modes"]:
+        run(mode)  # warm up
+    rounds = [[run(mode) for mode in entry["modes"]] for _ in range(TIMES)]
+    runs = [typical(same) for same in zip(*rounds)]
+    return "".join(f"{line}\n" for run in runs for line in run.lines())
+
+
+def typical(runs: Sequence[Run]) -> Run:
+    """The first of several equal runs, each forward with the median of its times, so that what else the
+    machine did does not count.
+
+    Raises:
+        ValueError: if they did not accept the same tokens in the same forwards.
+    """
+    first, *others = runs
+    accepted = [[step.accepted for step in run.passes] for run in runs]
+    if any(run.token_ids != first.token_ids for run in others) or any(a != accepted[0] for a in accepted):
+        raise ValueError(f"{first.settings.mode} did not accept the same tokens each time.")
+    steps = zip(*(run.passes for run in runs))
+    return Run(
+        first.settings, (replace(same[0], ms=median(step.ms for step in same)) for same in steps)
+    ).finish()

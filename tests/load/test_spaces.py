@@ -1,0 +1,91 @@
+"""Spaces as the hub would run them: a fresh environment of the written requirements, `python app.py`."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from gradio_client import Client
+from ports import free_port
+from test_start import answer
+
+from mars_demo.assets import ASSETS
+from mars_demo.export.space import Space, write
+
+TESTS = Path(__file__).parents[1]
+PROMPT = "Which city is the capital of Latvia?"
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory) -> str:
+    """Of an environment with what a Space for a CPU asks for. Where its index of builds for CPUs cannot be
+    reached, pip goes on with the others."""
+    place = tmp_path_factory.mktemp("runner")
+    write(Space("cpu-basic", only=True), place / "space")
+    subprocess.run([sys.executable, "-m", "venv", place / "venv"], check=True)
+    python = str(place / "venv" / "bin" / "python")
+    install = [
+        python,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-compile",
+        "--retries",
+        "0",
+        "--timeout",
+        "10",
+    ]
+    subprocess.run([*install, "-r", place / "space" / "requirements.txt"], check=True, capture_output=True)
+    return python
+
+
+@contextmanager
+def running(python: str, folder: Path, more: dict[str, str]):
+    """The address of a Space, with the environment that the hub's runner sets."""
+    port = free_port()
+    settings = {
+        "SYSTEM": "spaces", "SPACE_ID": "me/mars", "GRADIO_SERVER_NAME": "0.0.0.0", "HOME": str(folder),
+        "GRADIO_SERVER_PORT": str(port), "PYTHONUNBUFFERED": "1", **more,
+    }  # fmt: skip
+    with (folder / "log").open("w+") as log:
+        process = subprocess.Popen(
+            [python, "app.py"], cwd=folder, env=os.environ | settings, stdout=subprocess.PIPE, stderr=log,
+            text=True, start_new_session=True,
+        )  # fmt: skip
+        assert any("Running on" in line for line in process.stdout), (folder / "log").read_text()
+        yield f"http://127.0.0.1:{port}"
+        os.killpg(process.pid, signal.SIGKILL)  # with the processes that it has forked
+        process.wait()
+
+
+@pytest.mark.slow
+def test_a_space_for_each_kind_of_hardware_starts_and_answers(python, tmp_path):
+    own = tmp_path / "own"
+    shutil.copytree(ASSETS / "ar-tiny", own)
+    lends = tmp_path / "lends"  # the package `spaces`, which is there on ZeroGPU before anything else
+    lends.mkdir()
+    shutil.copy(TESTS / "forking_spaces.py", lends / "spaces.py")
+    spaces = {
+        "cpu-basic": (Space("cpu-basic"), "mars-smollm2-135m", {}),
+        "zero-a10g": (
+            Space("zero-a10g", ["mars-tiny"], only=True),
+            "mars-tiny",
+            {"PYTHONPATH": str(lends), "SPACES_ZERO_GPU": "true"},
+        ),
+        "t4-small": (Space("t4-small", [str(own)], only=True), "own", {}),
+    }
+    for hardware, (space, default, more) in spaces.items():
+        folder = tmp_path / hardware
+        write(space, folder)
+        with running(python, folder, more) as url:
+            client = Client(url, verbose=False)
+            record = client.predict(PROMPT, mode="ar", max_new_tokens=48, api_name="/generate")
+            assert json.loads(record.splitlines()[0])["model"] == default
+            assert "Riga" in answer(record) or hardware == "cpu-basic"
+            assert answer(record)

@@ -1,0 +1,126 @@
+"""A Hugging Face hub on this machine: it speaks as much of the protocol as the hub's client asks for."""
+
+import hashlib
+import json
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from urllib.parse import unquote, urlsplit
+
+from huggingface_hub import constants
+
+SHA = "0123456789abcdef0123456789abcdef01234567"
+
+
+class Hub:
+    """Folders served as models `owner/name`.
+
+    breaks_at: bytes of a weight file after which its answer breaks off; further ones say 503. None for a
+    hub that works. served: bytes of files that have been sent whole.
+    """
+
+    def __init__(self, folders: dict[str, Path]):
+        self.folders = folders
+        self.breaks_at: int | None = None
+        self.is_down = False
+        self.gated: set[str] = set()
+        self.served = 0
+
+    def sizes(self, name: str) -> dict[str, int]:
+        return {file.name: file.stat().st_size for file in sorted(self.folders[name].iterdir())}
+
+
+def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, *_):
+            """Silent."""
+
+        def do_HEAD(self):  # noqa: N802
+            self.do_GET()
+
+        def do_GET(self):  # noqa: N802
+            parts = unquote(urlsplit(self.path).path).strip("/").split("/")
+            is_api = parts[:2] == ["api", "models"]
+            name = "/".join(parts[2:4] if is_api else parts[:2])
+            if name in hub.gated:
+                return self.answer(403, b"", {"X-Error-Code": "GatedRepo", "X-Error-Message": "Ask first."})
+            if name not in hub.folders:
+                return self.answer(404, b"", {"X-Error-Code": "RepoNotFound"})
+            if is_api and parts[4:5] == ["tree"]:
+                return self.tree(name)
+            if is_api:
+                return self.model(name)
+            file = hub.folders[name] / parts[-1]
+            if not file.is_file():
+                return self.answer(404, b"", {"X-Error-Code": "EntryNotFound"})
+            self.file(file.read_bytes(), is_weights=file.suffix == ".safetensors")
+
+        def model(self, name: str):
+            siblings = [{"rfilename": file, "size": size} for file, size in hub.sizes(name).items()]
+            self.json({"id": name, "modelId": name, "sha": SHA, "siblings": siblings, "tags": []})
+
+        def tree(self, name: str):
+            self.json(
+                [
+                    {"type": "file", "path": file, "size": size, "oid": "0" * 40}
+                    for file, size in hub.sizes(name).items()
+                ]
+            )
+
+        def file(self, data: bytes, is_weights: bool):
+            headers = {"ETag": f'"{hashlib.sha1(data).hexdigest()}"', "X-Repo-Commit": SHA}
+            if self.command == "GET" and is_weights and hub.breaks_at is not None:
+                return self.break_off(data, headers)
+            if self.command == "GET":
+                hub.served += len(data)
+            self.answer(200, data, headers)
+
+        def break_off(self, data: bytes, headers: dict[str, str]):
+            if hub.is_down:  # the client asks again at once
+                return self.answer(503, b"", {})
+            hub.is_down = True
+            self.send_response(200)
+            for key, value in (headers | {"Content-Length": str(len(data))}).items():
+                self.send_header(key, value)
+            self.end_headers()
+            self.wfile.write(data[: hub.breaks_at])
+            self.close_connection = True
+
+        def json(self, value):
+            self.answer(200, json.dumps(value).encode(), {"Content-Type": "application/json"})
+
+        def answer(self, status: int, data: bytes, headers: dict[str, str]):
+            self.send_response(status)
+            for key, value in (headers | {"Content-Length": str(len(data))}).items():
+                self.send_header(key, value)
+            self.end_headers()
+            if self.command == "GET":
+                self.wfile.write(data)
+
+    return Handler
+
+
+@contextmanager
+def serving(folders: dict[str, Path], monkeypatch, cache: Path):
+    """A running hub, which the hub client of this process asks meanwhile, with a cache of its own."""
+    hub = Hub(folders)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(hub))
+    Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+    use(f"http://127.0.0.1:{server.server_address[1]}", monkeypatch, cache)
+    try:
+        yield hub
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def use(endpoint: str, monkeypatch, cache: Path) -> None:
+    """Let the hub client of this process ask another hub."""
+    monkeypatch.setattr(constants, "ENDPOINT", endpoint)
+    files = endpoint + "/{repo_id}/resolve/{revision}/{filename}"
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", files)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(cache))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)

@@ -1,0 +1,163 @@
+"""Records of every mode, criterion and schema on the stage, made by a small random model."""
+
+import json
+from dataclasses import replace
+
+import gradio as gr
+import pytest
+from playwright.sync_api import Locator, Page, expect
+from random_models import random_model
+
+from mars_demo.decoding.decode import decode
+from mars_demo.decoding.request import Request
+from mars_demo.decoding.trace import Run
+from mars_demo.models.checkpoint import truncated, wrap
+from mars_demo.modes import MODES
+from mars_demo.ui.components.stage import BASELINE, Stage, drawn_modes
+from mars_demo.ui.page import LOOK
+from mars_demo.views import recordings
+
+HAND_OVER = "(stage, detail) => stage.dispatchEvent(new CustomEvent('record', { detail }))"
+TAU = 0.02  # a random model is sure of nothing
+
+
+@pytest.fixture(scope="module")
+def stage_url():
+    with gr.Blocks() as demo:
+        Stage(shelf=False)
+    _, address, _ = demo.launch(prevent_thread_lock=True, quiet=True, **LOOK)
+    yield address
+    demo.close()
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tokenizer):
+    return wrap("random", random_model("llama", tokenizer), tokenizer)
+
+
+@pytest.fixture(scope="module")
+def stage_page(browser, stage_url):
+    """One page for all records, as a visitor opens one after the other."""
+    page = browser.new_page(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
+    troubles = []
+    page.on("pageerror", lambda error: troubles.append(str(error)))
+    page.goto(stage_url)
+    expect(page.locator(".stage .verdict")).not_to_be_empty()
+    yield page
+    page.close()
+    assert not troubles
+
+
+@pytest.fixture
+def open_record(stage_page):
+    """The stage with these runs, the way other components of a page hand them over."""
+
+    def open_it(text: str) -> Page:
+        stage_page.mouse.move(0, 0)
+        stage_page.locator(".stage").evaluate(HAND_OVER, text)
+        expect(stage_page.locator(".trouble")).to_be_hidden()
+        expect(stage_page.locator(".token").first).to_be_attached()
+        return stage_page
+
+    return open_it
+
+
+def made(checkpoint, mode: str, **settings) -> Run:
+    if mode in MODES["block-diffusion"].objectives:
+        checkpoint = replace(checkpoint, objective=mode)
+    if MODES[mode].needs_draft:
+        settings["draft"] = truncated(checkpoint, 1)
+    settings = {"tau": TAU, "max_new_tokens": 24} | settings
+    return decode(checkpoint, "How many apples?", Request(mode, **settings)).finish()
+
+
+def lane(page: Page, mode: str) -> Locator:
+    return page.locator(f'.lane[data-lane="{mode}"]')
+
+
+def test_the_lanes_follow_the_table_of_modes():
+    names = [mode["name"] for mode in drawn_modes()]
+    assert names == [BASELINE, *(name for name in MODES if name != BASELINE)]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_record_of_every_mode_is_drawn(open_record, checkpoint, mode):
+    run = made(checkpoint, mode)
+    page = open_record("\n".join(run.lines()))
+    expect(page.locator(".lane")).to_have_count(1)
+    expect(lane(page, mode).locator(".name")).to_have_text(MODES[mode].title)
+    assert lane(page, mode).locator(".answer").text_content() == run.text
+    expect(page.locator(".verdict")).to_contain_text(f"{MODES[mode].title}: {run.tokens} tokens in ")
+    expect(page.locator(".whose")).to_have_text(f"{MODES[mode].title}, one forward")
+    cells = sum(len(step.slots) for step in run.passes)
+    expect(page.locator(".heat [data-level]")).to_have_count(cells)
+    expect(page.locator(".whole h3")).to_have_text("Confidence, all forwards")
+    for number, step in enumerate(run.passes):
+        page.locator(".heat g").nth(number).locator("rect").first.click()
+        expect(page.locator(".window .caption")).to_contain_text(f"Forward {number + 1}:")
+        rows = page.locator(".slot:visible")
+        assert rows.count() >= len(step.slots)
+        states = rows.evaluate_all("rows => rows.map((row) => row.dataset.state)")
+        assert states.count("accepted") == step.accepted
+        if not step.stop and step.accepted < len(step.slots):
+            assert (
+                set(states)
+                & {"unread": {"rejected"}, "draft": {"draft"}, "filled": {"filled", "unread"}}[
+                    MODES[mode].beyond
+                ]
+            )
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_what_if_is_asked_where_tau_decides_from_left_to_right(open_record, checkpoint, mode):
+    run = made(checkpoint, mode)
+    page = open_record("\n".join(run.lines()))
+    asked = MODES[mode].uses_tau and MODES[mode].beyond == "unread"
+    expect(page.locator(".ghost")).to_be_visible(visible=asked)
+    if not asked:
+        return
+    page.locator(".ghost-range").fill("1")
+    expected = [(step.verified or 0) + 1 for step in run.passes]
+    differ = sum(max(1, one) < step.accepted for one, step in zip(expected, run.passes))
+    assert differ
+    expect(page.locator(".ghost-words")).to_contain_text(
+        f"{differ} of {run.forwards} forwards would differ"
+    )
+    expect(page.locator(".ghost-bar")).to_have_count(differ)
+
+
+def test_what_block_diffusion_has_filled_stays_filled(open_record, checkpoint):
+    """At τ = 1 each forward fills one slot, the surest, wherever it is."""
+    run = made(checkpoint, "block-diffusion", tau=1.0, window=6)
+    page = open_record("\n".join(run.lines()))
+    filled = []
+    for number, step in enumerate(run.passes):
+        page.locator(".heat g").nth(number).locator("rect").first.click()
+        expect(page.locator(".window .caption")).to_contain_text(f"Forward {number + 1}:")
+        states = page.locator(".slot:visible").evaluate_all("rows => rows.map((row) => row.dataset.state)")
+        filled.append(len(states) - states.count("unread") + sum(p.accepted for p in run.passes[:number]))
+        if step.stop:
+            break
+    assert filled[:-1] == list(range(1, run.forwards))
+
+
+def test_a_record_of_schema_1_opens_as_it_did(open_record):
+    text = (recordings.FOLDER / "bus.jsonl").read_text("utf-8")
+    first, step = map(json.loads, text.splitlines()[:2])
+    assert first["schema"] == 1 and "confidence" in step["slots"][0]
+    page = open_record(text)
+    expect(page.locator(".whole h3")).to_have_text("Confidence, all forwards")
+    lane(page, "ar").locator(".token").first.hover()
+    share = int(step["slots"][0]["confidence"] * 1e4) / 100
+    expect(page.locator(".card .where")).to_have_text(f"Forward 1, slot 1: “The”, confidence {share:.2f}%")
+
+
+def test_a_record_of_another_criterion_says_what_its_scores_are(open_record, checkpoint):
+    run = made(checkpoint, "mars", criterion="entropy")
+    page = open_record("\n".join(run.lines()))
+    expect(page.locator(".whole h3")).to_have_text("Score (entropy), all forwards")
+    expect(lane(page, "mars").locator(".setting")).to_contain_text(f"τ {TAU} (entropy)")
+    score = int(run.passes[0].slots[0].score * 1e4) / 1e4
+    lane(page, "mars").locator(".token").first.hover()
+    expect(page.locator(".card .where")).to_contain_text(f", score (entropy) {score:.4f}")
+    expect(page.locator(".slot:visible .score").first).to_have_text(f"{score:.4f}")

@@ -1,0 +1,138 @@
+"""`python app.py` with models that its owner names, in a browser."""
+
+import json
+import os
+import re
+import select
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import gradio as gr
+import pytest
+from playwright.sync_api import expect
+from random_models import random_model
+
+from mars_demo.assets import ASSETS
+from mars_demo.export.save import save_checkpoint
+from mars_demo.quantization import packing
+from mars_demo.ui.components.facts import ModelFacts
+
+ROOT = Path(__file__).parents[2]
+PUBLISHED, PLAIN, PACKED, BROKEN = "MARS-Random-blk8", "plain-qwen2", "packed.gguf", "broken"
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory, tokenizer, mars_tiny):
+    """A folder as the paper's authors publish them, an AR model, a lone GGUF file, and damaged weights."""
+    parent = tmp_path_factory.mktemp("models")
+    model = random_model("qwen2", tokenizer, context=512)
+    save_checkpoint(model, tokenizer, parent / PLAIN, block_size=None)
+    shutil.copytree(parent / PLAIN, parent / PUBLISHED)
+    file = parent / PUBLISHED / "config.json"
+    config = json.loads(file.read_text())
+    config |= {"model_type": "a2d-qwen2", "architectures": ["A2DQwen2LMHeadModel"]}
+    for key in ("block_size", "mask_token_id", "objective"):
+        config.pop(key, None)
+    file.write_text(json.dumps(config))
+    card = "---\nlicense: <img src=x onerror=alert(1)> ${1+1}\n---\n"
+    (parent / PUBLISHED / "README.md").write_text(card)
+    packed = packing.pack(mars_tiny.model, ASSETS / "mars-tiny", parent / "packed", packing.RECIPES["Q8_0"])
+    packed.rename(parent / "packed" / PACKED)
+    shutil.copytree(parent / PLAIN, parent / BROKEN)
+    (parent / BROKEN / "model.safetensors").write_bytes(b"no weights")
+    return [parent / PUBLISHED, parent / PLAIN, parent / "packed" / PACKED, parent / BROKEN]
+
+
+@pytest.fixture(scope="module")
+def address(folders):
+    """Of `python app.py` that serves them and no bundled model."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    named = [part for folder in folders for part in ("--model", str(folder))]
+    process = subprocess.Popen(
+        [sys.executable, "app.py", *named, "--only", "--port", port, "--host", "127.0.0.1"],
+        cwd=ROOT, env=os.environ | {"PYTHONUNBUFFERED": "1"}, stdout=subprocess.PIPE, bufsize=0,
+    )  # fmt: skip
+    while select.select([process.stdout], [], [], 60)[0] and (line := process.stdout.readline()):
+        if b"Running on" in line:
+            break
+    yield f"http://127.0.0.1:{port}/"
+    process.terminate()
+    process.wait()
+
+
+def test_bytes_are_shown_while_a_model_is_fetched(browser):
+    state = {"phase": "fetching", "done": 12_300_000, "total": 270_000_000, "problem": None, "facts": []}
+    with gr.Blocks() as demo:
+        ModelFacts(json.dumps(state))
+        ModelFacts(json.dumps(state | {"phase": "loading", "total": 0}), elem_id="unknown")
+    _, address, _ = demo.launch(prevent_thread_lock=True, quiet=True)
+    page = browser.new_page()
+    page.goto(address)
+    expect(page.locator("#facts .sentence")).to_have_text("Fetching 12 MB of 270 MB")
+    bar = page.locator("#facts progress")
+    assert bar.evaluate("bar => bar.value / bar.max") == pytest.approx(12.3 / 270)
+    expect(page.locator("#unknown .sentence")).to_have_text("Loading")
+    assert page.locator("#unknown progress").evaluate("bar => bar.position") == -1  # how far is not known
+    page.close()
+    demo.close()
+
+
+def facts(page):
+    return page.locator("#facts dl")
+
+
+def race(page):
+    """Run, and wait until all lanes have ended."""
+    expect(page.locator("#facts")).to_contain_text("parameters")
+    page.locator("#run").click()
+    expect(page.locator(".token").first).to_be_attached()
+    expect(page.locator(".verdict")).not_to_be_empty()
+    expect(page.locator("#run")).to_be_enabled()
+
+
+def lanes(page):
+    return page.locator(".lane").evaluate_all("lanes => lanes.map(lane => lane.dataset.lane)")
+
+
+def test_the_first_one_is_the_default_and_a_published_checkpoint_races(visit, address):
+    page = visit(address=address)
+    expect(page.locator("#model input")).to_have_value(PUBLISHED)
+    expect(facts(page)).to_contain_text("8 masks")
+    expect(facts(page)).to_contain_text("<img src=x onerror=alert(1)> ${1+1}")  # a licence is text
+    expect(page.locator(".recordings option")).to_have_count(1)  # those of the bundled models are not there
+    race(page)
+    assert lanes(page)[:2] == ["ar", "mars"]
+
+
+def test_an_ordinary_model_races_in_the_modes_it_has(visit, address):
+    page = visit(f"model={PLAIN}", address=address)
+    expect(facts(page)).to_contain_text("one token per forward (AR)")
+    expect(page.locator("#mode label")).to_have_count(1)
+    race(page)
+    assert lanes(page) == ["ar", "jacobi"]
+    expect(page.locator(".verdict")).to_contain_text("same answer")
+
+
+def test_a_gguf_file_races(visit, address):
+    page = visit(f"model={PACKED}&prompt=How many meters is 14 kilometers%3F", address=address)
+    expect(facts(page)).to_contain_text("CPU, bfloat16")
+    race(page)
+    expect(page.locator('.lane[data-lane="ar"] .answer')).to_contain_text("14,000 meters")
+
+
+def test_one_that_cannot_be_had_says_why_and_disturbs_nobody(visit, address):
+    page = visit(f"model={BROKEN}", address=address)
+    said = page.locator("#facts .sentence")
+    expect(said).to_have_text(re.compile(f"⚠ The weights of {BROKEN} are damaged or incomplete"))
+    page.locator("#run").click()
+    expect(page.locator(".toast-body")).to_contain_text("damaged or incomplete")
+    expect(page.locator("#run")).to_be_enabled()
+    page.locator("#model input").click()
+    page.get_by_role("option", name=PLAIN).click()
+    expect(said).to_be_hidden()
+    race(page)

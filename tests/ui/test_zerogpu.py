@@ -1,0 +1,174 @@
+"""The app as on ZeroGPU: what computes runs in processes that a stand-in for `spaces` really forks."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from gradio_client import Client
+from gradio_client.exceptions import AppError
+from playwright.sync_api import expect
+from ports import free_port
+from test_follow_ups import reply, run
+from test_page import lane, race, set_slider, set_tau, tau_of, to_the_end, verdict
+
+from mars_demo.decoding.decode import decode
+from mars_demo.decoding.request import Request
+from mars_demo.decoding.trace import Run
+
+ROOT = Path(__file__).parents[2]
+START = """
+import runpy, sys, forking_spaces
+sys.modules["spaces"] = forking_spaces
+sys.argv = ["app.py", "--model", "mars-tiny", "--model", "ar-tiny", "--only"]
+from mars_demo.training import watching
+from mars_demo.ui.tabs import train
+train.CURVE_PROMPTS = watching.PROBE_PROMPTS = 1  # as much as is needed to see that it works
+runpy.run_path("app.py", run_name="__main__")
+"""
+
+
+class App:
+    """The address, and what the stand-in has written: who was forked, called and has ended."""
+
+    def __init__(self, port: int, log: Path):
+        self.url, self._log = f"http://127.0.0.1:{port}/", log
+
+    def client(self) -> Client:
+        return Client(self.url, verbose=False, httpx_kwargs={"timeout": 60})
+
+    def log(self, task: str, event: str = "end") -> list[dict]:
+        lines = (
+            [json.loads(line) for line in self._log.read_text().splitlines()] if self._log.exists() else []
+        )
+        return [line for line in lines if (line["task"], line["event"]) == (task, event)]
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory):
+    port, log = free_port(), tmp_path_factory.mktemp("zerogpu") / "log"
+    settings = {
+        "SPACES_ZERO_GPU": "true", "GRADIO_SERVER_PORT": str(port), "FORKING_SPACES_LOG": str(log),
+        "MARS_DEMO_TRAIN_STEPS": "2",
+        "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")]), "PYTHONUNBUFFERED": "1",
+    }  # fmt: skip
+    process = subprocess.Popen(
+        [sys.executable, "-c", START], cwd=ROOT, env=os.environ | settings, stdout=subprocess.PIPE,
+        text=True, start_new_session=True,
+    )  # fmt: skip
+    assert any("Running on" in line for line in process.stdout)
+    yield App(port, log)
+    os.killpg(process.pid, signal.SIGKILL)  # with the processes that were forked
+    process.wait()
+
+
+def test_a_forked_process_gives_the_tokens_of_this_one_and_serves_again(app, mars_tiny):
+    client, prompts = app.client(), ["Sort 31, 4 and 15", "How many days are 3 weeks?"]
+    for prompt in prompts:
+        record = client.predict(prompt, tau=0.9, max_new_tokens=64, api_name="/generate")
+        own = decode(mars_tiny, prompt, Request("mars", 0.9, max_new_tokens=64)).finish()
+        assert Run.read(record.splitlines()).token_ids == own.token_ids
+    calls, ends = app.log("_answered", "call"), app.log("_answered")
+    assert len(calls) == len(ends) == 2
+    assert calls[0]["worker"] == calls[1]["worker"] != calls[0]["app"]  # forked once
+
+
+def test_visitors_queue(app):
+    clients = [app.client() for _ in range(4)]
+    jobs = [client.submit("Hello", max_new_tokens=64, api_name="/generate") for client in clients]
+    assert len({Run.read(job.result().splitlines()).text for job in jobs}) == 1
+
+
+def test_a_longer_answer_asks_for_the_gpu_for_longer(app):
+    client = app.client()
+    for most in (8, 500, 4096):
+        client.predict("Hello", max_new_tokens=most, api_name="/generate")
+    short, long, longest = [call["seconds"] for call in app.log("_answered", "call")[-3:]]
+    assert short < long < longest <= 120
+
+
+def test_what_is_wrong_is_said_in_a_sentence_from_the_other_process_too(app):
+    client = app.client()
+    with pytest.raises(AppError, match="Unknown model 'gpt'. Choose from mars-tiny, ar-tiny."):
+        client.predict("Hello", model="gpt", api_name="/generate")
+    with pytest.raises(AppError, match="A window of 99 slots does not fit"):
+        client.predict("Hello", window=99, api_name="/generate")
+
+
+def test_tau_and_stop_reach_the_forked_process(visit, app):
+    page = visit("prompt=table&tau=1&mode=mars&model=mars-tiny&wait=200", app.url)
+    for tau in (0, 0.5):  # the second time in a process that was forked before
+        set_tau(page, 1)
+        set_slider(page, "wait", 200)
+        race(page)
+        expect(verdict(page)).to_contain_text("Racing")
+        expect(lane(page, "mars").locator(".token").first).to_be_attached()
+        set_tau(page, tau)
+        expect(lane(page, "mars").locator(".setting")).to_contain_text(f"τ {tau:.2f}")
+        set_slider(page, "wait", 0)
+        to_the_end(page)
+        tokens = lane(page, "mars").locator(".token")
+        assert (tau_of(page, tokens.first), tau_of(page, tokens.last)) == ("1.00", f"{tau:.2f}")
+        page.keyboard.press("Escape")
+    set_slider(page, "wait", 1000)
+    set_tau(page, 1)
+    race(page)
+    page.locator("#stop").click()
+    expect(verdict(page)).to_contain_text("Stopped")
+    expect(page.locator("#run")).to_be_enabled()
+    assert len({call["worker"] for call in app.log("_raced", "call")}) == 1
+
+
+def test_a_visitor_who_leaves_frees_the_process(visit, app):
+    page = visit("prompt=table&tau=1&mode=mars&model=mars-tiny&wait=1000", app.url)
+    race(page)
+    before, calls = len(app.log("_raced")), app.log("_raced", "call")
+    page.context.close()
+    started = time.monotonic()
+    other = visit("prompt=table&mode=mars&model=mars-tiny", app.url)
+    race(other)  # one race at a time: this one waits for that
+    to_the_end(other)
+    assert len(app.log("_raced")) >= before + 1
+    ended = app.log("_raced")[before]["at"]
+    assert ended - started < 20 < calls[-1]["seconds"]  # of minutes that the race would have taken
+
+
+def test_a_follow_up_knows_what_was_said(visit, app):
+    page = visit("prompt=weekday&mode=mars&model=mars-tiny", app.url)
+    expect(page.locator("#model input")).to_have_value("mars-tiny")
+    first = run(page)["mars"]
+    reply(page, "mars")
+    second = run(page, "How do you spell planet backwards?")["ar"].settings
+    said = [message["content"] for message in second.messages]
+    assert said == [first.settings.prompt, first.text]
+    assert second.prompt_tokens > first.settings.prompt_tokens + first.tokens
+
+
+@pytest.mark.slow
+def test_the_other_tabs_compute_there_too_and_a_trained_model_races(visit, app):
+    page = visit("tab=train", app.url)
+    expect(page.locator("#base input")).to_have_value("ar-tiny")
+    page.locator("#train").click()
+    expect(page.locator("#race-it")).to_be_visible(timeout=180_000)
+    expect(page.locator("#before-after")).to_contain_text("before: ar-tiny")
+    page.locator("#race-it").click()
+    page.locator("#prompt textarea").fill("Sort 3, 1")
+    page.locator("#run").click()
+    expect(page.locator("#stage .machine")).to_contain_text("mine-")
+
+    page.get_by_role("tab", name="Mask").click()
+    page.locator("#attention input").check()
+    expect(page.locator(".matrix [fill-opacity]").first).to_be_attached()
+
+    page.get_by_role("tab", name="Batch").click()
+    page.locator("#batch-size input[type=range]").fill("2")
+    page.locator("#batch-run").click()
+    expect(page.locator("#batch-said")).to_contain_text("answers are the same with both caches")
+    workers = {
+        task: app.log(task, "call")[-1] for task in ("_watched", "_compared", "_weights", "_decoded")
+    }
+    assert all(call["worker"] != call["app"] for call in workers.values())

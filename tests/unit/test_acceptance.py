@@ -1,0 +1,336 @@
+"""The rule of acceptance: every criterion against formulas of its own, and the decoders that use it."""
+
+import copy
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+import without_cache
+from random_models import random_model
+
+from mars_demo.decoding.acceptance import CRITERIA, Acceptance, accepted, admits, several
+from mars_demo.decoding.decode import decode, prepare
+from mars_demo.decoding.reading import read
+from mars_demo.decoding.request import Request
+from mars_demo.decoding.sampling import Sampling
+from mars_demo.decoding.trace import Run
+from mars_demo.models.chat import encode_prompt
+from mars_demo.models.checkpoint import truncated, wrap
+from mars_demo.serving.batch import Batch, columns
+from mars_demo.serving.decode_batch import decode_batch
+from mars_demo.serving.row import Row
+
+PROMPTS = ["How many apples?", "sort 3, 1, 2", "Write a note to Sam.\nThanks!", "ünïcode 👩‍🚀 שלום"]
+EVERY_CRITERION = pytest.mark.parametrize("criterion", CRITERIA)
+
+
+def score(criterion: str, logits: list[float], token: int) -> float:
+    """A token's score, from the definitions, in plain Python."""
+    largest = max(logits)
+    weights = [math.exp(x - largest) for x in logits]
+    total = math.fsum(weights)
+    p = [weight / total for weight in weights]
+    if criterion == "probability":
+        return p[token]
+    if criterion == "margin":
+        return max(0.0, p[token] - max(p[:token] + p[token + 1 :]))
+    entropy = -math.fsum(q * math.log(q) for q in p if q)
+    return math.exp(-entropy) * p[token] / max(p)
+
+
+def scores(criterion: str, logits: torch.Tensor, tokens: list[int] | None = None) -> list[float]:
+    """What the project gives the `tokens` of [rows, vocabulary] logits, the best ones if there are none."""
+    chosen = logits.argmax(-1) if tokens is None else torch.tensor(tokens)
+    return Acceptance(criterion).scores(logits, chosen).tolist()
+
+
+def distribution(*p: float) -> torch.Tensor:
+    """[1, vocabulary] logits of these probabilities, not normalized: any constant may be added."""
+    return torch.tensor([p]).log() + 3.0
+
+
+def random_logits(scale: float, rows: int = 40, vocabulary: int = 50) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(int(scale * 10))
+    return torch.randn(rows, vocabulary, generator=generator) * scale
+
+
+def test_the_table_of_criteria_is_named_by_its_entries():
+    assert list(CRITERIA) == ["probability", "entropy", "margin"]
+    assert all(name == criterion.name and criterion.title for name, criterion in CRITERIA.items())
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 10, 200])
+def test_even_over_k_tokens(k):
+    logits = torch.full((1, 200), -1e4)
+    logits[0, :k] = 7.0
+    for token in (0, k - 1):
+        assert scores("probability", logits, [token]) == pytest.approx([1 / k])
+        assert scores("entropy", logits, [token]) == pytest.approx([1 / k])
+        assert scores("margin", logits, [token]) == [1.0 if k == 1 else 0.0]
+
+
+def test_halves_of_halves():
+    """p = 1/2, 1/4, 1/8, …: the entropy is 2 ln 2."""
+    logits = distribution(*(2.0**-i for i in range(1, 101)))
+    for token in range(8):
+        assert scores("probability", logits, [token]) == pytest.approx([2.0 ** -(token + 1)])
+        assert scores("entropy", logits, [token]) == pytest.approx([2.0 ** -(token + 2)])
+        assert scores("margin", logits, [token]) == pytest.approx([0.0 if token else 0.25])
+
+
+@pytest.mark.parametrize(
+    ("p", "margins"),
+    [
+        ((0.6, 0.3, 0.1), (0.3, 0.0, 0.0)),
+        ((0.1, 0.45, 0.45), (0.0, 0.0, 0.0)),
+        ((0.05, 0.95), (0.0, 0.9)),
+        ((0.2, 0.2, 0.2, 0.4), (0.0, 0.0, 0.0, 0.2)),
+    ],
+)
+def test_margins_by_hand(p, margins):
+    logits = distribution(*p).expand(len(p), -1)
+    assert scores("margin", logits, list(range(len(p)))) == pytest.approx(margins, abs=1e-6)
+
+
+def test_the_entropy_of_two_tokens_by_hand():
+    logits = distribution(0.8, 0.2).expand(2, -1)
+    certainty = 0.8**0.8 * 0.2**0.2  # exp(-H)
+    assert scores("entropy", logits, [0, 1]) == pytest.approx([certainty, certainty / 4])
+
+
+@pytest.mark.parametrize("tau", [0.03, 0.1, 0.5, 0.9])
+def test_entropy_accepts_while_the_entropy_is_at_most_minus_ln_tau(tau):
+    both = set()
+    for scale in (0.5, 2.0, 4.0, 8.0):
+        logits = random_logits(scale)
+        for found, row in zip(scores("entropy", logits), logits.double()):
+            entropy = torch.distributions.Categorical(logits=row).entropy().item()
+            assert admits(found, tau) == (entropy <= -math.log(tau))
+            both.add(admits(found, tau))
+    assert both == {True, False}
+
+
+@EVERY_CRITERION
+@pytest.mark.parametrize("scale", [0.1, 1.0, 5.0, 30.0])
+def test_scores_follow_the_definition_for_any_token(criterion, scale):
+    """Under sampling the token may be any: the score is its own."""
+    logits = random_logits(scale, rows=10)
+    for token in range(logits.shape[1]):
+        expected = [score(criterion, row, token) for row in logits.tolist()]
+        assert scores(criterion, logits, [token] * len(logits)) == pytest.approx(expected, abs=1e-5)
+
+
+@EVERY_CRITERION
+def test_no_token_scores_higher_than_the_most_probable_one(criterion):
+    logits = random_logits(2.0)
+    best = torch.tensor(scores(criterion, logits))
+    for token in range(logits.shape[1]):
+        assert (torch.tensor(scores(criterion, logits, [token] * len(logits))) <= best).all()
+
+
+@EVERY_CRITERION
+def test_drawn_tokens_are_scored_by_the_model_without_temperature(criterion):
+    logits = random_logits(2.0)
+    sampling = Sampling(temperature=1.5, top_k=20, seed=4)
+    readings = read(logits, Acceptance(criterion), range(len(logits)), sampling)
+    expected = [score(criterion, row, reading.token) for row, reading in zip(logits.tolist(), readings)]
+    assert [reading.score for reading in readings] == pytest.approx(expected, abs=1e-5)
+    drawn = [reading.token for reading in readings]
+    assert 5 < sum(token != best for token, best in zip(drawn, logits.argmax(-1).tolist())) < len(drawn)
+
+
+@EVERY_CRITERION
+@pytest.mark.parametrize("scale", [1e-4, 1.0, 100.0, 1e4])
+def test_scores_lie_between_0_and_1(criterion, scale):
+    logits = random_logits(scale)
+    for token in range(logits.shape[1]):
+        found = torch.tensor(scores(criterion, logits, [token] * len(logits)))
+        assert ((found >= 0) & (found <= 1)).all()
+
+
+@EVERY_CRITERION
+def test_extreme_logits_give_no_nan(criterion):
+    rows = [
+        ([1e4, -1e4, -1e4], 0, 1.0),
+        ([1e4, -1e4, -1e4], 1, 0.0),
+        ([-1e4, -1e4, 1e4], 2, 1.0),
+        ([1e4, 1e4, -1e4], 0, 0.0 if criterion == "margin" else 0.5),
+        ([1e4, 1e4, -1e4], 2, 0.0),
+        ([-1e4, -1e4, -1e4], 0, 0.0 if criterion == "margin" else 1 / 3),
+        ([0.0, -1e4, 0.0], 2, 0.0 if criterion == "margin" else 0.5),
+    ]
+    logits = torch.tensor([row for row, _, _ in rows])
+    expected = [wanted for _, _, wanted in rows]
+    assert scores(criterion, logits, [token for _, token, _ in rows]) == pytest.approx(expected, abs=1e-6)
+
+
+@EVERY_CRITERION
+def test_no_rows_have_no_scores(criterion):
+    assert scores(criterion, torch.empty(0, 5)) == []
+
+
+@pytest.mark.parametrize(
+    ("scored", "tau", "count"),
+    [
+        ([0.1, 0.9, 0.8, 0.2], 0.5, 3),
+        ([0.1, 0.9, 0.8, 0.2], 0.85, 2),
+        ([0.1, 0.9, 0.8, 0.2], 0.95, 1),
+        ([0.1, 0.9, 0.2, 0.9], 0.5, 2),  # what comes after a gap does not count
+        ([0.1, 0.5, 0.5], 0.5, 3),  # τ itself is enough
+        ([0.0, 0.0, 0.0], 0.0, 3),
+        ([1.0, 1.0, 1.0], 0.999999, 3),
+        ([1.0, 1.0, 1.0], 1.0, 1),  # a score that is rounded to 1 is not certain
+        ([1.0, 1.0, 1.0], None, 1),
+        ([0.0], 0.5, 1),
+        ([0.0, math.nan, 1.0], 0.0, 1),
+    ],
+)
+def test_slots_are_accepted_from_the_left_and_the_first_one_always(scored, tau, count):
+    assert accepted(scored, tau) == count
+    assert all(admits(one, tau) for one in scored[1:count])
+    assert count == len(scored) or not admits(scored[count], tau)
+    assert several(tau) or count == 1
+
+
+def test_several_slots_need_a_threshold_below_1():
+    assert [several(tau) for tau in (None, 1, 1.0, 0.999999, 0.5, 0, 0.0)] == [False] * 3 + [True] * 4
+
+
+@EVERY_CRITERION
+def test_at_tau_1_a_certain_model_accepts_one_token(criterion):
+    certain = torch.tensor([[1e4, 0.0, 0.0]]).expand(5, -1)
+    assert scores(criterion, certain) == [1.0] * 5
+    assert accepted(scores(criterion, certain), Acceptance(criterion, 1.0).threshold()) == 1
+    assert accepted(scores(criterion, certain), Acceptance(criterion, 0.99).threshold()) == 5
+
+
+def test_tau_is_read_each_time():
+    values = [0.5, 0.9, 1.0, 1.5]
+    rule = Acceptance("margin", lambda: values.pop(0))
+    assert [rule.threshold() for _ in range(3)] == [0.5, 0.9, 1.0]
+    with pytest.raises(ValueError, match="between 0 and 1, not 1.5"):
+        rule.threshold()
+    assert Acceptance(tau=None).threshold() is None
+
+
+@pytest.mark.parametrize("name", ["confidence", "Probability", "", None])
+def test_unknown_criteria_are_refused_with_the_known_ones(name):
+    for made in (Acceptance, Request):
+        with pytest.raises(ValueError) as caught:
+            made(criterion=name)
+        assert str(caught.value) == (
+            f"Unknown criterion {name!r}. Choose from probability, entropy, margin."
+        )
+
+
+@pytest.mark.parametrize("tau", [-0.1, 1.0001, 95, math.nan, math.inf])
+def test_thresholds_out_of_range_are_refused_with_the_range(tau):
+    for refused in (
+        lambda: Acceptance(tau=tau),
+        lambda: Acceptance(tau=lambda: tau).threshold(),
+        lambda: Request(tau=tau),
+    ):
+        with pytest.raises(ValueError) as caught:
+            refused()
+        assert str(caught.value) == f"τ must be between 0 and 1, not {tau}."
+
+
+# Decoding with each criterion. A random model is hardly ever sure; a sharper one sometimes is.
+
+
+def sharper(checkpoint):
+    model = copy.deepcopy(checkpoint.model)
+    model.get_output_embeddings().weight.data *= 5
+    return replace(checkpoint, model=model)
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tokenizer):
+    return sharper(wrap("random", random_model("llama", tokenizer, context=256), tokenizer))
+
+
+@EVERY_CRITERION
+def test_mars_accepts_what_the_rule_without_cache_accepts(random_checkpoint, criterion):
+    sharp = sharper(random_checkpoint)
+    counts = set()
+    for tau in (0.0, 0.2, 0.4, 0.7, 1.0):
+        for prompt in PROMPTS:
+            request = Request(mode="mars", tau=tau, criterion=criterion, max_new_tokens=24)
+            run = decode(sharp, prompt, request)
+            without_cache.check(run, without_cache.window(sharp, prompt, 9, tau, 24, criterion))
+            assert run.settings.criterion == criterion
+            if tau in (0.2, 0.4, 0.7):
+                counts |= {step.accepted for step in run.passes}
+    assert len(counts) >= 5
+
+
+@EVERY_CRITERION
+@pytest.mark.parametrize("tau", [0.2, 0.6, 1.0])
+def test_other_modes_with_a_threshold_follow_the_criterion_too(checkpoint, criterion, tau):
+    draft = truncated(checkpoint, 2)
+    diffusion = replace(checkpoint, objective="block-diffusion")
+    for prompt in PROMPTS[:2]:
+        settings = {"tau": tau, "criterion": criterion, "max_new_tokens": 20}
+        run = decode(checkpoint, prompt, Request(mode="speculative", draft=draft, window=5, **settings))
+        expected = without_cache.speculative(checkpoint, draft, prompt, 5, tau, 20, criterion)
+        without_cache.check(run, expected)
+        run = decode(diffusion, prompt, Request(mode="block-diffusion", window=8, **settings))
+        passes = [[slot.id for slot in step.slots[: step.accepted]] for step in run]
+        assert passes == without_cache.block_diffusion(diffusion, prompt, 8, tau, 20, criterion)
+
+
+@EVERY_CRITERION
+def test_drawn_tokens_join_by_their_own_scores(checkpoint, criterion):
+    """Each pass again without a cache, with the tokens that it drew."""
+    tau, room, counts, others = 0.3, 40, set(), 0
+    settings = {"mode": "mars", "tau": tau, "criterion": criterion, "max_new_tokens": room}
+    request = Request(**settings, sampling=Sampling(1.2, seed=1))
+    for prompt in PROMPTS:
+        text, left = encode_prompt(checkpoint.tokenizer, prompt), room
+        for step in decode(checkpoint, prompt, request):
+            masks = [checkpoint.mask_id] * (len(step.slots) - 1)
+            with torch.no_grad():
+                logits = checkpoint.model(torch.tensor([text + masks])).logits[0, len(text) - 1 :]
+            own = [
+                (slot.id, score(criterion, row, slot.id)) for slot, row in zip(step.slots, logits.tolist())
+            ]
+            assert [slot.score for slot in step.slots] == pytest.approx([s for _, s in own], abs=1e-3)
+            wanted = without_cache.confident(own, tau)
+            assert step.accepted == without_cache.joined(checkpoint, own, wanted, left)
+            others += sum(a != b for (a, _), b in zip(own, logits.argmax(-1).tolist()))
+            text, left = text + [token for token, _ in own[: step.accepted]], left - step.accepted
+            counts.add(step.accepted)
+    assert others > 20 and len(counts) >= 3
+
+
+def decided(run: Run) -> list[tuple[list[int], int]]:
+    """What each pass of a run chose, and how much of it was accepted."""
+    return [([slot.id for slot in step.slots], step.accepted) for step in run.passes]
+
+
+@EVERY_CRITERION
+@pytest.mark.parametrize("cache", ["cursor", "block", "none"])
+@pytest.mark.parametrize("sampling", [None, Sampling(1.2, seed=1)], ids=["greedy", "drawn"])
+def test_batches_accept_what_each_prompt_accepts_alone(checkpoint, criterion, cache, sampling):
+    settings = {"mode": "mars", "tau": 0.3, "criterion": criterion, "max_new_tokens": 20}
+    request = Request(**settings, sampling=sampling)
+    batch = decode_batch(checkpoint, PROMPTS, request, size=3, cache=cache, cache_block=8).finish()
+    alone = [decode(checkpoint, prompt, request).finish() for prompt in PROMPTS]
+    assert [decided(run) for run in batch.runs] == [decided(run) for run in alone]
+
+
+def test_rows_of_one_batch_may_have_different_criteria(checkpoint):
+    prompt, settings = PROMPTS[2], {"mode": "mars", "tau": 0.3, "max_new_tokens": 24}
+    requests = [Request(criterion=criterion, **settings).fitted(checkpoint) for criterion in CRITERIA]
+    batch = Batch(checkpoint, len(requests), columns(checkpoint, 80, 9))
+    rows = []
+    for request in requests:
+        settings, strategy = prepare(checkpoint, prompt, request)
+        rows.append(Row(Run(settings), strategy, request))
+        batch.admit(rows[-1])
+    while batch.active:
+        batch.step()
+    together = [decided(row.run) for row in rows]
+    assert together == [decided(decode(checkpoint, prompt, request).finish()) for request in requests]
+    assert together[0] != together[1] != together[2] != together[0]

@@ -1,0 +1,294 @@
+"""Checkpoints with something wrong with them: one sentence each, and it says what."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import psutil
+import pytest
+import torch
+from random_models import random_model
+from safetensors.torch import save_file
+from transformers import AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM, BertConfig, T5Config
+from transformers.models.auto.modeling_auto import AutoModelForSequenceClassification
+
+from mars_demo import cli
+from mars_demo.assets import ASSETS
+from mars_demo.decoding.decode import decode
+from mars_demo.decoding.request import Request
+from mars_demo.decoding.trace import Run
+from mars_demo.models.chat import encode_prompt
+from mars_demo.models.checkpoint import empty, wrap
+from mars_demo.models.load import load_checkpoint, outline
+
+
+def refusal(name, **options) -> str:
+    with pytest.raises(ValueError) as error:
+        load_checkpoint(str(name), **{"device": "cpu"} | options)
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+def edit(file, **changes):
+    """Change entries of a JSON file; None removes one."""
+    stored = json.loads(file.read_text()) | changes
+    file.write_text(json.dumps({key: value for key, value in stored.items() if value is not None}))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    shutil.copytree(ASSETS / "mars-tiny", tmp_path / "model")
+    return tmp_path / "model"
+
+
+@pytest.fixture
+def published(tmp_path, tokenizer):
+    """Makes folders in the format of the paper's authors."""
+
+    def make(name: str, **changes):
+        folder = tmp_path / name
+        random_model("qwen2", tokenizer).save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        changes = {"block_size": None, "mask_token_id": None, "model_type": "a2d-qwen2"} | changes
+        edit(folder / "config.json", architectures=["A2DQwen2LMHeadModel"], **changes)
+        return folder
+
+    return make
+
+
+def test_models_of_other_kinds_are_named(tmp_path, tokenizer):
+    small = {"vocab_size": len(tokenizer), "hidden_size": 32, "num_hidden_layers": 1,
+             "num_attention_heads": 2, "intermediate_size": 32, "d_model": 32, "num_layers": 1}  # fmt: skip
+
+    def saved(name: str, model) -> str:
+        model.save_pretrained(tmp_path / name)
+        tokenizer.save_pretrained(tmp_path / name)
+        return refusal(tmp_path / name)
+
+    bert, t5 = BertConfig(**small), T5Config(**small)
+    assert "bert is not a causal" in saved("encoder", AutoModel.from_config(bert, trust_remote_code=False))
+    assert "bert is not a causal" in saved(
+        "masked", AutoModelForMaskedLM.from_config(bert, trust_remote_code=False)
+    )
+    assert "encoder with a decoder" in saved("both", AutoModel.from_config(t5, trust_remote_code=False))
+    llama = random_model("llama", tokenizer).config
+    grader = AutoModelForSequenceClassification.from_config(llama, trust_remote_code=False)
+    assert "LlamaForSequenceClassification, which is not" in saved("grader", grader)
+
+
+def test_architectures_that_compute_in_another_way_are_named(tmp_path, tokenizer):
+    plain = random_model("llama", tokenizer).config.to_dict()
+    for kind, reason in (("gemma2", "final_logit_softcapping"), ("granite", "logits_scaling")):
+        folder = tmp_path / kind
+        tokenizer.save_pretrained(folder)
+        scales = {"logits_scaling": 8.0} if kind == "granite" else {}
+        (folder / "config.json").write_text(
+            json.dumps(plain | {"model_type": kind, "architectures": None} | scales)
+        )
+        assert reason in refusal(folder)
+
+
+def test_a_context_ends_where_layers_no_longer_look_back(tmp_path, tokenizer):
+    """A mask that shows everything is right as long as the text fits into the layers' own window."""
+    model = random_model("qwen2", tokenizer)
+    assert wrap("x", model, tokenizer).context == 96
+    model.config.use_sliding_window, model.config.sliding_window = True, 24
+    model.config.layer_types = ["sliding_attention"] * 3
+    assert wrap("x", model, tokenizer).context == 24
+
+
+@pytest.mark.parametrize("kind", ["mistral", "gpt2", "gpt_neox", "olmo2", "qwen3_moe"])
+def test_other_ar_models_give_the_tokens_of_transformers(tmp_path, tokenizer, kind):
+    from transformers import AutoConfig
+
+    small = random_model("llama", tokenizer).config.to_dict()
+    wanted = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
+              "num_key_value_heads", "max_position_embeddings", "initializer_range", "eos_token_id",
+              "bos_token_id", "pad_token_id")  # fmt: skip
+    config = AutoConfig.for_model(kind, **{key: small[key] for key in wanted})
+    model = AutoModelForCausalLM.from_config(config, trust_remote_code=False).eval()
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    checkpoint = load_checkpoint(str(tmp_path), device="cpu")
+    assert checkpoint.modes == ("ar", "jacobi", "speculative")
+    ids = torch.tensor([encode_prompt(tokenizer, "hello there")])
+    theirs = model.generate(ids, max_new_tokens=12, do_sample=False)[0, ids.shape[1] :].tolist()
+    for mode in ("ar", "jacobi"):
+        run = decode(checkpoint, "hello there", Request(mode, max_new_tokens=12)).finish()
+        assert run.token_ids == theirs
+
+
+def test_damaged_files_are_named(folder):
+    weights = folder / "model.safetensors"
+    whole = weights.read_bytes()
+    for damage in (whole[:100], b"\xff" * 4000, b"{}", whole[:-1]):
+        weights.write_bytes(damage)
+        assert "damaged or incomplete" in refusal(folder)
+        assert "damaged or incomplete" in refusal(folder, report=lambda *told: None)
+    weights.write_bytes(whole)
+    for config in ("[]", "null", "nonsense", "\xff", '{"model_type": 5}', '{"model_type": "llama"}'):
+        (folder / "config.json").write_text(config)
+        assert str(folder) in refusal(folder)
+
+
+def test_a_gguf_file_that_is_none(tmp_path):
+    file = tmp_path / "model.gguf"
+    for content in (b"", b"GGUF", b"GGUF" + b"\xff" * 500, b"GGUF\x03\0\0\0" + b"\0" * 16, b"nonsense"):
+        file.write_bytes(content)
+        assert str(file) in refusal(file)
+
+
+def test_a_tokenizer_that_is_damaged_or_missing_is_named(folder):
+    (folder / "tokenizer.json").write_text("{")
+    assert "cannot be loaded" in refusal(folder)
+    (folder / "tokenizer.json").unlink()
+    (folder / "tokenizer_config.json").unlink()
+    assert "cannot be loaded" in refusal(folder)
+
+
+def test_a_missing_shard_is_named(folder):
+    model = load_checkpoint(str(folder), device="cpu").model
+    (folder / "model.safetensors").unlink()
+    model.save_pretrained(folder, max_shard_size="4MB")
+    shards = sorted(folder.glob("model-*.safetensors"))
+    assert len(shards) > 1
+    seen = []
+    load_checkpoint(str(folder), device="cpu", report=lambda *told: seen.append(told))
+    assert seen[-1] == ("loading", seen[-1][2], seen[-1][2])
+    assert seen[-1][2] == sum(weight.numel() for weight in model.parameters()) * 4
+    shards[0].unlink()
+    assert f"1 of its {len(shards)} weight files are missing: {shards[0].name}" in refusal(folder)
+
+
+def test_pickled_weights_and_none_are_told_apart(folder):
+    (folder / "model.safetensors").unlink()
+    assert "there are no weights in safetensors or GGUF" in refusal(folder)
+    torch.save({"x": torch.zeros(1)}, folder / "pytorch_model.bin")
+    assert "its weights are pickled" in refusal(folder)
+
+
+def test_a_config_of_a_far_larger_model_takes_no_memory(folder):
+    edit(folder / "config.json", num_hidden_layers=400, intermediate_size=100_000)
+    before = psutil.Process().memory_info().rss
+    assert "of the tensors" in refusal(folder)
+    assert psutil.Process().memory_info().rss - before < 500e6
+
+
+def test_masks_that_the_vocabulary_lacks_are_refused(folder):
+    for mask_id in (99_999, -1, "2", 2.5):
+        edit(folder / "config.json", mask_token_id=mask_id)
+        assert f"mask token has the id {mask_id!r}" in refusal(folder)
+    edit(folder / "config.json", mask_token_id=None)  # then the tokenizer's
+    assert load_checkpoint(str(folder), device="cpu").mask_id == 2
+    edit(folder / "tokenizer_config.json", mask_token=None)
+    assert "no mask token" in refusal(folder)
+
+
+def test_block_sizes_that_no_model_has_are_refused(folder):
+    for block_size in (512, -4, "8", 2.5, True, [8]):
+        edit(folder / "config.json", block_size=block_size)
+        assert "whole number from 1 to 511" in refusal(folder)
+    edit(folder / "config.json", block_size=8, objective="chess")
+    assert "Choose from mars, ar, block-diffusion" in refusal(folder)
+
+
+def test_a_block_size_that_contradicts_name_or_training_is_refused(folder):
+    (folder / "recipe.json").write_text('{"objective": "mars", "block_size": 4}')
+    assert "its recipe says 4 masks per block and its config 8" in refusal(folder)
+    assert load_checkpoint(str(folder), device="cpu", block_size=4).block_size == 4
+    (folder / "recipe.json").unlink()
+    folder = folder.rename(folder.with_name("Tiny-blk4"))
+    message = refusal(folder)
+    assert "its name says 4 masks per block and its config 8" in message and "--block-size N" in message
+
+
+def test_the_block_size_is_read_or_said(published):
+    named = published("MARS-Qwen2.5-0.5B-blk4")
+    assert load_checkpoint(str(named), device="cpu").block_size == 4
+    nameless = published("copied")
+    message = refusal(nameless)
+    assert "neither its name nor its config" in message and "--block-size N" in message
+    told = load_checkpoint(str(nameless), device="cpu", block_size=16)
+    assert (told.block_size, told.objective) == (16, "mars")
+    assert decode(told, "hello", Request(window=17, max_new_tokens=5)).finish().tokens
+    assert load_checkpoint(str(nameless), device="cpu", block_size=0).modes[0] == "ar"
+    inside = published("configured", block_size=8, objective="block-diffusion")
+    assert (outline(str(inside)).block_size, outline(str(inside)).objective) == (8, "block-diffusion")
+    assert "whole number from 1 to 95" in refusal(nameless, block_size=96)
+
+
+def test_the_command_line_takes_a_block_size(published, capsys):
+    folder = published("copied")
+    command = ["generate", "hello", "--model", str(folder), "--max-new-tokens", "4"]
+    assert cli.main(command) == 2
+    assert "--block-size N" in capsys.readouterr().err
+    assert cli.main([*command, "--block-size", "4", "--window", "5", "--trace", "-"]) == 0
+    assert Run.read(capsys.readouterr().out.splitlines()).settings.block_size == 4
+
+
+@pytest.fixture
+def without_template(folder):
+    (folder / "chat_template.jinja").unlink()
+    return folder
+
+
+def test_without_a_template_prompts_are_raw(without_template, mars_tiny, capsys):
+    prompt = "How do you spell planet backwards?"
+    checkpoint = load_checkpoint(str(without_template), device="cpu")
+    assert (checkpoint.has_template, mars_tiny.has_template) == (False, True)
+    run = decode(checkpoint, prompt, Request(max_new_tokens=8)).finish()
+    raw = decode(mars_tiny, prompt, Request(max_new_tokens=8, raw=True)).finish()
+    assert run.token_ids == raw.token_ids
+    assert run.settings.raw and Run.read(run.lines()).settings.raw
+    assert not decode(mars_tiny, prompt, Request()).settings.raw
+
+    assert cli.main(["generate", prompt, "--model", str(without_template), "--max-new-tokens", "8"]) == 0
+    written = capsys.readouterr()
+    assert written.out == run.text + "\n"
+    assert "has no chat template: prompts are continued as raw text" in written.err
+
+
+def test_without_a_template_there_is_no_conversation(without_template):
+    tokenizer = load_checkpoint(str(without_template), device="cpu").tokenizer
+    talk = [{"role": role, "content": "hello"} for role in ("user", "assistant", "user")]
+    with pytest.raises(ValueError, match="no chat template, which a conversation needs"):
+        encode_prompt(tokenizer, talk)
+
+
+def test_a_model_that_memory_does_not_hold(tmp_path, tokenizer):
+    """In a process of its own, which may take little more than it has before the model is loaded."""
+    config = random_model("llama", tokenizer).config
+    config.hidden_size, config.intermediate_size, config.head_dim = 512, 20_000, 64
+    empty(config).to_empty(device="cpu").save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    program = (
+        "import resource, sys, torch\n"
+        "from mars_demo.models.load import load_checkpoint\n"
+        "load_checkpoint('ar-tiny', device='cpu')\n"
+        "size = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (size + 250_000_000, -1))\n"
+        "try:\n    load_checkpoint(sys.argv[1], device='cpu')\n"
+        "except ValueError as error:\n    print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True)
+    assert done.stdout == f"There is not enough memory for {tmp_path}.\n", done.stderr
+
+
+def test_a_context_that_is_shorter_than_the_prompt(tmp_path, tokenizer):
+    model = random_model("llama", tokenizer, context=16)
+    checkpoint = wrap("short", model, tokenizer)
+    with pytest.raises(ValueError, match="short can read at most 15"):
+        decode(checkpoint, "word " * 20)
+
+
+def test_a_device_that_is_not_here(folder):
+    assert "no device 'tpu'" in refusal(folder, device="tpu") and "cpu" in refusal(folder, device="tpu")
+    if not torch.cuda.is_available():
+        assert "no device 'cuda'" in refusal(folder, device="cuda")
+
+
+def test_weights_of_no_number_are_someone_elses_business(folder):
+    """An extra file that is no part of the model is not read as one."""
+    save_file({"x": torch.zeros(2)}, folder / "adapter.safetensors")
+    assert load_checkpoint(str(folder), device="cpu", report=lambda *told: None).block_size == 8

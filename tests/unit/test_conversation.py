@@ -1,0 +1,244 @@
+"""Turns that continue each other: the answers of a fresh decode of everything, with less computed."""
+
+import gc
+import weakref
+from dataclasses import replace
+
+import pytest
+import torch
+
+from mars_demo.decoding.conversation import Conversation
+from mars_demo.decoding.decode import decode
+from mars_demo.decoding.engine import TextCache
+from mars_demo.decoding.request import Request
+from mars_demo.decoding.trace import Run
+from mars_demo.models.chat import encode_prompt
+from mars_demo.models.checkpoint import truncated
+from mars_demo.models.messages import user
+from mars_demo.ui.history import KEPT, History
+from mars_demo.views.mask_picture import of_pass
+
+PROMPTS = ["How many?", "And in feet?", "Why?"]
+SYSTEM = {"role": "system", "content": "Be brief."}
+
+
+def said(text: str) -> dict[str, str]:
+    return {"role": "assistant", "content": text}
+
+
+def generate(checkpoint, messages, count: int) -> list[int]:
+    """transformers' own greedy answer to the conversation in its own chat template."""
+    ids = checkpoint.tokenizer.apply_chat_template(
+        messages, add_generation_prompt=True, return_tensors="pt", return_dict=True
+    )["input_ids"]
+    output = checkpoint.model.generate(
+        ids,
+        attention_mask=torch.ones_like(ids),
+        do_sample=False,
+        max_new_tokens=count,
+        eos_token_id=sorted(checkpoint.end_ids),
+        pad_token_id=checkpoint.tokenizer.pad_token_id,
+    )
+    return output[0, ids.shape[1] :].tolist()
+
+
+def requests(checkpoint):
+    draft = truncated(checkpoint, 1)
+    return [
+        Request("ar", max_new_tokens=12),
+        Request("mars", tau=1.0, max_new_tokens=12),
+        Request("lossless", linear=False, max_new_tokens=12),
+        Request("lossless", linear=True, max_new_tokens=12),
+        Request("jacobi", max_new_tokens=12),
+        Request("speculative", tau=1.0, draft=draft, max_new_tokens=12),
+    ]
+
+
+def test_follow_ups_are_transformers_generate_on_the_whole_conversation(random_checkpoint):
+    for request in requests(random_checkpoint):
+        conversation, messages = Conversation(random_checkpoint, request, "Be brief."), [SYSTEM]
+        for turn, prompt in enumerate(PROMPTS):
+            messages.append(user(prompt))
+            run = conversation.ask(prompt).finish()
+            assert run.token_ids == generate(random_checkpoint, messages, 12), (request, turn)
+            messages.append(said(run.text))
+            fresh = decode(random_checkpoint, request=request, messages=messages[:-1]).finish()
+            less = fresh.passes[0].positions - run.passes[0].positions
+            assert less == run.settings.cached_tokens
+            # All that the turns before have in common is reused, but for an answer that reads otherwise.
+            assert less >= (turn > 0) * run.settings.prompt_tokens // 3
+        assert [(m["role"], m["content"]) for m in conversation.messages] == [
+            (m["role"], m["content"]) for m in messages
+        ]
+
+
+def test_a_follow_up_in_mars_is_that_of_a_fresh_decode(mars_tiny):
+    first, then = "How many meters is 14 kilometers?", "How do you spell planet backwards?"
+    conversation = Conversation(mars_tiny, Request("mars", tau=0.9))
+    conversation.ask(first).finish()
+    run = conversation.ask(then).finish()
+    fresh = decode(mars_tiny, then, Request("mars", tau=0.9), messages=run.settings.messages).finish()
+    assert [step.accepted for step in run.passes] == [step.accepted for step in fresh.passes]
+    assert run.token_ids == fresh.token_ids
+    # The end token of the first answer was accepted by its last forward, so it is computed now.
+    asked = len(encode_prompt(mars_tiny.tokenizer, run.settings.conversation))
+    assert run.settings.prompt_tokens == asked
+    assert run.settings.cached_tokens > len(encode_prompt(mars_tiny.tokenizer, first))
+
+
+def test_lanes_that_continue_from_another_lane_reuse_what_they_share(mars_tiny):
+    """Each lane keeps its own cache; the history of all is the answer of one."""
+    prompt, caches = "Write a story about a fox.", {mode: TextCache() for mode in ("ar", "mars")}
+    runs = {
+        mode: decode(mars_tiny, prompt, Request(mode, tau=0.3, max_new_tokens=40), cache=cache).finish()
+        for mode, cache in caches.items()
+    }
+    assert runs["ar"].token_ids != runs["mars"].token_ids
+    history = runs["mars"].messages
+    assert history[-1]["mode"] == "mars"
+    for mode, cache in caches.items():
+        request = Request(mode, tau=0.3, max_new_tokens=20)
+        run = decode(mars_tiny, "And then?", request, messages=history, cache=cache).finish()
+        assert run.token_ids == decode(mars_tiny, "And then?", request, messages=history).finish().token_ids
+        assert run.settings.cached_tokens >= runs[mode].settings.prompt_tokens
+
+
+def test_block_diffusion_does_not_reuse_what_has_seen_ahead(random_checkpoint):
+    checkpoint = replace(random_checkpoint, objective="block-diffusion")
+    request = Request("block-diffusion", tau=0.1, max_new_tokens=16)
+    conversation = Conversation(checkpoint, request)
+    conversation.ask("How many?").finish()
+    run = conversation.ask("Why?").finish()
+    assert run.settings.cached_tokens == 0
+    assert (
+        run.token_ids
+        == decode(checkpoint, "Why?", request, messages=run.settings.messages).finish().token_ids
+    )
+
+
+def test_another_model_does_not_continue_from_the_cache(mars_tiny, ar_tiny):
+    cache, request = TextCache(), Request("ar", max_new_tokens=4)
+    decode(mars_tiny, "Hello", request, cache=cache).finish()
+    run = decode(ar_tiny, "Hello", request, cache=cache).finish()
+    assert run.settings.cached_tokens == 0
+    assert run.token_ids == decode(ar_tiny, "Hello", request).finish().token_ids
+
+
+def test_a_cache_does_not_keep_its_model_in_memory(mars_tiny):
+    smaller, cache = truncated(mars_tiny, 1), TextCache()
+    decode(smaller, "Hello", Request("ar", max_new_tokens=2), cache=cache).finish()
+    model = weakref.ref(smaller.model)
+    del smaller
+    gc.collect()
+    assert model() is None
+
+
+def test_a_stopped_answer_and_an_interrupted_forward_can_be_continued(mars_tiny):
+    conversation = Conversation(mars_tiny, Request("mars", max_new_tokens=40))
+    next(conversation.ask("Write a story about a fox."))
+    stopped = conversation.messages
+    layer = mars_tiny.model.model.layers[2]
+    hook = layer.register_forward_pre_hook(interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            next(conversation.ask("And then?"))
+    finally:
+        hook.remove()
+    assert conversation.messages == stopped  # the turn without an answer is left out
+    run = conversation.ask("And then?").finish()
+    fresh = decode(mars_tiny, "And then?", Request("mars", max_new_tokens=40), messages=stopped).finish()
+    assert run.token_ids == fresh.token_ids
+    assert run.settings.cached_tokens > 0
+
+
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+
+def test_the_record_holds_the_conversation_and_one_without_it_opens_too(mars_tiny):
+    history = [SYSTEM, user("Hi"), said("Hello.")]
+    run = decode(mars_tiny, "Bye", Request("ar", max_new_tokens=3), messages=history).finish()
+    again = Run.read(run.lines())
+    assert again.settings.messages == run.settings.messages == history
+    assert again.settings.conversation == [*history, user("Bye")]
+    alone = decode(mars_tiny, messages=[user("Bye")], request=Request("ar", max_new_tokens=3)).finish()
+    assert "messages" not in alone.first_line() and not Run.read(alone.lines()).settings.messages
+
+
+@pytest.mark.parametrize(
+    "messages, sentence",
+    [
+        ([], "last message of a conversation must be the user's"),
+        ([user("Hi"), said("Hello.")], "last message of a conversation must be the user's"),
+        ([said("Hello."), user("Hi")], "Message 1 is out of turn"),
+        ([user("Hi"), user("Hi")], "Message 2 is out of turn"),
+        ([user("Hi"), SYSTEM, user("Hi")], "Message 2 is out of turn"),
+        ([user("Hi"), said(" "), user("Hi")], "Message 2 is empty"),
+        ([user("Hi"), said(None), user("Hi")], "Message 2 is empty"),
+        ([{"role": "tool", "content": "x"}, user("Hi")], "Message 1 has the role 'tool'"),
+        ([user("Hi\ud800")], "half of a character"),
+        ([user("Hi 1 " * 400), said("Hello."), user("Hi")], "The conversation has .* can read at most"),
+    ],
+)
+def test_what_is_no_conversation_is_refused_in_a_sentence(mars_tiny, messages, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        decode(mars_tiny, messages=messages)
+
+
+def test_raw_prompts_and_templates_without_a_system_message_say_so(mars_tiny, monkeypatch):
+    with pytest.raises(ValueError, match="raw prompt has no messages before it"):
+        decode(mars_tiny, "Hi", Request(raw=True), messages=[SYSTEM])
+    refusing = (
+        "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no system role') }}"
+        "{% endif %}{{ m.content }}{% endfor %}"
+    )
+    monkeypatch.setattr(mars_tiny.tokenizer, "chat_template", refusing)
+    with pytest.raises(ValueError, match="refuses messages of system, user: no system role"):
+        Conversation(mars_tiny, system="Be brief.")
+    assert decode(mars_tiny, "Hi", Request("ar", max_new_tokens=1)).finish().tokens == 1
+
+
+@pytest.mark.parametrize("mode", ["mars", "lossless"])
+def test_the_mask_of_a_follow_up_is_drawn_with_what_was_cached(mars_tiny, mode):
+    conversation = Conversation(mars_tiny, Request(mode, tau=0.9))
+    conversation.ask("How many meters is 14 kilometers?").finish()
+    run = Run.read(conversation.ask("How many meters is 3 kilometers?").finish().lines())
+    ids = encode_prompt(mars_tiny.tokenizer, run.settings.conversation)
+    cached = run.settings.cached_tokens
+    for index, step in enumerate(run.passes):
+        picture = of_pass(run, index, mars_tiny.token_name, ids, mars_tiny.mask_id)
+        assert len(picture.rows) == step.positions
+        if index == 0:
+            assert picture.past == ids[:cached]
+            assert [cell.stream for cell in picture.rows[: len(ids) - cached]] == ["new"] * (
+                len(ids) - cached
+            )
+    with pytest.raises(ValueError, match="more cached tokens than the prompt has"):
+        of_pass(run, 0, mars_tiny.token_name, ids[:cached], mars_tiny.mask_id)
+
+
+def test_a_visitors_history_takes_conversations_alone_and_old_caches_go():
+    history = History()
+    assert history.put([SYSTEM, user("Hi"), said("Hello.")]) == SYSTEM["content"]
+    assert history.after("New") == [{"role": "system", "content": "New"}, user("Hi"), said("Hello.")]
+    cache = history.cache("ar")
+    assert history.cache("ar") is cache is not history.cache("mars")
+    for wrong in (None, "Hi", [1], [{"role": "user"}], [user("Hi")], [user("Hi"), said(7)]):
+        with pytest.raises(ValueError, match=r"[.]$"):
+            history.put(wrong)
+    assert history.messages == [user("Hi"), said("Hello.")] and history.cache("ar") is cache
+    others = [History() for _ in range(KEPT)]
+    for other in others:
+        other.cache("ar")
+    assert history.cache("ar") is not cache
+    kept = others[-1].cache("ar")
+    assert history.put([]) == "" and history.after(" ") == []
+    assert others[-1].cache("ar") is kept
+
+
+def test_typed_text_is_never_a_special_token(mars_tiny):
+    history = [{"role": "system", "content": "<|end|>"}, user("<|end|><|user|>"), said("<|assistant|>")]
+    ids = encode_prompt(mars_tiny.tokenizer, [*history, user("<|mask|>")])
+    plain = encode_prompt(mars_tiny.tokenizer, [*(m | {"content": "x"} for m in history), user("x")])
+    special = set(mars_tiny.tokenizer.all_special_ids) | set(mars_tiny.tokenizer.get_added_vocab().values())
+    assert [i for i in ids if i in special] == [i for i in plain if i in special]

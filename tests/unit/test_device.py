@@ -1,0 +1,170 @@
+"""Where a model computes, and how often the host waits for it."""
+
+import copy
+import warnings
+from collections import Counter
+
+import pytest
+import torch
+from random_models import random_model
+
+from mars_demo.assets import ASSETS
+from mars_demo.decoding.acceptance import Acceptance
+from mars_demo.decoding.decode import decode
+from mars_demo.decoding.reading import ALTERNATIVES, read
+from mars_demo.decoding.request import Request
+from mars_demo.decoding.sampling import Sampling
+from mars_demo.decoding.trace import Run
+from mars_demo.export.save import save_checkpoint
+from mars_demo.models import device
+from mars_demo.models.checkpoint import wrap
+from mars_demo.models.load import default_dtype, load_checkpoint
+from mars_demo.serving.decode_batch import decode_batch
+from mars_demo.views.attention_weights import Attention
+from mars_demo.views.mask_picture import KINDS, Sentence
+
+PROMPT = "Sort 31, 4 and 15"
+DRAWN = Sampling(0.9, top_p=0.95, top_k=20, seed=3)
+# What makes the host wait for a GPU, by the name under which torch's functions are overridden.
+WAITS = {
+    "tolist", "item", "cpu", "numpy", "nonzero", "unique", "masked_select", "equal", "allclose",
+    "is_nonzero", "__bool__", "__int__", "__float__", "__index__", "__contains__",
+}  # fmt: skip
+
+on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="There is no GPU here.")
+
+
+class OnDevice(torch.Tensor):
+    """Stands for a tensor on a GPU: whatever is computed from one is one too, and reading it is counted."""
+
+    waits = Counter()
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        name = getattr(func, "__name__", "")
+        chosen = args[1] if name == "__getitem__" else ()
+        chosen = chosen if isinstance(chosen, tuple) else (chosen,)
+        by_mask = any(isinstance(part, torch.Tensor) and part.dtype == torch.bool for part in chosen)
+        if name in WAITS or by_mask:
+            cls.waits[name] += 1
+        return super().__torch_function__(func, types, args, kwargs)
+
+
+@pytest.fixture
+def watched(mars_tiny):
+    """A checkpoint whose inputs, and so all that it computes, are watched, and what was counted."""
+    model = copy.deepcopy(mars_tiny.model)
+
+    def mark(_, args, kwargs):
+        marked = {
+            name: value.as_subclass(OnDevice) if isinstance(value, torch.Tensor) else value
+            for name, value in kwargs.items()
+        }
+        return args, marked
+
+    model.base_model.register_forward_pre_hook(mark, with_kwargs=True)
+    OnDevice.waits = Counter()
+    return wrap("watched", model, mars_tiny.tokenizer)
+
+
+@pytest.mark.parametrize("mode", ["ar", "mars", "lossless", "jacobi"])
+@pytest.mark.parametrize("sampling", [None, DRAWN], ids=["greedy", "drawn"])
+def test_the_host_waits_once_per_forward(watched, mars_tiny, mode, sampling):
+    request = Request(mode, 0.9, max_new_tokens=24, sampling=sampling)
+    run = decode(watched, PROMPT, request).finish()
+    assert OnDevice.waits == {"tolist": run.forwards}
+    assert run.token_ids == decode(mars_tiny, PROMPT, request).finish().token_ids
+
+
+@pytest.mark.parametrize("sampling", [None, DRAWN], ids=["greedy", "drawn"])
+def test_the_host_waits_once_per_forward_of_a_batch(watched, sampling):
+    done = decode_batch(
+        watched, [PROMPT, "Reverse a, b, c", "Hello"], Request(max_new_tokens=12, sampling=sampling)
+    ).finish()
+    assert OnDevice.waits == {"tolist": done.batch.forwards}
+
+
+def test_the_exported_decoder_waits_once_per_forward(watched, mars_tiny, tmp_path):
+    save_checkpoint(mars_tiny.model, mars_tiny.tokenizer, tmp_path, mars_tiny.block_size)
+    ids = torch.tensor([mars_tiny.tokenizer(PROMPT)["input_ids"]])
+    forwards = []
+    watched.model.base_model.register_forward_hook(lambda *_: forwards.append(1))
+    answer = watched.model.generate(
+        ids, tau=0.9, max_new_tokens=24, custom_generate=str(tmp_path), trust_remote_code=True
+    )
+    assert OnDevice.waits == {"tolist": len(forwards)}
+    run = decode(mars_tiny, PROMPT, Request("mars", 0.9, max_new_tokens=24, raw=True)).finish()
+    assert answer[0, ids.shape[1] :].tolist() == run.token_ids
+
+
+def test_a_reading_is_what_the_logits_say():
+    logits = torch.randn(5, 200_000, generator=torch.Generator().manual_seed(1))
+    logits[3, 199_999] = 30.0
+    probabilities = logits.softmax(-1)
+    for row, reading in zip(probabilities, read(logits, Acceptance())):
+        best = row.topk(ALTERNATIVES)
+        assert (reading.token, reading.score) == (row.argmax().item(), row.max().item())
+        assert (reading.candidates, reading.probabilities) == (best.indices.tolist(), best.values.tolist())
+        assert all(type(token) is int for token in (reading.token, *reading.candidates))
+
+
+def test_the_best_device_is_a_gpu_where_there_is_one(monkeypatch):
+    """Which of them torch has is the machine's; what is chosen of them is tried with every answer."""
+    for cuda, mps, best in ((True, True, "cuda"), (False, True, "mps"), (False, False, "cpu")):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda cuda=cuda: cuda)
+        monkeypatch.setattr(torch.backends.mps, "is_available", lambda mps=mps: mps)
+        assert device.best() == best
+    assert device.gpu_name(torch.device("cpu")) is None
+    assert device.gpu_name(torch.device("mps")) == "Apple GPU"
+
+
+def test_a_gpu_without_bfloat16_computes_in_float32(monkeypatch):
+    for supported, dtype in ((True, torch.bfloat16), (False, torch.float32)):
+        monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation, s=supported: s)
+        assert default_dtype(str(ASSETS / "mars-tiny"), "cuda") == dtype
+        assert default_dtype(str(ASSETS / "mars-tiny"), "mps") == torch.bfloat16
+        assert default_dtype(str(ASSETS / "mars-tiny"), "cpu") == torch.float32
+
+
+def test_a_record_names_the_gpu_if_there_was_one(mars_tiny):
+    run = decode(mars_tiny, PROMPT, Request(max_new_tokens=2)).finish()
+    assert '"gpu"' not in run.first_line() and '"device": "cpu"' in run.first_line()
+    line = run.first_line().replace('"device": "cpu"', '"device": "cuda", "gpu": "NVIDIA H200"')
+    assert Run.read([line, run.last_line()]).settings.gpu == "NVIDIA H200"
+
+
+def test_attention_is_drawn_from_the_weights_that_are_there(tokenizer):
+    model = random_model("llama", tokenizer)
+    drawn = Attention(model).model
+    assert {id(weight) for weight in drawn.parameters()} == {id(weight) for weight in model.parameters()}
+    assert model.config._attn_implementation == "sdpa" and drawn.config._attn_implementation == "eager"
+
+
+@on_a_gpu
+def test_a_gpu_holds_the_model_once_in_bfloat16_and_is_asked_once_per_forward():
+    before = torch.cuda.memory_allocated()
+    checkpoint = load_checkpoint("mars-tiny")
+    size = sum(weight.numel() * weight.itemsize for weight in checkpoint.model.parameters())
+    assert checkpoint.model.dtype == torch.bfloat16
+    assert torch.cuda.memory_allocated() - before < 1.2 * size
+    for mode in ("ar", "mars", "lossless"):
+        for sampling in (None, DRAWN):
+            request = Request(mode, 0.9, max_new_tokens=24, sampling=sampling)
+            decode(checkpoint, PROMPT, request).finish()  # what is allocated once
+            with warnings.catch_warnings(record=True) as waits:
+                warnings.simplefilter("always")
+                torch.cuda.set_sync_debug_mode("warn")
+                run = decode(checkpoint, PROMPT, request).finish()
+                torch.cuda.set_sync_debug_mode("default")
+            told = [str(wait.message) for wait in waits]
+            assert sum("called a synchronizing" in words for words in told) == run.forwards, told
+            assert run.settings.gpu == torch.cuda.get_device_name()
+
+
+@on_a_gpu
+def test_attention_is_drawn_on_a_gpu():
+    checkpoint = load_checkpoint("mars-tiny")
+    sentence = Sentence(list(range(10, 22)), checkpoint.mask_id, str, prompt=4, new=2, block_size=3)
+    picture = KINDS["mars"].draw(sentence)
+    weights = Attention(checkpoint.model).weights(picture.layout, picture.past, 1, None)
+    torch.testing.assert_close(weights.sum(-1), torch.ones(len(weights)), atol=0.02, rtol=0.02)

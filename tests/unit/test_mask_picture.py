@@ -1,0 +1,138 @@
+"""Pictures of layouts against the rules themselves, cell by cell."""
+
+import json
+
+import pytest
+import torch
+from random_models import random_model
+
+from mars_demo.decoding.decode import decode
+from mars_demo.decoding.engine import Engine
+from mars_demo.decoding.request import Request
+from mars_demo.models.chat import encode_prompt
+from mars_demo.models.checkpoint import wrap
+from mars_demo.views import mask_picture
+from mars_demo.views.attention_weights import Attention
+from mars_demo.views.mask_picture import Sentence
+
+MASK = 2
+
+
+def name(token: int) -> str:
+    return f"<{token}>"
+
+
+def training(kind, ids, prompt, block_size, seed=None):
+    sentence = Sentence(ids, MASK, name, prompt=prompt, block_size=block_size, seed=seed)
+    return mask_picture.KINDS[kind].draw(sentence)
+
+
+def inference(kind, ids, new, masks):
+    return mask_picture.KINDS[kind].draw(Sentence(ids, MASK, name, new=new, block_size=masks))
+
+
+def mars_by_hand(length: int, prompt: int, block_size: int) -> list[str]:
+    """Blocks begin with the answer; a mask at every answer position but the last."""
+    noisy = list(range(prompt, length - 1))
+    block = {p: (p - prompt) // block_size for p in noisy}
+    rows = []
+    for query in [*(("clean", p) for p in range(length)), *(("noisy", p) for p in noisy)]:
+        row = ""
+        for key in [*(("clean", p) for p in range(length)), *(("noisy", p) for p in noisy)]:
+            if query[0] == "clean":
+                seen = key[0] == "clean" and key[1] <= query[1]
+            elif key[0] == "clean":
+                seen = key[1] < prompt + block[query[1]] * block_size
+            else:
+                seen = block[key[1]] == block[query[1]] and key[1] <= query[1]
+            row += "1" if seen else "0"
+        rows.append(row)
+    return rows
+
+
+@pytest.mark.parametrize("block_size", range(1, 9))
+def test_the_drawn_training_mask_is_the_rule(block_size):
+    for length in range(4, 25):
+        for prompt in (1, length // 2, length - 2):
+            ids = list(range(10, 10 + length))
+            picture = training("mars", ids, prompt, block_size, None)
+            assert picture.visible == mars_by_hand(length, prompt, block_size)
+
+
+def test_rows_tell_their_block_their_target_and_its_offset():
+    picture = training("mars", list(range(10, 22)), 4, 3, None)
+    noisy = [cell for cell in picture.rows if cell.stream == "noisy"]
+    assert [cell.position for cell in noisy] == list(range(4, 11))
+    assert [cell.block for cell in noisy] == [1, 1, 1, 2, 2, 2, 3]
+    assert [cell.target for cell in noisy] == [f"<{10 + p + 1}>" for p in range(4, 11)]
+    assert [cell.offset for cell in noisy] == [2, 3, 4, 2, 3, 4, 2]
+    assert {cell.label for cell in noisy} == {"MASK"}
+
+
+def test_a_block_diffusion_mask_predicts_its_own_place():
+    picture = training("block-diffusion", list(range(10, 22)), 4, 4, 0)
+    masks = [cell for cell in picture.rows if cell.label == "MASK"]
+    assert masks and all(cell.target == f"<{10 + cell.position}>" for cell in masks)
+
+
+@pytest.mark.parametrize("kind", ["window", "verification", "linear", "speculative"])
+def test_inference_pictures_have_a_row_per_computed_position(kind):
+    picture = inference(kind, list(range(10, 22)), 5 if kind == "window" else 2, 3)
+    cached = 7 if kind == "window" else 9
+    rows = {"window": 5 + 3, "verification": 3 + 3 * 3, "linear": 3 + 3, "speculative": 3 + 3 * 3}[kind]
+    assert len(picture.rows) == len(picture.visible) == rows
+    assert {len(row) for row in picture.visible} == {cached + rows}
+    assert all(row.startswith("1" * cached) for row in picture.visible)
+    record = json.loads(picture.line("words"))
+    assert record["caption"] == "words"
+
+
+@pytest.mark.parametrize("mode", ["ar", "mars", "lossless"])
+@pytest.mark.parametrize("linear", [True, False])
+def test_the_picture_of_a_recorded_forward_is_the_mask_that_ran(mars_tiny, monkeypatch, mode, linear):
+    ran = []
+    forward = Engine.forward
+
+    def watched(self, layout, first=0):
+        ran.append(layout)
+        return forward(self, layout, first)
+
+    monkeypatch.setattr(Engine, "forward", watched)
+    prompt = "How many meters is 3 kilometers?"
+    run = decode(
+        mars_tiny, prompt, Request(mode=mode, window=1 if mode == "ar" else 5, linear=linear)
+    ).finish()
+    ids = encode_prompt(mars_tiny.tokenizer, prompt)
+    for index, layout in enumerate(ran):
+        picture = mask_picture.of_pass(run, index, name, ids, mars_tiny.mask_id)
+        assert torch.equal(picture.layout.ids, layout.ids)
+        assert torch.equal(picture.layout.positions, layout.positions)
+        assert torch.equal(picture.layout.visible, layout.visible)
+
+
+def test_a_record_without_its_guesses_is_not_drawn(mars_tiny):
+    run = decode(mars_tiny, "How many apples?", Request(mode="jacobi", max_new_tokens=8)).finish()
+    with pytest.raises(ValueError, match="the mask can be drawn for ar, mars and lossless"):
+        mask_picture.of_pass(run, 1, name, [5, 6], mars_tiny.mask_id)
+
+
+def test_drawn_attention_is_the_models_and_zero_where_the_mask_is(tokenizer):
+    checkpoint = wrap("random", random_model("llama", tokenizer), tokenizer)
+    ids = list(range(10, 22))
+    attention = Attention(checkpoint.model)
+    for picture in (
+        training("mars", ids, 4, 3, None),
+        inference("verification", ids, 2, 2),
+    ):
+        weights = attention.weights(picture.layout, picture.past, layer=1, head=None)
+        assert weights.shape == picture.layout.visible[0].shape
+        torch.testing.assert_close(weights.sum(-1), torch.ones(len(weights)))
+        assert not weights[~picture.layout.visible[0]].any()
+    whole = training("ar", ids, 4, 3, None)
+    expected = attention.model(torch.tensor([ids]), output_attentions=True).attentions[2][0, 3]
+    torch.testing.assert_close(attention.weights(whole.layout, [], layer=2, head=3), expected)
+
+
+def test_shares_of_ar_signal_are_the_papers():
+    assert [round(100 * mask_picture.ar_share(b, sft=True), 1) for b in (4, 8, 16)] == [62.5, 56.2, 53.1]
+    assert mask_picture.ar_share(4, sft=False) == 0.25

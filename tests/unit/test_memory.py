@@ -1,0 +1,140 @@
+"""What checkpoints take, what a machine has left, and what is said about them."""
+
+import shutil
+from pathlib import Path
+
+import psutil
+import pytest
+import torch
+from random_models import random_model
+
+from mars_demo.assets import ASSETS
+from mars_demo.models import memory, reordering
+from mars_demo.models.facts import facts, licence_in
+from mars_demo.models.load import load_checkpoint, outline
+from mars_demo.models.reordering import ReorderedLinear
+
+
+def held(model: torch.nn.Module) -> int:
+    """Bytes of all weights, counted where they are, and of their reordered copies."""
+    tensors = list(model.parameters())
+    size = sum(weight.numel() * weight.itemsize for weight in tensors)
+    doubled = [module for module in model.modules() if isinstance(module, ReorderedLinear)]
+    return size + sum(module.weight.numel() * module.weight.itemsize for module in doubled)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("architecture", ["llama", "qwen2"])
+@pytest.mark.parametrize("tied", [True, False])
+def test_needed_is_what_a_loaded_model_holds_and_its_largest_tensor(
+    tmp_path, tokenizer, dtype, architecture, tied
+):
+    model = random_model(architecture, tokenizer)
+    model.config.tie_word_embeddings = tied
+    if tied:
+        model.lm_head.weight = model.model.embed_tokens.weight
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    loaded = load_checkpoint(str(tmp_path), device="cpu", dtype=dtype).model
+    largest = max(weight.numel() for weight in loaded.parameters()) * 4
+    assert memory.needed(str(tmp_path), "cpu", dtype) == held(loaded) + largest
+    once = sum(weight.numel() * weight.itemsize for weight in loaded.parameters())
+    assert memory.needed(str(tmp_path), "cuda", dtype) == once + largest
+
+
+def test_needed_of_other_names_and_of_nothing():
+    assert memory.needed("mars-tiny", "cpu", torch.float32) > 4 * 4_081_920
+    with pytest.raises(ValueError, match="Choose from"):
+        memory.needed("nothing", "cpu", torch.float32)
+
+
+def test_available_is_at_most_what_the_machine_has():
+    assert 0 < memory.available("cpu") <= psutil.virtual_memory().total
+    if torch.cuda.is_available():
+        assert 0 < memory.available("cuda") <= torch.cuda.get_device_properties(0).total_memory
+
+
+def group(root: Path, path: str, limit: str, names: tuple[str, str, str], used: int, cache: int) -> None:
+    folder = root / "sys/fs/cgroup" / path
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in zip(
+        names, (limit, str(used), f"anon 7\n{'total_' * ('limit' in names[0])}inactive_file {cache}")
+    ):
+        (folder / name).write_text(text + "\n")
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_the_limit_of_a_container_counts_and_its_file_cache_is_free(tmp_path, version):
+    first = ("memory.limit_in_bytes", "memory.usage_in_bytes", "memory.stat")
+    names, base = (first, "memory/") if version == 1 else (("memory.max", "memory.current", first[2]), "")
+    line = "4:cpu,memory:/box/inner" if version == 1 else "0::/box/inner"
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text(f"9:pids:/elsewhere\n{line}\n")
+    assert memory.container_rooms(tmp_path) == []
+    group(tmp_path, f"{base}box", "1000", names, used=700, cache=200)
+    assert memory.container_rooms(tmp_path) == [500]
+    group(tmp_path, f"{base}box/inner", "max" if version == 2 else "900", names, used=950, cache=0)
+    assert min(memory.container_rooms(tmp_path)) == (500 if version == 2 else 0)
+
+
+def test_a_container_that_sees_only_its_own_groups(tmp_path):
+    """The path in /proc may be the host's; the limit is then at the top of what is mounted."""
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text("0::/kubepods/pod1/abc\n")
+    group(tmp_path, "", "16000", ("memory.max", "memory.current", "memory.stat"), used=6000, cache=0)
+    assert memory.container_rooms(tmp_path) == [10_000]
+
+
+def test_facts_say_the_same_with_and_without_weights(mars_tiny):
+    loaded, described = facts(mars_tiny), facts(outline("mars-tiny"))
+    assert (loaded.parameters, loaded.block_size, loaded.context) == (4_081_920, 8, 512)
+    assert loaded.modes[0] == "mars" and loaded.has_template
+    assert (loaded.device, described.device) == ("CPU", None)
+    for name in ("parameters", "trained_for", "block_size", "context", "modes", "licence"):
+        assert getattr(loaded, name) == getattr(described, name)
+
+
+@pytest.mark.parametrize(
+    ("card", "licence"),
+    [
+        ("---\nlicense: apache-2.0\n---\n# x", "apache-2.0"),
+        ("---\nlicense: other\nlicense_name: my-terms\n---\n", "my-terms"),
+        ("---\nlicense:\n- mit\n- bsd\n---\n", "mit, bsd"),
+        ("---\nlicense: |\n  two\n  lines\n---\n", "two lines"),
+        ("---\nlicense: " + "x" * 5000 + "\n---\n", "x" * 60),
+        ("---\nlicense: {a: b}\n---\n", None),
+        ("---\nlicense: !!python/object/apply:os.getcwd []\n---\n", None),
+        ("---\n- license\n---\n", None),
+        ("---\nlicense: [\n---\n", None),
+        ("# license: mit\n", None),
+        ("", None),
+        (None, None),
+    ],
+)  # fmt: skip
+def test_the_licence_is_what_the_card_says_and_a_card_is_hostile_text(tmp_path, card, licence):
+    if card is not None:
+        (tmp_path / "README.md").write_text(card)
+    assert licence_in(tmp_path) == licence
+    assert licence_in(tmp_path / "weights.gguf") == licence
+
+
+def test_a_card_that_refers_to_itself_costs_nothing(tmp_path):
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 12)]
+    (tmp_path / "README.md").write_text("\n".join(["---", *lines, "license: *a11", "---", ""]))
+    assert licence_in(tmp_path) in (None, "")
+
+
+def test_needed_of_a_packed_file_is_read_from_its_header():
+    """Where a bundled model is packed."""
+    packed = [file.parent.name for file in ASSETS.glob("*/*.gguf")]
+    for name in packed:
+        dense = sum(w.numel() for w in outline(name).model.parameters())
+        assert memory.needed(name, "cuda", torch.bfloat16) == pytest.approx(dense * 2, rel=0.6)
+
+
+def test_reordering_is_what_doubles(monkeypatch, tmp_path):
+    shutil.copytree(ASSETS / "ar-tiny", tmp_path / "model")
+    size = memory.needed(str(tmp_path / "model"), "cpu", torch.bfloat16)
+    plain = memory.needed(str(tmp_path / "model"), "cuda", torch.bfloat16)
+    assert (size > 1.5 * plain) == reordering.is_available()

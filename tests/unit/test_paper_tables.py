@@ -1,0 +1,152 @@
+"""The paper's tables as its data say, and ours from whatever has been measured."""
+
+import json
+
+import pytest
+from measured import row
+
+from mars_demo.evaluation import paper_tables, results
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty folder of results."""
+    monkeypatch.setattr(results, "FOLDER", tmp_path)
+    return tmp_path
+
+
+def write(folder, name: str, content) -> None:
+    (folder / name).write_text(json.dumps(content))
+
+
+def names(table: paper_tables.Table) -> list[str]:
+    return table.frame.iloc[:, 0].tolist()
+
+
+def cell(table: paper_tables.Table, name: str, column: str) -> str:
+    return table.frame.loc[names(table).index(name), column]
+
+
+@pytest.mark.parametrize(
+    ("number", "name", "column", "value"),
+    [
+        (2, "0.5B AR SFT (5 ep)", "average", "28.7"),
+        (2, "0.5B MARS, B = 4", "GSM8K", "32.8"),
+        (3, "0.5B MARS, B = 16, without SFT loss", "average", "22.2"),
+        (4, "7B MARS, B = 16, τ = 0.95", "BBH", "53.8, 3.29"),
+        (5, "MARS + block cache of 32", "batch 4", "241.9, 1.71×"),
+        (6, "MARS 0.5B B=4 for MARS 7B B=4", "tokens per target forward", "4.07"),
+        (8, "7B MARS, B = 8: GSM8K", "τ = 0.5", "47.5, 3.41"),
+        (9, "Jacobi (on AR SFT)", "tokens per forward", "1.07"),
+    ],
+)
+def test_the_papers_tables(number, name, column, value):
+    table = paper_tables.paper(number)
+    assert cell(table, name, column) == value
+    assert f"Table {number}" in table.source
+    assert len(set(names(table))) == len(table.frame)
+
+
+@pytest.mark.parametrize("number", paper_tables.TABLES)
+def test_what_has_not_been_measured_is_none(folder, number):
+    assert paper_tables.here(number) is None
+    assert paper_tables.our_curves() == {}
+
+
+@pytest.mark.parametrize("number", paper_tables.TABLES)
+def test_every_file_of_results_fills_its_table(number):
+    assert (results.FOLDER / paper_tables.TABLES[number].file).exists()
+    table = paper_tables.here(number)
+    assert names(table) and table.frame.iloc[:, 1:].notna().any(axis=1).all()
+
+
+def test_methods_are_averaged_over_seeds_and_missing_ones_are_left_out(folder):
+    rows = [
+        row(seed, task, accuracy, method=method, decoding=decoding)
+        for method, decoding in (
+            ("AR SFT", "ar"),
+            ("Block diffusion, B = 4", "diffusion τ = 1"),
+            ("AR SFT", "jacobi"),
+        )
+        for seed, accuracy in ((1, 0.8), (2, 1.0))
+        for task in ("units", "notes")
+    ]
+    about = {"command": "python -m benchmarks.paper table", "steps": 300, "limit": 20}
+    write(folder, "paper.json", about | {"rows": rows})
+    table = paper_tables.here(2)
+    assert list(table.frame) == ["model", "average", "units", "notes"]
+    assert names(table) == ["AR SFT", "Block diffusion, B = 4, τ = 1"]
+    assert table.frame.iloc[0].tolist() == ["AR SFT", "90.0 ± 14.1", "90.0", "90.0"]
+    for words in ("python -m benchmarks.paper table", "300 steps", "20 held-out prompts", "2 seeds"):
+        assert words in table.source
+    jacobi = paper_tables.here(9)
+    assert cell(jacobi, "AR SFT, jacobi", "tokens per forward") == "2.00 ± 0.00"
+    assert cell(jacobi, "AR SFT, jacobi", "units") == "90.0, 2.00"
+    assert paper_tables.here(4) is None
+
+
+def test_speeds_in_batches_are_ratios_of_seconds_round_by_round(folder):
+    def row(method: str, size: int, tokens: int, *seconds: float) -> dict:
+        counts = {"forwards": 50, "positions": 200, "waiting": 0.0}
+        return {"method": method, "size": size, "tokens": tokens, "seconds": seconds} | counts
+
+    rows = [
+        row("AR, continuous", 4, 100, 2.0, 4.0),
+        row("MARS", 4, 120, 1.0, 1.0),  # other answers than AR's, so not the ratio of tokens per second
+        row("MARS", 8, 100, 0.5),
+    ]
+    about = {
+        "command": "python -m benchmarks.batches",
+        "machine": "mars-tiny, 2 CPU threads",
+        "prompts": 48,
+    }
+    write(folder, "batches.json", about | {"rows": rows})
+    table = paper_tables.here(5)
+    assert list(table.frame) == ["method", "batch 4", "batch 8"]
+    assert "`python -m benchmarks.batches`, mars-tiny, 2 CPU threads, 48 prompts, 2 rounds" in table.source
+    ar, mars = table.frame.fillna("").values.tolist()
+    assert ar == ["AR, continuous", "33.3, 1.00× (1.00–1.00)", ""]
+    assert mars == ["MARS", "120.0, 3.00× (2.00–4.00)", "200.0"]
+
+
+def test_speculative_runs_are_compared_with_ar_that_drafts_for_ar(folder):
+    counts = {"accuracy": 0.5, "tokens": 100, "target_forwards": 40, "drafts": 50, "verified": 25}
+    measured = [
+        ("ar", "ar", None, 0, [3.0]),
+        ("ar", "ar", 1.0, 90, [2.0]),
+        ("mars", "mars", 0.95, 60, [1.0]),
+    ]
+    rows = [
+        {"draft": draft, "target": target, "tau": tau, "draft_forwards": forwards, "seconds": seconds}
+        | counts
+        for draft, target, tau, forwards, seconds in measured
+    ]
+    about = {"command": "python -m benchmarks.speculative", "machine": "2 CPU threads", "prompts": 48}
+    write(folder, "speculative.json", about | {"rows": rows})
+    table = paper_tables.here(6)
+    pairs = ["no draft, ar in mode ar", "ar for ar, τ = 1", "mars for mars, τ = 0.95"]
+    assert names(table) == pairs
+    assert [cell(table, pair, "speedup") for pair in pairs] == ["0.67", "1.00", "2.00"]
+    assert cell(table, pairs[2], "tokens per target forward") == "2.50"
+
+
+def test_the_curves_of_tau_are_those_of_the_tables():
+    paper = paper_tables.paper_curves()
+    assert [point.tau for point in paper["7B, GSM8K, B = 8"]] == [1.0, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5]
+    assert paper["0.5B, GSM8K, B = 8"][-1] == (0.5, 0.105, 2.75)
+    measured = json.loads((results.FOLDER / "tiny.json").read_text("utf-8"))["methods"]
+    swept = {float(name[4:]): rows for name, rows in measured.items() if name.startswith("τ = ")}
+    assert len(swept) > 2
+    ours, table = paper_tables.our_curves(), paper_tables.here(8)
+    for world, name in paper_tables.WORLDS.items():
+        points = {}
+        for tau, rows in swept.items():
+            chosen = [row for row in rows if world in ("average", row["task"])]
+            right = sum(row["accuracy"] * row["n"] for row in chosen) / sum(row["n"] for row in chosen)
+            speed = sum(row["tokens"] for row in chosen) / sum(row["forwards"] for row in chosen)
+            points[tau] = (right, speed)
+            assert cell(table, world, f"τ = {tau:g}") == f"{100 * right:.1f}, {speed:.2f}"
+        drawn = {point.tau: (point.accuracy, point.tokens_per_forward) for point in ours[name]}
+        assert drawn.keys() == points.keys()
+        for tau, point in points.items():
+            assert drawn[tau] == pytest.approx(point)

@@ -1,0 +1,123 @@
+"""The models that an app serves: loaded once, let go when memory is short, and why they cannot be had."""
+
+import shutil
+import threading
+
+import pytest
+
+from mars_demo.assets import ASSETS
+from mars_demo.models import memory, pool
+from mars_demo.models.pool import Pool, labels
+
+
+@pytest.fixture
+def folders(tmp_path):
+    """Three models of the same size in folders of their own."""
+    for name in ("one", "two", "three"):
+        shutil.copytree(ASSETS / "mars-tiny", tmp_path / name)
+    return {name: str(tmp_path / name) for name in ("one", "two", "three")}
+
+
+@pytest.fixture
+def small_machine(monkeypatch):
+    """A machine whose memory holds the tiny model twice: what the models of a pool take is counted."""
+    served = []
+    size = memory.needed("mars-tiny", "cpu", pool.library()[0].torch.float32)
+
+    def available(device):
+        return 2 * size - size * sum(member.checkpoint is not None for member in served)
+
+    monkeypatch.setattr(memory, "available", available)
+    return served
+
+
+def test_names_show_nothing_of_the_folders_and_differ(tmp_path):
+    for parent in ("a", "b"):
+        (tmp_path / parent / "model").mkdir(parents=True)
+    sources = ["mars-tiny", str(tmp_path / "a/model"), str(tmp_path / "b/model"), "owner/name", "mars-tiny"]
+    assert list(labels(sources)) == ["mars-tiny", "model", "model (2)", "owner/name"]
+    assert list(labels(sources).values()) == sources[:-1]
+
+
+def test_a_model_is_loaded_once_for_everybody(folders):
+    found, served = [], Pool([folders["one"]])
+    threads = [threading.Thread(target=lambda: found.append(served.load("one"))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 3 and all(one is found[0] for one in found) and found[0].name == "one"
+    assert served.load() is found[0]  # the default
+    assert served.member("one").facts.parameters == 4_081_920
+
+
+def test_progress_is_told_in_bytes(folders):
+    told = []
+    served = Pool([folders["one"]])
+    member = served.member("one")
+    tell = member.tell
+    member.tell = lambda *state: (told.append(state), tell(*state))
+    served.load()
+    steps = [(done, total) for phase, done, total in (state for state in told if len(state) == 3)]
+    assert [state[0] for state in told][0] == "loading" and told[-1] == ("ready",)
+    assert steps == sorted(steps) and steps[-1][0] == steps[-1][1] > 8_000_000 and len(steps) > 10
+
+
+def test_the_model_unused_longest_leaves_when_memory_is_short(folders, small_machine):
+    served = Pool(list(folders.values()))
+    small_machine += [served.member(name) for name in folders]
+    served.load("one")
+    served.load("two")
+    served.load("one")
+    served.load("three")
+    assert [member.phase for member in small_machine] == ["ready", "waiting", "ready"]
+    assert served.load("two").name == "two" and served.member("one").phase == "waiting"
+    assert served.member("one").facts.block_size == 8  # what it is stays known
+
+
+def test_a_model_that_is_in_use_stays(folders, small_machine):
+    served = Pool(list(folders.values()))
+    small_machine += [served.member(name) for name in folders]
+    used = [served.load(name) for name in ("one", "two")]
+    with pytest.raises(ValueError, match=r"There is no memory for three on cpu: it needs 0\.0 GB, and"):
+        served.load("three")
+    assert served.load("one") is used[0] and served.member("three").phase == "waiting"
+    del used[1]
+    assert served.load("three").name == "three" and served.member("two").phase == "waiting"
+
+
+def test_loading_all_lets_nobody_go(folders, small_machine):
+    served = Pool(list(folders.values()))
+    small_machine += [served.member(name) for name in folders]
+    served.load_all()
+    assert [member.phase for member in small_machine] == ["ready", "ready", "waiting"]
+
+
+def test_one_that_cannot_be_had_says_why_and_the_others_work(folders, tmp_path, monkeypatch):
+    weights = tmp_path / "one/model.safetensors"
+    whole = weights.read_bytes()
+    weights.write_bytes(whole[:-100])
+    served = Pool([folders["one"], str(tmp_path / "nothing"), folders["two"]])
+    served.load_all()
+    broken = served.member("one")
+    assert broken.phase == "failed" and "damaged or incomplete" in broken.problem
+    missing = served.member(str(tmp_path / "nothing"))
+    assert missing.phase == "failed" and missing.problem.startswith("Unknown checkpoint")
+    assert served.member("two").phase == "ready"
+    weights.write_bytes(whole)
+    with pytest.raises(ValueError, match="damaged"):  # not tried again at every request
+        served.load("one")
+    monkeypatch.setattr(pool, "RETRY_AFTER", 0)
+    assert served.load("one").name == "one" and broken.problem is None
+
+
+def test_an_unknown_name_is_refused(folders):
+    with pytest.raises(ValueError, match="Unknown model 'x'. Choose from one."):
+        Pool([folders["one"]]).load("x")
+
+
+def test_a_device_that_is_not_here_is_refused(folders):
+    served = Pool([folders["one"]], device="cuda:99")
+    with pytest.raises(ValueError, match=r"^There is no device 'cuda:99' here. Choose from .*cpu"):
+        served.load()
+    assert served.member("one").phase == "failed"

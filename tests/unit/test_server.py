@@ -1,0 +1,194 @@
+"""The scheduler: who comes, streams and leaves, and what τ does under load."""
+
+import asyncio
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from random_models import random_model
+
+from mars_demo import tasks
+from mars_demo.decoding.decode import decode
+from mars_demo.decoding.request import Request
+from mars_demo.models.checkpoint import wrap
+from mars_demo.serving import server
+from mars_demo.serving.server import Controller, Server, percentile, replay
+
+PROMPTS = [tasks.held_out(name, 1)[0].prompt for name in tasks.TASKS]
+LIMIT = Request("mars", max_new_tokens=40)
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tokenizer):
+    return wrap("random", random_model("llama", tokenizer, context=256), tokenizer)
+
+
+def run(work: Coroutine) -> Any:
+    """In a thread of its own: in this one a browser of other tests may keep an event loop running."""
+    with ThreadPoolExecutor(1) as beside:
+        return beside.submit(asyncio.run, work).result()
+
+
+def alone(model, prompt: str, tau: float = 0.95) -> list[int]:
+    return decode(model, prompt, replace(LIMIT, tau=tau)).finish().token_ids
+
+
+def test_every_prompt_gets_the_answer_it_would_get_alone(mars_tiny):
+    async def serve():
+        async with Server(mars_tiny, size=3, request=LIMIT) as server:
+            requests = [server.submit(prompt) for prompt in PROMPTS]
+            await asyncio.gather(*(request.finish() for request in requests))
+            return requests, server.moments
+
+    requests, moments = run(serve())
+    assert [r.run.token_ids for r in requests] == [alone(mars_tiny, prompt) for prompt in PROMPTS]
+    assert all(0 <= r.arrived < r.first <= r.finished for r in requests)
+    assert max(m.active for m in moments) == 3
+    assert max(m.waiting for m in moments) == len(PROMPTS) - 3
+    assert moments[-1].waiting == 0
+
+
+def test_passes_stream_while_later_requests_still_arrive(mars_tiny):
+    async def serve():
+        async with Server(mars_tiny, size=2, tau=1.0, request=LIMIT) as server:
+            first = server.submit(PROMPTS[0])
+            passes = aiter(first)
+            seen = [await anext(passes), await anext(passes)]
+            second = server.submit(PROMPTS[1])
+            await second.finish()
+            seen += [step async for step in passes]
+            return first, second, seen
+
+    first, second, seen = run(serve())
+    assert [slot.id for step in seen for slot in step.slots[: step.accepted]] == first.run.token_ids
+    assert first.run.token_ids == alone(mars_tiny, PROMPTS[0], 1.0)
+    assert second.run.token_ids == alone(mars_tiny, PROMPTS[1], 1.0)
+
+
+def test_a_request_may_bring_its_own_tau_and_the_global_one_acts_in_mid_answer(mars_tiny):
+    async def serve():
+        async with Server(mars_tiny, size=3, tau=1.0, request=LIMIT) as server:
+            mine, other = server.submit(PROMPTS[1], replace(LIMIT, tau=0.9)), server.submit(PROMPTS[1])
+            passes = aiter(other)
+            for _ in range(3):
+                await anext(passes)
+            server.tau = 0.5
+            await asyncio.gather(mine.finish(), other.finish())
+            return mine, other
+
+    mine, other = run(serve())
+    assert {step.tau for step in mine.run.passes} == {0.9}
+    taus = [step.tau for step in other.run.passes]
+    assert taus[:3] == [1.0] * 3 and taus[-1] == 0.5
+
+
+def test_who_cancels_leaves_at_once_in_the_queue_and_in_the_batch(mars_tiny):
+    async def serve():
+        async with Server(mars_tiny, size=1, tau=1.0, request=LIMIT) as server:
+            computing, queued, last = (server.submit(prompt) for prompt in PROMPTS[:3])
+            await anext(aiter(computing))
+            computing.cancel()
+            queued.cancel()
+            await asyncio.gather(*(request.finish() for request in (computing, queued, last)))
+            return computing, queued, last
+
+    computing, queued, last = run(serve())
+    assert computing.run.stop == queued.run.stop == "stopped"
+    assert computing.run.tokens < LIMIT.max_new_tokens and queued.run.tokens == 0
+    assert last.run.token_ids == alone(mars_tiny, PROMPTS[2], 1.0)
+
+
+def test_a_bad_request_gets_a_sentence_and_nobody_else_notices(checkpoint):
+    async def serve():
+        async with Server(checkpoint, size=2, request=LIMIT) as server:
+            good = server.submit("hello")
+            for prompt, settings, sentence in (
+                ("", {}, "prompt is empty"),
+                ("word " * 900, {}, "can read at most"),
+                ("hi", {"window": 40}, "does not fit mode"),
+                ("hi", {"mode": "jacobi", "window": 40}, "larger than this server's"),
+            ):
+                with pytest.raises(ValueError, match=sentence):
+                    server.submit(prompt, replace(LIMIT, **settings))
+            return await good.finish()
+
+    assert run(serve()).run.token_ids == alone(checkpoint, "hello")
+
+
+def test_a_forward_that_fails_ends_its_rows_and_the_next_ones_are_served(checkpoint, monkeypatch):
+    def fail_once(self):
+        monkeypatch.undo()
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(server.Batch, "step", fail_once)
+
+    async def serve():
+        async with Server(checkpoint, size=1, request=LIMIT) as server:
+            unlucky, next_one = server.submit("hello"), server.submit("hello")
+            with pytest.raises(RuntimeError, match="out of memory"):
+                await unlucky.finish()
+            return await next_one.finish()
+
+    assert run(serve()).run.token_ids == alone(checkpoint, "hello")
+
+
+def test_the_controller_lowers_tau_as_the_queue_grows_and_raises_it_again(mars_tiny):
+    controller = Controller(low=0.6, high=1.0, full=4)
+    assert [controller.tau(n) for n in (0, 1, 2, 4, 9)] == pytest.approx([1.0, 0.9, 0.8, 0.6, 0.6])
+
+    async def serve():
+        async with Server(mars_tiny, size=2, tau=controller, request=LIMIT) as server:
+            requests = await replay(server, [(0.0, prompt) for prompt in PROMPTS])
+            return server.moments, requests
+
+    moments, requests = run(serve())
+    assert min(m.tau for m in moments) == pytest.approx(0.6)
+    assert moments[-1].tau == 1.0
+    assert all(m.tau == controller.tau(m.waiting) for m in moments)
+    # τ is read when a forward is computed, not when its request came.
+    assert all({step.tau for step in r.run.passes} <= {m.tau for m in moments} for r in requests)
+    assert any(r.run.passes[0].tau < 1 for r in requests)
+
+
+def test_a_server_that_is_left_ends_its_requests(checkpoint):
+    """The one in the batch and the one in the queue, and no forward runs for them any more."""
+
+    async def serve():
+        async with Server(checkpoint, size=1, request=LIMIT) as server:
+            computing, queued = server.submit("hello"), server.submit("hello")
+            first = await anext(aiter(computing))
+        left = [list(request.run.passes) for request in (computing, queued)], list(server.moments)
+        streamed = [first, *[step async for step in computing]]
+        assert [step async for step in queued] == []
+        return computing, queued, server, left, streamed
+
+    computing, queued, server, left, streamed = run(asyncio.wait_for(serve(), timeout=60))
+    assert computing.run.stop == queued.run.stop == "stopped"
+    assert left == ([computing.run.passes, queued.run.passes], server.moments)
+    assert computing.run.passes == streamed and queued.run.passes == []
+    assert len(server.moments) <= 2  # the one that was seen, and the one in flight when it was left
+    tokens = computing.run.token_ids
+    assert 0 < len(tokens) < LIMIT.max_new_tokens
+    assert tokens == alone(checkpoint, "hello")[: len(tokens)]
+    assert all(request.arrived < request.finished <= server.clock for request in (computing, queued))
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda c: Server(c, size=0), "batch size must be at least 1"),
+        (lambda c: Controller(low=0.9, high=0.5), "0 ≤ low ≤ high ≤ 1"),
+        (lambda c: Controller(full=0), "must be at least 1"),
+    ],
+)
+def test_bad_settings_get_a_sentence(checkpoint, make, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        make(checkpoint)
+
+
+def test_percentiles():
+    values = list(range(1, 101))
+    assert [percentile(values, share) for share in (0.5, 0.95, 0.99, 1.0)] == [50, 95, 99, 100]
+    assert percentile([3.0], 0.5) == 3.0

@@ -1,0 +1,108 @@
+"""The folder that is a Space: its card, its files, and what is refused."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+import yaml
+from huggingface_hub import SpaceHardware
+
+from mars_demo import cli
+from mars_demo.assets import ASSETS
+from mars_demo.export.space import Space, card, write
+
+HARDWARE = [flavour.value for flavour in SpaceHardware]
+
+
+def front_matter(folder) -> dict:
+    return yaml.safe_load((folder / "README.md").read_text("utf-8").split("---\n")[1])
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "space"
+
+
+def test_the_command_writes_a_folder_with_card_code_and_models(folder, capsys):
+    assert cli.main(["space", "--output", str(folder), "--hardware", "cpu-basic"]) == 0
+    assert str(folder) in capsys.readouterr().err
+    found = front_matter(folder)
+    original = yaml.safe_load((ASSETS.parent / "space.yaml").read_text("utf-8"))
+    assert found | original | {"suggested_hardware": "cpu-basic"} == found
+    assert found["license"] == "apache-2.0" and "mcp-server" in found["tags"]
+    assert found["models"] == ["HuggingFaceTB/SmolLM2-135M-Instruct"]
+    assert "preload_from_hub" not in found
+    for name in ("mars-smollm2-135m", "mars-tiny", "ar-tiny"):
+        original, copied = ASSETS / name, folder / "assets" / name
+        assert sorted(file.name for file in original.iterdir()) == sorted(
+            file.name for file in copied.iterdir()
+        )
+    assert (folder / "app.py").read_text() == (ASSETS.parent / "app.py").read_text()
+    assert not list(folder.rglob("__pycache__")) and not (folder / "tests").exists()
+
+
+@pytest.mark.parametrize("hardware", HARDWARE)
+def test_every_hardware_has_its_torch_and_its_python(hardware):
+    space = Space(hardware)
+    assert card(space)["suggested_hardware"] == hardware
+    assert card(space)["python_version"] == ("3.12.12" if hardware == "zero-a10g" else "3.11")
+    assert space.has_gpu != hardware.startswith("cpu-")
+
+
+def test_models_from_the_hub_are_fetched_before_the_start_and_own_ones_go_along(folder, tmp_path):
+    own = tmp_path / "my model"
+    own.mkdir()
+    for file in (ASSETS / "ar-tiny").iterdir():
+        (own / file.name).write_bytes(file.read_bytes())
+    (own / "modeling_mine.py").write_text("raise SystemExit")
+    (own / "optimizer.bin").write_bytes(b"x")
+    space = Space("t4-small", ["owner/name", str(own)], only=True)
+    write(space, folder)
+    found = front_matter(folder)
+    assert found["preload_from_hub"] == found["models"] == ["owner/name"]
+    assert (found["license"], found["startup_duration_timeout"]) == ("other", "30m")
+    copied = [file.name for file in (folder / "models" / "my model").iterdir()]
+    assert "model.safetensors" in copied and not {"modeling_mine.py", "optimizer.bin"} & {*copied}
+    assert (
+        not (folder / "assets" / "mars-smollm2-135m").exists()
+        and (folder / "assets" / "mars-tiny").exists()
+    )
+    # Its app serves them, in this order; the owner's variable counts more.
+    ask = "import sys; sys.argv = ['app.py']; import app; print(app.models.names())"
+    for variable, names in (
+        (None, "['owner/name', 'my model', 'mars-tiny', 'ar-tiny']"),
+        ("ar-tiny", "['ar-tiny', 'm"),
+    ):
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        environment |= {"MARS_DEMO_MODELS": variable} if variable else {}
+        done = subprocess.run(
+            [sys.executable, "-c", ask],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert names in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"hardware": "big"}, "Unknown hardware 'big'. Choose from cpu-basic, "),
+        ({"hardware": "cpu-basic", "models": ["nothing"]}, "Unknown checkpoint 'nothing'."),
+        ({"hardware": "cpu-basic", "models": ["a/b", "a/b"]}, "need different names"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_a_sentence(settings, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        Space(**settings)
+
+
+def test_a_folder_with_something_in_it_stays_as_it_is(folder, capsys):
+    folder.mkdir()
+    (folder / "mine").write_text("mine")
+    assert cli.main(["space", "--output", str(folder), "--hardware", "cpu-basic"]) == 2
+    assert "is not empty" in capsys.readouterr().err
+    assert [file.name for file in folder.iterdir()] == ["mine"]
