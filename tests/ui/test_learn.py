@@ -68,7 +68,7 @@ def test_the_chapter_on_the_window_races_with_its_own_slider(open_chapter):
     expect(page.locator("#lesson-stage .lane").nth(1).locator(".setting")).to_contain_text("τ 1.00")
 
 
-def test_the_race_of_a_chapter_can_be_stopped_and_run_again(open_chapter):
+def test_the_race_of_a_chapter_can_be_stopped_and_run_again(open_chapter, slow):
     page = open_chapter("window")
     run = page.locator("#lesson-run")
     page.locator("#lesson-tau input[type=range]").fill("1")
