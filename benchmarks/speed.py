@@ -39,7 +39,7 @@ def transformers_generate(checkpoint: Checkpoint, prompt: str, limit: int) -> tu
 
 def unrecorded(checkpoint: Checkpoint, prompt: str, slots: int, tau: float, limit: int) -> tuple[int, int]:
     """The sliding window with nothing kept but its tokens: what recording is measured against."""
-    rule, engine, answer, forwards = Acceptance(tau=tau), Engine(checkpoint.model), [], 0
+    rule, engine, answer, forwards = Acceptance(tau=tau), Engine(checkpoint.decoder), [], 0
     new = encode_prompt(checkpoint.tokenizer, prompt)
     while len(answer) < limit:
         masks = min(slots, limit - len(answer)) - 1

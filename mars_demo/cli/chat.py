@@ -24,7 +24,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     from mars_demo.decoding.conversation import Conversation
 
-    checkpoint = loading.load(arguments.model, arguments.block_size)
+    checkpoint = loading.load(arguments.model, arguments.block_size, arguments.dtype)
     request = request_of(arguments).fitted(checkpoint)
     conversation = Conversation(checkpoint, request, arguments.system)
     if sys.stdin.isatty():

@@ -15,6 +15,7 @@ from mars_demo.modes import MODES
 
 def register(parser: argparse.ArgumentParser) -> None:
     loading.register(parser)
+    loading.add_precision(parser)
     alone = [name for name, mode in MODES.items() if not mode.needs_draft]
     parser.add_argument("--mode", choices=alone, help="default: the checkpoint's best")
     parser.add_argument("--criterion", choices=CRITERIA, default="probability", help="how slots are scored")
@@ -37,7 +38,7 @@ def run(arguments: argparse.Namespace) -> None:
         tasks.held_out(name, 1)  # an unknown one is refused before the others have been answered
     if arguments.output:
         check_writable(arguments.output)
-    checkpoint = loading.load(arguments.model, arguments.block_size)
+    checkpoint = loading.load(arguments.model, arguments.block_size, arguments.dtype)
     request = Request(arguments.mode, criterion=arguments.criterion, window=arguments.window)
     request = request.fitted(checkpoint)
     loading.say_raw(checkpoint)

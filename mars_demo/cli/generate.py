@@ -26,7 +26,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.trace and not only_record:
         check_writable(Path(arguments.trace))
     request = request_of(arguments, arguments.raw)
-    model = loading.load(arguments.model, arguments.block_size)
+    model = loading.load(arguments.model, arguments.block_size, arguments.dtype)
     run = decode(model, arguments.prompt, request)
     if not arguments.raw:
         loading.say_raw(model)

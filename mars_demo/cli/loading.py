@@ -8,6 +8,7 @@ import sys
 from tqdm import tqdm
 
 from mars_demo.cli.output import notice
+from mars_demo.models.names import PRECISIONS
 
 NAMES = "bundled name, folder, GGUF file or hub id"
 
@@ -22,7 +23,16 @@ def register(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def load(name: str | None, block_size: int | None = None):
+def add_precision(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--dtype",
+        choices=PRECISIONS,
+        default="auto",
+        help="auto: bfloat16 on a GPU, int8 on a CPU for GGUF files, else float32",
+    )
+
+
+def load(name: str | None, block_size: int | None = None, dtype: str | None = None):
     """The checkpoint of that name. While it is fetched from a hub, a terminal shows the bytes.
 
     Raises:
@@ -37,7 +47,7 @@ def load(name: str | None, block_size: int | None = None):
                 bar.desc, bar.total = f"Fetching {name}", total
                 bar.update(done - bar.n)
 
-        return load_checkpoint(name, block_size=block_size, report=report)
+        return load_checkpoint(name, dtype=dtype, block_size=block_size, report=report)
 
 
 def say_raw(checkpoint) -> None:

@@ -12,6 +12,7 @@ from mars_demo.modes import MODES
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     loading.register(parser)
+    loading.add_precision(parser)
     parser.add_argument("--mode", choices=MODES, help="default: the checkpoint's best")
     parser.add_argument("--tau", type=float, default=0.95, help="accept while score ≥ τ")
     parser.add_argument("--criterion", choices=CRITERIA, default="probability", help="how slots are scored")
@@ -43,7 +44,7 @@ def request_of(arguments: argparse.Namespace, raw: bool = False):
         max_new_tokens=arguments.max_new_tokens,
         raw=raw,
         linear=arguments.linear,
-        draft=loading.load(arguments.draft) if arguments.draft else None,
+        draft=loading.load(arguments.draft, dtype=arguments.dtype) if arguments.draft else None,
         sampling=sampling_of(arguments),
     )
 

@@ -39,7 +39,7 @@ def decode(
     """
     request = request.fitted(checkpoint)
     asked = list(messages) if prompt is None else [*messages, user(prompt)]
-    engine = Engine(checkpoint.model, cache)
+    engine = Engine(checkpoint.decoder, cache)
     settings, strategy = prepare(checkpoint, asked, request, engine)
     return Run(settings, drive(engine, strategy, request))
 
@@ -77,12 +77,12 @@ def prepare(
         criterion=request.criterion,
         prompt=last["content"],
         prompt_tokens=len(prompt_ids),
-        device=checkpoint.model.device.type,
-        dtype=str(checkpoint.model.dtype).removeprefix("torch."),
+        device=checkpoint.device.type,
+        dtype=checkpoint.precision,
         max_new_tokens=request.max_new_tokens,
         sampling=request.sampling and asdict(request.sampling),
         raw=request.raw or not checkpoint.has_template,
-        gpu=gpu_name(checkpoint.model.device),
+        gpu=gpu_name(checkpoint.device),
         messages=before,
         cached_tokens=reused,
     )

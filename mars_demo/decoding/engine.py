@@ -35,7 +35,24 @@ def logits_of(model: PreTrainedModel, hidden: Tensor) -> Tensor:
     return model.get_output_embeddings()(hidden).float()
 
 
-class TextCache(DynamicCache):
+class KeysAndValues(DynamicCache):
+    """What the layers of a transformers model keep of a text.
+
+    Made without the config on purpose: every layer keeps every position, so any forward can be rolled back.
+    """
+
+    def forward(self, model: PreTrainedModel, layout: Layout, first: int) -> Tensor:
+        """Logits of the layout's positions from `first` on; all its positions are kept."""
+        hidden = hidden_states(model, layout, self)
+        return logits_of(model, hidden[0, first:])
+
+    def rewind(self, length: int) -> None:
+        """Keep the first `length` positions."""
+        for layer in self.layers:  # each by its own length: an interrupted forward leaves unequal ones
+            layer.crop(length - layer.get_seq_length())
+
+
+class TextCache:
     """The keys and values of a text on one model, and the text's token ids.
 
     It may outlive its engine: what a later text on the same model shares with this one from the start need
@@ -43,17 +60,16 @@ class TextCache(DynamicCache):
     """
 
     def __init__(self) -> None:
-        # Made without the config on purpose: every layer keeps every position, so any forward can be
-        # rolled back.
-        super().__init__()
         self.ids: list[int] = []
+        self.keys = KeysAndValues()
         self._model = None
 
     def belong_to(self, model: PreTrainedModel) -> None:
         """What another model has computed is dropped."""
         if self._model is None or self._model() is not model:
-            self.layers.clear()
             self.ids, self._model = [], weakref.ref(model)
+            # A packed model keeps its keys and values in a form of its own.
+            self.keys = model.new_text() if hasattr(model, "new_text") else KeysAndValues()
 
     def shared(self, ids: Sequence[int]) -> int:
         """How many ids a text has in common with this one, from the start."""
@@ -62,13 +78,13 @@ class TextCache(DynamicCache):
     def rewind(self, length: int) -> None:
         """Keep the first `length` positions."""
         del self.ids[length:]
-        for layer in self.layers:  # each by its own length: an interrupted forward leaves unequal ones
-            layer.crop(length - layer.get_seq_length())
+        self.keys.rewind(length)
 
 
 class Engine:
     """One text on one model: forward a layout, then commit the part of it that stays in the KV cache.
 
+    model: of transformers, or a packed one in its place.
     cache: of an earlier text, to continue from what both share; see `reuse`.
     """
 
@@ -99,8 +115,7 @@ class Engine:
         the cache afterwards, until `commit`.
         """
         self._ids = layout.ids[0].tolist()
-        hidden = hidden_states(self.model, layout, self.cache)
-        return logits_of(self.model, hidden[0, first:])
+        return self.cache.keys.forward(self.model, layout, first)
 
     def commit(self, count: int) -> None:
         """Keep the first `count` positions of the last forward and drop the others from the cache."""

@@ -80,7 +80,7 @@ class Request:
                 f"A window of {self.window} slots does not fit mode {request.mode} of {checkpoint.name}: "
                 f"allowed is {allowed}."
             )
-        on_cpu = checkpoint.model.device.type == "cpu"
+        on_cpu = checkpoint.device.type == "cpu"
         return replace(request, window=window, linear=on_cpu if self.linear is None else self.linear)
 
     def _check_mode(self, checkpoint: Checkpoint) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 import torch
 
+from mars_demo.decoding.engine import Engine
+from mars_demo.decoding.layout import causal
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.trace import Run
 from mars_demo.models.chat import encode_prompt
@@ -59,5 +61,5 @@ class Reference:
 def _scores(checkpoint: Checkpoint, prompt: str, answer: list[int]) -> torch.Tensor:
     """[len(answer), vocabulary] logits in float32 of an answer's tokens."""
     prompt_ids = encode_prompt(checkpoint.tokenizer, prompt)
-    ids = torch.tensor([[*prompt_ids, *answer[:-1]]], device=checkpoint.model.device)
-    return checkpoint.model(ids, logits_to_keep=len(answer)).logits[0].float()
+    layout = causal([*prompt_ids, *answer[:-1]])
+    return Engine(checkpoint.decoder).forward(layout, first=len(prompt_ids) - 1)

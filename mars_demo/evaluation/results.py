@@ -35,9 +35,8 @@ def command() -> str:
 
 def machine(checkpoint: Checkpoint | None = None) -> str:
     """What was measured on: the model, its precision and device, the threads and the processor."""
-    model = checkpoint and checkpoint.model
-    named = [] if model is None else [checkpoint.name, str(model.dtype).removeprefix("torch.")]
-    if model is not None and (gpu := gpu_name(model.device)):
+    named = [] if checkpoint is None else [checkpoint.name, checkpoint.precision]
+    if checkpoint is not None and (gpu := gpu_name(checkpoint.device)):
         return ", ".join([*named, gpu])
     threads = torch.get_num_threads()
     return ", ".join([*named, f"{threads} CPU thread{'s' * (threads > 1)}", processor()])

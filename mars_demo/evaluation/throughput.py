@@ -98,6 +98,7 @@ def generate(
     checkpoint: Checkpoint, prompts: Sequence[str], size: int, max_new_tokens: int = MAX_NEW_TOKENS
 ) -> Result:
     """All prompts through transformers' own `generate`, in static batches padded on the left."""
+    checkpoint = checkpoint.dense
     tokenizer, device = checkpoint.tokenizer, checkpoint.model.device
     tokens = forwards = positions = 0
     started = time.perf_counter()

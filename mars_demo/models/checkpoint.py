@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
@@ -13,11 +15,16 @@ from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 from mars_demo.models.causal import context_of
 from mars_demo.modes import modes_of, trained_window
 
+if TYPE_CHECKING:
+    from mars_demo.models.packed import PackedModel
+
 
 @dataclass(frozen=True)
 class Checkpoint:
     """A loaded model and what decoding must know of it.
 
+    model: of transformers; without values, on torch's device `meta`, where a packed model stands for it.
+    packed: what decodes one text in its place, if anything; `dense` then loads the model itself.
     block_size: masks per block it was trained with; None for an ordinary AR model.
     objective: what it was trained for last: ar, mars or block-diffusion.
     context: positions its position embedding was made for.
@@ -34,6 +41,8 @@ class Checkpoint:
     context: int
     end_ids: frozenset[int]
     source: Path | None = None
+    packed: PackedModel | None = None
+    _load: Callable[[], PreTrainedModel] | None = field(default=None, repr=False, compare=False)
     _names: dict[int, str] = field(default_factory=dict, repr=False, compare=False)
 
     def token_name(self, token: int) -> str:
@@ -41,6 +50,27 @@ class Checkpoint:
         if token not in self._names:
             self._names[token] = self.tokenizer.decode([token])
         return self._names[token]
+
+    @property
+    def decoder(self) -> PreTrainedModel | PackedModel:
+        """What computes one text."""
+        return self.packed or self.model
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        return torch.device("cpu") if self.packed else self.model.device
+
+    @property
+    def precision(self) -> str:
+        """Of its weights where it computes: float32, bfloat16, int8 or int4."""
+        return f"int{self.packed.bits}" if self.packed else str(self.model.dtype).removeprefix("torch.")
+
+    @cached_property
+    def dense(self) -> Checkpoint:
+        """Itself, with a transformers model that computes: for batches, pictures of attention and whatever
+        else a packed model cannot do. Loaded when it is first asked for."""
+        return replace(self, model=self._load(), packed=None) if self.packed else self
 
     @property
     def largest_window(self) -> int:

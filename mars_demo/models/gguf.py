@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import torch
-from gguf import GGUFReader, GGUFValueType, ReaderTensor
+from gguf import GGMLQuantizationType, GGUFReader, GGUFValueType, ReaderTensor
 from gguf.quants import dequantize
 from transformers import AutoConfig, AutoModelForCausalLM, GgufConfig, PreTrainedConfig, PreTrainedModel
 
 from mars_demo.models.checkpoint import empty
 from mars_demo.models.fit import require_fit
 from mars_demo.models.hub import Report
+from mars_demo.models.quantized import Weights, of_gguf, quantize
 
 _LAYER = {
     "input_layernorm": "attn_norm",
@@ -31,6 +33,7 @@ _OUTER = {
     "model.norm.weight": "output_norm.weight",
     "lm_head.weight": "output.weight",
 }
+_SAME = {8: GGMLQuantizationType.Q8_0, 4: GGMLQuantizationType.Q4_0}  # what the kernels read
 _REPEATED = {
     "output.weight",
     "rope_freqs.weight",
@@ -74,20 +77,9 @@ def read(
         model.generation_config = packed.generation_config
     else:
         model = empty(config)
-        tensors = packed_tensors(file)
-        wanted = {name: w.shape for name, w in model.state_dict().items() if not is_tied(name, config)}
-        shapes = {packed_name(name): shape for name, shape in wanted.items()}
-        require_fit(
-            shapes.keys() - tensors.keys(),
-            [n for n in shapes.keys() & tensors.keys() if shapes[n] != tuple(tensors[n].shape[::-1])],
-            tensors.keys() - shapes.keys() - _REPEATED,
-        )
-        weights, done = {}, 0
-        for name in wanted:
-            weights[name] = _unpacked(name, tensors, config).to(dtype)
-            done += int(tensors[packed_name(name)].n_bytes)
-            if report:
-                report("loading", done, size)
+        weights = {
+            name: _unpacked(name, tensor, config).to(dtype) for name, tensor in _llama(file, config, report)
+        }
         model.load_state_dict(weights, strict=False, assign=True)
     model.tie_weights()
     # Position frequencies are not weights; they were made on the meta device.
@@ -95,6 +87,50 @@ def read(
     if report:
         report("loading", size, size)
     return model
+
+
+def few_bits(file: Path, config: PreTrainedConfig, bits: int, report: Report | None = None) -> Weights:
+    """The weights of a Llama in few bits, tensor by tensor: those that the file holds in the same form are
+    taken as they are, others are rounded.
+
+    Raises:
+        OSError, ValueError: as `read`.
+    """
+    matrices, vectors = {}, {}
+    for name, tensor in _llama(file, config, report):
+        if len(tensor.shape) == 1:
+            vectors[name] = _unpacked(name, tensor, config)
+        elif tensor.tensor_type == _SAME[bits]:
+            same = of_gguf(np.array(tensor.data), bits)
+            matrices[name] = same.ordered(_order(name, same.shape[0], config))
+        else:
+            matrices[name] = quantize(_unpacked(name, tensor, config), bits)
+    return Weights(matrices, vectors)
+
+
+def _llama(
+    file: Path, config: PreTrainedConfig, report: Report | None
+) -> Iterator[tuple[str, ReaderTensor]]:
+    """The tensors of a Llama by transformers' names, without a head that is the embedding again.
+
+    Raises:
+        ValueError: if the file is broken, or if its tensors are not those of the model.
+    """
+    state, tensors = empty(config).state_dict(), packed_tensors(file)
+    wanted = {name: tuple(w.shape) for name, w in state.items() if not is_tied(name, config)}
+    shapes = {packed_name(name): shape for name, shape in wanted.items()}
+    require_fit(
+        shapes.keys() - tensors.keys(),
+        [n for n in shapes.keys() & tensors.keys() if shapes[n] != tuple(tensors[n].shape[::-1])],
+        tensors.keys() - shapes.keys() - _REPEATED,
+    )
+    done = 0
+    for name in wanted:
+        tensor = tensors[packed_name(name)]
+        yield name, tensor
+        done += int(tensor.n_bytes)
+        if report:
+            report("loading", done, file.stat().st_size)
 
 
 class _Reader(GGUFReader):
@@ -132,12 +168,19 @@ def is_tied(name: str, config: PreTrainedConfig) -> bool:
     return name == "lm_head.weight" and config.tie_word_embeddings
 
 
-def _unpacked(name: str, tensors: dict[str, ReaderTensor], config: PreTrainedConfig) -> torch.Tensor:
-    tensor = tensors[packed_name(name)]
+def _unpacked(name: str, tensor: ReaderTensor, config: PreTrainedConfig) -> torch.Tensor:
     array = dequantize(tensor.data, tensor.tensor_type)
-    if heads := rotated_heads(name, config):
-        array = array.reshape(heads, -1, 2, array.shape[-1]).swapaxes(1, 2).reshape(array.shape)
+    if rotated_heads(name, config):
+        array = array[_order(name, array.shape[0], config)]
     return torch.from_numpy(np.array(array))  # the reader's own arrays are views of the file
+
+
+def _order(name: str, rows: int, config: PreTrainedConfig) -> np.ndarray:
+    """Where a matrix's rows lie in a file: llama.cpp interleaves the halves of heads that are rotated."""
+    order = np.arange(rows)
+    if heads := rotated_heads(name, config):
+        order = order.reshape(heads, -1, 2).swapaxes(1, 2).reshape(-1)
+    return order
 
 
 def packed_name(name: str) -> str:

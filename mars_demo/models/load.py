@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from threading import get_ident
 from typing import NamedTuple
@@ -21,14 +22,15 @@ from transformers import (
 )
 from transformers.utils import logging as transformers_logging
 
-from mars_demo.models import blocks, hub, reordering
+from mars_demo.models import blocks, hub, precision, reordering
 from mars_demo.models.causal import require_causal
 from mars_demo.models.checkpoint import Checkpoint, empty, wrap
-from mars_demo.models.device import computes_bfloat16, usable
+from mars_demo.models.device import usable
 from mars_demo.models.fit import require_fit
 from mars_demo.models.hub import Report
 from mars_demo.models.names import bundled, gguf_file, locate
 from mars_demo.models.published import published_config
+from mars_demo.models.quantized import of_model
 from mars_demo.models.weights import require_files, stored
 
 transformers_logging.disable_progress_bar()  # it would draw a bar for every load, in tests and apps too
@@ -37,13 +39,16 @@ transformers_logging.disable_progress_bar()  # it would draw a bar for every loa
 def load_checkpoint(
     name: str | None = None,
     device: str | None = None,
-    dtype: torch.dtype | None = None,
+    dtype: torch.dtype | str | None = None,
     block_size: int | None = None,
     report: Report | None = None,
 ) -> Checkpoint:
     """Load a bundled name, a local folder, a GGUF file or a hub id. A folder's weights are safetensors or
     one GGUF file. By default they become bfloat16 on a GPU or if they come from a GGUF file, else float32.
     The default device is the best one there is.
+
+    dtype: torch's own, or a name of `names.PRECISIONS`. `int8` and `int4` decode on a CPU with few bits per
+        weight; `auto` is the fastest that keeps what a model says.
 
     block_size: masks per block it was trained with, where neither its config nor its name says so or where
         they are wrong; 0 for an ordinary AR model.
@@ -58,15 +63,52 @@ def load_checkpoint(
         raise ValueError("No checkpoint is bundled here. Name a local folder or a hub id (owner/name).")
     device = usable(device)
     path, label = _found(name, report)
-    dtype = dtype or default_dtype(path, device)
     with _one_sentence(name):
         described = describe(path, label, block_size)
-        model = _weights(path, described.config, dtype, report)
+        bits = precision.packed_bits(dtype, path, device, described.config)
+    with _one_sentence(name):
+        if bits and (found := _packed(name, path, described, bits, report)):
+            return found
+    dtype = precision.dense_dtype(dtype, path, device)
+    model = _ready(name, path, described.config, dtype, device, report)
+    return wrap(name, model, described.tokenizer, Path(path))
+
+
+def _packed(
+    name: str, path: str, described: Description, bits: int, report: Report | None
+) -> Checkpoint | None:
+    """A checkpoint that decodes with few bits per weight, and can load its model when that is asked for;
+    None if this processor's kernels do not compute what they should."""
+    from mars_demo.models.packed import PackedModel, works  # imports what only few bits need
+
+    if not works(bits):
+        return None
+    config, shown = described.config, empty(described.config)
+    if (file := gguf_file(path)) and config.model_type == "llama":
+        from mars_demo.models import gguf
+
+        weights = gguf.few_bits(file, config, bits, report)
+    else:
+        dense = _weights(path, config, precision.default_dtype(path, "cpu"), report)
+        weights, shown.generation_config = of_model(dense, bits), dense.generation_config
+
+    def load() -> PreTrainedModel:
+        return _ready(name, path, config, precision.default_dtype(path, "cpu"), "cpu", None)
+
+    wrapped = wrap(name, shown, described.tokenizer, Path(path))
+    return replace(wrapped, packed=PackedModel(config, weights, bits), _load=load)
+
+
+def _ready(
+    name: str, path: str, config: PreTrainedConfig, dtype: torch.dtype, device: str, report: Report | None
+) -> PreTrainedModel:
+    """A transformers model that computes."""
+    with _one_sentence(name):
+        model = _weights(path, config, dtype, report)
     with _one_sentence(name):
         if device == "cpu" and dtype == torch.bfloat16 and reordering.is_available():
             reordering.reorder(model)
-        model = model.to(device).eval()
-    return wrap(name, model, described.tokenizer, Path(path))
+        return model.to(device).eval()
 
 
 def outline(name: str, block_size: int | None = None) -> Checkpoint:
@@ -107,17 +149,6 @@ def _one_sentence(name: str) -> Iterator[None]:
             raise ValueError(f"There is not enough memory for {name}.") from error
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise ValueError(f"{name} cannot be loaded as a causal language model: {reason}") from error
-
-
-def default_dtype(path: str, device: str) -> torch.dtype:
-    """bfloat16 on a GPU that has it and for GGUF files, whose weights are rounded already, else float32."""
-    exact = not computes_bfloat16(device) or (device == "cpu" and not gguf_file(path))
-    return torch.float32 if exact else torch.bfloat16
-
-
-def dtype_named(name: str | None) -> torch.dtype | None:
-    """`float32` or `bfloat16` as torch's own; None for None."""
-    return name and getattr(torch, name)
 
 
 class Description(NamedTuple):

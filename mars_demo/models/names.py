@@ -7,6 +7,7 @@ from pathlib import Path
 
 from mars_demo.assets import ASSETS
 
+PRECISIONS = ("auto", "float32", "bfloat16", "int8", "int4")
 BUNDLED = ("mars-smollm2-135m", "mars-tiny", "ar-tiny")  # best first
 
 

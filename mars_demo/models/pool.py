@@ -67,7 +67,7 @@ class Pool:
     """Models by name, each loaded when it is first asked for.
 
     sources: bundled names, folders, GGUF files and hub ids; the first one is the default.
-    device, dtype: for all of them; None for the best device, and for its and the files' own precision.
+    device, dtype: for all of them, as `load_checkpoint` takes them.
     block_size: masks per block of those that are not bundled; None for what they say themselves.
     """
 
@@ -153,7 +153,8 @@ class Pool:
             path = load.hub.fetch(path, member.tell)  # in its own time: others can be loaded meanwhile
         with self._one_at_a_time:
             device = load.usable(self.device)
-            dtype = load.dtype_named(self.dtype) or load.default_dtype(path, device)
+            # A packed model takes less; its dense form may be asked for later.
+            dtype = load.precision.dense_dtype(self.dtype, path, device)
             try:
                 size = memory.needed(path, device, dtype)
             except Exception:  # its files are broken, which loading says in a sentence
@@ -161,7 +162,7 @@ class Pool:
             for place in dict.fromkeys(["cpu", device]):  # weights reach a GPU through the host's memory
                 self._make_room(member, size, place, evict)
             block_size = None if member.source in bundled() else self.block_size
-            return load.load_checkpoint(member.source, device, dtype, block_size, member.tell)
+            return load.load_checkpoint(member.source, device, self.dtype, block_size, member.tell)
 
     def _make_room(self, wanted: Member, size: int, device: str, evict: bool) -> None:
         """Let go of models until `size` bytes are free, if that is allowed.

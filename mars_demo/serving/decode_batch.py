@@ -66,6 +66,7 @@ def decode_batch(
     """
     _check(prompts, size, cache, cache_block)
     size = min(size, len(prompts))
+    checkpoint = checkpoint.dense
     request = _fitted(checkpoint, request, size, cache)
     rows = []
     for number, prompt in enumerate(prompts, start=1):

@@ -104,6 +104,7 @@ class Server:
     ):
         if size < 1:
             raise ValueError(f"The batch size must be at least 1, not {size}.")
+        checkpoint = checkpoint.dense
         self.checkpoint, self.tau, self.request = checkpoint, tau, request
         self.largest_window = max(request.fitted(checkpoint).window, checkpoint.largest_window)
         room = columns(checkpoint, checkpoint.context, self.largest_window)

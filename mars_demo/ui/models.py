@@ -37,8 +37,7 @@ def serve(options: argparse.Namespace) -> None:
     global _pool
     named = options.models
     own = [] if options.only else [name for name in bundled() if name not in named]
-    dtype = None if options.dtype == "auto" else options.dtype
-    _pool = Pool([*named, *own], options.device, dtype, options.block_size)
+    _pool = Pool([*named, *own], options.device, options.dtype, options.block_size)
 
 
 def names() -> list[str]:

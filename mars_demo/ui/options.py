@@ -7,6 +7,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
+from mars_demo.models.names import PRECISIONS
+
 VARIABLE = "MARS_DEMO_MODELS"
 
 
@@ -42,9 +44,9 @@ def parser() -> Parser:
     add("--device", metavar="DEVICE", help="cpu, cuda, cuda:N or mps (default: the fastest there is)")
     add(
         "--dtype",
-        choices=("auto", "float32", "bfloat16"),
+        choices=PRECISIONS,
         default="auto",
-        help="auto: bfloat16 on a GPU and for GGUF files, else float32",
+        help="auto: bfloat16 on a GPU, int8 on a CPU for GGUF files, else float32",
     )
     add("--host", metavar="ADDRESS", help="to listen on (default: 127.0.0.1; 0.0.0.0 for all)")
     add("--port", type=int, metavar="N", help="default: the first free one from 7860 on")

@@ -70,7 +70,7 @@ def record(entry: dict[str, Any]) -> str:
     from mars_demo.decoding.decode import decode
     from mars_demo.models.load import load_checkpoint
 
-    checkpoint = load_checkpoint(entry["model"])
+    checkpoint = load_checkpoint(entry["model"], dtype="auto")
     longest = entry.get("max_new_tokens", Request.max_new_tokens)
 
     def run(mode: str) -> Run:

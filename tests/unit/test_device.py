@@ -18,7 +18,8 @@ from mars_demo.decoding.trace import Run
 from mars_demo.export.save import save_checkpoint
 from mars_demo.models import device
 from mars_demo.models.checkpoint import wrap
-from mars_demo.models.load import default_dtype, load_checkpoint
+from mars_demo.models.load import load_checkpoint
+from mars_demo.models.precision import default_dtype
 from mars_demo.serving.decode_batch import decode_batch
 from mars_demo.views.attention_weights import Attention
 from mars_demo.views.mask_picture import KINDS, Sentence

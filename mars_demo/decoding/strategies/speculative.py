@@ -23,7 +23,7 @@ class Drafter:
 
     def __init__(self, checkpoint: Checkpoint, sampling: Sampling | None = None):
         self.checkpoint, self.sampling = checkpoint, sampling
-        self.engine = Engine(checkpoint.model)
+        self.engine = Engine(checkpoint.decoder)
         self.forwards = 0
 
     def draft(self, text: Sequence[int], count: int) -> list[int]:

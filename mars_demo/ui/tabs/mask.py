@@ -133,7 +133,7 @@ def _weights(model: str, layout, past: list[int], layer: int, head: int) -> list
     checkpoint = models.load(model)
     if model not in _attention:
         _attention.clear()  # one copy at a time is enough
-        _attention[model] = Attention(checkpoint.model)
+        _attention[model] = Attention(checkpoint.dense.model)
     attention = _attention[model]
     if not 0 <= layer < attention.layers or head >= attention.heads:
         raise ValueError(f"{model} has layers 1 to {attention.layers} and heads 1 to {attention.heads}.")

@@ -1,0 +1,149 @@
+"""A model that decodes with few bits per weight on a CPU, one text at a time."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from typing import TYPE_CHECKING
+
+import numpy as np
+import onnx
+import onnxruntime
+import torch
+from torch import Tensor
+from transformers import PreTrainedConfig
+
+from mars_demo.models.graph import Graph, build, decoder, head_width
+from mars_demo.models.quantized import GROUP, Weights, quantize
+
+if TYPE_CHECKING:
+    from mars_demo.decoding.layout import Layout
+
+_FIRST_ROOM = 512  # positions of a new text's cache; it doubles when it is full
+_UNSEEN = np.float32(-1e30)  # added to the attention score of a position that is not seen
+# Kernels for one row add up in another order than those for several. With a second row, what a position
+# predicts does not depend on how many come with it, and a verified draft is what AR chooses.
+_FEWEST_ROWS = 2
+
+
+class PackedModel:
+    """A graph that runs in place of a transformers model.
+
+    bits: per weight, 8 or 4.
+    """
+
+    def __init__(self, config: PreTrainedConfig, weights: Weights, bits: int):
+        self.config, self.bits = config, bits
+        self._embedding = weights.matrix("model.embed_tokens")
+        graph = build(config, weights)
+        self._session = _session(decoder(graph, config), graph)
+        # A text must not keep its model in memory, and a binding holds the session.
+        self._bindings: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+
+    def new_text(self) -> PackedText:
+        """An empty text."""
+        config = self.config
+        return PackedText(config.num_hidden_layers, config.num_key_value_heads, head_width(config))
+
+    def forward(self, text: PackedText, layout: Layout, first: int) -> Tensor:
+        """Logits [n - first, vocabulary] in float32 of the layout's positions from `first` on; all n are in
+        the text afterwards. In the layout nobody sees what comes after it."""
+        ids, positions, visible = layout.ids[0], layout.positions[0], layout.visible[0]
+        count, wanted = len(ids), len(ids) - first
+        padding = max(0, _FEWEST_ROWS - count)
+        rows = np.pad(np.arange(first, count), (0, max(0, _FEWEST_ROWS - wanted)), "edge")
+        ids, positions = (np.pad(values.numpy(), (0, padding), "edge") for values in (ids, positions))
+        bias = np.where(visible.numpy(), np.float32(0), _UNSEEN)
+        bias = np.pad(bias, ((0, padding), (0, 0)), "edge")
+        bias = np.pad(bias, ((0, 0), (0, padding)), constant_values=_UNSEEN)
+        total = text.length + count + padding
+        binding = self._binding(text, total)
+        for name, value in {
+            "hidden": self._embedding.rows(ids)[None],
+            "positions": positions[None],
+            "last": np.array([total - 1], np.int32),
+            "count": np.array(total, np.int32),
+            "bias": bias[None, None],
+            "rows": rows,
+        }.items():
+            binding.bind_cpu_input(name, value)
+        logits = torch.empty(len(rows), self.config.vocab_size)
+        binding.bind_output("logits", "cpu", 0, np.float32, list(logits.shape), logits.data_ptr())
+        self._session.run_with_iobinding(binding)
+        text.length += count
+        return logits[:wanted]
+
+    def _binding(self, text: PackedText, length: int):
+        if text.grow(length) or text not in self._bindings:
+            binding = self._session.io_binding()
+            for name, store in text.stores.items():
+                binding.bind_ortvalue_input(name, store)
+                binding.bind_ortvalue_output(f"{name}.out", store)
+            self._bindings[text] = binding
+        return self._bindings[text]
+
+
+class PackedText:
+    """The keys and values of one text, which a packed model reads and extends in place.
+
+    length: positions that count; what lies after them is overwritten.
+    """
+
+    def __init__(self, layers: int, heads: int, width: int):
+        self.length = 0
+        self.stores: dict[str, onnxruntime.OrtValue] = {}
+        self._names = [f"{kind}.{i}" for i in range(layers) for kind in ("key", "value")]
+        self._heads, self._width, self._room = heads, width, 0
+
+    def grow(self, length: int) -> bool:
+        """Make room for that many positions; whether there was too little."""
+        if length <= self._room:
+            return False
+        self._room = max(_FIRST_ROOM, 2 * self._room, length)
+        for name in self._names:
+            store = np.zeros((1, self._heads, self._room, self._width), np.float32)
+            if name in self.stores:
+                store[:, :, : self.length] = self.stores[name].numpy()[:, :, : self.length]
+            self.stores[name] = onnxruntime.OrtValue.ortvalue_from_numpy(store)
+        return True
+
+    def forward(self, model: PackedModel, layout: Layout, first: int) -> Tensor:
+        """Logits of the layout's positions from `first` on; all its positions are kept."""
+        return model.forward(self, layout, first)
+
+    def rewind(self, length: int) -> None:
+        """Keep the first `length` positions."""
+        self.length = min(self.length, length)
+
+
+def _session(model: onnx.ModelProto, graph: Graph) -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    options.log_severity_level = 3
+    # A thread that spins between two forwards would take a core from whatever reads the logits.
+    options.add_session_config_entry("session.force_spinning_stop", "1")
+    values = [onnxruntime.OrtValue.ortvalue_from_numpy(value) for value in graph.tensors.values()]
+    options.add_external_initializers(list(graph.tensors), values)
+    content = model.SerializeToString()
+    return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+
+
+@functools.cache
+def works(bits: int) -> bool:
+    """Whether the kernels of this processor compute what they should, seen on a product of a few rows."""
+    random = np.random.default_rng(0)
+    weights = torch.from_numpy(random.standard_normal((96, 2 * GROUP), np.float32))
+    matrix, graph = quantize(weights, bits), Graph()
+    graph.product("x", matrix, "y")
+    x = random.standard_normal((3, 2 * GROUP), np.float32)
+    wanted = x @ matrix.rows(np.arange(96)).T
+    ends = [
+        [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["rows", width])]
+        for name, width in (("x", 2 * GROUP), ("y", 96))
+    ]
+    try:
+        session = _session(graph.proto(*ends), graph)
+        found = [session.run(None, {"x": x[:rows]})[0] for rows in (1, 2, 3)]
+    except Exception:  # an old processor, or a build of the library without these kernels
+        return False
+    return all(np.abs(part - wanted[: len(part)]).max() < 0.05 * np.abs(wanted).max() for part in found)

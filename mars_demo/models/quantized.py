@@ -1,0 +1,120 @@
+"""Matrices of few bits per weight, in the form in which integer kernels read them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+GROUP = 32  # weights of a row that share a scale, as in GGUF files
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """A matrix of [out, in] weights, `scale · (q - 2^(bits - 1))`.
+
+    q: uint8 [out, in / 32, 4 · bits]: a weight per byte, or two with the first one in the lower half.
+    scales: float32 [out, in / 32].
+    """
+
+    q: np.ndarray
+    scales: np.ndarray
+    bits: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.q.shape[0], self.q.shape[1] * GROUP
+
+    def rows(self, indices: np.ndarray) -> np.ndarray:
+        """float32 [n, in] the rows with these indices, dense."""
+        q = self.q[indices]
+        if self.bits == 4:
+            q = np.stack([q & 15, q >> 4], axis=-1).reshape(*q.shape[:2], GROUP)
+        values = (q.astype(np.float32) - (1 << self.bits - 1)) * self.scales[indices][..., None]
+        return values.reshape(len(indices), -1)
+
+    def ordered(self, rows: np.ndarray) -> Quantized:
+        """With its rows in another order."""
+        return Quantized(self.q[rows], self.scales[rows], self.bits)
+
+
+def quantize(weights: Tensor, bits: int) -> Quantized:
+    """Round a matrix [out, in], `in` a multiple of 32: to 8 bits symmetrically, to 4 bits so that the
+    largest weight of a group, whatever its sign, is met exactly (GGUF's Q4_0)."""
+    groups = weights.float().unflatten(-1, (-1, GROUP))
+    if bits == 8:
+        scales = groups.abs().amax(-1) / 127
+        lowest, highest = -127, 127
+    else:
+        largest = groups.gather(-1, groups.abs().argmax(-1, keepdim=True))[..., 0]
+        scales = largest / -8
+        lowest, highest = -8, 7
+    steps = groups / torch.where(scales == 0, 1, scales)[..., None]
+    q = (steps.round().clamp(lowest, highest) - lowest_code(bits)).to(torch.uint8).numpy()
+    return Quantized(_packed(q, bits), scales.numpy(), bits)
+
+
+def lowest_code(bits: int) -> int:
+    """The weight, in steps, that a code of 0 stands for."""
+    return -(1 << bits - 1)
+
+
+def of_gguf(blocks: np.ndarray, bits: int) -> Quantized:
+    """The blocks of a tensor in Q8_0 or Q4_0, [out, bytes of a row], with no weight changed.
+
+    A block holds a scale in float16 and 32 weights: as signed bytes, or as 16 bytes with the first half of
+    the weights in their lower halves.
+    """
+    rows = blocks.view(np.uint8).reshape(blocks.shape[0], -1, 2 + GROUP * bits // 8)
+    scales = np.ascontiguousarray(rows[..., :2]).view(np.float16)[..., 0].astype(np.float32)
+    codes = rows[..., 2:]
+    if bits == 8:
+        return Quantized(codes ^ 0x80, scales, bits)  # signed bytes become ones that count from -128
+    halves = np.concatenate([codes & 15, codes >> 4], axis=-1)
+    return Quantized(_packed(halves, bits), scales, bits)
+
+
+def stacked(matrices: list[Quantized]) -> Quantized:
+    """One matrix with the rows of several, so that one product computes them all."""
+    return Quantized(
+        np.concatenate([matrix.q for matrix in matrices]),
+        np.concatenate([matrix.scales for matrix in matrices]),
+        matrices[0].bits,
+    )
+
+
+def _packed(q: np.ndarray, bits: int) -> np.ndarray:
+    """Codes, one per byte, as the kernels read them."""
+    return q if bits == 8 else q[..., 0::2] | (q[..., 1::2] << 4)
+
+
+class Weights:
+    """What a graph is made of: matrices in few bits and vectors in float32, by their names in the model."""
+
+    def __init__(self, matrices: Mapping[str, Quantized], vectors: Mapping[str, Tensor]):
+        self._matrices, self._vectors = matrices, vectors
+
+    def matrix(self, *names: str) -> Quantized:
+        """One matrix with the rows of all that are named."""
+        found = [self._matrices[f"{name}.weight"] for name in names]
+        return found[0] if len(found) == 1 else stacked(found)
+
+    def vector(self, *names: str) -> np.ndarray | None:
+        """One vector with the numbers of all that are named; None where the model has none of them."""
+        if names[0] not in self._vectors:
+            return None
+        return np.concatenate([self._vectors[name].float().numpy() for name in names])
+
+
+@torch.inference_mode()
+def of_model(model: PreTrainedModel, bits: int) -> Weights:
+    """The weights of a transformers model, rounded."""
+    state = model.state_dict()
+    return Weights(
+        {name: quantize(value, bits) for name, value in state.items() if value.ndim == 2},
+        {name: value for name, value in state.items() if value.ndim == 1},
+    )
