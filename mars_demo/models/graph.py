@@ -29,6 +29,8 @@ def unsupported(config: PreTrainedConfig) -> str | None:
         return f"its layers use {config.hidden_act}, not silu."
     if rope not in ROPES:
         return f"its positions are scaled as {rope}, which depends on the length of the text."
+    if head_width(config) % 16:
+        return f"its heads are {head_width(config)} wide, which is no multiple of 16."
     if config.hidden_size % GROUP or config.intermediate_size % GROUP or _heads_width(config) % GROUP:
         return f"its widths are no multiples of {GROUP}."
     return None
@@ -107,10 +109,11 @@ class Graph:
 def decoder(graph: Graph, config: PreTrainedConfig) -> onnx.ModelProto:
     """A graph that `build` made, with its inputs and outputs.
 
-    Inputs: `hidden` [1, n, width] embedded tokens, `positions` [1, n], `last` [1] index of the last cached
-    position after the forward, `count` [] their number, `bias` [1, 1, n, count] added to attention scores,
-    `rows` [r] positions whose logits are wanted, and for each layer `key.i` and `value.i`
-    [1, heads, room, width], which come out as `key.i.out` and `value.i.out`.
+    Inputs: `hidden` [1, n, width] embedded tokens; for attention alone m >= n positions, with `padding`
+    [0, 0, 0, 0, m - n, 0], `real` [n], `positions` [1, m], `last` [1] index of the last cached position
+    after the forward, `count` [] their number, `bias` [1, 1, m, count] added to scores; `rows` [r] of the n
+    whose logits are wanted; and for each layer `key.i` and `value.i` [1, heads, room, width], which come
+    out as `key.i.out` and `value.i.out`.
     Output: `logits` [r, vocabulary].
     """
     cache = [1, config.num_key_value_heads, "room", head_width(config)]
@@ -118,10 +121,12 @@ def decoder(graph: Graph, config: PreTrainedConfig) -> onnx.ModelProto:
     floats, longs, ints = TensorProto.FLOAT, TensorProto.INT64, TensorProto.INT32
     inputs = [
         value("hidden", floats, [1, "n", config.hidden_size]),
-        value("positions", longs, [1, "n"]),
+        value("padding", longs, [6]),
+        value("real", longs, [1]),
+        value("positions", longs, [1, "m"]),
         value("last", ints, [1]),
         value("count", ints, []),
-        value("bias", floats, [1, 1, "n", "count"]),
+        value("bias", floats, [1, 1, "m", "count"]),
         value("rows", longs, ["r"]),
         *(value(name, floats, cache) for name in stores),
     ]
@@ -140,6 +145,7 @@ def build(config: PreTrainedConfig, weights: Weights) -> Graph:
     graph.constant("cos", cos)
     graph.constant("sin", sin)
     graph.setting("zero", 0)
+    graph.setting("one", 1)
     x, residual = "hidden", None
     for i in range(config.num_hidden_layers):
         layer = f"model.layers.{i}"
@@ -165,7 +171,8 @@ def _attention(graph: Graph, config: PreTrainedConfig, weights: Weights, i: int,
     name = f"model.layers.{i}.self_attn"
     parts = [f"{name}.{part}_proj" for part in "qkv"]
     bias = weights.vector(*(f"{part}.bias" for part in parts))
-    joined = graph.product(x, weights.matrix(*parts), f"{name}.qkv", bias)
+    computed = graph.product(x, weights.matrix(*parts), f"{name}.computed", bias)
+    joined = graph.add("Pad", [computed, "padding"], f"{name}.qkv", domain="")
     queries = weights.vector(f"{name}.q_norm.weight")
     inputs = [joined, "", ""] if queries is None else _normed_heads(graph, config, weights, name, joined)
     out = graph.add(
@@ -179,8 +186,9 @@ def _attention(graph: Graph, config: PreTrainedConfig, weights: Weights, i: int,
         scale=head_width(config) ** -0.5,
         do_rotary=1,
     )
+    real = graph.add("Slice", [out, "zero", "real", "one"], f"{name}.real", domain="")
     output = f"{name}.o_proj"
-    return graph.product(out, weights.matrix(output), f"{name}.out", weights.vector(f"{output}.bias"))
+    return graph.product(real, weights.matrix(output), f"{name}.out", weights.vector(f"{output}.bias"))
 
 
 def _normed_heads(

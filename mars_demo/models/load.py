@@ -79,9 +79,9 @@ def _packed(
 ) -> Checkpoint | None:
     """A checkpoint that decodes with few bits per weight, and can load its model when that is asked for;
     None if this processor's kernels do not compute what they should."""
-    from mars_demo.models.packed import PackedModel, works  # imports what only few bits need
+    from mars_demo.models.packed import PackedModel, kernels  # imports what only few bits need
 
-    if not works(bits):
+    if not kernels(bits).right:
         return None
     config, shown = described.config, empty(described.config)
     if (file := gguf_file(path)) and config.model_type == "llama":

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import functools
 import weakref
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
 import onnxruntime
 import torch
+from onnx import TensorProto
+from onnx.helper import make_tensor_value_info as value
 from torch import Tensor
 from transformers import PreTrainedConfig
 
@@ -21,9 +24,10 @@ if TYPE_CHECKING:
 
 _FIRST_ROOM = 512  # positions of a new text's cache; it doubles when it is full
 _UNSEEN = np.float32(-1e30)  # added to the attention score of a position that is not seen
-# Kernels for one row add up in another order than those for several. With a second row, what a position
-# predicts does not depend on how many come with it, and a verified draft is what AR chooses.
-_FEWEST_ROWS = 2
+# Attention adds up in another order for the last one of an odd number of positions. With an even number,
+# what a position predicts does not depend on how many come with it: a verified draft is what AR chooses.
+_ATTENTION_STEP = 2
+_ROWS_TRIED = (1, 2, 4, 8)
 
 
 class PackedModel:
@@ -48,25 +52,30 @@ class PackedModel:
     def forward(self, text: PackedText, layout: Layout, first: int) -> Tensor:
         """Logits [n - first, vocabulary] in float32 of the layout's positions from `first` on; all n are in
         the text afterwards. In the layout nobody sees what comes after it."""
-        ids, positions, visible = layout.ids[0], layout.positions[0], layout.visible[0]
+        ids, positions = layout.ids[0].numpy(), layout.positions[0].numpy()
         count, wanted = len(ids), len(ids) - first
-        padding = max(0, _FEWEST_ROWS - count)
-        rows = np.pad(np.arange(first, count), (0, max(0, _FEWEST_ROWS - wanted)), "edge")
-        ids, positions = (np.pad(values.numpy(), (0, padding), "edge") for values in (ids, positions))
-        bias = np.where(visible.numpy(), np.float32(0), _UNSEEN)
-        bias = np.pad(bias, ((0, padding), (0, 0)), "edge")
-        bias = np.pad(bias, ((0, 0), (0, padding)), constant_values=_UNSEEN)
-        total = text.length + count + padding
+        fewest = kernels(self.bits).fewest_rows
+        ids = np.pad(ids, (0, max(0, fewest - count)), "edge")
+        rows = np.pad(np.arange(first, count), (0, max(0, fewest - wanted)), "edge")
+        padding = -len(ids) % _ATTENTION_STEP
+        extra = len(ids) + padding - count
+        total = text.length + count + extra
+        bias = np.pad(
+            np.where(layout.visible[0].numpy(), np.float32(0), _UNSEEN), ((0, extra), (0, 0)), "edge"
+        )
+        bias = np.pad(bias, ((0, 0), (0, extra)), constant_values=_UNSEEN)
         binding = self._binding(text, total)
-        for name, value in {
+        for name, array in {
             "hidden": self._embedding.rows(ids)[None],
-            "positions": positions[None],
+            "padding": np.array([0, 0, 0, 0, padding, 0]),
+            "real": np.array([len(ids)]),
+            "positions": np.pad(positions, (0, extra), "edge")[None],
             "last": np.array([total - 1], np.int32),
             "count": np.array(total, np.int32),
             "bias": bias[None, None],
             "rows": rows,
         }.items():
-            binding.bind_cpu_input(name, value)
+            binding.bind_cpu_input(name, array)
         logits = torch.empty(len(rows), self.config.vocab_size)
         binding.bind_output("logits", "cpu", 0, np.float32, list(logits.shape), logits.data_ptr())
         self._session.run_with_iobinding(binding)
@@ -128,22 +137,36 @@ def _session(model: onnx.ModelProto, graph: Graph) -> onnxruntime.InferenceSessi
     return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
 
 
+@dataclass(frozen=True)
+class Kernels:
+    """What the products of few bits do on this processor.
+
+    right: whether they compute what they should.
+    fewest_rows: rows from which the result of one does not depend on how many there are; 1 also where it
+        always does.
+    """
+
+    right: bool
+    fewest_rows: int = 1
+
+
 @functools.cache
-def works(bits: int) -> bool:
-    """Whether the kernels of this processor compute what they should, seen on a product of a few rows."""
+def kernels(bits: int) -> Kernels:
+    """The kernels of this processor, tried on a product of a few rows."""
     random = np.random.default_rng(0)
-    weights = torch.from_numpy(random.standard_normal((96, 2 * GROUP), np.float32))
+    weights = torch.from_numpy(random.standard_normal((160, 18 * GROUP), np.float32))
     matrix, graph = quantize(weights, bits), Graph()
     graph.product("x", matrix, "y")
-    x = random.standard_normal((3, 2 * GROUP), np.float32)
-    wanted = x @ matrix.rows(np.arange(96)).T
+    x = random.standard_normal((max(_ROWS_TRIED) + 1, 18 * GROUP), np.float32)
     ends = [
-        [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["rows", width])]
-        for name, width in (("x", 2 * GROUP), ("y", 96))
+        [value(name, TensorProto.FLOAT, ["rows", width])] for name, width in (("x", x.shape[1]), ("y", 160))
     ]
     try:
         session = _session(graph.proto(*ends), graph)
-        found = [session.run(None, {"x": x[:rows]})[0] for rows in (1, 2, 3)]
+        found = [session.run(None, {"x": x[:rows]})[0] for rows in range(1, len(x) + 1)]
     except Exception:  # an old processor, or a build of the library without these kernels
-        return False
-    return all(np.abs(part - wanted[: len(part)]).max() < 0.05 * np.abs(wanted).max() for part in found)
+        return Kernels(False)
+    wanted = x @ matrix.rows(np.arange(160)).T
+    errors = [np.abs(part - wanted[: len(part)]).max() for part in found]
+    fewest = (n for n in _ROWS_TRIED if all((part[:n] == found[-1][:n]).all() for part in found[n - 1 :]))
+    return Kernels(bool(max(errors) < 0.05 * np.abs(wanted).max()), next(fewest, 1))

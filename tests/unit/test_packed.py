@@ -1,0 +1,233 @@
+"""Few bits per weight on a processor: against GGUF's own reading of its blocks and against plain models."""
+
+import numpy as np
+import pytest
+import torch
+from gguf import GGMLQuantizationType
+from gguf.quants import dequantize
+from gguf.quants import quantize as gguf_quantize
+from random_models import ARCHITECTURES, random_model
+
+from mars_demo.assets import ASSETS
+from mars_demo.cli import main
+from mars_demo.decoding import layout as layouts
+from mars_demo.decoding.decode import decode
+from mars_demo.decoding.engine import Engine, TextCache
+from mars_demo.decoding.request import Request
+from mars_demo.models import gguf, packed, precision
+from mars_demo.models.load import load_checkpoint
+from mars_demo.models.packed import PackedModel
+from mars_demo.models.quantized import of_gguf, of_model, quantize, stacked
+from mars_demo.quantization.packing import pack
+from mars_demo.serving.decode_batch import decode_batch
+
+KINDS = {8: GGMLQuantizationType.Q8_0, 4: GGMLQuantizationType.Q4_0}
+PROMPT = "Can you show me the 7 times table up to 10?"
+
+
+def random_matrix(rows: int, width: int) -> torch.Tensor:
+    return torch.randn(rows, width, generator=torch.Generator().manual_seed(rows))
+
+
+def dense(matrix) -> np.ndarray:
+    return matrix.rows(np.arange(matrix.shape[0]))
+
+
+@pytest.mark.parametrize("bits", KINDS)
+def test_blocks_of_a_gguf_file_are_read_as_gguf_reads_them(bits):
+    blocks = gguf_quantize(random_matrix(6, 96).numpy(), KINDS[bits])
+    assert np.array_equal(dense(of_gguf(blocks, bits)), dequantize(blocks, KINDS[bits]))
+
+
+@pytest.mark.parametrize("bits", KINDS)
+def test_a_matrix_is_rounded_to_the_nearest_step(bits):
+    weights = random_matrix(8, 64)
+    weights[0] = 0
+    matrix = quantize(weights, bits)
+    assert matrix.shape == weights.shape
+    step = np.abs(matrix.scales)[..., None].repeat(32, -1).reshape(weights.shape)
+    # To 4 bits the last step on one side of zero is missing, as in GGUF's Q4_0.
+    assert (np.abs(dense(matrix) - weights.numpy()) <= (0.5 if bits == 8 else 1) * step + 1e-6).all()
+
+
+@pytest.mark.parametrize("bits", KINDS)
+def test_rows_can_be_chosen_ordered_and_stacked(bits):
+    one, two = quantize(random_matrix(4, 32), bits), quantize(random_matrix(3, 32), bits)
+    assert np.array_equal(dense(stacked([one, two])), np.concatenate([dense(one), dense(two)]))
+    order = np.array([2, 0, 3, 1])
+    assert np.array_equal(dense(one.ordered(order)), dense(one)[order])
+
+
+def rounded(model, bits: int):
+    """The same plain model with the weights that its packed form has."""
+    state = model.state_dict()
+    for name, value in state.items():
+        if value.ndim == 2:
+            state[name] = torch.from_numpy(dense(quantize(value, bits)))
+    model.load_state_dict(state)
+    return model
+
+
+def logits_in_parts(model, ids: list[int], size: int) -> torch.Tensor:
+    engine, found = Engine(model), []
+    for start in range(0, len(ids), size):
+        part = ids[start : start + size]
+        found.append(engine.forward(layouts.causal(part, start)))
+        engine.commit(len(part))
+    return torch.cat(found)
+
+
+@pytest.fixture(scope="module", params=[(kind, bits) for kind in ARCHITECTURES for bits in KINDS], ids=str)
+def pair(request, tokenizer):
+    """A plain model and its packed form."""
+    kind, bits = request.param
+    model = rounded(random_model(kind, tokenizer, head_dim=16), bits)
+    for name, value in model.named_parameters():  # so that biases and norms matter
+        if value.ndim == 1:
+            value.data += 0.3 * torch.randn(value.shape, generator=torch.Generator().manual_seed(len(name)))
+    return model, PackedModel(model.config, of_model(model, bits), bits)
+
+
+def rounding(linear, inputs):
+    """What the kernels do to the inputs of a product: 8 bits, with a scale for each group of 32."""
+    groups = inputs[0].unflatten(-1, (-1, 32))
+    steps = groups.abs().amax(-1, keepdim=True).clamp(min=1e-30) / 127
+    return (((groups / steps).round() * steps).flatten(-2),)
+
+
+@pytest.fixture
+def naive(pair):
+    """The plain model with inputs rounded as in the packed one: no cache, no fused operator."""
+    model, _ = pair
+    hooks = [
+        module.register_forward_pre_hook(rounding)
+        for module in model.modules()
+        if isinstance(module, torch.nn.Linear)
+    ]
+    yield model
+    for hook in hooks:
+        hook.remove()
+
+
+def close(found: torch.Tensor, wanted: torch.Tensor) -> bool:
+    """But for inputs that lie between two steps and may go to either."""
+    return bool((found - wanted).abs().mean() < 0.02 * wanted.std())
+
+
+def test_a_packed_model_predicts_what_the_plain_one_does(pair, naive):
+    _, few = pair
+    ids = torch.randint(0, 400, (40,), generator=torch.Generator().manual_seed(1)).tolist()
+    with torch.inference_mode():
+        wanted = naive(torch.tensor([ids])).logits[0]
+    for size in (1, 7, 40):
+        assert close(logits_in_parts(few, ids, size), wanted)
+
+
+def test_a_position_predicts_the_same_to_the_bit_however_many_come_with_it(pair):
+    _, few = pair
+    ids = torch.randint(0, 400, (33,), generator=torch.Generator().manual_seed(2)).tolist()
+    whole = logits_in_parts(few, ids, 33)
+    for size in (1, 2, 3, 5, 8, 17):
+        assert torch.equal(logits_in_parts(few, ids, size), whole), size
+
+
+def test_groups_of_masks_see_what_they_see_in_the_plain_model(pair, naive):
+    _, few = pair
+    ids = torch.randint(0, 400, (12,), generator=torch.Generator().manual_seed(3)).tolist()
+    found = []
+    for candidate in (naive, few):
+        engine = Engine(candidate)
+        engine.forward(layouts.causal(ids))
+        engine.commit(len(ids))
+        found.append(engine.forward(layouts.verification([5], [6, 7], 3, 4, len(ids)), first=1))
+    assert close(found[1], found[0])
+
+
+def test_a_text_grows_beyond_its_first_room_and_is_rewound(pair, monkeypatch):
+    _, few = pair
+    ids = torch.randint(0, 400, (60,), generator=torch.Generator().manual_seed(4)).tolist()
+    whole = logits_in_parts(few, ids, 7)
+    monkeypatch.setattr(packed, "_FIRST_ROOM", 8)
+    engine, found = Engine(few), []
+    for start in range(0, 60, 5):
+        engine.forward(layouts.causal([1, 2, 3], start))  # whatever was tried and dropped
+        engine.commit(0)
+        found.append(engine.forward(layouts.causal(ids[start : start + 5], start)))
+        engine.commit(5)
+    assert torch.equal(torch.cat(found), whole)
+
+
+@pytest.fixture(scope="module")
+def few_bits():
+    return load_checkpoint("mars-tiny", dtype="int8")
+
+
+def test_lossless_gives_the_tokens_of_ar_in_few_bits(few_bits):
+    for prompt in (PROMPT, "Tell me a short story about a lantern and a wizard."):
+        runs = {
+            (mode, window): decode(few_bits, prompt, Request(mode, window=window, linear=linear)).finish()
+            for mode, window, linear in (
+                ("ar", None, None), ("lossless", 3, True), ("lossless", 5, False), ("jacobi", 5, None)
+            )
+        }  # fmt: skip
+        assert len({tuple(run.token_ids) for run in runs.values()}) == 1
+        assert {run.settings.dtype for run in runs.values()} == {"int8"}
+        assert runs["lossless", 5].forwards < runs["ar", None].forwards
+
+
+def test_a_follow_up_continues_a_text_of_few_bits(few_bits):
+    cache, request = TextCache(), Request("ar", max_new_tokens=20)
+    first = decode(few_bits, PROMPT, request, cache=cache).finish()
+    again = decode(few_bits, "And now the 8 times table.", request, messages=first.messages, cache=cache)
+    fresh = decode(few_bits, "And now the 8 times table.", request, messages=first.messages)
+    assert again.settings.cached_tokens > 20
+    assert again.finish().token_ids == fresh.finish().token_ids
+
+
+def test_what_a_packed_model_cannot_do_its_dense_form_does(few_bits):
+    assert few_bits.model.device.type == "meta"
+    (run,) = decode_batch(few_bits, [PROMPT], Request("ar", max_new_tokens=8)).finish().runs
+    plain = load_checkpoint("mars-tiny", device="cpu")
+    assert few_bits.dense is few_bits.dense and few_bits.dense.precision == plain.precision
+    assert run.settings.dtype == plain.precision
+    assert run.token_ids == decode(plain, PROMPT, Request("ar", max_new_tokens=8)).finish().token_ids
+    assert plain.dense is plain
+
+
+def test_auto_packs_files_of_few_bits_and_leaves_the_others(monkeypatch, mars_tiny):
+    assert load_checkpoint("mars-tiny", "cpu", "auto").precision == "float32"
+    assert load_checkpoint("mars-smollm2-135m", "cpu", "auto").precision == "int8"
+    assert (
+        precision.packed_bits("auto", str(ASSETS / "mars-smollm2-135m"), "cuda", mars_tiny.model.config)
+        is None
+    )
+    # Where a processor has no such kernels, the model computes as ever.
+    monkeypatch.setattr(packed, "kernels", lambda bits: packed.Kernels(False))
+    assert load_checkpoint("mars-tiny", "cpu", "int8").precision == "float32"
+
+
+@pytest.mark.parametrize("bits", KINDS)
+def test_a_file_in_the_same_form_is_taken_as_it_is(bits, tmp_path, mars_tiny):
+    recipe = dict.fromkeys(("token_embd", "attn", "ffn"), KINDS[bits])
+    file = pack(mars_tiny.model, mars_tiny.source, tmp_path / "packed", recipe)
+    config = mars_tiny.model.config
+    weights, plain = gguf.few_bits(file, config, bits), gguf.read(file, config, torch.float32)
+    for name, value in plain.state_dict().items():
+        if value.ndim == 2 and name != "lm_head.weight":
+            assert np.array_equal(dense(weights.matrix(name.removesuffix(".weight"))), value.numpy()), name
+
+
+def test_few_bits_where_they_cannot_be_had_are_refused_in_one_sentence(tmp_path, mars_tiny, capsys):
+    with pytest.raises(ValueError, match="int8 cannot be had: weights of few bits compute on a CPU"):
+        precision.packed_bits("int8", ".", "cuda:0", mars_tiny.model.config)
+    config = mars_tiny.model.config.__class__(**mars_tiny.model.config.to_dict() | {"hidden_act": "gelu"})
+    with pytest.raises(ValueError, match="int4 cannot be had: its layers use gelu, not silu. Choose"):
+        precision.packed_bits("int4", ".", "cpu", config)
+    with pytest.raises(SystemExit):
+        main(["generate", "Hi", "--dtype", "int2"])
+    assert "invalid choice: 'int2'" in capsys.readouterr().err
+
+
+def test_the_command_line_decodes_in_few_bits(capsys):
+    assert not main(["generate", PROMPT, "--model", "mars-tiny", "--dtype", "int8", "--trace", "-"])
+    assert '"dtype": "int8"' in capsys.readouterr().out
