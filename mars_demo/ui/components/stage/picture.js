@@ -106,7 +106,7 @@ class Painter {
 
   /** The line of dots under what was copied. */
   paintDots({ color, fontSize }, { x, y, width, height }, into) {
-    const bottom = rounded(y + height - 0.12 * parseFloat(fontSize));
+    const bottom = rounded(y + height - 0.18 * parseFloat(fontSize));
     into.append(draw("line", { x1: x, x2: x + width, y1: bottom, y2: bottom, stroke: color, "stroke-width": 2, "stroke-dasharray": "2 2" }));
   }
 
