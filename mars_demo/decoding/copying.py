@@ -19,14 +19,13 @@ REACHED = 0.25  # the chance that a copied token and all before it hold must be 
 
 
 class Lookup:
-    """A text and, for its last few tokens, the place where they stood before. A new token costs the same
-    however long the text is."""
+    """A text, and the place where its last few tokens stood before. A new token costs the same however long
+    the text is."""
 
     def __init__(self, ids: Sequence[int]):
         self.ids: list[int] = []
-        self._after: dict[
-            tuple[int, ...], int
-        ] = {}  # where the text went on after an n-gram, the last time
+        # Where the text went on after each n-gram, the last time.
+        self._after: dict[tuple[int, ...], int] = {}
         self.extend(ids)
 
     def extend(self, ids: Sequence[int]) -> None:
