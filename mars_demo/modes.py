@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 CACHES = ("cursor", "block", "none")  # of batches
 GUESSED_WINDOW = 64  # the largest window where drafts need no training of the model that verifies them
+LONGEST_COPY = 16  # tokens of earlier text that `lossless` drafts at most
 
 
 def trained_window(block_size: int | None) -> int:

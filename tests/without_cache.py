@@ -1,6 +1,7 @@
 """Every way of decoding, written as plainly as it can be: a whole forward for each question, no cache, no
 groups of masks, and nothing of the project's own decoder."""
 
+import math
 from itertools import takewhile
 from typing import NamedTuple
 
@@ -89,23 +90,63 @@ def window(
     return answer(checkpoint, prompt, count, step)
 
 
-def lossless(checkpoint, prompt: str, slots: int, linear: bool, count: int) -> list[Step]:
+def lossless(checkpoint, prompt: str, slots: int, linear: bool, count: int, copies: int = 16) -> list[Step]:
     """Drafts are what masks predict after the text that a pass has verified, before the token which that
-    pass adds of its own. In the linear layout there are none unless every draft has held."""
+    pass adds of its own. In the linear layout there are none unless every draft has held. A copy of earlier
+    text is taken instead where more of it should hold."""
     drafts: list[int] = []
+    match, history = 0, []  # of the drafts, if they are copied; of copies, pairs of match and what held
 
     def step(text, room):
-        nonlocal drafts
+        nonlocal drafts, match
         checked = drafts[: room - 1]
         own = after(checkpoint, text, checked)
         verified = holding(checked, own)
+        if match:
+            history.extend((match, True) for _ in range(verified))
+            history.extend((match, False) for _ in checked[verified : verified + 1])
         found = masked(checkpoint, text + checked[:verified], min(slots, room) - 1)[1:]
         if linear and verified < len(checked):
             found = []
+        match, copy = copied(text + tokens(own[: verified + 1]), history, copies)
+        if hoped(copy) > hoped(found):
+            found = copy
+        else:
+            match = 0
         drafts = tokens(found)
         return own[: verified + 1] + found, verified + 1, len(checked), verified
 
     return answer(checkpoint, prompt, count, step)
+
+
+def hoped(drafts: list[Slot]) -> float:
+    """How many drafts hold on average, each with the probability of its score and none after a failure."""
+    return sum(math.prod(score for _, score in drafts[: i + 1]) for i in range(len(drafts)))
+
+
+def earlier(text: list[int]) -> tuple[int, int]:
+    """The longest end of a text, of 3 to 8 tokens, that also stands before; and what place follows the last
+    of these. The text is searched from its end for each length anew."""
+    for length in range(8, 2, -1):
+        for place in range(len(text) - 1, length - 1, -1):
+            if text[place - length : place] == text[-length:]:
+                return length, place
+    return 0, 0
+
+
+def copied(text: list[int], history: list[tuple[int, bool]], longest: int) -> tuple[int, list[Slot]]:
+    """What followed there, as long as all of it holds with a chance of a quarter or more, by what became of
+    such copies."""
+    match, place = earlier(text)
+    if not match or not longest:
+        return 0, []
+    outcomes = [held for length, held in history if length == match]
+    chance = (match + sum(outcomes)) / (match + 2 + len(outcomes))
+    long, copy = list(text), []
+    while len(copy) < longest and chance ** (len(copy) + 1) >= 0.25:
+        copy.append((long[place + len(copy)], chance))
+        long.append(copy[-1][0])
+    return match, copy
 
 
 def jacobi(checkpoint, prompt: str, slots: int, count: int) -> list[Step]:

@@ -21,7 +21,13 @@ def printable(text: str) -> str:
 
 def figures_of(run) -> str:
     """What a run took, in a line."""
-    return f"{run.tokens} tokens in {forwards_of(run)}, {run.seconds:.2f} s, stop: {run.stop}"
+    return f"{tokens_of(run)} in {forwards_of(run)}, {run.seconds:.2f} s, stop: {run.stop}"
+
+
+def tokens_of(run) -> str:
+    """How many tokens a run accepted and, where they are not all the model's own, where they came from."""
+    sources = [f"{count} {source}" for source, count in run.sources.most_common()]
+    return f"{run.tokens} tokens" + (f" ({', '.join(sources)})" if len(sources) > 1 else "")
 
 
 def forwards_of(run) -> str:

@@ -64,6 +64,7 @@ class Answer:
                 text=texts[i] if i < len(texts) else name(reading.token),
                 score=reading.score,
                 top=tuple(zip(map(name, reading.candidates), reading.probabilities)),
+                source=reading.source,
             )
             for i, reading in enumerate(readings)
         )

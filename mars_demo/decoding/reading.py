@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -16,12 +16,21 @@ ALTERNATIVES = 5  # candidates recorded for each slot
 
 @dataclass(frozen=True)
 class Reading:
-    """One slot: its token, the token's score, and candidates, best first, with their probabilities."""
+    """One slot: its token, the token's score, and candidates, best first, with their probabilities.
+
+    source: where the token came from first, one of `trace.SOURCES`.
+    """
 
     token: int
     score: float
     candidates: list[int]
     probabilities: list[float]
+    source: str = "model"
+
+
+def marked(readings: Sequence[Reading], source: str) -> list[Reading]:
+    """The same readings, with where their tokens came from."""
+    return [replace(reading, source=source) for reading in readings]
 
 
 def read(

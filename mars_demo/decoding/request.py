@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mars_demo.decoding.acceptance import Acceptance, Tau
-from mars_demo.modes import MODES, Mode
+from mars_demo.modes import LONGEST_COPY, MODES, Mode
 
 if TYPE_CHECKING:  # a request can be made without torch
     from mars_demo.decoding.sampling import Sampling
@@ -29,6 +29,7 @@ class Request:
     raw: the prompt as it is, without the chat template; always so if the tokenizer has no template.
     linear: in `lossless`, draft only after a fully verified forward: fewer positions, fewer accepted
         tokens. None for what is faster on the device: positions cost time on a CPU, hardly on a GPU.
+    copies: in `lossless`, the longest draft that is copied from the text, whatever the window; 0 for none.
     draft: the model that drafts in `speculative`; any AR or MARS model with the same tokenizer.
     sampling: draw tokens with it instead of taking the most probable ones, in any mode. The modes whose
         answer is that of `ar` then give the answer that `ar` draws with the same seed.
@@ -44,6 +45,7 @@ class Request:
     max_new_tokens: int = 256
     raw: bool = False
     linear: bool | None = None
+    copies: int = LONGEST_COPY
     draft: Checkpoint | None = None
     sampling: Sampling | None = None
 
@@ -52,6 +54,8 @@ class Request:
             raise ValueError(f"Unknown mode {self.mode!r}. Choose from {', '.join(MODES)}.")
         if self.max_new_tokens < 1:
             raise ValueError(f"max_new_tokens must be at least 1, not {self.max_new_tokens}.")
+        if not 0 <= self.copies <= LONGEST_COPY:
+            raise ValueError(f"copies must be 0 to {LONGEST_COPY}, not {self.copies}.")
         Acceptance(self.criterion, self.tau)
 
     @property

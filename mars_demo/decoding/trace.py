@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import secrets
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -16,6 +17,15 @@ from mars_demo.models.messages import Message, user
 
 SCHEMA = 2
 READABLE = (1, SCHEMA)  # schema 1 had one criterion, the probability, and called the score `confidence`
+
+# Where a token came from before it was accepted, and how that is said of it.
+SOURCES = {
+    "model": "the model's own next token",
+    "mask": "predicted by a mask",
+    "copy": "repeats earlier text",
+    "guess": "guessed by the forward before",
+    "draft": "made by the second model",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +36,33 @@ class Slot:
     exactly: bytes of an unfinished character wait for the slot that finishes it, and an accepted end
     token has the text "". `score` is what the run's criterion gave the token, from 0 to 1. `top` holds the
     most probable (text, probability) pairs, best first.
+
+    `source` is one of `SOURCES`, None in records that were made before there were any. A copy that is
+    still to be verified has no `top`, and its score is the chance that copies have held so far. Verified
+    slots have the model's own score and `top`.
     """
 
     id: int
     text: str
     score: float
     top: tuple[tuple[str, float], ...] = ()
+    source: str | None = None
+
+    def record(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "text": self.text,
+            "score": round(self.score, 6),
+            "top": [[text, round(probability, 6)] for text, probability in self.top],
+        } | ({"source": self.source} if self.source else {})
+
+    @classmethod
+    def read(cls, record: dict[str, Any]) -> Slot:
+        source = record.get("source")
+        if source is not None and source not in SOURCES:
+            raise ValueError(f"source {source}")
+        score = record.get("score", record.get("confidence"))
+        return cls(record["id"], record["text"], score, tuple((t, p) for t, p in record["top"]), source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,28 +106,14 @@ class Pass:
             record |= {"drafts": self.drafts, "verified": self.verified, "groups": self.groups}
         if self.draft_forwards is not None:
             record["draft_forwards"] = self.draft_forwards
-        record["slots"] = [
-            {
-                "id": slot.id,
-                "text": slot.text,
-                "score": round(slot.score, 6),
-                "top": [[text, round(probability, 6)] for text, probability in slot.top],
-            }
-            for slot in self.slots
-        ]
+        record["slots"] = [slot.record() for slot in self.slots]
         return json.dumps(record, ensure_ascii=False)
 
     @classmethod
     def read(cls, record: dict[str, Any]) -> Pass:
-        slots = tuple(
-            Slot(
-                s["id"], s["text"], s.get("score", s.get("confidence")), tuple((t, p) for t, p in s["top"])
-            )
-            for s in record["slots"]
-        )
         return cls(
             number=record["pass"],
-            slots=slots,
+            slots=tuple(map(Slot.read, record["slots"])),
             **{key: record[key] for key in ("tau", "positions", "ms", "accepted", "stop")},
             **{key: record.get(key) for key in ("drafts", "verified", "groups", "draft_forwards")},
         )
@@ -195,6 +212,12 @@ class Run:
     def tokens(self) -> int:
         """Accepted tokens, the end token included."""
         return sum(step.accepted for step in self.passes)
+
+    @property
+    def sources(self) -> Counter[str]:
+        """How many accepted tokens came from where; empty for records that do not say."""
+        slots = (slot for step in self.passes for slot in step.slots[: step.accepted])
+        return Counter(slot.source for slot in slots if slot.source)
 
     @property
     def forwards(self) -> int:

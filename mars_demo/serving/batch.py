@@ -15,6 +15,7 @@ from mars_demo.decoding.strategy import Forward
 from mars_demo.decoding.trace import Pass
 from mars_demo.models import memory
 from mars_demo.models.checkpoint import Checkpoint
+from mars_demo.modes import LONGEST_COPY
 from mars_demo.serving.cache import CursorCache
 from mars_demo.serving.row import Row
 from mars_demo.serving.schedules import COMMIT, COMPUTE, WAIT
@@ -133,4 +134,5 @@ def check_memory(model: PreTrainedModel, rows: int, columns: int) -> None:
 
 def columns(checkpoint: Checkpoint, longest: int, window: int) -> int:
     """What a row of the cache must hold: a text, the positions of any one forward, and the padding."""
-    return min(longest, checkpoint.context) + window**2 + 2 * window + 1
+    tokens = max(window, LONGEST_COPY + 1)  # that a forward can accept; a group of masks follows each
+    return min(longest, checkpoint.context) + tokens * window + 2 * tokens + 1

@@ -100,7 +100,8 @@ def _check(prompts: Sequence[str], size: int, cache: str, cache_block: int) -> N
 
 
 def _fitted(checkpoint: Checkpoint, request: Request, size: int, cache: str) -> Request:
-    """The request with the window that suits a batch of `size` rows."""
+    """The request with the window that suits a batch of `size` rows. Copies are then no longer than other
+    drafts: one row's long draft would pad all rows."""
     named = request.window is not None
     request = request.fitted(checkpoint)
     if cache not in request.rules.caches:
@@ -109,7 +110,8 @@ def _fitted(checkpoint: Checkpoint, request: Request, size: int, cache: str) -> 
             f"{', '.join(request.rules.caches)}."
         )
     if request.mode == "lossless" and not named:
-        return replace(request, window=lossless_window(checkpoint, size))
+        window = lossless_window(checkpoint, size)
+        return replace(request, window=window, copies=min(request.copies, window - 1))
     return request
 
 

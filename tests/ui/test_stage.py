@@ -193,6 +193,58 @@ def test_a_lossless_window_tells_drafts_verified_and_the_group_kept(look):
     expect(page.locator(".window .legend")).to_contain_text("draft that the model replaced")
 
 
+def copying() -> str:
+    """A run of which two tokens of the second forward were copied, and a draft for the third."""
+    lines = file_of(run("ar", [1] * 7), run("lossless", [1, 3, 3])).splitlines()
+    steps = [json.loads(line) for line in lines]
+    forwards = [
+        step for step in steps[steps.index(next(s for s in steps if s.get("mode") == "lossless")) :]
+    ]
+    for step, sources in zip(
+        [step for step in forwards if "pass" in step],
+        (["model", "copy", "copy", "copy"], ["copy", "copy", "model", "copy"], ["mask", "mask", "model"]),
+    ):
+        for slot, source in zip(step["slots"], sources):
+            slot["source"] = source
+    return "".join(f"{json.dumps(step)}\n" for step in steps)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_copied_tokens_have_a_line_of_dots_and_a_word(look, scheme):
+    page = look(f"__theme={scheme}", copying())
+    side = lane(page, "lossless")
+    copied = side.locator(".token.copied")
+    assert copied.all_text_contents() == [" quick", " brown"]
+    style = (
+        "node => (({ textDecorationLine: a, textDecorationStyle: b }) => [a, b])(getComputedStyle(node))"
+    )
+    assert copied.first.evaluate(style) == ["underline", "dotted"]
+    assert side.locator(".token:not(.copied)").first.evaluate(style) == ["none", "solid"]
+    expect(side.locator(".sources li")).to_have_text(["3model", "2mask", "2copy"])
+    expect(side.locator(".sources .copied")).to_have_text("copy")
+    expect(lane(page, "ar").locator(".sources")).to_be_hidden()
+    copied.first.hover()
+    expect(page.locator(".card .source")).to_have_text("Source: copy (repeats earlier text).")
+    expect(caption(page)).to_contain_text("2 of 3 drafts verified, 3 accepted; the next drafts are copied")
+    expect(page.locator(".window .legend")).to_contain_text("dotted line: copied")
+    lane(page, "ar").locator(".token").first.hover()
+    expect(page.locator(".card .source")).to_be_hidden()
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowRight")
+    expect(side.locator(".sources")).to_be_hidden()  # the first token is the model's own
+    page.keyboard.press("ArrowRight")
+    expect(side.locator(".sources li")).to_have_text(["2model", "2copy"])
+    with page.expect_download() as download:
+        page.locator('[data-do="svg"]').click()
+    drawn = ElementTree.fromstring(download.value.path().read_bytes())
+    dots = [
+        node
+        for node in drawn.iter("{http://www.w3.org/2000/svg}line")
+        if node.get("stroke-dasharray") == "2 2"
+    ]
+    assert len(dots) >= 3  # the two tokens and the word in the key
+
+
 # --------------------------------------------------------------------------------------- replay
 
 

@@ -98,10 +98,12 @@ def test_the_picture_of_a_recorded_forward_is_the_mask_that_ran(mars_tiny, monke
         return forward(self, layout, first)
 
     monkeypatch.setattr(Engine, "forward", watched)
-    prompt = "How many meters is 3 kilometers?"
+    prompt = "How many meters is 3 kilometers? " * 3
     run = decode(
-        mars_tiny, prompt, Request(mode=mode, window=1 if mode == "ar" else 5, linear=linear)
+        mars_tiny, prompt, Request(mode=mode, window=1 if mode == "ar" else 3, linear=linear)
     ).finish()
+    if mode == "lossless":
+        assert any(slot.source == "copy" for step in run.passes for slot in step.slots)
     ids = encode_prompt(mars_tiny.tokenizer, prompt)
     for index, layout in enumerate(ran):
         picture = mask_picture.of_pass(run, index, name, ids, mars_tiny.mask_id)

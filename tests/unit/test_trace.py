@@ -1,6 +1,8 @@
 """The run record: what is written is the contract, and reading it back gives the same run."""
 
 import json
+import re
+from dataclasses import replace
 
 import pytest
 
@@ -28,7 +30,7 @@ def test_record_has_the_documented_lines(mars_tiny, mode):
         assert step["pass"] == number
         assert 1 <= step["accepted"] <= len(step["slots"])
         for slot in step["slots"]:
-            assert set(slot) == {"id", "text", "score", "top"}
+            assert set(slot) == {"id", "text", "score", "top", "source"}
     assert last == {
         "done": True,
         "tokens": sum(step["accepted"] for step in passes),
@@ -72,6 +74,49 @@ def split(path):
             runs.append([])
         runs[-1].append(line)
     return runs
+
+
+@pytest.mark.parametrize(
+    ("settings", "verified", "beyond"),
+    [
+        ({"mode": "ar"}, None, None),
+        ({"mode": "mars", "tau": 0.5}, None, "mask"),
+        ({"mode": "lossless", "copies": 0}, "mask", "mask"),
+        ({"mode": "jacobi"}, "guess", "guess"),
+        ({"mode": "speculative", "tau": 0.9}, "draft", "mask"),
+    ],
+    ids=str,
+)
+def test_every_slot_says_where_its_token_came_from(mars_tiny, ar_tiny, settings, verified, beyond):
+    """Verified drafts from what made them, the next token from the model, and what follows from masks."""
+    more = {"draft": ar_tiny} if settings["mode"] == "speculative" else {}
+    prompt = tasks.held_out("units", 1)[0].prompt
+    run = decode(mars_tiny, prompt, Request(**settings, **more, max_new_tokens=40)).finish()
+    for step in run.passes:
+        held = step.verified or 0
+        after = len(step.slots) - held - 1
+        expected = [verified] * held + ["model"] + [beyond] * after
+        assert [slot.source for slot in step.slots] == expected
+    accepted = [slot.source for step in run.passes for slot in step.slots[: step.accepted]]
+    assert run.sources == {source: accepted.count(source) for source in set(accepted)}
+    assert len(run.sources) == 1 if settings["mode"] == "ar" else len(run.sources) > 1
+    assert list(Run.read(run.lines()).lines()) == list(run.lines())
+
+
+def test_block_diffusion_fills_masks_alone(mars_tiny):
+    checkpoint = replace(mars_tiny, objective="block-diffusion")
+    run = decode(checkpoint, "hello", Request(tau=0.5, max_new_tokens=12)).finish()
+    assert run.sources == {"mask": run.tokens}
+
+
+def test_a_record_without_sources_says_nothing_of_them(mars_tiny):
+    lines = list(decode(mars_tiny, "hello", Request(max_new_tokens=8)).finish().lines())
+    old = Run.read(re.sub(r', "source": "\w+"', "", line) for line in lines)
+    assert not old.sources and old.tokens == 8
+    assert not any("source" in line for line in old.lines())
+    for wrong in ('"elsewhere"', "{}", "7"):
+        with pytest.raises(ValueError, match="not a run record"):
+            Run.read(line.replace('"source": "model"', f'"source": {wrong}') for line in lines)
 
 
 def test_a_run_cut_short_has_no_closing_line_until_it_is_closed(mars_tiny):

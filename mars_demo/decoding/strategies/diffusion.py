@@ -7,7 +7,7 @@ import itertools
 from mars_demo.decoding.acceptance import admits
 from mars_demo.decoding.answer import Answer
 from mars_demo.decoding.denoising import denoising
-from mars_demo.decoding.reading import Reading
+from mars_demo.decoding.reading import Reading, marked
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.strategy import Forward, Outcome, Strategy
 
@@ -31,7 +31,7 @@ def strategy(answer: Answer, prompt_ids: list[int], request: Request, past: int 
             threshold = rule.threshold()
             ids = [mask_id if reading is None else reading.token for reading in block]
             layout = denoising(pending, ids, past, causal_until, mask_id)
-            readings = yield Forward(layout, first=len(pending))
+            readings = marked((yield Forward(layout, first=len(pending))), "mask")
             masked = [i for i, reading in enumerate(block) if reading is None]
             surest = max(masked, key=lambda i: readings[i].score)
             for i in masked:

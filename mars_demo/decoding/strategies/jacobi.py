@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mars_demo.decoding import layout as layouts
 from mars_demo.decoding.answer import Answer
+from mars_demo.decoding.reading import marked
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.strategy import Forward, Outcome, Strategy, count_verified
 
@@ -23,7 +24,7 @@ def strategy(answer: Answer, prompt_ids: list[int], request: Request, past: int 
         own = yield Forward(layout, first=len(new) - 1)
         verified = count_verified(guesses, own)
         step = answer.step(
-            own,
+            [*marked(own[:verified], "guess"), own[verified], *marked(own[verified + 1 :], "guess")],
             verified + 1,
             positions=layout.ids.shape[1],
             drafts=len(guesses),

@@ -1,30 +1,38 @@
-"""Lossless self-verification: the window's own predictions become drafts."""
+"""Lossless self-verification: the window's own predictions, or a copy of earlier text, become drafts."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mars_demo.decoding import layout as layouts
 from mars_demo.decoding.answer import Answer
+from mars_demo.decoding.copying import Copying
+from mars_demo.decoding.reading import marked
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.strategy import Forward, Outcome, Strategy, count_verified
 
 
 def strategy(answer: Answer, prompt_ids: list[int], request: Request, past: int = 0) -> Strategy:
-    """The window's predictions become drafts that the next forward verifies: the tokens of greedy decoding.
+    """The window's predictions, or a copy of earlier text, become drafts that the next forward verifies:
+    the tokens of greedy decoding.
 
     A forward over `[token, d1 … dK | g0 | … | gK]` (see `layout.verification`) compares each draft with the
     model's own choice before it. If a drafts hold, they and the model's next token are accepted, and the
-    next drafts are read from group ga, whose prefix is exactly what was accepted. A pass records the
-    accepted slots and, after them, the drafts for the next pass.
+    next drafts are read from group ga, whose prefix is exactly what was accepted, unless `Copying` finds
+    better ones. A pass records the accepted slots and, after them, the drafts for the next pass.
     """
     mask_id, drafts = answer.checkpoint.mask_id, request.window - 1
     answer.begin()
+    copying = Copying(prompt_ids, request.copies)
     masks = min(drafts, answer.room - 1)
     new = prompt_ids[past:]
     layout = layouts.window(new, masks, mask_id, past)
     readings = yield Forward(layout, first=len(new) - 1)
-    step = answer.step(readings, 1, positions=layout.ids.shape[1], drafts=0, verified=0, groups=1)
+    draft, past = copying.next_draft(readings[:1], marked(readings[1:], "mask")), len(prompt_ids)
+    step = answer.step(
+        [readings[0], *draft], 1, positions=layout.ids.shape[1], drafts=0, verified=0, groups=1
+    )
     yield Outcome(step, keep=len(new))
-    draft, past = readings[1:], len(prompt_ids)
     while not answer.stop:
         answer.begin()
         draft = draft[: answer.room - 1]
@@ -36,18 +44,21 @@ def strategy(answer: Answer, prompt_ids: list[int], request: Request, past: int 
         checked = len(draft)
         own = readings[: checked + 1]
         verified = count_verified([d.token for d in draft], own)
+        accepted = [replace(slot, source=d.source) for slot, d in zip(own[:verified], draft)]
+        accepted.append(own[verified])
         if request.linear and verified < checked:
             draft = []
         else:
             group = checked + 1 + (0 if request.linear else verified * masks)
-            draft = readings[group : group + masks]
+            draft = marked(readings[group : group + masks], "mask")
+        draft = copying.next_draft(accepted, draft)
         step = answer.step(
-            [*own[: verified + 1], *draft],
+            [*accepted, *draft],
             verified + 1,
             positions=layout.ids.shape[1],
             drafts=checked,
             verified=verified,
-            groups=1 if request.linear else checked + 1,
+            groups=(1 if request.linear else checked + 1) if masks else 0,
         )
         yield Outcome(step, keep=1 + verified)
         past += 1 + verified

@@ -8,7 +8,7 @@ from mars_demo.decoding import layout as layouts
 from mars_demo.decoding.acceptance import Acceptance, accepted, several
 from mars_demo.decoding.answer import Answer
 from mars_demo.decoding.engine import Engine
-from mars_demo.decoding.reading import read
+from mars_demo.decoding.reading import marked, read
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling
 from mars_demo.decoding.strategy import Forward, Outcome, Strategy, count_verified
@@ -64,7 +64,8 @@ def strategy(answer: Answer, prompt_ids: list[int], request: Request, past: int 
         own = readings[: len(guesses) + 1]
         verified = count_verified(guesses, own)
         group = len(own) + verified * masks
-        slots = [*own[: verified + 1], *readings[group : group + masks]]
+        beyond = marked(readings[group : group + masks], "mask")
+        slots = [*marked(own[:verified], "draft"), own[verified], *beyond]
         step = answer.step(
             slots,
             verified + accepted([slot.score for slot in slots[verified:]], threshold),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mars_demo.decoding import layout as layouts
 from mars_demo.decoding.acceptance import accepted, several
 from mars_demo.decoding.answer import Answer
+from mars_demo.decoding.reading import marked
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.strategy import Forward, Outcome, Strategy
 
@@ -23,7 +24,7 @@ def strategy(answer: Answer, prompt_ids: list[int], request: Request, past: int 
         layout = layouts.window(new, masks, mask_id, past)
         readings = yield Forward(layout, first=len(new) - 1)
         step = answer.step(
-            readings,
+            [readings[0], *marked(readings[1:], "mask")],
             accepted([reading.score for reading in readings], threshold),
             positions=layout.ids.shape[1],
             tau=threshold,

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from mars_demo.decoding.trace import READABLE
+from mars_demo.decoding.trace import READABLE, SOURCES
 from mars_demo.evaluation import outside
 from mars_demo.modes import MODES
 from mars_demo.ui.components.drawing import Drawing
@@ -61,6 +61,7 @@ class Stage(Drawing):
                 "empty": empty,
                 "modes": drawn_modes(),
                 "schemas": READABLE,
+                "sources": SOURCES,
                 "settings": SETTINGS,
                 "recordings": shown if shelf else [],
             },

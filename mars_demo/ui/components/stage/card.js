@@ -3,10 +3,14 @@
 import { fillBar, find, make, makeBar, say } from "../dom.js";
 import { percent, visible } from "../words.js";
 import { candidate, scoreName, scoreText } from "./passes.js";
+import { sourceText } from "./sources.js";
 
 export function showCard(token, run, { pass: number, slot }, pinned) {
   const card = find(".card");
   say(find(".where", card), whereOf(run, run.passes[number], slot));
+  const source = sourceText(run.passes[number].slots[slot]);
+  say(find(".source", card), source);
+  find(".source", card).hidden = !source;
   find(".alternatives", card).replaceChildren(...run.passes[number].slots[slot].top.map(alternative));
   find(".pinned-hint", card).hidden = !pinned;
   card.classList.toggle("pinned", pinned);

@@ -3,6 +3,7 @@
 import { draw, find, findAll, make, say, set } from "../dom.js";
 import { CodeMarks } from "./code_marks.js";
 import { HUES, acceptedAt, candidate, describe, isEnd } from "./passes.js";
+import { drawSources, isCopy } from "./sources.js";
 
 const NICE = [1, 2, 5, 10];
 /** The smallest 1, 2 or 5 times a power of ten that leaves some room: a scale that seldom moves. */
@@ -66,6 +67,7 @@ export class Lane {
       token.tabIndex = number + index === 0 ? 0 : -1; // one tab stop per answer, arrows move inside
       if (isEnd(pass, index)) token.classList.add("end");
       else if (!slot.text) token.classList.add("waiting"); // its bytes wait for the rest of a character
+      if (isCopy(slot)) token.classList.add("copied");
       if (slot.text.includes("\n")) token.classList.add("newline");
       group.append(token);
     });
@@ -181,6 +183,7 @@ export class Lane {
     };
     for (const cell of findAll("[data-count]", this.root)) say(cell, forwards ? `${known[cell.dataset.count]}` : "–");
     find(".distance i", this.root).style.width = `${(100 * tokens) / this.tokensScale}%`;
+    drawSources(find(".sources", this.root), this.run.accepted.slice(0, tokens));
   }
 
   token(pass, slot) {

@@ -96,11 +96,18 @@ class Painter {
       if (border && !framed)
         into.append(draw("rect", { ...shape, height: border, fill: style.borderTopColor }));
       if (node.matches(".pass")) this.paintPass(style, shape, index === 0, index === boxes.length - 1, into);
+      if (node.matches(".copied")) this.paintDots(style, shape, into);
       if (node.matches(".threshold .bar")) {
         const x = shape.x + shape.width * style.getPropertyValue("--tau");
         into.append(draw("rect", { ...shape, x, width: 2, fill: style.color, opacity: 0.65 }));
       }
     });
+  }
+
+  /** The line of dots under what was copied. */
+  paintDots({ color, fontSize }, { x, y, width, height }, into) {
+    const bottom = rounded(y + height - 0.18 * parseFloat(fontSize));
+    into.append(draw("line", { x1: x, x2: x + width, y1: bottom, y2: bottom, stroke: color, "stroke-width": 2, "stroke-dasharray": "2 2" }));
   }
 
   /** The tint and the bracket of a pass, whose ticks stand at its own ends only. */

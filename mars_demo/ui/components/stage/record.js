@@ -12,8 +12,10 @@ export class Run {
     this.ends = []; // ms
     this.totals = []; // tokens accepted so far
     this.filled = []; // which slots have their token after each pass, where gaps may come before them
-    this.ids = [];
-    this.slots = this.most = settings.window; // the most slots and accepted tokens of a pass, for scales
+    this.accepted = []; // slots
+    this.ids = []; // of them
+    this.slots = this.most = settings.window; // the most slots and accepted tokens of a pass, for scales,
+    this.rows = settings.window; // and the most that it verifies and adds
     this.done = null;
   }
 
@@ -22,10 +24,12 @@ export class Run {
     if (this.mode.beyond === "filled") this.filled.push(filledAfter(pass, this.passes.at(-1), this.filled.at(-1)));
     this.passes.push(pass);
     this.ends.push(this.ms + pass.ms);
+    this.accepted.push(...accepted);
     this.ids.push(...accepted.map((slot) => slot.id));
     this.totals.push(this.ids.length);
     this.slots = Math.max(this.slots, pass.slots.length);
     this.most = Math.max(this.most, pass.accepted);
+    this.rows = Math.max(this.rows, (pass.drafts ?? 0) + 1);
   }
 
   get ms() {

@@ -3,6 +3,7 @@
 import { fillBar, find, make, makeBar, say } from "../dom.js";
 import { plural, visible } from "../words.js";
 import { HUES, candidate, keptGroup, scoreText, stateOf } from "./passes.js";
+import { isCopy } from "./sources.js";
 
 const STATES = {
   accepted: ["✓", "accepted"],
@@ -13,11 +14,13 @@ const STATES = {
   replaced: ["✗", "draft that the model replaced"],
 };
 
-/** Rows of the window: {state, text, score, slot}. Where a forward verifies what the one before predicted,
+/** Rows of the window: {state, text, score, source, slot}. Where a forward verifies what the one before predicted,
  * also what became of those drafts. */
 function rowsOf(run, number) {
   const pass = run.passes[number];
-  const rows = pass.slots.map(({ score }, slot) => ({ state: stateOf(run, number, slot), text: candidate(pass, slot), score, slot }));
+  const rows = pass.slots.map(({ score, source }, slot) => {
+    return { state: stateOf(run, number, slot), text: candidate(pass, slot), score, source, slot };
+  });
   rows.splice(pass.accepted, 0, ...refusedDrafts(run, number));
   return rows;
 }
@@ -27,10 +30,11 @@ function refusedDrafts(run, number) {
   if (run.mode.beyond !== "draft" || !number || pass.verified >= pass.drafts || pass.stop === "eos") return [];
   const before = run.passes[number - 1];
   const drafts = before.slots.slice(before.accepted, before.accepted + pass.drafts);
-  return drafts.slice(pass.verified).map(({ text, score }, index) => ({
+  return drafts.slice(pass.verified).map(({ text, score, source }, index) => ({
     state: index ? "unread" : "replaced",
     text: visible(text),
     score,
+    source,
     slot: null,
   }));
 }
@@ -47,6 +51,7 @@ function captionOf(pass) {
 /** Which group of masks a forward that verifies drafts went on with. */
 function masksOf(pass) {
   if (pass.stop || !pass.groups) return "";
+  if (pass.slots.slice(pass.accepted).some(isCopy)) return "; the next drafts are copied";
   const kept = keptGroup(pass);
   if (pass.groups > 1) return `; mask group ${kept} of 0–${pass.groups - 1} kept`;
   return kept === null ? "; its masks followed a wrong draft, dropped" : "; its masks kept";
@@ -69,7 +74,7 @@ function drawRows(list, run, pass, rows, chosen, threshold) {
   list.classList.toggle("threshold", threshold);
   if (threshold) list.style.setProperty("--tau", pass.tau);
   if (pass) {
-    list.style.setProperty("--window", run.settings.window);
+    list.style.setProperty("--window", run.rows);
     list.dataset.beyond = run.mode.beyond;
     list.dataset.hue = pass.pass % HUES;
   }
@@ -94,12 +99,14 @@ function drawRow(node, run, row, chosen) {
   say(find(".mark", node), mark);
   find(".mark", node).title = words;
   say(find(".candidate", node), row.text);
+  find(".candidate", node).classList.toggle("copied", isCopy(row));
   say(find(".score", node), scoreText(run, row.score));
   fillBar(find(".bar", node), row.score);
 }
 
 function legendOf(run, rows, threshold) {
   const legend = [...new Set(rows.map((row) => row.state))].map((state) => STATES[state].join(" "));
+  if (rows.some((row) => isCopy(row) && row.state !== "replaced")) legend.push("dotted line: copied");
   if (!threshold || run.mode.beyond !== "unread") return legend;
   const always = run.mode.needs_draft ? "verified drafts and the token after them are" : "slot 1 is";
   return [...legend, `${always} always accepted`];

@@ -1,0 +1,168 @@
+"""Drafts copied from the text: the index against a search of the whole text; answers stay the same."""
+
+import itertools
+import random
+from dataclasses import replace
+
+import pytest
+import torch
+import without_cache
+from random_models import random_model
+
+from mars_demo.decoding.copying import Copying, Lookup, expected
+from mars_demo.decoding.decode import decode
+from mars_demo.decoding.reading import Reading
+from mars_demo.decoding.request import Request
+from mars_demo.decoding.sampling import Sampling
+from mars_demo.models.chat import encode_prompt
+from mars_demo.models.checkpoint import wrap
+from mars_demo.serving.decode_batch import decode_batch
+
+QUOTE = "Copy this: the red fox saw the old owl, and the old owl saw the red fox; the red fox saw"
+
+
+@pytest.fixture(scope="module")
+def looping(tokenizer):
+    """A random model that says hardly more than eight tokens, each mostly because of the one before it: it
+    repeats itself often, and seldom for long."""
+    model = random_model("llama", tokenizer, context=256)
+    for name, weight in model.named_parameters():
+        if "o_proj" in name or "down_proj" in name:
+            weight.data *= 0.05
+    head = model.get_output_embeddings().weight.data
+    head[:20] *= 1e-3
+    head[28:] *= 1e-3
+    return wrap("looping", model, tokenizer)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_index_finds_what_a_search_of_the_whole_text_finds(seed):
+    rng = random.Random(seed)
+    size, start = rng.choice([1, 2, 3, 6, 40]), rng.randrange(12)
+    ids = [rng.randrange(size) for _ in range(120)]
+    lookup = Lookup(ids[:start])
+    for end in range(start, len(ids)):
+        found = without_cache.earlier(ids[:end])
+        assert lookup.find() == found
+        match, place = found
+        if match:
+            long = ids[:end]
+            for at in range(place, place + 9):
+                long.append(long[at])  # token by token, into what it has just written
+            assert lookup.follow(place, 9) == long[end:]
+        lookup.extend(ids[end : end + 1])
+
+
+def read(*tokens: int, score: float = 0.9) -> list[Reading]:
+    return [Reading(token, score, [token], [score]) for token in tokens]
+
+
+def lengths(hold: bool, forwards: int = 8) -> list[int]:
+    """How many tokens are copied each time that the same three come again, if all hold or none does."""
+    copying, found = Copying([1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2], 16), []
+    draft = copying.next_draft(read(3), [])
+    for new in range(100, 100 + forwards):
+        found.append(len(draft))
+        held = [reading.token for reading in draft] if hold else []
+        assert copying.next_draft(read(*held, new), []) == []  # nothing has followed a new token
+        draft = copying.next_draft(read(1, 2, 3), [])
+    return found
+
+
+def test_copies_that_hold_grow_and_copies_that_fail_end():
+    growing, failing = lengths(True), lengths(False, 16)
+    assert growing[0] == failing[0] == 2
+    assert growing == sorted(growing) and growing[-1] == 16
+    assert failing == sorted(failing, reverse=True) and failing[-1] == 0
+
+
+def test_the_draft_of_which_more_should_hold_is_taken():
+    assert expected(read(1, 2, 3, score=0.5)) == pytest.approx(0.5 + 0.25 + 0.125)
+    assert expected([]) == 0
+    for score, source in ((0.9, "model"), (0.3, "copy")):
+        copying = Copying([1, 2, 3, 4, 5, 1, 2], 16)
+        draft = copying.next_draft(read(3), read(7, 8, 9, score=score))
+        assert {reading.source for reading in draft} == {source}
+
+
+def generate(checkpoint, prompt: str, count: int) -> list[int]:
+    ids = torch.tensor([encode_prompt(checkpoint.tokenizer, prompt)])
+    output = checkpoint.model.generate(
+        ids,
+        attention_mask=torch.ones_like(ids),
+        do_sample=False,
+        max_new_tokens=count,
+        eos_token_id=sorted(checkpoint.end_ids),
+        pad_token_id=checkpoint.tokenizer.pad_token_id,
+    )
+    return output[0, ids.shape[1] :].tolist()
+
+
+def is_copy(slot) -> bool:
+    return slot.source == "copy"
+
+
+@pytest.mark.parametrize("linear", [True, False])
+@pytest.mark.parametrize("window", [1, 4])
+def test_copies_leave_the_answer_and_save_forwards(looping, window, linear):
+    request = Request("lossless", window=window, linear=linear, max_new_tokens=80)
+    run = decode(looping, QUOTE, request).finish()
+    assert run.token_ids == generate(looping, QUOTE, 80)
+    plain = without_cache.lossless(looping, QUOTE, window, linear, 80)
+    without_cache.check(decode(looping, QUOTE, request), plain)
+    assert run.sources["copy"] > 20
+    # Some copies hold wholly, some in part, and some not at all.
+    copied = [step for before, step in itertools.pairwise(run.passes) if is_copy(before.slots[-1])]
+    assert {(step.verified > 0, step.verified < step.drafts) for step in copied} == {
+        (True, True),
+        (True, False),
+        (False, True),
+    }
+    request = replace(request, copies=0)
+    alone = decode(looping, QUOTE, request).finish()
+    assert alone.sources["copy"] == 0 and alone.tokens_per_forward < run.tokens_per_forward
+    assert max(step.drafts for step in run.passes) > 4
+    assert max(step.drafts for step in alone.passes) == window - 1
+
+
+def test_copies_leave_the_answer_of_a_trained_model(mars_tiny):
+    prompt = "Sort these numbers: 31, 4, 15, 31, 4, 15, 31, 4, 15, 31, 4, 15."
+    run = decode(mars_tiny, prompt, Request("lossless", window=2, max_new_tokens=60)).finish()
+    assert run.token_ids == generate(mars_tiny, prompt, 60)
+    assert any(is_copy(slot) for step in run.passes for slot in step.slots)
+
+
+def test_drawn_answers_stay_the_same_too(looping):
+    sampling = Sampling(0.05, seed=4)
+    requests = [Request(mode, sampling=sampling, max_new_tokens=60) for mode in ("ar", "lossless")]
+    ar, run = (decode(looping, QUOTE, request).finish() for request in requests)
+    assert run.token_ids == ar.token_ids
+    assert run.sources["copy"]
+
+
+@pytest.mark.parametrize("cache", ["cursor", "block", "none"])
+def test_rows_of_a_batch_copy_as_they_do_alone(looping, cache):
+    prompts = [QUOTE, "Hi", QUOTE[40:], "one two " * 9]
+    request = Request("lossless", window=4, linear=False, max_new_tokens=60)
+    alone = [decode(looping, prompt, request).finish() for prompt in prompts]
+    batch = decode_batch(looping, prompts, request, size=3, cache=cache, cache_block=8).finish()
+    assert [run.token_ids for run in batch.runs] == [run.token_ids for run in alone]
+    assert [run.sources for run in batch.runs] == [run.sources for run in alone]
+    assert max(step.drafts for run in batch.runs for step in run.passes) > 3
+
+
+def test_the_sources_are_those_of_the_drafts_that_held(looping):
+    run = decode(looping, QUOTE, Request("lossless", max_new_tokens=80)).finish()
+    for before, step in itertools.pairwise(run.passes):
+        drafts = before.slots[before.accepted :][: step.verified]
+        assert [slot.source for slot in step.slots[: step.verified]] == [slot.source for slot in drafts]
+        assert [slot.id for slot in step.slots[: step.verified]] == [slot.id for slot in drafts]
+        if step.accepted > step.verified:
+            assert step.slots[step.verified].source == "model"
+    assert sum(run.sources.values()) == run.tokens
+
+
+@pytest.mark.parametrize("copies", [-1, 17])
+def test_a_copy_has_at_most_sixteen_tokens(copies):
+    with pytest.raises(ValueError, match=f"copies must be 0 to 16, not {copies}"):
+        Request(copies=copies)
