@@ -101,7 +101,7 @@ def _check(prompts: Sequence[str], size: int, cache: str, cache_block: int) -> N
 def _fitted(checkpoint: Checkpoint, request: Request, size: int, cache: str) -> Request:
     """The request with the window that suits a batch of `size` rows."""
     named = request.window is not None
-    request = request.fitted(checkpoint)
+    request = replace(request, costs=None).fitted(checkpoint)  # those of one prompt at a time
     if cache not in request.rules.caches:
         raise ValueError(
             f"Mode {request.mode} cannot use the {cache} cache. Choose from "
