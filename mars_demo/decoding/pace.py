@@ -191,8 +191,8 @@ class DraftPace:
         return plan
 
     def saw(self, sent: int, verified: int) -> None:
-        """How many of the drafts sent held. Of those not sent that would have been next, what was expected
-        of them is taken for seen: else only sure drafts would ever count."""
+        """How many of the drafts sent held, which says how often such scores hold. All drafts then count by
+        their scores, sent or not: else only sure ones would ever be seen."""
         if self._costs is None:
             return
         known = [1.0] * verified + [0.0] * (verified < sent)
@@ -200,7 +200,7 @@ class DraftPace:
             place = bisect_right(SCORES, score)
             self._seen[place] = MEMORY * self._seen[place] + 1
             self._held[place] = MEMORY * self._held[place] + held
-        self._survival.add(known + self._chances[sent:] * (verified == sent))
+        self._survival.add([self._chance(score) for score in self._scores])
 
     def _cost(self, plan: Plan) -> float:
         return self._costs[min(plan.positions, len(self._costs) - 1)]
