@@ -16,8 +16,13 @@ def paced(request, checkpoint):
     """
     from mars_demo.decoding import cost_store, costs
 
-    adaptive = request.window is None and request.fitted(checkpoint).rules.paced
-    if not adaptive or not costs.is_measurable(checkpoint) or cost_store.folder() is None:
+    rules = request.fitted(checkpoint).rules
+    if (
+        request.window
+        or not rules.paced
+        or not costs.is_measurable(checkpoint)
+        or cost_store.folder() is None
+    ):
         return request
     found = cost_store.load(checkpoint)
     if found is None:

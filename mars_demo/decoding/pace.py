@@ -200,7 +200,7 @@ class DraftPace:
             place = bisect_right(SCORES, score)
             self._seen[place] = MEMORY * self._seen[place] + 1
             self._held[place] = MEMORY * self._held[place] + held
-        self._survival.add([self._chance(score) for score in self._scores])
+        self._survival.add([self._chance(score) for score in self._scores[: self._most]])
 
     def _cost(self, plan: Plan) -> float:
         return self._costs[min(plan.positions, len(self._costs) - 1)]
