@@ -33,6 +33,7 @@ class Mode:
     needs_draft: whether a second checkpoint must draft.
     causal: whether all that stays in its cache has seen only what comes before it, so that a later text
         that begins in the same way can reuse it.
+    paced: whether it can choose how many slots each forward has, by what forwards cost.
     beyond: what a slot after the accepted ones is: `unread`, predicted and thrown away; `draft`, for the
         next forward to verify; `filled`, kept in its place although a gap comes before it.
     """
@@ -48,6 +49,7 @@ class Mode:
     caches: tuple[str, ...] = CACHES
     needs_draft: bool = False
     causal: bool = True
+    paced: bool = False
     beyond: str = "unread"
 
 
@@ -62,6 +64,7 @@ MODES = {
             objectives=("mars",),
             strategy="window",
             uses_tau=True,
+            paced=True,
         ),
         Mode(
             "lossless",
@@ -69,6 +72,7 @@ MODES = {
             "verify its own drafts",
             objectives=("mars",),
             strategy="lossless",
+            paced=True,
             beyond="draft",
         ),
         Mode(

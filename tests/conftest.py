@@ -8,6 +8,8 @@ import shutil
 # Set before anything imports transformers or gradio: no test asks a hub or reports home.
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+# No test measures what forwards cost, or finds what was measured on this machine, unless it asks for that.
+os.environ["MARS_DEMO_CACHE"] = ""
 # Workers test next to each other: each computes on one core and has ports of its own.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["GRADIO_SERVER_PORT"] = str(7860 + 200 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]))

@@ -113,6 +113,7 @@ def lossless(checkpoint, prompt: str, slots: int, linear: bool, count: int, copi
             found = copy
         else:
             match = 0
+        found = found[: max(0, room - verified - 2)]  # what the answer has room for
         drafts = tokens(found)
         return own[: verified + 1] + found, verified + 1, len(checked), verified
 

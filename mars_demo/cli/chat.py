@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from mars_demo.cli import loading
+from mars_demo.cli.costs import paced
 from mars_demo.cli.output import figures_of, notice, printable
 from mars_demo.cli.request import add_options, request_of
 
@@ -25,10 +26,10 @@ def run(arguments: argparse.Namespace) -> None:
     from mars_demo.decoding.conversation import Conversation
 
     checkpoint = loading.load(arguments.model, arguments.block_size, arguments.dtype)
-    request = request_of(arguments).fitted(checkpoint)
+    request = paced(request_of(arguments), checkpoint)
     conversation = Conversation(checkpoint, request, arguments.system)
     if sys.stdin.isatty():
-        notice(f"{checkpoint.name}, {request.mode}. {HELP}")
+        notice(f"{checkpoint.name}, {request.fitted(checkpoint).mode}. {HELP}")
     for prompt in prompts():
         if prompt == NEW:
             conversation = Conversation(checkpoint, request, arguments.system)

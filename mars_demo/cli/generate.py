@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from mars_demo.cli import loading
+from mars_demo.cli.costs import paced
 from mars_demo.cli.output import check_writable, figures_of, notice, printable
 from mars_demo.cli.request import add_options, request_of
 
@@ -27,7 +28,7 @@ def run(arguments: argparse.Namespace) -> None:
         check_writable(Path(arguments.trace))
     request = request_of(arguments, arguments.raw)
     model = loading.load(arguments.model, arguments.block_size, arguments.dtype)
-    run = decode(model, arguments.prompt, request)
+    run = decode(model, arguments.prompt, paced(request, model))
     if not arguments.raw:
         loading.say_raw(model)
     try:

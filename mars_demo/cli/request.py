@@ -16,7 +16,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--mode", choices=MODES, help="default: the checkpoint's best")
     parser.add_argument("--tau", type=float, default=0.95, help="accept while score ≥ τ")
     parser.add_argument("--criterion", choices=CRITERIA, default="probability", help="how slots are scored")
-    parser.add_argument("--window", type=int, metavar="N", help="slots per forward")
+    parser.add_argument(
+        "--window",
+        type=int,
+        metavar="N",
+        help="slots per forward (default: as many as pay on this machine)",
+    )
     parser.add_argument(
         "--linear",
         action=argparse.BooleanOptionalAction,

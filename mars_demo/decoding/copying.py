@@ -57,28 +57,31 @@ class Copying:
     def __init__(self, prompt_ids: Sequence[int], longest: int):
         self.longest = longest
         self._text = Lookup(prompt_ids if longest else ())
-        self._match = self._length = 0  # of the copy that the last forward verified
+        self._match = 0  # before the copy that the last forward verified
         self._tried, self._held = Counter(), Counter()  # copied tokens, by the match before them
 
-    def next_draft(self, accepted: Sequence[Reading], masked: Sequence[Reading]) -> list[Reading]:
+    def next_draft(
+        self, accepted: Sequence[Reading], masked: Sequence[Reading], sent: int = 0
+    ) -> list[Reading]:
         """The draft for the next forward: the one of which more tokens should hold.
 
         accepted: the tokens that this forward adds: what held of its draft, and the model's own choice.
         masked: what masks predict after them.
+        sent: how many tokens of the last draft this forward verified.
         """
         if not self.longest:
             return list(masked)
-        self._learn(len(accepted) - 1)
+        self._learn(len(accepted) - 1, sent)
         self._text.extend([reading.token for reading in accepted])
         match, copy = self._copy()
         chosen = expected(copy) > expected(masked)
-        self._match, self._length = (match, len(copy)) if chosen else (0, 0)
+        self._match = match if chosen else 0
         return copy if chosen else list(masked)
 
-    def _learn(self, held: int) -> None:
-        if self._length:
+    def _learn(self, held: int, sent: int) -> None:
+        if self._match:
             self._held[self._match] += held
-            self._tried[self._match] += min(held + 1, self._length)
+            self._tried[self._match] += min(held + 1, sent)
 
     def _copy(self) -> tuple[int, list[Reading]]:
         """A match and what to copy after it, for as long as a token is likely enough to be reached."""

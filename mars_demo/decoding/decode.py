@@ -85,6 +85,7 @@ def prepare(
         gpu=gpu_name(checkpoint.device),
         messages=before,
         cached_tokens=reused,
+        costs=request.costs and [[k, round(ms, 3)] for k, ms in request.costs.points],
     )
     answer = Answer(checkpoint, min(request.max_new_tokens, room))
     module = import_module(f"mars_demo.decoding.strategies.{request.rules.strategy}")

@@ -10,6 +10,7 @@ from mars_demo.decoding.acceptance import Acceptance, Tau
 from mars_demo.modes import LONGEST_COPY, MODES, Mode
 
 if TYPE_CHECKING:  # a request can be made without torch
+    from mars_demo.decoding.costs import Costs
     from mars_demo.decoding.sampling import Sampling
     from mars_demo.models.checkpoint import Checkpoint
 
@@ -33,6 +34,8 @@ class Request:
     draft: the model that drafts in `speculative`; any AR or MARS model with the same tokenizer.
     sampling: draw tokens with it instead of taking the most probable ones, in any mode. The modes whose
         answer is that of `ar` then give the answer that `ar` draws with the same seed.
+    costs: what forwards cost on this machine. Where no window is named, `mars` and `lossless` then choose
+        for every forward how many drafts and masks it has, up to the largest window.
 
     Raises:
         ValueError: if one of these is out of its range.
@@ -48,6 +51,7 @@ class Request:
     copies: int = LONGEST_COPY
     draft: Checkpoint | None = None
     sampling: Sampling | None = None
+    costs: Costs | None = None
 
     def __post_init__(self):
         if self.mode is not None and self.mode not in MODES:
@@ -84,8 +88,11 @@ class Request:
                 f"A window of {self.window} slots does not fit mode {request.mode} of {checkpoint.name}: "
                 f"allowed is {allowed}."
             )
-        on_cpu = checkpoint.device.type == "cpu"
-        return replace(request, window=window, linear=on_cpu if self.linear is None else self.linear)
+        costs = self.costs if self.window is None and request.rules.paced else None
+        linear = self.linear
+        if linear is None and costs is None:
+            linear = checkpoint.device.type == "cpu"
+        return replace(request, window=window, linear=linear, costs=costs)
 
     def _check_mode(self, checkpoint: Checkpoint) -> None:
         if self.mode not in checkpoint.modes:

@@ -144,6 +144,8 @@ class Settings:
     gpu: str | None = None  # what the GPU is called, if it was one
     messages: list[Message] = field(default_factory=list)  # of the conversation, before the prompt
     cached_tokens: int = 0  # of the prompt's tokens, those that an earlier turn had left in the cache
+    # [positions, milliseconds] pairs of `costs.Costs`, where these decided how many slots each forward had
+    costs: list[list[float]] | None = None
 
     @property
     def conversation(self) -> list[Message]:
@@ -236,7 +238,7 @@ class Run:
     def first_line(self) -> str:
         settings = asdict(self.settings)
         # Said only where there is something to say:
-        for name in ("sampling", "gpu", "raw", "messages", "cached_tokens"):
+        for name in ("sampling", "gpu", "raw", "messages", "cached_tokens", "costs"):
             if not settings[name]:
                 del settings[name]
         return json.dumps(

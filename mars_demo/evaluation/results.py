@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import platform
 import shlex
 import statistics
 import sys
@@ -15,7 +14,7 @@ import torch
 from mars_demo.assets import ASSETS
 from mars_demo.evaluation.accuracy import Row, average
 from mars_demo.models.checkpoint import Checkpoint
-from mars_demo.models.device import gpu_name
+from mars_demo.models.device import gpu_name, processor
 
 FOLDER = ASSETS / "results"
 
@@ -40,15 +39,6 @@ def machine(checkpoint: Checkpoint | None = None) -> str:
         return ", ".join([*named, gpu])
     threads = torch.get_num_threads()
     return ", ".join([*named, f"{threads} CPU thread{'s' * (threads > 1)}", processor()])
-
-
-def processor() -> str:
-    """The processor's name, and its matrix units, because they decide how fast bfloat16 is."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    found = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
-    name = found.get("model name", platform.machine()).replace("(R)", "").replace("(TM)", "")
-    return f"{name} with AMX" if "amx_bf16" in found.get("flags", "").split() else name
 
 
 def read(name: str):

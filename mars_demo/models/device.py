@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import platform
+from pathlib import Path
+
 import torch
 
 
@@ -44,3 +47,12 @@ def gpu_name(device: torch.device) -> str | None:
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     return None if device.type == "cpu" else "Apple GPU"
+
+
+def processor() -> str:
+    """The processor's name, and its matrix units, because they decide how fast bfloat16 is."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    found = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
+    name = found.get("model name", platform.machine()).replace("(R)", "").replace("(TM)", "")
+    return f"{name} with AMX" if "amx_bf16" in found.get("flags", "").split() else name

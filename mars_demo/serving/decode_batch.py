@@ -103,7 +103,7 @@ def _fitted(checkpoint: Checkpoint, request: Request, size: int, cache: str) -> 
     """The request with the window that suits a batch of `size` rows. Copies are then no longer than other
     drafts: one row's long draft would pad all rows."""
     named = request.window is not None
-    request = request.fitted(checkpoint)
+    request = replace(request, costs=None).fitted(checkpoint)  # those of one prompt at a time
     if cache not in request.rules.caches:
         raise ValueError(
             f"Mode {request.mode} cannot use the {cache} cache. Choose from "

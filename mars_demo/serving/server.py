@@ -145,7 +145,7 @@ class Server:
                 other jobs are not affected.
         """
         request = request or replace(self.request, tau=lambda: self.tau_now)
-        request = request.fitted(self.checkpoint)
+        request = replace(request, costs=None).fitted(self.checkpoint)  # those of one prompt at a time
         if request.window > self.largest_window:
             raise ValueError(
                 f"A window of {request.window} slots is larger than this server's {self.largest_window}."

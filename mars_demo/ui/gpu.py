@@ -1,8 +1,8 @@
 """GPUs that are lent for a call: on ZeroGPU a decorated function runs in a forked process that has one.
 
-Everywhere else the decorator gives the function back as it is. What holds on ZeroGPU: the process is
-forked when it is first needed and serves later calls too, so it knows nothing of what has happened in the
-app since then; the app itself never computes; arguments and results are pickled.
+Everywhere else the function runs here, and background work gives way to it. What holds on ZeroGPU: the
+process is forked when it is first needed and serves later calls too, so it knows nothing of what has
+happened in the app since then; the app itself never computes; arguments and results are pickled.
 """
 
 import functools
@@ -16,6 +16,7 @@ import gradio as gr
 
 from mars_demo.ui import models
 from mars_demo.ui.board import Board
+from mars_demo.ui.idle import visiting
 
 try:
     import spaces  # before torch, which it has to change
@@ -52,7 +53,7 @@ def on_gpu(duration: Callable[..., int]) -> Callable[[Callable], Callable]:
 
     def decorate(work: Callable) -> Callable:
         if not LENT:
-            return work
+            return visiting(work)
         lent = spaces.GPU(_worker(work), duration=lambda granted, *_: granted + START)
 
         @functools.wraps(work)

@@ -7,6 +7,7 @@ import secrets
 import shutil
 import tempfile
 import threading
+import weakref
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from mars_demo.decoding.request import Request
 from mars_demo.decoding.trace import Run
 from mars_demo.models.names import bundled
 from mars_demo.models.pool import Pool, library
+from mars_demo.ui.idle import IDLE
 from mars_demo.views import recordings
 
 TRAINED = 4  # checkpoints that visitors have trained or uploaded and that are kept, the newest
@@ -29,6 +31,7 @@ _lessons = Pool([TINY])  # where the owner leaves out the bundled models
 _trained = {}
 _folders = {}  # where trained checkpoints lie
 _uploaded = {}
+_measured = weakref.WeakKeyDictionary()  # models and what their forwards cost; None while unknown
 _lock = threading.RLock()
 
 
@@ -216,14 +219,44 @@ def decode(name: str | None, prompt: str, request: Request, **more: Any) -> Run:
     checkpoint = load(name)
     from mars_demo.decoding.decode import decode  # imports torch, which loading has done by now
 
-    return decode(checkpoint, prompt, request, **more)
+    return decode(checkpoint, prompt, replace(request, costs=_costs(checkpoint)), **more)
+
+
+def _costs(checkpoint):
+    """What its forwards cost, if that is known; if not, it begins to be measured while nothing runs."""
+    from mars_demo.decoding import cost_store, costs
+
+    if not costs.is_measurable(checkpoint) or cost_store.folder() is None:
+        return None
+    with _lock:
+        if checkpoint.model not in _measured:
+            _measured[checkpoint.model] = cost_store.load(checkpoint)
+            if _measured[checkpoint.model] is None:
+                threading.Thread(target=_measure, args=[checkpoint], daemon=True).start()
+        return _measured[checkpoint.model]
+
+
+def _measure(checkpoint) -> None:
+    """Measure what its forwards cost, one at a time while nothing runs."""
+    from mars_demo.decoding import cost_store, costs
+
+    steps = costs.measuring(checkpoint)
+    try:
+        while True:
+            with IDLE.step():
+                next(steps)
+    except StopIteration as end:
+        if end.value:
+            cost_store.save(checkpoint, end.value)
+            _measured[checkpoint.model] = end.value
 
 
 def warm_up() -> None:
     """Load the models and run the first one once, so that the first visitor need not wait for that."""
-    with contextlib.suppress(ValueError):  # the page says what is wrong with it
-        decode(None, "Hello", Request(max_new_tokens=2)).finish()
-    _pool.load_all()
+    with IDLE.visit():  # its costs are measured afterwards
+        with contextlib.suppress(ValueError):  # the page says what is wrong with it
+            decode(None, "Hello", Request(max_new_tokens=2)).finish()
+        _pool.load_all()
 
 
 def load_all() -> None:

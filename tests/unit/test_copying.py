@@ -64,7 +64,9 @@ def lengths(hold: bool, forwards: int = 8) -> list[int]:
     for new in range(100, 100 + forwards):
         found.append(len(draft))
         held = [reading.token for reading in draft] if hold else []
-        assert copying.next_draft(read(*held, new), []) == []  # nothing has followed a new token
+        assert (
+            copying.next_draft(read(*held, new), [], len(draft)) == []
+        )  # nothing has followed a new token
         draft = copying.next_draft(read(1, 2, 3), [])
     return found
 

@@ -65,12 +65,17 @@ def test_where_a_gpu_is_lent_work_is_done_in_a_process_that_has_one():
     assert "Stopped after 1 seconds: the GPU was lent for so long." in done.stdout
 
 
-def test_anywhere_else_nothing_changes():
-    def work():
-        pass
+def test_anywhere_else_it_runs_here():
+    def work(number):
+        return number, os.getpid()
+
+    def steps(number):
+        yield number
+        yield os.getpid()
 
     assert not gpu.LENT
-    assert on_gpu(lambda: 1)(work) is work
+    assert on_gpu(lambda number: 1)(work)(3) == (3, os.getpid())
+    assert list(on_gpu(lambda number: 1)(steps)(3)) == [3, os.getpid()]
 
 
 def test_more_work_asks_for_more_time_up_to_a_limit():

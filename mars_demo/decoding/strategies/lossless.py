@@ -7,6 +7,7 @@ from dataclasses import replace
 from mars_demo.decoding import layout as layouts
 from mars_demo.decoding.answer import Answer
 from mars_demo.decoding.copying import Copying
+from mars_demo.decoding.pace import DraftPace
 from mars_demo.decoding.reading import marked
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.strategy import Forward, Outcome, Strategy, count_verified
@@ -19,46 +20,52 @@ def strategy(answer: Answer, prompt_ids: list[int], request: Request, past: int 
     A forward over `[token, d1 … dK | g0 | … | gK]` (see `layout.verification`) compares each draft with the
     model's own choice before it. If a drafts hold, they and the model's next token are accepted, and the
     next drafts are read from group ga, whose prefix is exactly what was accepted, unless `Copying` finds
-    better ones. A pass records the accepted slots and, after them, the drafts for the next pass.
+    better ones. A pass records the accepted slots and, after them, the drafts for the next pass. Where
+    costs are known, the answer's `DraftPace` decides how many of the drafts are sent, how many masks there
+    are, and which layout it is.
     """
-    mask_id, drafts = answer.checkpoint.mask_id, request.window - 1
+    mask_id = answer.checkpoint.mask_id
+    pace = DraftPace(request.costs, request.window, request.linear)
     answer.begin()
     copying = Copying(prompt_ids, request.copies)
-    masks = min(drafts, answer.room - 1)
+    masks = pace.plan([], answer.room - 1).masks
     new = prompt_ids[past:]
     layout = layouts.window(new, masks, mask_id, past)
     readings = yield Forward(layout, first=len(new) - 1)
     draft, past = copying.next_draft(readings[:1], marked(readings[1:], "mask")), len(prompt_ids)
+    plan = pace.plan(draft, answer.room - 2)
+    draft = draft[: plan.drafts]
     step = answer.step(
         [readings[0], *draft], 1, positions=layout.ids.shape[1], drafts=0, verified=0, groups=1
     )
     yield Outcome(step, keep=len(new))
     while not answer.stop:
         answer.begin()
-        draft = draft[: answer.room - 1]
-        masks = min(drafts, answer.room - 1)
         layout = layouts.verification(
-            answer.ids[-1:], [d.token for d in draft], masks, mask_id, past, request.linear
+            answer.ids[-1:], [d.token for d in draft], plan.masks, mask_id, past, plan.linear
         )
         readings = yield Forward(layout)
-        checked = len(draft)
+        checked, masks, linear = len(draft), plan.masks, plan.linear
         own = readings[: checked + 1]
         verified = count_verified([d.token for d in draft], own)
+        pace.saw(checked, verified)
         accepted = [replace(slot, source=d.source) for slot, d in zip(own[:verified], draft)]
         accepted.append(own[verified])
-        if request.linear and verified < checked:
+        if linear and verified < checked:
             draft = []
         else:
-            group = checked + 1 + (0 if request.linear else verified * masks)
+            group = checked + 1 + (0 if linear else verified * masks)
             draft = marked(readings[group : group + masks], "mask")
-        draft = copying.next_draft(accepted, draft)
+        draft = copying.next_draft(accepted, draft, checked)
+        plan = pace.plan(draft, answer.room - len(accepted) - 1)
+        draft = draft[: plan.drafts]
         step = answer.step(
             [*accepted, *draft],
             verified + 1,
             positions=layout.ids.shape[1],
             drafts=checked,
             verified=verified,
-            groups=(1 if request.linear else checked + 1) if masks else 0,
+            groups=(1 if linear else checked + 1) if masks else 0,
         )
         yield Outcome(step, keep=1 + verified)
         past += 1 + verified

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mars_demo.decoding import layout as layouts
 from mars_demo.decoding.acceptance import accepted, several
 from mars_demo.decoding.answer import Answer
+from mars_demo.decoding.pace import Pace
 from mars_demo.decoding.reading import marked
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.strategy import Forward, Outcome, Strategy
@@ -13,19 +14,23 @@ from mars_demo.decoding.strategy import Forward, Outcome, Strategy
 def strategy(answer: Answer, prompt_ids: list[int], request: Request, past: int = 0) -> Strategy:
     """Each forward computes the newly accepted tokens and window - 1 masks; the masks leave the
     cache at once. Slot 1 is predicted by the last real token and always accepted. At τ = 1 nothing else
-    can be, so there are no masks, and a forward costs what one of `ar` costs."""
+    can be, so there are no masks, and a forward costs what one of `ar` costs. Where costs are known, the
+    answer's `Pace` decides how many masks a forward has."""
     rule, mask_id = request.acceptance, answer.checkpoint.mask_id
-    new = prompt_ids[past:]
+    new, pace = prompt_ids[past:], Pace(request.costs, request.window)
     while not answer.stop:
         answer.begin()
         threshold = rule.threshold()
         # Slots that could never be accepted are not computed.
-        masks = min(request.window, answer.room) - 1 if several(threshold) else 0
+        most = min(request.window, answer.room) - 1 if several(threshold) else 0
+        masks = pace.masks(len(new), most, threshold)
         layout = layouts.window(new, masks, mask_id, past)
         readings = yield Forward(layout, first=len(new) - 1)
+        scores = [reading.score for reading in readings]
+        pace.saw(scores)
         step = answer.step(
             [readings[0], *marked(readings[1:], "mask")],
-            accepted([reading.score for reading in readings], threshold),
+            accepted(scores, threshold),
             positions=layout.ids.shape[1],
             tau=threshold,
         )

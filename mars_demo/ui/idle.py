@@ -1,0 +1,61 @@
+"""Work in the background that gives way: it has the machine only while nothing runs for a visitor."""
+
+import functools
+import inspect
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+class Idle:
+    """Who may compute: visitors at any time, the background a short step at a time while there are none."""
+
+    def __init__(self):
+        self._changed = threading.Condition()
+        self._visitors = 0
+        self._stepping = False
+
+    @contextmanager
+    def visit(self) -> Iterator[None]:
+        """Something runs for a visitor. Waits for the end of the background's step, and no step begins."""
+        with self._changed:
+            self._visitors += 1
+            self._changed.wait_for(lambda: not self._stepping)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._visitors -= 1
+                self._changed.notify_all()
+
+    @contextmanager
+    def step(self) -> Iterator[None]:
+        """A step of the background. Waits until nothing runs."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._visitors and not self._stepping)
+            self._stepping = True
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._stepping = False
+                self._changed.notify_all()
+
+
+IDLE = Idle()
+
+
+def visiting(work: Callable) -> Callable:
+    """A function or a generator function that runs for a visitor."""
+
+    @functools.wraps(work)
+    def call(*arguments, **more):
+        with IDLE.visit():
+            return work(*arguments, **more)
+
+    @functools.wraps(work)
+    def steps(*arguments, **more):
+        with IDLE.visit():
+            yield from work(*arguments, **more)
+
+    return steps if inspect.isgeneratorfunction(work) else call

@@ -1,0 +1,156 @@
+"""What a forward costs: the curve, measuring it, and keeping it."""
+
+import json
+import math
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+import torch
+
+from mars_demo import cli
+from mars_demo.decoding import cost_store
+from mars_demo.decoding.costs import SIZES, Costs, is_measurable, measure, measuring
+from mars_demo.decoding.trace import Run
+
+COSTS = Costs(((1, 10.0), (3, 14.0), (9, 20.0)))
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv(cost_store.VARIABLE, str(tmp_path / "cache"))
+    return tmp_path / "cache" / "costs"
+
+
+def test_costs_are_linear_between_what_was_measured_and_go_on_after_it():
+    assert [COSTS(k) for k in (0, 1, 2, 3, 6, 9, 12)] == pytest.approx([10, 10, 12, 14, 17, 20, 23])
+    assert all(COSTS(k) <= COSTS(k + 1) for k in range(50))
+
+
+def test_noise_is_smoothed_into_a_monotone_curve():
+    costs = Costs.of({5: 9.0, 1: 8.0, 2: 12.0, 3: 10.0, 9: 20.0})
+    assert costs.points == ((1, 8.0), (2, 31 / 3), (3, 31 / 3), (5, 31 / 3), (9, 20.0))
+
+
+@pytest.mark.parametrize(
+    "points",
+    [
+        (),
+        ((1, 2.0),),
+        ((1, 2.0), (1, 3.0)),
+        ((1, 3.0), (2, 2.0)),
+        ((0, 1.0), (1, 2.0)),
+        ((1, 0.0), (2, 1.0)),
+    ]
+    + [((1, 1.0), (2, math.inf)), ((1, math.nan), (2, 1.0))],
+)
+def test_other_points_are_refused(points):
+    with pytest.raises(ValueError, match="Costs are at least two points"):
+        Costs(points)
+
+
+def test_a_measurement_counts_every_size_and_leaves_nothing_behind(mars_tiny):
+    """Seen from the model: how many positions it computed, forward by forward."""
+    seen = []
+    hook = mars_tiny.model.base_model.register_forward_pre_hook(
+        lambda module, inputs, named: seen.append(named["input_ids"].shape[1]), with_kwargs=True
+    )
+    try:
+        steps = sum(1 for _ in measuring(mars_tiny))
+        costs = measure(mars_tiny)
+    finally:
+        hook.remove()
+    assert is_measurable(mars_tiny)
+    assert set(seen) == set(SIZES) and steps <= len(seen)
+    assert costs is None or [k for k, _ in costs.points] == list(SIZES)  # None if the machine is busy
+
+
+def test_a_short_context_is_enough(random_checkpoint):
+    costs = measure(random_checkpoint)
+    assert costs and all(cheap <= dear for (_, cheap), (_, dear) in pairwise(costs.points))
+
+
+def test_what_was_kept_is_found_again_for_the_same_model_and_precision(cache, mars_tiny):
+    assert cost_store.load(mars_tiny) is None
+    cost_store.save(mars_tiny, COSTS)
+    assert cost_store.load(mars_tiny) == COSTS
+    assert len(list(cache.iterdir())) == 1
+    assert cost_store.load(replace(mars_tiny, name="another")) is None
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(threads + 1)
+        assert cost_store.load(mars_tiny) is None
+    finally:
+        torch.set_num_threads(threads)
+    mars_tiny.model.to(torch.bfloat16)
+    try:
+        assert cost_store.load(mars_tiny) is None
+    finally:
+        mars_tiny.model.to(torch.float32)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        '{"key": 1}',
+        '{"key": KEY}',
+        '{"key": KEY, "costs": 5}',
+        '{"key": KEY, "costs": [[1, "x"], [2, 3]]}',
+        '{"key": {}, "costs": [[1, 2], [2, 3]]}',
+        "\ud800",
+        "[" * 100_000,
+    ],
+)
+def test_a_damaged_or_foreign_file_is_as_none(cache, mars_tiny, text):
+    cost_store.save(mars_tiny, COSTS)
+    [file] = cache.iterdir()
+    key = json.dumps(cost_store.key(mars_tiny))
+    file.write_bytes(text.replace("KEY", key).encode("utf-8", "surrogatepass"))
+    assert cost_store.load(mars_tiny) is None
+    cost_store.save(mars_tiny, COSTS)
+    assert cost_store.load(mars_tiny) == COSTS
+
+
+def test_the_folder_is_the_users_cache_unless_it_is_named(monkeypatch, tmp_path):
+    monkeypatch.setenv(cost_store.VARIABLE, "")
+    assert cost_store.folder() is None
+    monkeypatch.delenv(cost_store.VARIABLE)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cost_store.folder() == tmp_path / "mars-demo" / "costs"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cost_store.folder() == tmp_path / ".cache" / "mars-demo" / "costs"
+
+
+def test_a_folder_that_cannot_be_written_is_no_error(monkeypatch, tmp_path, mars_tiny):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv(cost_store.VARIABLE, str(tmp_path / "file"))
+    cost_store.save(mars_tiny, COSTS)
+    assert cost_store.load(mars_tiny) is None
+
+
+def test_generate_uses_what_was_kept_unless_a_window_is_named(cache, mars_tiny, capsys):
+    def settings(*more: str):
+        assert cli.main(["generate", "hello", "--model", "mars-tiny", "--trace", "-", *more]) in (0, None)
+        captured = capsys.readouterr()
+        assert captured.err == ""
+        return Run.read(captured.out.splitlines()).settings
+
+    cost_store.save(mars_tiny, COSTS)
+    assert settings("--max-new-tokens", "5").costs == [[k, ms] for k, ms in COSTS.points]
+    assert settings("--max-new-tokens", "5", "--mode", "ar").costs is None
+    named = settings("--max-new-tokens", "5", "--window", "3")
+    assert (named.window, named.costs) == (3, None)
+
+
+def test_generate_measures_once_and_says_so(cache, capsys):
+    asked = ["generate", "hello", "--model", "mars-tiny", "--max-new-tokens", "2"]
+    cli.main(asked)
+    assert "Measuring once what a forward of mars-tiny costs here." in capsys.readouterr().err
+    if list(cache.glob("*.json")):  # else this machine is too busy
+        cli.main(asked)
+        assert "Measuring" not in capsys.readouterr().err

@@ -1,0 +1,203 @@
+"""A window that knows what it pays: against enumeration, and in simulated answers against fixed windows."""
+
+import itertools
+import random
+from collections.abc import Callable
+
+import pytest
+
+from mars_demo.decoding.acceptance import accepted
+from mars_demo.decoding.costs import Costs
+from mars_demo.decoding.decode import decode
+from mars_demo.decoding.pace import DraftPace, Pace, Plan, tokens_per_ms, verifying_rate
+from mars_demo.decoding.reading import Reading
+from mars_demo.decoding.request import Request
+from mars_demo.decoding.strategies import lossless
+
+MASKS = 4
+FLAT = Costs(((1, 4.0), (25, 9.0)))  # a tiny model
+STEEP = Costs(((1, 15.0), (25, 140.0)))  # one whose positions cost as much as its weights
+PROMPTS = ["How many meters is 14 kilometers?", "How do you spell planet backwards?"]
+
+
+def drafted(*scores: float) -> list[Reading]:
+    return [Reading(7, score, [], [], "mask") for score in scores]
+
+
+class Fixed:
+    """What a `Pace` and a `DraftPace` are without costs, with fewer masks."""
+
+    def __init__(self, masks: int, linear: bool = True):
+        self.most, self.linear = masks, linear
+
+    def masks(self, new, most, threshold):
+        return min(self.most, most)
+
+    def plan(self, draft, room):
+        return Plan(min(len(draft), room), min(self.most, room), self.linear)
+
+    def saw(self, *_):
+        pass
+
+
+def mars(pace, costs: Costs, rate_at: Callable[[int], float], length: int, seed: int) -> float:
+    """Milliseconds of a simulated answer, each of whose masks is accepted with `rate_at` the place."""
+    chance, done, new, ms = random.Random(seed), 0, 1, 0.0
+    while done < length:
+        masks = pace.masks(new, min(MASKS, length - done - 1), 0.5)
+        scores = [float(chance.random() < rate_at(done)) for _ in range(masks + 1)]
+        pace.saw(scores)
+        ms += costs(new + masks)
+        new = accepted(scores, 0.5)
+        done += new
+    return ms
+
+
+def verified(pace, costs: Costs, rate_at: Callable[[int], float], length: int, seed: int) -> float:
+    """Milliseconds of a simulated answer in `lossless`; a draft's score is the rate at which it holds."""
+    chance, done, drafts, ms = random.Random(seed), 0, 0, 0.0
+    while done < length:
+        most = min(MASKS, length - done - 1)
+        plan = pace.plan(drafted(*[rate_at(done)] * min(drafts, most)), most)
+        held = 0
+        while held < plan.drafts and chance.random() < rate_at(done):
+            held += 1
+        pace.saw(plan.drafts, held)
+        ms += costs(plan.positions)
+        done += held + 1
+        drafts = 0 if plan.linear and held < plan.drafts else plan.masks
+    return ms
+
+
+@pytest.mark.parametrize("costs", [FLAT, STEEP])
+@pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
+def test_tokens_per_millisecond_are_those_of_all_outcomes(costs, rate):
+    """Every sequence of outcomes of two forwards: the second pays for what the first accepted."""
+    table = [costs(max(k, 1)) for k in range(30)]
+    chances = [rate**i for i in range(MASKS + 1)]
+    for masks in range(MASKS + 1):
+        tokens = ms = 0.0
+        for outcome in itertools.product([1.0, 0.0], repeat=masks):
+            count = accepted([1.0, *outcome], 0.5)
+            probability = 1.0
+            for held in outcome:
+                probability *= rate if held else 1 - rate
+            tokens += probability * count
+            ms += probability * costs(count + masks)
+        assert tokens_per_ms(chances, masks, table) == pytest.approx(tokens / ms)
+
+
+@pytest.mark.parametrize("costs", [FLAT, STEEP])
+@pytest.mark.parametrize("linear", [True, False])
+@pytest.mark.parametrize("rate", [0.3, 0.9])
+def test_the_rate_of_verifying_is_that_of_a_long_answer(costs, linear, rate):
+    table = [costs(max(k, 1)) for k in range(30)]
+    chances = [rate**i for i in range(MASKS + 1)]
+    for drafts in range(MASKS + 1):
+        length = 40_000
+        ms = verified(Fixed(drafts, linear), costs, lambda _: rate, length, seed=1)
+        assert verifying_rate(chances, drafts, linear, table) == pytest.approx(length / ms, rel=0.02)
+
+
+def compare(simulate, adaptive, fixed, costs, rates, length, answers) -> float:
+    """Tokens per millisecond of the adaptive window by those of the best fixed one, over many answers."""
+
+    def total(make) -> float:
+        return sum(simulate(make(), costs, rates[n % len(rates)], length, n) for n in range(answers))
+
+    return min(map(total, fixed)) / total(adaptive)
+
+
+def paces(costs: Costs) -> list[tuple]:
+    fixed = [lambda m=m: Fixed(m) for m in range(MASKS + 1)]
+    grouped = [lambda m=m: Fixed(m, linear=False) for m in range(MASKS + 1)]
+    return [
+        (mars, lambda: Pace(costs, MASKS + 1), fixed),
+        (verified, lambda: DraftPace(costs, MASKS + 1, True), fixed),
+        (verified, lambda: DraftPace(costs, MASKS + 1, None), [*fixed, *grouped]),
+    ]
+
+
+@pytest.mark.parametrize("costs", [FLAT, STEEP])
+@pytest.mark.parametrize("rate", [0.05, 0.4, 0.7, 0.95])
+def test_an_adaptive_window_is_hardly_slower_than_the_best_fixed_one(costs, rate):
+    for case in paces(costs):
+        assert compare(*case, costs, [lambda _: rate], length=200, answers=40) >= 0.97
+
+
+@pytest.mark.parametrize("costs", [FLAT, STEEP])
+def test_it_follows_a_text_that_becomes_easy_and_hard_again(costs):
+    rates = [lambda place: 0.95 if place // 50 % 2 else 0.15]
+    for case in paces(costs):
+        assert compare(*case, costs, rates, length=300, answers=30) >= 0.97
+
+
+@pytest.mark.parametrize("costs", [FLAT, STEEP])
+def test_on_a_mix_of_easy_and_hard_answers_it_is_ahead(costs):
+    for case in paces(costs):
+        rates = [lambda _: 0.15, lambda _: 0.95]
+        assert compare(*case, costs, rates, length=150, answers=40) > 1.01
+
+
+def test_a_threshold_that_moves_counts_at_once():
+    pace = Pace(STEEP, MASKS + 1)
+    for _ in range(20):
+        pace.masks(1, MASKS, 0.9)
+        pace.saw([1.0, 0.6, 0.6, 0.6, 0.6])
+    assert pace.masks(1, MASKS, 0.9) <= 1
+    assert pace.masks(1, MASKS, 0.5) >= 3
+    assert pace.masks(1, MASKS, 0.9) <= 1
+
+
+def test_at_tau_1_there_are_no_masks_and_without_costs_as_many_as_there_may_be(mars_tiny):
+    assert Pace(FLAT, 9).masks(1, 0, 1.0) == 0
+    assert Pace(None, 9).masks(1, 8, 0.9) == 8
+    assert DraftPace(None, 9, True).plan(drafted(0.1, 0.0), 8) == Plan(2, 8, True)
+    run = decode(mars_tiny, PROMPTS[0], Request("mars", 1.0, costs=STEEP)).finish()
+    ar = decode(mars_tiny, PROMPTS[0], Request("ar")).finish()
+    assert run.token_ids == ar.token_ids
+    assert [len(step.slots) for step in run.passes] == [1] * ar.forwards
+
+
+def test_hopeless_drafts_stay_at_home_and_sure_ones_go():
+    pace = DraftPace(STEEP, MASKS + 1, True)
+    assert pace.plan(drafted(0.99, 0.99, 0.001, 0.001), MASKS).drafts == 2
+
+
+@pytest.mark.parametrize("costs", [FLAT, STEEP])
+@pytest.mark.parametrize("linear", [None, True, False])
+def test_lossless_gives_the_tokens_of_ar_whatever_it_costs(random_checkpoint, costs, linear):
+    for prompt in PROMPTS:
+        limit = {"max_new_tokens": 40}
+        ar = decode(random_checkpoint, prompt, Request("ar", **limit)).finish()
+        run = decode(random_checkpoint, prompt, Request("lossless", linear=linear, costs=costs, **limit))
+        assert run.finish().token_ids == ar.token_ids
+
+
+def test_lossless_gives_the_tokens_of_ar_whatever_is_planned(mars_tiny, monkeypatch):
+    chance = random.Random(3)
+
+    class Whim(DraftPace):
+        def plan(self, draft, room):
+            drafts, masks = min(len(draft), max(0, room)), max(0, min(8, room))
+            return Plan(chance.randint(0, drafts), chance.randint(0, masks), chance.random() < 0.5)
+
+    monkeypatch.setattr(lossless, "DraftPace", Whim)
+    for prompt in PROMPTS * 5:
+        ar = decode(mars_tiny, prompt, Request("ar")).finish()
+        assert decode(mars_tiny, prompt, Request("lossless")).finish().token_ids == ar.token_ids
+
+
+@pytest.mark.parametrize("mode", ["mars", "lossless"])
+def test_the_record_says_what_decided_and_a_named_window_is_kept(mars_tiny, mode):
+    run = decode(mars_tiny, PROMPTS[0], Request(mode, 0.9, costs=STEEP)).finish()
+    assert run.settings.window == 9
+    assert run.settings.costs == [[1, 15.0], [25, 140.0]]
+    assert len({step.positions for step in run.passes[1:]}) > 1
+    again = type(run).read(run.lines())
+    assert (again.settings, again.passes[0].positions) == (run.settings, run.passes[0].positions)
+    named = decode(mars_tiny, PROMPTS[0], Request(mode, 0.9, window=3, costs=STEEP)).finish()
+    fixed = decode(mars_tiny, PROMPTS[0], Request(mode, 0.9, window=3)).finish()
+    assert named.settings.costs is None
+    assert [step.positions for step in named.passes] == [step.positions for step in fixed.passes]
+    assert "costs" not in fixed.first_line()
