@@ -12,6 +12,7 @@ from mars_demo.decoding.acceptance import Acceptance
 from mars_demo.decoding.sampling import Sampling
 
 ALTERNATIVES = 5  # candidates recorded for each slot
+LARGE = 16384  # a vocabulary of which torch reads several rows in parallel
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,14 @@ def measure(
 ) -> Tensor:
     """[rows, 2 + 2k] the readings of [rows, vocabulary] logits, still on their device: the token, its
     score, k candidates and their k probabilities. float32 holds token ids below 2²⁴ exactly."""
+    if logits.device.type == "cpu" and len(logits) > 1 and logits.shape[-1] >= LARGE:
+        # For several rows torch starts its threads, which then wait for more on the cores that compute the
+        # next forward. That costs far more than they save.
+        rows = [
+            measure(row[None], acceptance, place, sampling)
+            for row, place in zip(logits, [[p] for p in positions] or [[]] * len(logits))
+        ]
+        return torch.cat(rows)
     best = logits.softmax(-1).topk(min(ALTERNATIVES, logits.shape[-1]))
     if sampling is None or not len(logits):
         tokens = best.indices[:, 0]

@@ -62,20 +62,24 @@ def tau_at(steps: list[list[float]], number: int) -> float:
 
 
 def record(entry: dict[str, Any]) -> str:
-    """Run an entry of the index `TIMES` times, its modes in turn; each forward gets its median time.
+    """Run an entry of the index `TIMES` times, its modes in turn; each forward gets its median time. Where
+    the entry says `adaptive`, the window follows what forwards cost here.
 
     Raises:
         ValueError: if the same mode did not accept the same tokens each time.
     """
+    from mars_demo.decoding import costs
     from mars_demo.decoding.decode import decode
     from mars_demo.models.load import load_checkpoint
 
     checkpoint = load_checkpoint(entry["model"], dtype="auto")
     longest = entry.get("max_new_tokens", Request.max_new_tokens)
+    known = costs.measure(checkpoint) if entry.get("adaptive") else None
 
     def run(mode: str) -> Run:
         tau = entry["tau"][0][1]
-        run = decode(checkpoint, entry["prompt"], Request(mode, lambda: tau, max_new_tokens=longest))
+        request = Request(mode, lambda: tau, max_new_tokens=longest, costs=known)
+        run = decode(checkpoint, entry["prompt"], request)
         while not run.stop:
             tau = tau_at(entry["tau"], run.forwards + 1)
             next(run)
