@@ -1,0 +1,161 @@
+"""Decoding in few bits against llama.cpp with the same bits per weight, and transformers' `generate`.
+
+    pip install cyllama==0.2.18
+    python -m benchmarks.llama_cpp [--model mars-smollm2-135m] [--held-out FILE] [--prompts 6] [--rounds 3]
+        [--max-new-tokens 64] [--output FILE]
+
+Batch 1 on this machine. llama.cpp decodes the same weights in Q8_0, greedily, with as many threads. Its own
+sampler chooses the tokens, so no logits pass through Python. Methods take turns prompt by prompt.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+
+import torch
+from gguf import GGUFReader, GGUFValueType, GGUFWriter
+
+from benchmarks.speed import recorded, transformers_generate
+from benchmarks.turns import take_turns
+from mars_demo.decoding import costs
+from mars_demo.decoding.request import Request
+from mars_demo.evaluation import results
+from mars_demo.models.chat import encode_prompt
+from mars_demo.models.checkpoint import Checkpoint
+from mars_demo.models.load import load_checkpoint
+from mars_demo.quantization import packing
+from mars_demo.training import distillation
+
+CHAT = "mars-smollm2-135m"
+CONTEXT = 1024  # positions that llama.cpp reserves
+
+
+class LlamaCpp:
+    """A GGUF file in llama.cpp, decoded greedily from token ids to token ids."""
+
+    def __init__(self, file: Path, ends: frozenset[int]):
+        from cyllama.llama import llama_cpp  # needed by this benchmark alone
+
+        self._library, self._ends = llama_cpp, ends
+        llama_cpp.disable_logging()
+        parameters = llama_cpp.LlamaModelParams()
+        parameters.n_gpu_layers = 0
+        self._model = llama_cpp.LlamaModel(path_model=str(file), params=parameters)
+        settings = llama_cpp.LlamaContextParams()
+        settings.n_ctx = settings.n_batch = CONTEXT
+        settings.n_threads = settings.n_threads_batch = torch.get_num_threads()
+        self._context = llama_cpp.LlamaContext(model=self._model, params=settings)
+        self._sampler = llama_cpp.LlamaSampler(llama_cpp.LlamaSamplerChainParams())
+        self._sampler.add_greedy()
+
+    def generate(self, ids: list[int], limit: int) -> list[int]:
+        self._context.memory_seq_rm(0, 0, -1)
+        self._decode(ids, 0)
+        answer: list[int] = []
+        while True:
+            answer.append(self._sampler.sample(self._context, -1))
+            if len(answer) == limit or answer[-1] in self._ends:
+                return answer
+            self._decode(answer[-1:], len(ids) + len(answer) - 1)
+
+    def _decode(self, ids: list[int], start: int) -> None:
+        batch = self._library.LlamaBatch(n_tokens=len(ids), embd=0, n_seq_max=1)
+        for index, token in enumerate(ids):
+            batch.add(token, start + index, [0], index == len(ids) - 1)
+        self._context.decode(batch)
+
+
+def in_q8(checkpoint: Checkpoint, folder: Path) -> Path:
+    """The checkpoint's weights in Q8_0. llama.cpp refuses a file that says nothing of a tokenizer; this one
+    says that there is none."""
+    plain = packing.pack(checkpoint.dense.model, checkpoint.source, folder / "q8", packing.RECIPES["Q8_0"])
+    source, named = GGUFReader(plain), folder / "named.gguf"
+    writer = GGUFWriter(named, "llama")
+    for field in source.fields.values():
+        kind = field.types[0] if field.types else GGUFValueType.ARRAY
+        own = field.name.startswith("GGUF.") or field.name == "general.architecture"
+        if not own and kind != GGUFValueType.ARRAY:
+            writer.add_key_value(field.name, field.contents(), kind)
+    writer.add_tokenizer_model("no_vocab")
+    for tensor in source.tensors:
+        writer.add_tensor(tensor.name, tensor.data, raw_dtype=tensor.tensor_type)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return named
+
+
+def methods(few: Checkpoint, llama: LlamaCpp, limit: int) -> dict[str, Callable[[str], tuple[int, int]]]:
+    """From a prompt to the numbers of tokens and of forwards."""
+    dense, known = few.dense, costs.measure(few)
+
+    def theirs(prompt: str) -> tuple[int, int]:
+        answer = llama.generate(encode_prompt(few.tokenizer, prompt), limit)
+        return len(answer), len(answer)
+
+    def ours(mode: str, **settings) -> Callable[[str], tuple[int, int]]:
+        request = Request(mode, max_new_tokens=limit, **settings)
+        return lambda prompt: recorded(few, prompt, request)
+
+    return {
+        "llama.cpp, Q8_0": theirs,
+        f"transformers generate, {dense.precision}": lambda prompt: transformers_generate(
+            dense, prompt, limit
+        ),
+        f"ar, {few.precision}": ours("ar"),
+        f"lossless, {few.precision}, adaptive": ours("lossless", costs=known),
+        f"mars τ = 0.8, {few.precision}, adaptive": ours("mars", tau=0.8, costs=known),
+        f"mars τ = 0.6, {few.precision}, adaptive": ours("mars", tau=0.6, costs=known),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--model", default=CHAT)
+    parser.add_argument("--held-out", default=f"assets/{CHAT}/held-out.jsonl")
+    parser.add_argument("--prompts", type=int, default=6)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--max-new-tokens", type=int, default=64)
+    parser.add_argument("--output", type=Path)
+    arguments = parser.parse_args()
+    few = load_checkpoint(arguments.model, "cpu", "int8")
+    prompts = list(itertools.islice(distillation.prompts_from(arguments.held_out), arguments.prompts))
+    with tempfile.TemporaryDirectory() as folder:
+        llama = LlamaCpp(in_q8(few, Path(folder)), few.end_ids)
+        timed = take_turns(methods(few, llama, arguments.max_new_tokens), prompts, arguments.rounds)
+    # Answers may differ in length, so what is compared is the time of a token.
+    rates = {
+        name: [seconds / sum(tokens for tokens, _ in one.found) for seconds in one.seconds]
+        for name, one in timed.items()
+    }
+    first = next(iter(rates))
+    rows = [
+        {
+            "method": name,
+            "tokens": sum(tokens for tokens, _ in one.found),
+            "forwards": sum(forwards for _, forwards in one.found),
+            "seconds": one.seconds,
+        }
+        for name, one in timed.items()
+    ]
+    machine = results.machine(few)
+    print(f"{machine}, {len(prompts)} held-out prompts, {arguments.rounds} rounds\n")
+    print("| method | tokens per forward | ms per token | tokens/s of llama.cpp's |\n|---|---|---|---|")
+    for row in rows:
+        name = row["method"]
+        share = results.ranged(results.ratios(rates[name], rates[first]), unit="×")
+        per_forward = row["tokens"] / row["forwards"]
+        print(f"| {name} | {per_forward:.2f} | {1000 * median(rates[name]):.1f} | {share} |")
+    if arguments.output:
+        size = {"prompts": len(prompts), "max_new_tokens": arguments.max_new_tokens}
+        results.write(arguments.output, machine, size | {"rows": rows})
+
+
+if __name__ == "__main__":
+    main()
