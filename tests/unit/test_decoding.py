@@ -181,7 +181,7 @@ def test_the_cache_holds_what_was_accepted_and_no_mask(mars_tiny, monkeypatch):
 
     def commit(self, count):
         original(self, count)
-        engines.append((self, self.length, self.cache.get_seq_length()))
+        engines.append((self, self.length, self.cache.keys.get_seq_length()))
 
     monkeypatch.setattr(Engine, "commit", commit)
     prompt = tasks.held_out("units", 1)[0].prompt
@@ -194,7 +194,7 @@ def test_the_cache_holds_what_was_accepted_and_no_mask(mars_tiny, monkeypatch):
         committed = min(committed, len(ids))  # drafts behind an end token may be in the cache as well
         with torch.no_grad():
             fresh = mars_tiny.model(torch.tensor([ids[:committed]]), use_cache=True).past_key_values
-        for ours, theirs in zip(engine.cache.layers, fresh.layers):
+        for ours, theirs in zip(engine.cache.keys.layers, fresh.layers):
             for kept, expected in ((ours.keys, theirs.keys), (ours.values, theirs.values)):
                 torch.testing.assert_close(kept[:, :, :committed], expected, atol=1e-4, rtol=1e-3)
 
@@ -256,7 +256,7 @@ def test_closing_stops_and_frees_everything(random_checkpoint, mode, monkeypatch
 
     def remember(self, *arguments):
         original(self, *arguments)
-        caches.append(weakref.ref(self.cache))
+        caches.append(weakref.ref(self.cache.keys))
 
     monkeypatch.setattr(Engine, "__init__", remember)
     checkpoint = trained_for(random_checkpoint, mode)
