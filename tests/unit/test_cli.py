@@ -108,7 +108,8 @@ def test_the_forwards_of_target_and_draft_are_all_said(capsys):
     assert status == 0 and draft > target > 1
     tokens = len(load_checkpoint("mars-tiny").tokenizer(out.strip())["input_ids"]) + 1  # the end token
     assert re.fullmatch(
-        rf"{tokens} tokens in {target} forwards of the target and {draft} of the draft, "
+        rf"{tokens} tokens \(\d+ draft, \d+ mask, \d+ model\) in {target} forwards of the target and "
+        rf"{draft} of the draft, "
         rf"{tokens / target:.2f} per forward of the target, {tokens / (target + draft):.2f} per forward of "
         r"either, \d+\.\d\d s, stop: eos\n",
         err,

@@ -209,7 +209,9 @@ def test_auto_packs_files_of_few_bits_and_leaves_the_others(monkeypatch, mars_ti
 @pytest.mark.parametrize("bits", KINDS)
 def test_a_file_in_the_same_form_is_taken_as_it_is(bits, tmp_path, mars_tiny):
     recipe = dict.fromkeys(("token_embd", "attn", "ffn"), KINDS[bits])
+    before = {name: value.clone() for name, value in mars_tiny.model.state_dict().items()}
     file = pack(mars_tiny.model, mars_tiny.source, tmp_path / "packed", recipe)
+    torch.testing.assert_close(mars_tiny.model.state_dict(), before, rtol=0, atol=0)
     config = mars_tiny.model.config
     weights, plain = gguf.few_bits(file, config, bits), gguf.read(file, config, torch.float32)
     for name, value in plain.state_dict().items():
