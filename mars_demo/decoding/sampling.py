@@ -75,4 +75,4 @@ def gumbel(seed: int, position: int, size: int) -> Tensor:
     # Hashed, because generators seeded with neighbouring numbers begin alike.
     digest = hashlib.blake2b(f"{seed} {position}".encode(), digest_size=8).digest()
     generator = torch.Generator().manual_seed(int.from_bytes(digest) >> 1)
-    return -torch.empty(size).exponential_(generator=generator).log()
+    return -torch.empty(size, dtype=torch.float32).exponential_(generator=generator).log()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING
 
 import torch
@@ -111,8 +112,31 @@ def wrap(
 
 def empty(config: PreTrainedConfig) -> PreTrainedModel:
     """A model without values, on torch's device `meta`."""
+    config = copy.deepcopy(config)
     with torch.device("meta"):
-        return AutoModelForCausalLM.from_config(config, attn_implementation="sdpa", trust_remote_code=False)
+        # A dtype would be made torch's default for all threads until the model stands.
+        return AutoModelForCausalLM.from_config(
+            config, dtype=None, attn_implementation="sdpa", trust_remote_code=False
+        )
+
+
+_READING = Lock()
+
+
+def from_files(folder: str | Path, **options) -> tuple[PreTrainedModel, dict]:
+    """A model as transformers reads it, and which tensors were missing or too many. One at a time:
+    transformers makes a model's dtype torch's default for all threads until the model stands, and two
+    threads would take each other's.
+
+    options: of transformers' `from_pretrained`.
+
+    Raises:
+        OSError, ValueError, RuntimeError: if the files are not those of a causal language model.
+    """
+    with _READING:
+        return AutoModelForCausalLM.from_pretrained(
+            folder, trust_remote_code=False, output_loading_info=True, **options
+        )
 
 
 def end_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from gguf import GGMLQuantizationType, GGUFReader, GGUFValueType, ReaderTensor
 from gguf.quants import dequantize
-from transformers import AutoConfig, AutoModelForCausalLM, GgufConfig, PreTrainedConfig, PreTrainedModel
+from transformers import AutoConfig, GgufConfig, PreTrainedConfig, PreTrainedModel
 
-from mars_demo.models.checkpoint import empty
+from mars_demo.models.checkpoint import empty, from_files
 from mars_demo.models.fit import require_fit
 from mars_demo.models.hub import Report
 from mars_demo.models.quantized import Weights, of_gguf, quantize
@@ -60,13 +60,11 @@ def read(
         report("loading", 0, size)
     config = config or AutoConfig.from_pretrained(file.parent, gguf_file=file.name, trust_remote_code=False)
     if config.model_type != "llama":
-        packed, found = AutoModelForCausalLM.from_pretrained(
+        packed, found = from_files(
             file.parent,
             gguf_file=file.name,
             quantization_config=GgufConfig(dequantize=True),
             dtype=dtype,
-            trust_remote_code=False,
-            output_loading_info=True,
         )
         require_fit(found["missing_keys"], (), found["unexpected_keys"])
         # What comes from a packed file cannot be saved or cast; its weights in a fresh model can.

@@ -14,7 +14,6 @@ import torch
 from safetensors import SafetensorError
 from transformers import (
     AutoConfig,
-    AutoModelForCausalLM,
     AutoTokenizer,
     PreTrainedConfig,
     PreTrainedModel,
@@ -24,7 +23,7 @@ from transformers.utils import logging as transformers_logging
 
 from mars_demo.models import blocks, hub, precision, reordering
 from mars_demo.models.causal import require_causal
-from mars_demo.models.checkpoint import Checkpoint, empty, wrap
+from mars_demo.models.checkpoint import Checkpoint, empty, from_files, wrap
 from mars_demo.models.device import usable
 from mars_demo.models.fit import require_fit
 from mars_demo.models.hub import Report
@@ -188,15 +187,13 @@ def _weights(
     require_files(Path(path))
     _require_size(path, config)
     with _reported(path, report):
-        model, found = AutoModelForCausalLM.from_pretrained(
+        model, found = from_files(
             path,
             config=config,
             dtype=dtype,
             use_safetensors=True,
             attn_implementation="sdpa",
-            trust_remote_code=False,
             ignore_mismatched_sizes=True,  # refused below, with names
-            output_loading_info=True,
         )
     misshapen = {name for name, *_ in found["mismatched_keys"]}
     require_fit(found["missing_keys"], misshapen, found["unexpected_keys"])

@@ -76,7 +76,7 @@ class PackedModel:
             "rows": rows,
         }.items():
             binding.bind_cpu_input(name, array)
-        logits = torch.empty(len(rows), self.config.vocab_size)
+        logits = torch.empty(len(rows), self.config.vocab_size, dtype=torch.float32)
         binding.bind_output("logits", "cpu", 0, np.float32, list(logits.shape), logits.data_ptr())
         self._session.run_with_iobinding(binding)
         text.length += count

@@ -80,7 +80,7 @@ def pack(
         if kind in BITS and name in moments:
             array = _blocks(gptq.rounded(weight, BITS[kind], moments[name]))
         else:
-            array = quantize(weight.float().numpy().copy(), kind)  # gguf rounds in place
+            array = quantize(weight.float().numpy(), kind)
         if heads := gguf.rotated_heads(name, config):
             # GGUF has the two halves of a head's rows interleaved.
             array = array.reshape(heads, 2, -1, array.shape[-1]).swapaxes(1, 2).reshape(array.shape)

@@ -120,7 +120,7 @@ def test_an_ordinary_model_races_in_the_modes_it_has(visit, address):
 
 def test_a_gguf_file_races(visit, address):
     page = visit(f"model={PACKED}&prompt=How many meters is 14 kilometers%3F", address=address)
-    expect(facts(page)).to_contain_text("CPU, bfloat16")
+    expect(facts(page)).to_contain_text("CPU, int8")
     race(page)
     expect(page.locator('.lane[data-lane="ar"] .answer')).to_contain_text("14,000 meters")
 

@@ -4,6 +4,7 @@ import copy
 import io
 import json
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -14,7 +15,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from mars_demo.assets import ASSETS
 from mars_demo.models import mask_token
 from mars_demo.models.checkpoint import wrap
-from mars_demo.models.load import load_checkpoint
+from mars_demo.models.load import load_checkpoint, outline
 from mars_demo.models.mask_token import ensure_mask
 from mars_demo.models.names import bundled
 
@@ -259,3 +260,23 @@ def test_code_beside_a_known_model_is_left_alone_and_an_unknown_one_is_refused(t
     (folder / "config.json").write_text(json.dumps(config))
     assert "custom code" in refusal(folder)
     assert not ran.exists()
+
+
+def test_threads_that_load_at_once_take_nothing_from_each_other():
+    """transformers makes a model's dtype torch's own default while it builds it."""
+    kinds = [torch.float32, torch.bfloat16, "int8"] * 4
+
+    def dtypes(kind) -> set[torch.dtype]:
+        found = load_checkpoint("mars-smollm2-135m" if kind == "int8" else "mars-tiny", "cpu", kind)
+        return set() if found.packed else {value.dtype for value in found.model.state_dict().values()}
+
+    with ThreadPoolExecutor(3) as pool:
+        assert list(pool.map(dtypes, kinds)) == [set() if kind == "int8" else {kind} for kind in kinds]
+    assert torch.get_default_dtype() == torch.float32
+
+
+def test_a_model_can_be_outlined_while_another_one_is_decoded(monkeypatch):
+    seen = []
+    monkeypatch.setattr(torch, "set_default_dtype", seen.append)
+    assert outline("mars-smollm2-135m").model.device.type == "meta"
+    assert not seen
