@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch.optim.lr_scheduler import LambdaLR
+from torch.overrides import TorchFunctionMode
 from transformers import PreTrainedModel
 
+from mars_demo.models.device import multiplies_bfloat16
 from mars_demo.training.mask_vector import MaskVector
 from mars_demo.training.recipe import Recipe
 from mars_demo.training.schedule import body_rate, mask_rate
@@ -32,6 +34,23 @@ def add_adapters(model: PreTrainedModel, rank: int, mask_id: int | None) -> Peft
         r=rank, lora_alpha=2 * rank, target_modules="all-linear", trainable_token_indices=trained
     )
     return get_peft_model(model, config)
+
+
+class _InFloat32(TorchFunctionMode):
+    """Tensors that are asked for themselves in bfloat16 stay as they are."""
+
+    def __torch_function__(self, function, types, arguments=(), options=None):
+        if function is torch.Tensor.bfloat16:
+            return arguments[0].clone()
+        return function(*arguments, **(options or {}))
+
+
+class ExactMuon(torch.optim.Muon):
+    """torch's Muon, which orthogonalizes in bfloat16, for processors that are slow at that."""
+
+    def step(self, closure=None):
+        with _InFloat32():
+            return super().step(closure)
 
 
 def make_optimizers(
@@ -58,7 +77,7 @@ def make_optimizers(
     adamw = torch.optim.AdamW(groups, lr=recipe.learning_rate, betas=(0.9, 0.95))
     if not matrices:
         return [adamw]
-    muon = torch.optim.Muon(
+    muon = (torch.optim.Muon if multiplies_bfloat16(matrices[0].device.type) else ExactMuon)(
         matrices,
         lr=recipe.muon_learning_rate,
         weight_decay=recipe.weight_decay,

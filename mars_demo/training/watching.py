@@ -148,7 +148,7 @@ def watch(
                 )
                 checkpoint.model.train()
                 answered = step
-            if stopped():
+            if stopped() and step < recipe.steps:  # after the last one the loop ends by itself and saves
                 break
     finally:  # also when the visitor has left
         run.close()

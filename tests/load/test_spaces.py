@@ -84,7 +84,7 @@ def test_a_space_for_each_kind_of_hardware_starts_and_answers(python, tmp_path):
         folder = tmp_path / hardware
         write(space, folder)
         with running(python, folder, more) as url:
-            client = Client(url, verbose=False)
+            client = Client(url, verbose=False, httpx_kwargs={"timeout": 60})
             record = client.predict(PROMPT, mode="ar", max_new_tokens=48, api_name="/generate")
             assert json.loads(record.splitlines()[0])["model"] == default
             assert "Riga" in answer(record) or hardware == "cpu-basic"

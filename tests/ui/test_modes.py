@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import gradio as gr
 import pytest
@@ -15,7 +16,6 @@ from mars_demo.models.checkpoint import truncated, wrap
 from mars_demo.modes import MODES
 from mars_demo.ui.components.stage import BASELINE, Stage, drawn_modes
 from mars_demo.ui.page import LOOK
-from mars_demo.views import recordings
 
 HAND_OVER = "(stage, detail) => stage.dispatchEvent(new CustomEvent('record', { detail }))"
 TAU = 0.02  # a random model is sure of nothing
@@ -142,7 +142,7 @@ def test_what_block_diffusion_has_filled_stays_filled(open_record, checkpoint):
 
 
 def test_a_record_of_schema_1_opens_as_it_did(open_record):
-    text = (recordings.FOLDER / "bus.jsonl").read_text("utf-8")
+    text = Path(__file__).with_name("schema-1.jsonl").read_text("utf-8")
     first, step = map(json.loads, text.splitlines()[:2])
     assert first["schema"] == 1 and "confidence" in step["slots"][0]
     page = open_record(text)

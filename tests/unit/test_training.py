@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 import torch
 from random_models import random_model
+from torch import nn
 from transformers import AutoModelForCausalLM
 
 from mars_demo import cli
@@ -21,7 +22,7 @@ from mars_demo.recipes import tiny
 from mars_demo.training import corpus
 from mars_demo.training.loop import make_batch, train
 from mars_demo.training.objective import Objective
-from mars_demo.training.optimizers import make_optimizers
+from mars_demo.training.optimizers import ExactMuon, make_optimizers
 from mars_demo.training.recipe import Recipe
 
 RECIPE = Recipe(
@@ -238,3 +239,27 @@ def test_the_tiny_recipe_runs_all_stages_and_goes_on_where_it_was(tmp_path, monk
     ar, mars = (load_checkpoint(str(tmp_path / n), device="cpu") for n in ("ar-tiny", "mars-tiny"))
     assert (ar.block_size, mars.block_size) == (None, 8)
     assert len(ar.tokenizer) == len(mars.tokenizer)
+
+
+def test_muon_in_float32_takes_the_steps_of_torch_s_own_without_its_rounding():
+    """Where bfloat16 is emulated, products in it take ten times as long."""
+    draw = torch.Generator().manual_seed(0)
+    start = [torch.randn(shape, generator=draw) for shape in ((48, 16), (16, 64), (32, 32))]
+    gradients = [torch.randn(weight.shape, generator=draw) for weight in start]
+
+    def moved(kind) -> list[torch.Tensor]:
+        weights = [nn.Parameter(weight.clone()) for weight in start]
+        optimizer = kind(weights, lr=0.1, weight_decay=0, adjust_lr_fn="match_rms_adamw")
+        for weight, gradient in zip(weights, gradients):
+            weight.grad = gradient.clone()
+        optimizer.step()
+        return [weight.detach() - before for weight, before in zip(weights, start)]
+
+    for exact, rounded, gradient in zip(moved(ExactMuon), moved(torch.optim.Muon), gradients):
+        torch.testing.assert_close(exact, rounded, rtol=0, atol=0.05 * float(rounded.abs().max()))
+        # Orthogonalized means: the same singular vectors, and singular values that are nearly equal.
+        u, _, v = torch.linalg.svd(gradient, full_matrices=False)
+        core = u.T @ (-exact) @ v.T
+        assert (core - core.diag().diag()).abs().max() < 1e-4 * core.diag().max()
+        assert core.diag().max() < 2 * core.diag().min()
+    assert torch.ones(1).bfloat16().dtype == torch.bfloat16

@@ -3,7 +3,9 @@
 import json
 
 import pytest
+import torch
 
+from mars_demo.models.load import load_checkpoint
 from mars_demo.training import watching
 from mars_demo.training.recipe import Recipe
 
@@ -22,6 +24,25 @@ def test_a_recorded_training_is_that_of_its_preset_and_complete():
         assert last == {"done": True, "steps": recipe.steps}
         for kind in ("answer", "probe"):
             assert [line[kind] for line in lines if kind in line][-1] == recipe.steps
+
+
+@pytest.mark.parametrize("stop", [1, 2])
+def test_what_a_stopped_training_has_learned_is_saved_at_any_step(stop, tmp_path, monkeypatch):
+    monkeypatch.setattr(watching, "PROBE_PROMPTS", 1)
+    checkpoint = load_checkpoint("ar-tiny", "cpu", torch.float32)
+    recipe = watching.recipe("mars", 4, 1, "code", steps=2, learning_rate=1e-3, seed=0)
+    seen = []
+
+    def stopped() -> bool:
+        return sum('"step"' in line for line in seen) >= stop
+
+    for line in watching.watch(checkpoint, recipe, "Hello", tmp_path, "mine", stopped=stopped):
+        seen.append(line)
+    assert json.loads(seen[-1]) == {"done": True, "steps": stop}
+    saved = load_checkpoint(str(tmp_path), "cpu")
+    assert saved.block_size == 4
+    for name, value in saved.model.state_dict().items():
+        torch.testing.assert_close(value, checkpoint.model.state_dict()[name].bfloat16().float())
 
 
 @pytest.mark.parametrize(
