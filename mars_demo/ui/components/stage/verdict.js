@@ -1,10 +1,11 @@
 // The result of a race in words.
 
-import { plural } from "../words.js";
+import { percent, plural } from "../words.js";
 import { sides } from "./modes.js";
 import { firstDifference } from "./passes.js";
 
 const OUTLIER = 5; // times the median forward of its run
+const TIED = 0.8; // how likely the second choice is at least, as a share of the first, where rounding may decide
 const MATTERS = 0.2; // of the run's time: what an outlier must exceed the median by to be worth a sentence
 
 /** A sentence per side. `runs` has a run per mode; `nearest` is the nearest example of a prompt outside what
@@ -28,8 +29,18 @@ function compared(run, baseline) {
   const factor = (run.speed / baseline.speed).toFixed(1);
   const difference = firstDifference(baseline.ids, run.ids);
   const cut = run.done.stop === "length" ? `, cut at ${plural(run.ids.length, "token")}` : "";
-  const agreement = difference === null ? `same answer${cut}` : `differs from token ${difference + 1} on`;
+  const agreement = difference === null ? `same answer${cut}` : `differs from token ${difference + 1} on${tie(run, baseline, difference)}`;
   return `${summary(run)}, ${factor}× as fast as one token at a time; ${agreement}.`;
+}
+
+/** Why a run that promises the baseline's answer has another one: two tokens that rounding put into either order. */
+function tie(run, baseline, index) {
+  const promises = run.mode.beyond === "draft" || run.passes.every(({ tau }) => tau === null || tau >= 1);
+  const [other, own] = [run, baseline].map(({ accepted }) => accepted[index]?.top ?? []);
+  const tied = own.length > 1 && own[1][1] >= TIED * own[0][1] && other[0]?.[0] === own[1][0];
+  if (!promises || !tied || baseline.settings.sampling) return "";
+  const shares = own.slice(0, 2).map(([, share]) => percent(share));
+  return `, where two tokens were nearly tied (${shares.join(" and ")}) and rounding in ${run.settings.dtype} decided`;
 }
 
 const warning = ({ settings }) =>
