@@ -10,12 +10,13 @@ from pathlib import Path
 from mars_demo.cli import loading
 from mars_demo.cli.output import check_writable
 from mars_demo.decoding.acceptance import CRITERIA
+from mars_demo.models.names import DTYPE
 from mars_demo.modes import MODES
 
 
 def register(parser: argparse.ArgumentParser) -> None:
     loading.register(parser)
-    loading.add_precision(parser)
+    parser.add_argument("--dtype", **DTYPE)
     alone = [name for name, mode in MODES.items() if not mode.needs_draft]
     parser.add_argument("--mode", choices=alone, help="default: the checkpoint's best")
     parser.add_argument("--criterion", choices=CRITERIA, default="probability", help="how slots are scored")

@@ -8,7 +8,6 @@ import sys
 from tqdm import tqdm
 
 from mars_demo.cli.output import notice
-from mars_demo.models.names import PRECISIONS
 
 NAMES = "bundled name, folder, GGUF file or hub id"
 
@@ -20,15 +19,6 @@ def register(parser: argparse.ArgumentParser) -> None:
         type=int,
         metavar="B",
         help="masks per block it was trained with, if it does not say so itself; 0: none",
-    )
-
-
-def add_precision(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--dtype",
-        choices=PRECISIONS,
-        default="auto",
-        help="auto: bfloat16 on a GPU, int8 on a CPU for GGUF files, else float32",
     )
 
 

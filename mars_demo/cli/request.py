@@ -7,12 +7,13 @@ from dataclasses import fields
 
 from mars_demo.cli import loading
 from mars_demo.decoding.acceptance import CRITERIA
+from mars_demo.models.names import DTYPE
 from mars_demo.modes import MODES
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     loading.register(parser)
-    loading.add_precision(parser)
+    parser.add_argument("--dtype", **DTYPE)
     parser.add_argument("--mode", choices=MODES, help="default: the checkpoint's best")
     parser.add_argument("--tau", type=float, default=0.95, help="accept while score ≥ τ")
     parser.add_argument("--criterion", choices=CRITERIA, default="probability", help="how slots are scored")

@@ -8,6 +8,12 @@ from pathlib import Path
 from mars_demo.assets import ASSETS
 
 PRECISIONS = ("auto", "float32", "bfloat16", "int8", "int4")
+# `--dtype`, for argparse
+DTYPE = {
+    "choices": PRECISIONS,
+    "default": "auto",
+    "help": "auto: bfloat16 on a GPU, int8 on a CPU for GGUF files, else float32",
+}
 BUNDLED = ("mars-smollm2-135m", "mars-tiny", "ar-tiny")  # best first
 
 

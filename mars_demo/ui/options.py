@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
-from mars_demo.models.names import PRECISIONS
+from mars_demo.models.names import DTYPE
 
 VARIABLE = "MARS_DEMO_MODELS"
 
@@ -42,12 +42,7 @@ def parser() -> Parser:
         help="masks per block of the MARS models among them that do not say it themselves",
     )
     add("--device", metavar="DEVICE", help="cpu, cuda, cuda:N or mps (default: the fastest there is)")
-    add(
-        "--dtype",
-        choices=PRECISIONS,
-        default="auto",
-        help="auto: bfloat16 on a GPU, int8 on a CPU for GGUF files, else float32",
-    )
+    add("--dtype", **DTYPE)
     add("--host", metavar="ADDRESS", help="to listen on (default: 127.0.0.1; 0.0.0.0 for all)")
     add("--port", type=int, metavar="N", help="default: the first free one from 7860 on")
     add("--share", action="store_true", help="a public link through Gradio's servers, for a week")

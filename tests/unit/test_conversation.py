@@ -5,7 +5,7 @@ import weakref
 from dataclasses import replace
 
 import pytest
-import torch
+from greedy import generate
 
 from mars_demo.decoding.conversation import Conversation
 from mars_demo.decoding.decode import decode
@@ -26,20 +26,10 @@ def said(text: str) -> dict[str, str]:
     return {"role": "assistant", "content": text}
 
 
-def generate(checkpoint, messages, count: int) -> list[int]:
-    """transformers' own greedy answer to the conversation in its own chat template."""
-    ids = checkpoint.tokenizer.apply_chat_template(
-        messages, add_generation_prompt=True, return_tensors="pt", return_dict=True
-    )["input_ids"]
-    output = checkpoint.model.generate(
-        ids,
-        attention_mask=torch.ones_like(ids),
-        do_sample=False,
-        max_new_tokens=count,
-        eos_token_id=sorted(checkpoint.end_ids),
-        pad_token_id=checkpoint.tokenizer.pad_token_id,
-    )
-    return output[0, ids.shape[1] :].tolist()
+def answer_of_transformers(checkpoint, messages, count: int) -> list[int]:
+    """The greedy answer to the conversation in its own chat template."""
+    ids = checkpoint.tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)
+    return generate(checkpoint, ids["input_ids"], count)
 
 
 def requests(checkpoint):
@@ -60,7 +50,7 @@ def test_follow_ups_are_transformers_generate_on_the_whole_conversation(random_c
         for turn, prompt in enumerate(PROMPTS):
             messages.append(user(prompt))
             run = conversation.ask(prompt).finish()
-            assert run.token_ids == generate(random_checkpoint, messages, 12), (request, turn)
+            assert run.token_ids == answer_of_transformers(random_checkpoint, messages, 12), (request, turn)
             messages.append(said(run.text))
             fresh = decode(random_checkpoint, request=request, messages=messages[:-1]).finish()
             less = fresh.passes[0].positions - run.passes[0].positions

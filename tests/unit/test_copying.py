@@ -5,8 +5,8 @@ import random
 from dataclasses import replace
 
 import pytest
-import torch
 import without_cache
+from greedy import generate
 from random_models import random_model
 
 from mars_demo.decoding.copying import Copying, Lookup, expected
@@ -14,7 +14,6 @@ from mars_demo.decoding.decode import decode
 from mars_demo.decoding.reading import Reading
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling
-from mars_demo.models.chat import encode_prompt
 from mars_demo.models.checkpoint import wrap
 from mars_demo.serving.decode_batch import decode_batch
 
@@ -85,19 +84,6 @@ def test_the_draft_of_which_more_should_hold_is_taken():
         copying = Copying([1, 2, 3, 4, 5, 1, 2], 16)
         draft = copying.next_draft(read(3), read(7, 8, 9, score=score))
         assert {reading.source for reading in draft} == {source}
-
-
-def generate(checkpoint, prompt: str, count: int) -> list[int]:
-    ids = torch.tensor([encode_prompt(checkpoint.tokenizer, prompt)])
-    output = checkpoint.model.generate(
-        ids,
-        attention_mask=torch.ones_like(ids),
-        do_sample=False,
-        max_new_tokens=count,
-        eos_token_id=sorted(checkpoint.end_ids),
-        pad_token_id=checkpoint.tokenizer.pad_token_id,
-    )
-    return output[0, ids.shape[1] :].tolist()
 
 
 def is_copy(slot) -> bool:

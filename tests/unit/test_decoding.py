@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 import torch
 import without_cache
+from greedy import generate
 from random_models import random_model
 
 from mars_demo import tasks
@@ -33,19 +34,6 @@ def trained_for(checkpoint, mode: str) -> Checkpoint:
 def needed(checkpoint, mode: str) -> dict:
     """The settings without which a mode does not run."""
     return {"mode": mode} | ({"draft": truncated(checkpoint, 1)} if mode == "speculative" else {})
-
-
-def generate(checkpoint, prompt: str, count: int) -> list[int]:
-    ids = torch.tensor([encode_prompt(checkpoint.tokenizer, prompt)])
-    output = checkpoint.model.generate(
-        ids,
-        attention_mask=torch.ones_like(ids),
-        do_sample=False,
-        max_new_tokens=count,
-        eos_token_id=sorted(checkpoint.end_ids),
-        pad_token_id=checkpoint.tokenizer.pad_token_id,
-    )
-    return output[0, ids.shape[1] :].tolist()
 
 
 @pytest.mark.parametrize("prompt", PROMPTS)
