@@ -1,9 +1,10 @@
 """What copies are worth where answers repeat their prompts: rewriting, editing code, quoting.
 
     python -m benchmarks.copying [--model mars-smollm2-135m] [--prompts 12] [--rounds 3]
-        [--max-new-tokens 160] [--output FILE]
+        [--max-new-tokens 160] [--dtype auto] [--output FILE]
 
-`ar` and `lossless` with and without copies answer every prompt in every round and take turns prompt by
+`ar` and `lossless`, with and without copies, in its full window and in one that follows what forwards cost
+here, answer every prompt in every round and take turns prompt by
 prompt. Prints tokens per forward, how many tokens were copied, and how many times as fast as `ar` each one
 is, with the smallest and the largest value of the rounds. Nothing is graded: all answers are those of `ar`,
 and those that are not, because of a near-tie in bfloat16, are counted.
@@ -19,12 +20,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from benchmarks.turns import Timed, take_turns
+from mars_demo.decoding import costs
+from mars_demo.decoding.costs import Costs
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.trace import Run
 from mars_demo.evaluation import results
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.load import load_checkpoint
+from mars_demo.models.names import DTYPE
 
 PROMPTS = Path(__file__).with_suffix(".json")  # the kinds of tasks in turn, so that a few prompts have all
 
@@ -43,11 +47,12 @@ class Row:
     seconds: list[float]
 
 
-def methods(limit: int) -> dict[str, Request]:
+def methods(limit: int, known: Costs) -> dict[str, Request]:
     return {
         "ar": Request("ar", max_new_tokens=limit),
         "lossless, no copies": Request("lossless", copies=0, max_new_tokens=limit),
         "lossless": Request("lossless", max_new_tokens=limit),
+        "lossless, adaptive": Request("lossless", max_new_tokens=limit, costs=known),
     }
 
 
@@ -55,7 +60,9 @@ def measure(checkpoint: Checkpoint, prompts: Sequence[str], rounds: int, limit: 
     def answering(request: Request):
         return lambda prompt: decode(checkpoint, prompt, request).finish()
 
-    asked = {name: answering(request) for name, request in methods(limit).items()}
+    asked = {
+        name: answering(request) for name, request in methods(limit, costs.measure(checkpoint)).items()
+    }
     timed = take_turns(asked, prompts, rounds)
     return [row(name, one, timed["ar"].found) for name, one in timed.items()]
 
@@ -79,9 +86,10 @@ def main() -> None:
     parser.add_argument("--prompts", type=int, default=12)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--max-new-tokens", type=int, default=160)
+    parser.add_argument("--dtype", **DTYPE)
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
-    checkpoint = load_checkpoint(arguments.model)
+    checkpoint = load_checkpoint(arguments.model, dtype=arguments.dtype)
     prompts = [task["prompt"] for task in json.loads(PROMPTS.read_text("utf-8"))][: arguments.prompts]
     machine = results.machine(checkpoint)
     found = measure(checkpoint, prompts, arguments.rounds, arguments.max_new_tokens)

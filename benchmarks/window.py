@@ -1,7 +1,7 @@
 """Fixed windows against one that follows what forwards cost, at batch 1, as ratios from one run.
 
     python -m benchmarks.window [--model mars-tiny] [--per-task 3] [--held-out FILE] [--prompts 12]
-        [--rounds 3] [--tau 0.95] [--max-new-tokens 160] [--output FILE]
+        [--rounds 3] [--tau 0.95] [--max-new-tokens 160] [--dtype auto] [--output FILE]
 
 Every window size and the adaptive window answer every prompt in every round, in `mars` and in `lossless`;
 they take turns prompt by prompt. Prints, for each set of prompts (a built-in task, or the held-out
@@ -26,6 +26,7 @@ from mars_demo.decoding.request import Request
 from mars_demo.evaluation import results
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.load import load_checkpoint
+from mars_demo.models.names import DTYPE
 from mars_demo.training import distillation
 
 ADAPTIVE, MIX = "adaptive", "all prompts"
@@ -101,9 +102,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--tau", type=float, default=0.95)
     parser.add_argument("--max-new-tokens", type=int, default=160)
+    parser.add_argument("--dtype", **DTYPE)
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
-    checkpoint = load_checkpoint(arguments.model)
+    checkpoint = load_checkpoint(arguments.model, dtype=arguments.dtype)
     costs = measure(checkpoint)
     if costs is None:
         parser.exit(1, "This model is too slow here for its forwards to be measured.\n")

@@ -40,7 +40,7 @@ class PackedModel:
         self.config, self.bits = config, bits
         self._embedding = weights.matrix("model.embed_tokens")
         graph = build(config, weights)
-        self._session = _session(decoder(graph, config), graph)
+        self._session = session_of(decoder(graph, config), graph)
         # A text must not keep its model in memory, and a binding holds the session.
         self._bindings: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
@@ -125,7 +125,8 @@ class PackedText:
         self.length = min(self.length, length)
 
 
-def _session(model: onnx.ModelProto, graph: Graph) -> onnxruntime.InferenceSession:
+def session_of(model: onnx.ModelProto, graph: Graph) -> onnxruntime.InferenceSession:
+    """What runs a graph's operators with its weights."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     options.log_severity_level = 3
@@ -162,7 +163,7 @@ def kernels(bits: int) -> Kernels:
         [value(name, TensorProto.FLOAT, ["rows", width])] for name, width in (("x", x.shape[1]), ("y", 160))
     ]
     try:
-        session = _session(graph.proto(*ends), graph)
+        session = session_of(graph.proto(*ends), graph)
         found = [session.run(None, {"x": x[:rows]})[0] for rows in range(1, len(x) + 1)]
     except Exception:  # an old processor, or a build of the library without these kernels
         return Kernels(False)

@@ -39,7 +39,8 @@ export function keptGroup(pass) {
 /** A run's settings in words, with the τ of the moment. */
 export function describe({ mode, settings }, tau) {
   const verifies = mode.beyond === "draft" || mode.needs_draft;
-  const size = verifies ? `up to ${plural(settings.window - 1, "draft")}` : plural(settings.window, "slot");
+  const slots = `${settings.costs ? "up to " : ""}${plural(settings.window, "slot")}`;
+  const size = verifies ? `up to ${plural(settings.window - 1, "draft")}` : slots;
   const criterion = isConfidence(settings) ? "" : ` (${settings.criterion})`;
   return mode.uses_tau ? `τ ${tau.toFixed(2)}${criterion}, ${size}` : size;
 }
