@@ -59,7 +59,7 @@ def written(factor: float) -> str:
 
 
 def sentences(page: Page) -> list[str]:
-    return page.locator(".reasons p").all_text_contents()
+    return [text.replace("\u00a0", " ") for text in page.locator(".reasons p").all_text_contents()]
 
 
 @pytest.fixture(scope="module")

@@ -36,7 +36,7 @@ function explained({ perForward, positions, ratio, factor }, speed) {
   if (positions === 1) return `${tokens} tokens per forward, and a forward of 1 position takes as long as it does with one token per forward.`;
   const size = Number.isInteger(positions) ? `${positions} positions` : `${positions.toFixed(1)} positions on average`;
   const cost = `a forward of ${size} takes ${ratio.toFixed(2)} times as long as one of 1`;
-  const division = `${tokens} ÷ ${ratio.toFixed(2)} = ${written(factor)}`;
+  const division = `${tokens} ÷ ${ratio.toFixed(2)} = ${written(factor)}`.replaceAll(" ", "\u00a0"); // on one line
   if (speed < 1) return `One token at a time wins here: ${tokens} tokens per forward, and ${cost}: ${division}.`;
   return `${tokens} tokens per forward, but ${cost}: ${division}.`;
 }

@@ -77,7 +77,7 @@ function axes(place, points, step, top) {
   let free = -Infinity; // a number only where the one before leaves it room
   for (const positions of [...new Set(points.map(([k]) => k))].sort((a, b) => a - b)) {
     const [x] = place([positions, 0]);
-    const half = (DIGIT * `${positions}`.length) / 2 + 2;
+    const half = (DIGIT * `${positions}`.length) / 2 + 1;
     if (x - half < free) continue;
     lines.push(write([x, BOTTOM + 15], `${positions}`, "middle"));
     free = x + half;
