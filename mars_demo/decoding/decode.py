@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib import import_module
 
 from mars_demo.decoding.answer import Answer
@@ -108,9 +109,17 @@ def _encoded(checkpoint: Checkpoint, messages: Sequence[Message], raw: bool) -> 
 
 
 def drive(engine: Engine, strategy: Strategy, request: Request) -> Iterator[Pass]:
-    """Run one strategy on one engine."""
+    """Run one strategy on one engine. On a CPU, where a forward has ended when it returns, a pass says how
+    much of its time went into the model and into reading the logits."""
     for wanted in strategy:
+        started = time.perf_counter()
         logits = engine.forward(wanted.layout, wanted.first)
-        outcome = strategy.send(read(logits, request.acceptance, wanted.positions, request.sampling))
+        computed = time.perf_counter()
+        readings = read(logits, request.acceptance, wanted.positions, request.sampling)
+        parts = {
+            "model_ms": 1000 * (computed - started),
+            "read_ms": 1000 * (time.perf_counter() - computed),
+        }
+        outcome = strategy.send(readings)
         engine.commit(outcome.keep)
-        yield outcome.step
+        yield replace(outcome.step, **parts) if logits.device.type == "cpu" else outcome.step

@@ -17,6 +17,8 @@ from mars_demo.models.messages import Message, user
 
 SCHEMA = 2
 READABLE = (1, SCHEMA)  # schema 1 had one criterion, the probability, and called the score `confidence`
+# Fields of a pass that only some records have.
+OPTIONAL = ("drafts", "verified", "groups", "draft_forwards", "model_ms", "read_ms")
 
 # Where a token came from before it was accepted, and how that is said of it.
 SOURCES = {
@@ -74,6 +76,10 @@ class Pass:
     checked by this pass and the first `verified` of them held; it carried `groups` groups of masks, one
     for each number of drafts that might hold, or a single one after all of them. In speculative decoding
     the drafts took `draft_forwards` forwards of the second model, which `positions` does not count.
+
+    Of `ms`, `model_ms` went into the model and `read_ms` into reading its logits. They are None where the
+    host cannot tell them apart: on a GPU, which computes while the host goes on, in a batch, and in records
+    that were made before there were any.
     """
 
     number: int
@@ -87,6 +93,8 @@ class Pass:
     verified: int | None = None
     groups: int | None = None
     draft_forwards: int | None = None
+    model_ms: float | None = None
+    read_ms: float | None = None
 
     @property
     def text(self) -> str:
@@ -106,6 +114,8 @@ class Pass:
             record |= {"drafts": self.drafts, "verified": self.verified, "groups": self.groups}
         if self.draft_forwards is not None:
             record["draft_forwards"] = self.draft_forwards
+        if self.model_ms is not None:
+            record |= {"model_ms": round(self.model_ms, 3), "read_ms": round(self.read_ms, 3)}
         record["slots"] = [slot.record() for slot in self.slots]
         return json.dumps(record, ensure_ascii=False)
 
@@ -115,7 +125,7 @@ class Pass:
             number=record["pass"],
             slots=tuple(map(Slot.read, record["slots"])),
             **{key: record[key] for key in ("tau", "positions", "ms", "accepted", "stop")},
-            **{key: record.get(key) for key in ("drafts", "verified", "groups", "draft_forwards")},
+            **{key: record.get(key) for key in OPTIONAL},
         )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from mars_demo.assets import ASSETS
 from mars_demo.decoding.request import Request
-from mars_demo.decoding.trace import Run, read_runs
+from mars_demo.decoding.trace import Pass, Run, read_runs
 from mars_demo.serving.schedules import with_block_cache, with_cursor_cache
 
 FOLDER = ASSETS / "runs"
@@ -104,6 +104,10 @@ def typical(runs: Sequence[Run]) -> Run:
     if any(run.token_ids != first.token_ids for run in others) or any(a != accepted[0] for a in accepted):
         raise ValueError(f"{first.settings.mode} did not accept the same tokens each time.")
     steps = zip(*(run.passes for run in runs))
-    return Run(
-        first.settings, (replace(same[0], ms=median(step.ms for step in same)) for same in steps)
-    ).finish()
+    return Run(first.settings, (_median(same) for same in steps)).finish()
+
+
+def _median(same: Sequence[Pass]) -> Pass:
+    """One forward that ran several times, each of its times the median where all of them have it."""
+    times = {key: [getattr(step, key) for step in same] for key in ("ms", "model_ms", "read_ms")}
+    return replace(same[0], **{key: median(found) for key, found in times.items() if None not in found})

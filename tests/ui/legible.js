@@ -62,7 +62,9 @@
   readMark(".stage .pass", (style) => style.getPropertyValue("--bracket"));
   readMark(".stage .strip rect:not(.future)", (style) => style.fill);
   readMark(".stage .strip .tau", (style) => style.stroke);
-  filled(".stage .distance i, .stage .share .bar i, .stage .slot[data-state=accepted] .bar i");
+  readMark(".stage .why :is(.curve, .one)", (style) => style.stroke);
+  readMark(".stage .why .used", (style) => style.fill);
+  filled(".stage .distance i, .stage :is(.share, .why .row) .bar i, .stage .slot[data-state=accepted] .bar i");
   readMark(".stage .slot:not([data-state=accepted]) .bar i", (style) => style.borderTopColor);
   readMark(".stage .heat g:not(.future) .accepted-cells", (style) => style.stroke);
   readMark(".grid-picture [data-cells]", (style) => style.fill, { alpha: (style) => style.fillOpacity });

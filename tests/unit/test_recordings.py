@@ -112,6 +112,16 @@ def test_a_forward_has_the_median_of_its_times():
     assert typical.stop == "eos" and typical.token_ids == [0, 1, 2]
 
 
+def test_the_parts_of_a_forwards_time_have_medians_where_all_know_them():
+    known = [run([9]), run([5]), run([7])]
+    for single, model, read in zip(known, (3, 2, 4), (1, 2, 1)):
+        single.passes[0] = replace(single.passes[0], model_ms=model, read_ms=read)
+    [step] = recordings.typical(known).passes
+    assert (step.ms, step.model_ms, step.read_ms) == (7, 3, 1)
+    [step] = recordings.typical([run([9]), run([5])]).passes
+    assert (step.ms, step.model_ms, step.read_ms) == (7, None, None)
+
+
 @pytest.mark.parametrize("other", [run([1, 1, 1, 1], [0, 1, 2, 7]), run([1, 1], [0, 2], accepted=2)])
 def test_runs_that_differ_are_no_repetition(other):
     """In their tokens, or in the forwards that accepted them."""

@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from dataclasses import replace
 
 import pytest
@@ -25,7 +26,7 @@ def test_record_has_the_documented_lines(mars_tiny, mode):
     assert set(first) == HEADER
     assert (first["mode"], first["schema"], first["block_size"]) == (mode, 2, 8)
     for number, step in enumerate(passes, start=1):
-        keys = {"pass", "tau", "positions", "ms", "accepted", "stop", "slots"}
+        keys = {"pass", "tau", "positions", "ms", "accepted", "stop", "slots", "model_ms", "read_ms"}
         assert set(step) == keys | ({"drafts", "verified", "groups"} if mode == "lossless" else set())
         assert step["pass"] == number
         assert 1 <= step["accepted"] <= len(step["slots"])
@@ -64,6 +65,26 @@ def test_a_record_of_schema_1_opens_with_its_confidences_as_scores_of_the_probab
             assert run.settings.criterion == "probability"
             was = [slot["confidence"] for step in passes for slot in step["slots"]]
             assert [slot.score for step in run.passes for slot in step.slots] == was
+
+
+def test_the_parts_of_a_forwards_time_are_those_that_it_took(mars_tiny):
+    """A model that dawdles shows in `model_ms` and nowhere else; a record without parts opens as well."""
+    pause = 0.05
+    hook = mars_tiny.model.base_model.register_forward_pre_hook(lambda *_: time.sleep(pause))
+    try:
+        run = decode(mars_tiny, "Sort 3, 1 and 2", Request(mode="mars", max_new_tokens=12)).finish()
+    finally:
+        hook.remove()
+    for step in run.passes:
+        assert 1000 * pause <= step.model_ms
+        assert step.read_ms > 0
+        assert step.model_ms + step.read_ms <= step.ms
+    lines = [json.loads(line) for line in run.lines()]
+    for line in lines:
+        line.pop("model_ms", None), line.pop("read_ms", None)
+    bare = Run.read(map(json.dumps, lines))
+    assert {(step.model_ms, step.read_ms) for step in bare.passes} == {(None, None)}
+    assert [json.loads(line) for line in bare.lines()] == lines
 
 
 def split(path):

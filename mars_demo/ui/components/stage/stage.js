@@ -10,12 +10,14 @@ import { drawConversation, offerReply } from "./conversation.js";
 import { columnOf, drawHeatLegend, growHeat, showHeatUntil } from "./heat.js";
 import { listen } from "./input.js";
 import { addressed, rememberSoon, wanted } from "./links.js";
+import { BASELINE } from "./modes.js";
 import { follow, leaveConversation, open } from "./records.js";
 import { drawReplay, introduce } from "./replay.js";
 import { listRecordings, showRecording } from "./shelf.js";
 import { drawWith, focused, runs, selection, shownPass, stage, view } from "./state.js";
 import { attempt } from "./trouble.js";
 import { verdict } from "./verdict.js";
+import { drawWhy } from "./why.js";
 import { drawWindow } from "./window.js";
 
 function render() {
@@ -79,6 +81,7 @@ function drawCloseUp() {
   showHeatUntil(shown);
   drawShares(run, shown);
   drawWhatIf(run, mode === view.focus ? number : shown - 1, view.whatIf);
+  drawWhy(run, stage.reader.runs[BASELINE], stage.reader.over);
   light(mode, selection() || view.time !== null ? number : null, slot);
 }
 
