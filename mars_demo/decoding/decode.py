@@ -8,7 +8,7 @@ from importlib import import_module
 
 from mars_demo.decoding.answer import Answer
 from mars_demo.decoding.engine import Engine, TextCache
-from mars_demo.decoding.reading import read
+from mars_demo.decoding.reading import compute
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.strategy import Strategy
 from mars_demo.decoding.trace import Pass, Run, Settings
@@ -110,7 +110,6 @@ def _encoded(checkpoint: Checkpoint, messages: Sequence[Message], raw: bool) -> 
 def drive(engine: Engine, strategy: Strategy, request: Request) -> Iterator[Pass]:
     """Run one strategy on one engine."""
     for wanted in strategy:
-        logits = engine.forward(wanted.layout, wanted.first)
-        outcome = strategy.send(read(logits, request.acceptance, wanted.positions, request.sampling))
+        outcome = strategy.send(compute(engine, wanted, request.acceptance, request.sampling))
         engine.commit(outcome.keep)
         yield outcome.step
