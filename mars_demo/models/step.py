@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
@@ -105,19 +106,20 @@ class Step:
         pool: of memory that the graphs of one store share. None of them runs beside another, and their
             outputs are copied at once.
         """
-        with _CAPTURING:
-            current, side = torch.cuda.current_stream(), torch.cuda.Stream()
-            side.wait_stream(current)
+        with _CAPTURING, torch.cuda.device(self.model.device):
+            current, side = torch.cuda.current_stream(), _side_stream(self.model.device)
             try:
+                side.wait_stream(current)
                 with torch.cuda.stream(side):  # what libraries set up at a first call is not recorded
                     self._compute()
                 current.wait_stream(side)
                 graph = torch.cuda.CUDAGraph()
-                with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
+                # Other threads go on computing, and may take memory meanwhile.
+                with torch.cuda.graph(graph, pool=pool, stream=side, capture_error_mode="thread_local"):
                     self._output = self._compute()
                 self._graph, self.is_captured = graph, True
             finally:
-                torch.cuda.set_stream(current)  # a capture that fails leaves its own behind
+                torch.cuda.set_stream(current)  # a capture that fails leaves its own in place
 
     def _compute(self) -> Tensor:
         inputs, model = self._inputs, self.model
@@ -132,3 +134,8 @@ class Step:
         ).last_hidden_state
         logits = model.get_output_embeddings()(hidden[0].index_select(0, inputs.rows)).float()
         return logits if self.then is None else self.then(logits)
+
+
+@functools.cache  # libraries keep a workspace for each stream that they have seen
+def _side_stream(device: torch.device) -> torch.cuda.Stream:
+    return torch.cuda.Stream(device)

@@ -9,6 +9,7 @@ import pytest
 import torch
 from random_models import ARCHITECTURES, random_model
 
+from benchmarks import gpu_decode
 from mars_demo.decoding import layout as layouts
 from mars_demo.decoding.conversation import Conversation
 from mars_demo.decoding.decode import decode
@@ -205,6 +206,16 @@ def test_if_a_capture_fails_the_log_says_so_once_and_the_answer_is_the_same(mars
     assert [record.message.partition(":")[0] for record in caplog.records] == [
         "Decoding goes on without CUDA graphs, because a capture failed"
     ]
+
+
+def test_the_benchmark_runs_without_a_gpu(capsys):
+    gpu_decode.main(["--smoke"])
+    *_, columns, _, eager, fixed = capsys.readouterr().out.splitlines()
+    assert columns.endswith("| c(1) | c(2) | c(5) | c(9) | c(17) |")
+    for line, way in ((eager, "eager"), (fixed, "fixed buffers")):
+        name, decoding, ms, share, *costs = line.strip("| ").split(" | ")
+        assert (name, decoding) == ("tiny", way) and share.endswith(" %")
+        assert float(ms) > 0 and all(float(cost) > 0 for cost in costs)
 
 
 def test_on_a_cpu_it_is_never_used_unasked(mars_tiny):
