@@ -41,8 +41,8 @@ class CapturedModel:
     """A model whose forwards have few shapes and fixed buffers, so that on a GPU they are recorded once and
     replayed. On any other device the same functions run on the same buffers.
 
-    All its texts share one store. The keys and values of a text that makes way for another wait beside it,
-    and all texts replay the same graphs.
+    All its texts share one store, and so replay the same graphs. When a text makes way for another, its
+    keys and values are copied out of the store until it comes back.
 
     block: positions of the first store. It doubles when a text outgrows it, up to the model's context.
     """
@@ -52,7 +52,7 @@ class CapturedModel:
         self._store: Store | None = None
         self._steps: dict[tuple, Step] = {}
         self._pool: tuple[int, int] | None = None  # of the graphs' memory
-        self._stored: Callable[[], CapturedText | None] = lambda: None  # whose text is in the store
+        self._stored: Callable[[], CapturedText | None] = _nobody  # the text in the store
         self._captures = model.device.type == "cuda"
         self._lock = Lock()  # texts of several threads share store and buffers
 
@@ -103,7 +103,7 @@ class CapturedModel:
         if before is text and not small:
             return
         if before is not None:
-            before.waiting = self._store.copy_of(before.length)
+            before.waiting, self._stored = self._store.copy_of(before.length), _nobody
         if small:  # graphs know the addresses of the old store
             self._steps.clear()
             self._pool = self._store = None
@@ -131,9 +131,10 @@ class CapturedModel:
 
 
 class CapturedText:
-    """The keys and values of one text: in the store of its model, or waiting while another text is there.
+    """The keys and values of one text, in the store of its model or copied out of it.
 
     length: positions that count; what lies after them is overwritten.
+    waiting: the copy, while another text is in the store.
     """
 
     def __init__(self):
@@ -154,6 +155,10 @@ class CapturedText:
     def rewind(self, length: int) -> None:
         """Keep the first `length` positions."""
         self.length = min(self.length, length)
+
+
+def _nobody() -> None:
+    """Stands for the reference to a text where there is none."""
 
 
 def _padded(count: int) -> int:

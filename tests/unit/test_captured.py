@@ -109,7 +109,7 @@ def test_answers_are_the_same_in_every_mode(pair, way):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_answers_of_a_trained_model_are_the_same(mars_tiny, way):
-    request = Request(**WAYS[way], max_new_tokens=64)
+    request = Request(**WAYS[way], max_new_tokens=40)
     wanted, found = (decode(c, PROMPT, request).finish() for c in (mars_tiny, in_place_of(mars_tiny)))
     assert found.token_ids == wanted.token_ids and found.forwards == wanted.forwards
 
@@ -137,9 +137,9 @@ def test_follow_up_turns_compute_only_what_is_new(mars_tiny):
 
 def test_texts_that_take_turns_keep_their_keys_and_values(pair):
     plain, fast = pair
-    requests = [Request("ar", max_new_tokens=40), Request("mars", 0.6, max_new_tokens=40)]
-    wanted = [decode(plain, prompt, request).finish() for request in requests for prompt in PROMPTS]
-    runs = [decode(fast, prompt, request) for request in requests for prompt in PROMPTS]
+    requests = [Request("ar", max_new_tokens=24), Request("mars", 0.6, max_new_tokens=24)]
+    wanted = [decode(plain, prompt, request).finish() for request in requests for prompt in PROMPTS[:2]]
+    runs = [decode(fast, prompt, request) for request in requests for prompt in PROMPTS[:2]]
     going = list(runs)
     while going:
         going = [run for run in going if next(run, None) is not None]
@@ -149,13 +149,13 @@ def test_texts_that_take_turns_keep_their_keys_and_values(pair):
 def test_there_are_few_shapes_and_the_store_stays_where_it_is(mars_tiny):
     fast = in_place_of(mars_tiny, 256)
     for prompt in PROMPTS:
-        decode(fast, prompt, Request("mars", 0.9, max_new_tokens=64)).finish()
+        decode(fast, prompt, Request("mars", 0.9, max_new_tokens=32)).finish()
     model = fast.captured
     steps, address = dict(model._steps), model._store.tensor.data_ptr()
     assert len(steps) <= 10
     buffers = {key: step._inputs.bytes.data_ptr() for key, step in steps.items()}
     for prompt in PROMPTS:
-        decode(fast, prompt, Request("mars", 0.9, max_new_tokens=64)).finish()
+        decode(fast, prompt, Request("mars", 0.9, max_new_tokens=32)).finish()
     assert model._steps == steps and model._store.tensor.data_ptr() == address
     assert {key: step._inputs.bytes.data_ptr() for key, step in model._steps.items()} == buffers
 
