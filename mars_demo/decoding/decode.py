@@ -9,9 +9,9 @@ from importlib import import_module
 
 from mars_demo.decoding.answer import Answer
 from mars_demo.decoding.engine import Engine, TextCache
-from mars_demo.decoding.reading import read
+from mars_demo.decoding.reading import Reading, compute, read
 from mars_demo.decoding.request import Request
-from mars_demo.decoding.strategy import Strategy
+from mars_demo.decoding.strategy import Forward, Strategy
 from mars_demo.decoding.trace import Pass, Run, Settings
 from mars_demo.models.chat import encode_prompt, encode_raw
 from mars_demo.models.checkpoint import Checkpoint
@@ -112,14 +112,19 @@ def drive(engine: Engine, strategy: Strategy, request: Request) -> Iterator[Pass
     """Run one strategy on one engine. On a CPU, where a forward has ended when it returns, a pass says how
     much of its time went into the model and into reading the logits."""
     for wanted in strategy:
-        started = time.perf_counter()
-        logits = engine.forward(wanted.layout, wanted.first)
-        computed = time.perf_counter()
-        readings = read(logits, request.acceptance, wanted.positions, request.sampling)
-        parts = {
-            "model_ms": 1000 * (computed - started),
-            "read_ms": 1000 * (time.perf_counter() - computed),
-        }
+        readings, parts = _timed(engine, wanted, request)
         outcome = strategy.send(readings)
         engine.commit(outcome.keep)
-        yield replace(outcome.step, **parts) if logits.device.type == "cpu" else outcome.step
+        yield replace(outcome.step, **parts)
+
+
+def _timed(engine: Engine, wanted: Forward, request: Request) -> tuple[list[Reading], dict[str, float]]:
+    """What a forward predicts, and its time in parts where they can be told apart."""
+    if engine.model.device.type != "cpu":
+        return compute(engine, wanted, request.acceptance, request.sampling), {}
+    started = time.perf_counter()
+    logits = engine.forward(wanted.layout, wanted.first)
+    computed = time.perf_counter()
+    readings = read(logits, request.acceptance, wanted.positions, request.sampling)
+    ended = time.perf_counter()
+    return readings, {"model_ms": 1000 * (computed - started), "read_ms": 1000 * (ended - computed)}

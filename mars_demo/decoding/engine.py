@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -41,10 +41,18 @@ class KeysAndValues(DynamicCache):
     Made without the config on purpose: every layer keeps every position, so any forward can be rolled back.
     """
 
-    def forward(self, model: PreTrainedModel, layout: Layout, first: int) -> Tensor:
-        """Logits of the layout's positions from `first` on; all its positions are kept."""
+    def forward(
+        self,
+        model: PreTrainedModel,
+        layout: Layout,
+        first: int,
+        then: Callable[[Tensor], Tensor] | None = None,
+    ) -> Tensor:
+        """Logits of the layout's positions from `first` on, or what `then` makes of them; all its positions
+        are kept."""
         hidden = hidden_states(model, layout, self)
-        return logits_of(model, hidden[0, first:])
+        logits = logits_of(model, hidden[0, first:])
+        return logits if then is None else then(logits)
 
     def rewind(self, length: int) -> None:
         """Keep the first `length` positions."""
@@ -68,7 +76,7 @@ class TextCache:
         """What another model has computed is dropped."""
         if self._model is None or self._model() is not model:
             self.ids, self._model = [], weakref.ref(model)
-            # A packed model keeps its keys and values in a form of its own.
+            # What stands in for a transformers model keeps keys and values in a form of its own.
             self.keys = model.new_text() if hasattr(model, "new_text") else KeysAndValues()
 
     def shared(self, ids: Sequence[int]) -> int:
@@ -84,7 +92,7 @@ class TextCache:
 class Engine:
     """One text on one model: forward a layout, then commit the part of it that stays in the KV cache.
 
-    model: of transformers, or a packed one in its place.
+    model: of transformers, or a packed or captured one in its place.
     cache: of an earlier text, to continue from what both share; see `reuse`.
     """
 
@@ -108,14 +116,19 @@ class Engine:
         return self.length
 
     @torch.inference_mode()
-    def forward(self, layout: Layout, first: int = 0) -> Tensor:
+    def forward(
+        self, layout: Layout, first: int = 0, then: Callable[[Tensor], Tensor] | None = None
+    ) -> Tensor:
         """Logits [n - first, vocabulary] in float32 of the layout's positions from `first` on.
 
         The layout has one row and counts `length` cached positions as its past. All its n positions are in
         the cache afterwards, until `commit`.
+
+        then: what to make of the logits. Its result is returned in their place; a captured model has it in
+            its graphs, so it should be the same function every time and not wait for the device.
         """
         self._ids = layout.ids[0].tolist()
-        return self.cache.keys.forward(self.model, layout, first)
+        return self.cache.keys.forward(self.model, layout, first, then)
 
     def commit(self, count: int) -> None:
         """Keep the first `count` positions of the last forward and drop the others from the cache."""

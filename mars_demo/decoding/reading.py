@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from mars_demo.decoding.acceptance import Acceptance
 from mars_demo.decoding.sampling import Sampling
+
+if TYPE_CHECKING:
+    from mars_demo.decoding.engine import Engine
+    from mars_demo.decoding.strategy import Forward
 
 ALTERNATIVES = 5  # candidates recorded for each slot
 LARGE = 16384  # a vocabulary of which torch reads several rows in parallel
@@ -32,6 +38,22 @@ class Reading:
 def marked(readings: Sequence[Reading], source: str) -> list[Reading]:
     """The same readings, with where their tokens came from."""
     return [replace(reading, source=source) for reading in readings]
+
+
+def compute(
+    engine: Engine, wanted: Forward, acceptance: Acceptance, sampling: Sampling | None = None
+) -> list[Reading]:
+    """Run a forward and read what its positions from `wanted.first` on predict."""
+    if sampling is None:
+        return fetch(engine.forward(wanted.layout, wanted.first, greedy(acceptance.criterion)))
+    logits = engine.forward(wanted.layout, wanted.first)
+    return read(logits, acceptance, wanted.positions, sampling)
+
+
+@functools.cache
+def greedy(criterion: str) -> Callable[[Tensor], Tensor]:
+    """`measure` for the most probable tokens; the same function whenever it is asked for."""
+    return functools.partial(measure, acceptance=Acceptance(criterion, None))
 
 
 def read(

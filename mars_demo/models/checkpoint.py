@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import torch
 from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
+from mars_demo.models.captured import CapturedModel, captured
 from mars_demo.models.causal import context_of
 from mars_demo.modes import modes_of, trained_window
 
@@ -26,6 +27,7 @@ class Checkpoint:
 
     model: of transformers; without values, on torch's device `meta`, where a packed model stands for it.
     packed: what decodes one text in its place, if anything; `dense` then loads the model itself.
+    captured: what decodes one text with the same weights, faster; only on a GPU.
     block_size: masks per block it was trained with; None for an ordinary AR model.
     objective: what it was trained for last: ar, mars or block-diffusion.
     context: positions its position embedding was made for.
@@ -43,6 +45,7 @@ class Checkpoint:
     end_ids: frozenset[int]
     source: Path | None = None
     packed: PackedModel | None = None
+    captured: CapturedModel | None = None
     _load: Callable[[], PreTrainedModel] | None = field(default=None, repr=False, compare=False)
     _names: dict[int, str] = field(default_factory=dict, repr=False, compare=False)
 
@@ -53,8 +56,10 @@ class Checkpoint:
         return self._names[token]
 
     @property
-    def decoder(self) -> PreTrainedModel | PackedModel:
+    def decoder(self) -> PreTrainedModel | PackedModel | CapturedModel:
         """What computes one text."""
+        if self.captured and self.captured.usable:
+            return self.captured
         return self.packed or self.model
 
     @property
@@ -107,6 +112,7 @@ def wrap(
         context=context_of(config),
         end_ids=end_ids(model, tokenizer),
         source=source,
+        captured=captured(model),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,8 @@ class PackedModel:
 
     bits: per weight, 8 or 4.
     """
+
+    device = torch.device("cpu")
 
     def __init__(self, config: PreTrainedConfig, weights: Weights, bits: int):
         self.config, self.bits = config, bits
@@ -116,9 +119,17 @@ class PackedText:
             self.stores[name] = onnxruntime.OrtValue.ortvalue_from_numpy(store)
         return True
 
-    def forward(self, model: PackedModel, layout: Layout, first: int) -> Tensor:
-        """Logits of the layout's positions from `first` on; all its positions are kept."""
-        return model.forward(self, layout, first)
+    def forward(
+        self,
+        model: PackedModel,
+        layout: Layout,
+        first: int,
+        then: Callable[[Tensor], Tensor] | None = None,
+    ) -> Tensor:
+        """Logits of the layout's positions from `first` on, or what `then` makes of them; all its positions
+        are kept."""
+        logits = model.forward(self, layout, first)
+        return logits if then is None else then(logits)
 
     def rewind(self, length: int) -> None:
         """Keep the first `length` positions."""

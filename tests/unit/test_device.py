@@ -3,20 +3,24 @@
 import copy
 import warnings
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 import torch
-from random_models import random_model
+from random_models import ARCHITECTURES, random_model
 
 from mars_demo.assets import ASSETS
 from mars_demo.decoding.acceptance import Acceptance
 from mars_demo.decoding.decode import decode
+from mars_demo.decoding.engine import Engine
+from mars_demo.decoding.layout import verification
 from mars_demo.decoding.reading import ALTERNATIVES, read
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling
 from mars_demo.decoding.trace import Run
 from mars_demo.export.save import save_checkpoint
 from mars_demo.models import device
+from mars_demo.models.captured import CapturedModel
 from mars_demo.models.checkpoint import wrap
 from mars_demo.models.load import load_checkpoint
 from mars_demo.models.precision import default_dtype
@@ -75,6 +79,14 @@ def test_the_host_waits_once_per_forward(watched, mars_tiny, mode, sampling):
     run = decode(watched, PROMPT, request).finish()
     assert OnDevice.waits == {"tolist": run.forwards}
     assert run.token_ids == decode(mars_tiny, PROMPT, request).finish().token_ids
+
+
+@pytest.mark.parametrize("mode", ["ar", "mars", "lossless"])
+@pytest.mark.parametrize("sampling", [None, DRAWN], ids=["greedy", "drawn"])
+def test_the_host_waits_once_per_forward_that_could_be_captured(watched, mode, sampling):
+    watched = replace(watched, captured=CapturedModel(watched.model))
+    run = decode(watched, PROMPT, Request(mode, 0.9, max_new_tokens=24, sampling=sampling)).finish()
+    assert OnDevice.waits == {"tolist": run.forwards}
 
 
 @pytest.mark.parametrize("sampling", [None, DRAWN], ids=["greedy", "drawn"])
@@ -151,7 +163,8 @@ def test_a_gpu_holds_the_model_once_in_bfloat16_and_is_asked_once_per_forward():
     for mode in ("ar", "mars", "lossless"):
         for sampling in (None, DRAWN):
             request = Request(mode, 0.9, max_new_tokens=24, sampling=sampling)
-            decode(checkpoint, PROMPT, request).finish()  # what is allocated once
+            for _ in range(2):  # what is allocated once, and captured when it comes again
+                decode(checkpoint, PROMPT, request).finish()
             with warnings.catch_warnings(record=True) as waits:
                 warnings.simplefilter("always")
                 torch.cuda.set_sync_debug_mode("warn")
@@ -160,6 +173,62 @@ def test_a_gpu_holds_the_model_once_in_bfloat16_and_is_asked_once_per_forward():
             told = [str(wait.message) for wait in waits]
             assert sum("called a synchronizing" in words for words in told) == run.forwards, told
             assert run.settings.gpu == torch.cuda.get_device_name()
+
+
+@pytest.fixture(scope="module", params=ARCHITECTURES)
+def on_gpu(request, tokenizer):
+    """A random checkpoint in float32 on the GPU."""
+    model = random_model(request.param, tokenizer, context=512, head_dim=16).to("cuda")
+    return wrap(request.param, model, tokenizer)
+
+
+@on_a_gpu
+def test_graphs_compute_what_the_same_forwards_do_without_them(on_gpu):
+    graphs, eager = (CapturedModel(on_gpu.model, 64) for _ in range(2))
+    eager._captures = False
+    engines = [Engine(model) for model in (graphs, eager, on_gpu.model)]
+    for number in range(40):  # beyond the first store, every shape often enough to be replayed
+        drafts, masks = [(0, 0), (0, 8), (3, 3)][number % 3]
+        layout = verification([5 + number, 6], range(9, 9 + drafts), masks, 3, engines[0].length)
+        replayed, computed, wanted = (engine.forward(layout, 1) for engine in engines)
+        torch.testing.assert_close(replayed, computed, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(replayed, wanted, atol=1e-3, rtol=1e-3)
+        for engine in engines:
+            engine.commit(2)
+    assert graphs._captures, "a capture failed"
+    assert any(step.is_captured for step in graphs._steps.values())
+    assert not any(step.is_captured for step in eager._steps.values())
+
+
+@on_a_gpu
+@pytest.mark.parametrize("mode", ["ar", "mars", "lossless"])
+def test_answers_from_graphs_are_those_without_and_wait_once_per_forward(on_gpu, mode, caplog):
+    request = Request(mode, 0.6, max_new_tokens=80)
+    wanted = decode(replace(on_gpu, captured=None), PROMPT, request).finish()
+    runs = [decode(on_gpu, PROMPT, request).finish() for _ in range(3)]
+    assert [run.token_ids for run in runs] == [wanted.token_ids] * 3
+    assert "capture failed" not in caplog.text
+    assert on_gpu.decoder is on_gpu.captured
+    with warnings.catch_warnings(record=True) as waits:
+        warnings.simplefilter("always")
+        torch.cuda.set_sync_debug_mode("warn")
+        run = decode(on_gpu, PROMPT, request).finish()
+        torch.cuda.set_sync_debug_mode("default")
+    told = [str(wait.message) for wait in waits]
+    assert sum("called a synchronizing" in words for words in told) == run.forwards, told
+    assert torch.cuda.get_device_name() == run.settings.gpu
+
+
+@on_a_gpu
+def test_texts_on_a_gpu_take_turns(on_gpu):
+    request = Request("ar", max_new_tokens=40)
+    prompts = [PROMPT, "Hello", "Reverse a, b, c"]
+    wanted = [decode(on_gpu, prompt, request).finish().token_ids for prompt in prompts]
+    runs = [decode(on_gpu, prompt, request) for prompt in prompts]
+    going = list(runs)
+    while going:
+        going = [run for run in going if next(run, None) is not None]
+    assert [run.token_ids for run in runs] == wanted
 
 
 @on_a_gpu

@@ -93,9 +93,9 @@ def test_the_picture_of_a_recorded_forward_is_the_mask_that_ran(mars_tiny, monke
     ran = []
     forward = Engine.forward
 
-    def watched(self, layout, first=0):
+    def watched(self, layout, *arguments):
         ran.append(layout)
-        return forward(self, layout, first)
+        return forward(self, layout, *arguments)
 
     monkeypatch.setattr(Engine, "forward", watched)
     prompt = "How many meters is 3 kilometers? " * 3

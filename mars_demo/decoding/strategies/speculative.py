@@ -8,7 +8,7 @@ from mars_demo.decoding import layout as layouts
 from mars_demo.decoding.acceptance import Acceptance, accepted, several
 from mars_demo.decoding.answer import Answer
 from mars_demo.decoding.engine import Engine
-from mars_demo.decoding.reading import marked, read
+from mars_demo.decoding.reading import compute, marked
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling
 from mars_demo.decoding.strategy import Forward, Outcome, Strategy, count_verified
@@ -33,8 +33,7 @@ class Drafter:
             slots = min(self.checkpoint.largest_window, count - len(drafted))
             layout = layouts.window(new, slots - 1, self.checkpoint.mask_id, self.engine.length)
             wanted = Forward(layout, first=len(new) - 1)
-            logits = self.engine.forward(layout, wanted.first)
-            readings = read(logits, DRAFTING, wanted.positions, self.sampling)
+            readings = compute(self.engine, wanted, DRAFTING, self.sampling)
             enough = accepted([reading.score for reading in readings], DRAFTING.threshold())
             self.engine.commit(len(new))
             self.forwards += 1

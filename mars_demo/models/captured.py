@@ -1,0 +1,169 @@
+"""A transformers model that decodes one text at a time on a GPU, its forwards replayed from CUDA graphs."""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from collections.abc import Callable
+from threading import Lock
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from mars_demo.models.step import Shape, Step
+from mars_demo.models.store import Store
+
+if TYPE_CHECKING:
+    from mars_demo.decoding.layout import Layout
+
+_TYPES = ("llama", "qwen2", "qwen3")
+# A forward is padded to one of these; each shape has a graph of its own. What is longer, prompts above all,
+# computes long enough for the host to keep up.
+_SIZES = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128)
+_ALIGNMENT = 64  # of a width, for kernels that read a mask in vectors
+
+_log = logging.getLogger(__name__)
+
+
+def captured(model: PreTrainedModel) -> CapturedModel | None:
+    """What decodes in place of a model on a CUDA device; None for any other model."""
+    fits = model.device.type == "cuda" and model.config.model_type in _TYPES
+    return CapturedModel(model) if fits and _uses_sdpa(model) else None
+
+
+def _uses_sdpa(model: PreTrainedModel) -> bool:
+    return model.config._attn_implementation == "sdpa"
+
+
+class CapturedModel:
+    """A model whose forwards have few shapes and fixed buffers, so that on a GPU they are recorded once and
+    replayed. On any other device the same functions run on the same buffers.
+
+    All its texts share one store, and so replay the same graphs. When a text makes way for another, its
+    keys and values are copied out of the store until it comes back.
+
+    block: positions of the first store. It doubles when a text outgrows it, up to the model's context.
+    """
+
+    def __init__(self, model: PreTrainedModel, block: int = 1024):
+        self.model, self.device, self._block = model, model.device, block
+        self._store: Store | None = None
+        self._steps: dict[tuple, Step] = {}
+        self._pool: tuple[int, int] | None = None  # of the graphs' memory
+        self._stored: Callable[[], CapturedText | None] = _nobody  # the text in the store
+        self._captures = self.device.type == "cuda"
+        self._lock = Lock()  # texts of several threads share store and buffers
+
+    @property
+    def usable(self) -> bool:
+        """Whether the model still attends in the way that is captured: training changes it."""
+        return _uses_sdpa(self.model)
+
+    def new_text(self) -> CapturedText:
+        """An empty text."""
+        return CapturedText()
+
+    @torch.inference_mode()
+    def forward(
+        self,
+        text: CapturedText,
+        layout: Layout,
+        first: int,
+        then: Callable[[Tensor], Tensor] | None = None,
+    ) -> Tensor:
+        """Logits [n - first, vocabulary] in float32 of the layout's positions from `first` on, or what
+        `then` makes of them; all n are in the text afterwards."""
+        count = layout.ids.shape[1]
+        with self._lock:
+            positions = _padded(count)
+            shape = Shape(positions, _padded(count - first), self._width(text.length + positions))
+            self._bring(text, shape.width)
+            step = self._step(shape, then)
+            step.take(layout, first, text.length)
+            if self._captures and step.runs == 1:  # most shapes of prompts come once
+                self._capture(step)
+            found = step.run()[: count - first]
+            text.length += count
+        return found
+
+    def _width(self, length: int) -> int:
+        """Columns that attention reads so that `length` positions fit: few different ones."""
+        most = _aligned(max(length, self.model.config.max_position_embeddings + _SIZES[-1]))
+        width = self._block
+        while width < length:
+            width *= 2
+        return min(width, most)
+
+    def _bring(self, text: CapturedText, width: int) -> None:
+        """Put a text into the store, and make room for `width` positions."""
+        before = self._stored()
+        small = self._store is None or self._store.room < width
+        if before is text and not small:
+            return
+        if before is not None:
+            before.waiting, self._stored = self._store.copy_of(before.length), _nobody
+        if small:  # graphs know the addresses of the old store
+            self._steps.clear()
+            self._pool = self._store = None
+            self._store = Store(self.model, width)
+        if text.waiting is not None:
+            self._store.put(text.waiting[:, :, :, : text.length])
+            text.waiting = None
+        self._stored = weakref.ref(text)
+
+    def _step(self, shape: Shape, then: Callable[[Tensor], Tensor] | None) -> Step:
+        """The step of a shape, the same whenever the shape comes again."""
+        if shape.positions > _SIZES[-1]:
+            return Step(self.model, self._store, shape, then)
+        if (shape, then) not in self._steps:
+            self._steps[shape, then] = Step(self.model, self._store, shape, then)
+        return self._steps[shape, then]
+
+    def _capture(self, step: Step) -> None:
+        try:
+            self._pool = self._pool or torch.cuda.graph_pool_handle()
+            step.capture(self._pool)
+        except Exception as error:  # drivers, libraries and models have many reasons
+            self._captures = False
+            _log.warning("Decoding goes on without CUDA graphs, because a capture failed: %s", error)
+
+
+class CapturedText:
+    """The keys and values of one text, in the store of its model or copied out of it.
+
+    length: positions that count; what lies after them is overwritten.
+    waiting: the copy, while another text is in the store.
+    """
+
+    def __init__(self):
+        self.length = 0
+        self.waiting: Tensor | None = None
+
+    def forward(
+        self,
+        model: CapturedModel,
+        layout: Layout,
+        first: int,
+        then: Callable[[Tensor], Tensor] | None = None,
+    ) -> Tensor:
+        """Logits of the layout's positions from `first` on, or what `then` makes of them; all its positions
+        are kept."""
+        return model.forward(self, layout, first, then)
+
+    def rewind(self, length: int) -> None:
+        """Keep the first `length` positions."""
+        self.length = min(self.length, length)
+
+
+def _nobody() -> None:
+    """Stands for the reference to a text where there is none."""
+
+
+def _padded(count: int) -> int:
+    return next((size for size in _SIZES if size >= count), count)
+
+
+def _aligned(width: int) -> int:
+    return -(-width // _ALIGNMENT) * _ALIGNMENT

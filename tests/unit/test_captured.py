@@ -1,0 +1,230 @@
+"""Forwards of few shapes on fixed buffers, as CUDA graphs need them: against the plain engine, on a CPU."""
+
+import gc
+import weakref
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+import torch
+from random_models import ARCHITECTURES, random_model
+
+from benchmarks import gpu_decode
+from mars_demo.decoding import layout as layouts
+from mars_demo.decoding.conversation import Conversation
+from mars_demo.decoding.decode import decode
+from mars_demo.decoding.denoising import denoising
+from mars_demo.decoding.engine import Engine, TextCache
+from mars_demo.decoding.reading import fetch, greedy
+from mars_demo.decoding.request import Request
+from mars_demo.decoding.sampling import Sampling
+from mars_demo.models.captured import CapturedModel, captured
+from mars_demo.models.checkpoint import wrap
+from mars_demo.models.step import Inputs, Shape
+
+BLOCK = 32  # positions of the first store, which all of these texts outgrow
+PROMPT = "Can you show me the 7 times table up to 10?"
+PROMPTS = [PROMPT, "Hello", "Write a story about a fox."]
+WAYS = {
+    "ar": {"mode": "ar"},
+    "mars 0.6": {"mode": "mars", "tau": 0.6},
+    "mars 0.9": {"mode": "mars", "tau": 0.9},
+    "mars 0.9, window 5": {"mode": "mars", "tau": 0.9, "window": 5},
+    "mars 0.9, margin": {"mode": "mars", "tau": 0.9, "criterion": "margin"},
+    "mars 1": {"mode": "mars", "tau": 1.0},
+    "mars, drawn": {"mode": "mars", "tau": 0.5, "sampling": Sampling(0.9, seed=3)},
+    "lossless, grouped": {"mode": "lossless", "linear": False},
+    "lossless, linear": {"mode": "lossless", "linear": True},
+    "jacobi": {"mode": "jacobi"},
+}
+
+
+def in_place_of(checkpoint, block: int = BLOCK):
+    """The same checkpoint, decoded as on a GPU."""
+    return replace(checkpoint, captured=CapturedModel(checkpoint.model, block))
+
+
+@pytest.fixture(scope="module", params=ARCHITECTURES)
+def pair(request, tokenizer):
+    """A random checkpoint, decoded the plain way and as on a GPU."""
+    plain = wrap(request.param, random_model(request.param, tokenizer, context=256), tokenizer)
+    return plain, in_place_of(plain)
+
+
+def forwards() -> Iterable[tuple[layouts.Layout, int, int]]:
+    """Layouts of a text that outgrows two stores, each with the first position whose logits are wanted and
+    how many positions stay."""
+    draw = torch.Generator().manual_seed(1)
+    tokens = lambda count: torch.randint(5, 200, (count,), generator=draw).tolist()  # noqa: E731
+    past = 0
+    for new, drafts, masks, linear, keep in [
+        (13, 0, 4, True, 13),  # a prompt and its window
+        (1, 0, 0, True, 1),
+        (3, 0, 8, True, 3),
+        (1, 3, 3, False, 3),  # groups of masks that share position ids
+        (2, 4, 4, True, 2),
+        (140, 0, 0, True, 140),  # longer than any captured forward
+        (1, 8, 8, False, 9),
+        (1, 0, 0, True, 1),
+        (5, 0, 2, True, 0),  # nothing stays
+        (5, 0, 2, True, 5),
+    ]:
+        layout = layouts.verification(tokens(new), tokens(drafts), masks, 3, past, linear)
+        yield layout, new - 1, keep
+        past += keep
+    yield denoising(tokens(3), tokens(6), past, 3, 3), 3, 3  # a block that sees itself from both sides
+
+
+def test_logits_are_those_of_the_plain_engine_whatever_is_rolled_back(pair):
+    plain, fast = (Engine(checkpoint.decoder) for checkpoint in pair)
+    for layout, first, keep in forwards():
+        wanted, found = plain.forward(layout, first), fast.forward(layout, first)
+        torch.testing.assert_close(found, wanted, atol=2e-5, rtol=2e-5)
+        plain.commit(keep)
+        fast.commit(keep)
+        assert plain.length == fast.length == fast.cache.keys.length
+
+
+def test_what_is_read_from_logits_is_computed_with_them(pair):
+    plain, fast = (Engine(checkpoint.decoder) for checkpoint in pair)
+    for criterion in ("probability", "entropy", "margin"):
+        layout = layouts.window([5, 6, 7], 4, 3, plain.length)
+        wanted = fetch(plain.forward(layout, 2, greedy(criterion)))
+        found = fetch(fast.forward(layout, 2, greedy(criterion)))
+        for ours, theirs in zip(found, wanted, strict=True):
+            assert ours.candidates == theirs.candidates
+            assert ours.score == pytest.approx(theirs.score, abs=1e-5)
+        plain.commit(3)
+        fast.commit(3)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_answers_are_the_same_in_every_mode(pair, way):
+    request = Request(**WAYS[way], max_new_tokens=40)
+    for prompt in PROMPTS[:2]:
+        wanted, found = (decode(checkpoint, prompt, request).finish() for checkpoint in pair)
+        assert found.token_ids == wanted.token_ids
+        assert [step.accepted for step in found.passes] == [step.accepted for step in wanted.passes]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_answers_of_a_trained_model_are_the_same(mars_tiny, way):
+    request = Request(**WAYS[way], max_new_tokens=40)
+    wanted, found = (decode(c, PROMPT, request).finish() for c in (mars_tiny, in_place_of(mars_tiny)))
+    assert found.token_ids == wanted.token_ids and found.forwards == wanted.forwards
+
+
+def test_both_models_of_speculative_decoding_may_be_captured(mars_tiny, ar_tiny):
+    plain = Request("speculative", 0.9, draft=ar_tiny, max_new_tokens=48)
+    fast = replace(plain, draft=in_place_of(ar_tiny))
+    wanted = decode(mars_tiny, PROMPT, plain).finish()
+    assert decode(in_place_of(mars_tiny), PROMPT, fast).finish().token_ids == wanted.token_ids
+
+
+def test_follow_up_turns_compute_only_what_is_new(mars_tiny):
+    fast, requests = in_place_of(mars_tiny), [Request("mars", 0.9), Request("lossless"), Request("ar")]
+    conversations = [Conversation(checkpoint) for checkpoint in (mars_tiny, fast)]
+    for prompt, request in zip(PROMPTS, requests):
+        runs = []
+        for conversation in conversations:
+            conversation.request = replace(request, max_new_tokens=24)
+            runs.append(conversation.ask(prompt).finish())
+        wanted, found = runs
+        assert found.token_ids == wanted.token_ids
+        assert found.settings.cached_tokens == wanted.settings.cached_tokens
+        assert [step.positions for step in found.passes] == [step.positions for step in wanted.passes]
+
+
+def test_texts_that_take_turns_keep_their_keys_and_values(pair):
+    plain, fast = pair
+    requests = [Request("ar", max_new_tokens=24), Request("mars", 0.6, max_new_tokens=24)]
+    wanted = [decode(plain, prompt, request).finish() for request in requests for prompt in PROMPTS[:2]]
+    runs = [decode(fast, prompt, request) for request in requests for prompt in PROMPTS[:2]]
+    going = list(runs)
+    while going:
+        going = [run for run in going if next(run, None) is not None]
+    assert [run.token_ids for run in runs] == [run.token_ids for run in wanted]
+
+
+def test_there_are_few_shapes_and_the_store_stays_where_it_is(mars_tiny):
+    fast = in_place_of(mars_tiny, 256)
+    for prompt in PROMPTS:
+        decode(fast, prompt, Request("mars", 0.9, max_new_tokens=32)).finish()
+    model = fast.captured
+    steps, address = dict(model._steps), model._store.tensor.data_ptr()
+    assert len(steps) <= 10
+    buffers = {key: step._inputs.bytes.data_ptr() for key, step in steps.items()}
+    for prompt in PROMPTS:
+        decode(fast, prompt, Request("mars", 0.9, max_new_tokens=32)).finish()
+    assert model._steps == steps and model._store.tensor.data_ptr() == address
+    assert {key: step._inputs.bytes.data_ptr() for key, step in model._steps.items()} == buffers
+
+
+def test_the_store_grows_up_to_the_context_and_no_further(tokenizer):
+    model = random_model("llama", tokenizer, context=96)
+    fast = CapturedModel(model, block=BLOCK)
+    engine, rooms = Engine(fast), []
+    for start in range(0, 96, 8):
+        engine.forward(layouts.causal(list(range(5, 13)), start))
+        engine.commit(8)
+        rooms.append(fast._store.room)
+    assert rooms == sorted(rooms) and rooms[0] == BLOCK
+    assert 96 <= rooms[-1] <= 96 + 128 + 64
+
+
+def test_a_text_outlives_its_model_and_keeps_no_other_alive(tokenizer):
+    cache = TextCache()
+    fast = in_place_of(wrap("one", random_model("llama", tokenizer), tokenizer))
+    decode(fast, "Hello", Request("ar", max_new_tokens=4), cache=cache).finish()
+    gone = weakref.ref(fast.captured)
+    del fast
+    gc.collect()
+    assert gone() is None and cache.ids
+    other = wrap("other", random_model("qwen3", tokenizer), tokenizer)
+    wanted = decode(other, "Hello", Request("ar", max_new_tokens=4)).finish()
+    found = decode(in_place_of(other), "Hello", Request("ar", max_new_tokens=4), cache=cache).finish()
+    assert found.token_ids == wanted.token_ids and not found.settings.cached_tokens
+
+
+def test_inputs_are_one_tensor_and_padding_sees_something():
+    inputs = Inputs(Shape(4, 2, 8))
+    layout = layouts.window([5, 6], 1, 3, past=2)
+    inputs.fill(layout, first=1, past=2)
+    again = Inputs(Shape(4, 2, 8))
+    again.bytes.copy_(inputs.bytes)
+    assert again.ids.tolist() == [5, 6, 3, 0] and again.places.tolist() == [2, 3, 4, 0]
+    assert again.rows.tolist() == [1, 2] and again.past.tolist() == [2]
+    assert torch.equal(again.visible[:3, :5], layout.visible[0]) and not again.visible[:3, 5:].any()
+    assert again.visible[3].tolist() == [True] + [False] * 7
+
+
+def test_if_a_capture_fails_the_log_says_so_once_and_the_answer_is_the_same(mars_tiny, caplog):
+    fast, request = in_place_of(mars_tiny), Request("mars", 0.9, max_new_tokens=32)
+    fast.captured._captures = True  # on a CPU every capture fails
+    found = decode(fast, PROMPT, request).finish()
+    assert found.token_ids == decode(mars_tiny, PROMPT, request).finish().token_ids
+    assert [record.message.partition(":")[0] for record in caplog.records] == [
+        "Decoding goes on without CUDA graphs, because a capture failed"
+    ]
+
+
+def test_the_benchmark_runs_without_a_gpu(capsys):
+    gpu_decode.main(["--smoke"])
+    *_, columns, _, eager, fixed = capsys.readouterr().out.splitlines()
+    assert columns.endswith("| c(1) | c(2) | c(5) | c(9) | c(17) |")
+    for line, way in ((eager, "eager"), (fixed, "fixed buffers")):
+        name, decoding, ms, share, *costs = line.strip("| ").split(" | ")
+        assert (name, decoding) == ("tiny", way) and share.endswith(" %")
+        assert float(ms) > 0 and all(float(cost) > 0 for cost in costs)
+
+
+def test_on_a_cpu_it_is_never_used_unasked(mars_tiny):
+    assert captured(mars_tiny.model) is None
+    assert mars_tiny.captured is None and mars_tiny.decoder is mars_tiny.model
+
+
+def test_a_model_that_attends_in_another_way_decodes_as_before(tokenizer):
+    fast = in_place_of(wrap("llama", random_model("llama", tokenizer), tokenizer))
+    assert fast.decoder is fast.captured
+    fast.model.set_attn_implementation("eager")
+    assert fast.decoder is fast.model
