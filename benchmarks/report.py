@@ -246,6 +246,43 @@ def chat_speed() -> str:
     return speed("chat-speed.json")
 
 
+def few_bits() -> str:
+    """Decoding in few bits against llama.cpp and transformers."""
+    measured = results.read("llama-cpp.json")
+    per_token = {
+        row["method"]: [seconds / row["tokens"] for seconds in row["seconds"]] for row in measured["rows"]
+    }
+    base = next(iter(per_token.values()))
+    rows = [
+        {
+            "method": row["method"],
+            "tokens per forward": f"{row['tokens'] / row['forwards']:.2f}",
+            "ms per token": f"{1000 * statistics.median(per_token[row['method']]):.1f}",
+            "as fast as llama.cpp": faster(per_token[row["method"]], base),
+        }
+        for row in measured["rows"]
+    ]
+    return shown(rows) + source(measured, _asked(measured), rounds(measured))
+
+
+def copies() -> str:
+    """Answers that repeat their prompts."""
+    measured = results.read("copying.json")
+    base = measured["rows"][0]["seconds"]
+    rows = [
+        {
+            "method": row["method"],
+            "tokens per forward": f"{row['tokens'] / row['forwards']:.2f}",
+            "copied": f"{row['sources'].get('copy', 0) / row['tokens']:.0%}",
+            "answers equal to ar": f"{row['equal']} of {measured['prompts']}",
+            "faster than ar": faster(row["seconds"], base),
+        }
+        for row in measured["rows"]
+    ]
+    longest = f"{measured['prompts']} prompts, at most {measured['max_new_tokens']} tokens each"
+    return shown(rows) + source(measured, longest, rounds(measured))
+
+
 def page() -> str:
     measured = results.read("page.json")
     runs = measured["runs"]
@@ -494,6 +531,8 @@ FIGURES: dict[str, Callable[[], str]] = {
     "chat": chat,
     "chat-recipe": chat_recipe,
     "chat-speed": chat_speed,
+    "few-bits": few_bits,
+    "copies": copies,
     "page": page,
     "training": training,
     "paper": paper,
