@@ -54,7 +54,7 @@ def gpu_name(device: torch.device) -> str | None:
     """What the GPU is called, such as "NVIDIA H200"; None for a CPU."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
-    return None if device.type == "cpu" else "Apple GPU"
+    return "Apple GPU" if device.type == "mps" else None
 
 
 def processor() -> str:
