@@ -16,7 +16,6 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-import numpy as np
 import torch
 from onnx import TensorProto
 from pandas import DataFrame

@@ -94,14 +94,15 @@ def measure(
 def most_probable(p: Tensor, count: int) -> Tensor:
     """[rows, count] the tokens with the largest of [rows, vocabulary] probabilities, best first.
 
-    Whatever is among the largest is in one of the `count` blocks with the largest maxima, so a large
-    vocabulary need not be sorted.
+    Whatever is among the largest is in one of the `count` blocks with the largest maxima, so on a CPU a
+    large vocabulary need not be sorted.
     """
     vocabulary = p.shape[-1]
-    if vocabulary < LARGE or vocabulary % BLOCK:
+    if p.device.type != "cpu" or vocabulary < LARGE or vocabulary % BLOCK:
         return p.topk(count).indices
     blocks = p.unflatten(-1, (-1, BLOCK))
-    best = blocks.amax(-1).topk(count).indices
+    parts = blocks.split(LARGE // BLOCK, dim=1)  # too small for threads, which would then wait for more
+    best = torch.cat([part.amax(-1) for part in parts], dim=1).topk(count).indices
     inside = blocks.gather(1, best[..., None].expand(-1, -1, BLOCK)).flatten(1).topk(count).indices
     return best.gather(-1, inside // BLOCK) * BLOCK + inside % BLOCK
 
