@@ -30,7 +30,9 @@ def register(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--include-path", type=Path, metavar="FOLDER", help="of further task files")
     parser.add_argument("--limit", type=int, metavar="N", help="documents per task (default: all)")
-    parser.add_argument("--num-fewshot", type=int, metavar="N", help="worked examples (default: the task's)")
+    parser.add_argument(
+        "--num-fewshot", type=int, metavar="N", help="worked examples (default: the task's)"
+    )
     parser.add_argument(
         "--chat-template",
         action=argparse.BooleanOptionalAction,
@@ -38,7 +40,9 @@ def register(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--system", metavar="TEXT", help="system message of every prompt")
     parser.add_argument("--batch-size", type=int, default=8, metavar="N", help="rows that share a forward")
-    parser.add_argument("--cache", type=Path, metavar="FOLDER", help="keep answers, and go on from those there")
+    parser.add_argument(
+        "--cache", type=Path, metavar="FOLDER", help="keep answers, and go on from those there"
+    )
     parser.add_argument(
         "--confirm-run-unsafe-code",
         action="store_true",

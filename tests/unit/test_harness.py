@@ -108,11 +108,11 @@ def chat(model, prompts=PROMPTS) -> list[str]:
     return [model.apply_chat_template([{"role": "user", "content": prompt}]) for prompt in prompts]
 
 
-def measured(model, folder, limit=None, **options) -> dict:
+def measured(model, folder, **options) -> dict:
     """All local tasks, as the harness itself measures them."""
     files = Few(include_path=str(folder))
     names = list(harness_files.NAMES)
-    return simple_evaluate(model, tasks=names, task_manager=files, limit=limit, bootstrap_iters=0, **options)
+    return simple_evaluate(model, tasks=names, task_manager=files, bootstrap_iters=0, **options)
 
 
 def figures(found, name) -> dict[str, float]:
@@ -145,7 +145,9 @@ def test_answers_are_those_of_hf_to_the_last_character(mars_tiny, hf, answers_of
 def test_a_long_prompt_loses_its_beginning_as_with_hf(mars_tiny, hf):
     model = MarsLM(mars_tiny, mode="ar")
     requests = asked([harness_files.LONG], {"until": [], "max_gen_toks": 12})
-    assert model.generate_until(requests, disable_tqdm=True) == hf.generate_until(requests, disable_tqdm=True)
+    assert model.generate_until(requests, disable_tqdm=True) == hf.generate_until(
+        requests, disable_tqdm=True
+    )
 
 
 @pytest.mark.parametrize("options", [{"apply_chat_template": True, "fewshot_as_multiturn": True}, {}])
@@ -177,7 +179,8 @@ def test_the_chat_model_has_the_figures_of_hf_too(folder):
     checkpoint = load_checkpoint("mars-smollm2-135m", device="cpu", dtype="float32")
     ours = MarsLM(checkpoint, mode="lossless", batch_size=2)
     theirs = HFLM(pretrained=checkpoint.model, tokenizer=checkpoint.tokenizer, batch_size=1)
-    options = {"limit": 2, "apply_chat_template": True, "fewshot_as_multiturn": True}
+    options = {"apply_chat_template": True, "fewshot_as_multiturn": True}
+    options |= {"samples": {name: [1] for name in harness_files.NAMES}}
     one, other = measured(ours, folder, **options), measured(theirs, folder, **options)
     for name in harness_files.NAMES:
         assert figures(one, name) == pytest.approx(figures(other, name), rel=1e-4)
@@ -313,9 +316,7 @@ def test_the_command_writes_a_file_of_results(capsys, folder, tmp_path):
         assert row["task"] in out
 
 
-def test_the_harness_has_the_model_in_its_own_command(
-    capsys, monkeypatch, logging_kept, folder, tmp_path
-):
+def test_the_harness_has_the_model_in_its_own_command(capsys, monkeypatch, logging_kept, folder, tmp_path):
     monkeypatch.setattr(
         "sys.argv",
         [

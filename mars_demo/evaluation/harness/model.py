@@ -35,7 +35,7 @@ class MarsLM(HFLM):
     """A checkpoint of this project, decoded in any of its modes.
 
     Texts are scored, and prompts rendered and tokenized, by the harness's own `hf` model: without its masks
-    a MARS model is an ordinary causal one. Only answers are made here, in batches with the cursor cache, and
+    a MARS model is an ordinary causal one. Only answers are made here, in batches with the cursor cache;
     each row ends with its stop string.
 
     pretrained: a bundled name, a folder, a GGUF file or a hub id; or a loaded checkpoint.
@@ -178,8 +178,8 @@ def _sampling(settings: Mapping[str, Any], seed: int) -> Sampling | None:
     """
     if unknown := settings.keys() - {"do_sample", *DRAWN}:
         raise ValueError(
-            f"A task asks for generation with {', '.join(sorted(unknown))}, which this model has not. It has "
-            f"until, max_gen_toks, do_sample, {', '.join(DRAWN)}."
+            f"A task asks for generation with {', '.join(sorted(unknown))}, which this model has not. It "
+            f"has until, max_gen_toks, do_sample, {', '.join(DRAWN)}."
         )
     if not settings["do_sample"]:
         return None

@@ -40,8 +40,8 @@ def load(names: Sequence[str], folder: Path | None = None) -> list[Task | Group]
     for name in names:
         if not (matches := manager.match_tasks([name])):
             raise ValueError(
-                f"Unknown task {name!r}. Choose from {', '.join(OWN)}, those of your own task files, and the "
-                "harness's, which `lm-eval ls tasks` lists."
+                f"Unknown task {name!r}. Choose from {', '.join(OWN)}, those of your own task files, and "
+                "the harness's, which `lm-eval ls tasks` lists."
             )
         for match in matches:
             loaded += _loaded(manager, match)
@@ -85,8 +85,8 @@ def require_confirmed(tasks: Iterable[Task | Group]) -> None:
         for leaf in task.get_all_tasks() if isinstance(task, Group) else [task]:
             if getattr(leaf, "UNSAFE_CODE", False):
                 raise ValueError(
-                    f"Task {leaf.task_name} executes code that the model has written. Run it where that can "
-                    "do no harm, and confirm it with --confirm-run-unsafe-code."
+                    f"Task {leaf.task_name} executes code that the model has written. Run it where that "
+                    "can do no harm, and confirm it with --confirm-run-unsafe-code."
                 )
 
 
@@ -115,6 +115,7 @@ def evaluate(
     found = simple_evaluate(
         model,
         tasks=list(tasks),
+        task_manager=TaskManager(include_defaults=False),  # they are loaded already
         limit=limit,
         num_fewshot=shots,
         apply_chat_template=chat_template,
@@ -171,9 +172,7 @@ def _rows(found: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _answers(samples: Iterable[Mapping[str, Any]]) -> list[Generated]:
     """A task's answers; each document comes once for every filter."""
     documents = {sample["doc_id"]: sample for sample in samples}
-    return [
-        answer for sample in documents.values() for repeats in sample["resps"] for answer in repeats
-    ]
+    return [answer for sample in documents.values() for repeats in sample["resps"] for answer in repeats]
 
 
 def _leaves(name: str, members: Mapping[str, Sequence[str]]) -> list[str]:
