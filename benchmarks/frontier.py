@@ -2,9 +2,9 @@
 
     python -m benchmarks.frontier [--models mars-tiny] [--limit 24] [--output assets/results/frontier.json]
 
-Every bundled MARS model answers prompts as AR, losslessly, and with each criterion at each τ: the tiny model
-those of its worlds, the chat model the checked instructions. Answers are kept as they are finished, so a run
-that was cut goes on where it was; `--fresh` measures everything again.
+Every bundled MARS model answers prompts as AR, losslessly, and with each criterion at each τ: the tiny
+model those of its worlds, the chat model the checked instructions. Answers are kept as they are
+finished, so a run that was cut goes on where it was; `--fresh` measures everything again.
 """
 
 from __future__ import annotations
