@@ -31,6 +31,8 @@ from mars_demo.models.quantized import GROUP, quantize
 from mars_demo.progress import progress
 
 Product = Callable[[Tensor], Tensor]
+Products = Callable[[list[Tensor]], list[Tensor]]  # each of its own input
+Kernel = Callable[[list[Tensor]], Products]  # from weights, each [out, in]
 WRONG = 0.25  # of a product's size; 4 bits are wrong by less than this, and another layout by more
 
 
@@ -76,28 +78,44 @@ def torch_dynamic(weight: Tensor) -> Product:
     return lambda x: torch.ops.quantized.linear_dynamic(x, packed, True)
 
 
-def onnx_runtime(bits: int) -> Callable[[Tensor], Product]:
-    """What a packed model uses, alone: a session per product."""
+def onnx_runtime(bits: int) -> Kernel:
+    """What a packed model uses: all products in one graph."""
 
-    def made(weight: Tensor) -> Product:
-        graph = Graph()
-        graph.product("x", quantize(weight, bits), "y")
-        widths = {"x": weight.shape[1], "y": weight.shape[0]}
-        ends = [[value(name, TensorProto.FLOAT, ["rows", width])] for name, width in widths.items()]
-        session = session_of(graph.proto(*ends), graph)
-        return lambda x: torch.from_numpy(session.run(None, {"x": x.numpy()})[0])
+    def made(weights: list[Tensor]) -> Products:
+        graph, inputs, outputs = Graph(), [], []
+        for number, weight in enumerate(weights):
+            graph.product(f"x{number}", quantize(weight, bits), f"y{number}")
+            inputs.append(value(f"x{number}", TensorProto.FLOAT, ["rows", weight.shape[1]]))
+            outputs.append(value(f"y{number}", TensorProto.FLOAT, ["rows", weight.shape[0]]))
+        session = session_of(graph.proto(inputs, outputs), graph)
+
+        def run(xs: list[Tensor]) -> list[Tensor]:
+            found = session.run(None, {f"x{number}": x.numpy() for number, x in enumerate(xs)})
+            return [torch.from_numpy(y) for y in found]
+
+        return run
 
     return made
 
 
-KERNELS: dict[str, Callable[[Tensor], Product]] = {
-    "torch, float32": dense(torch.float32),
-    "torch, bfloat16": dense(torch.bfloat16),
-    "torch, int8 weights, float32": torch_int8(torch.float32),
-    "torch, int8 weights, bfloat16": torch_int8(torch.bfloat16),
-    "torch, int4 weights, float32": torch_int4(torch.float32),
-    "torch, int4 weights, bfloat16": torch_int4(torch.bfloat16),
-    "torch, dynamic int8": torch_dynamic,
+def one_by_one(make: Callable[[Tensor], Product]) -> Kernel:
+    """A call per product, as torch computes."""
+
+    def made(weights: list[Tensor]) -> Products:
+        products = [make(weight) for weight in weights]
+        return lambda xs: [product(x) for product, x in zip(products, xs)]
+
+    return made
+
+
+KERNELS: dict[str, Kernel] = {
+    "torch, float32": one_by_one(dense(torch.float32)),
+    "torch, bfloat16": one_by_one(dense(torch.bfloat16)),
+    "torch, int8 weights, float32": one_by_one(torch_int8(torch.float32)),
+    "torch, int8 weights, bfloat16": one_by_one(torch_int8(torch.bfloat16)),
+    "torch, int4 weights, float32": one_by_one(torch_int4(torch.float32)),
+    "torch, int4 weights, bfloat16": one_by_one(torch_int4(torch.bfloat16)),
+    "torch, dynamic int8": one_by_one(torch_dynamic),
     "ONNX Runtime, int8": onnx_runtime(8),
     "ONNX Runtime, int4": onnx_runtime(4),
 }
@@ -115,24 +133,23 @@ def shapes(config) -> list[tuple[int, int]]:
     ]
 
 
-def milliseconds(products: list[Product], inputs: list[Tensor], rounds: int) -> float:
+def milliseconds(products: Products, inputs: list[Tensor], rounds: int) -> float:
     found = []
     for _ in range(rounds + 2):
         started = time.perf_counter()
-        for product, x in zip(products, inputs):
-            product(x)
+        products(inputs)
         found.append(1000 * (time.perf_counter() - started))
     return median(found[2:])  # the first ones wake threads and fill caches
 
 
-def check(kernel: Callable[[Tensor], Product], shape: tuple[int, int]) -> None:
+def check(kernel: Kernel, shape: tuple[int, int]) -> None:
     """
     Raises:
         ValueError: if its products are not those of the weights, but for rounding.
     """
     weight, x = torch.randn(shape), torch.randn(3, shape[1])
     wanted = x @ weight.T
-    off = ((kernel(weight)(x).float() - wanted).norm() / wanted.norm()).item()
+    off = ((kernel([weight])([x])[0].float() - wanted).norm() / wanted.norm()).item()
     if not off < WRONG:
         raise ValueError(f"Its products are wrong by {off:.0%}.")
 
@@ -140,11 +157,10 @@ def check(kernel: Callable[[Tensor], Product], shape: tuple[int, int]) -> None:
 @torch.inference_mode()
 def row(name: str, config, rounds: int) -> dict:
     """The figures of a kernel, or why there are none."""
-    per_layer = shapes(config)
+    kernel, layers = KERNELS[name], shapes(config) * config.num_hidden_layers
     try:
-        check(KERNELS[name], per_layer[0])
-        layers = per_layer * config.num_hidden_layers
-        products = [KERNELS[name](torch.randn(shape)) for shape in layers]
+        check(kernel, layers[0])
+        products = kernel([torch.randn(shape) for shape in layers])
         found = {}
         for k in SIZES:
             inputs = [torch.randn(k, width) for _, width in layers]

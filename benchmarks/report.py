@@ -317,6 +317,60 @@ def copies() -> str:
     return shown(rows) + source(measured, longest, rounds(measured))
 
 
+def windows() -> str:
+    """The adaptive window against the best fixed one, which was chosen afterwards, set by set."""
+    rows, notes = [], []
+    for file in ("window-tiny.json", "window-chat.json"):
+        measured = results.read(file)
+        model = measured["machine"].split(",")[0]
+        for mode in ("mars", "lossless"):
+            sets = [row for row in measured["rows"] if row["mode"] == mode]
+            apart = sorted(sets[:-1] or sets, key=lambda row: statistics.median(_of_best(row)))
+            cells = {"model": model, "mode": mode, "prompts": sets[-1]["set"]}
+            cells |= {"best fixed window": sets[-1]["best"], "adaptive": _ranged(sets[-1])}
+            cells["set where it is farthest behind"] = (
+                f"{apart[0]['set']}: {_ranged(apart[0])}" if len(sets) > 1 else None
+            )
+            rows.append(cells)
+        notes.append(source(measured))
+    return shown(rows) + "".join(notes)
+
+
+def _of_best(row: dict) -> list[float]:
+    """How many times as fast as the best fixed window the adaptive one was, over the rounds."""
+    found = row["tokens_per_second"]
+    return [ours / fixed for ours, fixed in zip(found["adaptive"], found[row["best"]])]
+
+
+def _ranged(row: dict) -> str:
+    return results.ranged(_of_best(row), unit="×")
+
+
+def kernels() -> str:
+    """Products of a forward with each kernel."""
+    measured = results.read("kernels.json")
+    rows = [
+        {"kernel": row["kernel"]} | {f"k = {k}": f"{ms:.1f}" for k, ms in row["ms"].items()}
+        for row in measured["rows"]
+        if "ms" in row
+    ]
+    return shown(rows) + source(measured, "milliseconds, medians")
+
+
+def precision() -> str:
+    """What few bits keep of float32."""
+    measured = results.read("precision.json")
+    rows = [
+        {
+            "precision": row["precision"],
+            f"same choice, of {measured['compared']} tokens": f"{row['same_choice']:.1%}",
+            f"checks held, of {row['checked']}": f"{row['held']} ({row['held'] / row['checked']:.1%})",
+        }
+        for row in measured["rows"]
+    ]
+    return shown(rows) + source(measured, f"{measured['prompts']} held-out prompts")
+
+
 def page() -> str:
     measured = results.read("page.json")
     runs = measured["runs"]
@@ -568,6 +622,9 @@ FIGURES: dict[str, Callable[[], str]] = {
     "chat-speed": chat_speed,
     "few-bits": few_bits,
     "copies": copies,
+    "windows": windows,
+    "kernels": kernels,
+    "precision": precision,
     "page": page,
     "training": training,
     "paper": paper,
