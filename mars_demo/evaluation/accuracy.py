@@ -9,9 +9,8 @@ from mars_demo import tasks
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.trace import Run
+from mars_demo.evaluation.task_sets import MAX_NEW_TOKENS, is_right
 from mars_demo.models.checkpoint import Checkpoint
-
-MAX_NEW_TOKENS = 160  # the longest worked answer has under 100
 
 
 @dataclass(frozen=True)
@@ -36,11 +35,6 @@ def answers(
     for example in examples:
         run = decode(checkpoint, example.prompt, request)
         yield example, run.finish()
-
-
-def is_right(example: tasks.Example, run: Run) -> bool:
-    """An answer counts only if the model ended it itself."""
-    return run.stop == "eos" and tasks.TASKS[example.task].grade(example, run.text)
 
 
 def row(task: str, tau: float | None, graded: Sequence[tuple[tasks.Example, Run]]) -> Row:

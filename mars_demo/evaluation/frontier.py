@@ -1,0 +1,287 @@
+"""What speed buys and costs: the points of a sweep, and their form as JSON and as a table.
+
+A point is one setting of the decoder on the prompts of a task set. Nothing here needs torch, so that the
+page draws recorded points at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from pandas import DataFrame
+
+from mars_demo.decoding.acceptance import CRITERIA, Acceptance
+from mars_demo.decoding.request import Request
+from mars_demo.evaluation import bootstrap
+from mars_demo.modes import MODES
+
+TAUS = (0.99, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How a point is decoded: the mode, and where it has a τ, the criterion and τ.
+
+    Raises:
+        ValueError: if there is no such mode or criterion, τ is not a number from 0 to 1, or one of the two
+            is missing or too much.
+    """
+
+    mode: str
+    criterion: str | None = None
+    tau: float | None = None
+
+    def __post_init__(self):
+        if self.mode not in MODES or MODES[self.mode].needs_draft:
+            alone = [name for name, mode in MODES.items() if not mode.needs_draft]
+            raise ValueError(f"Unknown mode {self.mode!r}. Choose from {', '.join(alone)}.")
+        wanted = MODES[self.mode].uses_tau
+        if not wanted == (self.criterion is not None) == (self.tau is not None):
+            verb = "needs a criterion and a τ" if wanted else "has no criterion and no τ"
+            raise ValueError(f"Mode {self.mode} {verb}.")
+        if self.tau is not None:
+            Acceptance(self.criterion, self.tau)
+
+    @property
+    def title(self) -> str:
+        """What it is called in a sentence or a legend."""
+        name = {"ar": "AR", "lossless": "lossless"}.get(self.mode, self.mode)
+        return name if self.tau is None else f"{self.criterion}, τ = {self.tau:g}"
+
+    def request(self, max_new_tokens: int) -> Request:
+        if self.tau is None:
+            return Request(self.mode, max_new_tokens=max_new_tokens)
+        return Request(self.mode, self.tau, self.criterion, max_new_tokens=max_new_tokens)
+
+
+AR = Setting("ar")  # what all others are compared with
+
+
+def parse_taus(text: str) -> list[float]:
+    """A τ grid as someone types it, numbers separated by commas.
+
+    Raises:
+        ValueError: if one of them is not a number from 0 to 1, or there is none.
+    """
+    try:
+        return checked_taus([float(part) for part in text.split(",")])
+    except ValueError:
+        raise ValueError(
+            f"The τ grid takes numbers from 0 to 1, separated by commas, not {text!r}."
+        ) from None
+
+
+def checked_taus(taus: Iterable[float]) -> list[float]:
+    """The same τ without doubles, the highest first.
+
+    Raises:
+        ValueError: if one of them is not a number from 0 to 1, or there is none.
+    """
+    found = list(taus)
+    if not found:
+        raise ValueError("The τ grid is empty; give at least one number from 0 to 1.")
+    for tau in found:
+        if not isinstance(tau, int | float) or not 0 <= tau <= 1:
+            raise ValueError(f"τ must be a number from 0 to 1, not {tau}.")
+    return sorted({float(tau) for tau in found}, reverse=True)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One prompt's answer at one setting.
+
+    number: of the prompt, from 0.
+    leaves: the index of the first token that is not AR's; None if the answers are equal.
+    text: None where a record leaves it out; ids are empty there.
+    """
+
+    number: int
+    right: bool
+    tokens: int
+    forwards: int
+    leaves: int | None = None
+    text: str | None = None
+    ids: tuple[int, ...] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True)
+class Point:
+    """All prompts answered at one setting, in order; `seconds` is the wall-clock time for all of them."""
+
+    setting: Setting
+    outcomes: tuple[Outcome, ...]
+    seconds: float
+
+    @property
+    def n(self) -> int:
+        return len(self.outcomes)
+
+    @cached_property
+    def accuracy(self) -> float:
+        return sum(one.right for one in self.outcomes) / self.n
+
+    @cached_property
+    def tokens_per_forward(self) -> float:
+        """All tokens ÷ all forwards."""
+        return sum(one.tokens for one in self.outcomes) / sum(one.forwards for one in self.outcomes)
+
+    @property
+    def seconds_per_answer(self) -> float:
+        """Wall-clock, while as many others as the batch has rows are answered too."""
+        return self.seconds / self.n
+
+    @cached_property
+    def accuracy_interval(self) -> tuple[float, float]:
+        """Of `bootstrap.interval`."""
+        return bootstrap.interval([one.right for one in self.outcomes], [1] * self.n)
+
+    @cached_property
+    def tokens_per_forward_interval(self) -> tuple[float, float]:
+        """Of `bootstrap.interval`."""
+        return bootstrap.interval(
+            [one.tokens for one in self.outcomes], [one.forwards for one in self.outcomes]
+        )
+
+    @property
+    def wrong(self) -> list[Outcome]:
+        return [one for one in self.outcomes if not one.right]
+
+
+@dataclass(frozen=True)
+class Frontier:
+    """The points of one model on one task set, AR's first.
+
+    size: rows of the batches.
+    """
+
+    model: str
+    tasks: str
+    title: str
+    size: int
+    machine: str
+    prompts: tuple[str, ...]
+    points: tuple[Point, ...] = ()
+
+    def find(self, setting: Setting) -> Point | None:
+        return next((point for point in self.points if point.setting == setting), None)
+
+    def faster(self, point: Point) -> float | None:
+        """AR's seconds ÷ this point's; None without AR."""
+        ar = self.find(AR)
+        return ar and ar.seconds / point.seconds
+
+    def frame(self) -> DataFrame:
+        """A row per point, as it is exported as CSV."""
+        return DataFrame([self._row(point) for point in self.points])
+
+    def _row(self, point: Point) -> dict[str, Any]:
+        ends = {
+            f"{name}_{end}": value
+            for name in ("accuracy", "tokens_per_forward")
+            for end, value in zip(("low", "high"), getattr(point, f"{name}_interval"))
+        }
+        return {
+            "model": self.model,
+            "tasks": self.tasks,
+            "mode": point.setting.mode,
+            "criterion": point.setting.criterion,
+            "tau": point.setting.tau,
+            "n": point.n,
+            "accuracy": point.accuracy,
+            "accuracy_low": ends["accuracy_low"],
+            "accuracy_high": ends["accuracy_high"],
+            "tokens_per_forward": point.tokens_per_forward,
+            "tokens_per_forward_low": ends["tokens_per_forward_low"],
+            "tokens_per_forward_high": ends["tokens_per_forward_high"],
+            "seconds_per_answer": point.seconds_per_answer,
+            "faster_than_ar": self.faster(point),
+            "leave_ar": sum(one.leaves is not None for one in point.outcomes),
+            "rows": self.size,
+            "machine": self.machine,
+        }
+
+    def record(self, texts: bool = True) -> dict[str, Any]:
+        """As JSON takes it. Of the outcomes, columns of numbers are written as one string each.
+
+        texts: whether the wrong answers are in it.
+        """
+        return {
+            "model": self.model,
+            "tasks": self.tasks,
+            "title": self.title,
+            "size": self.size,
+            "machine": self.machine,
+            "prompts": list(self.prompts),
+            "points": [_point_record(point, texts) for point in self.points],
+        }
+
+    @classmethod
+    def read(cls, record: Mapping[str, Any]) -> Frontier:
+        """From a record of `record`.
+
+        Raises:
+            ValueError: if it is none.
+        """
+        try:
+            names = ("model", "tasks", "title", "size", "machine")
+            points = tuple(_point(each) for each in record["points"])
+            found = cls(
+                **{name: record[name] for name in names}, prompts=tuple(record["prompts"]), points=points
+            )
+            if any(point.n != len(found.prompts) or not point.n for point in points):
+                raise ValueError("a point lacks prompts")
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"This is not the record of a sweep ({error}).") from error
+        return found
+
+
+_NONE = "-"
+
+
+def _point_record(point: Point, texts: bool) -> dict[str, Any]:
+    setting, outcomes = point.setting, point.outcomes
+    record = {
+        "mode": setting.mode,
+        "criterion": setting.criterion,
+        "tau": setting.tau,
+        "seconds": round(point.seconds, 3),
+        "right": "".join(str(int(one.right)) for one in outcomes),
+        "tokens": _joined(one.tokens for one in outcomes),
+        "forwards": _joined(one.forwards for one in outcomes),
+        "leaves": _joined(one.leaves for one in outcomes),
+    }
+    wrong = {str(one.number): one.text for one in point.wrong if texts and one.text is not None}
+    return record | ({"wrong": wrong} if wrong else {})
+
+
+def _joined(numbers: Iterable[int | None]) -> str:
+    return " ".join(_NONE if number is None else str(number) for number in numbers)
+
+
+def _point(record: Mapping[str, Any]) -> Point:
+    wrong = record.get("wrong", {})
+    columns = [
+        [None if part == _NONE else int(part) for part in record[name].split()]
+        for name in ("tokens", "forwards", "leaves")
+    ]
+    outcomes = tuple(
+        Outcome(number, right == "1", tokens, forwards, leaves, wrong.get(str(number)))
+        for number, (right, tokens, forwards, leaves) in enumerate(
+            zip(record["right"], *columns, strict=True)
+        )
+    )
+    seconds = float(record["seconds"])
+    if not (math.isfinite(seconds) and seconds >= 0):
+        raise ValueError(f"seconds {seconds}")
+    setting = Setting(record["mode"], record["criterion"], record["tau"])
+    return Point(setting, outcomes, seconds)
+
+
+def curves(points: Sequence[Point]) -> dict[str, list[Point]]:
+    """The points with a τ by criterion, in the order of `CRITERIA`, the highest τ first."""
+    found = {name: [point for point in points if point.setting.criterion == name] for name in CRITERIA}
+    return {name: sorted(own, key=lambda point: -point.setting.tau) for name, own in found.items() if own}

@@ -1,0 +1,178 @@
+"""A sweep: the same prompts answered at every setting, in batches, each answer kept as it is finished."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from mars_demo.decoding import cost_store
+from mars_demo.decoding.acceptance import CRITERIA
+from mars_demo.decoding.trace import Run
+from mars_demo.evaluation import results
+from mars_demo.evaluation.divergence import first_difference
+from mars_demo.evaluation.frontier import AR, TAUS, Frontier, Outcome, Point, Setting, checked_taus
+from mars_demo.evaluation.journal import Journal
+from mars_demo.evaluation.task_sets import task_set
+from mars_demo.models.checkpoint import Checkpoint
+from mars_demo.serving.decode_batch import decode_batch
+
+SIZE = 32  # rows of a batch: on two cores more are hardly faster
+LIMIT = 200  # prompts
+
+
+def grid(
+    checkpoint: Checkpoint, criteria: Sequence[str] = tuple(CRITERIA), taus: Sequence[float] = TAUS
+) -> list[Setting]:
+    """AR, lossless, and every criterion with every τ.
+
+    Raises:
+        ValueError: if the checkpoint has no such settings, there is no criterion or no τ, or one of them is
+            not one.
+    """
+    if "mars" not in checkpoint.modes:
+        raise ValueError(
+            f"{checkpoint.name} was trained for {checkpoint.objective} and not to accept several tokens "
+            "by a score, so there is no τ to sweep. Choose a MARS model."
+        )
+    if not criteria:
+        raise ValueError(f"No criterion is chosen. Choose from {', '.join(CRITERIA)}.")
+    taus = checked_taus(taus)
+    marses = [Setting("mars", criterion, tau) for criterion in dict.fromkeys(criteria) for tau in taus]
+    return [AR, Setting("lossless"), *marses]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a sweep is, after a forward or when a point is finished.
+
+    number: of the setting, from 1, among `settings` settings.
+    answered: how many of its `prompts` prompts have been answered.
+    point: only when it is finished.
+    """
+
+    setting: Setting
+    number: int
+    settings: int
+    answered: int
+    prompts: int
+    point: Point | None = None
+
+
+class Sweep:
+    """Iterating runs the next forward and yields a `Progress`; whoever stops iterating stops the sweep.
+
+    Every answer has the tokens and the forwards that it has when its prompt is decoded alone. `frontier`
+    holds the points that are finished. AR comes first: the others are compared with it.
+
+    limit: prompts, at most. size: rows of a batch.
+    folder: where answers are kept as they are finished, in a `Journal` of this model, machine, prompts and
+        batch size. Those that are there are not computed again, also if other settings have been added.
+        `journal.folder()` is the usual one; None to keep nothing.
+
+    Raises:
+        ValueError: if the task set is unknown, a number is out of range, or a setting is not for this
+            checkpoint.
+    """
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        tasks: str = "worlds",
+        limit: int = LIMIT,
+        settings: Sequence[Setting] | None = None,
+        *,
+        size: int = SIZE,
+        folder: Path | None = None,
+    ):
+        chosen = task_set(tasks)
+        self._questions, self._warm = chosen.questions(limit), False
+        self._checkpoint, self._size = checkpoint.dense, size
+        settings = grid(checkpoint) if settings is None else settings
+        self._requests = {
+            setting: setting.request(chosen.max_new_tokens).fitted(self._checkpoint)
+            for setting in (AR, *settings)
+        }
+        if size < 1:
+            raise ValueError(f"The batch size must be at least 1, not {size}.")
+        prompts = tuple(question.prompt for question in self._questions)
+        machine = results.machine(self._checkpoint)
+        self.frontier = Frontier(checkpoint.name, tasks, chosen.title, size, machine, prompts)
+        self._journal = Journal(folder, self._header(chosen.max_new_tokens))
+
+    def _header(self, max_new_tokens: int) -> dict[str, Any]:
+        """All that answers and times depend on, apart from the setting."""
+        prompts = "\0".join(self.frontier.prompts)
+        return {
+            "model": cost_store.key(self._checkpoint) | {"values": _values(self._checkpoint)},
+            "tasks": self.frontier.tasks,
+            "prompts": hashlib.sha256(prompts.encode()).hexdigest(),
+            "limit": len(self.frontier.prompts),
+            "max_new_tokens": max_new_tokens,
+            "size": self._size,
+        }
+
+    def __iter__(self) -> Iterator[Progress]:
+        self.frontier = replace(self.frontier, points=())
+        for number, setting in enumerate(self._requests, start=1):
+            yield from self._measure(setting, number)
+
+    def finish(self) -> Frontier:
+        for _ in self:
+            pass
+        return self.frontier
+
+    def _measure(self, setting: Setting, number: int) -> Iterator[Progress]:
+        """The steps of one setting, and its point."""
+        place = (setting, number, len(self._requests))
+        prompts, done = len(self._questions), self._journal.outcomes(setting)
+        left = [number for number in range(prompts) if number not in done]
+        for runs in self._answers(setting, left) if left else ():
+            for asked, (run, seconds) in runs.items():
+                self._journal.add(setting, self._outcome(asked, run), seconds)
+            yield Progress(*place, len(done), prompts)
+        outcomes = tuple(done[number] for number in range(prompts))
+        point = Point(setting, outcomes, self._journal.seconds(setting))
+        self.frontier = replace(self.frontier, points=(*self.frontier.points, point))
+        yield Progress(*place, prompts, prompts, point)
+
+    def _answers(self, setting: Setting, left: list[int]) -> Iterator[dict[int, tuple[Run, float]]]:
+        """After each forward the runs that it finished, each with the seconds that the setting has taken.
+        The clock stands while somebody looks at them."""
+        prompts, request = [self._questions[number].prompt for number in left], self._requests[setting]
+        if not self._warm:  # the first forwards of a process are slower
+            few = replace(request, max_new_tokens=2)
+            decode_batch(self._checkpoint, prompts[: self._size], few, size=self._size).finish()
+            self._warm = True
+        started = time.perf_counter() - self._journal.seconds(setting)
+        decoding = decode_batch(self._checkpoint, prompts, request, size=self._size)
+        for moved in decoding:
+            seconds = time.perf_counter() - started
+            finished = [place for place in moved if decoding.runs[place].stop]
+            yield {left[place]: (decoding.runs[place], seconds) for place in finished}
+            started = time.perf_counter() - seconds
+
+    def _outcome(self, number: int, run: Run) -> Outcome:
+        ids = tuple(run.token_ids)
+        ar = self._journal.outcomes(AR).get(number)
+        return Outcome(
+            number,
+            right=self._questions[number].grade(run),
+            tokens=run.tokens,
+            forwards=run.forwards,
+            leaves=first_difference(ar.ids, ids) if ar else None,
+            text=run.text,
+            ids=ids,
+        )
+
+
+def _values(checkpoint: Checkpoint) -> str:
+    """A digest of some values of every weight, so that a model that was trained further is another one."""
+    digest = hashlib.sha256()
+    for weight in checkpoint.model.parameters():
+        values = weight.detach().flatten()
+        digest.update(values[:: max(1, len(values) // 64)].float().cpu().numpy().tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,90 @@
+"""Task sets: prompts with graders, by name, that a sweep of settings answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from mars_demo import tasks
+from mars_demo.decoding.trace import Run
+from mars_demo.tasks import instructions
+
+MAX_NEW_TOKENS = 160  # the longest worked answer of a world has under 100
+
+
+def is_right(example: tasks.Example, run: Run) -> bool:
+    """An answer counts only if the model ended it itself."""
+    return run.stop == "eos" and tasks.TASKS[example.task].grade(example, run.text)
+
+
+@dataclass(frozen=True)
+class Question:
+    """A prompt, and whether a finished run answers it rightly."""
+
+    prompt: str
+    grade: Callable[[Run], bool]
+
+
+@dataclass(frozen=True)
+class TaskSet:
+    """Questions of one kind.
+
+    draw: the first so many of them, always the same ones; fewer if there are no more.
+    max_new_tokens: where an answer without an end is cut.
+    """
+
+    name: str
+    title: str
+    draw: Callable[[int], list[Question]]
+    max_new_tokens: int = MAX_NEW_TOKENS
+
+    def questions(self, limit: int) -> list[Question]:
+        """
+        Raises:
+            ValueError: if `limit` is below 1, or more than a world has.
+        """
+        if limit < 1:
+            raise ValueError(f"The number of prompts must be at least 1, not {limit}.")
+        return self.draw(limit)
+
+
+def task_set(name: str) -> TaskSet:
+    """
+    Raises:
+        ValueError: if there is none of that name.
+    """
+    if name not in TASK_SETS:
+        raise ValueError(f"Unknown task set {name!r}. Choose from {', '.join(TASK_SETS)}.")
+    return TASK_SETS[name]
+
+
+def _asked(examples: list[tasks.Example]) -> list[Question]:
+    return [Question(example.prompt, partial(is_right, example)) for example in examples]
+
+
+def _worlds(limit: int) -> list[Question]:
+    """Held-out prompts of all worlds in turn."""
+    return _asked(tasks.mixed(-(-limit // len(tasks.TASKS)))[:limit])
+
+
+def _world(name: str, limit: int) -> list[Question]:
+    return _asked(tasks.held_out(name, limit))
+
+
+def _instructions(limit: int) -> list[Question]:
+    """Evenly from the whole list, in which like stands beside like."""
+    found = instructions.instructions()
+    count = min(limit, len(found))
+    chosen = (found[number * len(found) // count] for number in range(count))
+    return [Question(one.prompt, lambda run, one=one: one.holds(run.text)) for one in chosen]
+
+
+TASK_SETS = {
+    task_set.name: task_set
+    for task_set in (
+        TaskSet("worlds", "all worlds", _worlds),
+        *(TaskSet(task.name, task.title, partial(_world, task.name)) for task in tasks.TASKS.values()),
+        TaskSet("instructions", "checked instructions", _instructions, max_new_tokens=192),
+    )
+}
