@@ -64,9 +64,9 @@ export function listOthers(model) {
 function rowOf({ prompt, text, right, parted }, { mode, tau, criterion }, model) {
   const button = make("button", "answer");
   button.type = "button";
-  button.append(make("b", "mark", right ? "✓ right" : "✗ wrong"), make("span", "prompt", prompt), make("span", "text", text || "(empty)"));
+  button.append(make("b", "mark", right ? "✓ right" : "✗ wrong"), make("span", "prompt", prompt), make("span", "text", text ?? ""));
   const where = parted === null ? "AR's answer, token for token" : `leaves AR's answer at token ${parted + 1}`;
-  button.append(make("span", "where", mode === "ar" ? "" : where));
+  if (mode !== "ar") button.append(make("span", "where", where));
   button.addEventListener("click", () => trigger("opened", { prompt, mode, tau, criterion, model }));
   const row = make("li", "");
   row.append(button);

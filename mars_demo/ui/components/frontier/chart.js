@@ -2,19 +2,18 @@
 
 import { constants } from "../component.js";
 import { draw, find, make, say, set } from "../dom.js";
-import { axes, pointInWords, series, seriesOf, titleOf } from "./results.js";
+import { axes, pointInWords, series, titleOf } from "./results.js";
 import { extent, placeLabels, ticks } from "./scales.js";
 
 const SHAPES = ["circle", "square", "diamond", "triangle", "cross"];
 const NARROW = 520; // px, below which the chart is taller than wide would have it
-const SPANS = { accuracy: 0.1, tokens_per_forward: 0.5, tokens_per_second: 1 };
+const SPANS = { accuracy: 0.1, tokens_per_forward: 0.5, answers_per_second: 0.1 };
 
 const byAr = ({ mode }) => (mode === "ar" ? "ring" : null);
 
-/** `points` on the axis `across`; `chosen` is one of them. Gives the points' nodes, in the order of the lines. */
-export function drawChart(points, across, chosen, paper) {
+/** `shown`, points, on the axis `across`; `chosen` is one of them. Gives the points' nodes, in the order of the lines. */
+export function drawChart(shown, across, chosen, paper) {
   const svg = find("svg");
-  const shown = points.filter((point) => point[across]);
   svg.replaceChildren();
   svg.toggleAttribute("hidden", !shown.length);
   find(".legend").replaceChildren();
@@ -34,7 +33,8 @@ export function drawChart(points, across, chosen, paper) {
 /** The place of every value on the drawing. */
 class Frame {
   constructor(svg, points, across, overlay) {
-    const width = Math.max(260, svg.parentElement.clientWidth);
+    const { paddingLeft, paddingRight } = getComputedStyle(svg.parentElement);
+    const width = Math.max(260, svg.parentElement.clientWidth - parseFloat(paddingLeft) - parseFloat(paddingRight));
     this.font = parseFloat(getComputedStyle(svg).fontSize);
     const height = Math.round(Math.min(30 * this.font, Math.max(width < NARROW ? 0.85 * width : 0.46 * width, 17 * this.font)));
     const wide = (name) => points.flatMap((point) => point[name]);
@@ -44,7 +44,8 @@ class Frame {
     this.y = extent([...wide("accuracy"), ...over.map(({ accuracy }) => accuracy)], SPANS.accuracy, 0, 1);
     this.box = { x: 3.6 * this.font, y: 1.9 * this.font, width: width - 4.6 * this.font, height: height - 5 * this.font };
     this.radius = Math.max(5, 0.36 * this.font);
-    set(svg, { viewBox: `0 0 ${width} ${height}`, width, height });
+    set(svg, { viewBox: `0 0 ${width} ${height}` });
+    svg.style.height = `${height}px`;
   }
 
   left = (value) => this.box.x + ((value - this.x[0]) / (this.x[1] - this.x[0])) * this.box.width;
@@ -95,10 +96,9 @@ function interval(frame, point, across) {
   const [, left, right] = point[across].map(frame.left);
   const [, low, high] = point.accuracy.map(frame.top);
   const cap = frame.radius / 2;
-  return [
-    draw("path", { class: "interval", d: `M${x} ${low}V${high}M${x - cap} ${low}h${2 * cap}M${x - cap} ${high}h${2 * cap}` }),
-    draw("path", { class: "interval", d: `M${left} ${y}H${right}M${left} ${y - cap}v${2 * cap}M${right} ${y - cap}v${2 * cap}` }),
-  ];
+  const up = `M${x} ${low}V${high}M${x - cap} ${low}h${2 * cap}M${x - cap} ${high}h${2 * cap}`;
+  const aside = `M${left} ${y}H${right}M${left} ${y - cap}v${2 * cap}M${right} ${y - cap}v${2 * cap}`;
+  return [draw("path", { class: "interval", d: left === right ? up : up + aside })];
 }
 
 function nodeOf(frame, point, index, across, chosen) {
@@ -173,7 +173,7 @@ function paperKey() {
   const item = make("li", "");
   const svg = draw("svg", { viewBox: "-16 -8 32 16", width: 32, height: 16, class: "paper-line" });
   svg.append(draw("path", { class: "line", d: "M-16 0H16" }), draw("circle", { class: "mark", r: 4 }));
-  item.append(svg, make("span", "", "the paper, Tables 2 and 4"));
+  item.append(svg, make("span", "", "the paper, Tables 3 and 4"));
   return item;
 }
 

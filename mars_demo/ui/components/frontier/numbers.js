@@ -19,8 +19,9 @@ function rowOf(point, chosen) {
   head.scope = "row";
   head.append(button);
   const tau = point.tau === null ? "–" : `${point.tau}`;
-  const same = point.same === null ? "–" : `${(100 * point.same).toFixed(1)}%`;
-  const cells = [tau, ...["accuracy", "tokens_per_forward", "tokens_per_second"].map((axis) => figure(point, axis)), same, `${point.n}`];
+  const figures = ["accuracy", "tokens_per_forward", "answers_per_second"].map((axis) => figure(point, axis));
+  const faster = point.faster === null ? "–" : `${point.faster.toFixed(2)}×`;
+  const cells = [tau, ...figures, faster, point.mode === "ar" ? "–" : `${point.left}`, `${point.n}`];
   const row = make("tr", chosen ? "chosen-row" : "");
   row.append(head, ...cells.map((text) => make("td", "", text)));
   return { row, button, point };

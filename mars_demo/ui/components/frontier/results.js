@@ -20,13 +20,32 @@ export function begin(heading) {
 /** A line of a result: its next point, or its end. */
 export function take(result, line) {
   if (line.done) result.end = line;
-  else result.points.push(line);
+  else result.points.push(pointOf(line, result.heading.prompts));
+}
+
+/** A point as it is drawn: figures as [value, lower end, upper end], and an answer per prompt. */
+function pointOf(line, prompts) {
+  const { mode, criterion, tau, n, faster_than_ar: faster } = line;
+  const leaves = line.leaves.split(" ");
+  const answers = prompts.map((prompt, index) => ({
+    prompt,
+    right: line.right[index] === "1",
+    parted: leaves[index] === "-" ? null : Number(leaves[index]),
+    text: line.wrong?.[index] ?? null, // of wrong answers alone
+  }));
+  return {
+    ...{ mode, criterion, tau, n, faster, answers },
+    accuracy: [line.accuracy, line.accuracy_low, line.accuracy_high],
+    tokens_per_forward: [line.tokens_per_forward, line.tokens_per_forward_low, line.tokens_per_forward_high],
+    answers_per_second: Array(3).fill(1 / line.seconds_per_answer),
+    left: line.leave_ar,
+  };
 }
 
 const ORDER = ["probability", "entropy", "margin"];
 
 /** What a point belongs to: a criterion of a mode that has a τ, or the mode alone. */
-export const seriesOf = ({ mode, criterion }) => (criterion === null ? mode : `${mode} ${criterion}`);
+const seriesOf = ({ mode, criterion }) => (criterion === null ? mode : `${mode} ${criterion}`);
 
 /** The points of a result by series, each from the largest τ down: those with a line first. */
 export function series(points) {
@@ -44,7 +63,7 @@ export function series(points) {
 // --------------------------------------------------------------------------------------- in words
 
 export const titleOf = ({ mode, criterion }) => {
-  const title = mode === "ar" ? "AR, one token per forward" : constants.modes[mode] ?? mode;
+  const title = mode === "ar" ? "AR" : constants.modes[mode] ?? mode;
   return criterion === null ? title : `${title}, ${criterion}`;
 };
 export const nameOf = (point) => titleOf(point) + (point.tau === null ? "" : `, τ ${point.tau}`);
@@ -52,14 +71,13 @@ export const nameOf = (point) => titleOf(point) + (point.tau === null ? "" : `, 
 const AXES = {
   accuracy: { title: "right answers", written: (value) => `${(100 * value).toFixed(1)}%` },
   tokens_per_forward: { title: "tokens per forward", written: (value) => value.toFixed(2) },
-  tokens_per_second: { title: "tokens per second", written: (value) => (value < 10 ? value.toFixed(2) : value.toFixed(0)) },
+  answers_per_second: { title: "answers per second", written: (value) => (value < 10 ? value.toFixed(2) : value.toFixed(1)) },
 };
 export const axes = AXES;
 
 /** A figure with its interval: "91.7% (85.0% to 96.7%)". */
 export function figure(point, axis) {
   const { written } = AXES[axis];
-  if (!point[axis]) return "–";
   const [value, low, high] = point[axis];
   return low === high ? written(value) : `${written(value)} (${written(low)} to ${written(high)})`;
 }
