@@ -18,6 +18,7 @@ from benchmarks import agreement
 from mars_demo.assets import read_json
 from mars_demo.evaluation import results, throughput
 from mars_demo.evaluation.accuracy import Row, average
+from mars_demo.evaluation.frontier import Frontier
 from mars_demo.evaluation.load_test import BASELINE
 from mars_demo.evaluation.paper_tables import PAPER
 from mars_demo.markdown import table
@@ -156,6 +157,39 @@ def curve() -> str:
         if name.startswith("τ")
     ]
     return shown(rows) + source(results.read("tiny.json"))
+
+
+def frontier() -> str:
+    """A table per model: AR, lossless, and every criterion at a few τ."""
+    measured = results.read("frontier.json")
+    if measured is None:
+        return "Not measured yet."
+    tables = [_frontier(each) for each in map(Frontier.read, measured["sweeps"])]
+    return "\n\n".join(tables) + source(measured)
+
+
+def _frontier(measured: Frontier) -> str:
+    chosen = [p for p in measured.points if p.setting.tau in (None, 0.95, 0.8, 0.5)]
+    rows = [
+        {
+            "slots are scored by": point.setting.title,
+            "right": _between(point.accuracy, point.accuracy_interval, ".1%"),
+            "tokens per forward": _between(
+                point.tokens_per_forward, point.tokens_per_forward_interval, ".2f"
+            ),
+            "faster than AR": f"{measured.faster(point):.2f}×",
+            "answers unlike AR's": sum(one.leaves is not None for one in point.outcomes),
+        }
+        for point in chosen
+    ]
+    return (
+        f"`{measured.model}`, {measured.title}, {len(measured.prompts)} prompts in batches of "
+        f"{measured.size}, {measured.machine}:\n\n{shown(rows)}"
+    )
+
+
+def _between(value: float, interval: tuple[float, float], form: str) -> str:
+    return f"{value:{form}} ({interval[0]:{form}}–{interval[1]:{form}})"
 
 
 def outside() -> str:
@@ -526,6 +560,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "headline": headline,
     "tiny": tiny,
     "curve": curve,
+    "frontier": frontier,
     "outside": outside,
     "speed": speed,
     "chat": chat,

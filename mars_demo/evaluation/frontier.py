@@ -14,6 +14,7 @@ from typing import Any
 
 from pandas import DataFrame
 
+from mars_demo.assets import ASSETS, read_json
 from mars_demo.decoding.acceptance import CRITERIA, Acceptance
 from mars_demo.decoding.request import Request
 from mars_demo.evaluation import bootstrap
@@ -237,6 +238,13 @@ class Frontier:
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"This is not the record of a sweep ({error}).") from error
         return found
+
+
+def recorded() -> list[Frontier]:
+    """The sweeps that `benchmarks.frontier` has measured; empty before it has."""
+    if not (ASSETS / "results" / "frontier.json").exists():
+        return []
+    return [Frontier.read(record) for record in read_json("results", "frontier.json")["sweeps"]]
 
 
 _NONE = "-"

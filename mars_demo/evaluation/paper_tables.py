@@ -85,6 +85,15 @@ def paper_curves() -> dict[str, list[Point]]:
     return curves
 
 
+def paper_averages() -> dict[str, dict[int, Point]]:
+    """Table 4: the averages over the six benchmarks, by scale and block size."""
+    found: dict[str, dict[int, Point]] = {}
+    for row in PAPER["table4_multi_token"]:
+        point = Point(row["tau"], row["accuracy"]["Avg"] / 100, row["tokens_per_forward"]["Avg"])
+        found.setdefault(row["scale"], {})[row["block_size"]] = point
+    return found
+
+
 def our_curves() -> dict[str, list[Point]]:
     """The τ sweep of `mars-tiny`: the average over all worlds and two of them; empty if not measured."""
     measured = results.read("tiny.json")

@@ -1,0 +1,262 @@
+"""The points of a sweep: their figures and intervals, their records, and how they are drawn."""
+
+import json
+import math
+import random
+import statistics
+from itertools import product
+
+import pytest
+
+from mars_demo.evaluation import bootstrap, frontier
+from mars_demo.evaluation.frontier import AR, Frontier, Outcome, Point, Setting
+from mars_demo.evaluation.paper_tables import PAPER
+from mars_demo.views.frontier import AXES, picture
+
+PROMPTS = 40
+SETTINGS = [
+    AR,
+    Setting("lossless"),
+    *(Setting("mars", name, tau) for name, tau in product(("entropy", "probability"), (0.5, 0.95))),
+]
+
+
+def point(setting: Setting, seconds: float = 8.0) -> Point:
+    """One with made-up outcomes, other ones for every setting."""
+    rng = random.Random(setting.title)
+    outcomes = [
+        Outcome(number, rng.random() < 0.8, rng.randint(20, 60), rng.randint(5, 20), None, f"<b>{number}")
+        for number in range(PROMPTS)
+    ]
+    return Point(setting, tuple(outcomes), seconds)
+
+
+@pytest.fixture(scope="module")
+def swept() -> Frontier:
+    points = [point(setting, 10.0 - number) for number, setting in enumerate(SETTINGS)]
+    prompts = tuple(f"Prompt {number}" for number in range(PROMPTS))
+    return Frontier("a <model>", "units", "Units", 8, "a machine", prompts, tuple(points))
+
+
+# ------------------------------------------------------------------------------- intervals
+
+
+def test_an_interval_is_that_of_a_plain_bootstrap():
+    rng = random.Random(1)
+    tokens = [rng.randint(10, 90) for _ in range(60)]
+    forwards = [rng.randint(3, 20) for _ in tokens]
+    ratios = []
+    for _ in range(4000):
+        drawn = rng.choices(range(len(tokens)), k=len(tokens))
+        ratios.append(sum(tokens[i] for i in drawn) / sum(forwards[i] for i in drawn))
+    cuts = statistics.quantiles(ratios, n=40)
+    low, high = bootstrap.interval(tokens, forwards)
+    width = cuts[-1] - cuts[0]
+    assert low == pytest.approx(cuts[0], abs=0.08 * width)
+    assert high == pytest.approx(cuts[-1], abs=0.08 * width)
+
+
+def test_an_interval_of_shares_is_exact_for_few_prompts():
+    # Of three prompts of which one is right, a resample has k right ones with the binomial probability.
+    chances = [math.comb(3, k) * (1 / 3) ** k * (2 / 3) ** (3 - k) for k in range(4)]
+    assert chances[0] > 0.025 and chances[3] > 0.025
+    assert bootstrap.interval([1, 0, 0], [1, 1, 1]) == (0.0, 1.0)
+    # Of 100, the ends are those of the binomial distribution.
+    n, right = 100, 90
+    cumulated, ends = 0.0, []
+    for k in range(n + 1):
+        before = cumulated
+        cumulated += math.comb(n, k) * 0.9**k * 0.1 ** (n - k)
+        ends += [k / n for level in (0.025, 0.975) if before < level <= cumulated]
+    found = bootstrap.interval([1] * right + [0] * (n - right), [1] * n)
+    assert found == (pytest.approx(ends[0], abs=0.0101), pytest.approx(ends[1], abs=0.0101))
+
+
+def test_intervals_are_the_same_every_time_and_without_width_where_all_are_alike():
+    parts = [3, 5, 8, 1]
+    assert bootstrap.interval(parts, [1, 2, 3, 4]) == bootstrap.interval(parts, [1, 2, 3, 4])
+    assert bootstrap.interval([1] * 9, [1] * 9) == (1.0, 1.0)
+    assert bootstrap.interval([6], [3]) == (2.0, 2.0)
+
+
+@pytest.mark.parametrize(("parts", "wholes"), [([], []), ([1], [1, 2])])
+def test_an_interval_needs_prompts(parts, wholes):
+    with pytest.raises(ValueError, match="at least one prompt"):
+        bootstrap.interval(parts, wholes)
+
+
+# -------------------------------------------------------------------------- settings and points
+
+
+def test_the_figures_of_a_point_are_sums_over_prompts(swept):
+    one = swept.points[2]
+    assert one.n == PROMPTS and one.accuracy == sum(o.right for o in one.outcomes) / PROMPTS
+    tokens, forwards = (sum(getattr(o, name) for o in one.outcomes) for name in ("tokens", "forwards"))
+    assert one.tokens_per_forward == tokens / forwards
+    assert one.seconds_per_answer == 8.0 / PROMPTS and swept.faster(one) == 10 / 8
+    assert [o.number for o in one.wrong] == [o.number for o in one.outcomes if not o.right]
+    for value, (low, high) in (
+        (one.accuracy, one.accuracy_interval),
+        (one.tokens_per_forward, one.tokens_per_forward_interval),
+    ):
+        assert low < value < high
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (("fast",), "Unknown mode 'fast'"),
+        (("speculative", "probability", 0.9), "Unknown mode 'speculative'"),
+        (("ar", "probability", 0.9), "Mode ar has no criterion and no τ."),
+        (("lossless", None, 0.9), "Mode lossless has no criterion and no τ."),
+        (("mars",), "Mode mars needs a criterion and a τ."),
+        (("mars", "margin"), "Mode mars needs a criterion and a τ."),
+        (("mars", None, 0.9), "Mode mars needs a criterion and a τ."),
+        (("mars", "luck", 0.9), "Unknown criterion 'luck'"),
+        (("mars", "margin", math.nan), "τ must be between 0 and 1, not nan."),
+    ],
+)
+def test_a_setting_that_cannot_be_is_refused(given, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        Setting(*given)
+
+
+def test_a_grid_is_read_as_it_is_typed():
+    assert frontier.parse_taus("0.5, 0.95,1,0.5") == [1.0, 0.95, 0.5]
+    for text in ("", "a", "0.9;0.8", "0.9,,0.8", "nan", "1e400", "2"):
+        with pytest.raises(ValueError, match="numbers from 0 to 1, separated by commas, not"):
+            frontier.parse_taus(text)
+
+
+# --------------------------------------------------------------------------------------- records
+
+
+def test_a_record_is_read_as_it_was_written(swept):
+    record = json.loads(json.dumps(swept.record()))
+    read = Frontier.read(record)
+    assert read.record() == record
+    for ours, own in zip(read.points, swept.points, strict=True):
+        assert ours.setting == own.setting and ours.seconds == own.seconds
+        assert ours.accuracy_interval == own.accuracy_interval
+        assert [o.text for o in ours.wrong] == [o.text for o in own.wrong]
+        assert all(o.text is None for o in ours.outcomes if o.right)
+    bare = Frontier.read(swept.record(texts=False))
+    assert all(o.text is None for p in bare.points for o in p.outcomes)
+    assert [p.accuracy for p in bare.points] == [p.accuracy for p in swept.points]
+
+
+def test_where_an_answer_leaves_ar_is_kept():
+    outcomes = (Outcome(0, True, 4, 2, None), Outcome(1, False, 7, 3, 0, "no"), Outcome(2, True, 7, 3, 12))
+    swept = Frontier("m", "units", "Units", 1, "", ("a", "b", "c"), (Point(AR, outcomes, 1.0),))
+    assert Frontier.read(swept.record()) == swept
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"points": 3},
+        {"points": [{}]},
+        {"prompts": ["one"]},
+        {"model": None, "points": None},
+        {"right": "10"},
+        {"tokens": "a b"},
+        {"seconds": math.nan},
+        {"mode": "fast"},
+        {"tau": 2},
+    ],
+)
+def test_what_is_not_a_record_is_refused(swept, change):
+    record = swept.record()
+    if not change.keys() <= record.keys():
+        record["points"][2] |= change
+    else:
+        record |= change
+    with pytest.raises(ValueError, match="not the record of a sweep"):
+        Frontier.read(record)
+
+
+def test_the_table_has_a_row_per_point(swept):
+    frame = swept.frame()
+    assert len(frame) == len(SETTINGS) and list(frame["n"].unique()) == [PROMPTS]
+    row, own = frame.iloc[4], swept.points[4]
+    assert (row["mode"], row["criterion"], row["tau"]) == ("mars", "probability", 0.5)
+    assert (row["accuracy_low"], row["accuracy_high"]) == own.accuracy_interval
+    assert row["faster_than_ar"] == 10 / 6
+    assert frame.to_csv(index=False).splitlines()[1].startswith("a <model>,units,ar,,,40,")
+
+
+# ---------------------------------------------------------------------------------- the picture
+
+
+def trace(figure, name: str):
+    [found] = [trace for trace in figure.data if trace.name == name]
+    return found
+
+
+@pytest.mark.parametrize("x", AXES)
+def test_a_line_per_criterion_and_a_point_per_tau(swept, x):
+    figure = picture(swept, x)
+    assert [trace.name for trace in figure.data] == ["probability", "entropy", "AR", "lossless"]
+    drawn = [own for each in figure.data for own in zip(each.x, each.y, each.customdata)]
+    assert sorted(data[3] for _, _, data in drawn) == list(range(len(SETTINGS)))
+    for place, right, (mode, criterion, tau, index) in drawn:
+        own = swept.points[index]
+        assert Setting(mode, criterion, tau) == own.setting
+        assert right == 100 * own.accuracy
+        expected = own.tokens_per_forward if x == "tokens_per_forward" else own.seconds / 10
+        assert place == pytest.approx(expected)
+    assert [data[2] for data in trace(figure, "entropy").customdata] == [0.95, 0.5]
+
+
+def test_lines_and_points_differ_by_more_than_colour(swept):
+    figure = picture(swept)
+    symbols = [trace.marker.symbol for trace in figure.data]
+    assert len(set(symbols)) == len(symbols)
+    dashes = [trace.line.dash for trace in figure.data if "lines" in trace.mode]
+    assert len(dashes) == len(set(dashes)) == 2
+
+
+def test_bars_reach_to_the_ends_of_the_intervals(swept):
+    figure = picture(swept)
+    for each in figure.data:
+        for number, data in enumerate(each.customdata):
+            own = swept.points[data[3]]
+            low, high = own.accuracy_interval
+            assert each.y[number] + each.error_y.array[number] == pytest.approx(100 * high)
+            assert each.y[number] - each.error_y.arrayminus[number] == pytest.approx(100 * low)
+            slow, fast = own.tokens_per_forward_interval
+            assert each.x[number] + each.error_x.array[number] == pytest.approx(fast)
+            assert each.x[number] - each.error_x.arrayminus[number] == pytest.approx(slow)
+            assert f"n = {PROMPTS}" in each.hovertext[number]
+    assert f"n = {PROMPTS}" in figure.layout.xaxis.title.text
+    assert picture(swept, "seconds_per_answer").data[0].error_x.array is None
+
+
+def test_names_from_elsewhere_bring_no_tags_into_the_picture(swept):
+    assert "<model>" not in picture(swept).to_json() and "<b>" not in picture(swept).to_json()
+
+
+def test_the_paper_is_laid_over_as_something_else(swept):
+    figure = picture(swept, paper=True)
+    paper = [trace for trace in figure.data if trace.name.startswith("the paper")]
+    assert len(paper) == len(figure.data) - 4
+    [seven] = [trace for trace in paper if "Table 4, 7B" in trace.name]
+    rows = [row for row in PAPER["table4_multi_token"] if row["scale"] == "7B"]
+    assert list(seven.x) == [row["tokens_per_forward"]["Avg"] for row in rows]
+    assert list(seven.y) == pytest.approx([row["accuracy"]["Avg"] for row in rows])
+    assert all(trace.customdata is None for trace in paper)
+    assert "other models, other tasks" in figure.layout.annotations[0].text
+    timed = picture(swept, "seconds_per_answer", paper=True)  # of which the paper says nothing
+    assert len(timed.data) == 4
+
+
+def test_a_frontier_is_drawn_while_it_grows(swept):
+    for count in range(len(SETTINGS) + 1):
+        part = Frontier("m", "units", "Units", 8, "", swept.prompts, swept.points[:count])
+        figure = picture(part, paper=True)
+        assert sum(len(each.x) for each in figure.data if each.customdata is not None) == count
+
+
+def test_an_unknown_axis_is_refused(swept):
+    with pytest.raises(ValueError, match="Unknown axis 'watts'. Choose from"):
+        picture(swept, "watts")

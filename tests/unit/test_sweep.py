@@ -1,0 +1,257 @@
+"""A sweep: the answers that prompts get alone, each computed once however often the sweep is cut."""
+
+import itertools
+import json
+import math
+
+import pytest
+import torch
+from random_models import random_model
+
+from mars_demo import tasks
+from mars_demo.decoding.decode import decode
+from mars_demo.decoding.request import Request
+from mars_demo.evaluation import journal
+from mars_demo.evaluation.frontier import AR, Frontier, Setting
+from mars_demo.evaluation.sweep import Sweep, grid
+from mars_demo.evaluation.task_sets import TASK_SETS, task_set
+from mars_demo.models.checkpoint import wrap
+from mars_demo.tasks import instructions
+
+LOSSLESS = Setting("lossless")
+SETTINGS = [AR, LOSSLESS, Setting("mars", "probability", 0.3), Setting("mars", "margin", 0.05)]
+LIMIT = 6
+
+
+def outcomes(frontier: Frontier) -> list[tuple]:
+    """Whatever of a sweep does not depend on a clock."""
+    return [(point.setting, point.outcomes) for point in frontier.points]
+
+
+@pytest.fixture(scope="module")
+def whole(mars_tiny) -> Frontier:
+    return Sweep(mars_tiny, "letters", LIMIT, SETTINGS, size=4).finish()
+
+
+def test_outcomes_are_those_of_prompts_decoded_alone(mars_tiny, whole):
+    examples = tasks.held_out("letters", LIMIT)
+    own = {}
+    for point, setting in zip(whole.points, SETTINGS, strict=True):
+        assert point.setting == setting and point.seconds > 0
+        for example, outcome in zip(examples, point.outcomes, strict=True):
+            request = Request(setting.mode, setting.tau or 0.95, setting.criterion or "probability")
+            run = decode(mars_tiny, example.prompt, request).finish()
+            assert outcome.ids == tuple(run.token_ids) and outcome.text == run.text
+            assert (outcome.tokens, outcome.forwards) == (run.tokens, run.forwards)
+            right = run.stop == "eos" and tasks.TASKS["letters"].grade(example, run.text)
+            assert outcome.right == right
+            ar = own.setdefault(outcome.number, run.token_ids)
+            pairs = itertools.zip_longest(run.token_ids, ar)
+            unlike = [index for index, (token, other) in enumerate(pairs) if token != other]
+            assert outcome.leaves == (unlike[0] if unlike else None)
+    assert whole.prompts == tuple(example.prompt for example in examples)
+    lossy = whole.points[2]
+    assert all(one.leaves is None for point in whole.points[:2] for one in point.outcomes)
+    assert any(one.leaves is not None for one in lossy.outcomes) and lossy.wrong
+
+
+def test_progress_comes_after_every_forward_and_with_every_point(mars_tiny):
+    sweep = Sweep(mars_tiny, "letters", 3, SETTINGS[:2], size=2)
+    steps = list(sweep)
+    assert [step.point for step in steps if step.point] == list(sweep.frontier.points)
+    first = [step for step in steps if step.number == 1]
+    counts = [step.answered for step in first]
+    assert counts == sorted(counts) and counts[0] == 0 and counts[-1] == 3
+    assert len(first) > 3 and {(step.settings, step.prompts) for step in steps} == {(2, 3)}
+
+
+def test_ar_is_measured_first_and_once_whatever_is_asked(mars_tiny):
+    lossless = Sweep(mars_tiny, "letters", 2, [LOSSLESS], size=2).finish()
+    assert [point.setting for point in lossless.points] == [AR, LOSSLESS]
+
+
+@pytest.mark.parametrize("forwards", [0, 1, 40, 75])
+def test_a_cut_sweep_goes_on_where_it_was(mars_tiny, whole, tmp_path, monkeypatch, forwards):
+    cut = iter(Sweep(mars_tiny, "letters", LIMIT, SETTINGS, size=4, folder=tmp_path))
+    for _ in range(forwards):
+        next(cut)
+    cut.close()
+    [file] = tmp_path.iterdir()
+    known = file.read_text().count("\n") - 1
+    again = Sweep(mars_tiny, "letters", LIMIT, SETTINGS, size=4, folder=tmp_path)
+    graded = count_grades(again)
+    assert outcomes(again.finish()) == outcomes(whole)
+    assert len(graded) == LIMIT * len(SETTINGS) - known
+    assert forwards < 40 or known > 0
+
+
+def count_grades(sweep: Sweep) -> list[str]:
+    """What is graded from now on."""
+    graded = []
+
+    def noted(question):
+        def grade(run):
+            graded.append(run.text)
+            return question.grade(run)
+
+        return type(question)(question.prompt, grade)
+
+    sweep._questions = [noted(question) for question in sweep._questions]
+    return graded
+
+
+def test_what_is_finished_is_not_computed_again_and_keeps_its_seconds(mars_tiny, tmp_path, monkeypatch):
+    first = Sweep(mars_tiny, "letters", 3, SETTINGS[:2], size=4, folder=tmp_path).finish()
+    monkeypatch.setattr(mars_tiny.model, "forward", None)  # nothing can be computed from here on
+    again = Sweep(mars_tiny, "letters", 3, SETTINGS[:2], size=4, folder=tmp_path)
+    assert again.finish() == first
+    assert again.finish() == first  # also when it is iterated again
+    with pytest.raises(TypeError):
+        Sweep(mars_tiny, "letters", 3, SETTINGS[:3], size=4, folder=tmp_path).finish()
+
+
+def test_settings_can_be_added_later(mars_tiny, whole, tmp_path):
+    Sweep(mars_tiny, "letters", LIMIT, SETTINGS[:2], size=4, folder=tmp_path).finish()
+    more = Sweep(mars_tiny, "letters", LIMIT, SETTINGS, size=4, folder=tmp_path)
+    graded = count_grades(more)
+    assert outcomes(more.finish()) == outcomes(whole)
+    assert len(graded) == 2 * LIMIT
+
+
+def test_a_torn_line_is_cut_off(mars_tiny, tmp_path):
+    full = Sweep(mars_tiny, "letters", 3, [AR], size=4, folder=tmp_path).finish()
+    [file] = tmp_path.iterdir()
+    content = file.read_bytes()
+    lines = content.splitlines(keepends=True)
+    for torn in (
+        content[:-1],
+        content[: len(lines[0]) + 20],
+        lines[0],
+        lines[0][:50],
+        b"",
+        content + b'{"setting": {"mo',
+        content + b'{"setting": 3}\n',
+        content + b"\xff\xfe\n",
+    ):
+        file.write_bytes(torn)
+        assert outcomes(Sweep(mars_tiny, "letters", 3, [AR], size=4, folder=tmp_path).finish()) == outcomes(
+            full
+        )
+        lines = [json.loads(line) for line in file.read_text().splitlines()]
+        assert len(lines) == 4 and len({line["outcome"]["number"] for line in lines[1:]}) == 3
+
+
+def test_sweeps_of_something_else_are_kept_apart(mars_tiny, tokenizer, tmp_path):
+    def number(checkpoint, tasks="letters", limit=2, size=4) -> int:
+        Sweep(checkpoint, tasks, limit, [AR], size=size, folder=tmp_path)
+        return len(list(tmp_path.iterdir()))
+
+    trained = wrap("mars-tiny", random_model("llama", tokenizer), tokenizer)
+    counts = [number(mars_tiny), number(mars_tiny), number(mars_tiny, "units"), number(mars_tiny, limit=3)]
+    counts += [number(mars_tiny, size=5), number(trained)]
+    with torch.no_grad():  # the same name and shapes, other values
+        trained.model.lm_head.weight.mul_(1.5)
+    counts += [number(trained), number(trained)]
+    assert counts == [1, 1, 2, 3, 4, 5, 6, 6]
+
+
+def test_a_file_with_another_first_line_is_begun_anew(tmp_path):
+    header = {"model": "a"}
+    path = journal.Journal(tmp_path, header).path
+    path.write_text('{"model": "b"}\n{"setting": {}}\n')
+    assert journal.Journal(tmp_path, header).path == path
+    assert path.read_text() == '{"model": "a"}\n'
+
+
+def test_sweeps_are_kept_in_the_folder_of_the_cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("MARS_DEMO_CACHE", "")
+    assert journal.folder() is None
+    monkeypatch.setenv("MARS_DEMO_CACHE", str(tmp_path))
+    assert journal.folder() == tmp_path / "sweeps"
+
+
+def test_the_grid_has_what_a_mars_model_can_do(mars_tiny):
+    assert grid(mars_tiny, ["entropy", "entropy"], [0.5, 0.9, 0.5]) == [
+        AR,
+        LOSSLESS,
+        Setting("mars", "entropy", 0.9),
+        Setting("mars", "entropy", 0.5),
+    ]
+    assert len(grid(mars_tiny)) == 2 + 3 * 7
+
+
+BAD = {
+    "τ must be a number from 0 to 1, not nan.": {"taus": [0.9, math.nan]},
+    "τ must be a number from 0 to 1, not inf.": {"taus": [math.inf]},
+    "τ must be a number from 0 to 1, not -0.1.": {"taus": [-0.1]},
+    "τ must be a number from 0 to 1, not 1.01.": {"taus": [1.01]},
+    "The τ grid is empty; give at least one number from 0 to 1.": {"taus": []},
+    "No criterion is chosen. Choose from probability, entropy, margin.": {"criteria": []},
+    "Unknown criterion 'luck'. Choose from probability, entropy, margin.": {"criteria": ["luck"]},
+}
+
+
+@pytest.mark.parametrize("sentence", BAD)
+def test_a_bad_grid_is_refused_in_a_sentence(mars_tiny, sentence):
+    with pytest.raises(ValueError) as caught:
+        grid(mars_tiny, **BAD[sentence])
+    assert str(caught.value) == sentence
+
+
+def test_a_model_without_masks_has_no_frontier(ar_tiny):
+    with pytest.raises(
+        ValueError, match="ar-tiny was trained for ar .* no τ to sweep. Choose a MARS model."
+    ):
+        grid(ar_tiny)
+    with pytest.raises(ValueError, match="ar-tiny was trained for ar .* cannot run mode lossless"):
+        Sweep(ar_tiny, "letters", 1, [LOSSLESS])
+
+
+@pytest.mark.parametrize(
+    ("asked", "sentence"),
+    [
+        (
+            {"tasks": "chess"},
+            "Unknown task set 'chess'. Choose from worlds, word-problems, .*, instructions.",
+        ),
+        ({"limit": 0}, "The number of prompts must be at least 1, not 0."),
+        ({"size": 0}, "The batch size must be at least 1, not 0."),
+        ({"tasks": "number-words", "limit": 10**6}, "has too few held-out prompts to give 1000000"),
+    ],
+)
+def test_a_bad_sweep_is_refused_before_anything_is_computed(mars_tiny, asked, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        Sweep(mars_tiny, **asked)
+
+
+# -------------------------------------------------------------------------------------- task sets
+
+
+def test_the_worlds_come_in_turn_and_a_smaller_set_begins_a_larger_one():
+    prompts = [question.prompt for question in task_set("worlds").questions(26)]
+    turns = [example.prompt for example in tasks.mixed(3)]
+    assert prompts == turns[:26] and len(set(prompts)) == 26
+    for name in tasks.TASKS:
+        few, more = ([q.prompt for q in task_set(name).questions(count)] for count in (2, 5))
+        assert few == more[:2]
+
+
+def test_instructions_are_drawn_from_the_whole_list():
+    known = [one.prompt for one in instructions.instructions()]
+    chosen = task_set("instructions")
+    assert [question.prompt for question in chosen.questions(10**6)] == known
+    some = [known.index(question.prompt) for question in chosen.questions(10)]
+    assert some == sorted(set(some)) and some[0] == 0 and max(some) >= 0.9 * len(known) - 1
+
+
+def test_each_question_has_its_own_grader(mars_tiny):
+    for name, chosen in TASK_SETS.items():
+        for question in chosen.questions(2):
+            run = decode(mars_tiny, question.prompt, Request("ar", max_new_tokens=100)).finish()
+            if name == "instructions":
+                [own] = [one for one in instructions.instructions() if one.prompt == question.prompt]
+                assert question.grade(run) == own.holds(run.text)
+            else:
+                assert question.grade(run) == (name != "sorting" or "sort" not in run.text)
+            cut = decode(mars_tiny, question.prompt, Request("ar", max_new_tokens=1)).finish()
+            assert name == "instructions" or not question.grade(cut)
