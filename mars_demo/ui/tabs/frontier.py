@@ -22,7 +22,7 @@ from mars_demo.ui.tabs.race import wait_for
 TITLE = "Frontier"
 
 LIMIT = 48  # prompts
-LARGEST = 400
+LARGEST = 480
 MOST_TAUS = 12
 TAUS = "1, 0.95, 0.9, 0.8, 0.6"
 ROWS = 16  # of a batch: a race never waits for longer than one of its forwards
@@ -33,7 +33,9 @@ A lower **threshold τ** accepts more tokens per **forward** (a pass through the
 worse. Each point is one setting on the same prompts; the lines around it are 95% intervals over prompts.
 **AR** writes one token per forward, and **lossless** verifies its own drafts, so its answers are those of AR.
 """
-BUSY = "Somebody else is measuring here, and only one sweep runs at a time. Try again when theirs has ended."
+BUSY = (
+    "Somebody else is measuring here, and only one sweep runs at a time. Try again when theirs has ended."
+)
 WAITS = "Waiting: a race or another run has the machine."
 RECORDS = "python -m benchmarks.frontier --output assets/results/frontier.json"
 
@@ -80,7 +82,9 @@ def recorded(model: str, tasks: str) -> str:
     """The recorded points of a model on a task set; without any, a sentence that says so."""
     record, found = _recorded(model)
     if tasks in found:
-        about = f"Recorded on {described(found[tasks])}. Source: {record['command']}, {record['machine']}."
+        about = (
+            f"Recorded on {described(found[tasks])}. Source: {record['command']}, {found[tasks].machine}."
+        )
         name = f"Recorded: {model}, {found[tasks].title}"
         return "".join(lines(found[tasks], name, about))
     others = f" Recorded of it: {', '.join(one.title for one in found.values())}." if found else ""
@@ -101,8 +105,8 @@ def _recorded(model: str) -> tuple[dict, dict]:
     from mars_demo.evaluation import results
     from mars_demo.evaluation.frontier import Frontier
 
-    record = results.read("frontier.json") or {"frontiers": []}
-    read = [Frontier.read(each) for each in record["frontiers"] if each["model"] == model]
+    record = results.read("frontier.json") or {"sweeps": []}
+    read = [Frontier.read(each) for each in record["sweeps"] if each["model"] == model]
     return record, {frontier.tasks: frontier for frontier in read}
 
 

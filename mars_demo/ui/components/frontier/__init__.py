@@ -36,7 +36,9 @@ def paper_lines() -> list[dict]:
     """From τ = 1 to τ = 0.95 in the paper, a line per model, each scale named at its last one."""
     tables = read_json("paper_tables.json")
     before = {
-        (row["scale"], row["block_size"]): row["Avg"] for row in tables["table3_sft_loss"] if row["sft_loss"]
+        (row["scale"], row["block_size"]): row["Avg"]
+        for row in tables["table3_sft_loss"]
+        if row["sft_loss"]
     }
     names = {row["scale"]: row["block_size"] for row in tables["table4_multi_token"]}
     return [

@@ -179,7 +179,7 @@ function paperKey() {
 
 export function drawPaperWords(on, across) {
   const line = find(".paper-words");
-  line.hidden = !on || !constants.paper;
+  line.hidden = !on;
   if (line.hidden) return;
   say(line, across === "tokens_per_forward" ? constants.paper.words : "The paper's Table 4 has no times: it can be laid over tokens per forward.");
 }

@@ -1,6 +1,6 @@
 // Draws results as they are measured, and those that were recorded; a point is chosen in the chart or in the table.
 
-import { constants, element, props, trigger, watch } from "../component.js";
+import { element, props, trigger, watch } from "../component.js";
 import { find, findAll, make, say } from "../dom.js";
 import { Lines } from "../lines.js";
 import { download } from "../svg.js";
@@ -168,7 +168,7 @@ function update() {
   show();
 }
 
-find(".overlay").hidden = !constants.paper;
+find(".numbers-of").open = !document.documentElement.matches(".talk");
 listen();
 watch("value", update);
 update();

@@ -75,11 +75,12 @@ const AXES = {
 };
 export const axes = AXES;
 
-/** A figure with its interval: "91.7% (85.0% to 96.7%)". */
+/** A figure with its interval: "91.7% (85.0–96.7)". */
 export function figure(point, axis) {
   const { written } = AXES[axis];
   const [value, low, high] = point[axis];
-  return low === high ? written(value) : `${written(value)} (${written(low)} to ${written(high)})`;
+  const bare = (end) => written(end).replace("%", "");
+  return low === high ? written(value) : `${written(value)} (${bare(low)}–${bare(high)})`;
 }
 
 export function pointInWords(point, across) {
