@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 
-
 PATIENCE = 0.25  # seconds that the background waits for its turn before it says so
 WAITING = object()  # a step that there was no time for
 _END = object()

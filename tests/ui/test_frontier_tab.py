@@ -1,4 +1,4 @@
-"""The Frontier tab in a real browser: recorded points, sweeps that really run, and the answers behind points."""
+"""The Frontier tab in a real browser: recorded points, sweeps that really run, and their answers."""
 
 import csv
 import io
@@ -98,7 +98,8 @@ def test_points_lie_where_their_figures_say(open_tab, swept):
     places = page.evaluate(
         """() => [...document.querySelectorAll("#frontier .point")].map((node) => {
           const { x, y } = node.querySelector(".mark").getBoundingClientRect();
-          return [parseFloat(node.getAttribute("aria-label").match(/, ([\\d.]+)[^,]* tokens per forward/)[1]), x, y];
+          const words = node.getAttribute("aria-label").match(/, ([\\d.]+)[^,]* tokens per forward/);
+          return [parseFloat(words[1]), x, y];
         })"""
     )
     assert [x for _, x, _ in sorted(places)] == sorted(x for _, x, _ in places)

@@ -31,7 +31,7 @@ EVERY = 0.2  # seconds between two words of progress
 INTRODUCTION = """
 A lower **threshold τ** accepts more tokens per **forward** (a pass through the model) and may make answers
 worse. Each point is one setting on the same prompts; the lines around it are 95% intervals over prompts.
-**AR** writes one token per forward, and **lossless** verifies its own drafts, so its answers are those of AR.
+**AR** writes one token per forward. **Lossless** verifies its own drafts, so its answers are those of AR.
 """
 BUSY = (
     "Somebody else is measuring here, and only one sweep runs at a time. Try again when theirs has ended."
@@ -147,7 +147,7 @@ def _drawn(
     model: str, tasks: str, limit: float, taus: str, criteria: Sequence[str], knobs: Knobs
 ) -> Iterator[tuple]:
     """What `measure` gives, for the one visitor who measures."""
-    text, shown, frontier, words = "", 0.0, None, "Measuring."
+    text, shown, frontier, settings = "", 0.0, None, 0
     limit, grid = checked(limit, taus)
     with closing(_swept(model, tasks, limit, grid, list(criteria), knobs)) as steps:
         for step in steps:
@@ -155,10 +155,10 @@ def _drawn(
                 yield gr.skip(), WAITS
             elif frontier is None:
                 frontier, text = step, _begun(step)
-                yield text, words
+                yield text, "Measuring."
             elif step.point:
                 frontier = replace(frontier, points=(*frontier.points, step.point))
-                text += point_line(frontier, step.point)
+                text, settings = text + point_line(frontier, step.point), step.settings
                 yield text, _progress(step)
             elif time.monotonic() - shown > EVERY:
                 shown = time.monotonic()
@@ -170,8 +170,10 @@ def _drawn(
         return
     count = len(frontier.points)
     text += end_line(frontier) if count else ""
-    whole = "Stopped" if knobs.stopped else "Measured"
-    yield text, f"{whole}: {count} points on {described(frontier)}."
+    whole = (
+        "Measured" if count and count == settings else "Stopped"
+    )  # a GPU may be lent for too short a time
+    yield text, f"{whole}: {count} point{'s' * (count != 1)} on {described(frontier)}."
 
 
 def _begun(frontier) -> str:

@@ -128,8 +128,8 @@ def again(history: History, asked: gr.EventData):
 
 
 def take(asked: gr.EventData):
-    """The model, mode, τ and criterion of a point that was chosen, into the controls. Those that it does not
-    have stay, and so do all of them where it is not what it should be."""
+    """The model, mode, τ and criterion of a point that was chosen, into the controls. Those that it does
+    not have stay, and so do all of them where it is not what it should be."""
     model, mode, tau, criterion = asked.model, asked.mode, asked.tau, asked.criterion
     if not isinstance(model, str) or not models.is_known(model):
         warn(ValueError(f"Unknown model {model!r}."))
@@ -145,7 +145,7 @@ def take(asked: gr.EventData):
 
 
 def take_answer(history: History, asked: gr.EventData):
-    """One of the answers behind a point: its prompt too, as the first of a new conversation, and the tab."""
+    """One of the answers behind a point: also its prompt, which begins a new conversation, and the tab."""
     if not isinstance(asked.prompt, str):
         return [gr.skip()] * 7
     put(history, [])

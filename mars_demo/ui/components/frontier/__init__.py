@@ -5,9 +5,9 @@ from mars_demo.modes import MODES
 from mars_demo.ui.components.drawing import Drawing
 
 PAPER_WORDS = (
-    "The paper's Table 4 (τ = 0.95), each line from the same model at τ = 1 (Table 3): 0.5B and 7B with B = 4, "
-    "8 and 16, the average over six benchmarks. These are other models and other tasks: compare slopes, not "
-    "heights."
+    "The paper's Table 4 (τ = 0.95), each line from the same model at τ = 1 (Table 3): 0.5B and 7B with "
+    "B = 4, 8 and 16, the average over six benchmarks. These are other models and other tasks: compare "
+    "slopes, not heights."
 )
 
 
@@ -15,7 +15,8 @@ class Frontier(Drawing):
     """A line of points per criterion, a point per τ; modes without a τ are single points.
 
     The value is JSON lines, which only grow while something is measured: a heading with the name of the
-    `results`, a line per point, and a closing line with the whole as files. `ui/tabs/frontier.py` makes them.
+    `results`, a line per point, and a closing line with the whole as files. `ui/tabs/frontier.py` makes
+    them.
 
     Events:
         chosen: the visitor chose a point, with its `model`, `mode`, `tau` and `criterion`; these two are
