@@ -10,6 +10,7 @@ from mars_demo import tasks
 from mars_demo.decoding.trace import Run
 from mars_demo.tasks import instructions
 
+MOST = 2000  # prompts of a task set
 MAX_NEW_TOKENS = 160  # the longest worked answer of a world has under 100
 
 
@@ -42,10 +43,10 @@ class TaskSet:
     def questions(self, limit: int) -> list[Question]:
         """
         Raises:
-            ValueError: if `limit` is below 1, or more than a world has.
+            ValueError: if `limit` is not 1 to `MOST`, or more than a world has.
         """
-        if limit < 1:
-            raise ValueError(f"The number of prompts must be at least 1, not {limit}.")
+        if not 1 <= limit <= MOST:
+            raise ValueError(f"The number of prompts must be 1 to {MOST}, not {limit}.")
         return self.draw(limit)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,7 +32,11 @@ def picture(frontier: Frontier, x: str = "tokens_per_forward", paper: bool = Fal
     if x not in AXES:
         raise ValueError(f"Unknown axis {x!r}. Choose from {', '.join(AXES)}.")
     figure = go.Figure()
-    named = plots.apart([_place(frontier, point, x) for point in frontier.points])
+    paper = paper and x == "tokens_per_forward"
+    lowest = 0.0 if paper else _lowest(frontier)
+    places = [_place(frontier, point, x) for point in frontier.points]
+    wide = max((x for x, _ in places), default=1) - min((x for x, _ in places), default=0)
+    named = plots.apart(places, wide, 1 - lowest)
     for number, (criterion, points) in enumerate(curves(frontier.points).items()):
         look = {
             "mode": "lines+markers+text",
@@ -44,11 +49,18 @@ def picture(frontier: Frontier, x: str = "tokens_per_forward", paper: bool = Fal
         look = {"mode": "markers", "marker": {"symbol": symbol, "size": 13, "color": plots.INK}}
         if points:
             figure.add_scatter(name=name, **look | _data(frontier, points, x, named))
-    if paper and x == "tokens_per_forward":
+    if paper:
         _lay_over(figure)
-    plots.dress(figure, _caption(frontier, x), "right answers, %", 420)
-    figure.update_xaxes(rangemode="tozero")
+    plots.dress(figure, _caption(frontier, x), "right answers, %", 540 if paper else 440)
+    figure.update_yaxes(range=[100 * lowest, 102], zeroline=False)
+    figure.update_xaxes(zeroline=False)
     return figure
+
+
+def _lowest(frontier: Frontier) -> float:
+    """Where the axis of right answers begins, so that points that lie close together can be told apart."""
+    ends = [point.accuracy_interval[0] for point in frontier.points]
+    return max(0.0, math.floor(20 * min(ends, default=0.0) - 0.5) / 20)
 
 
 def _caption(frontier: Frontier, x: str) -> str:

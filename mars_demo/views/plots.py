@@ -61,7 +61,8 @@ def paper_sft_loss(rows: Sequence[Mapping]) -> go.Figure:
 def frontier(curves: Mapping[str, Sequence[Row | Point]], source: str = "") -> go.Figure:
     """Accuracy against tokens per forward: a line per name, a point per τ. Lines differ in dashes too."""
     figure = go.Figure()
-    named = apart([_place(row) for rows in curves.values() for row in rows])
+    places = [_place(row) for rows in curves.values() for row in rows]
+    named = apart(places, max(x for x, _ in places))
     for number, (name, rows) in enumerate(curves.items()):
         taus = ["" if row.tau is None else f"τ {row.tau:g}" for row in rows]
         figure.add_scatter(
@@ -86,13 +87,14 @@ def _place(row: Row | Point) -> tuple[float, float]:
     return row.tokens_per_forward, row.accuracy
 
 
-def apart(places: Sequence[tuple[float, float]]) -> set[tuple[float, float]]:
-    """Of points at (x, share of right answers) those with room for a label: far enough from every labelled
-    one before them."""
-    reach = max((x for x, _ in places), default=0)
+def apart(
+    places: Sequence[tuple[float, float]], wide: float, high: float = 1.0
+) -> set[tuple[float, float]]:
+    """Of points in a picture that is `wide` and `high` those with room for a label: far enough from every
+    labelled one before them."""
     named: list[tuple[float, float]] = []
     for x, y in places:
-        if all(abs(x - u) > 0.09 * reach or abs(y - v) > 0.09 for u, v in named):
+        if all(abs(x - u) > 0.09 * wide or abs(y - v) > 0.09 * high for u, v in named):
             named.append((x, y))
     return set(named)
 
