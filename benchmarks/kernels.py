@@ -4,7 +4,8 @@
 
 Random weights in the shapes of the model's layers, with q, k and v in one product and gate and up in
 another, without attention, norms or the head. Prints the median milliseconds of all products of one
-forward. A kernel that this processor does not have is left out, with the reason.
+forward. A kernel that this processor does not have, or whose products are wrong, is left out, with the
+reason.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-import numpy as np
 import torch
 from onnx import TensorProto
 from pandas import DataFrame
@@ -28,8 +28,10 @@ from mars_demo.models.graph import Graph, value
 from mars_demo.models.load import outline
 from mars_demo.models.packed import session_of
 from mars_demo.models.quantized import GROUP, quantize
+from mars_demo.progress import progress
 
-Product = Callable[[Tensor], object]
+Product = Callable[[Tensor], Tensor]
+WRONG = 0.25  # of a product's size; 4 bits are wrong by less than this, and another layout by more
 
 
 def dense(dtype: torch.dtype) -> Callable[[Tensor], Product]:
@@ -52,11 +54,15 @@ def torch_int8(dtype: torch.dtype) -> Callable[[Tensor], Product]:
 
 
 def torch_int4(dtype: torch.dtype) -> Callable[[Tensor], Product]:
+    """A scale and a zero point per group."""
+
     def made(weight: Tensor) -> Product:
-        codes = torch.randint(0, 16, weight.shape, dtype=torch.int32)
+        groups = weight.unflatten(-1, (-1, GROUP))
+        scales = groups.abs().amax(-1) / 7
+        codes = (groups / scales[..., None]).round().int().flatten(1) + 8
         packed = torch._convert_weight_to_int4pack_for_cpu(codes, 2)
-        scales = torch.rand(weight.shape[1] // GROUP, weight.shape[0], 2).to(dtype)
-        return lambda x: torch._weight_int4pack_mm_for_cpu(x.to(dtype), packed, GROUP, scales)
+        both = torch.stack([scales.T, torch.zeros_like(scales.T)], dim=-1).to(dtype)
+        return lambda x: torch._weight_int4pack_mm_for_cpu(x.to(dtype), packed, GROUP, both)
 
     return made
 
@@ -64,7 +70,8 @@ def torch_int4(dtype: torch.dtype) -> Callable[[Tensor], Product]:
 def torch_dynamic(weight: Tensor) -> Product:
     """8 bits for weights and inputs (FBGEMM)."""
     scales = weight.abs().amax(1) / 127
-    codes = torch.quantize_per_channel(weight, scales, torch.zeros(len(scales)), 0, torch.qint8)
+    zeros = torch.zeros(len(scales), dtype=torch.int64)
+    codes = torch.quantize_per_channel(weight, scales, zeros, 0, torch.qint8)
     packed = torch.ops.quantized.linear_prepack(codes, None)
     return lambda x: torch.ops.quantized.linear_dynamic(x, packed, True)
 
@@ -78,7 +85,7 @@ def onnx_runtime(bits: int) -> Callable[[Tensor], Product]:
         widths = {"x": weight.shape[1], "y": weight.shape[0]}
         ends = [[value(name, TensorProto.FLOAT, ["rows", width])] for name, width in widths.items()]
         session = session_of(graph.proto(*ends), graph)
-        return lambda x: session.run(None, {"x": np.asarray(x)})
+        return lambda x: torch.from_numpy(session.run(None, {"x": x.numpy()})[0])
 
     return made
 
@@ -118,11 +125,24 @@ def milliseconds(products: list[Product], inputs: list[Tensor], rounds: int) -> 
     return median(found[2:])  # the first ones wake threads and fill caches
 
 
+def check(kernel: Callable[[Tensor], Product], shape: tuple[int, int]) -> None:
+    """
+    Raises:
+        ValueError: if its products are not those of the weights, but for rounding.
+    """
+    weight, x = torch.randn(shape), torch.randn(3, shape[1])
+    wanted = x @ weight.T
+    off = ((kernel(weight)(x).float() - wanted).norm() / wanted.norm()).item()
+    if not off < WRONG:
+        raise ValueError(f"Its products are wrong by {off:.0%}.")
+
+
 @torch.inference_mode()
 def row(name: str, config, rounds: int) -> dict:
     """The figures of a kernel, or why there are none."""
     per_layer = shapes(config)
     try:
+        check(KERNELS[name], per_layer[0])
         layers = per_layer * config.num_hidden_layers
         products = [KERNELS[name](torch.randn(shape)) for shape in layers]
         found = {}
@@ -141,14 +161,17 @@ def main() -> None:
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
     model = outline(arguments.model)
-    rows = [row(name, model.model.config, arguments.rounds) for name in KERNELS]
+    rows = [
+        row(name, model.model.config, arguments.rounds)
+        for name in progress(KERNELS, len(KERNELS), "kernels", "kernel")
+    ]
     shown = [
         {"kernel": one["kernel"]} | {f"k = {k}": f"{ms:.1f}" for k, ms in one["ms"].items()}
         for one in rows
         if "ms" in one
     ]
-    machine = results.machine(model)
-    print(f"{machine}, milliseconds by positions\n\n{table(DataFrame(shown))}")
+    machine = results.machine()
+    print(f"{arguments.model}, {machine}, milliseconds by positions\n\n{table(DataFrame(shown))}")
     for one in rows:
         if "problem" in one:
             print(f"- {one['kernel']}: {one['problem']}")

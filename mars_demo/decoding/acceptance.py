@@ -17,26 +17,24 @@ if TYPE_CHECKING:  # the command line lists the criteria without importing torch
 Tau = float | Callable[[], float]  # a callable is read again at every forward: that is the live knob
 
 
-def probability(logits: Tensor, tokens: Tensor) -> Tensor:
+def probability(p: Tensor, tokens: Tensor) -> Tensor:
     """p(token). For a greedy choice it is the top probability, the paper's confidence (section 3.3)."""
-    return logits.softmax(-1).gather(-1, tokens[:, None])[:, 0]
+    return p.gather(-1, tokens[:, None])[:, 0]
 
 
-def entropy(logits: Tensor, tokens: Tensor) -> Tensor:
+def entropy(p: Tensor, tokens: Tensor) -> Tensor:
     """exp(-H) · p(token) / p(most probable token), H the entropy of the distribution in nats.
 
     exp(-H) is 1 for a distribution that is certain and 1/k for one that is even over k tokens, so a
     threshold τ on it is the paper's "accept while H ≤ -ln τ". The fraction is 1 for a greedy choice.
     """
-    p = logits.softmax(-1)
     minus_entropy = (p * p.clamp(min=1e-38).log()).sum(-1)  # 0 · log 0 is 0
     chosen = p.gather(-1, tokens[:, None])[:, 0]
     return minus_entropy.exp() * chosen / p.amax(-1)
 
 
-def margin(logits: Tensor, tokens: Tensor) -> Tensor:
+def margin(p: Tensor, tokens: Tensor) -> Tensor:
     """p(token) - p(most probable other token), at least 0."""
-    p = logits.softmax(-1)
     others = p.scatter(-1, tokens[:, None], 0.0).amax(-1)
     return (p.gather(-1, tokens[:, None])[:, 0] - others).clamp(min=0)
 
@@ -45,9 +43,9 @@ def margin(logits: Tensor, tokens: Tensor) -> Tensor:
 class Criterion:
     """How slots are scored.
 
-    score: from [rows, vocabulary] logits in float32 and the [rows] tokens that were chosen, greedily or
-        drawn, to [rows] scores from 0 to 1, of which 1 is certain. Under sampling the score belongs to the
-        token that was drawn.
+    score: from [rows, vocabulary] probabilities in float32 and the [rows] tokens that were chosen, greedily
+        or drawn, to [rows] scores from 0 to 1, of which 1 is certain. Under sampling the score belongs to
+        the token that was drawn.
     """
 
     name: str
@@ -97,9 +95,9 @@ class Acceptance:
             raise ValueError(f"τ must be between 0 and 1, not {tau}.")
         return tau
 
-    def scores(self, logits: Tensor, tokens: Tensor) -> Tensor:
-        """[rows] scores of the tokens chosen from [rows, vocabulary] logits."""
-        return CRITERIA[self.criterion].score(logits, tokens)
+    def scores(self, probabilities: Tensor, tokens: Tensor) -> Tensor:
+        """[rows] scores of the tokens chosen from distributions, [rows, vocabulary]."""
+        return CRITERIA[self.criterion].score(probabilities, tokens)
 
 
 def admits(score: float, threshold: float | None) -> bool:

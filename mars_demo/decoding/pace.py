@@ -1,7 +1,8 @@
-"""How far ahead a forward looks: as many drafts and masks as pay, by how many have held in this answer."""
+"""How far ahead a forward looks: as many drafts and masks as pay, by how many have held so far."""
 
 from __future__ import annotations
 
+import weakref
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
@@ -17,12 +18,14 @@ from mars_demo.modes import LONGEST_COPY
 if TYPE_CHECKING:
     from mars_demo.decoding.costs import Costs
     from mars_demo.decoding.reading import Reading
+    from mars_demo.models.checkpoint import Checkpoint
 
 MEMORY = 0.95  # of what was seen of a slot, how much remains when it is seen again
 STRENGTH = 2.0  # what is expected of a slot counts as much as so many forwards
 NEIGHBOUR = 8.0  # and what the slot before it shows counts as much as so many
 EXPECTED = 0.95  # how often a mask or a draft holds, before anything is known of an answer
 EXPLORING = 0.01  # of the time may go into a slot more than seems to pay: it may have begun to hold
+EARLIER = 0.5  # of what an answer showed of drafts, how much counts when the next one begins
 REMEMBERED = 32  # forwards whose scores are compared again when τ moves
 SCORES = (0.25, 0.5, 0.75, 0.95)  # drafts with scores between two of these are expected to hold alike
 
@@ -58,6 +61,63 @@ class Survival:
             chances.append(chances[-1] * rate)
             weight = NEIGHBOUR
         return chances
+
+    def aged(self) -> Survival:
+        """What it says of another answer of the same model."""
+        copy = Survival(len(self._seen))
+        copy._seen, copy._held = _scaled(self._seen), _scaled(self._held)
+        copy._unknown = self._unknown
+        return copy
+
+
+class Drafts:
+    """How often the drafts of a model have held: by their place, and by their scores."""
+
+    def __init__(self, most: int):
+        self.survival = Survival(most)
+        self._seen, self._held = [[0.0] * (len(SCORES) + 1) for _ in range(2)]
+
+    def add(self, scores: Sequence[float], held: Sequence[float]) -> None:
+        """The scores of a draft, and of those that were verified whether they held, 1 or 0.
+
+        By their place all count, verified or not, as their scores say: else only sure ones would ever be
+        seen.
+        """
+        for score, known in zip(scores, held):
+            place = bisect_right(SCORES, score)
+            self._seen[place] = MEMORY * self._seen[place] + 1
+            self._held[place] = MEMORY * self._held[place] + known
+        self.survival.add([self.chance(score) for score in scores])
+
+    def chance(self, score: float) -> float:
+        """That a draft holds if those before it do. It was predicted without knowing them, so it holds more
+        often than its score says."""
+        place = bisect_right(SCORES, score)
+        return (self._held[place] + STRENGTH * sqrt(score)) / (self._seen[place] + STRENGTH)
+
+    def aged(self) -> Drafts:
+        """What they say of another answer of the same model."""
+        copy = Drafts(0)
+        copy.survival = self.survival.aged()
+        copy._seen, copy._held = _scaled(self._seen), _scaled(self._held)
+        return copy
+
+
+# Of each model that has drafted, by the length of drafts: those of its last answer. They decide only how
+# fast the next one begins, never what it says.
+_LAST: weakref.WeakKeyDictionary[object, dict[int, Drafts]] = weakref.WeakKeyDictionary()
+
+
+def drafts_of(checkpoint: Checkpoint, most: int) -> Drafts:
+    """For a new answer: what is known of this model's drafts of at most so many tokens."""
+    of_model = _LAST.setdefault(checkpoint.decoder, {})
+    last = of_model.get(most)
+    of_model[most] = Drafts(most) if last is None else last.aged()
+    return of_model[most]
+
+
+def _scaled(counts: Sequence[float]) -> list[float]:
+    return [EARLIER * count for count in counts]
 
 
 class Exploration:
@@ -152,16 +212,16 @@ class DraftPace:
 
     linear: the layout; None for whichever pays, forward by forward. Without costs, all drafts and as many
         masks as there may be.
+    known: what earlier answers showed; None for nothing.
     """
 
-    def __init__(self, costs: Costs | None, window: int, linear: bool | None):
+    def __init__(self, costs: Costs | None, window: int, linear: bool | None, known: Drafts | None = None):
         self._linear, self._most = linear, window - 1
         self._layouts = (True, False) if linear is None else (linear,)
         most = window * max(window, LONGEST_COPY + 1)  # positions: the longest draft and its groups
         self._costs = costs and [costs(max(k, 1)) for k in range(most + 1)]
         self._exploration = Exploration()
-        self._survival = Survival(window - 1)
-        self._seen, self._held = [[0.0] * (len(SCORES) + 1) for _ in range(2)]
+        self._known = known or Drafts(window - 1)
         self._chances: list[float] = []  # of the present drafts, also of those that are not sent
         self._scores: Sequence[float] = ()
 
@@ -176,7 +236,7 @@ class DraftPace:
             return Plan(len(scores), most, self._linear)
         copied = bool(draft) and draft[0].source == "copy"
         self._scores = () if copied else scores
-        self._chances = scores if copied else [self._chance(score) for score in scores]
+        self._chances = scores if copied else [self._known.chance(score) for score in scores]
         rate, masks = self._pays(most)
         ms = self._costs[1 + masks]
         worth = rate * ms - 1  # of having drafts, in tokens: making them takes a forward, which gives one
@@ -200,30 +260,19 @@ class DraftPace:
         return plan
 
     def saw(self, sent: int, verified: int) -> None:
-        """How many of the drafts sent held, which says how often such scores hold. All drafts then count by
-        their scores, sent or not: else only sure ones would ever be seen."""
+        """How many of the drafts that were sent held."""
         if self._costs is None or not self._scores:
             return
-        known = [1.0] * verified + [0.0] * (verified < sent)
-        for score, held in zip(self._scores, known):
-            place = bisect_right(SCORES, score)
-            self._seen[place] = MEMORY * self._seen[place] + 1
-            self._held[place] = MEMORY * self._held[place] + held
-        self._survival.add([self._chance(score) for score in self._scores[: self._most]])
+        held = [1.0] * verified + [0.0] * (verified < sent)
+        self._known.add(self._scores[: self._most], held)
 
     def _cost(self, plan: Plan) -> float:
         return self._costs[min(plan.positions, len(self._costs) - 1)]
 
-    def _chance(self, score: float) -> float:
-        """That a draft holds if those before it do. It was predicted without knowing them, so it holds more
-        often than its score says."""
-        place = bisect_right(SCORES, score)
-        return (self._held[place] + STRENGTH * sqrt(score)) / (self._seen[place] + STRENGTH)
-
     def _pays(self, most: int) -> tuple[float, int]:
         """The most tokens per millisecond that forwards with equally many drafts and masks give, and how
         many those are."""
-        chances = self._survival.chances()
+        chances = self._known.survival.chances()
         rates = [
             (verifying_rate(chances, masks, linear, self._costs), masks)
             for linear in self._layouts

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 ALTERNATIVES = 5  # candidates recorded for each slot
 LARGE = 16384  # a vocabulary of which torch reads several rows in parallel
+BLOCK = 128  # neighbours in a large vocabulary, of which only the most probable one is compared at first
 
 
 @dataclass(frozen=True)
@@ -82,13 +83,28 @@ def measure(
             for row, place in zip(logits, [[p] for p in positions] or [[]] * len(logits))
         ]
         return torch.cat(rows)
-    best = logits.softmax(-1).topk(min(ALTERNATIVES, logits.shape[-1]))
-    if sampling is None or not len(logits):
-        tokens = best.indices[:, 0]
-    else:
-        tokens = sampling.choose(logits, positions)
-    chosen = torch.stack([tokens.float(), acceptance.scores(logits, tokens)], dim=1)
-    return torch.cat([chosen, best.indices.float(), best.values], dim=1)
+    p = logits.softmax(-1)
+    candidates = most_probable(p, min(ALTERNATIVES, p.shape[-1]))
+    greedily = sampling is None or not len(logits)
+    tokens = candidates[:, 0] if greedily else sampling.choose(logits, positions)
+    chosen = torch.stack([tokens.float(), acceptance.scores(p, tokens)], dim=1)
+    return torch.cat([chosen, candidates.float(), p.gather(-1, candidates)], dim=1)
+
+
+def most_probable(p: Tensor, count: int) -> Tensor:
+    """[rows, count] the tokens with the largest of [rows, vocabulary] probabilities, best first.
+
+    Whatever is among the largest is in one of the `count` blocks with the largest maxima, so on a CPU a
+    large vocabulary need not be sorted.
+    """
+    vocabulary = p.shape[-1]
+    if p.device.type != "cpu" or vocabulary < LARGE or vocabulary % BLOCK:
+        return p.topk(count).indices
+    blocks = p.unflatten(-1, (-1, BLOCK))
+    parts = blocks.split(LARGE // BLOCK, dim=1)  # too small for threads, which would then wait for more
+    best = torch.cat([part.amax(-1) for part in parts], dim=1).topk(count).indices
+    inside = blocks.gather(1, best[..., None].expand(-1, -1, BLOCK)).flatten(1).topk(count).indices
+    return best.gather(-1, inside // BLOCK) * BLOCK + inside % BLOCK
 
 
 def fetch(measured: Tensor) -> list[Reading]:

@@ -6,6 +6,7 @@ page draws recorded points at once.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from typing import Any
 
 from pandas import DataFrame
 
-from mars_demo.assets import ASSETS, read_json
+from mars_demo.assets import ASSETS
 from mars_demo.decoding.acceptance import CRITERIA, Acceptance
 from mars_demo.decoding.request import Request
 from mars_demo.evaluation import bootstrap
@@ -242,9 +243,9 @@ class Frontier:
 
 def recorded() -> list[Frontier]:
     """The sweeps that `benchmarks.frontier` has measured; empty before it has."""
-    if not (ASSETS / "results" / "frontier.json").exists():
-        return []
-    return [Frontier.read(record) for record in read_json("results", "frontier.json")["sweeps"]]
+    path = ASSETS / "results" / "frontier.json"
+    measured = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"sweeps": []}
+    return [Frontier.read(record) for record in measured["sweeps"]]
 
 
 _NONE = "-"

@@ -55,7 +55,7 @@ def generate(
         engine.commit(len(new))
         best = logits.argmax(-1)
         # One transfer per forward; float32 holds token ids below 2²⁴ exactly.
-        tokens, scores = torch.stack([best.float(), rule.scores(logits, best)]).tolist()
+        tokens, scores = torch.stack([best.float(), rule.scores(logits.softmax(-1), best)]).tolist()
         new = [int(token) for token in tokens[: accepted(scores, tau)]]
         end = next((index for index, token in enumerate(new) if token in ends), len(new))
         new = new[: end + 1]

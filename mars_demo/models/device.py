@@ -7,6 +7,9 @@ from pathlib import Path
 
 import torch
 
+# Of a processor, best first, by the flags of /proc/cpuinfo.
+UNITS = {"amx_bf16": "AMX", "avx512_vnni": "AVX-512 VNNI", "avx512f": "AVX-512", "avx2": "AVX2"}
+
 
 def best() -> str:
     """`cuda` where there is a GPU that torch can use, `mps` on a Mac with one, else `cpu`."""
@@ -54,13 +57,15 @@ def gpu_name(device: torch.device) -> str | None:
     """What the GPU is called, such as "NVIDIA H200"; None for a CPU."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
-    return None if device.type == "cpu" else "Apple GPU"
+    return "Apple GPU" if device.type == "mps" else None
 
 
 def processor() -> str:
-    """The processor's name, and its matrix units, because they decide how fast bfloat16 is."""
+    """The processor's name, and its units for products in few bits, which decide how fast they are."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     found = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
     name = found.get("model name", platform.machine()).replace("(R)", "").replace("(TM)", "")
-    return f"{name} with AMX" if "amx_bf16" in found.get("flags", "").split() else name
+    flags = found.get("flags", "").split()
+    units = next((units for flag, units in UNITS.items() if flag in flags), None)
+    return f"{name} with {units}" if units else name

@@ -58,21 +58,20 @@ class PackedModel:
         ids, positions = layout.ids[0].numpy(), layout.positions[0].numpy()
         count, wanted = len(ids), len(ids) - first
         fewest = kernels(self.bits).fewest_rows
-        ids = np.pad(ids, (0, max(0, fewest - count)), "edge")
-        rows = np.pad(np.arange(first, count), (0, max(0, fewest - wanted)), "edge")
+        ids = _repeating_last(ids, fewest - count)
+        rows = _repeating_last(np.arange(first, count), fewest - wanted)
         padding = -len(ids) % _ATTENTION_STEP
         extra = len(ids) + padding - count
         total = text.length + count + extra
-        bias = np.pad(
-            np.where(layout.visible[0].numpy(), np.float32(0), _UNSEEN), ((0, extra), (0, 0)), "edge"
-        )
-        bias = np.pad(bias, ((0, 0), (0, extra)), constant_values=_UNSEEN)
+        bias = np.full((count + extra, total), _UNSEEN)
+        bias[:count, : total - extra][layout.visible[0].numpy()] = 0
+        bias[count:] = bias[count - 1]
         binding = self._binding(text, total)
         for name, array in {
             "hidden": self._embedding.rows(ids)[None],
             "padding": np.array([0, 0, 0, 0, padding, 0]),
             "real": np.array([len(ids)]),
-            "positions": np.pad(positions, (0, extra), "edge")[None],
+            "positions": _repeating_last(positions, extra)[None],
             "last": np.array([total - 1], np.int32),
             "count": np.array(total, np.int32),
             "bias": bias[None, None],
@@ -134,6 +133,11 @@ class PackedText:
     def rewind(self, length: int) -> None:
         """Keep the first `length` positions."""
         self.length = min(self.length, length)
+
+
+def _repeating_last(values: np.ndarray, times: int) -> np.ndarray:
+    """With the last value so many times more."""
+    return values if times < 1 else np.append(values, np.repeat(values[-1:], times))
 
 
 def session_of(model: onnx.ModelProto, graph: Graph) -> onnxruntime.InferenceSession:

@@ -2,10 +2,12 @@
 
 import time
 
+import gradio as gr
 import pytest
 from playwright.sync_api import expect
 
 from mars_demo.ui import models, options
+from mars_demo.ui.components.stage import Stage
 from mars_demo.ui.page import LOOK, build
 
 expect.set_options(timeout=60_000)
@@ -18,6 +20,16 @@ def url():
     demo = build()
     _, address, _ = demo.launch(prevent_thread_lock=True, quiet=True, **LOOK)
     models.load()
+    yield address
+    demo.close()
+
+
+@pytest.fixture(scope="session")
+def stage_url():
+    """Of a page with nothing on it but the stage and its recorded runs; no model is loaded."""
+    with gr.Blocks() as demo:
+        Stage()
+    _, address, _ = demo.launch(prevent_thread_lock=True, quiet=True, **LOOK)
     yield address
     demo.close()
 

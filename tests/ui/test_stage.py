@@ -18,15 +18,6 @@ from mars_demo.ui.racing import record
 from mars_demo.views import recordings
 
 
-@pytest.fixture(scope="session")
-def stage_url():
-    with gr.Blocks() as demo:
-        Stage()
-    _, address, _ = demo.launch(prevent_thread_lock=True, quiet=True, **LOOK)
-    yield address
-    demo.close()
-
-
 @pytest.fixture
 def look(visit, stage_url):
     """Open the stage, by default with a made-up race on it."""

@@ -16,7 +16,6 @@ from mars_demo.decoding.costs import Costs
 from mars_demo.decoding.pace import tokens_per_ms
 from mars_demo.decoding.trace import Run
 from mars_demo.ui.components.stage import Stage
-from mars_demo.ui.page import LOOK
 from mars_demo.ui.racing import record
 
 LEGIBLE = (Path(__file__).parent / "legible.js").read_text("utf-8")
@@ -62,21 +61,12 @@ def sentences(page: Page) -> list[str]:
     return [text.replace("\u00a0", " ") for text in page.locator(".reasons p").all_text_contents()]
 
 
-@pytest.fixture(scope="module")
-def why_url():
-    with gr.Blocks() as demo:
-        Stage()
-    _, address, _ = demo.launch(prevent_thread_lock=True, quiet=True, **LOOK)
-    yield address
-    demo.close()
-
-
 @pytest.fixture
-def look(visit, why_url):
+def look(visit, stage_url):
     """Open the stage with these runs on it."""
 
     def open_stage(*runs: Run, query: str = "", file: str | None = None, **options) -> Page:
-        page = visit(query, why_url, **options)
+        page = visit(query, stage_url, **options)
         expect(page.locator(".token").first).to_be_attached()
         text = (file or file_of(*runs)).encode()
         page.locator(".file").set_input_files(

@@ -11,7 +11,7 @@ from random_models import random_model
 
 from mars_demo.decoding.acceptance import CRITERIA, Acceptance, accepted, admits, several
 from mars_demo.decoding.decode import decode, prepare
-from mars_demo.decoding.reading import read
+from mars_demo.decoding.reading import most_probable, read
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling
 from mars_demo.decoding.trace import Run
@@ -42,7 +42,7 @@ def score(criterion: str, logits: list[float], token: int) -> float:
 def scores(criterion: str, logits: torch.Tensor, tokens: list[int] | None = None) -> list[float]:
     """What the project gives the `tokens` of [rows, vocabulary] logits, the best ones if there are none."""
     chosen = logits.argmax(-1) if tokens is None else torch.tensor(tokens)
-    return Acceptance(criterion).scores(logits, chosen).tolist()
+    return Acceptance(criterion).scores(logits.softmax(-1), chosen).tolist()
 
 
 def distribution(*p: float) -> torch.Tensor:
@@ -334,3 +334,12 @@ def test_rows_of_one_batch_may_have_different_criteria(checkpoint):
     together = [decided(row.run) for row in rows]
     assert together == [decided(decode(checkpoint, prompt, request).finish()) for request in requests]
     assert together[0] != together[1] != together[2] != together[0]
+
+
+def test_the_most_probable_tokens_of_a_large_vocabulary_are_those_of_a_sort():
+    for vocabulary in (49152, 16384, 20001):
+        p = random_logits(3.0, rows=8, vocabulary=vocabulary).softmax(-1)
+        p[0, :600] = 0.5  # more equal ones than are wanted
+        found = most_probable(p, 5)
+        assert (p.gather(-1, found) == p.sort(-1, descending=True).values[:, :5]).all()
+        assert all(len(set(row)) == 5 for row in found.tolist())

@@ -21,7 +21,7 @@ from mars_demo.decoding.trace import Run
 from mars_demo.export.save import save_checkpoint
 from mars_demo.models import device
 from mars_demo.models.captured import CapturedModel
-from mars_demo.models.checkpoint import wrap
+from mars_demo.models.checkpoint import Checkpoint, wrap
 from mars_demo.models.load import load_checkpoint
 from mars_demo.models.precision import default_dtype
 from mars_demo.serving.decode_batch import decode_batch
@@ -153,6 +153,18 @@ def test_attention_is_drawn_from_the_weights_that_are_there(tokenizer):
     assert model.config._attn_implementation == "sdpa" and drawn.config._attn_implementation == "eager"
 
 
+def waits_once_per_forward(checkpoint: Checkpoint, request: Request) -> None:
+    """That decoding waits for the GPU as often as it runs the model, and names it."""
+    with warnings.catch_warnings(record=True) as waits:
+        warnings.simplefilter("always")
+        torch.cuda.set_sync_debug_mode("warn")
+        run = decode(checkpoint, PROMPT, request).finish()
+        torch.cuda.set_sync_debug_mode("default")
+    told = [str(wait.message) for wait in waits]
+    assert sum("called a synchronizing" in words for words in told) == run.forwards, told
+    assert run.settings.gpu == torch.cuda.get_device_name()
+
+
 @on_a_gpu
 def test_a_gpu_holds_the_model_once_in_bfloat16_and_is_asked_once_per_forward():
     before = torch.cuda.memory_allocated()
@@ -165,14 +177,7 @@ def test_a_gpu_holds_the_model_once_in_bfloat16_and_is_asked_once_per_forward():
             request = Request(mode, 0.9, max_new_tokens=24, sampling=sampling)
             for _ in range(2):  # what is allocated once, and captured when it comes again
                 decode(checkpoint, PROMPT, request).finish()
-            with warnings.catch_warnings(record=True) as waits:
-                warnings.simplefilter("always")
-                torch.cuda.set_sync_debug_mode("warn")
-                run = decode(checkpoint, PROMPT, request).finish()
-                torch.cuda.set_sync_debug_mode("default")
-            told = [str(wait.message) for wait in waits]
-            assert sum("called a synchronizing" in words for words in told) == run.forwards, told
-            assert run.settings.gpu == torch.cuda.get_device_name()
+            waits_once_per_forward(checkpoint, request)
 
 
 @pytest.fixture(scope="module", params=ARCHITECTURES)
@@ -209,14 +214,7 @@ def test_answers_from_graphs_are_those_without_and_wait_once_per_forward(on_gpu,
     assert [run.token_ids for run in runs] == [wanted.token_ids] * 3
     assert "capture failed" not in caplog.text
     assert on_gpu.decoder is on_gpu.captured
-    with warnings.catch_warnings(record=True) as waits:
-        warnings.simplefilter("always")
-        torch.cuda.set_sync_debug_mode("warn")
-        run = decode(on_gpu, PROMPT, request).finish()
-        torch.cuda.set_sync_debug_mode("default")
-    told = [str(wait.message) for wait in waits]
-    assert sum("called a synchronizing" in words for words in told) == run.forwards, told
-    assert torch.cuda.get_device_name() == run.settings.gpu
+    waits_once_per_forward(on_gpu, request)
 
 
 @on_a_gpu

@@ -4,11 +4,14 @@ import json
 import math
 import random
 import statistics
+import sys
 from itertools import product
 
 import pytest
 
-from mars_demo.evaluation import bootstrap, frontier
+from benchmarks import frontier as benchmark
+from benchmarks import report
+from mars_demo.evaluation import bootstrap, frontier, results
 from mars_demo.evaluation.frontier import AR, Frontier, Outcome, Point, Setting
 from mars_demo.evaluation.paper_tables import PAPER
 from mars_demo.views.frontier import AXES, picture
@@ -183,6 +186,30 @@ def test_the_table_has_a_row_per_point(swept):
     assert (row["accuracy_low"], row["accuracy_high"]) == own.accuracy_interval
     assert row["faster_than_ar"] == 10 / 6
     assert frame.to_csv(index=False).splitlines()[1].startswith("a <model>,units,ar,,,40,")
+
+
+def test_the_benchmark_writes_what_the_page_and_the_documents_read(tmp_path, monkeypatch, capsys):
+    (tmp_path / "results").mkdir()
+    monkeypatch.setattr(frontier, "ASSETS", tmp_path)
+    monkeypatch.setattr(results, "FOLDER", tmp_path / "results")
+    assert frontier.recorded() == [] and report.frontier() == "Not measured yet."
+    asked = ["frontier", "--models", "mars-tiny", "--limit", "2", "--taus", "0.5", "--output"]
+    monkeypatch.setattr(sys, "argv", [*asked, str(tmp_path / "results" / "frontier.json")])
+    benchmark.main()
+    [found] = frontier.recorded()
+    assert [point.setting.tau for point in found.points] == [None, None, 0.5, 0.5, 0.5]
+    assert (found.model, found.tasks, len(found.prompts)) == ("mars-tiny", "worlds", 2)
+    printed = capsys.readouterr().out
+    for point in found.points:
+        for text in (printed, report.frontier()):
+            [line] = [line for line in text.splitlines() if line.startswith(f"| {point.setting.title} ")]
+            assert f"{point.accuracy:.1%}" in line and f"{point.tokens_per_forward:.2f}" in line
+
+
+def test_a_long_record_leaves_wrong_answers_out(swept, monkeypatch):
+    assert benchmark.record(swept) == swept.record()
+    monkeypatch.setattr(benchmark, "LARGEST", 10)
+    assert benchmark.record(swept) == swept.record(texts=False)
 
 
 # ---------------------------------------------------------------------------------- the picture
