@@ -170,10 +170,9 @@ def _drawn(
         return
     count = len(frontier.points)
     text += end_line(frontier) if count else ""
-    whole = (
-        "Measured" if count and count == settings else "Stopped"
-    )  # a GPU may be lent for too short a time
-    yield text, f"{whole}: {count} point{'s' * (count != 1)} on {described(frontier)}."
+    whole = count > 0 and count == settings  # a lent GPU may have been taken back
+    ended = "Measured" if whole else "Stopped"
+    yield text, f"{ended}: {count} point{'s' * (count != 1)} on {described(frontier)}."
 
 
 def _begun(frontier) -> str:
