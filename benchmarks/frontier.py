@@ -17,7 +17,6 @@ from mars_demo.evaluation import journal, results
 from mars_demo.evaluation.frontier import TAUS, Frontier, Point
 from mars_demo.evaluation.sweep import SIZE, Sweep, grid
 from mars_demo.models.load import load_checkpoint
-from mars_demo.progress import progress
 
 SETS = {"mars-tiny": ("worlds", 480), "mars-smollm2-135m": ("instructions", 160)}  # and prompts at most
 LARGEST = 300_000  # characters of a sweep; wrong answers are left out of a longer one
@@ -39,15 +38,7 @@ def measure(name: str, limit: int | None, size: int, taus: list[float], folder: 
     sweep = Sweep(checkpoint, tasks, min(limit or most, most), settings, size=size, folder=folder)
     print(f"\n{name}, {tasks}\n\n| setting | n | right | tokens per forward | seconds | faster than AR |")
     print("|---|---|---|---|---|---|")
-    of = len(sweep.frontier.prompts)
-    steps = progress(
-        sweep,
-        of * len(settings),
-        name,
-        "answer",
-        reached=lambda step: (step.number - 1) * of + step.answered,
-    )
-    for step in steps:
+    for step in sweep:
         if step.point:
             print(line(sweep.frontier, step.point), flush=True)
     return sweep.frontier
