@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Sequence
 from typing import NoReturn
 
-from mars_demo.cli import chat, evaluate, generate, models, recipe, record, space, train
+from mars_demo.cli import benchmark, chat, evaluate, generate, models, recipe, record, space, train
 from mars_demo.cli.output import notice
 
 # Read before transformers is imported: standard error is for this program's own progress and notices.
@@ -21,6 +21,7 @@ COMMANDS = {
     "chat": chat,
     "train": train,
     "evaluate": evaluate,
+    "benchmark": benchmark,
     "models": models,
     "recipe": recipe,
     "record": record,

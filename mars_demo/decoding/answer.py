@@ -17,6 +17,7 @@ class Answer:
 
     checkpoint: Checkpoint
     limit: int  # tokens it may have
+    stop_strings: tuple[str, ...] = ()
     ids: list[int] = field(default_factory=list)
     stop: str | None = None
     passes: int = 0
@@ -24,6 +25,7 @@ class Answer:
     _shown: int = 0  # ids whose text has been shown
     _start: int = 0  # where the context of the next text begins,
     _context: str = ""  # and the text from there that has been shown
+    _end: str = ""  # of the text, in which a stop string may have begun
 
     @property
     def room(self) -> int:
@@ -54,6 +56,8 @@ class Answer:
             elif not self.room:
                 self.stop = "length"
             texts.append(self._next_text())
+            if self.stop_strings and self.stop != "eos" and self._completes(reading.token, texts[-1]):
+                self.stop = "stop string"
             if self.stop:
                 break
         self.passes += 1
@@ -81,6 +85,14 @@ class Answer:
             groups=groups,
             draft_forwards=draft_forwards,
         )
+
+    def _completes(self, token: int, text: str) -> bool:
+        """Whether the newest token, and the text that came with it, complete a stop string."""
+        end = self._end + text
+        self._end = end[-max(map(len, self.stop_strings)) :]
+        # A special token has a name but no text.
+        named = not text and self.checkpoint.token_name(token) in self.stop_strings
+        return named or any(string in end for string in self.stop_strings)
 
     def _next_text(self) -> str:
         """The text that the newest token finishes. Bytes of an unfinished character wait for the rest,

@@ -16,7 +16,7 @@ from mars_demo.decoding.trace import Pass, Run, Settings
 from mars_demo.models.chat import encode_prompt, encode_raw
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.device import gpu_name
-from mars_demo.models.messages import Message, checked, user
+from mars_demo.models.messages import Encoded, Message, checked, user
 
 
 def decode(
@@ -47,7 +47,7 @@ def decode(
 
 def prepare(
     checkpoint: Checkpoint,
-    prompt: str | Sequence[Message],
+    prompt: str | Sequence[Message] | Encoded,
     request: Request,
     engine: Engine | None = None,
 ) -> tuple[Settings, Strategy]:
@@ -59,8 +59,11 @@ def prepare(
     Raises:
         ValueError: if the prompt is empty or does not fit into the context.
     """
-    *before, last = _checked(prompt, request.raw)
-    prompt_ids = _encoded(checkpoint, [*before, last], request.raw)
+    if isinstance(prompt, Encoded):
+        prompt_ids, before, last = prompt.ids, [], user(prompt.text)
+    else:
+        *before, last = _checked(prompt, request.raw)
+        prompt_ids = _encoded(checkpoint, [*before, last], request.raw)
     shortest = min((checkpoint, request.draft or checkpoint), key=lambda model: model.context)
     room = shortest.context - len(prompt_ids)
     if room < 1:
@@ -82,13 +85,13 @@ def prepare(
         dtype=checkpoint.precision,
         max_new_tokens=request.max_new_tokens,
         sampling=request.sampling and asdict(request.sampling),
-        raw=request.raw or not checkpoint.has_template,
+        raw=request.raw or isinstance(prompt, Encoded) or not checkpoint.has_template,
         gpu=gpu_name(checkpoint.device),
         messages=before,
         cached_tokens=reused,
         costs=request.costs and [[k, round(ms, 3)] for k, ms in request.costs.points],
     )
-    answer = Answer(checkpoint, min(request.max_new_tokens, room))
+    answer = Answer(checkpoint, min(request.max_new_tokens, room), request.stop_strings)
     module = import_module(f"mars_demo.decoding.strategies.{request.rules.strategy}")
     return settings, module.strategy(answer, prompt_ids, request, reused)
 

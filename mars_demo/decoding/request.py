@@ -27,6 +27,8 @@ class Request:
     window: slots per forward; None for the mode's default. In `lossless`, `jacobi` and `speculative` a
         forward verifies up to window - 1 drafts. In block diffusion it is the block size.
     max_new_tokens: where an answer without an end is cut.
+    stop_strings: an answer ends with the first token that completes one of these, or that is called like
+        one. The string stays in its text.
     raw: the prompt as it is, without the chat template; always so if the tokenizer has no template.
     linear: in `lossless`, draft only after a fully verified forward: fewer positions, fewer accepted
         tokens. None for what is faster on the device: positions cost time on a CPU, hardly on a GPU.
@@ -46,6 +48,7 @@ class Request:
     criterion: str = "probability"
     window: int | None = None
     max_new_tokens: int = 256
+    stop_strings: tuple[str, ...] = ()
     raw: bool = False
     linear: bool | None = None
     copies: int = LONGEST_COPY
@@ -58,6 +61,8 @@ class Request:
             raise ValueError(f"Unknown mode {self.mode!r}. Choose from {', '.join(MODES)}.")
         if self.max_new_tokens < 1:
             raise ValueError(f"max_new_tokens must be at least 1, not {self.max_new_tokens}.")
+        if "" in self.stop_strings:
+            raise ValueError("A stop string is empty; every answer would end at once.")
         if not 0 <= self.copies <= LONGEST_COPY:
             raise ValueError(f"copies must be 0 to {LONGEST_COPY}, not {self.copies}.")
         Acceptance(self.criterion, self.tau)

@@ -14,7 +14,16 @@ from mars_demo.evaluation import results
 from mars_demo.evaluation.accuracy import Row, average
 
 PAPER = read_json("paper_tables.json")
-BENCHMARKS = ("IFEval", "BBH", "MMLU-Pro", "GPQA", "GSM8K", "HumanEval")
+# Each of the paper's benchmarks with its task and metric in the lm-evaluation-harness.
+HARNESS = {
+    "IFEval": ("ifeval", "prompt_level_strict_acc,none"),
+    "BBH": ("bbh", "exact_match,get-answer"),
+    "MMLU-Pro": ("mmlu_pro", "exact_match,custom-extract"),
+    "GPQA": ("gpqa_main_cot_zeroshot", "exact_match,flexible-extract"),
+    "GSM8K": ("gsm8k_cot_zeroshot", "exact_match,flexible-extract"),
+    "HumanEval": ("humaneval_instruct", "pass@1,create_test"),
+}
+BENCHMARKS = tuple(HARNESS)
 SIZES = (4, 8, 16)  # block sizes that were trained
 AR_IN_BATCHES = "AR, continuous"  # what speeds in batches are compared with
 SWEEP = 8  # the table that is drawn as well:
@@ -72,6 +81,18 @@ def here(number: int) -> Table | None:
         return None
     frame = chosen.ours(measured)
     return None if frame.empty else Table(frame, f"{SOURCES[chosen.file](measured)}: {chosen.unit}")
+
+
+def benchmarks() -> Table | None:
+    """The paper's six benchmarks on our models, with cells as in Table 4: a row for each file of
+    `benchmark --tasks paper` in the folder of results. None if there is none."""
+    found = [results.read(path.name) for path in sorted(results.FOLDER.glob("benchmarks-*.json"))]
+    rows = [(record, _six(record)) for record in found]
+    rows = [(record, six) for record, six in rows if six]
+    if not rows:
+        return None
+    sources = " · ".join(f"`{record['command']}`, {record['machine']}" for record, _ in rows)
+    return Table(DataFrame([_benchmark(*row) for row in rows]), f"{sources}: {_BOTH}")
 
 
 def paper_curves() -> dict[str, list[Point]]:
@@ -278,6 +299,23 @@ def _our_speculative(measured: dict) -> DataFrame:
         }
 
     return DataFrame([record(row) for row in rows])
+
+
+def _six(record: dict) -> dict[str, dict]:
+    """The rows of those of the six benchmarks that a file of results has."""
+    tasks = {row["task"]: row for row in record["tasks"]}
+    return {name: tasks[task] for name, (task, metric) in HARNESS.items() if task in tasks}
+
+
+def _benchmark(record: dict, six: dict[str, dict]) -> dict[str, str]:
+    tau = "" if record["tau"] is None else f", τ = {record['tau']:g}"
+    right = {name: 100 * row["metrics"][HARNESS[name][1]] for name, row in six.items()}
+    speeds = {name: row["tokens_per_forward"] for name, row in six.items()}
+    cells = {"model": f"{record['model']}, {record['mode']}{tau}", "average": "", "tokens per forward": ""}
+    if len(six) == len(HARNESS):
+        cells["average"] = f"{statistics.mean(right.values()):.1f}"
+        cells["tokens per forward"] = f"{statistics.mean(speeds.values()):.2f}"
+    return cells | {name: _pair(right[name], speeds[name]) if name in six else "" for name in HARNESS}
 
 
 def _trained(measured: dict) -> str:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 # Role and content. In a record, `mode` is that of the run which an answer comes from; in training, a truthy
 # `cut` says that the content has no end.
 Message = dict[str, str]
 KEYS = ("role", "content", "mode")
 ROLES = ("system", "user", "assistant")
+
+
+class Encoded(NamedTuple):
+    """A prompt that is token ids already, for whoever has templates or cuts of their own, and its text."""
+
+    ids: list[int]
+    text: str
 
 
 def user(text: str) -> Message:

@@ -67,7 +67,7 @@ def decode_batch(
     _check(prompts, size, cache, cache_block)
     size = min(size, len(prompts))
     checkpoint = checkpoint.dense
-    request = _fitted(checkpoint, request, size, cache)
+    request = fitted(checkpoint, request, size, cache)
     rows = []
     for number, prompt in enumerate(prompts, start=1):
         try:
@@ -99,9 +99,13 @@ def _check(prompts: Sequence[str], size: int, cache: str, cache_block: int) -> N
         raise ValueError(f"The cache block must have at least 1 position, not {cache_block}.")
 
 
-def _fitted(checkpoint: Checkpoint, request: Request, size: int, cache: str) -> Request:
+def fitted(checkpoint: Checkpoint, request: Request, size: int, cache: str = "cursor") -> Request:
     """The request with the window that suits a batch of `size` rows. Copies are then no longer than other
-    drafts: one row's long draft would pad all rows."""
+    drafts: one row's long draft would pad all rows.
+
+    Raises:
+        ValueError: if the checkpoint cannot do what is requested.
+    """
     named = request.window is not None
     request = replace(request, costs=None).fitted(checkpoint)  # those of one prompt at a time
     if cache not in request.rules.caches:

@@ -36,6 +36,8 @@ FLOORS = (
 )
 APART = ("cli", "ui")  # two ways to use the rest, neither imports the other
 LIBRARIES = {"gradio": ("ui",), "plotly": ("ui", "views")}  # the rooms that may import them
+# The lm-evaluation-harness need not be installed: one folder imports it, one command that folder.
+HARNESS = "mars_demo.evaluation.harness"
 START_WITHOUT_TORCH = ("mars_demo.cli", "mars_demo.ui.page", "mars_demo.tasks")
 LONGEST = 60  # lines of a function, its docstring not counted
 
@@ -234,6 +236,18 @@ def test_no_cycles():
 
 def test_gradio_and_plotly_stay_at_the_top():
     assert libraries_out_of_place(ROOT) == []
+
+
+def test_only_its_adapter_imports_the_harness():
+    libraries = {
+        module
+        for module, path in modules(ROOT).items()
+        for found in imports(ROOT, path)
+        if found.name.split(".")[0] == "lm_eval"
+    }
+    assert libraries == {f"{HARNESS}.{name}" for name in ("__main__", "model", "suite")}
+    users = {arrow.source for arrow in arrows(ROOT) if arrow.target.startswith(HARNESS)}
+    assert {user for user in users if not user.startswith(HARNESS)} == {"mars_demo.cli.benchmark"}
 
 
 @pytest.mark.parametrize("module", START_WITHOUT_TORCH)
@@ -441,6 +455,6 @@ def test_the_readme_opens_with_the_card_of_the_space():
 
 
 def test_requirements_are_pinned():
-    for file in ("requirements.txt", "tests/requirements.txt"):
+    for file in ("requirements.txt", "requirements-eval.txt", "tests/requirements.txt"):
         for line in (ROOT / file).read_text().splitlines():
             assert line.startswith("-r ") or "==" in line, line

@@ -150,3 +150,25 @@ def test_the_curves_of_tau_are_those_of_the_tables():
         assert drawn.keys() == points.keys()
         for tau, point in points.items():
             assert drawn[tau] == pytest.approx(point)
+
+
+def test_benchmarks_of_the_harness_stand_as_in_table_4(folder):
+    assert paper_tables.benchmarks() is None
+
+    def record(tau: float | None, names) -> dict:
+        rows = [
+            {"task": task, "metrics": {metric: 0.25 + 0.05 * i}, "tokens_per_forward": 1.5 + 0.1 * i}
+            for i, (task, metric) in enumerate(paper_tables.HARNESS[name] for name in names)
+        ]
+        about = {"command": f"python -m mars_demo benchmark --tau {tau}", "machine": "a computer"}
+        return about | {"model": "mars", "mode": "mars", "tau": tau, "tasks": rows}
+
+    write(folder, "benchmarks-a.json", record(0.95, paper_tables.BENCHMARKS))
+    write(folder, "benchmarks-b.json", record(None, ["GSM8K"]))
+    write(folder, "benchmarks-worlds.json", record(1, []))
+    table = paper_tables.benchmarks()
+    assert list(table.frame)[3:] == list(paper_tables.paper(4).frame)[3:]
+    assert names(table) == ["mars, mars, τ = 0.95", "mars, mars"]
+    assert table.frame.iloc[0].tolist()[1:4] == ["37.5", "1.75", "25.0, 1.50"]
+    assert table.frame.iloc[1].tolist()[1:] == ["", "", "", "", "", "", "25.0, 1.50", ""]
+    assert "--tau 0.95`, a computer" in table.source and "worlds" not in table.source

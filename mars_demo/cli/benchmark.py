@@ -1,0 +1,121 @@
+"""`benchmark`: tasks of the lm-evaluation-harness."""
+
+from __future__ import annotations
+
+import argparse
+from importlib.util import find_spec
+from pathlib import Path
+
+from mars_demo.cli import loading
+from mars_demo.cli.output import check_writable
+from mars_demo.decoding.acceptance import CRITERIA, Acceptance
+from mars_demo.modes import MODES
+
+DTYPES = ("auto", "float32", "bfloat16", "float16")
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    loading.register(parser)
+    parser.add_argument("--dtype", choices=DTYPES, default="auto")
+    alone = [name for name, mode in MODES.items() if not mode.needs_draft]
+    parser.add_argument("--mode", choices=alone, help="default: the checkpoint's best")
+    parser.add_argument("--tau", type=float, default=0.95, help="accept while score ≥ τ")
+    parser.add_argument("--criterion", choices=CRITERIA, default="probability", help="how slots are scored")
+    parser.add_argument("--window", type=int, metavar="N", help="slots per forward; the paper's: B")
+    parser.add_argument(
+        "--tasks",
+        default="worlds,instructions",
+        metavar="A,B",
+        help="worlds, instructions, paper (the paper's six), or any of the harness (default: %(default)s)",
+    )
+    parser.add_argument("--include-path", type=Path, metavar="FOLDER", help="of further task files")
+    parser.add_argument("--limit", type=int, metavar="N", help="documents per task (default: all)")
+    parser.add_argument(
+        "--num-fewshot", type=int, metavar="N", help="worked examples (default: the task's)"
+    )
+    parser.add_argument(
+        "--chat-template",
+        action=argparse.BooleanOptionalAction,
+        help="ask in the chat template (default: if there is one)",
+    )
+    parser.add_argument("--system", metavar="TEXT", help="system message of every prompt")
+    parser.add_argument("--batch-size", type=int, default=8, metavar="N", help="rows that share a forward")
+    parser.add_argument(
+        "--cache", type=Path, metavar="FOLDER", help="keep answers, and go on from those there"
+    )
+    parser.add_argument(
+        "--confirm-run-unsafe-code",
+        action="store_true",
+        help="let tasks such as HumanEval execute what the model has written",
+    )
+    parser.add_argument("--output", type=Path, metavar="FILE.json")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    Acceptance(arguments.criterion, arguments.tau)
+    for name in ("limit", "batch_size"):
+        if (number := getattr(arguments, name)) is not None and number < 1:
+            raise ValueError(f"--{name.replace('_', '-')} must be at least 1, not {number}.")
+    if arguments.num_fewshot is not None and arguments.num_fewshot < 0:
+        raise ValueError(f"--num-fewshot must be at least 0, not {arguments.num_fewshot}.")
+    if arguments.include_path and not arguments.include_path.is_dir():
+        raise ValueError(f"{arguments.include_path} is not a folder. Name one with task files (.yaml).")
+    if arguments.output:
+        check_writable(arguments.output)
+    if find_spec("lm_eval") is None:
+        raise ValueError(
+            "The lm-evaluation-harness is not installed. Install it with "
+            "`pip install -r requirements-eval.txt`."
+        )
+    from mars_demo.evaluation import results
+    from mars_demo.evaluation.harness import suite
+    from mars_demo.evaluation.harness.model import MarsLM
+
+    tasks = suite.load(arguments.tasks.split(","), arguments.include_path)
+    if not arguments.confirm_run_unsafe_code:
+        suite.require_confirmed(tasks)
+    dtype = None if arguments.dtype == "auto" else arguments.dtype
+    checkpoint = loading.load(arguments.model, arguments.block_size, dtype)
+    model = MarsLM(
+        checkpoint,
+        mode=arguments.mode,
+        tau=arguments.tau,
+        criterion=arguments.criterion,
+        window=arguments.window,
+        batch_size=arguments.batch_size,
+    )
+    record = suite.evaluate(
+        model,
+        tasks,
+        limit=arguments.limit,
+        shots=arguments.num_fewshot,
+        chat_template=_templated(arguments.chat_template, checkpoint),
+        system=arguments.system,
+        cache=arguments.cache,
+        unsafe_code=arguments.confirm_run_unsafe_code,
+    )
+    print_table(record["tasks"])
+    if arguments.output:
+        results.write(arguments.output, results.machine(model.checkpoint), record)
+
+
+def _templated(wanted: bool | None, checkpoint) -> bool:
+    """Whether to ask in the chat template."""
+    if wanted and not checkpoint.has_template:
+        raise ValueError(f"{checkpoint.name} has no chat template. Leave out --chat-template.")
+    if wanted is None:
+        loading.say_raw(checkpoint)
+    return checkpoint.has_template if wanted is None else wanted
+
+
+def print_table(rows: list[dict]) -> None:
+    print(f"{'task':<32}{'n':>6}  {'metric':<36}{'value':>8}{'stderr':>8}{'tokens/forward':>16}")
+    for row in rows:
+        speed = f"{row['tokens_per_forward']:.2f}" if "forwards" in row else "-"
+        for metric, value in row["metrics"].items():
+            error = row["stderr"].get(metric)
+            shown = "-" if error is None else f"{error:.3f}"
+            print(
+                f"{row['task']:<32}{row['n']:>6}  {metric.removesuffix(',none'):<36}{value:>8.3f}{shown:>8}"
+                f"{speed:>16}"
+            )

@@ -1,0 +1,392 @@
+"""The lm-evaluation-harness with this project's models, held against the harness's own `hf` model."""
+
+import json
+import logging
+import pickle
+import runpy
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import datasets
+import harness_files
+import lm_eval.evaluator
+import lm_eval.tasks
+import pytest
+import yaml
+from lm_eval import simple_evaluate
+from lm_eval.api.instance import Instance
+from lm_eval.api.model import CacheHook
+from lm_eval.models.huggingface import HFLM
+from lm_eval.tasks import TaskManager
+
+from mars_demo import cli, tasks
+from mars_demo.decoding.decode import decode
+from mars_demo.decoding.request import Request
+from mars_demo.decoding.sampling import Sampling
+from mars_demo.evaluation import accuracy
+from mars_demo.evaluation.harness import own, suite
+from mars_demo.evaluation.harness.generated import Generated
+from mars_demo.evaluation.harness.model import MarsLM
+from mars_demo.models.load import load_checkpoint
+from mars_demo.models.names import locate
+from mars_demo.tasks import instructions
+
+ROOT = Path(__file__).resolve().parents[2]
+PROMPTS = [example.prompt for example in tasks.mixed(1)]
+SETTINGS = {
+    "to the end": {"until": [], "max_gen_toks": 60},
+    "sentence": {"until": [". ", "\n"], "max_gen_toks": 60},
+    "inside a word": {"until": ["he", "1", "zzz"], "max_gen_toks": 40},
+    "one string": {"until": "=", "max_gen_toks": 30, "temperature": 0.0},
+    "special token": {"until": ["<|assistant|>", "<|end|>"], "max_gen_toks": 20, "do_sample": False},
+}
+
+
+class Few(TaskManager):
+    """Only the task files of this project and of a test: the harness's own take long to read."""
+
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options | {"include_defaults": False})
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(suite, "TaskManager", Few)
+    monkeypatch.setattr(lm_eval.tasks, "TaskManager", Few)
+    # It asks a dozen programs what machine this is.
+    monkeypatch.setattr(lm_eval.evaluator, "add_env_info", lambda storage: None)
+
+
+@pytest.fixture
+def logging_kept():
+    """The harness's own command sets up logging for a process."""
+    loggers = [logging.getLogger(), logging.getLogger("lm_eval")]
+    kept = [(logger, logger.level, list(logger.handlers)) for logger in loggers]
+    yield
+    for logger, level, handlers in kept:
+        logger.setLevel(level)
+        logger.handlers[:] = handlers
+
+
+@pytest.fixture(scope="module", autouse=True)
+def data_cache(tmp_path_factory):
+    """What `datasets` makes of the local files stays in a folder of the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path_factory.mktemp("datasets")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return harness_files.write(tmp_path_factory.mktemp("tasks"))
+
+
+@pytest.fixture(scope="module")
+def hf():
+    """The harness's own model, which has loaded the same folder itself."""
+    return HFLM(pretrained=locate("mars-tiny"), dtype="float32", device="cpu", batch_size=1)
+
+
+@pytest.fixture(scope="module")
+def answers_of_hf(hf):
+    return {
+        name: hf.generate_until(asked(chat(hf), settings), disable_tqdm=True)
+        for name, settings in SETTINGS.items()
+    }
+
+
+def asked(prompts, settings) -> list[Instance]:
+    return [
+        Instance("generate_until", {}, (prompt, settings), 0, ("test", number, 1))
+        for number, prompt in enumerate(prompts)
+    ]
+
+
+def chat(model, prompts=PROMPTS) -> list[str]:
+    return [model.apply_chat_template([{"role": "user", "content": prompt}]) for prompt in prompts]
+
+
+def measured(model, folder, **options) -> dict:
+    """All local tasks, as the harness itself measures them."""
+    files = Few(include_path=str(folder))
+    names = list(harness_files.NAMES)
+    return simple_evaluate(model, tasks=names, task_manager=files, bootstrap_iters=0, **options)
+
+
+def figures(found, name) -> dict[str, float]:
+    return {key: value for key, value in found["results"][name].items() if not isinstance(value, str)}
+
+
+def command(capsys, *arguments: str) -> tuple[int, str, str]:
+    try:
+        status = cli.main(["benchmark", *arguments])
+    except SystemExit as stop:
+        status = stop.code
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+# ------------------------------------------------------------------------------- against `hf`
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize(("mode", "rows"), [("ar", 1), ("ar", 5), ("mars", 4), ("lossless", 4)])
+def test_answers_are_those_of_hf_to_the_last_character(mars_tiny, hf, answers_of_hf, mode, rows, name):
+    model = MarsLM(mars_tiny, mode=mode, tau=1.0, batch_size=rows)
+    assert chat(model) == chat(hf)
+    found = model.generate_until(asked(chat(model), SETTINGS[name]), disable_tqdm=True)
+    assert found == answers_of_hf[name]
+    per_forward = {answer.tokens / answer.forwards for answer in found}
+    assert (max(per_forward) > 2) if mode == "lossless" else (per_forward == {1.0})
+
+
+def test_a_long_prompt_loses_its_beginning_as_with_hf(mars_tiny, hf):
+    model = MarsLM(mars_tiny, mode="ar")
+    requests = asked([harness_files.LONG], {"until": [], "max_gen_toks": 12})
+    assert model.generate_until(requests, disable_tqdm=True) == hf.generate_until(
+        requests, disable_tqdm=True
+    )
+
+
+@pytest.mark.parametrize("options", [{"apply_chat_template": True, "fewshot_as_multiturn": True}, {}])
+def test_all_local_tasks_have_the_figures_of_hf(mars_tiny, hf, folder, options):
+    if options:
+        options = options | {"system_instruction": "Answer in one sentence."}
+    ours = measured(MarsLM(mars_tiny, mode="mars", tau=1.0, batch_size=3), folder, **options)
+    theirs = measured(hf, folder, **options)
+    assert set(ours["results"]) == set(harness_files.NAMES)
+    for name in harness_files.NAMES:
+        both = zip(ours["samples"][name], theirs["samples"][name], strict=True)
+        for sample, other in both:
+            assert sample["arguments"] == other["arguments"]
+            if name == "local-answers":
+                assert sample["resps"] == other["resps"]
+                continue
+            for (ours_said,), (theirs_said,) in zip(sample["resps"], other["resps"], strict=True):
+                if name == "local-texts":
+                    ours_said, theirs_said = (ours_said, None), (theirs_said, None)
+                assert ours_said[0] == pytest.approx(theirs_said[0], rel=1e-5)
+                assert ours_said[1] is theirs_said[1]  # whether it is the greedy continuation
+        assert figures(ours, name) == pytest.approx(figures(theirs, name), rel=1e-5)
+    greedy = [said[1] for s in ours["samples"]["local-continuations"] for (said,) in s["resps"]]
+    assert set(greedy) == {True, False} or not options
+
+
+@pytest.mark.slow
+def test_the_chat_model_has_the_figures_of_hf_too(folder):
+    checkpoint = load_checkpoint("mars-smollm2-135m", device="cpu", dtype="float32")
+    ours = MarsLM(checkpoint, mode="lossless", batch_size=2)
+    theirs = HFLM(pretrained=checkpoint.model, tokenizer=checkpoint.tokenizer, batch_size=1)
+    options = {"apply_chat_template": True, "fewshot_as_multiturn": True}
+    options |= {"samples": {name: [1] for name in harness_files.NAMES}}
+    one, other = measured(ours, folder, **options), measured(theirs, folder, **options)
+    for name in harness_files.NAMES:
+        assert figures(one, name) == pytest.approx(figures(other, name), rel=1e-4)
+    answers, theirs_said = ([s["resps"] for s in r["samples"]["local-answers"]] for r in (one, other))
+    assert answers == theirs_said
+
+
+# ------------------------------------------------------------------------ what answers take
+
+
+def test_an_answer_ends_with_its_stop_string(mars_tiny):
+    """No forward is computed after the one that completes the string, and its text is cut before it."""
+    model = MarsLM(mars_tiny, mode="mars", tau=0.5, batch_size=3)
+    found = model.generate_until(asked(chat(model), SETTINGS["sentence"]), disable_tqdm=True)
+    for prompt, answer in zip(PROMPTS, found, strict=True):
+        run = decode(mars_tiny, prompt, Request("mars", 0.5, max_new_tokens=60))
+        text, forwards = "", 0
+        for step in run:
+            text, forwards = text + step.text, forwards + 1
+            if "\n" in text or ". " in text:
+                break
+        assert answer == text.split("\n")[0].split(". ")[0]
+        assert answer.forwards == forwards
+        assert answer.tokens <= run.tokens
+
+
+def test_figures_of_the_worlds_are_those_of_evaluate(mars_tiny):
+    record = suite.evaluate(MarsLM(mars_tiny, tau=0.9), suite.load(["worlds"]), limit=2)
+    rows = {row["task"]: row for row in record["tasks"]}
+    alone = list(accuracy.evaluate(mars_tiny, Request("mars"), [0.9], limit=2))
+    assert [name for name in rows if name != "worlds"] == [f"world-{row.task}" for row in alone]
+    for row in alone:
+        found = rows[f"world-{row.task}"]
+        assert (found["n"], found["metrics"]) == (2, {"acc,none": row.accuracy})
+        assert (found["answers"], found["tokens"], found["forwards"]) == (2, row.tokens, row.forwards)
+        assert found["tokens_per_forward"] == row.tokens_per_forward
+    total = accuracy.average(alone)
+    assert rows["worlds"]["group"] and rows["worlds"]["forwards"] == total.forwards
+    assert rows["worlds"]["metrics"]["acc,none"] == pytest.approx(total.accuracy)
+    assert rows["worlds"]["tokens_per_forward"] == total.tokens_per_forward
+
+
+def test_every_world_is_a_task():
+    group = yaml.safe_load((suite.FOLDER / "worlds.yaml").read_text())
+    assert group["task"] == [f"world-{name}" for name in tasks.TASKS]
+    assert {path.stem for path in suite.FOLDER.glob("world-*.yaml")} == set(group["task"])
+
+
+def test_instructions_are_graded_by_their_checks():
+    documents = own.instructions()["test"]
+    checked = instructions.instructions()
+    assert [document["prompt"] for document in documents] == [one.prompt for one in checked]
+    for answer in ("", "Yes", "- one\n- two\n- three"):
+        for document, one in zip(documents, checked):
+            assert own.grade_instruction(document, [answer]) == {"acc": float(one.holds(answer))}
+
+
+def test_a_resumed_evaluation_computes_only_what_is_missing(monkeypatch, mars_tiny, tmp_path):
+    names = ["world-units", "world-notes"]
+    whole = suite.evaluate(MarsLM(mars_tiny), suite.load(names), limit=4)
+    kept, keep = [], CacheHook.add_partial
+
+    def cut(hook, *answer):
+        if len(kept) == 3:
+            raise KeyboardInterrupt
+        kept.append(answer)
+        keep(hook, *answer)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(CacheHook, "add_partial", cut)
+        with pytest.raises(KeyboardInterrupt):
+            suite.evaluate(MarsLM(mars_tiny, batch_size=2), suite.load(names), limit=4, cache=tmp_path)
+    model = MarsLM(mars_tiny, batch_size=2)
+    resumed = suite.evaluate(model, suite.load(names), limit=4, cache=tmp_path)
+    made = model.get_model_info()["speed"]
+    assert sum(found["answers"] for found in made.values()) == 8 - 3
+    assert resumed["tasks"] == whole["tasks"]
+    other = MarsLM(mars_tiny, tau=0.5)  # what one τ has answered is no answer of another
+    suite.evaluate(other, suite.load(["world-units"]), limit=4, cache=tmp_path)
+    assert other.get_model_info()["speed"]["world-units"]["answers"] == 4
+
+
+def test_tokens_are_drawn_as_the_task_says(mars_tiny):
+    settings = {"until": [], "max_gen_toks": 20, "do_sample": True, "temperature": 0.8, "top_p": 0.9}
+    model = MarsLM(mars_tiny, mode="lossless", batch_size=3, seed=5)
+    found = model.generate_until(asked(chat(model, PROMPTS[:3]), settings), disable_tqdm=True)
+    for number, (prompt, answer) in enumerate(zip(PROMPTS, found)):
+        drawn = Sampling(0.8, 0.9, seed=5 + number)
+        alone = decode(mars_tiny, prompt, Request("ar", max_new_tokens=20, sampling=drawn)).finish()
+        assert answer == alone.text
+
+
+def test_models_without_a_likelihood_of_texts_say_so(mars_tiny):
+    model = MarsLM(replace(mars_tiny, objective="block-diffusion"), mode="block-diffusion")
+    request = Instance("loglikelihood", {}, ("Hello", " there"), 0, ("test", 0, 1))
+    with pytest.raises(ValueError, match="trained for block-diffusion and gives a text no likelihood"):
+        model.loglikelihood([request], disable_tqdm=True)
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        ({"max_gen_toks": 512}, "answers of up to 512 tokens, and mars-tiny can read only 512"),
+        ({"num_beams": 4}, "generation with num_beams, which this model has not"),
+        ({"do_sample": True, "temperature": -1.0}, "temperature of sampling must be above 0"),
+    ],
+)
+def test_settings_that_cannot_be_met_are_refused(mars_tiny, settings, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        MarsLM(mars_tiny).generate_until(asked(["Hi"], settings))
+
+
+# ------------------------------------------------------------------------------- the commands
+
+
+def test_the_command_writes_a_file_of_results(capsys, folder, tmp_path):
+    path = tmp_path / "benchmarks.json"
+    status, out, err = command(
+        capsys, "--model", "mars-tiny", "--tau", "0.9", "--tasks", "local-*,instructions", "--limit", "2",
+        "--include-path", str(folder), "--output", str(path),
+    )  # fmt: skip
+    assert status == 0, err
+    record = json.loads(path.read_text())
+    assert {"command", "machine", "harness"} <= set(record)
+    about = [record[key] for key in ("model", "mode", "tau", "window", "limit", "chat_template")]
+    assert about == ["mars-tiny", "mars", 0.9, 9, 2, True]
+    rows = {row["task"]: row for row in record["tasks"]}
+    assert set(rows) == {*harness_files.NAMES, "instructions"}
+    assert set(rows["local-answers"]["metrics"]) == {"exact_match,whole", "exact_match,number"}
+    assert rows["local-answers"]["answers"] == 2 and rows["local-answers"]["shots"] == 1
+    assert [name for name, row in rows.items() if "forwards" in row] == ["local-answers", "instructions"]
+    for row in rows.values():
+        assert row["task"] in out
+
+
+def test_the_harness_has_the_model_in_its_own_command(capsys, monkeypatch, logging_kept, folder, tmp_path):
+    monkeypatch.setattr(
+        "sys.argv",
+        [
+            "lm-eval", "--model", "mars_demo",
+            "--model_args", "pretrained=mars-tiny,mode=mars,tau=0.95",
+            "--tasks", "local-answers", "--include_path", str(folder), "--limit", "3", "--batch_size", "2",
+            "--apply_chat_template", "--output_path", str(tmp_path),
+        ],
+    )  # fmt: skip
+    runpy.run_module("mars_demo.evaluation.harness", run_name="__main__")
+    assert "local-answers" in capsys.readouterr().out
+    (file,) = tmp_path.rglob("results_*.json")
+    config = json.loads(file.read_text())["config"]
+    assert (config["mode"], config["tau"], config["window"]) == ("mars", 0.95, 9)
+    speed = config["speed"]["local-answers"]
+    assert speed["answers"] == 3 and speed["tokens_per_forward"] > 1.5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--tau", "nan"], "τ must be between 0 and 1, not nan."),
+        (["--limit", "0"], "--limit must be at least 1, not 0."),
+        (["--num-fewshot", "-1"], "--num-fewshot must be at least 0, not -1."),
+        (["--batch-size", "0"], "--batch-size must be at least 1, not 0."),
+        (["--include-path", "nowhere"], "nowhere is not a folder."),
+        (["--tasks", "nonsense"], "Unknown task 'nonsense'. Choose from worlds, instructions, paper"),
+        (["--tasks", "far"], "Task far cannot be loaded: "),
+        (["--tasks", "dangerous"], "Task dangerous executes code that the model has written."),
+        (["--model", "ar-tiny", "--mode", "mars"], "ar-tiny was trained for ar and cannot run mode mars."),
+        (["--window", "10", "--model", "mars-tiny"], "A window of 10 slots does not fit mode mars"),
+    ],
+)
+def test_bad_input_is_refused_in_one_sentence(capsys, folder, arguments, complaint):
+    harness_files.add(folder, "far", {"dataset_path": "nobody/nothing", "output_type": "generate_until"})
+    dangerous = harness_files.FILES["local-answers"] | {"unsafe_code": True, "fewshot_split": None}
+    data = {"test": str(folder / "test.jsonl"), "train": str(folder / "train.jsonl")}
+    harness_files.add(folder, "dangerous", dangerous | {"dataset_kwargs": {"data_files": data}})
+    defaults = ["--tasks", "world-units", "--limit", "1", "--model", "mars-tiny"]
+    if "nowhere" not in arguments:
+        defaults += ["--include-path", str(folder)]
+    status, out, err = command(capsys, *defaults, *arguments)
+    assert (status, out) == (2, "")
+    complaints = [line for line in err.splitlines() if "it/s]" not in line]
+    assert len(complaints) == 1 and complaints[0].startswith(f"mars_demo benchmark: {complaint}"), err
+
+
+def test_without_the_harness_the_command_says_what_to_install():
+    hidden = """if True:
+        import sys
+        sys.modules["lm_eval"] = None
+        from mars_demo import cli
+        sys.exit(cli.main(["benchmark"]))"""
+    done = subprocess.run([sys.executable, "-c", hidden], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert "pip install -r requirements-eval.txt" in done.stderr
+
+
+@pytest.mark.slow
+def test_the_papers_six_are_tasks_of_the_harness(monkeypatch):
+    monkeypatch.setattr(suite, "TaskManager", TaskManager)
+    manager = suite._manager(["paper"], [suite.FOLDER])
+    group = yaml.safe_load((suite.FOLDER / "paper.yaml").read_text())
+    names = [entry["group"] if isinstance(entry, dict) else entry for entry in group["task"]]
+    assert len(names) == 6 and all(suite._is_whole(manager, name) for name in names)
+    with pytest.raises(ValueError, match="Task paper cannot be loaded: "):  # there is no hub
+        suite.load(["paper"])
+
+
+def test_an_answer_keeps_what_it_took_in_the_harness_s_cache():
+    answer = pickle.loads(pickle.dumps(Generated("Yes", 5, 2)))
+    assert (answer, answer.tokens, answer.forwards) == ("Yes", 5, 2)
+    assert json.dumps(answer) == '"Yes"'
