@@ -98,9 +98,7 @@ def on_run(
         begun = start(begin, [knobs, *settings], buttons, **QUIET)
         if before:
             begun = begun.then(*before, None, concurrency_limit=None, **IN_BROWSER)
-        begun.then(work, [*inputs, knobs], outputs, **ON_MODEL, **progress).then(
-            end, None, buttons, **QUIET
-        )
+        begun.then(work, [*inputs, knobs], outputs, **ON_MODEL | progress).then(end, None, buttons, **QUIET)
     buttons[1].click(stop, knobs, None, **QUIET)
 
 

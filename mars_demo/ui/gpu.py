@@ -16,7 +16,7 @@ import gradio as gr
 
 from mars_demo.ui import models
 from mars_demo.ui.board import Board
-from mars_demo.ui.idle import visiting
+from mars_demo.ui.idle import stepping, visiting
 
 try:
     import spaces  # before torch, which it has to change
@@ -43,8 +43,11 @@ def seconds(forwards: float, pause: float = 0) -> int:
     return min(LONGEST, 1 + round(forwards * (FORWARD + pause / 1000)))
 
 
-def on_gpu(duration: Callable[..., int]) -> Callable[[Callable], Callable]:
+def on_gpu(duration: Callable[..., int], background: bool = False) -> Callable[[Callable], Callable]:
     """Let a function or a generator function compute where the GPU is.
+
+    In the `background`, a generator function gives way to visitors before each of its steps, as
+    `idle.stepping` does; a GPU that is lent is its own meanwhile.
 
     Boards among its arguments are shared with the process that it runs in; they count as stopped after
     `duration(*arguments)` seconds, and when the generator is closed. What it raises as a ValueError is
@@ -53,7 +56,7 @@ def on_gpu(duration: Callable[..., int]) -> Callable[[Callable], Callable]:
 
     def decorate(work: Callable) -> Callable:
         if not LENT:
-            return visiting(work)
+            return stepping(work) if background else visiting(work)
         lent = spaces.GPU(_worker(work), duration=lambda granted, *_: granted + START)
 
         @functools.wraps(work)

@@ -4,7 +4,11 @@ import functools
 import inspect
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+
+PATIENCE = 0.25  # seconds that the background waits for its turn before it says so
+WAITING = object()  # a step that there was no time for
+_END = object()
 
 
 class Idle:
@@ -29,17 +33,19 @@ class Idle:
                 self._changed.notify_all()
 
     @contextmanager
-    def step(self) -> Iterator[None]:
-        """A step of the background. Waits until nothing runs."""
+    def step(self, patience: float | None = None) -> Iterator[bool]:
+        """A step of the background: whether there may be one. Waits until nothing runs, or for so many
+        seconds."""
         with self._changed:
-            self._changed.wait_for(lambda: not self._visitors and not self._stepping)
-            self._stepping = True
+            free = self._changed.wait_for(lambda: not self._visitors and not self._stepping, patience)
+            self._stepping = self._stepping or free
         try:
-            yield
+            yield free
         finally:
-            with self._changed:
-                self._stepping = False
-                self._changed.notify_all()
+            if free:
+                with self._changed:
+                    self._stepping = False
+                    self._changed.notify_all()
 
 
 IDLE = Idle()
@@ -59,3 +65,20 @@ def visiting(work: Callable) -> Callable:
             yield from work(*arguments, **more)
 
     return steps if inspect.isgeneratorfunction(work) else call
+
+
+def stepping(work: Callable[..., Iterator]) -> Callable[..., Iterator]:
+    """A generator function each of whose steps is one of the background. It gives `WAITING` every now and
+    then while something runs for a visitor, so that it can be stopped then too."""
+
+    @functools.wraps(work)
+    def steps(*arguments, **more):
+        with closing(work(*arguments, **more)) as results:
+            while True:
+                with IDLE.step(PATIENCE) as mine:
+                    result = next(results, _END) if mine else WAITING
+                if result is _END:
+                    return
+                yield result
+
+    return steps

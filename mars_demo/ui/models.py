@@ -52,6 +52,11 @@ def is_served(name: str) -> bool:
     return name in _pool.names()
 
 
+def is_known(name: str) -> bool:
+    """Whether it is served, or was trained here and is still kept."""
+    return is_served(name) or name in _trained
+
+
 def recorded() -> list[dict]:
     """The recorded runs of the models that are served, those of the default model first."""
     served = names()

@@ -11,10 +11,10 @@ from gradio.utils import get_space
 from mars_demo.ui import gpu, models
 from mars_demo.ui.controls import QUIET
 from mars_demo.ui.scripts import script
-from mars_demo.ui.tabs import Page, batch, learn, mask, race, train
+from mars_demo.ui.tabs import Page, batch, frontier, learn, mask, race, train
 
 # In their order on the page. In the address a tab is called by its title in lower case.
-TABS = {tab.TITLE.lower(): tab for tab in (race, mask, train, batch, learn)}
+TABS = {tab.TITLE.lower(): tab for tab in (race, mask, train, frontier, batch, learn)}
 
 WAITING = 50  # visitors in the queue for a GPU that is lent
 

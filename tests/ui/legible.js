@@ -73,5 +73,7 @@
   readMark(".schedules [data-state=wait]", (style) => style.getPropertyValue("--quiet"));
   readMark(".schedules [data-state=commit]", (style) => style.getPropertyValue("--commit"));
   readMark(".curves path", (style) => style.stroke);
+  readMark(".frontier .line, .frontier .mark:is(.ring, .cross)", (style) => style.stroke);
+  readMark(".frontier .series .mark:not(.ring, .cross)", (style) => style.fill);
   return { texts: [...texts], marks: [...marks], smallest };
 }

@@ -12,6 +12,7 @@ TABS = {
     "Race": "#stage .token",
     "Mask": "#grid [data-cells]",
     "Train": "#train",
+    "Frontier": "#frontier-run",
     "Batch": "#batch-schedule .cell",
     "Learn": "#lesson-stage .token",
 }

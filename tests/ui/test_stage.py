@@ -98,6 +98,23 @@ def test_the_result_is_said_in_words_and_the_first_difference_marked(look):
     assert lane(page, "mars").locator(".differs").all_text_contents() == [" cat"]
 
 
+def test_the_candidates_of_the_first_difference_stand_side_by_side(look):
+    """Token 4: AR's fourth forward, and the second slot of the second forward of MARS."""
+    other = run("mars", [2, 3, 3], [0.9] * 3, words="the quick brown cat sleeps and snores".split())
+    page = look(file=file_of(run("ar", [1] * 10), other))
+    panel = page.get_by_role("region", name="First difference")
+    expect(panel.get_by_role("heading", level=3)).to_have_text("First difference: token 4")
+    expect(panel.locator(".difference-before")).to_have_text(" the quick brown")
+    sides = panel.locator(".difference-sides > div")
+    expect(sides.nth(0)).to_contain_text("Forward 4, slot 1: “␣fox”, confidence 99.00%")
+    expect(sides.nth(1)).to_contain_text("Forward 2, slot 2: “␣cat”, confidence 89.00%")
+    expect(sides.nth(0).locator("li .candidate")).to_have_text(["␣fox", "␣or"])
+    lane(page, "ar").locator(".name").click()  # it is the same from both sides
+    expect(sides.nth(1)).to_contain_text("Forward 2, slot 2")
+    give(page, race())
+    expect(panel).to_be_hidden()  # the same answer
+
+
 @pytest.mark.parametrize(
     ("shares", "said"),
     [

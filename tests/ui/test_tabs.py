@@ -9,6 +9,7 @@ LISTS = {  # labels of drop-down lists
     "race": ["Model"],
     "mask": ["Show the mask of", "Model"],
     "train": ["Preset", "Data", "Base"],
+    "frontier": ["Model", "Tasks"],
     "batch": [],
     "learn": [],  # its first chapter has none
 }

@@ -148,6 +148,22 @@ def test_a_follow_up_knows_what_was_said(visit, app):
     assert second.prompt_tokens > first.settings.prompt_tokens + first.tokens
 
 
+def test_a_sweep_runs_there_and_is_stopped_from_here(visit, app):
+    page = visit("tab=frontier", app.url)
+    expect(page.locator("#frontier-model input")).to_have_value("mars-tiny")
+    page.locator("#frontier-limit input[type=range]").fill("8")
+    page.locator("#frontier-taus").locator("textarea, input").fill("0.9")
+    page.locator("#frontier-run").click()
+    expect(page.locator("#frontier-said")).to_contain_text("Measured: 3 points on 8 prompts")
+    page.locator("#frontier-limit input[type=range]").fill("480")
+    page.locator("#frontier-run").click()
+    expect(page.locator("#frontier-said")).to_contain_text("Point 1 of 3")
+    page.locator("#frontier-stop").click()
+    expect(page.locator("#frontier-said")).to_contain_text("Stopped: 0 points on 480 prompts")
+    calls = app.log("_swept", "call")
+    assert len(calls) == 2 and all(call["worker"] != call["app"] for call in calls)
+
+
 @pytest.mark.slow
 def test_the_other_tabs_compute_there_too_and_a_trained_model_races(visit, app):
     page = visit("tab=train", app.url)

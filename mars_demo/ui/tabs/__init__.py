@@ -6,6 +6,7 @@ A new one is a module here and an entry in the list of `ui/page.py`.
 import gradio as gr
 
 from mars_demo.ui import models
+from mars_demo.ui.components.frontier import Frontier
 from mars_demo.ui.components.stage import Stage
 from mars_demo.ui.controls import model_list
 
@@ -17,9 +18,11 @@ class Page:
     tabs: all of them, to open one.
     stage: the race's, shown by the Race tab.
     model: the race's choice of models, shown there too.
+    frontier: shown by the Frontier tab; the Race tab takes the points that are chosen in it.
     """
 
     def __init__(self, blocks: gr.Blocks, tabs: gr.Tabs):
         self.blocks, self.tabs = blocks, tabs
         self.stage = Stage(recorded=models.recorded(), render=False)
         self.model = model_list("model", render=False)
+        self.frontier = Frontier(render=False)

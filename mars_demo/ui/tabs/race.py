@@ -54,23 +54,45 @@ def compete(
     yield from or_warn(_raced(prompt, model, modes, criterion, system, history, knobs), gr.skip())
 
 
-def _longest(prompt, model, modes: list[str], criterion, system, history, knobs: Knobs) -> int:
+def repeat(
+    prompt: str, model: str, modes: list[str], criterion: str, system: str, history: History, knobs: Knobs
+):
+    """As `compete`, with the windows that a sweep has: they never adapt, so the answer is the sweep's."""
+    runs = _raced(prompt, model, modes, criterion, system, history, knobs, False)
+    yield from or_warn(runs, gr.skip())
+
+
+def _longest(prompt, model, modes: list[str], criterion, system, history, knobs: Knobs, *_) -> int:
     return seconds((1 + len(modes)) * api.MAX_NEW_TOKENS, knobs.wait)
 
 
 @on_gpu(_longest)
 def _raced(
-    prompt: str, model: str, modes: list[str], criterion: str, system: str, history: History, knobs: Knobs
+    prompt: str,
+    model: str,
+    modes: list[str],
+    criterion: str,
+    system: str,
+    history: History,
+    knobs: Knobs,
+    adapts: bool = True,
 ):
+    checkpoint = models.load(model)
     runs = {
         mode: models.decode(
             model,
             prompt,
-            Request(mode, lambda: knobs.tau, criterion, max_new_tokens=api.MAX_NEW_TOKENS),
+            Request(
+                mode,
+                lambda: knobs.tau,
+                criterion,
+                window=None if adapts else Request(mode).fitted(checkpoint).window,
+                max_new_tokens=api.MAX_NEW_TOKENS,
+            ),
             messages=history.after(system),
             cache=history.cache(mode),
         )
-        for mode in lanes(models.load(model).modes, modes)
+        for mode in lanes(checkpoint.modes, modes)
     }
     with closing(record(runs, lambda: knobs.stopped, knobs.pause)) as lines:
         yield from growing(lines)
@@ -100,6 +122,34 @@ def again(history: History, asked: gr.EventData):
     is_tau = isinstance(tau, int | float) and 0 <= tau <= 1
     is_criterion = isinstance(criterion, str) and criterion in CRITERIA
     return prompt, tau if is_tau else gr.skip(), criterion if is_criterion else gr.skip(), system
+
+
+# ------------------------------------------------------------------------ points of the frontier
+
+
+def take(asked: gr.EventData):
+    """The model, mode, τ and criterion of a point that was chosen, into the controls. Those that it does
+    not have stay, and so do all of them where it is not what it should be."""
+    model, mode, tau, criterion = asked.model, asked.mode, asked.tau, asked.criterion
+    if not isinstance(model, str) or not models.is_known(model):
+        warn(ValueError(f"Unknown model {model!r}."))
+        return [gr.skip()] * 4
+    is_tau = isinstance(tau, int | float) and 0 <= tau <= 1
+    is_criterion = isinstance(criterion, str) and criterion in CRITERIA
+    return (
+        gr.Dropdown(choices=list(dict.fromkeys([*models.names(), model])), value=model),
+        [mode] if mode in MODES.values() else gr.skip(),
+        tau if is_tau else gr.skip(),
+        criterion if is_criterion else gr.skip(),
+    )
+
+
+def take_answer(history: History, asked: gr.EventData):
+    """One of the answers behind a point: also its prompt, which begins a new conversation, and the tab."""
+    if not isinstance(asked.prompt, str):
+        return [gr.skip()] * 7
+    put(history, [])
+    return *take(asked), asked.prompt, "", gr.Tabs(selected="race")
 
 
 # ------------------------------------------------------------------------------ the conversation
@@ -392,8 +442,34 @@ def _run(page: Page, controls: Controls) -> None:
         show_progress="minimal",
         show_progress_on=c.prompt,
     )
+    _follow_frontier(page, c, history, knobs)
     c.tau.input(set_tau, [knobs, c.tau], None, **LIVE)
     c.wait.input(set_wait, [knobs, c.wait], None, **LIVE)
+
+
+def _follow_frontier(page: Page, controls: Controls, history: gr.State, knobs: gr.State) -> None:
+    """A chosen point sets the controls; an answer behind it is written again, beside AR's."""
+    c = controls
+    settings = [c.model, c.modes, c.tau, c.criterion]
+    page.frontier.chosen(take, None, settings, **QUIET)
+    page.frontier.raced(lambda: gr.Tabs(selected="race"), None, page.tabs, **QUIET).then(
+        None, None, None, js=script("tabs/first_tab.js"), **IN_BROWSER
+    )
+    asked = page.frontier.opened(take_answer, history, [*settings, c.prompt, c.system, page.tabs], **QUIET)
+    asked.then(None, None, None, js=script("tabs/first_tab.js"), **IN_BROWSER)
+    asked.then(None, c.settings, None, js=remember(live=True), **IN_BROWSER)
+    on_run(
+        [asked.then],
+        c.buttons,
+        repeat,
+        [c.prompt, c.model, c.modes, c.criterion, c.system, history],
+        page.stage,
+        knobs,
+        [c.tau, c.wait],
+        before=(wait_for, c.model),
+        show_progress="minimal",
+        show_progress_on=c.prompt,
+    )
 
 
 def _converse(page: Page, controls: Controls, history: gr.State) -> None:

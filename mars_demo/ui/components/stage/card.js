@@ -24,14 +24,15 @@ export function hideCard() {
   find(".card").hidden = true;
 }
 
-function whereOf(run, pass, slot) {
+export function whereOf(run, pass, slot) {
   return (
     `Forward ${pass.pass}, slot ${slot + 1}: “${candidate(pass, slot)}”, ` +
     `${scoreName(run)} ${scoreText(run, pass.slots[slot].score)}`
   );
 }
 
-function alternative([text, probability]) {
+/** A row of what a slot could have held. */
+export function alternative([text, probability]) {
   const row = make("li", "");
   const bar = makeBar();
   fillBar(bar, probability);

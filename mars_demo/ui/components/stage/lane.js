@@ -192,8 +192,8 @@ export class Lane {
 
   /** The place of a token that is the answer's `index`-th. */
   place(index) {
-    const pass = this.run.totals.findIndex((total) => total > index);
-    return pass < 0 ? null : this.token(pass, index - (this.run.totals[pass - 1] ?? 0));
+    const place = this.run.placeOf(index);
+    return place && this.token(place.pass, place.slot);
   }
 
   /** Outline on the strip what each pass would have accepted at another τ. */

@@ -59,6 +59,12 @@ export class Run {
     return later < 0 ? this.passes.length : later;
   }
 
+  /** The forward and the slot of the answer's `index`-th token; null behind its end. */
+  placeOf(index) {
+    const pass = this.totals.findIndex((total) => total > index);
+    return pass < 0 ? null : { pass, slot: index - (this.totals[pass - 1] ?? 0) };
+  }
+
   startOf(index) {
     return index ? this.ends[index - 1] : 0;
   }

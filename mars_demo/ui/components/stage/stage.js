@@ -7,10 +7,11 @@ import { constants, props, watch } from "../component.js";
 import { find, make, say } from "../dom.js";
 import { drawShares, drawWhatIf } from "./acceptance.js";
 import { drawConversation, offerReply } from "./conversation.js";
+import { drawDifference } from "./difference.js";
 import { columnOf, drawHeatLegend, growHeat, showHeatUntil } from "./heat.js";
 import { listen } from "./input.js";
 import { addressed, rememberSoon, wanted } from "./links.js";
-import { BASELINE } from "./modes.js";
+import { sides } from "./modes.js";
 import { follow, leaveConversation, open } from "./records.js";
 import { drawReplay, introduce } from "./replay.js";
 import { listRecordings, showRecording } from "./shelf.js";
@@ -81,7 +82,9 @@ function drawCloseUp() {
   showHeatUntil(shown);
   drawShares(run, shown);
   drawWhatIf(run, mode === view.focus ? number : shown - 1, view.whatIf);
-  drawWhy(run, stage.reader.runs[BASELINE], stage.reader.over);
+  const [baseline, others] = sides(stage.reader.runs);
+  drawDifference(run === baseline ? others[0] : run, baseline, stage.reader.over);
+  drawWhy(run, baseline, stage.reader.over);
   light(mode, selection() || view.time !== null ? number : null, slot);
 }
 

@@ -1,0 +1,57 @@
+"""The frontier: one component that draws quality against speed, and lists the answers behind each point."""
+
+from mars_demo.assets import read_json
+from mars_demo.modes import MODES
+from mars_demo.ui.components.drawing import Drawing
+
+PAPER_WORDS = (
+    "The paper's Table 4 (τ = 0.95), each line from the same model at τ = 1 (Table 3): 0.5B and 7B with "
+    "B = 4, 8 and 16, the average over six benchmarks. These are other models and other tasks: compare "
+    "slopes, not heights."
+)
+
+
+class Frontier(Drawing):
+    """A line of points per criterion, a point per τ; modes without a τ are single points.
+
+    The value is JSON lines, which only grow while something is measured: a heading with the name of the
+    `results`, a line per point, and a closing line with the whole as files. `ui/tabs/frontier.py` makes
+    them.
+
+    Events:
+        chosen: the visitor chose a point, with its `model`, `mode`, `tau` and `criterion`; these two are
+            null where the mode has none.
+        opened: the visitor chose one of the answers behind it, also with its `prompt`.
+        raced: the Race tab is to be opened.
+    """
+
+    def __init__(self, value: str = "", *, elem_id: str = "frontier", render: bool = True):
+        constants = {
+            "modes": {mode.name: mode.title for mode in MODES.values()},
+            "paper": {"words": PAPER_WORDS, "lines": paper_lines()},
+        }
+        super().__init__("frontier", value, constants, elem_id=elem_id, render=render)
+
+
+def paper_lines() -> list[dict]:
+    """From τ = 1 to τ = 0.95 in the paper, a line per model, each scale named at its last one."""
+    tables = read_json("paper_tables.json")
+    before = {
+        (row["scale"], row["block_size"]): row["Avg"]
+        for row in tables["table3_sft_loss"]
+        if row["sft_loss"]
+    }
+    names = {row["scale"]: row["block_size"] for row in tables["table4_multi_token"]}
+    return [
+        {
+            "name": row["scale"] if names[row["scale"]] == row["block_size"] else "",
+            "points": [
+                {"tokens_per_forward": 1, "accuracy": before[row["scale"], row["block_size"]] / 100},
+                {
+                    "tokens_per_forward": row["tokens_per_forward"]["Avg"],
+                    "accuracy": row["accuracy"]["Avg"] / 100,
+                },
+            ],
+        }
+        for row in tables["table4_multi_token"]
+    ]

@@ -1,0 +1,288 @@
+"""The Frontier tab: what τ buys and costs, a point per setting; recorded results, and a sweep run here."""
+
+import json
+import math
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from typing import Any
+
+import gradio as gr
+
+from mars_demo.decoding.acceptance import CRITERIA
+from mars_demo.ui import models
+from mars_demo.ui.controls import QUIET, Knobs, on_run, or_warn, run_and_stop
+from mars_demo.ui.gpu import LONGEST, on_gpu
+from mars_demo.ui.idle import WAITING
+from mars_demo.ui.tabs import Page
+from mars_demo.ui.tabs.race import wait_for
+
+TITLE = "Frontier"
+
+LIMIT = 48  # prompts
+LARGEST = 480
+MOST_TAUS = 12
+TAUS = "1, 0.95, 0.9, 0.8, 0.6"
+ROWS = 16  # of a batch: a race never waits for longer than one of its forwards
+EVERY = 0.2  # seconds between two words of progress
+
+INTRODUCTION = """
+A lower **threshold τ** accepts more tokens per **forward** (a pass through the model) and may make answers
+worse. Each point is one setting on the same prompts; the lines around it are 95% intervals over prompts.
+**AR** writes one token per forward. **Lossless** verifies its own drafts, so its answers are those of AR.
+"""
+BUSY = (
+    "Somebody else is measuring here, and only one sweep runs at a time. Try again when theirs has ended."
+)
+WAITS = "Waiting: a race or another run has the machine."
+RECORDS = "python -m benchmarks.frontier --output assets/results/frontier.json"
+
+_busy = threading.Lock()  # one sweep at a time for all visitors
+
+
+# -------------------------------------------------------------------- the value of the component
+
+
+def lines(frontier, name: str, about: str) -> Iterator[str]:
+    """A whole `evaluation.frontier.Frontier` as the value of the component."""
+    yield heading(frontier, name, about)
+    for point in frontier.points:
+        yield point_line(frontier, point)
+    yield end_line(frontier)
+
+
+def heading(frontier, name: str, about: str) -> str:
+    return _line({"results": name, "about": about, "model": frontier.model, "prompts": frontier.prompts})
+
+
+def point_line(frontier, point) -> str:
+    """What is drawn of a point of a frontier that may have no more than AR's yet, and its answers."""
+    alone = replace(frontier, points=(point,))
+    [row], [answers] = alone.frame().to_dict("records"), alone.record()["points"]
+    return _line(answers | row | {"faster_than_ar": frontier.faster(point)})
+
+
+def end_line(frontier) -> str:
+    files = {"json": json.dumps(frontier.record(), indent=1, ensure_ascii=False) + "\n"}
+    return _line({"done": True} | files | {"csv": frontier.frame().to_csv(index=False)})
+
+
+def _line(record: dict[str, Any]) -> str:
+    """JSON knows no nan, as pandas writes None among numbers."""
+    known = {key: None if isinstance(v, float) and math.isnan(v) else v for key, v in record.items()}
+    return json.dumps(known, ensure_ascii=False) + "\n"
+
+
+# ------------------------------------------------------------------------------ recorded results
+
+
+def recorded(model: str, tasks: str) -> str:
+    """The recorded points of a model on a task set; without any, a sentence that says so."""
+    record, found = _recorded(model)
+    if tasks in found:
+        about = (
+            f"Recorded on {described(found[tasks])}. Source: {record['command']}, {found[tasks].machine}."
+        )
+        name = f"Recorded: {model}, {found[tasks].title}"
+        return "".join(lines(found[tasks], name, about))
+    others = f" Recorded of it: {', '.join(one.title for one in found.values())}." if found else ""
+    about = (
+        f"Nothing is recorded of {model} on these tasks.{others} Press Run to measure it here; "
+        f"{RECORDS} records what is shown at once."
+    )
+    return _line({"results": f"{model}: nothing recorded", "about": about, "model": model, "prompts": []})
+
+
+def described(frontier) -> str:
+    """What a frontier was measured on."""
+    return f"{len(frontier.prompts)} prompts, {frontier.title}, in batches of {frontier.size}"
+
+
+def _recorded(model: str) -> tuple[dict, dict]:
+    """The file of recorded results, and the frontiers of a model in it by task set."""
+    from mars_demo.evaluation import results
+    from mars_demo.evaluation.frontier import Frontier
+
+    record = results.read("frontier.json") or {"sweeps": []}
+    read = [Frontier.read(each) for each in record["sweeps"] if each["model"] == model]
+    return record, {frontier.tasks: frontier for frontier in read}
+
+
+# --------------------------------------------------------------------------------- measured here
+
+
+def measure(
+    model: str, tasks: str, limit: float, taus: str, criteria: Sequence[str], knobs: Knobs
+) -> Iterator[tuple]:
+    """A sweep in the background: the growing value of the component, and how far it is."""
+    if not _busy.acquire(blocking=False):
+        gr.Warning(BUSY)
+        yield gr.skip(), gr.skip()
+        return
+    try:
+        yield from or_warn(_drawn(model, tasks, limit, taus, criteria, knobs), (gr.skip(), "Not measured."))
+    finally:  # also when the visitor has left
+        _busy.release()
+
+
+def checked(limit: float, taus: str) -> tuple[int, list[float]]:
+    """The number of prompts and the grid of τ.
+
+    Raises:
+        ValueError: if one of them is not what it must be.
+    """
+    from mars_demo.evaluation.frontier import parse_taus
+
+    if not (isinstance(limit, int | float) and 1 <= limit <= LARGEST and limit == int(limit)):
+        raise ValueError(f"The number of prompts must be a whole number from 1 to {LARGEST}, not {limit}.")
+    grid = parse_taus(str(taus))
+    if len(grid) > MOST_TAUS:
+        raise ValueError(f"The τ grid has {len(grid)} numbers; at most {MOST_TAUS} are measured here.")
+    return int(limit), grid
+
+
+def _drawn(
+    model: str, tasks: str, limit: float, taus: str, criteria: Sequence[str], knobs: Knobs
+) -> Iterator[tuple]:
+    """What `measure` gives, for the one visitor who measures."""
+    text, shown, frontier, settings = "", 0.0, None, 0
+    limit, grid = checked(limit, taus)
+    with closing(_swept(model, tasks, limit, grid, list(criteria), knobs)) as steps:
+        for step in steps:
+            if step is WAITING:
+                yield gr.skip(), WAITS
+            elif frontier is None:
+                frontier, text = step, _begun(step)
+                yield text, "Measuring."
+            elif step.point:
+                frontier = replace(frontier, points=(*frontier.points, step.point))
+                text, settings = text + point_line(frontier, step.point), step.settings
+                yield text, _progress(step)
+            elif time.monotonic() - shown > EVERY:
+                shown = time.monotonic()
+                yield gr.skip(), _progress(step)
+            if knobs.stopped:
+                break
+    if frontier is None:
+        yield gr.skip(), "Stopped."
+        return
+    count = len(frontier.points)
+    text += end_line(frontier) if count else ""
+    whole = count > 0 and count == settings  # a lent GPU may have been taken back
+    ended = "Measured" if whole else "Stopped"
+    yield text, f"{ended}: {count} point{'s' * (count != 1)} on {described(frontier)}."
+
+
+def _begun(frontier) -> str:
+    about = f"Measured on this page on {described(frontier)}. {frontier.machine}."
+    return heading(frontier, f"Measured here: {frontier.model}, {frontier.title}", about)
+
+
+def _progress(step) -> str:
+    """Where an `evaluation.sweep.Progress` is, in words."""
+    return (
+        f"Point {step.number} of {step.settings}: {step.setting.title}; "
+        f"{step.answered} of {step.prompts} prompts answered."
+    )
+
+
+@on_gpu(lambda *_: LONGEST, background=True)
+def _swept(
+    model: str, tasks: str, limit: int, taus: list[float], criteria: list[str], knobs: Knobs
+) -> Iterator:
+    """The empty frontier, then each `Progress`, until it is stopped."""
+    from mars_demo.evaluation.journal import folder
+    from mars_demo.evaluation.sweep import Sweep, grid
+
+    checkpoint = models.load(model)
+    settings = grid(checkpoint, criteria, taus)
+    sweep = Sweep(checkpoint, tasks, limit, settings, size=ROWS, folder=folder())
+    yield sweep.frontier
+    with closing(iter(sweep)) as steps:
+        for step in steps:
+            yield step
+            if knobs.stopped:
+                return
+
+
+# ------------------------------------------------------------------------------------- the page
+
+
+def opened(model: str | None, tasks: str | None, raced: str | None):
+    """When the tab is opened: the models, and the race's among them; the task sets; what is recorded."""
+    models.library()  # its import of the model code waits for any other that is under way
+    from mars_demo.evaluation.task_sets import TASK_SETS
+
+    names = models.names()
+    names += [raced] if raced and raced not in names else []  # one that was trained here
+    choices = [(one.title, name) for name, one in TASK_SETS.items()]
+    if model:
+        return gr.Dropdown(choices=names), gr.skip(), gr.skip()
+    model = next((name for name in names if _recorded(name)[1]), names[0])
+    tasks = next(iter(_recorded(model)[1]), next(iter(TASK_SETS)))
+    return (
+        gr.Dropdown(choices=names, value=model),
+        gr.Dropdown(choices=choices, value=tasks),
+        recorded(model, tasks),
+    )
+
+
+def choose(model: str, tasks: str):
+    """Another model: what is recorded of it, on its first task set where there is nothing on this one."""
+    found = _recorded(model)[1]
+    tasks = tasks if tasks in found or not found else next(iter(found))
+    return tasks, recorded(model, tasks)
+
+
+class Controls:
+    """What stands beside the chart."""
+
+    def __init__(self):
+        self.model = gr.Dropdown([], label="Model", elem_id="frontier-model")
+        self.tasks = gr.Dropdown([], label="Tasks", elem_id="frontier-tasks")
+        self.limit = gr.Slider(
+            8, LARGEST, LIMIT, step=8, label="Prompts, at most", elem_id="frontier-limit"
+        )
+        self.taus = gr.Textbox(
+            TAUS,
+            label="τ grid",
+            info="Numbers from 0 to 1, separated by commas.",
+            elem_id="frontier-taus",
+        )
+        self.criteria = gr.CheckboxGroup(
+            [(criterion.title.capitalize(), name) for name, criterion in CRITERIA.items()],
+            value=["probability"],
+            label="Scores that τ is compared with",
+            elem_id="frontier-criteria",
+        )
+        self.buttons = run_and_stop("frontier-", "Measure here")
+        self.said = gr.Markdown("Runs in the background: races go first.", elem_id="frontier-said")
+
+
+def build(page: Page, tab: gr.Tab) -> None:
+    """The tab's components and events; the Race tab hears of the points that are chosen in it."""
+    gr.Markdown(INTRODUCTION, elem_classes="intro")
+    with gr.Row(elem_id="frontier-page"):
+        with gr.Column(scale=2, min_width=280):
+            c = Controls()
+        with gr.Column(scale=7, min_width=640):
+            page.frontier.render()
+
+    shown = [c.model, c.tasks, page.frontier]
+    tab.select(opened, [c.model, c.tasks, page.model], shown, **QUIET)
+    c.model.input(choose, shown[:2], [c.tasks, page.frontier], **QUIET)
+    c.tasks.input(recorded, shown[:2], page.frontier, **QUIET)
+    on_run(
+        [c.buttons[0].click],
+        c.buttons,
+        measure,
+        [c.model, c.tasks, c.limit, c.taus, c.criteria],
+        [page.frontier, c.said],
+        gr.State(Knobs()),
+        before=(wait_for, c.model),
+        concurrency_id="frontier",
+        concurrency_limit=None,  # whoever comes second is told so
+        show_progress="hidden",
+    )
