@@ -20,7 +20,7 @@ from mars_demo.evaluation import results, throughput
 from mars_demo.evaluation.accuracy import Row, average
 from mars_demo.evaluation.frontier import Frontier
 from mars_demo.evaluation.load_test import BASELINE
-from mars_demo.evaluation.paper_tables import PAPER
+from mars_demo.evaluation.paper_tables import PAPER, benchmarks
 from mars_demo.markdown import table
 from mars_demo.tasks import TASKS
 
@@ -166,6 +166,12 @@ def frontier() -> str:
         return "Not measured yet."
     tables = [_frontier(each) for each in map(Frontier.read, measured["sweeps"])]
     return "\n\n".join(tables) + source(measured)
+
+
+def six() -> str:
+    """The paper's benchmarks on our models."""
+    found = benchmarks()
+    return "Not measured yet." if found is None else f"{table(found.frame)}\n\n<sub>{found.source}</sub>"
 
 
 def _frontier(measured: Frontier) -> str:
@@ -623,6 +629,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "few-bits": few_bits,
     "copies": copies,
     "windows": windows,
+    "six": six,
     "kernels": kernels,
     "precision": precision,
     "page": page,

@@ -116,6 +116,11 @@ def drafts_of(checkpoint: Checkpoint, most: int) -> Drafts:
     return of_model[most]
 
 
+def forget(checkpoint: Checkpoint) -> None:
+    """What the answers of a model have shown, so that its next one begins as the first did."""
+    _LAST.pop(checkpoint.decoder, None)
+
+
 def _scaled(counts: Sequence[float]) -> list[float]:
     return [EARLIER * count for count in counts]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 from pandas import DataFrame
 
 from mars_demo.assets import ASSETS
-from mars_demo.decoding.acceptance import CRITERIA, Acceptance
+from mars_demo.decoding.acceptance import Acceptance
 from mars_demo.decoding.request import Request
 from mars_demo.evaluation import bootstrap
 from mars_demo.modes import MODES
@@ -288,9 +288,3 @@ def _point(record: Mapping[str, Any]) -> Point:
         raise ValueError(f"seconds {seconds}")
     setting = Setting(record["mode"], record["criterion"], record["tau"])
     return Point(setting, outcomes, seconds)
-
-
-def curves(points: Sequence[Point]) -> dict[str, list[Point]]:
-    """The points with a τ by criterion, in the order of `CRITERIA`, the highest τ first."""
-    found = {name: [point for point in points if point.setting.criterion == name] for name in CRITERIA}
-    return {name: sorted(own, key=lambda point: -point.setting.tau) for name, own in found.items() if own}

@@ -24,6 +24,7 @@ HARNESS = {
     "HumanEval": ("humaneval_instruct", "pass@1,create_test"),
 }
 BENCHMARKS = tuple(HARNESS)
+OF_BENCHMARKS = (2, 3, 4)  # the tables that say what all six come to
 SIZES = (4, 8, 16)  # block sizes that were trained
 AR_IN_BATCHES = "AR, continuous"  # what speeds in batches are compared with
 SWEEP = 8  # the table that is drawn as well:
@@ -104,15 +105,6 @@ def paper_curves() -> dict[str, list[Point]]:
             name = f"{row['scale']}, {CURVE['task']}, B = {CURVE['block_size']}"
             curves.setdefault(name, []).append(point)
     return curves
-
-
-def paper_averages() -> dict[str, dict[int, Point]]:
-    """Table 4: the averages over the six benchmarks, by scale and block size."""
-    found: dict[str, dict[int, Point]] = {}
-    for row in PAPER["table4_multi_token"]:
-        point = Point(row["tau"], row["accuracy"]["Avg"] / 100, row["tokens_per_forward"]["Avg"])
-        found.setdefault(row["scale"], {})[row["block_size"]] = point
-    return found
 
 
 def our_curves() -> dict[str, list[Point]]:

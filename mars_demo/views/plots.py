@@ -11,10 +11,10 @@ from mars_demo.evaluation.accuracy import Row
 from mars_demo.evaluation.paper_tables import Point
 from mars_demo.views import mask_picture
 
-DASHES = ("solid", "dash", "dot", "dashdot")
-SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x")
-COLOURS = ("#0072b2", "#c85200", "#00825f", "#b0508a", "#c77f00")
-INK, GRID = "#808890", "rgba(128,136,144,0.25)"
+_DASHES = ("solid", "dash", "dot", "dashdot")
+_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x")
+_COLOURS = ("#0072b2", "#c85200", "#00825f", "#b0508a", "#c77f00")
+_INK, _GRID = "#808890", "rgba(128,136,144,0.25)"
 
 
 def ar_share(block_sizes: Sequence[int], chosen: int) -> go.Figure:
@@ -26,11 +26,11 @@ def ar_share(block_sizes: Sequence[int], chosen: int) -> go.Figure:
             y=[100 * mask_picture.ar_share(b, sft) for b in block_sizes],
             name=name,
             mode="lines+markers",
-            line={"dash": DASHES[number], "color": COLOURS[number]},
-            marker={"symbol": SYMBOLS[number], "size": [14 if b == chosen else 7 for b in block_sizes]},
+            line={"dash": _DASHES[number], "color": _COLOURS[number]},
+            marker={"symbol": _SYMBOLS[number], "size": [14 if b == chosen else 7 for b in block_sizes]},
             hovertemplate="B = %{x}: %{y:.1f} %<extra>%{fullData.name}</extra>",
         )
-    dress(figure, "block size B", "AR-like positions, %", 240)
+    _dress(figure, "block size B", "AR-like positions, %", 240)
     return figure
 
 
@@ -48,12 +48,12 @@ def paper_sft_loss(rows: Sequence[Mapping]) -> go.Figure:
             y=[row["Avg"] for row in found],
             name=name,
             mode="lines+markers",
-            line={"dash": DASHES[number], "color": COLOURS[number]},
-            marker={"symbol": SYMBOLS[number], "size": 9},
+            line={"dash": _DASHES[number], "color": _COLOURS[number]},
+            marker={"symbol": _SYMBOLS[number], "size": 9},
         )
     base = next(row for row in rows if row["model"] == "AR SFT")
     figure.add_hline(base["Avg"], line_dash="dot", annotation_text="AR SFT")
-    dress(figure, "block size B (the paper, 0.5B, Table 3)", "average over six benchmarks, %", 360)
+    _dress(figure, "block size B (the paper, 0.5B, Table 3)", "average over six benchmarks, %", 360)
     figure.update_yaxes(range=[0, 40])
     return figure
 
@@ -61,42 +61,39 @@ def paper_sft_loss(rows: Sequence[Mapping]) -> go.Figure:
 def frontier(curves: Mapping[str, Sequence[Row | Point]], source: str = "") -> go.Figure:
     """Accuracy against tokens per forward: a line per name, a point per τ. Lines differ in dashes too."""
     figure = go.Figure()
-    places = [_place(row) for rows in curves.values() for row in rows]
-    named = apart(places, max(x for x, _ in places))
+    named = _apart([row for rows in curves.values() for row in rows])
     for number, (name, rows) in enumerate(curves.items()):
         taus = ["" if row.tau is None else f"τ {row.tau:g}" for row in rows]
         figure.add_scatter(
             x=[row.tokens_per_forward for row in rows],
             y=[100 * row.accuracy for row in rows],
-            text=[tau if _place(row) in named else "" for tau, row in zip(taus, rows)],
+            text=[tau if row in named else "" for tau, row in zip(taus, rows)],
             customdata=taus,
             mode="lines+markers+text" if len(rows) > 1 else "markers+text",
             textposition="bottom left",
             name=name,
-            line={"dash": DASHES[number % len(DASHES)], "color": COLOURS[number % len(COLOURS)]},
-            marker={"symbol": SYMBOLS[number % len(SYMBOLS)], "size": 9},
+            line={"dash": _DASHES[number % len(_DASHES)], "color": _COLOURS[number % len(_COLOURS)]},
+            marker={"symbol": _SYMBOLS[number % len(_SYMBOLS)], "size": 9},
             hovertemplate="%{customdata} %{x:.2f} per forward, %{y:.0f} % right"
             "<extra>%{fullData.name}</extra>",
         )
-    dress(figure, "tokens per forward" + (f"<br>{source}" if source else ""), "right answers, %", 360)
+    _dress(figure, "tokens per forward" + (f"<br>{source}" if source else ""), "right answers, %", 360)
     figure.update_xaxes(rangemode="tozero")
     return figure
 
 
-def _place(row: Row | Point) -> tuple[float, float]:
-    return row.tokens_per_forward, row.accuracy
-
-
-def apart(
-    places: Sequence[tuple[float, float]], wide: float, high: float = 1.0
-) -> set[tuple[float, float]]:
-    """Of points in a picture that is `wide` and `high` those with room for a label: far enough from every
-    labelled one before them."""
-    named: list[tuple[float, float]] = []
-    for x, y in places:
-        if all(abs(x - u) > 0.09 * wide or abs(y - v) > 0.09 * high for u, v in named):
-            named.append((x, y))
-    return set(named)
+def _apart(rows: Sequence[Row | Point]) -> list[Row | Point]:
+    """The points with room for a label: those far enough from every labelled one before them."""
+    reach = max(row.tokens_per_forward for row in rows)
+    named: list[Row | Point] = []
+    for row in rows:
+        if all(
+            abs(row.tokens_per_forward - other.tokens_per_forward) > 0.09 * reach
+            or abs(row.accuracy - other.accuracy) > 0.09
+            for other in named
+        ):
+            named.append(row)
+    return named
 
 
 def replays(policies: Mapping[str, Mapping]) -> go.Figure:
@@ -109,7 +106,7 @@ def replays(policies: Mapping[str, Mapping]) -> go.Figure:
     figure.add_bar(
         x=[second + 0.5 for second in seconds],
         y=[came.count(second) for second in seconds],
-        marker={"color": INK},
+        marker={"color": _INK},
         showlegend=False,
         hovertemplate="%{y} came<extra></extra>",
         row=1,
@@ -123,11 +120,11 @@ def replays(policies: Mapping[str, Mapping]) -> go.Figure:
         look = {
             "name": name,
             "legendgroup": name,
-            "line": {"dash": DASHES[number], "color": COLOURS[number], "shape": "hv"},
+            "line": {"dash": _DASHES[number], "color": _COLOURS[number], "shape": "hv"},
             "hovertemplate": "%{y:.3g} at %{x:.1f} s<extra>%{fullData.name}</extra>",
             "col": 1,
         }
-        symbol = {"symbol": SYMBOLS[number], "size": 8}
+        symbol = {"symbol": _SYMBOLS[number], "size": 8}
         lines = {"mode": "lines+markers", "marker": symbol | {"maxdisplayed": 8}}
         figure.add_scatter(x=times, y=waiting, row=2, **look | lines)
         look["showlegend"] = False
@@ -137,17 +134,17 @@ def replays(policies: Mapping[str, Mapping]) -> go.Figure:
         figure.update_yaxes(title={"text": title, "standoff": 8}, rangemode="tozero", row=row)
     figure.update_yaxes(rangemode="normal", row=3)
     figure.update_xaxes(title="seconds", row=len(titles))
-    tint(figure, 640)
+    _tint(figure, 640)
     return figure
 
 
-def dress(figure: go.Figure, x: str, y: str, height: int) -> None:
+def _dress(figure: go.Figure, x: str, y: str, height: int) -> None:
     """Axis titles, and percent on the y-axis."""
     figure.update_layout(xaxis_title=x, yaxis_title=y, yaxis_range=[0, 105])
-    tint(figure, height)
+    _tint(figure, height)
 
 
-def tint(figure: go.Figure, height: int) -> None:
+def _tint(figure: go.Figure, height: int) -> None:
     """Colours that are readable on light and dark pages, and the legend on top."""
     figure.update_layout(
         margin={"l": 60, "r": 20, "t": 20, "b": 50},
@@ -155,7 +152,7 @@ def tint(figure: go.Figure, height: int) -> None:
         legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"},
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
-        font={"size": 14, "color": INK},
+        font={"size": 14, "color": _INK},
     )
-    figure.update_xaxes(gridcolor=GRID, zerolinecolor=GRID)
-    figure.update_yaxes(gridcolor=GRID, zerolinecolor=GRID)
+    figure.update_xaxes(gridcolor=_GRID, zerolinecolor=_GRID)
+    figure.update_yaxes(gridcolor=_GRID, zerolinecolor=_GRID)

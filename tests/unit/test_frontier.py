@@ -1,4 +1,4 @@
-"""The points of a sweep: their figures and intervals, their records, and how they are drawn."""
+"""The points of a sweep: their figures, intervals and records."""
 
 import json
 import math
@@ -13,8 +13,6 @@ from benchmarks import frontier as benchmark
 from benchmarks import report
 from mars_demo.evaluation import bootstrap, frontier, results
 from mars_demo.evaluation.frontier import AR, Frontier, Outcome, Point, Setting
-from mars_demo.evaluation.paper_tables import PAPER
-from mars_demo.views.frontier import AXES, picture
 
 PROMPTS = 40
 SETTINGS = [
@@ -210,80 +208,3 @@ def test_a_long_record_leaves_wrong_answers_out(swept, monkeypatch):
     assert benchmark.record(swept) == swept.record()
     monkeypatch.setattr(benchmark, "LARGEST", 10)
     assert benchmark.record(swept) == swept.record(texts=False)
-
-
-# ---------------------------------------------------------------------------------- the picture
-
-
-def trace(figure, name: str):
-    [found] = [trace for trace in figure.data if trace.name == name]
-    return found
-
-
-@pytest.mark.parametrize("x", AXES)
-def test_a_line_per_criterion_and_a_point_per_tau(swept, x):
-    figure = picture(swept, x)
-    assert [trace.name for trace in figure.data] == ["probability", "entropy", "AR", "lossless"]
-    drawn = [own for each in figure.data for own in zip(each.x, each.y, each.customdata)]
-    assert sorted(data[3] for _, _, data in drawn) == list(range(len(SETTINGS)))
-    for place, right, (mode, criterion, tau, index) in drawn:
-        own = swept.points[index]
-        assert Setting(mode, criterion, tau) == own.setting
-        assert right == 100 * own.accuracy
-        expected = own.tokens_per_forward if x == "tokens_per_forward" else own.seconds / 10
-        assert place == pytest.approx(expected)
-    assert [data[2] for data in trace(figure, "entropy").customdata] == [0.95, 0.5]
-
-
-def test_lines_and_points_differ_by_more_than_colour(swept):
-    figure = picture(swept)
-    symbols = [trace.marker.symbol for trace in figure.data]
-    assert len(set(symbols)) == len(symbols)
-    dashes = [trace.line.dash for trace in figure.data if "lines" in trace.mode]
-    assert len(dashes) == len(set(dashes)) == 2
-
-
-def test_bars_reach_to_the_ends_of_the_intervals(swept):
-    figure = picture(swept)
-    for each in figure.data:
-        for number, data in enumerate(each.customdata):
-            own = swept.points[data[3]]
-            low, high = own.accuracy_interval
-            assert each.y[number] + each.error_y.array[number] == pytest.approx(100 * high)
-            assert each.y[number] - each.error_y.arrayminus[number] == pytest.approx(100 * low)
-            slow, fast = own.tokens_per_forward_interval
-            assert each.x[number] + each.error_x.array[number] == pytest.approx(fast)
-            assert each.x[number] - each.error_x.arrayminus[number] == pytest.approx(slow)
-            assert f"n = {PROMPTS}" in each.hovertext[number]
-    assert f"n = {PROMPTS}" in figure.layout.xaxis.title.text
-    assert picture(swept, "seconds_per_answer").data[0].error_x.array is None
-
-
-def test_names_from_elsewhere_bring_no_tags_into_the_picture(swept):
-    assert "<model>" not in picture(swept).to_json() and "<b>" not in picture(swept).to_json()
-
-
-def test_the_paper_is_laid_over_as_something_else(swept):
-    figure = picture(swept, paper=True)
-    paper = [trace for trace in figure.data if trace.name.startswith("the paper")]
-    assert len(paper) == len(figure.data) - 4
-    [seven] = [trace for trace in paper if "Table 4, 7B" in trace.name]
-    rows = [row for row in PAPER["table4_multi_token"] if row["scale"] == "7B"]
-    assert list(seven.x) == [row["tokens_per_forward"]["Avg"] for row in rows]
-    assert list(seven.y) == pytest.approx([row["accuracy"]["Avg"] for row in rows])
-    assert all(trace.customdata is None for trace in paper)
-    assert "other models, other tasks" in figure.layout.annotations[0].text
-    timed = picture(swept, "seconds_per_answer", paper=True)  # of which the paper says nothing
-    assert len(timed.data) == 4
-
-
-def test_a_frontier_is_drawn_while_it_grows(swept):
-    for count in range(len(SETTINGS) + 1):
-        part = Frontier("m", "units", "Units", 8, "", swept.prompts, swept.points[:count])
-        figure = picture(part, paper=True)
-        assert sum(len(each.x) for each in figure.data if each.customdata is not None) == count
-
-
-def test_an_unknown_axis_is_refused(swept):
-    with pytest.raises(ValueError, match="Unknown axis 'watts'. Choose from"):
-        picture(swept, "watts")

@@ -10,7 +10,7 @@ import pytest
 from mars_demo.decoding.acceptance import accepted
 from mars_demo.decoding.costs import Costs
 from mars_demo.decoding.decode import decode
-from mars_demo.decoding.pace import DraftPace, Drafts, Pace, Plan, tokens_per_ms, verifying_rate
+from mars_demo.decoding.pace import DraftPace, Drafts, Pace, Plan, forget, tokens_per_ms, verifying_rate
 from mars_demo.decoding.reading import Reading
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.strategies import lossless
@@ -179,6 +179,9 @@ def test_an_answer_begins_with_what_the_last_one_of_its_model_showed(random_chec
     assert sum(step.positions for step in second.passes[1:]) < sum(
         step.positions for step in first.passes[1:]
     )
+    forget(checkpoint)
+    again = answered(PROMPTS[0])
+    assert [step.positions for step in again.passes] == [step.positions for step in first.passes]
     for prompt, run in zip(PROMPTS, (first, second)):
         ar = decode(checkpoint, prompt, Request("ar", max_new_tokens=12)).finish()
         assert run.token_ids == ar.token_ids

@@ -5,7 +5,9 @@ import json
 import pytest
 from measured import row
 
+from benchmarks import report
 from mars_demo.evaluation import paper_tables, results
+from mars_demo.ui.tabs import learn
 
 
 @pytest.fixture
@@ -172,3 +174,5 @@ def test_benchmarks_of_the_harness_stand_as_in_table_4(folder):
     assert table.frame.iloc[0].tolist()[1:4] == ["37.5", "1.75", "25.0, 1.50"]
     assert table.frame.iloc[1].tolist()[1:] == ["", "", "", "", "", "", "25.0, 1.50", ""]
     assert "--tau 0.95`, a computer" in table.source and "worlds" not in table.source
+    assert "| 25.0, 1.50" in report.FIGURES["six"]()
+    assert "25.0, 1.50" in str(learn._compared(4)) and "25.0, 1.50" not in str(learn._compared(5))

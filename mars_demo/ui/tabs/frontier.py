@@ -12,6 +12,7 @@ from typing import Any
 import gradio as gr
 
 from mars_demo.decoding.acceptance import CRITERIA
+from mars_demo.markdown import table
 from mars_demo.ui import models
 from mars_demo.ui.controls import QUIET, Knobs, on_run, or_warn, run_and_stop
 from mars_demo.ui.gpu import LONGEST, on_gpu
@@ -211,7 +212,8 @@ def _swept(
 
 
 def opened(model: str | None, tasks: str | None, raced: str | None):
-    """When the tab is opened: the models, and the race's among them; the task sets; what is recorded."""
+    """When the tab is opened: the models, and the race's among them; the task sets; what is recorded of
+    them, and of the paper's benchmarks."""
     models.library()  # its import of the model code waits for any other that is under way
     from mars_demo.evaluation.task_sets import TASK_SETS
 
@@ -219,14 +221,25 @@ def opened(model: str | None, tasks: str | None, raced: str | None):
     names += [raced] if raced and raced not in names else []  # one that was trained here
     choices = [(one.title, name) for name, one in TASK_SETS.items()]
     if model:
-        return gr.Dropdown(choices=names), gr.skip(), gr.skip()
+        return gr.Dropdown(choices=names), gr.skip(), gr.skip(), gr.skip()
     model = next((name for name in names if _recorded(name)[1]), names[0])
     tasks = next(iter(_recorded(model)[1]), next(iter(TASK_SETS)))
     return (
         gr.Dropdown(choices=names, value=model),
         gr.Dropdown(choices=choices, value=tasks),
         recorded(model, tasks),
+        _benchmarks(),
     )
+
+
+def _benchmarks():
+    """The paper's six benchmarks on our models, if they have been measured."""
+    from mars_demo.evaluation import paper_tables
+
+    if (six := paper_tables.benchmarks()) is None:
+        return gr.skip()
+    text = f"#### The paper's benchmarks\n\n{table(six.frame)}\n\nSource: {six.source}."
+    return gr.Markdown(text, visible=True)
 
 
 def choose(model: str, tasks: str):
@@ -269,9 +282,10 @@ def build(page: Page, tab: gr.Tab) -> None:
             c = Controls()
         with gr.Column(scale=7, min_width=640):
             page.frontier.render()
+            benchmarks = gr.Markdown(visible=False, elem_id="frontier-benchmarks")
 
     shown = [c.model, c.tasks, page.frontier]
-    tab.select(opened, [c.model, c.tasks, page.model], shown, **QUIET)
+    tab.select(opened, [c.model, c.tasks, page.model], [*shown, benchmarks], **QUIET)
     c.model.input(choose, shown[:2], [c.tasks, page.frontier], **QUIET)
     c.tasks.input(recorded, shown[:2], page.frontier, **QUIET)
     on_run(
