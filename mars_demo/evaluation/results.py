@@ -29,7 +29,7 @@ def write(path: Path, machine: str, content: Mapping) -> None:
 def command() -> str:
     """The command line of this process, as someone else would type it."""
     module = getattr(sys.modules["__main__"].__spec__, "name", Path(sys.argv[0]).stem)
-    return shlex.join(["python", "-m", module, *sys.argv[1:]])
+    return shlex.join(["python", "-m", module.removesuffix(".__main__"), *sys.argv[1:]])
 
 
 def machine(checkpoint: Checkpoint | None = None) -> str:

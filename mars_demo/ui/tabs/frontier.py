@@ -32,7 +32,8 @@ EVERY = 0.2  # seconds between two words of progress
 INTRODUCTION = """
 A lower **threshold τ** accepts more tokens per **forward** (a pass through the model) and may make answers
 worse. Each point is one setting on the same prompts; the lines around it are 95% intervals over prompts.
-**AR** writes one token per forward. **Lossless** verifies its own drafts, so its answers are those of AR.
+**AR** writes one token per forward. **Lossless** verifies its own drafts, so its answers are those of AR,
+near ties in bfloat16 aside.
 """
 BUSY = (
     "Somebody else is measuring here, and only one sweep runs at a time. Try again when theirs has ended."
