@@ -15,6 +15,7 @@ import lm_eval.evaluator
 import lm_eval.tasks
 import pytest
 import yaml
+from accelerate.state import AcceleratorState
 from lm_eval import simple_evaluate
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import CacheHook
@@ -57,6 +58,13 @@ def quick(monkeypatch):
     monkeypatch.setattr(lm_eval.tasks, "TaskManager", Few)
     # It asks a dozen programs what machine this is.
     monkeypatch.setattr(lm_eval.evaluator, "add_env_info", lambda storage: None)
+
+
+@pytest.fixture(autouse=True)
+def accelerator_released():
+    """The harness initializes accelerate for the whole process, not in the precision of a training."""
+    yield
+    AcceleratorState._reset_state()
 
 
 @pytest.fixture
