@@ -2,7 +2,7 @@
 
 import sys
 
-from mars_demo.ui import models, options
+from mars_demo.ui import endpoint, models, options
 from mars_demo.ui.page import LOOK, build
 
 chosen = options.read(sys.argv[1:] if __name__ == "__main__" else [])
@@ -10,4 +10,5 @@ models.serve(chosen)
 demo = build()
 
 if __name__ == "__main__":
-    demo.launch(**LOOK, server_name=chosen.host, server_port=chosen.port, share=chosen.share)
+    more = endpoint.settings() if chosen.endpoint else {}
+    demo.launch(**LOOK, **more, server_name=chosen.host, server_port=chosen.port, share=chosen.share)

@@ -27,8 +27,8 @@ def main() -> None:
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
     checkpoint = load_checkpoint(arguments.model)
-    load_test.capacity(checkpoint, load_test.SIZE)  # warm
-    full = load_test.capacity(checkpoint, 8 * load_test.SIZE)
+    asyncio.run(load_test.capacity(checkpoint, load_test.SIZE))  # warm
+    full = asyncio.run(load_test.capacity(checkpoint, 8 * load_test.SIZE))
     machine = results.machine(checkpoint)
     print(f"{machine}, batch {load_test.SIZE}; load 1 is {full:.1f} requests per second\n")
     print("| arrivals | policy | requests | latency, s | by seed: p95 | first token, s | right |")

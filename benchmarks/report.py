@@ -15,12 +15,14 @@ from pathlib import Path
 from pandas import DataFrame
 
 from benchmarks import agreement
+from benchmarks import replicas as simulated
 from mars_demo.assets import read_json
 from mars_demo.evaluation import results, throughput
 from mars_demo.evaluation.accuracy import Row, average
 from mars_demo.evaluation.frontier import Frontier
 from mars_demo.evaluation.load_test import BASELINE
 from mars_demo.evaluation.paper_tables import PAPER, benchmarks
+from mars_demo.limits import all_limits
 from mars_demo.markdown import table
 from mars_demo.tasks import TASKS
 
@@ -616,6 +618,197 @@ def load() -> str:
     )
 
 
+# -------------------------------------------------------------------------------------- visitors
+
+
+def visitors() -> str:
+    """What one machine serves: crowds by model, a soak, and how many races at once are best."""
+    crowds = [_crowds(f"visitors-{name}.json") for name in ("tiny", "chat")]
+    parts = [*crowds, _soak("visitors-soak.json"), _races_at_once("visitors-races.json")]
+    return "\n\n".join(filter(None, parts)) or "Not measured yet."
+
+
+def _crowds(file: str) -> str | None:
+    measured = results.read(file)
+    if measured is None:
+        return None
+    rows = [
+        {
+            "visitors": row["visitors"],
+            "races": row["races"],
+            "first token when all press Run, s": _times(row["burst"]["first_token"]),
+            "first token of all races, s": _times(row["first_token"]),
+            "whole race, s": _times(row["race_seconds"]),
+            "ms per token": _times(row["ms_per_token"], 0),
+            "tokens per second, all": f"{row['tokens_per_second']:.0f}",
+            "memory, MiB": f"{row['memory']['most']:.0f}",
+            "streams with foreign tokens": f"{len(row['crosstalk'])} of {row['streams']}",
+            "errors": len(row["errors"]),
+        }
+        for row in measured["rows"]
+    ]
+    ties = sum(row["ties"] for row in measured["rows"])
+    known = [
+        f"{measured['rows'][0]['limit']} races at once",
+        "p50, p95 and, from 200 values on, p99",
+        "the visitors take processor time of the same machine",
+        f"{ties} streams left their answer where two choices were almost equally likely",
+    ]
+    return (
+        f"`{measured['model']}`:\n\n{shown(rows)}" + _browsers(measured["rows"]) + source(measured, *known)
+    )
+
+
+def _times(values: dict | None, digits: int = 2) -> str | None:
+    """Percentiles, those that there are of p50, p95 and p99."""
+    return values and ", ".join(f"{value:.{digits}f}" for value in values.values())
+
+
+def _browsers(rows: Sequence[dict]) -> str:
+    """What the real browsers among the visitors saw."""
+    seen = [(row["visitors"], one) for row in rows for one in row["browsers"]]
+    if not seen:
+        return ""
+    crowd, worst = max(seen, key=lambda pair: pair[1]["longest_task_racing"])
+    errors = sum(len(one["errors"]) for _, one in seen)
+    return (
+        f"\n\n{len(rows[0]['browsers'])} more visitors used headless Chromium. While they raced, the "
+        f"longest task of a page took {worst['longest_task_racing']} ms, among {crowd} visitors, and the "
+        f"console showed {errors} errors."
+    )
+
+
+def _soak(file: str) -> str | None:
+    measured = results.read(file)
+    if measured is None:
+        return None
+    [row] = measured["rows"]
+    memory = row["memory"]
+    return (
+        f"{row['visitors']} visitors for {row['seconds'] / 60:.0f} minutes: {row['visits']} visits, "
+        f"{row['races']} races, {row['left']} of them left before their end, {len(row['errors'])} errors, "
+        f"{len(row['crosstalk'])} of {row['streams']} streams with foreign tokens. Memory: "
+        f"{memory['start']:.0f} MiB at the start, {memory['settled']:.0f} MiB after five minutes, "
+        f"{memory['end']:.0f} MiB at the end ({memory['growth']:+.1%})." + source(measured)
+    )
+
+
+def _races_at_once(file: str) -> str | None:
+    measured = results.read(file)
+    if measured is None:
+        return None
+    rows = [
+        {
+            "races at once": row["limit"],
+            "first token, s": _times(row["burst"]["first_token"]),
+            "all have a first token, s": f"{row['burst']['all_first_tokens']:.1f}",
+            "all have their answers, s": f"{row['burst']['all_answers']:.1f}",
+            "mean whole race, s": f"{row['burst']['mean_race_seconds']:.1f}",
+            "tokens per second, all": f"{row['burst']['tokens_per_second']:.0f}",
+        }
+        for row in measured["rows"]
+    ]
+    known = f"{measured['rows'][0]['visitors']} visitors press Run within two seconds"
+    return f"By `MARS_DEMO_RACES`, `{measured['model']}`:\n\n{shown(rows)}" + source(measured, known)
+
+
+# ------------------------------------------------------------------------------ what one machine serves
+
+
+def serving() -> str:
+    """The endpoint under closed and open loads."""
+    measured = results.read("serving.json")
+    if measured is None:
+        return _not_measured("serving")
+    rows = [
+        {
+            "model": f"`{found['model']}`",
+            "load": f"{row['clients']} clients"
+            if "clients" in row
+            else f"{row['arrivals_per_second']:.2f} arrivals per second",
+            "requests per second": f"{row['requests_per_second']:.2f}",
+            "tokens per second": f"{row['tokens_per_second']:.0f}",
+            "first token, s": _listed_values(row["first_token"], ".2f"),
+            "ms per token": _listed_values(row["ms_per_token"], ".1f"),
+            "latency, s": _listed_values(row["latency"], ".2f"),
+        }
+        for found in measured["models"]
+        for row in [*found["closed"], found["open"]]
+    ]
+    places = f"{measured['size']} requests share a forward"
+    longest = f"at most {measured['max_new_tokens']} tokens each"
+    return (
+        shown(rows)
+        + "\n\nTimes are p50, p95 and, from 200 requests on, p99, as the clients measured them."
+        + source(measured, f"{places}, {longest}, {measured['seconds']:g} s of each load")
+    )
+
+
+def sharing() -> str:
+    """Requests in turns, and requests that share forwards."""
+    measured = results.read("serving.json")
+    if measured is None:
+        return _not_measured("serving")
+    rows = []
+    for found in measured["models"]:
+        ways: dict[int, dict[str, dict]] = {}
+        for row in found["together"]:
+            ways.setdefault(row["requests"], {})[row["way"]] = row
+        for requests, both in ways.items():
+            turns, shared = (both[way]["tokens_per_second"] for way in ("in turns", "shared"))
+            rows.append(
+                {
+                    "model": f"`{found['model']}`",
+                    "requests at once": requests,
+                    f"tokens per second in turns ({found['precision']['in turns']})": results.ranged(
+                        turns, 0
+                    ),
+                    f"sharing forwards ({found['precision']['shared']})": results.ranged(shared, 0),
+                    "sharing is faster by": faster(turns, shared),
+                }
+            )
+    tables = [
+        shown([row for row in rows if row["model"] == f"`{found['model']}`"])
+        for found in measured["models"]
+    ]
+    return "\n\n".join(tables) + source(measured, f"{measured['rounds']} rounds")
+
+
+def replicas() -> str:
+    """How many replicas a number of visitors needs."""
+    measured = results.read("replicas.json")
+    if measured is None:
+        return _not_measured("replicas")
+    known = (
+        f"`{measured['model']}`, a request per visitor every {measured['every']:g} s, the first token "
+        f"within {measured['bound']:g} s for 95 %, {measured['size']} requests share a replica"
+    )
+    return simulated.shown(measured["rows"]) + source(measured, known)
+
+
+def _not_measured(name: str) -> str:
+    command = f"python -m benchmarks.{name} --output assets/results/{name}.json"
+    return f"Not measured yet; `{command}` measures what is shown here."
+
+
+def _listed_values(values: dict[str, float], form: str) -> str:
+    return ", ".join(f"{value:{form}}" for value in values.values())
+
+
+def limits() -> str:
+    """What an owner can set, with what holds where nothing is set."""
+    found = all_limits().values()
+    rows = [
+        {
+            "variable": f"`{one.variable}`",
+            "default": f"{one.default}",
+            "limits": one.about + ("" if one.least else "; 0 switches it off"),
+        }
+        for one in found
+    ]
+    return shown(rows)
+
+
 FIGURES: dict[str, Callable[[], str]] = {
     "headline": headline,
     "tiny": tiny,
@@ -642,6 +835,11 @@ FIGURES: dict[str, Callable[[], str]] = {
     "batch-leaders": batch_leaders,
     "speculative": speculative,
     "load": load,
+    "visitors": visitors,
+    "serving": serving,
+    "sharing": sharing,
+    "replicas": replicas,
+    "limits": limits,
 }
 
 

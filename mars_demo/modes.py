@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+BASELINE = "ar"  # the mode that the others are compared with
 CACHES = ("cursor", "block", "none")  # of batches
 GUESSED_WINDOW = 64  # the largest window where drafts need no training of the model that verifies them
 LONGEST_COPY = 16  # tokens of earlier text that `lossless` drafts at most
@@ -60,7 +61,7 @@ MODES = {
         Mode(
             "mars",
             "MARS",
-            "accept while score ≥ τ",
+            "accept slot 1, then while score ≥ τ",
             objectives=("mars",),
             strategy="window",
             uses_tau=True,

@@ -8,7 +8,20 @@ import warnings
 from collections.abc import Sequence
 from typing import NoReturn
 
-from mars_demo.cli import benchmark, chat, evaluate, generate, models, recipe, record, space, train
+from mars_demo.cli import (
+    benchmark,
+    chat,
+    evaluate,
+    gallery,
+    generate,
+    models,
+    page,
+    recipe,
+    record,
+    serve,
+    space,
+    train,
+)
 from mars_demo.cli.output import notice
 
 # Read before transformers is imported: standard error is for this program's own progress and notices.
@@ -19,12 +32,15 @@ os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 COMMANDS = {
     "generate": generate,
     "chat": chat,
+    "serve": serve,
     "train": train,
     "evaluate": evaluate,
     "benchmark": benchmark,
     "models": models,
     "recipe": recipe,
     "record": record,
+    "page": page,
+    "gallery": gallery,
     "space": space,
 }
 

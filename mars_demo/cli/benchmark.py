@@ -19,7 +19,9 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dtype", choices=DTYPES, default="auto")
     alone = [name for name, mode in MODES.items() if not mode.needs_draft]
     parser.add_argument("--mode", choices=alone, help="default: the checkpoint's best")
-    parser.add_argument("--tau", type=float, default=0.95, help="accept while score ≥ τ")
+    parser.add_argument(
+        "--tau", type=float, default=0.95, help="slots after the first are accepted while score ≥ τ"
+    )
     parser.add_argument("--criterion", choices=CRITERIA, default="probability", help="how slots are scored")
     parser.add_argument("--window", type=int, metavar="N", help="slots per forward; the paper's: B")
     parser.add_argument(

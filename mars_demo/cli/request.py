@@ -15,7 +15,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     loading.register(parser)
     parser.add_argument("--dtype", **DTYPE)
     parser.add_argument("--mode", choices=MODES, help="default: the checkpoint's best")
-    parser.add_argument("--tau", type=float, default=0.95, help="accept while score ≥ τ")
+    parser.add_argument(
+        "--tau", type=float, default=0.95, help="slots after the first are accepted while score ≥ τ"
+    )
     parser.add_argument("--criterion", choices=CRITERIA, default="probability", help="how slots are scored")
     parser.add_argument(
         "--window",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from mars_demo.cli.output import notice
 from mars_demo.progress import progress, training_bar
-from mars_demo.training.recipe import OBJECTIVES
+from mars_demo.training.recipe import OBJECTIVES, Recipe
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -69,11 +69,9 @@ def register(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     import torch
 
-    from mars_demo.export import card
     from mars_demo.export.push import push
     from mars_demo.models.load import load_checkpoint
     from mars_demo.training.loop import train
-    from mars_demo.training.recipe import Recipe
 
     if arguments.push_to_hub and not re.fullmatch(r"[\w.-]+/[\w.-]+", arguments.push_to_hub):
         raise ValueError(f"--push-to-hub takes OWNER/NAME, not {arguments.push_to_hub!r}.")
@@ -83,21 +81,36 @@ def run(arguments: argparse.Namespace) -> None:
     if recipe.data == "self":
         recipe = replace(recipe, data=str(own_answers(base, arguments)))
     steps = train(base.model, base.tokenizer, recipe, arguments.output, arguments.resume)
-    first = last = None
-    for metrics in training_bar(steps, recipe.steps, arguments.output.name):
-        first, last = first or metrics, metrics
-    if last is None or int(os.environ.get("RANK", 0)):
-        return  # nothing was left to do, or another process writes
-    speed = (last.tokens - first.tokens) / max(1e-9, last.seconds - first.seconds)
-    measured = {"base": arguments.base, "tokens": last.tokens, "tokens_per_second": round(speed)}
-    record = asdict(recipe) | measured | last.losses
-    (arguments.output / "recipe.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    (arguments.output / "results.json").unlink(missing_ok=True)  # of the weights that were here before
-    card.write(arguments.output)
-    notice(f"Saved {arguments.output}.")
+    trained = [metrics.step for metrics in training_bar(steps, recipe.steps, arguments.output.name)]
+    if int(os.environ.get("RANK", 0)):
+        return  # another process writes
+    if trained or not (arguments.output / "recipe.json").exists():
+        describe(recipe, arguments.base, arguments.output)
+        notice(f"Saved {arguments.output}.")
+    else:
+        notice(f"{arguments.output} is trained already.")
     if arguments.push_to_hub:
         push(arguments.output, arguments.push_to_hub)
         notice(f"Pushed to {arguments.push_to_hub}.")
+
+
+def describe(recipe: Recipe, base: str, output: Path) -> None:
+    """Write next to a checkpoint how it was trained, from the metrics of the process that trained last."""
+    from mars_demo.export import card
+
+    lines = [json.loads(line) for line in (output / "metrics.jsonl").read_text().splitlines()]
+    last = lines[-1]
+    begun = [n for n in range(1, len(lines)) if lines[n]["seconds"] < lines[n - 1]["seconds"]]
+    first = lines[begun[-1] if begun else 0]
+    speed = (last["tokens"] - first["tokens"]) / max(1e-9, last["seconds"] - first["seconds"])
+    measured = {"base": base, "tokens": last["tokens"], "tokens_per_second": round(speed)}
+    losses = {name: last[name] for name in ("clean", "noisy", "kl") if name in last}
+    record = json.dumps(asdict(recipe) | measured | losses, indent=1) + "\n"
+    (output / "results.json").unlink(missing_ok=True)  # of the weights that were here before
+    unfinished = output / "unfinished-recipe.json"
+    unfinished.write_text(record, encoding="utf-8")
+    os.replace(unfinished, output / "recipe.json")
+    card.write(output)
 
 
 def own_answers(base, arguments: argparse.Namespace) -> Path:

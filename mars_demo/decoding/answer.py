@@ -31,6 +31,27 @@ class Answer:
     def room(self) -> int:
         return self.limit - len(self.ids)
 
+    def give(self, ids: Sequence[int]) -> list[str]:
+        """Let the answer begin with tokens that no forward accepts; the text of each.
+
+        Raises:
+            ValueError: if the model has no such token, or nothing could come after them.
+        """
+        known = self.checkpoint.model.get_input_embeddings().num_embeddings
+        if wrong := [token for token in ids if not 0 <= token < known]:
+            raise ValueError(f"{self.checkpoint.name} has no token {wrong[0]}; it has {known}.")
+        texts = []
+        for token in ids:
+            self.ids.append(token)
+            texts.append(self._next_text())
+            if token in self.checkpoint.end_ids or self._completes(token, texts[-1]):
+                raise ValueError("An answer ends with this token: there is nothing to decode after it.")
+        if self.room < 1:
+            raise ValueError(
+                f"An answer has at most {self.limit} tokens here: nothing could come after these."
+            )
+        return texts
+
     def begin(self) -> None:
         """The clock of the next forward runs from here."""
         self._started = time.perf_counter()
@@ -56,7 +77,7 @@ class Answer:
             elif not self.room:
                 self.stop = "length"
             texts.append(self._next_text())
-            if self.stop_strings and self.stop != "eos" and self._completes(reading.token, texts[-1]):
+            if self.stop != "eos" and self._completes(reading.token, texts[-1]):
                 self.stop = "stop string"
             if self.stop:
                 break
@@ -69,6 +90,7 @@ class Answer:
                 score=reading.score,
                 top=tuple(zip(map(name, reading.candidates), reading.probabilities)),
                 source=reading.source,
+                candidates=tuple(reading.candidates),
             )
             for i, reading in enumerate(readings)
         )
@@ -88,6 +110,8 @@ class Answer:
 
     def _completes(self, token: int, text: str) -> bool:
         """Whether the newest token, and the text that came with it, complete a stop string."""
+        if not self.stop_strings:
+            return False
         end = self._end + text
         self._end = end[-max(map(len, self.stop_strings)) :]
         # A special token has a name but no text.

@@ -6,13 +6,15 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from importlib import import_module
+from typing import Any
 
 from mars_demo.decoding.answer import Answer
 from mars_demo.decoding.engine import Engine, TextCache
 from mars_demo.decoding.reading import Reading, compute, read
-from mars_demo.decoding.request import Request
+from mars_demo.decoding.request import Branch, Request
 from mars_demo.decoding.strategy import Forward, Strategy
 from mars_demo.decoding.trace import Pass, Run, Settings
+from mars_demo.decoding.turns import TURNS
 from mars_demo.models.chat import encode_prompt, encode_raw
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.device import gpu_name
@@ -63,15 +65,19 @@ def prepare(
         prompt_ids, before, last = prompt.ids, [], user(prompt.text)
     else:
         *before, last = _checked(prompt, request.raw)
-        prompt_ids = _encoded(checkpoint, [*before, last], request.raw)
+        prompt_ids = encoded(checkpoint, [*before, last], request.raw)
+    given = request.branch.ids if request.branch else ()
     shortest = min((checkpoint, request.draft or checkpoint), key=lambda model: model.context)
-    room = shortest.context - len(prompt_ids)
+    room = shortest.context - len(prompt_ids) - len(given)
     if room < 1:
         raise ValueError(
-            f"The {'conversation' if before else 'prompt'} has {len(prompt_ids)} tokens; {shortest.name} "
-            f"can read at most {shortest.context - 1}."
+            f"The {'conversation' if before else 'prompt'} has {len(prompt_ids) + len(given)} tokens; "
+            f"{shortest.name} can read at most {shortest.context - 1}."
         )
-    reused = engine.reuse(prompt_ids if request.rules.causal else ()) if engine else 0
+    answer = Answer(checkpoint, min(request.max_new_tokens, room + len(given)), request.stop_strings)
+    branch = _begun(answer, request.branch)
+    text_ids = [*prompt_ids, *given]
+    reused = engine.reuse(text_ids if request.rules.causal else ()) if engine else 0
     settings = Settings(
         mode=request.mode,
         model=checkpoint.name,
@@ -90,10 +96,18 @@ def prepare(
         messages=before,
         cached_tokens=reused,
         costs=request.costs and [[k, round(ms, 3)] for k, ms in request.costs.points],
+        branch=branch,
     )
-    answer = Answer(checkpoint, min(request.max_new_tokens, room), request.stop_strings)
     module = import_module(f"mars_demo.decoding.strategies.{request.rules.strategy}")
-    return settings, module.strategy(answer, prompt_ids, request, reused)
+    return settings, module.strategy(answer, text_ids, request, reused)
+
+
+def _begun(answer: Answer, branch: Branch | None) -> dict[str, Any] | None:
+    """The record of a branch, whose tokens the answer now begins with."""
+    if branch is None:
+        return None
+    given = [[token, text] for token, text in zip(branch.ids, answer.give(branch.ids))]
+    return {"of": branch.of, "at": branch.at, "given": given}
 
 
 def _checked(prompt: str | Sequence[Message], raw: bool) -> list[Message]:
@@ -105,19 +119,25 @@ def _checked(prompt: str | Sequence[Message], raw: bool) -> list[Message]:
     return checked(messages)
 
 
-def _encoded(checkpoint: Checkpoint, messages: Sequence[Message], raw: bool) -> list[int]:
+def encoded(checkpoint: Checkpoint, messages: Sequence[Message], raw: bool) -> list[int]:
+    """Ids of all that a model reads before its answer."""
     if raw:
         return encode_raw(checkpoint.tokenizer, messages[0]["content"])
     return encode_prompt(checkpoint.tokenizer, messages)
 
 
 def drive(engine: Engine, strategy: Strategy, request: Request) -> Iterator[Pass]:
-    """Run one strategy on one engine. On a CPU, where a forward has ended when it returns, a pass says how
-    much of its time went into the model and into reading the logits."""
-    for wanted in strategy:
-        readings, parts = _timed(engine, wanted, request)
-        outcome = strategy.send(readings)
-        engine.commit(outcome.keep)
+    """Run one strategy on one engine, a turn for each forward; what a pass took does not count the wait for
+    it. On a CPU, where a forward has ended when it returns, a pass says how much of its time went into the
+    model and into reading the logits."""
+    while True:
+        with TURNS.turn():
+            wanted = next(strategy, None)
+            if wanted is None:
+                return
+            readings, parts = _timed(engine, wanted, request)
+            outcome = strategy.send(readings)
+            engine.commit(outcome.keep)
         yield replace(outcome.step, **parts)
 
 

@@ -16,6 +16,20 @@ if TYPE_CHECKING:  # a request can be made without torch
 
 
 @dataclass(frozen=True)
+class Branch:
+    """The beginning of an answer that is given, not decoded: another answer up to some token, and what is
+    to stand there instead.
+
+    ids: the given tokens.
+    of: the `run` of the record that it leaves, if there is one, of which it keeps the first `at` tokens.
+    """
+
+    ids: tuple[int, ...]
+    of: str | None = None
+    at: int = 0
+
+
+@dataclass(frozen=True)
 class Request:
     """How a prompt is to be decoded.
 
@@ -36,6 +50,7 @@ class Request:
     draft: the model that drafts in `speculative`; any AR or MARS model with the same tokenizer.
     sampling: draw tokens with it instead of taking the most probable ones, in any mode. The modes whose
         answer is that of `ar` then give the answer that `ar` draws with the same seed.
+    branch: how the answer begins; `max_new_tokens` counts these tokens too.
     costs: what forwards cost on this machine. Where no window is named, `mars` and `lossless` then choose
         for every forward how many drafts and masks it has, up to the largest window.
 
@@ -54,6 +69,7 @@ class Request:
     copies: int = LONGEST_COPY
     draft: Checkpoint | None = None
     sampling: Sampling | None = None
+    branch: Branch | None = None
     costs: Costs | None = None
 
     def __post_init__(self):

@@ -13,21 +13,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from mars_demo.decoding.record_schema import MOST_LINES, MOST_SLOTS, READABLE, SCHEMA, checked
 from mars_demo.models.messages import Message, user
 
-SCHEMA = 2
-READABLE = (1, SCHEMA)  # schema 1 had one criterion, the probability, and called the score `confidence`
 # Fields of a pass that only some records have.
 OPTIONAL = ("drafts", "verified", "groups", "draft_forwards", "model_ms", "read_ms")
-
-# Where a token came from before it was accepted, and how that is said of it.
-SOURCES = {
-    "model": "the model's own next token",
-    "mask": "predicted by a mask",
-    "copy": "repeats earlier text",
-    "guess": "guessed by the forward before",
-    "draft": "made by the second model",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +27,12 @@ class Slot:
     `text` is what the slot shows. For accepted slots the texts, joined over the run, are the answer
     exactly: bytes of an unfinished character wait for the slot that finishes it, and an accepted end
     token has the text "". `score` is what the run's criterion gave the token, from 0 to 1. `top` holds the
-    most probable (text, probability) pairs, best first.
+    most probable (text, probability) pairs, best first, and `candidates` their ids; records that were made
+    before branches have none.
 
-    `source` is one of `SOURCES`, None in records that were made before there were any. A copy that is
-    still to be verified has no `top`, and its score is the chance that copies have held so far. Verified
-    slots have the model's own score and `top`.
+    `source` is one of `record_schema.SOURCES`, None in records that were made before there were any. A copy
+    that is still to be verified has no `top`, and its score is the chance that copies have held so far.
+    Verified slots have the model's own score and `top`.
     """
 
     id: int
@@ -49,22 +40,25 @@ class Slot:
     score: float
     top: tuple[tuple[str, float], ...] = ()
     source: str | None = None
+    candidates: tuple[int, ...] = ()
 
     def record(self) -> dict[str, Any]:
-        return {
+        record = {
             "id": self.id,
             "text": self.text,
             "score": round(self.score, 6),
             "top": [[text, round(probability, 6)] for text, probability in self.top],
-        } | ({"source": self.source} if self.source else {})
+        }
+        if self.candidates:
+            record["candidates"] = list(self.candidates)
+        return record | ({"source": self.source} if self.source else {})
 
     @classmethod
     def read(cls, record: dict[str, Any]) -> Slot:
-        source = record.get("source")
-        if source is not None and source not in SOURCES:
-            raise ValueError(f"source {source}")
         score = record.get("score", record.get("confidence"))
-        return cls(record["id"], record["text"], score, tuple((t, p) for t, p in record["top"]), source)
+        top = tuple((text, probability) for text, probability in record["top"])
+        candidates = tuple(record.get("candidates", ()))
+        return cls(record["id"], record["text"], score, top, record.get("source"), candidates)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,11 +150,19 @@ class Settings:
     cached_tokens: int = 0  # of the prompt's tokens, those that an earlier turn had left in the cache
     # [positions, milliseconds] pairs of `costs.Costs`, where these decided how many slots each forward had
     costs: list[list[float]] | None = None
+    # Where an answer was given a beginning: the `run` that it leaves (or None), the tokens that it keeps of
+    # that (`at`), and `given`, the [id, text] of all that no forward of this run has accepted.
+    branch: dict[str, Any] | None = None
 
     @property
     def conversation(self) -> list[Message]:
         """All that the model was asked: the messages and, after them, the prompt."""
         return [*self.messages, user(self.prompt)]
+
+    @property
+    def given(self) -> list[list]:
+        """The [id, text] of the tokens that the answer was given."""
+        return self.branch["given"] if self.branch else []
 
 
 class Run:
@@ -208,7 +210,8 @@ class Run:
 
     @property
     def text(self) -> str:
-        return "".join(step.text for step in self.passes)
+        """The whole answer, with what it was given."""
+        return "".join([text for _, text in self.settings.given] + [step.text for step in self.passes])
 
     @property
     def messages(self) -> list[Message]:
@@ -218,7 +221,14 @@ class Run:
 
     @property
     def token_ids(self) -> list[int]:
-        return [slot.id for step in self.passes for slot in step.slots[: step.accepted]]
+        """Of the whole answer, with what it was given."""
+        accepted = [slot.id for step in self.passes for slot in step.slots[: step.accepted]]
+        return [id for id, _ in self.settings.given] + accepted
+
+    @property
+    def tau(self) -> float | None:
+        """What its last forward had; None in a mode without a threshold."""
+        return next((step.tau for step in reversed(self.passes) if step.tau is not None), None)
 
     @property
     def tokens(self) -> int:
@@ -248,7 +258,7 @@ class Run:
     def first_line(self) -> str:
         settings = asdict(self.settings)
         # Said only where there is something to say:
-        for name in ("sampling", "gpu", "raw", "messages", "cached_tokens", "costs"):
+        for name in ("sampling", "gpu", "raw", "messages", "cached_tokens", "costs", "branch"):
             if not settings[name]:
                 del settings[name]
         return json.dumps(
@@ -278,33 +288,51 @@ class Run:
         """A finished run from its record.
 
         Raises:
-            ValueError: if the lines are not a run record of a known schema.
+            ValueError: as `read_runs`, or if the record holds no run or several.
         """
-        try:
-            first, *rest = [json.loads(line) for line in lines if line.strip()]
-            if first.get("schema") not in READABLE:
-                raise ValueError(f"schema {first.get('schema')}")
-            run = cls(Settings(**first | {"schema": SCHEMA}))
-            for record in rest:
-                if record.get("done"):
-                    run.stop, run.commits = record["stop"], record.get("commits", 0)
-                else:
-                    run.add(Pass.read(record))
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            allowed = " or ".join(map(str, READABLE))
-            raise ValueError(f"This is not a run record of schema {allowed} ({error}).") from error
-        return run
+        runs = read_runs(lines)
+        if len(runs) != 1:
+            raise ValueError(f"{NO_RECORD}: it holds {len(runs)} runs, not one.")
+        return runs[0]
+
+
+NO_RECORD = f"This is not a run record of schema {' or '.join(map(str, READABLE))}"
 
 
 def read_runs(lines: Iterable[str]) -> list[Run]:
     """The runs of a file that holds their records one after the other.
 
     Raises:
-        ValueError: if the lines are not run records of a known schema.
+        ValueError: if the lines are not run records of a known schema; it names the line and the field.
     """
-    records: list[list[str]] = []
-    for line in lines:
-        if line.startswith('{"run"') or not records:
-            records.append([])
-        records[-1].append(line)
-    return [Run.read(record) for record in records]
+    runs: list[Run] = []
+    slots = 0
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            if number > MOST_LINES:
+                raise ValueError(f"a record has at most {MOST_LINES} lines")
+            record = json.loads(line, parse_constant=_refuse)
+            kind = checked(record)
+            slots += len(record.get("slots", ()))
+            if slots > MOST_SLOTS:
+                raise ValueError(f"the forwards of a record have at most {MOST_SLOTS} slots")
+            if kind in ("pass", "done") and not runs:
+                raise ValueError("a record begins with the settings of a run")
+        except (json.JSONDecodeError, RecursionError) as error:
+            raise ValueError(f"{NO_RECORD}: line {number}, it is not JSON.") from error
+        except ValueError as error:
+            raise ValueError(f"{NO_RECORD}: line {number}, {error}.") from error
+        if kind == "run":
+            runs.append(Run(Settings(**record | {"schema": SCHEMA})))
+        elif kind == "pass":
+            runs[-1].add(Pass.read(record))
+        elif kind == "done":
+            runs[-1].stop, runs[-1].commits = record["stop"], record.get("commits", 0)
+    return runs
+
+
+def _refuse(constant: str) -> None:
+    """NaN and the infinities are no JSON, though Python reads them."""
+    raise json.JSONDecodeError(constant, constant, 0)

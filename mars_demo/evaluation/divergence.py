@@ -68,7 +68,8 @@ def between(one: Run, other: Run) -> Divergence | None:
     index = first_difference(one.token_ids, other.token_ids)
     if index is None:
         return None
-    texts = [slot.text for step in one.passes for slot in step.slots[: step.accepted]]
+    texts = [text for _, text in one.settings.given]
+    texts += [slot.text for step in one.passes for slot in step.slots[: step.accepted]]
     return Divergence(index, "".join(texts[:index]), _side(one, index), _side(other, index))
 
 
@@ -83,6 +84,9 @@ def of_prompt(checkpoint: Checkpoint, prompt: str, one: Request, other: Request)
 
 
 def _side(run: Run, index: int) -> Side | None:
+    index -= len(run.settings.given)
+    if index < 0:
+        return None
     for step in run.passes:
         if index < step.accepted:
             slot = step.slots[index]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import random
 from collections.abc import Iterator, Sequence
@@ -48,17 +47,23 @@ def arrivals(load: Sequence[tuple[float, float]], capacity: float, seed: int) ->
 async def serve(
     checkpoint: Checkpoint, tau: float | Controller, times: Sequence[float]
 ) -> tuple[list[tuple[tasks.Example, Job]], Server]:
-    """Held-out examples asked at these seconds, each with its job, and the server that answered."""
+    """Held-out examples asked at these seconds, each with its job, and the server that answered.
+
+    Raises:
+        ValueError: if that took more forwards than a server remembers.
+    """
     asked = list(itertools.islice(itertools.cycle(tasks.mixed(8)), len(times)))
     request = Request("mars", max_new_tokens=MAX_NEW_TOKENS)
     async with Server(checkpoint, SIZE, tau, request) as server:
         requests = await replay(server, list(zip(times, (example.prompt for example in asked))))
+    if server.forwards > len(server.moments):
+        raise ValueError(f"The replay took more than {len(server.moments)} forwards. Replay fewer seconds.")
     return list(zip(asked, requests)), server
 
 
-def capacity(checkpoint: Checkpoint, count: int) -> float:
+async def capacity(checkpoint: Checkpoint, count: int) -> float:
     """Requests per second as AR if all arrive at once."""
-    _, server = asyncio.run(serve(checkpoint, POLICIES[BASELINE], [0.0] * count))
+    _, server = await serve(checkpoint, POLICIES[BASELINE], [0.0] * count)
     return count / server.moments[-1].seconds
 
 

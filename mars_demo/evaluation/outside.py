@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import Any
 
 from mars_demo.assets import read_json
+from mars_demo.limits import LIMITS
 
 
 def words(text: str) -> list[str]:
@@ -44,18 +45,20 @@ def familiarity(prompt: str, followers: dict[str, Iterable[str]], shortest: int)
     return sum(second in followers.get(first, ()) for first, second in found) / max(len(found), shortest)
 
 
-def advice(settings: Mapping[str, Any]) -> dict[str, str] | None:
+def advice(settings: Any) -> dict[str, str] | None:
     """For a run whose prompt is outside what its model was trained on: the most similar of the model's
     examples, as `title` and `prompt`. None for a prompt inside, and for models that were not measured.
     These were trained on single prompts, so one that continues a conversation is outside.
 
-    settings: the run's, of which `model`, `prompt` and `messages` are read.
+    settings: the run's, of which `model`, `prompt` and `messages` are read. They come from a browser, which
+        may send anything.
     """
-    measured, model, prompt = _measured(), settings.get("model"), settings.get("prompt")
-    if model != measured["model"] or not isinstance(prompt, str):
+    known = settings if isinstance(settings, Mapping) else {}
+    measured, model, prompt = _measured(), known.get("model"), known.get("prompt")
+    if model != measured["model"] or not isinstance(prompt, str) or len(prompt) > LIMITS.prompt:
         return None
     inside = familiarity(prompt, measured["followers"], measured["shortest"]) >= measured["inside_from"]
-    if inside and not settings.get("messages"):
+    if inside and not known.get("messages"):
         return None
     examples = [e for e in read_json("prompts.json") if e["model"] == model]
     nearest = max(examples, key=lambda example: _overlap(prompt, example["prompt"]))

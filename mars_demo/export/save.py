@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import os
+import shutil
 from pathlib import Path
 
 import torch
@@ -11,6 +13,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from mars_demo.decoding import acceptance, engine, layout
 
+UNFINISHED = "unfinished-checkpoint"  # the folder of the files while they are written
 CARRIED = (layout, engine, acceptance)  # what the exported decoder is made of
 
 
@@ -26,6 +29,8 @@ def save_checkpoint(
 
     `block_size`, the mask token's id and `objective` go into config.json; None marks an AR checkpoint.
     weights: those to store if they are not the model's own, as where they are spread over processes.
+
+    Whoever is interrupted leaves only whole files in the folder.
     """
     config = copy.deepcopy(model.config)
     config.block_size = block_size
@@ -38,10 +43,32 @@ def save_checkpoint(
     stored.generation_config = model.generation_config
     stored.load_state_dict({name: w.to(torch.bfloat16) for name, w in weights.items()}, assign=True)
     stored.tie_weights()
-    stored.save_pretrained(output)
-    tokenizer.save_pretrained(output)
-    if config.objective == "mars":
-        _save_custom_generate(output / "custom_generate")
+    unfinished = output / UNFINISHED
+    shutil.rmtree(unfinished, ignore_errors=True)
+    try:
+        stored.save_pretrained(unfinished)
+        tokenizer.save_pretrained(unfinished)
+        if config.objective == "mars":
+            _save_custom_generate(unfinished / "custom_generate")
+        flush(unfinished)
+        for file in [path for path in unfinished.rglob("*") if path.is_file()]:
+            target = output / file.relative_to(unfinished)
+            target.parent.mkdir(exist_ok=True)
+            os.replace(file, target)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def flush(folder: Path, deep: bool = True) -> None:
+    """Wait until what is in a folder is on the disk: a name must not get there before what it names."""
+    for path in [*(folder.rglob("*") if deep else ()), folder]:
+        if os.name == "nt" and path.is_dir():
+            continue  # Windows opens no folders
+        file = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(file)
+        finally:
+            os.close(file)
 
 
 def _save_custom_generate(folder: Path) -> None:

@@ -74,14 +74,23 @@ class Space:
         return f"models/{Path(model).resolve().name}" if Path(model) in self.from_here else model
 
 
+def check_new(output: Path) -> None:
+    """Check that a folder can be written there without changing anything.
+
+    Raises:
+        ValueError: if it is a file, or a folder with something in it.
+    """
+    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+        raise ValueError(f"{output} is not empty. Name a folder that does not exist yet.")
+
+
 def write(space: Space, output: Path) -> None:
     """Write the Space's folder.
 
     Raises:
         ValueError: if there is something in the folder already, or the app's own files are not here.
     """
-    if output.exists() and (not output.is_dir() or any(output.iterdir())):
-        raise ValueError(f"{output} is not empty. Name a folder that does not exist yet.")
+    check_new(output)
     if not (ROOT / "app.py").is_file():
         raise ValueError("The app is not here, only its library. Run this in a clone of the repository.")
     output.mkdir(parents=True, exist_ok=True)
@@ -160,8 +169,8 @@ def _readme(space: Space) -> str:
 
 A language model usually computes one token per forward pass. MARS (Mask AutoRegreSsion,
 [arXiv 2604.07023](https://arxiv.org/abs/2604.07023)) fine-tunes it so that one forward predicts several
-next tokens, which are accepted from the left while each one's score is at least a threshold τ. Here a model
-races itself: one token per forward against as many as it is sure of.
+next tokens. The first is always accepted, and those after it from the left while each one's score is at
+least a threshold τ. Here a model races itself: one token per forward against as many as it is sure of.
 
 The models of this Space:
 

@@ -21,6 +21,27 @@ def encode_text(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
     return tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"]
 
 
+def encode_after(tokenizer: PreTrainedTokenizerBase, before: Sequence[int], text: str) -> list[int]:
+    """Ids that continue those before them with exactly this text.
+
+    Raises:
+        ValueError: if the tokenizer has none, which writes a space before some texts.
+    """
+
+    def decoded(ids: Sequence[int]) -> str:
+        return tokenizer.decode([*ids], skip_special_tokens=True, clean_up_tokenization_spaces=False)
+
+    wanted = decoded(before) + text
+    for start in ("", "\n", "."):  # some tokenizers write a text differently at the beginning
+        opening = encode_text(tokenizer, start)
+        ids = encode_text(tokenizer, start + text)
+        if ids[: len(opening)] == opening and decoded([*before, *ids[len(opening) :]]) == wanted:
+            return ids[len(opening) :]
+    raise ValueError(
+        "This model's tokenizer cannot write that text at this place; try it with a space before it."
+    )
+
+
 def encode_raw(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
     """A text for the model to continue, with the token that begins a text, if the tokenizer has one."""
     return tokenizer(text, split_special_tokens=True)["input_ids"]

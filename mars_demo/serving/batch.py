@@ -13,6 +13,7 @@ from transformers import PreTrainedModel
 from mars_demo.decoding.reading import Reading, fetch, measure
 from mars_demo.decoding.strategy import Forward
 from mars_demo.decoding.trace import Pass
+from mars_demo.decoding.turns import TURNS
 from mars_demo.models import memory
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.modes import LONGEST_COPY
@@ -66,8 +67,37 @@ class Batch:
         free = self._cache.model.device.type != "cpu"  # on a GPU, positions cost hardly anything
         return wanted if free or not new or _padded(wanted.values()) - apart <= PADDING else new
 
-    def step(self) -> list[tuple[Row, Pass]]:
-        """The next forward: the rows that it moved on, each with its pass."""
+    def _wanted(self, computing: dict[int, Row]) -> tuple[dict[int, Forward], list[tuple[Row, Exception]]]:
+        """What each of these rows wants computed. Those that cannot say it leave, each with its fault."""
+        wanted, failed = {}, []
+        for place, row in computing.items():
+            try:
+                wanted[place] = row.wanted()
+            except Exception as error:
+                self.rows[place] = None
+                failed.append((row, error))
+        return wanted, failed
+
+    def _take(self, place: int, readings: list[Reading]) -> Pass | Exception | None:
+        """What a row makes of its readings. It leaves with its last pass or with its fault."""
+        row = self.rows[place]
+        try:
+            step, keep = row.take(readings)
+        except Exception as error:
+            self.rows[place] = None
+            return error
+        self._cache.commit(place, keep)
+        if step is not None and step.stop:
+            self.rows[place] = None
+        return step
+
+    def step(self) -> list[tuple[Row, Pass | Exception]]:
+        """The next forward, in a turn of its own: the rows that it moved on, each with its pass. A row that
+        failed has left, and its fault is in the place of a pass."""
+        with TURNS.turn():
+            return self._step()
+
+    def _step(self) -> list[tuple[Row, Pass | Exception]]:
         active = {place: row for place, row in enumerate(self.rows) if row is not None}
         computing = {place: row for place, row in active.items() if not row.full}
         state = COMPUTE
@@ -78,21 +108,19 @@ class Batch:
             for row in active.values():
                 row.closing = True
         started = time.perf_counter()
-        wanted = self._chosen({place: row.wanted() for place, row in computing.items()})
-        computing = {place: computing[place] for place in wanted}
+        wanted, moved = self._wanted(computing)
+        if not wanted:
+            return moved
+        wanted = self._chosen(wanted)
         readings = _read_all(self._cache.forward(wanted), wanted, computing)
         self.seconds += time.perf_counter() - started
         self.forwards += 1
         self.positions += _padded(wanted.values())
-        moved = []
-        for place, row in computing.items():
-            row.state = state
-            step, keep = row.take(readings[place])
-            self._cache.commit(place, keep)
+        for place in wanted:
+            computing[place].state = state
+            step = self._take(place, readings[place])
             if step is not None:
-                moved.append((row, step))
-                if step.stop:
-                    self.rows[place] = None
+                moved.append((computing[place], step))
         return moved
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from mars_demo.decoding.decode import prepare
 from mars_demo.decoding.request import Request
-from mars_demo.decoding.trace import Run
+from mars_demo.decoding.trace import Pass, Run
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.modes import CACHES
 from mars_demo.serving.batch import Batch, columns
@@ -124,6 +124,14 @@ def fitted(checkpoint: Checkpoint, request: Request, size: int, cache: str = "cu
 LOSSLESS_DRAFTS = {4: 8, 1024: 4}
 
 
+def passes(moved: Sequence[tuple[Row, Pass | Exception]]) -> list[tuple[Row, Pass]]:
+    """What a forward of a batch gave, where the fault of one row ends them all."""
+    for _, step in moved:
+        if isinstance(step, Exception):
+            raise step
+    return moved
+
+
 def lossless_window(checkpoint: Checkpoint, size: int) -> int:
     """The window of `lossless` in a batch of `size` rows."""
     drafts = next((drafts for up_to, drafts in LOSSLESS_DRAFTS.items() if size <= up_to), 2)
@@ -138,7 +146,7 @@ def _steps(decoding: Decoding, rows: list[Row], continuous: bool) -> Iterator[li
             while waiting and batch.room:
                 batch.admit(waiting.pop(0))
         active, before = batch.active, batch.seconds
-        moved = batch.step()
+        moved = passes(batch.step())
         states = [FREE] * len(rows)
         for row in active:
             states[number[id(row)]] = row.state

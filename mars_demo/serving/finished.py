@@ -10,7 +10,7 @@ from mars_demo.decoding.trace import Run
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.messages import Encoded
 from mars_demo.serving.batch import Batch, columns
-from mars_demo.serving.decode_batch import fitted
+from mars_demo.serving.decode_batch import fitted, passes
 from mars_demo.serving.row import Row
 
 
@@ -44,6 +44,6 @@ def finished(
             number, row = waiting.pop()
             numbers[id(row)] = number
             batch.admit(row)
-        for row, step in batch.step():
+        for row, step in passes(batch.step()):
             if step.stop:
                 yield numbers.pop(id(row)), row.run

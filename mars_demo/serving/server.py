@@ -17,8 +17,11 @@ from mars_demo.decoding.decode import prepare
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.trace import Pass, Run
 from mars_demo.models.checkpoint import Checkpoint
+from mars_demo.models.messages import Message
 from mars_demo.serving.batch import Batch, columns
 from mars_demo.serving.row import Row
+
+MOMENTS = 50_000  # forwards of which a server remembers how long its queue was
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,7 @@ class Job:
         self.cancelled = True
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Moment:
     """A forward of the server: when it ended, how many jobs waited and computed when it began, and τ."""
 
@@ -91,8 +94,10 @@ class Server:
     tau: for prompts without a request of their own; a number or a `Controller`. May be set at any time.
     request: how prompts without a request of their own are decoded; its τ is not used.
 
+    `moments` has its last forwards, at most `MOMENTS`.
+
     Raises:
-        ValueError: if the size is below 1 or the cache does not fit into memory.
+        ValueError: if the size is below 1, τ is no threshold, or the cache does not fit into memory.
     """
 
     def __init__(
@@ -104,8 +109,9 @@ class Server:
     ):
         if size < 1:
             raise ValueError(f"The batch size must be at least 1, not {size}.")
+        self.tau = tau
         checkpoint = checkpoint.dense
-        self.checkpoint, self.tau, self.request = checkpoint, tau, request
+        self.checkpoint, self.size, self.request = checkpoint, size, request
         self.largest_window = max(request.fitted(checkpoint).window, checkpoint.largest_window)
         room = columns(checkpoint, checkpoint.context, self.largest_window)
         self._batch = Batch(checkpoint, size, room)
@@ -114,7 +120,7 @@ class Server:
         self._wake = asyncio.Event()
         self._left = False
         self._started = time.perf_counter()
-        self.moments: list[Moment] = []
+        self.moments: deque[Moment] = deque(maxlen=MOMENTS)
 
     async def __aenter__(self) -> Server:
         self._loop = asyncio.create_task(self._serve())
@@ -133,12 +139,42 @@ class Server:
         return time.perf_counter() - self._started
 
     @property
+    def forwards(self) -> int:
+        """All that it has computed."""
+        return self._batch.forwards
+
+    @property
+    def waiting(self) -> int:
+        """Jobs that have no place yet."""
+        return len(self._waiting)
+
+    @property
+    def active(self) -> int:
+        """Jobs that have a place."""
+        return len(self._active)
+
+    @property
+    def tau(self) -> float | Controller:
+        """For prompts without a request of their own. Setting it raises a ValueError unless it is a number
+        from 0 to 1 or a `Controller`."""
+        return self._tau
+
+    @tau.setter
+    def tau(self, tau: float | Controller) -> None:
+        if not isinstance(tau, Controller):
+            number = isinstance(tau, int | float) and not isinstance(tau, bool)
+            if not (number and 0 <= tau <= 1):
+                raise ValueError(f"τ must be a number between 0 and 1 or a Controller, not {tau!r}.")
+        self._tau = tau
+
+    @property
     def tau_now(self) -> float:
         """What jobs without a request of their own decode with."""
-        return self.tau.tau(len(self._waiting)) if isinstance(self.tau, Controller) else self.tau
+        return self.tau.tau(self.waiting) if isinstance(self.tau, Controller) else self.tau
 
-    def submit(self, prompt: str, request: Request | None = None) -> Job:
-        """Queue a prompt. A `request` of its own decides everything, τ included.
+    def submit(self, prompt: str | Sequence[Message], request: Request | None = None) -> Job:
+        """Queue a prompt, or a conversation whose last message is the prompt. A `request` of its own
+        decides everything, τ included.
 
         Raises:
             ValueError: as `decode.decode`, or if its window is larger than the server's cache has room for;
@@ -168,7 +204,7 @@ class Server:
                 self._wake.clear()
                 await self._wake.wait()
                 continue
-            waiting, active, tau = len(self._waiting), len(self._active), self.tau_now
+            waiting, active, tau = self.waiting, self.active, self.tau_now
             try:
                 # In a thread, so that jobs arrive and stream out while a forward computes.
                 moved = await asyncio.to_thread(self._batch.step)
@@ -177,7 +213,8 @@ class Server:
                 continue
             self.moments.append(Moment(self.clock, waiting, active, tau))
             for row, step in moved:
-                self._stream(self._active[id(row)], step)
+                job = self._active[id(row)]
+                self._end(job, step) if isinstance(step, Exception) else self._stream(job, step)
 
     def _stream(self, job: Job, step: Pass) -> None:
         job.first = job.first or self.clock

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import random
 import re
 from collections.abc import Iterable, Iterator
@@ -95,13 +96,15 @@ def answered(
     max_new_tokens: int = 256,
     known: Iterable[str] = (),
     pool: int | None = None,
+    skip: int = 0,
 ) -> Iterator[dict]:
     """A conversation per prompt with the model's greedy answer; a prompt is a text or a whole conversation
     that ends in a user's turn.
 
     Left out are prompts that are among the `known` ones, came before or do not fit, and answers that go
     round in a loop. An answer that does not end within `max_new_tokens` is marked as `cut`. Prompts are
-    taken `pool` at a time, eight batches if None.
+    taken `pool` at a time, eight batches if None, after those to `skip`; `asked` of a conversation counts
+    them from 0.
     """
     seen = {_key(prompt) for prompt in known}
 
@@ -116,9 +119,12 @@ def answered(
             if len(ids) + max_new_tokens <= checkpoint.context:
                 yield messages, ids
 
-    pending = fresh()
+    pending = itertools.islice(fresh(), skip, None)
     # Several batches at a time, sorted by length: less padding.
-    while asked := list(itertools.islice(pending, pool or 8 * batch)):
+    pool = pool or 8 * batch
+    for first in itertools.count(skip, pool):
+        if not (asked := list(itertools.islice(pending, pool))):
+            return
         shortest_first = sorted(range(len(asked)), key=lambda i: len(asked[i][1]))
         answers: dict[int, Message] = {}
         for start in range(0, len(asked), batch):
@@ -130,7 +136,7 @@ def answered(
             asked
         ):  # in the order asked: whoever stops early has not only short ones
             if answers[i]["content"].strip() and not is_loop(answers[i]["content"]):
-                yield {"messages": [*messages, answers[i]]}
+                yield {"messages": [*messages, answers[i]], "asked": first + i}
 
 
 def _key(prompt: str) -> str:
@@ -153,29 +159,41 @@ def write(
 ) -> Iterator[int]:
     """Answer prompts into a JSONL file until it holds `count` conversations; yields how many it holds.
 
-    Called again it goes on with the file, whose prompts are not answered twice; nor are those of the file
-    to `avoid`, held out.
+    Called again with the same prompts it goes on with the file. Each line says in `asked` which of the
+    prompts it answers. Prompts are answered in pools, and an interrupted pool is answered again as a whole:
+    its batches, on whose padding an answer may depend, are those of a run that was never interrupted.
+    Prompts of the file to `avoid`, held out, are not answered.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     held = _whole_lines(path) if path.exists() else []
+    if len(held) >= count:
+        return
     avoided = avoid.read_text(encoding="utf-8").splitlines() if avoid else []
-    known = ["\n".join(m["content"] for m in json.loads(line)["messages"][:-1]) for line in held + avoided]
-    missing = max(0, count - len(held))
-    with path.open("a", encoding="utf-8", buffering=1) as file:
-        pool = min(8 * batch, missing + missing // 4 + 1)  # some will be dropped
-        conversations = answered(checkpoint, talks, batch, max_new_tokens, known, pool)
-        for number, conversation in enumerate(itertools.islice(conversations, missing), len(held) + 1):
-            file.write(json.dumps(conversation, ensure_ascii=False) + "\n")
+    known = ["\n".join(m["content"] for m in json.loads(line)["messages"][:-1]) for line in avoided]
+    last = json.loads(held[-1]).get("asked", len(held) - 1) if held else -1
+    pool = min(8 * batch, count + count // 4 + 1)  # some will be dropped
+    number = len(held)
+    with path.open("ab") as file:
+        for conversation in answered(
+            checkpoint, talks, batch, max_new_tokens, known, pool, skip=(last + 1) // pool * pool
+        ):
+            if conversation["asked"] <= last:
+                continue
+            file.write(json.dumps(conversation, ensure_ascii=False).encode() + b"\n")
+            file.flush()
+            number += 1
             yield number
+            if number == count:
+                return
 
 
 def _whole_lines(path: Path) -> list[str]:
     """The lines of a file. A last line that an interrupted run left unfinished is removed from it."""
-    text = path.read_text(encoding="utf-8")
-    whole = text[: text.rfind("\n") + 1]
-    if whole != text:
-        path.write_text(whole, encoding="utf-8")
-    return whole.splitlines()
+    content = path.read_bytes()
+    whole = content[: content.rfind(b"\n") + 1]
+    if whole != content:
+        os.truncate(path, len(whole))
+    return whole.decode().splitlines()
 
 
 @torch.inference_mode()

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import json
 import logging
+import math
+import os
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -13,11 +16,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
-from accelerate import Accelerator
-from accelerate.utils import set_seed
+from accelerate import Accelerator, PartialState
+from accelerate.utils import DistributedType, FullyShardedDataParallelPlugin, set_seed
+from safetensors import SafetensorError
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from mars_demo.decoding.turns import TURNS
 from mars_demo.export.save import save_checkpoint
 from mars_demo.models.device import best, multiplies_bfloat16
 from mars_demo.models.mask_token import ensure_mask
@@ -31,6 +36,17 @@ from mars_demo.training.states import Log, Progress, States
 
 # It warns of the tied head at every saved state; that is stored once on purpose.
 logging.getLogger("accelerate.utils").setLevel(logging.ERROR)
+
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # of a disk, of its share for a user, of a file
+NO_MEMORY_WORDS = ("can't allocate memory", "std::bad_alloc", "could not create a primitive")  # of torch
+FULL_WORDS = (  # of safetensors and of torch, which have no number for it
+    "No space left on device",
+    "Disk quota exceeded",
+    "File too large",
+    "PytorchStreamWriter failed writing file",
+    "file write failed",
+)
 
 
 @dataclass(frozen=True)
@@ -72,40 +88,86 @@ def train(
     """Train `model` in place and save it as a checkpoint folder in `output` when the last step is done.
 
     Every `save_every` steps, and when the generator is closed, the whole state goes to a folder in
-    `output`; with `resume` the run continues from there, to the same losses as an uninterrupted run. A
-    line of metrics per step is kept in `output/metrics.jsonl`. `pace` is read at every step and multiplies
-    the scheduled learning rates.
+    `output`; with `resume` the run continues from there, to the same losses as an uninterrupted run, and
+    one that was finished has no more steps. A line of metrics per step is kept in `output/metrics.jsonl`.
+    `pace` is read at every step and multiplies the scheduled learning rates. A step takes a turn: what runs
+    for visitors of the same process goes on between two steps.
 
     Under `accelerate launch` every process runs this; the first one writes.
 
     Raises:
         ValueError: if the data cannot be used, there is no room for a mask token, a loss is not finite, or
-            memory runs out.
+            memory or the disk runs out; the state that was saved last is kept.
     """
     trainer = Trainer(model, tokenizer, recipe, output)
     if resume:
+        if not trainer.states.exist() and is_finished(output, recipe.steps):
+            trainer.states.clear()  # it may have been cut while it removed them
+            return
         trainer.states.load()
     log = Log(output / "metrics.jsonl", trainer.progress.step, trainer.accelerator.is_main_process)
     groups = trainer.groups()
     for _ in range(trainer.progress.step):
         next(groups)
     started = time.monotonic()
+    with _one_sentence(trainer):
+        try:
+            for step in range(trainer.progress.step + 1, recipe.steps + 1):
+                group = next(groups)
+                with TURNS.turn():
+                    metrics = trainer.step(step, group, pace(), started)
+                log.add(metrics.line())
+                if recipe.save_every and step % recipe.save_every == 0 and step < recipe.steps:
+                    trainer.states.save(step)
+                yield metrics
+        except GeneratorExit:
+            if recipe.save_every:
+                trainer.states.save(trainer.progress.step)
+            raise
+        trainer.save()
+
+
+def is_finished(output: Path, steps: int) -> bool:
+    """Whether a run of so many steps has saved its checkpoint in `output`."""
+    return Log.steps(output / "metrics.jsonl") == steps and (output / "config.json").exists()
+
+
+@contextlib.contextmanager
+def _one_sentence(trainer: Trainer) -> Iterator[None]:
+    """Say what a training ran out of.
+
+    Raises:
+        ValueError: for memory and for the disk, whichever library was refused.
+    """
     try:
-        for step in range(trainer.progress.step + 1, recipe.steps + 1):
-            metrics = trainer.step(step, next(groups), pace(), started)
-            log.add(metrics.line())
-            if step % recipe.save_every == 0 and step < recipe.steps:
-                trainer.states.save(step)
-            yield metrics
-    except GeneratorExit:
-        trainer.states.save(trainer.progress.step)
+        yield
+    except (MemoryError, OSError, RuntimeError, SafetensorError) as error:
+        step, said = trainer.progress.step + 1, str(error)
+        is_memory = isinstance(error, MemoryError | torch.OutOfMemoryError)
+        if is_memory or any(words in said for words in NO_MEMORY_WORDS):
+            raise ValueError(
+                f"Out of memory at step {step}: smaller batches than {trainer.recipe.batch_tokens} tokens, "
+                "gradient checkpointing or LoRA may help."
+            ) from error
+        if getattr(error, "errno", None) in FULL or any(words in said for words in FULL_WORDS):
+            raise ValueError(
+                f"The disk has no room at step {step}. Free some and resume: the last saved state is kept."
+            ) from error
         raise
-    except torch.OutOfMemoryError as error:
-        raise ValueError(
-            f"Out of memory at step {trainer.progress.step + 1}: smaller batches than "
-            f"{recipe.batch_tokens} tokens, gradient checkpointing or LoRA may help."
-        ) from error
-    trainer.save()
+
+
+def make_accelerator() -> Accelerator:
+    """What spreads a run over the processes there are, as `accelerate launch` says."""
+    # Autocast keeps float32 weights and does the matrix products in bfloat16, where that is faster.
+    fast = multiplies_bfloat16(best())
+    accelerator = Accelerator(mixed_precision="bf16" if fast else "no")
+    asked = os.environ.get("ACCELERATE_USE_FSDP", "").lower() == "true"
+    if asked and accelerator.distributed_type == DistributedType.MULTI_CPU:
+        # torch spreads weights over processes without GPUs too, which accelerate never asks it for.
+        # Products are in float32 then: accelerate leaves rounding to FSDP's own policies.
+        accelerator.state.fsdp_plugin = FullyShardedDataParallelPlugin()
+        accelerator.state.distributed_type = PartialState().distributed_type = DistributedType.FSDP
+    return accelerator
 
 
 class Trainer:
@@ -116,9 +178,9 @@ class Trainer:
     ):
         set_seed(recipe.seed)
         self.model, self.tokenizer, self.recipe, self.output = model, tokenizer, recipe, output
-        # Autocast keeps float32 weights and does the matrix products in bfloat16, where that is faster.
-        fast = multiplies_bfloat16(best())
-        self.accelerator = Accelerator(mixed_precision="bf16" if fast else "no")
+        self.accelerator = make_accelerator()
+        if self._is_spread and (recipe.muon_learning_rate or recipe.mask_learning_rate or recipe.lora):
+            raise ValueError("FSDP trains with AdamW alone: no Muon, no LoRA, no vector of the mask's own.")
         if recipe.objective != "ar":
             ensure_mask(model, tokenizer)
         self.pool = corpus.source(recipe.data, recipe.seed)
@@ -134,11 +196,15 @@ class Trainer:
         optimizers = make_optimizers(model, recipe, self.mask_vector)
         self.schedulers = make_schedulers(optimizers, recipe, self.mask_vector)
         objective = Objective(model, recipe.sft_weight, recipe.kl_weight, self.mask_vector)
-        self.objective = self.accelerator.prepare(objective)
-        self.optimizers = [self.accelerator.prepare(optimizer) for optimizer in optimizers]
+        self.objective, *self.optimizers = self.accelerator.prepare(objective, *optimizers)
         self.progress = Progress()
         self.accelerator.register_for_checkpointing(self.progress, *self.schedulers)
         self.states = States(self.accelerator, output)
+
+    @property
+    def _is_spread(self) -> bool:
+        """Whether no process holds all weights."""
+        return self.accelerator.distributed_type == DistributedType.FSDP
 
     def groups(self) -> Iterator[list[list[Conversation]]]:
         """The conversations of each step, cut into the step's batches."""
@@ -162,6 +228,11 @@ class Trainer:
                 f"{self.recipe.learning_rate:g} may help."
             )
         grad_norm = self.accelerator.clip_grad_norm_(self.objective.parameters(), 1.0)
+        if not math.isfinite(grad_norm):  # the weights must not become so, nor a state that is saved
+            raise ValueError(
+                f"The gradient is not finite at step {step}; a lower learning rate than "
+                f"{self.recipe.learning_rate:g} may help."
+            )
         learning_rate = self.schedulers[0].get_last_lr()[0] * pace
         for optimizer, scheduler in zip(self.optimizers, self.schedulers):
             for parameters, scheduled in zip(optimizer.param_groups, scheduler.get_last_lr()):
@@ -189,8 +260,7 @@ class Trainer:
         model = self.adapted.merge_and_unload() if self.adapted else self.model
         accelerator = self.accelerator
         accelerator.wait_for_everyone()
-        spread = accelerator.distributed_type == "FSDP"
-        weights = accelerator.get_state_dict(self.objective) if spread else None
+        weights = accelerator.get_state_dict(self.objective) if self._is_spread else None
         if accelerator.is_main_process:
             block_size = None if self.recipe.objective == "ar" else self.recipe.block_size
             save_checkpoint(

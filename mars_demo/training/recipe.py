@@ -18,7 +18,8 @@ class Recipe:
     weights. Learning rates warm up over the share `warmup` of the run and fall along a cosine to
     `final_learning_rate`. With `mask_learning_rate` the mask token gets a vector of its own, see
     `mask_vector`, which learns alone during the share `mask_head_start` of the run. Without `decay_vectors`
-    weight decay acts on matrices only, not on norms and biases.
+    weight decay acts on matrices only, not on norms and biases. A state is saved every `save_every` steps
+    and when the run is closed; none at all if it is 0.
 
     Raises:
         ValueError: if a setting is out of range.
@@ -53,7 +54,7 @@ class Recipe:
             raise ValueError(f"Unknown objective {self.objective!r}. Choose from {', '.join(OBJECTIVES)}.")
         if not 2 <= self.block_size <= 32:
             raise ValueError(f"The block size must be from 2 to 32, not {self.block_size}.")
-        for name in ("steps", "accumulate", "batch_tokens", "max_length", "save_every"):
+        for name in ("steps", "accumulate", "batch_tokens", "max_length"):
             if getattr(self, name) < 1:
                 raise ValueError(
                     f"{name.replace('_', ' ').capitalize()} must be at least 1, not {getattr(self, name)}."
@@ -61,7 +62,7 @@ class Recipe:
         if self.lora is not None and self.lora < 1:
             raise ValueError(f"The rank of LoRA must be at least 1, not {self.lora}.")
         self._check_mask()
-        for name in ("sft_weight", "kl_weight", "final_learning_rate"):
+        for name in ("sft_weight", "kl_weight", "final_learning_rate", "save_every"):
             if getattr(self, name) < 0:
                 raise ValueError(
                     f"The {name.replace('_', ' ')} must not be negative: {getattr(self, name)}."

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from accelerate import Accelerator
 
+from mars_demo.export.save import flush
+
 UNFINISHED = "unfinished-state"  # the folder of a state while it is written
 
 
@@ -41,30 +43,63 @@ class States:
 
     def save(self, step: int) -> None:
         unfinished = self.output / UNFINISHED
-        self.accelerator.save_state(str(unfinished))
+        if self.accelerator.is_main_process:
+            shutil.rmtree(unfinished, ignore_errors=True)
+        self.accelerator.wait_for_everyone()
+        try:
+            self.accelerator.save_state(str(unfinished))
+        except Exception:
+            shutil.rmtree(unfinished, ignore_errors=True)  # it may have filled the disk
+            raise
         self.accelerator.wait_for_everyone()
         if self.accelerator.is_main_process:
             older = [path for path in self._all() if path.name != f"state-{step}"]
             if not (self.output / f"state-{step}").exists():
+                flush(unfinished)
                 os.replace(unfinished, self.output / f"state-{step}")
-            for path in [*older, unfinished]:
-                shutil.rmtree(path, ignore_errors=True)
+                flush(self.output, deep=False)
+            for path in older:
+                self._remove(path)
+            shutil.rmtree(unfinished, ignore_errors=True)
+
+    def _remove(self, state: Path) -> None:
+        """At once, under the name of one that nothing reads."""
+        unfinished = self.output / UNFINISHED
+        shutil.rmtree(unfinished, ignore_errors=True)
+        os.replace(state, unfinished)
+        shutil.rmtree(unfinished)
+
+    def exist(self) -> bool:
+        return bool(self._all())
 
     def clear(self) -> None:
-        for path in [*self._all(), *self.output.glob(UNFINISHED)]:
-            shutil.rmtree(path)
+        if not self.accelerator.is_main_process:
+            return
+        for path in self._all():
+            self._remove(path)
+        shutil.rmtree(self.output / UNFINISHED, ignore_errors=True)
 
 
 class Log:
-    """The metrics file of a run, cut to the step it resumes from."""
+    """The metrics file of a run, cut to the step it resumes from. A line is on the disk before the state of
+    its step is."""
 
     def __init__(self, path: Path, step: int, writes: bool):
         self.path, self.writes = path, writes
         if writes:
-            kept = path.read_text().splitlines()[:step] if path.exists() else []
-            path.write_text("".join(f"{line}\n" for line in kept))
+            kept = path.read_bytes().splitlines(keepends=True)[:step] if path.exists() else []
+            unfinished = path.with_name(f"unfinished-{path.name}")
+            unfinished.write_bytes(b"".join(kept))
+            os.replace(unfinished, path)
 
     def add(self, line: str) -> None:
         if self.writes:
             with self.path.open("a") as file:
                 file.write(line + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+
+    @staticmethod
+    def steps(path: Path) -> int:
+        """How many steps the file of an earlier run holds."""
+        return path.read_bytes().count(b"\n") if path.exists() else 0

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from mars_demo.assets import ASSETS, read_json
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.trace import Run
+from mars_demo.limits import LIMITS
 
 if TYPE_CHECKING:  # the page names trainings before it loads torch
     from mars_demo.evaluation.accuracy import Row
@@ -37,7 +37,6 @@ DATA = {
 }
 BATCH_TOKENS = 1024
 MUON = 2  # times the learning rate, for the hidden matrices
-MAX_STEPS = 2000
 
 PROBE_TASKS = ("word-problems", "units", "letters", "notes", "functions", "tables")  # of all worlds
 PROBE_PROMPTS = 6
@@ -73,15 +72,15 @@ def recipe(
     learning_rate: float,
     seed: int,
 ) -> Recipe:
-    """A training that is short enough to watch, on one of `DATA`.
+    """A training that is short enough to watch, on one of `DATA`. It is not resumed, so it saves no states.
 
     Raises:
         ValueError: if a setting is out of range.
     """
     from mars_demo.training.recipe import Recipe
 
-    if not 1 <= steps <= MAX_STEPS:
-        raise ValueError(f"The number of steps must be from 1 to {MAX_STEPS}, not {steps:g}.")
+    if not 1 <= steps <= LIMITS.train_steps:
+        raise ValueError(f"The number of steps must be from 1 to {LIMITS.train_steps}, not {steps:g}.")
     if not 0 < learning_rate <= 0.1:
         raise ValueError(f"The learning rate must be above 0 and at most 0.1, not {learning_rate:g}.")
     if data not in DATA:
@@ -97,7 +96,7 @@ def recipe(
         muon_learning_rate=MUON * learning_rate,
         warmup=0.1,
         seed=seed,
-        save_every=MAX_STEPS + 1,
+        save_every=0,
     )
 
 
@@ -153,8 +152,6 @@ def watch(
     finally:  # also when the visitor has left
         run.close()
         checkpoint.model.eval()
-        for state in output.glob("*state*"):
-            shutil.rmtree(state)
     if step < recipe.steps:
         block_size = None if recipe.objective == "ar" else recipe.block_size
         save_checkpoint(checkpoint.model, checkpoint.tokenizer, output, block_size, recipe.objective)
@@ -180,33 +177,49 @@ def as_trained(checkpoint: Checkpoint, recipe: Recipe, name: str) -> Checkpoint:
     )
 
 
-def measure(checkpoint: Checkpoint, data: str, tau: float, prompts: int, mode: str | None = None) -> Row:
-    """The average over about `prompts` held-out prompts of the worlds in `data`."""
+def measuring(
+    checkpoint: Checkpoint, data: str, tau: float, prompts: int, mode: str | None = None
+) -> Iterator[Row | None]:
+    """The average over about `prompts` held-out prompts of the worlds in `data`: None after each answer,
+    and the average as the last result."""
     from mars_demo.evaluation import accuracy
 
-    graded = _graded(checkpoint, data, tau, prompts, mode)
-    return accuracy.average([accuracy.row(task, tau, pairs) for task, pairs in graded.items()])
+    graded: dict[str, list] = {}
+    for name, pair in _graded(checkpoint, data, tau, prompts, mode):
+        graded.setdefault(name, []).append(pair)
+        yield None
+    yield accuracy.average([accuracy.row(task, tau, pairs) for task, pairs in graded.items()])
+
+
+def measured(data: str, prompts: int) -> int:
+    """How many answers `measuring` makes."""
+    return len(_worlds(data)) * (prompts // len(_worlds(data)))
+
+
+def _worlds(data: str) -> list[str]:
+    return data.partition(":")[2].split(",") if ":" in data else [*PROBE_TASKS]
 
 
 def _graded(
     checkpoint: Checkpoint, data: str, tau: float, prompts: int, mode: str | None = None
-) -> dict[str, list]:
-    """Each world's held-out examples with the runs that answer them."""
+) -> Iterator[tuple[str, tuple]]:
+    """A world's name and one of its held-out examples with the run that answers it, for all of them."""
     from mars_demo import tasks
     from mars_demo.evaluation import accuracy
 
-    names = data.partition(":")[2].split(",") if ":" in data else PROBE_TASKS
     request = Request(mode, tau)
-    return {
-        name: list(accuracy.answers(checkpoint, tasks.held_out(name, prompts // len(names)), request))
-        for name in names
-    }
+    for name in _worlds(data):
+        examples = tasks.held_out(name, prompts // len(_worlds(data)))
+        for pair in accuracy.answers(checkpoint, examples, request):
+            yield name, pair
 
 
 def _probe(grown: Checkpoint, data: str) -> dict[str, Any]:
     from mars_demo.evaluation import accuracy
 
-    graded = _graded(grown, data, TAU, PROBE_PROMPTS)
+    graded: dict[str, list] = {}
+    for name, pair in _graded(grown, data, TAU, PROBE_PROMPTS):
+        graded.setdefault(name, []).append(pair)
     average = accuracy.average([accuracy.row(task, TAU, pairs) for task, pairs in graded.items()])
     return {
         "accuracy": average.accuracy,

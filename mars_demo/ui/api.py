@@ -10,17 +10,17 @@ import gradio as gr
 from mars_demo.decoding.acceptance import CRITERIA
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.trace import Run
-from mars_demo.modes import RACED
+from mars_demo.limits import LIMITS
+from mars_demo.modes import BASELINE, RACED
 from mars_demo.ui import models
 from mars_demo.ui.board import Board
-from mars_demo.ui.components.stage import BASELINE
 from mars_demo.ui.controls import TAU
 from mars_demo.ui.gpu import on_gpu, seconds
-from mars_demo.ui.racing import growing
+from mars_demo.ui.racing import growing, within_limits
 
 MODES = (*(mode.name for mode in RACED), BASELINE)
 MAX_NEW_TOKENS = 256
-MOST_NEW_TOKENS = 4096  # of a request over HTTP: it has the model for itself until it ends
+LONGEST_NAME = 200  # characters
 
 
 def generate(
@@ -40,7 +40,7 @@ def generate(
     Args:
         prompt: what the model is asked.
         model: one of the page's models; its first one if left out.
-        mode: mars accepts while score ≥ tau; lossless and jacobi give the answer of ar, a token a forward.
+        mode: mars accepts slot 1, then while score ≥ tau; lossless and jacobi equal ar, a token a forward.
         tau: from 0 to 1; 1 is one token per forward.
         window: slots per forward; what the model was trained for if left out.
         max_new_tokens: where an answer without an end is cut.
@@ -52,7 +52,8 @@ def generate(
     try:
         _check(prompt, model, mode, tau, window, max_new_tokens, criterion)
         request = Request(mode, tau, criterion, window=window, max_new_tokens=max_new_tokens)
-        yield from _answered(model, prompt, request, Board())
+        board = Board()
+        yield from within_limits(_answered(model, prompt, request, board), board)
     except ValueError as error:  # whoever asked is told; it is no fault of the server's
         raise gr.Error(str(error), print_exception=False) from error
 
@@ -85,15 +86,15 @@ def _check(prompt, model, mode, tau, window, max_new_tokens, criterion) -> None:
     """
     rules = [
         ("prompt", prompt, isinstance(prompt, str), "a text"),
-        ("model", model, model is None or isinstance(model, str), "the name of a model"),
+        ("model", model, model is None or _is_name(model), "the name of a model"),
         ("mode", mode, _is_one_of(mode, MODES), _listed(MODES)),
         ("tau", tau, _is_number(tau) and 0 <= tau <= 1, "a number from 0 to 1"),
-        ("window", window, window is None or _is_count(window), "a whole number of slots"),
+        ("window", window, window is None or _is_size(window), "a whole number of slots"),
         (
             "max_new_tokens",
             max_new_tokens,
-            _is_count(max_new_tokens) and 1 <= max_new_tokens <= MOST_NEW_TOKENS,
-            f"a whole number from 1 to {MOST_NEW_TOKENS}",
+            _is_count(max_new_tokens) and 1 <= max_new_tokens <= LIMITS.answer,
+            f"a whole number from 1 to {LIMITS.answer}",
         ),
         ("criterion", criterion, _is_one_of(criterion, CRITERIA), _listed(tuple(CRITERIA))),
     ]
@@ -106,6 +107,15 @@ def _check(prompt, model, mode, tau, window, max_new_tokens, criterion) -> None:
 
 def _is_one_of(value, names) -> bool:
     return isinstance(value, str) and value in names
+
+
+def _is_name(value) -> bool:
+    return isinstance(value, str) and len(value) <= LONGEST_NAME
+
+
+def _is_size(value) -> bool:
+    """Whether it can be written in a sentence; what a window may be, its mode knows."""
+    return _is_count(value) and abs(value) <= 10**9
 
 
 def _is_count(value) -> bool:

@@ -14,9 +14,9 @@ from typing import Any
 
 import gradio as gr
 
-from mars_demo.ui import models
+from mars_demo.ui import owned
 from mars_demo.ui.board import Board
-from mars_demo.ui.idle import stepping, visiting
+from mars_demo.ui.idle import giving_way, stepping, visiting
 
 try:
     import spaces  # before torch, which it has to change
@@ -43,11 +43,12 @@ def seconds(forwards: float, pause: float = 0) -> int:
     return min(LONGEST, 1 + round(forwards * (FORWARD + pause / 1000)))
 
 
-def on_gpu(duration: Callable[..., int], background: bool = False) -> Callable[[Callable], Callable]:
+def on_gpu(duration: Callable[..., int], background: bool = False, long: bool = False) -> Callable:
     """Let a function or a generator function compute where the GPU is.
 
     In the `background`, a generator function gives way to visitors before each of its steps, as
-    `idle.stepping` does; a GPU that is lent is its own meanwhile.
+    `idle.stepping` does, and one that is `long` as `idle.giving_way` does; a GPU that is lent is its own
+    meanwhile.
 
     Boards among its arguments are shared with the process that it runs in; they count as stopped after
     `duration(*arguments)` seconds, and when the generator is closed. What it raises as a ValueError is
@@ -56,7 +57,7 @@ def on_gpu(duration: Callable[..., int], background: bool = False) -> Callable[[
 
     def decorate(work: Callable) -> Callable:
         if not LENT:
-            return stepping(work) if background else visiting(work)
+            return (stepping if background else giving_way if long else visiting)(work)
         lent = spaces.GPU(_worker(work), duration=lambda granted, *_: granted + START)
 
         @functools.wraps(work)
@@ -79,7 +80,7 @@ def _shared(lent: Callable, granted: int, arguments: tuple) -> Iterator:
     with ExitStack() as stack:
         for board in boards:
             stack.enter_context(board.shared())
-        results = stack.enter_context(closing(lent(granted, models.known(), *arguments)))
+        results = stack.enter_context(closing(lent(granted, owned.known(), *arguments)))
         try:
             for problem, result in results:
                 if problem:
@@ -99,12 +100,12 @@ def _worker(work: Callable) -> Callable[..., Iterator[tuple[str | None, Any]]]:
     """What runs in the other process: pairs of a problem, if there is one, and a result."""
 
     @functools.wraps(work)
-    def run(granted: int, known: dict, *arguments: Any) -> Iterator[tuple[str | None, Any]]:
+    def run(granted: int, known: owned.Known, *arguments: Any) -> Iterator[tuple[str | None, Any]]:
         try:
-            models.learn(known)
+            owned.learn(known)
             for board in arguments:
                 if isinstance(board, Board):
-                    board.until = time.monotonic() + granted
+                    board.until = min(board.until, time.monotonic() + granted)
             if not inspect.isgeneratorfunction(work):
                 yield None, work(*arguments)
                 return

@@ -3,6 +3,7 @@
 import weakref
 from collections.abc import Mapping
 
+from mars_demo.limits import refuse_long
 from mars_demo.models.messages import Message, checked, user
 
 KEPT = 8  # visitors whose caches are kept, those who raced last; the others' follow-ups compute everything
@@ -22,11 +23,12 @@ class History:
         Returns: their system prompt, "" if there is none.
 
         Raises:
-            ValueError: if they are no conversation with an answer at its end.
+            ValueError: if they are no conversation with an answer at its end, or longer than one may be.
         """
         if not isinstance(messages, list) or not all(isinstance(message, Mapping) for message in messages):
             raise ValueError("A conversation is a list of messages, each with a role and a content.")
         *before, _ = checked([*messages, user("what comes next")])
+        refuse_long(*(message["content"] for message in before))
         system = [message["content"] for message in before if message["role"] == "system"]
         self.messages = before[len(system) :]
         if not self.messages:

@@ -1,14 +1,12 @@
-"""The models of the page: those that its owner serves, and those that visitors trained or uploaded."""
+"""The models of the page by name: those that its owner serves, and to their owners those of visitors
+(`ui.owned`). A name is looked up in the thread of the handler that it was given to."""
 
 import argparse
 import contextlib
 import json
-import secrets
-import shutil
-import tempfile
 import threading
+import time
 import weakref
-import zipfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,21 +14,19 @@ from typing import Any
 from mars_demo.assets import ASSETS, read_json
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.trace import Run
+from mars_demo.limits import LIMITS, refuse_long
 from mars_demo.models.names import bundled
 from mars_demo.models.pool import Pool, library
+from mars_demo.ui import owned
 from mars_demo.ui.idle import IDLE
+from mars_demo.ui.storage import pathless
 from mars_demo.views import recordings
 
-TRAINED = 4  # checkpoints that visitors have trained or uploaded and that are kept, the newest
-LARGEST_BASE = 200_000_000  # parameters of a base
-LARGEST_UPLOAD = 600 << 20  # bytes, unpacked
 TINY = "mars-tiny"  # it knows the built-in worlds, which lessons, batches and trainings are about
+BASE = "ar-tiny"  # what TINY was trained from
 
 _pool = Pool(bundled())
-_lessons = Pool([TINY])  # where the owner leaves out the bundled models
-_trained = {}
-_folders = {}  # where trained checkpoints lie
-_uploaded = {}
+_lessons = Pool([TINY, BASE])  # where the owner leaves out the bundled models
 _measured = weakref.WeakKeyDictionary()  # models and what their forwards cost; None while unknown
 _lock = threading.RLock()
 
@@ -43,9 +39,20 @@ def serve(options: argparse.Namespace) -> None:
     _pool = Pool([*named, *own], options.device, options.dtype, options.block_size)
 
 
+def pool() -> Pool:
+    """The models that are served, for whoever serves them in another way too."""
+    return _pool
+
+
 def names() -> list[str]:
     """What a visitor may choose from, the default first."""
     return _pool.names()
+
+
+def folders() -> list[Path]:
+    """Where the checkpoints lie that were loaded from this machine's disk."""
+    found = [_pool.member(name).checkpoint for name in names()]
+    return [one.source for one in found if one and one.source and one.source.is_dir()]
 
 
 def is_served(name: str) -> bool:
@@ -53,8 +60,8 @@ def is_served(name: str) -> bool:
 
 
 def is_known(name: str) -> bool:
-    """Whether it is served, or was trained here and is still kept."""
-    return is_served(name) or name in _trained
+    """Whether it is served, or the visitor has trained it and it is still kept."""
+    return is_served(name) or owned.trained(name) is not None
 
 
 def recorded() -> list[dict]:
@@ -71,7 +78,7 @@ def knows(name: str) -> str | None:
 
 def knows_worlds(name: str) -> bool:
     """Whether a model was trained on the built-in worlds alone: the tiny ones, and those made of them."""
-    return name in _trained or not is_served(name) or name in ("ar-tiny", TINY)
+    return not is_served(name) or name in (BASE, TINY)
 
 
 def card(name: str) -> str:
@@ -84,9 +91,9 @@ def card(name: str) -> str:
 
 def state(name: str) -> str:
     """How far a model is and what it is, as the value of `ModelFacts`."""
-    if name in _trained:
+    if checkpoint := owned.trained(name):
         _, _, facts = library()
-        return _told("ready", facts=facts.facts(_trained[name]))
+        return _told("ready", facts=facts.facts(checkpoint))
     found = _pool.member(name)
     return _told(found.phase, found.done, found.total, found.problem, found.facts)
 
@@ -99,20 +106,20 @@ def _told(phase, done=0, total=0, problem=None, facts=None) -> str:
 
 def is_settled(name: str) -> bool:
     """Whether a model is there or cannot be had, so that nothing about it is going to change."""
-    return name in _trained or _pool.member(name).phase in ("ready", "failed")
+    return owned.trained(name) is not None or _pool.member(name).phase in ("ready", "failed")
 
 
 def modes(name: str) -> tuple[str, ...] | None:
     """The modes that a model has, its default first; None before it is known."""
-    if name in _trained:
-        return _trained[name].modes
+    if checkpoint := owned.trained(name):
+        return checkpoint.modes
     facts = _pool.member(name).facts
     return facts and facts.modes
 
 
 def begin(name: str) -> None:
     """Begin to load a model that is served, unless that was done."""
-    if name not in _trained:
+    if owned.trained(name) is None:
         _pool.begin(name)
 
 
@@ -120,18 +127,23 @@ def load(name: str | None = None):
     """The checkpoint of that name, or the default one. Waits until it is there.
 
     Raises:
-        ValueError: if it is none that is served or cannot be had: visitors do not make the server fetch or
-            open anything.
+        ValueError: if it is neither served nor the visitor's own, or cannot be had: visitors do not make
+            the server fetch or open anything.
     """
-    if name in _trained:
-        return _trained[name]
-    if name == TINY and not is_served(TINY):
-        return _lessons.load()
+    if checkpoint := owned.trained(name):
+        return checkpoint
+    if name in (TINY, BASE) and not is_served(name):
+        return _lessons.load(name)
     return _pool.load(name)
 
 
+def bases() -> list[str]:
+    """What a visitor may train further: what is served, and what they have uploaded."""
+    return [*names(), *owned.bases()]
+
+
 def fresh(name: str):
-    """A private copy of a checkpoint, in float32, to train: a served or an uploaded one.
+    """A private copy of a checkpoint, in float32, to train: a served one or the visitor's own upload.
 
     Raises:
         ValueError: if it is neither, or too large.
@@ -139,88 +151,52 @@ def fresh(name: str):
     loading, _, _ = library()
     import torch
 
-    if name in _uploaded:
-        return loading.load_checkpoint(_uploaded[name], dtype=torch.float32)
-    if not is_served(name):
-        raise ValueError(f"Unknown base {name!r}. Choose from {', '.join([*names(), *_uploaded])}.")
-    _pool.load(name)
+    if folder := owned.base(name):
+        with pathless(folder, name):
+            return replace(loading.load_checkpoint(str(folder), dtype=torch.float32), name=name)
+    stored(name)
     member = _pool.member(name)
-    if member.facts.parameters > LARGEST_BASE:
+    if member.facts.parameters > LIMITS.parameters * 1_000_000:
         raise ValueError(
             f"{name} has {member.facts.parameters / 1e6:.0f} million parameters. "
-            f"At most {LARGEST_BASE / 1e6:.0f} million can be trained here."
+            f"At most {LIMITS.parameters} million can be trained here."
         )
-    return loading.load_checkpoint(member.source, dtype=torch.float32)
+    with pathless(member.source, name):
+        return loading.load_checkpoint(member.source, dtype=torch.float32)
 
 
-def adopt(archive: str) -> str:
-    """Serve an uploaded checkpoint, a zip of its folder as this app makes them, as a base; its name.
+def stored(name: str) -> int:
+    """Bytes that the weights of a base take where they are stored.
 
     Raises:
-        ValueError: if it is no such thing.
+        ValueError: if there is no such base.
     """
-    loading, _, _ = library()
-    folder = Path(tempfile.mkdtemp(prefix="mars-base-"))
-    try:
-        with zipfile.ZipFile(archive) as packed:
-            entries = [e for e in packed.infolist() if not e.is_dir() and "/" not in e.filename.strip("/")]
-            if sum(entry.file_size for entry in entries) > LARGEST_UPLOAD:
-                raise ValueError(f"The checkpoint is larger than {LARGEST_UPLOAD >> 20} MiB.")
-            for entry in entries:
-                if Path(entry.filename).suffix in (".json", ".jinja", ".safetensors"):
-                    packed.extract(entry, folder)
-        loading.load_checkpoint(str(folder), device="cpu")  # it must be one
-    except (zipfile.BadZipFile, ValueError) as error:
-        shutil.rmtree(folder)
-        raise ValueError(f"{Path(archive).name} is not a zipped checkpoint: {error}") from error
-    name = f"{Path(archive).stem}-{secrets.token_hex(2)}"
-    with _lock:
-        _uploaded[name] = str(folder)
-        for old in list(_uploaded)[:-TRAINED]:
-            shutil.rmtree(_uploaded.pop(old), ignore_errors=True)
-    return name
+    if folder := owned.base(name):
+        return sum(file.stat().st_size for file in folder.glob("*.safetensors"))
+    if not is_served(name):
+        raise ValueError(f"Unknown base {name!r}. Choose from {', '.join(bases())}.")
+    _pool.load(name)
+    return 2 * _pool.member(name).facts.parameters
 
 
-def serve_trained(checkpoint) -> str:
-    """Serve a checkpoint that was trained here to whoever knows its name, until newer ones push it out."""
-    with _lock:
-        _trained[checkpoint.name] = checkpoint
-        for old in list(_trained)[:-TRAINED]:
-            del _trained[old]
-            _folders.pop(old, None)
-    return checkpoint.name
-
-
-def known() -> dict[str, dict[str, str]]:
-    """What another process of this app may not know yet: where visitors' checkpoints lie."""
-    return {"trained": dict(_folders), "uploaded": dict(_uploaded)}
-
-
-def learn(known: dict[str, dict[str, str]]) -> None:
-    """Know the checkpoints of `known`, those that were trained on this process's own device."""
-    _uploaded.update(known["uploaded"])
-    for name, folder in known["trained"].items():
+def know_trained(model: owned.Owned) -> None:
+    """A model has been trained, perhaps in another process: then it is only looked at in this one."""
+    if model.checkpoint is None:
         loading, _, _ = library()
-        if name not in _trained or _trained[name].model.device.type != loading.usable():
-            serve_trained(replace(loading.load_checkpoint(folder), name=name))
-
-
-def know_trained(name: str, folder: str) -> str:
-    """Serve a checkpoint that may have been trained in another process, from its folder; its name. In this
-    process it is only looked at."""
-    if name not in _trained:
-        loading, _, _ = library()
-        serve_trained(replace(loading.load_checkpoint(folder, device="cpu"), name=name))
-    _folders[name] = folder
-    return name
+        with pathless(model.folder, model.name):
+            found = loading.load_checkpoint(str(model.folder), device="cpu")
+        model.checkpoint = replace(found, name=model.name)
+    model.since, model.ready = time.monotonic(), True
 
 
 def decode(name: str | None, prompt: str, request: Request, **more: Any) -> Run:
     """A run of that model, not yet begun. `more` is as in `decoding.decode`.
 
     Raises:
-        ValueError: as `decoding.decode`, or if there is no such model here.
+        ValueError: as `decoding.decode`, if there is no such model here, or if the prompt and the messages
+            are longer than `LIMITS.prompt`.
     """
+    refuse_long(prompt or "", *(message["content"] for message in more.get("messages", ())))
     checkpoint = load(name)
     from mars_demo.decoding.decode import decode  # imports torch, which loading has done by now
 

@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
+from mars_demo import limits
 from mars_demo.models.names import DTYPE
 
 VARIABLE = "MARS_DEMO_MODELS"
@@ -46,14 +47,20 @@ def parser() -> Parser:
     add("--host", metavar="ADDRESS", help="to listen on (default: 127.0.0.1; 0.0.0.0 for all)")
     add("--port", type=int, metavar="N", help="default: the first free one from 7860 on")
     add("--share", action="store_true", help="a public link through Gradio's servers, for a week")
+    add("--endpoint", action="store_true", help="also answer chat clients, at /v1 of the same address")
     return found
 
 
 def read(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> argparse.Namespace:
-    """The options; `models` is a list, from the environment where none is named."""
+    """The options; `models` is a list, from the environment where none is named. Ends the process with a
+    sentence if they, or the variables of `limits`, are not what they must be."""
     options = parser().parse_args(arguments)
     listed = environment.get(VARIABLE, "").split(",")
     options.models = options.models or [name.strip() for name in listed if name.strip()]
     if options.only and not options.models:
         parser().error(f"--only needs models to serve: name them with --model or in {VARIABLE}.")
+    try:
+        limits.check()
+    except ValueError as error:
+        parser().error(str(error))
     return options

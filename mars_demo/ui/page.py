@@ -7,20 +7,25 @@ from pathlib import Path
 
 import gradio as gr
 from gradio.utils import get_space
+from starlette.middleware import Middleware
 
-from mars_demo.ui import gpu, models
+from mars_demo.limits import LIMITS
+from mars_demo.ui import gpu, guard, models, visitors
+from mars_demo.ui.components.tour import Tour
 from mars_demo.ui.controls import QUIET
 from mars_demo.ui.scripts import script
+from mars_demo.ui.storage import Door, storage
 from mars_demo.ui.tabs import Page, batch, frontier, learn, mask, race, train
 
 # In their order on the page. In the address a tab is called by its title in lower case.
 TABS = {tab.TITLE.lower(): tab for tab in (race, mask, train, frontier, batch, learn)}
 
-WAITING = 50  # visitors in the queue for a GPU that is lent
-
 _HERE = Path(__file__).parent
 _SANS = ("system-ui", "-apple-system", "Segoe UI", "Roboto", "sans-serif")
 _MONO = ("ui-monospace", "SFMono-Regular", "Menlo", "Consolas", "DejaVu Sans Mono", "monospace")
+
+POLLING = 0.01  # seconds between two looks at Gradio's queue; its own millisecond is much for two cores
+HANDLERS = 40  # threads for all that is answered at once, beside those of races
 
 LOOK = {
     "theme": gr.themes.Base(
@@ -56,7 +61,28 @@ TALK_ROW = """
 
 
 class App(gr.Blocks):
-    """Blocks that says what is missing from a request over HTTP, where Gradio would only log it."""
+    """Blocks that answers whatever comes over HTTP with a value or a sentence: see `guard`."""
+
+    def launch(self, *settings, routes=(), **more):
+        """As Gradio's; `routes` are served beside the page."""
+        guard.be_quiet()
+        return super().launch(
+            *settings,
+            app_kwargs={"middleware": [Middleware(guard.Guard), Middleware(Door)], "routes": [*routes]},
+            max_file_size=LIMITS.upload << 20,
+            max_threads=HANDLERS + LIMITS.races,  # a race has one while it waits for its turn
+            state_session_capacity=visitors.SESSIONS,  # whoever calls under ever new names fills no memory
+            _frontend=False,  # else a machine too busy to send the page within three seconds ends the start
+            **more,
+        )
+
+    async def process_api(self, block_fn, *values, **more):
+        """Run a function of the page, or go on with it."""
+        fn = self.fns[block_fn] if isinstance(block_fn, int) else block_fn
+        try:
+            return await super().process_api(fn, *values, **more)
+        except Exception as error:
+            raise guard.told(error, str(fn.name)) from None
 
     def validate_inputs(self, block_fn, inputs):
         wanted = list(inspect.signature(block_fn.fn).parameters) if block_fn.fn else []
@@ -84,11 +110,20 @@ def open_tab(request: gr.Request):
 
 def build() -> gr.Blocks:
     """The whole app, ready to launch with `LOOK`; the best model begins to load beside it."""
-    with App(title="MARS Demo", analytics_enabled=False, fill_width=True) as demo:
+
+    def leave(request: gr.Request) -> None:
+        """A visitor has left. Gradio would keep what it knows of them for an hour more."""
+        visitors.leave(request.session_hash)
+        demo.state_holder.session_data.pop(request.session_hash, None)
+
+    storage()  # before Gradio looks where its files go
+    kept = (60, 60 * LIMITS.kept)  # seconds between looks for Gradio's files that are too old
+    with App(title="MARS Demo", analytics_enabled=False, fill_width=True, delete_cache=kept) as demo:
         gr.Markdown(TITLE, elem_id="title")
         gr.HTML(TALK_ROW, elem_id="talk-row", apply_default_css=False)
+        tour = Tour(visible=models.is_served(models.TINY))  # its races are that model's
         with gr.Tabs() as tabs:
-            page = Page(demo, tabs)
+            page = Page(demo, tabs, tour)
             for name, module in TABS.items():
                 with gr.Tab(module.TITLE, id=name) as tab:
                     module.build(page, tab)
@@ -98,8 +133,12 @@ def build() -> gr.Blocks:
         )
         if get_space():
             gr.DuplicateButton(elem_id="duplicate")
+        demo.unload(leave)
+    # Its own limit comes after that of `controls.refuse_crowd`.
+    demo.queue(max_size=LIMITS.waiting + HANDLERS)
+    demo._queue.sleep_when_free = POLLING
+    demo._queue.send_message = guard.to_who_is_there(demo._queue.send_message)
     if gpu.LENT:
-        demo.queue(max_size=WAITING)  # Gradio's own limit there is a single visitor
         models.load_all()  # in this thread and before the launch: that is when ZeroGPU looks for weights
     else:
         threading.Thread(target=models.warm_up, daemon=True).start()

@@ -1,13 +1,25 @@
 """A fair race on one machine: several runs that share the processor, each on its own clock.
 
 A clock counts its own forwards only, and the run whose clock is behind takes the next step: the race as it
-would be on equal machines.
+would be on equal machines. Races of several visitors take turns, forward by forward.
 """
 
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import gradio as gr
 
 from mars_demo.decoding.trace import Pass, Run
+from mars_demo.limits import LIMITS
+from mars_demo.ui.board import Board
+
+EVERY, LONGEST_PAUSE = 0.05, 0.5  # seconds between two values that a page is shown
+CROWD = 4  # things that grow at a time without being shown less often
+
+_growing: set[object] = set()
 
 
 def race(runs: Mapping[str, Run]) -> Iterator[tuple[str, Pass]]:
@@ -23,15 +35,16 @@ def race(runs: Mapping[str, Run]) -> Iterator[tuple[str, Pass]]:
 
 
 def record(
-    runs: Mapping[str, Run], stopped: Callable[[], bool], pause: Callable[[], None] = lambda: None
+    runs: Mapping[str | None, Run], stopped: Callable[[], bool], pause: Callable[[], None] = lambda: None
 ) -> Iterator[str]:
-    """The JSON lines of a race, each with its lane; no clock counts the pauses between forwards.
+    """The JSON lines of a race, each with its lane, if that is not None; no clock counts the pauses between
+    forwards.
 
     Ends early once `stopped()`; always frees the runs.
     """
 
-    def line(lane: str, text: str) -> str:
-        return f'{{"lane": "{lane}", {text[1:]}\n'
+    def line(lane: str | None, text: str) -> str:
+        return f'{{"lane": "{lane}", {text[1:]}\n' if lane else f"{text}\n"
 
     try:
         for lane, run in runs.items():
@@ -52,15 +65,41 @@ def record(
             run.close()
 
 
-def growing(lines: Iterable[str], every: float = 0.05) -> Iterator[str]:
+def within_limits(results: Iterator, board: Board) -> Iterator[Any]:
+    """The results of what runs for a visitor. If it takes longer than it may, the board counts as stopped
+    and the visitor is told."""
+    longest = LIMITS.race_seconds
+    board.until = time.monotonic() + longest
+    try:
+        yield from results
+        if board.is_over:
+            gr.Info(f"Stopped after {longest} seconds, which is the limit here.")
+    finally:
+        board.until = math.inf
+
+
+def growing(lines: Iterable[str], every: float = EVERY) -> Iterator[str]:
     """The lines so far, at most once per `every` seconds and always once at the end.
 
-    A tiny model makes a forward in a few milliseconds; showing each one would cost more than making it.
+    A tiny model makes a forward in a few milliseconds; showing each one would cost more than making it. For
+    the same reason everybody is shown theirs less often while many things grow.
     """
-    text, shown = "", time.monotonic()
-    for line in lines:
-        text += line
-        if time.monotonic() - shown >= every:
-            yield text
-            shown = time.monotonic()
+    text, shown, pause = "", time.monotonic(), every
+    with _one_more():
+        for line in lines:
+            text += line
+            if time.monotonic() - shown >= pause:
+                yield text
+                shown, pause = time.monotonic(), min(LONGEST_PAUSE, every * max(1, len(_growing) / CROWD))
     yield text
+
+
+@contextmanager
+def _one_more() -> Iterator[None]:
+    """One more thing that grows."""
+    ticket = object()
+    _growing.add(ticket)
+    try:
+        yield
+    finally:
+        _growing.remove(ticket)

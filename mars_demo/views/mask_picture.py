@@ -13,6 +13,8 @@ from mars_demo.decoding.trace import Run
 from mars_demo.training.corpus import Conversation
 from mars_demo.training.objective import IGNORE, Batch, ar_batch, diffusion_batch, mars_batch
 
+WIDEST, MOST_CELLS = 4096, 2**20  # of the picture of a forward: columns, and cells in all
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -216,11 +218,11 @@ def of_pass(
 ) -> Picture:
     """A forward of a recorded run as it was laid out: cached, newly accepted or drafted, masks.
 
-    prompt_ids: of the run's whole conversation.
+    prompt_ids: of the run's whole conversation and of what its answer was given.
 
     Raises:
         ValueError: if the run's mode puts tokens into a forward that the record does not name, or the
-            record does not fit its prompt.
+            record does not fit its prompt, or the picture would be too large.
     """
     mode = run.settings.mode
     if mode not in ("ar", "mars", "lossless"):
@@ -230,17 +232,27 @@ def of_pass(
         )
     before, step = run.passes[:index], run.passes[index]
     text = [*prompt_ids, *(slot.id for past in before for slot in past.slots[: past.accepted])]
+    width = len(text) + step.positions
+    if width > WIDEST or step.positions * width > MOST_CELLS:
+        raise ValueError(
+            f"The forward computes {step.positions} positions, which see {width}: too many for a picture, "
+            f"which has at most {WIDEST} columns and {MOST_CELLS} cells."
+        )
     if mode == "lossless" and before:
         last = before[-1]
         drafts = [slot.id for slot in last.slots[last.accepted :]][: step.drafts]
         groups = step.groups or 1
         masks = (step.positions - 1 - len(drafts)) // groups
+        if masks < 0:
+            raise ValueError("The record counts fewer positions than its drafts need.")
         kind = "verification" if groups > 1 or not drafts else "linear"
         sentence = Sentence([*text, *drafts], mask_id, name, new=len(drafts), block_size=masks)
         return KINDS[kind].draw(sentence)
     if not 0 <= run.settings.cached_tokens < len(prompt_ids):
         raise ValueError("The record counts more cached tokens than the prompt has.")
     new = before[-1].accepted if before else len(text) - run.settings.cached_tokens
+    if not 1 <= new <= step.positions:
+        raise ValueError("The record counts fewer positions than it has new tokens.")
     sentence = Sentence(text, mask_id, name, new=new, block_size=step.positions - new)
     return KINDS["window"].draw(sentence)
 

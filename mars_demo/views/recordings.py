@@ -43,16 +43,20 @@ def recording(id: str) -> str:
     raise ValueError(f"Unknown recorded run {id!r}.")
 
 
-def batched() -> str:
+def batched(cache_block: int = CACHE_BLOCK) -> str:
     """How a batch of recorded runs would be scheduled, with the block cache and with the cursor cache, as
     JSON lines."""
     titles = {entry["id"]: entry["title"] for entry in index()}
-    rows, accepted = [titles[id] for id in BATCHED], []
+    rows, accepted, positions = [titles[id] for id in BATCHED], [], []
     for id in BATCHED:
         runs = read_runs(recording(id).splitlines()[1:])
         run = next(run for run in runs if run.settings.mode == "mars")
         accepted.append([step.accepted for step in run.passes])
-    found = (with_block_cache(rows, accepted, CACHE_BLOCK), with_cursor_cache(rows, accepted))
+        positions.append([step.positions for step in run.passes])
+    found = (
+        with_block_cache(rows, accepted, cache_block, positions),
+        with_cursor_cache(rows, accepted, positions),
+    )
     return "".join(f"{line}\n" for schedule in found for line in schedule.lines())
 
 

@@ -1,5 +1,6 @@
 """The app is there before its models, and visitors do not get in each other's way."""
 
+import asyncio
 import json
 import os
 import select
@@ -9,10 +10,15 @@ import urllib.request
 from itertools import pairwise
 from pathlib import Path
 
+import gradio as gr
+import httpx
 import pytest
 from gradio_client import Client
 from playwright.sync_api import expect
 from ports import free_port
+from starlette.routing import Route
+
+from mars_demo.ui.page import App
 
 ROOT = Path(__file__).parents[2]
 
@@ -120,3 +126,14 @@ def test_the_api_says_what_is_wrong(app):
         Client(url, verbose=False).predict("  ", api_name="/generate")
     with pytest.raises(Exception, match="Unknown model '/etc/passwd'"):
         Client(url, verbose=False).predict("Hi", model="/etc/passwd", api_name="/generate")
+
+
+def test_a_page_that_comes_late_does_not_end_the_start():
+    async def slow(request):
+        await asyncio.sleep(4)
+
+    with App() as demo:
+        gr.Markdown("Hello")
+    _, url, _ = demo.launch(routes=[Route("/", slow)], prevent_thread_lock=True, quiet=True)
+    assert httpx.get(f"{url}config").json()["components"]
+    demo.close()

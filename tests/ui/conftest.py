@@ -1,6 +1,7 @@
 """A real app and a real browser, once per session; a fresh visitor per test."""
 
 import time
+from pathlib import Path
 
 import gradio as gr
 import pytest
@@ -11,6 +12,10 @@ from mars_demo.ui.components.stage import Stage
 from mars_demo.ui.page import LOOK, build
 
 expect.set_options(timeout=60_000)
+
+
+# A visitor who has seen the tour. Where storage is closed, as on an empty page, there is nothing to write.
+SEEN = "try { localStorage.setItem('mars-demo-tour', 'seen'); } catch {}"
 
 
 @pytest.fixture(scope="session")
@@ -38,15 +43,18 @@ def stage_url():
 def visit(browser, url):
     """Open the page as one more visitor. A script error or a dialog on any of the pages fails the test.
 
-    By default nothing moves by itself, so that a test never waits for the first screen's replay.
+    By default nothing moves by itself, so that a test never waits for the first screen's replay, and the
+    tour stays away as for whoever has seen it; with `first` it is a first visit.
     """
     contexts, troubles = [], []
 
-    def open_page(query: str = "", address: str = url, **options):
+    def open_page(query: str = "", address: str = url, first: bool = False, **options):
         options = {"viewport": {"width": 1280, "height": 900}, "reduced_motion": "reduce", **options}
         context = browser.new_context(**options)
         context.set_default_timeout(60_000)  # as what is expected: two heavy tests may share the cores
         contexts.append(context)
+        if not first:
+            context.add_init_script(SEEN)
         page = context.new_page()
         page.on("pageerror", lambda error: troubles.append(str(error)))
         page.on("dialog", lambda dialog: (troubles.append(dialog.message), dialog.dismiss()))
@@ -54,6 +62,36 @@ def visit(browser, url):
         return page
 
     yield open_page
+    for context in contexts:
+        context.close()
+    assert not troubles
+
+
+@pytest.fixture
+def visit_file(browser):
+    """Open a page from disk, without a network. An error on it, or a request for anything but the page and
+    what is in its `folder`, fails the test."""
+    contexts, troubles = [], []
+
+    def open_file(path: Path, ending: str = "", folder: Path | None = None, **options):
+        allowed = folder.as_uri() + "/" if folder else path.as_uri()
+        options = {"viewport": {"width": 1280, "height": 900}, **options}
+        context = browser.new_context(offline=True, **options)
+        contexts.append(context)
+        page = context.new_page()
+
+        def ask(request):
+            if not request.url.startswith((allowed, "data:", "blob:")):
+                troubles.append(request.url)
+
+        page.on("request", ask)
+        page.on("pageerror", lambda error: troubles.append(str(error)))
+        page.on("console", lambda message: message.type == "error" and troubles.append(message.text))
+        page.on("dialog", lambda dialog: (troubles.append(dialog.message), dialog.dismiss()))
+        page.goto(path.as_uri() + ending)
+        return page
+
+    yield open_file
     for context in contexts:
         context.close()
     assert not troubles

@@ -1,6 +1,9 @@
 // How well a page can be read, as the browser has drawn it: texts with a contrast below 4.5 and marks below 3,
 // as WCAG 2 defines it, and the size of the smallest text. What a replay has not reached is pale on purpose.
-() => {
+// Colours are read once they have stopped fading: a button that was just enabled is pale for a moment.
+async () => {
+  const fading = document.getAnimations().filter((one) => one.effect.getComputedTiming().endTime < Infinity);
+  await Promise.all(fading.map((one) => one.finished.catch(() => {})));  // one that is removed never finishes
   // Colours are laid over each other on a canvas, as the browser does it, whatever notation they come in.
   const canvas = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
   const over = (layers) => {
@@ -73,6 +76,10 @@
   readMark(".schedules [data-state=wait]", (style) => style.getPropertyValue("--quiet"));
   readMark(".schedules [data-state=commit]", (style) => style.getPropertyValue("--commit"));
   readMark(".curves path", (style) => style.stroke);
+  readMark(".worked .slot", (style) => style.borderTopColor);
+  readMark(".costs :is(.curve, .free, .drop)", (style) => style.stroke);
+  readMark(".costs :is(.point, .own)", (style) => style.fill);
+  readMark(".answers .one:is([data-same=yes], [data-same=no])", (style) => style.borderLeftColor);
   readMark(".frontier .line, .frontier .mark:is(.ring, .cross)", (style) => style.stroke);
   readMark(".frontier .series .mark:not(.ring, .cross)", (style) => style.fill);
   return { texts: [...texts], marks: [...marks], smallest };

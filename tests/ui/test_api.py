@@ -8,7 +8,7 @@ import pytest
 from gradio_client import Client
 from gradio_client.exceptions import AppError
 
-from mars_demo.ui.api import MOST_NEW_TOKENS
+from mars_demo.limits import LIMITS
 
 RIGHT = {
     "prompt": "hello",
@@ -74,11 +74,11 @@ def test_what_is_asked_for_is_answered(url):
         (
             "max_new_tokens",
             "x",
-            f"max_new_tokens must be a whole number from 1 to {MOST_NEW_TOKENS}, not 'x'.",
+            f"max_new_tokens must be a whole number from 1 to {LIMITS.answer}, not 'x'.",
         ),
-        ("max_new_tokens", 10**9, f"from 1 to {MOST_NEW_TOKENS}, not 1000000000."),
-        ("max_new_tokens", -1, f"from 1 to {MOST_NEW_TOKENS}, not -1."),
-        ("max_new_tokens", None, f"from 1 to {MOST_NEW_TOKENS}, not None."),
+        ("max_new_tokens", 10**9, f"from 1 to {LIMITS.answer}, not 1000000000."),
+        ("max_new_tokens", -1, f"from 1 to {LIMITS.answer}, not -1."),
+        ("max_new_tokens", None, f"from 1 to {LIMITS.answer}, not None."),
         ("criterion", "luck", "criterion must be probability, entropy or margin, not 'luck'."),
         ("criterion", ["margin"], "criterion must be probability, entropy or margin, not ['margin']."),
         ("criterion", None, "criterion must be probability, entropy or margin, not None."),

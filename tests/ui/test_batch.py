@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from playwright.sync_api import Page, expect
+from test_page import race, to_the_end
 
 from mars_demo.decoding.request import Request
 from mars_demo.evaluation import load_test, results
-from mars_demo.ui.controls import Knobs
 from mars_demo.ui.tabs import batch
 
 
@@ -121,16 +121,35 @@ def test_the_methods_are_measured_row_by_row(open_tab, monkeypatch):
     expect(rows.first).to_contain_text("transformers generate")
 
 
-def test_measuring_can_be_stopped(open_tab, monkeypatch):
+def test_measuring_shows_how_far_it_is_and_can_be_stopped_within_a_method(open_tab, monkeypatch):
     monkeypatch.setattr(batch, "MEASURED", 96)
     page = open_tab()
     page.locator("#measured-size").get_by_role("radio", name="4").check()
     page.locator("#measure-run").click()
+    here = page.locator("#batch-here")
+    expect(here).to_contain_text(re.compile("Now: AR, static, \\d+ of 96 prompts answered."))
     page.locator("#measure-stop").click()
+    expect(here).to_contain_text("Stopped.")
     expect(page.locator("#measure-run")).to_be_enabled()
-    rows = page.locator("#batch-here tbody tr")
-    expect(rows.first).to_contain_text("transformers generate")
-    expect(rows.filter(has_text="lossless")).to_have_count(0)
+    expect(here.locator("tbody tr").first).to_contain_text("transformers generate")
+    expect(here.locator("tbody tr")).to_have_count(1)
+
+
+def test_a_race_goes_on_while_somebody_measures_and_another_measuring_waits(visit, open_tab, monkeypatch):
+    monkeypatch.setattr(batch, "MEASURED", 480)
+    one, two = open_tab(), open_tab()
+    one.locator("#measure-run").click()
+    expect(one.locator("#batch-here")).to_contain_text("Now:")
+    two.locator("#measure-run").click()
+    expect(two.locator("#measure-place")).to_contain_text("One long run is ahead of yours: about ")
+    racing = visit("prompt=story&mode=mars&tau=0")
+    race(racing)
+    to_the_end(racing)
+    expect(one.locator("#measure-stop")).to_be_enabled()
+    one.close()  # nobody stopped it
+    expect(two.locator("#batch-here")).to_contain_text("Now:")
+    two.locator("#measure-stop").click()
+    expect(two.locator("#measure-run")).to_be_enabled()
 
 
 def test_recorded_replays_are_there_at_once_and_a_trace_can_be_chosen(open_tab, folder, mars_tiny):
@@ -147,7 +166,11 @@ def test_recorded_replays_are_there_at_once_and_a_trace_can_be_chosen(open_tab, 
 def test_a_trace_is_replayed_here(open_tab, monkeypatch):
     """However slow the machine is, some requests arrive within the second."""
     measured = load_test.capacity
-    monkeypatch.setattr(load_test, "capacity", lambda *settings: max(8.0, measured(*settings)))
+
+    async def capacity(*settings):
+        return max(8.0, await measured(*settings))
+
+    monkeypatch.setattr(load_test, "capacity", capacity)
     monkeypatch.setattr(batch, "SECONDS", 1)
     monkeypatch.setattr(batch, "AT_ONCE", 8)
     page = open_tab()
@@ -202,11 +225,3 @@ def test_speeds_are_compared_once_ar_is_measured():
     base = Result(BASELINE, 4, 1.0, 100, 10, 1000, 0.0)
     assert "|AR,static|50.0|–|10|1,000|25%|" in batch.measured([before]).replace(" ", "")
     assert "|AR,static|50.0|0.50×|10|1,000|25%|" in batch.measured([before, base]).replace(" ", "")
-
-
-def test_a_stopped_measurement_keeps_its_first_row():
-    knobs = Knobs()
-    knobs.stopped = True
-    *_, shown = batch.measure(4, knobs)
-    assert "transformers generate" in shown
-    assert "AR, static" not in shown

@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 
+import gradio as gr
 import pytest
 
 from mars_demo.models.pool import Pool
@@ -132,7 +133,7 @@ def test_visitors_train_what_is_served_and_make_the_server_fetch_nothing(base):
 
 def test_a_base_that_is_too_large_to_train_is_refused(serve, monkeypatch):
     serve("--only", "--model", "ar-tiny")
-    monkeypatch.setattr(models, "LARGEST_BASE", 1_000_000)
+    monkeypatch.setenv("MARS_DEMO_PARAMETERS", "1")
     with pytest.raises(ValueError, match="ar-tiny has 4 million parameters. At most 1 million can be"):
         models.fresh("ar-tiny")
 
@@ -141,7 +142,9 @@ def test_it_answers_a_prompt_that_nobody_prepared(monkeypatch):
     """From its packed weights, as the page opens."""
     monkeypatch.setattr(models, "_pool", Pool([CHAT]))
     asked = "Which planet do we live on? Answer in one short sentence."
-    *_, shown = race.compete(asked, CHAT, ["lossless"], "probability", "", race.History(), race.Knobs())
+    *_, shown = race.compete(
+        asked, CHAT, ["lossless"], "probability", "", race.History(), True, race.Knobs(), gr.Request()
+    )
     records = [line for line in shown.splitlines() if '"done": true' in line]
     assert len(records) == 2 and '"dtype": "bfloat16"' in shown
     assert "Earth" in shown

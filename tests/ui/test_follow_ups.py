@@ -241,9 +241,19 @@ def test_code_grows_with_the_answer(visit):
     assert box.endswith("\n```\n") and "That" not in box
 
 
-@pytest.mark.parametrize("messages", [{"role": "user"}, [{"role": "user", "content": 7}], ["Hi"]])
-def test_a_record_whose_messages_are_none_is_refused(visit, messages):
+@pytest.mark.parametrize(
+    ("messages", "sentence"),
+    [
+        ({"role": "user"}, "messages must be a list of at most 1000."),
+        (
+            [{"role": "user", "content": 7}],
+            "messages[0].content must be a text of at most 200000 characters.",
+        ),
+        (["Hi"], "messages[0] must be an object."),
+    ],
+)
+def test_a_record_whose_messages_are_none_is_refused(visit, messages, sentence):
     page = visit()
     expect(page.locator(".token").first).to_be_attached()
     page.locator(".file").set_input_files(file(ANSWER, messages))
-    expect(page.locator(".trouble")).to_contain_text("its messages are no conversation")
+    expect(page.locator(".trouble")).to_contain_text(sentence)

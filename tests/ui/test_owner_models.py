@@ -105,6 +105,9 @@ def test_the_first_one_is_the_default_and_a_published_checkpoint_races(visit, ad
     expect(facts(page)).to_contain_text("8 masks")
     expect(facts(page)).to_contain_text("<img src=x onerror=alert(1)> ${1+1}")  # a licence is text
     expect(page.locator(".recordings option")).to_have_count(1)  # those of the bundled models are not there
+    expect(page.get_by_role("button", name="Tour", exact=True)).to_have_count(
+        0
+    )  # nor the model of the tour
     race(page)
     assert lanes(page)[:2] == ["ar", "mars"]
 

@@ -1,13 +1,16 @@
 """The fair clock and the record of a race, without a page."""
 
 import json
+import time
 from itertools import islice, pairwise
 from types import SimpleNamespace
 
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.trace import Pass, Run, Settings, Slot
+from mars_demo.ui import models
 from mars_demo.ui.racing import growing, race, record
+from mars_demo.ui.tabs.race import mode_choices
 
 
 def run(ms: float, forwards: int) -> Run:
@@ -96,3 +99,32 @@ def test_no_clock_counts_the_rests_of_slow_motion(mars_tiny, monkeypatch):
     assert len(rests) > 4
     assert [line["ms"] for line in lines if "pass" in line] == [0.0] * len(rests)
     assert [run.seconds for run in runs.values()] == [0.0, 0.0]
+
+
+def test_everybody_is_shown_their_lines_less_often_while_many_grow():
+    def shown(others: int) -> int:
+        crowd = [growing(iter(lambda: "line\n", None), every=0.0) for _ in range(others)]
+        for one in crowd:
+            next(one)
+        count = len(list(growing(timed(30), every=0.01)))
+        for one in crowd:
+            one.close()
+        return count
+
+    def timed(lines: int):
+        for _ in range(lines):
+            started = time.monotonic()
+            while time.monotonic() - started < 0.011:
+                pass
+            yield "line\n"
+
+    assert shown(others=0) == 31
+    assert shown(others=39) <= 8
+    assert shown(others=0) == 31  # those who have left no longer count
+
+
+def test_modes_that_are_chosen_meanwhile_stay_chosen():
+    models.load(models.TINY)
+    late = mode_choices(models.TINY, ["mars"])  # asked for before the visitor chose another
+    assert "value" not in late.constructor_args and late.constructor_args["choices"]
+    assert mode_choices(models.TINY, ["mars", "block-diffusion"]).constructor_args["value"] == ["mars"]

@@ -419,13 +419,18 @@ def test_a_record_can_be_dropped_on_the_stage(look):
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("no record at all", "line 1 cannot be read"),
-        ('{"schema": 3, "run": "x", "mode": "ar"}', "this page reads schema 1 and 2"),
-        ('{"schema": 2, "run": "x", "mode": "guess"}', "its mode guess is unknown here"),
-        ('{"pass": 1, "slots": []}', "does not begin with a run's settings"),
+        ("no record at all", "line 1 cannot be read: it is not JSON."),
+        ('{"schema": 3, "run": "x", "mode": "ar"}', "line 1 cannot be read: model is missing."),
+        ('{"pass": 1, "slots": []}', "line 1 cannot be read: tau is missing."),
+        (race().split("\n", 1)[1], "a record begins with the settings of a run."),
         ("\n\n", "it has no forward"),
-        (race().replace('"accepted": 3', '"accepted": "<b>"'), "a forward lacks its slots"),
-        (race().replace('"score"', '"confidence"'), "a slot lacks its score"),
+        (race().replace('"schema": 2', '"schema": 3'), "schema must be one of 1, 2."),
+        (race().replace('"mode": "ar"', '"mode": "guess"'), "mode must be one of mars, lossless, ar, "),
+        (
+            race().replace('"accepted": 3', '"accepted": "<b>"'),
+            "accepted must be a whole number from 0 to ",
+        ),
+        (race().replace('"score"', '"points"'), "slots[0].“points” is no field that it may have."),
     ],
 )
 def test_a_file_that_is_no_record_gets_a_sentence_and_nothing_is_lost(look, text, sentence):

@@ -190,12 +190,9 @@ def test_a_preset_sets_the_controls(open_tab):
     expect(page.locator("#steps input[type=number]")).to_have_value("320")
 
 
-@pytest.mark.parametrize(
-    ("value", "limit"), [("", 2000), ("50", 50), ("0", 0), ("9999", 2000), ("x", 2000)]
-)
-def test_a_space_can_limit_steps_or_switch_training_off(monkeypatch, value, limit):
-    monkeypatch.setenv(train.STEPS_VARIABLE, value)
-    assert train.step_limit() == limit
+@pytest.mark.parametrize("limit", [0, 50, 2500])
+def test_a_space_can_limit_steps_or_switch_training_off(monkeypatch, limit):
+    monkeypatch.setenv("MARS_DEMO_TRAIN_STEPS", str(limit))
     settings = {
         "objective": "mars",
         "block_size": 8,
@@ -203,6 +200,28 @@ def test_a_space_can_limit_steps_or_switch_training_off(monkeypatch, value, limi
         "data": "code",
         "learning_rate": 1e-3,
     }
-    sentence = "switched off" if limit == 0 else f"from 1 to {limit}"
+    sentence = f"from 1 to {limit}" if limit else "switched off"
     with pytest.raises(ValueError, match=sentence):
         train._recipe(steps=limit + 1, **settings)
+    if limit:
+        assert train._recipe(steps=limit, **settings).steps == limit
+
+
+def test_a_training_ends_at_the_limit_of_time_and_keeps_what_it_has_learned(open_tab, monkeypatch):
+    monkeypatch.setattr(train, "MINUTE", 0.1)
+    monkeypatch.setenv("MARS_DEMO_TRAIN_MINUTES", "30")
+    page = open_tab(steps=1000)
+    page.locator("#train").click()
+    told = page.get_by_text("Stopped after 30 minutes, the limit of a training here.")
+    expect(told).to_be_visible(timeout=120_000)
+    finished(page)
+    expect(page.locator("#archive")).to_be_visible()
+
+
+def test_a_training_that_ends_before_the_limit_is_whole(open_tab, monkeypatch):
+    monkeypatch.setattr(train, "MINUTE", 20)
+    monkeypatch.setenv("MARS_DEMO_TRAIN_MINUTES", "30")
+    page = open_tab(steps=1)
+    page.locator("#train").click()
+    finished(page)
+    expect(page.get_by_text("the limit of a training here")).to_have_count(0)

@@ -444,3 +444,23 @@ def read_until(terminal: int, wanted: str) -> str:
     while not re.search(wanted.encode(), text, re.DOTALL):
         text += os.read(terminal, 4096)
     return text.decode()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--size", "0"], "--size must be at least 1, not 0"),
+        (["--port", "70000"], "--port must be from 0 to 65535"),
+        (["--model", "no such model"], "Unknown checkpoint 'no such model'"),
+        (["--host", "no.such.host.invalid"], "no.such.host.invalid:8000 cannot be listened on"),
+    ],
+)
+def test_serve_says_what_is_wrong_before_it_serves(capsys, arguments, sentence):
+    status, out, err = run(capsys, "serve", *arguments)
+    assert (status, out) == (2, "") and sentence in err and err.count("\n") == 1
+
+
+def test_serve_refuses_a_limit_that_is_none(capsys, monkeypatch):
+    monkeypatch.setenv("MARS_DEMO_ANSWER", "many")
+    status, _, err = run(capsys, "serve")
+    assert status == 2 and "MARS_DEMO_ANSWER must be a whole number" in err

@@ -5,8 +5,8 @@ import threading
 import pytest
 
 from mars_demo.decoding import cost_store
-from mars_demo.ui import models, options
-from mars_demo.ui.idle import Idle, visiting
+from mars_demo.ui import idle, models, options
+from mars_demo.ui.idle import IDLE, Idle, giving_way, visiting
 
 
 def test_no_step_begins_while_something_runs_and_a_visit_waits_for_the_step_under_way():
@@ -36,6 +36,48 @@ def test_no_step_begins_while_something_runs_and_a_visit_waits_for_the_step_unde
     for thread in threads:
         thread.join(60)
     assert order == ["step", "visit", "second step"]
+
+
+def test_long_work_waits_for_visits_for_a_moment_and_the_background_waits_for_long_work(monkeypatch):
+    @giving_way
+    def training():
+        yield from range(3)
+
+    steps = training()
+    assert next(steps) == 0
+    with IDLE.step(0.01) as free:
+        assert not free  # the background waits until it has ended
+    ended, order = threading.Event(), []
+
+    def visitor():
+        with IDLE.visit():  # does not wait for the training
+            order.append("visit")
+            ended.wait(60)
+            order.append("visit's end")
+
+    def go_on():
+        order.append(f"step {next(steps)}")
+
+    race = threading.Thread(target=visitor)
+    race.start()
+    while not order:
+        pass
+    monkeypatch.setattr(idle, "GIVES_WAY", 60)
+    training_thread = threading.Thread(target=go_on)
+    training_thread.start()
+    training_thread.join(0.2)
+    assert order == ["visit"]
+    ended.set()
+    training_thread.join(60)
+    race.join(60)
+    assert order == ["visit", "visit's end", "step 1"]
+
+    monkeypatch.setattr(idle, "GIVES_WAY", 0.05)
+    with IDLE.visit():
+        assert next(steps) == 2  # a visit that does not end holds it up for that long only
+    steps.close()
+    with IDLE.step():
+        pass
 
 
 def test_a_visit_ends_with_its_function_however_that_ends():

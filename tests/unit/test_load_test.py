@@ -8,6 +8,7 @@ from mars_demo import tasks
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.trace import Pass, Run, Settings, Slot
 from mars_demo.evaluation import load_test
+from mars_demo.serving import server
 from mars_demo.serving.row import Row
 from mars_demo.serving.server import Job, Moment
 
@@ -72,3 +73,9 @@ def test_arrivals_follow_the_load_and_differ_by_seed():
     for start, rate in ((0, 0.7), (100, 3.0), (200, 0.7)):
         count = sum(start <= time < start + 100 for time in times)
         assert count == pytest.approx(1000 * rate, abs=4 * (1000 * rate) ** 0.5)  # Poisson
+
+
+def test_a_replay_of_more_forwards_than_the_server_keeps_is_refused(mars_tiny, monkeypatch):
+    monkeypatch.setattr(server, "MOMENTS", 3)
+    with pytest.raises(ValueError, match="more than 3 forwards"):
+        asyncio.run(load_test.serve(mars_tiny, 1.0, [0.0]))

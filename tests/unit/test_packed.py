@@ -184,6 +184,21 @@ def test_a_follow_up_continues_a_text_of_few_bits(few_bits):
     assert again.finish().token_ids == fresh.finish().token_ids
 
 
+def test_answers_that_take_turns_on_a_model_of_few_bits_are_those_that_it_gives_alone(few_bits):
+    asked = [
+        (PROMPT, "ar"),
+        ("Tell me a short story about a lantern and a wizard.", "lossless"),
+        (PROMPT, "mars"),
+    ]
+    requests = [(prompt, Request(mode, 0.8, max_new_tokens=40)) for prompt, mode in asked]
+    alone = [decode(few_bits, *one).finish().token_ids for one in requests]
+    runs = [decode(few_bits, *one) for one in requests]
+    for _ in range(40):
+        for run in runs:
+            next(run, None)
+    assert [run.token_ids for run in runs] == alone
+
+
 def test_what_a_packed_model_cannot_do_its_dense_form_does(few_bits):
     assert few_bits.model.device.type == "meta"
     (run,) = decode_batch(few_bits, [PROMPT], Request("ar", max_new_tokens=8)).finish().runs

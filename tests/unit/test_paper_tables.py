@@ -7,7 +7,7 @@ from measured import row
 
 from benchmarks import report
 from mars_demo.evaluation import paper_tables, results
-from mars_demo.ui.tabs import learn
+from mars_demo.ui.lessons import tables
 
 
 @pytest.fixture
@@ -175,4 +175,4 @@ def test_benchmarks_of_the_harness_stand_as_in_table_4(folder):
     assert table.frame.iloc[1].tolist()[1:] == ["", "", "", "", "", "", "25.0, 1.50", ""]
     assert "--tau 0.95`, a computer" in table.source and "worlds" not in table.source
     assert "| 25.0, 1.50" in report.FIGURES["six"]()
-    assert "25.0, 1.50" in str(learn._compared(4)) and "25.0, 1.50" not in str(learn._compared(5))
+    assert "25.0, 1.50" in str(tables.compared(4)) and "25.0, 1.50" not in str(tables.compared(5))

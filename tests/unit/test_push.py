@@ -154,7 +154,8 @@ def test_a_pushed_checkpoint_is_all_on_the_hub_and_nothing_of_its_training(tmp_p
         f"mars_demo train: {folder} is saved, but somebody/model could not be pushed: "
     )
     assert "403" in said[refused - 1]
-    assert said[-3:] == [f"Saved {folder}.", "Pushed to me/model.", "status 0"]
+    assert said[refused - 2] == f"Saved {folder}."
+    assert said[-3:] == [f"{folder} is trained already.", "Pushed to me/model.", "status 0"]
     assert not any("Traceback" in line for line in said)
 
     assert [(made["organization"], made["name"]) for made in hub.created] == [("me", "model")]

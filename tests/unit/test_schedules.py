@@ -1,5 +1,6 @@
 """Schedules: by prompt, by place, as JSON lines, and as a picture of a replay."""
 
+import itertools
 import json
 
 import pytest
@@ -134,3 +135,38 @@ def test_a_replay_is_drawn_with_lines_that_differ_in_more_than_colour():
     latency = next(line for line in lines if line.mode == "markers")
     assert list(latency.x) == [0.0, 1.2]
     assert list(latency.y) == pytest.approx([0.5, 0.7])
+
+
+def test_a_schedule_counts_the_positions_of_each_step():
+    accepted, positions = [[2, 1, 1], [1, 1, 1]], [[9, 6, 5], [8, 5, 5]]
+    cursor = with_cursor_cache(["a", "b"], accepted, positions)
+    assert cursor.positions == [18, 12, 10]
+    # Nothing is committed: the second forward of a computes its 2 new tokens, the third these and 1 more.
+    whole = with_block_cache(["a", "b"], accepted, 99, positions)
+    assert whole.positions == [18, 12, 2 * max(5 + 2, 5 + 1)]
+    # a has filled its block at once and waits for b; two rows commit 2 positions each.
+    block = with_block_cache(["a", "b"], accepted, 2, positions)
+    assert letters(block) == ["cc", "wc", "!!", "cc", "c-"]
+    assert block.positions == [18, 5, 4, 12, 5]
+    assert with_block_cache(["a", "b"], accepted, 2).positions == []
+
+
+def test_derived_blocks_are_like_measured_ones(mars_tiny):
+    """The same prompts in a batch: about as many forwards and positions with every block size."""
+    prompts = [entry["prompt"] for entry in recordings.index() if entry["id"] in recordings.BATCHED]
+    for block in (8, 32, 256):
+        lines = map(json.loads, recordings.batched(block).splitlines())
+        derived = [
+            line for line in itertools.takewhile(lambda line: "Cursor" not in line.get("title", ""), lines)
+        ][1:]
+        done = decode_batch(
+            mars_tiny,
+            prompts,
+            Request("mars", 0.95),
+            size=5,
+            cache="block",
+            cache_block=block,
+            continuous=False,
+        ).finish()
+        assert len(derived) == pytest.approx(done.batch.forwards, rel=0.25)
+        assert sum(line["positions"] for line in derived) == pytest.approx(done.batch.positions, rel=0.25)

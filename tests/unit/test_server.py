@@ -14,6 +14,7 @@ from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.models.checkpoint import wrap
 from mars_demo.serving import server
+from mars_demo.serving.decode_batch import decode_batch
 from mars_demo.serving.server import Controller, Server, percentile, replay
 
 PROMPTS = [tasks.held_out(name, 1)[0].prompt for name in tasks.TASKS]
@@ -134,6 +135,88 @@ def test_a_forward_that_fails_ends_its_rows_and_the_next_ones_are_served(checkpo
     assert run(serve()).run.token_ids == alone(checkpoint, "hello")
 
 
+def test_a_tau_that_is_none_is_refused_when_it_is_set_and_nobody_notices(checkpoint):
+    async def serve():
+        async with Server(checkpoint, size=2, tau=0.9, request=LIMIT) as server:
+            jobs = [server.submit("hello"), server.submit("world")]
+            await anext(aiter(jobs[0]))
+            for wrong in (1.5, -0.1, float("nan"), "0.9", None, True):
+                with pytest.raises(ValueError, match="between 0 and 1"):
+                    server.tau = wrong
+            assert server.tau == 0.9
+            await asyncio.gather(*(job.finish() for job in jobs))
+            return jobs
+
+    jobs = run(serve())
+    assert [job.run.token_ids for job in jobs] == [
+        alone(checkpoint, prompt, 0.9) for prompt in ("hello", "world")
+    ]
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        Server(checkpoint, tau=2)
+
+
+def test_a_fault_of_one_row_is_no_fault_of_the_others(checkpoint):
+    """Before its forward, where a request's own τ goes wrong, and after it, where its text does."""
+    taus = iter([0.9, 0.9, 7.0])
+
+    class Breaks(list):
+        def append(self, token):
+            if len(self) == 2:
+                raise RuntimeError("no text for it")
+            super().append(token)
+
+    async def serve():
+        async with Server(checkpoint, size=3, tau=1.0, request=LIMIT) as server:
+            good = server.submit("hello")
+            before = server.submit("hello", replace(LIMIT, tau=lambda: next(taus)))
+            after = server.submit("hello", replace(LIMIT, tau=1.0))
+            after.row.strategy.gi_frame.f_locals["answer"].ids = Breaks()
+            with pytest.raises(ValueError, match="between 0 and 1"):
+                await before.finish()
+            with pytest.raises(RuntimeError, match="no text for it"):
+                await after.finish()
+            later = server.submit("hello")
+            await asyncio.gather(good.finish(), later.finish())
+            return good, later
+
+    for job in run(serve()):
+        assert job.run.token_ids == alone(checkpoint, "hello", 1.0)
+
+
+def test_a_batch_of_ones_own_raises_the_fault_of_a_row(checkpoint):
+    taus = iter([0.9, 0.9, 7.0])
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        decode_batch(checkpoint, ["hello"], replace(LIMIT, tau=lambda: next(taus))).finish()
+
+
+def test_only_the_last_moments_are_kept(checkpoint, monkeypatch):
+    monkeypatch.setattr(server, "MOMENTS", 10)
+
+    async def serve():
+        async with Server(checkpoint, size=1, tau=1.0, request=LIMIT) as server:
+            await server.submit("hello").finish()
+            return server
+
+    served = run(serve())
+    assert len(served.moments) == 10 < served.forwards
+    assert served.moments[-1].seconds <= served.clock
+
+
+def test_a_conversation_is_answered_as_it_is_alone(mars_tiny):
+    messages = [
+        {"role": "user", "content": PROMPTS[0]},
+        {"role": "assistant", "content": "Yes."},
+        {"role": "user", "content": PROMPTS[1]},
+    ]
+
+    async def serve():
+        async with Server(mars_tiny, size=2, request=LIMIT) as server:
+            return await server.submit(messages).finish()
+
+    expected = decode(mars_tiny, None, replace(LIMIT, tau=0.95), messages=messages).finish()
+    assert run(serve()).run.token_ids == expected.token_ids
+
+
 def test_the_controller_lowers_tau_as_the_queue_grows_and_raises_it_again(mars_tiny):
     controller = Controller(low=0.6, high=1.0, full=4)
     assert [controller.tau(n) for n in (0, 1, 2, 4, 9)] == pytest.approx([1.0, 0.9, 0.8, 0.6, 0.6])
@@ -166,7 +249,7 @@ def test_a_server_that_is_left_ends_its_requests(checkpoint):
 
     computing, queued, server, left, streamed = run(asyncio.wait_for(serve(), timeout=60))
     assert computing.run.stop == queued.run.stop == "stopped"
-    assert left == ([computing.run.passes, queued.run.passes], server.moments)
+    assert left == ([computing.run.passes, queued.run.passes], list(server.moments))
     assert computing.run.passes == streamed and queued.run.passes == []
     assert len(server.moments) <= 2  # the one that was seen, and the one in flight when it was left
     tokens = computing.run.token_ids

@@ -31,7 +31,7 @@ def test_record_has_the_documented_lines(mars_tiny, mode):
         assert step["pass"] == number
         assert 1 <= step["accepted"] <= len(step["slots"])
         for slot in step["slots"]:
-            assert set(slot) == {"id", "text", "score", "top", "source"}
+            assert set(slot) == {"id", "text", "score", "top", "source", "candidates"}
     assert last == {
         "done": True,
         "tokens": sum(step["accepted"] for step in passes),

@@ -97,6 +97,34 @@ def test_two_processes_get_the_losses_of_one_with_the_same_global_batch(tmp_path
         assert tokens == expected[2]
 
 
+FSDP = {
+    "ACCELERATE_USE_CPU": "true", "ACCELERATE_USE_FSDP": "true", "FSDP_VERSION": "2",
+    "FSDP_TRANSFORMER_CLS_TO_WRAP": "LlamaDecoderLayer", "FSDP_STATE_DICT_TYPE": "SHARDED_STATE_DICT",
+}  # fmt: skip
+
+
+@pytest.mark.slow
+def test_weights_that_are_spread_over_two_processes_get_the_losses_of_one(tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+    launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    run = subprocess.Popen(
+        [sys.executable, *launch, *command(two)], stderr=subprocess.PIPE, text=True, env=os.environ | FSDP
+    )
+    in_float32 = (
+        "import sys; from mars_demo import cli; from mars_demo.training import loop; "
+        "loop.multiplies_bfloat16 = lambda device: False; raise SystemExit(cli.main(sys.argv[1:]))"
+    )
+    alone = [sys.executable, "-c", in_float32, *command(one, "--accumulate", "2")[2:]]
+    subprocess.run(alone, check=True, capture_output=True)
+    assert run.wait(120) == 0, run.stderr.read()
+    for (loss, noisy, tokens), expected in zip(losses_of(two), losses_of(one), strict=True):
+        assert (loss, noisy) == pytest.approx(expected[:2], rel=1e-4)
+        assert tokens == expected[2]
+    trained = [plain(folder).state_dict() for folder in (one, two)]
+    for name, weight in trained[0].items():
+        torch.testing.assert_close(trained[1][name], weight, rtol=0.02, atol=1e-4)
+
+
 def test_lora_trains_adapters_and_leaves_no_parameter_behind(tmp_path, tokenizer):
     model = fresh(tokenizer)
     before = {name: weight.clone() for name, weight in model.state_dict().items()}

@@ -51,12 +51,15 @@ def strategy(answer: Answer, prompt_ids: list[int], request: Request, past: int 
     """
     rule, mask_id = request.acceptance, answer.checkpoint.mask_id
     drafter, drafts = Drafter(request.draft, request.sampling), request.window - 1
-    new = prompt_ids[past:]
+    new, asked = (
+        prompt_ids[past:],
+        prompt_ids[: len(prompt_ids) - len(answer.ids)],
+    )  # without what was given
     while not answer.stop:
         answer.begin()
         threshold = rule.threshold()
         before = drafter.forwards
-        guesses = drafter.draft([*prompt_ids, *answer.ids], min(drafts, answer.room - 1))
+        guesses = drafter.draft([*asked, *answer.ids], min(drafts, answer.room - 1))
         masks = min(drafts, answer.room - 1) if mask_id is not None and several(threshold) else 0
         layout = layouts.verification(new, guesses, masks, mask_id, past)
         readings = yield Forward(layout, first=len(new) - 1)

@@ -1,5 +1,7 @@
 """Components of our own: HTML, CSS and JavaScript modules that lie beside their Python class."""
 
+import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +22,28 @@ class Drawing(gr.HTML):
 
     def __init__(self, name: str, value: str = "", constants: Any = None, **settings: Any):
         folder = _HERE / name
+        self.drawing = name
+        self.style = (folder / f"{name}.css").read_text("utf-8")
         super().__init__(
             value,
             html_template=(folder / f"{name}.html").read_text("utf-8"),
             js_on_load=bundle(folder / f"{name}.js", constants),
-            head=f"<style>{(folder / f'{name}.css').read_text('utf-8')}</style>",
+            head=f"<style>{self.style}</style>",
             apply_default_css=False,
             **settings,
         )
 
+    def __getattr__(self, name: str):
+        """As `gr.HTML`, which searches the script for listeners of that name, a hundred times for every new
+        visitor: only if it has the name in quotes."""
+        if name not in _quoted(self.__dict__.get("js_on_load") or ""):
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}.")
+        return super().__getattr__(name)
+
     def postprocess(self, value: str | None) -> str | None:
         return value  # data, never HTML: what gr.HTML warns about is drawn as text
+
+
+@cache
+def _quoted(script: str) -> frozenset[str]:
+    return frozenset(re.findall(r"""(?<=['"`])\w+(?=['"`])""", script))

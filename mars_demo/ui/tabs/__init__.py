@@ -8,6 +8,7 @@ import gradio as gr
 from mars_demo.ui import models
 from mars_demo.ui.components.frontier import Frontier
 from mars_demo.ui.components.stage import Stage
+from mars_demo.ui.components.tour import Tour
 from mars_demo.ui.controls import model_list
 
 
@@ -19,10 +20,11 @@ class Page:
     stage: the race's, shown by the Race tab.
     model: the race's choice of models, shown there too.
     frontier: shown by the Frontier tab; the Race tab takes the points that are chosen in it.
+    tour: shown above the tabs; the Race tab runs its races.
     """
 
-    def __init__(self, blocks: gr.Blocks, tabs: gr.Tabs):
-        self.blocks, self.tabs = blocks, tabs
+    def __init__(self, blocks: gr.Blocks, tabs: gr.Tabs, tour: Tour):
+        self.blocks, self.tabs, self.tour = blocks, tabs, tour
         self.stage = Stage(recorded=models.recorded(), render=False)
         self.model = model_list("model", render=False)
         self.frontier = Frontier(render=False)

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import threading
+import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import closing
 from typing import Any
@@ -15,8 +16,9 @@ from mars_demo.markdown import table
 from mars_demo.serving import schedules
 from mars_demo.ui import models
 from mars_demo.ui.components.schedule import Schedules
-from mars_demo.ui.controls import QUIET, Knobs, on_run, or_warn, run_and_stop, tau_slider
+from mars_demo.ui.controls import IN_LINE, QUIET, Knobs, on_run, or_warn, run_and_stop, tau_slider
 from mars_demo.ui.gpu import LONGEST, on_gpu, seconds
+from mars_demo.ui.line import in_line
 from mars_demo.ui.racing import growing
 from mars_demo.ui.tabs import Page
 from mars_demo.views import recordings
@@ -29,6 +31,7 @@ MAX_NEW_TOKENS = 128
 SIZES = (4, 8, 16)  # of the paper's Table 5
 MEASURED = 24  # prompts, or two batches if these are more
 SECONDS = 9  # of arrivals in a replay
+EVERY = 0.2  # seconds between two words of progress
 AT_ONCE = 32  # requests whose answering as AR tells what a load of 1 is
 
 WAITS = """
@@ -157,13 +160,30 @@ def _measured(size: int, knobs: Knobs) -> Iterator[str]:
 
     checkpoint, prompts = _checkpoint(), _prompts(max(MEASURED, 2 * size))
     source = f"{_machine(checkpoint)}, {len(prompts)} held-out prompts, one run of each method"
-    found = []
-    yield f"Measuring: {source}."
-    for result in throughput.measure(checkpoint, prompts, size):
-        found.append(result)
-        yield f"{measured(found)}\n\nSource: measured on this page, {source}."
-        if knobs.stopped:
-            break
+    found, shown = [], f"Measuring: {source}."
+    yield shown
+    with closing(throughput.measure(checkpoint, prompts, size)) as steps:
+        for step in spaced(steps, throughput.Result):
+            if isinstance(step, throughput.Result):
+                found.append(step)
+                shown = f"{measured(found)}\n\nSource: measured on this page, {source}."
+                yield shown
+            else:
+                yield f"{shown}\n\nNow: {step.method}, {step.answered} of {len(prompts)} prompts answered."
+            if knobs.stopped:
+                break
+    yield f"{shown}\n\nStopped." if knobs.stopped else shown
+
+
+def spaced(steps: Iterator, kept: type) -> Iterator:
+    """Those of a type, and of the others at most one per `EVERY` seconds."""
+    shown = 0.0
+    for step in steps:
+        if isinstance(step, kept):
+            yield step
+        elif time.monotonic() - shown >= EVERY:
+            shown = time.monotonic()
+            yield step
 
 
 def _compared(found) -> str:
@@ -218,30 +238,37 @@ def _served(trace: str, knobs: Knobs) -> Iterator[tuple[list[dict], str]]:
     """What was found with each policy so far, and where; nothing, and what is going on."""
     from mars_demo.evaluation import load_test
 
-    checkpoint = _checkpoint()
-    yield [], f"Answering {AT_ONCE} requests at once to learn what a load of 1 is."
-    full = load_test.capacity(checkpoint, AT_ONCE)
+    checkpoint, found = _checkpoint(), []
+    words = f"Answering {AT_ONCE} requests at once to learn what a load of 1 is."
+    full = yield from _waited(load_test.capacity(checkpoint, AT_ONCE), words, knobs)
+    if knobs.stopped:
+        return
     times = list(load_test.arrivals(load_test.loads(SECONDS)[trace], full, seed=1))
     if not times:
         raise ValueError(f"{checkpoint.name} answers {full:.2f} requests per second, too few to replay.")
     source = f"measured on this page, {_machine(checkpoint)}, batch {load_test.SIZE}, load 1 is {full:.1f}"
-    found = []
     for policy, policy_tau in load_test.POLICIES.items():
-        serving = _InThread(load_test.serve(checkpoint, policy_tau, times))
-        try:
-            while not serving.wait(0.5):
-                yield [], f"Serving {len(times)} requests in {SECONDS} seconds: {policy} …"
-                if knobs.stopped:
-                    yield [], "Stopped."
-                    return
-        finally:  # also when the visitor has left
-            serving.cancel()
-        answered, server = serving.result()
-        picture = {"picture": load_test.drawn(answered, server)}
-        found.append(
-            {"trace": trace, "policy": policy} | load_test.measured([(answered, server)]) | picture
-        )
+        words = f"Serving {len(times)} requests in {SECONDS} seconds: {policy} …"
+        served = yield from _waited(load_test.serve(checkpoint, policy_tau, times), words, knobs)
+        if knobs.stopped:
+            return
+        picture = {"picture": load_test.drawn(*served)}
+        found.append({"trace": trace, "policy": policy} | load_test.measured([served]) | picture)
         yield found, f"{source} requests per second"
+
+
+def _waited(work: Coroutine, words: str, knobs: Knobs) -> Iterator[tuple[list, str]]:
+    """What a coroutine returns, and until then that it is under way; nothing once it is stopped."""
+    serving = _InThread(work)
+    try:
+        while not serving.wait(0.5):
+            yield [], words
+            if knobs.stopped:
+                yield [], "Stopped."
+                return None
+    finally:  # also when the visitor has left
+        serving.cancel()
+    return serving.result()
 
 
 class _InThread:
@@ -324,8 +351,9 @@ def opened(before: bool):
 def _runs(name: str, label: str, work: Callable, inputs: list, outputs: list) -> None:
     """A button that starts `work` and one that stops it."""
     buttons, knobs = run_and_stop(f"{name}-", label), gr.State(Knobs())
-    progress = {"show_progress": "minimal", "show_progress_on": buttons[0]}
-    on_run([buttons[0].click], buttons, work, inputs, outputs, knobs, **progress)
+    place = gr.Markdown(elem_id=f"{name}-place")
+    steps = in_line(work, len(outputs))
+    on_run([buttons[0].click], buttons, steps, inputs, [*outputs, place], knobs, **IN_LINE)
 
 
 def build(page: Page, tab: gr.Tab) -> None:

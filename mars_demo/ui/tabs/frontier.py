@@ -104,6 +104,7 @@ def described(frontier) -> str:
 
 def _recorded(model: str) -> tuple[dict, dict]:
     """The file of recorded results, and the frontiers of a model in it by task set."""
+    models.library()  # its import of the model code waits for any other that is under way
     from mars_demo.evaluation import results
     from mars_demo.evaluation.frontier import Frontier
 
@@ -300,4 +301,5 @@ def build(page: Page, tab: gr.Tab) -> None:
         concurrency_id="frontier",
         concurrency_limit=None,  # whoever comes second is told so
         show_progress="hidden",
+        api_visibility="private",
     )

@@ -1,14 +1,18 @@
 """The Mask tab: what each position sees, in training and in each forward of decoding."""
 
 import json
+import threading
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import gradio as gr
 
 from mars_demo.decoding.trace import Run
+from mars_demo.limits import LIMITS, refuse_long
 from mars_demo.ui import models
 from mars_demo.ui.components.grid import Grid
+from mars_demo.ui.components.lens import LensPicture
 from mars_demo.ui.controls import LIVE, QUIET, model_list
 from mars_demo.ui.gpu import on_gpu
 from mars_demo.ui.scripts import script
@@ -21,6 +25,7 @@ Each row is a position that the model computes; a filled cell is a position that
 the **clean stream** is the text itself and the **noisy stream** holds the masks, in blocks of B. In
 decoding, one **forward** (a pass through the model) computes the rows; everything else is in the cache.
 """
+NO_FORWARD = "The lens looks into forwards of decoding: choose one under “Show the mask of”."
 MAX_TOKENS = 128
 MAX_MASKS = MAX_DRAFTS = 16
 LONGEST_SENTENCE = 2048  # bytes of a sentence in the address
@@ -42,39 +47,119 @@ class Settings(NamedTuple):
     look: bool
     layer: float
     head: float
+    lens: bool
 
     def ids(self) -> list[int]:
         """The first tokens of the sentence. The names of special tokens are read as these: nothing is
         generated from it, and a forward that the stage sends has the chat template in it.
 
         Raises:
-            ValueError: if there are too few.
+            ValueError: if there are too few, or the sentence is longer than a prompt may be.
         """
         tokenizer = models.load(self.model).tokenizer
-        ids = tokenizer(self.sentence, add_special_tokens=False)["input_ids"][: int(self.length)]
+        refuse_long(self.sentence or "")
+        most = min(max(int(self.length), 0), MAX_TOKENS)
+        ids = tokenizer(self.sentence or "", add_special_tokens=False)["input_ids"][:most]
         if len(ids) < 4:
             raise ValueError("The sentence is too short for a picture; write at least four tokens.")
         return ids
 
 
 SETTINGS = Settings._fields
+LOOKS = ("look", "layer", "head", "lens")  # what is shown of a picture, whatever its layout
 
-_attention = {}
+
+class Shown(NamedTuple):
+    """A picture with a sentence about it and, if it is of a recorded forward, what came out of it: the
+    tokens of its slots, the drafts that held and how many slots were accepted."""
+
+    picture: Any
+    words: str
+    tokens: Sequence[int | None] = ()
+    verified: int | None = None
+    accepted: int | None = None
+
+
+class Sent(NamedTuple):
+    """A forward that the stage has sent, and the settings that stand for it."""
+
+    settings: Settings
+    shown: Shown
+
+    def fits(self, chosen: Settings) -> bool:
+        """Whether the settings still stand for it."""
+        same = (getattr(self.settings, name) == getattr(chosen, name) for name in SETTINGS)
+        return all(equal or name in LOOKS for name, equal in zip(SETTINGS, same))
+
+
+class Latest:
+    """The attention of the model that was asked for last: one copy at a time is enough for all visitors,
+    who ask in threads of their own."""
+
+    def __init__(self):
+        self._lock = threading.Lock()
+        self._model = self._attention = None
+
+    def of(self, model):
+        from mars_demo.views.attention_weights import Attention
+
+        with self._lock:
+            if self._model is not model:
+                self._model, self._attention = model, Attention(model)
+            return self._attention
+
+
+LATEST = Latest()
 
 
 # ----------------------------------------------------------------------------------- the picture
 
 
-def see(*settings):
-    """The picture of a sentence's layout."""
+def see(sent: Sent | None, *settings):
+    """The picture of a sentence's layout, or of the forward that was sent while the settings stand for it;
+    and its lens."""
     chosen = Settings(*settings)
     try:
-        picture, words = _picture(chosen)
+        shown = sent.shown if sent and sent.fits(chosen) else Shown(*_picture(chosen))
+        picture = shown.picture
         if chosen.look:
             picture = _with_attention(picture, chosen.model, int(chosen.layer) - 1, int(chosen.head) - 1)
     except ValueError as error:
+        return _trouble(error), gr.skip()
+    return picture.line(shown.words), inside(shown, chosen)
+
+
+def inside(shown: Shown, chosen: Settings) -> str:
+    """The lens of a forward, if it is asked for."""
+    return _lens(shown, chosen.model) if chosen.lens else ""
+
+
+def _lens(shown: Shown, model: str) -> str:
+    from mars_demo.views import lens_picture
+
+    checkpoint, picture = models.load(model), shown.picture
+    try:
+        if _kinds()[picture.kind].trains:
+            raise ValueError(NO_FORWARD)
+        found = look_inside(model, picture.layout, picture.past, shown.tokens, shown.verified)
+    except ValueError as error:
         return _trouble(error)
-    return picture.line(words)
+    words = f"Layer by layer. {shown.words}"
+    if checkpoint.packed:
+        words += (
+            f" The model decodes with {checkpoint.precision.removeprefix('int')} bits per weight, the lens "
+            f"with a copy of it in {checkpoint.dense.precision}: its last layer may differ a little from "
+            "the record."
+        )
+    return lens_picture.line(found, checkpoint, words, shown.accepted)
+
+
+@on_gpu(lambda *_: 5)
+def look_inside(model: str, layout, past: list[int], tokens: Sequence[int | None], verified: int | None):
+    """The `lens.Lens` of a forward of that model."""
+    from mars_demo.decoding.lens import look
+
+    return look(models.load(model).dense.model, layout, past, tokens, verified)
 
 
 def _trouble(error: Exception) -> str:
@@ -90,6 +175,7 @@ def _kinds() -> dict:
 
 def _picture(chosen: Settings):
     """The picture of a layout, and its size in words."""
+    models.library()
     from mars_demo.views.mask_picture import Sentence
 
     checkpoint, ids, kind = models.load(chosen.model), chosen.ids(), _kinds()[chosen.kind]
@@ -128,13 +214,7 @@ def _with_attention(picture, model: str, layer: int, head: int):
 
 @on_gpu(lambda *_: 5)
 def _weights(model: str, layout, past: list[int], layer: int, head: int) -> list[list[float]]:
-    from mars_demo.views.attention_weights import Attention
-
-    checkpoint = models.load(model)
-    if model not in _attention:
-        _attention.clear()  # one copy at a time is enough
-        _attention[model] = Attention(checkpoint.dense.model)
-    attention = _attention[model]
+    attention = LATEST.of(models.load(model).dense.model)
     if not 0 <= layer < attention.layers or head >= attention.heads:
         raise ValueError(f"{model} has layers 1 to {attention.layers} and heads 1 to {attention.heads}.")
     weights = attention.weights(layout, past, layer, None if head < 0 else head)
@@ -177,25 +257,27 @@ def ranges(*settings) -> dict[str, dict]:
     }
 
 
-def adjust(*settings):
-    """After a setting that others depend on: their ranges, and the picture."""
+def adjust(sent: Sent | None, *settings):
+    """After a setting that others depend on: their ranges, and the picture with its lens."""
     updates = ranges(*settings)
     values = dict(zip(SETTINGS, settings)) | {
         name: update["value"] for name, update in updates.items() if "value" in update
     }
-    return *(gr.update(**update) for update in updates.values()), see(*values.values())
+    return *(gr.update(**update) for update in updates.values()), *see(sent, *values.values())
 
 
-def adjust_unless_drawn(drawn: str | None, sentence: str, *settings):
+def adjust_unless_drawn(sent: Sent | None, sentence: str, *settings):
     """The same when the sentence has changed; the one of a forward that the stage sent is drawn already."""
-    return [gr.skip()] * (len(DEPENDENT) + 1) if sentence == drawn else adjust(sentence, *settings)
+    if sent and sentence == sent.settings.sentence:
+        return [gr.skip()] * (len(DEPENDENT) + 2)
+    return adjust(sent, sentence, *settings)
 
 
 def opened(shown: str, request: gr.Request, *settings):
     """When the tab is opened for the first time: the models to choose from, the settings that the page's
     address names, and their picture. One that is there already, sent by the stage say, stays."""
     if shown:
-        return [gr.skip()] * (len(SETTINGS) + 1)
+        return [gr.skip()] * (len(SETTINGS) + 2)
     names = models.names()
     values = dict(zip(SETTINGS, settings)) | {"model": next(iter(names), None)} | _asked(request, names)
     updates = {name: {"value": value} for name, value in values.items()} | ranges(*values.values())
@@ -203,7 +285,7 @@ def opened(shown: str, request: gr.Request, *settings):
     updates["model"] |= {"choices": names}
     updates["kind"] |= {"choices": _titles()}
     values |= {name: update["value"] for name, update in updates.items()}
-    return *(gr.update(**updates[name]) for name in SETTINGS), see(*values.values())
+    return *(gr.update(**updates[name]) for name in SETTINGS), *see(None, *values.values())
 
 
 def _titles() -> list[tuple[str, str]]:
@@ -213,45 +295,69 @@ def _titles() -> list[tuple[str, str]]:
 def _asked(request: gr.Request, names: list[str]) -> dict:
     """The settings that an address names, those of them that make sense."""
     query = {name: request.query_params.get(f"mask_{name}") for name in SETTINGS}
-    found = {name: int(query[name]) for name in NUMBERS if (query[name] or "").isdecimal()}
+    found = {
+        name: int(text) for name in NUMBERS if (text := query[name] or "").isdecimal() and len(text) < 5
+    }
     if "length" in found:
         found["length"] = min(max(found["length"], 4), MAX_TOKENS)
     allowed = {"kind": list(_kinds()), "model": names, "sentence": [query["sentence"] or None]}
     found |= {
         name: query[name] for name, values in allowed.items() if query[name] in values and query[name]
     }
-    return found | {name: True for name in ("random_phase", "look") if query[name] == "true"}
+    return found | {name: True for name in ("random_phase", "look", "lens") if query[name] == "true"}
 
 
-def show_pass(asked: gr.EventData):
+def show_pass(lens: bool, asked: gr.EventData):
     """The mask of a forward that the stage shows: its run's record, and the forward's number. The controls
-    are set to what is drawn."""
+    are set to what is drawn; the lens stays as it is."""
+    models.library()  # its import of the model code waits for any other that is under way
     try:
-        from mars_demo.models.chat import encode_prompt
-        from mars_demo.views import mask_picture
-
-        run = Run.read(str(asked.record).splitlines())
+        if not isinstance(asked.record, str) or len(asked.record) > LIMITS.record << 20:
+            raise ValueError(f"The record of a run is a text of at most {LIMITS.record} MiB.")
+        run = Run.read(asked.record.split("\n"))
+        refuse_long(*(message["content"] for message in run.settings.conversation))
         number = int(asked.number)
         if not 1 <= number <= run.forwards:
             raise ValueError(f"The record has no forward {number}.")
-        checkpoint = models.load(run.settings.model)
-        prompt_ids = encode_prompt(checkpoint.tokenizer, run.settings.conversation)
-        picture = mask_picture.of_pass(
-            run, number - 1, checkpoint.token_name, prompt_ids, checkpoint.mask_id
-        )
-    except (ValueError, TypeError, AttributeError) as error:
-        return *[gr.skip()] * (len(SETTINGS) + 1), _trouble(error), gr.Tabs(selected="mask")
-    words = f"Forward {number} of “{run.settings.prompt}”: {len(picture.rows)} positions computed."
-    updates = _controls(picture, checkpoint, len(prompt_ids))
+        shown, prompt_tokens = _of_run(run, number)
+    except (ValueError, TypeError, AttributeError, OverflowError) as error:
+        error = error if type(error) is ValueError else ValueError("This is no forward of a run's record.")
+        return *[gr.skip()] * (len(SETTINGS) + 1), _trouble(error), gr.skip(), gr.Tabs(selected="mask")
+    updates = _controls(shown.picture, models.load(run.settings.model), prompt_tokens, lens)
+    sent = Sent(Settings(*(updates[name]["value"] for name in SETTINGS)), shown)
     return (
         *(gr.update(**updates[name]) for name in SETTINGS),
-        updates["sentence"]["value"],
-        picture.line(words),
+        sent,
+        shown.picture.line(shown.words),
+        inside(shown, sent.settings),
         gr.Tabs(selected="mask"),
     )
 
 
-def _controls(picture, checkpoint, prompt_tokens: int) -> dict[str, dict]:
+def _of_run(run: Run, number: int) -> tuple[Shown, int]:
+    """A forward of a recorded run, and how many tokens its prompt has.
+
+    Raises:
+        ValueError: if it cannot be drawn.
+    """
+    from mars_demo.models.chat import encode_prompt
+    from mars_demo.views import lens_picture, mask_picture
+
+    checkpoint, step = models.load(run.settings.model), run.passes[number - 1]
+    prompt_ids = encode_prompt(checkpoint.tokenizer, run.settings.conversation)
+    prompt_ids += [token for token, _ in run.settings.given]
+    picture = mask_picture.of_pass(run, number - 1, checkpoint.token_name, prompt_ids, checkpoint.mask_id)
+    words = f"Forward {number} of “{run.settings.prompt}”: {len(picture.rows)} positions computed."
+    return Shown(picture, words, *lens_picture.recorded(step), step.accepted), len(prompt_ids)
+
+
+def lens_of(run: Run, number: int) -> str:
+    """The lens of a forward of a recorded run; if there can be none, why."""
+    models.library()  # its import of the model code waits for any other that is under way
+    return _lens(_of_run(run, number)[0], run.settings.model)
+
+
+def _controls(picture, checkpoint, prompt_tokens: int, lens: bool) -> dict[str, dict]:
     """The updates of the controls with which a forward's picture is drawn, but for what the tokenizer reads
     in other tokens than the model wrote."""
     streams = [cell.stream for cell in picture.rows]
@@ -270,6 +376,7 @@ def _controls(picture, checkpoint, prompt_tokens: int) -> dict[str, dict]:
         "look": False,
         "layer": 1,
         "head": 0,
+        "lens": lens,
     }
     updates = {name: {"value": value} for name, value in values.items()}
     for name, update in ranges(*values.values()).items():
@@ -305,6 +412,7 @@ class Controls:
         self.look = gr.Checkbox(False, label="Show the model's attention", elem_id="attention")
         self.layer = gr.Slider(1, 4, 1, step=1, label="Layer", interactive=False, elem_id="layer")
         self.head = gr.Slider(0, 4, 0, step=1, label="Head (0: mean)", interactive=False, elem_id="head")
+        self.lens = gr.Checkbox(False, label="Show what each layer would say", elem_id="look-inside")
         self.model = model_list("mask-model")
 
     def __getitem__(self, names: tuple[str, ...]) -> list:
@@ -324,20 +432,22 @@ def build(page: Page, tab: gr.Tab) -> None:
             c = Controls()
         with gr.Column(scale=7, min_width=640):
             grid = Grid()
+            lens = LensPicture()
             gr.Markdown("### How much of the training signal is AR-like")
             shares = gr.Plot(show_label=False)
 
-    settings, dependent = c[SETTINGS], c[DEPENDENT]
-    drawn = gr.State(None)  # the sentence of a forward that the stage has sent
+    settings, dependent, pictures = c[SETTINGS], c[DEPENDENT], [grid, lens]
+    sent = gr.State(None)  # a `Sent`
     share_of_size = (share, c.block_size, shares)
-    tab.select(opened, [grid, *settings], [*settings, grid], **QUIET).then(*share_of_size, **QUIET)
+    tab.select(opened, [grid, *settings], [*settings, *pictures], **QUIET).then(*share_of_size, **QUIET)
     # A text that is pasted changes without an input event.
-    c.sentence.change(adjust_unless_drawn, [drawn, *settings], [*dependent, grid], **LIVE)
+    given = [sent, *settings]
+    c.sentence.change(adjust_unless_drawn, given, [*dependent, *pictures], **LIVE)
     others = c["model", "kind", "length", "look"]
-    gr.on([one.input for one in others], adjust, settings, [*dependent, grid], **LIVE)
-    gr.on([one.input for one in dependent], see, settings, grid, **LIVE)
+    gr.on([one.input for one in others], adjust, given, [*dependent, *pictures], **LIVE)
+    gr.on([one.input for one in (*dependent, c.lens)], see, given, pictures, **LIVE)
     gr.on([one.change for one in settings], None, settings, None, js=remember(), **QUIET)
     c.block_size.release(*share_of_size, **QUIET)
-    page.stage.mask(show_pass, None, [*settings, drawn, grid, page.tabs], **QUIET).then(
+    page.stage.mask(show_pass, c.lens, [*settings, sent, *pictures, page.tabs], **QUIET).then(
         None, settings, None, js=remember(open=True), **QUIET
     )

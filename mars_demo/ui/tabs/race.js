@@ -22,7 +22,7 @@
     const same = made && Object.entries(now).every(([key, value]) => made[key] === value);
     const other = ([key, value]) => query.has(key) && query.get(key) !== value;
     const moved = query.has("run") || Object.entries(now).some(other);
-    if (!same && moved) for (const key of ["run", "lane", "pass"]) query.delete(key);
+    if (!same && moved) for (const key of ["run", "lane", "pass", "branch", "beside"]) query.delete(key);
     for (const [key, value] of Object.entries({ ...now, wait: wait ? String(wait) : null }))
       if (value === null || (same && key !== "wait")) query.delete(key);
       else query.set(key, value);

@@ -9,18 +9,21 @@ import gradio as gr
 from mars_demo.assets import read_json
 from mars_demo.decoding.acceptance import CRITERIA
 from mars_demo.decoding.request import Request
-from mars_demo.modes import RACED, modes_of
-from mars_demo.ui import api, models
+from mars_demo.modes import BASELINE, RACED, modes_of
+from mars_demo.ui import api, branches, models
 from mars_demo.ui.components.facts import ModelFacts
-from mars_demo.ui.components.stage import BASELINE, SETTINGS
+from mars_demo.ui.components.stage import SETTINGS
 from mars_demo.ui.controls import (
     IN_BROWSER,
     LIVE,
     QUIET,
     TAU,
     Knobs,
+    at_once,
+    in_turns,
     on_run,
     or_warn,
+    refuse_crowd,
     run_and_stop,
     set_tau,
     set_wait,
@@ -29,9 +32,10 @@ from mars_demo.ui.controls import (
 )
 from mars_demo.ui.gpu import on_gpu, seconds
 from mars_demo.ui.history import History
-from mars_demo.ui.racing import growing, record
+from mars_demo.ui.racing import growing, record, within_limits
 from mars_demo.ui.scripts import script
 from mars_demo.ui.tabs import Page
+from mars_demo.ui.visitors import at_leaving
 
 TITLE = "Race"
 PROMPTS = read_json("prompts.json")  # each made for one model
@@ -48,21 +52,26 @@ LONGEST_PROMPT = 2048  # bytes, encoded, of a prompt in the address
 
 
 def compete(
-    prompt: str, model: str, modes: list[str], criterion: str, system: str, history: History, knobs: Knobs
+    prompt: str,
+    model: str,
+    modes: list[str],
+    criterion: str,
+    system: str,
+    history: History,
+    adapts: bool,
+    knobs: Knobs,
+    request: gr.Request,
 ):
-    """All runs, as the growing value of the stage; it stays as it was where they cannot be had."""
-    yield from or_warn(_raced(prompt, model, modes, criterion, system, history, knobs), gr.skip())
+    """All runs, as the growing value of the stage; it stays as it was where they cannot be had.
+
+    adapts: whether windows follow what forwards cost; if not, the answers are those of a sweep.
+    """
+    at_leaving(request, history.forget)
+    runs = _raced(prompt, model, modes, criterion, system, history, adapts, knobs)
+    yield from or_warn(within_limits(runs, knobs), gr.skip())
 
 
-def repeat(
-    prompt: str, model: str, modes: list[str], criterion: str, system: str, history: History, knobs: Knobs
-):
-    """As `compete`, with the windows that a sweep has: they never adapt, so the answer is the sweep's."""
-    runs = _raced(prompt, model, modes, criterion, system, history, knobs, False)
-    yield from or_warn(runs, gr.skip())
-
-
-def _longest(prompt, model, modes: list[str], criterion, system, history, knobs: Knobs, *_) -> int:
+def _longest(prompt, model, modes: list[str], criterion, system, history, adapts, knobs: Knobs) -> int:
     return seconds((1 + len(modes)) * api.MAX_NEW_TOKENS, knobs.wait)
 
 
@@ -74,8 +83,8 @@ def _raced(
     criterion: str,
     system: str,
     history: History,
+    adapts: bool,
     knobs: Knobs,
-    adapts: bool = True,
 ):
     checkpoint = models.load(model)
     runs = {
@@ -98,6 +107,12 @@ def _raced(
         yield from growing(lines)
 
 
+def go_on(wish: branches.Wish, history: History, knobs: Knobs, request: gr.Request):
+    """A run from another token on, beside the runs that stay on the stage."""
+    at_leaving(request, history.forget)
+    yield from or_warn(within_limits(branches.branched(wish, history, knobs), knobs), gr.skip())
+
+
 def lanes(has: Sequence[str], chosen: Sequence[str]) -> list[str]:
     """The modes that race: the baseline and the chosen ones, as far as the model has them; if it has none
     of these, its default."""
@@ -106,9 +121,29 @@ def lanes(has: Sequence[str], chosen: Sequence[str]) -> list[str]:
 
 
 def wait_for(model: str) -> None:
-    """Until a model is there, or cannot be had: before a race, so that nobody else's has to wait."""
+    """Until a model is there, or cannot be had: before a race, so that nobody else's has to wait.
+
+    Raises:
+        gr.Error: if too many visitors wait already.
+    """
+    refuse_crowd()
     with contextlib.suppress(ValueError):
         models.load(model)
+
+
+def take_wish(asked: gr.EventData):
+    """What is to branch where, and its τ for the slider, at which it goes on.
+
+    Raises:
+        ValueError: if that is no branch of a record.
+    """
+    wish = branches.wish(asked)
+    return wish, gr.skip() if wish.run.tau is None else wish.run.tau
+
+
+def wait_for_branch(wish: branches.Wish) -> None:
+    """As `wait_for`, for the model of the run that goes on."""
+    wait_for(wish.model)
 
 
 def again(history: History, asked: gr.EventData):
@@ -295,6 +330,8 @@ def mode_choices(model: str, chosen: list[str]):
         return gr.skip()
     choices = [(title, name) for title, name in MODES.items() if name in has]
     kept = [name for name in chosen if name in has]
+    if kept and kept == chosen:  # the visitor may have chosen others since this was asked
+        return gr.CheckboxGroup(choices)
     return gr.CheckboxGroup(choices, value=kept or [name for _, name in choices][:1])
 
 
@@ -403,7 +440,7 @@ def build(page: Page, tab: gr.Tab) -> None:
             page.stage.render()
     _fill(page, controls)
     _run(page, controls)
-    gr.api(api.generate, api_name="generate", concurrency_id="model", concurrency_limit=1)
+    gr.api(api.generate, api_name="generate", concurrency_id="model", concurrency_limit=at_once())
 
 
 def _fill(page: Page, controls: Controls) -> None:
@@ -430,45 +467,63 @@ def _run(page: Page, controls: Controls) -> None:
     starts = [c.buttons[0].click, c.prompt.submit, asked.then]
     for start in starts:
         start(None, c.settings, None, js=remember(live=True), **IN_BROWSER)
-    on_run(
-        starts,
-        c.buttons,
-        compete,
-        [c.prompt, c.model, c.modes, c.criterion, c.system, history],
-        page.stage,
-        knobs,
-        [c.tau, c.wait],
-        before=(wait_for, c.model),
-        show_progress="minimal",
-        show_progress_on=c.prompt,
-    )
+    _on_race(starts, page, c, history, knobs)
     _follow_frontier(page, c, history, knobs)
+    _branch(page, c, history, knobs)
     c.tau.input(set_tau, [knobs, c.tau], None, **LIVE)
     c.wait.input(set_wait, [knobs, c.wait], None, **LIVE)
 
 
 def _follow_frontier(page: Page, controls: Controls, history: gr.State, knobs: gr.State) -> None:
-    """A chosen point sets the controls; an answer behind it is written again, beside AR's."""
+    """A chosen point sets the controls; an answer behind it is written again, beside AR's. So are the
+    answers of the tour."""
     c = controls
     settings = [c.model, c.modes, c.tau, c.criterion]
     page.frontier.chosen(take, None, settings, **QUIET)
     page.frontier.raced(lambda: gr.Tabs(selected="race"), None, page.tabs, **QUIET).then(
         None, None, None, js=script("tabs/first_tab.js"), **IN_BROWSER
     )
-    asked = page.frontier.opened(take_answer, history, [*settings, c.prompt, c.system, page.tabs], **QUIET)
-    asked.then(None, None, None, js=script("tabs/first_tab.js"), **IN_BROWSER)
-    asked.then(None, c.settings, None, js=remember(live=True), **IN_BROWSER)
+    for ask in (page.frontier.opened, page.tour.race):  # what the tour says holds on every machine
+        asked = ask(take_answer, history, [*settings, c.prompt, c.system, page.tabs], **QUIET)
+        asked.then(None, None, None, js=script("tabs/first_tab.js"), **IN_BROWSER)
+        asked.then(None, c.settings, None, js=remember(live=True), **IN_BROWSER)
+        _on_race([asked.then], page, c, history, knobs, adapts=False)
+
+
+def _branch(page: Page, controls: Controls, history: gr.State, knobs: gr.State) -> None:
+    """Another token of an answer, from which its run goes on."""
+    c, wish = controls, gr.State(None)
+    asked = page.stage.branch(take_wish, None, [wish, c.tau], **QUIET)
     on_run(
-        [asked.then],
+        [asked.success],
         c.buttons,
-        repeat,
-        [c.prompt, c.model, c.modes, c.criterion, c.system, history],
+        go_on,
+        [wish, history],
+        page.stage,
+        knobs,
+        [c.tau, c.wait],
+        before=(wait_for_branch, wish),
+        show_progress="hidden",
+        **in_turns(),
+    )
+
+
+def _on_race(
+    starts: list, page: Page, c: Controls, history: gr.State, knobs: gr.State, adapts: bool = True
+) -> None:
+    """Let events start a race."""
+    on_run(
+        starts,
+        c.buttons,
+        compete,
+        [c.prompt, c.model, c.modes, c.criterion, c.system, history, gr.State(adapts)],
         page.stage,
         knobs,
         [c.tau, c.wait],
         before=(wait_for, c.model),
         show_progress="minimal",
         show_progress_on=c.prompt,
+        **in_turns(),
     )
 
 

@@ -1,42 +1,39 @@
 """The Train tab: a visitor watches a small model learn MARS, and then races it."""
 
-import os
 import secrets
-import shutil
-import tempfile
 import time
+import zipfile
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import gradio as gr
+from gradio.processing_utils import save_file_to_cache
 from pandas import DataFrame
 
+from mars_demo.limits import LIMITS
 from mars_demo.markdown import table
 from mars_demo.training import watching
 from mars_demo.training.watching import PRESETS
-from mars_demo.ui import models
+from mars_demo.ui import models, owned, uploads, visitors
 from mars_demo.ui.board import Board, Number
 from mars_demo.ui.components.curves import Curves
 from mars_demo.ui.components.stage import Stage
 from mars_demo.ui.controls import LIVE, QUIET, warn
 from mars_demo.ui.gpu import on_gpu, seconds
+from mars_demo.ui.storage import storage
 from mars_demo.ui.tabs import Page
 from mars_demo.ui.tabs.race import PROMPTS
 
 TITLE = "Train"
 BASE = "ar-tiny"
-STEPS_VARIABLE = "MARS_DEMO_TRAIN_STEPS"  # a hosted Space can allow fewer steps, or none
 CURVE_PROMPTS = 12
 STEP, LOOKS = 4, 1000  # in forwards: how long a step takes, and the answers in between
+MINUTE = 60  # seconds
 TAUS = (1.0, 0.95, 0.8, 0.6, 0.4)  # of the curve at the end
-
-
-def step_limit() -> int:
-    """How many steps a training may have here; 0 where training is switched off."""
-    text = os.environ.get(STEPS_VARIABLE, "").strip()
-    return min(watching.MAX_STEPS, int(text)) if text.isdigit() else watching.MAX_STEPS
+EVERY = 0.5  # seconds between two records that are shown, and between two looks at one who has paused
+COPIES = 3  # of the weights that a training writes: its folder, the zip, and a zip while it is renewed
 
 
 class Session(Board):
@@ -50,11 +47,11 @@ class Session(Board):
         self.base: str | None = None
         self.data = "tasks"
         self.trained: str | None = None
-        self.folder: str | None = None
+        self.left = False
 
-    def wait(self) -> None:
-        while self.paused and not self.stopped:
-            time.sleep(0.05)
+    def leave(self) -> None:
+        """The visitor has left."""
+        self.left = self.stopped = True
 
 
 # ----------------------------------------------------------------------------------- the training
@@ -70,41 +67,52 @@ def fit(
     learning_rate: float,
     prompt: str,
     session: Session,
+    request: gr.Request,
 ) -> Iterator[tuple]:
     """Train; yields the growing record of the training, and the button that pauses it."""
-    session.base, session.trained, session.folder = base, None, None
-    folder, name = Path(tempfile.mkdtemp(prefix="mars-")), f"mine-{secrets.token_hex(3)}"
+    session.base, session.trained = base, None
+    visitors.at_leaving(request, session.leave)
+    model = None
     try:
         recipe = _recipe(objective, block_size, sft_weight, data, steps, learning_rate)
+        storage().require(COPIES * models.stored(base))
+        model = owned.take_place("mine", is_trained=True)
         session.data = recipe.data
-        for text, label in _watched(base, recipe, prompt, session, folder, name):
+        session.until = time.monotonic() + MINUTE * LIMITS.train_minutes
+        for text, label in _watched(base, recipe, prompt, session, model.folder, model.name):
             yield text, gr.Button(label, interactive=True) if label else gr.skip()
-        session.trained, session.folder = models.know_trained(name, str(folder)), str(folder)
+        if session.is_over:
+            gr.Info(f"Stopped after {LIMITS.train_minutes} minutes, the limit of a training here.")
+        models.know_trained(model)
+        session.trained = model.name
+        yield gr.skip(), gr.Button("Pause", interactive=False)
     except ValueError as error:
         warn(error)
         yield gr.skip(), gr.skip()
     finally:  # also when the visitor has left
-        if session.folder is None:
-            shutil.rmtree(folder, ignore_errors=True)
+        session.until = float("inf")
+        if model and (session.left or not model.ready):
+            owned.drop(model)
 
 
 def _recipe(
     objective: str, block_size: float, sft_weight: float, data: str, steps: float, learning_rate: float
 ):
-    limit = step_limit()
-    if not limit:
+    """
+    Raises:
+        ValueError: if a setting is out of range, or training is switched off.
+    """
+    if not LIMITS.train_steps:
         raise ValueError("Training is switched off here; run the app on your own machine to train.")
-    if not 1 <= steps <= limit:
-        raise ValueError(f"The number of steps must be from 1 to {limit}, not {steps:g}.")
     seed = secrets.randbelow(2**31)
     return watching.recipe(objective, block_size, sft_weight, data, steps, learning_rate, seed)
 
 
 def _longest(base: str, recipe, *_) -> int:
-    return seconds(recipe.steps * STEP + LOOKS)
+    return min(seconds(recipe.steps * STEP + LOOKS), MINUTE * LIMITS.train_minutes)
 
 
-@on_gpu(_longest)
+@on_gpu(_longest, long=True)
 def _watched(base: str, recipe, prompt: str, session: Session, folder: Path, name: str) -> Iterator[tuple]:
     """The growing record, and what the button that pauses is called now, if that changes."""
     checkpoint = models.fresh(base)
@@ -123,50 +131,102 @@ def _watched(base: str, recipe, prompt: str, session: Session, folder: Path, nam
             text += line
             if session.paused:  # only now: the step under way was finished first
                 yield text, "Continue"
-                session.wait()
+                while session.paused and not session.stopped:
+                    time.sleep(EVERY)
+                    yield gr.skip(), None  # who has left is only noticed between two results
                 yield gr.skip(), "Pause"
-            elif time.monotonic() - shown > 0.5:
+            elif time.monotonic() - shown > EVERY:
                 yield text, None
                 shown = time.monotonic()
-    models.serve_trained(watching.as_trained(checkpoint, recipe, name))
+    owned.hold(name, watching.as_trained(checkpoint, recipe, name), folder)
     yield text, None
 
 
-def conclude(session: Session):
-    """After a training: before and after in a table and a curve, and what to do with the result."""
-    if session.trained is None:
-        return gr.skip(), gr.skip(), gr.skip(), gr.skip()
-    from mars_demo.views import plots
+# ------------------------------------------------------------------------------- before and after
 
-    before, after = _compared(session.base, session.trained, session.data)
-    trained = models.load(session.trained)
-    curves = {f"before: {session.base}": [replace(before, tau=None)], f"after: {trained.name}": after}
-    rows = [
-        {
-            "model": name,
-            "τ": None if row.tau is None else f"{row.tau:g}",
-            "right answers": f"{row.accuracy:.0%} of {row.n}",
-            "tokens per forward": f"{row.tokens_per_forward:.2f}",
-        }
-        for name, points in curves.items()
-        for row in points
-    ]
-    archive = shutil.make_archive(str(Path(session.folder).with_name(trained.name)), "zip", session.folder)
-    return (
-        gr.Markdown(table(DataFrame(rows)), visible=True),
-        gr.Plot(plots.frontier(curves), visible=True),
-        gr.DownloadButton(value=archive, visible=True),
-        gr.Button(visible=trained.objective == "mars"),
+
+def conclude(session: Session, request: gr.Request) -> Iterator[tuple]:
+    """After a training: what to do with the result, and before and after in a table and a curve as they
+    are measured, until the visitor stops that or leaves."""
+    model = owned.of_visitor(session.trained)
+    if model is None or session.left:
+        yield gr.skip(), gr.skip(), gr.skip(), gr.skip()
+        return
+    visitors.at_leaving(request, session.leave)
+    session.stopped = session.left
+    archive = gr.DownloadButton(value=_zipped(model), visible=True)
+    yield gr.skip(), gr.skip(), archive, gr.Button(visible=model.checkpoint.objective == "mars")
+    shown = 0.0
+    rows: list = []
+    for done, of, rows in _compared(session.base, model.name, session.data, session):
+        if time.monotonic() - shown > EVERY:
+            yield (
+                _measured(session.base, model.name, rows, f"{done} of {of} answers. Stop ends it."),
+                *[gr.skip()] * 3,
+            )
+            shown = time.monotonic()
+    said = "Stopped before all was measured." if session.stopped else ""
+    yield (
+        _measured(session.base, model.name, rows, said),
+        _curve(session.base, model.name, rows),
+        *[gr.skip()] * 2,
     )
 
 
-@on_gpu(lambda *_: seconds((1 + len(TAUS)) * CURVE_PROMPTS * watching.MAX_NEW_TOKENS / 2))
-def _compared(base: str, name: str, data: str) -> tuple:
-    """An `accuracy.Row` of before, and one for each τ of after."""
+def _zipped(model: owned.Owned) -> str:
+    """The checkpoint as a zip where Gradio serves it from; it goes with the model."""
+    archive = storage().folder(model.owner) / f"{model.name}.zip"
+    with zipfile.ZipFile(archive, "w") as packed:  # weights do not get smaller
+        for file in sorted(model.folder.rglob("*")):
+            packed.write(file, file.relative_to(model.folder))
+    served = save_file_to_cache(archive, str(storage().gradio))
+    archive.unlink()
+    model.files.append(Path(served))
+    return served
+
+
+def _measured(base: str, name: str, rows: list, said: str) -> gr.Markdown:
+    """The rows so far, the first of which is that of the base, and what else there is to say."""
+    found = [
+        {
+            "model": f"after: {name}" if number else f"before: {base}",
+            "τ": None if not number else f"{row.tau:g}",
+            "right answers": f"{row.accuracy:.0%} of {row.n}",
+            "tokens per forward": f"{row.tokens_per_forward:.2f}",
+        }
+        for number, row in enumerate(rows)
+    ]
+    shown = table(DataFrame(found)) if found else ""
+    return gr.Markdown(f"{shown}\n\n{f'Measuring before and after: {said}' if said else ''}", visible=True)
+
+
+def _curve(base: str, name: str, rows: list):
+    if len(rows) < 2:
+        return gr.skip()
+    from mars_demo.views import plots
+
+    before, *after = rows
+    curves = {f"before: {base}": [replace(before, tau=None)], f"after: {name}": after}
+    return gr.Plot(plots.frontier(curves), visible=True)
+
+
+@on_gpu(lambda *_: seconds((1 + len(TAUS)) * CURVE_PROMPTS * watching.MAX_NEW_TOKENS / 2), long=True)
+def _compared(base: str, name: str, data: str, session: Session) -> Iterator[tuple[int, int, list]]:
+    """After each answer: how many there are, of how many, and the `accuracy.Row` of before and those of
+    after, one for each τ, as far as they are measured."""
     trained = models.load(name)
     taus = TAUS if trained.modes[0] != "ar" else TAUS[:1]
-    before = watching.measure(models.fresh(base), data, 1.0, CURVE_PROMPTS, "ar")
-    return before, [watching.measure(trained, data, tau, CURVE_PROMPTS) for tau in taus]
+    of = (1 + len(taus)) * watching.measured(data, CURVE_PROMPTS)
+    done, rows = 0, []
+    parts = [watching.measuring(models.fresh(base), data, 1.0, CURVE_PROMPTS, "ar")]
+    parts += [watching.measuring(trained, data, tau, CURVE_PROMPTS) for tau in taus]
+    for part in parts:
+        for row in part:
+            done += row is None
+            rows += [] if row is None else [row]
+            yield done, of, rows
+            if session.stopped:
+                return
 
 
 # ------------------------------------------------------------------------------ what events call
@@ -200,7 +260,7 @@ def end():
 
 
 def pause(session: Session):
-    """Pause, which waits for the step under way, or go on."""
+    """Pause, which waits for the step under way, or continue."""
     session.paused = not session.paused
     return gr.Button("Pausing" if session.paused else "Pause", interactive=not session.paused)
 
@@ -215,6 +275,9 @@ def set_pace(session: Session, pace: float) -> None:
 
 def to_the_race(session: Session):
     """The trained model among the Race tab's models, chosen there."""
+    if owned.trained(session.trained) is None:
+        warn(ValueError(f"This training was kept for {LIMITS.kept} minutes and is gone."))
+        return gr.skip(), gr.skip()
     choices = [*models.names(), session.trained]
     return gr.Dropdown(choices=choices, value=session.trained), gr.Tabs(selected="race")
 
@@ -222,11 +285,11 @@ def to_the_race(session: Session):
 def adopt(archive: str):
     """An uploaded checkpoint among the bases, chosen."""
     try:
-        name = models.adopt(archive)
+        name = uploads.adopt(archive)
     except ValueError as error:
         warn(error)
         return gr.skip()
-    return gr.Dropdown(choices=[*models.names(), name], value=name)
+    return gr.Dropdown(choices=models.bases(), value=name)
 
 
 def list_bases(chosen: str | None):
@@ -244,7 +307,7 @@ class Controls:
     """What stands beside the curves."""
 
     def __init__(self):
-        first, limit = PRESETS[0], max(2, step_limit())
+        first, limit = PRESETS[0], max(2, LIMITS.train_steps)
         self.preset = gr.Dropdown(
             [preset["title"] for preset in PRESETS], value=first["title"], label="Preset", elem_id="preset"
         )
@@ -293,7 +356,9 @@ class Controls:
             info=f"For AdamW; Muon trains the hidden matrices at {watching.MUON} times this rate.",
         )
         self.base = gr.Dropdown([], label="Base", elem_id="base")
-        self.upload = gr.UploadButton("Upload a base (zip)", file_types=[".zip"], elem_id="upload")
+        self.upload = gr.UploadButton(
+            "Upload a base (zip)", file_types=[".zip"], visible=bool(LIMITS.upload), elem_id="upload"
+        )
 
     @property
     def recipe(self) -> list:
@@ -358,8 +423,9 @@ def _train(c: Controls, results: Results, session: gr.State) -> None:
         conclude,
         session,
         results.outcome,
-        concurrency_id="model",
-        show_progress_on=results.prompt,
+        concurrency_id="long",
+        concurrency_limit=1,
+        show_progress="hidden",
         api_visibility="private",
     ).then(end, None, c.buttons, **QUIET)
     halt.click(pause, session, halt, **QUIET)

@@ -1,16 +1,31 @@
 """The stage: one component that draws the record of a race, while it grows and afterwards."""
 
+import textwrap
 from collections.abc import Sequence
 
-from mars_demo.decoding.trace import READABLE, SOURCES
+from mars_demo.decoding.record_schema import LINES, MOST_LINES, MOST_SLOTS, SOURCES
+from mars_demo.decoding.trace import read_runs
 from mars_demo.evaluation import outside
-from mars_demo.modes import MODES
+from mars_demo.limits import LIMITS
+from mars_demo.modes import BASELINE, MODES
+from mars_demo.ui import branches, standalone
 from mars_demo.ui.components.drawing import Drawing
 from mars_demo.views import recordings
 
-BASELINE = "ar"  # the first lane, which the others are compared with
 SETTINGS = ("prompt", "model", "mode", "tau", "criterion")  # of a race, in the page's address
 EMPTY = "Press Run: the same model answers one token at a time and with MARS."
+
+# Around a stage that is a page of its own.
+HEADER = """<header>
+<h1>A run of a language model, forward by forward</h1>
+<p>Each colour is one forward pass. <kbd>Space</kbd> plays and pauses, <kbd>←</kbd> and <kbd>→</kbd> step.
+Point at a token to see what else the model considered. This file holds all of it and loads nothing.</p>
+</header>
+"""
+FOOTER = """<footer>
+<p>Made with MARS Demo. The method is MARS (Mask AutoRegreSsion), arXiv 2604.07023.</p>
+</footer>
+"""
 
 
 def drawn_modes() -> list[dict]:
@@ -28,6 +43,7 @@ class Stage(Drawing):
     Args:
         shelf: with recorded runs, downloads, the visit's past runs and the page's address, which only one
             stage of a page can have.
+        alone: nothing else is on its page: without a shelf it has its texts and the keys all the same.
         recorded: the entries of `recordings.index()` on the shelf; None for all.
         empty: what it says while there is no record on it.
 
@@ -38,6 +54,9 @@ class Stage(Drawing):
         history: another record came onto the stage, with these `messages` and this `system` prompt, which
             stays as it is where it is null.
         recorded: the visitor chose the recorded run with this `id`.
+        branch: of the `records` of runs, that at index `of` is to go on from token `at` of its answer with
+            something `instead`: a list of one token id, or a text. The others stay on the stage; that one
+            does too unless the branch is to `replace` it.
         mask: the mask of a forward is to be shown, with its run's `record` and its `number`.
     """
 
@@ -46,6 +65,7 @@ class Stage(Drawing):
         value: str = "",
         *,
         shelf: bool = True,
+        alone: bool = False,
         recorded: Sequence[dict] | None = None,
         empty: str = EMPTY,
         elem_id: str = "stage",
@@ -53,20 +73,47 @@ class Stage(Drawing):
         render: bool = True,
     ):
         shown = recordings.index() if recorded is None else recorded
+        served = [recordings.recording, outside.advice, branches.opinion, replay_page]
         super().__init__(
             "stage",
             value,
             {
                 "shelf": shelf,
+                "bare": not (shelf or alone),
                 "empty": empty,
                 "modes": drawn_modes(),
-                "schemas": READABLE,
+                "record": {
+                    "schema": LINES,
+                    "lines": MOST_LINES,
+                    "slots": MOST_SLOTS,
+                    "mebibytes": LIMITS.record,
+                },
                 "sources": SOURCES,
                 "settings": SETTINGS,
+                "lanes": branches.MOST_LANES,
                 "recordings": shown if shelf else [],
             },
             elem_id=elem_id,
             visible=visible,
             render=render,  # for Gradio's own updates
-            server_functions=[recordings.recording, outside.advice],
+            server_functions=served if shelf else None,
         )
+
+
+def replay_page(record: str) -> str:
+    """A record as one HTML file that replays it without a server.
+
+    record: JSON lines, those of its runs and before them the title and note, if it was recorded.
+
+    Raises:
+        ValueError: if it is not a record, or larger than a page takes.
+    """
+    if not isinstance(record, str) or len(record) > LIMITS.record << 20:
+        raise ValueError(f"A record is a text of at most {LIMITS.record} MiB.")
+    runs = read_runs(record.split("\n"))
+    if not any(run.passes for run in runs):
+        raise ValueError("This is not the record of a run: it has no forward.")
+    stage = Stage(shelf=False, alone=True, render=False)
+    title = textwrap.shorten(runs[0].settings.prompt, 80, placeholder=" …")
+    body = f"{HEADER}<main>\n{standalone.figure(stage, record)}</main>\n{FOOTER}"
+    return standalone.document(f"MARS Demo: {title}", body, [stage])

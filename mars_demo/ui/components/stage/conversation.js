@@ -9,16 +9,17 @@ import { runs, show, stage, view } from "./state.js";
 /** What the next run continues: the messages of the record and, where the visitor replies to one of its answers,
  * that exchange too. */
 export function conversation() {
-  const { settings } = stage.reader.runs[view.reply] ?? runs()[0] ?? {};
+  const run = stage.reader.runs[view.reply];
+  const { settings } = run ?? runs()[0] ?? {};
   if (!settings) return [];
-  if (!view.reply) return settings.messages;
-  const answer = { role: "assistant", content: stage.reader.runs[view.reply].text, mode: view.reply };
+  if (!run) return settings.messages;
+  const answer = { role: "assistant", content: run.text, mode: run.mode.name };
   return [...settings.messages, { role: "user", content: settings.prompt }, answer];
 }
 
 /** Every side continues from this lane's answer; once more takes that back. */
-export function replyTo(mode) {
-  view.reply = view.reply === mode ? null : mode;
+export function replyTo(lane) {
+  view.reply = view.reply === lane ? null : lane;
   if (view.reply) trigger("reply", { messages: conversation() });
   else tellHistory(null);
   show();
@@ -35,7 +36,7 @@ const systemPrompt = ([first]) => (first?.role === "system" ? first.content : ""
 /** The lane's button. */
 export function offerReply(lane) {
   const button = find(".reply", lane.root);
-  const replying = view.reply === lane.mode;
+  const replying = view.reply === lane.name;
   button.hidden = !constants.shelf || !lane.run.done || !lane.run.text.trim();
   button.setAttribute("aria-pressed", replying);
   say(button, replying ? "✓ Replying to this answer" : "Reply to this answer");
@@ -54,7 +55,7 @@ export function drawConversation() {
     list.scrollTop = list.scrollHeight;
   }
   find('[data-do="anew"]').disabled = stage.live && !stage.reader.over;
-  const title = modes.get(view.reply)?.title;
+  const title = stage.reader.runs[view.reply]?.title;
   say(find(".continues"), title ? `Enter the next prompt and press Run: every side continues from the answer of “${title}”.` : "");
 }
 

@@ -1,6 +1,8 @@
-// Where a finished answer leaves the baseline's: the first token that differs, and what both slots could have held.
+// Where an answer leaves the one that it is held against: the first token that differs, what both slots could have
+// held, and how likely each of the two tokens was on either side.
 
 import { find, make, say } from "../dom.js";
+import { percent, visible } from "../words.js";
 import { alternative, whereOf } from "./card.js";
 import { firstDifference } from "./passes.js";
 
@@ -8,32 +10,34 @@ const BEFORE = 60; // characters of what both sides wrote until then
 
 let drawn = null; // the run
 
-/** `run` against the baseline, in a race that is over; nothing where their answers are the same. */
-export function drawDifference(run, baseline, over) {
+/** `run` against another one, in a race that is over; nothing where their answers are the same. */
+export function drawDifference(run, other, over) {
   const panel = find(".difference");
-  const index = over ? differenceOf(run, baseline) : null;
+  const index = over ? differenceOf(run, other) : null;
   panel.hidden = index === null;
   if (panel.hidden) drawn = null;
   if (panel.hidden || run === drawn) return;
   drawn = run;
   say(find(".difference-where", panel), `token ${index + 1}`);
-  const before = baseline.accepted.slice(0, index).map(({ text }) => text).join("");
+  const before = other.texts.slice(0, index).join("");
   say(find(".difference-before", panel), `${before.length > BEFORE ? "…" : ""}${before.slice(-BEFORE).replaceAll("\n", "↵")}`);
   find(".difference-both", panel).hidden = !index;
-  find(".difference-sides", panel).replaceChildren(...[baseline, run].map((side) => sideOf(side, index)));
+  find(".difference-sides", panel).replaceChildren(...[other, run].map((side) => sideOf(side, index)));
+  drawOdds(find(".odds", panel), [other, run], index);
 }
 
-function differenceOf(run, baseline) {
-  if (!run || !baseline || run === baseline || run.stopped || baseline.stopped) return null;
-  return firstDifference(baseline.ids, run.ids);
+function differenceOf(run, other) {
+  if (!run || !other || run === other || run.stopped || other.stopped) return null;
+  return firstDifference(other.answerIds, run.answerIds);
 }
 
 function sideOf(run, index) {
   const side = make("div", "");
-  side.append(make("h4", "", run.mode.title));
+  side.append(make("h4", "", run.title));
   const place = run.placeOf(index);
   if (!place) {
-    side.append(make("p", "where", "The answer was cut before this token."));
+    const given = run.given[index];
+    side.append(make("p", "where", given ? `“${visible(given[1])}” was put there; no forward chose it.` : "The answer was cut before this token."));
     return side;
   }
   const pass = run.passes[place.pass];
@@ -41,4 +45,44 @@ function sideOf(run, index) {
   list.append(...pass.slots[place.slot].top.map(alternative));
   side.append(make("p", "where", whereOf(run, pass, place.slot)), list);
   return side;
+}
+
+// ------------------------------------------------------------------- both tokens, on either side
+
+const slotAt = (run, index) => {
+  const place = run.placeOf(index);
+  return place && { ...place, slot: run.passes[place.pass].slots[place.slot], number: place.slot + 1 };
+};
+
+/** A row per side, a column per token. */
+function drawOdds(table, sides, index) {
+  const found = sides.map((run) => slotAt(run, index));
+  const tokens = sides.map((run, side) => found[side]?.slot ?? (run.given[index] && { id: run.given[index][0], text: run.given[index][1] }));
+  table.hidden = !tokens.every(Boolean) || !found.some(Boolean);
+  if (table.hidden) return;
+  const head = make("tr", "");
+  head.append(make("td", ""), ...tokens.map(({ text }) => header(`“${visible(text) || "end"}”`, "col")));
+  const rows = sides.flatMap((run, side) => {
+    if (!found[side]) return [];
+    const { slot, number } = found[side];
+    const row = make("tr", "");
+    const who = slot.source === "mask" ? `slot ${number}, predicted by a mask` : `slot ${number}`;
+    row.append(header(`${run.title} (${who})`, "row"), ...tokens.map((token) => make("td", "", chanceOf(slot, token))));
+    return [row];
+  });
+  find("thead", table).replaceChildren(head);
+  find("tbody", table).replaceChildren(...rows);
+}
+
+function header(text, scope) {
+  const cell = make("th", "", text);
+  cell.scope = scope;
+  return cell;
+}
+
+/** How likely a slot found a token; below what it names, if it does not name it. */
+export function chanceOf(slot, token) {
+  const named = slot.candidates?.indexOf(token.id) ?? slot.top.findIndex(([text]) => text === token.text);
+  if (named >= 0) return percent(slot.top[named][1]);
+  return slot.top.length ? `less than ${percent(slot.top.at(-1)[1])}` : "not recorded";
 }

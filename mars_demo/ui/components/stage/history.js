@@ -1,12 +1,14 @@
-// The races of this visit, to compare and to open again.
+// The races of this visit, to compare and to open again, and what all of them add up to.
 
-import { find, make } from "../dom.js";
-import { visible } from "../words.js";
-import { sides } from "./modes.js";
+import { find, make, say } from "../dom.js";
+import { plural, seconds, visible } from "../words.js";
+import { baselineOf, compared } from "./modes.js";
 import { firstDifference } from "./passes.js";
 
 const KEPT = 8;
 const rows = []; // newest first
+const counted = new Map(); // whether a run is in the sums, by its name: a branch brings along those that it stands beside
+const sums = { tokens: 0, forwards: 0, saved: 0, timed: 0 };
 
 /** `open` puts the race back on the stage. */
 export function keep(runs, open) {
@@ -14,10 +16,12 @@ export function keep(runs, open) {
   rows.splice(KEPT);
   find(".history tbody").replaceChildren(...rows);
   find(".history").hidden = false;
+  for (const run of Object.values(runs)) count(run, baselineOf(run, runs));
+  say(find(".totals"), totals());
+  find(".totals").hidden = false;
 }
 
 function rowOf(runs, open) {
-  const [baseline, others] = sides(runs);
   const button = make("button", "past", promptOf(Object.values(runs)[0]));
   button.type = "button";
   button.addEventListener("click", open);
@@ -25,7 +29,7 @@ function rowOf(runs, open) {
   first.append(button);
   const row = make("tr", "");
   const columns = [settingsOf, rateOf, speedOf, agreementOf];
-  row.append(first, ...columns.map((words) => make("td", "", others.map((run) => words(run, baseline)).join(" · "))));
+  row.append(first, ...columns.map((words) => make("td", "", compared(runs).map((run) => words(run, baselineOf(run, runs))).join(" · "))));
   return row;
 }
 
@@ -33,16 +37,45 @@ function rowOf(runs, open) {
 const promptOf = ({ settings: { prompt, messages } }) => (messages.length ? "↳ " : "") + visible(prompt).replaceAll("␣", " ");
 
 function settingsOf(run) {
-  if (!run.mode.uses_tau) return run.mode.title;
+  const from = run.branch ? `⑂ token ${run.branch.at + 1}, ` : "";
+  if (!run.mode.uses_tau) return from + run.mode.title;
   const seen = [...new Set(run.passes.map((pass) => pass.tau))];
-  return seen.length > 2 ? `τ ${Math.min(...seen)}–${Math.max(...seen)}` : `τ ${seen.join(" → ")}`;
+  return from + (seen.length > 2 ? `τ ${Math.min(...seen)}–${Math.max(...seen)}` : `τ ${seen.join(" → ")}`);
 }
 
 const rateOf = (run) => (run.ids.length / Math.max(1, run.passes.length)).toFixed(2);
-const speedOf = (run, baseline) => (baseline?.ms && run.ms ? (run.speed / baseline.speed).toFixed(2) : "–");
+const isTimed = (run, baseline) => Boolean(baseline?.ms && run.ms && run !== baseline && !run.branch); // a branch need not read the prompt
+const speedOf = (run, baseline) => (isTimed(run, baseline) ? (run.speed / baseline.speed).toFixed(2) : "–");
 
 function agreementOf(run, baseline) {
-  if (!baseline || baseline.stopped || run.stopped) return "stopped";
-  const index = firstDifference(baseline.ids, run.ids);
+  if (!baseline || run === baseline) return "–";
+  if (baseline.stopped || run.stopped) return "stopped";
+  const index = firstDifference(baseline.answerIds, run.answerIds);
   return index === null ? "same" : `differs from ${index + 1}`;
+}
+
+// ------------------------------------------------------------------------------ what it adds up to
+
+/** Runs that are not of this visit, even if one of them branches here. */
+export function leaveOut(runs) {
+  for (const { settings } of Object.values(runs)) counted.set(settings.run, counted.get(settings.run) ?? false);
+}
+
+function count(run, baseline) {
+  if (counted.has(run.settings.run)) return;
+  counted.set(run.settings.run, true);
+  sums.tokens += run.ids.length;
+  sums.forwards += run.passes.length;
+  if (!isTimed(run, baseline)) return;
+  sums.timed++;
+  sums.saved += run.ids.length / baseline.speed - run.ms;
+}
+
+function totals() {
+  const { tokens, forwards, saved, timed } = sums;
+  const runs = [...counted.values()].filter(Boolean).length;
+  const all = `This visit: ${plural(runs, "run")}, ${plural(tokens, "token")} in ${plural(forwards, "forward")}, ${(tokens / Math.max(1, forwards)).toFixed(2)} tokens per forward.`;
+  if (!timed) return all;
+  const words = saved < 0 ? "more than" : "less than";
+  return `${all} For its tokens, ${timed === 1 ? "one of them" : `${timed} of them together`} took ${seconds(Math.abs(saved))} ${words} one token at a time would have taken.`;
 }

@@ -5,9 +5,20 @@ import { find, findAll } from "../dom.js";
 import { hideCard, showCard } from "./card.js";
 import { replyTo } from "./conversation.js";
 import { drawHeatAt } from "./heat.js";
+import { askOpinion, goOnWithText } from "./inspector.js";
 import { clearStage, onPhone } from "./records.js";
 import { goTo, pause, play, step } from "./replay.js";
-import { copyLink, nextRecording, openFile, savePicture, saveRecord, showRecording } from "./shelf.js";
+import {
+  copyLink,
+  nextRecording,
+  openFiles,
+  openLink,
+  savePage,
+  savePicture,
+  saveRecord,
+  showBeside,
+  showRecording,
+} from "./shelf.js";
 import { focused, show, shownPass, stage, total, view } from "./state.js";
 import { attempt } from "./trouble.js";
 
@@ -30,17 +41,20 @@ const actions = {
     view.reply = null;
     trigger("again", { prompt: stage.reader.advice.prompt, tau: null, criterion: null, messages: [] });
   },
-  reply: (button) => replyTo(laneOf(button).mode),
+  reply: (button) => replyTo(laneOf(button).name),
   anew() {
     clearStage();
     trigger("reply", { messages: [] });
   },
   mask() {
-    const { mode, number } = shownPass();
+    const { lane, number } = shownPass();
     if (number < 0) throw new Error("There is no forward to show before the first one.");
-    trigger("mask", { record: stage.reader.texts[mode], number: number + 1 });
+    trigger("mask", { record: stage.reader.texts[lane], number: number + 1 });
   },
+  instead: goOnWithText,
+  opinion: askOpinion,
   jsonl: saveRecord,
+  html: savePage,
   svg: () => savePicture("svg"),
   png: () => savePicture("png"),
   link: copyLink,
@@ -51,16 +65,16 @@ const KEYS = { " ": "play", ArrowLeft: "back", ArrowRight: "step", Home: "start"
 
 /** The pass, and in an answer the slot, that a node stands for. */
 function aim(node) {
-  const mode = node.closest(".lane")?.dataset.lane ?? view.focus;
+  const lane = node.closest(".lane")?.dataset.lane ?? view.focus;
   const owner = node.closest("[data-pass]");
-  if (!owner || !mode) return null;
+  if (!owner || !lane) return null;
   const slot = owner.matches(".token") ? Number(owner.dataset.slot) : null;
-  return { mode, pass: Number(owner.dataset.pass), slot };
+  return { lane, pass: Number(owner.dataset.pass), slot };
 }
 
 function hover(node) {
   view.hover = aim(node);
-  if (view.hover?.slot != null) showCard(node, stage.reader.runs[view.hover.mode], view.hover, false);
+  if (view.hover?.slot != null) showCard(node, stage.reader.runs[view.hover.lane], view.hover, false);
   show();
 }
 
@@ -68,20 +82,20 @@ function leave() {
   if (!view.hover) return;
   view.hover = null;
   if (view.pinned?.slot != null) {
-    const { mode, pass, slot } = view.pinned;
-    showCard(view.lanes[mode].token(pass, slot), stage.reader.runs[mode], view.pinned, true);
+    const { lane, pass, slot } = view.pinned;
+    showCard(view.lanes[lane].token(pass, slot), stage.reader.runs[lane], view.pinned, true);
   } else hideCard();
   show();
 }
 
 function pin(token) {
   const target = aim(token);
-  const same = view.pinned && ["mode", "pass", "slot"].every((key) => view.pinned[key] === target[key]);
+  const same = view.pinned && ["lane", "pass", "slot"].every((key) => view.pinned[key] === target[key]);
   view.pinned = same ? null : target;
   view.hover = null;
-  view.focus = target.mode;
+  view.focus = target.lane;
   if (same) hideCard();
-  else showCard(token, stage.reader.runs[target.mode], target, true);
+  else showCard(token, stage.reader.runs[target.lane], target, true);
   show();
 }
 
@@ -92,15 +106,15 @@ function unpin() {
 }
 
 /** The forwards of a lane into the close-up. */
-function focusOn({ mode }) {
-  view.focus = mode;
+function focusOn({ name }) {
+  view.focus = name;
   holdAgainst(null);
 }
 
 /** Another τ held against the run. */
 function holdAgainst(tau) {
   view.whatIf = tau;
-  for (const lane of Object.values(view.lanes)) lane.drawAt(lane.mode === view.focus ? tau : null);
+  for (const lane of Object.values(view.lanes)) lane.drawAt(lane.name === view.focus ? tau : null);
   drawHeatAt(tau);
   show();
 }
@@ -111,7 +125,7 @@ function scrub(lane, x) {
   const time = (Math.min(Math.max(x - box.left, 0), box.width) / box.width) * lane.timeScale;
   pause();
   view.hover = null;
-  view.focus = lane.mode;
+  view.focus = lane.name;
   const index = lane.run.ends.findIndex((end) => end >= time);
   goTo(index < 0 ? Math.min(time, total()) : lane.run.ends[index]);
 }
@@ -155,8 +169,10 @@ function listenToPointers() {
 function listenToFields() {
   find(".ghost-range").addEventListener("input", ({ target }) => holdAgainst(Number(target.value)));
   find(".recordings").addEventListener("change", ({ target }) => target.value && attempt(() => showRecording(target.value)));
+  find(".beside").addEventListener("change", ({ target }) => attempt(() => showBeside(target.value)));
+  find(".instead-text").addEventListener("keydown", (event) => event.key === "Enter" && attempt(goOnWithText));
   find(".file").addEventListener("change", async ({ target }) => {
-    await attempt(() => openFile(target.files[0]));
+    await attempt(() => openFiles(target.files));
     target.value = "";
   });
 }
@@ -171,7 +187,9 @@ function listenToDrops() {
   element.addEventListener("drop", (event) => {
     event.preventDefault();
     dropping(false);
-    attempt(() => openFile(event.dataTransfer.files[0]));
+    const { files } = event.dataTransfer;
+    const link = event.dataTransfer.getData("text/uri-list") || event.dataTransfer.getData("text/plain");
+    attempt(() => (files.length || !link ? openFiles(files) : openLink(link)));
   });
 }
 
@@ -182,7 +200,7 @@ const FIELDS = "input, textarea, select, [contenteditable], [role=tab], [role=li
 function typed(event) {
   if (!element.isConnected || !element.offsetParent || event.ctrlKey || event.metaKey || event.altKey) return;
   const { target, key } = event;
-  if (!constants.shelf && !element.contains(target)) return; // a stage that is a part of something
+  if (constants.bare && !element.contains(target)) return; // a stage that is a part of something
   if (key === "Escape") {
     if (view.pinned || view.hover) event.preventDefault(); // once more leaves the talk view
     return unpin();

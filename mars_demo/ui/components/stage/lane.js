@@ -2,6 +2,7 @@
 
 import { draw, find, findAll, make, say, set } from "../dom.js";
 import { CodeMarks } from "./code_marks.js";
+import { visible } from "../words.js";
 import { HUES, acceptedAt, candidate, describe, isEnd } from "./passes.js";
 import { drawSources, isCopy } from "./sources.js";
 
@@ -13,20 +14,18 @@ export function scaleFor(value) {
 }
 
 export class Lane {
-  constructor({ name, title }) {
-    this.mode = name;
+  constructor({ lane: name, title }) {
+    this.name = name;
     this.root = find(".lane-template").content.cloneNode(true).firstElementChild;
     this.root.dataset.lane = name;
     this.answer = find(".answer", this.root);
     this.strip = find(".strip", this.root);
-    set(this.root, { "aria-label": title });
-    set(this.answer, { "aria-label": `Answer, ${title}` });
-    set(this.strip, { "aria-label": `Forwards, ${title}` });
-    say(find(".name", this.root), title);
+    this.call(title);
     this.answer.addEventListener("scroll", () => this.markEdges());
     find(".to-top", this.root).addEventListener("click", () => (this.answer.scrollTop = 0));
     this.code = new CodeMarks(this.answer);
     this.run = null;
+    this.given = []; // nodes of what its answer begins with
     this.groups = []; // the answer's node of each pass
     this.bars = []; // the strip's
     this.shown = 0; // passes that can be seen
@@ -39,9 +38,19 @@ export class Lane {
     }).observe(this.answer);
   }
 
+  call(title) {
+    if (find(".name", this.root).textContent === title) return;
+    set(this.root, { "aria-label": title });
+    set(this.answer, { "aria-label": `Answer, ${title}` });
+    set(this.strip, { "aria-label": `Forwards, ${title}` });
+    say(find(".name", this.root), title);
+  }
+
   /** Draw the passes that have come since. */
   grow(run) {
+    if (!this.run) this.addGiven(run);
     this.run = run;
+    this.call(run.title);
     const following = this.sees(this.shown);
     for (let index = this.groups.length; index < run.passes.length; index++) {
       this.addTokens(run.passes[index], index);
@@ -51,6 +60,23 @@ export class Lane {
     this.markCode(this.shown);
     if (following) this.reveal(this.shown);
     this.markEdges();
+  }
+
+  /** What a branch begins with: the text that it keeps, and what was chosen there. */
+  addGiven({ given, branch }) {
+    if (!given.length) return;
+    const group = make("span", "given");
+    group.setAttribute("role", "group");
+    group.setAttribute("aria-label", "Given");
+    given.forEach(([, text], index) => {
+      const token = make("span", index < branch.at ? "kept" : "kept instead", text);
+      token.setAttribute("role", "option");
+      token.setAttribute("aria-disabled", true);
+      if (!text.trim()) token.setAttribute("aria-label", visible(text) || "…");
+      group.append(token);
+    });
+    this.given = [...group.children];
+    this.answer.append(group);
   }
 
   addTokens(pass, number) {
@@ -77,7 +103,7 @@ export class Lane {
 
   /** Mark the code in what so many passes have written. */
   markCode(count) {
-    this.code.draw(this.groups.slice(0, count).flatMap((group) => [...group.children]));
+    this.code.draw([...this.given, ...this.groups.slice(0, count).flatMap((group) => [...group.children])]);
   }
 
   addBar(pass, number) {
@@ -142,6 +168,8 @@ export class Lane {
     if (time !== null) head.style.left = `${(100 * Math.min(time, this.timeScale)) / this.timeScale}%`;
     const pass = run.passes[Math.max(0, until - 1)];
     say(find(".setting", this.root), describe(run, pass?.tau ?? run.settings.tau));
+    find(".lane-prompt", this.root).hidden = !run.race.letter;
+    say(find(".lane-prompt", this.root), run.race.letter ? run.settings.prompt : "");
     this.root.classList.toggle("running", !run.done);
     const count = run.passes.length;
     set(this.strip, { "aria-valuemax": count, "aria-valuenow": until, "aria-valuetext": `forward ${until} of ${count}` });
@@ -193,7 +221,7 @@ export class Lane {
   /** The place of a token that is the answer's `index`-th. */
   place(index) {
     const place = this.run.placeOf(index);
-    return place && this.token(place.pass, place.slot);
+    return place ? this.token(place.pass, place.slot) : this.given[index];
   }
 
   /** Outline on the strip what each pass would have accepted at another τ. */

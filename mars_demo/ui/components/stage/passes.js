@@ -50,6 +50,17 @@ const isConfidence = ({ criterion }) => criterion === "probability";
 export const scoreName = ({ settings }) => (isConfidence(settings) ? "confidence" : `score (${settings.criterion})`);
 export const scoreText = ({ settings }, score) => (isConfidence(settings) ? percent(score) : (Math.floor(score * 1e4) / 1e4).toFixed(4));
 
+/** What forwards had in the place of the answer's token `at` before one of them accepted it, the earliest first:
+ * {number, slot, guess}, both counted from 1. */
+export function earlierGuesses(run, at) {
+  const own = run.placeOf(at)?.pass ?? 0;
+  return run.passes.slice(0, own).flatMap((pass, index) => {
+    const slot = at - run.indexOf(index, 0);
+    const guess = slot >= pass.accepted ? pass.slots[slot] : null;
+    return guess ? [{ number: pass.pass, slot: slot + 1, guess }] : [];
+  });
+}
+
 /** The index of the first token in which two answers differ; null where they do not. */
 export function firstDifference(a, b) {
   const length = Math.max(a.length, b.length);

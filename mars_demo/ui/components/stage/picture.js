@@ -23,7 +23,7 @@ export function pictureOf(stage, fit) {
 /** Its parts one below the other, without the room of what is left out between them. */
 function paintedOf(stage) {
   const frame = stage.getBoundingClientRect();
-  const parts = ["heading", "lanes", "closeup", "difference", "why"].map((name) => find(`.${name}`, stage)).filter((part) => part.offsetHeight);
+  const parts = ["heading", "lanes", "closeup", "inspector", "difference", "why"].map((name) => find(`.${name}`, stage)).filter((part) => part.offsetHeight);
   const height = parts.reduce((sum, part) => sum + part.offsetHeight + GAP, 2 * MARGIN - GAP);
   const painter = new Painter();
   let y = frame.top;

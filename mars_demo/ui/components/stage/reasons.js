@@ -10,7 +10,7 @@ export function reasons(run, baseline, points) {
   const found = points && predicted(run, curveThrough(points));
   if (!found) return [MISSING];
   const measured = measuredOf(run, baseline);
-  return [explained(found, measured ?? found.factor), compared(found, measured, baseline), ...windowAdvice(run, points)];
+  return [explained(found, measured ?? found.factor), compared(run, found, measured, baseline), ...windowAdvice(run, points)];
 }
 
 const MISSING =
@@ -22,7 +22,7 @@ function aboutBaseline({ positions, ms }) {
 
 /** The factor that the verdict states; null where it states none. */
 function measuredOf(run, baseline) {
-  if (!baseline || baseline.stopped || run.stopped) return null;
+  if (!baseline || baseline.stopped || run.stopped || run.branch) return null;
   return run.speed / baseline.speed;
 }
 
@@ -41,9 +41,10 @@ function explained({ perForward, positions, ratio, factor }, speed) {
   return `${tokens} tokens per forward, but ${cost}: ${division}.`;
 }
 
-function compared({ factor }, measured, baseline) {
+function compared(run, { factor }, measured, baseline) {
   const start = `Predicted: ${times(factor)} as fast as one token at a time.`;
   if (measured !== null) return `${start} Measured: ${times(measured)}, which also counts the prefill of both sides.`;
+  if (baseline && run.branch) return `${start} A branch is not measured against it: it need not read the prompt again.`;
   return `${start} ${baseline ? "Nothing was measured: the race was stopped." : "There is no side with one token per forward to measure it against."}`;
 }
 

@@ -1,11 +1,16 @@
 // The record on the stage: the runs that its lines tell of. No drawing here.
 
 import { constants } from "../component.js";
-import { modes } from "./modes.js";
+import { freeLane, modes } from "./modes.js";
+import { kindOf } from "./schema.js";
 
 /** One run: its settings, its passes and, per pass, when it ended on the run's own clock. */
 export class Run {
-  constructor(settings) {
+  constructor(settings, lane, race) {
+    this.lane = lane;
+    this.race = race; // {number, letter, recording}: those that began together
+    this.branch = settings.branch ?? null; // where it leaves another run
+    this.given = this.branch?.given ?? []; // [id, text] of the tokens that its answer begins with
     this.settings = { criterion: "probability", ...settings, messages: settings.messages ?? [] };
     this.mode = modes.get(settings.mode);
     this.passes = [];
@@ -13,13 +18,15 @@ export class Run {
     this.totals = []; // tokens accepted so far
     this.filled = []; // which slots have their token after each pass, where gaps may come before them
     this.accepted = []; // slots
-    this.ids = []; // of them
+    this.ids = []; // of them; no forward has accepted what was given
     this.slots = this.most = settings.window; // the most slots and accepted tokens of a pass, for scales,
     this.rows = settings.window; // and the most that it verifies and adds
     this.done = null;
   }
 
-  add(pass) {
+  /** A forward in the form of today's schema; no τ is one that accepts a token per forward. */
+  add({ slots, tau, ...rest }) {
+    const pass = { ...rest, tau: this.mode.uses_tau ? (tau ?? 1) : tau, slots: slots.map(scored) };
     const accepted = pass.slots.slice(0, pass.accepted);
     if (this.mode.beyond === "filled") this.filled.push(filledAfter(pass, this.passes.at(-1), this.filled.at(-1)));
     this.passes.push(pass);
@@ -36,8 +43,23 @@ export class Run {
     return this.ends.at(-1) ?? 0;
   }
 
+  /** What it is called on the stage. */
+  get title() {
+    const from = this.branch ? `, from token ${this.branch.at + 1}` : "";
+    return `${this.mode.title}${from}${this.race.letter ? ` (${this.race.letter})` : ""}`;
+  }
+
+  /** Of the whole answer. */
+  get answerIds() {
+    return [...this.given.map(([id]) => id), ...this.ids];
+  }
+
+  get texts() {
+    return [...this.given.map(([, text]) => text), ...this.accepted.map(({ text }) => text)];
+  }
+
   get text() {
-    return this.passes.map(({ slots, accepted }) => slots.slice(0, accepted).map(({ text }) => text).join("")).join("");
+    return this.texts.join("");
   }
 
   get perForward() {
@@ -59,8 +81,15 @@ export class Run {
     return later < 0 ? this.passes.length : later;
   }
 
-  /** The forward and the slot of the answer's `index`-th token; null behind its end. */
+  /** The index in the answer of what a forward accepted in a slot. */
+  indexOf(pass, slot) {
+    return this.given.length + (this.totals[pass - 1] ?? 0) + slot;
+  }
+
+  /** The forward and the slot of the answer's `index`-th token; null after its end, and where it was given. */
   placeOf(index) {
+    index -= this.given.length;
+    if (index < 0) return null;
     const pass = this.totals.findIndex((total) => total > index);
     return pass < 0 ? null : { pass, slot: index - (this.totals[pass - 1] ?? 0) };
   }
@@ -82,7 +111,7 @@ function filledAfter(pass, before, filledBefore) {
 }
 
 /** Schema 1 had one criterion, the probability, and called the score `confidence`. */
-const ofSchema1 = (slots) => slots.map(({ confidence, ...slot }) => ({ ...slot, score: confidence }));
+const scored = ({ confidence, ...slot }) => (confidence === undefined ? slot : { ...slot, score: confidence });
 
 /**
  * Reads JSON lines as they come. `lane` on a line says whose it is; without one it belongs to the run
@@ -90,40 +119,66 @@ const ofSchema1 = (slots) => slots.map(({ confidence, ...slot }) => ({ ...slot, 
  */
 export class Reader {
   constructor() {
-    this.runs = {};
-    this.current = null;
-    this.recording = null; // title and note, if this was recorded
+    this.runs = Object.create(null); // by lane; an address or a record may ask for any name
+    this.current = null; // the lane of the run that began last
+    this.races = []; // of runs that began together, each with the title and note of a recorded one
     this.texts = {}; // the lines of each run as they came, without lanes
+    this.lines = this.slots = 0; // of all runs
     this.advice = undefined; // the nearest example of a prompt outside what the model knows, once asked for
   }
 
   take(line) {
-    const { lane, ...record } = JSON.parse(line);
-    if (record.recording) {
-      this.recording = record;
-      return;
-    }
-    if (record.run) this.begin(record);
-    const mode = lane ?? this.current;
-    const run = this.runs[mode];
-    if (!run) throw new Error("it does not begin with a run's settings");
-    if (record.done) run.done = record;
-    else if (record.pass) run.add(checked(record, run.settings.schema));
-    else if (!record.run) throw new Error("a line is neither settings, forward nor end");
-    this.texts[mode] += `${JSON.stringify(record)}\n`;
+    const { lane, ...record } = parsed(line);
+    const kind = kindOf(record);
+    if (lane !== undefined && !modes.has(lane)) throw new Error("lane must be a mode");
+    if (kind === "recording") return this.beginRace(record);
+    this.count(record);
+    if (kind === "run") this.begin(record, lane);
+    const name = lane ?? this.current;
+    const run = this.runs[name];
+    if (!run) throw new Error("a record begins with the settings of a run");
+    if (kind === "done") run.done = record;
+    else if (kind === "pass") run.add(record);
+    this.texts[name] += `${JSON.stringify(record)}\n`;
   }
 
-  begin(settings) {
-    const { schema, mode } = settings;
-    const messages = settings.messages ?? [];
-    if (!constants.schemas.includes(schema))
-      throw new Error(`its schema is ${schema}, this page reads schema ${constants.schemas.join(" and ")}`);
-    if (!modes.has(mode)) throw new Error(`its mode ${mode} is unknown here`);
-    const isMessage = (one) => ["system", "user", "assistant"].includes(one?.role) && typeof one.content === "string";
-    if (!Array.isArray(messages) || !messages.every(isMessage)) throw new Error("its messages are no conversation");
-    this.current = mode;
-    this.runs[mode] = new Run(settings);
-    this.texts[mode] = "";
+  count({ slots = [] }) {
+    const { lines, slots: most } = constants.record;
+    if (++this.lines > lines) throw new Error(`a record has at most ${lines} lines`);
+    this.slots += slots.length;
+    if (this.slots > most) throw new Error(`the forwards of a record have at most ${most} slots`);
+  }
+
+  /** Runs that come now are of another race. */
+  beginRace(recording = null) {
+    const last = this.races.at(-1);
+    const isEmpty = last && !Object.values(this.runs).some(({ race }) => race === last);
+    if (isEmpty) return void (last.recording = recording ?? last.recording);
+    this.races.push({ number: this.races.length, letter: "", recording });
+    if (this.races.length > 1) this.races.forEach((race, index) => (race.letter = String.fromCharCode(65 + index)));
+  }
+
+  begin(settings, lane) {
+    const race = this.races.at(-1);
+    const others = Object.values(this.runs).filter((run) => run.race === race);
+    const again = !lane && !settings.branch && others.some((run) => !run.branch && run.settings.mode === settings.mode);
+    if (!race || again) this.beginRace();
+    this.current = lane ?? freeLane(settings.mode, this.runs);
+    if (!(this.current in this.runs) && Object.keys(this.runs).length === constants.lanes) throw new Error(`a stage has at most ${constants.lanes} runs`);
+    this.runs[this.current] = new Run(settings, this.current, this.races.at(-1));
+    this.texts[this.current] = "";
+  }
+
+  /** One race's record, with the title and note of a recorded one. */
+  textOf(race) {
+    const lanes = Object.entries(this.runs).filter(([, run]) => run.race === race);
+    const header = race.recording ? [`${JSON.stringify(race.recording)}\n`] : [];
+    return [...header, ...lanes.map(([lane]) => this.texts[lane])].join("");
+  }
+
+  /** Of the recorded run that this is, if it is one alone. */
+  get recording() {
+    return this.races.length === 1 ? this.races[0].recording : null;
   }
 
   /** The record as a file: one run after the other. */
@@ -137,10 +192,11 @@ export class Reader {
   }
 }
 
-/** A forward in the form of today's schema. */
-function checked(pass, schema) {
-  if (!Array.isArray(pass.slots) || !(pass.ms >= 0) || !(pass.accepted >= 0)) throw new Error("a forward lacks its slots");
-  const slots = schema === 1 ? ofSchema1(pass.slots) : pass.slots;
-  if (!slots.every((slot) => slot.score >= 0)) throw new Error("a slot lacks its score");
-  return { ...pass, slots };
+function parsed(line) {
+  try {
+    const value = JSON.parse(line);
+    return typeof value === "object" ? { ...value } : {};
+  } catch {
+    throw new Error("it is not JSON");
+  }
 }

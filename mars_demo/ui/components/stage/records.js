@@ -3,17 +3,19 @@
 import { constants, props, server } from "../component.js";
 import { find } from "../dom.js";
 import { Lines } from "../lines.js";
+import { forgetSteps, nextStep, settleBranch } from "./branches.js";
 import { hideCard } from "./card.js";
 import { conversation, tellHistory } from "./conversation.js";
 import { growHeat } from "./heat.js";
-import { keep } from "./history.js";
+import { keep, leaveOut } from "./history.js";
 import { Lane, scaleFor } from "./lane.js";
-import { forget, wanted } from "./links.js";
-import { BASELINE, inOrder, sides } from "./modes.js";
+import { forget, opensSteps, wanted } from "./links.js";
+import { compared, counterpartOf, inOrder, isBaseline } from "./modes.js";
 import { firstDifference } from "./passes.js";
 import { Reader } from "./record.js";
 import { goTo } from "./replay.js";
 import { clear, focused, runs, show, stage, view } from "./state.js";
+import { plant } from "./tree.js";
 import { attempt, complain } from "./trouble.js";
 
 let lines = new Lines(); // of the server's value, which may be announced more than once
@@ -30,15 +32,30 @@ function begin(live) {
 
 /** The server's value has grown, or is another one. */
 export function follow() {
+  let anew = view.ended; // a branch of what the value held before
   const fresh = lines.take(props.value || "", () => {
     begin(true);
-    if (constants.shelf && !wanted.pass) forget(["run", "lane", "pass"]);
-    if (onPhone()) find(".stage").scrollIntoView();
+    anew = true;
   });
   if (!fresh.length) return;
-  for (const line of fresh) stage.reader.take(line);
-  consult();
-  grow();
+  try {
+    for (const line of fresh) stage.reader.take(line);
+    if (anew) arrive();
+    consult();
+    grow();
+  } catch (error) {
+    complain(error.message);
+  }
+}
+
+/** The address names what has come: a branch of what it named before, or a race. */
+function arrive() {
+  const branched = settleBranch();
+  if (branched) Object.assign(view, { focus: null, pinned: null, ended: false }); // the new lane is shown
+  if (branched) hideCard();
+  if (constants.shelf && !branched && !wanted.pass && !opensSteps()) forget(["run", "lane", "pass", "branch", "beside"]);
+  if (!opensSteps()) forgetSteps();
+  if (onPhone() && !branched) find(".stage").scrollIntoView();
 }
 
 /** For a new conversation. */
@@ -54,32 +71,48 @@ export function leaveConversation() {
   tellHistory(null);
 }
 
-/** A whole record from elsewhere, `chosen` by the visitor. Throws a sentence if it is none, and then leaves the
- * stage as it is. */
-export function open(text, chosen = true) {
-  const whole = read(text);
+/** Whole records from elsewhere, side by side, `chosen` by the visitor; `about` is what the stage knows of them
+ * besides. Throws a sentence if one is none, and then leaves the stage as it is. */
+export function open(texts, chosen = true, about = {}) {
+  const parts = [texts].flat();
+  refuseLarge(Math.max(...parts.map((text) => text.length)));
+  const whole = new Reader();
+  for (const part of parts) read(part, whole);
   begin(false);
   lines = new Lines();
-  stage.reader = whole;
+  Object.assign(stage, about, { reader: whole });
   if (constants.shelf && chosen) tellHistory();
   consult();
   grow();
 }
 
-function read(text) {
-  const whole = new Reader();
+/** One more record beside the one on the stage, or in place of the one that is beside it. */
+export function openBeside(text, about) {
+  const [race] = stage.reader.races;
+  if (!race) throw new Error("There is no record on the stage yet to compare with.");
+  open([stage.reader.textOf(race), text], true, { recording: stage.recording, ...about });
+}
+
+/** Before anything of it is read: `size` in bytes, or of a text in characters. */
+export function refuseLarge(size) {
+  const { mebibytes } = constants.record;
+  if (size > mebibytes * 2 ** 20) throw new Error(`This is larger than ${mebibytes} MiB, the most that a record of a run may have here.`);
+}
+
+function read(text, whole) {
+  const before = runs(whole).length;
+  if (before) whole.beginRace();
   text.split("\n").forEach((line, number) => {
     if (!line.trim()) return;
     try {
       whole.take(line);
     } catch (error) {
-      throw new Error(`This is not the record of a run: line ${number + 1} cannot be read (${error.message}).`);
+      throw new Error(`This is not the record of a run: line ${number + 1} cannot be read: ${error.message}.`);
     }
   });
-  const found = Object.values(whole.runs);
+  const found = runs(whole).slice(before);
   if (!found.some((run) => run.passes.length)) throw new Error("This is not the record of a run: it has no forward.");
   for (const run of found) run.done ||= { done: true, stop: "stopped" };
-  return whole;
 }
 
 /** Ask once per record whether its prompt is outside what its model was trained on. */
@@ -96,7 +129,7 @@ async function consult() {
 function grow() {
   const { reader } = stage;
   for (const run of inOrder(reader.runs)) laneOf(run).grow(run);
-  if (!focused() || (view.focus === BASELINE && !view.pinned)) view.focus = mostTelling(reader.runs);
+  if (!focused() || (isBaseline(focused()) && !view.pinned)) view.focus = mostTelling(reader.runs);
   const rescale = (largest) => (reader.over ? largest : scaleFor(1.05 * largest));
   const most = (measure) => Math.max(...runs().map(measure));
   const scale = {
@@ -109,39 +142,69 @@ function grow() {
   show();
 }
 
-function laneOf({ mode }) {
-  if (!view.lanes[mode.name]) {
-    view.lanes[mode.name] = new Lane(mode);
-    find(".lanes").append(...inOrder(view.lanes).map((lane) => lane.root));
+function laneOf(run) {
+  if (!view.lanes[run.lane]) {
+    view.lanes[run.lane] = new Lane(run);
+    find(".lanes").append(...inOrder(view.lanes).map(({ root }) => root));
   }
-  return view.lanes[mode.name];
+  return view.lanes[run.lane];
 }
 
-/** The first mode that is not the baseline, whose windows hold one slot each. */
-function mostTelling(runsByMode) {
-  const [baseline, others] = sides(runsByMode);
-  return (others[0] ?? baseline)?.mode.name ?? null;
+/** The newest branch, else the first lane that is not the baseline, whose windows hold one slot each. */
+function mostTelling(all) {
+  const found = compared(all);
+  return (found.findLast(({ branch }) => branch) ?? found[0])?.lane ?? null;
 }
 
 /** Once per record, when all its runs have ended. */
 function finish() {
   view.ended = true;
-  const { runs: ended, file } = stage.reader;
+  const { runs: ended } = stage.reader;
   markDifferences(ended);
-  if (stage.live && constants.shelf) keep(ended, () => attempt(() => open(file)));
-  if (!wanted.pass || (wanted.mode && !ended[wanted.mode])) return;
-  view.focus = wanted.mode ?? view.focus;
+  find(".stage").dispatchEvent(new CustomEvent("raced", { bubbles: true, detail: Object.values(ended).map(told) }));
+  if (constants.shelf) remember(ended);
+  attempt(nextStep);
+  if (!wanted.pass || (wanted.lane && !ended[wanted.lane])) return;
+  view.focus = wanted.lane ?? view.focus;
   if (wanted.pass <= focused().passes.length) goTo(focused().ends[wanted.pass - 1]);
-  wanted.mode = wanted.pass = null;
+  wanted.lane = wanted.pass = null;
 }
 
-/** Where an answer leaves the baseline's, both tokens are marked. */
+/** What brings the stage back to what it shows now. */
+function remember(ended) {
+  const { reader, recording, beside, steps, live, raced } = stage;
+  const texts = reader.races.map((race) => reader.textOf(race));
+  const reopen = (about) => attempt(() => open(texts, true, { recording, beside, steps, ...about }));
+  if (live) keep(ended, () => reopen());
+  else leaveOut(ended);
+  plant(ended, (name) => {
+    reopen({ raced });
+    focusOn(name);
+  });
+}
+
+function focusOn(name) {
+  view.focus = runs().find(({ settings }) => settings.run === name)?.lane ?? view.focus;
+  show();
+}
+
+/** A run as others on the page hear of it: when it came, and what each of its forwards accepted. */
+const told = ({ mode, title, settings, passes, stopped }) => ({
+  mode: mode.name,
+  title,
+  prompt: settings.prompt,
+  stopped,
+  begun: stage.begun,
+  accepted: passes.map(({ slots, accepted }) => slots.slice(0, accepted)),
+});
+
+/** Where an answer leaves the one that it is held against, both tokens are marked. */
 function markDifferences(ended) {
-  const [baseline, others] = sides(ended);
-  if (!baseline || baseline.stopped) return;
-  for (const run of others) {
-    const index = run.stopped ? null : firstDifference(baseline.ids, run.ids);
+  for (const run of Object.values(ended)) {
+    const other = counterpartOf(run, ended);
+    if (!other || other.stopped || run.stopped) continue;
+    const index = firstDifference(other.answerIds, run.answerIds);
     if (index === null) continue;
-    for (const { mode } of [run, baseline]) view.lanes[mode.name].place(index)?.classList.add("differs");
+    for (const { lane } of [run, other]) view.lanes[lane].place(index)?.classList.add("differs");
   }
 }

@@ -6,16 +6,19 @@ import { download, downloadPicture } from "../svg.js";
 import { conversation } from "./conversation.js";
 import { hasPrompt, nameRecording } from "./links.js";
 import { pictureOf } from "./picture.js";
-import { open } from "./records.js";
+import { open, openBeside, refuseLarge } from "./records.js";
 import { runs, stage, view } from "./state.js";
 
-const LARGEST_FILE = 64; // MiB
+async function recordingOf(id) {
+  const text = await server.recording(id);
+  if (!text) throw new Error("The server did not send the recorded run. Try again in a moment."); // Gradio throws nothing then
+  return text;
+}
 
 /** `chosen` by the visitor, not by the page's address. */
 export async function showRecording(id, chosen = true) {
   if (chosen) nameRecording(id);
-  open(await server.recording(id), chosen);
-  stage.recording = id;
+  open(await recordingOf(id), chosen, { recording: id });
   if (chosen) trigger("recorded", { id });
 }
 
@@ -24,10 +27,19 @@ export function nextRecording() {
   return showRecording(ids[(ids.indexOf(stage.reader.recording?.recording) + 1) % ids.length]);
 }
 
+/** A recorded run beside what is on the stage; without an id, nothing. */
+export async function showBeside(id) {
+  if (id) return openBeside(await recordingOf(id), { beside: id });
+  const [race] = stage.reader.races;
+  open(stage.reader.textOf(race), true, { recording: stage.recording });
+}
+
 export function listRecordings() {
+  const options = () => constants.recordings.map(({ id, title }) => optionOf(id, title));
   const none = optionOf("", "choose…");
   none.disabled = true;
-  find(".recordings").append(none, ...constants.recordings.map(({ id, title }) => optionOf(id, title)));
+  find(".recordings").append(none, ...options());
+  find(".beside").append(optionOf("", "nothing"), ...options());
 }
 
 function optionOf(value, text) {
@@ -36,10 +48,18 @@ function optionOf(value, text) {
   return option;
 }
 
-export async function openFile(file) {
-  if (!file) return;
-  if (file.size > LARGEST_FILE * 2 ** 20) throw new Error(`This file is larger than ${LARGEST_FILE} MiB, which no record of a run is.`);
-  open(await file.text());
+/** One file, or several side by side. */
+export async function openFiles(files) {
+  if (!files.length) return;
+  for (const { size } of files) refuseLarge(size);
+  open(await Promise.all([...files].map((file) => file.text())));
+}
+
+/** The recorded run that a link to this page names, beside what is on the stage. */
+export function openLink(text) {
+  const id = constants.shelf && URL.canParse(text) && new URL(text).searchParams.get("run");
+  if (!constants.recordings.some((one) => one.id === id)) throw new Error("Drop one or two records, or a link to one of the recorded runs.");
+  return showBeside(id);
 }
 
 const fileName = () => `mars-${runs()[0]?.settings.run ?? "stage"}`.replaceAll(/[^\w-]/g, "");
@@ -48,6 +68,15 @@ export function saveRecord() {
   const { file } = stage.reader;
   if (!file) throw new Error("There is no record on the stage yet.");
   download(`${fileName()}.jsonl`, new Blob([file], { type: "application/x-ndjson" }));
+}
+
+/** The record as one HTML file, which replays it without a server. */
+export async function savePage() {
+  const { races } = stage.reader;
+  if (!races.length) throw new Error("There is no record on the stage yet.");
+  const page = await server.replay_page(races.map((race) => stage.reader.textOf(race)).join(""));
+  if (!page) throw new Error("The server did not make the page. Try again in a moment."); // Gradio throws nothing then
+  download(`${fileName()}.html`, new Blob([page], { type: "text/html" }));
 }
 
 export function savePicture(kind) {

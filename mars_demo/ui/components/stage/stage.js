@@ -4,17 +4,20 @@
 // is a new record. Only lines not read yet are read, so hearing of a value twice changes nothing.
 
 import { constants, props, watch } from "../component.js";
+import { remembered } from "../address.js";
 import { find, make, say } from "../dom.js";
 import { drawShares, drawWhatIf } from "./acceptance.js";
 import { drawConversation, offerReply } from "./conversation.js";
+import { wantSteps } from "./branches.js";
 import { drawDifference } from "./difference.js";
 import { columnOf, drawHeatLegend, growHeat, showHeatUntil } from "./heat.js";
 import { listen } from "./input.js";
-import { addressed, rememberSoon, wanted } from "./links.js";
-import { sides } from "./modes.js";
+import { drawInspector } from "./inspector.js";
+import { addressed, addressedBeside, opensSteps, rememberSoon, wanted } from "./links.js";
+import { baselineOf, compared, counterpartOf } from "./modes.js";
 import { follow, leaveConversation, open } from "./records.js";
 import { drawReplay, introduce } from "./replay.js";
-import { listRecordings, showRecording } from "./shelf.js";
+import { listRecordings, showBeside, showRecording } from "./shelf.js";
 import { drawWith, focused, runs, selection, shownPass, stage, view } from "./state.js";
 import { attempt } from "./trouble.js";
 import { verdict } from "./verdict.js";
@@ -28,13 +31,14 @@ function render() {
   for (const lane of Object.values(view.lanes)) {
     lane.showAt(view.time, view.playing !== null);
     offerReply(lane);
-    lane.root.classList.toggle("focused", lane.mode === view.focus);
+    lane.root.classList.toggle("focused", lane.name === view.focus);
   }
   drawHeading();
   drawConversation();
   drawCloseUp();
   drawReplay();
   if (constants.shelf && find(".recordings").value !== (stage.recording ?? "")) find(".recordings").value = stage.recording ?? "";
+  if (constants.shelf && find(".beside").value !== (stage.beside ?? "")) find(".beside").value = stage.beside ?? "";
   rememberSoon();
 }
 
@@ -46,12 +50,13 @@ function drawHeading() {
   offerNearest(reader.over && reader.advice);
   const asked = runs()[0]?.settings.prompt ?? "";
   say(find(".prompt"), asked);
-  find(".asked").hidden = !asked || view.reply !== null; // it stands above then
-  say(find(".machine"), runs().length ? machineOf(runs()[0].settings) : "");
-  const { title, note } = reader.recording ?? {};
-  say(find(".note"), title ? `Recorded: ${title}. ${note}` : "");
-  find(".hint").hidden = !constants.shelf || !title;
+  find(".asked").hidden = !asked || view.reply !== null || reader.races.length > 1; // it stands above then, or in the lanes
+  say(find(".machine"), [...new Set(runs().map(({ settings }) => machineOf(settings)))].join(" · "));
+  say(find(".note"), reader.races.map(noteOf).join(" "));
+  find(".hint").hidden = !constants.shelf || !reader.recording;
 }
+
+const noteOf = ({ letter, recording }) => (recording ? `Recorded${letter && ` (${letter})`}: ${recording.title}. ${recording.note}` : "");
 
 const DEVICES = { cpu: "CPU", cuda: "GPU", mps: "Apple GPU" };
 const machineOf = ({ model, device, gpu, dtype }) => `${model} on ${gpu ?? DEVICES[device] ?? device}, ${dtype}`;
@@ -74,32 +79,40 @@ function offerNearest(example) {
 
 function drawCloseUp() {
   const slot = selection()?.slot ?? null;
-  const { mode, number } = shownPass();
+  const { lane, number } = shownPass();
   const run = focused();
   const shown = view.lanes[view.focus]?.shown ?? 0;
-  drawWindow(stage.reader.runs[mode], number, slot);
+  drawWindow(stage.reader.runs[lane], number, slot);
   growHeat(run);
   showHeatUntil(shown);
   drawShares(run, shown);
-  drawWhatIf(run, mode === view.focus ? number : shown - 1, view.whatIf);
-  const [baseline, others] = sides(stage.reader.runs);
-  drawDifference(run === baseline ? others[0] : run, baseline, stage.reader.over);
-  drawWhy(run, baseline, stage.reader.over);
-  light(mode, selection() || view.time !== null ? number : null, slot);
+  drawWhatIf(run, lane === view.focus ? number : shown - 1, view.whatIf);
+  drawInspector();
+  drawPair(run);
+  drawWhy(run, run && baselineOf(run, stage.reader.runs), stage.reader.over);
+  light(lane, selection() || view.time !== null ? number : null, slot);
+}
+
+/** The answer in focus and the one that it is held against; for a baseline, the other way round. */
+function drawPair(run) {
+  const all = stage.reader.runs;
+  const pair = (one) => one && [one, counterpartOf(one, all)];
+  const [one, other] = pair(run)?.[1] ? pair(run) : pair(compared(all)[0]) ?? [];
+  drawDifference(one, other, stage.reader.over);
 }
 
 let lit = [];
 
 /** Point out a forward wherever it is drawn, and one of its tokens. */
-function light(mode, number, slot) {
+function light(name, number, slot) {
   for (const node of lit) {
     node.classList.remove("lit", "chosen");
     if (node.matches(".token")) node.removeAttribute("aria-selected");
   }
   lit = [];
-  const lane = view.lanes[mode];
+  const lane = view.lanes[name];
   if (!lane || number === null || number < 0) return;
-  const column = mode === view.focus ? columnOf(number) : null;
+  const column = name === view.focus ? columnOf(number) : null;
   const token = slot === null ? null : lane.token(number, slot);
   lit = [lane.groups[number], lane.bars[number], column].filter(Boolean);
   for (const node of lit) node.classList.add("lit");
@@ -114,12 +127,13 @@ function light(mode, number, slot) {
 drawWith(render);
 drawHeatLegend();
 listen();
-find(".stage").classList.toggle("bare", !constants.shelf);
+find(".stage").classList.toggle("bare", constants.bare);
 if (constants.shelf) {
   listRecordings();
-  const id = addressed();
-  const started = wanted.pass ? () => {} : introduce;
-  if (id && !props.value) attempt(() => showRecording(id, false)).then(started);
+  const [id, second] = [addressed(), addressedBeside()];
+  wantSteps(remembered("branch"));
+  const started = wanted.pass || second || opensSteps() ? () => {} : introduce;
+  if (id && !props.value) attempt(() => showRecording(id, false)).then(second ? () => attempt(() => showBeside(second)) : started);
 }
 // A record that another component of the page has; a prompt that begins a new conversation.
 find(".stage").addEventListener("record", ({ detail }) => attempt(() => open(detail)));

@@ -19,7 +19,7 @@ export function drawWhy(run, baseline, over) {
   if (panel.hidden) drawn = null;
   if (panel.hidden || run === drawn) return;
   drawn = run;
-  say(find(".why-whose", panel), run.mode.title);
+  say(find(".why-whose", panel), run.title);
   const points = costPoints(run, baseline);
   find(".reasons", panel).replaceChildren(...reasons(run, baseline, points).map((sentence) => make("p", "", sentence)));
   drawCosts(find(".cost", panel), run, baseline);

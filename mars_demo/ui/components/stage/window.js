@@ -61,7 +61,7 @@ function masksOf(pass) {
 export function drawWindow(run, number, chosen) {
   const panel = find(".window");
   const pass = run?.passes[number];
-  say(find(".whose", panel), run ? `${run.mode.title}, one forward` : "One forward");
+  say(find(".whose", panel), run ? `${run.title}, one forward` : "One forward");
   say(find(".caption", panel), pass ? captionOf(pass) : run ? "Before the first forward" : "");
   const rows = pass ? rowsOf(run, number) : [];
   const threshold = Boolean(pass) && pass.tau !== null && pass.slots.length > 1;

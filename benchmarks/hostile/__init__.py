@@ -1,0 +1,1 @@
+"""Bad input of every kind against a running app: see `python -m benchmarks.hostile --help`."""

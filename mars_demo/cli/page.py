@@ -1,0 +1,25 @@
+"""`page`: write a record as one HTML file that replays without a server."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from mars_demo.cli.output import check_writable, notice
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("record", type=Path, metavar="FILE.jsonl", help="as `generate --trace` writes it")
+    parser.add_argument("--output", type=Path, required=True, metavar="FILE.html")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    from mars_demo.ui.components.stage import replay_page
+
+    check_writable(arguments.output)
+    try:
+        record = arguments.record.read_text("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{arguments.record} is not a record: it is not UTF-8 text.") from error
+    arguments.output.write_text(replay_page(record), encoding="utf-8")
+    notice(f"{arguments.output} replays the record in any browser.")

@@ -1,0 +1,99 @@
+"""Branches of an answer: another token at some place, and how likely one token at a time has it there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from mars_demo.decoding.decode import encoded
+from mars_demo.decoding.engine import Engine
+from mars_demo.decoding.layout import causal
+from mars_demo.decoding.reading import ALTERNATIVES, most_probable
+from mars_demo.decoding.request import Branch, Request
+from mars_demo.decoding.sampling import Sampling
+from mars_demo.decoding.trace import Run
+from mars_demo.decoding.turns import TURNS
+from mars_demo.models.chat import encode_after
+from mars_demo.models.checkpoint import Checkpoint
+
+
+def branch(checkpoint: Checkpoint, run: Run, at: int, instead: Sequence[int] | str) -> Branch:
+    """The beginning of an answer that keeps the first `at` tokens of a run's answer and goes on with other
+    tokens, or another text.
+
+    Raises:
+        ValueError: if the answer has no token there, or the tokenizer cannot write the text there.
+    """
+    kept = _before(checkpoint, run, at)
+    if isinstance(instead, str):
+        instead = encode_after(checkpoint.tokenizer, kept, instead)
+    if not instead:
+        raise ValueError("A branch needs at least one token to go on from.")
+    return Branch((*kept, *instead), run.settings.run, at)
+
+
+def _before(checkpoint: Checkpoint, run: Run, at: int) -> list[int]:
+    """The tokens of an answer before token `at`, which there must be."""
+    ids, known = run.token_ids, checkpoint.model.get_input_embeddings().num_embeddings
+    if not 0 <= at < len(ids):
+        raise ValueError(f"The answer has {len(ids)} tokens, so it has no token {at + 1}.")
+    if not all(0 <= token < known for token in ids):
+        raise ValueError(f"This record has tokens that {checkpoint.name} does not have.")
+    return ids[:at]
+
+
+def request_of(run: Run) -> Request:
+    """How a recorded run was decoded, as far as its record says; τ is that of its last forward.
+
+    Raises:
+        ValueError: as `Request`.
+    """
+    settings = run.settings
+    return Request(
+        settings.mode,
+        Request.tau if run.tau is None else run.tau,
+        settings.criterion,
+        window=None if settings.costs else settings.window,
+        max_new_tokens=settings.max_new_tokens,
+        raw=settings.raw,
+        sampling=settings.sampling and Sampling(**settings.sampling),
+    )
+
+
+@dataclass(frozen=True)
+class Opinion:
+    """What a model that reads an answer up to some token thinks of that token, one token at a time.
+
+    probability: of the token. rank: 1 if none is more probable. top: (text, probability, id) of the most
+    probable ones, best first.
+    """
+
+    probability: float
+    rank: int
+    top: list[tuple[str, float, int]]
+
+
+@torch.inference_mode()
+def opinion(checkpoint: Checkpoint, run: Run, at: int) -> Opinion:
+    """Of the answer's token `at`, given the same text before it: the forward that `ar` would make there.
+
+    Raises:
+        ValueError: if the answer has no token there, or the text does not fit the model.
+    """
+    kept, token = _before(checkpoint, run, at), run.token_ids[at]
+    ids = [*encoded(checkpoint, run.settings.conversation, run.settings.raw), *kept]
+    if len(ids) >= checkpoint.context:
+        raise ValueError(
+            f"{checkpoint.name} can read at most {checkpoint.context - 1} tokens, not {len(ids)}."
+        )
+    with TURNS.turn():
+        logits = Engine(checkpoint.decoder).forward(causal(ids), len(ids) - 1)
+        p = logits.softmax(-1)[0].cpu()
+    best = most_probable(p[None], min(ALTERNATIVES, len(p)))[0].tolist()
+    return Opinion(
+        probability=p[token].item(),
+        rank=1 + int((p > p[token]).sum()),
+        top=[(checkpoint.token_name(id), p[id].item(), id) for id in best],
+    )

@@ -1,0 +1,260 @@
+"""The logit lens: what each layer's hidden states would already say through the model's own norm and head.
+
+The method is nostalgebraist's: "interpreting GPT: the logit lens" (2020),
+https://www.lesswrong.com/posts/AcKRB8wDpdaN6v6ru/interpreting-gpt-the-logit-lens. It is an approximation:
+the head was trained to read the last layer alone, and what an earlier layer holds in another form is not
+seen by it. At the last layer it is the model's own output.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
+from transformers import PreTrainedModel
+
+from mars_demo.decoding import layout as layouts
+from mars_demo.decoding.engine import KeysAndValues, hidden_states, logits_of
+from mars_demo.decoding.layout import Layout, Role
+from mars_demo.decoding.turns import TURNS
+from mars_demo.models.causal import context_of
+
+MOST_CELLS = 4096  # layers times slots
+MOST_LOGITS = 2**25  # numbers that the head gives for one layer
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What a layer would say in a slot.
+
+    token: the most probable one, with its `probability`. wanted: the probability of the token that came
+    out, and its `rank` among all tokens, from 1.
+    """
+
+    token: int
+    probability: float
+    wanted: float
+    rank: int
+
+
+@dataclass(frozen=True)
+class Lens:
+    """All layers of a forward, slot by slot.
+
+    tokens: that came out of the slots. verified: drafts that held; the slots after them are those of the
+    masks that see these drafts. layers: a list of `Cell` per layer, a cell per slot. Layer 0 is what the
+    first layer reads, the embeddings.
+    """
+
+    tokens: list[int]
+    verified: int
+    layers: list[list[Cell]]
+
+    def settled(self, slot: int) -> int | None:
+        """The first layer from which on, up to the last, the most probable token is the one that came out;
+        None if the last layer's is another."""
+        wrong = (i for i in range(len(self.layers), 0, -1) if self.layers[i - 1][slot].rank > 1)
+        start = next(wrong, 0)
+        return start if start < len(self.layers) else None
+
+
+def look(
+    model: PreTrainedModel,
+    layout: Layout,
+    past: Sequence[int] = (),
+    tokens: Sequence[int | None] = (),
+    verified: int | None = None,
+) -> Lens:
+    """Look inside one forward: a layout of one row after the `past` token ids, computed in turns with
+    whatever else computes.
+
+    tokens: that came out of its slots, where a record names them. The others are the most probable ones of
+        the last layer.
+    verified: drafts of the layout that held; None for those that the last layer itself chooses.
+
+    Raises:
+        ValueError: if the forward does not fit the model or is too large, or if the model has no final norm
+            or is built in a way that cannot be read.
+    """
+    first = _last_real(layout)
+    _require_fitting(model, layout, past, tokens, first)
+    with torch.inference_mode():
+        layers = Layers(model, layout, past, first)
+        output = layers.output()
+        chosen = output.argmax(-1).tolist()
+        if verified is None:
+            verified = _agreeing(layout, chosen, first)
+        rows = [row - first for row in slot_rows(layout, verified)]
+        if len(rows) * len(layers) > MOST_CELLS:
+            raise ValueError(
+                f"This lens would have {len(layers)} layers and {len(rows)} slots; it has at most "
+                f"{MOST_CELLS} cells."
+            )
+        known = [*tokens, *[None] * len(rows)]
+        wanted = [chosen[row] if token is None else token for row, token in zip(rows, known)]
+        cells = [_cells(layers.logits(i, rows), wanted) for i in range(len(layers) - 1)]
+        return Lens(wanted, verified, [*cells, _cells(output[rows], wanted)])
+
+
+def slot_rows(layout: Layout, verified: int) -> list[int]:
+    """The positions of a forward whose predictions are its slots: the last real token, the drafts that held
+    and the masks that go on after them."""
+    columns = list(enumerate(zip(layout.roles[0].tolist(), layout.groups[0].tolist())))
+    drafts = [row for row, (role, _) in columns if role == Role.DRAFT]
+    masks = [row for row, (role, group) in columns if role == Role.MASK and group == verified]
+    return [_last_real(layout), *drafts[:verified], *masks]
+
+
+def _last_real(layout: Layout) -> int:
+    """Where the last token stands that is neither a draft nor a mask."""
+    roles = layout.roles[0].tolist()
+    return max(row for row, role in enumerate(roles) if role in (Role.PROMPT, Role.NEW))
+
+
+def _agreeing(layout: Layout, chosen: list[int], first: int) -> int:
+    """How many leading drafts are what the model chooses in their places."""
+    count = 0
+    for row, role in enumerate(layout.roles[0].tolist()):
+        if role == Role.DRAFT:
+            if layout.ids[0, row] != chosen[row - 1 - first]:
+                break
+            count += 1
+    return count
+
+
+@torch.inference_mode()
+def _cells(logits: Tensor, wanted: list[int]) -> list[Cell]:
+    """A cell for each row of [k, vocabulary] logits."""
+    with TURNS.turn():
+        p = logits.softmax(-1)
+        best, tokens = p.max(-1)
+        own = p.gather(-1, torch.tensor(wanted, device=p.device)[:, None])
+        ranks = (p > own).sum(-1) + 1
+        found = [part.tolist() for part in (tokens, best, own[:, 0], ranks)]
+    return [Cell(*cell) for cell in zip(*found)]
+
+
+# ------------------------------------------------------------------------------------------ the layers
+
+
+class Layers:
+    """What each layer of a model makes of a layout's positions from `first` on, as hidden states.
+
+    They are read from a copy of the model that shares its weights: others may be using the model itself.
+
+    Raises:
+        ValueError: if the model is built in a way that cannot be read.
+    """
+
+    def __init__(self, model: PreTrainedModel, layout: Layout, past: Sequence[int], first: int):
+        self._model, cache = _twin(model), KeysAndValues()
+        if past:
+            with TURNS.turn():
+                hidden_states(self._model, layouts.causal(past), cache)
+        self._states: list[Tensor] = []  # [n - first, width] what each layer reads
+        self._after: list[nn.Module] = []  # what the last layer's output goes through before the head
+        with TURNS.turn():
+            watching = self._watch(first)
+            last = hidden_states(self._model, layout, cache)
+            for hook in watching:
+                hook.remove()
+            if not self._after:
+                raise ValueError(
+                    f"A model of type {model.config.model_type} has no norm between its last layer and its "
+                    "output head, which the lens needs."
+                )
+            if not torch.equal(self._finished(self._whole), last):  # of the same shape, so bit by bit
+                raise ValueError(
+                    f"What a model of type {model.config.model_type} does between its last layer and its "
+                    "output head is not known here, so the lens cannot read it."
+                )
+            self._last = last[0, first:]
+            del self._whole
+
+    def _watch(self, first: int) -> list[RemovableHandle]:
+        """Keep what passes through the model until these hooks are removed."""
+        trunk, layers = _trunk(self._model)
+
+        def keep_input(layer, arguments, named):
+            hidden = arguments[0] if arguments else named["hidden_states"]
+            self._states.append(hidden[0, first:].clone())
+
+        def keep_output(layer, arguments, output):
+            self._whole = output[0] if isinstance(output, tuple) else output
+            self._states.append(self._whole[0, first:].clone())
+
+        def keep_module(module, arguments, output):
+            if len(self._states) > len(layers):
+                self._after.append(module)
+
+        beside = [module for module in trunk.children() if module is not layers]
+        return [
+            *(layer.register_forward_pre_hook(keep_input, with_kwargs=True) for layer in layers),
+            layers[-1].register_forward_hook(keep_output),
+            *(module.register_forward_hook(keep_module) for module in beside),
+        ]
+
+    def __len__(self) -> int:
+        """The layers and, before them, the embeddings."""
+        return len(self._states)
+
+    def output(self) -> Tensor:
+        """[n - first, vocabulary] the model's own logits."""
+        with TURNS.turn():
+            return logits_of(self._model, self._last)
+
+    def logits(self, layer: int, rows: Sequence[int]) -> Tensor:
+        """[k, vocabulary] logits of what a layer has made of positions that are counted from `first`."""
+        with TURNS.turn():
+            return logits_of(self._model, self._finished(self._states[layer][list(rows)]))
+
+    def _finished(self, hidden: Tensor) -> Tensor:
+        return functools.reduce(lambda state, module: module(state), self._after, hidden)
+
+
+def _trunk(model: PreTrainedModel) -> tuple[nn.Module, nn.ModuleList]:
+    """The list of a model's layers, and the module that has it.
+
+    Raises:
+        ValueError: if there is none.
+    """
+    for module in model.base_model.modules():
+        for child in module.children():
+            if isinstance(child, nn.ModuleList) and len(child) == model.config.num_hidden_layers:
+                return module, child
+    raise ValueError(f"A model of type {model.config.model_type} has no list of layers to look into.")
+
+
+def _twin(model: PreTrainedModel) -> PreTrainedModel:
+    """A copy with the same weights, whose layers and what stands beside them are its own."""
+    trunk, _ = _trunk(model)
+    own = set(trunk.children())
+    leaves = (module for module in model.modules() if not list(module.children()) and module not in own)
+    shared = (*leaves, *model.parameters(), *model.buffers())
+    return copy.deepcopy(model, {id(part): part for part in shared})
+
+
+def _require_fitting(
+    model: PreTrainedModel, layout: Layout, past: Sequence[int], tokens: Sequence[int | None], first: int
+) -> None:
+    """
+    Raises:
+        ValueError: if the model has not all the tokens and positions, or the head would give too much.
+    """
+    count, vocabulary = layout.ids.shape[1] - first, model.config.vocab_size
+    ids = [*past, *layout.ids[0].tolist(), *(token for token in tokens if token is not None)]
+    if not 0 <= min(ids) <= max(ids) < vocabulary:
+        raise ValueError(f"The forward has a token that the model's vocabulary of {vocabulary} has not.")
+    context = context_of(model.config)
+    if (most := int(layout.positions.max()) + 1) > context:
+        raise ValueError(f"The forward has {most} positions; the model can read {context}.")
+    if count * vocabulary > MOST_LOGITS:
+        raise ValueError(
+            f"The lens reads at most {MOST_LOGITS // vocabulary} positions of this model; the forward "
+            f"predicts from {count}."
+        )

@@ -1,0 +1,184 @@
+"""The body of a chat request over HTTP: OpenAI's fields as far as the decoder has them, and its own."""
+
+from __future__ import annotations
+
+import reprlib
+import secrets
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic_core import from_json
+
+from mars_demo.decoding.acceptance import CRITERIA
+from mars_demo.decoding.request import Request
+from mars_demo.limits import LIMITS
+from mars_demo.models.messages import Message
+from mars_demo.modes import MODES
+from mars_demo.serving.refusal import Refusal
+
+# What clients send along that the decoder does not have, each with the one value that changes nothing.
+NEUTRAL = {
+    "n": 1,
+    "frequency_penalty": 0,
+    "presence_penalty": 0,
+    "logit_bias": {},
+    "logprobs": False,
+    "top_logprobs": 0,
+    "tools": [],
+    "response_format": {"type": "text"},
+}
+# What says something about the client and nothing about the answer.
+IGNORED = (
+    "user",
+    "metadata",
+    "store",
+    "service_tier",
+    "safety_identifier",
+    "prompt_cache_key",
+    "tool_choice",
+    "parallel_tool_calls",
+)
+COLDEST = 0.01  # the lowest temperature that is drawn at; below it, drawing only adds rounding errors
+STOPS = 4  # stop strings of a request
+
+
+def _text(content: Any) -> str:
+    """A message's content, which clients also send as a list of parts."""
+    parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
+    texts = [
+        part.get("text") if isinstance(part, dict) and part.get("type") == "text" else None
+        for part in parts
+    ]
+    if not all(isinstance(text, str) for text in texts):
+        raise ValueError("must be a text or a list of parts of type text")
+    return "".join(texts)
+
+
+def _strings(stop: Any) -> tuple[str, ...]:
+    strings = [stop] if isinstance(stop, str) else stop
+    if not isinstance(strings, list) or not all(isinstance(string, str) and string for string in strings):
+        raise ValueError("must be a text or a list of texts, none of them empty")
+    if len(strings) > STOPS:
+        raise ValueError(f"must be at most {STOPS} texts")
+    return tuple(strings)
+
+
+def _short_enough(tokens: int) -> int:
+    if tokens > LIMITS.answer:
+        raise ValueError(f"must be at most {LIMITS.answer}")
+    return tokens
+
+
+Tokens = Annotated[int, Field(ge=1), AfterValidator(_short_enough)]
+
+
+class Said(BaseModel):
+    """A message. What else clients keep with one, such as `name`, is ignored."""
+
+    model_config = ConfigDict(strict=True)
+    role: Literal["system", "developer", "user", "assistant"]
+    content: Annotated[str, BeforeValidator(_text)]
+
+
+class StreamOptions(BaseModel):
+    """What a stream says besides the answer."""
+
+    model_config = ConfigDict(strict=True)
+    include_usage: bool = False
+
+
+class ChatBody(BaseModel):
+    """A chat request. `tau`, `mode`, `criterion`, `window` and `top_k` are fields of our own, and mean what
+    they mean in a `Request`. Without a `temperature`, `top_p` or `top_k` nothing is drawn: the most
+    probable tokens are taken."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+    model: str
+    messages: Annotated[list[Said], Field(min_length=1)]
+    stream: bool = False
+    stream_options: StreamOptions = StreamOptions()
+    max_tokens: Tokens | None = None
+    max_completion_tokens: Tokens | None = None
+    stop: Annotated[tuple[str, ...], BeforeValidator(_strings)] = ()
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    top_k: Annotated[int, Field(ge=0)] | None = None
+    seed: Annotated[int, Field(ge=-(2**63), lt=2**63)] | None = None
+    tau: Annotated[float, Field(ge=0, le=1)] = Request.tau
+    mode: Literal[tuple(MODES)] | None = None
+    criterion: Literal[tuple(CRITERIA)] = Request.criterion
+    window: Annotated[int, Field(ge=1)] | None = None
+
+    @classmethod
+    def read(cls, raw: bytes) -> ChatBody:
+        """
+        Raises:
+            Refusal: if it is no such request, or longer than `LIMITS` allow.
+        """
+        try:
+            fields = from_json(raw, allow_inf_nan=False)
+        except ValueError as error:
+            raise Refusal(400, f"The body is not JSON: {error}.") from None
+        if not isinstance(fields, dict):
+            raise Refusal(400, "The body must be a JSON object.")
+        fields = {name: value for name, value in fields.items() if value is not None}
+        for name, neutral in NEUTRAL.items():
+            if (value := fields.pop(name, neutral)) != neutral:
+                raise Refusal(400, f"{name} can only be {neutral!r} here, not {reprlib.repr(value)}.", name)
+        fields = {name: value for name, value in fields.items() if name not in IGNORED}
+        try:
+            body = cls.model_validate(fields)
+        except ValidationError as error:
+            raise _refusal(error.errors(include_url=False)[0]) from None
+        body._check_length()
+        return body
+
+    def _check_length(self) -> None:
+        length = sum(len(message.content) for message in self.messages)
+        if length > LIMITS.prompt:
+            sentence = f"The messages have {length} characters; at most {LIMITS.prompt} are allowed."
+            raise Refusal(400, sentence, "messages", "context_length_exceeded")
+
+    @property
+    def conversation(self) -> list[Message]:
+        """As a model reads it, where "developer" is another word for "system"."""
+        said = [(message.role.replace("developer", "system"), message.content) for message in self.messages]
+        return [{"role": role, "content": content} for role, content in said]
+
+    @property
+    def request(self) -> Request:
+        """How it is to be decoded."""
+        return Request(
+            mode=self.mode,
+            tau=self.tau,
+            criterion=self.criterion,
+            window=self.window,
+            max_new_tokens=self.max_completion_tokens or self.max_tokens or LIMITS.answer,
+            stop_strings=self.stop,
+            sampling=self._sampling,
+        )
+
+    @property
+    def _sampling(self):
+        drawn = (self.temperature, self.top_p, self.top_k)
+        temperature = 1.0 if self.temperature is None else self.temperature
+        if all(value is None for value in drawn) or temperature < COLDEST:
+            return None
+        from mars_demo.decoding.sampling import Sampling  # imports torch
+
+        seed = secrets.randbits(32) if self.seed is None else self.seed
+        return Sampling(temperature, self.top_p or 1.0, self.top_k or 0, seed)
+
+
+def _refusal(error: dict[str, Any]) -> Refusal:
+    """The sentence for what pydantic found first."""
+    param = ".".join(map(str, error["loc"]))[:100]
+    if error["type"] == "missing":
+        return Refusal(400, f"{param} is missing.", param)
+    if error["type"] == "too_short":
+        return Refusal(400, f"{param} is empty; a conversation needs at least one message.", param)
+    if error["type"] == "extra_forbidden":
+        known = ", ".join([*ChatBody.model_fields, *NEUTRAL, *IGNORED])
+        return Refusal(400, f"Unknown field {param!r}. Choose from {known}.", param)
+    rule = error["msg"].removeprefix("Value error, ").replace("Input should", "must", 1)
+    return Refusal(400, f"{param} {rule}, not {reprlib.repr(error['input'])}.", param)

@@ -1,0 +1,166 @@
+"""The HTTP endpoint that chat clients speak to: `/models` and `/chat/completions`, in OpenAI's form.
+
+It is an application of its own, which a web server mounts under `/v1`. Forwards run in threads; everything
+else happens on the event loop of that web server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import wraps
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+
+from mars_demo.limits import LIMITS
+from mars_demo.serving.chat_body import ChatBody
+from mars_demo.serving.completion import Completion
+from mars_demo.serving.refusal import Refusal
+from mars_demo.serving.servers import Servers
+
+PREFIX = "/v1"
+BODY_SECONDS = 30  # until a request must have sent its body
+_log = logging.getLogger(__name__)
+
+
+def mounted(servers: Servers) -> Mount:
+    """The endpoint as a route of any application."""
+    endpoint = Endpoint(servers)
+    routes = [
+        Route("/models", endpoint.models),
+        Route("/models/{name:path}", endpoint.model),
+        Route("/chat/completions", endpoint.chat, methods=["POST"]),
+    ]
+    return Mount(PREFIX, app=Starlette(routes=routes, exception_handlers=HANDLERS))
+
+
+def _guarded(handler: Callable[[Endpoint, Request], Awaitable[Response]]):
+    """Whatever goes wrong is a sentence for the client, and a line for the log where it is our fault."""
+
+    @wraps(handler)
+    async def guarded(self: Endpoint, request: Request) -> Response:
+        try:
+            return await handler(self, request)
+        except Exception as error:
+            return _told(error).response()
+
+    return guarded
+
+
+def _told(error: Exception) -> Refusal:
+    if isinstance(error, Refusal):
+        return error
+    _log.error("%s: %s", type(error).__name__, " ".join(str(error).split()))
+    return Refusal(500, "The server failed on this request. Others are not affected.")
+
+
+class Endpoint:
+    """The handlers of the routes."""
+
+    def __init__(self, servers: Servers):
+        self._servers = servers
+
+    @_guarded
+    async def models(self, request: Request) -> Response:
+        """All models."""
+        listed = [_model(name) for name in self._servers.pool.names()]
+        return JSONResponse({"object": "list", "data": listed})
+
+    @_guarded
+    async def model(self, request: Request) -> Response:
+        """One model."""
+        name = request.path_params["name"]
+        self._servers.check(name)
+        return JSONResponse(_model(name))
+
+    @_guarded
+    async def chat(self, request: Request) -> Response:
+        """The next message of a conversation."""
+        body = ChatBody.read(await _read(request))
+        server = await self._servers.get(body.model)
+        try:
+            job = server.submit(body.conversation, body.request)
+        except ValueError as error:
+            raise Refusal(400, str(error)) from error
+        completion = Completion(job, body.model, body.stop)
+        if body.stream:
+            return Events(completion, body.stream_options.include_usage)
+        leaving = asyncio.create_task(_cancel_when_gone(request, completion))
+        try:
+            return JSONResponse(await completion.whole())
+        finally:
+            leaving.cancel()
+
+
+class Events(StreamingResponse):
+    """A completion as server-sent events. A client that leaves frees its place."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, completion: Completion, with_usage: bool):
+        super().__init__(_events(completion, with_usage), headers={"Cache-Control": "no-cache"})
+        self._job = completion.job
+
+    async def __call__(self, scope, receive, send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._job.cancel()
+
+
+async def _events(completion: Completion, with_usage: bool) -> AsyncIterator[str]:
+    try:
+        async for chunk in completion.chunks(with_usage):
+            yield f"data: {json.dumps(chunk)}\n\n"
+    except Exception as error:
+        yield f"data: {json.dumps(_told(error).body)}\n\n"
+    yield "data: [DONE]\n\n"
+
+
+async def _cancel_when_gone(request: Request, completion: Completion) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+    completion.job.cancel()
+
+
+async def _read(request: Request) -> bytes:
+    """The body of a request.
+
+    Raises:
+        Refusal: if it is not said to be JSON, too large, or does not arrive.
+    """
+    # Pages of other sites can send other types from a visitor's browser without asking this server first.
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        raise Refusal(415, "The content type must be application/json.")
+    # A character of the messages takes up to 12 bytes; the rest is for the other fields.
+    most, body = 12 * LIMITS.prompt + (64 << 10), bytearray()
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            async for part in request.stream():
+                body += part
+                if len(body) > most:
+                    raise Refusal(413, f"The body is too large; at most {most} bytes are allowed.")
+    except TimeoutError:
+        raise Refusal(408, f"The body did not arrive within {BODY_SECONDS} seconds.") from None
+    except ClientDisconnect:
+        raise Refusal(400, "The client left before its request had arrived.") from None
+    return bytes(body)
+
+
+def _model(name: str) -> dict[str, str | int]:
+    return {"id": name, "object": "model", "created": 0, "owned_by": "mars-demo"}
+
+
+async def _not_served(request: Request, error: HTTPException) -> Response:
+    """Addresses and methods that there are not."""
+    found = f"{request.method} {request.url.path[:100]}"
+    return Refusal(error.status_code, f"{found} is not served here: {error.detail}.").response()
+
+
+HANDLERS = {HTTPException: _not_served}

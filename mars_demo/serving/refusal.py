@@ -1,0 +1,34 @@
+"""An error of the endpoint, in the form that chat clients know."""
+
+from __future__ import annotations
+
+from starlette.responses import JSONResponse
+
+TYPES = {404: "not_found_error", 429: "rate_limit_error"}
+
+
+class Refusal(Exception):
+    """A status of HTTP and a sentence, and which field of the request it is about, if one.
+
+    code: a word for programs. retry: seconds after which it is worth asking again.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        sentence: str,
+        param: str | None = None,
+        code: str | None = None,
+        retry: int | None = None,
+    ):
+        super().__init__(sentence)
+        self.status, self.param, self.code = status, param, code
+        self.headers = {} if retry is None else {"Retry-After": str(retry)}
+
+    @property
+    def body(self) -> dict:
+        kind = "server_error" if self.status >= 500 else TYPES.get(self.status, "invalid_request_error")
+        return {"error": {"message": str(self), "type": kind, "param": self.param, "code": self.code}}
+
+    def response(self) -> JSONResponse:
+        return JSONResponse(self.body, self.status, self.headers)

@@ -1,0 +1,41 @@
+"""A web server with the endpoint and nothing else."""
+
+from __future__ import annotations
+
+import socket
+
+import uvicorn
+from starlette.applications import Starlette
+
+from mars_demo.serving.endpoint import HANDLERS, mounted
+from mars_demo.serving.servers import Servers
+
+GRACE = 10  # seconds in which connections are closed
+
+
+class WebServer(uvicorn.Server):
+    """Serves until it is interrupted. Then it ends all answers first, which their clients are told: else it
+    would wait for them."""
+
+    def __init__(self, servers: Servers):
+        application = Starlette(routes=[mounted(servers)], exception_handlers=HANDLERS)
+        quiet = {"log_level": "warning", "lifespan": "off"}
+        super().__init__(uvicorn.Config(application, timeout_graceful_shutdown=GRACE, **quiet))
+        self._ours = servers
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await self._ours.close()
+        await super().shutdown(sockets)
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """A socket at that address.
+
+    Raises:
+        ValueError: if it cannot be had.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise ValueError(f"{host}:{port} cannot be listened on: {error.strerror or error}.") from error

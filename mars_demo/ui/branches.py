@@ -1,0 +1,143 @@
+"""Branches of runs on the stage: what a visitor asks for, and the runs that go on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import gradio as gr
+
+from mars_demo.decoding.trace import Run, read_runs
+from mars_demo.limits import LIMITS, refuse_long
+from mars_demo.ui import api, models
+from mars_demo.ui.gpu import on_gpu, seconds
+
+if TYPE_CHECKING:
+    from mars_demo.ui.controls import Knobs
+    from mars_demo.ui.history import History
+
+MOST_LANES = 6  # on a stage
+
+
+@dataclass(frozen=True)
+class Wish:
+    """Another token in an answer on the stage, from which its run is to go on.
+
+    kept: the records of the runs that stay on the stage. run: the one that is left.
+    at: the place in its answer. instead: token ids or a text.
+    """
+
+    kept: tuple[str, ...]
+    run: Run
+    at: int
+    instead: tuple[int, ...] | str
+
+    @property
+    def model(self) -> str:
+        return self.run.settings.model
+
+
+def wish(asked: gr.EventData) -> Wish:
+    """What a page asks for, checked.
+
+    Raises:
+        ValueError: if it is no branch of a record.
+    """
+    records, of, at, instead = asked.records, asked.of, asked.at, asked.instead
+    if not isinstance(records, list) or not 1 <= len(records) <= MOST_LANES:
+        raise ValueError(f"A stage has 1 to {MOST_LANES} runs.")
+    if not all(isinstance(record, str) for record in records):
+        raise ValueError("The record of a run is a text.")
+    if type(of) is not int or not 0 <= of < len(records) or type(at) is not int:
+        raise ValueError("There is no such token on the stage.")
+    runs = [_read(record) for record in records]
+    if asked.replace is True:
+        kept = [run for index, run in enumerate(runs) if index != of]
+    elif len(runs) < MOST_LANES:
+        kept = runs
+    else:
+        raise ValueError(
+            f"The stage is full: it has {MOST_LANES} lanes. Put the branch in place of one of them."
+        )
+    text = "".join(f"{line}\n" for run in kept for line in run.lines())
+    return Wish((text,) if kept else (), runs[of], at, _instead(instead))
+
+
+def _read(record: str) -> Run:
+    if len(record) > LIMITS.record << 20:
+        raise ValueError(f"The record of a run is a text of at most {LIMITS.record} MiB.")
+    run, *more = read_runs(record.split("\n")) or [None]
+    if run is None or more:
+        raise ValueError("Each lane of the stage holds the record of one run.")
+    run.stop = run.stop or "stopped"
+    refuse_long(*(message["content"] for message in run.settings.conversation))
+    return run
+
+
+def _instead(instead: Any) -> tuple[int, ...] | str:
+    if isinstance(instead, str):
+        if any("\ud800" <= character <= "\udfff" for character in instead):
+            raise ValueError("The text has half of a character in it (a lone surrogate).")
+        refuse_long(instead)
+        return instead
+    if isinstance(instead, list) and len(instead) == 1 and type(instead[0]) is int:
+        return tuple(instead)
+    raise ValueError("A branch begins with one of the candidates or with a text.")
+
+
+def _duration(wish: Wish, history, knobs: Knobs) -> int:
+    return seconds(api.MAX_NEW_TOKENS, knobs.wait)
+
+
+@on_gpu(_duration)
+def branched(wish: Wish, history: History, knobs: Knobs) -> Iterator[str]:
+    """The growing value of the stage: the runs that stay, and the one that goes on with the τ of the knobs.
+
+    Raises:
+        ValueError: if the model or the branch cannot be had.
+    """
+    from mars_demo.decoding.branching import branch, request_of
+    from mars_demo.ui.racing import growing, record
+
+    settings = wish.run.settings
+    request = replace(
+        request_of(wish.run),
+        tau=lambda: knobs.tau,
+        max_new_tokens=min(settings.max_new_tokens, api.MAX_NEW_TOKENS),
+        branch=branch(models.load(wish.model), wish.run, wish.at, wish.instead),
+    )
+    run = models.decode(
+        wish.model,
+        settings.prompt,
+        request,
+        messages=settings.messages,
+        cache=history.cache(settings.mode),
+    )
+    kept = "".join(wish.kept)
+    lines = record({None: run}, lambda: knobs.stopped, knobs.pause)
+    try:
+        for text in growing(lines):
+            yield kept + text
+    finally:
+        lines.close()
+
+
+def opinion(asked: Any) -> dict[str, Any]:
+    """What one token at a time thinks of token `at` of a `record`'s answer, for the page.
+
+    Raises:
+        ValueError: if there is no such token, or the model is not here.
+    """
+    record, at = (asked.get("record"), asked.get("at")) if isinstance(asked, dict) else (None, None)
+    if not isinstance(record, str) or type(at) is not int:
+        raise ValueError("There is no such token on the stage.")
+    return _opinion(_read(record), at)
+
+
+@on_gpu(lambda run, at: seconds(1))
+def _opinion(run: Run, at: int) -> dict[str, Any]:
+    from mars_demo.decoding.branching import opinion
+
+    found = opinion(models.load(run.settings.model), run, at)
+    return {"probability": found.probability, "rank": found.rank, "top": found.top}

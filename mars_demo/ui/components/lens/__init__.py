@@ -1,0 +1,16 @@
+"""The lens: one component that draws what each layer of a forward would already say."""
+
+from mars_demo.ui.components.drawing import Drawing
+
+
+class LensPicture(Drawing):
+    """Layers from the input at the bottom to the output at the top, slots across.
+
+    The value is the JSON of `lens_picture.line`, or of a `trouble` in its place; without a value nothing is
+    shown. Hover, focus or arrow keys tell a cell in words.
+    """
+
+    def __init__(
+        self, value: str = "", *, elem_id: str = "lens", visible: bool = True, render: bool = True
+    ):
+        super().__init__("lens", value, elem_id=elem_id, visible=visible, render=render)

@@ -1,0 +1,126 @@
+// The lens: a table of layers and slots, whose cells are told in words.
+
+import { props, watch } from "../component.js";
+import { find, findAll, make, say, set } from "../dom.js";
+import { percent, visible } from "../words.js";
+
+const BOUNDS = [0.01, 0.1, 0.5, 0.9, 0.99]; // between the steps of colour
+const FIRST_WORDS = "Point at a cell, or move with the arrow keys.";
+
+let lens = null;
+
+const quoted = (label) => `“${visible(label)}”`;
+const whole = (p) => `${Math.floor(100 * p + 1e-9)}%`;
+const levelOf = (p) => BOUNDS.filter((bound) => p >= bound).length;
+const nameOf = (layer) => {
+  if (layer === 0) return "The input, layer 0";
+  return layer === lens.layers.length - 1 ? `The last layer, ${layer}` : `Layer ${layer}`;
+};
+
+// ---------------------------------------------------------------------------------------- the table
+
+function heading(name, texts) {
+  const row = make("tr", "");
+  const corner = set(make("th", "name", name), { scope: "row" });
+  row.append(corner, ...texts.map((text) => make("td", "head", text)));
+  return row;
+}
+
+function headings() {
+  const { slots, accepted } = lens;
+  const ticks = (slot) => (accepted !== null && slot < accepted ? " ✓" : "");
+  const settled = ({ settled: layer }) => (layer === null ? "–" : String(layer));
+  return [
+    heading("Slot", slots.map((_, slot) => `${slot + 1}${ticks(slot)}`)),
+    heading("Predicted at", slots.map(({ at }) => at)),
+    heading("Came out", slots.map(({ label }) => visible(label))),
+    heading("Right from layer", slots.map(settled)),
+  ];
+}
+
+function rowOf(cells, layer) {
+  const row = make("tr", "");
+  const last = layer === lens.layers.length - 1;
+  const name = layer === 0 ? "0 input" : last ? `${layer} output` : String(layer);
+  row.append(set(make("th", "name", name), { scope: "row" }), ...cells.map((cell, slot) => cellOf(cell, layer, slot)));
+  return row;
+}
+
+function cellOf([label, , wanted], layer, slot) {
+  const cell = set(make("td", "cell"), { role: "gridcell", tabindex: -1 });
+  Object.assign(cell.dataset, { layer, slot, level: levelOf(wanted) });
+  if (lens.slots[slot].settled === layer) cell.classList.add("settles");
+  cell.append(make("span", "said", visible(label)), make("span", "share", whole(wanted)));
+  return cell;
+}
+
+// ---------------------------------------------------------------------------------------- in words
+
+function words(layer, slot) {
+  const [label, probability, wanted, rank] = lens.layers[layer][slot];
+  const { label: out, settled } = lens.slots[slot];
+  const says = `${nameOf(layer)}, slot ${slot + 1}: the lens says ${quoted(label)} (${percent(probability)})`;
+  if (rank > 1) return `${says}. ${quoted(out)}, which came out, has ${percent(wanted)} and rank ${rank}.`;
+  return `${says}, the token that came out${settled === layer ? ". It stays so up to the last layer" : ""}.`;
+}
+
+function tell(cell) {
+  const { layer, slot } = cell.dataset;
+  for (const other of findAll(".cell[tabindex='0']")) other.tabIndex = -1;
+  cell.tabIndex = 0;
+  say(find(".sentence"), words(Number(layer), Number(slot)));
+}
+
+// ---------------------------------------------------------------------------------------- events
+
+const MOVES = { ArrowUp: [1, 0], ArrowDown: [-1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+const cellFrom = ({ target }) => target.closest?.(".cell");
+
+find("tbody").addEventListener("pointerover", (event) => cellFrom(event) && tell(cellFrom(event)));
+find("tbody").addEventListener("focusin", (event) => cellFrom(event) && tell(cellFrom(event)));
+find("tbody").addEventListener("click", (event) => cellFrom(event)?.focus());
+find("tbody").addEventListener("keydown", (event) => {
+  const cell = cellFrom(event);
+  if (!cell || !(event.key in MOVES)) return;
+  const [up, right] = MOVES[event.key];
+  const [layer, slot] = [Number(cell.dataset.layer) + up, Number(cell.dataset.slot) + right];
+  find(`.cell[data-layer="${layer}"][data-slot="${slot}"]`)?.focus();
+  event.preventDefault();
+  event.stopPropagation();
+});
+
+// ---------------------------------------------------------------------------------------- the value
+
+function drawLegend() {
+  const steps = ["< 1%", ...BOUNDS.map((bound) => `≥ ${100 * bound}%`)].map((text, level) => {
+    const key = make("i", "key");
+    key.dataset.level = level;
+    const entry = make("span", "");
+    entry.append(key, text);
+    return entry;
+  });
+  const marks = ["◆ from here on the right token is the most probable one", "✓ accepted"];
+  find(".legend").append(...steps, ...marks.map((text) => make("span", "", text)));
+}
+
+function render() {
+  const { layers, caption } = lens;
+  say(find(".caption"), caption);
+  say(find(".sentence"), FIRST_WORDS);
+  find("thead").replaceChildren(...headings());
+  find("tbody").replaceChildren(...layers.map(rowOf).reverse());
+  find(".cell").tabIndex = 0;
+}
+
+function update() {
+  const value = props.value ? JSON.parse(props.value) : null;
+  find(".lens").hidden = !value;
+  for (const part of findAll(".caption, .scroll, .legend, .about")) part.hidden = Boolean(value?.trouble);
+  if (value?.trouble) return say(find(".sentence"), value.trouble);
+  lens = value;
+  if (lens) render();
+}
+
+drawLegend();
+watch("value", update);
+update();

@@ -1,0 +1,145 @@
+// The inspector: all that is known of one token, and the ways on from there.
+
+import { server } from "../component.js";
+import { find, make, say } from "../dom.js";
+import { percent, visible } from "../words.js";
+import { branchOff, canBranch } from "./branches.js";
+import { alternative, whereOf } from "./card.js";
+import { chanceOf } from "./difference.js";
+import { baselineOf } from "./modes.js";
+import { earlierGuesses, scoreText } from "./passes.js";
+import { sourceText } from "./sources.js";
+import { stage, view } from "./state.js";
+import { attempt } from "./trouble.js";
+
+let drawn = null; // {run, pass, slot}
+const opinions = new Map(); // what one token at a time thinks, by run and token
+
+export function drawInspector() {
+  const panel = find(".inspector");
+  const { lane, pass, slot } = view.pinned ?? {};
+  const run = stage.reader.runs[lane];
+  panel.hidden = !run || slot == null || !run.passes[pass];
+  if (panel.hidden) drawn = null;
+  const same = drawn && drawn.run === run && drawn.pass === pass && drawn.slot === slot && drawn.over === stage.reader.over;
+  if (panel.hidden || same) return;
+  drawn = { run, pass, slot, over: stage.reader.over };
+  const step = run.passes[pass];
+  const at = run.indexOf(pass, slot);
+  say(find(".inspector-whose", panel), `token ${at + 1}, ${run.title}`);
+  say(find(".where", panel), whereOf(run, step, slot));
+  say(find(".source", panel), [sourceText(step.slots[slot]), roleOf(run, step, slot)].filter(Boolean).join(" "));
+  drawCandidates(find(".candidates", panel), step.slots[slot], at);
+  drawGuesses(find(".guesses", panel), run, at);
+  drawOpinion(find(".opinion", panel), run, at);
+  find(".instead", panel).hidden = !canBranch() || !stage.reader.over;
+}
+
+/** Why it was accepted. */
+function roleOf(run, pass, slot) {
+  if (pass.drafts !== undefined && slot < pass.verified) return "A draft that this forward verified.";
+  if (pass.drafts !== undefined && slot === pass.verified) return "The model's own token after the verified drafts.";
+  if (run.mode.beyond === "filled") return "";
+  if (slot === 0) return "Slot 1 is always accepted: it reads real tokens only.";
+  return pass.tau === null ? "" : `Accepted because its score is at least τ = ${pass.tau.toFixed(2)}, and so were those before it.`;
+}
+
+// --------------------------------------------------------------------------------- another token
+
+function drawCandidates(list, slot, at) {
+  list.replaceChildren(
+    ...slot.top.map((pair, index) => {
+      const row = alternative(pair);
+      row.append(actionOf(slot, index, at));
+      return row;
+    }),
+  );
+  if (!slot.top.length) list.append(make("li", "nothing", "A copy is verified as it is: nothing else was considered."));
+}
+
+function actionOf(slot, index, at) {
+  const id = slot.candidates?.[index];
+  if (id === slot.id) return make("span", "taken", "✓ accepted");
+  if (id === undefined || !canBranch() || !stage.reader.over) return make("span", "");
+  const button = make("button", "", "Go on with this");
+  button.type = "button";
+  button.setAttribute("aria-label", `Go on with “${visible(slot.top[index][0])}” from token ${at + 1}`);
+  button.addEventListener("click", () => goOn([id]));
+  return button;
+}
+
+/** From the token that is shown, with something instead. */
+function goOn(instead) {
+  const { run, pass, slot } = drawn;
+  attempt(() => branchOff(run.lane, run.indexOf(pass, slot), instead, find('[name="branch-as"]:checked').value === "replace"));
+}
+
+/** The text that the visitor has typed. */
+export function goOnWithText() {
+  const text = find(".instead-text").value;
+  if (!text) throw new Error("Type the text that is to stand there instead, with the space before it.");
+  goOn(text);
+}
+
+// ------------------------------------------------------------------------- what was guessed before
+
+function drawGuesses(list, run, at) {
+  const { id } = slotOf(run, at);
+  const rows = earlierGuesses(run, at).map(({ number, slot, guess }) => {
+    const came = guess.id === id;
+    const row = make("li", came ? "came-true" : "did-not");
+    row.append(
+      make("span", "mark", came ? "✓" : "✗"),
+      make("span", "candidate", visible(guess.text) || "…"),
+      make("span", "", `forward ${number}, slot ${slot}: ${scoreText(run, guess.score)}, ${came ? "came true" : "did not come true"}`),
+    );
+    return row;
+  });
+  list.replaceChildren(...rows);
+  if (!rows.length) list.append(make("li", "nothing", "No earlier forward had a slot for this token."));
+}
+
+function slotOf(run, at) {
+  const { pass, slot } = run.placeOf(at);
+  return run.passes[pass].slots[slot];
+}
+
+// ---------------------------------------------------------------------- one token at a time's opinion
+
+/** From the baseline's own record where it has read the same text; otherwise the model is asked. */
+function drawOpinion(box, run, at) {
+  const slot = slotOf(run, at);
+  const own = recorded(run, at);
+  const asked = opinions.get(`${run.settings.run} ${at}`);
+  const button = find("button", box);
+  button.hidden = Boolean(own || asked) || !canBranch() || !stage.reader.over;
+  say(find("p", box), own ? `It gives this token ${chanceOf(own, slot)}.${first(own.top, own.id === slot.id)}` : asked?.words ?? missing(button));
+  find("ol", box).replaceChildren(...(own?.top ?? asked?.top ?? []).map(alternative));
+}
+
+const missing = (button) => (button.hidden ? "The record does not say." : "");
+const first = ([best], same) => (same ? " It would write the same token." : best ? ` It would write “${visible(best[0]) || "end"}”.` : "");
+
+function recorded(run, at) {
+  const baseline = baselineOf(run, stage.reader.runs);
+  if (!baseline || baseline === run) return baseline && slotOf(run, at);
+  const place = baseline.placeOf(at);
+  const [before, after] = [run.answerIds, baseline.answerIds].map((ids) => ids.slice(0, at).join());
+  return place && before === after ? baseline.passes[place.pass].slots[place.slot] : null;
+}
+
+export async function askOpinion() {
+  const { run, pass, slot } = drawn;
+  const at = run.indexOf(pass, slot);
+  const box = find(".opinion");
+  say(find("p", box), "Asking the model…");
+  find("button", box).hidden = true;
+  try {
+    const { probability, rank, top } = await server.opinion({ record: stage.reader.texts[run.lane], at });
+    const words = `It gives this token ${percent(probability)}${rank === 1 ? ": it would write the same token." : `, number ${rank} of its vocabulary.${first(top, false)}`}`;
+    opinions.set(`${run.settings.run} ${at}`, { words, top });
+  } catch {
+    opinions.set(`${run.settings.run} ${at}`, { words: `${run.settings.model} could not be asked.`, top: [] });
+  }
+  if (drawn?.run === run && drawn.pass === pass && drawn.slot === slot) drawOpinion(box, run, at);
+}

@@ -1,0 +1,40 @@
+// What a step points at is outlined and scrolled to where the box does not cover it.
+
+import { find } from "../dom.js";
+
+const MARGIN = 12; // px around what is pointed at
+
+let target = null;
+
+/** Whatever grows, the box or what is pointed at, both have their room. */
+const resized = new ResizeObserver(() => {
+  makeRoom();
+  bringIntoView();
+});
+
+/** Point at the part of the page that a selector names, or at nothing. */
+export function pointAt(selector) {
+  target?.removeAttribute("data-pointed");
+  target = selector ? document.querySelector(selector) : null;
+  resized.disconnect();
+  resized.observe(find(".box"));
+  makeRoom(); // the observer says nothing of a box that is hidden
+  if (!target) return;
+  target.dataset.pointed = "";
+  resized.observe(target);
+}
+
+/** The page becomes longer by the box, so that everything on it can be scrolled above the box. */
+function makeRoom() {
+  const height = find(".box").offsetHeight; // 0 while it is hidden
+  const room = height ? `${height + MARGIN}px` : "";
+  document.body.style.paddingBottom = room;
+  Object.assign(document.documentElement.style, { scrollPaddingTop: room && `${MARGIN}px`, scrollPaddingBottom: room });
+}
+
+function bringIntoView() {
+  if (!target) return;
+  const behavior = matchMedia("(prefers-reduced-motion: reduce)").matches ? "instant" : "smooth";
+  const fits = target.offsetHeight <= innerHeight - find(".box").offsetHeight - 2 * MARGIN;
+  target.scrollIntoView({ block: fits ? "nearest" : "start", behavior });
+}

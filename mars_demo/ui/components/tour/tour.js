@@ -1,0 +1,93 @@
+// The tour: a box at the foot of the page, which goes through the steps and leaves the page usable.
+
+import { constants, element } from "../component.js";
+import { find, make, say } from "../dom.js";
+import { firstVisit, rememberTour } from "./first_visit.js";
+import { pointAt } from "./pointing.js";
+import { ask, followRaces } from "./prediction.js";
+
+const steps = constants;
+const box = find(".box");
+let at = null; // the number of the step
+let before = null; // what had the focus
+
+const tabOf = (title) => [...document.querySelectorAll("[role=tab]")].find((tab) => tab.textContent.trim() === title);
+
+function go(number) {
+  const step = steps[number];
+  at = number;
+  say(find(".count"), `Step ${number + 1} of ${steps.length}`);
+  say(find("#tour-title"), step.title);
+  say(find("#tour-text"), step.text);
+  find(".back").hidden = number === 0;
+  say(find(".next"), number === steps.length - 1 ? "Done" : "Next");
+  find(".tabs-to").replaceChildren(...(step.tabs ?? []).map(leadTo));
+  ask(step);
+  box.scrollTop = 0;
+  pointAt(step.at);
+}
+
+function leadTo({ tab, text }) {
+  const button = make("button", "", tab);
+  button.type = "button";
+  button.append(make("span", "", text));
+  button.addEventListener("click", () => {
+    close();
+    tabOf(tab)?.click();
+    tabOf(tab)?.focus();
+  });
+  return button;
+}
+
+function open(focus = true) {
+  before = document.activeElement;
+  box.hidden = false;
+  tabOf("Race")?.click();
+  go(0);
+  if (focus) box.focus({ preventScroll: true });
+}
+
+function close() {
+  at = null;
+  rememberTour();
+  box.hidden = true;
+  pointAt(null);
+  const back = before?.isConnected && before !== document.body ? before : find(".start");
+  back.focus({ preventScroll: true });
+}
+
+/** To another step, or out of the tour after the last one. A button that goes away leaves the focus to the box. */
+function move(by) {
+  if (at + by >= steps.length) return close();
+  go(Math.max(0, at + by));
+  if (!box.contains(document.activeElement) || document.activeElement.hidden) box.focus({ preventScroll: true });
+}
+
+const KEYS = { ArrowRight: () => move(1), ArrowLeft: () => move(-1), Escape: close };
+
+/** Keys in the box are the tour's: the stage, which has the arrows otherwise, does not hear of them. */
+function typed(event) {
+  const { key, target, ctrlKey, metaKey, altKey } = event;
+  const act = key === "Enter" && target === box ? KEYS.ArrowRight : KEYS[key];
+  if (!act || ctrlKey || metaKey || altKey) return;
+  event.preventDefault();
+  event.stopPropagation();
+  act();
+}
+
+/** Escape where nothing has the focus. */
+function leaving(event) {
+  const nowhere = event.target === document.body && !event.defaultPrevented;
+  if (event.key !== "Escape" || at === null || !nowhere || !box.offsetHeight) return;
+  event.preventDefault();
+  close();
+}
+
+find(".start").addEventListener("click", () => (at === null ? open() : close()));
+find(".leave").addEventListener("click", close);
+find(".back").addEventListener("click", () => move(-1));
+find(".next").addEventListener("click", () => move(1));
+box.addEventListener("keydown", typed);
+document.addEventListener("keydown", (event) => element.isConnected && leaving(event));
+followRaces(() => element.isConnected && at !== null);
+if (firstVisit()) open(document.activeElement === document.body);

@@ -1,0 +1,31 @@
+"""The worked step: one component in which τ and the scores of two windows can be moved."""
+
+import json
+
+from mars_demo.ui.components.drawing import Drawing
+from mars_demo.views import worked_step
+
+
+class WorkedStep(Drawing):
+    """Windows as rows of slots above the places of the text, and a slider for τ and for each score.
+
+    The value is the JSON of `worked_step.worked`, which also answers every move of a slider: the script
+    only draws.
+    """
+
+    def __init__(
+        self, value: str = "", *, elem_id: str = "worked-step", visible: bool = True, render: bool = True
+    ):
+        super().__init__(
+            "worked_step",
+            value,
+            elem_id=elem_id,
+            visible=visible,
+            render=render,
+            server_functions=[worked_step.asked],
+        )
+
+
+def worked(tau: float, scores: list[list[float]]) -> str:
+    """The component's value for these settings."""
+    return json.dumps(worked_step.worked(tau, scores), ensure_ascii=False)

@@ -1,0 +1,110 @@
+"""Pages that need no server: HTML files in which the scripts of the app's components run without Gradio.
+
+A page holds its data itself, as JSON that cannot be markup, and a policy that lets it run its own scripts
+and load nothing else. It is one file, or its scripts and style sheets lie in a folder that pages share.
+"""
+
+import html
+import secrets
+from collections.abc import Iterable
+from pathlib import Path
+
+import yaml
+
+from mars_demo.assets import ASSETS
+from mars_demo.ui.components.drawing import Drawing
+
+CARD = yaml.safe_load((ASSETS.parent / "space.yaml").read_text("utf-8"))
+
+_HERE = Path(__file__).parent
+_ICON = (
+    "data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 20 20'>"
+    f"<text y='16' font-size='16'>{CARD['emoji']}</text></svg>"
+)
+_MARKUP = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
+
+
+def figure(component: Drawing, value: str) -> str:
+    """The HTML of a component on a page, with its value: JSON or JSON lines. One that asks the server
+    what to draw stays as the value has it, without its controls."""
+    still = " data-still" if asks_server(component) else ""
+    return (
+        f'<div data-figure="{component.elem_id}"{still}>\n{component.html_template}</div>\n'
+        f'<script type="application/json">{data(value)}</script>\n'
+    )
+
+
+def asks_server(component: Drawing) -> bool:
+    return bool(component.server_fns)
+
+
+def data(value: str) -> str:
+    """JSON or JSON lines in which nothing can be read as markup. Outside of texts JSON has none of these
+    characters, and within texts it may write them with a backslash.
+    """
+    return value.translate(_MARKUP)
+
+
+def document(title: str, body: str, components: Iterable[Drawing] = (), shared: str | None = None) -> str:
+    """A page.
+
+    Args:
+        title: a text.
+        body: HTML, with the figures of `components`.
+        components: whose scripts the page needs.
+        shared: the address of the folder with the page's `files`; None for a page that is one file.
+    """
+    nonce = secrets.token_urlsafe(16)
+    tags = {name: _tag(name, text, nonce, shared) for name, text in files(components).items()}
+    styles = "".join(tag for name, tag in tags.items() if name.endswith(".css"))
+    host, *scripts = (tag for name, tag in tags.items() if name.endswith(".js"))
+    # No address is allowed, only what has the page's own number.
+    policy = (
+        f"default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="referrer" content="no-referrer">
+<title>{html.escape(title)}</title>
+<link rel="icon" href="{html.escape(_ICON)}">
+{styles}{host}</head>
+<body>
+{body}
+{"".join(scripts)}</body>
+</html>
+"""
+
+
+def files(components: Iterable[Drawing]) -> dict[str, str]:
+    """The scripts and style sheets of pages with these components, by their names; those of the page first.
+
+    Raises:
+        ValueError: if a script holds what ends it on a page.
+    """
+    found = {name: (_HERE / name).read_text("utf-8") for name in ("page.css", "page.js")}
+    for component in components:
+        found[f"{component.drawing}.css"] = component.style
+        found[f"{component.elem_id}.js"] = (
+            f'start("{component.elem_id}", ({{ element, props, watch, trigger, server }}) => {{\n'
+            f"{component.js_on_load}}});\n"
+        )
+    for name, text in found.items():
+        if any(mark in text.lower() for mark in ("</script", "</style", "<!--")):
+            raise ValueError(f"{name} cannot stand in a page: it holds the end of a script or a comment.")
+    return found
+
+
+def _tag(name: str, text: str, nonce: str, shared: str | None) -> str:
+    """The element that brings a file into a page: with its text, or with its address in a folder."""
+    if name.endswith(".css"):
+        if shared is None:
+            return f'<style nonce="{nonce}">\n{text}</style>\n'
+        return f'<link rel="stylesheet" nonce="{nonce}" href="{shared}/{name}">\n'
+    if shared is None:
+        return f'<script nonce="{nonce}">\n{text}</script>\n'
+    return f'<script nonce="{nonce}" src="{shared}/{name}"></script>\n'

@@ -1,0 +1,155 @@
+"""The temporary files of visitors: one folder for all of them, with a folder for each visitor inside.
+
+It is there for as long as this process: it is removed when the app exits, and what an app left that was
+killed is removed when the next one starts. Gradio's own files of uploads and downloads lie in it too, so
+`LIMITS.disk` bounds everything that visitors can put on the disk.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import secrets
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+from starlette.responses import PlainTextResponse
+
+from mars_demo.limits import LIMITS
+
+PREFIX, LOCK = "mars-demo-", "in-use"
+GRADIO = "GRADIO_TEMP_DIR"  # where Gradio puts uploads and downloads
+
+
+class NoRoom(ValueError):
+    """No room on the disk."""
+
+
+class Storage:
+    """A folder in `parent`. A lock file in it is held while this process lives, so that another process
+    can tell whether the folder was left behind.
+
+    Raises:
+        OSError: if there is no room for it.
+    """
+
+    def __init__(self, parent: Path):
+        parent.mkdir(parents=True, exist_ok=True)
+        for left in parent.glob(f"{PREFIX}*"):
+            _remove_if_left(left)
+        self.root = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
+        self._held = FileLock(self.root / LOCK)
+        self._held.acquire()
+        self._owner = os.getpid()
+        self._folders: dict[str, Path] = {}
+        self._lock = threading.Lock()
+        atexit.register(self.close)
+
+    @property
+    def gradio(self) -> Path:
+        return self.root / "gradio"
+
+    def folder(self, visitor: str) -> Path:
+        """A new folder for something of a visitor's."""
+        with self._lock:
+            own = self._folders.setdefault(visitor, self.root / secrets.token_hex(8))
+        own.mkdir(exist_ok=True)
+        return Path(tempfile.mkdtemp(dir=own))
+
+    def forget(self, visitor: str) -> None:
+        """Remove the files of a visitor."""
+        with self._lock:
+            own = self._folders.pop(visitor, None)
+        if own:
+            shutil.rmtree(own, ignore_errors=True)
+
+    def used(self) -> int:
+        """Bytes of all files."""
+        total = 0
+        for folder, _, files in os.walk(self.root):
+            for file in files:
+                with contextlib.suppress(OSError):  # it has just been removed
+                    total += os.lstat(os.path.join(folder, file)).st_size
+        return total
+
+    def require(self, size: int) -> None:
+        """
+        Raises:
+            NoRoom: if `size` more bytes would be more than `LIMITS.disk`, or than the disk has.
+        """
+        if self.used() + size > LIMITS.disk << 20:
+            raise NoRoom(
+                f"The files of all visitors may take {LIMITS.disk} MiB here, and there is no room for "
+                f"{-(-size >> 20)} MiB more. Try again later."
+            )
+        if shutil.disk_usage(self.root).free < size:
+            raise NoRoom(f"The server's disk has no room for {-(-size >> 20)} MiB. Try again later.")
+
+    def close(self) -> None:
+        """Remove everything."""
+        if os.getpid() == self._owner:  # a process that was forked from it may exit earlier
+            shutil.rmtree(self.root, ignore_errors=True)
+            self._held.release()
+
+
+def _remove_if_left(folder: Path) -> None:
+    """Remove the folder of a process that is no more."""
+    if folder.is_symlink() or not (folder / LOCK).is_file():
+        return  # another's, or one that is being made
+    try:
+        with FileLock(folder / LOCK, timeout=0):
+            shutil.rmtree(folder, ignore_errors=True)
+    except (Timeout, OSError):
+        return
+
+
+@contextlib.contextmanager
+def pathless(folder: Path | str, name: str) -> Iterator[None]:
+    """Say `name` for a folder of the server's in what is raised.
+
+    Raises:
+        ValueError: for a ValueError and an OSError.
+    """
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        text = str(error).replace(str(Path(folder).resolve()), name).replace(str(folder), name)
+        raise ValueError(text) from error
+
+
+_storage: Storage | None = None
+_opening = threading.Lock()
+
+
+def storage() -> Storage:
+    """The storage of this process, made when it is first asked for. Gradio's folder is in it from then on,
+    so a page asks for it before it is built."""
+    global _storage
+    with _opening:
+        if _storage is None:
+            _storage = Storage(Path(os.environ.get(GRADIO) or tempfile.gettempdir()))
+            os.environ[GRADIO] = str(_storage.gradio)
+        return _storage
+
+
+class Door:
+    """What is in front of the app: an upload for which there is no room is refused before it is read.
+    Gradio writes uploads to the disk whether or not anything is done with them."""
+
+    def __init__(self, app: Callable):
+        self.app = app
+
+    async def __call__(self, scope: dict, receive: Callable, send: Callable) -> None:
+        if scope["type"] == "http" and scope["method"] == "POST" and scope["path"].endswith("/upload"):
+            length = dict(scope["headers"]).get(b"content-length", b"")
+            try:
+                storage().require(int(length) if length.isdigit() else LIMITS.upload << 20)
+            except NoRoom as error:
+                await PlainTextResponse(str(error), 507)(scope, receive, send)
+                return
+        await self.app(scope, receive, send)

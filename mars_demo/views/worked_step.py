@@ -1,0 +1,97 @@
+"""One step of decoding, worked: which slots of a window are accepted, and where the next window begins.
+
+The scores are a reader's; what is made of them is decided by `decoding.acceptance`, as in every mode with a
+threshold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mars_demo.decoding.acceptance import Acceptance, accepted, admits, several
+
+SLOTS, WINDOWS = 4, 2
+ACCEPTED, REJECTED, DROPPED, IGNORED = "accepted", "rejected", "dropped", "ignored"
+
+
+def worked(tau: float, scores: Sequence[Sequence[float]]) -> dict[str, Any]:
+    """Windows one after the other, the scores of each given.
+
+    Of each: the place of the text where it begins (`first`, from 1), how many of its slots are accepted,
+    its `slots` with their place, score and state, and a sentence about them. A slot is `accepted`;
+    `rejected`, the first below τ; `dropped`, after that one though its score is at least τ; or `ignored`.
+
+    Raises:
+        ValueError: if τ or a score is outside 0 to 1.
+    """
+    threshold = Acceptance(tau=tau).threshold()
+    if any(not 0 <= score <= 1 for window in scores for score in window):
+        raise ValueError("Scores must be between 0 and 1.")
+    windows, first = [], 1
+    for window in scores:
+        count = accepted(window, threshold)
+        states = [_state(slot, score, count, threshold) for slot, score in enumerate(window)]
+        slots = [
+            {"place": first + slot, "score": score, "state": state}
+            for slot, (score, state) in enumerate(zip(window, states))
+        ]
+        words = _in_words(states, first + count, threshold)
+        windows.append({"first": first, "accepted": count, "slots": slots, "words": words})
+        first += count
+    return {"tau": tau, "windows": windows, "words": _sum(len(windows), first - 1)}
+
+
+def asked(settings: Any) -> dict[str, Any]:
+    """`worked` for what a browser sends: {tau, scores}.
+
+    Raises:
+        ValueError: if it is anything else.
+    """
+    known = settings if isinstance(settings, Mapping) else {}
+    tau, scores = known.get("tau"), known.get("scores")
+    rows = scores if isinstance(scores, list) and len(scores) == WINDOWS else []
+    values = [score for row in rows if isinstance(row, list) and len(row) == SLOTS for score in row]
+    if len(values) != WINDOWS * SLOTS or not all(type(value) in (int, float) for value in (tau, *values)):
+        raise ValueError(f"A worked step is a τ and {WINDOWS} windows of {SLOTS} scores, all numbers.")
+    return worked(tau, scores)
+
+
+def _state(slot: int, score: float, count: int, threshold: float | None) -> str:
+    if slot < count:
+        return ACCEPTED
+    if slot == count and several(threshold):
+        return REJECTED
+    return DROPPED if admits(score, threshold) else IGNORED
+
+
+def _in_words(states: Sequence[str], following: int, threshold: float | None) -> str:
+    taken, dropped = states.count(ACCEPTED), [n for n, state in enumerate(states, 1) if state == DROPPED]
+    begins = f"The next window begins at place {following}."
+    if not several(threshold):
+        return f"At τ = 1 only slot 1 is accepted; nothing is compared. {begins}"
+    words = "Slot 1 is accepted without a comparison"
+    if taken > 1:
+        words += f", {_slots(range(2, taken + 1))} because {_each(taken - 1)} at least τ"
+    if taken < len(states):
+        words += f". Slot {taken + 1} is the first below τ and ends the acceptance"
+    if dropped:
+        words += (
+            f". {_slots(dropped).capitalize()} would reach τ, but {'is' if len(dropped) == 1 else 'are'} "
+            f"thrown away: guessed before place {following} was known"
+        )
+    return f"{words}. {begins}"
+
+
+def _slots(numbers: Sequence[int]) -> str:
+    *some, last = map(str, numbers)
+    return f"slots {', '.join(some)} and {last}" if some else f"slot {last}"
+
+
+def _each(count: int) -> str:
+    return "its score is" if count == 1 else "their scores are"
+
+
+def _sum(forwards: int, tokens: int) -> str:
+    each = f"{tokens / forwards:g} token{'s' * (tokens > forwards)} per forward"
+    return f"{forwards} forwards gave {tokens} tokens: {each}. One token at a time takes {tokens} forwards."

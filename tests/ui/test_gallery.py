@@ -1,0 +1,136 @@
+"""The gallery: a folder of pages that open from disk, each with its run or its lesson."""
+
+import re
+
+import pytest
+import yaml
+from playwright.sync_api import expect
+
+from mars_demo import cli
+from mars_demo.decoding.trace import read_runs
+from mars_demo.evaluation import paper_tables
+from mars_demo.ui.lessons.chapters import CHAPTERS
+from mars_demo.ui.lessons.tables import PAPER
+from mars_demo.views import recordings
+
+RECORDED = recordings.index()
+LESSONS = CHAPTERS
+MOST = 3_000_000  # bytes of the folder
+SIZES = {"wide": {}, "phone": {"viewport": {"width": 390, "height": 844}}}
+
+
+@pytest.fixture(scope="module")
+def gallery(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("site") / "gallery"
+    assert cli.main(["gallery", "--output", str(folder)]) == 0
+    return folder
+
+
+@pytest.fixture
+def look(visit_file, gallery):
+    """Open a page of the gallery; nothing outside of its folder may be asked for."""
+    return lambda name, ending="", **options: visit_file(gallery / name, ending, gallery, **options)
+
+
+def lesson_of(kind: str) -> str:
+    return next(f"lessons/{lesson['id']}.html" for lesson in LESSONS if lesson["element"]["kind"] == kind)
+
+
+def test_the_folder_is_a_small_static_space(gallery):
+    files = [path for path in gallery.rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) < MOST
+    card = yaml.safe_load((gallery / "README.md").read_text("utf-8").split("---\n")[1])
+    assert card["sdk"] == "static" and (gallery / card["app_file"]).is_file()
+    assert len(card["short_description"]) <= 60
+    pages = {str(path.relative_to(gallery)) for path in files if path.suffix == ".html"}
+    runs = {f"runs/{entry['id']}.html" for entry in RECORDED}
+    assert pages == {"index.html"} | runs | {f"lessons/{lesson['id']}.html" for lesson in LESSONS}
+
+
+def test_the_index_leads_to_every_page(look, gallery):
+    page = look("index.html")
+    for entry in RECORDED:
+        item = page.locator(".runs li", has=page.get_by_role("link", name=entry["title"], exact=True))
+        expect(item).to_contain_text(entry["note"])
+    links = page.locator("a:not([href^=https])").evaluate_all("links => links.map((link) => link.href)")
+    assert len(links) == len(RECORDED) + len(LESSONS)
+    assert {(gallery / "index.html").as_uri(), *links} == {
+        path.as_uri() for path in gallery.rglob("*.html")
+    }
+    page.get_by_role("link", name=RECORDED[0]["title"]).click()
+    expect(page.locator(".token").first).to_be_visible()
+    page.get_by_role("link", name=RECORDED[1]["title"]).click()  # the next one
+    expect(page.locator("h1")).to_have_text(RECORDED[1]["title"])
+    page.get_by_role("link", name="All runs and lessons").click()
+    expect(page.locator("h2")).to_have_text(["Recorded runs", "Lessons"])
+
+
+@pytest.mark.parametrize("entry", RECORDED, ids=lambda entry: entry["id"])
+def test_a_run_shows_its_answers_and_replays(look, entry):
+    page = look(f"runs/{entry['id']}.html")
+    for run in read_runs(recordings.recording(entry["id"]).split("\n")):
+        lane = page.locator(f'.lane[data-lane="{run.settings.mode}"]')
+        expect(lane.locator(".pass:not(.future)")).to_have_count(run.forwards)
+        assert "".join(lane.locator(".token").all_text_contents()) == run.text
+    page.keyboard.press("Home")
+    expect(page.locator(".pass:not(.future)")).to_have_count(0)
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".lane.focused .pass:not(.future)")).to_have_count(1)
+    page.keyboard.press("Space")
+    expect(page.locator(".play")).to_have_text("⏸ Pause")
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson["id"])
+def test_a_lesson_has_its_text_and_something_beside_it(look, lesson, size):
+    page = look(f"lessons/{lesson['id']}.html", **SIZES[size])
+    expect(page.locator("h1")).to_have_text(lesson["title"])
+    plain = re.sub(r"(?m)^(- |\d+\. )|[*`]|\n", "", lesson["text"])
+    assert page.locator("article").inner_text().replace("\n", "") == plain
+    section = page.locator("article + section")
+    beside = section.locator("[data-figure] svg:visible, [data-figure] .cell:visible, table, p:visible")
+    expect(beside.first).to_be_visible()
+    width = (SIZES[size].get("viewport") or {"width": 1280})["width"]
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+
+
+def test_figures_of_lessons_work_without_the_app(look):
+    page = look(lesson_of("stage"))
+    expect(page.locator(".pass:not(.future)").first).to_be_visible()
+    page.get_by_role("button", name="To the start").click()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".pass:not(.future)")).to_have_count(1)
+    page = look(lesson_of("grid"))
+    page.locator(".plot").focus()
+    page.keyboard.press("ArrowDown")
+    expect(page.locator(".sentence")).to_contain_text("sees")
+    page = look(lesson_of("schedule"))
+    page.get_by_label("Step").fill("3")
+    expect(page.locator(".at")).to_contain_text("step 3 of ")
+
+
+def test_what_only_the_app_can_do_is_said(look):
+    expect(look(lesson_of("race")).locator("article + section")).to_contain_text(
+        "In the app this race also runs live"
+    )
+    page = look(lesson_of("gaps"))
+    expect(page.locator("tbody tr")).to_have_count(len(PAPER["table1_gaps"]))
+    page = look(lesson_of("comparison"))
+    titles = [chosen.title for chosen in paper_tables.TABLES.values()]
+    expect(page.locator("article + section > h2")).to_have_text(titles)
+
+
+def test_in_the_dark_and_in_a_talk(look):
+    page = look("runs/bus.html", color_scheme="dark")
+    ground = "getComputedStyle(document.documentElement).backgroundColor"
+    assert page.evaluate(ground) == "rgb(10, 15, 30)"
+    page = look("runs/bus.html", "#talk", viewport={"width": 1920, "height": 1080})
+    assert page.evaluate("getComputedStyle(document.documentElement).fontSize") == "32px"
+    expect(page.locator(".replay")).to_be_in_viewport()
+
+
+def test_a_folder_with_something_in_it_stays_as_it_is(tmp_path, capsys):
+    (tmp_path / "mine").write_text("mine")
+    assert cli.main(["gallery", "--output", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert [file.name for file in tmp_path.iterdir()] == ["mine"]

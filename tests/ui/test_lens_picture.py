@@ -1,0 +1,157 @@
+"""The layer lens in a real browser: in the Mask tab and in its chapter."""
+
+import re
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from mars_demo.decoding.trace import read_runs
+from mars_demo.ui.tabs import learn
+from mars_demo.views import recordings
+
+LEGIBLE = (Path(__file__).parent / "legible.js").read_text("utf-8")
+CHAPTER = next(chapter for chapter in learn.CHAPTERS if chapter["element"]["kind"] == "lens")
+SCREENS = {
+    "desk": ("", 1280, 900),
+    "phone": ("__theme=dark&", 390, 844),
+    "talk": ("view=talk&", 1920, 1080),
+}
+
+
+def recorded(lane: str):
+    runs = read_runs(recordings.recording("bus").splitlines()[1:])
+    return next(run for run in runs if run.settings.mode == lane)
+
+
+def cell(page: Page, layer: int, slot: int, of: str = "#lens"):
+    return page.locator(f'{of} .cell[data-layer="{layer}"][data-slot="{slot - 1}"]')
+
+
+def sentence(page: Page, of: str = "#lens"):
+    return page.locator(f"{of} .sentence")
+
+
+def look_inside(page: Page) -> None:
+    page.locator("#look-inside input").check()
+    expect(page.locator("#lens .cell").first).to_be_visible()
+
+
+@pytest.fixture
+def sent(visit):
+    """The Mask tab with a forward of the stage."""
+
+    def open_it(lane: str, number: int) -> Page:
+        page = visit(f"run=bus&lane={lane}&pass={number}")
+        expect(page.locator("#stage .caption")).to_contain_text(f"Forward {number}:")
+        page.get_by_role("button", name="Show this forward's mask").click()
+        expect(page.locator("#grid .matrix [data-cells]").first).to_be_visible()
+        return page
+
+    return open_it
+
+
+@pytest.mark.parametrize("lane", ["ar", "mars", "lossless"])
+def test_a_forward_of_a_race_is_read_layer_by_layer(sent, lane):
+    """A column per slot of the record, headed by its token; the output's figures are the record's."""
+    page, step = sent(lane, 3), recorded(lane).passes[2]
+    expect(page.locator("#lens .lens")).to_be_hidden()
+    look_inside(page)
+    labels = [slot.text.replace(" ", "␣") for slot in step.slots]
+    expect(page.locator("#lens thead tr").nth(2).locator(".head")).to_have_text(labels)
+    ticks = [f"{i}{' ✓' if i <= step.accepted else ''}" for i in range(1, len(labels) + 1)]
+    expect(page.locator("#lens thead tr").first.locator(".head")).to_have_text(ticks)
+    drafts = step.verified or 0
+    places = ["token", *["draft"] * drafts, *["mask"] * (len(labels) - 1 - drafts)]
+    expect(page.locator("#lens thead tr").nth(1).locator(".head")).to_have_text(places)
+    expect(page.locator("#lens tbody tr th")).to_have_text(["4 output", "3", "2", "1", "0 input"])
+    output = page.locator("#lens tbody tr").first
+    expect(output.locator(".said")).to_have_text(labels)
+    shares = [f"{int(100 * round(slot.score, 4) + 1e-9)}%" for slot in step.slots]
+    expect(output.locator(".share")).to_have_text(shares)
+    settled = page.locator("#lens thead tr").nth(3).locator(".head").all_inner_texts()
+    marks = page.locator("#lens .settles").evaluate_all("cells => cells.map((cell) => cell.dataset.layer)")
+    assert sorted(marks) == sorted(settled) and set(settled) <= set("01234")
+
+
+def test_pointer_and_keyboard_tell_a_cell_in_words(sent):
+    page = sent("mars", 2)
+    look_inside(page)
+    cell(page, 4, 1).hover()
+    expect(sentence(page)).to_contain_text(re.compile(r"The last layer, 4, slot 1: the lens says “␣” \("))
+    cell(page, 1, 2).click()
+    expect(sentence(page)).to_contain_text(
+        re.compile(r"Layer 1, slot 2: the lens says “MASK” .+“5”, which came out, has 0\.\d+% and rank \d+")
+    )
+    page.keyboard.press("ArrowDown")
+    expect(sentence(page)).to_contain_text("The input, layer 0, slot 2")
+    page.keyboard.press("ArrowDown")  # there is nothing below
+    expect(cell(page, 0, 2)).to_be_focused()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowUp")
+    expect(cell(page, 1, 3)).to_be_focused()
+    expect(page.locator("#lens .cell[tabindex='0']")).to_have_count(1)
+    page.locator("#lens .settles").first.focus()
+    expect(sentence(page)).to_contain_text("the token that came out. It stays so up to the last layer.")
+
+
+def test_the_lens_stands_in_the_address_and_follows_the_controls(sent, visit):
+    page = sent("mars", 2)
+    look_inside(page)
+    expect(page).to_have_url(re.compile("mask_lens=true"))
+    again = visit(urlsplit(page.url).query)
+    expect(again.locator("#lens .cell").first).to_be_visible()
+    again.locator("#block-size input[type=range]").fill("2")
+    expect(again.locator("#lens tbody tr").first.locator(".cell")).to_have_count(3)
+    again.locator("#kind input").click()
+    again.get_by_role("option", name="Lossless: drafts and groups of masks").click()
+    expect(again.locator("#lens thead tr").nth(2).locator(".head").nth(0)).to_be_visible()
+    again.locator("#kind input").click()
+    again.get_by_role("option", name="AR training").click()
+    expect(sentence(again)).to_contain_text("The lens looks into forwards of decoding")
+    expect(again.locator("#lens .scroll")).to_be_hidden()
+    again.locator("#look-inside input").uncheck()
+    expect(again.locator("#lens .lens")).to_be_hidden()
+
+
+def test_the_chapter_shows_another_forward_with_its_slider(visit):
+    page, run = visit(f"tab=learn&chapter={CHAPTER['id']}"), recorded("mars")
+    assert CHAPTER["element"]["forwards"] == len(run.passes)
+    heads = page.locator("#lesson-lens thead tr").nth(2).locator(".head")
+    for number in (CHAPTER["element"]["forward"], 5, len(run.passes)):
+        page.locator("#lesson-forward input[type=range]").fill(str(number))
+        expect(page.locator("#lesson-lens .caption")).to_contain_text(f"Forward {number} of “There are 23")
+        slots = run.passes[number - 1].slots
+        expect(heads).to_have_count(len(slots))
+        texts = [slot.text.replace(" ", "␣") or "<|end|>" for slot in slots]
+        expect(heads).to_have_text(texts)
+    cell(page, 2, 1, "#lesson-lens").click()
+    page.keyboard.press("ArrowRight")  # goes to the next cell, not to another chapter
+    expect(cell(page, 2, 2, "#lesson-lens")).to_be_focused()
+    expect(page.locator("#chapter h3")).to_contain_text(CHAPTER["title"])
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+def test_it_is_legible_and_scrolls_in_its_own_box(visit, screen):
+    query, width, height = SCREENS[screen]
+    page = visit(f"{query}tab=learn&chapter={CHAPTER['id']}", viewport={"width": width, "height": height})
+    expect(page.locator("#lesson-lens .cell").first).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    legible = page.evaluate(LEGIBLE)
+    assert (legible["texts"], legible["marks"]) == ([], [])
+    assert screen != "talk" or legible["smallest"] >= 18
+    name = page.locator("#lesson-lens tbody .name").first.bounding_box()
+    cell(page, 3, 9, "#lesson-lens").scroll_into_view_if_needed()
+    expect(cell(page, 3, 9, "#lesson-lens")).to_be_in_viewport()
+    assert page.locator("#lesson-lens tbody .name").first.bounding_box()["x"] == name["x"]
+
+
+def test_hostile_tokens_are_drawn_as_they_are(visit):
+    sentence_ = "<img src=x onerror=alert(1)> ${alert(1)} {{1+1}} <b>x</b>"
+    page = visit("tab=mask&mask_kind=window&mask_lens=true")
+    expect(page.locator("#lens .cell").first).to_be_visible()
+    page.locator("#sentence textarea").fill(sentence_)
+    expect(page.locator("#grid .matrix text").get_by_text("<", exact=True).first).to_be_attached()
+    expect(page.locator("#lens .cell").first).to_be_visible()
+    assert page.locator("#lens img, #lens b").count() == 0

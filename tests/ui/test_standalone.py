@@ -1,0 +1,282 @@
+"""A run as one HTML file: it replays from disk without a server, and what others wrote in it stays text."""
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+from records import race
+
+from benchmarks.hostile.records import with_texts
+from benchmarks.hostile.values import NAMES, ODD, SCRIPTS, SPECIAL
+from mars_demo.decoding.trace import read_runs
+from mars_demo.modes import MODES
+from mars_demo.ui import standalone
+from mars_demo.ui.components import bundle
+from mars_demo.ui.components.drawing import Drawing
+from mars_demo.ui.components.stage import replay_page
+from mars_demo.views import recordings
+
+COMPONENTS = Path(bundle.__file__).parent
+LEGIBLE = (Path(__file__).parent / "legible.js").read_text("utf-8")
+RECORDED = recordings.index()
+MOST = 1_000_000  # bytes of a file
+# What ends a script or begins another language, and the separators of lines that JSON lets stand.
+BREAKING = "</script> <!--<script> ]]> --></title></head> \u2028\u2029 &lt;b&gt;&amp; \\ '\"`".split(" ")
+
+
+@pytest.fixture
+def write(tmp_path):
+    """A record as a file with its page."""
+
+    def write_page(record: str) -> Path:
+        path = tmp_path / "run.html"
+        path.write_text(replay_page(record), encoding="utf-8")
+        return path
+
+    return write_page
+
+
+def lane(page: Page, mode: str):
+    return page.locator(f'.lane[data-lane="{mode}"]')
+
+
+def answers(page: Page) -> dict[str, str]:
+    """What each lane shows, by its title."""
+    return page.evaluate(
+        """() => Object.fromEntries([...document.querySelectorAll(".lane")].map((lane) => [
+          lane.querySelector(".name").textContent,
+          [...lane.querySelectorAll(".token")].map((token) => token.textContent).join(""),
+        ]))"""
+    )
+
+
+def recorded(record: str) -> dict[str, str]:
+    return {MODES[run.settings.mode].title: run.text for run in read_runs(record.split("\n"))}
+
+
+@pytest.mark.parametrize("entry", RECORDED, ids=lambda entry: entry["id"])
+def test_a_recorded_run_is_a_small_file_that_shows_its_answers(visit_file, write, entry):
+    record = recordings.recording(entry["id"])
+    path = write(record)
+    assert path.stat().st_size < MOST
+    page = visit_file(path)
+    expect(page.locator(".verdict")).not_to_be_empty()
+    assert answers(page) == recorded(record)
+    expect(page.locator(".note")).to_have_text(f"Recorded: {entry['title']}. {entry['note']}")
+    expect(page.locator(".prompt")).to_have_text(entry["prompt"])
+
+
+def test_it_replays_by_keys_and_buttons(visit_file, write):
+    page = visit_file(write(race()))
+    mars = lane(page, "mars").locator(".pass:not(.future)")
+    expect(mars).to_have_count(4)
+    page.keyboard.press("Home")
+    expect(mars).to_have_count(0)
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    expect(mars).to_have_count(2)
+    expect(page.locator(".window .caption")).to_contain_text("Forward 2: 3 of 4 slots accepted")
+    page.keyboard.press("ArrowLeft")
+    expect(mars).to_have_count(1)
+    page.keyboard.press("Space")
+    expect(page.locator(".play")).to_have_text("⏸ Pause")
+    page.keyboard.press("End")
+    expect(mars).to_have_count(4)
+    page.get_by_role("button", name="To the start").click()
+    expect(mars).to_have_count(0)
+    page.locator(".speed").select_option("1")
+    page.get_by_role("button", name="▶ Play").click()
+    expect(mars).to_have_count(4)  # it has played to the end
+    mars.first.locator(".token").first.click()
+    expect(page.locator(".card .where")).to_contain_text("Forward 1, slot 1: “␣the”")
+
+
+def test_nothing_on_it_asks_for_a_server(visit_file, write):
+    page = visit_file(write(with_texts("hello")))  # the record of a conversation
+    expect(page.locator(".turn")).to_have_count(1)
+    page.locator(".ghost-range").fill("0.5")
+    expect(page.locator(".ghost-words")).to_contain_text("would have accepted")
+    buttons = [node.get_attribute("data-do") for node in page.locator("button:visible").all()]
+    assert [name for name in buttons if name] == ["start", "back", "play", "step", "end"]
+    expect(page.locator(".shelf, .reply, .to-mask, .nearest, .hint")).to_have_count(5)
+    for part in page.locator(".shelf, .reply, .to-mask, .nearest, .hint").all():
+        expect(part).to_be_hidden()
+    assert page.locator("a, link[rel=stylesheet], script[src], img").count() == 0
+
+
+def test_its_policy_forbids_whatever_is_not_its_own(browser, write):
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(write(race()).as_uri())
+    page.evaluate(
+        """() => {
+          window.__found = new Set();
+          addEventListener("securitypolicyviolation", (event) => __found.add(event.effectiveDirective));
+          const add = (tag, properties) =>
+            document.body.append(Object.assign(document.createElement(tag), properties));
+          add("script", { textContent: "window.__hit = 1" });
+          add("style", { textContent: "body { display: none }" });
+          add("img", { src: "https://example.org/a.png" });
+          add("iframe", { src: "https://example.org/" });
+          document.body.insertAdjacentHTML("beforeend", "<b onclick='window.__hit = 1'>b</b>");
+          document.body.lastChild.click();
+          fetch("https://example.org/").catch(() => {});
+        }"""
+    )
+    wanted = ["connect-src", "frame-src", "img-src", "script-src-attr", "script-src-elem", "style-src-elem"]
+    page.wait_for_function("__found.size >= 6")
+    assert page.evaluate("[...__found].sort()") == wanted
+    assert page.evaluate("window.__hit") is None
+    context.close()
+
+
+class Tags(HTMLParser):
+    """The elements of a page with their attributes, as an HTML parser finds them."""
+
+    def __init__(self, text: str):
+        super().__init__()
+        self.found: list = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.found.append((tag, [name for name, _ in attrs]))
+
+
+@pytest.mark.parametrize("text", [*SCRIPTS, *SPECIAL, *NAMES, *ODD, *BREAKING])
+def test_texts_of_a_record_are_no_markup(write, text):
+    """The page has the same elements whatever the texts are."""
+    record = with_texts(text)
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        with pytest.raises(ValueError, match="must be a text"):
+            write(record)
+        return
+    assert Tags(write(record).read_text("utf-8")).found == Tags(replay_page(with_texts("a"))).found
+
+
+@pytest.mark.parametrize("ascii", [True, False])
+def test_texts_of_a_record_are_shown_as_they_are(visit_file, write, ascii):
+    texts = "".join((*SCRIPTS, *BREAKING, "\x01\u202eabc\u202c"))
+    lines = [json.loads(line) for line in with_texts(texts).splitlines()]
+    path = write("\n".join(json.dumps(line, ensure_ascii=ascii) for line in lines))
+    page = visit_file(path)
+    page.wait_for_function("document.querySelector('.prompt').textContent")
+    assert page.locator(".prompt").evaluate("node => node.textContent") == texts
+    assert page.locator(".token").first.evaluate("node => node.textContent") == texts
+    assert page.locator(".note").evaluate("node => node.textContent") == f"Recorded: {texts}. {texts}"
+    page.locator(".token").first.dispatch_event("click")  # its card
+    expect(page.locator(".card .alternatives .candidate").first).to_be_attached()
+    assert page.evaluate("window.__hit") is None
+    assert page.locator(".figure img, iframe, [onerror], [onload]").count() == 0
+
+
+@pytest.mark.parametrize("mode", ["light", "dark"])
+def test_its_colours_are_those_of_the_app(visit, visit_file, stage_url, write, mode):
+    styles = " ".join(path.read_text("utf-8") for path in COMPONENTS.glob("*/*.css"))
+    theme = sorted(set(re.findall(r"var\((--(?:body|background|border|font)-[a-z-]+)", styles)))
+    assert len(theme) > 4
+    # Gradio names its theme's variables; a colour is compared as the browser understands it.
+    read = """names => names.map((name) => {
+      const probe = document.createElement("i");
+      document.querySelector(".stage").append(probe);
+      probe.style[name.includes("font") ? "fontFamily" : "color"] = `var(${name})`;
+      const { color, fontFamily } = getComputedStyle(probe);
+      return name.includes("font") ? fontFamily.replaceAll(/['"]/g, "") : color;
+    })"""
+    app = visit(f"__theme={mode}", stage_url)
+    expect(app.locator(".token").first).to_be_attached()
+    page = visit_file(write(race()), color_scheme=mode)
+    expect(page.locator(".token").first).to_be_attached()
+    assert dict(zip(theme, page.evaluate(read, theme))) == dict(zip(theme, app.evaluate(read, theme)))
+
+
+@pytest.mark.parametrize("mode", ["light", "dark"])
+def test_it_is_legible(visit_file, write, mode):
+    page = visit_file(write(recordings.recording("bus")), color_scheme=mode)
+    lane(page, "mars").locator(".token").first.click()
+    expect(page.locator(".card")).to_be_visible()
+    legible = page.evaluate(LEGIBLE)
+    assert (legible["texts"], legible["marks"]) == ([], [])
+
+
+@pytest.mark.parametrize("ending", ["?view=talk", "#talk"])
+def test_in_a_talk_nothing_is_small(visit_file, write, ending):
+    page = visit_file(write(recordings.recording("bus")), ending, viewport={"width": 1920, "height": 1080})
+    expect(page.locator(".token").first).to_be_visible()
+    assert page.evaluate(LEGIBLE)["smallest"] >= 18
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1920
+    expect(page.locator(".replay")).to_be_in_viewport()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+
+
+def test_it_fits_a_phone(visit_file, write):
+    page = visit_file(write(recordings.recording("addition")), viewport={"width": 390, "height": 844})
+    expect(page.locator(".token").first).to_be_visible()
+    assert page.evaluate("[document.documentElement.scrollWidth, scrollY]") == [390, 0]
+
+
+def test_a_figure_that_asks_a_server_stays_as_it_is_without_its_controls(visit_file, tmp_path):
+    asking = Drawing("facts", server_functions=[replay_page], elem_id="asking", render=False)
+    alive = Drawing("facts", elem_id="alive", render=False)
+    asking.html_template += "<label>τ <input type=range></label><button>Go</button>"
+    alive.html_template = asking.html_template
+    value = json.dumps({"phase": "ready", "facts": [["size", "4 million parameters"]]})
+    body = "".join(standalone.figure(one, value) for one in (asking, alive))
+    path = tmp_path / "two.html"
+    path.write_text(standalone.document("Two", body, [asking, alive]), encoding="utf-8")
+    page = visit_file(path)
+    for name, count in (("asking", 0), ("alive", 3)):
+        figure = page.locator(f"[data-figure={name}]")
+        expect(figure).to_contain_text("4 million parameters")
+        expect(figure.locator("input:visible, button:visible, label:visible")).to_have_count(count)
+
+
+# ------------------------------------------------------------------------------------ from the app
+
+
+def save(page: Page, path: Path) -> Path:
+    with page.expect_download() as download:
+        page.get_by_role("button", name="HTML").click()
+    download.value.save_as(path)
+    return path
+
+
+def test_the_stage_gives_its_record_as_a_page(visit, visit_file, stage_url, tmp_path):
+    page = visit("run=bus", stage_url)
+    expect(page.locator(".token").first).to_be_attached()
+    saved = visit_file(save(page, tmp_path / "bus.html"))
+    expect(saved.locator(".note")).to_contain_text("Recorded: Reasoning and boilerplate.")
+    expect(saved.locator(".lane")).to_have_count(3)
+    assert answers(saved) == answers(page) == recorded(recordings.recording("bus"))
+
+    hostile = with_texts("".join((*SCRIPTS, *BREAKING)))
+    file = {"name": "run.jsonl", "mimeType": "application/x-ndjson", "buffer": hostile.encode()}
+    page.locator(".file").set_input_files(file)
+    expect(page.locator(".prompt")).to_contain_text("onerror")
+    saved = visit_file(save(page, tmp_path / "dropped.html"))
+    expect(saved.locator(".prompt")).to_contain_text("onerror")
+    assert answers(saved) == answers(page)
+    assert saved.evaluate("window.__hit") is None
+
+
+def test_a_race_that_was_run_can_be_taken_along(visit, visit_file, tmp_path):
+    page = visit("prompt=How many meters is 14 kilometers%3F&model=mars-tiny&mode=mars")
+    expect(page.locator("#run")).to_be_enabled()
+    page.locator("#run").click()
+    expect(page.locator("#stage .verdict")).to_contain_text("one token at a time;")
+    saved = visit_file(save(page, tmp_path / "race.html"))
+    expect(saved.locator(".prompt")).to_have_text("How many meters is 14 kilometers?")
+    assert answers(saved) == answers(page)
+
+
+def test_a_lost_server_is_said(visit, stage_url):
+    page = visit("run=bus", stage_url)
+    expect(page.locator(".token").first).to_be_attached()
+    page.context.set_offline(True)
+    page.get_by_role("button", name="HTML").click()
+    sentence = "The server did not make the page. Try again in a moment."
+    expect(page.locator(".trouble")).to_have_text(sentence)
+    expect(page.locator(".token").first).to_be_attached()

@@ -1,0 +1,261 @@
+"""Branches: an answer that goes on from another token is that of decoding the same prefix afresh."""
+
+from dataclasses import replace
+
+import gradio as gr
+import pytest
+import torch
+from greedy import generate
+
+from mars_demo.decoding.answer import Answer
+from mars_demo.decoding.branching import branch, opinion, request_of
+from mars_demo.decoding.decode import decode, drive, prepare
+from mars_demo.decoding.engine import Engine, TextCache
+from mars_demo.decoding.request import Branch, Request
+from mars_demo.decoding.sampling import Sampling
+from mars_demo.decoding.trace import Run, read_runs
+from mars_demo.evaluation.divergence import between
+from mars_demo.models.chat import encode_after, encode_prompt
+from mars_demo.models.checkpoint import truncated
+from mars_demo.models.messages import Encoded
+from mars_demo.serving.decode_batch import decode_batch
+from mars_demo.ui import branches
+
+PROMPT = "How many?"
+
+
+def requests(checkpoint) -> list[Request]:
+    return [
+        Request("ar", max_new_tokens=24),
+        Request("mars", tau=0.05, max_new_tokens=24),
+        Request("mars", tau=0.05, criterion="margin", max_new_tokens=24),
+        Request("lossless", linear=False, max_new_tokens=24),
+        Request("lossless", linear=True, max_new_tokens=24),
+        Request("jacobi", max_new_tokens=24),
+        Request("speculative", tau=0.5, draft=truncated(checkpoint, 1), max_new_tokens=24),
+        Request("mars", tau=0.05, sampling=Sampling(seed=3), max_new_tokens=24),
+        Request("block-diffusion", tau=0.05, window=4, max_new_tokens=24),
+    ]
+
+
+def able(checkpoint, request: Request):
+    return (
+        replace(checkpoint, objective="block-diffusion")
+        if request.mode == "block-diffusion"
+        else checkpoint
+    )
+
+
+def afresh(checkpoint, run: Run, request: Request, ids: list[int]) -> Run:
+    """The same prefix as a prompt of its own, without any cache."""
+    prefix = encode_prompt(checkpoint.tokenizer, run.settings.conversation) + ids
+    shorter = replace(request, branch=None, max_new_tokens=request.max_new_tokens - len(ids))
+    settings, strategy = prepare(checkpoint, Encoded(prefix, PROMPT), shorter.fitted(checkpoint))
+    return Run(settings, drive(Engine(checkpoint.decoder), strategy, shorter.fitted(checkpoint))).finish()
+
+
+def test_a_branch_is_decoded_as_the_same_prefix_afresh(random_checkpoint):
+    for request in requests(random_checkpoint):
+        checkpoint, cache = able(random_checkpoint, request), TextCache()
+        run = decode(checkpoint, PROMPT, request, cache=cache).finish()
+        at = run.tokens // 2
+        other = next(
+            token
+            for slot in run.passes[-1].slots
+            for token in slot.candidates
+            if token != run.token_ids[at] and token not in checkpoint.end_ids
+        )
+        chosen = branch(checkpoint, run, at, [other])
+        goes_on = decode(checkpoint, PROMPT, replace(request, branch=chosen), cache=cache).finish()
+        fresh = afresh(checkpoint, run, request, [*run.token_ids[:at], other])
+        assert goes_on.token_ids == [*run.token_ids[:at], other, *fresh.token_ids], request
+        accepted = [[step.accepted for step in one.passes] for one in (goes_on, fresh)]
+        assert accepted[0] == accepted[1], request
+        if checkpoint is random_checkpoint:  # the cache up to the branch is used again
+            assert goes_on.settings.cached_tokens == goes_on.settings.prompt_tokens + at
+        for one, two in zip(goes_on.passes, fresh.passes):
+            scores = [[slot.score for slot in step.slots] for step in (one, two)]
+            assert scores[0] == pytest.approx(scores[1], rel=1e-4, abs=1e-5), request
+
+
+def test_a_branch_in_a_batch_is_the_same_branch(random_checkpoint):
+    for request in requests(random_checkpoint)[:4]:
+        run = decode(random_checkpoint, PROMPT, request).finish()
+        branched = replace(request, branch=branch(random_checkpoint, run, 4, " some"))
+        alone = decode(random_checkpoint, PROMPT, branched).finish()
+        for cache in ("cursor", "block", "none"):
+            [row] = decode_batch(random_checkpoint, [PROMPT], branched, cache=cache).finish().runs
+            assert row.token_ids == alone.token_ids and row.settings.branch == alone.settings.branch
+
+
+def test_a_branch_of_ar_is_transformers_generate(random_checkpoint):
+    run = decode(random_checkpoint, PROMPT, Request("ar", max_new_tokens=20)).finish()
+    chosen = branch(random_checkpoint, run, 5, " some")
+    goes_on = decode(random_checkpoint, PROMPT, Request("ar", max_new_tokens=20, branch=chosen)).finish()
+    prefix = [*encode_prompt(random_checkpoint.tokenizer, PROMPT), *chosen.ids]
+    assert goes_on.token_ids == [*chosen.ids, *generate(random_checkpoint, prefix, 20 - len(chosen.ids))]
+
+
+def test_a_record_holds_its_branch_and_a_branch_of_that(mars_tiny):
+    request = Request("mars", tau=0.6)
+    run = decode(mars_tiny, "Name the capital of Latvia.", request).finish()
+    first = decode(
+        mars_tiny, run.settings.prompt, replace(request, branch=branch(mars_tiny, run, 2, " no"))
+    ).finish()
+    again = branch(mars_tiny, first, 4, " yes, but")
+    second = decode(mars_tiny, run.settings.prompt, replace(request, branch=again)).finish()
+    runs = read_runs("\n".join(line for one in (run, first, second) for line in one.lines()).split("\n"))
+    assert [one.settings.branch and one.settings.branch["of"] for one in runs] == [
+        None,
+        run.settings.run,
+        first.settings.run,
+    ]
+    assert [one.text for one in runs] == [run.text, first.text, second.text]
+    assert [one.token_ids for one in runs] == [run.token_ids, first.token_ids, second.token_ids]
+    assert first.token_ids[:2] == run.token_ids[:2] and second.token_ids[:4] == first.token_ids[:4]
+    given = "".join(text for _, text in second.settings.given)
+    assert given.endswith(" yes, but") and second.text.startswith(given)
+    assert second.tokens == len(second.token_ids) - len(again.ids)  # a forward has accepted these alone
+    assert list(runs[2].lines()) == list(second.lines())
+
+
+def test_a_request_is_that_of_the_record(mars_tiny):
+    asked = Request("mars", tau=0.6, criterion="margin", max_new_tokens=20, sampling=Sampling(0.5, seed=2))
+    run = decode(mars_tiny, "Name the capital of Latvia.", asked).finish()
+    assert request_of(Run.read(run.lines())) == replace(asked, window=9)
+
+
+def test_two_answers_part_at_the_branch(mars_tiny):
+    run = decode(mars_tiny, "Name the capital of Latvia.", Request("ar")).finish()
+    chosen = branch(mars_tiny, run, 2, " no")
+    other = decode(mars_tiny, run.settings.prompt, Request("ar", branch=chosen)).finish()
+    parted = between(run, other)
+    assert (parted.index, parted.other) == (2, None) and run.text.startswith(parted.before)
+    assert parted.one.text == run.passes[2].text
+
+
+def test_what_ar_thinks_of_a_token_is_the_models_own_distribution(random_checkpoint):
+    run = decode(random_checkpoint, PROMPT, Request("mars", tau=0.05, max_new_tokens=16)).finish()
+    ids = encode_prompt(random_checkpoint.tokenizer, PROMPT)
+    with torch.no_grad():
+        logits = random_checkpoint.model(torch.tensor([ids + run.token_ids])).logits[0].double()
+    for at, token in enumerate(run.token_ids):
+        p = logits[len(ids) + at - 1].softmax(-1)
+        found = opinion(random_checkpoint, run, at)
+        assert found.probability == pytest.approx(p[token].item(), rel=1e-4)
+        assert found.rank == 1 + (p > p[token]).sum()
+        assert [id for _, _, id in found.top] == p.topk(5).indices.tolist()
+
+
+def test_an_unfinished_character_of_a_branch_waits_for_its_rest(mars_tiny):
+    ids = encode_after(mars_tiny.tokenizer, [], " é")
+    if len(ids) < 2:
+        ids = encode_after(mars_tiny.tokenizer, [], " 語")
+    answer = Answer(mars_tiny, 40)
+    assert "".join(answer.give(ids[:-1])) in ("", " ")
+    assert "".join(Answer(mars_tiny, 40).give(ids)) in (" é", " 語")
+
+
+@pytest.mark.parametrize(
+    ("at", "instead", "message"),
+    [
+        (-1, " a", "no token 0"),
+        (10_000, " a", "no token 10001"),
+        (2, [], "at least one token"),
+        (2, "", "at least one token"),
+    ],
+)
+def test_a_branch_that_cannot_be_gets_a_sentence(mars_tiny, at, instead, message):
+    run = decode(mars_tiny, "Name the capital of Latvia.", Request("mars")).finish()
+    with pytest.raises(ValueError, match=message):
+        branch(mars_tiny, run, at, instead)
+
+
+def test_tokens_that_cannot_begin_an_answer_get_a_sentence(mars_tiny):
+    def begun(ids, **more):
+        return decode(mars_tiny, "Name the capital of Latvia.", Request(branch=Branch(tuple(ids)), **more))
+
+    with pytest.raises(ValueError, match="has no token 9999999"):
+        begun([9_999_999])
+    with pytest.raises(ValueError, match="ends with this token"):
+        begun([5, next(iter(mars_tiny.end_ids))])
+    with pytest.raises(ValueError, match="at most 3 tokens"):
+        begun([5, 6, 7], max_new_tokens=3)
+    with pytest.raises(ValueError, match="can read at most"):
+        begun([5] * mars_tiny.context)
+
+
+@pytest.mark.parametrize("text", [" Riga", "Riga", "\nRiga", "<|im_end|>", " <mask>", "é", "日本", "  two"])
+def test_a_typed_text_stands_there_exactly(mars_tiny, text):
+    before = encode_prompt(mars_tiny.tokenizer, "The capital is")[:3]
+    ids = encode_after(mars_tiny.tokenizer, before, text)
+    decoded = mars_tiny.tokenizer.decode([*before, *ids], clean_up_tokenization_spaces=False)
+    assert decoded.endswith(text) and not mars_tiny.end_ids & {*ids}
+
+
+# ------------------------------------------------------------------------- what a page asks for
+
+
+@pytest.fixture(scope="module")
+def records(mars_tiny) -> list[str]:
+    runs = [
+        decode(mars_tiny, "Name the capital of Latvia.", Request(mode)).finish() for mode in ("ar", "mars")
+    ]
+    return ["".join(f"{line}\n" for line in run.lines()) for run in runs]
+
+
+def asked(**fields) -> branches.Wish:
+    return branches.wish(gr.EventData(None, fields))
+
+
+def test_what_a_page_asks_for_is_read_as_it_is(records):
+    found = asked(records=records, of=1, at=2, instead=[7], replace=True)
+    assert (
+        found.model == "mars-tiny"
+        and found.run.tau == Request.tau
+        and (found.at, found.instead) == (2, (7,))
+    )
+    assert "".join(found.kept) == records[0]
+    assert "".join(asked(records=records, of=0, at=2, instead=" x", replace=False).kept) == "".join(records)
+    assert (
+        asked(records=records[:1], of=0, at=0, instead=" x", replace=False).run.tau is None
+    )  # AR has none
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"records": "text"}, "1 to 6 runs"),
+        ({"records": []}, "1 to 6 runs"),
+        ({"records": [7]}, "is a text"),
+        ({"records": ["{"], "of": 0}, "line 1, it is not JSON"),
+        ({"records": [""], "of": 0}, "one run"),
+        ({"of": 2}, "no such token"),
+        ({"of": True}, "no such token"),
+        ({"at": "1"}, "no such token"),
+        ({"at": 1.5}, "no such token"),
+        ({"instead": None}, "one of the candidates or with a text"),
+        ({"instead": [1, 2]}, "one of the candidates or with a text"),
+        ({"instead": [True]}, "one of the candidates or with a text"),
+        ({"instead": "\ud800"}, "half of a character"),
+        ({"instead": "a" * 20_001}, "at most 20000"),
+    ],
+)
+def test_what_is_no_branch_gets_a_sentence(records, changes, message):
+    with pytest.raises(ValueError, match=message):
+        asked(**{"records": records, "of": 1, "at": 1, "instead": " x", "replace": False} | changes)
+
+
+def test_a_stage_has_room_for_six_runs(records):
+    full = [records[0]] * branches.MOST_LANES
+    with pytest.raises(ValueError, match="The stage is full"):
+        asked(records=full, of=0, at=1, instead=" x", replace=False)
+    assert asked(records=full, of=0, at=1, instead=" x", replace=True).kept
+    with pytest.raises(ValueError, match="Each lane"):
+        asked(records=["".join(records)], of=0, at=1, instead=" x", replace=True)
+
+
+@pytest.mark.parametrize("what", [None, [], {"record": 7, "at": 1}, {"record": "", "at": 0}, {"at": 1}])
+def test_no_opinion_of_what_is_no_token(what):
+    with pytest.raises(ValueError, match="no such token|one run"):
+        branches.opinion(what)

@@ -1,0 +1,401 @@
+"""The layer lens against the model's own output, and against layers applied one after the other by hand."""
+
+import json
+import threading
+from collections import Counter
+from types import SimpleNamespace
+
+import pytest
+import torch
+from random_models import ARCHITECTURES, random_model
+from transformers import (
+    AutoModelForCausalLM,
+    Gemma2Config,
+    GemmaConfig,
+    GPT2Config,
+    GPTNeoXConfig,
+    Olmo2Config,
+    OPTConfig,
+    set_seed,
+)
+
+from mars_demo.assets import ASSETS
+from mars_demo.decoding import layout as layouts
+from mars_demo.decoding import lens as lenses
+from mars_demo.decoding.decode import decode
+from mars_demo.decoding.engine import Engine
+from mars_demo.decoding.lens import Layers, Lens, look, slot_rows
+from mars_demo.decoding.request import Request
+from mars_demo.decoding.sampling import Sampling
+from mars_demo.decoding.trace import read_runs
+from mars_demo.models import reordering
+from mars_demo.models.chat import encode_prompt
+from mars_demo.views import lens_picture, mask_picture, recordings
+
+PAST, MASK = list(range(20, 33)), 2
+LAYOUTS = {
+    "ar": layouts.window([11], 0, MASK, len(PAST)),
+    "window": layouts.window([11, 12, 13], 4, MASK, len(PAST)),
+    "lossless": layouts.verification([11], [12, 13], 3, MASK, len(PAST)),
+    "linear": layouts.verification([11], [12, 13], 3, MASK, len(PAST), linear=True),
+}
+SMALL = {"hidden_size": 32, "num_attention_heads": 4, "num_hidden_layers": 3, "vocab_size": 600}
+GATED = {**SMALL, "intermediate_size": 64, "num_key_value_heads": 2, "head_dim": 8}
+LIMITED = {"max_position_embeddings": 96, "initializer_range": 0.3}
+OTHERS = {
+    "gemma": GemmaConfig(**GATED, **LIMITED),  # scaled embeddings, and a head tied to them
+    "gemma2": Gemma2Config(**GATED, **LIMITED, final_logit_softcapping=None, sliding_window=96),
+    "olmo2": Olmo2Config(
+        **SMALL, **LIMITED, intermediate_size=64, num_key_value_heads=2, bos_token_id=None
+    ),
+    "gpt2": GPT2Config(n_embd=32, n_head=4, n_layer=3, vocab_size=600, n_positions=96),
+    "gpt_neox": GPTNeoXConfig(**SMALL, **LIMITED, intermediate_size=64),
+    "opt": OPTConfig(**SMALL, ffn_dim=64, max_position_embeddings=96, word_embed_proj_dim=16),
+}
+
+
+def made(config):
+    set_seed(7)
+    return AutoModelForCausalLM.from_config(config, dtype=torch.float32, trust_remote_code=False).eval()
+
+
+def own_logits(model, layout, past=PAST):
+    """What the engine gives for a layout, from its last real token on."""
+    engine = Engine(model)
+    if past:
+        engine.forward(layouts.causal(past))
+        engine.commit(len(past))
+    return engine.forward(layout, slot_rows(layout, 0)[0])
+
+
+def is_exact(model, layout, past=PAST):
+    """Whether the lens's last layer is the model's own output, bit by bit, and the same whether the norm
+    is the model's or the lens's."""
+    first = slot_rows(layout, 0)[0]
+    with torch.inference_mode():
+        layers = Layers(model, layout, past, first)
+        own, rows = own_logits(model, layout, past), range(layout.ids.shape[1] - first)
+        return torch.equal(layers.output(), own) and torch.equal(layers.logits(len(layers) - 1, rows), own)
+
+
+@pytest.mark.parametrize("shape", LAYOUTS)
+@pytest.mark.parametrize("family", ARCHITECTURES)
+def test_the_last_layer_is_the_models_own_output_bit_by_bit(family, shape, tokenizer):
+    assert is_exact(random_model(family, tokenizer), LAYOUTS[shape])
+
+
+@pytest.mark.parametrize("shape", LAYOUTS)
+@pytest.mark.parametrize("family", OTHERS)
+def test_so_it_is_in_families_with_other_names_norms_and_embeddings(family, shape):
+    assert is_exact(made(OTHERS[family]), LAYOUTS[shape])
+
+
+@pytest.mark.parametrize("shape", LAYOUTS)
+def test_so_it_is_for_the_bundled_model(mars_tiny, shape):
+    assert is_exact(mars_tiny.model, LAYOUTS[shape])
+    assert is_exact(mars_tiny.model, layouts.window(PAST, 4, mars_tiny.mask_id), [])
+
+
+def test_so_it_is_with_weights_in_a_processors_own_order(tokenizer):
+    model = random_model("llama", tokenizer).to(torch.bfloat16)
+    if reordering.is_available():
+        reordering.reorder(model)
+    assert is_exact(model, LAYOUTS["window"])
+
+
+def by_hand(checkpoint, run, index):
+    """A recorded forward's layout, what is cached before it, and the layers' logits, by transformers' own
+    hidden states over the whole text at once."""
+    ids = encode_prompt(checkpoint.tokenizer, run.settings.conversation)
+    picture = mask_picture.of_pass(run, index, str, ids, checkpoint.mask_id)
+    known, new = len(picture.past), picture.layout.ids.shape[1]
+    visible = torch.ones(known + new, known + new, dtype=torch.bool).tril()
+    visible[known:] = picture.layout.visible[0]
+    with torch.inference_mode():
+        found = checkpoint.model(
+            input_ids=torch.tensor([[*picture.past, *picture.layout.ids[0].tolist()]]),
+            position_ids=torch.tensor([[*range(known), *picture.layout.positions[0].tolist()]]),
+            attention_mask=visible[None, None],
+            output_hidden_states=True,
+            use_cache=False,
+        ).hidden_states
+        norm, head = checkpoint.model.model.norm, checkpoint.model.lm_head
+        states = [*map(norm, found[:-1]), found[-1]]  # transformers has normalized the last one
+        return picture, [head(state)[0, known:] for state in states]
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [Request("ar"), Request("mars", tau=0.5), Request("lossless"), Request("lossless", linear=True)],
+    ids=["ar", "mars", "lossless", "linear"],
+)
+def test_every_cell_is_what_the_norm_and_the_head_make_of_the_layer(random_checkpoint, request_):
+    request_ = Request(request_.mode, request_.tau, linear=request_.linear, max_new_tokens=12)
+    run = decode(random_checkpoint, "How many apples?", request_).finish()
+    for index, step in enumerate(run.passes):
+        picture, expected = by_hand(random_checkpoint, run, index)
+        tokens, verified = lens_picture.recorded(step)
+        lens = look(random_checkpoint.model, picture.layout, picture.past, tokens, verified)
+        rows = slot_rows(picture.layout, verified)
+        assert len(lens.layers) == 4 and {len(cells) for cells in lens.layers} == {len(rows)}
+        for cells, logits in zip(lens.layers, expected):
+            p = logits[rows].softmax(-1)
+            for cell, own, wanted in zip(cells, p, lens.tokens):
+                torch.testing.assert_close(cell.wanted, own[wanted].item(), rtol=1e-3, atol=1e-5)
+                torch.testing.assert_close(cell.probability, own.max().item(), rtol=1e-3, atol=1e-5)
+                torch.testing.assert_close(own[cell.token], own.max(), rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["ar", "mars", "lossless"])
+@pytest.mark.parametrize("linear", [True, False])
+def test_the_last_layer_says_what_the_record_says(mars_tiny, mode, linear):
+    """Its tokens and their scores, slot by slot; what was copied is no slot of the masks."""
+    prompt = "How many meters is 3 kilometers? " * 3
+    request_ = Request(mode, window=1 if mode == "ar" else 3, linear=linear)
+    run = decode(mars_tiny, prompt, request_).finish()
+    ids = encode_prompt(mars_tiny.tokenizer, prompt)
+    for index, step in enumerate(run.passes):
+        picture = mask_picture.of_pass(run, index, str, ids, mars_tiny.mask_id)
+        tokens, verified = lens_picture.recorded(step)
+        lens = look(mars_tiny.model, picture.layout, picture.past, tokens, verified)
+        assert lens.verified == (step.verified or 0)
+        for slot, wanted, cell in zip(step.slots, tokens, lens.layers[-1]):
+            if wanted is not None:
+                assert (cell.token, cell.rank) == (slot.id, 1)
+                assert cell.probability == pytest.approx(slot.score, abs=1e-4)
+        unrecorded = look(mars_tiny.model, picture.layout, picture.past)
+        assert unrecorded.verified == lens.verified and unrecorded.layers[-1] == lens.layers[-1]
+
+
+def test_of_a_drawn_token_the_lens_tells_its_own_probability(mars_tiny):
+    request_ = Request("mars", sampling=Sampling(temperature=2.0, seed=3), max_new_tokens=24)
+    run = decode(mars_tiny, "How many apples?", request_).finish()
+    ids = encode_prompt(mars_tiny.tokenizer, "How many apples?")
+    seen = 0
+    for index, step in enumerate(run.passes):
+        picture = mask_picture.of_pass(run, index, str, ids, mars_tiny.mask_id)
+        lens = look(mars_tiny.model, picture.layout, picture.past, *lens_picture.recorded(step))
+        assert lens.tokens == [slot.id for slot in step.slots]
+        for slot, cell in enumerate(lens.layers[-1]):
+            drawn = cell.token != lens.tokens[slot]
+            seen += drawn
+            assert (lens.settled(slot) is None) == drawn == (cell.rank > 1)
+    assert seen
+
+
+def test_a_token_is_settled_where_it_is_right_from_then_on():
+    def lens(*ranks: int) -> Lens:
+        return Lens([5], 0, [[lenses.Cell(5 if rank == 1 else 6, 0.5, 0.1, rank)] for rank in ranks])
+
+    for ranks, settled in (
+        ((9, 1, 4, 1, 1), 3),
+        ((1, 1, 1), 0),
+        ((4, 3, 1), 2),
+        ((1, 1, 2), None),
+        ((2, 2, 2), None),
+    ):
+        assert lens(*ranks).settled(0) == settled, ranks
+
+
+def test_slots_are_the_last_token_the_drafts_that_held_and_the_masks_after_them():
+    lossless = LAYOUTS["lossless"]  # [token, d1, d2 | g0 | g1 | g2], three masks each
+    assert slot_rows(LAYOUTS["window"], 0) == [2, 3, 4, 5, 6]
+    assert slot_rows(lossless, 0) == [0, 3, 4, 5]
+    assert slot_rows(lossless, 1) == [0, 1, 6, 7, 8]
+    assert slot_rows(LAYOUTS["linear"], 1) == [0, 1]
+    assert slot_rows(LAYOUTS["linear"], 2) == [0, 1, 2, 3, 4, 5]
+
+
+def test_looking_leaves_the_model_as_it_is_and_copies_no_weights(mars_tiny):
+    model, layout = mars_tiny.model, LAYOUTS["window"]
+    hooks = [dict(part._forward_hooks) for part in model.modules()]
+    twin = lenses._twin(model)
+    before = {weight.data_ptr() for weight in model.parameters()}
+    assert {weight.data_ptr() for weight in twin.parameters()} == before
+    look(model, layout, PAST)
+    assert [dict(part._forward_hooks) for part in model.modules()] == hooks
+    assert not any(part._forward_pre_hooks for part in model.modules())
+
+
+def test_several_visitors_look_at_once(mars_tiny):
+    expected = {name: look(mars_tiny.model, layout, PAST) for name, layout in LAYOUTS.items()}
+    found = {}
+
+    def visit(name):
+        found[name] = look(mars_tiny.model, LAYOUTS[name], PAST)
+
+    visitors = [threading.Thread(target=visit, args=[name]) for name in LAYOUTS]
+    for visitor in visitors:
+        visitor.start()
+    for visitor in visitors:
+        visitor.join()
+    assert found == expected
+
+
+# ------------------------------------------------------------------------------- what cannot be shown
+
+
+@pytest.mark.parametrize(
+    ("layout", "past", "tokens", "words"),
+    [
+        (layouts.window([10**6], 2, MASK, 13), PAST, [], "vocabulary"),
+        (LAYOUTS["window"], [*PAST[:-1], 2**31 - 1], [], "vocabulary"),
+        (LAYOUTS["window"], PAST, [5, 2**31 - 1], "vocabulary"),
+        (LAYOUTS["window"], PAST, [-1], "vocabulary"),
+        (layouts.window([11], 2, MASK, 600), [12] * 600, [], "603 positions; the model can read 96"),
+        (layouts.window([11], 2, MASK, 94), [12] * 94, [], "97 positions; the model can read 96"),
+    ],
+)
+def test_a_forward_that_does_not_fit_the_model_is_refused_in_a_sentence(
+    random_checkpoint, layout, past, tokens, words
+):
+    with pytest.raises(ValueError, match=words):
+        look(random_checkpoint.model, layout, past, tokens)
+
+
+def test_what_would_be_too_large_is_refused_before_it_is_computed(random_checkpoint, monkeypatch):
+    monkeypatch.setattr(lenses, "MOST_LOGITS", 4 * random_checkpoint.model.config.vocab_size)
+    with pytest.raises(ValueError, match="at most 4 positions of this model; the forward predicts from 5"):
+        look(random_checkpoint.model, LAYOUTS["window"], PAST)
+    monkeypatch.undo()
+    monkeypatch.setattr(lenses, "MOST_CELLS", 19)
+    with pytest.raises(ValueError, match="4 layers and 5 slots; it has at most 19 cells"):
+        look(random_checkpoint.model, LAYOUTS["window"], PAST)
+
+
+def test_a_model_without_a_final_norm_is_refused_in_a_sentence():
+    model = made(OPTConfig(**SMALL, ffn_dim=64, max_position_embeddings=96, do_layer_norm_before=False))
+    with pytest.raises(ValueError, match="type opt has no norm between its last layer and its output head"):
+        look(model, LAYOUTS["window"], PAST)
+
+
+def test_a_model_that_does_something_unknown_after_its_norm_is_refused(tokenizer):
+    class Doubling(type(random_model("llama", tokenizer).model)):
+        def forward(self, *arguments, **named):
+            found = super().forward(*arguments, **named)
+            found.last_hidden_state = found.last_hidden_state * 2
+            return found
+
+    model = random_model("llama", tokenizer)
+    model.model.__class__ = Doubling
+    with pytest.raises(ValueError, match="is not known here, so the lens cannot read it"):
+        look(model, LAYOUTS["window"], PAST)
+
+
+def test_the_picture_has_names_for_tokens(mars_tiny):
+    lens = look(mars_tiny.model, LAYOUTS["window"], PAST)
+    shown = json.loads(lens_picture.line(lens, mars_tiny, "words", 2))
+    assert (shown["caption"], shown["accepted"]) == ("words", 2)
+    assert [slot["label"] for slot in shown["slots"]] == list(map(mars_tiny.token_name, lens.tokens))
+    assert shown["layers"][0][1][0] == "MASK"  # what a mask is embedded as
+    assert [len(cells) for cells in shown["layers"]] == [5] * 5
+    label, probability, wanted, rank = shown["layers"][-1][0]
+    assert (label, rank) == (mars_tiny.token_name(lens.tokens[0]), 1) and probability == wanted
+
+
+# --------------------------------------------------------------------------------------- on the page
+
+
+@pytest.fixture(scope="module")
+def tab():
+    from mars_demo.ui import models, options
+    from mars_demo.ui.tabs import mask
+
+    models.serve(options.read(["--only", "--model", "mars-tiny", "--model", "ar-tiny"]))
+    return mask
+
+
+def shown(tab, record: str, number: int = 1) -> dict:
+    """What the lens gets of a forward that the stage sends."""
+    *_, lens, _ = tab.show_pass(True, SimpleNamespace(record=record, number=number))
+    return json.loads(lens) if isinstance(lens, str) else lens
+
+
+def test_every_forward_of_every_recording_can_be_looked_into(tab):
+    seen = set()
+    for entry in recordings.index():
+        if entry["model"] != "mars-tiny":
+            continue
+        for run in read_runs(recordings.recording(entry["id"]).splitlines()[1:]):
+            if run.settings.mode not in ("ar", "mars", "lossless"):
+                continue
+            seen.add(run.settings.mode)
+            step = run.passes[-1]
+            lens = shown(tab, "\n".join(run.lines()), len(run.passes))
+            assert lens["accepted"] == step.accepted
+            assert all(slot["settled"] is not None for slot in lens["slots"][: step.accepted])
+    assert seen == {"ar", "mars", "lossless"}
+
+
+def test_a_model_of_few_bits_is_read_in_the_form_that_has_layers(tab):
+    """What decodes with 8 bits has no layers to look into; the picture says what was computed instead."""
+    from mars_demo.ui import models, options
+
+    served = models.pool()
+    try:
+        models.serve(options.read(["--only", "--model", "mars-tiny", "--dtype", "int8"]))
+        run = models.decode("mars-tiny", "How many apples?", Request("mars", max_new_tokens=12)).finish()
+        assert models.load("mars-tiny").packed
+        lens = shown(tab, "\n".join(run.lines()), 2)
+    finally:
+        models._pool = served
+    assert "8 bits per weight, the lens with a copy of it in float32" in lens["caption"]
+    assert len(lens["layers"]) == 5 and len(lens["slots"]) == len(run.passes[1].slots)
+    assert lens["slots"][0]["label"] == run.passes[1].slots[0].text
+
+
+def test_hostile_records_get_a_sentence(tab):
+    run = next(
+        run
+        for run in read_runs(recordings.recording("bus").splitlines()[1:])
+        if run.settings.mode == "mars"
+    )
+    lines = [json.loads(line) for line in run.lines()]
+
+    def changed(number: int, **fields) -> str:
+        new = [dict(line) for line in lines]
+        new[number] |= fields
+        return "\n".join(map(json.dumps, new))
+
+    slots = lines[1]["slots"]
+    for token in (10_000, 2**31 - 1):
+        strange = [{**slots[0], "id": token}, *slots[1:]]
+        assert "vocabulary" in shown(tab, changed(1, slots=strange))["trouble"]  # of what came out,
+        assert "vocabulary" in shown(tab, changed(1, slots=strange), 2)["trouble"]  # and before it
+    wide = shown(tab, changed(1, positions=1000))
+    assert wide["trouble"] == "The forward has 1000 positions; the model can read 512."
+    many = shown(tab, changed(1, slots=slots * 20))
+    assert len(many["slots"]) == 9  # as many as the forward had positions
+    few = shown(tab, changed(1, slots=slots[:1], accepted=1))
+    assert len(few["slots"]) == 9 and few["slots"][0]["settled"] is not None
+    odd = shown(tab, changed(1, drafts=9, verified=500, groups=3))
+    assert odd["slots"] or odd["trouble"]
+
+
+def test_the_chapters_figures_are_those_of_the_run_that_it_shows(mars_tiny):
+    chapter = json.loads(next((ASSETS / "lessons").glob("*-layers.json")).read_text("utf-8"))
+    wanted = chapter["element"]
+    runs = read_runs(recordings.recording(wanted["run"]).splitlines()[1:])
+    run = next(run for run in runs if run.settings.mode == wanted["mode"])
+    assert wanted["forwards"] == len(run.passes)
+    ids = encode_prompt(mars_tiny.tokenizer, run.settings.conversation)
+    settled, after_one = [], []  # of accepted tokens that masks gave
+    for index, step in enumerate(run.passes):
+        picture = mask_picture.of_pass(run, index, str, ids, mars_tiny.mask_id)
+        lens = look(mars_tiny.model, picture.layout, picture.past, *lens_picture.recorded(step))
+        for slot in range(1, step.accepted):
+            settled.append((mars_tiny.token_name(lens.tokens[slot]).strip().isdigit(), lens.settled(slot)))
+            after_one.append(lens.layers[1][slot].token == mars_tiny.mask_id)
+    layers = Counter(layer for _, layer in settled)
+    digits = [layer for is_digit, layer in settled if is_digit]
+    others = [layer for is_digit, layer in settled if not is_digit]
+    assert all(after_one) and len(lens.layers) == 5
+    for words in (
+        f"masks give {len(settled)} of the accepted tokens",
+        f"reads MASK in all {len(settled)} places",
+        f"{layers[2]} are right from layer 2 on, {layers[3]} from layer 3 and {layers[4]} only at the last",
+        f"Of the {len(digits)} digits, {digits.count(4)} are right only at the last layer",
+        f"Of the {len(others)} other tokens, {sum(layer < 4 for layer in others)} are right before it",
+    ):
+        assert words in chapter["text"]
+    assert sum(layers[layer] for layer in (2, 3, 4)) == len(settled)

@@ -1,0 +1,81 @@
+"""The temporary files of visitors: where they are, how much they may take, and when they go."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mars_demo.ui.storage import LOCK, PREFIX, NoRoom, Storage
+
+APP = """
+import sys
+from pathlib import Path
+from mars_demo.ui.storage import Storage
+storage = Storage(Path(sys.argv[1]))
+(storage.folder("one") / "weights").write_bytes(bytes(1000))
+print(storage.root, flush=True)
+sys.stdin.read()
+"""
+
+
+def app(parent: Path) -> tuple[subprocess.Popen, Path]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", APP, str(parent)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    return process, Path(process.stdout.readline().strip())
+
+
+def test_what_a_killed_app_left_is_removed_by_the_next_one_and_what_a_living_one_has_is_not(tmp_path):
+    killed, left = app(tmp_path)
+    living, used = app(tmp_path)
+    killed.send_signal(signal.SIGKILL)
+    killed.wait()
+    assert left.exists()
+    other = tmp_path / f"{PREFIX}of-somebody-else"
+    other.mkdir()
+    storage = Storage(tmp_path)
+    assert not left.exists()
+    assert storage.root.exists() and used.exists() and other.exists()
+    living.communicate("")  # it exits
+    assert not used.exists()
+    storage.close()
+    assert not storage.root.exists()
+
+
+def test_a_link_in_the_folder_of_temporary_files_is_not_followed(tmp_path):
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / LOCK).touch()
+    (tmp_path / "temporary").mkdir()
+    (tmp_path / "temporary" / f"{PREFIX}x").symlink_to(tmp_path / "precious")
+    Storage(tmp_path / "temporary").close()
+    assert (tmp_path / "precious" / LOCK).exists()
+
+
+def test_all_files_count_and_those_of_a_visitor_go_together(tmp_path, monkeypatch):
+    storage = Storage(tmp_path)
+    for visitor, size in (("one", 1000), ("one", 2000), ("two", 1 << 20)):
+        (storage.folder(visitor) / "file").write_bytes(bytes(size))
+    used = storage.used()
+    assert used - 3000 - (1 << 20) < 1000
+    monkeypatch.setenv("MARS_DEMO_DISK", "3")
+    storage.require((3 << 20) - used)
+    with pytest.raises(NoRoom, match="may take 3 MiB here, .* room for 2 MiB more"):
+        storage.require((3 << 20) - used + 1)
+    storage.forget("two")
+    storage.require((3 << 20) - used + (1 << 20))
+    assert len(list(storage.root.rglob("file"))) == 2
+    storage.close()
+
+
+def test_a_process_that_was_forked_removes_nothing(tmp_path):
+    storage = Storage(tmp_path)
+    child = os.fork()
+    if not child:
+        storage.close()
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert storage.root.exists()
+    storage.close()

@@ -1,0 +1,62 @@
+"""The steps of the tour, and that the races in it show what its texts say of them, on every machine."""
+
+import pytest
+
+from mars_demo.assets import read_json
+from mars_demo.decoding.decode import decode
+from mars_demo.decoding.request import Request
+
+STEPS = read_json("tour.json")
+RACES = {step["race"]["name"]: step["race"] for step in STEPS if "race" in step}
+
+
+@pytest.fixture(scope="module")
+def answers(mars_tiny):
+    """What each race writes, as `take_answer` runs it: with the largest window."""
+    return {
+        name: decode(mars_tiny, race["prompt"], Request(race["mode"], race["tau"])).finish()
+        for name, race in RACES.items()
+    }
+
+
+def test_there_are_eight_steps_at_most_and_three_races():
+    assert 1 < len(STEPS) <= 8
+    assert list(RACES) == ["predictable", "hard", "copying"]
+    for step in STEPS:
+        assert step["title"] and step["text"]
+        assert set(step) <= {"title", "text", "at", "race", "tabs"}
+    for race in RACES.values():
+        assert race["model"] == "mars-tiny"
+        assert race["asks"] in ("first", "copied") and race["question"].endswith("?")
+
+
+@pytest.mark.parametrize("name", RACES)
+def test_exactly_one_choice_is_right_whatever_happens(name):
+    race = RACES[name]
+    for number in range(race["asks"] == "first", 300):
+        holding = [
+            low for low, high in race["choices"] if low <= number and (high is None or number <= high)
+        ]
+        assert len(holding) == 1, number
+
+
+def test_the_predictable_text_fills_its_windows(answers):
+    first, *rest = (step.accepted for step in answers["predictable"].passes)
+    assert first == 9  # "up to nine tokens"
+    assert set(rest[:-1]) == {9}
+
+
+def test_the_hard_text_gives_one_token_nearly_everywhere(answers):
+    accepted = [step.accepted for step in answers["hard"].passes]
+    assert accepted[0] == 1
+    assert sum(accepted) / len(accepted) < 1.5
+
+
+def test_the_repeating_text_is_copied_and_is_the_answer_of_ar(answers, mars_tiny):
+    run, race = answers["copying"], RACES["copying"]
+    slots = [slot for step in run.passes for slot in step.slots[: step.accepted]]
+    assert sum(slot.source == "copy" for slot in slots) >= 6
+    assert run.token_ids == decode(mars_tiny, race["prompt"], Request("ar")).finish().token_ids
+    numbers = race["prompt"].partition(": ")[2]
+    assert run.text.count(numbers) == 2  # "the same list twice"
+    assert run.text.endswith(f"From largest to smallest: {numbers}.")

@@ -1,0 +1,89 @@
+"""The worked step of the lessons decides as the decoder does."""
+
+import itertools
+import math
+
+import pytest
+
+from mars_demo.decoding.acceptance import accepted
+from mars_demo.decoding.decode import decode
+from mars_demo.decoding.request import Request
+from mars_demo.ui.lessons.chapters import CHAPTERS
+from mars_demo.views.worked_step import ACCEPTED, DROPPED, IGNORED, REJECTED, asked, worked
+
+LESSON = next(chapter["element"] for chapter in CHAPTERS if chapter["id"] == "one-step")
+
+
+def states(step: dict) -> list[list[str]]:
+    return [[slot["state"] for slot in window["slots"]] for window in step["windows"]]
+
+
+def test_the_lessons_own_step():
+    """What the chapter's text says of it."""
+    step = worked(LESSON["tau"], LESSON["scores"])
+    assert LESSON["tau"] == 0.95 and LESSON["scores"][0] == [0.99, 0.97, 0.80, 0.99]
+    first, second = step["windows"]
+    assert states(step)[0] == [ACCEPTED, ACCEPTED, REJECTED, DROPPED]
+    assert (first["first"], first["accepted"], second["first"]) == (1, 2, 3)
+    assert second["slots"][0]["score"] < LESSON["tau"] and states(step)[1][0] == ACCEPTED
+    assert "Slot 4 would reach τ, but is thrown away" in first["words"]
+    assert first["words"].endswith("The next window begins at place 3.")
+
+
+@pytest.mark.parametrize("tau", [0, 0.5, 0.95, 1])
+def test_every_window_of_a_few_scores_is_the_decoders(tau):
+    for scores in itertools.product((0.0, 0.5, 0.95, 1.0), repeat=4):
+        [window] = worked(tau, [scores])["windows"]
+        count = accepted(scores, tau)
+        [found] = states({"windows": [window]})
+        assert window["accepted"] == count == found.count(ACCEPTED)
+        assert found[:count] == [ACCEPTED] * count
+        for score, state in list(zip(scores, found))[count + 1 :]:
+            assert state == (DROPPED if tau < 1 and score >= tau else IGNORED)
+        assert (REJECTED in found) == (count < 4 and tau < 1)
+
+
+def test_scores_of_a_run_give_its_passes(mars_tiny):
+    """A real run, read as worked windows: the same slots are accepted, and windows begin there too."""
+    prompt = "Can you write a note from Sam to Tom? It is about a party at the bakery on Friday at 2 pm."
+    for tau in (0.95, 0.5, 1.0):
+        run = decode(mars_tiny, prompt, Request("mars", tau, max_new_tokens=40)).finish()
+        passes = [step for step in run.passes if not step.stop]
+        windows = worked(tau, [[slot.score for slot in step.slots] for step in passes])["windows"]
+        assert [window["accepted"] for window in windows] == [step.accepted for step in passes]
+        begins = itertools.accumulate((step.accepted for step in passes[:-1]), initial=1)
+        assert [window["first"] for window in windows] == list(begins)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        None,
+        [],
+        {"tau": 0.9},
+        {"tau": "0.9", "scores": LESSON["scores"]},
+        {"tau": True, "scores": LESSON["scores"]},
+        {"tau": 0.9, "scores": LESSON["scores"][:1]},
+        {"tau": 0.9, "scores": [[0.9] * 5, [0.9] * 4]},
+        {"tau": 0.9, "scores": [[0.9] * 4, [None] * 4]},
+        {"tau": 0.9, "scores": [[0.9] * 4, [{}] * 4]},
+        {"tau": 0.9, "scores": [[0.9] * 4, "0.99"]},
+        {"tau": 0.9, "scores": [[0.9] * 4, [math.nan] * 4]},
+        {"tau": 1.1, "scores": LESSON["scores"]},
+        {"tau": 0.9, "scores": [[0.9] * 4, [-1, 0, 0, 0]]},
+    ],
+)
+def test_what_a_browser_should_not_send_is_refused_in_a_sentence(settings):
+    with pytest.raises(ValueError, match=r"\.$"):
+        asked(settings)
+
+
+def test_what_a_browser_sends_is_answered():
+    assert asked({"tau": 0.95, "scores": LESSON["scores"]}) == worked(0.95, LESSON["scores"])
+
+
+def test_no_comparison_is_made_at_tau_1():
+    step = worked(1, [[1.0] * 4, [1.0] * 4])
+    assert states(step) == [[ACCEPTED, IGNORED, IGNORED, IGNORED]] * 2
+    assert "only slot 1 is accepted" in step["windows"][0]["words"]
+    assert "1 token per forward" in step["words"]
