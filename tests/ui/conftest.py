@@ -56,7 +56,7 @@ def visit(browser, url):
         if not first:
             context.add_init_script(SEEN)
         page = context.new_page()
-        page.on("pageerror", lambda error: troubles.append(str(error)))
+        page.on("pageerror", lambda error: troubles.append(error.stack or str(error)))
         page.on("dialog", lambda dialog: (troubles.append(dialog.message), dialog.dismiss()))
         page.goto(f"{address}?{query}")
         return page
@@ -85,7 +85,7 @@ def visit_file(browser):
                 troubles.append(request.url)
 
         page.on("request", ask)
-        page.on("pageerror", lambda error: troubles.append(str(error)))
+        page.on("pageerror", lambda error: troubles.append(error.stack or str(error)))
         page.on("console", lambda message: message.type == "error" and troubles.append(message.text))
         page.on("dialog", lambda dialog: (troubles.append(dialog.message), dialog.dismiss()))
         page.goto(path.as_uri() + ending)

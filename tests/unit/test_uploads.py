@@ -299,9 +299,9 @@ def test_what_was_kept_long_enough_is_forgotten(tmp_path, monkeypatch):
     name = uploads.adopt(zipped(tmp_path / "a.zip", FILES))
     folder = owned.base(name)
     monkeypatch.setenv("MARS_DEMO_KEPT", "2")
-    owned._models[name].since -= 119
+    owned._models[name].since -= 60
     owned.forget_old()
     assert folder.exists() and owned.bases() == [name]
-    owned._models[name].since -= 1
+    owned._models[name].since -= 60
     owned.forget_old()
     assert not folder.exists() and not owned.bases()
