@@ -15,8 +15,8 @@ from mars_demo.decoding.strategy import Forward
 
 
 class Places:
-    """Where the next forward is stored: the rows of the cache that take part, and a column for each of their
-    new positions. Columns from `width` on are not read."""
+    """Where the next forward is stored: the rows of the cache that take part, and a column for each of
+    their new positions. Columns from `width` on are not read."""
 
     rows: Tensor
     chosen: Tensor | slice  # the same rows; a slice of rows next to each other is read without a copy
