@@ -50,13 +50,15 @@ class Batch:
         return self.rows.count(None)
 
     def admit(self, row: Row) -> None:
-        place = self.rows.index(None)
-        self.rows[place] = row
-        self._cache.clear(place)
+        self.rows[self.rows.index(None)] = row
 
     def drop(self, row: Row) -> None:
         """Give a row's place back before it has finished."""
-        self.rows[self.rows.index(row)] = None
+        self._leave(self.rows.index(row))
+
+    def _leave(self, place: int) -> None:
+        self.rows[place] = None
+        self._cache.clear(place)
 
     def _chosen(self, wanted: dict[int, Forward]) -> dict[int, Forward]:
         """The rows whose turn it is. All rows are padded to the longest, and prompts are long, so if
@@ -74,7 +76,7 @@ class Batch:
             try:
                 wanted[place] = row.wanted()
             except Exception as error:
-                self.rows[place] = None
+                self._leave(place)
                 failed.append((row, error))
         return wanted, failed
 
@@ -84,11 +86,11 @@ class Batch:
         try:
             step, keep = row.take(readings)
         except Exception as error:
-            self.rows[place] = None
+            self._leave(place)
             return error
         self._cache.commit(place, keep)
         if step is not None and step.stop:
-            self.rows[place] = None
+            self._leave(place)
         return step
 
     def step(self) -> list[tuple[Row, Pass | Exception]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import torch
 from torch import Tensor
@@ -15,10 +15,11 @@ from mars_demo.decoding.strategy import Forward
 
 
 class Places:
-    """Where the next forward is stored: the batch rows that take part, and a column for each of their new
-    positions. Columns from `width` on are not read."""
+    """Where the next forward is stored: the rows of the cache that take part, and a column for each of
+    their new positions. Columns from `width` on are not read."""
 
     rows: Tensor
+    chosen: Tensor | slice  # the same rows; a slice of rows next to each other is read without a copy
     columns: Tensor
     width: int
 
@@ -46,9 +47,12 @@ class CursorLayer(CacheLayerMixin):
         # Indexing with a tensor on both sides of a slice puts the indexed dimensions first.
         self.keys[at] = keys.transpose(1, 2)
         self.values[at] = values.transpose(1, 2)
-        every_row = len(places.rows) == self.keys.shape[0]
-        chosen = slice(None) if every_row else places.rows
+        chosen = places.chosen
         return self.keys[chosen, :, : places.width], self.values[chosen, :, : places.width]
+
+    def move(self, source: int, target: int, length: int) -> None:
+        for held in (self.keys, self.values):
+            held[target, :, :length] = held[source, :, :length]
 
     def get_seq_length(self) -> int:
         return 0  # rows have different lengths; layouts carry their own positions and masks
@@ -61,11 +65,16 @@ class CursorLayer(CacheLayerMixin):
 
 
 class CursorCache:
-    """A KV cache of many texts, each with its own length, on one model."""
+    """A KV cache of many texts, each with its own length, on one model.
+
+    Texts are stored next to each other, so that a forward of all of them reads the cache without a copy:
+    where one has been cleared, another one is moved to.
+    """
 
     def __init__(self, model: PreTrainedModel, rows: int, columns: int):
         self.model = model
         self.lengths = [0] * rows
+        self._stored = list(range(rows))  # where the keys and values of each row are
         self._places = Places()
         layers = [CursorLayer(self._places, rows, columns) for _ in range(model.config.num_hidden_layers)]
         self._cache = Cache(layers=layers)
@@ -78,17 +87,31 @@ class CursorCache:
         A layout counts the row's length as its past. Rows are padded to the longest; padding is stored in a
         last column that no other position sees.
         """
-        rows = sorted(wanted)
+        self._arrange(wanted)
+        rows = sorted(wanted, key=self._stored.__getitem__)
         layouts = [wanted[row].layout for row in rows]
         longest = max(layout.ids.shape[1] for layout in layouts)
         dump = max(self.lengths[row] + layout.ids.shape[1] for row, layout in zip(rows, layouts))
         self._place(rows, layouts, longest, dump)
         hidden = hidden_states(self.model, _padded(layouts, longest, dump), self._cache)
-        read = [
-            hidden[index, wanted[row].first : layout.ids.shape[1]]
+        read = {
+            row: hidden[index, wanted[row].first : layout.ids.shape[1]]
             for index, (row, layout) in enumerate(zip(rows, layouts))
-        ]
-        return logits_of(self.model, torch.cat(read))
+        }
+        return logits_of(self.model, torch.cat([read[row] for row in sorted(read)]))
+
+    def _arrange(self, wanted: Collection[int]) -> None:
+        """Store the texts next to each other from place 0 on, and after them the rows that begin one."""
+        texts = [row for row, length in enumerate(self.lengths) if length]
+        empty = sorted(set(range(len(self.lengths))).difference(texts), key=lambda row: row not in wanted)
+        free = sorted(self._stored[row] for row in empty)
+        beyond = [row for row in texts if self._stored[row] >= len(texts)]
+        for row, place in zip(beyond, list(free)):
+            for layer in self._cache.layers:
+                layer.move(self._stored[row], place, self.lengths[row])
+            free[free.index(place)], self._stored[row] = self._stored[row], place
+        for row, place in zip(empty, sorted(free)):
+            self._stored[row] = place
 
     def _place(self, rows: list[int], layouts: list[Layout], longest: int, dump: int) -> None:
         columns = torch.full((len(rows), longest), dump)
@@ -96,7 +119,10 @@ class CursorCache:
             count = layout.ids.shape[1]
             columns[index, :count] = torch.arange(self.lengths[row], self.lengths[row] + count)
         device = self.model.device
-        self._places.rows = torch.tensor(rows).to(device, non_blocking=device.type == "cuda")
+        stored = [self._stored[row] for row in rows]
+        self._places.rows = torch.tensor(stored).to(device, non_blocking=device.type == "cuda")
+        together = stored[-1] - stored[0] == len(stored) - 1
+        self._places.chosen = slice(stored[0], stored[-1] + 1) if together else self._places.rows
         self._places.columns = columns.to(device, non_blocking=device.type == "cuda")
         self._places.width = dump + 1
 

@@ -11,15 +11,20 @@ import json
 import os
 import random
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 
 from mars_demo import tasks
 from mars_demo.assets import read_json
+from mars_demo.decoding.request import Request
+from mars_demo.decoding.sampling import Sampling
 from mars_demo.models.chat import Message, encode_prompt, left_padded, pad_id, render, with_slots
 from mars_demo.models.checkpoint import Checkpoint
+from mars_demo.models.messages import Encoded
+from mars_demo.serving.finished import finished
 
 MAX_PROMPT = 128  # tokens of a question
 _LOOP = re.compile(r"(.{24,}?)\1\1", re.DOTALL)
@@ -83,9 +88,10 @@ def self_prompts(checkpoint: Checkpoint, batch: int, seed: int = 0) -> Iterator[
     slotted, _ = with_slots([{"role": "user", "content": "x"}])
     opening = render(tokenizer, slotted, reply=False).partition("\ue000")[0]
     ids = tokenizer(opening, add_special_tokens=False)["input_ids"]
-    torch.manual_seed(seed)
+    seeds = random.Random(seed)
     while True:
-        written = generate(checkpoint, [ids] * batch, MAX_PROMPT, do_sample=True, top_p=0.95, top_k=0)
+        sampling = Sampling(top_p=0.95, seed=seeds.getrandbits(63))
+        written = generate(checkpoint, [ids] * batch, MAX_PROMPT, batch, sampling)
         yield from (text.strip() for text, ended in written if ended and text.strip())
 
 
@@ -120,23 +126,20 @@ def answered(
                 yield messages, ids
 
     pending = itertools.islice(fresh(), skip, None)
-    # Several batches at a time, sorted by length: less padding.
+    # Many at a time, sorted by length: less padding, and finished rows make room for the next.
     pool = pool or 8 * batch
     for first in itertools.count(skip, pool):
         if not (asked := list(itertools.islice(pending, pool))):
             return
         shortest_first = sorted(range(len(asked)), key=lambda i: len(asked[i][1]))
-        answers: dict[int, Message] = {}
-        for start in range(0, len(asked), batch):
-            part = shortest_first[start : start + batch]
-            written = generate(checkpoint, [asked[i][1] for i in part], max_new_tokens, do_sample=False)
-            for i, (text, ended) in zip(part, written):
-                answers[i] = {"role": "assistant", "content": text} | ({} if ended else {"cut": True})
-        for i, (messages, _) in enumerate(
-            asked
-        ):  # in the order asked: whoever stops early has not only short ones
-            if answers[i]["content"].strip() and not is_loop(answers[i]["content"]):
-                yield {"messages": [*messages, answers[i]], "asked": first + i}
+        written = generate(checkpoint, [asked[i][1] for i in shortest_first], max_new_tokens, batch)
+        answers = dict(zip(shortest_first, written))
+        # In the order asked: whoever stops early has not only short ones.
+        for i, (messages, _) in enumerate(asked):
+            text, ended = answers[i]
+            if text.strip() and not is_loop(text):
+                answer = {"role": "assistant", "content": text} | ({} if ended else {"cut": True})
+                yield {"messages": [*messages, answer], "asked": first + i}
 
 
 def _key(prompt: str) -> str:
@@ -161,7 +164,7 @@ def write(
 
     Called again with the same prompts it goes on with the file. Each line says in `asked` which of the
     prompts it answers. Prompts are answered in pools, and an interrupted pool is answered again as a whole:
-    its batches, on whose padding an answer may depend, are those of a run that was never interrupted.
+    its batches, on whose rows an answer may depend, are those of a run that was never interrupted.
     Prompts of the file to `avoid`, held out, are not answered.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -196,24 +199,57 @@ def _whole_lines(path: Path) -> list[str]:
     return whole.decode().splitlines()
 
 
-@torch.inference_mode()
 def generate(
-    checkpoint: Checkpoint, prompts: list[list[int]], max_new_tokens: int, **sampling
+    checkpoint: Checkpoint,
+    prompts: Sequence[list[int]],
+    max_new_tokens: int,
+    batch: int,
+    sampling: Sampling | None = None,
 ) -> list[tuple[str, bool]]:
-    """For each prompt the text that transformers generates, and whether it ended by itself."""
-    tokenizer, device = checkpoint.tokenizer, checkpoint.model.device
-    multiple = 1
-    if device.type == "cuda":
-        # A static cache is compiled for its shapes, so there should be few of them.
-        multiple, sampling["cache_implementation"] = 64, "static"
-    ids, real = left_padded(prompts, pad_id(tokenizer), device, multiple)
+    """For each prompt the text that the model writes after it, and whether it ended by itself.
+
+    sampling: how tokens are drawn, each prompt's with a seed of its own; None for the most probable ones.
+    """
+    if checkpoint.device.type == "cuda":
+        return [
+            answer
+            for start in range(0, len(prompts), batch)
+            for answer in _compiled(checkpoint, prompts[start : start + batch], max_new_tokens, sampling)
+        ]
+    seeds = random.Random(sampling.seed if sampling else 0)
+    request = Request("ar", max_new_tokens=max_new_tokens)
+    asked = [
+        (
+            Encoded(ids, ""),
+            replace(request, sampling=sampling and replace(sampling, seed=seeds.getrandbits(63))),
+        )
+        for ids in prompts
+    ]
+    answers = {number: (run.text, run.stop == "eos") for number, run in finished(checkpoint, asked, batch)}
+    return [answers[number] for number in range(len(prompts))]
+
+
+@torch.inference_mode()
+def _compiled(
+    checkpoint: Checkpoint, prompts: Sequence[list[int]], max_new_tokens: int, sampling: Sampling | None
+) -> list[tuple[str, bool]]:
+    """`generate` of one batch by transformers, whose forward with a static cache is compiled: thousands of
+    rows cost it nothing in Python."""
+    tokenizer = checkpoint.tokenizer
+    settings = {"do_sample": sampling is not None}
+    if sampling:
+        torch.manual_seed(sampling.seed)
+        settings |= {name: getattr(sampling, name) for name in ("temperature", "top_p", "top_k")}
+    # Compiled for its shapes, so there should be few of them.
+    ids, real = left_padded(prompts, pad_id(tokenizer), checkpoint.model.device, multiple=64)
     output = checkpoint.model.generate(
         ids,
         attention_mask=real,
         max_new_tokens=max_new_tokens,
         pad_token_id=pad_id(tokenizer),
         eos_token_id=sorted(checkpoint.end_ids),
-        **sampling,
+        cache_implementation="static",
+        **settings,
     )
     texts = []
     for row in output[:, ids.shape[1] :].tolist():

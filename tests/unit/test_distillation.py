@@ -9,6 +9,7 @@ import torch
 from mars_demo import cli, tasks
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
+from mars_demo.models.chat import encode_prompt
 from mars_demo.models.load import load_checkpoint
 from mars_demo.recipes import smollm
 from mars_demo.training import corpus, distillation
@@ -26,6 +27,28 @@ def test_answers_in_batches_are_the_greedy_answers_one_by_one(mars_tiny):
     for prompt in asked:
         run = decode(mars_tiny, prompt, Request(mode="ar")).finish()
         assert found.get(prompt) == (None if distillation.is_loop(run.text) else run.text)
+
+
+def test_greedy_answers_are_those_of_transformers(mars_tiny):
+    """A pool of prompts of different lengths in fewer rows: finished ones make room for the next."""
+    asked = [encode_prompt(mars_tiny.tokenizer, prompt) for prompt in prompts(8)]
+    ends = sorted(mars_tiny.end_ids)
+    expected = []
+    for ids in asked:
+        output = mars_tiny.model.generate(
+            torch.tensor([ids]), do_sample=False, max_new_tokens=48, eos_token_id=ends
+        )[0, len(ids) :].tolist()
+        text = mars_tiny.tokenizer.decode(output, skip_special_tokens=True)
+        expected.append((text, output[-1] in ends))
+    assert mars_tiny.model.dtype == torch.float32 and {ended for _, ended in expected} == {True, False}
+    assert distillation.generate(mars_tiny, asked, 48, batch=3) == expected
+
+
+def test_sampled_prompts_are_many_and_a_seed_means_the_same_ones(mars_tiny):
+    first, again, other = (
+        list(itertools.islice(distillation.self_prompts(mars_tiny, 4, seed), 6)) for seed in (1, 1, 2)
+    )
+    assert first == again != other and len(set(first)) > 1
 
 
 def test_an_answer_without_an_end_is_marked_and_trained_without_one(mars_tiny):
