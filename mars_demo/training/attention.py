@@ -1,8 +1,8 @@
 """Attention on a processor that leaves out what a layout masks, and its padding.
 
-torch's fused kernel for processors computes every key for every query, masked or not. Here the real positions
-of a batch stand in one row without padding, a few queries are computed at a time, and only against keys that
-one of them sees: of the two streams that is a part of the text so far and a few masks.
+torch's fused kernel for processors computes every key for every query, masked or not. Here the real
+positions of a batch stand in one row without padding, a few queries are computed at a time, and only against
+keys that one of them sees: of the two streams that is a part of the text so far and a few masks.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The loss of a language model's head, some positions at a time.
 
-All logits of a step at once would be its largest tensor by far: [targets, vocabulary] in float32. Here the
-gradient of a part is computed as soon as its logits are there, and these are forgotten, so the backward pass
-computes none of them again.
+All logits of a step at once would be its largest tensor by far: [targets, vocabulary] in float32. Here
+the gradient of a part is computed as soon as its logits are there, and these are forgotten; the backward
+pass computes none of them again.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Targets:
 
 @dataclass(frozen=True)
 class Found:
-    """The `loss` of k positions, which has a gradient, and what it is made of, which has none: [k] the `nats`
-    of each target, whether it was the best guess, and the summed divergence `kl`."""
+    """The `loss` of k positions, which has a gradient, and what it is made of, which has none: [k] the
+    `nats` of each target and whether it was the best guess, and the summed divergence `kl`."""
 
     loss: Tensor
     nats: Tensor
