@@ -1,8 +1,8 @@
 """Attention on a processor that leaves out what a layout masks, and its padding.
 
 torch's fused kernel for processors computes every key for every query, masked or not. Here the real
-positions of a batch stand in one row without padding, a few queries are computed at a time, and only against
-keys that one of them sees: of the two streams that is a part of the text so far and a few masks.
+positions of a batch stand in one row without padding, a few queries are computed at a time, and only
+against keys that one of them sees: of the two streams that is a part of the text so far and a few masks.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def attention_backward(
     """The gradients of queries, keys and values, from that of `attention`'s first result."""
     gradient, found = gradient.transpose(1, 2), found.transpose(1, 2)
     heads, size = k.shape[1], q.shape[1] // k.shape[1]
-    of_q = torch.empty_like(q)
+    of_q = q.new_empty(q.shape)
     of_k, of_v = (one.new_zeros(one.shape, dtype=sums.dtype) for one in (k, v))
     for part in _KNOWN[number.item()].parts:
         at = (slice(None), slice(None), part.queries)
@@ -155,7 +155,7 @@ def attention_backward(
 
 @attention_backward.register_fake
 def _(gradient, q, k, v, found, sums, number, scale):
-    return torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
+    return q.new_empty(q.shape), k.new_empty(k.shape), v.new_empty(v.shape)
 
 
 def _keep(ctx, inputs, output) -> None:

@@ -37,9 +37,9 @@ class Batch:
     clean_length: int
 
     @property
-    def tokens(self) -> int:
-        """Positions computed, padding included."""
-        return self.targets.numel()
+    def positions(self) -> int:
+        """Those that are no padding."""
+        return int((self.layout.roles != Role.PADDING).sum())
 
     @property
     def totals(self) -> Tensor:
