@@ -1,36 +1,40 @@
 """What a MARS step costs compared with an AR step, with the paper's layout and with this project's.
 
-    python -m benchmarks.training [--steps 12] [--batch-tokens 4096] [--rounds 3] [--output FILE]
+    python -m benchmarks.training [--model NAME] [--data DATA] [--objectives AR MARS] [--compile]
+        [--steps 12] [--batch-tokens 4096] [--rounds 3] [--output FILE]
 
-All rows see the same conversations and take turns step by step. On a GPU the share of its peak arithmetic
-(model FLOPs utilisation) is printed too, 6 FLOPs per parameter and position.
+All rows see the same conversations and take turns step by step. The share of the peak is that of the matrix
+products of a step, 6 FLOPs per weight and position, in what the machine can do: a GPU's data sheet, or on a
+processor what a large product of this machine reaches. With one objective the most memory that the process
+held is printed too.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import resource
 import statistics
+import tempfile
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import torch
-from accelerate import Accelerator
 
 from benchmarks.turns import take_turns
 from mars_demo.evaluation import results
+from mars_demo.models.device import multiplies_bfloat16
 from mars_demo.models.load import load_checkpoint
-from mars_demo.models.mask_token import ensure_mask
 from mars_demo.training import corpus
-from mars_demo.training.loop import make_batch
-from mars_demo.training.objective import Objective
-from mars_demo.training.optimizers import make_optimizers
+from mars_demo.training.loop import Trainer, make_batch
+from mars_demo.training.objective import IGNORE, Batch
 from mars_demo.training.recipe import Recipe
 
 PEAK = {"H100": 989e12, "H200": 989e12, "A100": 312e12}  # dense bfloat16 FLOPs per second
 ROWS = {
     "AR": {"objective": "ar"},
-    "MARS, answers copied (L + R)": {},
+    "MARS": {},
     "MARS, all copied (2L, the paper)": {"fixed_blocks": True, "whole_copy": True},
     "MARS with KL": {"kl_weight": 1.0},
     "block diffusion": {"objective": "block-diffusion"},
@@ -38,69 +42,118 @@ ROWS = {
 
 
 class Training:
-    """A model, its optimizers and its objective, ready for the next step."""
+    """A run of a recipe, ready for the next step."""
 
-    def __init__(self, recipe: Recipe, model_name: str):
-        self.recipe = recipe
-        self.accelerator = Accelerator(mixed_precision="bf16")
-        self.device = self.accelerator.device
-        checkpoint = load_checkpoint(model_name, device=self.device.type, dtype=torch.float32)
-        self.model, self.tokenizer = checkpoint.model.train(), checkpoint.tokenizer
-        ensure_mask(self.model, self.tokenizer)
-        if self.device.type == "cuda":
-            self.model.set_attn_implementation("flex_attention")
-        self.optimizers = make_optimizers(self.model, recipe)
-        self.objective = self.accelerator.prepare(
-            Objective(self.model, recipe.sft_weight, recipe.kl_weight)
-        )
+    def __init__(self, recipe: Recipe, model_name: str, folder: Path):
+        checkpoint = load_checkpoint(model_name, dtype=torch.float32)
+        self.trainer = Trainer(checkpoint.model, checkpoint.tokenizer, recipe, folder)
+        self.device = checkpoint.device
 
-    def step(self, numbered: tuple[int, list]) -> int:
-        """One step on these conversations; the positions that it computed."""
+    def step(self, numbered: tuple[int, list]) -> None:
         number, conversations = numbered
-        batch = make_batch(conversations, self.recipe, self.tokenizer, number, 0).to(self.device)
-        self.accelerator.backward(self.objective(batch)["loss"])
-        for optimizer in self.optimizers:
-            optimizer.step()
-            optimizer.zero_grad()
+        self.trainer.step(number, [conversations], 1.0, 0.0)
         if self.device.type == "cuda":
             torch.cuda.synchronize()
-        return batch.tokens
+
+    def batch(self, numbered: tuple[int, list]) -> Batch:
+        number, conversations = numbered
+        return make_batch(conversations, self.trainer.recipe, self.trainer.tokenizer, number, 0)
+
+    def flops(self, batch: Batch) -> int:
+        """Of the matrix products of a step: the layers at every position, the head at every target."""
+        model = self.trainer.model
+        embeddings = {
+            id(e.weight): e.weight for e in (model.get_input_embeddings(), model.get_output_embeddings())
+        }
+        layers = sum(p.numel() for p in model.parameters()) - sum(w.numel() for w in embeddings.values())
+        head = model.get_output_embeddings().weight.numel()
+        return 6 * (layers * batch.positions + head * int((batch.targets != IGNORE).sum()))
+
+
+def peak(device: torch.device) -> float:
+    """FLOPs per second of bfloat16 products, or of float32 ones where training uses these."""
+    if device.type == "cuda":
+        name = torch.cuda.get_device_name()
+        return next((flops for known, flops in PEAK.items() if known in name), float("nan"))
+    dtype = torch.bfloat16 if multiplies_bfloat16(device.type) else torch.float32
+    one, seconds = torch.ones(2048, 2048, dtype=dtype), []
+    for _ in range(10):
+        started = time.perf_counter()
+        one @ one
+        seconds.append(time.perf_counter() - started)
+    return 2 * 2048**3 / statistics.median(seconds)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--model", default="ar-tiny")
+    parser.add_argument("--data", default="tasks", help="as of `train`")
+    parser.add_argument("--objectives", nargs="+", choices=ROWS, default=list(ROWS), metavar="ROW")
+    parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--max-length", type=int, default=512)
     parser.add_argument("--steps", type=int, default=12, help="of a round")
     parser.add_argument("--batch-tokens", type=int, default=4096)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
-    base = Recipe("mars", batch_tokens=arguments.batch_tokens)
-    rows = {name: Training(replace(base, **changed), arguments.model) for name, changed in ROWS.items()}
-    model, tokenizer = rows["AR"].model, rows["AR"].tokenizer
-    stream = corpus.batches(corpus.source(base.data, 0), tokenizer, arguments.batch_tokens, 512, 0)
-    steps = list(enumerate(itertools.islice(stream, arguments.steps)))
-    timed = take_turns({name: training.step for name, training in rows.items()}, steps, arguments.rounds)
-    parameters = sum(p.numel() for p in model.parameters()) - model.get_input_embeddings().weight.numel()
-    device = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
-    peak = next((flops for name, flops in PEAK.items() if name in device), None)
+    base = Recipe(
+        "mars", data=arguments.data, batch_tokens=arguments.batch_tokens, max_length=arguments.max_length,
+        compile=arguments.compile, save_every=0,
+    )  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        trainings = {
+            name: Training(replace(base, **ROWS[name]), arguments.model, Path(folder) / str(number))
+            for number, name in enumerate(arguments.objectives)
+        }
+        measure(trainings, base, arguments)
+
+
+def measure(trainings: dict[str, Training], recipe: Recipe, arguments: argparse.Namespace) -> None:
+    any_one = next(iter(trainings.values()))
+    stream = corpus.batches(
+        corpus.source(recipe.data, 0), any_one.trainer.tokenizer, recipe.batch_tokens, recipe.max_length, 0
+    )
+    steps = list(enumerate(itertools.islice(stream, arguments.steps), start=1))
+    most = peak(any_one.device)
+    for training in trainings.values():  # compiled layers are compiled for more than one shape
+        for numbered in steps[1:3]:
+            training.step(numbered)
+    timed = take_turns({name: one.step for name, one in trainings.items()}, steps, arguments.rounds)
+    first = next(iter(timed.values()))
     machine = results.machine()
     tokens = sum(len(c.ids) for _, conversations in steps for c in conversations)
-    print(f"{arguments.model}, {machine}, batches of {arguments.batch_tokens} clean positions\n")
-    print(
-        "| objective | positions per step | tokens per second | step time ÷ AR |"
-        + (" MFU |" if peak else "")
-    )
-    print("|---|---|---|---|" + ("---|" if peak else ""))
+    print(f"{arguments.model}, {machine}, {most / 1e12:.2f} TFLOP/s at most\n")
+    print("| objective | positions per step | tokens per second | step time ÷ AR | share of the peak |")
+    print("|---|---|---|---|---|")
     found = []
     for name, one in timed.items():
-        seconds, positions = statistics.median(one.seconds), sum(one.found)
-        slower = results.ranged(results.ratios(timed["AR"].seconds, one.seconds))
-        line = f"| {name} | {positions // len(steps)} | {tokens / seconds:.0f} | {slower} |"
-        print(line + (f" {6 * parameters * positions / seconds / peak:.1%} |" if peak else ""), flush=True)
-        found.append({"objective": name, "seconds": one.seconds, "positions": positions, "tokens": tokens})
+        batches = [trainings[name].batch(numbered) for numbered in steps]
+        positions = sum(batch.positions for batch in batches)
+        seconds, flops = statistics.median(one.seconds), sum(map(trainings[name].flops, batches))
+        slower = results.ranged(results.ratios(first.seconds, one.seconds))
+        share = f"{flops / seconds / most:.0%}"
+        print(
+            f"| {name} | {positions // len(steps)} | {tokens / seconds:.0f} | {slower} | {share} |",
+            flush=True,
+        )
+        found.append(
+            {
+                "objective": name,
+                "seconds": one.seconds,
+                "positions": positions,
+                "tokens": tokens,
+                "flops": flops,
+            }
+        )
+    memory = None
+    if len(found) == 1:
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        if any_one.device.type == "cuda":
+            memory = torch.cuda.max_memory_allocated()
+        print(f"\nmemory: {memory / 2**30:.1f} GiB at most")
     if arguments.output:
-        record = {"model": arguments.model, "batch_tokens": arguments.batch_tokens, "steps": len(steps)}
+        record = {"model": arguments.model, "batch_tokens": recipe.batch_tokens, "steps": len(steps)}
+        record |= {"compile": recipe.compile, "peak": most, "memory": memory}
         results.write(arguments.output, machine, record | {"rows": found})
 
 

@@ -58,6 +58,9 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--gradient-checkpointing", action="store_true", default=None, help="slower, less memory"
     )
+    parser.add_argument(
+        "--compile", action="store_true", default=None, help="faster after a minute; needs a C++ compiler"
+    )
     parser.add_argument("--lora", type=int, metavar="RANK", help="train adapters, merged on saving")
     parser.add_argument("--seed", type=int, metavar="N")
     parser.add_argument("--save-every", type=int, metavar="N", help="steps between saved states")

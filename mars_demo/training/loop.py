@@ -26,7 +26,7 @@ from mars_demo.decoding.turns import TURNS
 from mars_demo.export.save import save_checkpoint
 from mars_demo.models.device import best, multiplies_bfloat16
 from mars_demo.models.mask_token import ensure_mask
-from mars_demo.training import corpus
+from mars_demo.training import attention, corpus
 from mars_demo.training.corpus import Conversation
 from mars_demo.training.mask_vector import MaskVector
 from mars_demo.training.objective import Batch, Objective, ar_batch, diffusion_batch, mars_batch
@@ -170,6 +170,19 @@ def make_accelerator() -> Accelerator:
     return accelerator
 
 
+def check_compiler() -> None:
+    """Compile something small.
+
+    Raises:
+        ValueError: if that fails, as it does on a machine without a C++ compiler.
+    """
+    try:
+        torch.compile(torch.sin)(torch.zeros(2))
+    except Exception as error:  # of any of torch's compilers
+        reason = str(error).strip().splitlines()[0]
+        raise ValueError(f"Compiling needs a C++ compiler such as g++, and torch says: {reason}") from error
+
+
 class Trainer:
     """A model with its objective, optimizers and schedules, on however many processes."""
 
@@ -187,6 +200,8 @@ class Trainer:
         self.adapted = add_adapters(model, recipe.lora, tokenizer.mask_token_id) if recipe.lora else None
         if self.accelerator.device.type == "cuda":
             model.set_attn_implementation("flex_attention")  # it has no backward pass on a CPU
+        elif attention.suits(model):
+            model.set_attn_implementation(attention.NAME)
         if recipe.gradient_checkpointing:
             model.activation_checkpointing_enable()
         model.train()
@@ -196,6 +211,9 @@ class Trainer:
         optimizers = make_optimizers(model, recipe, self.mask_vector)
         self.schedulers = make_schedulers(optimizers, recipe, self.mask_vector)
         objective = Objective(model, recipe.sft_weight, recipe.kl_weight, self.mask_vector)
+        if recipe.compile:
+            check_compiler()
+            objective.compile()
         self.objective, *self.optimizers = self.accelerator.prepare(objective, *optimizers)
         self.progress = Progress()
         self.accelerator.register_for_checkpointing(self.progress, *self.schedulers)

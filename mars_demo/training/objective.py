@@ -9,10 +9,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask
-from torch.nn.functional import cross_entropy, kl_div, log_softmax
+from transformers.modeling_layers import GradientCheckpointingLayer
 
-from mars_demo.decoding.engine import hidden_states, logits_of
-from mars_demo.decoding.layout import Layout
+from mars_demo.decoding.engine import hidden_states
+from mars_demo.decoding.layout import Layout, Role
+from mars_demo.training import attention, head
 from mars_demo.training.corpus import Conversation
 from mars_demo.training.two_streams import CLEAN, block_starts, two_streams
 
@@ -36,9 +37,9 @@ class Batch:
     clean_length: int
 
     @property
-    def tokens(self) -> int:
-        """Positions computed, padding included."""
-        return self.targets.numel()
+    def positions(self) -> int:
+        """Those that are no padding."""
+        return int((self.layout.roles != Role.PADDING).sum())
 
     @property
     def totals(self) -> Tensor:
@@ -225,40 +226,61 @@ class Objective(nn.Module):
         self.mask_vector = mask_vector  # it acts in the embedding; here it joins the weights
         self.sft_weight = sft_weight
         self.kl_weight = kl_weight
+        self._of_part = head.of_part
+
+    def compile(self) -> None:
+        """Compile the loss of the head and each layer of the model, when they are first used."""
+        self._of_part = torch.compile(head.of_part, dynamic=True)
+        for module in self.model.modules():
+            if isinstance(module, GradientCheckpointingLayer):  # as every layer of transformers is
+                module.compile(dynamic=True)
 
     def forward(self, batch: Batch, totals: Tensor | None = None) -> dict[str, Tensor]:
         """The losses in nats per token: `loss`, to be minimized, and those of `clean`, `noisy`, `kl` that
-        there are. `slots` is [MAX_SLOTS, 3]: targets, summed nats and right guesses per slot.
+        there are, which have no gradient. `slots` is [MAX_SLOTS, 3]: targets, summed nats and right guesses
+        per slot.
 
         totals: [2] what the terms are divided by, `batch.totals` if None; that of all batches where
             several make one step.
         """
         wanted = batch.targets != IGNORE  # logits only where a loss needs them
-        logits = self._logits(batch.layout, wanted)
-        targets, weights = batch.targets[wanted], batch.weights[wanted]
-        nats = cross_entropy(logits, targets, reduction="none")
-        column = torch.arange(wanted.shape[1], device=wanted.device).expand_as(wanted)
-        is_clean = (column < batch.clean_length)[wanted]
-        clean_total, noisy_total = batch.totals if totals is None else totals
-        losses = {"loss": nats.new_zeros(())}
-        if is_clean.any():
-            losses["clean"] = (weights * nats)[is_clean].sum() / clean_total
-            losses["loss"] = losses["loss"] + self.sft_weight * losses["clean"]
-        if not is_clean.all():
-            losses["noisy"] = (weights * nats)[~is_clean].sum() / noisy_total
-            losses["loss"] = losses["loss"] + losses["noisy"]
-            if self.kl_weight:
-                student = log_softmax(logits[~is_clean], -1)
-                teacher = log_softmax(logits[_teachers(batch, wanted)].detach(), -1)
-                losses["kl"] = kl_div(student, teacher, reduction="sum", log_target=True) / noisy_total
-                losses["loss"] = losses["loss"] + self.kl_weight * losses["kl"]
-        losses["slots"] = _per_slot(batch.slots[wanted], nats.detach(), logits.argmax(-1) == targets)
+        hidden = self._hidden(batch.layout, wanted)
+        columns = torch.arange(wanted.shape[1], device=wanted.device).expand_as(wanted)
+        is_clean = (columns < batch.clean_length)[wanted]
+        ids, weights, slots = (t[wanted] for t in (batch.targets, batch.weights, batch.slots))
+        losses = {"loss": weights.new_zeros(()), "slots": weights.new_zeros(MAX_SLOTS, 3)}
+        output = self.model.get_output_embeddings()
+        for name, chosen, total in zip(
+            ("clean", "noisy"), (is_clean, ~is_clean), batch.totals if totals is None else totals
+        ):
+            if not chosen.any():
+                continue
+            shares = weights[chosen] / total
+            factor, teachers, kl_weight = self.sft_weight, None, None
+            if name == "noisy":
+                factor = 1.0
+                if self.kl_weight:
+                    teachers, kl_weight = hidden[_teachers(batch, wanted)].detach(), self.kl_weight / total
+            targets = head.Targets(ids[chosen], factor * shares, teachers, kl_weight)
+            found = head.in_parts(output, hidden[chosen], targets, self._of_part)
+            losses["loss"] = losses["loss"] + found.loss
+            losses[name] = (shares * found.nats).sum()
+            if teachers is not None:
+                losses["kl"] = found.kl / total
+            losses["slots"] += _per_slot(slots[chosen], found.nats, found.right)
         return losses
 
-    def _logits(self, layout: Layout, wanted: Tensor) -> Tensor:
-        mask = attention_mask(layout, self.model.config._attn_implementation)
-        hidden = hidden_states(self.model, layout, mask=mask)
-        return logits_of(self.model, hidden[wanted])
+    def _hidden(self, layout: Layout, wanted: Tensor) -> Tensor:
+        """[k, width] what the last layer makes of the k wanted positions of a layout."""
+        implementation = self.model.config._attn_implementation
+        if implementation != attention.NAME:
+            mask = attention_mask(layout, implementation)
+            return hidden_states(self.model, layout, mask=mask)[wanted]
+        packed, parts = attention.pack(layout)
+        hidden = hidden_states(self.model, packed, mask=parts.mask)[0]
+        if hidden.requires_grad:
+            hidden.grad_fn.metadata["parts"] = parts  # the backward pass needs them too
+        return hidden[wanted[layout.roles != Role.PADDING]]
 
 
 def _teachers(batch: Batch, wanted: Tensor) -> Tensor:

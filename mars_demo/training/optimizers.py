@@ -74,7 +74,8 @@ def make_optimizers(
     if mask_vector is not None:
         rate = recipe.mask_learning_rate
         groups.append({"params": [mask_vector.vector], "weight_decay": 0.0, "lr": rate})
-    adamw = torch.optim.AdamW(groups, lr=recipe.learning_rate, betas=(0.9, 0.95))
+    # Fused: one pass over the weights and their moments, in place.
+    adamw = torch.optim.AdamW(groups, lr=recipe.learning_rate, betas=(0.9, 0.95), fused=True)
     if not matrices:
         return [adamw]
     muon = (torch.optim.Muon if multiplies_bfloat16(matrices[0].device.type) else ExactMuon)(

@@ -19,7 +19,8 @@ class Recipe:
     `final_learning_rate`. With `mask_learning_rate` the mask token gets a vector of its own, see
     `mask_vector`, which learns alone during the share `mask_head_start` of the run. Without `decay_vectors`
     weight decay acts on matrices only, not on norms and biases. A state is saved every `save_every` steps
-    and when the run is closed; none at all if it is 0.
+    and when the run is closed; none at all if it is 0. With `compile`, the layers and the head's loss are
+    compiled when they are first used.
 
     Raises:
         ValueError: if a setting is out of range.
@@ -45,6 +46,7 @@ class Recipe:
     weight_decay: float = 0.01
     decay_vectors: bool = True
     gradient_checkpointing: bool = False
+    compile: bool = False
     lora: int | None = None
     seed: int = 0
     save_every: int = 100

@@ -8,10 +8,11 @@ from gguf.quants import dequantize, quantize
 from torch.nn.functional import kl_div
 
 from mars_demo.assets import ASSETS
+from mars_demo.decoding.engine import hidden_states, logits_of
 from mars_demo.models.load import load_checkpoint
 from mars_demo.quantization import gptq, packing
 from mars_demo.training import corpus
-from mars_demo.training.objective import IGNORE, Objective, mars_batch
+from mars_demo.training.objective import IGNORE, mars_batch
 
 
 @pytest.fixture(scope="module")
@@ -81,8 +82,8 @@ def test_a_calibrated_file_changes_predictions_less(mars_tiny, batches, moments,
 
     def predictions(model):
         with torch.inference_mode():
-            found = [Objective(model)._logits(batch.layout, batch.targets != IGNORE) for batch in batches]
-        return torch.cat(found).log_softmax(-1)
+            hidden = [hidden_states(model, b.layout)[b.targets != IGNORE] for b in batches]
+            return logits_of(model, torch.cat(hidden)).log_softmax(-1)
 
     exact, changes = predictions(mars_tiny.model), []
     for name, known in (("nearest", None), ("calibrated", moments)):
