@@ -253,7 +253,9 @@ def _record(run: Run) -> list[dict[str, Any]]:
     lines = [json.loads(line) for line in run.lines()]
     for line in lines:
         for number, slot in enumerate(line.get("slots", [])):
-            slot["top"] = slot["top"][:ALTERNATIVES] if number < line["accepted"] else []
+            kept = ALTERNATIVES if number < line["accepted"] else 0
+            for name in slot.keys() & {"top", "candidates"}:
+                slot[name] = slot[name][:kept]
     return lines
 
 

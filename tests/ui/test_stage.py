@@ -115,6 +115,18 @@ def test_the_candidates_of_the_first_difference_stand_side_by_side(look):
     expect(panel).to_be_hidden()  # the same answer
 
 
+def test_candidates_without_a_probability_are_as_if_they_were_not_named(look):
+    """A record of another hand; AR's token is the third candidate of MARS."""
+    ar, mars = run("ar", [1] * 10), run("mars", [2, 3, 3], [0.9] * 3, words="the quick brown cat".split())
+    ids = (mars.token_ids[3], 999, ar.token_ids[3])
+    slots = list(mars.passes[1].slots)
+    slots[1] = replace(slots[1], candidates=ids)
+    mars.passes[1] = replace(mars.passes[1], slots=tuple(slots))
+    page = look(file=file_of(ar, mars))
+    odds = page.get_by_role("region", name="First difference").locator(".odds tbody tr").nth(1).locator("td")
+    expect(odds).to_have_text(["less than 0.50%", "89.00%"])
+
+
 @pytest.mark.parametrize(
     ("shares", "said"),
     [

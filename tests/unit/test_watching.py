@@ -39,6 +39,9 @@ def test_what_a_stopped_training_has_learned_is_saved_at_any_step(stop, tmp_path
     for line in watching.watch(checkpoint, recipe, "Hello", tmp_path, "mine", stopped=stopped):
         seen.append(line)
     assert json.loads(seen[-1]) == {"done": True, "steps": stop}
+    records = [line.get("record") or line.get("before") for line in map(json.loads, seen)]
+    slots = [slot for record in records for line in record or [] for slot in line.get("slots", [])]
+    assert slots and all(len(slot.get("candidates", [])) == len(slot["top"]) for slot in slots)
     saved = load_checkpoint(str(tmp_path), "cpu")
     assert saved.block_size == 4
     for name, value in saved.model.state_dict().items():

@@ -82,7 +82,8 @@ function header(text, scope) {
 
 /** How likely a slot found a token; below what it names, if it does not name it. */
 export function chanceOf(slot, token) {
-  const named = slot.candidates?.indexOf(token.id) ?? slot.top.findIndex(([text]) => text === token.text);
-  if (named >= 0) return percent(slot.top[named][1]);
+  const place = slot.candidates?.indexOf(token.id) ?? slot.top.findIndex(([text]) => text === token.text);
+  const named = slot.top[place];
+  if (named) return percent(named[1]);
   return slot.top.length ? `less than ${percent(slot.top.at(-1)[1])}` : "not recorded";
 }
