@@ -123,8 +123,8 @@ def test_candidates_without_a_probability_are_as_if_they_were_not_named(look):
     slots[1] = replace(slots[1], candidates=ids)
     mars.passes[1] = replace(mars.passes[1], slots=tuple(slots))
     page = look(file=file_of(ar, mars))
-    odds = page.get_by_role("region", name="First difference").locator(".odds tbody tr").nth(1).locator("td")
-    expect(odds).to_have_text(["less than 0.50%", "89.00%"])
+    row = page.get_by_role("region", name="First difference").locator(".odds tbody tr").nth(1)
+    expect(row.locator("td")).to_have_text(["less than 0.50%", "89.00%"])
 
 
 @pytest.mark.parametrize(

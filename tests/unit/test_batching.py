@@ -1,14 +1,17 @@
 """Batches: every row gives the tokens it gives alone."""
 
+import random
 import re
 from dataclasses import replace
 
 import pytest
+import torch
 from random_models import random_model
 
 from mars_demo import tasks
 from mars_demo.decoding import layout as layouts
 from mars_demo.decoding.decode import decode
+from mars_demo.decoding.engine import Engine
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.strategy import Forward
 from mars_demo.models.checkpoint import Checkpoint, truncated, wrap
@@ -269,6 +272,28 @@ def test_the_memory_that_is_asked_for_is_that_of_the_cache(tokenizer, architectu
     Batch(checkpoint, rows // 2, 10**4)  # nothing is allocated before the first forward
     with pytest.raises(ValueError, match="are free"):
         Batch(checkpoint, rows * 2, 10**4)
+
+
+def test_texts_go_on_as_alone_whoever_leaves_and_comes(tokenizer):
+    """Rows of every length, any of which compute, and any of which are given to another text."""
+    model, rng = random_model("llama", tokenizer), random.Random(0)
+    cache, alone = CursorCache(model, 5, 60), {}
+    for _ in range(60):
+        for row in [row for row in alone if rng.random() < 0.1 or alone[row].length > 40]:
+            cache.clear(row)
+            del alone[row]
+        wanted, expected = {}, []
+        for row in sorted(rng.sample(range(5), rng.randint(1, 5))):
+            engine = alone.setdefault(row, Engine(model))
+            ids = [rng.randrange(10, 300) for _ in range(rng.randint(1, 6))]
+            layout = layouts.causal(ids, engine.length)
+            first, kept = rng.randrange(len(ids)), rng.randint(1, len(ids))
+            wanted[row] = Forward(layout, first)
+            expected.append(engine.forward(layout, first))
+            engine.commit(kept)
+        torch.testing.assert_close(cache.forward(wanted), torch.cat(expected), atol=1e-4, rtol=1e-4)
+        for row in wanted:
+            cache.commit(row, alone[row].length - cache.lengths[row])
 
 
 def test_lossless_drafts_less_in_a_larger_batch(mars_tiny, checkpoint):

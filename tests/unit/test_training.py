@@ -203,6 +203,32 @@ def test_recipes_out_of_range_are_refused(field, value, message):
         replace(RECIPE, **{field: value})
 
 
+def test_a_compiled_training_has_the_losses_of_one_that_is_not(tmp_path, tokenizer):
+    plain, compiled = (
+        list(
+            train(
+                fresh(tokenizer),
+                tokenizer,
+                replace(RECIPE, steps=3, compile=chosen),
+                tmp_path / str(chosen),
+            )
+        )
+        for chosen in (False, True)
+    )
+    for one, other in zip(plain, compiled, strict=True):
+        assert one.slots[0] == pytest.approx(other.slots[0], rel=1e-2)
+        assert (one.loss, one.grad_norm) == pytest.approx((other.loss, other.grad_norm), rel=1e-2)
+
+
+def test_compiling_without_a_compiler_gets_a_sentence(tmp_path, tokenizer, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CXX", raising=False)
+    with pytest.raises(
+        ValueError, match=r"needs a C\+\+ compiler, and there is no g\+\+ or clang\+\+ or cl here"
+    ):
+        next(train(fresh(tokenizer), tokenizer, replace(RECIPE, compile=True), tmp_path / "never"))
+
+
 def test_accumulated_batches_are_one_large_batch(tmp_path, tokenizer):
     """The gradients of three batches that differ in size, their losses and the step that follows from them
     are those of all their conversations in one batch, to rounding.
