@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import os
 import resource
 import statistics
 import tempfile
@@ -153,7 +154,13 @@ def measure(trainings: dict[str, Training], recipe: Recipe, arguments: argparse.
         print(f"\nmemory: {memory / 2**30:.1f} GiB at most")
     if arguments.output:
         record = {"model": arguments.model, "batch_tokens": recipe.batch_tokens, "steps": len(steps)}
-        record |= {"compile": recipe.compile, "peak": most, "memory": memory}
+        preloaded = os.environ.get("LD_PRELOAD", "")
+        record |= {
+            "compile": recipe.compile,
+            "preloaded": Path(preloaded).name,
+            "peak": most,
+            "memory": memory,
+        }
         results.write(arguments.output, machine, record | {"rows": found})
 
 

@@ -308,7 +308,10 @@ def test_no_sft_loss_leaves_the_clean_stream_out_of_what_is_minimized(capsys, tm
     batch = make_batch(drawn, recipe, base.tokenizer, 1, 0)
     logits = logits_of(base.model, hidden_states(base.model, batch.layout)).transpose(1, 2)
     streams = (slice(batch.clean_length), slice(batch.clean_length, None))
-    clean, noisy = (cross_entropy(logits[..., s], batch.targets[:, s], ignore_index=IGNORE) for s in streams)
+    clean, noisy = (
+        cross_entropy(logits[..., stream], batch.targets[:, stream], ignore_index=IGNORE)
+        for stream in streams
+    )
     noisy, both = (
         torch.autograd.grad(loss, list(base.model.parameters()), retain_graph=True)
         for loss in (noisy, noisy + clean)
