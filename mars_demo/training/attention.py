@@ -20,9 +20,7 @@ from transformers.masking_utils import sdpa_mask
 from mars_demo.decoding.layout import Layout, Role
 
 NAME = "seen_parts"  # of the implementation, for transformers
-QUERIES = (
-    64  # computed at a time: more see more keys in common that some of them mask, fewer cost more calls
-)
+QUERIES = 64  # computed at a time: of more, some mask what others see; of fewer, calls cost more
 
 _forward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 _backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
