@@ -25,6 +25,10 @@ def register(parser: argparse.ArgumentParser) -> None:
         "--no-sft-loss", dest="sft_weight", action="store_const", const=0.0, help="the same as λ = 0"
     )
     parser.add_argument("--kl-weight", type=float, metavar="κ", help="of KL(clean ‖ noisy) (default 0)")
+    parser.add_argument(
+        "--reference", metavar="MODEL", help="whose distributions the clean stream is to keep"
+    )
+    parser.add_argument("--reference-weight", type=float, metavar="μ", help="of KL(reference ‖ clean)")
     parser.add_argument("--fixed-blocks", action="store_true", default=None, help="no random block phase")
     parser.add_argument(
         "--whole-copy",
@@ -107,7 +111,7 @@ def describe(recipe: Recipe, base: str, output: Path) -> None:
     first = lines[begun[-1] if begun else 0]
     speed = (last["tokens"] - first["tokens"]) / max(1e-9, last["seconds"] - first["seconds"])
     measured = {"base": base, "tokens": last["tokens"], "tokens_per_second": round(speed)}
-    losses = {name: last[name] for name in ("clean", "noisy", "kl") if name in last}
+    losses = {name: last[name] for name in ("clean", "noisy", "kl", "reference") if name in last}
     record = json.dumps(asdict(recipe) | measured | losses, indent=1) + "\n"
     (output / "results.json").unlink(missing_ok=True)  # of the weights that were here before
     unfinished = output / "unfinished-recipe.json"

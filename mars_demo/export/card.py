@@ -37,6 +37,7 @@ def write(folder: Path) -> None:
     """
     recipe = json.loads((folder / "recipe.json").read_text("utf-8"))
     objective, attribution = recipe["objective"], recipe.pop("attribution", None)
+    trainings = recipe.pop("trainings", [])
     packed = next((file.name for file in folder.glob("*.gguf")), None)
     use = _USE.replace("(FOLDER)", f'(FOLDER, gguf_file="{packed}")', 1) if packed else _USE
     license_line = f"license: {recipe['license']}\n" if "license" in recipe else ""
@@ -49,12 +50,18 @@ def write(folder: Path) -> None:
         "## Use",
         use + (_USE_MARS if (folder / "custom_generate").is_dir() else "") + "```",
         "## Training",
+        *([_in_turn(trainings)] if trainings else []),
         table(DataFrame([{"setting": name, "value": _shown(value)} for name, value in recipe.items()])),
     ]
     results = folder / "results.json"
     if results.exists():
         parts += ["## Measured", _measured(json.loads(results.read_text("utf-8")))]
     (folder / "README.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+
+
+def _in_turn(trainings: list[dict[str, Any]]) -> str:
+    rows = table(DataFrame([{name: _shown(value) for name, value in one.items()} for one in trainings]))
+    return f"Trainings one after the other; the settings below are those of the last one.\n\n{rows}"
 
 
 def _measured(results: dict[str, Any]) -> str:

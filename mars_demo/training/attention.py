@@ -17,7 +17,7 @@ from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedM
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
-from mars_demo.decoding.layout import Layout, Role
+from mars_demo.training.two_streams import Packed, seen
 
 NAME = "seen_parts"  # of the implementation, for transformers
 QUERIES = 64  # computed at a time: of more, some mask what others see; of fewer, calls cost more
@@ -58,30 +58,21 @@ class Parts:
 _KNOWN: weakref.WeakValueDictionary[int, Parts] = weakref.WeakValueDictionary()
 
 
-def pack(layout: Layout) -> tuple[Layout, Parts]:
-    """The real positions of a layout without cached ones as one row, whose own `visible` is left empty, and
-    what their attention computes."""
-    real = layout.roles != Role.PADDING
-    parts, begin = [], 0
-    for visible, kept in zip(layout.visible, real):
-        visible = visible[kept][:, kept]
-        parts += _parts(visible, begin)
-        begin += len(visible)
-    ids, positions, roles, groups = (
-        getattr(layout, name)[real][None] for name in ("ids", "positions", "roles", "groups")
-    )
-    nobody = torch.zeros(1, 0, 0, dtype=torch.bool)
-    return Layout(ids, positions, nobody, roles, groups), Parts(parts)
+def parts_of(packed: Packed) -> Parts:
+    """What the attention of some texts computes."""
+    begins = itertools.accumulate(packed.lengths, initial=0)
+    cut = [_cut(packed.spans, begin, length) for begin, length in zip(begins, packed.lengths)]
+    return Parts(list(itertools.chain(*cut)))
 
 
-def _parts(visible: Tensor, begin: int) -> list[Part]:
-    """Those of one text, [n, n] who sees whom, whose positions are counted from `begin`."""
+def _cut(spans: Tensor, begin: int, length: int) -> list[Part]:
+    """The parts of one text, of `length` positions from `begin` on."""
     parts = []
-    for first in range(0, len(visible), QUERIES):
-        rows = visible[first : first + QUERIES]
-        seen = rows.any(0)
-        edges = torch.nn.functional.pad(seen.int(), (1, 1)).diff().nonzero().flatten().tolist()
-        bias = torch.zeros(rows.shape).masked_fill_(~rows, -torch.inf)[None, None, :, seen]
+    for first in range(0, length, QUERIES):
+        rows = seen(spans[begin + first : begin + min(first + QUERIES, length)] - begin, length)
+        keys = rows.any(0)
+        edges = torch.nn.functional.pad(keys.int(), (1, 1)).diff().nonzero().flatten().tolist()
+        bias = torch.zeros(rows.shape).masked_fill_(~rows, -torch.inf)[None, None, :, keys]
         parts.append(
             Part(
                 slice(begin + first, begin + first + len(rows)),
@@ -100,9 +91,9 @@ def attention(q: Tensor, k: Tensor, v: Tensor, number: Tensor, scale: float) -> 
     precise = torch.promote_types(q.dtype, torch.float32)
     sums = q.new_empty(q.shape[:3], dtype=precise)
     for part in _KNOWN[number.item()].parts:
-        seen = (_chosen(one, part.keys) for one in (k, v))
+        chosen = (_chosen(one, part.keys) for one in (k, v))
         found[:, :, part.queries], sums[:, :, part.queries] = _forward(
-            q[:, :, part.queries], *seen, attn_mask=_bias(part, q.dtype), scale=scale
+            q[:, :, part.queries], *chosen, attn_mask=_bias(part, q.dtype), scale=scale
         )
     return found.transpose(1, 2), sums
 
@@ -132,11 +123,11 @@ def attention_backward(
     for part in _KNOWN[number.item()].parts:
         at = (slice(None), slice(None), part.queries)
         # The kernel's backward pass wants a head of keys for every head of queries.
-        seen = [_chosen(one, part.keys).repeat_interleave(size, 1) for one in (k, v)]
+        chosen = [_chosen(one, part.keys).repeat_interleave(size, 1) for one in (k, v)]
         of_q[at], *others = _backward(
             gradient[at],
             q[at],
-            *seen,
+            *chosen,
             found[at],
             sums[at],
             0.0,

@@ -18,23 +18,34 @@ ROWS = 1024  # positions at a time
 
 
 @dataclass(frozen=True)
+class Teacher:
+    """Whose distributions k positions are to have.
+
+    head: makes logits of `hidden`.
+    hidden: [k, width] states of a model.
+    weight: of the divergence from these distributions, in nats.
+    """
+
+    head: nn.Module
+    hidden: Tensor
+    weight: Tensor
+
+
+@dataclass(frozen=True)
 class Targets:
     """What k positions must predict and what each counts in the loss.
 
     ids: [k] tokens.
     weights: [k] of the nats of each.
-    teachers: [k, width] hidden states whose distributions they are to have, if there are any.
-    kl_weight: of the divergence from these, in nats.
     """
 
     ids: Tensor
     weights: Tensor
-    teachers: Tensor | None = None
-    kl_weight: Tensor | None = None
+    teacher: Teacher | None = None
 
     def part(self, rows: slice) -> Targets:
-        teachers = None if self.teachers is None else self.teachers[rows]
-        return replace(self, ids=self.ids[rows], weights=self.weights[rows], teachers=teachers)
+        teacher = self.teacher and replace(self.teacher, hidden=self.teacher.hidden[rows])
+        return Targets(self.ids[rows], self.weights[rows], teacher)
 
 
 @dataclass(frozen=True)
@@ -53,17 +64,18 @@ def of_part(
     hidden: Tensor,
     ids: Tensor,
     weights: Tensor,
-    teachers: Tensor | None,
-    kl_weight: Tensor | None,
+    teacher_head: nn.Module | None = None,
+    teacher_hidden: Tensor | None = None,
+    teacher_weight: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """What `Found` holds, of positions whose logits are computed at once."""
     logits = head(hidden).float()
     nats = cross_entropy(logits, ids, reduction="none")
     loss, kl = (weights * nats).sum(), nats.new_zeros(())
-    if teachers is not None:
-        wanted = log_softmax(head(teachers).float(), -1).detach()
+    if teacher_hidden is not None:
+        wanted = log_softmax(teacher_head(teacher_hidden).float(), -1).detach()
         kl = kl_div(log_softmax(logits, -1), wanted, reduction="sum", log_target=True)
-        loss = loss + kl_weight * kl
+        loss = loss + teacher_weight * kl
     return loss, nats.detach(), logits.argmax(-1) == ids, kl.detach()
 
 
@@ -85,7 +97,8 @@ class _InParts(torch.autograd.Function):
             part, aims = hidden[rows].detach(), targets.part(rows)
             with torch.set_grad_enabled(needed):
                 part.requires_grad_(needed)
-                loss, *others = compute(head, part, aims.ids, aims.weights, aims.teachers, aims.kl_weight)
+                teacher = aims.teacher and (aims.teacher.head, aims.teacher.hidden, aims.teacher.weight)
+                loss, *others = compute(head, part, aims.ids, aims.weights, *teacher or ())
             if needed:
                 of_part, *rest = torch.autograd.grad(loss, (part, *parameters))
                 gradients[0][rows] = of_part

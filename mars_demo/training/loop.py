@@ -26,11 +26,19 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from mars_demo.decoding.turns import TURNS
 from mars_demo.export.save import save_checkpoint
 from mars_demo.models.device import best, multiplies_bfloat16
+from mars_demo.models.load import load_checkpoint
 from mars_demo.models.mask_token import ensure_mask
 from mars_demo.training import attention, corpus
 from mars_demo.training.corpus import Conversation
 from mars_demo.training.mask_vector import MaskVector
-from mars_demo.training.objective import Batch, Objective, ar_batch, diffusion_batch, mars_batch
+from mars_demo.training.objective import (
+    Batch,
+    Objective,
+    Reference,
+    ar_batch,
+    diffusion_batch,
+    mars_batch,
+)
 from mars_demo.training.optimizers import add_adapters, make_optimizers, make_schedulers
 from mars_demo.training.recipe import Recipe
 from mars_demo.training.states import Log, Progress, States
@@ -67,11 +75,12 @@ class Metrics:
     clean: float | None = None
     noisy: float | None = None
     kl: float | None = None
+    reference: float | None = None
 
     @property
     def losses(self) -> dict[str, float]:
-        """Those there are of clean, noisy and kl."""
-        named = {name: getattr(self, name) for name in ("clean", "noisy", "kl")}
+        """Those there are of clean, noisy, kl and reference."""
+        named = {name: getattr(self, name) for name in ("clean", "noisy", "kl", "reference")}
         return {name: loss for name, loss in named.items() if loss is not None}
 
     def line(self) -> str:
@@ -198,10 +207,7 @@ class Trainer:
             ensure_mask(model, tokenizer)
         self.pool = corpus.source(recipe.data, recipe.seed)
         self.adapted = add_adapters(model, recipe.lora, tokenizer.mask_token_id) if recipe.lora else None
-        if self.accelerator.device.type == "cuda":
-            model.set_attn_implementation("flex_attention")  # it has no backward pass on a CPU
-        elif attention.suits(model):
-            model.set_attn_implementation(attention.NAME)
+        self._choose_attention(model)
         if recipe.gradient_checkpointing:
             model.activation_checkpointing_enable()
         model.train()
@@ -210,7 +216,9 @@ class Trainer:
             self.mask_vector = MaskVector(model.get_input_embeddings(), tokenizer.mask_token_id)
         optimizers = make_optimizers(model, recipe, self.mask_vector)
         self.schedulers = make_schedulers(optimizers, recipe, self.mask_vector)
-        objective = Objective(model, recipe.sft_weight, recipe.kl_weight, self.mask_vector)
+        objective = Objective(
+            model, recipe.sft_weight, recipe.kl_weight, self.mask_vector, self._reference()
+        )
         if recipe.compile:
             check_compiler()
             objective.compile()
@@ -223,6 +231,29 @@ class Trainer:
     def _is_spread(self) -> bool:
         """Whether no process holds all weights."""
         return self.accelerator.distributed_type == DistributedType.FSDP
+
+    def _choose_attention(self, model: PreTrainedModel) -> None:
+        if self.accelerator.device.type == "cuda":
+            model.set_attn_implementation("flex_attention")  # it has no backward pass on a CPU
+        elif attention.suits(model):
+            model.set_attn_implementation(attention.NAME)
+
+    def _reference(self) -> Reference | None:
+        """Raises:
+        ValueError: if the recipe's reference cannot be loaded or has other tokens.
+        """
+        if not self.recipe.reference:
+            return None
+        found = load_checkpoint(self.recipe.reference, str(self.accelerator.device), torch.float32)
+        model, known = found.model, self.tokenizer.get_vocab()
+        same = all(known.get(token, id) == id for token, id in found.tokenizer.get_vocab().items())
+        if model.config.vocab_size != self.model.config.vocab_size or not same:
+            raise ValueError(
+                f"The reference {self.recipe.reference} has other tokens than the model that is trained. "
+                "Take the model's own base."
+            )
+        self._choose_attention(model.requires_grad_(False))
+        return Reference(model, self.recipe.reference_weight)
 
     def groups(self) -> Iterator[list[list[Conversation]]]:
         """The conversations of each step, cut into the step's batches."""

@@ -8,14 +8,15 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.nn.attention.flex_attention import BlockMask, create_block_mask
+from transformers import PreTrainedModel
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from mars_demo.decoding.engine import hidden_states
-from mars_demo.decoding.layout import Layout, Role
+from mars_demo.decoding.layout import Layout
 from mars_demo.training import attention, head
+from mars_demo.training.blocks import block_mask
 from mars_demo.training.corpus import Conversation
-from mars_demo.training.two_streams import CLEAN, block_starts, two_streams
+from mars_demo.training.two_streams import CLEAN, Streams, block_starts, two_streams
 
 IGNORE = -100
 MAX_SLOTS = 33  # a window of the largest block size, 32
@@ -23,23 +24,30 @@ MAX_SLOTS = 33  # a window of the largest block size, 32
 
 @dataclass(frozen=True)
 class Batch:
-    """A layout and, for each of its [rows, n] positions, the token it must predict or `IGNORE`.
+    """Two streams and, for each of their [rows, n] positions, the token it must predict or `IGNORE`.
 
-    The first `clean_length` columns are the clean stream, the rest the noisy one. `slots` says which slot
-    of a window a position predicts: 1 for the clean stream, up to block size + 1 for the noisy one.
-    `weights` are the shares of the positions in their stream's loss.
+    `slots` says which slot of a window a position predicts: 1 for the clean stream, up to block size + 1
+    for the noisy one. `weights` are the shares of the positions in their stream's loss.
     """
 
-    layout: Layout
+    streams: Streams
     targets: Tensor
     slots: Tensor
     weights: Tensor
-    clean_length: int
+
+    @property
+    def clean_length(self) -> int:
+        """Columns of the clean stream, the first ones."""
+        return self.streams.clean_length
+
+    @property
+    def layout(self) -> Layout:
+        return self.streams.layout()
 
     @property
     def positions(self) -> int:
         """Those that are no padding."""
-        return int((self.layout.roles != Role.PADDING).sum())
+        return int(self.streams.real.sum())
 
     @property
     def totals(self) -> Tensor:
@@ -48,8 +56,7 @@ class Batch:
         return torch.stack([weights[:, : self.clean_length].sum(), weights[:, self.clean_length :].sum()])
 
     def to(self, device: torch.device) -> Batch:
-        tensors = (t.to(device) for t in (self.targets, self.slots, self.weights))
-        return Batch(self.layout.to(device), *tensors, self.clean_length)
+        return Batch(*(one.to(device) for one in (self.streams, self.targets, self.slots, self.weights)))
 
 
 @dataclass
@@ -180,7 +187,7 @@ def _batch(
         return pad([getattr(copy, name) for copy in noisy], value)
 
     return Batch(
-        layout=two_streams(
+        streams=two_streams(
             clean,
             lengths,
             column("ids", pad_id),
@@ -191,27 +198,25 @@ def _batch(
         targets=torch.cat([pad(following, IGNORE), column("targets", IGNORE)], dim=1),
         slots=torch.cat([torch.ones_like(clean), column("slots", 1)], dim=1),
         weights=torch.cat([torch.ones(clean.shape), column("weights", 0.0)], dim=1),
-        clean_length=clean.shape[1],
     )
 
 
-def attention_mask(layout: Layout, implementation: str) -> Tensor | BlockMask:
-    """A layout's mask as an attention implementation wants it: booleans, or blocks that are not empty."""
-    if implementation != "flex_attention":
-        return layout.visible[:, None]
-    visible = layout.visible
-    rows, length, _ = visible.shape
-    return create_block_mask(
-        lambda row, head, query, key: visible[row, query, key], rows, None, length, length, visible.device
-    )
+@dataclass(frozen=True)
+class Reference:
+    """A model that is not trained, and what the clean stream's divergence from it counts."""
+
+    model: PreTrainedModel
+    weight: float
 
 
 class Objective(nn.Module):
-    """A causal LM and its loss: noisy cross-entropy + λ · clean cross-entropy + κ · KL(clean ‖ noisy).
+    """A causal LM and its loss: noisy cross-entropy + λ · clean cross-entropy + κ · KL(clean ‖ noisy)
+    + μ · KL(reference ‖ clean).
 
-    λ is `sft_weight`, κ `kl_weight`. The KL term teaches a mask the whole distribution that the clean
-    stream of the same forward has for the same token. Each term is a mean over its own targets; a stream
-    without targets has no term.
+    λ is `sft_weight`, κ `kl_weight`, μ the weight of the `reference`. The first KL term teaches a mask the
+    whole distribution that the clean stream of the same forward has for the same token, the second one
+    keeps the clean stream at the distributions of another model. Each term is a mean over its own targets;
+    a stream without targets has no term.
     """
 
     def __init__(
@@ -220,67 +225,88 @@ class Objective(nn.Module):
         sft_weight: float = 1.0,
         kl_weight: float = 0.0,
         mask_vector: nn.Module | None = None,
+        reference: Reference | None = None,
     ):
         super().__init__()
         self.model = model
         self.mask_vector = mask_vector  # it acts in the embedding; here it joins the weights
         self.sft_weight = sft_weight
         self.kl_weight = kl_weight
+        self.reference = reference  # no module of this one: neither trained nor saved
         self._of_part = head.of_part
 
     def compile(self) -> None:
-        """Compile the loss of the head and each layer of the model, when they are first used."""
+        """Compile the loss of the head and each layer of the models, when they are first used."""
         self._of_part = torch.compile(head.of_part, dynamic=True)
-        for module in self.model.modules():
-            if isinstance(module, GradientCheckpointingLayer):  # as every layer of transformers is
-                module.compile(dynamic=True)
+        for model in (self.model, self.reference and self.reference.model):
+            for module in model.modules() if model else ():
+                if isinstance(module, GradientCheckpointingLayer):  # as every layer of transformers is
+                    module.compile(dynamic=True)
 
     def forward(self, batch: Batch, totals: Tensor | None = None) -> dict[str, Tensor]:
-        """The losses in nats per token: `loss`, to be minimized, and those of `clean`, `noisy`, `kl` that
-        there are, which have no gradient. `slots` is [MAX_SLOTS, 3]: targets, summed nats and right guesses
-        per slot.
+        """The losses in nats per token: `loss`, to be minimized, and those of `clean`, `noisy`, `kl` and
+        `reference` that there are, which have no gradient. `slots` is [MAX_SLOTS, 3]: targets, summed nats
+        and right guesses per slot.
 
         totals: [2] what the terms are divided by, `batch.totals` if None; that of all batches where
             several make one step.
         """
         wanted = batch.targets != IGNORE  # logits only where a loss needs them
-        hidden = self._hidden(batch.layout, wanted)
+        hidden = self._hidden(self.model, batch.streams, wanted)
         columns = torch.arange(wanted.shape[1], device=wanted.device).expand_as(wanted)
         is_clean = (columns < batch.clean_length)[wanted]
         ids, weights, slots = (t[wanted] for t in (batch.targets, batch.weights, batch.slots))
         losses = {"loss": weights.new_zeros(()), "slots": weights.new_zeros(MAX_SLOTS, 3)}
         output = self.model.get_output_embeddings()
-        for name, chosen, total in zip(
-            ("clean", "noisy"), (is_clean, ~is_clean), batch.totals if totals is None else totals
-        ):
+        if totals is None:
+            totals = batch.totals
+        for name, chosen, total in zip(("clean", "noisy"), (is_clean, ~is_clean), totals):
             if not chosen.any():
                 continue
             shares = weights[chosen] / total
-            factor, teachers, kl_weight = self.sft_weight, None, None
-            if name == "noisy":
-                factor = 1.0
-                if self.kl_weight:
-                    teachers, kl_weight = hidden[_teachers(batch, wanted)].detach(), self.kl_weight / total
-            targets = head.Targets(ids[chosen], factor * shares, teachers, kl_weight)
+            if name == "clean":
+                factor, teacher, divergence = self.sft_weight, self._of_reference(batch, total), "reference"
+            else:
+                factor, teacher, divergence = 1.0, self._of_clean(batch, hidden, total), "kl"
+            targets = head.Targets(ids[chosen], factor * shares, teacher)
             found = head.in_parts(output, hidden[chosen], targets, self._of_part)
             losses["loss"] = losses["loss"] + found.loss
             losses[name] = (shares * found.nats).sum()
-            if teachers is not None:
-                losses["kl"] = found.kl / total
+            if teacher:
+                losses[divergence] = found.kl / total
             losses["slots"] += _per_slot(slots[chosen], found.nats, found.right)
         return losses
 
-    def _hidden(self, layout: Layout, wanted: Tensor) -> Tensor:
-        """[k, width] what the last layer makes of the k wanted positions of a layout."""
-        implementation = self.model.config._attn_implementation
-        if implementation != attention.NAME:
-            mask = attention_mask(layout, implementation)
-            return hidden_states(self.model, layout, mask=mask)[wanted]
-        packed, parts = attention.pack(layout)
-        hidden = hidden_states(self.model, packed, mask=parts.mask)[0]
-        if hidden.requires_grad:
-            hidden.grad_fn.metadata["parts"] = parts  # the backward pass needs them too
-        return hidden[wanted[layout.roles != Role.PADDING]]
+    def _of_clean(self, batch: Batch, hidden: Tensor, total: Tensor) -> head.Teacher | None:
+        """What teaches the noisy targets, of the hidden states of all targets."""
+        if not self.kl_weight:
+            return None
+        of_clean = hidden[_teachers(batch, batch.targets != IGNORE)].detach()
+        return head.Teacher(self.model.get_output_embeddings(), of_clean, self.kl_weight / total)
+
+    def _of_reference(self, batch: Batch, total: Tensor) -> head.Teacher | None:
+        """What teaches the clean targets."""
+        if not self.reference:
+            return None
+        model, wanted = self.reference.model, batch.targets[:, : batch.clean_length] != IGNORE
+        with torch.no_grad():
+            hidden = self._hidden(model, batch.streams.clean, wanted)
+        return head.Teacher(model.get_output_embeddings(), hidden, self.reference.weight / total)
+
+    def _hidden(self, model: nn.Module, streams: Streams, wanted: Tensor) -> Tensor:
+        """[k, width] what the last layer makes of the k wanted positions of the streams."""
+        implementation = model.config._attn_implementation
+        if implementation not in (attention.NAME, "flex_attention"):
+            return hidden_states(model, streams.layout())[wanted]
+        packed = streams.packed()
+        if implementation == attention.NAME:
+            parts = attention.parts_of(packed)
+            hidden = hidden_states(model, packed.layout, mask=parts.mask)[0]
+            if hidden.requires_grad:
+                hidden.grad_fn.metadata["parts"] = parts  # the backward pass needs them too
+        else:
+            hidden = hidden_states(model, packed.layout, mask=block_mask(packed.spans))[0]
+        return hidden[wanted[streams.real]]
 
 
 def _teachers(batch: Batch, wanted: Tensor) -> Tensor:
@@ -288,7 +314,7 @@ def _teachers(batch: Batch, wanted: Tensor) -> Tensor:
     order = (wanted.flatten().cumsum(0) - 1).view_as(wanted)
     rows, columns = wanted.nonzero(as_tuple=True)
     noisy = columns >= batch.clean_length
-    return order[rows[noisy], batch.layout.positions[rows[noisy], columns[noisy]]]
+    return order[rows[noisy], batch.streams.positions[rows[noisy], columns[noisy]]]
 
 
 def _per_slot(slots: Tensor, nats: Tensor, right: Tensor) -> Tensor:

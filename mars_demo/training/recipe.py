@@ -12,7 +12,9 @@ class Recipe:
     """The settings of a training run.
 
     `batch_tokens` bounds the padded clean stream of a batch; a step takes `accumulate` batches on each
-    process. `sft_weight`, `kl_weight`, `fixed_blocks` and `whole_copy` are explained in `objective`. With
+    process. `sft_weight`, `kl_weight`, `fixed_blocks` and `whole_copy` are explained in `objective`.
+    `reference` is the name, folder, GGUF file or hub id of a model whose distributions the clean stream is
+    to keep, and `reference_weight` what that counts. With
     `muon_learning_rate` the hidden matrices are trained by Muon and only the rest by AdamW; from
     scratch that takes less than half the steps. `lora` is the rank of adapters to train instead of the
     weights. Learning rates warm up over the share `warmup` of the run and fall along a cosine to
@@ -30,6 +32,8 @@ class Recipe:
     block_size: int = 8
     sft_weight: float = 1.0
     kl_weight: float = 0.0
+    reference: str | None = None
+    reference_weight: float = 0.0
     fixed_blocks: bool = False
     whole_copy: bool = False
     data: str = "tasks"
@@ -64,11 +68,18 @@ class Recipe:
         if self.lora is not None and self.lora < 1:
             raise ValueError(f"The rank of LoRA must be at least 1, not {self.lora}.")
         self._check_mask()
-        for name in ("sft_weight", "kl_weight", "final_learning_rate", "save_every"):
+        for name in ("sft_weight", "kl_weight", "reference_weight", "final_learning_rate", "save_every"):
             if getattr(self, name) < 0:
                 raise ValueError(
                     f"The {name.replace('_', ' ')} must not be negative: {getattr(self, name)}."
                 )
+        if bool(self.reference) != bool(self.reference_weight):
+            raise ValueError(
+                "A reference needs a weight above 0, and such a weight a reference, not "
+                f"{self.reference_weight:g} and {self.reference or 'none'}."
+            )
+        if self.reference and self.objective == "block-diffusion":
+            raise ValueError("Block diffusion has no loss on the clean stream, so it takes no reference.")
 
     def _check_mask(self) -> None:
         if not 0 <= self.mask_head_start < 1:

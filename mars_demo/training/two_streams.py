@@ -1,8 +1,9 @@
-"""The layout of training: a clean and a noisy stream of every text in one forward (section 3.2)."""
+"""The two streams of training: a clean and a noisy one of every text in one forward (section 3.2)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -10,6 +11,79 @@ from torch import Tensor
 from mars_demo.decoding.layout import NO_GROUP, Layout, Role
 
 CLEAN = -1  # the block start of a position that belongs to no block
+
+
+@dataclass(frozen=True)
+class Streams:
+    """`[x ; x̃]`: the clean stream of each text, followed by its noisy stream.
+
+    ids, positions, roles, groups: [rows, n] as those of a `Layout`.
+    spans: [rows, n, 2, 2] whom a position sees: the columns of two stretches, each from its first number to
+        before its second one. Padding sees itself only, which keeps its softmax finite.
+    clean_length: columns of the clean stream, the first ones.
+    """
+
+    ids: Tensor
+    positions: Tensor
+    roles: Tensor
+    groups: Tensor
+    spans: Tensor
+    clean_length: int
+
+    @property
+    def real(self) -> Tensor:
+        """[rows, n] what is no padding."""
+        return self.roles != Role.PADDING
+
+    @property
+    def clean(self) -> Streams:
+        """The clean stream alone."""
+        kept = slice(self.clean_length)
+        names = ("ids", "positions", "roles", "groups", "spans")
+        return replace(self, **{name: getattr(self, name)[:, kept] for name in names})
+
+    def to(self, device: torch.device) -> Streams:
+        names = ("ids", "positions", "roles", "groups", "spans")
+        return replace(self, **{name: getattr(self, name).to(device) for name in names})
+
+    def layout(self) -> Layout:
+        """With everyone's view of everyone: [rows, n, n]."""
+        visible = seen(self.spans, self.ids.shape[1])
+        return Layout(self.ids, self.positions, visible, self.roles, self.groups)
+
+    def packed(self) -> Packed:
+        """The texts one after the other, without padding."""
+        real = self.real
+        rows, columns = real.shape
+        place = torch.cat([real.new_zeros(1, dtype=torch.long), real.flatten().cumsum(0)])
+        row = torch.arange(rows, device=real.device)[:, None, None]
+        spans = place[columns * row[real.nonzero(as_tuple=True)[0]] + self.spans[real]]
+        ids, positions, roles, groups = (
+            getattr(self, name)[real][None] for name in ("ids", "positions", "roles", "groups")
+        )
+        nobody = torch.zeros(1, 0, 0, dtype=torch.bool)
+        return Packed(Layout(ids, positions, nobody, roles, groups), spans, real.sum(1).tolist())
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Several texts as one row.
+
+    layout: [1, n], without a view of who sees whom.
+    spans: [n, 2, 2] whom each position sees, as in `Streams`.
+    lengths: the positions of each text.
+    """
+
+    layout: Layout
+    spans: Tensor
+    lengths: list[int]
+
+
+def seen(spans: Tensor, columns: int) -> Tensor:
+    """[…, columns] which of the columns are in either of the stretches of […, 2, 2] `spans`."""
+    keys = torch.arange(columns, device=spans.device)
+    begin, end = spans[..., None].unbind(-2)
+    return ((begin <= keys) & (keys < end)).any(-2)
 
 
 def block_starts(response: Sequence[bool], block_size: int, phases: Sequence[int]) -> list[int]:
@@ -40,8 +114,8 @@ def two_streams(
     noisy_positions: Tensor,
     starts: Tensor,
     clean_starts: Tensor | None = None,
-) -> Layout:
-    """`[x ; x̃]`: a batch of clean streams, each followed by its noisy stream (section 3.2).
+) -> Streams:
+    """A batch of clean streams, each followed by its noisy stream (section 3.2).
 
     clean: [rows, L] token ids, padded on the right; lengths: [rows] tokens of each row that are real.
     noisy: [rows, N] token ids, most of them masks; noisy_positions: [rows, N] where each stands; starts:
@@ -50,34 +124,45 @@ def two_streams(
         block diffusion: within a block every position sees every other, in both streams.
 
     Clean sees clean causally. Noisy sees the clean tokens before its block and, causally, the noisy ones
-    of its own block. Padding sees itself only, which keeps its softmax finite. With N = 0 this is the
-    plain causal batch of AR training.
+    of its own block. With N = 0 this is the plain causal batch of AR training.
     """
     rows, length = clean.shape
     text = torch.arange(length).expand(rows, length)
-    positions = torch.cat([text, noisy_positions], dim=1)
     start = torch.cat([torch.full_like(text, CLEAN), starts], dim=1)
     real = torch.cat([text < lengths[:, None], starts != CLEAN], dim=1)
-
-    query_start, query_position = start[:, :, None], positions[:, :, None]
-    key_start, key_position = start[:, None, :], positions[:, None, :]
-    before_block = (key_start == CLEAN) & (key_position < query_start)
-    same_stream = key_start == query_start
-    visible = before_block | same_stream & (key_position <= query_position)
+    columns = torch.arange(start.shape[1]).expand_as(start)
+    first, last = torch.zeros_like(start), columns + 1
+    first[:, length:], end = (length + edge for edge in _edges(starts))
     if clean_starts is not None:
-        block = torch.cat([clean_starts, starts], dim=1)
-        of_noisy = start != CLEAN
-        same_block = (block[:, :, None] == block[:, None, :]) & (block != CLEAN)[:, :, None]
-        visible |= same_block & (of_noisy[:, :, None] == of_noisy[:, None, :])
-    visible = visible & real[:, None, :] & real[:, :, None]
-    visible |= torch.eye(positions.shape[1], dtype=torch.bool)
-    return Layout(
-        ids=torch.cat([clean, noisy], dim=1),
-        positions=positions,
-        visible=visible,
-        roles=torch.where(real, torch.where(start == CLEAN, Role.CLEAN, Role.NOISY), Role.PADDING),
-        groups=_block_numbers(start),
+        last[:, length:] = end
+        last[:, :length] = torch.where(clean_starts == CLEAN, text + 1, _edges(clean_starts)[1])
+    is_noisy = start != CLEAN
+    nothing = torch.zeros_like(start)
+    spans = torch.stack(
+        [nothing, torch.where(is_noisy, start, nothing), torch.where(is_noisy, first, nothing), last],
+        dim=-1,
     )
+    itself = torch.stack([nothing, nothing, columns, columns + 1], dim=-1)
+    return Streams(
+        ids=torch.cat([clean, noisy], dim=1),
+        positions=torch.cat([text, noisy_positions], dim=1),
+        roles=torch.where(real, torch.where(is_noisy, Role.NOISY, Role.CLEAN), Role.PADDING),
+        groups=_block_numbers(start),
+        spans=torch.where(real[..., None], spans, itself).unflatten(-1, (2, 2)),
+        clean_length=length,
+    )
+
+
+def _edges(blocks: Tensor) -> tuple[Tensor, Tensor]:
+    """[rows, n] the first column of each column's block, which is a run of equal numbers, and the column
+    after its last one."""
+    count = blocks.shape[1]
+    columns = torch.arange(count).expand_as(blocks)
+    changes = (blocks[:, 1:] != blocks[:, :-1]).long()
+    ones = changes.new_ones(len(blocks), min(count, 1))
+    first = (torch.cat([ones, changes], dim=1) * columns).cummax(1).values
+    ends = torch.where(torch.cat([changes, ones], dim=1) > 0, columns + 1, count)
+    return first, ends.flip(1).cummin(1).values.flip(1)
 
 
 def _block_numbers(starts: Tensor) -> Tensor:

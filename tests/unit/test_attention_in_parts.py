@@ -45,9 +45,10 @@ def loss_and_gradients(model, batch, implementation):
 
 @pytest.mark.parametrize("kind", BATCHES)
 def test_parts_cover_what_each_position_sees_once_and_nothing_else(kind):
-    layout = BATCHES[kind]().layout
+    batch = BATCHES[kind]()
+    layout, packed = batch.layout, batch.streams.packed()
     real = layout.roles != Role.PADDING
-    packed, parts = attention.pack(layout)
+    parts = attention.parts_of(packed)
     count = int(real.sum())
     seen = torch.zeros(count, count, dtype=torch.int)
     for part in parts.parts:
@@ -58,8 +59,8 @@ def test_parts_cover_what_each_position_sees_once_and_nothing_else(kind):
         )
     expected = torch.block_diag(*(v[kept][:, kept].int() for v, kept in zip(layout.visible, real)))
     assert torch.equal(seen, expected.int())
-    assert torch.equal(packed.ids[0], layout.ids[real])
-    assert torch.equal(packed.positions[0], layout.positions[real])
+    assert torch.equal(packed.layout.ids[0], layout.ids[real])
+    assert torch.equal(packed.layout.positions[0], layout.positions[real])
 
 
 @pytest.mark.parametrize("kind", BATCHES)

@@ -6,36 +6,39 @@ from torch import nn
 from torch.nn.functional import cross_entropy, log_softmax
 
 from mars_demo.training import head
-from mars_demo.training.head import Targets, in_parts
+from mars_demo.training.head import Targets, Teacher, in_parts
 
 WIDTH, VOCABULARY, COUNT = 12, 50, 23
 
 
-def data(with_teachers: bool) -> tuple[torch.Tensor, Targets]:
+def data(teaching: nn.Module | None = None) -> tuple[torch.Tensor, Targets]:
+    """teaching: the head of a teacher, if there is to be one."""
     drawn = torch.Generator().manual_seed(0)
-    hidden, teachers = torch.randn(2, COUNT, WIDTH, generator=drawn, dtype=torch.float64)
+    hidden, states = torch.randn(2, COUNT, WIDTH, generator=drawn, dtype=torch.float64)
     ids = torch.randint(VOCABULARY, (COUNT,), generator=drawn)
     weights = torch.rand(COUNT, generator=drawn, dtype=torch.float64)
-    more = (teachers, torch.tensor(0.3)) if with_teachers else ()
-    return hidden.requires_grad_(), Targets(ids, weights, *more)
+    teacher = teaching and Teacher(teaching, states, torch.tensor(0.3))
+    return hidden.requires_grad_(), Targets(ids, weights, teacher)
 
 
 @pytest.mark.parametrize("rows", [1, 7, 23, 100])
-@pytest.mark.parametrize("with_teachers", [False, True])
+@pytest.mark.parametrize("teaching", [None, "itself", "another"])
 @pytest.mark.parametrize("bias", [False, True])
-def test_loss_and_gradients_are_those_of_all_logits_at_once(monkeypatch, rows, with_teachers, bias):
+def test_loss_and_gradients_are_those_of_all_logits_at_once(monkeypatch, rows, teaching, bias):
     monkeypatch.setattr(head, "ROWS", rows)
     torch.manual_seed(0)
     output = nn.Linear(WIDTH, VOCABULARY, bias=bias, dtype=torch.float64)
-    hidden, targets = data(with_teachers)
+    another = nn.Linear(WIDTH, VOCABULARY, dtype=torch.float64)
+    teaching = {"itself": output, "another": another}.get(teaching)
+    hidden, targets = data(teaching)
     logits = output(hidden).float()  # as everywhere, whatever the weights are in
     nats = cross_entropy(logits, targets.ids, reduction="none")
     expected = (targets.weights * nats).sum()
     kl = torch.zeros(())
-    if with_teachers:
-        wanted = output(targets.teachers).float().softmax(-1).detach()
+    if teaching:
+        wanted = teaching(targets.teacher.hidden).float().softmax(-1).detach()
         kl = (wanted * (wanted.log() - log_softmax(logits, -1))).sum()
-        expected = expected + targets.kl_weight * kl
+        expected = expected + targets.teacher.weight * kl
     inputs = [hidden, *output.parameters()]
     found = in_parts(output, hidden, targets)
     torch.testing.assert_close(found.loss, expected)
@@ -50,14 +53,14 @@ def test_loss_and_gradients_are_those_of_all_logits_at_once(monkeypatch, rows, w
 
 def test_a_frozen_head_has_no_gradient_but_passes_one_on():
     output = nn.Linear(WIDTH, VOCABULARY, bias=False, dtype=torch.float64).requires_grad_(False)
-    hidden, targets = data(False)
+    hidden, targets = data()
     in_parts(output, hidden, targets).loss.backward()
     assert output.weight.grad is None and hidden.grad.abs().sum() > 0
 
 
 def test_without_gradients_only_the_loss_is_computed():
     output = nn.Linear(WIDTH, VOCABULARY, dtype=torch.float64)
-    hidden, targets = data(True)
+    hidden, targets = data(output)
     expected = in_parts(output, hidden, targets)
     with torch.inference_mode():
         found = in_parts(output, hidden, targets)

@@ -112,7 +112,7 @@ def test_two_streams_match_the_rule_cell_by_cell(block_size, seed):
         torch.full((3, padded), MASK),
         fill(noisy, 0),
         fill(starts, CLEAN),
-    )
+    ).layout()
     for row in range(3):
         expected = two_streams_by_hand(length, reals[row], noisy[row], starts[row], padded)
         assert layout.visible[row].tolist() == expected
@@ -157,7 +157,7 @@ def test_positions_of_training_say_what_they_are():
         noisy=torch.full((2, 3), MASK),
         noisy_positions=torch.tensor([[1, 2, 3], [1, 0, 0]]),
         starts=torch.tensor([[1, 1, 3], [1, CLEAN, CLEAN]]),
-    )
+    ).layout()
     none = NO_GROUP
     assert told(layout) == [("CLEAN", none)] * 5 + [("NOISY", 0), ("NOISY", 0), ("NOISY", 1)]
     clean = [("CLEAN", none)] * 3 + [("PADDING", none)] * 2

@@ -1,7 +1,9 @@
 """The two-stream loss: its targets, what may leak into it, and that training sees what decoding sees."""
 
+import copy
 import random
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -12,8 +14,16 @@ from transformers.integrations.flex_attention import WrappedFlexAttention
 
 from mars_demo.decoding import layout as layouts
 from mars_demo.decoding.engine import Engine
+from mars_demo.training import attention
 from mars_demo.training.corpus import Conversation
-from mars_demo.training.objective import IGNORE, Objective, ar_batch, diffusion_batch, mars_batch
+from mars_demo.training.objective import (
+    IGNORE,
+    Objective,
+    Reference,
+    ar_batch,
+    diffusion_batch,
+    mars_batch,
+)
 
 PAD, MASK = 0, 2
 
@@ -215,6 +225,7 @@ def test_each_answer_of_a_conversation_has_blocks_of_its_own(whole_copy):
 @pytest.mark.parametrize("make", [mars_batch, diffusion_batch])
 def test_flex_attention_gives_the_loss_of_the_boolean_mask(tokenizer, make):
     sequences = [conversation(5, 30), conversation(9, 12, 1)]
+    torch.compiler.reset()  # that kernel cannot be compiled for more than one shape
     model = random_model("llama", tokenizer)
     losses = []
     for implementation in ("sdpa", "flex_attention"):
@@ -327,6 +338,46 @@ def test_the_clean_stream_teaches_the_masks_and_learns_nothing_from_them(model):
         for weight in (1.0, 0.0)
     )
     torch.testing.assert_close(with_kl - without, expected)
+
+
+@pytest.mark.parametrize("implementation", ["sdpa", attention.NAME])
+@pytest.mark.parametrize(
+    "batched", [ar_batch, partial(mars_batch, block_size=4, mask_id=MASK, rng=random.Random(0))]
+)
+def test_a_reference_holds_the_clean_stream_at_its_own_distributions(model, implementation, batched):
+    """The term and its gradient are those of transformers' own logits, text by text."""
+    model, reference = copy.deepcopy(model), copy.deepcopy(model)
+    with torch.no_grad():
+        for parameter in reference.requires_grad_(False).parameters():
+            parameter += 0.02 * torch.randn_like(parameter)
+    talks = [conversation(5, 12), conversation(3, 9, 1)]
+    total, count = 0.0, 0
+    for talk in talks:
+        ids = torch.tensor([talk.ids])
+        answers = [place for place in range(len(talk.ids) - 1) if talk.response[place + 1]]
+        wanted, found = (one(ids).logits[0, answers].log_softmax(-1) for one in (reference, model))
+        total = total + (wanted.exp() * (wanted - found)).sum()
+        count += len(answers)
+    weights = list(model.parameters())
+    expected = torch.autograd.grad(3.0 * total / count, weights)
+    for one in (model, reference):
+        one.set_attn_implementation(implementation)
+    batch = batched(talks, pad_id=PAD)
+    with_it, without = (Objective(model, reference=one)(batch) for one in (Reference(reference, 3.0), None))
+    torch.testing.assert_close(with_it["reference"], (total / count).detach())
+    torch.testing.assert_close(with_it["loss"], without["loss"] + 3.0 * with_it["reference"])
+    gradients = (torch.autograd.grad(one["loss"], weights) for one in (with_it, without))
+    for of_both, of_one, wanted in zip(*gradients, expected):
+        torch.testing.assert_close(of_both - of_one, wanted, rtol=1e-3, atol=1e-5)
+
+
+def test_a_reference_is_neither_trained_nor_saved(model):
+    objective = Objective(model, reference=Reference(copy.deepcopy(model), 1.0))
+    own = {id(parameter) for parameter in model.parameters()}
+    assert {id(parameter) for parameter in objective.parameters()} == own
+    assert all(name.startswith("model.") for name in objective.state_dict())
+    objective(ar_batch([conversation(5, 12)], PAD))["loss"].backward()
+    assert all(parameter.grad is None for parameter in objective.reference.model.parameters())
 
 
 def test_block_diffusion_masks_predict_their_own_token_from_both_sides_of_their_block(model):

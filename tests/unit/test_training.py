@@ -17,6 +17,7 @@ from transformers import AutoModelForCausalLM
 from mars_demo import cli
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
+from mars_demo.export.save import save_checkpoint
 from mars_demo.models.load import load_checkpoint
 from mars_demo.recipes import tiny
 from mars_demo.training import corpus
@@ -40,9 +41,13 @@ def plain(folder):
     return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, trust_remote_code=False)
 
 
-@pytest.mark.parametrize("muon", [None, 1e-2])
-def test_a_cut_run_resumes_to_the_losses_of_a_whole_one(tmp_path, tokenizer, muon):
-    recipe = replace(RECIPE, muon_learning_rate=muon)
+@pytest.mark.parametrize(
+    "changed", [{}, {"muon_learning_rate": None}, {"reference": "base", "reference_weight": 2.0}]
+)
+def test_a_cut_run_resumes_to_the_losses_of_a_whole_one(tmp_path, tokenizer, monkeypatch, changed):
+    monkeypatch.chdir(tmp_path)
+    save_checkpoint(fresh(tokenizer), tokenizer, tmp_path / "base", block_size=None)
+    recipe = replace(RECIPE, **changed)
     whole = list(train(fresh(tokenizer), tokenizer, recipe, tmp_path / "whole"))
     cut = train(fresh(tokenizer), tokenizer, recipe, tmp_path / "cut")
     for metrics in cut:
@@ -51,7 +56,7 @@ def test_a_cut_run_resumes_to_the_losses_of_a_whole_one(tmp_path, tokenizer, muo
     cut.close()
     rest = list(train(fresh(tokenizer), tokenizer, recipe, tmp_path / "cut", resume=True))
     assert [m.step for m in rest] == [4, 5, 6]
-    assert [(m.loss, m.noisy, m.tokens) for m in rest] == [(m.loss, m.noisy, m.tokens) for m in whole[3:]]
+    assert [(m.losses, m.tokens) for m in rest] == [(m.losses, m.tokens) for m in whole[3:]]
     lines = (tmp_path / "cut" / "metrics.jsonl").read_text().splitlines()
     assert len(lines) == 6
     assert not list((tmp_path / "cut").glob("*state*"))
@@ -196,6 +201,9 @@ def test_a_loss_that_is_not_finite_stops_with_a_clear_sentence(tmp_path, tokeniz
         ("steps", 0, "Steps must be at least 1"),
         ("accumulate", 0, "Accumulate must be at least 1"),
         ("kl_weight", -1.0, "kl weight must not be negative"),
+        ("reference_weight", -1.0, "reference weight must not be negative"),
+        ("reference_weight", 2.0, "not 2 and none"),
+        ("reference", "ar-tiny", "not 0 and ar-tiny"),
     ],
 )
 def test_recipes_out_of_range_are_refused(field, value, message):
@@ -264,6 +272,30 @@ def test_accumulated_batches_are_one_large_batch(tmp_path, tokenizer):
     make_optimizers(whole, recipe)[0].step()
     for weight, other in zip(model.parameters(), whole.parameters()):
         torch.testing.assert_close(weight, other, rtol=0, atol=1e-3 * recipe.learning_rate)
+
+
+def test_a_model_that_begins_as_its_reference_is_at_no_distance_from_it(tmp_path):
+    base = load_checkpoint("ar-tiny", device="cpu", dtype=torch.float32)
+    recipe = replace(RECIPE, steps=3, sft_weight=0.0, reference="ar-tiny", reference_weight=2.0)
+    first, *rest = train(base.model, base.tokenizer, recipe, tmp_path)
+    assert abs(first.reference) < 1e-3
+    assert all(m.reference > 10 * abs(first.reference) for m in rest)  # the masks pull it away
+    assert all(m.loss == pytest.approx(m.noisy + 2 * m.reference, rel=1e-5) for m in rest)
+
+
+@pytest.mark.parametrize(
+    "changed, said",
+    [
+        ({"reference": "no-such-model"}, "no-such-model"),
+        ({"reference": "ar-tiny"}, "has other tokens"),
+        ({"reference": "ar-tiny", "objective": "block-diffusion"}, "takes no reference"),
+    ],
+)
+def test_references_that_cannot_be_one_are_refused(tmp_path, tokenizer, changed, said):
+    model = fresh(tokenizer)
+    model.resize_token_embeddings(len(tokenizer) + 8)
+    with pytest.raises(ValueError, match=said):
+        next(train(model, tokenizer, replace(RECIPE, reference_weight=1.0, **changed), tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,52 @@
+"""What FlexAttention computes of a packed row: blocks of queries and keys, without those that nobody sees.
+
+They come from the stretches that each position sees: there is no mask of all positions times all positions.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.attention.flex_attention import BlockMask
+
+SIZE = 128  # queries, and keys, of a block: what the fused kernels expect
+
+
+def block_mask(spans: Tensor) -> BlockMask:
+    """Who sees whom of n positions in one row, from [n, 2, 2] `spans`, as in `two_streams.Packed`."""
+    begin, end = spans.unbind(-1)
+    touched = _covered(begin // SIZE, torch.where(end > begin, -(-end // SIZE), 0)) > 0
+    whole = _covered(-(-begin // SIZE), end // SIZE) == SIZE  # by every query: no look at the mask
+    first, first_end, second, second_end = (one.contiguous() for one in spans.flatten(1).unbind(1))
+
+    def sees(row: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        in_first = (first[query] <= key) & (key < first_end[query])
+        return in_first | (second[query] <= key) & (key < second_end[query])
+
+    return BlockMask.from_kv_blocks(
+        *_listed(touched & ~whole),
+        *_listed(whole),
+        BLOCK_SIZE=SIZE,
+        mask_mod=sees,
+        seq_lengths=(len(spans), len(spans)),
+    )
+
+
+def _covered(first: Tensor, last: Tensor) -> Tensor:
+    """[blocks, blocks] how many stretches of a block's queries cover a block of keys, of [n, 2] stretches
+    from block `first` to before block `last`."""
+    queries = len(first)
+    blocks = -(-queries // SIZE)
+    of_query = (torch.arange(queries, device=first.device) // SIZE)[:, None].expand_as(first)
+    changes = torch.zeros(blocks, blocks + 1, dtype=torch.int32, device=first.device)
+    one = torch.ones((), dtype=torch.int32, device=first.device)
+    changes.index_put_((of_query, first), one, accumulate=True)
+    changes.index_put_((of_query, last.maximum(first)), -one, accumulate=True)
+    return changes.cumsum(1, dtype=torch.int32)[:, :-1]
+
+
+def _listed(chosen: Tensor) -> tuple[Tensor, Tensor]:
+    """[1, 1, blocks] how many blocks of keys each block of queries has, and [1, 1, blocks, blocks] which,
+    those first."""
+    which = chosen.int().argsort(dim=1, descending=True, stable=True)
+    return chosen.sum(1, dtype=torch.int32)[None, None], which.int()[None, None]
