@@ -83,7 +83,8 @@ def test_recorded_points_are_there_at_once_with_their_source(open_tab, swept):
     found = swept.find(LOW)
     low, high = found.accuracy_interval
     wanted = f"{100 * found.accuracy:.1f}% ({100 * low:.1f}–{100 * high:.1f})"
-    row = page.locator("#frontier tbody tr").filter(has_text="margin").filter(has_text="0.3")
+    of_low = page.get_by_role("cell", name=f"{LOW.tau:g}", exact=True)
+    row = page.locator("#frontier tbody tr").filter(has_text=LOW.criterion).filter(has=of_low)
     expect(row).to_contain_text(wanted)
     expect(row).to_contain_text(f"{found.tokens_per_forward:.2f}")
     page.get_by_label("answers per second").check()

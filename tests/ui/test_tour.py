@@ -16,10 +16,13 @@ VIEWS = {
     "dark": {"first": True, "query": "__theme=dark"},
     "talk": {"query": "view=talk", "viewport": {"width": 1280, "height": 720}},
 }
-# How much of what a step points at lies under its box, or of its top outside of the screen, in pixels.
+# How much of what a step points at lies under its box, or of its top outside of the screen, in pixels;
+# infinitely much while it points at nothing.
 COVERED = """() => {
-  const rectangle = (name) => document.querySelector(name).getBoundingClientRect();
-  const [at, box] = ["[data-pointed]", "#tour .box"].map(rectangle);
+  const pointed = document.querySelector("[data-pointed]");
+  if (!pointed) return Infinity;
+  const nodes = [pointed, document.querySelector("#tour .box")];
+  const [at, box] = nodes.map((node) => node.getBoundingClientRect());
   const lowest = Math.min(at.bottom, at.top + innerHeight - box.height - 12);
   const beside = Math.min(at.right, box.right) <= Math.max(at.left, box.left);
   return Math.max(beside ? 0 : lowest - box.top, -at.top);
@@ -144,6 +147,25 @@ def test_every_step_shows_what_it_points_at_and_what_was_predicted_beside_what_h
     assert page.evaluate(STORAGE) == "seen"
     assert page.locator("[data-pointed]").count() == 0
     assert page.evaluate("document.body.style.paddingBottom") == ""
+
+
+def test_what_the_page_makes_anew_is_pointed_at_again(visit):
+    page = visit(first=True)
+    number, step = next((number, step) for number, step in enumerate(STEPS, start=1) if "at" in step)
+    for _ in range(1, number):
+        box(page).locator(".next").click()
+    at_step(page, number)
+    pointed = page.locator("[data-pointed]")
+    expect(pointed).to_have_count(1)
+    pointed.evaluate(
+        """node => {
+          const copy = node.cloneNode(true);
+          copy.removeAttribute("data-pointed");
+          copy.id = "made-anew";
+          node.replaceWith(copy);
+        }"""
+    )
+    expect(page.locator("#made-anew[data-pointed]")).to_have_count(1)
 
 
 def predict(page: Page, race: dict) -> None:

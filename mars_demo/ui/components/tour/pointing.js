@@ -4,6 +4,7 @@ import { find } from "../dom.js";
 
 const MARGIN = 12; // px around what is pointed at
 
+let wanted = null; // the selector of what is pointed at
 let target = null;
 
 /** Whatever grows, the box or what is pointed at, both have their room. */
@@ -12,10 +13,22 @@ const resized = new ResizeObserver(() => {
   bringIntoView();
 });
 
+/** The page may make later, or anew, what is pointed at. */
+const remade = new MutationObserver(() => {
+  if (!target?.isConnected && document.querySelector(wanted)) aim();
+});
+
 /** Point at the part of the page that a selector names, or at nothing. */
 export function pointAt(selector) {
+  wanted = selector ?? null;
+  remade.disconnect();
+  if (wanted) remade.observe(document.body, { childList: true, subtree: true });
+  aim();
+}
+
+function aim() {
   target?.removeAttribute("data-pointed");
-  target = selector ? document.querySelector(selector) : null;
+  target = wanted && document.querySelector(wanted);
   resized.disconnect();
   resized.observe(find(".box"));
   makeRoom(); // the observer says nothing of a box that is hidden
