@@ -59,6 +59,9 @@ def main() -> None:
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
     folder, sweeps = None if arguments.fresh else journal.folder(), []
+    if arguments.output and arguments.output.exists():  # what it holds of other models stays
+        written = json.loads(arguments.output.read_text("utf-8"))["sweeps"]
+        sweeps = [sweep for sweep in written if sweep["model"] not in arguments.models]
     for name in arguments.models:
         frontier = measure(name, arguments.limit, arguments.size, arguments.taus, folder)
         sweeps.append(record(frontier))

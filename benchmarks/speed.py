@@ -49,7 +49,7 @@ def unrecorded(checkpoint: Checkpoint, prompt: str, slots: int, tau: float, limi
         engine.commit(len(new))
         forwards += 1
         tokens = logits.argmax(-1)
-        count = accepted(rule.scores(logits, tokens).tolist(), tau)
+        count = accepted(rule.scores(logits.softmax(-1), tokens).tolist(), tau)
         new = []
         for token in tokens[:count].tolist():
             new.append(token)
