@@ -277,10 +277,45 @@ def chat() -> str:
 
 def chat_recipe() -> str:
     """What the training of the bundled chat model took, from the recipe beside its weights."""
-    recipe = read_json("mars-smollm2-135m", "recipe.json")
-    return (
-        f"The bundled weights come from {recipe['steps']} steps over {recipe['tokens'] / 1e6:.2f} million "
-        f"tokens, which took {recipe['minutes']} minutes ({recipe['machine']})."
+    rows = [
+        {
+            "training": number,
+            "steps": one["steps"],
+            "million clean tokens": f"{one['tokens'] / 1e6:.2f}",
+            "minutes": one["minutes"],
+            "SFT loss, λ": f"{one['sft_weight']:g}",
+            "reference, μ": f"{one['reference_weight']:g}",
+            "learning rate": f"{one['learning_rate']:g}",
+            "machine": one["machine"],
+        }
+        for number, one in enumerate(read_json("mars-smollm2-135m", "recipe.json")["trainings"], start=1)
+    ]
+    return shown(rows)
+
+
+BARS = {"tau": ("at τ = 0.95", 1.6), "lossless": ("lossless", 1.9)}  # tokens per forward
+
+
+def chat_learning() -> str:
+    """What the chat model has learned after how many tokens, beside what is aimed at."""
+    measured = results.read("chat-learning.json")
+    found = measured["rows"]
+    rows = [
+        {
+            "million clean tokens": f"{row['tokens'] / 1e6:.2f}",
+            **{f"slot {slot} right": f"{share:.1%}" for slot, share in enumerate(row["right"], start=1)},
+            "nats from the base": f"{row['divergence']:.3f}",
+            **{f"tokens per forward, {title}": f"{row[key]:.2f}" for key, (title, _) in BARS.items()},
+        }
+        for row in found
+    ]
+    meant = " and ".join(f"{least} tokens per forward {title}" for title, least in BARS.values())
+    said = (
+        f"The aim is {meant}, with at least 95 % of the base's next tokens, and instructions followed as "
+        "often as by the base, within one point in a hundred. None of it is reached yet."
+    )
+    return f"{shown(rows)}\n\n{said}" + source(
+        measured, f"{measured['prompts']} held-out prompts answered, guesses on all held-out answers"
     )
 
 
@@ -848,6 +883,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "outside": outside,
     "speed": speed,
     "chat": chat,
+    "chat-learning": chat_learning,
     "chat-recipe": chat_recipe,
     "chat-speed": chat_speed,
     "few-bits": few_bits,

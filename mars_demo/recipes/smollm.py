@@ -43,14 +43,15 @@ ATTRIBUTION = (
 
 @dataclass(frozen=True)
 class Scale:
-    """How much of everything: conversations, of which some have a second turn, and training."""
+    """How much of everything: conversations, of which some have a second turn, and the trainings, each
+    from the weights of the one before. A training's reference is a folder of the recipe."""
 
     held_out: int
     conversations: int
     second_turns: int
     batch: int  # answers written at a time
     max_new_tokens: int
-    recipe: Recipe
+    trainings: tuple[Recipe, ...]
 
 
 MARS = Recipe("mars", block_size=8, learning_rate=2e-4)
@@ -68,6 +69,17 @@ GENTLE = Recipe(
     decay_vectors=False,
     max_length=320,
 )
+# GENTLE leaves slot 1 surer than the base is and at other tokens; this one brings it back.
+LIKE_ITS_BASE = replace(
+    GENTLE,
+    sft_weight=0.0,
+    reference="base",
+    reference_weight=6.0,
+    learning_rate=5e-5,
+    final_learning_rate=1e-6,
+    mask_head_start=0.0,
+    seed=1,
+)
 SCALES = {
     "full": Scale(
         held_out=600,
@@ -75,15 +87,18 @@ SCALES = {
         second_turns=20_000,
         batch=2048,
         max_new_tokens=384,
-        recipe=replace(MARS, steps=2500, batch_tokens=32_768, save_every=250),
+        trainings=(replace(MARS, steps=2500, batch_tokens=32_768, save_every=250),),
     ),
     "cpu": Scale(
         held_out=192,
-        conversations=5185,
+        conversations=6514,
         second_turns=0,
         batch=96,
         max_new_tokens=192,
-        recipe=replace(GENTLE, steps=723, batch_tokens=3072, save_every=50),
+        trainings=tuple(
+            replace(recipe, steps=steps, batch_tokens=3072, save_every=50, compile=True)
+            for recipe, steps in ((GENTLE, 723), (LIKE_ITS_BASE, 272))
+        ),
     ),
     "test": Scale(
         held_out=4,
@@ -91,7 +106,10 @@ SCALES = {
         second_turns=4,
         batch=4,
         max_new_tokens=32,
-        recipe=replace(GENTLE, block_size=8, steps=3, batch_tokens=1024, save_every=2),
+        trainings=tuple(
+            replace(recipe, block_size=8, steps=3, batch_tokens=1024, save_every=2)
+            for recipe in (GENTLE, LIKE_ITS_BASE)
+        ),
     ),
 }
 
@@ -148,15 +166,35 @@ def _fill(path: Path, base, prompts, count: int, scale: Scale, avoid: Path | Non
 
 
 def train_mars(output: Path, scale: Scale) -> None:
-    base = load_checkpoint(str(output / "base"), dtype=torch.float32)
-    recipe = replace(scale.recipe, data=str(output / "train.jsonl"))
-    steps = train(base.model, base.tokenizer, recipe, output / NAME, resume=True)
-    *_, last = training_bar(steps, recipe.steps, NAME)
+    source, trainings = output / "base", []
+    for number, recipe in enumerate(scale.trainings, start=1):
+        folder = output / (NAME if recipe is scale.trainings[-1] else f"{NAME}-{number}")
+        recipe = replace(recipe, data=str(output / "train.jsonl"))
+        if recipe.reference:
+            recipe = replace(recipe, reference=str(output / recipe.reference))
+        begun = load_checkpoint(str(source), dtype=torch.float32)
+        steps = train(begun.model, begun.tokenizer, recipe, folder, resume=True)
+        for _ in training_bar(steps, recipe.steps, folder.name):
+            pass
+        trainings.append(summary(recipe, folder / "metrics.jsonl"))
+        source = folder
     origin = {"base": BASE, "license": "apache-2.0", "attribution": ATTRIBUTION}
-    cost = {"tokens": last.tokens, "minutes": minutes(output / NAME / "metrics.jsonl")}
-    cost["machine"] = results.machine()
-    record = origin | asdict(recipe) | {"data": "the base's own answers"} | cost
-    (output / NAME / "recipe.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    named = {"data": "the base's own answers", "reference": recipe.reference and BASE}
+    record = origin | asdict(recipe) | named | {"trainings": trainings}
+    (source / "recipe.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+def summary(recipe: Recipe, log: Path) -> dict:
+    """What a finished training was and took."""
+    return {
+        "steps": recipe.steps,
+        "tokens": json.loads(log.read_text("utf-8").splitlines()[-1])["tokens"],
+        "minutes": minutes(log),
+        "sft_weight": recipe.sft_weight,
+        "reference_weight": recipe.reference_weight if recipe.reference else 0.0,
+        "learning_rate": recipe.learning_rate,
+        "machine": results.machine(),
+    }
 
 
 def minutes(log: Path) -> int:

@@ -155,4 +155,8 @@ def test_the_chat_recipe_runs_small_and_goes_on_where_it_was(tmp_path, monkeypat
     assert (bundle / "custom_generate" / "generate.py").exists()
     card = (bundle / "README.md").read_text()
     assert card.startswith("---\nlibrary_name: transformers\nlicense: apache-2.0\n")
+    first, last = json.loads((bundle / "recipe.json").read_text())["trainings"]
+    assert (first["reference_weight"], last["sft_weight"]) == (0, 0)
+    assert first["sft_weight"] and last["reference_weight"] and min(first["tokens"], last["tokens"]) > 0
+    assert "Trainings one after the other" in card
     assert smollm.BASE in card and "Apache License" in (bundle / "LICENSE").read_text()
