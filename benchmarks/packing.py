@@ -1,10 +1,10 @@
 """What fewer bits per weight cost: size, load time, agreement with the unpacked model, tokens per forward.
 
     python -m benchmarks.packing --model DIR/mars-smollm2-135m --held-out DIR/held-out.jsonl [--limit 32]
-        [--data DIR/train.jsonl] [--output FILE]
+        [--data DIR/train.jsonl] [--dtype float32] [--output FILE]
 
 Packs the model by the recipes of `packing.RECIPES`, with every weight rounded to the nearest value and,
-with `--data`, also calibrated on that, and prints a Markdown table. Everything is decoded in bfloat16.
+with `--data`, also calibrated on that, and prints a Markdown table.
 """
 
 from __future__ import annotations
@@ -50,9 +50,11 @@ def main() -> None:
     parser.add_argument("--limit", type=int, default=32)
     parser.add_argument("--recipes", nargs="+", choices=packing.RECIPES, default=list(packing.RECIPES))
     parser.add_argument("--data", help="round for what layers compute on this, not to the nearest value")
+    parser.add_argument("--dtype", choices=["float32", "bfloat16"], default="bfloat16", help="decoded in")
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
-    model = load_checkpoint(arguments.model, device="cpu", dtype=torch.bfloat16)
+    dtype = getattr(torch, arguments.dtype)
+    model = load_checkpoint(arguments.model, device="cpu", dtype=dtype)
     prompts = list(islice(distillation.prompts_from(arguments.held_out), arguments.limit))
     ways = {"nearest": None}
     if arguments.data:
@@ -60,12 +62,13 @@ def main() -> None:
         ways["calibrated"] = gptq.second_moments(exact.model, gptq.inputs(exact, arguments.data))
     reference = Reference(model, prompts, 16, MAX_NEW_TOKENS)
     print(
-        "| packed as | rounding | MB | error of the weights | same choice | same prefix | τ = 0.95 | load |"
+        "| packed as | rounding | MB | error of the weights | same choice | nats | same prefix | τ = 0.95 "
+        "| load |"
     )
-    print("|---|---|---|---|---|---|---|---|")
+    print("|---|---|---|---|---|---|---|---|---|")
     size = (Path(arguments.model) / "model.safetensors").stat().st_size / 1e6
     unpacked = {"megabytes": size, "tokens_per_forward": speed(model, prompts)}
-    print(f"| bfloat16 | | {size:.1f} | | | | {unpacked['tokens_per_forward']:.2f} | |", flush=True)
+    print(f"| bfloat16 | | {size:.1f} | | | | | {unpacked['tokens_per_forward']:.2f} | |", flush=True)
     found = []
     for name in arguments.recipes:
         for rounding, moments in ways.items():
@@ -73,7 +76,8 @@ def main() -> None:
             found.append({"recipe": name, "rounding": rounding} | row)
             print(
                 f"| {name} | {rounding} | {row['megabytes']:.1f} | {row['error']:.2%} "
-                f"| {row['agreement']:.1%} | {row['prefix']:.1%} | {row['tokens_per_forward']:.2f} "
+                f"| {row['agreement']:.1%} | {row['divergence']:.3f} | {row['prefix']:.1%} "
+                f"| {row['tokens_per_forward']:.2f} "
                 f"| {row['load_seconds']:.1f} s |",
                 flush=True,
             )
@@ -87,7 +91,7 @@ def measure(model: Checkpoint, source: Path, recipe: dict, moments, prompts, ref
     with tempfile.TemporaryDirectory() as folder:
         file = packing.pack(model.model, source, Path(folder), recipe, moments)
         started = time.perf_counter()
-        packed = load_checkpoint(folder, device="cpu", dtype=torch.bfloat16)
+        packed = load_checkpoint(folder, device="cpu", dtype=model.model.dtype)
         seconds = time.perf_counter() - started
         request = Request("ar", max_new_tokens=MAX_NEW_TOKENS)
         runs = decode_batch(packed, prompts, request, size=16).finish().runs
@@ -95,6 +99,7 @@ def measure(model: Checkpoint, source: Path, recipe: dict, moments, prompts, ref
             "megabytes": file.stat().st_size / 1e6,
             "error": relative_error(packed, model),
             "agreement": reference.agreement(packed),
+            "divergence": reference.divergence(packed),
             "prefix": reference.prefix(runs),
             "tokens_per_forward": speed(packed, prompts),
             "load_seconds": seconds,

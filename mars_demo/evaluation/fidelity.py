@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Sequence
 
 import torch
+from torch.nn.functional import kl_div
 
 from mars_demo.decoding.engine import Engine
 from mars_demo.decoding.layout import causal
@@ -55,6 +56,16 @@ class Reference:
             choices = _scores(checkpoint, prompt, ids).argmax(-1)
             same.append(choices == torch.tensor(ids, device=choices.device))
         return torch.cat(same).float().mean().item()
+
+    def divergence(self, checkpoint: Checkpoint) -> float:
+        """How far, in nats per token, `checkpoint`'s distributions are from the reference's (KL), given the
+        reference's first `COMPARED` tokens."""
+        nats = []
+        for prompt, run in zip(self.prompts, self.runs):
+            ids = run.token_ids[:COMPARED]
+            own, other = (_scores(c, prompt, ids).log_softmax(-1) for c in (self.checkpoint, checkpoint))
+            nats.append(kl_div(other, own, reduction="none", log_target=True).sum(-1))
+        return torch.cat(nats).mean().item()
 
 
 @torch.inference_mode()

@@ -2,7 +2,8 @@
 
 The columns of a matrix are rounded one after the other. The change that this causes in the layer's output
 on real inputs is compensated, as far as possible, by the columns after it (Frantar et al., arXiv
-2210.17323).
+2210.17323). The scale of a group of weights is the one with which rounding the group changes the output
+least: its largest weights may be clipped.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from mars_demo.training.objective import Batch, Objective, mars_batch
 
 GROUP = 32  # weights that share a scale and an offset, as in GGUF
 DAMPING = 0.01  # of the mean diagonal, for inputs that were rare in calibration
+CLIPPED = [step / 20 for step in range(9)]  # shares of a group's range that are tried, at either end
 
 
 def inputs(checkpoint: Checkpoint, data: str, count: int = 8) -> Iterator[Batch]:
@@ -34,11 +36,13 @@ def inputs(checkpoint: Checkpoint, data: str, count: int = 8) -> Iterator[Batch]
 
 @torch.inference_mode()
 def second_moments(model: nn.Module, batches: Iterable[Batch]) -> dict[str, Tensor]:
-    """XᵀX of the inputs to each linear layer of the model's body, [in, in] by the name of its weight.
+    """XᵀX of the inputs to each linear layer, [in, in] by the name of its weight. The head's weight may be the
+    embedding: it has that name then.
 
     The batches are those of training, so that masks count as well as tokens.
     """
     found: dict[str, Tensor] = {}
+    names = {id(weight): name for name, weight in model.named_parameters()}
 
     def watch(name: str):
         def add(module: nn.Module, inputs: tuple[Tensor]) -> None:
@@ -48,9 +52,9 @@ def second_moments(model: nn.Module, batches: Iterable[Batch]) -> dict[str, Tens
         return add
 
     hooks = [
-        module.register_forward_pre_hook(watch(f"{name}.weight"))
-        for name, module in model.named_modules()
-        if isinstance(module, nn.Linear) and name != "lm_head"
+        module.register_forward_pre_hook(watch(names[id(module.weight)]))
+        for module in model.modules()
+        if isinstance(module, nn.Linear)
     ]
     objective = Objective(model)
     for batch in batches:
@@ -61,11 +65,25 @@ def second_moments(model: nn.Module, batches: Iterable[Batch]) -> dict[str, Tens
 
 
 @dataclass(frozen=True)
+class Form:
+    """What a group of weights is stored as: codes of so many bits and a scale; an offset too, unless it is
+    `symmetric`: then the code in the middle stands for 0."""
+
+    bits: int
+    symmetric: bool = False
+
+    @property
+    def levels(self) -> int:
+        """The largest code."""
+        return 2**self.bits - 1
+
+
+@dataclass(frozen=True)
 class Rounded:
     """A matrix as `codes · scales + offsets`: codes [rows, columns] from 0 to 2^bits - 1, the others
     float16 [rows, columns / GROUP]."""
 
-    bits: int
+    form: Form
     codes: Tensor
     scales: Tensor
     offsets: Tensor
@@ -75,9 +93,9 @@ class Rounded:
         return self.codes * scales + offsets
 
 
-def rounded(weight: Tensor, bits: int, moments: Tensor) -> Rounded:
-    """`weight` [rows, columns] in so many bits, for inputs with these second moments [columns, columns]."""
-    weight, levels = weight.float().clone(), 2**bits - 1
+def rounded(weight: Tensor, form: Form, moments: Tensor) -> Rounded:
+    """`weight` [rows, columns] in some form, for inputs with these second moments [columns, columns]."""
+    weight = weight.float().clone()
     damped = moments.double() + DAMPING * moments.diagonal().mean() * torch.eye(len(moments))
     inverse = torch.cholesky_inverse(torch.linalg.cholesky(damped))
     upper = torch.linalg.cholesky(inverse, upper=True).float()
@@ -86,16 +104,53 @@ def rounded(weight: Tensor, bits: int, moments: Tensor) -> Rounded:
     for start in range(0, weight.shape[1], GROUP):
         end = start + GROUP
         group = weight[:, start:end]
-        low, high = group.aminmax(dim=1)
-        scales.append(((high - low) / levels).half())
-        offsets.append(low.half())
-        scale, offset = scales[-1].float().clamp(min=1e-12), offsets[-1].float()
+        # What an error of a column adds to the change of the output that no later column can compensate.
+        costs = upper.diagonal()[start:end] ** -2
+        scale, offset = _best(group, costs, form)
+        scales.append(scale.half())
+        offsets.append(offset.half())
         errors = torch.empty_like(group)
         for column in range(start, end):
-            code = ((weight[:, column] - offset) / scale).round().clamp(0, levels)
+            code = _codes(weight[:, column], scale, offset, form)
             codes[:, column] = code
             error = (weight[:, column] - code * scale - offset) / upper[column, column]
             errors[:, column - start] = error
             weight[:, column + 1 : end] -= error[:, None] * upper[column, column + 1 : end]
         weight[:, end:] -= errors @ upper[start:end, end:]
-    return Rounded(bits, codes.to(torch.uint8), torch.stack(scales, 1), torch.stack(offsets, 1))
+    return Rounded(form, codes.to(torch.uint8), torch.stack(scales, 1), torch.stack(offsets, 1))
+
+
+def _codes(weight: Tensor, scale: Tensor, offset: Tensor, form: Form) -> Tensor:
+    """The nearest ones. A scale that float16 makes 0 has nothing but its offset."""
+    codes = ((weight - offset) / torch.where(scale == 0, 1, scale)).round()
+    return codes.clamp(0, form.levels)
+
+
+def _best(group: Tensor, costs: Tensor, form: Form) -> tuple[Tensor, Tensor]:
+    """Of [rows, GROUP] weights the [rows] scales and offsets, as float16 has them, with the least squared
+    errors, each column's counted by its [GROUP] cost."""
+    least = torch.full_like(group[:, 0], torch.inf)
+    best = torch.zeros_like(least), torch.zeros_like(least)
+    for scale, offset in _tried(group, form):
+        scale, offset = scale.half().float(), offset.half().float()
+        values = _codes(group, scale[:, None], offset[:, None], form) * scale[:, None] + offset[:, None]
+        change = (values - group).square() @ costs
+        better = change < least
+        least = torch.where(better, change, least)
+        best = torch.where(better, scale, best[0]), torch.where(better, offset, best[1])
+    return best
+
+
+def _tried(group: Tensor, form: Form) -> Iterator[tuple[Tensor, Tensor]]:
+    """Scales and offsets of [rows, GROUP] weights, first those that clip nothing."""
+    low, high = group.aminmax(dim=1)
+    if form.symmetric:
+        middle = (form.levels + 1) // 2
+        largest = torch.where(-low > high, low, high)  # the lowest code stands for it: there is one more
+        for clipped in CLIPPED:
+            scale = (1 - clipped) * largest / -middle
+            yield scale, -middle * scale
+        return
+    for below, above in itertools.product(CLIPPED, repeat=2):
+        offset = (1 - below) * low
+        yield ((1 - above) * high - offset) / form.levels, offset

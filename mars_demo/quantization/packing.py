@@ -28,7 +28,7 @@ Q8, Q5_1, Q5_0, Q4 = (
     GGMLQuantizationType.Q5_0,
     GGMLQuantizationType.Q4_1,
 )
-BITS = {Q4: 4, Q5_1: 5}  # of the types whose groups have a scale and an offset
+FORMS = {Q4: gptq.Form(4), Q5_1: gptq.Form(5), Q5_0: gptq.Form(5, symmetric=True)}  # that GPTQ can round to
 RECIPES = {
     "Q8_0": {"token_embd": Q8, "attn": Q8, "ffn": Q8},  # over 100 MB, to compare
     "Q4_1": {"token_embd": Q4, "attn": Q4, "ffn": Q4},
@@ -45,8 +45,8 @@ def pack(
 ) -> Path:
     """Write `output`, a copy of the checkpoint `folder` with `model`'s weights packed; returns the file.
 
-    Training logs and states are not copied. With `moments`, from `gptq.second_moments`, the matrices in
-    Q4_1 and Q5_1 are rounded by GPTQ, the others to the nearest value.
+    Training logs and states are not copied. With `moments`, from `gptq.second_moments`, the matrices in one
+    of `FORMS` are rounded by GPTQ, the others to the nearest value.
 
     Raises:
         ValueError: if the model is not a Llama; only its tensor names are known here.
@@ -77,8 +77,8 @@ def pack(
             continue
         packed_name = gguf.packed_name(name)
         kind = _kind(packed_name, weight, recipe)
-        if kind in BITS and name in moments:
-            array = _blocks(gptq.rounded(weight, BITS[kind], moments[name]))
+        if kind in FORMS and name in moments:
+            array = _blocks(gptq.rounded(weight, FORMS[kind], moments[name]))
         else:
             array = quantize(weight.float().numpy(), kind)
         if heads := gguf.rotated_heads(name, config):
@@ -93,13 +93,14 @@ def pack(
 
 
 def _blocks(found: gptq.Rounded) -> np.ndarray:
-    """[rows, bytes] as Q4_1 or Q5_1 lay them out: by group scale, offset, the fifth bits, if there are any,
-    and the other four, the group's second half in the upper ones."""
+    """[rows, bytes] as GGUF lays them out: by group the scale, the offset, unless the form is symmetric, the
+    fifth bits, if there are any, and the other four, the group's second half in the upper ones."""
     codes, scales, offsets = found.codes.numpy(), found.scales.numpy(), found.offsets.numpy()
     rows, groups = scales.shape
     grouped = codes.reshape(rows, groups, 2, gptq.GROUP // 2)
-    parts = [part[..., None].view(np.uint8) for part in (scales, offsets)]
-    if found.bits == 5:
+    kept = [scales] if found.form.symmetric else [scales, offsets]
+    parts = [part[..., None].view(np.uint8) for part in kept]
+    if found.form.bits == 5:
         fifth = (grouped >> 4).reshape(rows, groups, gptq.GROUP)
         parts.append(np.packbits(fifth, axis=-1, bitorder="little"))
     parts.append((grouped[:, :, 0] & 15) | (grouped[:, :, 1] << 4))

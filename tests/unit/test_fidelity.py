@@ -45,6 +45,22 @@ def test_the_same_answers_agree_wholly(reference, ar_tiny):
     assert reference.agreement(ar_tiny) == 1
 
 
+def test_divergence_is_that_of_the_distributions_after_the_reference_s_own_tokens(
+    reference, ar_tiny, mars_tiny
+):
+    nats = []
+    for prompt, run in zip(PROMPTS, reference.runs):
+        before, ids = encode_prompt(ar_tiny.tokenizer, prompt), run.token_ids[:COMPARED]
+        with torch.inference_mode():
+            own, other = (
+                c.model(torch.tensor([before + ids])).logits[0, len(before) - 1 : -1].softmax(-1).double()
+                for c in (ar_tiny, mars_tiny)
+            )
+        nats += (own * (own / other).log()).nansum(-1).tolist()
+    assert reference.divergence(mars_tiny) == pytest.approx(sum(nats) / len(nats), rel=1e-3)
+    assert reference.divergence(ar_tiny) == pytest.approx(0, abs=1e-6)
+
+
 def test_a_prefix_ends_at_the_first_difference(reference, mars_tiny):
     runs = decode_batch(mars_tiny, PROMPTS, Request(tau=0.3, max_new_tokens=96)).finish().runs
     shares = []

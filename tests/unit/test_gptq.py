@@ -39,35 +39,57 @@ def test_moments_are_those_of_the_inputs_clean_and_noisy(mars_tiny, batches, mom
     torch.testing.assert_close(
         moments["model.layers.0.self_attn.q_proj.weight"], wanted, rtol=1e-4, atol=1e-2
     )
-    assert len(moments) == 4 * 7
+    assert len(moments) == 4 * 7 + 1
     assert not any(module._forward_pre_hooks for module in model.modules())
 
 
-@pytest.mark.parametrize("kind", list(packing.BITS))
+def test_the_moments_of_a_tied_head_have_the_embedding_s_name(mars_tiny, batches, moments):
+    """Only what has a target goes through the head."""
+    model = mars_tiny.model
+    with torch.inference_mode():
+        last = torch.cat([hidden_states(model, b.layout)[b.targets != IGNORE] for b in batches])
+    found = moments["model.embed_tokens.weight"]
+    torch.testing.assert_close(found, last.T @ last, rtol=1e-3, atol=0.1)
+
+
+@pytest.mark.parametrize("kind", list(packing.FORMS))
 def test_inputs_without_correlation_leave_the_nearest_value(kind):
+    """Of those that the scale of the weight's group allows, which is one that costs no more than GGUF's own."""
     weight = torch.randn(24, 96, generator=torch.Generator().manual_seed(1))
-    found = gptq.rounded(weight, packing.BITS[kind], torch.eye(96))
-    nearest = torch.from_numpy(dequantize(quantize(weight.numpy(), kind), kind))
-    # Scales are rounded to float16 before they are used here, afterwards there.
-    assert (found.dense() - weight).norm() <= 1.01 * (nearest - weight).norm()
-    assert (found.dense() - nearest).abs().mean() < 0.02 * (nearest - weight).abs().mean() + 1e-4
+    found = gptq.rounded(weight, packing.FORMS[kind], torch.eye(96))
+    usual = torch.from_numpy(dequantize(quantize(weight.numpy(), kind), kind))
+    assert (found.dense() - weight).norm() < (usual - weight).norm()
+    scales, offsets = (t.float().repeat_interleave(gptq.GROUP, 1) for t in (found.scales, found.offsets))
+    allowed = scales[..., None] * torch.arange(found.form.levels + 1) + offsets[..., None]
+    nearest = (allowed - weight[..., None]).abs().amin(-1)
+    torch.testing.assert_close((found.dense() - weight).abs(), nearest, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("kind", list(packing.BITS))
+@pytest.mark.parametrize("form", packing.FORMS.values(), ids=str)
+def test_a_group_whose_weights_are_all_equal_stays(form):
+    for value in (0.0, 0.25, -0.25):
+        weight = torch.full((3, 64), value)
+        torch.testing.assert_close(gptq.rounded(weight, form, torch.eye(64)).dense(), weight)
+
+
+@pytest.mark.parametrize("kind", list(packing.FORMS))
 def test_a_file_s_blocks_hold_exactly_what_was_rounded(kind):
     weight = torch.randn(10, 128, generator=torch.Generator().manual_seed(2))
-    found = gptq.rounded(weight, packing.BITS[kind], torch.eye(128))
+    found = gptq.rounded(weight, packing.FORMS[kind], torch.eye(128))
     read = torch.from_numpy(dequantize(packing._blocks(found), kind))
     torch.testing.assert_close(read, found.dense(), rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("bits", [4, 5])
-def test_what_a_layer_computes_changes_less_than_by_the_nearest_value(mars_tiny, batches, moments, bits):
-    name = "model.layers.1.mlp.down_proj.weight"
+@pytest.mark.parametrize("kind", list(packing.FORMS))
+@pytest.mark.parametrize("name", ["model.layers.1.mlp.down_proj.weight", "model.embed_tokens.weight"])
+def test_what_a_layer_computes_changes_less_than_by_the_nearest_value(
+    mars_tiny, moments, monkeypatch, name, kind
+):
     weight, moment = mars_tiny.model.state_dict()[name], moments[name]
-    kind = {bits: kind for kind, bits in packing.BITS.items()}[bits]
     nearest = torch.from_numpy(dequantize(quantize(weight.numpy(), kind), kind))
-    found = gptq.rounded(weight, bits, moment).dense()
+    found = gptq.rounded(weight, packing.FORMS[kind], moment).dense()
+    monkeypatch.setattr(gptq, "CLIPPED", [0.0])
+    unclipped = gptq.rounded(weight, packing.FORMS[kind], moment).dense()
 
     def change(other):
         """‖X (W - W')ᵀ‖² of all inputs that were seen."""
@@ -75,6 +97,7 @@ def test_what_a_layer_computes_changes_less_than_by_the_nearest_value(mars_tiny,
         return torch.einsum("ri,ij,rj->", difference, moment, difference)
 
     assert change(found) < 0.7 * change(nearest)
+    assert change(found) < change(unclipped)
 
 
 def test_a_calibrated_file_changes_predictions_less(mars_tiny, batches, moments, tmp_path):
