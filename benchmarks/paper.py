@@ -23,7 +23,7 @@ from pathlib import Path
 from mars_demo import tasks
 from mars_demo.decoding.request import Request
 from mars_demo.evaluation.accuracy import MAX_NEW_TOKENS, row
-from mars_demo.evaluation.results import FOLDER, averages, grouped, machine, spread, write
+from mars_demo.evaluation.results import FOLDER, averages, grouped, machine, read, spread, write
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.load import load_checkpoint
 from mars_demo.progress import progress, training_bar
@@ -50,7 +50,9 @@ OPTIONS: dict[str, Recipe] = {
     "fixed blocks": replace(_MARS, fixed_blocks=True),
     "fixed blocks, whole copy (2L)": replace(_MARS, fixed_blocks=True, whole_copy=True),
     "KL weight 1": replace(_MARS, kl_weight=1.0),
+    "slot decay 0.8": replace(_MARS, slot_decay=0.8),
     "self-distilled answers": replace(_MARS, data=SELF),
+    "self-distilled answers, slot decay 0.8": replace(_MARS, data=SELF, slot_decay=0.8),
 }
 ALL = METHODS | OPTIONS
 REQUESTS = {
@@ -140,8 +142,12 @@ def results(output: Path, limit: int) -> Iterator[dict]:
 
 
 def table(output: Path, limit: int) -> None:
-    """Prints the tables and writes their rows to `assets/results/paper.json`."""
+    """Prints the tables and writes their rows to `assets/results/paper.json`. A method that is not in
+    `output` keeps the rows it has there: none of what is shown depends on the machine."""
     rows = list(results(output, limit))
+    new = {row["method"] for row in rows}
+    rows += [row for row in read("paper.json")["rows"] if row["method"] not in new]
+    rows.sort(key=lambda row: list(ALL).index(row["method"]))
     write(FOLDER / "paper.json", machine(), {"steps": STEPS, "limit": limit, "rows": rows})
     groups = grouped(rows)
     for title, methods in (("method", METHODS), ("option", OPTIONS)):

@@ -37,6 +37,9 @@ def register(parser: argparse.ArgumentParser) -> None:
         help="a noisy copy of the prompt too, as in the paper",
     )
     parser.add_argument(
+        "--slot-decay", type=float, metavar="γ", help="what a slot counts of the one before (default 1)"
+    )
+    parser.add_argument(
         "--data",
         default="tasks",
         help="tasks, tasks:NAME,NAME, FILE.jsonl, a hub id, or self (its own answers)",

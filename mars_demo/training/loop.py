@@ -373,4 +373,5 @@ def make_batch(
         rng,
         fixed_blocks=recipe.fixed_blocks,
         whole_copy=recipe.whole_copy,
+        slot_decay=recipe.slot_decay,
     )

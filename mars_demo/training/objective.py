@@ -95,6 +95,7 @@ def mars_batch(
     rng: random.Random,
     fixed_blocks: bool = False,
     whole_copy: bool = False,
+    slot_decay: float = 1.0,
 ) -> Batch:
     """Both streams: a mask at every answer position whose successor is in the answer too.
 
@@ -102,12 +103,12 @@ def mars_batch(
     no noisy copy, because nothing that is trained would look at it, and the block phase is drawn for each
     answer. As in the paper, `fixed_blocks` begins blocks at multiples of the block size, counted from the
     start of the text with `whole_copy`, which copies the prompt too: 2L positions instead of L + R.
+
+    The target of slot s, from 2 on, counts `slot_decay` to the power of s - 2: slots are accepted from the
+    left, so a later one matters only if those before it were right.
     """
-    return _batch(
-        sequences,
-        [_masked_copy(s, block_size, mask_id, rng, fixed_blocks, whole_copy) for s in sequences],
-        pad_id,
-    )
+    settings = block_size, mask_id, rng, fixed_blocks, whole_copy, slot_decay
+    return _batch(sequences, [_masked_copy(sequence, *settings) for sequence in sequences], pad_id)
 
 
 def _masked_copy(
@@ -117,6 +118,7 @@ def _masked_copy(
     rng: random.Random,
     fixed_blocks: bool,
     whole_copy: bool,
+    slot_decay: float,
 ) -> _Noisy:
     ids, response = sequence.ids, sequence.response
     copied = [True] * len(ids) if whole_copy else response
@@ -124,13 +126,14 @@ def _masked_copy(
     block = block_starts(copied, block_size, phases)
     last = len(ids) - 1
     kept = [p for p in range(last) if whole_copy or (response[p] and response[p + 1])]
+    slots = [p - block[p] + 2 for p in kept]
     return _Noisy(
         ids=[mask_id if response[p] else ids[p] for p in kept],
         positions=kept,
         starts=[block[p] for p in kept],
         targets=[ids[p + 1] if response[p] and response[p + 1] else IGNORE for p in kept],
-        slots=[p - block[p] + 2 for p in kept],
-        weights=[1.0] * len(kept),
+        slots=slots,
+        weights=[slot_decay ** (slot - 2) for slot in slots],
     )
 
 

@@ -12,7 +12,8 @@ class Recipe:
     """The settings of a training run.
 
     `batch_tokens` bounds the padded clean stream of a batch; a step takes `accumulate` batches on each
-    process. `sft_weight`, `kl_weight`, `fixed_blocks` and `whole_copy` are explained in `objective`.
+    process. `sft_weight`, `kl_weight`, `fixed_blocks`, `whole_copy` and `slot_decay` are explained in
+    `objective`.
     `reference` is the name, folder, GGUF file or hub id of a model whose distributions the clean stream is
     to keep, and `reference_weight` what that counts. With
     `muon_learning_rate` the hidden matrices are trained by Muon and only the rest by AdamW; from
@@ -36,6 +37,7 @@ class Recipe:
     reference_weight: float = 0.0
     fixed_blocks: bool = False
     whole_copy: bool = False
+    slot_decay: float = 1.0
     data: str = "tasks"
     steps: int = 1000
     batch_tokens: int = 8192
@@ -67,6 +69,10 @@ class Recipe:
                 )
         if self.lora is not None and self.lora < 1:
             raise ValueError(f"The rank of LoRA must be at least 1, not {self.lora}.")
+        if not 0 < self.slot_decay <= 1:
+            raise ValueError(f"The slot decay must be above 0 and at most 1, not {self.slot_decay:g}.")
+        if self.slot_decay < 1 and self.objective != "mars":
+            raise ValueError(f"A slot decay needs the objective mars, not {self.objective}.")
         self._check_mask()
         for name in ("sft_weight", "kl_weight", "reference_weight", "final_learning_rate", "save_every"):
             if getattr(self, name) < 0:

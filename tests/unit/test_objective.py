@@ -185,6 +185,23 @@ def test_mars_loss_is_noisy_plus_lambda_times_clean(model):
         torch.testing.assert_close(losses["clean"], clean)
 
 
+def test_with_a_decay_a_slot_counts_a_share_of_the_one_before(model):
+    sequence = conversation(5, 21)
+    plain, batch = (
+        mars_batch([sequence], 4, MASK, PAD, random.Random(0), slot_decay=decay) for decay in (1.0, 0.5)
+    )
+    logits = model.get_output_embeddings()(hidden_states(model, plain.layout))[0]
+    nats, counts = 0.0, 0.0
+    for index, position, start in masks_of(plain):
+        share = 0.5 ** (position - start)
+        nats += share * cross_entropy(logits[index], plain.targets[0, index])
+        counts += share
+    losses = Objective(model)(batch)
+    torch.testing.assert_close(losses["noisy"], nats / counts)
+    torch.testing.assert_close(losses["loss"], losses["clean"] + nats / counts)
+    torch.testing.assert_close(losses["slots"], Objective(model)(plain)["slots"])  # as they were right
+
+
 def test_block_phase_varies_between_answers():
     sequences = [conversation(4, 24, seed) for seed in range(40)]
     batch = mars_batch(sequences, 8, MASK, PAD, random.Random(0))

@@ -201,6 +201,8 @@ def test_a_loss_that_is_not_finite_stops_with_a_clear_sentence(tmp_path, tokeniz
         ("steps", 0, "Steps must be at least 1"),
         ("accumulate", 0, "Accumulate must be at least 1"),
         ("kl_weight", -1.0, "kl weight must not be negative"),
+        ("slot_decay", 0.0, "slot decay must be above 0 and at most 1, not 0"),
+        ("slot_decay", 1.5, "slot decay must be above 0 and at most 1, not 1.5"),
         ("reference_weight", -1.0, "reference weight must not be negative"),
         ("reference_weight", 2.0, "not 2 and none"),
         ("reference", "ar-tiny", "not 0 and ar-tiny"),
@@ -209,6 +211,11 @@ def test_a_loss_that_is_not_finite_stops_with_a_clear_sentence(tmp_path, tokeniz
 def test_recipes_out_of_range_are_refused(field, value, message):
     with pytest.raises(ValueError, match=message):
         replace(RECIPE, **{field: value})
+
+
+def test_only_mars_has_a_slot_decay():
+    with pytest.raises(ValueError, match="A slot decay needs the objective mars, not ar"):
+        replace(RECIPE, objective="ar", slot_decay=0.5)
 
 
 def test_a_compiled_training_has_the_losses_of_one_that_is_not(tmp_path, tokenizer):
