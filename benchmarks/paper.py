@@ -144,11 +144,12 @@ def results(output: Path, limit: int) -> Iterator[dict]:
 def table(output: Path, limit: int) -> None:
     """Prints the tables and writes their rows to `assets/results/paper.json`. A method that is not in
     `output` keeps the rows it has there: none of what is shown depends on the machine."""
-    rows = list(results(output, limit))
+    rows, known = list(results(output, limit)), read("paper.json")
     new = {row["method"] for row in rows}
-    rows += [row for row in read("paper.json")["rows"] if row["method"] not in new]
+    rows += [row for row in known["rows"] if row["method"] not in new]
     rows.sort(key=lambda row: list(ALL).index(row["method"]))
-    write(FOLDER / "paper.json", machine(), {"steps": STEPS, "limit": limit, "rows": rows})
+    machines = " and ".join(dict.fromkeys([*known["machine"].split(" and "), machine()]))
+    write(FOLDER / "paper.json", machines, {"steps": STEPS, "limit": limit, "rows": rows})
     groups = grouped(rows)
     for title, methods in (("method", METHODS), ("option", OPTIONS)):
         print(f"| {title} | decoding | accuracy | tokens per forward | seeds |\n|---|---|---|---|---|")

@@ -342,6 +342,29 @@ def few_bits() -> str:
     return shown(rows) + source(measured, _asked(measured), rounds(measured))
 
 
+def packing() -> str:
+    """What a model keeps when its weights are packed."""
+    measured = results.read("packing.json")
+    rows = [
+        {
+            "packed as": row["recipe"],
+            "rounding": row["rounding"],
+            "MB": f"{row['megabytes']:.1f}",
+            "error of the weights": f"{row['error']:.1%}",
+            "same next token": f"{row['agreement']:.1%}",
+            "nats from the unpacked model": f"{row['divergence']:.3f}",
+            "tokens per forward, τ = 0.95": f"{row['tokens_per_forward']:.2f}",
+        }
+        for row in measured["rows"]
+    ]
+    before = measured["unpacked"]
+    said = (
+        f"Unpacked, in bfloat16, the weights take {before['megabytes']:.1f} MB and reach "
+        f"{before['tokens_per_forward']:.2f} tokens per forward."
+    )
+    return f"{shown(rows)}\n\n{said}" + source(measured, f"{measured['prompts']} held-out prompts")
+
+
 def copies() -> str:
     """Answers that repeat their prompts."""
     measured = results.read("copying.json")
@@ -490,7 +513,9 @@ OPTIONS = (
     "fixed blocks",
     "fixed blocks, whole copy (2L)",
     "KL weight 1",
+    "slot decay 0.8",
     "self-distilled answers",
+    "self-distilled answers, slot decay 0.8",
 )
 
 
@@ -887,6 +912,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "chat-recipe": chat_recipe,
     "chat-speed": chat_speed,
     "few-bits": few_bits,
+    "packing": packing,
     "copies": copies,
     "windows": windows,
     "six": six,

@@ -36,8 +36,8 @@ def inputs(checkpoint: Checkpoint, data: str, count: int = 8) -> Iterator[Batch]
 
 @torch.inference_mode()
 def second_moments(model: nn.Module, batches: Iterable[Batch]) -> dict[str, Tensor]:
-    """XᵀX of the inputs to each linear layer, [in, in] by the name of its weight. The head's weight may be the
-    embedding: it has that name then.
+    """XᵀX of the inputs to each linear layer, [in, in] by the name of its weight, which for a tied head is
+    the embedding's.
 
     The batches are those of training, so that masks count as well as tokens.
     """

@@ -93,7 +93,7 @@ def pack(
 
 
 def _blocks(found: gptq.Rounded) -> np.ndarray:
-    """[rows, bytes] as GGUF lays them out: by group the scale, the offset, unless the form is symmetric, the
+    """[rows, bytes] as GGUF lays them out: by group the scale, the offset unless the form is symmetric, the
     fifth bits, if there are any, and the other four, the group's second half in the upper ones."""
     codes, scales, offsets = found.codes.numpy(), found.scales.numpy(), found.offsets.numpy()
     rows, groups = scales.shape

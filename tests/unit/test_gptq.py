@@ -54,7 +54,7 @@ def test_the_moments_of_a_tied_head_have_the_embedding_s_name(mars_tiny, batches
 
 @pytest.mark.parametrize("kind", list(packing.FORMS))
 def test_inputs_without_correlation_leave_the_nearest_value(kind):
-    """Of those that the scale of the weight's group allows, which is one that costs no more than GGUF's own."""
+    """Of those that the scale of its group allows, which loses less than GGUF's own scale."""
     weight = torch.randn(24, 96, generator=torch.Generator().manual_seed(1))
     found = gptq.rounded(weight, packing.FORMS[kind], torch.eye(96))
     usual = torch.from_numpy(dequantize(quantize(weight.numpy(), kind), kind))
