@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import threading
@@ -53,6 +54,7 @@ class Attack:
         self.server, self.report = server, Report()
         self.page = Page(httpx.get(f"{server.url}/config").json())
         self.secrets: list[str] = []
+        self._told = itertools.count(1)  # what its visitors say about their conversations
         self._lock = threading.Lock()
         self._clients = threading.local()
 
@@ -181,7 +183,7 @@ class Attack:
     def talk(self, session: str, messages: list[dict]) -> None:
         """A visitor's session continues from these messages."""
         one = self.page.named("show_history")
-        said = {"messages": messages, "system": None}
+        said = {"messages": messages, "system": None, "number": next(self._told)}
         asked = {"data": [None], "fn_index": one["id"], "session_hash": session, "event_data": said}
         _, fault, answer = self.answered(Case("known", f"{API}/run/predict", body(asked), session))
         if fault or "data" not in answer:

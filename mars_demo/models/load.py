@@ -27,6 +27,7 @@ from mars_demo.models.checkpoint import Checkpoint, empty, from_files, wrap
 from mars_demo.models.device import usable
 from mars_demo.models.fit import require_fit
 from mars_demo.models.hub import Report
+from mars_demo.models.memory import is_short
 from mars_demo.models.names import bundled, gguf_file, locate
 from mars_demo.models.published import published_config
 from mars_demo.models.quantized import of_model
@@ -141,10 +142,8 @@ def _one_sentence(name: str) -> Iterator[None]:
         yield
     except SafetensorError as error:
         raise ValueError(f"The weights of {name} are damaged or incomplete ({error}).") from error
-    except (torch.OutOfMemoryError, MemoryError) as error:
-        raise ValueError(f"There is not enough memory for {name}.") from error
     except Exception as error:  # files from elsewhere break in many ways, and each library has its own
-        if "can't allocate memory" in str(error):  # torch on a CPU has no exception of its own for it
+        if is_short(error):
             raise ValueError(f"There is not enough memory for {name}.") from error
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise ValueError(f"{name} cannot be loaded as a causal language model: {reason}") from error

@@ -12,6 +12,8 @@ from mars_demo.models import hub, reordering
 from mars_demo.models.names import locate
 from mars_demo.models.weights import Stored, stored
 
+# Of what torch raises on a processor, where it has no exception of its own for it.
+_SHORT = ("can't allocate memory", "std::bad_alloc", "could not create a primitive")
 _HEADS = ("lm_head.weight", "output.weight")  # in safetensors and in GGUF
 _EMBEDDINGS = ("embed_tokens.weight", "token_embd.weight")
 
@@ -51,6 +53,13 @@ def available(device: str) -> int:
     if kind.type == "mps":
         return torch.mps.recommended_max_memory() - torch.mps.driver_allocated_memory()
     return min([psutil.virtual_memory().available, *container_rooms(Path("/"))])
+
+
+def is_short(error: BaseException) -> bool:
+    """Whether it says that there was not enough memory."""
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(words in str(error) for words in _SHORT)
 
 
 def _is_reordered(device: str, dtype: torch.dtype) -> bool:

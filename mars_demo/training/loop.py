@@ -28,6 +28,7 @@ from mars_demo.export.save import save_checkpoint
 from mars_demo.models.device import best, multiplies_bfloat16
 from mars_demo.models.load import load_checkpoint
 from mars_demo.models.mask_token import ensure_mask
+from mars_demo.models.memory import is_short
 from mars_demo.training import attention, corpus
 from mars_demo.training.corpus import Conversation
 from mars_demo.training.mask_vector import MaskVector
@@ -48,7 +49,6 @@ logging.getLogger("accelerate.utils").setLevel(logging.ERROR)
 
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # of a disk, of its share for a user, of a file
-NO_MEMORY_WORDS = ("can't allocate memory", "std::bad_alloc", "could not create a primitive")  # of torch
 FULL_WORDS = (  # of safetensors and of torch, which have no number for it
     "No space left on device",
     "Disk quota exceeded",
@@ -153,8 +153,7 @@ def _one_sentence(trainer: Trainer) -> Iterator[None]:
         yield
     except (MemoryError, OSError, RuntimeError, SafetensorError) as error:
         step, said = trainer.progress.step + 1, str(error)
-        is_memory = isinstance(error, MemoryError | torch.OutOfMemoryError)
-        if is_memory or any(words in said for words in NO_MEMORY_WORDS):
+        if is_short(error):
             raise ValueError(
                 f"Out of memory at step {step}: smaller batches than {trainer.recipe.batch_tokens} tokens, "
                 "gradient checkpointing or LoRA may help."

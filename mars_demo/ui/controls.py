@@ -1,5 +1,6 @@
 """Controls, and settings of events, that several tabs share."""
 
+import asyncio
 import html
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,13 +17,23 @@ from mars_demo.ui.visitors import at_leaving
 
 TAU = 0.95
 
-# Settings of events: answered at once, outside of the queue; following a slider; only a script in the
-# browser; long work, which waits in `line.LINE` and not in Gradio's queue.
+# Settings of events. Answered at once, outside of Gradio's queue: the page shows none of their warnings and
+# errors.
 QUIET = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
+# Following a control: while one of its values is being answered, only the last of the next ones waits.
 LIVE = {**QUIET, "trigger_mode": "always_last"}
+# Only a script in the browser.
 IN_BROWSER = {"show_progress": "hidden", "api_visibility": "private"}
+# Answered at once too, by a handler that may warn or fail with a sentence.
+MAY_WARN = {"concurrency_limit": None, **IN_BROWSER}
+# The same where the event itself says what was chosen. Each of them counts: by default Gradio's page drops
+# those that come while one is being answered, and "always_last" would repeat the first.
+EACH = {**MAY_WARN, "trigger_mode": "multiple"}
+# Long work, which waits in `line.LINE` and not in Gradio's queue.
 IN_LINE = {"concurrency_id": "line", "concurrency_limit": None, **IN_BROWSER}
 NAP = 0.1  # seconds
+PATIENCE = 20  # seconds that a run may take to stop for the next one of its visitor
+SECOND = "Your last run has not stopped yet: stop it, or wait until it has ended."
 
 
 def at_once() -> int:
@@ -40,6 +51,7 @@ class Knobs(Board):
 
     tau = Number(TAU)
     wait = Number(0)  # ms of slow motion after each forward
+    running = Number(False)  # from the start of a run until the page knows of its end
 
     def pause(self) -> None:
         """Slow motion, while others have their turns. In naps: a changed wait or a stop counts soon."""
@@ -60,23 +72,85 @@ def tau_slider(elem_id: str, value: float = TAU, info: str | None = None) -> gr.
     return gr.Slider(0, 1, value, step=0.01, label="Threshold τ", info=info, elem_id=elem_id)
 
 
-def run_and_stop(prefix: str = "", label: str = "Run") -> tuple[gr.Button, gr.Button]:
-    """Side by side; their ids are `run` and `stop` after the prefix."""
-    with gr.Row():
-        run = gr.Button(label, variant="primary", scale=2, min_width=120, elem_id=f"{prefix}run")
-        stop = gr.Button("Stop", interactive=False, min_width=80, elem_id=f"{prefix}stop")
-    return run, stop
+class RunButtons:
+    """A button that starts work and one that stops it, side by side, and the visitor's knobs of that work.
+
+    Their ids are `run` and `stop` after the prefix.
+    """
+
+    def __init__(self, prefix: str = "", label: str = "Run"):
+        self.knobs = gr.State(Knobs())
+        with gr.Row():
+            self.run = gr.Button(label, variant="primary", scale=2, min_width=120, elem_id=f"{prefix}run")
+            self.stop = gr.Button("Stop", interactive=False, min_width=80, elem_id=f"{prefix}stop")
+        # Once, whatever starts work: of several requests for one click the last might stop the next run.
+        self.stop.click(stop, self.knobs, None, **QUIET)
+
+    def on(
+        self,
+        starts: Sequence[Callable],
+        work: Callable,
+        inputs: list,
+        outputs: Any,
+        settings: Sequence = (),
+        before: tuple[Callable, Any] | None = None,
+        **more: Any,
+    ) -> None:
+        """Let events start `work`, which gets `inputs` and the knobs.
+
+        settings: the components with the knobs' τ and wait. before: what is waited for first, by each
+        visitor alone, with its inputs. more: settings of the event that works: its queue and how it shows
+        progress.
+        """
+        both = [self.run, self.stop]
+        for start in starts:
+            begun = start(begin, [self.knobs, *settings], both, **QUIET)
+            begun.failure(refuse_second, None, None, **MAY_WARN)
+            if before:
+                begun = begun.success(*before, None, **MAY_WARN)
+                begun.failure(end, self.knobs, both, **QUIET)
+            worked = begun.success(work, [*inputs, self.knobs], outputs, **more)
+            for ended in (worked.success, worked.failure):  # `then` would only hear of a success
+                ended(end, self.knobs, both, **QUIET)
 
 
 # --------------------------------------------------------------------------------------- events
 
 
-def begin(knobs: Knobs, request: gr.Request, tau: float = TAU, wait: float = 0):
+async def begin(knobs: Knobs, request: gr.Request, tau: float = TAU, wait: float = 0):
     """Before a run: the knobs as the page shows them; Run off, Stop on. The run stops when its visitor
-    leaves."""
+    leaves, and when they start another.
+
+    Raises:
+        gr.Error: if their last run does not stop in time, because it still waits for its turn or is in a
+            long forward. The page does not show it; see `refuse_second`.
+    """
+    await _take_over(knobs)
     knobs.tau, knobs.wait, knobs.stopped = tau, wait, False
     at_leaving(request, stop, knobs)
     return gr.Button(interactive=False), gr.Button(interactive=True)
+
+
+async def _take_over(knobs: Knobs) -> None:
+    """Stop the run that goes on, if there is one, and wait for its end. If it does not stop in time, it
+    goes on.
+
+    This runs in the server's event loop: waiting here occupies none of the threads that handlers share, and
+    of two runs that begin together only one gets through.
+    """
+    was_stopped, given_up = knobs.stopped, time.monotonic() + PATIENCE
+    while knobs.running:
+        if time.monotonic() > given_up:
+            knobs.stopped = was_stopped
+            raise gr.Error(SECOND, print_exception=False)
+        knobs.stopped = True
+        await asyncio.sleep(NAP)
+    knobs.running = True
+
+
+def refuse_second() -> None:
+    """After `begin` has failed."""
+    gr.Warning(SECOND)
 
 
 def refuse_crowd() -> None:
@@ -90,8 +164,9 @@ def refuse_crowd() -> None:
         raise gr.Error(told, print_exception=False)
 
 
-def end():
+def end(knobs: Knobs):
     """After a run: Run on, Stop off."""
+    knobs.running = False
     return gr.Button(interactive=True), gr.Button(interactive=False)
 
 
@@ -105,31 +180,6 @@ def set_tau(knobs: Knobs, tau: float) -> None:
 
 def set_wait(knobs: Knobs, wait: float) -> None:
     knobs.wait = wait
-
-
-def on_run(
-    starts: Sequence[Callable],
-    buttons: tuple[gr.Button, gr.Button],
-    work: Callable,
-    inputs: list,
-    outputs: Any,
-    knobs: gr.State,
-    settings: Sequence = (),
-    before: tuple[Callable, Any] | None = None,
-    **more: Any,
-) -> None:
-    """Let events start `work`, which gets `inputs` and the knobs, and the second button stop it.
-
-    settings: the components with the knobs' τ and wait. before: what is waited for first, by each visitor
-    alone, with its inputs. more: settings of the event that works: its queue and how it shows progress.
-    """
-    for start in starts:
-        begun = start(begin, [knobs, *settings], buttons, **QUIET)
-        if before:
-            begun = begun.then(*before, None, concurrency_limit=None, **IN_BROWSER)
-            begun.failure(end, None, buttons, **QUIET)
-        begun.success(work, [*inputs, knobs], outputs, **more).then(end, None, buttons, **QUIET)
-    buttons[1].click(stop, knobs, None, **QUIET)
 
 
 def or_warn(results: Iterator, nothing: Any) -> Iterator:

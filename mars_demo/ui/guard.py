@@ -24,7 +24,8 @@ from mars_demo.limits import LIMITS
 
 LOG = logging.getLogger("mars_demo")
 LONGEST = 600  # characters of a sentence or of a line in the log, so that nobody fills either
-UNEXPECTED = "This could not be done: the request holds something that this page does not send."
+UNEXPECTED = "This could not be done because of an unexpected error. The server's log has the details."
+MEMORY = "There is not enough memory for this. A shorter prompt or a smaller model needs less."
 CHATTY = ("mcp", "python_multipart")  # loggers of what was sent, at any length, and of tracebacks
 KIND = re.compile(r" \(type: <class '[\w.]+'>\)")  # which Gradio adds to its sentences
 UPLOAD = "/upload"  # has a limit of its own
@@ -47,6 +48,10 @@ def told(error: Exception, doing: str) -> gr.Error:
 def sentence(error: Exception) -> str:
     """What is said of an error. Those of this project and of Gradio are sentences; all others stay here,
     for they may name folders of the server."""
+    from mars_demo.models.memory import is_short  # imports torch, which the page is there before
+
+    if is_short(error):
+        return MEMORY
     text = KIND.sub("", error.message if isinstance(error, gr.Error) else str(error)).strip()
     text = text.encode("utf-8", "replace").decode("utf-8")  # half of a character ends Gradio's streams
     is_sentence = isinstance(error, gr.Error) or type(error) is ValueError

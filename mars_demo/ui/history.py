@@ -15,6 +15,7 @@ class History:
 
     def __init__(self):
         self.messages: list[Message] = []  # without the system prompt, which is among the controls
+        self._told = 0  # the number of what the page told last
         self._caches = {}
 
     def put(self, messages) -> str:
@@ -34,6 +35,14 @@ class History:
         if not self.messages:
             self.forget()
         return "".join(system)
+
+    def is_news(self, number) -> bool:
+        """Whether what has this number was told after all that is here already. The page numbers what it
+        tells, since on its way one may overtake another."""
+        news = isinstance(number, int) and number > self._told
+        if news:
+            self._told = number
+        return news
 
     def after(self, system: str) -> list[Message]:
         """The messages before the next prompt, the system prompt first."""

@@ -40,8 +40,9 @@ def record(
     """The JSON lines of a race, each with its lane, if that is not None; no clock counts the pauses between
     forwards.
 
-    Ends early once `stopped()`; always frees the runs.
+    Ends early once `stopped()`, and where a run fails, with what it raises; always frees the runs.
     """
+    failure = None
 
     def line(lane: str | None, text: str) -> str:
         return f'{{"lane": "{lane}", {text[1:]}\n' if lane else f"{text}\n"
@@ -49,17 +50,22 @@ def record(
     try:
         for lane, run in runs.items():
             yield line(lane, run.first_line())
-        for lane, step in race(runs):
-            yield line(lane, step.line())
-            if step.stop:
-                yield line(lane, runs[lane].last_line())
-            pause()
-            if stopped():
-                break
+        try:
+            for lane, step in race(runs):
+                yield line(lane, step.line())
+                if step.stop:
+                    yield line(lane, runs[lane].last_line())
+                pause()
+                if stopped():
+                    break
+        except Exception as error:  # noqa: BLE001  whatever it is, the record is ended before it is raised
+            failure = error
         for lane, run in runs.items():
             if not run.stop:
                 run.close()
                 yield line(lane, run.last_line())
+        if failure:
+            raise failure
     finally:
         for run in runs.values():
             run.close()
@@ -79,18 +85,23 @@ def within_limits(results: Iterator, board: Board) -> Iterator[Any]:
 
 
 def growing(lines: Iterable[str], every: float = EVERY) -> Iterator[str]:
-    """The lines so far, at most once per `every` seconds and always once at the end.
+    """The lines so far, at most once per `every` seconds and always once at the end, also where it fails.
 
     A tiny model makes a forward in a few milliseconds; showing each one would cost more than making it. For
     the same reason everybody is shown theirs less often while many things grow.
     """
     text, shown, pause = "", time.monotonic(), every
-    with _one_more():
-        for line in lines:
-            text += line
-            if time.monotonic() - shown >= pause:
-                yield text
-                shown, pause = time.monotonic(), min(LONGEST_PAUSE, every * max(1, len(_growing) / CROWD))
+    try:
+        with _one_more():
+            for line in lines:
+                text += line
+                if time.monotonic() - shown >= pause:
+                    yield text
+                    crowd = max(1, len(_growing) / CROWD)
+                    shown, pause = time.monotonic(), min(LONGEST_PAUSE, every * crowd)
+    except Exception:
+        yield text
+        raise
     yield text
 
 

@@ -4,6 +4,7 @@ import re
 
 import pytest
 from playwright.sync_api import Page, expect
+from unanswered import unanswered
 
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
@@ -39,6 +40,14 @@ def reply(page: Page, mode: str) -> None:
     page.locator(f'.lane[data-lane="{mode}"] .reply').click()
     expect(page.locator("#prompt textarea")).to_have_value("")
     expect(page.locator("#prompt textarea")).to_be_focused()
+
+
+def test_a_conversation_that_is_too_long_is_refused_with_a_sentence(visit, monkeypatch):
+    page = visit(f"prompt={KILOMETERS}&mode=mars&tau=0.5")
+    run(page)
+    monkeypatch.setenv("MARS_DEMO_PROMPT", "20")
+    page.locator('.lane[data-lane="mars"] .reply').click()
+    expect(page.get_by_test_id("toast-body")).to_contain_text("at most 20 are read here")
 
 
 def test_turns_follow_each_other_from_the_lane_that_the_visitor_picks(visit, mars_tiny):
@@ -79,6 +88,18 @@ def test_turns_follow_each_other_from_the_lane_that_the_visitor_picks(visit, mar
     page.locator(".history .past").last.click()  # the first race, which continues nothing
     expect(page.locator(".conversation")).to_be_hidden()
     assert not run(page, SPELL)["ar"].settings.messages
+
+
+def test_of_replies_in_a_row_the_last_counts(visit):
+    page = visit(f"prompt={KILOMETERS}&mode=mars&tau=0.5")
+    expect(page.locator("#prompt textarea")).to_have_value(KILOMETERS)
+    first = run(page)
+    with unanswered(page):
+        for mode in ("mars", "ar"):
+            page.locator(f'.lane[data-lane="{mode}"] .reply').click()
+        expect(page.locator(".continues")).to_contain_text("One token per forward")
+    expect(page.locator("#prompt textarea")).to_have_value("")
+    assert run(page, SPELL)["ar"].settings.messages == first["ar"].messages
 
 
 def test_a_new_conversation_an_example_and_a_recording_begin_anew(visit):

@@ -1,6 +1,9 @@
 """The Race tab in a real browser, on the bundled model."""
 
+import itertools
+import json
 import re
+import urllib.request
 from dataclasses import replace
 from itertools import pairwise
 from statistics import median
@@ -10,9 +13,10 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 from records import file_of
 from records import run as made_up
+from unanswered import unanswered
 
 from mars_demo.decoding.trace import Pass, Run, Settings, Slot, read_runs
-from mars_demo.ui import api
+from mars_demo.ui import api, controls, models
 from mars_demo.ui.components.stage import Stage
 from mars_demo.ui.racing import record
 from mars_demo.ui.tabs.race import EXAMPLES
@@ -161,6 +165,59 @@ def test_stop_ends_the_race_and_the_next_one_runs(visit, slow):
     to_the_end(page)
 
 
+def test_what_starts_during_a_race_takes_its_place(visit, slow):
+    """By a key: the button to run is off meanwhile. Two races at once would write into the same caches."""
+    page = visit("prompt=table&mode=mars&tau=1&wait=1000")
+    race(page)
+    page.locator("#prompt textarea").fill(STORY)
+    page.locator("#prompt textarea").press("Shift+Enter")
+    expect(page.locator("#stage .prompt")).to_have_text(STORY)
+    set_slider(page, "wait", 0)
+    to_the_end(page)
+    expect(page.locator("#stop")).to_be_disabled()
+    expect(page.locator("#stage .prompt")).to_have_text(STORY)
+
+
+def test_a_start_that_the_last_run_does_not_give_way_to_is_refused(visit, slow, monkeypatch):
+    monkeypatch.setattr(controls, "PATIENCE", -1)
+    page = visit("prompt=table&mode=mars&tau=1")
+    race(page)
+    page.locator("#prompt textarea").press("Shift+Enter")
+    expect(page.get_by_test_id("toast-body")).to_contain_text("Your last run has not stopped yet")
+    to_the_end(page)
+
+
+def test_a_race_that_fails_says_so_and_the_next_one_runs(visit):
+    calls = itertools.count()
+
+    def fail(*_):
+        if next(calls) == 9:
+            raise RuntimeError("the device is gone")
+
+    last = models.load().model.base_model.layers[-1]  # by then the layers before it have cached the forward
+    hook = last.register_forward_pre_hook(fail)
+    try:
+        page = visit("prompt=table&mode=mars&tau=1")
+        race(page)
+        expect(page.get_by_test_id("toast-body")).to_contain_text("unexpected error")
+    finally:
+        hook.remove()
+    expect(verdict(page)).to_contain_text("Stopped.")
+    expect(page.locator("#stop")).to_be_disabled()
+    race(page)
+    to_the_end(page)
+
+
+def test_a_click_on_stop_is_one_request(url):
+    """Of several, the last may reach the server when the next run has begun, and would stop that."""
+    with urllib.request.urlopen(f"{url}config") as response:
+        page = json.load(response)
+    stops = [part["id"] for part in page["components"] if part["props"].get("elem_id", "").endswith("stop")]
+    targets = [target for event in page["dependencies"] for target in event["targets"]]
+    assert len(stops) > 3
+    assert sorted(block for block, event in targets if event == "click" and block in stops) == sorted(stops)
+
+
 def test_what_a_visitor_types_stays_text(visit, monkeypatch):
     monkeypatch.setattr(api, "MAX_NEW_TOKENS", 16)  # what comes after the first tokens is no danger
     page = visit()
@@ -283,6 +340,49 @@ def test_a_chosen_recording_fills_the_controls_and_a_race_takes_its_place(visit)
     expect(page.locator(".lane")).to_have_count(3)
     expect(page.locator(".recordings option:checked")).to_have_text("choose…")
     expect(page).to_have_url(re.compile(r"\?prompt=story&mode=mars%2Clossless&tau=0.3&model=mars-tiny$"))
+
+
+def test_a_chosen_recording_fills_the_controls_before_the_server_answers(visit):
+    """Also where the model that was chosen a moment before has other modes."""
+    page = visit("prompt=letter&tau=0.6&mode=mars&model=ar-tiny")
+    expect(page.locator(".facts")).to_contain_text("jacobi")
+    with unanswered(page):
+        page.locator("#model input").click()
+        page.get_by_role("option", name="mars-tiny").click()
+        page.locator(".recordings").select_option("lossless-lossy")
+        expect(page.locator("#prompt textarea")).to_have_value(STORY)
+        expect(page.locator("#tau input[type=number]")).to_have_value("0.3")
+        expect(page).to_have_url(re.compile(r"\?run=lossless-lossy$"))
+    shows(page, "lossless-lossy")
+    race(page)
+    to_the_end(page)
+    expect(page.locator(".lane")).to_have_count(3)
+    expect(page).to_have_url(re.compile(r"\?prompt=story&mode=mars%2Clossless&tau=0.3&model=mars-tiny$"))
+
+
+def test_a_recording_that_does_not_come_is_not_in_the_address(visit):
+    page = visit("run=table")
+    shows(page, "table")
+    page.route("**/component_server/**", lambda route: route.abort())
+    page.locator(".recordings").select_option("letter")
+    expect(page.locator("#stage .trouble")).to_contain_text("did not send the recorded run")
+    shows(page, "table")
+    assert page.url.endswith("?run=table")
+
+
+def test_no_value_of_a_control_is_dropped_while_another_is_answered(url):
+    """Gradio's page does that with events by default."""
+    with urllib.request.urlopen(f"{url}config") as response:
+        page = json.load(response)
+    asked = [event for event in page["dependencies"] if event["backend_fn"]]
+    modes = [
+        event["trigger_mode"]
+        for event in asked
+        for _, name in event["targets"]
+        if name in ("input", "change")
+    ]
+    assert len(modes) > 3
+    assert set(modes) == {"always_last"}
 
 
 def test_an_edit_takes_the_recording_out_of_the_address(visit):

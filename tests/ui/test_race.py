@@ -1,14 +1,21 @@
 """The fair clock and the record of a race, without a page."""
 
+import asyncio
 import json
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice, pairwise
 from types import SimpleNamespace
+
+import gradio as gr
+import pytest
 
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.trace import Pass, Run, Settings, Slot
-from mars_demo.ui import models
+from mars_demo.ui import controls, models
+from mars_demo.ui.controls import Knobs, begin, end
 from mars_demo.ui.racing import growing, race, record
 from mars_demo.ui.tabs.race import mode_choices
 
@@ -56,6 +63,23 @@ def test_stopping_closes_both_runs_and_their_records():
     assert next(runs["mars"], None) is None
 
 
+def test_a_run_that_fails_ends_the_record_of_both():
+    def failing():
+        yield Pass(1, None, 1, 20, 1, (Slot(7, " word", 0.9),))
+        raise RuntimeError("the device is gone")
+
+    runs = {"ar": Run(run(10, 50).settings, failing()), "mars": run(30, 50)}
+    shown = []
+    with pytest.raises(RuntimeError, match="the device is gone"):
+        shown.extend(growing(record(runs, lambda: False)))
+    lines = records(shown[-1].splitlines())
+    assert [(line["lane"], line["stop"]) for line in lines if line.get("done")] == [
+        ("ar", "stopped"),
+        ("mars", "stopped"),
+    ]
+    assert next(runs["mars"], None) is None
+
+
 def test_a_visitor_who_leaves_frees_both_runs():
     runs = {"ar": run(10, 50), "mars": run(30, 50)}
     lines = record(runs, lambda: False)
@@ -99,6 +123,54 @@ def test_no_clock_counts_the_rests_of_slow_motion(mars_tiny, monkeypatch):
     assert len(rests) > 4
     assert [line["ms"] for line in lines if "pass" in line] == [0.0] * len(rests)
     assert [run.seconds for run in runs.values()] == [0.0, 0.0]
+
+
+SOMEBODY = SimpleNamespace(session_hash=None)
+
+
+def awaited(coroutine):
+    """Beside this thread, in which a browser of another test may have its loop."""
+    with ThreadPoolExecutor(1) as beside:
+        return beside.submit(asyncio.run, coroutine).result()
+
+
+def test_a_run_that_begins_waits_until_the_last_one_has_stopped():
+    knobs = Knobs()
+    awaited(begin(knobs, SOMEBODY))
+
+    def last_run():
+        while not knobs.stopped:
+            knobs.pause()
+        end(knobs)
+
+    thread = threading.Thread(target=last_run)
+    thread.start()
+    knobs.wait = 10
+    awaited(begin(knobs, SOMEBODY, tau=0.5))
+    thread.join()
+    assert knobs.running and not knobs.stopped
+    assert knobs.tau == 0.5
+
+
+def test_of_two_runs_that_begin_at_once_only_one_goes_on(monkeypatch):
+    monkeypatch.setattr(controls, "PATIENCE", 0.2)
+    knobs = Knobs()
+
+    async def both():
+        begun = (begin(knobs, SOMEBODY), begin(knobs, SOMEBODY))
+        return await asyncio.gather(*begun, return_exceptions=True)
+
+    assert [isinstance(one, gr.Error) for one in awaited(both())] == [False, True]
+
+
+def test_a_run_that_waits_for_its_turn_is_not_given_up_for_the_next(monkeypatch):
+    monkeypatch.setattr(controls, "PATIENCE", 0.2)
+    knobs = Knobs()
+    awaited(begin(knobs, SOMEBODY))
+    with pytest.raises(gr.Error, match="stop it, or wait until it has ended"):
+        awaited(begin(knobs, SOMEBODY, tau=0.5))
+    assert knobs.running and not knobs.stopped
+    assert knobs.tau == controls.TAU
 
 
 def test_everybody_is_shown_their_lines_less_often_while_many_grow():

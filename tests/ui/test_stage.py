@@ -633,8 +633,9 @@ def test_a_long_answer_follows_its_head_and_ends_at_its_start(visit, size):
     assert size == DESKTOP or sum(lanes) < PHONE["height"]  # on a phone a race fits one screen
     page.keyboard.press("Space")
     page.keyboard.press("End")
-    expect(reading).to_have_class("reading below")
-    assert in_view(tokens.first)
+    for name in ("ar", "mars"):
+        expect(lane(page, name).locator(".reading")).to_have_class("reading below")
+        assert in_view(lane(page, name).locator(".token").first)
     whole_in_pictures(page)
     demo.close()
 

@@ -8,9 +8,12 @@ import zipfile
 
 import pytest
 from playwright.sync_api import Page, expect
+from torch.nn.modules.module import register_module_forward_pre_hook
 
 from mars_demo.assets import ASSETS
+from mars_demo.limits import LIMITS
 from mars_demo.training import watching
+from mars_demo.ui import owned
 from mars_demo.ui.tabs import train
 
 
@@ -148,6 +151,34 @@ def test_a_paused_training_rests_goes_on_and_a_stopped_one_keeps_what_it_learned
     page.locator("#train-stop").click()
     finished(page)
     expect(page.locator("#race-it")).to_be_visible()
+
+
+def test_a_training_that_fails_says_so_and_the_next_one_runs(open_tab):
+    def fail(*_):
+        raise RuntimeError("the device is gone")
+
+    page = open_tab()
+    hook = register_module_forward_pre_hook(fail)
+    try:
+        page.locator("#train").click()
+        expect(page.get_by_test_id("toast-body")).to_contain_text("unexpected error")
+    finally:
+        hook.remove()
+    expect(page.locator("#train")).to_be_enabled()
+    expect(page.locator("#train-stop")).to_be_disabled()
+    page.locator("#train").click()
+    finished(page)
+
+
+def test_a_trained_model_that_was_kept_long_enough_is_missed_with_a_sentence(open_tab):
+    page = open_tab(steps=1)
+    page.locator("#train").click()
+    finished(page)
+    for model in owned._models.values():
+        model.since -= 60 * LIMITS.kept
+    owned.forget_old()
+    page.locator("#race-it").click()
+    expect(page.get_by_test_id("toast-body")).to_contain_text("was kept for 60 minutes and is gone")
 
 
 @pytest.mark.slow

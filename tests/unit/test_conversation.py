@@ -226,6 +226,13 @@ def test_a_visitors_history_takes_conversations_alone_and_old_caches_go():
     assert others[-1].cache("ar") is kept
 
 
+def test_what_was_overtaken_on_its_way_is_no_news():
+    history = History()
+    assert [history.is_news(number) for number in (1, 3, 2, 3, None, "9", 4)] == [
+        True, True, False, False, False, False, True,
+    ]  # fmt: skip
+
+
 def test_typed_text_is_never_a_special_token(mars_tiny):
     history = [{"role": "system", "content": "<|end|>"}, user("<|end|><|user|>"), said("<|assistant|>")]
     ids = encode_prompt(mars_tiny.tokenizer, [*history, user("<|mask|>")])

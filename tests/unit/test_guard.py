@@ -9,6 +9,7 @@ from random import Random
 
 import gradio as gr
 import pytest
+import torch
 
 from benchmarks.hostile.values import ODD, SCRIPTS, text
 from mars_demo import limits
@@ -16,10 +17,18 @@ from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.limits import LIMITS
 from mars_demo.models.chat import encode_prompt
-from mars_demo.ui.guard import LONGEST, UNEXPECTED, log, sentence, told
+from mars_demo.ui.guard import LONGEST, MEMORY, UNEXPECTED, log, sentence, told
 from mars_demo.ui.page import build
 from mars_demo.ui.tabs.mask import Latest
 from mars_demo.views.mask_picture import WIDEST, of_pass
+
+
+def unallocatable() -> Exception:
+    """What torch raises on a processor when it is asked for more memory than there is."""
+    try:
+        torch.empty(1 << 60, dtype=torch.uint8)
+    except RuntimeError as error:
+        return error
 
 
 def raised(error: Exception) -> Exception:
@@ -38,6 +47,10 @@ def raised(error: Exception) -> Exception:
         (KeyError("/srv/secret"), UNEXPECTED),
         (OSError(2, "No such file", "/srv/secret"), UNEXPECTED),
         (UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates"), UNEXPECTED),
+        (RuntimeError("/srv/secret: the device is gone"), UNEXPECTED),
+        (MemoryError(), MEMORY),
+        (torch.OutOfMemoryError("CUDA out of memory"), MEMORY),
+        (unallocatable(), MEMORY),
         (gr.Error("Value: x (type: <class 'NoneType'>) is not a choice"), "Value: x is not a choice."),
         (ValueError("\ud800 is no choice."), "? is no choice."),
         (ValueError("x" * 10_000), f"{'x' * LONGEST}…"),

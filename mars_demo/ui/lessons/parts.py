@@ -9,7 +9,7 @@ from mars_demo.ui.components.lens import LensPicture
 from mars_demo.ui.components.schedule import Schedules
 from mars_demo.ui.components.stage import Stage
 from mars_demo.ui.components.worked_step import WorkedStep
-from mars_demo.ui.controls import run_and_stop, tau_slider
+from mars_demo.ui.controls import RunButtons, tau_slider
 
 CACHE_BLOCKS = (4, 256)  # from the paper's smallest to its largest
 
@@ -20,12 +20,12 @@ class Parts:
     def __init__(self):
         with gr.Group(visible=False) as self.live:
             self.tau = tau_slider("lesson-tau")
-            self.buttons = run_and_stop("lesson-")
+            self.buttons = RunButtons("lesson-")
         self.which = gr.Radio([], type="index", elem_id="which")
         self.words = gr.Markdown(elem_id="which-words")
         with gr.Group(visible=False) as self.asking:
             self.prompt = gr.Dropdown([], label="Prompt", filterable=False, elem_id="lesson-prompt")
-            self.asking_buttons = run_and_stop("answers-")
+            self.asking_buttons = RunButtons("answers-")
         self.stage = Stage(shelf=False, elem_id="lesson-stage", empty="The recorded run is being loaded.")
         self.grid = Grid(elem_id="lesson-grid")
         self.worked_step = WorkedStep()

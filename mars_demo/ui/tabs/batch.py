@@ -16,7 +16,7 @@ from mars_demo.markdown import table
 from mars_demo.serving import schedules
 from mars_demo.ui import models
 from mars_demo.ui.components.schedule import Schedules
-from mars_demo.ui.controls import IN_LINE, QUIET, Knobs, on_run, or_warn, run_and_stop, tau_slider
+from mars_demo.ui.controls import IN_LINE, LIVE, QUIET, Knobs, RunButtons, or_warn, tau_slider
 from mars_demo.ui.gpu import LONGEST, on_gpu, seconds
 from mars_demo.ui.line import in_line
 from mars_demo.ui.racing import growing
@@ -350,10 +350,10 @@ def opened(before: bool):
 
 def _runs(name: str, label: str, work: Callable, inputs: list, outputs: list) -> None:
     """A button that starts `work` and one that stops it."""
-    buttons, knobs = run_and_stop(f"{name}-", label), gr.State(Knobs())
+    buttons = RunButtons(f"{name}-", label)
     place = gr.Markdown(elem_id=f"{name}-place")
     steps = in_line(work, len(outputs))
-    on_run([buttons[0].click], buttons, steps, inputs, [*outputs, place], knobs, **IN_LINE)
+    buttons.on([buttons.run.click], steps, inputs, [*outputs, place], **IN_LINE)
 
 
 def build(page: Page, tab: gr.Tab) -> None:
@@ -414,5 +414,5 @@ def _build_load() -> list:
             _runs("replay", "Replay here", replay, [trace], [plot, numbers])
     plot.render()
     numbers.render()
-    trace.input(recorded, trace, [plot, numbers], **QUIET)
+    trace.input(recorded, trace, [plot, numbers], **LIVE)
     return [trace, plot, numbers]

@@ -14,7 +14,7 @@ import gradio as gr
 from mars_demo.decoding.acceptance import CRITERIA
 from mars_demo.markdown import table
 from mars_demo.ui import models
-from mars_demo.ui.controls import QUIET, Knobs, on_run, or_warn, run_and_stop
+from mars_demo.ui.controls import LIVE, QUIET, Knobs, RunButtons, or_warn
 from mars_demo.ui.gpu import LONGEST, on_gpu
 from mars_demo.ui.idle import WAITING
 from mars_demo.ui.tabs import Page
@@ -272,7 +272,7 @@ class Controls:
             label="Scores that τ is compared with",
             elem_id="frontier-criteria",
         )
-        self.buttons = run_and_stop("frontier-", "Measure here")
+        self.buttons = RunButtons("frontier-", "Measure here")
         self.said = gr.Markdown("Runs in the background: races go first.", elem_id="frontier-said")
 
 
@@ -288,15 +288,13 @@ def build(page: Page, tab: gr.Tab) -> None:
 
     shown = [c.model, c.tasks, page.frontier]
     tab.select(opened, [c.model, c.tasks, page.model], [*shown, benchmarks], **QUIET)
-    c.model.input(choose, shown[:2], [c.tasks, page.frontier], **QUIET)
-    c.tasks.input(recorded, shown[:2], page.frontier, **QUIET)
-    on_run(
-        [c.buttons[0].click],
-        c.buttons,
+    c.model.input(choose, shown[:2], [c.tasks, page.frontier], **LIVE)
+    c.tasks.input(recorded, shown[:2], page.frontier, **LIVE)
+    c.buttons.on(
+        [c.buttons.run.click],
         measure,
         [c.model, c.tasks, c.limit, c.taus, c.criteria],
         [page.frontier, c.said],
-        gr.State(Knobs()),
         before=(wait_for, c.model),
         concurrency_id="frontier",
         concurrency_limit=None,  # whoever comes second is told so

@@ -5,7 +5,7 @@ from contextlib import closing
 import gradio as gr
 
 from mars_demo.ui import models
-from mars_demo.ui.controls import LIVE, QUIET, Knobs, in_turns, on_run, set_tau
+from mars_demo.ui.controls import LIVE, QUIET, Knobs, in_turns, set_tau
 from mars_demo.ui.lessons import comparing, layers, measured, recorded, tables
 from mars_demo.ui.lessons.chapters import CHAPTERS, number_of
 from mars_demo.ui.lessons.kinds import figure
@@ -88,8 +88,8 @@ def build(page: Page, tab: gr.Tab) -> None:
         press(turn, [number, gr.State(by)], turned, **QUIET).then(None, heading, None, js=remember, **QUIET)
     tab.select(None, None, None, js=script("tabs/learn_keys.js"))
     parts.fill.click(tables.fill_next, filled, [filled, parts.table, parts.fill], **QUIET)
-    parts.choice.input(compare, parts.choice, parts[tables.COMPARED], **QUIET)
-    parts.which.input(choose, [number, parts.which], parts[CHOSEN], **QUIET)
+    parts.choice.input(compare, parts.choice, parts[tables.COMPARED], **LIVE)
+    parts.which.input(choose, [number, parts.which], parts[CHOSEN], **LIVE)
     parts.forward.input(look, [number, parts.forward], parts.lens, **LIVE)
     parts.cache_block.input(measured.scheduled, parts.cache_block, parts.schedule, **LIVE)
     _race(parts)
@@ -97,30 +97,26 @@ def build(page: Page, tab: gr.Tab) -> None:
 
 
 def _race(parts: Parts) -> None:
-    knobs, tau = gr.State(Knobs()), parts.tau
-    on_run(
-        [parts.buttons[0].click],
-        parts.buttons,
+    buttons, tau = parts.buttons, parts.tau
+    buttons.on(
+        [buttons.run.click],
         compete,
         [tau],
         parts.stage,
-        knobs,
         [tau, gr.State(SLOW)],
         before=(race.wait_for, gr.State(models.TINY)),
         show_progress="hidden",
         **in_turns(),
     )
-    tau.input(set_tau, [knobs, tau], None, **LIVE)
+    tau.input(set_tau, [buttons.knobs, tau], None, **LIVE)
 
 
 def _answers(parts: Parts) -> None:
-    on_run(
-        [parts.asking_buttons[0].click],
-        parts.asking_buttons,
+    parts.asking_buttons.on(
+        [parts.asking_buttons.run.click],
         comparing.compare,
         [parts.prompt],
         parts.answers,
-        gr.State(Knobs()),
         before=(race.wait_for, gr.State(models.BASE)),
         show_progress="hidden",
         **in_turns(),

@@ -14,17 +14,18 @@ from mars_demo.ui import api, branches, models
 from mars_demo.ui.components.facts import ModelFacts
 from mars_demo.ui.components.stage import SETTINGS
 from mars_demo.ui.controls import (
+    EACH,
     IN_BROWSER,
     LIVE,
+    MAY_WARN,
     QUIET,
     TAU,
     Knobs,
+    RunButtons,
     at_once,
     in_turns,
-    on_run,
     or_warn,
     refuse_crowd,
-    run_and_stop,
     set_tau,
     set_wait,
     tau_slider,
@@ -188,6 +189,8 @@ def take_answer(history: History, asked: gr.EventData):
 
 
 # ------------------------------------------------------------------------------ the conversation
+#
+# In the server's event loop, one after the other: two at once could each be news and leave the older one.
 
 
 def put(history: History, messages):
@@ -199,15 +202,19 @@ def put(history: History, messages):
         return gr.skip()
 
 
-def reply(history: History, asked: gr.EventData):
+async def reply(history: History, asked: gr.EventData):
     """The next race continues from the answer that the visitor picked, or begins a new conversation; the
     prompt is empty."""
+    if not history.is_news(asked.number):
+        return gr.skip()
     put(history, asked.messages)
     return ""
 
 
-def show_history(history: History, asked: gr.EventData):
+async def show_history(history: History, asked: gr.EventData):
     """What stands above the lanes is another conversation; its system prompt, if that is to be changed."""
+    if not history.is_news(asked.number):
+        return gr.skip()
     system = put(history, asked.messages)
     return gr.skip() if asked.system is None else system
 
@@ -221,12 +228,11 @@ def recorded(entry: dict):
     return entry["prompt"], modes, entry["tau"][0][1], CRITERION
 
 
-def follow(asked: gr.EventData):
-    """The settings and the model of the recorded run that a visitor chose, into the controls."""
-    entry = next((entry for entry in models.recorded() if entry["id"] == asked.id), None)
-    if entry is None:
-        return [gr.skip()] * 5
-    return *recorded(entry), entry["model"] if models.is_served(entry["model"]) else gr.skip()
+def follow() -> str:
+    """The script that sets the controls as the recorded run that a visitor chose was made."""
+    return script(
+        "tabs/recorded.js", {entry["id"]: [*recorded(entry), entry["model"]] for entry in models.recorded()}
+    )
 
 
 def opening(asked: Mapping[str, str]) -> dict | None:
@@ -362,13 +368,26 @@ def first():
     return recorded(entry) if entry else (PROMPTS[0]["prompt"], [RACED[0].name], TAU, CRITERION)
 
 
+class ModeChoice(gr.CheckboxGroup):
+    """A choice of modes, for which the server takes any of them.
+
+    Gradio would refuse what the last model that the server heard of does not have. But a recorded run or a
+    point of the frontier brings its model and its modes at once, and the offered ones follow later.
+    """
+
+    is_template = True  # drawn as a CheckboxGroup
+
+    def preprocess(self, payload: list[str]) -> list[str]:
+        return [mode for mode in payload if mode in MODES.values()]
+
+
 class Controls:
     """What stands beside the stage."""
 
     def __init__(self, page: Page):
         first_prompt, first_modes, first_tau, _ = first()
         self.prompt = gr.Textbox(first_prompt, label="Prompt", lines=3, max_lines=8, elem_id="prompt")
-        self.buttons = run_and_stop()
+        self.buttons = RunButtons()
         self.tau = tau_slider(
             "tau",
             first_tau,
@@ -382,7 +401,7 @@ class Controls:
         self.asking = gr.Timer(0.5)
         with gr.Accordion("Model card", open=False, visible=False, elem_id="card") as self.about:
             self.card = gr.Markdown(elem_classes="numbers")
-        self.modes = gr.CheckboxGroup(
+        self.modes = ModeChoice(
             [(title, name) for title, name in MODES.items() if name in modes_of("mars")],
             value=first_modes,
             label="Compare AR with",
@@ -446,61 +465,60 @@ def build(page: Page, tab: gr.Tab) -> None:
 def _fill(page: Page, controls: Controls) -> None:
     """What sets the controls, and what follows them."""
     c, model = controls, controls.model
+    # First: Gradio's page calls the handlers of an event one after the other, each when the one before has
+    # been answered, and by then others may have changed the address.
+    changes = [control.change for control in c.settings]
+    gr.on(changes, None, c.settings, None, js=remember(), **IN_BROWSER)
     made = [c.prompt, c.modes, c.tau, c.criterion]
     arrived = page.blocks.load(arrive, None, [*made, c.wait], **QUIET)
     arrived.then(list_models, None, model, **QUIET)  # waits until the model code is imported
     model.change(introduce, model, [model, c.about, c.card, c.asking], **QUIET)
     c.asking.tick(follow_loading, [model, c.modes], [c.facts, c.modes, c.asking], **QUIET)
     model.change(show_examples, model, c.examples, **QUIET)
-    model.input(replace_example, [model, c.prompt], c.prompt, **QUIET)
-    page.stage.recorded(follow, None, [*made, model], **QUIET)
-    changes = [control.change for control in c.settings]
-    gr.on(changes, None, c.settings, None, js=remember(), **IN_BROWSER)
+    model.input(replace_example, [model, c.prompt], c.prompt, **LIVE)
+    page.stage.recorded(None, None, [*made, model], js=follow(), **IN_BROWSER)
 
 
 def _run(page: Page, controls: Controls) -> None:
     """What starts a race, and what acts on one that runs."""
-    c, knobs = controls, gr.State(Knobs())
-    history = gr.State(History())
+    c, history = controls, gr.State(History())
     _converse(page, controls, history)
-    asked = page.stage.again(again, history, [c.prompt, c.tau, c.criterion, c.system], **QUIET)
-    starts = [c.buttons[0].click, c.prompt.submit, asked.then]
+    asked = page.stage.again(again, history, [c.prompt, c.tau, c.criterion, c.system], **MAY_WARN)
+    starts = [c.buttons.run.click, c.prompt.submit, asked.then]
     for start in starts:
         start(None, c.settings, None, js=remember(live=True), **IN_BROWSER)
-    _on_race(starts, page, c, history, knobs)
-    _follow_frontier(page, c, history, knobs)
-    _branch(page, c, history, knobs)
-    c.tau.input(set_tau, [knobs, c.tau], None, **LIVE)
-    c.wait.input(set_wait, [knobs, c.wait], None, **LIVE)
+    _on_race(starts, page, c, history)
+    _follow_frontier(page, c, history)
+    _branch(page, c, history)
+    c.tau.input(set_tau, [c.buttons.knobs, c.tau], None, **LIVE)
+    c.wait.input(set_wait, [c.buttons.knobs, c.wait], None, **LIVE)
 
 
-def _follow_frontier(page: Page, controls: Controls, history: gr.State, knobs: gr.State) -> None:
+def _follow_frontier(page: Page, controls: Controls, history: gr.State) -> None:
     """A chosen point sets the controls; an answer behind it is written again, beside AR's. So are the
     answers of the tour."""
     c = controls
     settings = [c.model, c.modes, c.tau, c.criterion]
-    page.frontier.chosen(take, None, settings, **QUIET)
+    page.frontier.chosen(take, None, settings, **EACH)
     page.frontier.raced(lambda: gr.Tabs(selected="race"), None, page.tabs, **QUIET).then(
         None, None, None, js=script("tabs/first_tab.js"), **IN_BROWSER
     )
     for ask in (page.frontier.opened, page.tour.race):  # what the tour says holds on every machine
-        asked = ask(take_answer, history, [*settings, c.prompt, c.system, page.tabs], **QUIET)
+        asked = ask(take_answer, history, [*settings, c.prompt, c.system, page.tabs], **MAY_WARN)
         asked.then(None, None, None, js=script("tabs/first_tab.js"), **IN_BROWSER)
         asked.then(None, c.settings, None, js=remember(live=True), **IN_BROWSER)
-        _on_race([asked.then], page, c, history, knobs, adapts=False)
+        _on_race([asked.then], page, c, history, adapts=False)
 
 
-def _branch(page: Page, controls: Controls, history: gr.State, knobs: gr.State) -> None:
+def _branch(page: Page, controls: Controls, history: gr.State) -> None:
     """Another token of an answer, from which its run goes on."""
     c, wish = controls, gr.State(None)
-    asked = page.stage.branch(take_wish, None, [wish, c.tau], **QUIET)
-    on_run(
+    asked = page.stage.branch(take_wish, None, [wish, c.tau], **MAY_WARN)
+    c.buttons.on(
         [asked.success],
-        c.buttons,
         go_on,
         [wish, history],
         page.stage,
-        knobs,
         [c.tau, c.wait],
         before=(wait_for_branch, wish),
         show_progress="hidden",
@@ -508,17 +526,13 @@ def _branch(page: Page, controls: Controls, history: gr.State, knobs: gr.State) 
     )
 
 
-def _on_race(
-    starts: list, page: Page, c: Controls, history: gr.State, knobs: gr.State, adapts: bool = True
-) -> None:
+def _on_race(starts: list, page: Page, c: Controls, history: gr.State, adapts: bool = True) -> None:
     """Let events start a race."""
-    on_run(
+    c.buttons.on(
         starts,
-        c.buttons,
         compete,
         [c.prompt, c.model, c.modes, c.criterion, c.system, history, gr.State(adapts)],
         page.stage,
-        knobs,
         [c.tau, c.wait],
         before=(wait_for, c.model),
         show_progress="minimal",
@@ -530,10 +544,10 @@ def _on_race(
 def _converse(page: Page, controls: Controls, history: gr.State) -> None:
     """What makes the next race continue a conversation or begin a new one."""
     c = controls
-    page.stage.reply(reply, history, c.prompt, **QUIET).then(
+    page.stage.reply(reply, history, c.prompt, **EACH).then(
         None, None, None, js="() => document.querySelector('#prompt textarea').focus()", **IN_BROWSER
     )
-    page.stage.history(show_history, history, c.system, **QUIET)
+    page.stage.history(show_history, history, c.system, **EACH)
     anew = "() => document.querySelector('#stage .stage').dispatchEvent(new Event('anew'))"
     for examples in c.examples:
         examples.click(None, None, None, js=anew, **IN_BROWSER)

@@ -20,7 +20,7 @@ from mars_demo.ui import models, owned, uploads, visitors
 from mars_demo.ui.board import Board, Number
 from mars_demo.ui.components.curves import Curves
 from mars_demo.ui.components.stage import Stage
-from mars_demo.ui.controls import LIVE, QUIET, warn
+from mars_demo.ui.controls import LIVE, MAY_WARN, QUIET, warn
 from mars_demo.ui.gpu import on_gpu, seconds
 from mars_demo.ui.storage import storage
 from mars_demo.ui.tabs import Page
@@ -401,16 +401,17 @@ def build(page: Page, tab: gr.Tab) -> None:
             results = Results()
 
     tab.select(list_bases, c.base, c.base, **QUIET)
-    c.preset.input(choose, c.preset, [*c.recipe, c.note], **QUIET)
+    c.preset.input(choose, c.preset, [*c.recipe, c.note], **LIVE)
     c.upload.upload(adopt, c.upload, c.base, show_progress="hidden", api_visibility="private")
     _train(c, results, session)
-    results.race_it.click(to_the_race, session, [page.model, page.tabs], **QUIET)
+    results.race_it.click(to_the_race, session, [page.model, page.tabs], **MAY_WARN)
 
 
 def _train(c: Controls, results: Results, session: gr.State) -> None:
     """What starts a training, and what acts on one that runs."""
     start, halt, quit_ = c.buttons
-    start.click(begin, session, [*c.buttons, c.pace, *results.outcome], **QUIET).then(
+    begun = start.click(begin, session, [*c.buttons, c.pace, *results.outcome], **QUIET)
+    fitted = begun.success(
         fit,
         [c.base, *c.recipe, results.prompt, session],
         [results.curves, halt],
@@ -419,7 +420,8 @@ def _train(c: Controls, results: Results, session: gr.State) -> None:
         show_progress="minimal",
         show_progress_on=results.prompt,
         api_visibility="private",
-    ).then(
+    )
+    concluded = fitted.success(
         conclude,
         session,
         results.outcome,
@@ -427,7 +429,9 @@ def _train(c: Controls, results: Results, session: gr.State) -> None:
         concurrency_limit=1,
         show_progress="hidden",
         api_visibility="private",
-    ).then(end, None, c.buttons, **QUIET)
+    )
+    for ended in (fitted.failure, concluded.success, concluded.failure):
+        ended(end, None, c.buttons, **QUIET)
     halt.click(pause, session, halt, **QUIET)
     quit_.click(stop, session, None, **QUIET)
     c.pace.input(set_pace, [session, c.pace], None, **LIVE)

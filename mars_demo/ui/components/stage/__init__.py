@@ -52,7 +52,7 @@ class Stage(Drawing):
             they are null.
         reply: the next prompt continues `messages`; without any it begins a new conversation.
         history: another record came onto the stage, with these `messages` and this `system` prompt, which
-            stays as it is where it is null.
+            stays as it is where it is null. Replies and these have a `number`, larger each time.
         recorded: the visitor chose the recorded run with this `id`.
         branch: of the `records` of runs, that at index `of` is to go on from token `at` of its answer with
             something `instead`: a list of one token id, or a text. The others stay on the stage; that one

@@ -20,15 +20,20 @@ export function conversation() {
 /** Every side continues from this lane's answer; once more takes that back. */
 export function replyTo(lane) {
   view.reply = view.reply === lane ? null : lane;
-  if (view.reply) trigger("reply", { messages: conversation() });
+  if (view.reply) tellReply();
   else tellHistory(null);
   show();
 }
 
+let told = 0; // which the server needs: on its way, what is told may overtake what was told before
+
+/** The next prompt continues the conversation as it is now. */
+export const tellReply = () => trigger("reply", { messages: conversation(), number: ++told });
+
 /** What stands above the lanes is another conversation. `system` is its system prompt; null leaves the one in the
  * controls. */
 export function tellHistory(system = systemPrompt(conversation())) {
-  trigger("history", { messages: conversation(), system });
+  trigger("history", { messages: conversation(), system, number: ++told });
 }
 
 const systemPrompt = ([first]) => (first?.role === "system" ? first.content : "");

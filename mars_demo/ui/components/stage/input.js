@@ -3,7 +3,7 @@
 import { constants, element, trigger } from "../component.js";
 import { find, findAll } from "../dom.js";
 import { hideCard, showCard } from "./card.js";
-import { replyTo } from "./conversation.js";
+import { replyTo, tellReply } from "./conversation.js";
 import { drawHeatAt } from "./heat.js";
 import { askOpinion, goOnWithText } from "./inspector.js";
 import { clearStage, onPhone } from "./records.js";
@@ -44,7 +44,7 @@ const actions = {
   reply: (button) => replyTo(laneOf(button).name),
   anew() {
     clearStage();
-    trigger("reply", { messages: [] });
+    tellReply();
   },
   mask() {
     const { lane, number } = shownPass();

@@ -17,8 +17,9 @@ async function recordingOf(id) {
 
 /** `chosen` by the visitor, not by the page's address. */
 export async function showRecording(id, chosen = true) {
-  if (chosen) nameRecording(id);
-  open(await recordingOf(id), chosen, { recording: id });
+  const text = await recordingOf(id);
+  if (chosen) nameRecording(id); // with what follows in one go: the controls take their settings by this name
+  open(text, chosen, { recording: id });
   if (chosen) trigger("recorded", { id });
 }
 

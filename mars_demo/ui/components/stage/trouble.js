@@ -1,6 +1,7 @@
 // Whatever can fail does so with a sentence, and the stage stays as it is.
 
 import { find, say } from "../dom.js";
+import { show } from "./state.js";
 
 export function complain(sentence) {
   say(find(".trouble"), sentence);
@@ -13,5 +14,6 @@ export async function attempt(action) {
     await action();
   } catch (error) {
     complain(error.message || String(error));
+    show(); // a list on the shelf says what could not be had
   }
 }
