@@ -1,20 +1,26 @@
-"""What all tests share: a browser, the bundled checkpoints, small random models of each architecture."""
+"""Shared by all tests: a browser, the bundled checkpoints, small random models of each architecture."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import signal
 
 # Set before anything imports transformers or gradio: no test asks a hub or reports home.
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 # No test measures what forwards cost, or finds what was measured on this machine, unless it asks for that.
 os.environ["MARS_DEMO_CACHE"] = ""
-# Workers test next to each other: each computes on one core and has ports of its own.
+# Workers test next to each other: each computes on one core, and each process has ports of its own.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-os.environ["GRADIO_SERVER_PORT"] = str(7860 + 200 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]))
+os.environ["GRADIO_SERVER_PORT"] = str(10_000 + os.getpid() % 100 * 200)
+# A shell ignores SIGINT for what it starts in the background, and children inherit that. A signal with a
+# handler has its default action again in every child.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import pytest
+import torch
+from accelerate.state import AcceleratorState, GradientState, PartialState
 from playwright.sync_api import sync_playwright
 from random_models import ARCHITECTURES, random_model
 from transformers import AutoTokenizer
@@ -22,11 +28,29 @@ from transformers import AutoTokenizer
 from mars_demo.assets import ASSETS
 from mars_demo.models.checkpoint import wrap
 from mars_demo.models.load import load_checkpoint
+from mars_demo.ui import models
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """The slow tests first: else a worker ends with them while the other has nothing left to do."""
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+    """Browser tests run in one worker, which has the only browser and the only app; `full` tests come last,
+    so that a whole run fails early where the default tier would."""
+    for item in items:
+        if {"browser", "url", "stage_url"} & set(item.fixturenames):
+            item.add_marker(pytest.mark.xdist_group("browser"))
+    items.sort(key=lambda item: item.get_closest_marker("full") is not None)
+
+
+@pytest.fixture(autouse=True)
+def unchanged_state():
+    """Restore what a test may change for the whole process: the served models, accelerate's state and
+    torch's default dtype."""
+    pool, lessons, dtype = models._pool, models._lessons, torch.get_default_dtype()
+    yield
+    models._pool, models._lessons = pool, lessons
+    for state in (AcceleratorState, PartialState, GradientState):
+        state._reset_state()
+    torch.set_default_dtype(dtype)
 
 
 @pytest.fixture(scope="session")

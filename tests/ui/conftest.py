@@ -1,18 +1,20 @@
-"""A real app and a real browser, once per session; a fresh visitor per test."""
+"""A real app and a real browser, once per session; one page per module, opened anew by each test."""
 
-import time
 from pathlib import Path
 
 import gradio as gr
 import pytest
+from gate import Gate
 from playwright.sync_api import expect
 
 from mars_demo.ui import models, options
 from mars_demo.ui.components.stage import Stage
 from mars_demo.ui.page import LOOK, build
 
-expect.set_options(timeout=60_000)
+HANG_GUARD = 120_000  # milliseconds: what is awaited comes within a second or two on an idle machine
+DESKTOP = {"width": 1280, "height": 900}
 
+expect.set_options(timeout=HANG_GUARD)
 
 # A visitor who has seen the tour. Where storage is closed, as on an empty page, there is nothing to write.
 SEEN = "try { localStorage.setItem('mars-demo-tour', 'seen'); } catch {}"
@@ -20,7 +22,7 @@ SEEN = "try { localStorage.setItem('mars-demo-tour', 'seen'); } catch {}"
 
 @pytest.fixture(scope="session")
 def url():
-    """Of an app that serves the tiny models alone: they answer in milliseconds."""
+    """The URL of an app that serves the tiny models alone: they answer in milliseconds."""
     models.serve(options.read(["--only", "--model", "mars-tiny", "--model", "ar-tiny"]))
     demo = build()
     _, address, _ = demo.launch(prevent_thread_lock=True, quiet=True, **LOOK)
@@ -31,7 +33,7 @@ def url():
 
 @pytest.fixture(scope="session")
 def stage_url():
-    """Of a page with nothing on it but the stage and its recorded runs; no model is loaded."""
+    """The URL of a page with nothing on it but the stage and its recorded runs; no model is loaded."""
     with gr.Blocks() as demo:
         Stage()
     _, address, _ = demo.launch(prevent_thread_lock=True, quiet=True, **LOOK)
@@ -39,32 +41,73 @@ def stage_url():
     demo.close()
 
 
-@pytest.fixture
-def visit(browser, url):
-    """Open the page as one more visitor. A script error or a dialog on any of the pages fails the test.
+class Troubles(list):
+    """Script errors and dialogs of the pages of a test."""
 
-    By default nothing moves by itself, so that a test never waits for the first screen's replay, and the
-    tour stays away as for whoever has seen it; with `first` it is a first visit.
+    def watch(self, page) -> None:
+        page.on("pageerror", lambda error: self.append(error.stack or str(error)))
+        page.on("dialog", lambda dialog: (self.append(dialog.message), dialog.dismiss()))
+
+
+@pytest.fixture(scope="module")
+def module_page(browser):
+    """One page for a module's tests, and the troubles seen on it. Opening the app on a page that has its
+    files already takes half as long."""
+    context = browser.new_context(viewport=DESKTOP, reduced_motion="reduce")
+    context.set_default_timeout(HANG_GUARD)
+    context.add_init_script(SEEN)
+    page, troubles = context.new_page(), Troubles()
+    troubles.watch(page)
+    yield page, troubles
+    context.close()
+
+
+@pytest.fixture
+def visit(browser, url, module_page):
+    """Open the app as a visitor. A script error or a dialog on any of the pages fails the test.
+
+    The first visitor of a test comes on the module's page, others on pages of their own, and so does whoever
+    needs `first`, a visit without a past in which the tour offers itself, or `options` that a page cannot
+    change once it is open. Nothing moves by itself, unless `reduced_motion` says so.
     """
-    contexts, troubles = [], []
+    page, troubles = module_page
+    troubles.clear()
+    contexts, free = [], [page]
 
     def open_page(query: str = "", address: str = url, first: bool = False, **options):
-        options = {"viewport": {"width": 1280, "height": 900}, "reduced_motion": "reduce", **options}
-        context = browser.new_context(**options)
-        context.set_default_timeout(60_000)  # as what is expected: two heavy tests may share the cores
-        contexts.append(context)
-        if not first:
-            context.add_init_script(SEEN)
-        page = context.new_page()
-        page.on("pageerror", lambda error: troubles.append(error.stack or str(error)))
-        page.on("dialog", lambda dialog: (troubles.append(dialog.message), dialog.dismiss()))
-        page.goto(f"{address}?{query}")
-        return page
+        viewport = options.pop("viewport", DESKTOP)
+        motion = options.pop("reduced_motion", "reduce")
+        scheme = options.pop("color_scheme", None)
+        if free and not first and not options:
+            opened = free.pop()
+            opened.set_viewport_size(viewport)
+            opened.emulate_media(reduced_motion=motion, color_scheme=scheme)
+        else:
+            looks = {"viewport": viewport, "reduced_motion": motion, "color_scheme": scheme}
+            context = browser.new_context(**looks, **options)
+            context.set_default_timeout(HANG_GUARD)
+            contexts.append(context)
+            if not first:
+                context.add_init_script(SEEN)
+            opened = context.new_page()
+            troubles.watch(opened)
+        opened.goto(f"{address}?{query}")
+        return opened
 
     yield open_page
     for context in contexts:
         context.close()
+    if not free:
+        _leave(page)
     assert not troubles
+
+
+def _leave(page) -> None:
+    """Leave nothing of a test on the module's page: no app, no storage, no handlers, no pointer on a token."""
+    page.unroute_all()
+    page.evaluate("try { localStorage.clear(); sessionStorage.clear(); } catch {}")
+    page.goto("about:blank")
+    page.mouse.move(0, 0)
 
 
 @pytest.fixture
@@ -75,7 +118,7 @@ def visit_file(browser):
 
     def open_file(path: Path, ending: str = "", folder: Path | None = None, **options):
         allowed = folder.as_uri() + "/" if folder else path.as_uri()
-        options = {"viewport": {"width": 1280, "height": 900}, **options}
+        options = {"viewport": DESKTOP, **options}
         context = browser.new_context(offline=True, **options)
         contexts.append(context)
         page = context.new_page()
@@ -98,8 +141,18 @@ def visit_file(browser):
 
 
 @pytest.fixture
+def gate(url):
+    """Hold the forwards of the default model after the first few, until the test opens the gate."""
+    held = Gate(models.load().model.base_model)
+    yield held
+    held.remove()
+
+
+@pytest.fixture
 def slow():
     """A slower machine: every forward takes longer, so that there is time to act within a race."""
+    import time
+
     hook = models.load().model.base_model.register_forward_pre_hook(lambda *_: time.sleep(0.04))
     yield
     hook.remove()
