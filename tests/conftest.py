@@ -14,9 +14,6 @@ os.environ["MARS_DEMO_CACHE"] = ""
 # Workers test next to each other: each computes on one core, and each process has ports of its own.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["GRADIO_SERVER_PORT"] = str(10_000 + os.getpid() % 100 * 200)
-# A shell ignores SIGINT for what it starts in the background, and children inherit that. A signal with a
-# handler has its default action again in every child.
-signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import pytest
 import torch
@@ -29,6 +26,12 @@ from mars_demo.assets import ASSETS
 from mars_demo.models.checkpoint import wrap
 from mars_demo.models.load import load_checkpoint
 from mars_demo.ui import models
+
+
+def pytest_configure():
+    """Give SIGINT a handler, so that it has its default action in children: a shell ignores it for what it
+    starts in the background, and children would inherit that."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -66,9 +66,9 @@ def module_page(browser):
 def visit(browser, url, module_page):
     """Open the app as a visitor. A script error or a dialog on any of the pages fails the test.
 
-    The first visitor of a test comes on the module's page, others on pages of their own, and so does whoever
-    needs `first`, a visit without a past in which the tour offers itself, or `options` that a page cannot
-    change once it is open. Nothing moves by itself, unless `reduced_motion` says so.
+    The first visitor of a test comes on the module's page. Others come on pages of their own, and so do
+    visits with `first`, on which the tour offers itself, or with `options` that a page cannot change once it
+    is open. Nothing moves by itself, unless `reduced_motion` says so.
     """
     page, troubles = module_page
     troubles.clear()
@@ -103,7 +103,7 @@ def visit(browser, url, module_page):
 
 
 def _leave(page) -> None:
-    """Leave nothing of a test on the module's page: no app, no storage, no handlers, no pointer on a token."""
+    """Take a test's app, storage, route handlers and pointer off the module's page."""
     page.unroute_all()
     page.evaluate("try { localStorage.clear(); sessionStorage.clear(); } catch {}")
     page.goto("about:blank")

@@ -1,0 +1,99 @@
+"""Checks of what the repository says: documents, figures, links, requirements and the Space's front matter.
+
+    PYTHONPATH=. python .ci/lint.py
+
+prints a line per complaint and exits with 1 if there is one. Code is checked by ruff, behaviour by tests.
+"""
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import yaml
+
+from benchmarks import report
+from mars_demo.evaluation import results
+
+ROOT = report.ROOT
+REQUIREMENTS = ("requirements.txt", "requirements-eval.txt", "tests/requirements.txt")
+FIGURE = re.compile(
+    r"\d[\d.,]*\s?(%|×|ms\b|points?\b|tokens? per (forward|second)|times\b|minutes\b|seconds\b|MB\b)"
+)
+TEXTS = {name: (ROOT / name).read_text("utf-8") for name in report.DOCUMENTS}
+
+
+def figures() -> Iterator[str]:
+    """Every measured figure stands in a generated block, and every block is current."""
+    used = set()
+    for name, text in TEXTS.items():
+        used |= {block[2] for block in report.BLOCK.finditer(text)}
+        if report.filled(text) != text:
+            yield f"{name}: its figures are not those of assets/results; run python -m benchmarks.report"
+        prose = re.sub(r"```.*?```|`[^`]*`", "", report.BLOCK.sub("", text), flags=re.DOTALL)
+        for found in FIGURE.finditer(prose):
+            yield f"{name}: the figure “{found[0]}” stands outside the generated blocks"
+    for unused in set(report.FIGURES) - used:
+        yield f"benchmarks/report.py: no document shows “{unused}”"
+
+
+def links() -> Iterator[str]:
+    """Links inside the repository lead to files and headings that exist."""
+    for name, text in TEXTS.items():
+        for target in re.findall(r"\]\((?!https?:)([^)]*)\)", text):
+            path, _, anchor = target.partition("#")
+            page = ((ROOT / name).parent / path if path else ROOT / name).resolve()
+            if not page.exists():
+                yield f"{name}: the link {target} leads nowhere"
+            elif anchor and anchor not in _anchors(page.read_text("utf-8")):
+                yield f"{name}: the link {target} names a heading that is not there"
+
+
+def _anchors(text: str) -> set[str]:
+    """Return the anchors that GitHub gives to the headings of a page."""
+    titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def result_files() -> Iterator[str]:
+    """Result files name a command of this repository and the machine that it ran on."""
+    for path in results.FOLDER.glob("*.json"):
+        measured = json.loads(path.read_text("utf-8"))
+        command = measured.get("command", "")
+        module = re.match(r"python -m ((?:benchmarks|mars_demo)[\w.]*) ?", command)
+        place = ROOT / module[1].replace(".", "/") if module else None
+        if not place or not any(one.exists() for one in (Path(f"{place}.py"), place / "__main__.py")):
+            yield f"{path.name}: its command “{command}” is not one of this repository"
+        if "/tmp" in command or not measured.get("machine"):
+            yield f"{path.name}: it names a temporary folder, or no machine"
+
+
+def requirements() -> Iterator[str]:
+    """Every requirement is pinned."""
+    for file in REQUIREMENTS:
+        for line in (ROOT / file).read_text("utf-8").splitlines():
+            if not line.startswith("-r ") and "==" not in line:
+                yield f"{file}: {line} is not pinned"
+
+
+def front_matter() -> Iterator[str]:
+    """The README opens with the card of the Space, which the hub accepts."""
+    card = yaml.safe_load((ROOT / "space.yaml").read_text("utf-8"))
+    if yaml.safe_load(TEXTS["README.md"].split("---\n")[1]) != card:
+        yield "README.md: its front matter is not space.yaml"
+    if len(card["short_description"]) > 60:
+        yield "space.yaml: short_description may have 60 characters"
+    if f"gradio[mcp]=={card['sdk_version']}" not in (ROOT / "requirements.txt").read_text("utf-8"):
+        yield "space.yaml: sdk_version is not the gradio of requirements.txt"
+    if not Path(ROOT / card["app_file"]).is_file():
+        yield f"space.yaml: there is no {card['app_file']}"
+
+
+CHECKS = (figures, links, result_files, requirements, front_matter)
+
+if __name__ == "__main__":
+    complaints = [complaint for check in CHECKS for complaint in check()]
+    for complaint in complaints:
+        print(complaint, file=sys.stderr)
+    sys.exit(bool(complaints))
