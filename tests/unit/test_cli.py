@@ -1,9 +1,10 @@
-"""The command line as a person meets it: in a process of its own, by its output and exit status."""
+"""The command line: its output, errors and exit status."""
 
 import io
 import json
 import os
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -30,6 +31,7 @@ from mars_demo.training.objective import IGNORE
 from mars_demo.training.recipe import Recipe
 
 ROOT = Path(__file__).resolve().parents[2]
+HANG_GUARD = 300  # seconds
 EXAMPLE = tasks.held_out("units", 1)[0]
 
 
@@ -45,10 +47,10 @@ def run(capsys, *arguments: str) -> tuple[int, str, str]:
 def test_generate_in_a_process_prints_the_answer_and_nothing_else():
     done = subprocess.run(
         [sys.executable, "-m", "mars_demo", "generate", EXAMPLE.prompt, "--model", "mars-tiny"],
-        cwd=ROOT, capture_output=True, text=True, timeout=120,
+        cwd=ROOT, capture_output=True, text=True, timeout=HANG_GUARD,
     )  # fmt: skip
     assert done.returncode == 0
-    assert done.stderr.count("\n") == 1 and "per forward" in done.stderr
+    assert done.stderr.count("\n") == 1 and re.search(r"\d", done.stderr)
     assert done.stdout.endswith("\n") and len(done.stdout) > 10
 
 
@@ -90,8 +92,12 @@ def test_a_seed_gives_the_same_draw_in_every_mode_and_another_one_another(capsys
     assert answer("--seed", "4", "--mode", "ar") != drawn
 
 
-def test_the_forwards_of_target_and_draft_are_all_said(capsys):
-    """Those that both models really ran, counted by hooks on them."""
+def numbers_in(text: str) -> set[str]:
+    return set(re.findall(r"\d+(?:\.\d+)?", text))
+
+
+def test_the_forwards_of_target_and_draft_are_counted(capsys):
+    """Compare the printed figures with hooks on both models."""
     forwards = Counter()
 
     def count(module, *_):
@@ -109,13 +115,9 @@ def test_the_forwards_of_target_and_draft_are_all_said(capsys):
     target, draft = forwards["mars"], forwards["ar"]
     assert status == 0 and draft > target > 1
     tokens = len(load_checkpoint("mars-tiny").tokenizer(out.strip())["input_ids"]) + 1  # the end token
-    assert re.fullmatch(
-        rf"{tokens} tokens \(\d+ draft, \d+ mask, \d+ model\) in {target} forwards of the target and "
-        rf"{draft} of the draft, "
-        rf"{tokens / target:.2f} per forward of the target, {tokens / (target + draft):.2f} per forward of "
-        r"either, \d+\.\d\d s, stop: eos\n",
-        err,
-    )
+    figures = {str(tokens), str(target), str(draft)}
+    figures |= {f"{tokens / target:.2f}", f"{tokens / (target + draft):.2f}"}
+    assert figures <= numbers_in(err) and err.count("\n") == 1
 
 
 def test_an_ar_checkpoint_answers_without_a_mode(capsys):
@@ -136,73 +138,72 @@ def lacking(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    "arguments, message",
+    "arguments, fact",
     [
-        (["generate", ""], "prompt is empty"),
-        (["generate", "word " * 600], "can read at most 511"),
-        (["generate", "hi", "--tau", "1.5"], "τ must be between 0 and 1"),
+        (["generate", ""], "prompt"),
+        (["generate", "word " * 600], "511"),
+        (["generate", "hi", "--tau", "1.5"], "1.5"),
         (["generate", "hi", "--tau", "x"], "--tau"),
-        (["generate", "hi", "--window", "10"], "allowed is 1 to 9"),
+        (["generate", "hi", "--window", "10"], "9"),
         (["generate", "hi", "--mode", "fast"], "--mode"),
-        (["generate", "hi", "--model", "nothing"], "Choose from"),
+        (["generate", "hi", "--model", "nothing"], "nothing"),
         (["generate", "hi", "--model", "."], "config.json"),
-        (["generate", "hi", "--mode", "mars", "--model", "ar-tiny"], "cannot run mode mars. Choose"),
-        (["generate", "hi", "--mode", "speculative"], "needs a second, smaller checkpoint"),
-        (["generate", "hi", "--temperature", "0"], "temperature of sampling must be above 0"),
-        (["generate", "hi", "--top-p", "2"], "top_p must be above 0 and at most 1"),
+        (["generate", "hi", "--mode", "mars", "--model", "ar-tiny"], "ar-tiny"),
+        (["generate", "hi", "--mode", "speculative"], "speculative"),
+        (["generate", "hi", "--temperature", "0"], "temperature"),
+        (["generate", "hi", "--top-p", "2"], "2"),
         (["generate"], "prompt"),
         (["fly"], "fly"),
+        (["generate", "hi", "--model", "{lacking}"], "model.norm.weight"),
+        (["generate", "hi", "--mode", "ar", "--draft", "{lacking}"], "model.norm.weight"),
+        (["generate", "hi", "--max-new-tokens", "0"], "0"),
+        (["generate", "hi", "--seed", "x"], "--seed"),
+        (["generate", "hi", "--trace", "{tmp}/no/run.jsonl"], "{tmp}/no/run.jsonl"),
+        (["generate", "hi", "--trace", "{lacking}"], "{lacking}"),
         (["evaluate", "--tasks", "nothing"], "nothing"),
         (["evaluate", "--taus", "a,b"], "--taus"),
-        (["evaluate", "--limit", "0"], "at least 1"),
-        (["train", "--base", "ar-tiny", "--data", "nothing", "--output", "{tmp}"], "Unknown training data"),
-        (["train", "--base", "ar-tiny", "--block-size", "64", "--output", "{tmp}"], "from 2 to 32"),
-        (["train", "--base", "nothing", "--output", "{tmp}"], "Choose from"),
-        (["generate", "hi", "--model", "{lacking}"], "lack 1 of the tensors"),
-        (["generate", "hi", "--mode", "ar", "--draft", "{lacking}"], "lack 1 of the tensors"),
-        (["generate", "hi", "--max-new-tokens", "0"], "must be at least 1"),
-        (["generate", "hi", "--seed", "x"], "--seed"),
-        (["generate", "hi", "--trace", "{tmp}/no/run.jsonl"], "an existing folder"),
-        (["generate", "hi", "--trace", "{lacking}"], "an existing folder"),
-        (["evaluate", "--model", "{lacking}"], "lack 1 of the tensors"),
-        (["evaluate", "--taus", "2"], "τ must be between 0 and 1"),
-        (["evaluate", "--tasks", "units,", "--limit", "1"], "Unknown task ''"),
-        (["evaluate", "--output", "{tmp}/no/rows.json", "--limit", "1"], "an existing folder"),
-        (["evaluate", "--mode", "mars", "--model", "ar-tiny"], "cannot run mode mars"),
-        (["train", "--base", "{lacking}", "--output", "{tmp}"], "lack 1 of the tensors"),
-        (["train", "--base", "ar-tiny", "--steps", "0", "--output", "{tmp}"], "Steps must be at least 1"),
-        (["train", "--base", "ar-tiny", "--lora", "0", "--output", "{tmp}"], "rank of LoRA"),
-        (["train", "--base", "ar-tiny", "--sft-weight", "-1", "--output", "{tmp}"], "not be negative"),
-        (["train", "--base", "ar-tiny", "--max-length", "4", "--output", "{tmp}"], "fits into 4 tokens"),
+        (["evaluate", "--taus", "2"], "2"),
+        (["evaluate", "--limit", "0"], "0"),
+        (["evaluate", "--model", "{lacking}"], "model.norm.weight"),
+        (["evaluate", "--tasks", "units,", "--limit", "1"], "''"),
+        (["evaluate", "--output", "{tmp}/no/rows.json", "--limit", "1"], "{tmp}/no/rows.json"),
+        (["evaluate", "--mode", "mars", "--model", "ar-tiny"], "ar-tiny"),
+        (["train", "--base", "ar-tiny", "--data", "nothing", "--output", "{tmp}"], "nothing"),
+        (["train", "--base", "ar-tiny", "--block-size", "64", "--output", "{tmp}"], "32"),
+        (["train", "--base", "nothing", "--output", "{tmp}"], "nothing"),
+        (["train", "--base", "{lacking}", "--output", "{tmp}"], "model.norm.weight"),
+        (["train", "--base", "ar-tiny", "--steps", "0", "--output", "{tmp}"], "0"),
+        (["train", "--base", "ar-tiny", "--lora", "0", "--output", "{tmp}"], "LoRA"),
+        (["train", "--base", "ar-tiny", "--sft-weight", "-1", "--output", "{tmp}"], "-1"),
+        (["train", "--base", "ar-tiny", "--max-length", "4", "--output", "{tmp}"], "4"),
         (["train", "--base", "ar-tiny", "--data", "self", "--conversations", "0", "--output", "{tmp}"],
-         "--conversations must be at least 1"),
+         "--conversations"),
         (["train", "--base", "ar-tiny", "--data", "self", "--prompts", "{tmp}", "--output", "{tmp}"],
-         "No such file"),
-        (["train", "--base", "ar-tiny", "--output", "{lacking}/config.json"], "File exists"),
-        (["train", "--base", "ar-tiny", "--push-to-hub", "no name", "--output", "{tmp}"], "OWNER/NAME"),
+         "{tmp}"),
+        (["train", "--base", "ar-tiny", "--output", "{lacking}/config.json"], "{lacking}/config.json"),
+        (["train", "--base", "ar-tiny", "--push-to-hub", "no name", "--output", "{tmp}"], "no name"),
     ],
 )  # fmt: skip
-def test_bad_input_is_one_line_and_status_two(capsys, tmp_path, lacking, arguments, message):
+def test_bad_input_is_one_line_and_status_two(capsys, tmp_path, lacking, arguments, fact):
     if arguments[0] in ("generate", "evaluate") and "--model" not in arguments:
         arguments = [*arguments, "--model", "mars-tiny"]
-    places = {"{tmp}": str(tmp_path / "out"), "{lacking}": str(lacking)}
-    for name, place in places.items():
+    for name, place in {"{tmp}": str(tmp_path / "out"), "{lacking}": str(lacking)}.items():
         arguments = [argument.replace(name, place) for argument in arguments]
+        fact = fact.replace(name, place)
     status, out, err = run(capsys, *arguments)
     assert (status, out) == (2, "")
-    assert err.count("\n") == 1 and message in err
-    assert "Traceback" not in err
+    assert err.count("\n") == 1 and err.startswith("mars_demo") and "Traceback" not in err
+    assert re.search(rf"(?<![\d.]){re.escape(fact)}(?![\d])", err), err
 
 
-def test_a_refusal_is_all_that_a_process_says(lacking):
-    """What libraries would write besides, on either stream, is not caught within this one."""
+@pytest.mark.full
+def test_a_process_that_fails_prints_one_line_alone(lacking):
+    """Check what libraries write past Python's streams, too."""
     command = ["-m", "mars_demo", "generate", "hi", "--model", str(lacking)]
     done = subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True, input="y\n")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == (
-        f"mars_demo generate: {lacking} cannot be loaded as a causal language model: "
-        "its weights lack 1 of the tensors that its config needs: model.norm.weight.\n"
-    )
+    assert done.stderr.startswith(f"mars_demo generate: {lacking}") and done.stderr.count("\n") == 1
+    assert "model.norm.weight" in done.stderr
 
 
 def test_evaluate_writes_the_documented_file(capsys, tmp_path):
@@ -212,7 +213,7 @@ def test_evaluate_writes_the_documented_file(capsys, tmp_path):
         "--limit", "2", "--output", str(path),
     )  # fmt: skip
     record = json.loads(path.read_text())
-    assert status == 0 and "average" in out
+    assert status == 0 and "units" in out and "letters" in out
     assert (record["model"], record["mode"]) == ("mars-tiny", "mars")
     assert [(r["task"], r["tau"], r["n"]) for r in record["rows"]] == [
         ("units", 1.0, 2), ("units", 0.5, 2), ("letters", 1.0, 2), ("letters", 0.5, 2),
@@ -226,7 +227,7 @@ def test_evaluate_writes_the_documented_file(capsys, tmp_path):
 
 
 def card_of(folder) -> tuple[dict[str, list[list[str]]], str]:
-    """The rows of the tables of a model card by section, and its text."""
+    """Return the rows of each table of a model card by section, and the text of the card."""
     text = (folder / "README.md").read_text(encoding="utf-8")
     tables = {}
     for section in text.split("\n## ")[1:]:
@@ -236,7 +237,8 @@ def card_of(folder) -> tuple[dict[str, list[list[str]]], str]:
     return tables, text
 
 
-def test_train_makes_a_checkpoint_that_generates_and_its_card_says_what_was_measured(capsys, tmp_path):
+@pytest.mark.full
+def test_train_makes_a_checkpoint_that_generates_and_its_card_has_its_results(capsys, tmp_path):
     out = tmp_path / "trained"
     command = [
         "train", "--base", "ar-tiny", "--objective", "mars", "--block-size", "4", "--steps", "1", "--data",
@@ -272,15 +274,14 @@ def test_train_makes_a_checkpoint_that_generates_and_its_card_says_what_was_meas
     assert rows == expected
     assert len({row[-1] for row in rows}) > 2  # so that no row could stand for another
 
-    measured, text = evaluate("--mode", "ar")
-    assert "Mode ar, greedy." in text
+    measured, _ = evaluate("--mode", "ar")
     assert [row[1] for row in measured[2:]] == ["–", "–"]
     assert run(capsys, *command)[0] == 0  # other weights: what was measured is not theirs
     assert "Measured" not in card_of(out)[0]
 
 
-def test_no_sft_loss_leaves_the_clean_stream_out_of_what_is_minimized(capsys, tmp_path):
-    data = tmp_path / "talks.jsonl"  # of what the base would not say: its clean loss counts
+def test_no_sft_loss_minimizes_the_noisy_stream_alone(capsys, tmp_path):
+    data = tmp_path / "talks.jsonl"  # unlikely for the base, so that its clean loss counts
     turns = [("user", "How are you?"), ("assistant", "Quartz, my lantern, hums of twelve green letters.")]
     talk = {"messages": [{"role": role, "content": content} for role, content in turns]}
     data.write_text(json.dumps(talk) + "\n")
@@ -322,10 +323,9 @@ def test_no_sft_loss_leaves_the_clean_stream_out_of_what_is_minimized(capsys, tm
     assert abs(norms[0] / norms[1] - 1) > 0.1
 
 
-@pytest.mark.parametrize("given", [True, False])
+@pytest.mark.parametrize("given", [True, pytest.param(False, marks=pytest.mark.full)])
 def test_training_on_its_own_answers(capsys, tmp_path, ar_tiny, given):
-    """`--data self`: prompts from a file or of the model's own making, its greedy answers, a training on
-    just those."""
+    """Train with `--data self` on the greedy answers to prompts from a file or sampled from the model."""
     prompts = [tasks.held_out(name, 1)[0].prompt for name in ("units", "world-facts", "letters")]
     (tmp_path / "prompts.txt").write_text("\n".join(prompts) + "\n")
     out = tmp_path / "out"
@@ -352,11 +352,11 @@ def test_training_on_its_own_answers(capsys, tmp_path, ar_tiny, given):
 def test_models_lists_what_is_bundled(capsys):
     status, out, _ = run(capsys, "models")
     assert status == 0
-    told = {part.splitlines()[0]: part for part in re.split(r"\n(?=\S)", out)}
-    assert {"mars-tiny", "ar-tiny"} <= told.keys()
-    assert "4.08 million" in told["mars-tiny"] and "8 masks" in told["mars-tiny"]
-    assert "masks" not in told["ar-tiny"] and "ar, jacobi, speculative" in told["ar-tiny"]
-    assert run(capsys, "models", "ar-tiny")[1] == told["ar-tiny"]
+    models = {part.splitlines()[0]: part for part in re.split(r"\n(?=\S)", out)}
+    assert {"mars-tiny", "ar-tiny"} <= models.keys()
+    assert {"4.08", "8"} <= numbers_in(models["mars-tiny"])
+    assert "8" not in numbers_in(models["ar-tiny"]) and "ar, jacobi, speculative" in models["ar-tiny"]
+    assert run(capsys, "models", "ar-tiny")[1] == models["ar-tiny"]
     assert run(capsys, "models", "nothing")[0] == 2
 
 
@@ -378,10 +378,12 @@ def test_chat_answers_each_line_after_what_was_said(capsys, monkeypatch, mars_ti
     second = decode(mars_tiny, SPELL, Request("ar"), messages=first.messages).finish()
     alone = decode(mars_tiny, SPELL, Request("ar")).finish()
     assert (status, out) == (0, f"{first.text}\n{second.text}\n{alone.text}\n")
-    cached = [re.search(r"(\d+) of (\d+) prompt tokens from the cache", line).groups() for line in figures]
+    cached = [
+        re.findall(r"\d+(?:\.\d+)?", line)[-2:] for line in figures
+    ]  # the cached prompt tokens of all
     assert [int(total) for _, total in cached] == [r.settings.prompt_tokens for r in (first, second, alone)]
     assert int(cached[0][0]) == int(cached[2][0]) == 0 < int(cached[1][0])
-    assert f"{first.tokens} tokens in {first.forwards} forwards" in figures[0]
+    assert {str(first.tokens), str(first.forwards)} <= numbers_in(figures[0])
 
 
 def test_chat_takes_a_system_prompt(capsys, monkeypatch, mars_tiny):
@@ -390,15 +392,11 @@ def test_chat_takes_a_system_prompt(capsys, monkeypatch, mars_tiny):
     assert out == decode(mars_tiny, SPELL, Request("ar"), messages=system).finish().text + "\n"
 
 
-def test_a_full_context_is_said_and_the_conversation_goes_on_anew(capsys, monkeypatch, mars_tiny):
+def test_a_full_context_is_reported_and_a_new_conversation_follows(capsys, monkeypatch, mars_tiny):
     status, out, notices = talk(capsys, monkeypatch, f"{SPELL}\n{'1 ' * 600}\n/new\n{SPELL}\n")
     assert status == 0
     assert out == 2 * (decode(mars_tiny, SPELL, Request("ar")).finish().text + "\n")
-    assert re.fullmatch(
-        r"The conversation has \d+ tokens; mars-tiny can read at most 511\. "
-        r"/new starts a new conversation\.",
-        notices[1],
-    )
+    assert "511" in numbers_in(notices[1]) and "/new" in notices[1]
 
 
 def test_an_interrupt_stops_the_answer_and_not_the_conversation(capsys, monkeypatch):
@@ -411,20 +409,18 @@ def test_an_interrupt_stops_the_answer_and_not_the_conversation(capsys, monkeypa
         return text
 
     monkeypatch.setattr(chat, "printable", interrupted)
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have begun us without
     status, out, figures = talk(capsys, monkeypatch, f"{KILOMETERS}\n{SPELL}\n")
     assert status == 0 and len(figures) == 2
-    assert "3 tokens in 3 forwards" in figures[0] and "stop: stopped" in figures[0]
-    assert "stop: eos" in figures[1] or "stop: length" in figures[1]
+    assert "stopped" in figures[0] and "3" in numbers_in(figures[0])
+    assert "eos" in figures[1] or "length" in figures[1]
 
 
 @pytest.mark.parametrize(
-    "more, sentence",
-    [(["--window", "3"], "does not fit mode ar"), (["--mode", "speculative"], "needs a second")],
+    "more, fact", [(["--window", "3"], r"\bar\b"), (["--mode", "speculative"], "speculative")]
 )
-def test_chat_refuses_what_cannot_be_decoded_before_the_first_turn(capsys, monkeypatch, more, sentence):
+def test_chat_refuses_what_cannot_be_decoded_before_the_first_turn(capsys, monkeypatch, more, fact):
     status, out, notices = talk(capsys, monkeypatch, f"{SPELL}\n", *more)
-    assert (status, out, len(notices)) == (2, "", 1) and sentence in notices[0]
+    assert (status, out, len(notices)) == (2, "", 1) and re.search(fact, notices[0])
 
 
 def test_a_terminal_gets_no_control_characters():
@@ -432,43 +428,48 @@ def test_a_terminal_gets_no_control_characters():
     assert printable(hostile) == "a[2J]0;ownedb31mcd\n\tü 👩‍🚀"
 
 
-def test_chat_in_a_terminal_prompts_and_ends_with_its_end_of_file():
+@pytest.mark.full
+def test_chat_in_a_terminal_prompts_and_ends_at_end_of_file():
     ours, theirs = os.openpty()
     command = [sys.executable, "-m", "mars_demo", "chat", "--model", "mars-tiny"]
     with subprocess.Popen(command, cwd=ROOT, stdin=theirs, stdout=theirs, stderr=theirs) as process:
-        os.close(theirs)
-        shown = read_until(ours, "> ")
-        os.write(ours, KILOMETERS.encode() + b"\n")
-        shown += read_until(ours, "prompt tokens from the cache.*> ")
-        os.write(ours, b"\x04")
-        assert process.wait(60) == 0
-    os.close(ours)
-    assert "Ctrl-D ends" in shown and "meters" in shown
+        try:
+            os.close(theirs)
+            shown = read_until(ours, "> ")
+            os.write(ours, KILOMETERS.encode() + b"\n")
+            shown += read_until(ours, "meters.*> ")
+            os.write(ours, b"\x04")
+            assert process.wait(HANG_GUARD) == 0
+        finally:
+            process.kill()
+            os.close(ours)
+    assert "/new" in shown and "Ctrl-D" in shown
 
 
-def read_until(terminal: int, wanted: str) -> str:
-    """What a terminal shows up to a regular expression; both may come in one piece."""
+def read_until(terminal: int, pattern: str) -> str:
+    """Return what a terminal shows up to a regular expression; both may come in one piece."""
     text = b""
-    while not re.search(wanted.encode(), text, re.DOTALL):
+    while not re.search(pattern.encode(), text, re.DOTALL):
+        assert select.select([terminal], [], [], HANG_GUARD)[0], text
         text += os.read(terminal, 4096)
     return text.decode()
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    ("arguments", "fact"),
     [
-        (["--size", "0"], "--size must be at least 1, not 0"),
-        (["--port", "70000"], "--port must be from 0 to 65535"),
-        (["--model", "no such model"], "Unknown checkpoint 'no such model'"),
-        (["--host", "no.such.host.invalid"], "no.such.host.invalid:8000 cannot be listened on"),
+        (["--size", "0"], "--size"),
+        (["--port", "70000"], "70000"),
+        (["--model", "no such model"], "no such model"),
+        (["--host", "203.0.113.1"], "203.0.113.1"),  # an address for documentation, which no machine has
     ],
 )
-def test_serve_says_what_is_wrong_before_it_serves(capsys, arguments, sentence):
+def test_serve_refuses_bad_options_before_it_serves(capsys, arguments, fact):
     status, out, err = run(capsys, "serve", *arguments)
-    assert (status, out) == (2, "") and sentence in err and err.count("\n") == 1
+    assert (status, out) == (2, "") and fact in err and err.count("\n") == 1
 
 
-def test_serve_refuses_a_limit_that_is_none(capsys, monkeypatch):
+def test_serve_refuses_a_bad_limit(capsys, monkeypatch):
     monkeypatch.setenv("MARS_DEMO_ANSWER", "many")
     status, _, err = run(capsys, "serve")
-    assert status == 2 and "MARS_DEMO_ANSWER must be a whole number" in err
+    assert status == 2 and "MARS_DEMO_ANSWER" in err and "many" in err and err.count("\n") == 1
