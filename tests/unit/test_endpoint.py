@@ -1,4 +1,4 @@
-"""The HTTP endpoint, as its clients meet it: the `openai` package, and clients that mean no good."""
+"""The HTTP endpoint with the `openai` client, and with hostile clients."""
 
 import asyncio
 import json
@@ -13,7 +13,8 @@ from pathlib import Path
 import httpx
 import openai
 import pytest
-from web import serving, until
+import web
+from web import serving
 
 from mars_demo import tasks
 from mars_demo.decoding.decode import decode
@@ -27,6 +28,7 @@ from mars_demo.serving.servers import Servers
 ROOT = Path(__file__).parents[2]
 PROMPTS = [tasks.held_out(name, 1)[0].prompt for name in tasks.TASKS]
 STORY = "Tell me a short story about a lantern and a wizard."
+HANG_GUARD = 300  # seconds
 ASKED = {"model": "mars-tiny", "messages": [{"role": "user", "content": PROMPTS[0]}]}
 
 
@@ -47,15 +49,19 @@ def server(address, servers):
     return servers._servers["mars-tiny"]
 
 
+def until(condition) -> None:
+    web.until(condition, HANG_GUARD)
+
+
 class Gate:
-    """Forwards of a model wait at it while it is closed."""
+    """A forward hook that holds the forwards of a model while it is closed."""
 
     def __init__(self):
         self._closed, self._passing = False, threading.Semaphore(0)
 
     def __call__(self, *_) -> None:
         if self._closed:
-            self._passing.acquire(timeout=30)
+            assert self._passing.acquire(timeout=HANG_GUARD), "the gate was never opened"
 
     def close(self) -> None:
         self._closed = True
@@ -78,7 +84,7 @@ def gate(server):
 
 
 def client(address: str) -> openai.OpenAI:
-    return openai.OpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0, timeout=60)
+    return openai.OpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0, timeout=HANG_GUARD)
 
 
 def user(text: str) -> list[dict]:
@@ -93,7 +99,10 @@ def post(address: str, body, **more) -> httpx.Response:
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     headers = {"Content-Type": "application/json"}
     return httpx.post(
-        f"{address}/v1/chat/completions", content=content, timeout=60, **{"headers": headers, **more}
+        f"{address}/v1/chat/completions",
+        content=content,
+        timeout=HANG_GUARD,
+        **{"headers": headers, **more},
     )
 
 
@@ -101,11 +110,11 @@ def test_models_are_listed_as_openai_lists_them(address):
     models = client(address).models
     assert [model.id for model in models.list()] == ["mars-tiny", "ar-tiny"]
     assert models.retrieve("ar-tiny").object == "model"
-    with pytest.raises(openai.NotFoundError, match="Unknown model 'gpt'. Choose from mars-tiny, ar-tiny"):
+    with pytest.raises(openai.NotFoundError, match="gpt.*mars-tiny, ar-tiny"):
         models.retrieve("gpt")
 
 
-def test_an_answer_is_that_of_the_decoder_alone_and_its_usage_is_counted(address, mars_tiny):
+def test_an_answer_and_its_usage_are_those_of_the_decoder(address, mars_tiny):
     expected = alone(mars_tiny, PROMPTS[0])
     answer = client(address).chat.completions.create(**ASKED)
     assert answer.choices[0].message.content == expected.text
@@ -118,7 +127,7 @@ def test_an_answer_is_that_of_the_decoder_alone_and_its_usage_is_counted(address
     assert usage.tokens_per_forward == pytest.approx(expected.tokens_per_forward, abs=0.001)
 
 
-def test_a_stream_is_the_passes_and_ends_with_the_usage_if_that_is_asked_for(address, mars_tiny):
+def test_a_stream_has_a_chunk_per_pass_and_ends_with_the_usage_on_request(address, mars_tiny):
     expected = alone(mars_tiny, STORY)
     stream = client(address).chat.completions.create(
         model="mars-tiny", messages=user(STORY), stream=True, stream_options={"include_usage": True}
@@ -134,10 +143,10 @@ def test_a_stream_is_the_passes_and_ends_with_the_usage_if_that_is_asked_for(add
     assert all(chunk.usage is None and chunk.choices for chunk in plain)
 
 
-def test_many_clients_at_once_each_get_their_own_answer(address, mars_tiny):
-    """Three times as many as share a forward, half of them streamed, with settings of their own."""
+def test_many_clients_at_once_get_their_own_answers(address, mars_tiny):
+    """Send three times as many requests as share a forward, half of them streamed."""
     settings = [{}, {"tau": 0.5}, {"mode": "lossless"}, {"mode": "ar"}, {"criterion": "entropy"}]
-    wanted = [(prompt, settings[n % len(settings)]) for n, prompt in enumerate(PROMPTS)]
+    requests = [(prompt, settings[n % len(settings)]) for n, prompt in enumerate(PROMPTS)]
 
     async def ask(clients, number, prompt, extra):
         asked = {"model": "mars-tiny", "messages": user(prompt), "extra_body": extra}
@@ -148,12 +157,12 @@ def test_many_clients_at_once_each_get_their_own_answer(address, mars_tiny):
 
     async def ask_all():
         async with openai.AsyncOpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0) as clients:
-            asks = [ask(clients, number, *one) for number, one in enumerate(wanted)]
+            asks = [ask(clients, number, *one) for number, one in enumerate(requests)]
             return await asyncio.gather(*asks)
 
-    with ThreadPoolExecutor(1) as beside:  # in this thread a browser's loop may be running
+    with ThreadPoolExecutor(1) as beside:  # this thread may hold a browser's event loop
         answers = beside.submit(asyncio.run, ask_all()).result()
-    assert answers == [alone(mars_tiny, prompt, **extra).text for prompt, extra in wanted]
+    assert answers == [alone(mars_tiny, prompt, **extra).text for prompt, extra in requests]
 
 
 @pytest.mark.parametrize(
@@ -173,7 +182,7 @@ def test_many_clients_at_once_each_get_their_own_answer(address, mars_tiny):
         ),
     ],
 )
-def test_fields_of_our_own_and_of_sampling_act(address, mars_tiny, fields, settings):
+def test_sampling_fields_and_our_own_take_effect(address, mars_tiny, fields, settings):
     answer = client(address).chat.completions.create(
         model="mars-tiny", messages=user(STORY), max_tokens=30, extra_body=fields
     )
@@ -183,7 +192,7 @@ def test_fields_of_our_own_and_of_sampling_act(address, mars_tiny, fields, setti
     assert answer.choices[0].finish_reason == ("length" if expected.stop == "length" else "stop")
 
 
-def test_without_a_seed_every_draw_is_another(address):
+def test_without_a_seed_samples_differ(address):
     asked = {"model": "mars-tiny", "messages": user(STORY), "temperature": 1.5, "max_tokens": 30}
     answers = {
         client(address).chat.completions.create(**asked).choices[0].message.content for _ in range(3)
@@ -191,7 +200,7 @@ def test_without_a_seed_every_draw_is_another(address):
     assert len(answers) == 3
 
 
-def test_a_conversation_in_the_forms_that_clients_send(address, mars_tiny):
+def test_the_message_formats_of_clients_are_accepted(address, mars_tiny):
     messages = [
         {"role": "user", "content": [{"type": "text", "text": PROMPTS[0]}], "name": "someone"},
         {"role": "assistant", "content": "Yes.", "refusal": None, "tool_calls": None},
@@ -210,11 +219,18 @@ def test_a_conversation_in_the_forms_that_clients_send(address, mars_tiny):
     assert answer.choices[0].message.content == expected.text
 
 
-@pytest.mark.parametrize("stop", [" lantern", ["zebra", "\n", "wiz"], ["a", "antern a"]])
-@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    ("stop", "stream"),
+    [
+        (" lantern", False),
+        (["zebra", "\n", "wiz"], True),
+        (["a", "antern a"], True),
+        (["a", "zebra"], False),
+    ],
+)
 def test_an_answer_ends_before_its_stop_string(address, mars_tiny, stop, stream):
     whole = alone(mars_tiny, STORY).text
-    found = [at for one in ([stop] if isinstance(stop, str) else stop) if (at := whole.find(one)) >= 0]
+    places = [at for one in ([stop] if isinstance(stop, str) else stop) if (at := whole.find(one)) >= 0]
     asked = {"model": "mars-tiny", "messages": user(STORY), "stop": stop, "stream": stream}
     answer = client(address).chat.completions.create(**asked)
     if stream:
@@ -222,67 +238,68 @@ def test_an_answer_ends_before_its_stop_string(address, mars_tiny, stop, stream)
         text, reason = "".join(c.delta.content or "" for c in chunks), chunks[-1].finish_reason
     else:
         text, reason = answer.choices[0].message.content, answer.choices[0].finish_reason
-    assert (text, reason) == (whole[: min(found)], "stop")
+    assert (text, reason) == (whole[: min(places)], "stop")
 
 
-def test_a_cut_text_is_the_text_before_the_first_string_however_it_comes():
-    """Against `find` on the whole, over all ways to break short texts in three."""
+def test_a_truncated_text_ends_before_the_first_stop_string():
+    """Compare with `find` on the whole text, over all ways to break it in three."""
     text = "abcabdabcd"
     for strings in ([], ["abd"], ["abcd", "bda"], ["cd"], ["d", "abd"], ["x"], ["dabcdx"], ["dx", "cdx"]):
-        found = [at for one in strings if (at := text.find(one)) >= 0]
+        places = [at for one in strings if (at := text.find(one)) >= 0]
         for a in range(len(text)):
             for b in range(a, len(text)):
                 cut = Cut(strings)
                 shown = [cut.add(part) for part in (text[:a], text[a:b], text[b:])] + [cut.rest()]
-                assert "".join(shown) == text[: min(found, default=None)]
+                assert "".join(shown) == text[: min(places, default=None)]
 
 
 BAD = [
-    ({"temperature": 2.1}, "temperature must be less than or equal to 2, not 2.1"),
-    ({"temperature": "hot"}, "temperature must be a valid number, not 'hot'"),
-    ({"top_p": 0}, "top_p must be greater than 0, not 0"),
-    ({"top_k": -1}, "top_k must be greater than or equal to 0"),
-    ({"seed": 1.5}, "seed must be a valid integer"),
-    ({"seed": 10**30}, "seed must be"),
-    ({"tau": 1.01}, "tau must be less than or equal to 1"),
-    ({"tau": True}, "tau must be a valid number, not True"),
-    ({"mode": "fast"}, "mode must be 'mars', 'lossless', .* not 'fast'"),
-    ({"mode": "block-diffusion"}, "cannot run mode block-diffusion. Choose from mars"),
-    ({"mode": "speculative"}, "needs a second, smaller checkpoint"),
-    ({"criterion": ["entropy"]}, "criterion must be 'probability'"),
-    ({"window": 0}, "window must be greater than or equal to 1"),
-    ({"window": 10}, "A window of 10 slots does not fit mode mars of mars-tiny: allowed is 1 to 9"),
-    ({"mode": "jacobi", "window": 60}, "larger than this server's 9"),
-    ({"max_tokens": 0}, "max_tokens must be greater than or equal to 1"),
-    ({"max_tokens": 10**9}, "max_tokens must be at most 1024"),
-    ({"n": 2}, "n can only be 1 here, not 2"),
-    ({"tools": [{"type": "function"}]}, r"tools can only be \[\] here"),
-    ({"response_format": {"type": "json_object"}}, "response_format can only be"),
-    ({"stop": ""}, "stop must be a text or a list of texts, none of them empty"),
-    ({"stop": list("abcde")}, "stop must be at most 4 texts"),
-    ({"stream": "yes"}, "stream must be a valid boolean"),
-    ({"stream_options": {"include_usage": 3}}, "stream_options.include_usage must be a valid boolean"),
-    ({"taus": 0.5}, "Unknown field 'taus'. Choose from model, messages,.* tau,"),
-    ({"<b>" * 1000: 1}, "Unknown field '<b><b>"),
-    ({"messages": []}, "messages is empty"),
-    ({"messages": "Hi"}, "messages must be a valid list|messages must be a valid array"),
-    ({"messages": [{"role": "user"}]}, "messages.0.content is missing"),
-    ({"messages": user(" \n")}, "The prompt is empty"),
-    ({"messages": [{"role": "tool", "content": "1"}]}, "messages.0.role must be 'system'"),
-    ({"messages": [*user("a"), *user("b")]}, "Message 2 is out of turn"),
-    ({"messages": [{"role": "assistant", "content": "a"}]}, "must be the user's"),
-    ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "list of parts of type text"),
-    ({"messages": user("word " * 1200)}, r"has \d+ tokens; mars-tiny can read at most 511"),
+    ({"temperature": 2.1}, "temperature.* 2, .*2.1"),
+    ({"temperature": "hot"}, "temperature.*'hot'"),
+    ({"top_p": 0}, "top_p.*0"),
+    ({"top_k": -1}, "top_k.*0"),
+    ({"seed": 1.5}, "seed"),
+    ({"seed": 10**30}, "seed"),
+    ({"tau": 1.01}, "tau.*1.01"),
+    ({"tau": True}, "tau.*True"),
+    ({"mode": "fast"}, "mode.*'mars', 'lossless', .*'fast'"),
+    ({"mode": "block-diffusion"}, "block-diffusion.*mars"),
+    ({"mode": "speculative"}, "speculative"),
+    ({"criterion": ["entropy"]}, "criterion.*'probability'"),
+    ({"window": 0}, "window.*1"),
+    ({"window": 10}, r"10.*mars-tiny.*\b9\b"),
+    ({"mode": "jacobi", "window": 60}, "60.*9"),
+    ({"max_tokens": 0}, "max_tokens.*1"),
+    ({"max_tokens": 10**9}, "max_tokens.*1024"),
+    ({"n": 2}, r"\bn\b.*1.*2"),
+    ({"tools": [{"type": "function"}]}, "tools"),
+    ({"response_format": {"type": "json_object"}}, "response_format"),
+    ({"stop": ""}, "stop"),
+    ({"stop": list("abcde")}, "stop.*4"),
+    ({"stream": "yes"}, "stream"),
+    ({"stream_options": {"include_usage": 3}}, "stream_options.include_usage"),
+    ({"taus": 0.5}, "'taus'.* model, messages,.* tau,"),
+    ({"<b>" * 1000: 1}, "'<b><b>"),
+    ({"messages": []}, "messages"),
+    ({"messages": "Hi"}, "messages"),
+    ({"messages": [{"role": "user"}]}, "messages.0.content"),
+    ({"messages": user(" \n")}, "prompt"),
+    ({"messages": [{"role": "tool", "content": "1"}]}, "messages.0.role.*'system'"),
+    ({"messages": [*user("a"), *user("b")]}, "2"),
+    ({"messages": [{"role": "assistant", "content": "a"}]}, "user"),
+    ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "text"),
+    ({"messages": user("word " * 1200)}, r"\d{4}.*mars-tiny.*511"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("fields", "sentence"), BAD)
-def test_a_bad_value_gets_a_sentence(address, fields, sentence):
-    with pytest.raises(openai.BadRequestError, match=sentence) as refused:
-        client(address).chat.completions.create(**ASKED | {"extra_body": fields})
-    error = refused.value
-    assert error.status_code == 400 and error.type == "invalid_request_error"
-    assert set(error.body) == {"message", "type", "param", "code"} and len(error.body["message"]) < 1000
+def test_a_bad_value_is_named_in_a_short_message(address):
+    for fields, fact in BAD:
+        with pytest.raises(openai.BadRequestError, match=fact) as refused:
+            client(address).chat.completions.create(**ASKED | {"extra_body": fields})
+        error = refused.value
+        assert error.status_code == 400 and error.type == "invalid_request_error", fields
+        assert set(error.body) == {"message", "type", "param", "code"}, fields
+        assert len(error.body["message"]) < 1000 and "\n" not in error.body["message"], fields
 
 
 HOSTILE = [
@@ -295,12 +312,16 @@ HOSTILE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("body", HOSTILE, ids=range(len(HOSTILE)))
-def test_a_hostile_body_gets_a_sentence(address, body, caplog):
-    response = post(address, body)
-    error = response.json()["error"]
-    assert response.status_code == 400
-    assert error["message"].endswith(".") and len(error["message"]) < 1000 and not caplog.records
+def ours(caplog) -> list[logging.LogRecord]:
+    return [record for record in caplog.records if record.name.startswith("mars_demo")]
+
+
+def test_a_hostile_body_gets_a_short_message_and_no_log(address, caplog):
+    for body in HOSTILE:
+        response = post(address, body)
+        message = response.json()["error"]["message"]
+        assert response.status_code == 400, body[:100]
+        assert message and len(message) < 1000 and not ours(caplog), body[:100]
 
 
 def test_special_tokens_and_markup_are_ordinary_text(address, mars_tiny):
@@ -317,21 +338,20 @@ def test_special_tokens_and_markup_are_ordinary_text(address, mars_tiny):
         assert answer.usage.prompt_tokens == expected.settings.prompt_tokens
 
 
+@pytest.mark.full
 def test_the_examples_of_the_documents_run(address, mars_tiny, capsys):
     text = (ROOT / "docs" / "batches-and-serving.md").read_text(encoding="utf-8")
     text = text.replace("http://127.0.0.1:8000", address)
     (code,) = (code for code in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "openai" in code)
     exec(compile(code, "example", "exec"), {})
-    expected = alone(mars_tiny, "How many meters is 14 kilometers?", tau=0.9)
-    ending = f"{expected.tokens} tokens in {expected.forwards} forwards"
-    assert capsys.readouterr().out == f"{expected.text}\n{ending}\n"
+    assert alone(mars_tiny, "How many meters is 14 kilometers?", tau=0.9).text in capsys.readouterr().out
     (command,) = (code for code in re.findall(r"```sh\n(.*?)```", text, re.DOTALL) if "curl" in code)
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=HANG_GUARD)
     answer = json.loads(done.stdout)["choices"][0]["message"]["content"]
     assert answer == alone(mars_tiny, "Sort 31, 4 and 15", tau=0.9).text
 
 
-def test_what_is_not_served_is_said_in_the_same_form(address):
+def test_unknown_paths_and_models_get_errors_of_the_same_form(address):
     for method, path, status in (
         ("GET", "/v1/chat/completions", 405), ("POST", "/v1/models", 405), ("GET", "/v1/embeddings", 404),
         ("GET", "/", 404), ("GET", "/v1/models/../../etc/passwd", 404),
@@ -339,13 +359,13 @@ def test_what_is_not_served_is_said_in_the_same_form(address):
         response = httpx.request(method, address + path)
         assert response.status_code == status, path
         assert set(response.json()["error"]) == {"message", "type", "param", "code"}
-    with pytest.raises(openai.NotFoundError, match="Unknown model 'no/such'") as refused:
+    with pytest.raises(openai.NotFoundError, match="no/such") as refused:
         client(address).chat.completions.create(model="no/such", messages=user("Hi"))
     assert refused.value.code == "model_not_found"
 
 
 def test_another_content_type_is_refused(address):
-    """A page of another site can send text/plain from a visitor's browser without asking first."""
+    """Refuse what a page of another site can send from a visitor's browser without a preflight request."""
     for kind in ("text/plain", "application/x-www-form-urlencoded"):
         response = post(address, ASKED, headers={"Content-Type": kind})
         assert response.status_code == 415 and "application/json" in response.json()["error"]["message"]
@@ -358,9 +378,7 @@ def test_prompts_have_a_limit(address, monkeypatch):
     asked = {"model": "mars-tiny", "max_tokens": 1}
     client(address).chat.completions.create(**asked, messages=messages)
     messages[0]["content"] += "s"
-    with pytest.raises(
-        openai.BadRequestError, match="have 31 characters; at most 30 are allowed"
-    ) as refused:
+    with pytest.raises(openai.BadRequestError, match="31.*30") as refused:
         client(address).chat.completions.create(**asked, messages=messages)
     assert refused.value.code == "context_length_exceeded"
 
@@ -373,7 +391,7 @@ def test_answers_have_a_limit(address, monkeypatch, name):
         answer = client(address).chat.completions.create(**asked, **{name: most})
         assert answer.usage.completion_tokens <= most
         assert answer.choices[0].finish_reason == reason
-    with pytest.raises(openai.BadRequestError, match=f"{name} must be at most 256, not 257"):
+    with pytest.raises(openai.BadRequestError, match=f"{name}.*256.*257"):
         client(address).chat.completions.create(**asked, **{name: 257})
 
 
@@ -383,8 +401,8 @@ def test_bodies_have_a_limit(address, monkeypatch):
     fits = json.dumps(ASKED).encode().ljust(most)
     assert post(address, fits).is_success
     response = post(address, fits + b" ")
-    assert response.status_code == 413 and f"at most {most} bytes" in response.json()["error"]["message"]
-    parts = (b" " * 8192 for _ in range(100))  # in chunks, its length not said before
+    assert response.status_code == 413 and str(most) in response.json()["error"]["message"]
+    parts = (b" " * 8192 for _ in range(100))  # in chunks, without a Content-Length
     chunked = httpx.post(
         f"{address}/v1/chat/completions", content=parts, headers={"Content-Type": "application/json"}
     )
@@ -392,10 +410,13 @@ def test_bodies_have_a_limit(address, monkeypatch):
     assert post(address, b" " * (20 << 20)).status_code == 413
 
 
-def test_a_body_that_does_not_arrive_is_given_up(address, monkeypatch):
+def port_of(address: str) -> int:
+    return int(address.rpartition(":")[2])
+
+
+def test_a_body_that_does_not_arrive_is_a_timeout(address, monkeypatch):
     monkeypatch.setattr("mars_demo.serving.endpoint.BODY_SECONDS", 0.05)
-    port = int(address.rpartition(":")[2])
-    with socket.create_connection(("127.0.0.1", port)) as slow:
+    with socket.create_connection(("127.0.0.1", port_of(address))) as slow:
         slow.sendall(
             b"POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
             b"Content-Length: 100\r\n\r\n{"
@@ -403,13 +424,13 @@ def test_a_body_that_does_not_arrive_is_given_up(address, monkeypatch):
         assert slow.recv(1000).startswith(b"HTTP/1.1 408")
 
 
-def test_a_full_queue_asks_to_come_back_and_one_place_less_is_served(address, server, gate, monkeypatch):
+def test_a_full_queue_asks_to_retry_and_serves_what_it_accepted(address, server, gate, monkeypatch):
     monkeypatch.setenv("MARS_DEMO_WAITING", "2")
     gate.close()
     with ThreadPoolExecutor(6) as clients:
         asked = [clients.submit(client(address).chat.completions.create, **ASKED) for _ in range(6)]
         until(lambda: server.active + server.waiting == server.size + 2)
-        with pytest.raises(openai.RateLimitError, match="2 requests wait already") as refused:
+        with pytest.raises(openai.RateLimitError, match="2") as refused:
             client(address).chat.completions.create(**ASKED)
         assert int(refused.value.response.headers["Retry-After"]) >= 1
         gate.open()
@@ -418,7 +439,7 @@ def test_a_full_queue_asks_to_come_back_and_one_place_less_is_served(address, se
     assert client(address).chat.completions.create(**ASKED).choices[0].message.content in answers
 
 
-def test_a_client_that_leaves_in_mid_stream_frees_its_place(address, server, gate, mars_tiny):
+def test_a_client_that_leaves_in_mid_stream_frees_its_slot(address, server, gate, mars_tiny):
     gate.close()
     asked = {"model": "mars-tiny", "messages": user(STORY), "stream": True, "extra_body": {"mode": "ar"}}
     streams = [client(address).chat.completions.create(**asked) for _ in range(server.size)]
@@ -438,16 +459,17 @@ def test_a_client_that_leaves_in_mid_stream_frees_its_place(address, server, gat
     assert answer.choices[0].message.content == alone(mars_tiny, PROMPTS[0]).text
 
 
-def test_a_client_that_leaves_while_it_waits_frees_its_place(address, server, gate):
+def test_a_client_that_leaves_the_queue_frees_its_slot(address, server, gate):
     gate.close()
-    impatient = openai.OpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0, timeout=0.5)
-    with ThreadPoolExecutor(6) as clients:
-        asked = [clients.submit(impatient.chat.completions.create, **ASKED) for _ in range(6)]
-        until(lambda: server.active + server.waiting == 6)
-        jobs = [*server._active.values(), *server._waiting]
-        for one in asked:
-            with pytest.raises(openai.APITimeoutError):
-                one.result()
+    body = json.dumps(ASKED).encode()
+    head = "POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+    connections = [socket.create_connection(("127.0.0.1", port_of(address))) for _ in range(6)]
+    for connection in connections:
+        connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+    until(lambda: server.active + server.waiting == 6)
+    jobs = [*server._active.values(), *server._waiting]
+    for connection in connections:
+        connection.close()
     until(lambda: all(job.cancelled for job in jobs))
     gate.open()
     until(lambda: server.active + server.waiting == 0)
@@ -455,7 +477,7 @@ def test_a_client_that_leaves_while_it_waits_frees_its_place(address, server, ga
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_forward_that_fails_is_a_sentence_and_the_next_request_is_served(
+def test_a_failed_forward_is_a_server_error_and_the_next_request_is_served(
     address, server, monkeypatch, stream, caplog
 ):
     def fail_once(self):
@@ -463,15 +485,15 @@ def test_a_forward_that_fails_is_a_sentence_and_the_next_request_is_served(
         raise RuntimeError("secret /path/of/the/server")
 
     monkeypatch.setattr("mars_demo.serving.batch.Batch.step", fail_once)
-    with pytest.raises(openai.APIError, match="The server failed on this request") as failed:
+    with pytest.raises(openai.APIError) as failed:
         list(client(address).chat.completions.create(**ASKED, stream=stream))
     assert "secret" not in str(failed.value.body)
-    (record,) = [record for record in caplog.records if record.levelno >= logging.ERROR]
+    (record,) = [record for record in ours(caplog) if record.levelno >= logging.ERROR]
     assert "secret" in record.getMessage() and record.exc_info is None
     assert client(address).chat.completions.create(**ASKED).choices[0].message.content
 
 
-def test_another_model_is_loaded_when_it_is_first_asked_for(address, servers, ar_tiny):
+def test_another_model_is_loaded_at_its_first_request(address, servers, ar_tiny):
     asked = {"model": "ar-tiny", "messages": user(PROMPTS[0])}
     with ThreadPoolExecutor(3) as clients:
         asked = [clients.submit(client(address).chat.completions.create, **asked) for _ in range(3)]
@@ -480,7 +502,7 @@ def test_another_model_is_loaded_when_it_is_first_asked_for(address, servers, ar
     assert set(servers._servers) == {"mars-tiny", "ar-tiny"}
 
 
-def test_a_model_that_cannot_be_had_is_said_and_the_others_are_served(tmp_path):
+def test_a_broken_model_is_an_error_and_the_others_are_served(tmp_path):
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "config.json").write_text("{}")
     with serving(Servers(Pool([str(tmp_path / "broken"), "mars-tiny"], device="cpu"), 2)) as address:
@@ -489,8 +511,7 @@ def test_a_model_that_cannot_be_had_is_said_and_the_others_are_served(tmp_path):
         assert post(address, ASKED).is_success
 
 
-def test_a_server_that_ends_says_so_to_who_still_waits(caplog):
-    """To those that are streamed, that are not, and that are still in the queue; then it ends at once."""
+def test_a_server_that_ends_tells_streams_and_the_queue(caplog):
     servers, gate = Servers(Pool(["mars-tiny"], device="cpu"), 1), Gate()
     with ThreadPoolExecutor(3) as clients:
         with serving(servers) as address:
@@ -506,9 +527,9 @@ def test_a_server_that_ends_says_so_to_who_still_waits(caplog):
             until(lambda: server.waiting == 2)
             ending = clients.submit(until, lambda: server._left)
             ending.add_done_callback(lambda _: gate.open())  # the forward that is being computed ends
-        with pytest.raises(openai.APIError, match="The server ended before the answer did"):
+        with pytest.raises(openai.APIError, match="server"):
             list(stream)
         for one in asked:
-            with pytest.raises(openai.InternalServerError, match="The server ended before"):
+            with pytest.raises(openai.InternalServerError, match="server"):
                 one.result()
-    assert not caplog.records
+    assert not ours(caplog)
