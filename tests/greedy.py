@@ -1,13 +1,27 @@
-"""transformers' own greedy decoding, which this project's answers are held against."""
+"""transformers' own greedy decoding, and comparisons with it that a rounding error cannot fail.
+
+Two computations of different shapes round differently. Where a model's two best tokens lie within `TIE` of
+each other, either may come first, and after that the answers have different texts before them: there a
+comparison ends. Everywhere else tokens must be equal.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from itertools import zip_longest
 
 import torch
 
+from mars_demo.decoding.decode import encoded
+from mars_demo.decoding.sampling import Sampling, gumbel
+from mars_demo.decoding.trace import Pass, Run, Slot
 from mars_demo.models.chat import encode_prompt
 from mars_demo.models.checkpoint import Checkpoint
 
+TIE = 1e-4
+
 
 def generate(checkpoint: Checkpoint, prompt: str | list[int], count: int) -> list[int]:
-    """The tokens that answer a prompt, or that continue the ids of one; at most `count`."""
+    """Return the tokens that answer a prompt, or that continue the ids of one; at most `count`."""
     ids = encode_prompt(checkpoint.tokenizer, prompt) if isinstance(prompt, str) else prompt
     given = torch.tensor([ids])
     output = checkpoint.model.generate(
@@ -19,3 +33,70 @@ def generate(checkpoint: Checkpoint, prompt: str | list[int], count: int) -> lis
         pad_token_id=checkpoint.tokenizer.pad_token_id,
     )
     return output[0, given.shape[1] :].tolist()
+
+
+def check_tokens(checkpoint: Checkpoint, run: Run, expected: Sequence[int]) -> None:
+    """Assert that an answer has the expected tokens, up to a tie of the model's two best ones.
+
+    Whether the first difference is a tie is computed by the model itself, which need not be the one that
+    answered: a packed or captured model is checked against its plain one.
+    """
+    settings, ids = run.settings, list(run.token_ids)
+    pairs = enumerate(zip_longest(ids, expected))
+    at = next((place for place, (one, other) in pairs if one != other), None)
+    if at is None:
+        return
+    text = encoded(checkpoint, settings.conversation, settings.raw) + ids[:at]
+    with torch.no_grad():
+        logits = checkpoint.model(torch.tensor([text])).logits[0, -1].float()
+    if settings.sampling:
+        sampling = Sampling(**settings.sampling)
+        logits = sampling.scores(logits[None])[0] + gumbel(sampling.seed, len(text) - 1, len(logits))
+    best, second = logits.topk(2).values.tolist()
+    assert best - second < TIE, f"token {at} of {ids} is not that of {list(expected)}"
+
+
+def check_passes(run: Iterable[Pass], expected: Iterable[tuple[Sequence[int], int]]) -> int:
+    """Assert that passes chose the expected tokens and accepted as many of them, up to a tie.
+
+    Where a pass has more slots than tokens are expected of it, the others may be any. Drawn tokens have no
+    ties: they must be equal. Return how many passes were compared.
+    """
+    steps, expected = list(run), list(expected)
+    for number, (step, (ids, accepted)) in enumerate(zip(steps, expected)):
+        for slot, token in zip(step.slots, ids):
+            if slot.id != token:
+                assert _is_tie(slot), f"pass {step.number} chose {slot.id}, not {token}"
+                return number
+        if step.accepted != accepted:
+            assert _is_near_threshold(step), f"pass {step.number} accepted {step.accepted}, not {accepted}"
+            return number
+        assert len(ids) <= len(step.slots)
+    assert len(steps) == len(expected)
+    return len(steps)
+
+
+def check_same_passes(run: Run, other: Run) -> None:
+    """Assert that two runs of one mode chose and accepted the same in every forward, up to a tie."""
+    decisions = [([slot.id for slot in step.slots], step.accepted) for step in other.passes]
+    count = check_passes(run.passes, decisions)
+    for one, two in zip(run.passes[:count], other.passes):
+        assert len(one.slots) == len(two.slots)
+        assert (one.stop, one.drafts, one.verified) == (two.stop, two.drafts, two.verified)
+
+
+def _is_tie(slot: Slot) -> bool:
+    """Whether a slot's two best tokens could change places: log p differs as the logits do."""
+    if len(slot.top) < 2 or slot.id not in slot.candidates[:2]:
+        return False
+    (_, best), (_, second) = slot.top[:2]
+    return second > 0 and math.log(best / second) < TIE
+
+
+def _is_near_threshold(step: Pass) -> bool:
+    """Whether a score could lie on either side of τ, or either of two scores could be the higher one."""
+    scores = sorted(slot.score for slot in step.slots)
+    gaps = [high - low for low, high in zip(scores, scores[1:])]
+    if step.tau is not None and 0 < step.tau < 1:
+        gaps += [abs(score - step.tau) for score in scores]
+    return min(gaps, default=1.0) < TIE

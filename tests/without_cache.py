@@ -6,6 +6,7 @@ from itertools import takewhile
 from typing import NamedTuple
 
 import torch
+from greedy import check_passes
 
 from mars_demo.models.chat import encode_prompt
 
@@ -235,11 +236,13 @@ def block_diffusion(
 
 
 def check(run, expected: list[Step]) -> None:
-    """Each pass of the run is what the plain implementation gives, to the last slot."""
+    """Assert that each pass of a run is that of the plain implementation, to the last slot, up to a tie."""
     steps = list(run)
-    assert [[slot.id for slot in step.slots] for step in steps] == [tokens(step.slots) for step in expected]
-    assert [(s.accepted, s.drafts, s.verified, s.draft_forwards) for s in steps] == [
-        tuple(step[1:]) for step in expected
+    count = check_passes(steps, [(tokens(step.slots), step.accepted) for step in expected])
+    steps, expected = steps[:count], expected[:count]
+    assert [len(step.slots) for step in steps] == [len(step.slots) for step in expected]
+    assert [(step.drafts, step.verified, step.draft_forwards) for step in steps] == [
+        (step.drafts, step.verified, step.draft_forwards) for step in expected
     ]
     torch.testing.assert_close(
         torch.tensor([slot.score for step in steps for slot in step.slots]),
@@ -247,3 +250,8 @@ def check(run, expected: list[Step]) -> None:
         atol=1e-4,
         rtol=1e-3,
     )
+
+
+def check_blocks(run, expected: list[list[int]]) -> None:
+    """Assert that the passes of block diffusion accept the expected tokens, up to a tie."""
+    check_passes(run, [(ids, len(ids)) for ids in expected])

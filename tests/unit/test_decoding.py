@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 import torch
 import without_cache
-from greedy import generate
+from greedy import check_tokens, generate
 from random_models import random_model
 
 from mars_demo import tasks
@@ -26,82 +26,88 @@ from mars_demo.modes import MODES
 PROMPTS = ["How many apples?", "sort 3, 1, 2", "Write a note to Sam.\nThanks!", "ünïcode 👩‍🚀 שלום"]
 
 
+@pytest.fixture(scope="module")
+def checkpoint(tokenizer):
+    return wrap("random", random_model("qwen3", tokenizer), tokenizer)
+
+
 def trained_for(checkpoint, mode: str) -> Checkpoint:
-    """The checkpoint, for block diffusion as if it had been trained for that."""
+    """Return the checkpoint, for block diffusion as if it had been trained for that."""
     return replace(checkpoint, objective=mode) if mode == "block-diffusion" else checkpoint
 
 
 def needed(checkpoint, mode: str) -> dict:
-    """The settings without which a mode does not run."""
+    """Return the settings without which a mode does not run."""
     return {"mode": mode} | ({"draft": truncated(checkpoint, 1)} if mode == "speculative" else {})
 
 
-@pytest.mark.parametrize("prompt", PROMPTS)
-def test_ar_is_transformers_greedy_generate(random_checkpoint, prompt):
-    run = decode(random_checkpoint, prompt, Request(mode="ar", max_new_tokens=24)).finish()
-    assert run.token_ids == generate(random_checkpoint, prompt, 24)
-    assert run.forwards == run.tokens
-
-
-@pytest.mark.parametrize("prompt", PROMPTS)
-@pytest.mark.parametrize("slots, tau", [(9, 0.0), (9, 0.05), (4, 0.1), (8, 0.6), (1, 0.0), (9, 1.0)])
-def test_mars_is_the_rule_without_cache(random_checkpoint, prompt, slots, tau):
-    run = decode(random_checkpoint, prompt, Request(mode="mars", window=slots, tau=tau, max_new_tokens=24))
-    without_cache.check(run, without_cache.window(random_checkpoint, prompt, slots, tau, 24))
-
-
-@pytest.mark.parametrize("linear", [False, True])
-@pytest.mark.parametrize("window", [1, 2, 4, 9])
-def test_lossless_drafts_and_verifies_as_without_cache(random_checkpoint, window, linear):
+def test_ar_is_transformers_greedy_generate(random_checkpoint):
     for prompt in PROMPTS:
-        run = decode(
-            random_checkpoint,
-            prompt,
-            Request(mode="lossless", window=window, linear=linear, max_new_tokens=24),
-        )
-        without_cache.check(run, without_cache.lossless(random_checkpoint, prompt, window, linear, 24))
-        ar = decode(random_checkpoint, prompt, Request(mode="ar", max_new_tokens=24)).finish()
-        assert (run.token_ids, run.stop, run.text) == (ar.token_ids, ar.stop, ar.text)
+        run = decode(random_checkpoint, prompt, Request(mode="ar", max_new_tokens=24)).finish()
+        check_tokens(random_checkpoint, run, generate(random_checkpoint, prompt, 24))
+        assert run.forwards == run.tokens
 
 
-@pytest.mark.parametrize("tau", [1.0, 0.2, 0.0])
-@pytest.mark.parametrize("size", [1, 3, 8])
-def test_block_diffusion_matches_an_implementation_without_cache(random_checkpoint, size, tau):
-    checkpoint = trained_for(random_checkpoint, "block-diffusion")
-    for prompt in PROMPTS[:2]:
-        run = decode(
-            checkpoint, prompt, Request(mode="block-diffusion", window=size, tau=tau, max_new_tokens=20)
-        )
-        passes = [[slot.id for slot in step.slots[: step.accepted]] for step in run]
-        assert passes == without_cache.block_diffusion(checkpoint, prompt, size, tau, 20)
+@pytest.mark.parametrize(
+    ("slots", "tau", "first"),
+    [(9, 0.0, 0), (9, 0.05, 1), (4, 0.1, 2), (8, 0.6, 3), (1, 0.0, 2), (9, 1.0, 3)],
+)
+def test_mars_is_the_rule_without_cache(random_checkpoint, slots, tau, first):
+    for prompt in (PROMPTS[first], PROMPTS[first - 2]):
+        request = Request(mode="mars", window=slots, tau=tau, max_new_tokens=24)
+        run = decode(random_checkpoint, prompt, request)
+        without_cache.check(run, without_cache.window(random_checkpoint, prompt, slots, tau, 24))
+
+
+@pytest.mark.parametrize(
+    ("window", "linear", "prompt"),
+    [(1, False, 0), (2, True, 1), (4, False, 2), (4, True, 3), (9, False, 3), (9, True, 0)],
+)
+def test_lossless_drafts_and_verifies_as_without_cache(random_checkpoint, window, linear, prompt):
+    prompt = PROMPTS[prompt]
+    request = Request(mode="lossless", window=window, linear=linear, max_new_tokens=24)
+    run = decode(random_checkpoint, prompt, request)
+    without_cache.check(run, without_cache.lossless(random_checkpoint, prompt, window, linear, 24))
+    ar = decode(random_checkpoint, prompt, Request(mode="ar", max_new_tokens=24)).finish()
+    check_tokens(random_checkpoint, run, ar.token_ids)
+
+
+@pytest.mark.parametrize(
+    ("size", "tau", "prompt"), [(1, 0.2, 0), (3, 1.0, 1), (3, 0.0, 0), (8, 0.2, 1), (8, 1.0, 0)]
+)
+def test_block_diffusion_matches_an_implementation_without_cache(random_checkpoint, size, tau, prompt):
+    checkpoint, prompt = trained_for(random_checkpoint, "block-diffusion"), PROMPTS[prompt]
+    request = Request(mode="block-diffusion", window=size, tau=tau, max_new_tokens=20)
+    expected = without_cache.block_diffusion(checkpoint, prompt, size, tau, 20)
+    without_cache.check_blocks(decode(checkpoint, prompt, request), expected)
 
 
 def test_a_block_diffusion_checkpoint_decodes_in_no_other_way(mars_tiny):
-    with pytest.raises(ValueError, match="Choose from block-diffusion"):
+    with pytest.raises(ValueError, match="block-diffusion"):
         decode(trained_for(mars_tiny, "block-diffusion"), "hello", Request(mode="mars"))
-    with pytest.raises(ValueError, match="Choose from mars, lossless, ar, jacobi"):
+    with pytest.raises(ValueError, match="mars, lossless, ar, jacobi"):
         decode(mars_tiny, "hello", Request(mode="block-diffusion"))
 
 
-@pytest.mark.parametrize("window", [1, 2, 9, 20])
-def test_jacobi_guesses_as_without_cache(random_checkpoint, window):
-    for prompt in PROMPTS[:2]:
-        run = decode(random_checkpoint, prompt, Request(mode="jacobi", window=window, max_new_tokens=24))
-        without_cache.check(run, without_cache.jacobi(random_checkpoint, prompt, window, 24))
-        assert run.token_ids == generate(random_checkpoint, prompt, 24)
+@pytest.mark.parametrize(("window", "prompt"), [(1, 0), (2, 1), (9, 0), (20, 1)])
+def test_jacobi_guesses_as_without_cache(random_checkpoint, window, prompt):
+    prompt = PROMPTS[prompt]
+    run = decode(random_checkpoint, prompt, Request(mode="jacobi", window=window, max_new_tokens=24))
+    without_cache.check(run, without_cache.jacobi(random_checkpoint, prompt, window, 24))
+    check_tokens(random_checkpoint, run, generate(random_checkpoint, prompt, 24))
 
 
 def test_whatever_verifies_guesses_gives_the_tokens_of_ar_in_fewer_forwards(mars_tiny):
     """With a trained model drafts hold, wholly and in part: every pass is what it is without a cache."""
     verified: dict[tuple, set[int]] = {}
-    for name in ("letters", "notes", "stories", "number-words", "units", "sorting"):
+    for name in ("letters", "stories", "number-words", "units"):
         prompt = tasks.held_out(name, 1)[0].prompt
         ar = decode(mars_tiny, prompt, Request(mode="ar", max_new_tokens=48)).finish()
         for mode, linear in (("lossless", False), ("lossless", True), ("jacobi", None)):
             run = decode(mars_tiny, prompt, Request(mode=mode, linear=linear, max_new_tokens=48))
             given = () if linear is None else (linear,)
             without_cache.check(run, getattr(without_cache, mode)(mars_tiny, prompt, 9, *given, 48))
-            assert run.token_ids == ar.token_ids
+            check_tokens(mars_tiny, run, ar.token_ids)
             assert run.forwards < ar.forwards
             found = {step.verified for step in run.passes if step.drafts == 8}
             verified.setdefault((mode, linear), set()).update(found)
@@ -109,17 +115,14 @@ def test_whatever_verifies_guesses_gives_the_tokens_of_ar_in_fewer_forwards(mars
 
 
 def saturated(checkpoint) -> Checkpoint:
-    """The checkpoint with logits so large that the best token has a probability of exactly 1."""
+    """Return the checkpoint with logits so large that the best token has a probability of exactly 1."""
     model = copy.deepcopy(checkpoint.model)
     model.get_output_embeddings().weight.data *= 1000
     return replace(checkpoint, model=model)
 
 
-def test_tau_one_is_one_token_per_forward_even_when_the_softmax_is_one(random_checkpoint):
-    certain = [1.0] * 4
-    assert accepted(certain, 1.0) == 1
-    assert accepted(certain, 0.999999) == 4
-    checkpoint = saturated(random_checkpoint)
+def test_tau_one_is_one_token_per_forward_even_when_the_softmax_is_one(checkpoint):
+    checkpoint = saturated(checkpoint)
     ar = decode(checkpoint, PROMPTS[0], Request(mode="ar", max_new_tokens=16)).finish()
     for mode in ("mars", "speculative", "block-diffusion"):
         trained = trained_for(checkpoint, mode)
@@ -129,7 +132,7 @@ def test_tau_one_is_one_token_per_forward_even_when_the_softmax_is_one(random_ch
         if mode == "block-diffusion":
             assert run.forwards == run.tokens  # a mask per forward, in whatever order
         else:
-            assert run.token_ids == ar.token_ids
+            check_tokens(checkpoint, run, ar.token_ids)
             assert all(step.accepted == (step.verified or 0) + 1 for step in run.passes)
         certain = [slot.score for step in run.passes for slot in step.slots]
         assert certain.count(1.0) > len(certain) / 2
@@ -148,14 +151,9 @@ def test_tau_one_computes_what_ar_computes_and_masks_come_as_soon_as_it_is_lower
     assert len(first.slots) == 1 and len(second.slots) == run.settings.window
 
 
-def test_accept_stops_at_the_first_slot_below_tau():
-    scores = [0.1, 0.9, 0.5, 0.99]
-    assert [accepted(scores, tau) for tau in (0.0, 0.5, 0.6, 0.9, 0.95)] == [4, 4, 2, 2, 1]
-
-
-def test_tau_is_read_at_every_pass(random_checkpoint):
+def test_tau_is_read_at_every_pass(checkpoint):
     taus = iter([0.5, 1.0, 0.0, 0.25, *[1.0] * 50])
-    run = decode(random_checkpoint, PROMPTS[0], Request(tau=lambda: next(taus), max_new_tokens=24))
+    run = decode(checkpoint, PROMPTS[0], Request(tau=lambda: next(taus), max_new_tokens=24))
     steps = list(run)
     assert [step.tau for step in steps[:3]] == [1.0, 0.0, 0.25]  # the first value was read by the settings
     assert run.settings.tau == 0.5
@@ -200,45 +198,46 @@ def test_forwards_carry_only_what_is_new(mars_tiny):
 
 
 def end_after(checkpoint, prompt: str, count: int, **settings) -> tuple[Checkpoint, list[int]]:
-    """The same checkpoint with the `count`-th token of its answer as a second end token."""
+    """Return the checkpoint with the `count`-th token of its answer as a second end token, and the answer
+    up to there."""
     ids = decode(checkpoint, prompt, Request(max_new_tokens=40, **settings)).finish().token_ids
     extra = ids[count - 1]
     ended = replace(checkpoint, end_ids=checkpoint.end_ids | {extra})
     return ended, ids[: ids.index(extra) + 1]
 
 
-@pytest.mark.parametrize("count", [1, 3, 7])
 @pytest.mark.parametrize("mode", MODES)
-def test_any_end_token_inside_a_window_ends_the_answer(random_checkpoint, mode, count):
-    checkpoint = trained_for(random_checkpoint, mode)
+def test_any_end_token_inside_a_window_ends_the_answer(checkpoint, mode):
+    checkpoint = trained_for(checkpoint, mode)
     settings = needed(checkpoint, mode) | ({} if mode in ("ar", "lossless") else {"tau": 0.0})
-    ended, expected = end_after(checkpoint, PROMPTS[1], count, **settings)
-    run = decode(ended, PROMPTS[1], Request(max_new_tokens=40, **settings)).finish()
-    assert run.token_ids == expected
-    assert (run.stop, run.passes[-1].stop) == ("eos", "eos")
-    assert run.tokens == len(expected)
+    for count in (1, 3, 7):
+        ended, expected = end_after(checkpoint, PROMPTS[1], count, **settings)
+        run = decode(ended, PROMPTS[1], Request(max_new_tokens=40, **settings)).finish()
+        check_tokens(checkpoint, run, expected)
+        assert (run.stop, run.passes[-1].stop) == ("eos", "eos")
+        assert run.tokens == len(expected)
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("limit", [1, 2, 5, 10, 11])
-def test_max_new_tokens_is_exact(random_checkpoint, mode, limit):
-    checkpoint = trained_for(random_checkpoint, mode)
+def test_max_new_tokens_is_exact(checkpoint, mode):
+    checkpoint = trained_for(checkpoint, mode)
     settings = needed(checkpoint, mode)
-    run = decode(checkpoint, PROMPTS[0], Request(tau=0.0, max_new_tokens=limit, **settings)).finish()
-    assert (run.tokens, run.stop) == (limit, "length")
+    for limit in (1, 2, 5, 10, 11):
+        run = decode(checkpoint, PROMPTS[0], Request(tau=0.0, max_new_tokens=limit, **settings)).finish()
+        assert (run.tokens, run.stop) == (limit, "length")
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_the_context_limit_ends_the_answer(random_checkpoint, mode):
-    checkpoint = trained_for(random_checkpoint, mode)
+def test_the_context_limit_ends_the_answer(checkpoint, mode):
+    checkpoint = trained_for(checkpoint, mode)
     settings = needed(checkpoint, mode)
     run = decode(checkpoint, PROMPTS[2], Request(tau=0.0, max_new_tokens=10_000, **settings)).finish()
     assert run.stop == "length"
-    assert run.settings.prompt_tokens + run.tokens == random_checkpoint.context
+    assert run.settings.prompt_tokens + run.tokens == checkpoint.context
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_closing_stops_and_frees_everything(random_checkpoint, mode, monkeypatch):
+def test_closing_stops_and_frees_everything(checkpoint, mode, monkeypatch):
     caches = []
     original = Engine.__init__
 
@@ -247,7 +246,7 @@ def test_closing_stops_and_frees_everything(random_checkpoint, mode, monkeypatch
         caches.append(weakref.ref(self.cache.keys))
 
     monkeypatch.setattr(Engine, "__init__", remember)
-    checkpoint = trained_for(random_checkpoint, mode)
+    checkpoint = trained_for(checkpoint, mode)
     run = decode(checkpoint, PROMPTS[0], Request(max_new_tokens=50, **needed(checkpoint, mode)))
     next(run)
     next(run)
@@ -264,8 +263,8 @@ def test_streamed_text_is_the_answer_and_never_half_a_character(tokenizer):
     and no prefix of the stream ends in bytes that a later token completes."""
     checkpoint = wrap("random", random_model("llama", tokenizer, context=512), tokenizer)
     rng = random.Random(0)
-    for prompt in [*PROMPTS, *(str(rng.random()) for _ in range(4))]:
-        for mode in MODES:
+    for number, prompt in enumerate([*PROMPTS, *(str(rng.random()) for _ in range(4))]):
+        for mode in list(MODES)[number % 3 :: 3]:
             settings = needed(checkpoint, mode) | {"tau": 0.1, "max_new_tokens": 60}
             run = decode(trained_for(checkpoint, mode), prompt, Request(**settings))
             shown = ""
@@ -311,65 +310,61 @@ def test_every_slot_is_recorded_with_its_alternatives(mars_tiny):
 @pytest.mark.parametrize(
     "settings, message",
     [
-        ({"prompt": "  \n"}, "prompt is empty"),
-        ({"prompt": "word " * 600}, "can read at most"),
-        ({"tau": 1.01}, "τ must be between 0 and 1"),
-        ({"tau": -0.1}, "τ must be between 0 and 1"),
-        ({"tau": float("nan")}, "τ must be between 0 and 1"),
-        ({"tau": lambda: 2.0}, "τ must be between 0 and 1"),
-        ({"window": 0}, "allowed is 1 to 9"),
-        ({"window": 10}, "allowed is 1 to 9"),
-        ({"window": 10, "mode": "lossless"}, "allowed is 1 to 9"),
-        ({"window": 2, "mode": "ar"}, "allowed is 1"),
-        ({"mode": "fast"}, "Choose from mars, lossless, ar"),
-        ({"max_new_tokens": 0}, "at least 1"),
+        ({"prompt": "  \n"}, "prompt"),
+        ({"prompt": "word " * 600}, r"\b511\b"),
+        ({"tau": 1.01}, r"τ.*1\.01"),
+        ({"tau": -0.1}, r"τ.*-0\.1"),
+        ({"tau": float("nan")}, "τ.*nan"),
+        ({"tau": lambda: 2.0}, r"τ.*2\.0"),
+        ({"window": 0}, r"\b0\b.*\b9\b"),
+        ({"window": 10}, r"\b10\b.*\b9\b"),
+        ({"window": 10, "mode": "lossless"}, r"\b10\b.*\b9\b"),
+        ({"window": 2, "mode": "ar"}, r"\b2\b.*\b1\b"),
+        ({"mode": "fast"}, "fast.*mars, lossless, ar"),
+        ({"max_new_tokens": 0}, r"max_new_tokens.*\b0\b"),
     ],
 )
-def test_bad_input_is_one_clear_sentence(mars_tiny, settings, message):
+def test_bad_input_is_named_in_one_line(mars_tiny, settings, message):
     with pytest.raises(ValueError, match=message) as error:
         settings = dict(settings)
         decode(mars_tiny, settings.pop("prompt", "hello"), Request(**settings))
     assert "\n" not in str(error.value)
 
 
-def test_modes_have_defaults_of_their_own(random_checkpoint):
+def test_modes_have_defaults_of_their_own(checkpoint):
     """On a CPU, where positions cost time, lossless drafts in a line."""
-    draft = truncated(random_checkpoint, 1)
+    draft = truncated(checkpoint, 1)
     widths = {"ar": 1, "mars": 9, "lossless": 9, "jacobi": 9, "speculative": 5, "block-diffusion": 8}
     for mode, width in widths.items():
         run = decode(
-            trained_for(random_checkpoint, mode), "hi", Request(mode=mode, draft=draft, max_new_tokens=20)
+            trained_for(checkpoint, mode), "hi", Request(mode=mode, draft=draft, max_new_tokens=20)
         )
         assert run.settings.window == width
     groups = {}
     for linear in (None, True, False):
-        run = decode(
-            random_checkpoint, "hi", Request(mode="lossless", linear=linear, max_new_tokens=20)
-        ).finish()
+        run = decode(checkpoint, "hi", Request(mode="lossless", linear=linear, max_new_tokens=20)).finish()
         groups[linear] = [(step.groups, step.positions) for step in run.passes[:3]]
     assert groups[None] == groups[True] == [(1, groups[True][0][1]), (1, 17), (1, 9)]
     assert groups[False][1:] == [(9, 81), (9, 81)]
 
 
-def test_the_longest_prompt_leaves_room_for_one_token(random_checkpoint):
-    context = random_checkpoint.context
+def test_the_longest_prompt_leaves_room_for_one_token(checkpoint):
+    context = checkpoint.context
     prompt = " ".join(["x"] * (context - 1))
-    run = decode(random_checkpoint, prompt, Request(raw=True, max_new_tokens=9)).finish()
+    run = decode(checkpoint, prompt, Request(raw=True, max_new_tokens=9)).finish()
     assert (run.settings.prompt_tokens, run.tokens) == (context - 1, 1)
-    with pytest.raises(
-        ValueError, match=f"has {context} tokens; {random_checkpoint.name} can read at most {context - 1}"
-    ):
-        decode(random_checkpoint, prompt + " x", Request(raw=True))
-    draft = replace(truncated(random_checkpoint, 1), name="short", context=50)
+    with pytest.raises(ValueError, match=rf"\b{context}\b.*{checkpoint.name}.*\b{context - 1}\b"):
+        decode(checkpoint, prompt + " x", Request(raw=True))
+    draft = replace(truncated(checkpoint, 1), name="short", context=50)
     settings = {"mode": "speculative", "draft": draft, "raw": True}
-    assert decode(random_checkpoint, " ".join("x" * 49), Request(**settings)).finish().tokens == 1
-    with pytest.raises(ValueError, match="has 50 tokens; short can read at most 49"):
-        decode(random_checkpoint, " ".join("x" * 50), Request(**settings))
+    assert decode(checkpoint, " ".join("x" * 49), Request(**settings)).finish().tokens == 1
+    with pytest.raises(ValueError, match=r"\b50\b.*short.*\b49\b"):
+        decode(checkpoint, " ".join("x" * 50), Request(**settings))
 
 
 def test_an_ar_checkpoint_decodes_one_token_at_a_time_only(ar_tiny):
     for mode in ("mars", "lossless"):
-        with pytest.raises(ValueError, match="was trained for ar and cannot run mode"):
+        with pytest.raises(ValueError, match=f"ar-tiny.*{mode}"):
             decode(ar_tiny, "hello", Request(mode=mode))
     assert decode(ar_tiny, "hello", Request(mode="ar", max_new_tokens=3)).finish().tokens >= 1
 
