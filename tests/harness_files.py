@@ -1,4 +1,4 @@
-"""Task files in the lm-evaluation-harness's own format, with a little data that lies beside them."""
+"""Task files in the lm-evaluation-harness's own format, with a little data beside them."""
 
 import json
 from pathlib import Path
@@ -85,13 +85,13 @@ def document(number: int, example: tasks.Example, others: list[tasks.Example]) -
 
 
 def write(folder: Path, count: int = 4) -> Path:
-    """The task files `FILES`, each with `count` documents."""
+    """Write the task files `FILES`, each with `count` documents, and return their folder."""
     for split, first in (("train", 0), ("test", 3)):
-        found = []
+        documents = []
         for number in range(count):
             examples = tasks.held_out(WORLDS[number % len(WORLDS)], first + count + 3)[first:]
-            found.append(document(number, examples[number], examples[count : count + 3]))
-        lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in found)
+            documents.append(document(number, examples[number], examples[count : count + 3]))
+        lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in documents)
         (folder / f"{split}.jsonl").write_text(lines, encoding="utf-8")
     data = {split: str(folder / f"{split}.jsonl") for split in ("train", "test")}
     for name, config in FILES.items():
@@ -100,5 +100,5 @@ def write(folder: Path, count: int = 4) -> Path:
 
 
 def add(folder: Path, name: str, config: dict) -> None:
-    """One more task file."""
+    """Write one more task file."""
     (folder / f"{name}.yaml").write_text(yaml.safe_dump({"task": name} | config), encoding="utf-8")

@@ -1,9 +1,9 @@
-"""Trainings that are killed, or run out of disk, numbers or memory: the last good state is there, and the
-run resumes to the losses of one that was never cut."""
+"""Trainings that are killed, or run out of disk, memory or finite numbers, and resume."""
 
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -46,7 +46,7 @@ def whole(tmp_path_factory, tokenizer):
     return losses(folder)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_training_that_is_killed_while_it_writes_resumes_to_the_same_losses(tmp_path):
     rng, output = random.Random(1), tmp_path / "killed"
     kills.finish(kills.start(tmp_path / "whole", "self"))
@@ -55,12 +55,14 @@ def test_a_training_that_is_killed_while_it_writes_resumes_to_the_same_losses(tm
 
 
 class Cut(BaseException):
-    """As a kill: nothing handles it."""
+    """An exception that nothing handles, as a kill."""
 
 
-@pytest.mark.parametrize("place", [0, 1, 2, 3, 5, 8])
-def test_wherever_writing_is_cut_the_run_resumes(tmp_path, tokenizer, whole, monkeypatch, place):
-    """The process stops before its nth rename or removal, of states, metrics and the checkpoint."""
+@pytest.mark.parametrize(
+    "place", [pytest.param(n, marks=pytest.mark.full if n in (0, 3, 5) else ()) for n in (0, 1, 2, 3, 5, 8)]
+)
+def test_a_run_that_is_cut_at_any_write_resumes(tmp_path, tokenizer, whole, monkeypatch, place):
+    """Stop before the nth rename or removal of states, metrics and the checkpoint."""
     left = iter(range(place, -1, -1))
 
     def stopping(work):
@@ -107,22 +109,17 @@ raise SystemExit(cli.main(command))
 """
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("kind", "limit", "sentence"),
-    [
-        ("RLIMIT_FSIZE", 1 << 20, "The disk has no room at step"),
-        ("RLIMIT_AS", 1 << 20, "Out of memory at step"),
-    ],
-)
-def test_a_full_disk_and_full_memory_get_a_sentence_and_the_run_resumes(tmp_path, kind, limit, sentence):
+@pytest.mark.full
+@pytest.mark.parametrize("kind", ["RLIMIT_FSIZE", "RLIMIT_AS"])
+def test_a_full_disk_and_full_memory_end_a_run_that_resumes(tmp_path, kind):
     asked = kills.command(tmp_path / "cut", "tasks:units")[3:]
     run = subprocess.run(
-        [sys.executable, "-c", LIMITED, kind, str(limit), *asked],
-        capture_output=True, text=True, env=kills.environment(), timeout=200,
+        [sys.executable, "-c", LIMITED, kind, str(1 << 20), *asked],
+        capture_output=True, text=True, env=kills.environment(),
     )  # fmt: skip
-    said = run.stderr.strip().splitlines()[-1]
-    assert run.returncode == 2 and said.startswith(f"mars_demo train: {sentence}"), run.stderr
+    message = run.stderr.strip().splitlines()[-1]
+    assert run.returncode == 2 and message.startswith("mars_demo train: "), run.stderr
+    assert re.search(r"\b3\b", message) and "Traceback" not in run.stderr
     assert [path.name for path in (tmp_path / "cut").glob("state-*")] == ["state-2"]
     assert not (tmp_path / "cut" / UNFINISHED).exists()
     kills.finish(kills.start(tmp_path / "cut", "tasks:units", "--resume"))
@@ -145,33 +142,39 @@ def test_a_number_that_is_not_finite_leaves_the_state_before_it(
 
     with monkeypatch.context() as patched:
         patched.setattr(loop, "_accumulate", broken)
-        with pytest.raises(ValueError, match=f"The {where} is not finite at step 3; a lower learning rate"):
+        with pytest.raises(ValueError, match=f"{where}.*3"):
             list(train(fresh(tokenizer), tokenizer, RECIPE, tmp_path))
     assert [path.name for path in tmp_path.glob("state-*")] == ["state-2"]
     assert resumed(tokenizer, tmp_path) == whole
 
 
-def test_a_journal_whose_writer_is_killed_has_all_lines_but_a_torn_one(tmp_path):
-    rng, setting, header = random.Random(0), Setting("ar"), {"swept": "here"}
+def test_a_journal_whose_writer_is_killed_loses_at_most_its_last_line(tmp_path):
+    setting, header = Setting("ar"), {"swept": "here"}
     held = 0
     for _ in range(5):
+        read, write = os.pipe()
         child = os.fork()
         if not child:
-            journal = Journal(tmp_path, header)
-            for number in range(held, 10**9):
-                journal.add(setting, Outcome(number, True, 2, 1, text="text " * 50), float(number))
-        path = None
-        while path is None or path.stat().st_size < 20_000 * rng.random() + held:
-            path = next(tmp_path.glob("*.jsonl"), None)
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        found = Journal(tmp_path, header).outcomes(setting)
-        assert sorted(found) == list(range(len(found))) and len(found) >= held
-        held = len(found)
-    assert held
+            try:
+                journal = Journal(tmp_path, header)
+                for number in range(held, 10**9):
+                    journal.add(setting, Outcome(number, True, 2, 1, text="text " * 50), float(number))
+                    os.write(write, b".")
+            finally:
+                os._exit(1)
+        try:
+            os.close(write)
+            written = sum(len(os.read(read, 1)) for _ in range(20))
+        finally:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            os.close(read)
+        numbers = Journal(tmp_path, header).outcomes(setting)
+        assert sorted(numbers) == list(range(len(numbers))) and len(numbers) >= held + written
+        held = len(numbers)
 
 
-def test_a_run_that_was_cut_while_it_removed_its_states_is_finished(tmp_path, tokenizer, whole):
+def test_a_run_that_was_cut_while_it_removed_its_states_finishes(tmp_path, tokenizer, whole):
     list(train(fresh(tokenizer), tokenizer, RECIPE, tmp_path))
     (tmp_path / UNFINISHED).mkdir()
     assert resumed(tokenizer, tmp_path) == whole

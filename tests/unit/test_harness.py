@@ -1,5 +1,6 @@
-"""The lm-evaluation-harness with this project's models, held against the harness's own `hf` model."""
+"""The lm-evaluation-harness with this project's models, compared with the harness's own `hf` model."""
 
+import functools
 import json
 import logging
 import pickle
@@ -15,7 +16,6 @@ import lm_eval.evaluator
 import lm_eval.tasks
 import pytest
 import yaml
-from accelerate.state import AcceleratorState
 from lm_eval import simple_evaluate
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import CacheHook
@@ -46,7 +46,7 @@ SETTINGS = {
 
 
 class Few(TaskManager):
-    """Only the task files of this project and of a test: the harness's own take long to read."""
+    """A manager of the task files of this project and of a test; the harness's own take long to read."""
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options | {"include_defaults": False})
@@ -56,20 +56,13 @@ class Few(TaskManager):
 def quick(monkeypatch):
     monkeypatch.setattr(suite, "TaskManager", Few)
     monkeypatch.setattr(lm_eval.tasks, "TaskManager", Few)
-    # It asks a dozen programs what machine this is.
+    # It runs a dozen programs to describe the machine.
     monkeypatch.setattr(lm_eval.evaluator, "add_env_info", lambda storage: None)
-
-
-@pytest.fixture(autouse=True)
-def accelerator_released():
-    """The harness initializes accelerate for the whole process, not in the precision of a training."""
-    yield
-    AcceleratorState._reset_state()
 
 
 @pytest.fixture
 def logging_kept():
-    """The harness's own command sets up logging for a process."""
+    """Restore the logging that the harness's own command sets up for a process."""
     loggers = [logging.getLogger(), logging.getLogger("lm_eval")]
     kept = [(logger, logger.level, list(logger.handlers)) for logger in loggers]
     yield
@@ -80,7 +73,7 @@ def logging_kept():
 
 @pytest.fixture(scope="module", autouse=True)
 def data_cache(tmp_path_factory):
-    """What `datasets` makes of the local files stays in a folder of the tests."""
+    """Keep what `datasets` makes of the local files in a folder of the tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path_factory.mktemp("datasets")))
         yield
@@ -93,16 +86,17 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def hf():
-    """The harness's own model, which has loaded the same folder itself."""
+    """Return the harness's own model of the same folder."""
     return HFLM(pretrained=locate("mars-tiny"), dtype="float32", device="cpu", batch_size=1)
 
 
 @pytest.fixture(scope="module")
 def answers_of_hf(hf):
-    return {
-        name: hf.generate_until(asked(chat(hf), settings), disable_tqdm=True)
-        for name, settings in SETTINGS.items()
-    }
+    @functools.cache
+    def answer(name: str) -> list[str]:
+        return hf.generate_until(asked(chat(hf), SETTINGS[name]), disable_tqdm=True)
+
+    return answer
 
 
 def asked(prompts, settings) -> list[Instance]:
@@ -117,7 +111,7 @@ def chat(model, prompts=PROMPTS) -> list[str]:
 
 
 def measured(model, folder, **options) -> dict:
-    """All local tasks, as the harness itself measures them."""
+    """Return the harness's own results for all local tasks."""
     files = Few(include_path=str(folder))
     names = list(harness_files.NAMES)
     return simple_evaluate(model, tasks=names, task_manager=files, bootstrap_iters=0, **options)
@@ -139,17 +133,32 @@ def command(capsys, *arguments: str) -> tuple[int, str, str]:
 # ------------------------------------------------------------------------------- against `hf`
 
 
-@pytest.mark.parametrize("name", SETTINGS)
-@pytest.mark.parametrize(("mode", "rows"), [("ar", 1), ("ar", 5), ("mars", 4), ("lossless", 4)])
+FULL = pytest.mark.full
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "rows"),
+    [
+        ("sentence", "lossless", 4),
+        pytest.param("to the end", "ar", 1, marks=FULL),
+        pytest.param("sentence", "ar", 5, marks=FULL),
+        pytest.param("inside a word", "mars", 4, marks=FULL),
+        pytest.param("one string", "ar", 5, marks=FULL),
+        pytest.param("special token", "lossless", 4, marks=FULL),
+        pytest.param("to the end", "mars", 4, marks=FULL),
+        pytest.param("inside a word", "lossless", 4, marks=FULL),
+    ],
+)
 def test_answers_are_those_of_hf_to_the_last_character(mars_tiny, hf, answers_of_hf, mode, rows, name):
     model = MarsLM(mars_tiny, mode=mode, tau=1.0, batch_size=rows)
     assert chat(model) == chat(hf)
     found = model.generate_until(asked(chat(model), SETTINGS[name]), disable_tqdm=True)
-    assert found == answers_of_hf[name]
+    assert found == answers_of_hf(name)
     per_forward = {answer.tokens / answer.forwards for answer in found}
     assert (max(per_forward) > 2) if mode == "lossless" else (per_forward == {1.0})
 
 
+@FULL
 def test_a_long_prompt_loses_its_beginning_as_with_hf(mars_tiny, hf):
     model = MarsLM(mars_tiny, mode="ar")
     requests = asked([harness_files.LONG], {"until": [], "max_gen_toks": 12})
@@ -158,6 +167,7 @@ def test_a_long_prompt_loses_its_beginning_as_with_hf(mars_tiny, hf):
     )
 
 
+@FULL
 @pytest.mark.parametrize("options", [{"apply_chat_template": True, "fewshot_as_multiturn": True}, {}])
 def test_all_local_tasks_have_the_figures_of_hf(mars_tiny, hf, folder, options):
     if options:
@@ -182,7 +192,7 @@ def test_all_local_tasks_have_the_figures_of_hf(mars_tiny, hf, folder, options):
     assert set(greedy) == {True, False} or not options
 
 
-@pytest.mark.slow
+@FULL
 def test_the_chat_model_has_the_figures_of_hf_too(folder):
     checkpoint = load_checkpoint("mars-smollm2-135m", device="cpu", dtype="float32")
     ours = MarsLM(checkpoint, mode="lossless", batch_size=2)
@@ -200,7 +210,7 @@ def test_the_chat_model_has_the_figures_of_hf_too(folder):
 
 
 def test_an_answer_ends_with_its_stop_string(mars_tiny):
-    """No forward is computed after the one that completes the string, and its text is cut before it."""
+    """Check that no forward follows the one that completes the string, before which the text ends."""
     model = MarsLM(mars_tiny, mode="mars", tau=0.5, batch_size=3)
     found = model.generate_until(asked(chat(model), SETTINGS["sentence"]), disable_tqdm=True)
     for prompt, answer in zip(PROMPTS, found, strict=True):
@@ -215,7 +225,8 @@ def test_an_answer_ends_with_its_stop_string(mars_tiny):
         assert answer.tokens <= run.tokens
 
 
-def test_figures_of_the_worlds_are_those_of_evaluate(mars_tiny):
+@FULL
+def test_results_of_the_built_in_tasks_are_those_of_evaluate(mars_tiny):
     record = suite.evaluate(MarsLM(mars_tiny, tau=0.9), suite.load(["worlds"]), limit=2)
     rows = {row["task"]: row for row in record["tasks"]}
     alone = list(accuracy.evaluate(mars_tiny, Request("mars"), [0.9], limit=2))
@@ -231,7 +242,7 @@ def test_figures_of_the_worlds_are_those_of_evaluate(mars_tiny):
     assert rows["worlds"]["tokens_per_forward"] == total.tokens_per_forward
 
 
-def test_every_world_is_a_task():
+def test_every_built_in_task_is_one_of_the_harness():
     group = yaml.safe_load((suite.FOLDER / "worlds.yaml").read_text())
     assert group["task"] == [f"world-{name}" for name in tasks.TASKS]
     assert {path.stem for path in suite.FOLDER.glob("world-*.yaml")} == set(group["task"])
@@ -246,6 +257,7 @@ def test_instructions_are_graded_by_their_checks():
             assert own.grade_instruction(document, [answer]) == {"acc": float(one.holds(answer))}
 
 
+@FULL
 def test_a_resumed_evaluation_computes_only_what_is_missing(monkeypatch, mars_tiny, tmp_path):
     names = ["world-units", "world-notes"]
     whole = suite.evaluate(MarsLM(mars_tiny), suite.load(names), limit=4)
@@ -266,12 +278,13 @@ def test_a_resumed_evaluation_computes_only_what_is_missing(monkeypatch, mars_ti
     made = model.get_model_info()["speed"]
     assert sum(found["answers"] for found in made.values()) == 8 - 3
     assert resumed["tasks"] == whole["tasks"]
-    other = MarsLM(mars_tiny, tau=0.5)  # what one τ has answered is no answer of another
+    other = MarsLM(mars_tiny, tau=0.5)  # answers are cached per τ
     suite.evaluate(other, suite.load(["world-units"]), limit=4, cache=tmp_path)
     assert other.get_model_info()["speed"]["world-units"]["answers"] == 4
 
 
-def test_tokens_are_drawn_as_the_task_says(mars_tiny):
+@FULL
+def test_tokens_are_sampled_with_the_settings_of_the_task(mars_tiny):
     settings = {"until": [], "max_gen_toks": 20, "do_sample": True, "temperature": 0.8, "top_p": 0.9}
     model = MarsLM(mars_tiny, mode="lossless", batch_size=3, seed=5)
     found = model.generate_until(asked(chat(model, PROMPTS[:3]), settings), disable_tqdm=True)
@@ -281,23 +294,23 @@ def test_tokens_are_drawn_as_the_task_says(mars_tiny):
         assert answer == alone.text
 
 
-def test_models_without_a_likelihood_of_texts_say_so(mars_tiny):
+def test_models_without_a_likelihood_are_refused(mars_tiny):
     model = MarsLM(replace(mars_tiny, objective="block-diffusion"), mode="block-diffusion")
     request = Instance("loglikelihood", {}, ("Hello", " there"), 0, ("test", 0, 1))
-    with pytest.raises(ValueError, match="trained for block-diffusion and gives a text no likelihood"):
+    with pytest.raises(ValueError, match="block-diffusion"):
         model.loglikelihood([request], disable_tqdm=True)
 
 
 @pytest.mark.parametrize(
-    ("settings", "complaint"),
+    ("settings", "fact"),
     [
-        ({"max_gen_toks": 512}, "answers of up to 512 tokens, and mars-tiny can read only 512"),
-        ({"num_beams": 4}, "generation with num_beams, which this model has not"),
-        ({"do_sample": True, "temperature": -1.0}, "temperature of sampling must be above 0"),
+        ({"max_gen_toks": 512}, "512.*mars-tiny"),
+        ({"num_beams": 4}, "num_beams"),
+        ({"do_sample": True, "temperature": -1.0}, "temperature"),
     ],
 )
-def test_settings_that_cannot_be_met_are_refused(mars_tiny, settings, complaint):
-    with pytest.raises(ValueError, match=complaint):
+def test_unsupported_settings_of_a_task_are_refused(mars_tiny, settings, fact):
+    with pytest.raises(ValueError, match=fact):
         MarsLM(mars_tiny).generate_until(asked(["Hi"], settings))
 
 
@@ -324,6 +337,7 @@ def test_the_command_writes_a_file_of_results(capsys, folder, tmp_path):
         assert row["task"] in out
 
 
+@FULL
 def test_the_harness_has_the_model_in_its_own_command(capsys, monkeypatch, logging_kept, folder, tmp_path):
     monkeypatch.setattr(
         "sys.argv",
@@ -344,21 +358,21 @@ def test_the_harness_has_the_model_in_its_own_command(capsys, monkeypatch, loggi
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "fact"),
     [
-        (["--tau", "nan"], "τ must be between 0 and 1, not nan."),
-        (["--limit", "0"], "--limit must be at least 1, not 0."),
-        (["--num-fewshot", "-1"], "--num-fewshot must be at least 0, not -1."),
-        (["--batch-size", "0"], "--batch-size must be at least 1, not 0."),
-        (["--include-path", "nowhere"], "nowhere is not a folder."),
-        (["--tasks", "nonsense"], "Unknown task 'nonsense'. Choose from worlds, instructions, paper"),
-        (["--tasks", "far"], "Task far cannot be loaded: "),
-        (["--tasks", "dangerous"], "Task dangerous executes code that the model has written."),
-        (["--model", "ar-tiny", "--mode", "mars"], "ar-tiny was trained for ar and cannot run mode mars."),
-        (["--window", "10", "--model", "mars-tiny"], "A window of 10 slots does not fit mode mars"),
+        (["--tau", "nan"], "nan"),
+        (["--limit", "0"], "--limit"),
+        (["--num-fewshot", "-1"], "--num-fewshot"),
+        (["--batch-size", "0"], "--batch-size"),
+        (["--include-path", "nowhere"], "nowhere"),
+        (["--tasks", "nonsense"], "nonsense"),
+        (["--tasks", "far"], "far"),
+        (["--tasks", "dangerous"], "dangerous"),
+        (["--model", "ar-tiny", "--mode", "mars"], "ar-tiny"),
+        (["--window", "10", "--model", "mars-tiny"], "10"),
     ],
 )
-def test_bad_input_is_refused_in_one_sentence(capsys, folder, arguments, complaint):
+def test_bad_input_is_one_line_and_status_two(capsys, folder, arguments, fact):
     harness_files.add(folder, "far", {"dataset_path": "nobody/nothing", "output_type": "generate_until"})
     dangerous = harness_files.FILES["local-answers"] | {"unsafe_code": True, "fewshot_split": None}
     data = {"test": str(folder / "test.jsonl"), "train": str(folder / "train.jsonl")}
@@ -368,10 +382,11 @@ def test_bad_input_is_refused_in_one_sentence(capsys, folder, arguments, complai
         defaults += ["--include-path", str(folder)]
     status, out, err = command(capsys, *defaults, *arguments)
     assert (status, out) == (2, "")
-    complaints = [line for line in err.splitlines() if "it/s]" not in line]
-    assert len(complaints) == 1 and complaints[0].startswith(f"mars_demo benchmark: {complaint}"), err
+    lines = [line for line in err.splitlines() if "it/s]" not in line]
+    assert len(lines) == 1 and lines[0].startswith("mars_demo benchmark: ") and fact in lines[0], err
 
 
+@FULL
 def test_without_the_harness_the_command_says_what_to_install():
     hidden = """if True:
         import sys
@@ -380,17 +395,17 @@ def test_without_the_harness_the_command_says_what_to_install():
         sys.exit(cli.main(["benchmark"]))"""
     done = subprocess.run([sys.executable, "-c", hidden], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 2 and done.stderr.count("\n") == 1
-    assert "pip install -r requirements-eval.txt" in done.stderr
+    assert "requirements-eval.txt" in done.stderr
 
 
-@pytest.mark.slow
+@FULL
 def test_the_papers_six_are_tasks_of_the_harness(monkeypatch):
     monkeypatch.setattr(suite, "TaskManager", TaskManager)
     manager = suite._manager(["paper"], [suite.FOLDER])
     group = yaml.safe_load((suite.FOLDER / "paper.yaml").read_text())
     names = [entry["group"] if isinstance(entry, dict) else entry for entry in group["task"]]
     assert len(names) == 6 and all(suite._is_whole(manager, name) for name in names)
-    with pytest.raises(ValueError, match="Task paper cannot be loaded: "):  # there is no hub
+    with pytest.raises(ValueError, match="paper"):  # there is no hub
         suite.load(["paper"])
 
 

@@ -1,4 +1,4 @@
-"""The training loop: it learns, it resumes to the same losses, plain transformers loads what it saves."""
+"""The training loop: learning, resuming to the same losses, saving for plain transformers."""
 
 import itertools
 import json
@@ -37,14 +37,19 @@ def fresh(tokenizer):
 
 
 def plain(folder):
-    """A saved checkpoint as transformers alone reads it."""
+    """Load a saved checkpoint with transformers alone."""
     return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, trust_remote_code=False)
 
 
 @pytest.mark.parametrize(
-    "changed", [{}, {"muon_learning_rate": None}, {"reference": "base", "reference_weight": 2.0}]
+    "changed",
+    [
+        {},
+        pytest.param({"muon_learning_rate": None}, marks=pytest.mark.full),
+        {"reference": "base", "reference_weight": 2.0},
+    ],
 )
-def test_a_cut_run_resumes_to_the_losses_of_a_whole_one(tmp_path, tokenizer, monkeypatch, changed):
+def test_an_interrupted_run_resumes_to_the_losses_of_a_whole_one(tmp_path, tokenizer, monkeypatch, changed):
     monkeypatch.chdir(tmp_path)
     save_checkpoint(fresh(tokenizer), tokenizer, tmp_path / "base", block_size=None)
     recipe = replace(RECIPE, **changed)
@@ -74,22 +79,26 @@ def losses_of(output) -> list[tuple[float, float, int]]:
     return [(line["loss"], line["noisy"], line["tokens"]) for line in lines]
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_killed_run_resumes_to_the_losses_of_a_whole_one(tmp_path):
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     subprocess.run([sys.executable, *command(whole)], check=True, capture_output=True)
     process = subprocess.Popen([sys.executable, *command(killed)], stderr=subprocess.PIPE)
-    while process.poll() is None and not list(killed.glob("state-*")):
-        select.select([process.stderr], [], [], 0.01)
-    process.kill()
-    process.communicate()
+    try:
+        while process.poll() is None and not list(killed.glob("state-*")):
+            select.select([process.stderr], [], [], 0.01)
+            if select.select([process.stderr], [], [], 0)[0]:
+                os.read(process.stderr.fileno(), 1 << 16)
+    finally:
+        process.kill()
+        process.communicate()
     subprocess.run([sys.executable, *command(killed, "--resume")], check=True, capture_output=True)
     assert losses_of(killed) == losses_of(whole)
     assert len(losses_of(whole)) == 6
     assert load_checkpoint(str(killed), device="cpu").block_size == 8
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_two_processes_get_the_losses_of_one_with_the_same_global_batch(tmp_path):
     one, two = tmp_path / "one", tmp_path / "two"
     subprocess.run([sys.executable, *command(one, "--accumulate", "2")], check=True, capture_output=True)
@@ -108,20 +117,18 @@ FSDP = {
 }  # fmt: skip
 
 
-@pytest.mark.slow
-def test_weights_that_are_spread_over_two_processes_get_the_losses_of_one(tmp_path):
+@pytest.mark.full
+def test_sharded_weights_of_two_processes_get_the_losses_of_one(tmp_path):
     one, two = tmp_path / "one", tmp_path / "two"
     launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    run = subprocess.Popen(
-        [sys.executable, *launch, *command(two)], stderr=subprocess.PIPE, text=True, env=os.environ | FSDP
-    )
+    run = [sys.executable, *launch, *command(two)]
+    subprocess.run(run, check=True, capture_output=True, env=os.environ | FSDP)
     in_float32 = (
         "import sys; from mars_demo import cli; from mars_demo.training import loop; "
         "loop.multiplies_bfloat16 = lambda device: False; raise SystemExit(cli.main(sys.argv[1:]))"
     )
     alone = [sys.executable, "-c", in_float32, *command(one, "--accumulate", "2")[2:]]
     subprocess.run(alone, check=True, capture_output=True)
-    assert run.wait(120) == 0, run.stderr.read()
     for (loss, noisy, tokens), expected in zip(losses_of(two), losses_of(one), strict=True):
         assert (loss, noisy) == pytest.approx(expected[:2], rel=1e-4)
         assert tokens == expected[2]
@@ -152,7 +159,7 @@ def test_gradient_checkpointing_changes_no_loss(tmp_path, tokenizer):
     assert losses[0] == pytest.approx(losses[1], rel=1e-3)
 
 
-def test_the_pace_multiplies_the_learning_rate_as_it_runs(tmp_path, tokenizer):
+def test_the_pace_multiplies_the_learning_rate_of_a_running_training(tmp_path, tokenizer):
     paces = iter([1.0, 1.0, 1.0] + [0.0] * 100)
     model = fresh(tokenizer)
     weights = []
@@ -184,40 +191,37 @@ def test_an_ar_checkpoint_has_no_block_size(tmp_path, tokenizer):
     assert load_checkpoint(str(tmp_path), device="cpu").block_size is None
 
 
-def test_a_loss_that_is_not_finite_stops_with_a_clear_sentence(tmp_path, tokenizer):
+def test_a_loss_that_is_not_finite_stops_the_training(tmp_path, tokenizer):
     model = fresh(tokenizer)
     with torch.no_grad():
         model.get_output_embeddings().weight.fill_(float("nan"))
-    with pytest.raises(ValueError, match="not finite at step 1"):
+    with pytest.raises(ValueError, match="loss.*1"):
         list(train(model, tokenizer, RECIPE, tmp_path))
 
 
 @pytest.mark.parametrize(
-    "field, value, message",
+    "changed, fact",
     [
-        ("objective", "magic", "Choose from ar, mars, block-diffusion"),
-        ("block_size", 1, "from 2 to 32"),
-        ("block_size", 33, "from 2 to 32"),
-        ("steps", 0, "Steps must be at least 1"),
-        ("accumulate", 0, "Accumulate must be at least 1"),
-        ("kl_weight", -1.0, "kl weight must not be negative"),
-        ("slot_decay", 0.0, "slot decay must be above 0 and at most 1, not 0"),
-        ("slot_decay", 1.5, "slot decay must be above 0 and at most 1, not 1.5"),
-        ("reference_weight", -1.0, "reference weight must not be negative"),
-        ("reference_weight", 2.0, "not 2 and none"),
-        ("reference", "ar-tiny", "not 0 and ar-tiny"),
+        ({"objective": "magic"}, "ar, mars, block-diffusion"),
+        ({"block_size": 1}, "2.*32"),
+        ({"block_size": 33}, "2.*32"),
+        ({"steps": 0}, "0"),
+        ({"accumulate": 0}, "0"),
+        ({"kl_weight": -1.0}, "-1"),
+        ({"slot_decay": 0.0}, "0"),
+        ({"slot_decay": 1.5}, "1.5"),
+        ({"slot_decay": 0.5, "objective": "ar"}, "mars.*ar"),
+        ({"reference_weight": -1.0}, "-1"),
+        ({"reference_weight": 2.0}, "2"),
+        ({"reference": "ar-tiny"}, "ar-tiny"),
     ],
 )
-def test_recipes_out_of_range_are_refused(field, value, message):
-    with pytest.raises(ValueError, match=message):
-        replace(RECIPE, **{field: value})
+def test_recipes_out_of_range_are_refused(changed, fact):
+    with pytest.raises(ValueError, match=fact):
+        replace(RECIPE, **changed)
 
 
-def test_only_mars_has_a_slot_decay():
-    with pytest.raises(ValueError, match="A slot decay needs the objective mars, not ar"):
-        replace(RECIPE, objective="ar", slot_decay=0.5)
-
-
+@pytest.mark.full
 def test_a_compiled_training_has_the_losses_of_one_that_is_not(tmp_path, tokenizer):
     plain, compiled = (
         list(
@@ -235,20 +239,18 @@ def test_a_compiled_training_has_the_losses_of_one_that_is_not(tmp_path, tokeniz
         assert (one.loss, one.grad_norm) == pytest.approx((other.loss, other.grad_norm), rel=1e-2)
 
 
-def test_compiling_without_a_compiler_gets_a_sentence(tmp_path, tokenizer, monkeypatch):
+def test_compiling_without_a_compiler_is_refused(tmp_path, tokenizer, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
-    with pytest.raises(
-        ValueError, match=r"needs a C\+\+ compiler, and there is no g\+\+ or clang\+\+ or cl here"
-    ):
+    with pytest.raises(ValueError, match=r"g\+\+"):
         next(train(fresh(tokenizer), tokenizer, replace(RECIPE, compile=True), tmp_path / "never"))
 
 
 def test_accumulated_batches_are_one_large_batch(tmp_path, tokenizer):
-    """The gradients of three batches that differ in size, their losses and the step that follows from them
-    are those of all their conversations in one batch, to rounding.
+    """Compare gradients, losses and the next step of three batches of different sizes with those of all
+    their conversations in one batch.
 
-    Weights in float64 are left alone by autocast. Fixed blocks, as phases would be drawn per batch.
+    Autocast leaves weights in float64 alone. Blocks are fixed because phases would be sampled per batch.
     """
     recipe = replace(
         RECIPE, steps=1, accumulate=3, muon_learning_rate=None, fixed_blocks=True, kl_weight=0.5, seed=4,
@@ -281,7 +283,7 @@ def test_accumulated_batches_are_one_large_batch(tmp_path, tokenizer):
         torch.testing.assert_close(weight, other, rtol=0, atol=1e-3 * recipe.learning_rate)
 
 
-def test_a_model_that_begins_as_its_reference_is_at_no_distance_from_it(tmp_path):
+def test_the_kl_divergence_from_the_reference_starts_at_zero_and_counts_in_the_loss(tmp_path):
     base = load_checkpoint("ar-tiny", device="cpu", dtype=torch.float32)
     recipe = replace(RECIPE, steps=3, sft_weight=0.0, reference="ar-tiny", reference_weight=2.0)
     first, *rest = train(base.model, base.tokenizer, recipe, tmp_path)
@@ -291,17 +293,17 @@ def test_a_model_that_begins_as_its_reference_is_at_no_distance_from_it(tmp_path
 
 
 @pytest.mark.parametrize(
-    "changed, said",
+    "changed, fact",
     [
         ({"reference": "no-such-model"}, "no-such-model"),
-        ({"reference": "ar-tiny"}, "has other tokens"),
-        ({"reference": "ar-tiny", "objective": "block-diffusion"}, "takes no reference"),
+        ({"reference": "ar-tiny"}, "ar-tiny"),
+        ({"reference": "ar-tiny", "objective": "block-diffusion"}, "reference"),
     ],
 )
-def test_references_that_cannot_be_one_are_refused(tmp_path, tokenizer, changed, said):
+def test_unusable_references_are_refused(tmp_path, tokenizer, changed, fact):
     model = fresh(tokenizer)
     model.resize_token_embeddings(len(tokenizer) + 8)
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=fact):
         next(train(model, tokenizer, replace(RECIPE, reference_weight=1.0, **changed), tmp_path))
 
 
@@ -324,7 +326,8 @@ def test_every_option_trains_and_its_checkpoint_decodes(tmp_path, tokenizer, cha
     assert 1 <= run.tokens <= 12
 
 
-def test_the_tiny_recipe_runs_all_stages_and_goes_on_where_it_was(tmp_path, monkeypatch):
+@pytest.mark.full
+def test_the_tiny_recipe_runs_all_stages_and_resumes(tmp_path, monkeypatch):
     short = {name: replace(recipe, steps=2, batch_tokens=256) for name, recipe in tiny.STAGES.items()}
     for stages in (dict(itertools.islice(short.items(), 1)), short):
         monkeypatch.setattr(tiny, "STAGES", stages)
@@ -334,8 +337,8 @@ def test_the_tiny_recipe_runs_all_stages_and_goes_on_where_it_was(tmp_path, monk
     assert len(ar.tokenizer) == len(mars.tokenizer)
 
 
-def test_muon_in_float32_takes_the_steps_of_torch_s_own_without_its_rounding():
-    """Where bfloat16 is emulated, products in it take ten times as long."""
+def test_muon_in_float32_takes_the_steps_of_torch_without_its_rounding():
+    """Check the optimizer for CPUs that emulate bfloat16, whose products take ten times as long."""
     draw = torch.Generator().manual_seed(0)
     start = [torch.randn(shape, generator=draw) for shape in ((48, 16), (16, 64), (32, 32))]
     gradients = [torch.randn(weight.shape, generator=draw) for weight in start]
