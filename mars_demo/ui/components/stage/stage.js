@@ -25,8 +25,10 @@ import { drawWhy } from "./why.js";
 import { drawWindow } from "./window.js";
 
 function render() {
-  const { classList } = find(".stage");
+  const { classList, dataset } = find(".stage");
   classList.toggle("over", stage.reader.over);
+  dataset.state = stateOfRuns();
+  dataset.run = runs()[0]?.settings.run ?? "";
   if (view.playing !== null || view.time === null) classList.toggle("replaying", view.playing !== null);
   for (const lane of Object.values(view.lanes)) {
     lane.showAt(view.time, view.playing !== null);
@@ -40,6 +42,12 @@ function render() {
   if (constants.shelf && find(".recordings").value !== (stage.recording ?? "")) find(".recordings").value = stage.recording ?? "";
   if (constants.shelf && find(".beside").value !== (stage.beside ?? "")) find(".beside").value = stage.beside ?? "";
   rememberSoon();
+}
+
+function stateOfRuns() {
+  if (!runs().length) return "empty";
+  if (!stage.reader.over) return "running";
+  return runs().some((run) => run.stopped) ? "stopped" : "done";
 }
 
 // ------------------------------------------------------------------------------------ the heading

@@ -1,0 +1,101 @@
+"""The Race tab as its visitors use it: its parts, and the steps of a race."""
+
+from playwright.sync_api import Locator, Page, expect
+
+from mars_demo.decoding.trace import Run, read_runs
+
+# A run that was not there before, nor recorded, and its first token.
+HAS_BEGUN = """before => {
+  const stage = document.querySelector("#stage .stage");
+  const { run } = stage.dataset;
+  const isRecorded = stage.querySelector(".note").textContent !== "";
+  return run && run !== before && !isRecorded && stage.querySelector(".token");
+}"""
+
+
+def stage(page: Page) -> Locator:
+    return page.locator("#stage .stage")
+
+
+def lane(page: Page, name: str) -> Locator:
+    return page.locator(f'#stage .lane[data-lane="{name}"]')
+
+
+def count(page: Page, name: str, figure: str) -> Locator:
+    """A figure of a lane: `tokens`, `forwards`, `perForward` or `perSecond`."""
+    return lane(page, name).locator(f'[data-count="{figure}"]')
+
+
+def verdict(page: Page) -> Locator:
+    return page.locator("#stage .verdict")
+
+
+def prompt(page: Page) -> Locator:
+    return page.locator("#prompt textarea")
+
+
+def run_button(page: Page) -> Locator:
+    return page.locator("#run")
+
+
+def toast(page: Page) -> Locator:
+    return page.get_by_test_id("toast-body")
+
+
+def dismiss(page: Page) -> None:
+    page.get_by_test_id("toast-close").click()
+    expect(toast(page)).to_have_count(0)
+
+
+def is_ready(page: Page) -> None:
+    """Wait until the server has filled the controls."""
+    expect(page.locator("#model input")).not_to_have_value("")
+
+
+def race(page: Page, press: str | None = None) -> None:
+    """Start a race with the button, or with a key in the prompt, and wait for its first token."""
+    is_ready(page)
+    before = stage(page).get_attribute("data-run") or ""
+    if press:
+        prompt(page).press(press)
+    else:
+        run_button(page).click()
+    page.wait_for_function(HAS_BEGUN, arg=before)
+
+
+def to_the_end(page: Page, state: str = "done") -> None:
+    """Wait until the race is over and the next one may start."""
+    expect(stage(page)).to_have_attribute("data-state", state)
+    expect(run_button(page)).to_be_enabled()
+    expect(page.locator("#stop")).to_be_disabled()
+
+
+def stop(page: Page) -> None:
+    page.locator("#stop").click()
+    to_the_end(page, "stopped")
+
+
+def set_slider(page: Page, name: str, value: float) -> None:
+    page.locator(f"#{name} input[type=range]").fill(str(value))
+
+
+def set_tau(page: Page, tau: float) -> None:
+    set_slider(page, "tau", tau)
+
+
+def records(page: Page) -> dict[str, Run]:
+    """The runs on the stage by mode, as the page hands them out as a file."""
+    with page.expect_download() as download:
+        page.locator('#stage [data-do="jsonl"]').click()
+    runs = read_runs(download.value.path().read_text("utf-8").splitlines())
+    return {run.settings.mode: run for run in runs}
+
+
+def taus(run: Run) -> list[float]:
+    return [step.tau for step in run.passes]
+
+
+def give(page: Page, text: str) -> None:
+    """Hand the stage a record as a file."""
+    file = {"name": "run.jsonl", "mimeType": "application/x-ndjson", "buffer": text.encode()}
+    page.locator("#stage .file").set_input_files(file)
