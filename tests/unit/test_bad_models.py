@@ -1,6 +1,7 @@
-"""Checkpoints with something wrong with them: one sentence each, and it says what."""
+"""Broken checkpoints: one line each, with the cause."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import sys
 import psutil
 import pytest
 import torch
+from greedy import check_tokens, generate
 from random_models import random_model
 from safetensors.torch import save_file
 from transformers import AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM, BertConfig, T5Config
@@ -26,7 +28,7 @@ from mars_demo.models.load import load_checkpoint, outline
 def refusal(name, **options) -> str:
     with pytest.raises(ValueError) as error:
         load_checkpoint(str(name), **{"device": "cpu"} | options)
-    assert "\n" not in str(error.value)
+    assert str(error.value) and "\n" not in str(error.value)
     return str(error.value)
 
 
@@ -44,7 +46,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 def published(tmp_path, tokenizer):
-    """Makes folders in the format of the paper's authors."""
+    """Return a maker of folders in the format of the paper's authors."""
 
     def make(name: str, **changes):
         folder = tmp_path / name
@@ -67,17 +69,15 @@ def test_models_of_other_kinds_are_named(tmp_path, tokenizer):
         return refusal(tmp_path / name)
 
     bert, t5 = BertConfig(**small), T5Config(**small)
-    assert "bert is not a causal" in saved("encoder", AutoModel.from_config(bert, trust_remote_code=False))
-    assert "bert is not a causal" in saved(
-        "masked", AutoModelForMaskedLM.from_config(bert, trust_remote_code=False)
-    )
-    assert "encoder with a decoder" in saved("both", AutoModel.from_config(t5, trust_remote_code=False))
+    assert "bert" in saved("encoder", AutoModel.from_config(bert, trust_remote_code=False))
+    assert "bert" in saved("masked", AutoModelForMaskedLM.from_config(bert, trust_remote_code=False))
+    assert "encoder" in saved("both", AutoModel.from_config(t5, trust_remote_code=False))
     llama = random_model("llama", tokenizer).config
     grader = AutoModelForSequenceClassification.from_config(llama, trust_remote_code=False)
-    assert "LlamaForSequenceClassification, which is not" in saved("grader", grader)
+    assert "LlamaForSequenceClassification" in saved("grader", grader)
 
 
-def test_architectures_that_compute_in_another_way_are_named(tmp_path, tokenizer):
+def test_unsupported_config_options_are_named(tmp_path, tokenizer):
     plain = random_model("llama", tokenizer).config.to_dict()
     for kind, reason in (("gemma2", "final_logit_softcapping"), ("granite", "logits_scaling")):
         folder = tmp_path / kind
@@ -89,8 +89,8 @@ def test_architectures_that_compute_in_another_way_are_named(tmp_path, tokenizer
         assert reason in refusal(folder)
 
 
-def test_a_context_ends_where_layers_no_longer_look_back(tmp_path, tokenizer):
-    """A mask that shows everything is right as long as the text fits into the layers' own window."""
+def test_a_sliding_window_limits_the_context(tmp_path, tokenizer):
+    """Limit the context to the sliding window, within which a full mask is right."""
     model = random_model("qwen2", tokenizer)
     assert wrap("x", model, tokenizer).context == 96
     model.config.use_sliding_window, model.config.sliding_window = True, 24
@@ -98,41 +98,47 @@ def test_a_context_ends_where_layers_no_longer_look_back(tmp_path, tokenizer):
     assert wrap("x", model, tokenizer).context == 24
 
 
-@pytest.mark.parametrize("kind", ["mistral", "gpt2", "gpt_neox", "olmo2", "qwen3_moe"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "gpt2",
+        "qwen3_moe",
+        *(pytest.param(k, marks=pytest.mark.full) for k in ("mistral", "gpt_neox", "olmo2")),
+    ],
+)
 def test_other_ar_models_give_the_tokens_of_transformers(tmp_path, tokenizer, kind):
     from transformers import AutoConfig
 
     small = random_model("llama", tokenizer).config.to_dict()
-    wanted = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
+    sizes = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
               "num_key_value_heads", "max_position_embeddings", "initializer_range", "eos_token_id",
               "bos_token_id", "pad_token_id")  # fmt: skip
-    config = AutoConfig.for_model(kind, **{key: small[key] for key in wanted})
+    config = AutoConfig.for_model(kind, **{key: small[key] for key in sizes})
     model = AutoModelForCausalLM.from_config(config, trust_remote_code=False).eval()
     model.save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
     checkpoint = load_checkpoint(str(tmp_path), device="cpu")
     assert checkpoint.modes == ("ar", "jacobi", "speculative")
-    ids = torch.tensor([encode_prompt(tokenizer, "hello there")])
-    theirs = model.generate(ids, max_new_tokens=12, do_sample=False)[0, ids.shape[1] :].tolist()
+    theirs = generate(checkpoint, "hello there", 12)
     for mode in ("ar", "jacobi"):
         run = decode(checkpoint, "hello there", Request(mode, max_new_tokens=12)).finish()
-        assert run.token_ids == theirs
+        check_tokens(checkpoint, run, theirs)
 
 
 def test_damaged_files_are_named(folder):
     weights = folder / "model.safetensors"
     whole = weights.read_bytes()
-    for damage in (whole[:100], b"\xff" * 4000, b"{}", whole[:-1]):
+    for damage in (b"", whole[:100], whole[:100_000], b"\xff" * 4000, b"{}", whole[:-1]):
         weights.write_bytes(damage)
-        assert "damaged or incomplete" in refusal(folder)
-        assert "damaged or incomplete" in refusal(folder, report=lambda *told: None)
+        assert "damaged" in refusal(folder)
+        assert "damaged" in refusal(folder, report=lambda *told: None)
     weights.write_bytes(whole)
     for config in ("[]", "null", "nonsense", "\xff", '{"model_type": 5}', '{"model_type": "llama"}'):
         (folder / "config.json").write_text(config)
         assert str(folder) in refusal(folder)
 
 
-def test_a_gguf_file_that_is_none(tmp_path):
+def test_a_gguf_file_of_something_else_is_named(tmp_path):
     file = tmp_path / "model.gguf"
     for content in (b"", b"GGUF", b"GGUF" + b"\xff" * 500, b"GGUF\x03\0\0\0" + b"\0" * 16, b"nonsense"):
         file.write_bytes(content)
@@ -141,10 +147,10 @@ def test_a_gguf_file_that_is_none(tmp_path):
 
 def test_a_tokenizer_that_is_damaged_or_missing_is_named(folder):
     (folder / "tokenizer.json").write_text("{")
-    assert "cannot be loaded" in refusal(folder)
+    assert str(folder) in refusal(folder)
     (folder / "tokenizer.json").unlink()
     (folder / "tokenizer_config.json").unlink()
-    assert "cannot be loaded" in refusal(folder)
+    assert str(folder) in refusal(folder)
 
 
 def test_a_missing_shard_is_named(folder):
@@ -158,71 +164,71 @@ def test_a_missing_shard_is_named(folder):
     assert seen[-1] == ("loading", seen[-1][2], seen[-1][2])
     assert seen[-1][2] == sum(weight.numel() for weight in model.parameters()) * 4
     shards[0].unlink()
-    assert f"1 of its {len(shards)} weight files are missing: {shards[0].name}" in refusal(folder)
+    assert re.search(rf"\b1\b.*\b{len(shards)}\b.*{shards[0].name}", refusal(folder))
 
 
-def test_pickled_weights_and_none_are_told_apart(folder):
+def test_pickled_weights_are_never_loaded(folder):
     (folder / "model.safetensors").unlink()
-    assert "there are no weights in safetensors or GGUF" in refusal(folder)
+    assert "safetensors" in refusal(folder)
     torch.save({"x": torch.zeros(1)}, folder / "pytorch_model.bin")
-    assert "its weights are pickled" in refusal(folder)
+    assert "pickled" in refusal(folder)
 
 
 def test_a_config_of_a_far_larger_model_takes_no_memory(folder):
     edit(folder / "config.json", num_hidden_layers=400, intermediate_size=100_000)
     before = psutil.Process().memory_info().rss
-    assert "of the tensors" in refusal(folder)
+    assert "tensors" in refusal(folder)
     assert psutil.Process().memory_info().rss - before < 500e6
 
 
-def test_masks_that_the_vocabulary_lacks_are_refused(folder):
+def test_mask_tokens_outside_the_vocabulary_are_refused(folder):
     for mask_id in (99_999, -1, "2", 2.5):
         edit(folder / "config.json", mask_token_id=mask_id)
-        assert f"mask token has the id {mask_id!r}" in refusal(folder)
+        assert repr(mask_id) in refusal(folder)
     edit(folder / "config.json", mask_token_id=None)  # then the tokenizer's
     assert load_checkpoint(str(folder), device="cpu").mask_id == 2
     edit(folder / "tokenizer_config.json", mask_token=None)
-    assert "no mask token" in refusal(folder)
+    assert "mask" in refusal(folder)
 
 
-def test_block_sizes_that_no_model_has_are_refused(folder):
+def test_impossible_block_sizes_are_refused(folder):
     for block_size in (512, -4, "8", 2.5, True, [8]):
         edit(folder / "config.json", block_size=block_size)
-        assert "whole number from 1 to 511" in refusal(folder)
+        assert "511" in refusal(folder)
     edit(folder / "config.json", block_size=8, objective="chess")
-    assert "Choose from mars, ar, block-diffusion" in refusal(folder)
+    assert "mars, ar, block-diffusion" in refusal(folder)
 
 
 def test_a_block_size_that_contradicts_name_or_training_is_refused(folder):
     (folder / "recipe.json").write_text('{"objective": "mars", "block_size": 4}')
-    assert "its recipe says 4 masks per block and its config 8" in refusal(folder)
+    assert re.search(r"recipe.*\b4\b.*config.*\b8\b", refusal(folder))
     assert load_checkpoint(str(folder), device="cpu", block_size=4).block_size == 4
     (folder / "recipe.json").unlink()
     folder = folder.rename(folder.with_name("Tiny-blk4"))
     message = refusal(folder)
-    assert "its name says 4 masks per block and its config 8" in message and "--block-size N" in message
+    assert re.search(r"name.*\b4\b.*config.*\b8\b.*--block-size", message)
 
 
-def test_the_block_size_is_read_or_said(published):
+def test_the_block_size_comes_from_name_config_or_option(published):
     named = published("MARS-Qwen2.5-0.5B-blk4")
     assert load_checkpoint(str(named), device="cpu").block_size == 4
     nameless = published("copied")
     message = refusal(nameless)
-    assert "neither its name nor its config" in message and "--block-size N" in message
+    assert "--block-size" in message
     told = load_checkpoint(str(nameless), device="cpu", block_size=16)
     assert (told.block_size, told.objective) == (16, "mars")
     assert decode(told, "hello", Request(window=17, max_new_tokens=5)).finish().tokens
     assert load_checkpoint(str(nameless), device="cpu", block_size=0).modes[0] == "ar"
     inside = published("configured", block_size=8, objective="block-diffusion")
     assert (outline(str(inside)).block_size, outline(str(inside)).objective) == (8, "block-diffusion")
-    assert "whole number from 1 to 95" in refusal(nameless, block_size=96)
+    assert "95" in refusal(nameless, block_size=96)
 
 
 def test_the_command_line_takes_a_block_size(published, capsys):
     folder = published("copied")
     command = ["generate", "hello", "--model", str(folder), "--max-new-tokens", "4"]
     assert cli.main(command) == 2
-    assert "--block-size N" in capsys.readouterr().err
+    assert "--block-size" in capsys.readouterr().err
     assert cli.main([*command, "--block-size", "4", "--window", "5", "--trace", "-"]) == 0
     assert Run.read(capsys.readouterr().out.splitlines()).settings.block_size == 4
 
@@ -246,18 +252,19 @@ def test_without_a_template_prompts_are_raw(without_template, mars_tiny, capsys)
     assert cli.main(["generate", prompt, "--model", str(without_template), "--max-new-tokens", "8"]) == 0
     written = capsys.readouterr()
     assert written.out == run.text + "\n"
-    assert "has no chat template: prompts are continued as raw text" in written.err
+    assert "template" in written.err
 
 
 def test_without_a_template_there_is_no_conversation(without_template):
     tokenizer = load_checkpoint(str(without_template), device="cpu").tokenizer
     talk = [{"role": role, "content": "hello"} for role in ("user", "assistant", "user")]
-    with pytest.raises(ValueError, match="no chat template, which a conversation needs"):
+    with pytest.raises(ValueError, match="template"):
         encode_prompt(tokenizer, talk)
 
 
-def test_a_model_that_memory_does_not_hold(tmp_path, tokenizer):
-    """In a process of its own, which may take little more than it has before the model is loaded."""
+@pytest.mark.full
+def test_a_model_larger_than_memory_is_refused(tmp_path, tokenizer):
+    """Load it in a child process whose memory is limited to little more than it has before."""
     config = random_model("llama", tokenizer).config
     config.hidden_size, config.intermediate_size, config.head_dim = 512, 20_000, 64
     empty(config).to_empty(device="cpu").save_pretrained(tmp_path)
@@ -272,23 +279,23 @@ def test_a_model_that_memory_does_not_hold(tmp_path, tokenizer):
         "except ValueError as error:\n    print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True)
-    assert done.stdout == f"There is not enough memory for {tmp_path}.\n", done.stderr
+    assert str(tmp_path) in done.stdout and done.stdout.count("\n") == 1, done.stderr
+    assert "memory" in done.stdout
 
 
-def test_a_context_that_is_shorter_than_the_prompt(tmp_path, tokenizer):
+def test_a_prompt_longer_than_the_context_is_refused(tmp_path, tokenizer):
     model = random_model("llama", tokenizer, context=16)
     checkpoint = wrap("short", model, tokenizer)
-    with pytest.raises(ValueError, match="short can read at most 15"):
+    with pytest.raises(ValueError, match="short.*15"):
         decode(checkpoint, "word " * 20)
 
 
-def test_a_device_that_is_not_here(folder):
-    assert "no device 'tpu'" in refusal(folder, device="tpu") and "cpu" in refusal(folder, device="tpu")
+def test_a_missing_device_is_named(folder):
+    assert re.search("tpu.*cpu", refusal(folder, device="tpu"))
     if not torch.cuda.is_available():
-        assert "no device 'cuda'" in refusal(folder, device="cuda")
+        assert "cuda" in refusal(folder, device="cuda")
 
 
-def test_weights_of_no_number_are_someone_elses_business(folder):
-    """An extra file that is no part of the model is not read as one."""
+def test_a_safetensors_file_of_something_else_is_ignored(folder):
     save_file({"x": torch.zeros(2)}, folder / "adapter.safetensors")
     assert load_checkpoint(str(folder), device="cpu", report=lambda *told: None).block_size == 8

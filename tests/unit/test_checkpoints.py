@@ -1,8 +1,9 @@
-"""What can be loaded, and what is said when it cannot."""
+"""Loading checkpoints, and refusing those whose tensors, config or tokenizer do not fit."""
 
 import copy
 import io
 import json
+import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 
@@ -31,7 +32,7 @@ def test_the_bundled_pair_is_small_and_plain_transformers_loads_it():
     assert size < 30e6
 
 
-def test_no_name_means_the_best_bundled_model():
+def test_the_default_is_the_best_bundled_model():
     assert bundled()[0] in ("mars-smollm2-135m", "mars-tiny")
     assert "ar-tiny" in bundled()
 
@@ -56,40 +57,18 @@ def broken(tmp_path, name: str):
 def refusal(name) -> str:
     with pytest.raises(ValueError) as error:
         load_checkpoint(str(name), device="cpu")
-    assert "\n" not in str(error.value)
+    assert str(name) in str(error.value) and "\n" not in str(error.value)
     return str(error.value)
 
 
-def test_unknown_names_are_refused_with_what_is_allowed():
-    assert "Choose from" in refusal("no-such-model")
+def test_unknown_names_are_refused_with_the_known_ones(tmp_path):
     assert "mars-tiny" in refusal("no-such-model")
-    assert "from the hub" in refusal("nobody/no-such-model")
-
-
-def test_a_folder_that_is_no_checkpoint_is_refused(tmp_path):
+    assert refusal("nobody/no-such-model")
     assert "config.json" in refusal(tmp_path)
 
 
-def test_truncated_weights_are_refused(tmp_path):
-    folder = broken(tmp_path, "truncated")
-    weights = folder / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:100_000])
-    assert "damaged or incomplete" in refusal(folder)
-    weights.write_bytes(b"")
-    assert "damaged or incomplete" in refusal(folder)
-    weights.unlink()
-    assert "cannot be loaded" in refusal(folder)
-
-
-def test_pickled_weights_are_never_loaded(tmp_path):
-    folder = broken(tmp_path, "pickled")
-    torch.save({"x": torch.zeros(1)}, folder / "pytorch_model.bin")
-    (folder / "model.safetensors").unlink()
-    assert "cannot be loaded" in refusal(folder)
-
-
 def edited(tmp_path, weights=lambda tensors: None, **config):
-    """A folder with the tiny model's weights and config, changed."""
+    """Return a folder with the tiny model's weights and config, changed."""
     folder = broken(tmp_path, "edited")
     tensors = load_file(folder / "model.safetensors")
     weights(tensors)
@@ -104,17 +83,16 @@ def layer(tensors: dict, number: int) -> list[str]:
 
 
 def test_missing_tensors_are_refused_by_number_and_name(tmp_path):
-    """They would get random values, which no forward would complain of."""
+    """Refuse tensors that would get random values."""
     folder = edited(tmp_path / "one", lambda tensors: tensors.pop("model.layers.1.mlp.up_proj.weight"))
-    assert "lack 1 of the tensors" in refusal(folder)
-    assert "model.layers.1.mlp.up_proj.weight" in refusal(folder)
+    assert re.search(r"\b1\b.*model\.layers\.1\.mlp\.up_proj\.weight", refusal(folder))
     folder = edited(tmp_path / "layer", lambda t: [t.pop(name) for name in layer(t, 2)])
-    assert "lack 9 of the tensors" in refusal(folder)
-    assert "lack 18 of the tensors" in refusal(edited(tmp_path / "config", num_hidden_layers=6))
-    assert "lack" in refusal(edited(tmp_path / "none", lambda tensors: tensors.clear()))
+    assert re.search(r"\b9\b", refusal(folder))
+    assert re.search(r"\b18\b", refusal(edited(tmp_path / "config", num_hidden_layers=6)))
+    assert refusal(edited(tmp_path / "none", lambda tensors: tensors.clear()))
 
 
-def test_a_head_may_be_left_out_only_where_it_is_tied(tmp_path, mars_tiny):
+def test_only_a_tied_head_may_be_missing(tmp_path, mars_tiny):
     ids = torch.tensor([[5, 6, 7, 8]])
     expected = mars_tiny.model(ids).logits
 
@@ -125,36 +103,27 @@ def test_a_head_may_be_left_out_only_where_it_is_tied(tmp_path, mars_tiny):
                                 ("untied", repeat_the_embedding, False)):  # fmt: skip
         folder = edited(tmp_path / name, weights, tie_word_embeddings=tied)
         torch.testing.assert_close(load_checkpoint(str(folder), device="cpu").model(ids).logits, expected)
-    assert "lack 1 of the tensors" in refusal(edited(tmp_path / "lost", tie_word_embeddings=False))
+    assert "lm_head.weight" in refusal(edited(tmp_path / "lost", tie_word_embeddings=False))
     lost = edited(tmp_path / "embedding", lambda tensors: tensors.pop("model.embed_tokens.weight"))
     assert "model.embed_tokens.weight" in refusal(lost)
 
 
-def test_tensors_that_the_config_does_not_describe_are_refused(tmp_path):
-    """Leaving out a layer or a bias would change every answer."""
-    assert "no place for, 9 in all" in refusal(edited(tmp_path / "layer", num_hidden_layers=3))
+def test_tensors_without_a_place_in_the_config_are_refused(tmp_path):
+    """Refuse layers and biases that would be left out of every answer."""
+    assert re.search(r"\b9\b", refusal(edited(tmp_path / "layer", num_hidden_layers=3)))
     bias = "model.layers.0.self_attn.q_proj.bias"
     folder = edited(tmp_path / "bias", lambda tensors: tensors.update({bias: torch.ones(256)}))
-    assert f"no place for, 1 in all: {bias}" in refusal(folder)
+    assert bias in refusal(folder)
     shaped = edited(tmp_path / "shape", lambda t: t.update({"model.norm.weight": torch.ones(10)}))
-    assert "1 of the tensors in another shape" in refusal(shaped)
     assert "model.norm.weight" in refusal(shaped)
 
 
-def test_buffers_that_are_computed_anyway_may_be_stored(tmp_path, mars_tiny):
+def test_stored_buffers_are_ignored(tmp_path, mars_tiny):
     buffer = "model.layers.0.self_attn.rotary_emb.inv_freq"  # as older Llama checkpoints have it
     folder = edited(tmp_path, lambda tensors: tensors.update({buffer: torch.ones(32)}))
     ids = torch.tensor([[5, 6, 7, 8]])
     loaded = load_checkpoint(str(folder), device="cpu").model
     torch.testing.assert_close(loaded(ids).logits, mars_tiny.model(ids).logits)
-
-
-def test_a_broken_config_is_refused(tmp_path):
-    folder = broken(tmp_path, "config")
-    (folder / "config.json").write_text("{")
-    assert "cannot be loaded" in refusal(folder)
-    (folder / "config.json").write_text('{"model_type": "bert", "hidden_size": 32}')
-    assert "cannot be loaded" in refusal(folder)
 
 
 def test_the_first_spare_row_becomes_the_mask(tokenizer, monkeypatch):
@@ -185,18 +154,18 @@ def test_without_a_spare_row_an_unused_special_token_is_taken_over(tokenizer):
     assert len(tokenizer) == rows
 
 
-def test_without_any_room_there_is_a_sentence(tokenizer):
+def test_without_room_for_a_mask_token_there_is_an_error(tokenizer):
     tokenizer = copy.deepcopy(tokenizer)
     tokenizer.mask_token = None
     tokenizer.chat_template += "{# <|mask|> <|system|> <|user|> <|assistant|> #}"
-    with pytest.raises(ValueError, match="no room for a mask token"):
+    with pytest.raises(ValueError, match="mask"):
         ensure_mask(random_model("llama", tokenizer), tokenizer)
 
 
 @pytest.fixture
 def remote_code(monkeypatch):
-    """Writes code into a checkpoint's folder that betrays itself when it runs; whoever asks whether it may
-    is told yes."""
+    """Return a function that writes code into a checkpoint's folder and the path of the file that the code
+    would leave; a question whether it may run is answered with yes."""
     monkeypatch.setattr("sys.stdin", io.StringIO("yes\n" * 9))
 
     def lay(folder):
@@ -216,13 +185,13 @@ def remote_code(monkeypatch):
     return lay
 
 
-@pytest.mark.parametrize("stored_head", [True, False])
 @pytest.mark.parametrize(
-    ("name", "objective", "block_size"),
+    ("name", "objective", "block_size", "stored_head"),
     [
-        ("MARS-Qwen2.5-0.5B-blk4", "mars", 4),
-        ("MARS-Qwen2.5-0.5B-BD3LM-blk4", "block-diffusion", 4),
-        ("MARS-Qwen2.5-0.5B-AR-SFT", "ar", None),
+        ("MARS-Qwen2.5-0.5B-blk4", "mars", 4, True),
+        ("MARS-Qwen2.5-0.5B-blk4", "mars", 4, False),
+        ("MARS-Qwen2.5-0.5B-BD3LM-blk4", "block-diffusion", 4, False),
+        ("MARS-Qwen2.5-0.5B-AR-SFT", "ar", None, True),
     ],
 )
 def test_the_published_format_loads_without_remote_code(
@@ -243,7 +212,7 @@ def test_the_published_format_loads_without_remote_code(
     ran = remote_code(folder)
     checkpoint = load_checkpoint(str(folder), device="cpu")
     assert not ran.exists()
-    assert "custom code" not in capfd.readouterr().out  # nobody is asked
+    assert not capfd.readouterr().out  # no question
     assert (checkpoint.objective, checkpoint.block_size) == (objective, block_size)
     if objective == "mars":
         assert checkpoint.mask_id == tokenizer.mask_token_id
@@ -251,24 +220,25 @@ def test_the_published_format_loads_without_remote_code(
     torch.testing.assert_close(checkpoint.model(ids).logits, model(ids).logits)
 
 
-def test_code_beside_a_known_model_is_left_alone_and_an_unknown_one_is_refused(tmp_path, remote_code):
+def test_code_beside_a_known_model_is_ignored_and_an_unknown_model_is_refused(tmp_path, remote_code):
     folder = broken(tmp_path, "known")
     ran = remote_code(folder)
     assert load_checkpoint(str(folder), device="cpu").objective == "mars"
     assert not ran.exists()
     config = json.loads((folder / "config.json").read_text()) | {"model_type": "unheard-of"}
     (folder / "config.json").write_text(json.dumps(config))
-    assert "custom code" in refusal(folder)
+    assert "code" in refusal(folder)
     assert not ran.exists()
 
 
-def test_threads_that_load_at_once_take_nothing_from_each_other():
-    """transformers makes a model's dtype torch's own default while it builds it."""
-    kinds = [torch.float32, torch.bfloat16, "int8"] * 4
+@pytest.mark.parametrize("more", [[], pytest.param(["int8"], marks=pytest.mark.full)])
+def test_threads_that_load_at_once_get_their_own_dtypes(more):
+    """Load models at once, for each of which transformers changes torch's default dtype."""
+    kinds = [torch.float32, torch.bfloat16, *more] * 4
 
     def dtypes(kind) -> set[torch.dtype]:
-        found = load_checkpoint("mars-smollm2-135m" if kind == "int8" else "mars-tiny", "cpu", kind)
-        return set() if found.packed else {value.dtype for value in found.model.state_dict().values()}
+        loaded = load_checkpoint("mars-smollm2-135m" if kind == "int8" else "mars-tiny", "cpu", kind)
+        return set() if loaded.packed else {value.dtype for value in loaded.model.state_dict().values()}
 
     with ThreadPoolExecutor(3) as pool:
         assert list(pool.map(dtypes, kinds)) == [set() if kind == "int8" else {kind} for kind in kinds]
@@ -276,7 +246,7 @@ def test_threads_that_load_at_once_take_nothing_from_each_other():
 
 
 def test_a_model_can_be_outlined_while_another_one_is_decoded(monkeypatch):
-    seen = []
-    monkeypatch.setattr(torch, "set_default_dtype", seen.append)
+    changes = []
+    monkeypatch.setattr(torch, "set_default_dtype", changes.append)
     assert outline("mars-smollm2-135m").model.device.type == "meta"
-    assert not seen
+    assert not changes

@@ -1,4 +1,4 @@
-"""Conversations as training sees them."""
+"""Conversations as training data."""
 
 import itertools
 import json
@@ -32,7 +32,7 @@ def test_answers_and_their_end_tokens_are_the_response(tokenizer):
     assert conversation.ids.count(tokenizer.eos_token_id) == 4
 
 
-def test_training_and_decoding_read_a_prompt_alike(tokenizer):
+def test_training_and_decoding_encode_a_prompt_alike(tokenizer):
     conversation = corpus.encode(tokenizer, TALK[:2])
     prompt = encode_prompt(tokenizer, TALK[0]["content"])
     assert conversation.ids[: len(prompt)] == prompt
@@ -83,23 +83,23 @@ def test_a_jsonl_file_is_read_and_shuffled_each_round(tmp_path, tokenizer):
 @pytest.mark.parametrize(
     "content", ["", "nonsense\n", '{"messages": 3}\n', '{"messages": [{"role": "user"}]}']
 )
-def test_a_broken_file_is_refused_with_the_reason(tmp_path, content):
+def test_a_broken_file_is_refused_by_name(tmp_path, content):
     path = tmp_path / "data.jsonl"
     path.write_text(content)
-    with pytest.raises(ValueError, match="holds no conversation|Line 1 of"):
+    with pytest.raises(ValueError, match="data.jsonl"):
         corpus.source(str(path), seed=0)
 
 
 def test_unknown_data_is_refused():
-    with pytest.raises(ValueError, match="Unknown training data 'nothing'"):
+    with pytest.raises(ValueError, match="nothing"):
         corpus.source("nothing", seed=0)
 
 
-def test_broken_lines_are_skipped_and_told(tmp_path):
+def test_broken_lines_are_skipped_with_a_warning(tmp_path):
     path = tmp_path / "data.jsonl"
     good = json.dumps({"messages": TALK})
     path.write_text("\n".join([good, "{", '{"messages": [{"role": "user"}]}', "", good]))
-    with pytest.warns(UserWarning, match="2 of 4 lines of .* are skipped; line 2: "):
+    with pytest.warns(UserWarning, match="2 of 4 .*data.jsonl.* 2"):
         pool = corpus.source(str(path), seed=0)
     assert pool(0) == [TALK, TALK]
 
@@ -121,7 +121,7 @@ def rows(tmp_path):
     )
 
 
-def test_a_streamed_data_set_goes_round_and_can_be_resumed_anywhere(rows):
+def test_a_streamed_data_set_repeats_and_resumes_anywhere(rows):
     pool = corpus.dataset_pools(rows, seed=0)
     pools = [pool(index) for index in range(5)]
     first_round = [talk[0]["content"] for talk in itertools.chain(*pools)][:700]
@@ -129,6 +129,6 @@ def test_a_streamed_data_set_goes_round_and_can_be_resumed_anywhere(rows):
     assert corpus.dataset_pools(rows, seed=0)(4) == pools[4]
 
 
-def test_a_data_set_that_no_hub_gives_gets_a_sentence():
-    with pytest.raises(ValueError, match="no such data set came from the hub"):
+def test_a_missing_data_set_is_refused_by_name():
+    with pytest.raises(ValueError, match="nobody/nothing-of-that-name"):
         corpus.source("nobody/nothing-of-that-name", seed=0)

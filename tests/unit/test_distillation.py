@@ -21,16 +21,16 @@ def prompts(count: int) -> list[str]:
 
 def test_answers_in_batches_are_the_greedy_answers_one_by_one(mars_tiny):
     asked = prompts(6)
-    found = {c["messages"][0]["content"]: c["messages"][1]["content"]
-             for c in distillation.answered(mars_tiny, asked, batch=4)}  # fmt: skip
-    assert set(found) <= set(asked)
+    answers = {c["messages"][0]["content"]: c["messages"][1]["content"]
+               for c in distillation.answered(mars_tiny, asked, batch=4)}  # fmt: skip
+    assert set(answers) <= set(asked)
     for prompt in asked:
         run = decode(mars_tiny, prompt, Request(mode="ar")).finish()
-        assert found.get(prompt) == (None if distillation.is_loop(run.text) else run.text)
+        assert answers.get(prompt) == (None if distillation.is_loop(run.text) else run.text)
 
 
 def test_greedy_answers_are_those_of_transformers(mars_tiny):
-    """A pool of prompts of different lengths in fewer rows: finished ones make room for the next."""
+    """Answer prompts of different lengths in fewer batch slots, which finished ones free."""
     asked = [encode_prompt(mars_tiny.tokenizer, prompt) for prompt in prompts(8)]
     ends = sorted(mars_tiny.end_ids)
     expected = []
@@ -44,14 +44,15 @@ def test_greedy_answers_are_those_of_transformers(mars_tiny):
     assert distillation.generate(mars_tiny, asked, 48, batch=3) == expected
 
 
-def test_sampled_prompts_are_many_and_a_seed_means_the_same_ones(mars_tiny):
+@pytest.mark.full
+def test_sampled_prompts_are_many_and_repeat_for_a_seed(mars_tiny):
     first, again, other = (
         list(itertools.islice(distillation.self_prompts(mars_tiny, 4, seed), 6)) for seed in (1, 1, 2)
     )
     assert first == again != other and len(set(first)) > 1
 
 
-def test_an_answer_without_an_end_is_marked_and_trained_without_one(mars_tiny):
+def test_a_truncated_answer_is_marked_and_trained_without_an_end_token(mars_tiny):
     prompt = "Tell me a short story about a lantern and a wizard."
     whole = next(distillation.answered(mars_tiny, [prompt]))
     cut = next(distillation.answered(mars_tiny, [prompt], max_new_tokens=12))
@@ -63,13 +64,13 @@ def test_an_answer_without_an_end_is_marked_and_trained_without_one(mars_tiny):
 
 
 def test_answers_come_in_the_order_of_the_prompts(mars_tiny):
-    """Whoever takes the first few must not get the shortest prompts."""
+    """Check that the first answers are not those to the shortest prompts."""
     asked = sorted(prompts(8), key=len, reverse=True)
-    found = [c["messages"][0]["content"] for c in distillation.answered(mars_tiny, asked, batch=2)]
-    assert found == [prompt for prompt in asked if prompt in found]
+    answered = [c["messages"][0]["content"] for c in distillation.answered(mars_tiny, asked, batch=2)]
+    assert answered == [prompt for prompt in asked if prompt in answered]
 
 
-def test_a_prompt_is_answered_once_however_it_is_written(mars_tiny):
+def test_a_prompt_is_answered_once_in_any_spelling_of_case_and_spaces(mars_tiny):
     asked = ["Which city is the capital of Latvia?", "which  city is the capital of latvia? ", " "]
     assert len(list(distillation.answered(mars_tiny, asked))) == 1
     assert not list(distillation.answered(mars_tiny, asked, known=[asked[0].upper()]))
@@ -88,11 +89,11 @@ def test_prompts_that_do_not_fit_are_left_out(mars_tiny):
         ("I like it very much indeed. I like it very much indeed. Do you?", False),
     ],
 )
-def test_loops_are_noticed(text, loop):
+def test_looping_answers_are_recognized(text, loop):
     assert distillation.is_loop(text) == loop
 
 
-def test_a_cut_file_is_gone_on_with(tmp_path, mars_tiny):
+def test_a_truncated_file_is_continued(tmp_path, mars_tiny):
     path = tmp_path / "self.jsonl"
     for count in (3, 5, 5):
         list(distillation.write(path, mars_tiny, prompts(8), count, batch=2))
@@ -110,7 +111,7 @@ def test_prompts_come_from_text_and_jsonl_files(tmp_path):
     assert list(distillation.prompts_from(str(text))) == ["one", "two"]
     assert list(distillation.prompts_from(str(lines))) == ["three"]
     text.write_text("\n")
-    with pytest.raises(ValueError, match="holds no prompt"):
+    with pytest.raises(ValueError, match="prompts.txt"):
         distillation.prompts_from(str(text))
 
 
@@ -120,7 +121,7 @@ def test_made_prompts_are_many_and_whole():
     assert not [prompt for prompt in made if "{" in prompt or not prompt.strip()]
 
 
-def test_a_second_turn_is_answered_behind_the_first(mars_tiny):
+def test_a_second_turn_follows_the_first(mars_tiny):
     first = list(distillation.answered(mars_tiny, prompts(2)))
     talks = list(distillation.follow_ups(first))
     assert [talk[:-1] for talk in talks] == [conversation["messages"] for conversation in first]
@@ -138,8 +139,8 @@ def test_held_out_prompts_are_avoided(tmp_path, mars_tiny):
     assert asked[1] and not asked[0] & asked[1]
 
 
-@pytest.mark.slow
-def test_the_chat_recipe_runs_small_and_goes_on_where_it_was(tmp_path, monkeypatch):
+@pytest.mark.full
+def test_the_chat_recipe_runs_at_a_small_scale_and_resumes(tmp_path, monkeypatch):
     command = ["recipe", "smollm", "--base", "ar-tiny", "--output", str(tmp_path), "--scale", "test"]
     monkeypatch.setattr(smollm, "_mixed", lambda *_: distillation.prompts_from("tasks"))
     for _ in range(2):
@@ -154,9 +155,7 @@ def test_the_chat_recipe_runs_small_and_goes_on_where_it_was(tmp_path, monkeypat
     assert len(list(distillation.prompts_from(str(bundle / "held-out.jsonl")))) == 4
     assert (bundle / "custom_generate" / "generate.py").exists()
     card = (bundle / "README.md").read_text()
-    assert card.startswith("---\nlibrary_name: transformers\nlicense: apache-2.0\n")
     first, last = json.loads((bundle / "recipe.json").read_text())["trainings"]
     assert (first["reference_weight"], last["sft_weight"]) == (0, 0)
     assert first["sft_weight"] and last["reference_weight"] and min(first["tokens"], last["tokens"]) > 0
-    assert "Trainings one after the other" in card
-    assert smollm.BASE in card and "Apache License" in (bundle / "LICENSE").read_text()
+    assert smollm.BASE in card and "apache-2.0" in card and (bundle / "LICENSE").exists()

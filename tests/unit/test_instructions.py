@@ -1,4 +1,4 @@
-"""The checks of instructions: right answers pass, wrong ones do not."""
+"""The checks of verifiable instructions."""
 
 import pytest
 
@@ -6,16 +6,16 @@ from mars_demo.tasks import instructions
 
 
 def test_there_are_enough_instructions_and_all_checks_are_known():
-    found = instructions.instructions()
-    assert len(found) >= 150
-    assert len({instruction.prompt for instruction in found}) == len(found)
-    for instruction in found:
+    bundled = instructions.instructions()
+    assert len(bundled) >= 150
+    assert len({instruction.prompt for instruction in bundled}) == len(bundled)
+    for instruction in bundled:
         assert instruction.checks and set(instruction.checks) <= set(instructions.CHECKS)
         assert not instruction.holds("")
 
 
 @pytest.mark.parametrize(
-    ("name", "wanted", "right", "wrong"),
+    ("name", "value", "right", "wrong"),
     [
         ("includes", ["8"], "You have 8 apples.", "You have 18 apples, or 8.5."),
         ("includes", ["Paris"], "It is paris, of course.", "It is London."),
@@ -30,6 +30,6 @@ def test_there_are_enough_instructions_and_all_checks_are_known():
         ("starts_with", "Dear", "  Dear Ann, thanks.", "Hello, dear."),
     ],
 )
-def test_each_check_tells_right_from_wrong(name, wanted, right, wrong):
-    assert instructions.CHECKS[name](right, wanted)
-    assert not instructions.CHECKS[name](wrong, wanted)
+def test_each_check_passes_right_answers_and_fails_wrong_ones(name, value, right, wrong):
+    assert instructions.CHECKS[name](right, value)
+    assert not instructions.CHECKS[name](wrong, value)
