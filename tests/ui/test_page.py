@@ -89,23 +89,21 @@ def test_tau_acts_on_the_forwards_that_follow(visit):
 
 
 def test_two_visitors_race_at_once_with_their_own_tau_and_runs(visit):
-    one, two = visit("tau=1&mode=mars&wait=300"), visit("tau=0.5&prompt=story&mode=mars&wait=300")
+    """One of them in slow motion, which leaves the turns to the other."""
+    one, two = visit("tau=1&mode=mars&wait=1000"), visit("tau=0.5&prompt=story&mode=mars&wait=300")
     race(one)
     race(two)
-    tokens = one.locator("#stage .token").count()
-    expect(one.locator("#stage .token").nth(tokens + 1)).to_be_attached()  # goes on beside the other one
     set_tau(two, 0)
     expect(lane(two, "mars").locator(".setting")).to_contain_text("0.00")
-    for page in (one, two):
-        expect(stage(page)).to_have_attribute("data-state", "running")
-        set_slider(page, "wait", 0)
-    for page in (one, two):
-        to_the_end(page)
+    set_slider(two, "wait", 0)
+    to_the_end(two)
+    expect(stage(one)).to_have_attribute("data-state", "running")
+    stop(one)
     first, second = records(one), records(two)
     assert set(taus(first["mars"])) == {1}
     assert taus(second["mars"])[0] == 0.5 and taus(second["mars"])[-1] == 0
     assert first["ar"].settings.prompt == PROMPTS[0]["prompt"] and second["ar"].settings.prompt == STORY
-    assert first["ar"].text != second["ar"].text
+    assert not second["ar"].text.startswith(first["ar"].text)
 
 
 def test_stop_ends_a_race_and_the_next_start_replaces_one(visit):
