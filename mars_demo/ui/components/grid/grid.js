@@ -30,7 +30,8 @@ function pointAt(row, column) {
   const [width, height] = size();
   set(find(".lit.row"), { x: 0, y: row * UNIT, width, height: UNIT });
   set(find(".lit.column"), { x: column * UNIT, y: 0, width: UNIT, height });
-  set(find(".here"), { x: column * UNIT, y: row * UNIT, width: UNIT, height: UNIT });
+  const seen = grid.picture.visible[row][column] === "1";
+  set(find(".here"), { x: column * UNIT, y: row * UNIT, width: UNIT, height: UNIT, "data-seen": seen });
   say(find(".sentence"), tell(grid.picture, grid.here));
 }
 

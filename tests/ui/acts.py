@@ -1,0 +1,63 @@
+"""What the tests of several tabs do on a page."""
+
+import re
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from playwright.sync_api import Locator, Page, expect
+
+GUARD = 300  # seconds after which what never happens fails instead of hanging
+LEGIBLE = (Path(__file__).parent / "legible.js").read_text("utf-8")
+
+
+def set_slider(page: Page, name: str, value: float) -> None:
+    page.locator(f"#{name} input[type=range]").fill(f"{value:g}")
+
+
+def choose(page: Page, name: str, option: str) -> None:
+    """Choose an option of a dropdown by its text."""
+    page.locator(f"#{name} input").click()
+    page.get_by_role("option", name=option, exact=True).click()
+
+
+def press(button: Locator) -> None:
+    """Press a button and wait until the server has answered, outside of Gradio's queue."""
+    with button.page.expect_response(re.compile("gradio_api/run/")):
+        button.click()
+
+
+def race(page: Page) -> None:
+    """Race what is chosen in the Race tab, to the end."""
+    expect(page.locator("#model input")).not_to_have_value("")
+    page.locator("#run").click()
+    expect(page.locator("#stage .note")).to_be_empty()  # the race has begun
+    expect(page.locator("#run")).to_be_enabled()
+    for forwards in page.locator("#stage .lane [data-count=forwards]").all():
+        expect(forwards).to_have_text(re.compile(r"\d"))
+
+
+def is_open(page: Page, tab: str) -> None:
+    expect(page.get_by_role("tab", name=tab, exact=True)).to_have_attribute("aria-selected", "true")
+
+
+def fits(page: Page) -> None:
+    """Check that nothing is to be scrolled sideways."""
+    width = page.viewport_size["width"]
+    page.wait_for_function(f"document.documentElement.scrollWidth <= {width}")
+
+
+def is_legible(page: Page, smallest: float = 0) -> None:
+    """Check contrasts, and the size of the smallest text."""
+    legible = page.evaluate(LEGIBLE)
+    assert (legible["texts"], legible["marks"]) == ([], [])
+    assert legible["smallest"] >= smallest
+
+
+def eventually(holds: Callable[[], bool]) -> None:
+    """Wait for what happens in the server without an event that could be awaited."""
+    for _ in range(20 * GUARD):
+        if holds():
+            return
+        threading.Event().wait(0.05)
+    raise AssertionError("it never happened")
