@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 import without_cache
+from greedy import check_same_passes
 from random_models import random_model
 
 from mars_demo.decoding.acceptance import CRITERIA, Acceptance, accepted, admits, several
@@ -26,7 +27,7 @@ EVERY_CRITERION = pytest.mark.parametrize("criterion", CRITERIA)
 
 
 def score(criterion: str, logits: list[float], token: int) -> float:
-    """A token's score, from the definitions, in plain Python."""
+    """Return a token's score, from the definitions, in plain Python."""
     largest = max(logits)
     weights = [math.exp(x - largest) for x in logits]
     total = math.fsum(weights)
@@ -40,13 +41,13 @@ def score(criterion: str, logits: list[float], token: int) -> float:
 
 
 def scores(criterion: str, logits: torch.Tensor, tokens: list[int] | None = None) -> list[float]:
-    """What the project gives the `tokens` of [rows, vocabulary] logits, the best ones if there are none."""
+    """Return what the project gives `tokens` of [rows, vocabulary] logits, by default the best ones."""
     chosen = logits.argmax(-1) if tokens is None else torch.tensor(tokens)
     return Acceptance(criterion).scores(logits.softmax(-1), chosen).tolist()
 
 
 def distribution(*p: float) -> torch.Tensor:
-    """[1, vocabulary] logits of these probabilities, not normalized: any constant may be added."""
+    """Return [1, vocabulary] logits of these probabilities, not normalized: any constant may be added."""
     return torch.tensor([p]).log() + 3.0
 
 
@@ -112,13 +113,13 @@ def test_entropy_accepts_while_the_entropy_is_at_most_minus_ln_tau(tau):
 
 
 @EVERY_CRITERION
-@pytest.mark.parametrize("scale", [0.1, 1.0, 5.0, 30.0])
-def test_scores_follow_the_definition_for_any_token(criterion, scale):
+def test_scores_follow_the_definition_for_any_token(criterion):
     """Under sampling the token may be any: the score is its own."""
-    logits = random_logits(scale, rows=10)
-    for token in range(logits.shape[1]):
-        expected = [score(criterion, row, token) for row in logits.tolist()]
-        assert scores(criterion, logits, [token] * len(logits)) == pytest.approx(expected, abs=1e-5)
+    for scale in (0.1, 1.0, 5.0, 30.0):
+        logits = random_logits(scale, rows=10)
+        for token in range(0, logits.shape[1], 3):
+            expected = [score(criterion, row, token) for row in logits.tolist()]
+            assert scores(criterion, logits, [token] * len(logits)) == pytest.approx(expected, abs=1e-5)
 
 
 @EVERY_CRITERION
@@ -141,12 +142,12 @@ def test_drawn_tokens_are_scored_by_the_model_without_temperature(criterion):
 
 
 @EVERY_CRITERION
-@pytest.mark.parametrize("scale", [1e-4, 1.0, 100.0, 1e4])
-def test_scores_lie_between_0_and_1(criterion, scale):
-    logits = random_logits(scale)
-    for token in range(logits.shape[1]):
-        found = torch.tensor(scores(criterion, logits, [token] * len(logits)))
-        assert ((found >= 0) & (found <= 1)).all()
+def test_scores_lie_between_0_and_1(criterion):
+    for scale in (1e-4, 1.0, 100.0, 1e4):
+        logits = random_logits(scale)
+        for token in range(logits.shape[1]):
+            found = torch.tensor(scores(criterion, logits, [token] * len(logits)))
+            assert ((found >= 0) & (found <= 1)).all()
 
 
 @EVERY_CRITERION
@@ -209,7 +210,7 @@ def test_tau_is_read_each_time():
     values = [0.5, 0.9, 1.0, 1.5]
     rule = Acceptance("margin", lambda: values.pop(0))
     assert [rule.threshold() for _ in range(3)] == [0.5, 0.9, 1.0]
-    with pytest.raises(ValueError, match="between 0 and 1, not 1.5"):
+    with pytest.raises(ValueError, match="τ.*1.5"):
         rule.threshold()
     assert Acceptance(tau=None).threshold() is None
 
@@ -217,11 +218,8 @@ def test_tau_is_read_each_time():
 @pytest.mark.parametrize("name", ["confidence", "Probability", "", None])
 def test_unknown_criteria_are_refused_with_the_known_ones(name):
     for made in (Acceptance, Request):
-        with pytest.raises(ValueError) as caught:
+        with pytest.raises(ValueError, match=f"criterion.*{name!r}.*probability, entropy, margin"):
             made(criterion=name)
-        assert str(caught.value) == (
-            f"Unknown criterion {name!r}. Choose from probability, entropy, margin."
-        )
 
 
 @pytest.mark.parametrize("tau", [-0.1, 1.0001, 95, math.nan, math.inf])
@@ -231,9 +229,8 @@ def test_thresholds_out_of_range_are_refused_with_the_range(tau):
         lambda: Acceptance(tau=lambda: tau).threshold(),
         lambda: Request(tau=tau),
     ):
-        with pytest.raises(ValueError) as caught:
+        with pytest.raises(ValueError, match=f"τ.*{tau}"):
             refused()
-        assert str(caught.value) == f"τ must be between 0 and 1, not {tau}."
 
 
 # Decoding with each criterion. A random model is hardly ever sure; a sharper one sometimes is.
@@ -250,23 +247,24 @@ def checkpoint(tokenizer):
     return sharper(wrap("random", random_model("llama", tokenizer, context=256), tokenizer))
 
 
-@EVERY_CRITERION
+@pytest.mark.parametrize("criterion", ["entropy", "margin"])
 def test_mars_accepts_what_the_rule_without_cache_accepts(random_checkpoint, criterion):
-    sharp = sharper(random_checkpoint)
-    counts = set()
-    for tau in (0.0, 0.2, 0.4, 0.7, 1.0):
-        for prompt in PROMPTS:
-            request = Request(mode="mars", tau=tau, criterion=criterion, max_new_tokens=24)
-            run = decode(sharp, prompt, request)
-            without_cache.check(run, without_cache.window(sharp, prompt, 9, tau, 24, criterion))
-            assert run.settings.criterion == criterion
-            if tau in (0.2, 0.4, 0.7):
-                counts |= {step.accepted for step in run.passes}
-    assert len(counts) >= 5
+    """Of the probability, `test_decoding` tests that."""
+    sharp, counts = sharper(random_checkpoint), set()
+    for tau, prompt in zip((0.2, 0.4, 0.7, 0.0, 1.0, 0.4), [*PROMPTS, *PROMPTS]):
+        request = Request(mode="mars", tau=tau, criterion=criterion, max_new_tokens=24)
+        run = decode(sharp, prompt, request)
+        without_cache.check(run, without_cache.window(sharp, prompt, 9, tau, 24, criterion))
+        assert run.settings.criterion == criterion
+        if 0 < tau < 1:
+            counts |= {step.accepted for step in run.passes}
+    assert len(counts) >= 4
 
 
-@EVERY_CRITERION
-@pytest.mark.parametrize("tau", [0.2, 0.6, 1.0])
+@pytest.mark.parametrize(
+    ("criterion", "tau"),
+    [("probability", 0.6), ("entropy", 0.2), ("entropy", 1.0), ("margin", 0.2), ("margin", 0.6)],
+)
 def test_other_modes_with_a_threshold_follow_the_criterion_too(checkpoint, criterion, tau):
     draft = truncated(checkpoint, 2)
     diffusion = replace(checkpoint, objective="block-diffusion")
@@ -276,8 +274,8 @@ def test_other_modes_with_a_threshold_follow_the_criterion_too(checkpoint, crite
         expected = without_cache.speculative(checkpoint, draft, prompt, 5, tau, 20, criterion)
         without_cache.check(run, expected)
         run = decode(diffusion, prompt, Request(mode="block-diffusion", window=8, **settings))
-        passes = [[slot.id for slot in step.slots[: step.accepted]] for step in run]
-        assert passes == without_cache.block_diffusion(diffusion, prompt, 8, tau, 20, criterion)
+        expected = without_cache.block_diffusion(diffusion, prompt, 8, tau, 20, criterion)
+        without_cache.check_blocks(run, expected)
 
 
 @EVERY_CRITERION
@@ -304,20 +302,24 @@ def test_drawn_tokens_join_by_their_own_scores(checkpoint, criterion):
     assert others > 20 and len(counts) >= 3
 
 
-def decided(run: Run) -> list[tuple[list[int], int]]:
-    """What each pass of a run chose, and how much of it was accepted."""
-    return [([slot.id for slot in step.slots], step.accepted) for step in run.passes]
-
-
-@EVERY_CRITERION
-@pytest.mark.parametrize("cache", ["cursor", "block", "none"])
-@pytest.mark.parametrize("sampling", [None, Sampling(1.2, seed=1)], ids=["greedy", "drawn"])
+@pytest.mark.parametrize(
+    ("criterion", "cache", "sampling"),
+    [
+        ("probability", "cursor", Sampling(1.2, seed=1)),
+        ("probability", "none", None),
+        ("entropy", "cursor", None),
+        ("entropy", "block", Sampling(1.2, seed=1)),
+        ("margin", "block", None),
+        ("margin", "none", Sampling(1.2, seed=1)),
+    ],
+    ids=lambda value: "drawn" if isinstance(value, Sampling) else str(value),
+)
 def test_batches_accept_what_each_prompt_accepts_alone(checkpoint, criterion, cache, sampling):
     settings = {"mode": "mars", "tau": 0.3, "criterion": criterion, "max_new_tokens": 20}
     request = Request(**settings, sampling=sampling)
     batch = decode_batch(checkpoint, PROMPTS, request, size=3, cache=cache, cache_block=8).finish()
-    alone = [decode(checkpoint, prompt, request).finish() for prompt in PROMPTS]
-    assert [decided(run) for run in batch.runs] == [decided(run) for run in alone]
+    for prompt, run in zip(PROMPTS, batch.runs):
+        check_same_passes(run, decode(checkpoint, prompt, request).finish())
 
 
 def test_rows_of_one_batch_may_have_different_criteria(checkpoint):
@@ -331,9 +333,10 @@ def test_rows_of_one_batch_may_have_different_criteria(checkpoint):
         batch.admit(rows[-1])
     while batch.active:
         batch.step()
-    together = [decided(row.run) for row in rows]
-    assert together == [decided(decode(checkpoint, prompt, request).finish()) for request in requests]
-    assert together[0] != together[1] != together[2] != together[0]
+    for row, request in zip(rows, requests):
+        check_same_passes(row.run, decode(checkpoint, prompt, request).finish())
+    counts = [[step.accepted for step in row.run.passes] for row in rows]
+    assert counts[0] != counts[1] != counts[2] != counts[0]
 
 
 def test_the_most_probable_tokens_of_a_large_vocabulary_are_those_of_a_sort():

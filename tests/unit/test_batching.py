@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from greedy import check_same_passes, check_tokens
 from random_models import random_model
 
 from mars_demo import tasks
@@ -14,7 +15,7 @@ from mars_demo.decoding.decode import decode
 from mars_demo.decoding.engine import Engine
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.strategy import Forward
-from mars_demo.models.checkpoint import Checkpoint, truncated, wrap
+from mars_demo.models.checkpoint import truncated, wrap
 from mars_demo.serving.batch import PADDING, Batch
 from mars_demo.serving.cache import CursorCache
 from mars_demo.serving.decode_batch import decode_batch, lossless_window
@@ -44,62 +45,61 @@ def checkpoint(tokenizer):
     return wrap("random", random_model("llama", tokenizer, context=256), tokenizer)
 
 
-@pytest.mark.parametrize("cache", ["cursor", 4, 16, "none"])
-@pytest.mark.parametrize("size", [1, 3, 6])
-@pytest.mark.parametrize("settings", SETTINGS, ids=lambda settings: "-".join(map(str, settings.values())))
+# Every size with every cache, every mode with two of these.
+CASES = [
+    (0, 1, "cursor"), (0, 3, 4), (1, 3, "cursor"), (1, 6, 16), (2, 6, "cursor"), (2, 1, 4), (3, 6, 4),
+    (3, 3, "none"), (4, 1, 16), (4, 6, "none"), (5, 3, 16), (5, 1, "none"), (6, 6, "cursor"), (6, 3, 4),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("settings", "size", "cache"), CASES)
 def test_every_row_gives_the_tokens_it_gives_alone(checkpoint, settings, size, cache):
+    settings = SETTINGS[settings]
     if settings["mode"] == "speculative":
         settings = settings | {"draft": truncated(checkpoint, 2)}
-    alone = [
-        decode(checkpoint, prompt, Request(max_new_tokens=20, **settings)).finish() for prompt in PROMPTS
-    ]
     kind = {"cache": "block", "cache_block": cache} if isinstance(cache, int) else {"cache": cache}
     request = Request(max_new_tokens=20, **settings)
     batch = decode_batch(checkpoint, PROMPTS, request, size=size, **kind).finish()
-    assert [run.token_ids for run in batch.runs] == [run.token_ids for run in alone]
-    assert [run.stop for run in batch.runs] == [run.stop for run in alone]
-    assert [len(run.passes) for run in batch.runs] == [run.forwards for run in alone]
+    for prompt, run in zip(PROMPTS, batch.runs):
+        check_same_passes(run, decode(checkpoint, prompt, request).finish())
     commits = [run.commits for run in batch.runs]
     assert all(commits) if cache == 4 else cache == 16 or not any(commits)
 
 
-@pytest.mark.parametrize("size", [1, 3, 6])
+@pytest.mark.parametrize("size", [1, 3])
 def test_block_diffusion_batches_with_the_cursor_cache_alone(checkpoint, size):
     checkpoint = replace(checkpoint, objective="block-diffusion")
-    settings = {"mode": "block-diffusion", "tau": 0.2, "max_new_tokens": 20}
-    alone = [decode(checkpoint, prompt, Request(**settings)).finish().token_ids for prompt in PROMPTS]
-    batch = decode_batch(checkpoint, PROMPTS, Request(**settings), size=size).finish()
-    assert [run.token_ids for run in batch.runs] == alone
+    request = Request("block-diffusion", tau=0.2, max_new_tokens=20)
+    batch = decode_batch(checkpoint, PROMPTS, request, size=size).finish()
+    for prompt, run in zip(PROMPTS, batch.runs):
+        check_same_passes(run, decode(checkpoint, prompt, request).finish())
     for cache in ("block", "none"):
-        with pytest.raises(ValueError, match=f"cannot use the {cache} cache. Choose from cursor"):
-            decode_batch(checkpoint, PROMPTS, Request(**settings), cache=cache)
+        with pytest.raises(ValueError, match=f"block-diffusion.*{cache}.*cursor"):
+            decode_batch(checkpoint, PROMPTS, request, cache=cache)
 
 
 @pytest.mark.parametrize("architecture", ["qwen2", "qwen3"])
 def test_other_architectures_batch_too(tokenizer, architecture):
     model = random_model(architecture, tokenizer, context=256)
     checkpoint = wrap("random", model, tokenizer)
-    alone = [decode(checkpoint, p, Request(tau=0.1, max_new_tokens=16)).finish().token_ids for p in PROMPTS]
-    batch = decode_batch(checkpoint, PROMPTS, Request(tau=0.1, max_new_tokens=16), size=3).finish()
-    assert [run.token_ids for run in batch.runs] == alone
+    request = Request(tau=0.1, max_new_tokens=16)
+    batch = decode_batch(checkpoint, PROMPTS, request, size=3).finish()
+    for prompt, run in zip(PROMPTS, batch.runs):
+        check_same_passes(run, decode(checkpoint, prompt, request).finish())
 
 
 def test_rows_that_end_early_and_in_their_first_pass(mars_tiny):
     prompts = [tasks.held_out(name, 1)[0].prompt for name in tasks.TASKS]
-    settings = {"tau": 0.9, "max_new_tokens": 60}
-    first = decode(mars_tiny, prompts[0], Request(**settings))
+    request = Request(tau=0.9, max_new_tokens=60)
+    first = decode(mars_tiny, prompts[0], request)
     next(first)
-    ended = Checkpoint(
-        **{f: getattr(mars_tiny, f) for f in mars_tiny.__dataclass_fields__}
-        | {"end_ids": mars_tiny.end_ids | {first.token_ids[0]}}
-    )
-    alone = [decode(ended, prompt, Request(**settings)).finish().token_ids for prompt in prompts]
-    assert min(map(len, alone)) == 1
+    ended = replace(mars_tiny, end_ids=mars_tiny.end_ids | {first.token_ids[0]})
+    alone = [decode(ended, prompt, request).finish() for prompt in prompts]
+    assert min(run.tokens for run in alone) == 1
     for cache in ("cursor", "block", "none"):
-        batch = decode_batch(
-            ended, prompts, Request(**settings), size=4, cache=cache, cache_block=8
-        ).finish()
-        assert [run.token_ids for run in batch.runs] == alone
+        batch = decode_batch(ended, prompts, request, size=4, cache=cache, cache_block=8).finish()
+        for run, expected in zip(batch.runs, alone):
+            check_same_passes(run, expected)
 
 
 def test_nobody_waits_for_anybody_with_a_cursor(mars_tiny):
@@ -125,7 +125,7 @@ def test_nobody_waits_for_anybody_with_a_cursor(mars_tiny):
 
 
 def turns(lengths: list[int], size: int, continuous: bool) -> list[list[int]]:
-    """Which rows compute at each step, if row r needs `lengths[r]` forwards and `size` have a place."""
+    """Return which rows compute at each step, if row r needs `lengths[r]` forwards and `size` have room."""
     left, waiting, seated, steps = list(lengths), list(range(len(lengths))), [], []
     while waiting or seated:
         if continuous or not seated:
@@ -138,8 +138,7 @@ def turns(lengths: list[int], size: int, continuous: bool) -> list[list[int]]:
     return steps
 
 
-@pytest.mark.parametrize("continuous", [True, False])
-@pytest.mark.parametrize("size", [1, 2, 3])
+@pytest.mark.parametrize(("size", "continuous"), [(1, True), (2, True), (2, False), (3, False)])
 def test_a_finished_row_makes_room_at_once_or_when_all_have_finished(checkpoint, size, continuous):
     prompts = [f"{prompt} {i}" for i, prompt in enumerate(["Hi", "How many?", "x", "Thanks!", "12"])]
     settings = {"tau": 0.0, "window": 3, "mode": "mars"}
@@ -235,24 +234,19 @@ def test_a_long_prompt_computes_before_the_others_where_padding_costs_more(check
 
 
 @pytest.mark.parametrize(
-    ("prompts", "settings", "sentence"),
+    ("prompts", "settings", "message"),
     [
-        ([], {}, "batch is empty"),
-        (["hi"], {"size": 0}, "batch size must be at least 1"),
-        (["hi"], {"cache_block": 0}, "at least 1 position"),
-        (["hi"], {"cache": "big"}, "Unknown cache 'big'. Choose from cursor, block, none"),
-        (["hi", "  "], {}, "Prompt 2: The prompt is empty"),
-        (["hi", "word " * 900], {}, "Prompt 2: The prompt has"),
+        ([], {}, "prompt"),
+        (["hi"], {"size": 0}, r"size.*\b0\b"),
+        (["hi"], {"cache_block": 0}, r"block.*\b0\b"),
+        (["hi"], {"cache": "big"}, "big.*cursor, block, none"),
+        (["hi", "  "], {}, r"\b2\b.*prompt"),
+        (["hi", "word " * 900], {}, r"\b2\b.*\b255\b"),
     ],
 )
-def test_bad_input_gets_a_sentence(checkpoint, prompts, settings, sentence):
-    with pytest.raises(ValueError, match=sentence):
+def test_bad_input_is_named(checkpoint, prompts, settings, message):
+    with pytest.raises(ValueError, match=message):
         decode_batch(checkpoint, prompts, **settings)
-
-
-def test_more_rows_than_memory_holds_get_a_sentence(checkpoint):
-    with pytest.raises(ValueError, match=r"needs .* GiB of memory and .* GiB are free, enough for"):
-        Batch(checkpoint, 10**7, 10**4)
 
 
 @pytest.mark.parametrize("architecture", ["llama", "qwen3"])
@@ -262,15 +256,15 @@ def test_the_memory_that_is_asked_for_is_that_of_the_cache(tokenizer, architectu
     cache = CursorCache(model, 4, 50)
     cache.forward({2: Forward(layouts.causal([1, 2, 3]))})
     held = sum(part.nbytes for layer in cache._cache.layers for part in (layer.keys, layer.values))
-    needed = f"needs {held // 200 * 10**11 / 2**30:.1f} GiB"
+    needed = f"{held // 200 * 10**11 / 2**30:.1f} GiB"
     checkpoint = wrap("random", model, tokenizer)
     with pytest.raises(ValueError, match=needed) as error:
         Batch(checkpoint, 10**7, 10**4)
-    rows = int(re.search(r"enough for (\d+) rows", str(error.value))[1])
-    free = float(re.search(r"and (.*) GiB are free", str(error.value))[1])
+    *_, free, rows = re.findall(r"\d+\.\d+(?= GiB)|\d+(?= rows)", str(error.value))
+    free, rows = float(free), int(rows)
     assert rows == pytest.approx(free * 2**30 / (held // 200 * 10**4), rel=0.1)
     Batch(checkpoint, rows // 2, 10**4)  # nothing is allocated before the first forward
-    with pytest.raises(ValueError, match="are free"):
+    with pytest.raises(ValueError, match="GiB"):
         Batch(checkpoint, rows * 2, 10**4)
 
 
@@ -302,13 +296,12 @@ def test_lossless_drafts_less_in_a_larger_batch(mars_tiny, checkpoint):
     narrow = replace(mars_tiny, block_size=3)
     assert [lossless_window(narrow, size) for size in sizes] == [4, 4, 4, 4, 3]
     prompts = [tasks.held_out(name, 1)[0].prompt for name in tasks.TASKS][:6]
-    alone = [
-        decode(mars_tiny, p, Request(mode="ar", max_new_tokens=60)).finish().token_ids for p in prompts
-    ]
+    alone = [decode(mars_tiny, p, Request(mode="ar", max_new_tokens=60)).finish() for p in prompts]
     for size, window in ((3, 9), (6, 5), (64, 5)):  # no more rows than there are prompts
         found = decode_batch(
             mars_tiny, prompts, Request(mode="lossless", max_new_tokens=60), size=size
         ).finish()
-        assert [run.token_ids for run in found.runs] == alone
+        for run, ar in zip(found.runs, alone):
+            check_tokens(mars_tiny, run, ar.token_ids)
         assert {run.settings.window for run in found.runs} == {window}
         assert max(step.drafts for run in found.runs for step in run.passes) == window - 1

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 import torch
+from greedy import check_same_passes
 from random_models import ARCHITECTURES, random_model
 
-from benchmarks import gpu_decode
 from mars_demo.decoding import layout as layouts
 from mars_demo.decoding.conversation import Conversation
 from mars_demo.decoding.decode import decode
@@ -40,7 +40,7 @@ WAYS = {
 
 
 def in_place_of(checkpoint, block: int = BLOCK):
-    """The same checkpoint, decoded as on a GPU."""
+    """Return the same checkpoint, decoded as on a GPU."""
     return replace(checkpoint, captured=CapturedModel(checkpoint.model, block))
 
 
@@ -98,27 +98,30 @@ def test_what_is_read_from_logits_is_computed_with_them(pair):
         fast.commit(3)
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_answers_are_the_same_in_every_mode(pair, way):
-    request = Request(**WAYS[way], max_new_tokens=40)
-    for prompt in PROMPTS[:2]:
-        wanted, found = (decode(checkpoint, prompt, request).finish() for checkpoint in pair)
-        assert found.token_ids == wanted.token_ids
-        assert [step.accepted for step in found.passes] == [step.accepted for step in wanted.passes]
+def test_answers_are_the_same_in_every_mode(pair):
+    """Each architecture decodes in two thirds of the ways."""
+    plain, fast = pair
+    first = list(ARCHITECTURES).index(plain.name)
+    for number, way in enumerate(WAYS):
+        if number % 3 != first:
+            prompt, request = PROMPTS[number % 2], Request(**WAYS[way], max_new_tokens=40)
+            check_same_passes(
+                decode(fast, prompt, request).finish(), decode(plain, prompt, request).finish()
+            )
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_answers_of_a_trained_model_are_the_same(mars_tiny, way):
     request = Request(**WAYS[way], max_new_tokens=40)
     wanted, found = (decode(c, PROMPT, request).finish() for c in (mars_tiny, in_place_of(mars_tiny)))
-    assert found.token_ids == wanted.token_ids and found.forwards == wanted.forwards
+    check_same_passes(found, wanted)
 
 
 def test_both_models_of_speculative_decoding_may_be_captured(mars_tiny, ar_tiny):
     plain = Request("speculative", 0.9, draft=ar_tiny, max_new_tokens=48)
     fast = replace(plain, draft=in_place_of(ar_tiny))
     wanted = decode(mars_tiny, PROMPT, plain).finish()
-    assert decode(in_place_of(mars_tiny), PROMPT, fast).finish().token_ids == wanted.token_ids
+    check_same_passes(decode(in_place_of(mars_tiny), PROMPT, fast).finish(), wanted)
 
 
 def test_follow_up_turns_compute_only_what_is_new(mars_tiny):
@@ -130,7 +133,7 @@ def test_follow_up_turns_compute_only_what_is_new(mars_tiny):
             conversation.request = replace(request, max_new_tokens=24)
             runs.append(conversation.ask(prompt).finish())
         wanted, found = runs
-        assert found.token_ids == wanted.token_ids
+        check_same_passes(found, wanted)
         assert found.settings.cached_tokens == wanted.settings.cached_tokens
         assert [step.positions for step in found.passes] == [step.positions for step in wanted.passes]
 
@@ -143,7 +146,8 @@ def test_texts_that_take_turns_keep_their_keys_and_values(pair):
     going = list(runs)
     while going:
         going = [run for run in going if next(run, None) is not None]
-    assert [run.token_ids for run in runs] == [run.token_ids for run in wanted]
+    for run, alone in zip(runs, wanted):
+        check_same_passes(run, alone)
 
 
 def test_there_are_few_shapes_and_the_store_stays_where_it_is(mars_tiny):
@@ -183,7 +187,8 @@ def test_a_text_outlives_its_model_and_keeps_no_other_alive(tokenizer):
     other = wrap("other", random_model("qwen3", tokenizer), tokenizer)
     wanted = decode(other, "Hello", Request("ar", max_new_tokens=4)).finish()
     found = decode(in_place_of(other), "Hello", Request("ar", max_new_tokens=4), cache=cache).finish()
-    assert found.token_ids == wanted.token_ids and not found.settings.cached_tokens
+    check_same_passes(found, wanted)
+    assert not found.settings.cached_tokens
 
 
 def test_inputs_are_one_tensor_and_padding_sees_something():
@@ -201,21 +206,9 @@ def test_inputs_are_one_tensor_and_padding_sees_something():
 def test_if_a_capture_fails_the_log_says_so_once_and_the_answer_is_the_same(mars_tiny, caplog):
     fast, request = in_place_of(mars_tiny), Request("mars", 0.9, max_new_tokens=32)
     fast.captured._captures = True  # on a CPU every capture fails
-    found = decode(fast, PROMPT, request).finish()
-    assert found.token_ids == decode(mars_tiny, PROMPT, request).finish().token_ids
-    assert [record.message.partition(":")[0] for record in caplog.records] == [
-        "Decoding goes on without CUDA graphs, because a capture failed"
-    ]
-
-
-def test_the_benchmark_runs_without_a_gpu(capsys):
-    gpu_decode.main(["--smoke"])
-    *_, columns, _, eager, fixed = capsys.readouterr().out.splitlines()
-    assert columns.endswith("| c(1) | c(2) | c(5) | c(9) | c(17) |")
-    for line, way in ((eager, "eager"), (fixed, "fixed buffers")):
-        name, decoding, ms, share, *costs = line.strip("| ").split(" | ")
-        assert (name, decoding) == ("tiny", way) and share.endswith(" %")
-        assert float(ms) > 0 and all(float(cost) > 0 for cost in costs)
+    check_same_passes(decode(fast, PROMPT, request).finish(), decode(mars_tiny, PROMPT, request).finish())
+    [record] = [record for record in caplog.records if record.name.startswith("mars_demo")]
+    assert "CUDA graphs" in record.message
 
 
 def test_on_a_cpu_it_is_never_used_unasked(mars_tiny):

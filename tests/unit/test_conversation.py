@@ -5,7 +5,7 @@ import weakref
 from dataclasses import replace
 
 import pytest
-from greedy import generate
+from greedy import check_same_passes, check_tokens, generate
 
 from mars_demo.decoding.conversation import Conversation
 from mars_demo.decoding.decode import decode
@@ -50,7 +50,7 @@ def test_follow_ups_are_transformers_generate_on_the_whole_conversation(random_c
         for turn, prompt in enumerate(PROMPTS):
             messages.append(user(prompt))
             run = conversation.ask(prompt).finish()
-            assert run.token_ids == answer_of_transformers(random_checkpoint, messages, 12), (request, turn)
+            check_tokens(random_checkpoint, run, answer_of_transformers(random_checkpoint, messages, 12))
             messages.append(said(run.text))
             fresh = decode(random_checkpoint, request=request, messages=messages[:-1]).finish()
             less = fresh.passes[0].positions - run.passes[0].positions
@@ -68,8 +68,7 @@ def test_a_follow_up_in_mars_is_that_of_a_fresh_decode(mars_tiny):
     conversation.ask(first).finish()
     run = conversation.ask(then).finish()
     fresh = decode(mars_tiny, then, Request("mars", tau=0.9), messages=run.settings.messages).finish()
-    assert [step.accepted for step in run.passes] == [step.accepted for step in fresh.passes]
-    assert run.token_ids == fresh.token_ids
+    check_same_passes(run, fresh)
     # The end token of the first answer was accepted by its last forward, so it is computed now.
     asked = len(encode_prompt(mars_tiny.tokenizer, run.settings.conversation))
     assert run.settings.prompt_tokens == asked
@@ -89,21 +88,18 @@ def test_lanes_that_continue_from_another_lane_reuse_what_they_share(mars_tiny):
     for mode, cache in caches.items():
         request = Request(mode, tau=0.3, max_new_tokens=20)
         run = decode(mars_tiny, "And then?", request, messages=history, cache=cache).finish()
-        assert run.token_ids == decode(mars_tiny, "And then?", request, messages=history).finish().token_ids
+        check_same_passes(run, decode(mars_tiny, "And then?", request, messages=history).finish())
         assert run.settings.cached_tokens >= runs[mode].settings.prompt_tokens
 
 
-def test_block_diffusion_does_not_reuse_what_has_seen_ahead(random_checkpoint):
-    checkpoint = replace(random_checkpoint, objective="block-diffusion")
+def test_block_diffusion_does_not_reuse_what_has_seen_ahead(mars_tiny):
+    checkpoint = replace(mars_tiny, objective="block-diffusion")
     request = Request("block-diffusion", tau=0.1, max_new_tokens=16)
     conversation = Conversation(checkpoint, request)
     conversation.ask("How many?").finish()
     run = conversation.ask("Why?").finish()
     assert run.settings.cached_tokens == 0
-    assert (
-        run.token_ids
-        == decode(checkpoint, "Why?", request, messages=run.settings.messages).finish().token_ids
-    )
+    check_same_passes(run, decode(checkpoint, "Why?", request, messages=run.settings.messages).finish())
 
 
 def test_another_model_does_not_continue_from_the_cache(mars_tiny, ar_tiny):
@@ -137,7 +133,7 @@ def test_a_stopped_answer_and_an_interrupted_forward_can_be_continued(mars_tiny)
     assert conversation.messages == stopped  # the turn without an answer is left out
     run = conversation.ask("And then?").finish()
     fresh = decode(mars_tiny, "And then?", Request("mars", max_new_tokens=40), messages=stopped).finish()
-    assert run.token_ids == fresh.token_ids
+    check_same_passes(run, fresh)
     assert run.settings.cached_tokens > 0
 
 
@@ -156,34 +152,35 @@ def test_the_record_holds_the_conversation_and_one_without_it_opens_too(mars_tin
 
 
 @pytest.mark.parametrize(
-    "messages, sentence",
+    "messages, message",
     [
-        ([], "last message of a conversation must be the user's"),
-        ([user("Hi"), said("Hello.")], "last message of a conversation must be the user's"),
-        ([said("Hello."), user("Hi")], "Message 1 is out of turn"),
-        ([user("Hi"), user("Hi")], "Message 2 is out of turn"),
-        ([user("Hi"), SYSTEM, user("Hi")], "Message 2 is out of turn"),
-        ([user("Hi"), said(" "), user("Hi")], "Message 2 is empty"),
-        ([user("Hi"), said(None), user("Hi")], "Message 2 is empty"),
-        ([{"role": "tool", "content": "x"}, user("Hi")], "Message 1 has the role 'tool'"),
-        ([user("Hi\ud800")], "half of a character"),
-        ([user("Hi 1 " * 400), said("Hello."), user("Hi")], "The conversation has .* can read at most"),
+        ([], "user"),
+        ([user("Hi"), said("Hello.")], "user"),
+        ([said("Hello."), user("Hi")], r"\b1\b"),
+        ([user("Hi"), user("Hi")], r"\b2\b"),
+        ([user("Hi"), SYSTEM, user("Hi")], r"\b2\b"),
+        ([user("Hi"), said(" "), user("Hi")], r"\b2\b"),
+        ([user("Hi"), said(None), user("Hi")], r"\b2\b"),
+        ([{"role": "tool", "content": "x"}, user("Hi")], r"\b1\b.*tool"),
+        ([user("Hi\ud800")], "character"),
+        ([user("Hi 1 " * 400), said("Hello."), user("Hi")], r"conversation.*\b511\b"),
     ],
 )
-def test_what_is_no_conversation_is_refused_in_a_sentence(mars_tiny, messages, sentence):
-    with pytest.raises(ValueError, match=sentence):
+def test_what_is_no_conversation_is_refused(mars_tiny, messages, message):
+    with pytest.raises(ValueError, match=message) as caught:
         decode(mars_tiny, messages=messages)
+    assert "\n" not in str(caught.value)
 
 
 def test_raw_prompts_and_templates_without_a_system_message_say_so(mars_tiny, monkeypatch):
-    with pytest.raises(ValueError, match="raw prompt has no messages before it"):
+    with pytest.raises(ValueError, match="raw"):
         decode(mars_tiny, "Hi", Request(raw=True), messages=[SYSTEM])
     refusing = (
         "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no system role') }}"
         "{% endif %}{{ m.content }}{% endfor %}"
     )
     monkeypatch.setattr(mars_tiny.tokenizer, "chat_template", refusing)
-    with pytest.raises(ValueError, match="refuses messages of system, user: no system role"):
+    with pytest.raises(ValueError, match="system, user.*no system role"):
         Conversation(mars_tiny, system="Be brief.")
     assert decode(mars_tiny, "Hi", Request("ar", max_new_tokens=1)).finish().tokens == 1
 
@@ -203,7 +200,7 @@ def test_the_mask_of_a_follow_up_is_drawn_with_what_was_cached(mars_tiny, mode):
             assert [cell.stream for cell in picture.rows[: len(ids) - cached]] == ["new"] * (
                 len(ids) - cached
             )
-    with pytest.raises(ValueError, match="more cached tokens than the prompt has"):
+    with pytest.raises(ValueError, match="cached"):
         of_pass(run, 0, mars_tiny.token_name, ids[:cached], mars_tiny.mask_id)
 
 
@@ -214,7 +211,7 @@ def test_a_visitors_history_takes_conversations_alone_and_old_caches_go():
     cache = history.cache("ar")
     assert history.cache("ar") is cache is not history.cache("mars")
     for wrong in (None, "Hi", [1], [{"role": "user"}], [user("Hi")], [user("Hi"), said(7)]):
-        with pytest.raises(ValueError, match=r"[.]$"):
+        with pytest.raises(ValueError):
             history.put(wrong)
     assert history.messages == [user("Hi"), said("Hello.")] and history.cache("ar") is cache
     others = [History() for _ in range(KEPT)]

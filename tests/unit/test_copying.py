@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 import without_cache
-from greedy import generate
+from greedy import check_same_passes, check_tokens, generate
 from random_models import random_model
 
 from mars_demo.decoding.copying import Copying, Lookup, expected
@@ -34,10 +34,10 @@ def looping(tokenizer):
     return wrap("looping", model, tokenizer)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(8))
 def test_the_index_finds_what_a_search_of_the_whole_text_finds(seed):
     rng = random.Random(seed)
-    size, start = rng.choice([1, 2, 3, 6, 40]), rng.randrange(12)
+    size, start = [1, 2, 3, 6, 40][seed % 5], rng.randrange(12)
     ids = [rng.randrange(size) for _ in range(120)]
     lookup = Lookup(ids[:start])
     for end in range(start, len(ids)):
@@ -57,7 +57,7 @@ def read(*tokens: int, score: float = 0.9) -> list[Reading]:
 
 
 def lengths(hold: bool, forwards: int = 8) -> list[int]:
-    """How many tokens are copied each time that the same three come again, if all hold or none does."""
+    """Return how many tokens are copied each time that the same three come again."""
     copying, found = Copying([1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2], 16), []
     draft = copying.next_draft(read(3), [])
     for new in range(100, 100 + forwards):
@@ -90,12 +90,11 @@ def is_copy(slot) -> bool:
     return slot.source == "copy"
 
 
-@pytest.mark.parametrize("linear", [True, False])
-@pytest.mark.parametrize("window", [1, 4])
+@pytest.mark.parametrize(("window", "linear"), [(1, True), (4, True), (4, False)])
 def test_copies_leave_the_answer_and_save_forwards(looping, window, linear):
     request = Request("lossless", window=window, linear=linear, max_new_tokens=80)
     run = decode(looping, QUOTE, request).finish()
-    assert run.token_ids == generate(looping, QUOTE, 80)
+    check_tokens(looping, run, generate(looping, QUOTE, 80))
     plain = without_cache.lossless(looping, QUOTE, window, linear, 80)
     without_cache.check(decode(looping, QUOTE, request), plain)
     assert run.sources["copy"] > 20
@@ -116,7 +115,7 @@ def test_copies_leave_the_answer_and_save_forwards(looping, window, linear):
 def test_copies_leave_the_answer_of_a_trained_model(mars_tiny):
     prompt = "Sort these numbers: 31, 4, 15, 31, 4, 15, 31, 4, 15, 31, 4, 15."
     run = decode(mars_tiny, prompt, Request("lossless", window=2, max_new_tokens=60)).finish()
-    assert run.token_ids == generate(mars_tiny, prompt, 60)
+    check_tokens(mars_tiny, run, generate(mars_tiny, prompt, 60))
     assert any(is_copy(slot) for step in run.passes for slot in step.slots)
 
 
@@ -124,7 +123,7 @@ def test_drawn_answers_stay_the_same_too(looping):
     sampling = Sampling(0.05, seed=4)
     requests = [Request(mode, sampling=sampling, max_new_tokens=60) for mode in ("ar", "lossless")]
     ar, run = (decode(looping, QUOTE, request).finish() for request in requests)
-    assert run.token_ids == ar.token_ids
+    check_tokens(looping, run, ar.token_ids)
     assert run.sources["copy"]
 
 
@@ -134,8 +133,9 @@ def test_rows_of_a_batch_copy_as_they_do_alone(looping, cache):
     request = Request("lossless", window=4, linear=False, max_new_tokens=60)
     alone = [decode(looping, prompt, request).finish() for prompt in prompts]
     batch = decode_batch(looping, prompts, request, size=3, cache=cache, cache_block=8).finish()
-    assert [run.token_ids for run in batch.runs] == [run.token_ids for run in alone]
-    assert [run.sources for run in batch.runs] == [run.sources for run in alone]
+    for run, other in zip(batch.runs, alone):
+        check_same_passes(run, other)
+    assert batch.runs[0].sources["copy"]
     assert max(step.drafts for run in batch.runs for step in run.passes) > 3
 
 
@@ -152,5 +152,5 @@ def test_the_sources_are_those_of_the_drafts_that_held(looping):
 
 @pytest.mark.parametrize("copies", [-1, 17])
 def test_a_copy_has_at_most_sixteen_tokens(copies):
-    with pytest.raises(ValueError, match=f"copies must be 0 to 16, not {copies}"):
+    with pytest.raises(ValueError, match=rf"copies.*\b16\b.*{copies}"):
         Request(copies=copies)

@@ -100,7 +100,7 @@ def test_jacobi_guesses_as_without_cache(random_checkpoint, window, prompt):
 def test_whatever_verifies_guesses_gives_the_tokens_of_ar_in_fewer_forwards(mars_tiny):
     """With a trained model drafts hold, wholly and in part: every pass is what it is without a cache."""
     verified: dict[tuple, set[int]] = {}
-    for name in ("letters", "stories", "number-words", "units"):
+    for name in ("letters", "notes", "stories", "number-words", "units", "sorting"):
         prompt = tasks.held_out(name, 1)[0].prompt
         ar = decode(mars_tiny, prompt, Request(mode="ar", max_new_tokens=48)).finish()
         for mode, linear in (("lossless", False), ("lossless", True), ("jacobi", None)):

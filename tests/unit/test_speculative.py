@@ -1,7 +1,10 @@
 """A second model drafts: the tokens are the target's own, whoever drafts."""
 
+from dataclasses import replace
+
 import pytest
 import without_cache
+from greedy import check_tokens
 from random_models import random_model
 
 from mars_demo import tasks
@@ -9,7 +12,7 @@ from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.strategies.speculative import Drafter
 from mars_demo.decoding.trace import Run
-from mars_demo.models.checkpoint import Checkpoint, truncated, wrap
+from mars_demo.models.checkpoint import truncated, wrap
 from mars_demo.models.load import load_checkpoint
 
 PROMPTS = ["How many apples?", "sort 3, 1, 2", "Write a note to Sam.\nThanks!", "ünïcode 👩‍🚀 שלום"]
@@ -20,28 +23,21 @@ def target(request, tokenizer):
     return wrap("random", random_model(request.param, tokenizer), tokenizer)
 
 
-@pytest.mark.parametrize("window", [1, 3, 9])
-@pytest.mark.parametrize("layers", [1, 2, 3])
-def test_at_tau_one_the_tokens_are_those_of_ar(target, layers, window):
-    draft = truncated(target, layers)
-    for prompt in PROMPTS:
-        expected = decode(target, prompt, Request(mode="ar", max_new_tokens=24)).finish()
-        run = decode(
-            target,
-            prompt,
-            Request(mode="speculative", draft=draft, tau=1.0, window=window, max_new_tokens=24),
-        ).finish()
-        assert run.token_ids == expected.token_ids
-        assert run.stop == expected.stop
+@pytest.mark.parametrize(
+    ("layers", "window", "prompt"), [(1, 1, 0), (1, 9, 1), (2, 3, 2), (3, 3, 3), (2, 9, 0)]
+)
+def test_at_tau_one_the_tokens_are_those_of_ar(target, layers, window, prompt):
+    draft, prompt = truncated(target, layers), PROMPTS[prompt]
+    expected = decode(target, prompt, Request(mode="ar", max_new_tokens=24)).finish()
+    request = Request(mode="speculative", draft=draft, tau=1.0, window=window, max_new_tokens=24)
+    run = decode(target, prompt, request).finish()
+    check_tokens(target, run, expected.token_ids)
 
 
 def test_a_draft_with_all_layers_is_always_right(target):
     """At τ = 1 its drafts come from its own window, so only those of one token per forward must hold."""
     plain = wrap("ar", target.model, target.tokenizer)
-    ordinary = Checkpoint(
-        **{f: getattr(plain, f) for f in plain.__dataclass_fields__}
-        | {"block_size": None, "objective": "ar"}
-    )
+    ordinary = replace(plain, block_size=None, objective="ar")
     run = decode(
         target, PROMPTS[0], Request(mode="speculative", draft=ordinary, tau=1.0, max_new_tokens=30)
     ).finish()
@@ -57,18 +53,18 @@ def test_an_ar_target_verifies_what_a_mars_model_drafts(ar_tiny, mars_tiny):
         run = decode(
             ar_tiny, prompt, Request(mode="speculative", draft=mars_tiny, tau=0.5, max_new_tokens=60)
         ).finish()
-        assert run.token_ids == expected.token_ids
+        check_tokens(ar_tiny, run, expected.token_ids)
         assert {step.groups for step in run.passes} == {0}
 
 
-@pytest.mark.parametrize("tau", [0.0, 0.05, 1.0])
-@pytest.mark.parametrize("window", [2, 5])
-def test_every_pass_is_what_it_is_without_a_cache(target, window, tau):
-    draft = truncated(target, 2)
-    for prompt in PROMPTS[:2]:
-        settings = {"draft": draft, "tau": tau, "window": window, "max_new_tokens": 24}
-        run = decode(target, prompt, Request(mode="speculative", **settings))
-        without_cache.check(run, without_cache.speculative(target, draft, prompt, window, tau, 24))
+@pytest.mark.parametrize(
+    ("window", "tau", "prompt"), [(2, 0.0, 0), (2, 0.05, 1), (5, 0.05, 0), (5, 1.0, 1)]
+)
+def test_every_pass_is_what_it_is_without_a_cache(target, window, tau, prompt):
+    draft, prompt = truncated(target, 2), PROMPTS[prompt]
+    settings = {"draft": draft, "tau": tau, "window": window, "max_new_tokens": 24}
+    run = decode(target, prompt, Request(mode="speculative", **settings))
+    without_cache.check(run, without_cache.speculative(target, draft, prompt, window, tau, 24))
 
 
 def test_a_mars_target_goes_on_after_the_drafts_while_it_is_confident(mars_tiny):
@@ -94,12 +90,12 @@ def test_the_drafter_rewinds_to_what_was_accepted(mars_tiny):
         assert drafter.draft(text, 6) == Drafter(mars_tiny, None).draft(text, 6)
 
 
-def test_bad_drafts_get_a_sentence(target, mars_tiny, tokenizer):
-    with pytest.raises(ValueError, match="needs a second, smaller checkpoint"):
+def test_bad_drafts_are_refused(target, mars_tiny, tokenizer):
+    with pytest.raises(ValueError, match="speculative"):
         decode(target, "hi", Request(mode="speculative"))
     other = load_checkpoint("mars-tiny", device="cpu")
     other.tokenizer.add_tokens(["unheard-of"])
-    with pytest.raises(ValueError, match="their tokenizers differ"):
+    with pytest.raises(ValueError, match="tokenizers"):
         decode(mars_tiny, "hi", Request(mode="speculative", draft=other))
-    with pytest.raises(ValueError, match="3 layers. Choose from 1 to that, not 4"):
+    with pytest.raises(ValueError, match=r"\b3\b.*\b4\b"):
         truncated(target, 4)
