@@ -1,4 +1,4 @@
-"""A Hugging Face hub on this machine: it speaks as much of the protocol as the hub's client asks for."""
+"""A local Hugging Face hub with as much of the protocol as the hub's client needs."""
 
 import hashlib
 import json
@@ -16,8 +16,8 @@ SHA = "0123456789abcdef0123456789abcdef01234567"
 class Hub:
     """Folders served as models `owner/name`.
 
-    breaks_at: bytes of a weight file after which its answer breaks off; further ones say 503. None for a
-    hub that works. served: bytes of files that have been sent whole.
+    breaks_at: bytes of a weight file after which its response breaks off and further ones are 503; None for
+    a hub that works. served: bytes of the files that were sent whole.
     """
 
     def __init__(self, folders: dict[str, Path]):
@@ -36,7 +36,7 @@ def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
         protocol_version = "HTTP/1.1"
 
         def log_message(self, *_):
-            """Silent."""
+            """Print nothing."""
 
         def do_HEAD(self):  # noqa: N802
             self.do_GET()
@@ -105,7 +105,7 @@ def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
 
 @contextmanager
 def serving(folders: dict[str, Path], monkeypatch, cache: Path):
-    """A running hub, which the hub client of this process asks meanwhile, with a cache of its own."""
+    """Run a hub that the hub client of this process uses meanwhile, with a cache of its own."""
     hub = Hub(folders)
     server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(hub))
     Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
@@ -118,7 +118,7 @@ def serving(folders: dict[str, Path], monkeypatch, cache: Path):
 
 
 def use(endpoint: str, monkeypatch, cache: Path) -> None:
-    """Let the hub client of this process ask another hub."""
+    """Let the hub client of this process use another hub."""
     monkeypatch.setattr(constants, "ENDPOINT", endpoint)
     files = endpoint + "/{repo_id}/resolve/{revision}/{filename}"
     monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", files)

@@ -1,4 +1,4 @@
-"""Numbers that processes share: what one changes, another one sees, whenever it was forked."""
+"""Numbers that processes share, whenever they were forked."""
 
 import copy
 import math
@@ -18,11 +18,13 @@ class Dials(Board):
 
 
 def in_a_fork(work) -> bytes:
-    """What `work`, a function from bytes to bytes, makes of the bytes it is sent; it was forked before."""
+    """Fork a process that applies `work` to the bytes it gets, and return the function that sends them."""
     here, there = os.pipe(), os.pipe()
     if (child := os.fork()) == 0:
-        os.write(there[1], work(os.read(here[0], 1 << 16)))
-        os._exit(0)
+        try:
+            os.write(there[1], work(os.read(here[0], 1 << 16)))
+        finally:
+            os._exit(0)
 
     def ask(data: bytes) -> bytes:
         os.write(here[1], data)
@@ -66,7 +68,7 @@ def test_a_board_counts_as_stopped_after_its_time():
     assert dials.stopped and dials.is_over
 
 
-def test_a_slot_is_free_again_afterwards_and_without_one_a_sentence_says_so():
+def test_slots_are_freed_and_without_one_a_board_is_refused():
     for _ in range(2 * board.SLOTS):
         with Board().shared():
             pass
@@ -74,7 +76,7 @@ def test_a_slot_is_free_again_afterwards_and_without_one_a_sentence_says_so():
     for one in boards:
         one.__enter__()
     with (
-        pytest.raises(ValueError, match=f"{board.SLOTS} runs are going on, which is the limit here."),
+        pytest.raises(ValueError, match=str(board.SLOTS)),
         Board().shared(),
     ):
         pass

@@ -1,4 +1,4 @@
-"""JavaScript modules as one script: order, names, and what is refused."""
+"""JavaScript modules as one script: order, names and errors."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from mars_demo.ui.components.bundle import COMPONENT, bundle
 
 @pytest.fixture
 def write(tmp_path):
-    """Modules by name and source; the path of the first."""
+    """Return a function that writes modules by name and source and returns the path of the first."""
 
     def write_them(**sources):
         for name, source in sources.items():
@@ -46,7 +46,7 @@ def test_imports_may_take_several_lines_and_follow_comments(write):
     assert "return { a, b };" in script
 
 
-def test_a_component_hands_over_what_gradio_gives_it(write):
+def test_a_component_passes_on_what_gradio_gives_it(write):
     entry = write(top=f'import {{ props, trigger }} from "{COMPONENT}";\ntrigger(props.value);')
     assert bundle(entry, {"a": ["</script>", None]}).startswith(
         'const constants = {"a": ["</script>", null]};'
@@ -54,21 +54,21 @@ def test_a_component_hands_over_what_gradio_gives_it(write):
     assert '["component.js"]: { element, props, constants, watch, trigger, server }' in bundle(entry)
 
 
-def test_a_circle_is_refused_in_a_sentence(write):
+def test_a_circular_import_is_refused(write):
     entry = write(
         one='import { two } from "./two.js";\nexport const one = 1;',
         two='import { three } from "./three.js";\nexport const two = 2;',
         three='import { two } from "./two.js";\nexport const three = 3;',
     )
-    with pytest.raises(ValueError, match="in a circle: two.js → three.js → two.js."):
+    with pytest.raises(ValueError, match="two.js → three.js → two.js"):
         bundle(entry)
 
 
-def test_an_import_of_what_is_not_there_is_refused_in_a_sentence(write):
-    with pytest.raises(ValueError, match="top.js imports nowhere.js, which does not exist."):
+def test_a_missing_module_or_name_is_refused(write):
+    with pytest.raises(ValueError, match="top.js.*nowhere.js"):
         bundle(write(top='import { a } from "./nowhere.js";'))
     entry = write(other='import { a } from "./names.js";', names="export const b = 1;")
-    with pytest.raises(ValueError, match="other.js imports a, which names.js does not export."):
+    with pytest.raises(ValueError, match=r"other.js.*\ba\b.*names.js"):
         bundle(entry)
-    with pytest.raises(ValueError, match="last.js imports upload, which component.js does not export."):
+    with pytest.raises(ValueError, match="last.js.*upload.*component.js"):
         bundle(write(last=f'import {{ upload }} from "{COMPONENT}";'))

@@ -349,7 +349,7 @@ def test_training_on_its_own_answers(capsys, tmp_path, ar_tiny, given):
     assert load_checkpoint(str(out), device="cpu").objective == "mars"
 
 
-def test_models_lists_what_is_bundled(capsys):
+def test_models_lists_the_bundled_models(capsys):
     status, out, _ = run(capsys, "models")
     assert status == 0
     models = {part.splitlines()[0]: part for part in re.split(r"\n(?=\S)", out)}
@@ -372,7 +372,7 @@ def talk(capsys, monkeypatch, lines: str, *more: str) -> tuple[int, str, list[st
     return status, out, err.splitlines()
 
 
-def test_chat_answers_each_line_after_what_was_said(capsys, monkeypatch, mars_tiny):
+def test_chat_answers_each_line_in_its_conversation(capsys, monkeypatch, mars_tiny):
     status, out, figures = talk(capsys, monkeypatch, f"{KILOMETERS}\n\n{SPELL}\n/new\n{SPELL}\n")
     first = decode(mars_tiny, KILOMETERS, Request("ar")).finish()
     second = decode(mars_tiny, SPELL, Request("ar"), messages=first.messages).finish()

@@ -1,4 +1,4 @@
-"""What a saved checkpoint does outside this project."""
+"""A saved checkpoint outside this project."""
 
 import json
 import subprocess
@@ -39,33 +39,32 @@ def exported(tmp_path_factory, mars_tiny):
 
 
 def generate_outside(folder, calls):
-    """In a fresh process, far from this project's code."""
+    """Return the results of calls in a child process, far from this project's code."""
     command = [sys.executable, "-c", OUTSIDE, str(folder), json.dumps(calls)]
     done = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def test_custom_generate_decodes_what_this_project_decodes(exported, mars_tiny):
-    prompts = [tasks.held_out(name, 1)[0].prompt for name in ("units", "stories", "functions")]
-    settings = [
-        {"tau": 0.95},
-        {"tau": 0.5, "window": 4},
-        {"tau": 1.0},
-        {"tau": 0.0, "max_new_tokens": 11},
-        {"tau": 0.7, "criterion": "entropy"},
-        {"tau": 0.7, "criterion": "margin"},
+def test_custom_generate_decodes_as_this_project_does_and_refuses_bad_settings(exported, mars_tiny):
+    units, story, code = (tasks.held_out(name, 1)[0].prompt for name in ("units", "stories", "functions"))
+    calls = [
+        (units, {"tau": 0.95}),
+        (story, {"tau": 0.5, "window": 4}),
+        (code, {"tau": 0.95}),
+        (units, {"tau": 1.0}),
+        (story, {"tau": 0.0, "max_new_tokens": 11}),
+        (code, {"tau": 0.7, "criterion": "entropy"}),
+        (story, {"tau": 0.7, "criterion": "margin"}),
     ]
-    calls = [(prompt, setting) for prompt in prompts for setting in settings]
-    for (prompt, setting), tokens in zip(calls, generate_outside(exported, calls), strict=True):
+    bad = [
+        ("hello", {"tau": 2}, "0 and 1"),
+        ("hello", {"window": 10}, "1 to 9"),
+        ("hello", {"criterion": "mood"}, "probability, entropy, margin"),
+    ]
+    answers = generate_outside(exported, [*calls, *((prompt, setting) for prompt, setting, _ in bad)])
+    for (prompt, setting), tokens in zip(calls, answers):
         room = mars_tiny.context - len(encode_prompt(mars_tiny.tokenizer, prompt))
         run = decode(mars_tiny, prompt, Request(**{"max_new_tokens": room} | setting)).finish()
-        assert tokens == run.token_ids
-
-
-def test_custom_generate_refuses_what_it_cannot_do(exported):
-    answers = generate_outside(
-        exported, [("hello", {"tau": 2}), ("hello", {"window": 10}), ("hello", {"criterion": "mood"})]
-    )
-    assert "between 0 and 1" in answers[0]
-    assert "allowed is 1 to 9" in answers[1]
-    assert "Choose from probability, entropy, margin" in answers[2]
+        assert tokens == run.token_ids, setting
+    for (*_, fact), message in zip(bad, answers[len(calls) :], strict=True):
+        assert fact in message

@@ -1,17 +1,14 @@
-"""The points of a sweep: their figures, intervals and records."""
+"""The points of a sweep: figures, intervals and records."""
 
 import json
 import math
 import random
 import statistics
-import sys
 from itertools import product
 
 import pytest
 
-from benchmarks import frontier as benchmark
-from benchmarks import report
-from mars_demo.evaluation import bootstrap, frontier, results
+from mars_demo.evaluation import bootstrap, frontier
 from mars_demo.evaluation.frontier import AR, Frontier, Outcome, Point, Setting
 
 PROMPTS = 40
@@ -23,7 +20,7 @@ SETTINGS = [
 
 
 def point(setting: Setting, seconds: float = 8.0) -> Point:
-    """One with made-up outcomes, other ones for every setting."""
+    """Return a point with made-up outcomes, which depend on the setting."""
     rng = random.Random(setting.title)
     outcomes = [
         Outcome(number, rng.random() < 0.8, rng.randint(20, 60), rng.randint(5, 20), None, f"<b>{number}")
@@ -57,7 +54,7 @@ def test_an_interval_is_that_of_a_plain_bootstrap():
     assert high == pytest.approx(cuts[-1], abs=0.08 * width)
 
 
-def test_an_interval_of_shares_is_exact_for_few_prompts():
+def test_an_interval_of_shares_is_that_of_the_binomial_distribution():
     # Of three prompts of which one is right, a resample has k right ones with the binomial probability.
     chances = [math.comb(3, k) * (1 / 3) ** k * (2 / 3) ** (3 - k) for k in range(4)]
     assert chances[0] > 0.025 and chances[3] > 0.025
@@ -69,11 +66,11 @@ def test_an_interval_of_shares_is_exact_for_few_prompts():
         before = cumulated
         cumulated += math.comb(n, k) * 0.9**k * 0.1 ** (n - k)
         ends += [k / n for level in (0.025, 0.975) if before < level <= cumulated]
-    found = bootstrap.interval([1] * right + [0] * (n - right), [1] * n)
-    assert found == (pytest.approx(ends[0], abs=0.0101), pytest.approx(ends[1], abs=0.0101))
+    interval = bootstrap.interval([1] * right + [0] * (n - right), [1] * n)
+    assert interval == (pytest.approx(ends[0], abs=0.0101), pytest.approx(ends[1], abs=0.0101))
 
 
-def test_intervals_are_the_same_every_time_and_without_width_where_all_are_alike():
+def test_intervals_are_reproducible_and_empty_for_equal_values():
     parts = [3, 5, 8, 1]
     assert bootstrap.interval(parts, [1, 2, 3, 4]) == bootstrap.interval(parts, [1, 2, 3, 4])
     assert bootstrap.interval([1] * 9, [1] * 9) == (1.0, 1.0)
@@ -82,7 +79,7 @@ def test_intervals_are_the_same_every_time_and_without_width_where_all_are_alike
 
 @pytest.mark.parametrize(("parts", "wholes"), [([], []), ([1], [1, 2])])
 def test_an_interval_needs_prompts(parts, wholes):
-    with pytest.raises(ValueError, match="at least one prompt"):
+    with pytest.raises(ValueError, match="prompt"):
         bootstrap.interval(parts, wholes)
 
 
@@ -104,35 +101,35 @@ def test_the_figures_of_a_point_are_sums_over_prompts(swept):
 
 
 @pytest.mark.parametrize(
-    ("given", "sentence"),
+    ("values", "fact"),
     [
-        (("fast",), "Unknown mode 'fast'"),
-        (("speculative", "probability", 0.9), "Unknown mode 'speculative'"),
-        (("ar", "probability", 0.9), "Mode ar has no criterion and no τ."),
-        (("lossless", None, 0.9), "Mode lossless has no criterion and no τ."),
-        (("mars",), "Mode mars needs a criterion and a τ."),
-        (("mars", "margin"), "Mode mars needs a criterion and a τ."),
-        (("mars", None, 0.9), "Mode mars needs a criterion and a τ."),
-        (("mars", "luck", 0.9), "Unknown criterion 'luck'"),
-        (("mars", "margin", math.nan), "τ must be between 0 and 1, not nan."),
+        (("fast",), "fast"),
+        (("speculative", "probability", 0.9), "speculative"),
+        (("ar", "probability", 0.9), r"\bar\b"),
+        (("lossless", None, 0.9), "lossless"),
+        (("mars",), "mars"),
+        (("mars", "margin"), "mars"),
+        (("mars", None, 0.9), "mars"),
+        (("mars", "luck", 0.9), "luck"),
+        (("mars", "margin", math.nan), "nan"),
     ],
 )
-def test_a_setting_that_cannot_be_is_refused(given, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        Setting(*given)
+def test_an_impossible_setting_is_refused(values, fact):
+    with pytest.raises(ValueError, match=fact):
+        Setting(*values)
 
 
-def test_a_grid_is_read_as_it_is_typed():
+def test_a_grid_is_parsed():
     assert frontier.parse_taus("0.5, 0.95,1,0.5") == [1.0, 0.95, 0.5]
     for text in ("", "a", "0.9;0.8", "0.9,,0.8", "nan", "1e400", "2"):
-        with pytest.raises(ValueError, match="numbers from 0 to 1, separated by commas, not"):
+        with pytest.raises(ValueError, match="0.*1"):
             frontier.parse_taus(text)
 
 
 # --------------------------------------------------------------------------------------- records
 
 
-def test_a_record_is_read_as_it_was_written(swept):
+def test_a_record_survives_a_round_trip(swept):
     record = json.loads(json.dumps(swept.record()))
     read = Frontier.read(record)
     assert read.record() == record
@@ -146,7 +143,7 @@ def test_a_record_is_read_as_it_was_written(swept):
     assert [p.accuracy for p in bare.points] == [p.accuracy for p in swept.points]
 
 
-def test_where_an_answer_leaves_ar_is_kept():
+def test_the_first_difference_from_ar_is_kept():
     outcomes = (Outcome(0, True, 4, 2, None), Outcome(1, False, 7, 3, 0, "no"), Outcome(2, True, 7, 3, 12))
     swept = Frontier("m", "units", "Units", 1, "", ("a", "b", "c"), (Point(AR, outcomes, 1.0),))
     assert Frontier.read(swept.record()) == swept
@@ -166,13 +163,13 @@ def test_where_an_answer_leaves_ar_is_kept():
         {"tau": 2},
     ],
 )
-def test_what_is_not_a_record_is_refused(swept, change):
+def test_a_broken_record_is_refused(swept, change):
     record = swept.record()
     if not change.keys() <= record.keys():
         record["points"][2] |= change
     else:
         record |= change
-    with pytest.raises(ValueError, match="not the record of a sweep"):
+    with pytest.raises(ValueError, match="record"):
         Frontier.read(record)
 
 
@@ -184,27 +181,3 @@ def test_the_table_has_a_row_per_point(swept):
     assert (row["accuracy_low"], row["accuracy_high"]) == own.accuracy_interval
     assert row["faster_than_ar"] == 10 / 6
     assert frame.to_csv(index=False).splitlines()[1].startswith("a <model>,units,ar,,,40,")
-
-
-def test_the_benchmark_writes_what_the_page_and_the_documents_read(tmp_path, monkeypatch, capsys):
-    (tmp_path / "results").mkdir()
-    monkeypatch.setattr(frontier, "ASSETS", tmp_path)
-    monkeypatch.setattr(results, "FOLDER", tmp_path / "results")
-    assert frontier.recorded() == [] and report.frontier() == "Not measured yet."
-    asked = ["frontier", "--models", "mars-tiny", "--limit", "2", "--taus", "0.5", "--output"]
-    monkeypatch.setattr(sys, "argv", [*asked, str(tmp_path / "results" / "frontier.json")])
-    benchmark.main()
-    [found] = frontier.recorded()
-    assert [point.setting.tau for point in found.points] == [None, None, 0.5, 0.5, 0.5]
-    assert (found.model, found.tasks, len(found.prompts)) == ("mars-tiny", "worlds", 2)
-    printed = capsys.readouterr().out
-    for point in found.points:
-        for text in (printed, report.frontier()):
-            [line] = [line for line in text.splitlines() if line.startswith(f"| {point.setting.title} ")]
-            assert f"{point.accuracy:.1%}" in line and f"{point.tokens_per_forward:.2f}" in line
-
-
-def test_a_long_record_leaves_wrong_answers_out(swept, monkeypatch):
-    assert benchmark.record(swept) == swept.record()
-    monkeypatch.setattr(benchmark, "LARGEST", 10)
-    assert benchmark.record(swept) == swept.record(texts=False)

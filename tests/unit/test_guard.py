@@ -1,4 +1,4 @@
-"""What a caller and the log are told of an error, and what keeps a visitor's record from taking memory."""
+"""Errors as a caller and the log see them, and limits of prompts and records."""
 
 import asyncio
 import logging
@@ -24,11 +24,15 @@ from mars_demo.views.mask_picture import WIDEST, of_pass
 
 
 def unallocatable() -> Exception:
-    """What torch raises on a processor when it is asked for more memory than there is."""
+    """Return torch's error for more memory than a CPU has."""
     try:
         torch.empty(1 << 60, dtype=torch.uint8)
     except RuntimeError as error:
         return error
+
+
+def ours(caplog) -> list[logging.LogRecord]:
+    return [record for record in caplog.records if record.name.startswith("mars_demo")]
 
 
 def raised(error: Exception) -> Exception:
@@ -39,7 +43,7 @@ def raised(error: Exception) -> Exception:
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "message"),
     [
         (ValueError("τ must be between 0 and 1, not 2."), "τ must be between 0 and 1, not 2."),
         (ValueError("no point at its end"), "no point at its end."),
@@ -56,35 +60,35 @@ def raised(error: Exception) -> Exception:
         (ValueError("x" * 10_000), f"{'x' * LONGEST}…"),
     ],
 )
-def test_a_caller_is_told_sentences_and_nothing_of_the_server(error, said):
-    assert sentence(error) == said
+def test_a_caller_gets_one_message_without_details_of_the_server(error, message):
+    assert sentence(error) == message
 
 
-def test_a_page_shows_what_is_told_and_does_not_run_it():
-    for found in SCRIPTS:
-        assert not re.search("<[a-z/!]", told(ValueError(found), "race").message, re.IGNORECASE)
+def test_markup_in_an_error_is_escaped():
+    for script in SCRIPTS:
+        assert not re.search("<[a-z/!]", told(ValueError(script), "race").message, re.IGNORECASE)
 
 
-def test_what_was_meant_for_the_caller_is_passed_on_and_not_logged(caplog):
+def test_an_error_for_the_caller_is_passed_on_and_not_logged(caplog):
     own = gr.Error("tau must be a number from 0 to 1, not 'x'.", print_exception=False)
     assert told(own, "generate") is own
-    assert not caplog.records
+    assert not ours(caplog)
 
 
-def test_the_log_gets_one_line_whatever_was_sent(caplog):
+def test_the_log_gets_one_printable_line_for_any_input(caplog):
     rng = Random(1)
-    for found in [*ODD, *SCRIPTS, *(text(rng) for _ in range(200))]:
+    for value in [*ODD, *SCRIPTS, *(text(rng) for _ in range(200))]:
         caplog.clear()
         with caplog.at_level(logging.WARNING):
-            log(raised(TypeError(found)), f"race {found}")
-        [record] = caplog.records
+            log(raised(TypeError(value)), f"race {value}")
+        [record] = ours(caplog)
         assert record.getMessage().isascii() and record.getMessage().isprintable()
         assert len(record.getMessage()) <= LONGEST
         assert record.exc_info is None
 
 
 def test_a_picture_of_a_forward_is_bounded(mars_tiny):
-    """The positions that a record counts are not laid out before they are checked."""
+    """Check the positions of a record before they are laid out."""
     run = decode(mars_tiny, "Sort 3 and 1", Request(max_new_tokens=8)).finish()
     ids = encode_prompt(mars_tiny.tokenizer, run.settings.conversation)
 
@@ -93,12 +97,12 @@ def test_a_picture_of_a_forward_is_bounded(mars_tiny):
         return of_pass(run, 0, mars_tiny.token_name, ids, mars_tiny.mask_id)
 
     assert len(picture().rows) == run.passes[0].positions
-    with pytest.raises(ValueError, match="too many for a picture"):
+    with pytest.raises(ValueError, match="10000000|10,000,000|picture"):
         picture(positions=10_000_000)
-    with pytest.raises(ValueError, match=f"at most {WIDEST} columns"):
+    with pytest.raises(ValueError, match=str(WIDEST)):
         picture(positions=WIDEST)
     assert len(picture(positions=700).rows) == 700
-    with pytest.raises(ValueError, match="fewer positions"):
+    with pytest.raises(ValueError, match="positions"):
         picture(positions=1)
 
 
@@ -123,22 +127,23 @@ def test_the_attention_of_a_model_is_kept_once_for_all_threads(mars_tiny, ar_tin
 def test_a_prompt_is_refused_above_the_limit(monkeypatch):
     monkeypatch.setenv("MARS_DEMO_PROMPT", "10")
     limits.refuse_long("12345", "67890")
-    with pytest.raises(ValueError, match="have 11 characters; at most 10 are read here"):
+    with pytest.raises(ValueError, match="11.*10"):
         limits.refuse_long("12345", "678901")
 
 
-def test_a_limit_that_makes_no_sense_is_refused_at_the_start(monkeypatch):
+def test_bad_limits_are_refused_at_the_start(monkeypatch):
     limits.check()
     monkeypatch.setenv("MARS_DEMO_ANSWER", "256")
     limits.check()
     assert LIMITS.answer == 256
     for wrong in ("255", "-1", "1e9", "²", "many"):
         monkeypatch.setenv("MARS_DEMO_ANSWER", wrong)
-        with pytest.raises(ValueError, match="MARS_DEMO_ANSWER must be a whole number from 256 on, not"):
+        with pytest.raises(ValueError, match="MARS_DEMO_ANSWER.*256"):
             limits.check()
 
 
-def test_a_message_to_who_has_left_is_sent_to_nobody():
+@pytest.mark.full
+def test_a_message_to_a_visitor_who_left_is_dropped():
     from gradio.queueing import Event
     from gradio.server_messages import HeartbeatMessage
 

@@ -258,7 +258,7 @@ def test_instructions_are_graded_by_their_checks():
 
 
 @FULL
-def test_a_resumed_evaluation_computes_only_what_is_missing(monkeypatch, mars_tiny, tmp_path):
+def test_a_resumed_evaluation_computes_only_missing_answers(monkeypatch, mars_tiny, tmp_path):
     names = ["world-units", "world-notes"]
     whole = suite.evaluate(MarsLM(mars_tiny), suite.load(names), limit=4)
     kept, keep = [], CacheHook.add_partial
@@ -387,7 +387,7 @@ def test_bad_input_is_one_line_and_status_two(capsys, folder, arguments, fact):
 
 
 @FULL
-def test_without_the_harness_the_command_says_what_to_install():
+def test_without_the_harness_the_command_names_the_requirements():
     hidden = """if True:
         import sys
         sys.modules["lm_eval"] = None

@@ -1,7 +1,10 @@
-"""Fetching checkpoints from a hub: a real one on this machine, working and broken."""
+"""Fetching checkpoints from a local hub that works or breaks off."""
 
-import resource
+import os
+import re
 import shutil
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -25,38 +28,38 @@ def served(tmp_path, monkeypatch):
         yield local
 
 
-def wanted_bytes(local) -> int:
-    unwanted = ("pytorch_model.bin", "consolidated.safetensors")
-    return sum(size for file, size in local.sizes(NAME).items() if file not in unwanted)
+def needed_bytes(local) -> int:
+    others = ("pytorch_model.bin", "consolidated.safetensors")
+    return sum(size for file, size in local.sizes(NAME).items() if file not in others)
 
 
 def refusal(name: str = NAME, **options) -> str:
     with pytest.raises(ValueError) as error:
         load_checkpoint(name, device="cpu", **options)
-    assert "\n" not in str(error.value)
+    assert name in str(error.value) and "\n" not in str(error.value)
     return str(error.value)
 
 
 def test_a_model_is_fetched_once_and_its_bytes_are_reported(served, mars_tiny):
-    seen = []
-    checkpoint = load_checkpoint(NAME, device="cpu", report=lambda *told: seen.append(told))
+    reports = []
+    checkpoint = load_checkpoint(NAME, device="cpu", report=lambda *report: reports.append(report))
     ids = torch.tensor([[5, 6, 7, 8]])
     torch.testing.assert_close(checkpoint.model(ids).logits, mars_tiny.model(ids).logits)
     assert (checkpoint.name, checkpoint.block_size) == (NAME, 8)
 
-    phases = list(dict.fromkeys(phase for phase, *_ in seen))
+    phases = list(dict.fromkeys(phase for phase, *_ in reports))
     assert phases == ["fetching", "loading"]
     for phase in phases:
-        done = [bytes for told, bytes, _ in seen if told == phase]
-        totals = {total for told, _, total in seen if told == phase}
+        done = [bytes for reported, bytes, _ in reports if reported == phase]
+        totals = {total for reported, _, total in reports if reported == phase}
         assert done == sorted(done) and len(totals) == 1 and done[-1] == totals.pop()
-    assert seen[0][2] == wanted_bytes(served) == served.served
+    assert reports[0][2] == needed_bytes(served) == served.served
 
-    load_checkpoint(NAME, device="cpu", report=lambda *told: seen.append(told))
-    assert served.served == wanted_bytes(served)
+    load_checkpoint(NAME, device="cpu", report=lambda *report: None)
+    assert served.served == needed_bytes(served)
 
 
-def test_what_is_in_the_cache_needs_no_hub(served, monkeypatch):
+def test_a_cached_model_needs_no_hub(served, monkeypatch):
     load_checkpoint(NAME, device="cpu")
     use("http://127.0.0.1:9", monkeypatch, constants.HF_HUB_CACHE)
     assert load_checkpoint(NAME, device="cpu").block_size == 8
@@ -64,7 +67,7 @@ def test_what_is_in_the_cache_needs_no_hub(served, monkeypatch):
     assert load_checkpoint(NAME, device="cpu").block_size == 8
 
 
-def test_what_a_model_is_takes_none_of_its_weights(served):
+def test_an_outline_fetches_no_weights(served):
     assert sum(weight.numel() for weight in outline(NAME).model.parameters()) == 4_081_920
     assert served.served < 1_000_000
     size = memory.needed(NAME, "cpu", torch.float32)
@@ -74,58 +77,70 @@ def test_what_a_model_is_takes_none_of_its_weights(served):
     assert 0.8 < size / memory.needed(NAME, "cpu", torch.float32) < 1.25
 
 
-def test_a_hub_that_breaks_off_gets_a_sentence_and_another_try(served, monkeypatch):
+def test_a_fetch_that_breaks_off_is_reported_and_resumes(served, monkeypatch):
     monkeypatch.setattr(constants, "DOWNLOAD_CHUNK_SIZE", 1_000_000)  # it counts the bytes by these
     served.breaks_at = 5_000_000
     message = refusal()
-    assert message.startswith(f"Fetching {NAME} broke off at 5.") and message.endswith(
-        "Try again; files that have arrived whole are kept."
-    )
-    assert "of 8.4 MB" in message
+    assert re.search(r"\b5\.\d MB.*\b8\.4 MB", message)
     served.breaks_at = None
     before = served.served
     assert load_checkpoint(NAME, device="cpu").block_size == 8
     assert served.served - before == served.sizes(NAME)["model.safetensors"]  # the rest was kept
 
 
-def test_a_full_disk_gets_a_sentence_before_anything_is_fetched(served, tmp_path):
+def test_a_full_disk_is_reported_before_anything_is_fetched(served, tmp_path):
     free = shutil.disk_usage(tmp_path).free
     with (served.folders[NAME] / "model.safetensors").open("r+b") as weights:
-        weights.truncate(free + (1 << 30))  # a hole, which takes no room here
-    assert "There is no room for" in refusal()
+        weights.truncate(free + (1 << 36))  # a hole, which takes no room here
+    assert "MB" in refusal()
     assert served.served == 0
 
 
-def test_a_disk_that_fills_up_meanwhile_gets_a_sentence(served):
-    most = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (2_000_000, most[1]))
-    try:
-        message = refusal()
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, most)
-    assert message.startswith("The disk is full") and "of 8.4 MB" in message
+LIMITED = """
+import resource
+from mars_demo.models.load import load_checkpoint
+resource.setrlimit(resource.RLIMIT_FSIZE, (2_000_000, -1))
+try:
+    load_checkpoint("NAME", device="cpu")
+except ValueError as error:
+    print(error)
+""".replace("NAME", NAME)
+
+
+@pytest.mark.full
+def test_a_disk_that_fills_up_during_a_fetch_is_reported_and_the_fetch_resumes(served):
+    """Limit the size of files in a child process."""
+    settings = {
+        "HF_ENDPOINT": constants.ENDPOINT, "HF_HUB_CACHE": constants.HF_HUB_CACHE, "HF_HUB_OFFLINE": "0",
+        "HF_HUB_DISABLE_XET": "1", "NO_PROXY": "127.0.0.1",
+    }  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED], env=os.environ | settings, capture_output=True, text=True
+    )
+    assert "disk" in done.stdout and "8.4 MB" in done.stdout, done.stderr
+    assert done.stdout.count("\n") == 1
     assert load_checkpoint(NAME, device="cpu").block_size == 8
 
 
-def test_a_model_that_is_not_there_or_not_for_everybody(served):
-    assert "no such model came from the hub" in refusal("someone/else")
+def test_missing_and_gated_models_are_told_apart(served):
+    missing = refusal("someone/else")
     served.gated.add(NAME)
-    assert "asks for permission first" in refusal()
+    assert refusal().replace(NAME, "") != missing.replace("someone/else", "")
 
 
-def test_no_hub_gets_a_sentence_at_once(monkeypatch, tmp_path):
+def test_an_unreachable_hub_is_named(monkeypatch, tmp_path):
     use("http://127.0.0.1:9", monkeypatch, tmp_path)
-    assert refusal() == f"{NAME} cannot be fetched: the hub at http://127.0.0.1:9 cannot be reached."
+    assert "http://127.0.0.1:9" in refusal()
 
 
 def test_pickled_weights_are_not_fetched(served):
     for file in ("model.safetensors", "consolidated.safetensors"):
         (served.folders[NAME] / file).unlink()
-    assert "no weights in safetensors or GGUF" in refusal()
+    assert "safetensors" in refusal()
     assert served.served == 0
 
 
-def test_which_files_are_needed():
+def test_the_needed_files_are_texts_and_the_best_weights():
     sharded = [(f"model-0000{i}-of-00002.safetensors", 5) for i in (1, 2)]
     others = [("model.safetensors.index.json", 1), ("config.json", 1), ("original/model.safetensors", 9)]
     assert hub.needed_files([*sharded, *others, ("a.gguf", 3)]) == dict([*sharded, *others[:2]])

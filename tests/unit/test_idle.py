@@ -1,4 +1,4 @@
-"""Background work gives way to whatever runs for a visitor."""
+"""Background work gives way to runs of visitors."""
 
 import threading
 
@@ -8,15 +8,17 @@ from mars_demo.decoding import cost_store
 from mars_demo.ui import idle, models, options
 from mars_demo.ui.idle import IDLE, Idle, giving_way, visiting
 
+GUARD = 300  # seconds
 
-def test_no_step_begins_while_something_runs_and_a_visit_waits_for_the_step_under_way():
+
+def test_a_visit_waits_for_the_current_step_and_the_next_step_waits_for_the_visit():
     idle, order = Idle(), []
     in_step, leave_step = threading.Event(), threading.Event()
 
     def background():
         with idle.step():
             in_step.set()
-            leave_step.wait(60)
+            leave_step.wait(GUARD)
             order.append("step")
         with idle.step():
             order.append("second step")
@@ -27,18 +29,18 @@ def test_no_step_begins_while_something_runs_and_a_visit_waits_for_the_step_unde
 
     threads = [threading.Thread(target=background)]
     threads[0].start()
-    in_step.wait(60)
+    in_step.wait(GUARD)
     threads.append(threading.Thread(target=visitor))
     threads[1].start()
-    while not idle._visitors:  # the visitor has come
+    while not idle._visitors:  # until the visitor is there
         pass
     leave_step.set()
     for thread in threads:
-        thread.join(60)
+        thread.join(GUARD)
     assert order == ["step", "visit", "second step"]
 
 
-def test_long_work_waits_for_visits_for_a_moment_and_the_background_waits_for_long_work(monkeypatch):
+def test_long_work_waits_for_visits_up_to_a_limit_and_the_background_waits_for_long_work(monkeypatch):
     @giving_way
     def training():
         yield from range(3)
@@ -47,12 +49,13 @@ def test_long_work_waits_for_visits_for_a_moment_and_the_background_waits_for_lo
     assert next(steps) == 0
     with IDLE.step(0.01) as free:
         assert not free  # the background waits until it has ended
-    ended, order = threading.Event(), []
+    began, ended, order = threading.Event(), threading.Event(), []
 
     def visitor():
         with IDLE.visit():  # does not wait for the training
             order.append("visit")
-            ended.wait(60)
+            began.set()
+            ended.wait(GUARD)
             order.append("visit's end")
 
     def go_on():
@@ -60,27 +63,26 @@ def test_long_work_waits_for_visits_for_a_moment_and_the_background_waits_for_lo
 
     race = threading.Thread(target=visitor)
     race.start()
-    while not order:
-        pass
-    monkeypatch.setattr(idle, "GIVES_WAY", 60)
+    assert began.wait(GUARD)
+    monkeypatch.setattr(idle, "GIVES_WAY", GUARD)
     training_thread = threading.Thread(target=go_on)
     training_thread.start()
-    training_thread.join(0.2)
+    training_thread.join(0.2)  # not enough to end, however fast the machine is
     assert order == ["visit"]
     ended.set()
-    training_thread.join(60)
-    race.join(60)
+    training_thread.join(GUARD)
+    race.join(GUARD)
     assert order == ["visit", "visit's end", "step 1"]
 
     monkeypatch.setattr(idle, "GIVES_WAY", 0.05)
     with IDLE.visit():
-        assert next(steps) == 2  # a visit that does not end holds it up for that long only
+        assert next(steps) == 2  # a visit that does not end delays it for that time only
     steps.close()
-    with IDLE.step():
-        pass
+    with IDLE.step(0.01) as free:
+        assert free
 
 
-def test_a_visit_ends_with_its_function_however_that_ends():
+def test_a_visit_ends_with_its_function():
     @visiting
     def fails():
         raise ValueError("no")
@@ -95,23 +97,20 @@ def test_a_visit_ends_with_its_function_however_that_ends():
     begun = steps()
     assert next(begun) == 1
     begun.close()
-    from mars_demo.ui.idle import IDLE
-
-    with IDLE.step():  # would wait for ever
-        pass
+    with IDLE.step(0.01) as free:
+        assert free
 
 
 def test_the_app_measures_a_model_after_its_first_run(tmp_path, monkeypatch):
     monkeypatch.setenv(cost_store.VARIABLE, str(tmp_path))
     models.serve(options.read(["--only", "--model", "mars-tiny"]))
-    before = set(threading.enumerate())
     with models.IDLE.visit():
         assert models.decode(None, "Hello", models.Request(max_new_tokens=2)).settings.costs is None
-        [measuring] = set(threading.enumerate()) - before
-    measuring.join(120)
+        [measuring] = [thread for thread in threading.enumerate() if "_measure" in thread.name]
+    measuring.join(GUARD)
     checkpoint = models.load()
     kept = cost_store.load(checkpoint)
     costs = models.decode(None, "Hello", models.Request(max_new_tokens=2)).settings.costs
-    assert (costs is None) == (kept is None)  # None on a machine that is too busy
+    assert (costs is None) == (kept is None)  # None on a busy machine
     window = models.decode(None, "Hello", models.Request(window=3, max_new_tokens=2)).settings
     assert (window.window, window.costs) == (3, None)

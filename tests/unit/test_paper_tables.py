@@ -1,18 +1,18 @@
-"""The paper's tables as its data say, and ours from whatever has been measured."""
+"""The paper's tables, and ours from the result files."""
 
 import json
+import re
 
 import pytest
 from measured import row
 
-from benchmarks import report
 from mars_demo.evaluation import paper_tables, results
 from mars_demo.ui.lessons import tables
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """An empty folder of results."""
+    """Return an empty folder of results."""
     monkeypatch.setattr(results, "FOLDER", tmp_path)
     return tmp_path
 
@@ -50,13 +50,13 @@ def test_the_papers_tables(number, name, column, value):
 
 
 @pytest.mark.parametrize("number", paper_tables.TABLES)
-def test_what_has_not_been_measured_is_none(folder, number):
+def test_a_table_without_results_is_none(folder, number):
     assert paper_tables.here(number) is None
     assert paper_tables.our_curves() == {}
 
 
 @pytest.mark.parametrize("number", paper_tables.TABLES)
-def test_every_file_of_results_fills_its_table(number):
+def test_every_result_file_fills_its_table(number):
     assert (results.FOLDER / paper_tables.TABLES[number].file).exists()
     table = paper_tables.here(number)
     assert names(table) and table.frame.iloc[:, 1:].notna().any(axis=1).all()
@@ -79,8 +79,8 @@ def test_methods_are_averaged_over_seeds_and_missing_ones_are_left_out(folder):
     assert list(table.frame) == ["model", "average", "units", "notes"]
     assert names(table) == ["AR SFT", "Block diffusion, B = 4, τ = 1"]
     assert table.frame.iloc[0].tolist() == ["AR SFT", "90.0 ± 14.1", "90.0", "90.0"]
-    for words in ("python -m benchmarks.paper table", "300 steps", "20 held-out prompts", "2 seeds"):
-        assert words in table.source
+    assert "python -m benchmarks.paper table" in table.source
+    assert {"300", "20", "2"} <= set(re.findall(r"\d+", table.source))
     jacobi = paper_tables.here(9)
     assert cell(jacobi, "AR SFT, jacobi", "tokens per forward") == "2.00 ± 0.00"
     assert cell(jacobi, "AR SFT, jacobi", "units") == "90.0, 2.00"
@@ -105,7 +105,8 @@ def test_speeds_in_batches_are_ratios_of_seconds_round_by_round(folder):
     write(folder, "batches.json", about | {"rows": rows})
     table = paper_tables.here(5)
     assert list(table.frame) == ["method", "batch 4", "batch 8"]
-    assert "`python -m benchmarks.batches`, mars-tiny, 2 CPU threads, 48 prompts, 2 rounds" in table.source
+    for part in ("python -m benchmarks.batches", "mars-tiny, 2 CPU threads", "48", "2"):
+        assert part in table.source
     ar, mars = table.frame.fillna("").values.tolist()
     assert ar == ["AR, continuous", "33.3, 1.00× (1.00–1.00)", ""]
     assert mars == ["MARS", "120.0, 3.00× (2.00–4.00)", "200.0"]
@@ -154,7 +155,7 @@ def test_the_curves_of_tau_are_those_of_the_tables():
             assert drawn[tau] == pytest.approx(point)
 
 
-def test_benchmarks_of_the_harness_stand_as_in_table_4(folder):
+def test_benchmarks_of_the_harness_have_the_columns_of_table_4(folder):
     assert paper_tables.benchmarks() is None
 
     def record(tau: float | None, names) -> dict:
@@ -173,6 +174,5 @@ def test_benchmarks_of_the_harness_stand_as_in_table_4(folder):
     assert names(table) == ["mars, mars, τ = 0.95", "mars, mars"]
     assert table.frame.iloc[0].tolist()[1:4] == ["37.5", "1.75", "25.0, 1.50"]
     assert table.frame.iloc[1].tolist()[1:] == ["", "", "", "", "", "", "25.0, 1.50", ""]
-    assert "--tau 0.95`, a computer" in table.source and "worlds" not in table.source
-    assert "| 25.0, 1.50" in report.FIGURES["six"]()
+    assert "--tau 0.95" in table.source and "a computer" in table.source and "worlds" not in table.source
     assert "25.0, 1.50" in str(tables.compared(4)) and "25.0, 1.50" not in str(tables.compared(5))

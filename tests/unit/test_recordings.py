@@ -1,4 +1,4 @@
-"""Recorded runs: what the bundled model does today, timed several times in turn."""
+"""Recorded runs, compared with the bundled models, and their timing."""
 
 import functools
 import itertools
@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from greedy import check_same_passes
 
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.engine import Engine
@@ -22,13 +23,13 @@ ENTRIES = {entry["id"]: entry for entry in recordings.index()}
 
 
 def taus(entry: dict) -> list[float]:
-    """The τ of each forward by the index: `[forward, τ]` pairs say from where on it holds."""
+    """Return the τ of each forward from the index, whose `[forward, τ]` pairs name the first forward."""
     changes = [*entry["tau"], [1000, None]]
     return [tau for (first, tau), (end, _) in itertools.pairwise(changes) for _ in range(first, end)]
 
 
 def decoded_again(recorded: Run, entry: dict) -> Run:
-    """With the settings of the record, each forward at its τ."""
+    """Decode with the settings of the record and the τ of each forward."""
     settings = recorded.settings
     assert (settings.device, settings.dtype) == ("cpu", "float32")
     checkpoint = load(settings.model, settings.device, torch.float32)
@@ -58,11 +59,13 @@ def recorded_runs(id: str) -> list[Run]:
     return runs
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("id", [id for id in ENTRIES if ENTRIES[id]["model"] == CHAT])
-def test_a_run_of_the_chat_model_is_what_it_does_but_for_near_ties(id):
-    """It was recorded in few bits, in which processors may differ. In one forward over the whole text the
-    tokens that AR predicts are the best ones or nearly so: all of them where drafts are verified, else the
-    first of every pass."""
+def test_a_recorded_run_of_the_chat_model_has_its_best_tokens_up_to_ties(id):
+    """Check the recorded tokens in one forward over the whole text, because CPUs may differ in int8.
+
+    They are the best ones or nearly so: all of them where drafts are verified, else the first of each pass.
+    """
     checkpoint = load(CHAT, "cpu", "auto")
     for run in recorded_runs(id):
         assert run.settings.dtype == "int8"
@@ -84,15 +87,15 @@ def test_a_recorded_run_is_what_the_model_does(id):
     for recorded in recorded_runs(id):
         run = decoded_again(recorded, entry)
         assert run.settings.prompt_tokens == recorded.settings.prompt_tokens
-        assert (run.text, run.stop) == (recorded.text, recorded.stop)
-        assert len(run.passes) == len(recorded.passes)
-        for step, was in zip(run.passes, recorded.passes):
-            for figure in ("tau", "accepted", "positions", "drafts", "verified", "groups"):
-                assert getattr(step, figure) == getattr(was, figure), (was.number, figure)
-            assert [slot.id for slot in step.slots] == [slot.id for slot in was.slots], was.number
-            assert [slot.text for slot in step.slots] == [slot.text for slot in was.slots]
-            confidences = [slot.score for slot in was.slots]
-            assert [slot.score for slot in step.slots] == pytest.approx(confidences, abs=1e-4)
+        count = check_same_passes(run, recorded)
+        for step, recorded_step in zip(run.passes[:count], recorded.passes):
+            for figure in ("tau", "positions", "groups"):
+                assert getattr(step, figure) == getattr(recorded_step, figure), (step.number, figure)
+            assert [slot.text for slot in step.slots] == [slot.text for slot in recorded_step.slots]
+            scores = [slot.score for slot in recorded_step.slots]
+            assert [slot.score for slot in step.slots] == pytest.approx(scores, abs=1e-4)
+        if count == len(recorded.passes):
+            assert (run.text, run.stop) == (recorded.text, recorded.stop)
 
 
 SETTINGS = Settings("mars", "toy", 2, 1, 0.9, "Hi", 1, "cpu", "float32", 64)
@@ -106,13 +109,13 @@ def run(times: list[float], ids: list[int] | None = None, accepted: int = 1) -> 
 
 
 def test_a_forward_has_the_median_of_its_times():
-    """A hiccup in one of three runs leaves no trace, and the medians come from different runs."""
+    """Take medians, which come from different runs and ignore one slow forward."""
     typical = recordings.typical([run([9, 5, 500]), run([8, 4, 3]), run([10, 90, 2])])
     assert [step.ms for step in typical.passes] == [9, 5, 3]
     assert typical.stop == "eos" and typical.token_ids == [0, 1, 2]
 
 
-def test_the_parts_of_a_forwards_time_have_medians_where_all_know_them():
+def test_the_parts_of_a_forward_have_medians_where_all_runs_have_them():
     known = [run([9]), run([5]), run([7])]
     for single, model, read in zip(known, (3, 2, 4), (1, 2, 1)):
         single.passes[0] = replace(single.passes[0], model_ms=model, read_ms=read)
@@ -123,18 +126,18 @@ def test_the_parts_of_a_forwards_time_have_medians_where_all_know_them():
 
 
 @pytest.mark.parametrize("other", [run([1, 1, 1, 1], [0, 1, 2, 7]), run([1, 1], [0, 2], accepted=2)])
-def test_runs_that_differ_are_no_repetition(other):
-    """In their tokens, or in the forwards that accepted them."""
-    with pytest.raises(ValueError, match="did not accept the same tokens"):
+def test_runs_that_differ_are_not_averaged(other):
+    """Refuse runs that differ in their tokens or in the forwards that accepted them."""
+    with pytest.raises(ValueError, match="tokens"):
         recordings.typical([run([1, 1, 1, 1]), other])
 
 
-def test_the_modes_take_turns_and_the_record_is_what_the_model_says(mars_tiny, monkeypatch):
-    asked = []
+def test_modes_are_timed_in_turn_and_recorded_exactly(mars_tiny, monkeypatch):
+    modes = []
     original = decode
 
     def noted(checkpoint, prompt, request):
-        asked.append(request.mode)
+        modes.append(request.mode)
         return original(checkpoint, prompt, request)
 
     monkeypatch.setattr("mars_demo.decoding.decode.decode", noted)
@@ -144,8 +147,8 @@ def test_the_modes_take_turns_and_the_record_is_what_the_model_says(mars_tiny, m
         "modes": ["ar", "mars"],
         "tau": [[1, 0.95]],
     }
-    found = read_runs(recordings.record(entry).splitlines())
-    assert asked == ["ar", "mars"] * (1 + recordings.TIMES)  # one round to warm up
-    for single in found:
+    runs = read_runs(recordings.record(entry).splitlines())
+    assert modes == ["ar", "mars"] * (1 + recordings.TIMES)  # one round to warm up
+    for single in runs:
         again = original(mars_tiny, entry["prompt"], Request(single.settings.mode)).finish()
         assert single.token_ids == again.token_ids and single.stop == again.stop == "eos"

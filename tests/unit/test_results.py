@@ -1,4 +1,4 @@
-"""Averages of what was measured."""
+"""Result files, and averages of their rows."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from measured import row
 from mars_demo.evaluation import results
 
 
-def test_a_file_that_is_not_there_has_not_been_measured(tmp_path, monkeypatch):
+def test_a_missing_file_is_none(tmp_path, monkeypatch):
     monkeypatch.setattr(results, "FOLDER", tmp_path)
     assert results.read("paper.json") is None
     (tmp_path / "paper.json").write_text(json.dumps({"steps": 300}))
@@ -52,7 +52,7 @@ def test_a_range_names_the_median_and_the_extremes(values, words):
     assert results.ranged(values, unit="×") == words
 
 
-def test_between_methods_that_overtake_each_other_nothing_is_decided():
+def test_methods_with_overlapping_times_are_all_fastest():
     times = {
         "slow": [3.0, 3.1, 2.9],
         "one": [1.0, 1.2, 1.0],
@@ -62,7 +62,8 @@ def test_between_methods_that_overtake_each_other_nothing_is_decided():
     assert results.fastest(times) == ["one", "other"]
 
 
-def test_a_file_of_results_names_its_command_and_its_machine(tmp_path):
+@pytest.mark.full
+def test_a_result_file_names_its_command_and_its_machine(tmp_path):
     script = tmp_path / "measuring.py"
     script.write_text(
         "from pathlib import Path\nfrom mars_demo.evaluation import results\n"

@@ -1,4 +1,4 @@
-"""The folder that is a Space: its card, its files, and what is refused."""
+"""The folder of a Space: its card, its files, and bad options."""
 
 import os
 import subprocess
@@ -24,15 +24,16 @@ def folder(tmp_path):
     return tmp_path / "space"
 
 
+@pytest.mark.full
 def test_the_command_writes_a_folder_with_card_code_and_models(folder, capsys):
     assert cli.main(["space", "--output", str(folder), "--hardware", "cpu-basic"]) == 0
     assert str(folder) in capsys.readouterr().err
-    found = front_matter(folder)
+    fields = front_matter(folder)
     original = yaml.safe_load((ASSETS.parent / "space.yaml").read_text("utf-8"))
-    assert found | original | {"suggested_hardware": "cpu-basic"} == found
-    assert found["license"] == "apache-2.0" and "mcp-server" in found["tags"]
-    assert found["models"] == ["HuggingFaceTB/SmolLM2-135M-Instruct"]
-    assert "preload_from_hub" not in found
+    assert fields | original | {"suggested_hardware": "cpu-basic"} == fields
+    assert fields["license"] == "apache-2.0" and "mcp-server" in fields["tags"]
+    assert fields["models"] == ["HuggingFaceTB/SmolLM2-135M-Instruct"]
+    assert "preload_from_hub" not in fields
     for name in ("mars-smollm2-135m", "mars-tiny", "ar-tiny"):
         original, copied = ASSETS / name, folder / "assets" / name
         assert sorted(file.name for file in original.iterdir()) == sorted(
@@ -50,7 +51,8 @@ def test_every_hardware_has_its_torch_and_its_python(hardware):
     assert space.has_gpu != hardware.startswith("cpu-")
 
 
-def test_models_from_the_hub_are_fetched_before_the_start_and_own_ones_go_along(folder, tmp_path):
+@pytest.mark.full
+def test_models_of_the_hub_are_preloaded_and_local_ones_are_copied(folder, tmp_path):
     own = tmp_path / "my model"
     own.mkdir()
     for file in (ASSETS / "ar-tiny").iterdir():
@@ -59,16 +61,16 @@ def test_models_from_the_hub_are_fetched_before_the_start_and_own_ones_go_along(
     (own / "optimizer.bin").write_bytes(b"x")
     space = Space("t4-small", ["owner/name", str(own)], only=True)
     write(space, folder)
-    found = front_matter(folder)
-    assert found["preload_from_hub"] == found["models"] == ["owner/name"]
-    assert (found["license"], found["startup_duration_timeout"]) == ("other", "30m")
+    fields = front_matter(folder)
+    assert fields["preload_from_hub"] == fields["models"] == ["owner/name"]
+    assert (fields["license"], fields["startup_duration_timeout"]) == ("other", "30m")
     copied = [file.name for file in (folder / "models" / "my model").iterdir()]
     assert "model.safetensors" in copied and not {"modeling_mine.py", "optimizer.bin"} & {*copied}
     assert (
         not (folder / "assets" / "mars-smollm2-135m").exists()
         and (folder / "assets" / "mars-tiny").exists()
     )
-    # Its app serves them, in this order; the owner's variable counts more.
+    # Its app serves them in this order, unless the operator's variable names others.
     ask = "import sys; sys.argv = ['app.py']; import app; print(app.models.names())"
     for variable, names in (
         (None, "['owner/name', 'my model', 'mars-tiny', 'ar-tiny']"),
@@ -88,21 +90,21 @@ def test_models_from_the_hub_are_fetched_before_the_start_and_own_ones_go_along(
 
 
 @pytest.mark.parametrize(
-    ("settings", "sentence"),
+    ("settings", "fact"),
     [
-        ({"hardware": "big"}, "Unknown hardware 'big'. Choose from cpu-basic, "),
-        ({"hardware": "cpu-basic", "models": ["nothing"]}, "Unknown checkpoint 'nothing'."),
-        ({"hardware": "cpu-basic", "models": ["a/b", "a/b"]}, "need different names"),
+        ({"hardware": "big"}, "big.*cpu-basic"),
+        ({"hardware": "cpu-basic", "models": ["nothing"]}, "nothing"),
+        ({"hardware": "cpu-basic", "models": ["a/b", "a/b"]}, "names"),
     ],
 )
-def test_what_cannot_be_is_refused_in_a_sentence(settings, sentence):
-    with pytest.raises(ValueError, match=sentence):
+def test_impossible_spaces_are_refused(settings, fact):
+    with pytest.raises(ValueError, match=fact):
         Space(**settings)
 
 
-def test_a_folder_with_something_in_it_stays_as_it_is(folder, capsys):
+def test_a_folder_with_files_is_left_alone(folder, capsys):
     folder.mkdir()
     (folder / "mine").write_text("mine")
     assert cli.main(["space", "--output", str(folder), "--hardware", "cpu-basic"]) == 2
-    assert "is not empty" in capsys.readouterr().err
+    assert str(folder) in capsys.readouterr().err
     assert [file.name for file in folder.iterdir()] == ["mine"]

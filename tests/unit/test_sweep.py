@@ -1,4 +1,4 @@
-"""A sweep: the answers that prompts get alone, each computed once however often the sweep is cut."""
+"""Sweeps: answers as prompts get alone, each computed once, and resuming."""
 
 import itertools
 import json
@@ -26,7 +26,7 @@ LIMIT = 6
 
 
 def outcomes(frontier: Frontier) -> list[tuple]:
-    """Whatever of a sweep does not depend on a clock."""
+    """Return what does not depend on a clock."""
     return [(point.setting, point.outcomes) for point in frontier.points]
 
 
@@ -67,13 +67,13 @@ def test_progress_comes_after_every_forward_and_with_every_point(mars_tiny):
     assert len(first) > 3 and {(step.settings, step.prompts) for step in steps} == {(2, 3)}
 
 
-def test_ar_is_measured_first_and_once_whatever_is_asked(mars_tiny):
+def test_ar_is_always_measured_first_and_once(mars_tiny):
     lossless = Sweep(mars_tiny, "letters", 2, [LOSSLESS], size=2).finish()
     assert [point.setting for point in lossless.points] == [AR, LOSSLESS]
 
 
-@pytest.mark.parametrize("forwards", [0, 1, 40, 75])
-def test_a_cut_sweep_goes_on_where_it_was(mars_tiny, whole, tmp_path, forwards):
+@pytest.mark.parametrize("forwards", [40, *(pytest.param(n, marks=pytest.mark.full) for n in (0, 1, 75))])
+def test_an_interrupted_sweep_resumes(mars_tiny, whole, tmp_path, forwards):
     cut = iter(Sweep(mars_tiny, "letters", LIMIT, SETTINGS, size=4, folder=tmp_path))
     for _ in range(forwards):
         next(cut)
@@ -88,7 +88,7 @@ def test_a_cut_sweep_goes_on_where_it_was(mars_tiny, whole, tmp_path, forwards):
 
 
 def count_grades(sweep: Sweep) -> list[str]:
-    """What is graded from now on."""
+    """Return the list of the answers that are graded from now on."""
     graded = []
 
     def noted(question):
@@ -102,7 +102,7 @@ def count_grades(sweep: Sweep) -> list[str]:
     return graded
 
 
-def test_what_is_finished_is_not_computed_again_and_keeps_its_seconds(mars_tiny, tmp_path, monkeypatch):
+def test_finished_outcomes_are_not_computed_again_and_keep_their_seconds(mars_tiny, tmp_path, monkeypatch):
     first = Sweep(mars_tiny, "letters", 3, SETTINGS[:2], size=4, folder=tmp_path).finish()
     monkeypatch.setattr(CursorCache, "forward", None)  # nothing can be computed from here on
     again = Sweep(mars_tiny, "letters", 3, SETTINGS[:2], size=4, folder=tmp_path)
@@ -120,7 +120,7 @@ def test_settings_can_be_added_later(mars_tiny, whole, tmp_path):
     assert len(graded) == 2 * LIMIT
 
 
-def test_a_torn_line_is_cut_off(mars_tiny, tmp_path):
+def test_a_torn_line_is_dropped(mars_tiny, tmp_path):
     full = Sweep(mars_tiny, "letters", 3, [AR], size=4, folder=tmp_path).finish()
     [file] = tmp_path.iterdir()
     content = file.read_bytes()
@@ -142,7 +142,7 @@ def test_a_torn_line_is_cut_off(mars_tiny, tmp_path):
         assert sorted(line["outcome"]["number"] for line in kept) == [0, 1, 2]
 
 
-def test_sweeps_of_something_else_are_kept_apart(mars_tiny, tokenizer, tmp_path):
+def test_different_sweeps_have_different_files(mars_tiny, tokenizer, tmp_path):
     def number(checkpoint, tasks="letters", limit=2, size=4) -> int:
         Sweep(checkpoint, tasks, limit, [AR], size=size, folder=tmp_path)
         return len(list(tmp_path.iterdir()))
@@ -156,7 +156,7 @@ def test_sweeps_of_something_else_are_kept_apart(mars_tiny, tokenizer, tmp_path)
     assert counts == [1, 1, 2, 3, 4, 5, 6, 6]
 
 
-def test_a_file_with_another_first_line_is_begun_anew(tmp_path):
+def test_a_file_with_another_header_is_started_anew(tmp_path):
     header = {"model": "a"}
     path = journal.Journal(tmp_path, header).path
     path.write_text('{"model": "b"}\n{"setting": {}}\n')
@@ -171,7 +171,7 @@ def test_sweeps_are_kept_in_the_folder_of_the_cache(monkeypatch, tmp_path):
     assert journal.folder() == tmp_path / "sweeps"
 
 
-def test_the_grid_has_what_a_mars_model_can_do(mars_tiny):
+def test_the_grid_has_the_settings_of_a_mars_model(mars_tiny):
     assert grid(mars_tiny, ["entropy", "entropy"], [0.5, 0.9, 0.5]) == [
         AR,
         LOSSLESS,
@@ -181,55 +181,49 @@ def test_the_grid_has_what_a_mars_model_can_do(mars_tiny):
     assert len(grid(mars_tiny)) == 2 + 3 * 7
 
 
-BAD = {
-    "τ must be a number from 0 to 1, not nan.": {"taus": [0.9, math.nan]},
-    "τ must be a number from 0 to 1, not inf.": {"taus": [math.inf]},
-    "τ must be a number from 0 to 1, not -0.1.": {"taus": [-0.1]},
-    "τ must be a number from 0 to 1, not 1.01.": {"taus": [1.01]},
-    "The τ grid is empty; give at least one number from 0 to 1.": {"taus": []},
-    "No criterion is chosen. Choose from probability, entropy, margin.": {"criteria": []},
-    "Unknown criterion 'luck'. Choose from probability, entropy, margin.": {"criteria": ["luck"]},
-}
-
-
-@pytest.mark.parametrize("sentence", BAD)
-def test_a_bad_grid_is_refused_in_a_sentence(mars_tiny, sentence):
-    with pytest.raises(ValueError) as caught:
-        grid(mars_tiny, **BAD[sentence])
-    assert str(caught.value) == sentence
+@pytest.mark.parametrize(
+    ("options", "fact"),
+    [
+        ({"taus": [0.9, math.nan]}, "nan"),
+        ({"taus": [math.inf]}, "inf"),
+        ({"taus": [-0.1]}, "-0.1"),
+        ({"taus": [1.01]}, "1.01"),
+        ({"taus": []}, "τ"),
+        ({"criteria": []}, "probability, entropy, margin"),
+        ({"criteria": ["luck"]}, "luck.*probability, entropy, margin"),
+    ],
+)
+def test_a_bad_grid_is_refused(mars_tiny, options, fact):
+    with pytest.raises(ValueError, match=fact):
+        grid(mars_tiny, **options)
 
 
 def test_a_model_without_masks_has_no_frontier(ar_tiny):
-    with pytest.raises(
-        ValueError, match="ar-tiny was trained for ar .* no τ to sweep. Choose a MARS model."
-    ):
+    with pytest.raises(ValueError, match="ar-tiny"):
         grid(ar_tiny)
-    with pytest.raises(ValueError, match="ar-tiny was trained for ar .* cannot run mode lossless"):
+    with pytest.raises(ValueError, match="ar-tiny.*lossless"):
         Sweep(ar_tiny, "letters", 1, [LOSSLESS])
 
 
 @pytest.mark.parametrize(
-    ("asked", "sentence"),
+    ("options", "fact"),
     [
-        (
-            {"tasks": "chess"},
-            "Unknown task set 'chess'. Choose from worlds, word-problems, .*, instructions.",
-        ),
-        ({"limit": 0}, "The number of prompts must be 1 to 2000, not 0."),
-        ({"limit": 10**9}, "The number of prompts must be 1 to 2000, not 1000000000."),
-        ({"size": 0}, "The batch size must be at least 1, not 0."),
-        ({"tasks": "world-facts", "limit": 2000}, "has too few held-out prompts to give 2000"),
+        ({"tasks": "chess"}, "chess.*worlds, word-problems, .*, instructions"),
+        ({"limit": 0}, "1.*2000.*0"),
+        ({"limit": 10**9}, "1.*2000.*1000000000"),
+        ({"size": 0}, "1.*0"),
+        ({"tasks": "world-facts", "limit": 2000}, "2000"),
     ],
 )
-def test_a_bad_sweep_is_refused_before_anything_is_computed(mars_tiny, asked, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        Sweep(mars_tiny, **asked)
+def test_a_bad_sweep_is_refused_before_the_first_forward(mars_tiny, options, fact):
+    with pytest.raises(ValueError, match=fact):
+        Sweep(mars_tiny, **options)
 
 
 # -------------------------------------------------------------------------------------- task sets
 
 
-def test_the_worlds_come_in_turn_and_a_smaller_set_begins_a_larger_one():
+def test_tasks_alternate_and_a_smaller_set_begins_a_larger_one():
     prompts = [question.prompt for question in task_set("worlds").questions(26)]
     turns = [example.prompt for example in tasks.mixed(3)]
     assert prompts == turns[:26] and len(set(prompts)) == 26
@@ -238,7 +232,7 @@ def test_the_worlds_come_in_turn_and_a_smaller_set_begins_a_larger_one():
         assert few == more[:2]
 
 
-def test_instructions_are_drawn_from_the_whole_list():
+def test_instructions_are_spread_over_the_whole_list():
     known = [one.prompt for one in instructions.instructions()]
     chosen = task_set("instructions")
     assert [question.prompt for question in chosen.questions(2000)] == known
@@ -246,19 +240,19 @@ def test_instructions_are_drawn_from_the_whole_list():
     assert some == sorted(set(some)) and some[0] == 0 and max(some) >= 0.9 * len(known) - 1
 
 
-def said(text: str, stop: str) -> Run:
-    """A run whose answer is that text."""
+def answered(text: str, stop: str) -> Run:
+    """Return a run with that answer."""
     settings = Settings("ar", "m", 1, None, None, "", 1, "cpu", "float32", 9)
     return Run(settings, [Pass(1, None, 1, 1.0, 1, (Slot(5, text, 1.0),), stop)]).finish()
 
 
 @pytest.mark.parametrize("name", tasks.TASKS)
-def test_the_worked_answer_of_a_world_is_right_only_where_the_model_ended_it(name):
+def test_a_reference_answer_is_right_only_with_its_end_token(name):
     examples = tasks.held_out(name, 3)
     for question, example in zip(task_set(name).questions(3), examples, strict=True):
-        assert question.grade(said(example.answer, "eos"))
-        assert not question.grade(said(example.answer, "length"))
-        assert not question.grade(said("Nothing.", "eos"))
+        assert question.grade(answered(example.answer, "eos"))
+        assert not question.grade(answered(example.answer, "length"))
+        assert not question.grade(answered("Nothing.", "eos"))
 
 
 def test_an_instruction_is_graded_by_its_own_checks():
@@ -267,7 +261,7 @@ def test_an_instruction_is_graded_by_its_own_checks():
     graded = set()
     for question in task_set("instructions").questions(160):
         for answer in answers:
-            found = question.grade(said(answer, "length"))
+            found = question.grade(answered(answer, "length"))
             assert found == known[question.prompt].holds(answer)
             graded.add(found)
     assert graded == {True, False}

@@ -1,4 +1,4 @@
-"""The steps of the tour, and that the races in it show what its texts say of them, on every machine."""
+"""The steps of the tour, and the facts that its texts state about its races."""
 
 import pytest
 
@@ -12,7 +12,7 @@ RACES = {step["race"]["name"]: step["race"] for step in STEPS if "race" in step}
 
 @pytest.fixture(scope="module")
 def answers(mars_tiny):
-    """What each race writes, as `take_answer` runs it: with the largest window."""
+    """Return the answer of each race with the largest window."""
     return {
         name: decode(mars_tiny, race["prompt"], Request(race["mode"], race["tau"])).finish()
         for name, race in RACES.items()
@@ -31,7 +31,7 @@ def test_there_are_eight_steps_at_most_and_three_races():
 
 
 @pytest.mark.parametrize("name", RACES)
-def test_exactly_one_choice_is_right_whatever_happens(name):
+def test_exactly_one_choice_is_right_for_every_result(name):
     race = RACES[name]
     for number in range(race["asks"] == "first", 300):
         holding = [

@@ -1,4 +1,4 @@
-"""Uploaded bases: what is a checkpoint is taken, and everything else gets a sentence and leaves nothing."""
+"""Uploaded bases: checkpoints are accepted; everything else gets one line and leaves no file."""
 
 import contextlib
 import io
@@ -23,7 +23,7 @@ FILES = {file.name: file.read_bytes() for file in BASE.iterdir()}
 
 @contextlib.contextmanager
 def visiting(session: str):
-    """As Gradio does around a handler."""
+    """Set the session as Gradio does around a handler."""
     token = LocalContext.request.set(gr.Request(session_hash=session))
     try:
         yield
@@ -45,7 +45,7 @@ def zipped(path: Path, files: dict[str, bytes], **how) -> str:
     return str(path)
 
 
-def io_zip(files: dict[str, bytes], compression: int = zipfile.ZIP_DEFLATED) -> bytes:
+def io_zip(files: dict[str, bytes], compression: int = zipfile.ZIP_STORED) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", compression) as packed:
         for name, content in files.items():
@@ -54,8 +54,7 @@ def io_zip(files: dict[str, bytes], compression: int = zipfile.ZIP_DEFLATED) -> 
 
 
 def config(**changes) -> dict[str, bytes]:
-    found = json.loads(FILES["config.json"]) | changes
-    return {"config.json": json.dumps(found).encode()}
+    return {"config.json": json.dumps(json.loads(FILES["config.json"]) | changes).encode()}
 
 
 def weights(change) -> dict[str, bytes]:
@@ -69,8 +68,8 @@ def tokenizer(**changes) -> dict[str, bytes]:
 
 
 def settings(**changes) -> dict[str, bytes]:
-    found = json.loads(FILES["tokenizer_config.json"]) | changes
-    return {"tokenizer_config.json": json.dumps(found).encode()}
+    changed = json.loads(FILES["tokenizer_config.json"]) | changes
+    return {"tokenizer_config.json": json.dumps(changed).encode()}
 
 
 def narrowed(tensors) -> None:
@@ -92,35 +91,35 @@ DOUBLED = {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 10_00
 TOKEN = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False) | {"special": True}
 
 WRONG = {
-    "layers": (config(num_hidden_layers=10**9), "another number of layers than its weights"),
-    "layers as text": (config(num_hidden_layers="4"), "another number of layers"),
-    "fewer layers": (config(num_hidden_layers=3), "no place for"),
-    "width": (config(hidden_size=10**6, head_dim=10**6), "in another shape than its config says"),
-    "endless width": (config(hidden_size=10**30), "hidden_size is not a whole number"),
-    "vocabulary": (config(vocab_size=2 * 10**9), "in another shape than its config says"),
-    "positions": (config(max_position_embeddings=10**12), "max_position_embeddings is not a whole"),
-    "kind": (config(model_type="bert"), "its model type is 'bert'; llama, qwen2, qwen3 can be uploaded"),
-    "code": (config(auto_map={"AutoModelForCausalLM": "code.Model"}), "code of its own"),
-    "quantized": (config(quantization_config={"quant_method": "bitsandbytes"}), "quantized weights"),
-    "config": ({"config.json": b"{"}, "config.json is not JSON"),
-    "deep config": ({"config.json": b"[" * 100_000}, "config.json is not JSON"),
-    "list as config": ({"config.json": b"[]"}, "config.json is not a JSON object"),
-    "no config": ({"config.json": None}, "config.json is missing"),
-    "shapes": (weights(narrowed), "in another shape than its config says: model.norm.weight"),
-    "types": (weights(whole_numbers), "model.norm.weight holds I64, not floating-point numbers"),
-    "one more": (weights(one_more), "no place for"),
-    "no weights": ({"model.safetensors": None}, "there are no weights in safetensors"),
-    "cut weights": ({"model.safetensors": FILES["model.safetensors"][:-9]}, "damaged or incomplete"),
-    "header": ({"model.safetensors": struct.pack("<Q", 1 << 40)}, "is no safetensors file"),
-    "pickle": ({"model.safetensors": None, "pytorch_model.bin": b"cos\n"}, "no weights in safetensors"),
-    "no tokenizer": ({"tokenizer.json": None}, "tokenizer.json is missing"),
-    "no tokenizer's settings": ({"tokenizer_config.json": None}, "tokenizer_config.json is missing"),
-    "tokenizer's class": (settings(tokenizer_class="BertJapaneseTokenizer"), "its tokenizer is none of"),
-    "tokenizer's file": (settings(vocab_file="/etc/passwd"), "names another file"),
-    "template": ({"chat_template.jinja": SLOW_TEMPLATE}, "its chat template is not that of a model"),
-    "template within": (settings(chat_template="{{ 'a' * 10**10 }}"), "its chat template is not that"),
-    "rule": (tokenizer(pre_tokenizer=SLOW_RULE), "tokenizer's pre_tokenizer is not that of a model"),
-    "replacement": (tokenizer(normalizer=DOUBLED), "tokenizer's normalizer is not that of a model"),
+    "layers": (config(num_hidden_layers=10**9), "layers"),
+    "layers as text": (config(num_hidden_layers="4"), "layers"),
+    "fewer layers": (config(num_hidden_layers=3), "model.layers.3"),
+    "width": (config(hidden_size=10**6, head_dim=10**6), "shape"),
+    "endless width": (config(hidden_size=10**30), "hidden_size"),
+    "vocabulary": (config(vocab_size=2 * 10**9), "shape"),
+    "positions": (config(max_position_embeddings=10**12), "max_position_embeddings"),
+    "kind": (config(model_type="bert"), "'bert'"),
+    "code": (config(auto_map={"AutoModelForCausalLM": "code.Model"}), "code"),
+    "quantized": (config(quantization_config={"quant_method": "bitsandbytes"}), "quantized"),
+    "config": ({"config.json": b"{"}, "config.json"),
+    "deep config": ({"config.json": b"[" * 100_000}, "config.json"),
+    "list as config": ({"config.json": b"[]"}, "config.json"),
+    "no config": ({"config.json": None}, "config.json"),
+    "shapes": (weights(narrowed), "model.norm.weight"),
+    "types": (weights(whole_numbers), "model.norm.weight"),
+    "one more": (weights(one_more), "model.layers.4.mlp.up_proj.weight"),
+    "no weights": ({"model.safetensors": None}, "safetensors"),
+    "cut weights": ({"model.safetensors": FILES["model.safetensors"][:-9]}, "damaged"),
+    "header": ({"model.safetensors": struct.pack("<Q", 1 << 40)}, "safetensors"),
+    "pickle": ({"model.safetensors": None, "pytorch_model.bin": b"cos\n"}, "safetensors"),
+    "no tokenizer": ({"tokenizer.json": None}, "tokenizer.json"),
+    "no tokenizer's settings": ({"tokenizer_config.json": None}, "tokenizer_config.json"),
+    "tokenizer's class": (settings(tokenizer_class="BertJapaneseTokenizer"), "tokenizer"),
+    "tokenizer's file": (settings(vocab_file="/etc/passwd"), "file"),
+    "template": ({"chat_template.jinja": SLOW_TEMPLATE}, "template"),
+    "template within": (settings(chat_template="{{ 'a' * 10**10 }}"), "template"),
+    "rule": (tokenizer(pre_tokenizer=SLOW_RULE), "pre_tokenizer"),
+    "replacement": (tokenizer(normalizer=DOUBLED), "normalizer"),
     "broken tokenizer": (tokenizer(model={"type": "BPE", "vocab": {}, "merges": [["a", "b"]]}), ""),
     "tokenizer of nothing": (tokenizer(model=None), ""),
     "large tokenizer": (
@@ -130,34 +129,34 @@ WRONG = {
 }  # fmt: skip
 
 
-def refused(archive: str, sentence: str) -> str:
+def refused(archive: str, fact: str) -> str:
+    """Return the error of an upload that is refused without a trace; it contains `fact` and no path."""
     before = sorted(storage().root.rglob("*"))
     with pytest.raises(ValueError) as caught:
         uploads.adopt(archive)
-    said = str(caught.value)
-    assert sentence in said and "\n" not in said and len(said) < 400
-    assert str(storage().root) not in said
+    message = str(caught.value)
+    assert fact in message and "\n" not in message and len(message) < 400
+    assert str(storage().root) not in message
     assert sorted(storage().root.rglob("*")) == before
     assert not Path(archive).exists()
     assert not owned._models
-    return said
+    return message
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_what_is_no_checkpoint_gets_one_sentence_and_leaves_nothing(tmp_path, case):
-    changes, sentence = WRONG[case]
+def test_a_broken_checkpoint_is_refused_in_one_line_without_a_trace(tmp_path, case):
+    changes, fact = WRONG[case]
     files = {name: content for name, content in (FILES | changes).items() if content is not None}
-    said = refused(zipped(tmp_path / "mine.zip", files), sentence)
-    assert said.startswith("mine.zip is not a zipped checkpoint: ")
+    assert refused(zipped(tmp_path / "mine.zip", files), fact).startswith("mine.zip")
 
 
 def damaged(content: bytes) -> bytes:
-    """The first file's compressed data overwritten."""
+    """Overwrite the compressed data of the first file."""
     return content[:200] + b"\xff" * 200 + content[400:]
 
 
 def encrypted(content: bytes) -> bytes:
-    """The flag of encryption set in the list of files and before each file."""
+    """Set the encryption flag in the list of files and before each file."""
     for signature, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
         parts = content.split(signature)
         marked = [
@@ -176,7 +175,7 @@ def other_method(content: bytes) -> bytes:
 
 
 def understated(content: bytes) -> bytes:
-    """Sizes of one byte declared for every file, in the list and before each file."""
+    """Declare one byte for every file, in the list and before each file."""
     for signature, offset in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):
         head, *parts = content.split(signature)
         marked = [part[: offset - 4] + struct.pack("<I", 1) + part[offset:] for part in parts]
@@ -185,27 +184,28 @@ def understated(content: bytes) -> bytes:
 
 
 SMALL = {name: FILES[name] for name in ("config.json", "tokenizer_config.json", "chat_template.jinja")}
+PACKED = io_zip(SMALL, zipfile.ZIP_DEFLATED)
 
 
 @pytest.mark.parametrize(
-    ("content", "sentence"),
+    ("content", "fact"),
     [
-        (b"PK no zip at all", "no zip file"),
-        (b"", "no zip file"),
-        (damaged(io_zip(SMALL)), "the zip is damaged"),
-        (io_zip(SMALL)[:-30], ""),
-        (encrypted(io_zip(SMALL)), "the zip is encrypted"),
-        (other_method(io_zip(SMALL)), "the zip is damaged"),
-        (understated(io_zip(SMALL)), "the zip is damaged"),
+        (b"PK no zip at all", "zip"),
+        (b"", "zip"),
+        (damaged(PACKED), "damaged"),
+        (PACKED[:-30], ""),
+        (encrypted(PACKED), "encrypted"),
+        (other_method(PACKED), "damaged"),
+        (understated(PACKED), "damaged"),
     ],
 )
-def test_a_broken_zip_gets_the_sentence(tmp_path, content, sentence):
+def test_a_broken_zip_is_refused(tmp_path, content, fact):
     archive = tmp_path / "mine.zip"
     archive.write_bytes(content)
-    refused(str(archive), sentence)
+    refused(str(archive), fact)
 
 
-def test_links_and_names_that_come_twice_are_refused(tmp_path):
+def test_links_and_duplicate_names_are_refused(tmp_path):
     link = zipfile.ZipInfo("tokenizer.json")
     link.external_attr = 0o120777 << 16
     buffer = io.BytesIO()
@@ -213,38 +213,34 @@ def test_links_and_names_that_come_twice_are_refused(tmp_path):
         packed.writestr(link, "/etc/passwd")
     archive = tmp_path / "link.zip"
     archive.write_bytes(buffer.getvalue())
-    refused(str(archive), "tokenizer.json is a link")
+    refused(str(archive), "tokenizer.json")
     with pytest.warns(UserWarning, match="Duplicate name"), zipfile.ZipFile(archive, "w") as packed:
         packed.writestr("config.json", FILES["config.json"])
         packed.writestr("config.json", FILES["config.json"])
-    refused(str(archive), "config.json is in it twice")
+    refused(str(archive), "config.json")
 
 
-def test_paths_that_lead_elsewhere_are_not_followed(tmp_path):
+def test_paths_out_of_the_archive_are_not_followed(tmp_path):
     names = ("../config.json", "/tmp/config.json", "sub/config.json", "..\\config.json", "C:config.json")
     files = dict.fromkeys(names, FILES["config.json"])
-    refused(zipped(tmp_path / "a.zip", files), "tokenizer.json is missing")
+    refused(zipped(tmp_path / "a.zip", files), "tokenizer.json")
 
 
 def test_a_bomb_is_not_unpacked(tmp_path, monkeypatch):
     monkeypatch.setenv("MARS_DEMO_UNPACKED", "10")
     bomb = {"model.safetensors": bytes(11 << 20)}
-    refused(zipped(tmp_path / "a.zip", FILES | bomb), "unpacked it is larger than 10 MiB")
+    refused(zipped(tmp_path / "a.zip", FILES | bomb, compression=zipfile.ZIP_DEFLATED), "10 MiB")
     many = {f"n{i}": b"" for i in range(30_000)}
-    refused(zipped(tmp_path / "a.zip", many, compression=zipfile.ZIP_STORED), "lists more files than")
+    refused(zipped(tmp_path / "a.zip", many), "files")
 
 
-def test_what_is_a_checkpoint_is_taken_up_to_the_limits(tmp_path, monkeypatch):
+def test_a_checkpoint_is_accepted_up_to_the_limits(tmp_path, monkeypatch):
     unpacked = sum(len(content) for name, content in FILES.items() if uploads._is_wanted(name))
     archive, mebi = tmp_path / "mine.zip", 1 << 20
-    for variable, size, sentence in (
-        ("UNPACKED", unpacked, "unpacked it is larger than 8 MiB"),
-        ("UPLOAD", len(io_zip(FILES)), "mine.zip is larger than 6 MiB"),
-        ("PARAMETERS", None, "at most 4 million"),
-    ):
+    for variable, size in (("UNPACKED", unpacked), ("UPLOAD", len(io_zip(FILES))), ("PARAMETERS", None)):
         above = 5 if size is None else -(-size // mebi)
         monkeypatch.setenv(f"MARS_DEMO_{variable}", str(above - 1))
-        refused(zipped(archive, FILES), sentence)
+        refused(zipped(archive, FILES), f" {above - 1} ")
         monkeypatch.setenv(f"MARS_DEMO_{variable}", str(above))
     name = uploads.adopt(zipped(archive, FILES))
     assert name.startswith("mine-") and not archive.exists()
@@ -257,7 +253,7 @@ def test_what_is_a_checkpoint_is_taken_up_to_the_limits(tmp_path, monkeypatch):
 
 def test_uploading_can_be_switched_off(tmp_path, monkeypatch):
     monkeypatch.setenv("MARS_DEMO_UPLOAD", "0")
-    refused(zipped(tmp_path / "mine.zip", FILES), "Uploading is switched off here")
+    refused(zipped(tmp_path / "mine.zip", FILES), "")
 
 
 def test_the_disk_has_a_limit_for_all(tmp_path, monkeypatch):
@@ -265,37 +261,37 @@ def test_the_disk_has_a_limit_for_all(tmp_path, monkeypatch):
     monkeypatch.setenv("MARS_DEMO_DISK", str(used + 20))
     uploads.adopt(zipped(tmp_path / "mine.zip", FILES))
     monkeypatch.setenv("MARS_DEMO_DISK", str(used + 10))
-    with pytest.raises(ValueError, match="may take .* MiB here, and there is no room for 9 MiB more"):
+    with pytest.raises(ValueError, match="9 MiB"):
         uploads.adopt(zipped(tmp_path / "mine.zip", FILES))
 
 
-def test_only_the_owner_can_use_what_was_uploaded(tmp_path):
+def test_only_the_owner_can_use_an_upload(tmp_path):
     name = uploads.adopt(zipped(tmp_path / "mine.zip", FILES))
-    said = []
+    messages = []
     with visiting("two"):
         assert name not in models.bases()
         for asked in (name, "mine-00000000"):
             with pytest.raises(ValueError) as caught:
                 models.fresh(asked)
-            said.append(str(caught.value).replace(asked, "X"))
-    assert said[0] == said[1]
+            messages.append(str(caught.value).replace(asked, "X"))
+    assert messages[0] == messages[1]
     assert models.fresh(name).name == name
 
 
-def test_a_visitors_own_oldest_makes_room_and_never_anothers(tmp_path, monkeypatch):
+def test_a_full_store_evicts_the_oldest_upload_of_the_same_visitor(tmp_path, monkeypatch):
     monkeypatch.setenv("MARS_DEMO_UPLOADS", "2")
     first = uploads.adopt(zipped(tmp_path / "a.zip", FILES))
     with visiting("two"):
         uploads.adopt(zipped(tmp_path / "b.zip", FILES))
     second = uploads.adopt(zipped(tmp_path / "c.zip", FILES))
     assert [first in models.bases(), second in models.bases()] == [False, True]
-    with visiting("three"), pytest.raises(ValueError, match="2 uploaded and trained models are kept here"):
+    with visiting("three"), pytest.raises(ValueError, match="2"):
         uploads.adopt(zipped(tmp_path / "d.zip", FILES))
     with visiting("two"):
         assert len(owned.bases()) == 1
 
 
-def test_what_was_kept_long_enough_is_forgotten(tmp_path, monkeypatch):
+def test_old_uploads_are_deleted(tmp_path, monkeypatch):
     name = uploads.adopt(zipped(tmp_path / "a.zip", FILES))
     folder = owned.base(name)
     monkeypatch.setenv("MARS_DEMO_KEPT", "2")

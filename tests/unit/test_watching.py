@@ -1,4 +1,4 @@
-"""The recorded trainings that the page opens with, and what may be trained there."""
+"""The recorded trainings of the page, and trainings started there."""
 
 import json
 
@@ -26,8 +26,8 @@ def test_a_recorded_training_is_that_of_its_preset_and_complete():
             assert [line[kind] for line in lines if kind in line][-1] == recipe.steps
 
 
-@pytest.mark.parametrize("stop", [1, 2])
-def test_what_a_stopped_training_has_learned_is_saved_at_any_step(stop, tmp_path, monkeypatch):
+@pytest.mark.parametrize("stop", [1, pytest.param(2, marks=pytest.mark.full)])
+def test_a_stopped_training_is_saved_at_any_step(stop, tmp_path, monkeypatch):
     monkeypatch.setattr(watching, "PROBE_PROMPTS", 1)
     checkpoint = load_checkpoint("ar-tiny", "cpu", torch.float32)
     recipe = watching.recipe("mars", 4, 1, "code", steps=2, learning_rate=1e-3, seed=0)
@@ -49,19 +49,19 @@ def test_what_a_stopped_training_has_learned_is_saved_at_any_step(stop, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("wrong", "sentence"),
+    ("wrong", "fact"),
     [
-        ({"data": "poems"}, "Unknown data set 'poems'. Choose from word problems, "),
-        ({"steps": 0}, "from 1 to 2000, not 0"),
-        ({"learning_rate": 0.5}, "above 0 and at most 0.1, not 0.5"),
+        ({"data": "poems"}, "poems.*word problems"),
+        ({"steps": 0}, "1.*2000.*0"),
+        ({"learning_rate": 0.5}, "0.1.*0.5"),
     ],
 )
-def test_what_cannot_be_trained_gets_a_sentence(wrong, sentence):
+def test_impossible_trainings_are_refused(wrong, fact):
     right = {"objective": "mars", "block_size": 8, "sft_weight": 1, "data": "code", "steps": 5}
-    with pytest.raises(ValueError, match=sentence):
+    with pytest.raises(ValueError, match=fact):
         watching.recipe(**(right | {"learning_rate": 1e-3, "seed": 0} | wrong))
 
 
-def test_a_recorded_training_that_there_is_not_gets_a_sentence():
-    with pytest.raises(ValueError, match="Unknown recorded training '../runs/bus'"):
+def test_an_unknown_recording_is_refused():
+    with pytest.raises(ValueError, match="../runs/bus"):
         watching.recording("../runs/bus")
