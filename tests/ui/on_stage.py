@@ -46,9 +46,8 @@ def give(page: Page, *records: str) -> None:
 
 def says(*facts: object) -> re.Pattern:
     """Match a text that holds every fact, in any order and wording; a number only as a whole."""
-    return re.compile(
-        "".join(rf"(?=.*(?<![\d.]){re.escape(str(fact))}(?!\.?\d))" for fact in facts), re.DOTALL
-    )
+    patterns = (re.escape(str(fact)).replace(r"\ ", r"\s") for fact in facts)
+    return re.compile("".join(rf"(?=.*(?<![\d.]){pattern}(?!\.?\d))" for pattern in patterns), re.DOTALL)
 
 
 def lane(page: Page, name: str) -> Locator:
