@@ -9,21 +9,25 @@ from time import monotonic, sleep
 from mars_demo.serving.servers import Servers
 from mars_demo.serving.web_server import WebServer, listening
 
+HANG_GUARD = 300  # seconds
+
 
 @contextmanager
 def serving(servers: Servers) -> Iterator[str]:
-    """Its address while it runs."""
+    """Run the server and yield its URL."""
     with listening("127.0.0.1", 0) as place:
         server = WebServer(servers)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [place]}, daemon=True)
         thread.start()
-        yield f"http://127.0.0.1:{place.getsockname()[1]}"
-        server.should_exit = True
-        thread.join(30)
+        try:
+            yield f"http://127.0.0.1:{place.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join(HANG_GUARD)
         assert not thread.is_alive()
 
 
-def until(condition: Callable[[], bool], seconds: float = 30) -> None:
+def until(condition: Callable[[], bool], seconds: float = HANG_GUARD) -> None:
     """Wait for something that another thread does."""
     end = monotonic() + seconds
     while not condition():

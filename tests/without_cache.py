@@ -1,5 +1,5 @@
-"""Every way of decoding, written as plainly as it can be: a whole forward for each question, no cache, no
-groups of masks, and nothing of the project's own decoder."""
+"""Every mode written as plainly as possible: a whole forward for each question, no cache, no groups of
+masks, and nothing of the project's own decoder."""
 
 import math
 from itertools import takewhile
@@ -21,7 +21,7 @@ SCORES = {
 
 
 class Step(NamedTuple):
-    """What one pass must have read: its slots, how many of them joined the answer, what was verified."""
+    """The expected record of a pass: its slots, how many of them were accepted, what was verified."""
 
     slots: list[Slot]
     accepted: int
@@ -31,7 +31,7 @@ class Step(NamedTuple):
 
 
 def after(checkpoint, text: list[int], more: list[int], criterion: str = "probability") -> list[Slot]:
-    """What the model predicts after `text` and after each of the tokens that follow it."""
+    """Return the model's predictions after `text` and after each token of `more`."""
     with torch.no_grad():
         logits = checkpoint.model(torch.tensor([text + more])).logits[0, len(text) - 1 :]
     return predicted(logits, criterion)
@@ -42,7 +42,7 @@ def predicted(logits: torch.Tensor, criterion: str) -> list[Slot]:
 
 
 def masked(checkpoint, text: list[int], masks: int, criterion: str = "probability") -> list[Slot]:
-    """Slots 1 to masks + 1 of a window after `text`."""
+    """Return slots 1 to masks + 1 of a window after `text`."""
     return after(checkpoint, text, [checkpoint.mask_id] * masks, criterion)
 
 
@@ -51,24 +51,24 @@ def tokens(slots: list[Slot]) -> list[int]:
 
 
 def confident(slots: list[Slot], tau: float) -> int:
-    """The paper's rule: slot 1, and those after it while they reach τ; at τ = 1 slot 1 alone."""
+    """Count by the paper's rule: slot 1, and those after it while they reach τ; at τ = 1 slot 1 alone."""
     return 1 + (len(list(takewhile(lambda slot: slot[1] >= tau, slots[1:]))) if tau < 1 else 0)
 
 
 def holding(drafts: list[int], own: list[Slot]) -> int:
-    """How many leading drafts the model would have chosen itself."""
+    """Count the leading drafts that the model would have chosen itself."""
     return next((i for i, draft in enumerate(drafts) if draft != own[i][0]), len(drafts))
 
 
 def joined(checkpoint, slots: list[Slot], wanted: int, room: int) -> int:
-    """How many of the `wanted` slots join an answer that may have `room` more tokens."""
+    """Count the `wanted` slots that join an answer with room for `room` more tokens."""
     wanted = min(wanted, room)
     return next((i for i in range(1, wanted) if slots[i - 1][0] in checkpoint.end_ids), wanted)
 
 
 def answer(checkpoint, prompt: str, count: int, next_step) -> list[Step]:
-    """The passes until an end token or `count` tokens; `next_step(text, room)` gives slots, how many of
-    them are wanted, and the rest of a `Step`."""
+    """Return the passes until an end token or `count` tokens; `next_step(text, room)` gives slots, how many
+    of them are wanted, and the rest of a `Step`."""
     text, steps, room = encode_prompt(checkpoint.tokenizer, prompt), [], count
     while room and not (steps and text[-1] in checkpoint.end_ids):
         slots, wanted, *known = next_step(text, room)
@@ -82,7 +82,7 @@ def answer(checkpoint, prompt: str, count: int, next_step) -> list[Step]:
 def window(
     checkpoint, prompt: str, slots: int, tau: float, count: int, criterion: str = "probability"
 ) -> list[Step]:
-    """Section 3.3; no masks at τ = 1, where nothing they predict could be accepted."""
+    """Decode as in section 3.3, without masks at τ = 1, where nothing they predict could be accepted."""
 
     def step(text, room):
         found = masked(checkpoint, text, 0 if tau >= 1 else min(slots, room) - 1, criterion)
@@ -92,9 +92,8 @@ def window(
 
 
 def lossless(checkpoint, prompt: str, slots: int, linear: bool, count: int, copies: int = 16) -> list[Step]:
-    """Drafts are what masks predict after the text that a pass has verified, before the token which that
-    pass adds of its own. In the linear layout there are none unless every draft has held. A copy of earlier
-    text is taken instead where more of it should hold."""
+    """Draft and verify. Masks after the verified text make the next drafts, in the linear layout only if
+    every draft was accepted. A copy of earlier text replaces them where more of it should be accepted."""
     drafts: list[int] = []
     match, history = 0, []  # of the drafts, if they are copied; of copies, pairs of match and what held
 
@@ -122,13 +121,13 @@ def lossless(checkpoint, prompt: str, slots: int, linear: bool, count: int, copi
 
 
 def hoped(drafts: list[Slot]) -> float:
-    """How many drafts hold on average, each with the probability of its score and none after a failure."""
+    """Return the expected number of accepted drafts, each with the probability of its score."""
     return sum(math.prod(score for _, score in drafts[: i + 1]) for i in range(len(drafts)))
 
 
 def earlier(text: list[int]) -> tuple[int, int]:
-    """The longest end of a text, of 3 to 8 tokens, that also stands before; and what place follows the last
-    of these. The text is searched from its end for each length anew."""
+    """Return the length of the longest end of a text, 3 to 8 tokens, that also occurs before, and the place
+    after its last occurrence. Each length searches the text anew."""
     for length in range(8, 2, -1):
         for place in range(len(text) - 1, length - 1, -1):
             if text[place - length : place] == text[-length:]:
@@ -137,8 +136,7 @@ def earlier(text: list[int]) -> tuple[int, int]:
 
 
 def copied(text: list[int], history: list[tuple[int, bool]], longest: int) -> tuple[int, list[Slot]]:
-    """What followed there, as long as all of it holds with a chance of a quarter or more, by what became of
-    such copies."""
+    """Copy what followed there while the probability that all of it is accepted is at least 1/4."""
     match, place = earlier(text)
     if not match or not longest:
         return 0, []
@@ -152,7 +150,7 @@ def copied(text: list[int], history: list[tuple[int, bool]], longest: int) -> tu
 
 
 def jacobi(checkpoint, prompt: str, slots: int, count: int) -> list[Step]:
-    """What the model read after a wrong guess is its next guess; the last token stands where none is."""
+    """Guess what the model predicted after a wrong guess; without a guess, repeat the last token."""
     guesses: list[int] = []
 
     def step(text, room):
@@ -168,7 +166,7 @@ def jacobi(checkpoint, prompt: str, slots: int, count: int) -> list[Step]:
 
 
 def drafted(draft, text: list[int], count: int) -> tuple[list[int], int]:
-    """What a second model expects after `text`, its windows at τ = 0.5, and in how many forwards."""
+    """Return what a second model expects after `text`, with τ = 0.5, and in how many forwards."""
     found: list[int] = []
     forwards = 0
     while len(found) < count:
@@ -181,7 +179,7 @@ def drafted(draft, text: list[int], count: int) -> tuple[list[int], int]:
 def speculative(
     checkpoint, draft, prompt: str, slots: int, tau: float, count: int, criterion: str = "probability"
 ) -> list[Step]:
-    """Section 4.6: verify a second model's drafts, then go on with masks after those that hold."""
+    """Decode as in section 4.6: verify a second model's drafts, then continue with masks."""
 
     def step(text, room):
         checked, forwards = drafted(draft, text, min(slots, room) - 1)
@@ -200,8 +198,8 @@ def speculative(
 def block_diffusion(
     checkpoint, prompt: str, size: int, tau: float, count: int, criterion: str = "probability"
 ) -> list[list[int]]:
-    """The tokens of each pass that are filled without a gap; the prompt is causal, finished blocks and the
-    open one are seen from both sides."""
+    """Return the tokens of each pass that are filled without a gap. The prompt is causal, blocks are
+    bidirectional."""
     prompt_ids = encode_prompt(checkpoint.tokenizer, prompt)
     done: list[int] = []
     passes: list[list[int]] = []

@@ -6,7 +6,7 @@ import random
 
 import pytest
 import torch
-from random_models import ARCHITECTURES, random_model
+from random_models import random_model
 
 from mars_demo.decoding.layout import Role
 from mars_demo.training import attention
@@ -63,8 +63,16 @@ def test_parts_cover_what_each_position_sees_once_and_nothing_else(kind):
     assert torch.equal(packed.layout.positions[0], layout.positions[real])
 
 
-@pytest.mark.parametrize("kind", BATCHES)
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize(
+    ("architecture", "kind"),
+    [
+        ("llama", "mars"),
+        ("qwen2", "ar"),
+        ("qwen2", "mars"),
+        ("qwen3", "whole copy"),
+        ("qwen3", "block diffusion"),
+    ],
+)
 def test_loss_and_gradients_are_those_of_the_boolean_mask(tokenizer, architecture, kind):
     model = random_model(architecture, tokenizer).double()
     found, expected = (

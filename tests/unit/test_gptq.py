@@ -1,5 +1,6 @@
 """Rounding for what a layer computes: exact where it can be, and better than the nearest value."""
 
+import itertools
 import random
 
 import pytest
@@ -13,6 +14,8 @@ from mars_demo.models.load import load_checkpoint
 from mars_demo.quantization import gptq, packing
 from mars_demo.training import corpus
 from mars_demo.training.objective import IGNORE, mars_batch
+
+pytestmark = pytest.mark.full
 
 
 @pytest.fixture(scope="module")
@@ -80,8 +83,15 @@ def test_a_file_s_blocks_hold_exactly_what_was_rounded(kind):
     torch.testing.assert_close(read, found.dense(), rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("kind", list(packing.FORMS))
-@pytest.mark.parametrize("name", ["model.layers.1.mlp.down_proj.weight", "model.embed_tokens.weight"])
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    list(
+        zip(
+            itertools.cycle(["model.layers.1.mlp.down_proj.weight", "model.embed_tokens.weight"]),
+            packing.FORMS,
+        )
+    ),
+)
 def test_what_a_layer_computes_changes_less_than_by_the_nearest_value(
     mars_tiny, moments, monkeypatch, name, kind
 ):

@@ -87,8 +87,9 @@ def two_streams_by_hand(length, real, noisy, starts, padded):
     return rows
 
 
-@pytest.mark.parametrize("block_size", range(1, 9))
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    ("block_size", "seed"), [(1, 0), (2, 1), (3, 2), (4, 0), (5, 1), (6, 2), (7, 0), (8, 1)]
+)
 def test_two_streams_match_the_rule_cell_by_cell(block_size, seed):
     rng = random.Random(f"{block_size}-{seed}")
     length = 24

@@ -1,6 +1,9 @@
-"""What the load benchmark says of served requests, against values worked out by hand."""
+"""Measurements of served requests, against values worked out by hand."""
 
 import asyncio
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -13,6 +16,12 @@ from mars_demo.serving.row import Row
 from mars_demo.serving.server import Job, Moment
 
 EXAMPLES = tasks.mixed(1)
+
+
+def run(work: Coroutine) -> Any:
+    """Run work in a thread of its own: in this one a browser of other tests may keep an event loop."""
+    with ThreadPoolExecutor(1) as beside:
+        return beside.submit(asyncio.run, work).result()
 
 
 def request(example: tasks.Example, arrived: float, first: float, finished: float, accepted: list[int]):
@@ -58,9 +67,7 @@ def test_the_99th_percentile_is_told_of_hundreds_only(count, shares):
 
 
 def test_the_baseline_computes_no_masks(mars_tiny):
-    answered, server = asyncio.run(
-        load_test.serve(mars_tiny, load_test.POLICIES[load_test.BASELINE], [0.0, 0.0])
-    )
+    answered, server = run(load_test.serve(mars_tiny, load_test.POLICIES[load_test.BASELINE], [0.0, 0.0]))
     passes = [step for _, one in answered for step in one.run.passes]
     assert {len(step.slots) for step in passes} == {1}
     assert load_test.measured([(answered, server)])["tokens_per_forward"] == 1
@@ -77,5 +84,5 @@ def test_arrivals_follow_the_load_and_differ_by_seed():
 
 def test_a_replay_of_more_forwards_than_the_server_keeps_is_refused(mars_tiny, monkeypatch):
     monkeypatch.setattr(server, "MOMENTS", 3)
-    with pytest.raises(ValueError, match="more than 3 forwards"):
-        asyncio.run(load_test.serve(mars_tiny, 1.0, [0.0]))
+    with pytest.raises(ValueError, match=r"\b3\b"):
+        run(load_test.serve(mars_tiny, 1.0, [0.0]))

@@ -52,7 +52,7 @@ def mars_by_hand(length: int, prompt: int, block_size: int) -> list[str]:
 
 @pytest.mark.parametrize("block_size", range(1, 9))
 def test_the_drawn_training_mask_is_the_rule(block_size):
-    for length in range(4, 25):
+    for length in (4, 7, 12, 17, 24):
         for prompt in (1, length // 2, length - 2):
             ids = list(range(10, 10 + length))
             picture = training("mars", ids, prompt, block_size, None)
@@ -87,8 +87,9 @@ def test_inference_pictures_have_a_row_per_computed_position(kind):
     assert record["caption"] == "words"
 
 
-@pytest.mark.parametrize("mode", ["ar", "mars", "lossless"])
-@pytest.mark.parametrize("linear", [True, False])
+@pytest.mark.parametrize(
+    ("mode", "linear"), [("ar", True), ("mars", True), ("lossless", True), ("lossless", False)]
+)
 def test_the_picture_of_a_recorded_forward_is_the_mask_that_ran(mars_tiny, monkeypatch, mode, linear):
     ran = []
     forward = Engine.forward
@@ -114,7 +115,7 @@ def test_the_picture_of_a_recorded_forward_is_the_mask_that_ran(mars_tiny, monke
 
 def test_a_record_without_its_guesses_is_not_drawn(mars_tiny):
     run = decode(mars_tiny, "How many apples?", Request(mode="jacobi", max_new_tokens=8)).finish()
-    with pytest.raises(ValueError, match="the mask can be drawn for ar, mars and lossless"):
+    with pytest.raises(ValueError, match="ar, mars and lossless"):
         mask_picture.of_pass(run, 1, name, [5, 6], mars_tiny.mask_id)
 
 

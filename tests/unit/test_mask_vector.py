@@ -118,16 +118,16 @@ def test_a_cut_run_goes_on_to_the_same_losses(tokenizer, model, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("changed", "sentence"),
+    ("changed", "message"),
     [
-        ({"mask_head_start": 1.0}, "from 0 to below 1"),
-        ({"mask_learning_rate": None}, "needs a learning rate of the mask"),
-        ({"mask_learning_rate": 0.0}, "must be above 0"),
-        ({"objective": "ar"}, "needs an objective with masks"),
-        ({"lora": 4}, "no LoRA"),
-        ({"final_learning_rate": -1.0}, "must not be negative"),
+        ({"mask_head_start": 1.0}, r"\b1\b"),
+        ({"mask_learning_rate": None}, "learning rate"),
+        ({"mask_learning_rate": 0.0}, r"\b0\b"),
+        ({"objective": "ar"}, "mask"),
+        ({"lora": 4}, "LoRA"),
+        ({"final_learning_rate": -1.0}, "learning rate"),
     ],
 )
-def test_bad_settings_get_a_sentence(changed, sentence):
-    with pytest.raises(ValueError, match=sentence):
+def test_bad_settings_are_named(changed, message):
+    with pytest.raises(ValueError, match=message):
         replace(RECIPE, **changed)

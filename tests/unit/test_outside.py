@@ -80,33 +80,3 @@ def test_the_measured_share_of_outside_prompts_is_what_the_page_finds():
         assert row["called_outside"][kind] == f"{found} of {len(listed[kind])}"
     assert row["below"] == MEASURED["inside_from"] and row["wrong"] <= 0.02
     assert len(prompts) >= 60
-
-
-@pytest.mark.parametrize(
-    ("name", "columns"),
-    [
-        (
-            "mars-tiny",
-            [
-                ("τ = 1", "accuracy"),
-                ("τ = 0.95", "accuracy"),
-                ("τ = 0.95", "tokens_per_forward"),
-                ("lossless", "tokens_per_forward"),
-            ],
-        ),
-        ("ar-tiny", [("ar-tiny", "accuracy")]),
-    ],
-)
-def test_the_card_of_a_tiny_model_has_a_prompt_of_each_world_and_the_measured_figures(name, columns):
-    methods = json.loads((ASSETS / "results" / "tiny.json").read_text("utf-8"))["methods"]
-    card = (ASSETS / name / "README.md").read_text("utf-8")
-    table = [line.strip("| ").split(" | ") for line in card.splitlines() if line.startswith("| ")][1:]
-    assert [world for world, *_ in table] == list(tasks.TASKS)
-    for world, *figures in table:
-        rows = [next(row for row in methods[method] if row["task"] == world) for method, _ in columns]
-        shown = [
-            f"{r[key]:.1%}" if key == "accuracy" else f"{r[key]:.2f}" for r, (_, key) in zip(rows, columns)
-        ]
-        assert figures == shown
-        prompt = next(line for line in card.splitlines() if line.startswith(f"- {world}: "))
-        assert prompt.split(": ", 1)[1] in {example.prompt for example in tasks.held_out(world, 40)}

@@ -6,6 +6,7 @@ import torch
 from gguf import GGMLQuantizationType
 from gguf.quants import dequantize
 from gguf.quants import quantize as gguf_quantize
+from greedy import check_same_passes, check_tokens
 from random_models import ARCHITECTURES, random_model
 
 from mars_demo.assets import ASSETS
@@ -170,7 +171,8 @@ def test_lossless_gives_the_tokens_of_ar_in_few_bits(few_bits):
                 ("ar", None, None), ("lossless", 3, True), ("lossless", 5, False), ("jacobi", 5, None)
             )
         }  # fmt: skip
-        assert len({tuple(run.token_ids) for run in runs.values()}) == 1
+        for run in runs.values():
+            check_tokens(few_bits, run, runs["ar", None].token_ids)
         assert {run.settings.dtype for run in runs.values()} == {"int8"}
         assert runs["lossless", 5].forwards < runs["ar", None].forwards
 
@@ -181,7 +183,7 @@ def test_a_follow_up_continues_a_text_of_few_bits(few_bits):
     again = decode(few_bits, "And now the 8 times table.", request, messages=first.messages, cache=cache)
     fresh = decode(few_bits, "And now the 8 times table.", request, messages=first.messages)
     assert again.settings.cached_tokens > 20
-    assert again.finish().token_ids == fresh.finish().token_ids
+    check_same_passes(again.finish(), fresh.finish())
 
 
 def test_answers_that_take_turns_on_a_model_of_few_bits_are_those_that_it_gives_alone(few_bits):
@@ -191,12 +193,13 @@ def test_answers_that_take_turns_on_a_model_of_few_bits_are_those_that_it_gives_
         (PROMPT, "mars"),
     ]
     requests = [(prompt, Request(mode, 0.8, max_new_tokens=40)) for prompt, mode in asked]
-    alone = [decode(few_bits, *one).finish().token_ids for one in requests]
+    alone = [decode(few_bits, *one).finish() for one in requests]
     runs = [decode(few_bits, *one) for one in requests]
     for _ in range(40):
         for run in runs:
             next(run, None)
-    assert [run.token_ids for run in runs] == alone
+    for run, other in zip(runs, alone):
+        check_same_passes(run, other)
 
 
 def test_what_a_packed_model_cannot_do_its_dense_form_does(few_bits):
@@ -205,17 +208,15 @@ def test_what_a_packed_model_cannot_do_its_dense_form_does(few_bits):
     plain = load_checkpoint("mars-tiny", device="cpu")
     assert few_bits.dense is few_bits.dense and few_bits.dense.precision == plain.precision
     assert run.settings.dtype == plain.precision
-    assert run.token_ids == decode(plain, PROMPT, Request("ar", max_new_tokens=8)).finish().token_ids
+    check_same_passes(run, decode(plain, PROMPT, Request("ar", max_new_tokens=8)).finish())
     assert plain.dense is plain
 
 
 def test_auto_packs_files_of_few_bits_and_leaves_the_others(monkeypatch, mars_tiny):
+    config, large = mars_tiny.model.config, str(ASSETS / "mars-smollm2-135m")
     assert load_checkpoint("mars-tiny", "cpu", "auto").precision == "float32"
-    assert load_checkpoint("mars-smollm2-135m", "cpu", "auto").precision == "int8"
-    assert (
-        precision.packed_bits("auto", str(ASSETS / "mars-smollm2-135m"), "cuda", mars_tiny.model.config)
-        is None
-    )
+    assert precision.packed_bits("auto", large, "cpu", config) == 8
+    assert precision.packed_bits("auto", large, "cuda", config) is None
     # Where a processor has no such kernels, the model computes as ever.
     monkeypatch.setattr(packed, "kernels", lambda bits: packed.Kernels(False))
     assert load_checkpoint("mars-tiny", "cpu", "int8").precision == "float32"
@@ -234,15 +235,15 @@ def test_a_file_in_the_same_form_is_taken_as_it_is(bits, tmp_path, mars_tiny):
             assert np.array_equal(dense(weights.matrix(name.removesuffix(".weight"))), value.numpy()), name
 
 
-def test_few_bits_where_they_cannot_be_had_are_refused_in_one_sentence(tmp_path, mars_tiny, capsys):
-    with pytest.raises(ValueError, match="int8 cannot be had: weights of few bits compute on a CPU"):
+def test_few_bits_where_they_cannot_be_had_are_refused(mars_tiny, capsys):
+    with pytest.raises(ValueError, match="int8.*CPU"):
         precision.packed_bits("int8", ".", "cuda:0", mars_tiny.model.config)
     config = mars_tiny.model.config.__class__(**mars_tiny.model.config.to_dict() | {"hidden_act": "gelu"})
-    with pytest.raises(ValueError, match="int4 cannot be had: its layers use gelu, not silu. Choose"):
+    with pytest.raises(ValueError, match="int4.*gelu.*silu"):
         precision.packed_bits("int4", ".", "cpu", config)
     with pytest.raises(SystemExit):
         main(["generate", "Hi", "--dtype", "int2"])
-    assert "invalid choice: 'int2'" in capsys.readouterr().err
+    assert "int2" in capsys.readouterr().err
 
 
 def test_the_command_line_decodes_in_few_bits(capsys):

@@ -67,7 +67,7 @@ def test_a_packed_folder_is_the_same_checkpoint(saved, tmp_path):
     runs = [
         decode(c, "hello", Request(tau=0.2, max_new_tokens=12)).finish().token_ids for c in (source, loaded)
     ]
-    assert runs[0] == runs[1]
+    assert runs[0] == runs[1]  # of the same shapes, on the same weights
 
 
 @pytest.mark.parametrize(
@@ -112,6 +112,7 @@ def test_a_packed_model_can_be_saved_plain_again(saved, tmp_path):
     torch.testing.assert_close(again.model.state_dict(), loaded.model.state_dict())
 
 
+@pytest.mark.full
 def test_a_gguf_file_can_be_the_base_of_a_training(saved, tmp_path):
     _, _, file = packed(saved, tmp_path, EXACT)
     command = ["train", "--base", str(file), "--steps", "2", "--max-length", "96", "--batch-tokens", "512"]
@@ -120,12 +121,12 @@ def test_a_gguf_file_can_be_the_base_of_a_training(saved, tmp_path):
     assert (trained.block_size, trained.model.dtype) == (8, torch.float32)
 
 
-def test_a_broken_file_gets_a_sentence(saved, tmp_path):
+def test_a_broken_file_is_refused(saved, tmp_path):
     _, _, file = packed(saved, tmp_path, EXACT)
     whole = file.read_bytes()
     for part in (whole[:5000], whole[:-500], whole.replace(b"blk.1.attn_q", b"blk.1.attn_x"), b"", b"GGUF"):
         file.write_bytes(part)
-        with pytest.raises(ValueError, match="cannot be loaded"):
+        with pytest.raises(ValueError, match="packed"):
             load_checkpoint(str(file.parent), device="cpu")
 
 
@@ -141,17 +142,18 @@ def test_a_file_whose_tensors_are_not_the_models_is_refused(saved, tmp_path, con
 
     whole = file.read_bytes()
     file.write_bytes(whole.replace(b"blk.1.attn_q", b"blk.1.attn_x"))
-    refusal("lack 1 of the tensors that its config needs: .*1.*q")
+    refusal(r"\b1\b.*1.*q")
     file.write_bytes(whole)
     if config_beside:
         config.num_hidden_layers = 1
-        refusal("no place for, 9 in all: blk.1.attn_k.weight, ")
+        refusal(r"\b9\b.*blk.1.attn_k.weight")
         config.num_hidden_layers, config.intermediate_size = 2, 64
-        refusal("hold 6 of the tensors in another shape than its config says: blk.0.ffn_down.weight, ")
+        refusal(r"\b6\b.*blk.0.ffn_down.weight")
         config.intermediate_size, config.tie_word_embeddings = 128, False
-        refusal("lack 1 of the tensors that its config needs: output.weight")
+        refusal(r"\b1\b.*output.weight")
 
 
+@pytest.mark.full
 def test_what_the_chosen_packing_costs_on_held_out_prompts(mars_tiny, tmp_path):
     """At τ = 1 nearly every choice stays, and a forward accepts as many tokens as before."""
     recipe = packing.RECIPES[smollm.PACKED_AS]

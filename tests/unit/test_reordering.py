@@ -4,6 +4,7 @@ import copy
 
 import pytest
 import torch
+from greedy import check_tokens
 from transformers import AutoModelForCausalLM
 
 from mars_demo import tasks
@@ -72,6 +73,6 @@ def test_what_was_reordered_can_be_cut_and_saved(tmp_path):
     again = load_checkpoint(str(tmp_path), device="cpu", dtype=torch.bfloat16)
     prompt = tasks.held_out("units", 1)[0].prompt
     runs = [decode(c, prompt, Request(mode="ar")).finish() for c in (loaded, again)]
-    assert runs[0].token_ids == runs[1].token_ids
+    check_tokens(loaded, runs[1], runs[0].token_ids)
     draft = truncated(loaded, 2)
     assert decode(loaded, prompt, Request(mode="speculative", draft=draft, tau=1.0)).finish().stop == "eos"

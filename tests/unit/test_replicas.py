@@ -38,6 +38,7 @@ def erlang_c(servers: int, load: float) -> float:
     return full / (sum(load**k / math.factorial(k) for k in range(servers)) + full)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("rate", [0.5, 0.8])
 def test_one_server_waits_as_m_m_1(rate):
     served = simulate(Load(rate, 1), exponential, [1.0], 1, sticky=False, count=COUNT)
@@ -47,6 +48,7 @@ def test_one_server_waits_as_m_m_1(rate):
         assert is_mean([float(wait > t) for wait in waited], rate * math.exp(-(1 - rate) * t))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("replicas", "places"), [(3, 1), (1, 3), (2, 2)])
 def test_a_common_queue_waits_as_m_m_c(replicas, places):
     """Places that do not slow each other down are servers, on one replica or on several."""
@@ -55,12 +57,14 @@ def test_a_common_queue_waits_as_m_m_c(replicas, places):
     assert is_mean([asked.waited for asked in served], erlang_c(servers, rate) / (servers - rate))
 
 
+@pytest.mark.full
 def test_sticky_visitors_wait_as_at_servers_of_their_own():
     load = Load(0.7 * 3, EVERYBODY)
     served = simulate(load, exponential, [1.0], 3, sticky=True, count=COUNT)
     assert is_mean([asked.waited for asked in served], 0.7 / 0.3)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("draw", [exponential, fixed])
 def test_a_shared_machine_takes_as_long_as_processor_sharing(draw):
     """M/G/1-PS: 1 / (μ - λ) on average, whatever the distribution of the work."""
@@ -70,6 +74,7 @@ def test_a_shared_machine_takes_as_long_as_processor_sharing(draw):
     assert is_mean([asked.finished - asked.arrived for asked in served], 1 / (1 - 0.7))
 
 
+@pytest.mark.full
 def test_work_that_must_wait_has_the_variance_of_its_times():
     """M/D/1: half the waiting of M/M/1 (Pollaczek and Khinchine)."""
     served = simulate(Load(0.8, 1), fixed, [1.0], 1, sticky=False, count=COUNT)
@@ -124,7 +129,7 @@ def test_slowdowns_between_the_measured_ones():
 
 
 @pytest.mark.parametrize("wrong", [{"replicas": 0}, {"load": Load(0, 1)}, {"slowdown": []}, {"count": 0}])
-def test_nothing_to_simulate_gets_a_sentence(wrong):
+def test_nothing_to_simulate_is_refused(wrong):
     right = {"load": Load(1.0, 1), "draw": fixed, "slowdown": [1.0], "replicas": 1, "sticky": False}
-    with pytest.raises(ValueError, match="at least one of each"):
+    with pytest.raises(ValueError):
         simulate(**right | wrong)

@@ -1,10 +1,12 @@
 """The tokens of every mode for the recorded prompts are those stored when they were first right."""
 
+import itertools
 import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from greedy import check_passes
 
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
@@ -42,6 +44,9 @@ def test_the_tokens_are_the_stored_ones(mars_tiny, ar_tiny, name):
     request = Request(**WAYS[name], draft=ar_tiny if mode.needs_draft else None, max_new_tokens=96)
     for id, prompt in PROMPTS.items():
         run = decode(checkpoint, prompt, request).finish()
-        stored = STORED[id][name]
-        assert run.token_ids == stored["tokens"], id
-        assert [step.accepted for step in run.passes] == stored["accepted"], id
+        tokens, counts = STORED[id][name]["tokens"], STORED[id][name]["accepted"]
+        ends = list(itertools.accumulate(counts))
+        check_passes(
+            run.passes,
+            [(tokens[end - count : end], count) for end, count in zip(ends, counts)],
+        )

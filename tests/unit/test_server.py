@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from greedy import check_same_passes
 from random_models import random_model
 
 from mars_demo import tasks
@@ -15,10 +16,11 @@ from mars_demo.decoding.request import Request
 from mars_demo.models.checkpoint import wrap
 from mars_demo.serving import server
 from mars_demo.serving.decode_batch import decode_batch
-from mars_demo.serving.server import Controller, Server, percentile, replay
+from mars_demo.serving.server import Controller, Job, Server, percentile, replay
 
 PROMPTS = [tasks.held_out(name, 1)[0].prompt for name in tasks.TASKS]
 LIMIT = Request("mars", max_new_tokens=40)
+HANG_GUARD = 300  # seconds
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +34,9 @@ def run(work: Coroutine) -> Any:
         return beside.submit(asyncio.run, work).result()
 
 
-def alone(model, prompt: str, tau: float = 0.95) -> list[int]:
-    return decode(model, prompt, replace(LIMIT, tau=tau)).finish().token_ids
+def check_alone(model, job: Job, prompt: str, tau: float = 0.95) -> None:
+    """Assert that a job has the answer that its prompt gets alone."""
+    check_same_passes(job.run, decode(model, prompt, replace(LIMIT, tau=tau)).finish())
 
 
 def test_every_prompt_gets_the_answer_it_would_get_alone(mars_tiny):
@@ -44,7 +47,8 @@ def test_every_prompt_gets_the_answer_it_would_get_alone(mars_tiny):
             return requests, server.moments
 
     requests, moments = run(serve())
-    assert [r.run.token_ids for r in requests] == [alone(mars_tiny, prompt) for prompt in PROMPTS]
+    for job, prompt in zip(requests, PROMPTS):
+        check_alone(mars_tiny, job, prompt)
     assert all(0 <= r.arrived < r.first <= r.finished for r in requests)
     assert max(m.active for m in moments) == 3
     assert max(m.waiting for m in moments) == len(PROMPTS) - 3
@@ -64,8 +68,8 @@ def test_passes_stream_while_later_requests_still_arrive(mars_tiny):
 
     first, second, seen = run(serve())
     assert [slot.id for step in seen for slot in step.slots[: step.accepted]] == first.run.token_ids
-    assert first.run.token_ids == alone(mars_tiny, PROMPTS[0], 1.0)
-    assert second.run.token_ids == alone(mars_tiny, PROMPTS[1], 1.0)
+    check_alone(mars_tiny, first, PROMPTS[0], 1.0)
+    check_alone(mars_tiny, second, PROMPTS[1], 1.0)
 
 
 def test_a_request_may_bring_its_own_tau_and_the_global_one_acts_in_mid_answer(mars_tiny):
@@ -98,24 +102,24 @@ def test_who_cancels_leaves_at_once_in_the_queue_and_in_the_batch(mars_tiny):
     computing, queued, last = run(serve())
     assert computing.run.stop == queued.run.stop == "stopped"
     assert computing.run.tokens < LIMIT.max_new_tokens and queued.run.tokens == 0
-    assert last.run.token_ids == alone(mars_tiny, PROMPTS[2], 1.0)
+    check_alone(mars_tiny, last, PROMPTS[2], 1.0)
 
 
-def test_a_bad_request_gets_a_sentence_and_nobody_else_notices(checkpoint):
+def test_a_bad_request_is_refused_and_nobody_else_notices(checkpoint):
     async def serve():
         async with Server(checkpoint, size=2, request=LIMIT) as server:
             good = server.submit("hello")
             for prompt, settings, sentence in (
-                ("", {}, "prompt is empty"),
-                ("word " * 900, {}, "can read at most"),
-                ("hi", {"window": 40}, "does not fit mode"),
-                ("hi", {"mode": "jacobi", "window": 40}, "larger than this server's"),
+                ("", {}, "prompt"),
+                ("word " * 900, {}, r"\b255\b"),
+                ("hi", {"window": 40}, r"\b40\b.*\b9\b"),
+                ("hi", {"mode": "jacobi", "window": 40}, r"\b40\b.*\b9\b"),
             ):
                 with pytest.raises(ValueError, match=sentence):
                     server.submit(prompt, replace(LIMIT, **settings))
             return await good.finish()
 
-    assert run(serve()).run.token_ids == alone(checkpoint, "hello")
+    check_alone(checkpoint, run(serve()), "hello")
 
 
 def test_a_forward_that_fails_ends_its_rows_and_the_next_ones_are_served(checkpoint, monkeypatch):
@@ -132,7 +136,7 @@ def test_a_forward_that_fails_ends_its_rows_and_the_next_ones_are_served(checkpo
                 await unlucky.finish()
             return await next_one.finish()
 
-    assert run(serve()).run.token_ids == alone(checkpoint, "hello")
+    check_alone(checkpoint, run(serve()), "hello")
 
 
 def test_a_tau_that_is_none_is_refused_when_it_is_set_and_nobody_notices(checkpoint):
@@ -141,17 +145,15 @@ def test_a_tau_that_is_none_is_refused_when_it_is_set_and_nobody_notices(checkpo
             jobs = [server.submit("hello"), server.submit("world")]
             await anext(aiter(jobs[0]))
             for wrong in (1.5, -0.1, float("nan"), "0.9", None, True):
-                with pytest.raises(ValueError, match="between 0 and 1"):
+                with pytest.raises(ValueError, match="τ"):
                     server.tau = wrong
             assert server.tau == 0.9
             await asyncio.gather(*(job.finish() for job in jobs))
             return jobs
 
-    jobs = run(serve())
-    assert [job.run.token_ids for job in jobs] == [
-        alone(checkpoint, prompt, 0.9) for prompt in ("hello", "world")
-    ]
-    with pytest.raises(ValueError, match="between 0 and 1"):
+    for job, prompt in zip(run(serve()), ("hello", "world")):
+        check_alone(checkpoint, job, prompt, 0.9)
+    with pytest.raises(ValueError, match="τ"):
         Server(checkpoint, tau=2)
 
 
@@ -171,7 +173,7 @@ def test_a_fault_of_one_row_is_no_fault_of_the_others(checkpoint):
             before = server.submit("hello", replace(LIMIT, tau=lambda: next(taus)))
             after = server.submit("hello", replace(LIMIT, tau=1.0))
             after.row.strategy.gi_frame.f_locals["answer"].ids = Breaks()
-            with pytest.raises(ValueError, match="between 0 and 1"):
+            with pytest.raises(ValueError, match="τ"):
                 await before.finish()
             with pytest.raises(RuntimeError, match="no text for it"):
                 await after.finish()
@@ -180,12 +182,12 @@ def test_a_fault_of_one_row_is_no_fault_of_the_others(checkpoint):
             return good, later
 
     for job in run(serve()):
-        assert job.run.token_ids == alone(checkpoint, "hello", 1.0)
+        check_alone(checkpoint, job, "hello", 1.0)
 
 
 def test_a_batch_of_ones_own_raises_the_fault_of_a_row(checkpoint):
     taus = iter([0.9, 0.9, 7.0])
-    with pytest.raises(ValueError, match="between 0 and 1"):
+    with pytest.raises(ValueError, match="τ"):
         decode_batch(checkpoint, ["hello"], replace(LIMIT, tau=lambda: next(taus))).finish()
 
 
@@ -214,7 +216,7 @@ def test_a_conversation_is_answered_as_it_is_alone(mars_tiny):
             return await server.submit(messages).finish()
 
     expected = decode(mars_tiny, None, replace(LIMIT, tau=0.95), messages=messages).finish()
-    assert run(serve()).run.token_ids == expected.token_ids
+    check_same_passes(run(serve()).run, expected)
 
 
 def test_the_controller_lowers_tau_as_the_queue_grows_and_raises_it_again(mars_tiny):
@@ -247,27 +249,28 @@ def test_a_server_that_is_left_ends_its_requests(checkpoint):
         assert [step async for step in queued] == []
         return computing, queued, server, left, streamed
 
-    computing, queued, server, left, streamed = run(asyncio.wait_for(serve(), timeout=60))
+    computing, queued, server, left, streamed = run(asyncio.wait_for(serve(), HANG_GUARD))
     assert computing.run.stop == queued.run.stop == "stopped"
     assert left == ([computing.run.passes, queued.run.passes], list(server.moments))
     assert computing.run.passes == streamed and queued.run.passes == []
     assert len(server.moments) <= 2  # the one that was seen, and the one in flight when it was left
     tokens = computing.run.token_ids
     assert 0 < len(tokens) < LIMIT.max_new_tokens
-    assert tokens == alone(checkpoint, "hello")[: len(tokens)]
+    whole = decode(checkpoint, "hello", replace(LIMIT, tau=0.95)).finish()
+    assert tokens == whole.token_ids[: len(tokens)]
     assert all(request.arrived < request.finished <= server.clock for request in (computing, queued))
 
 
 @pytest.mark.parametrize(
-    ("make", "sentence"),
+    ("make", "message"),
     [
-        (lambda c: Server(c, size=0), "batch size must be at least 1"),
-        (lambda c: Controller(low=0.9, high=0.5), "0 ≤ low ≤ high ≤ 1"),
-        (lambda c: Controller(full=0), "must be at least 1"),
+        (lambda c: Server(c, size=0), r"size.*\b0\b"),
+        (lambda c: Controller(low=0.9, high=0.5), r"τ.*0\.9.*0\.5"),
+        (lambda c: Controller(full=0), r"\b0\b"),
     ],
 )
-def test_bad_settings_get_a_sentence(checkpoint, make, sentence):
-    with pytest.raises(ValueError, match=sentence):
+def test_bad_settings_are_named(checkpoint, make, message):
+    with pytest.raises(ValueError, match=message):
         make(checkpoint)
 
 

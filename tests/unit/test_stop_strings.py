@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from greedy import check_same_passes
 
 from mars_demo import tasks
 from mars_demo.decoding.decode import decode
@@ -14,11 +15,10 @@ from mars_demo.serving.finished import finished
 
 PROMPTS = [example.prompt for example in tasks.mixed(1)]
 STOPS = [(". ",), ("1", "the"), ("ing ", "e "), ("nowhere",), ("x" * 40, "\n")]
-MODES = [("ar", 1.0), ("mars", 0.7), ("lossless", 1.0), ("jacobi", 1.0)]
 
 
 def expected(checkpoint, ids: list[int], stops: tuple[str, ...]) -> tuple[list[int], str | None]:
-    """The leading ids whose text is the first to hold a stop string, decoded anew for each length."""
+    """Return the leading ids whose text is the first to hold a stop string, decoding each length anew."""
     for count in range(1, len(ids) + 1):
         text = checkpoint.tokenizer.decode(ids[:count], skip_special_tokens=True)
         if any(stop in text for stop in stops) and ids[count - 1] not in checkpoint.end_ids:
@@ -26,15 +26,28 @@ def expected(checkpoint, ids: list[int], stops: tuple[str, ...]) -> tuple[list[i
     return ids, None
 
 
-@pytest.mark.parametrize("stops", STOPS, ids=repr)
-@pytest.mark.parametrize(("mode", "tau"), MODES, ids=lambda value: str(value))
+@pytest.mark.parametrize(
+    ("mode", "tau", "stops"),
+    [
+        ("ar", 1.0, 0),
+        ("ar", 1.0, 2),
+        ("mars", 0.7, 1),
+        ("mars", 0.7, 2),
+        ("mars", 0.7, 3),
+        ("lossless", 1.0, 0),
+        ("lossless", 1.0, 4),
+        ("jacobi", 1.0, 1),
+        ("jacobi", 1.0, 2),
+    ],
+)
 def test_an_answer_ends_with_the_token_that_completes_one(mars_tiny, mode, tau, stops):
+    stops = STOPS[stops]
     for prompt in PROMPTS[3:6]:
         whole = decode(mars_tiny, prompt, Request(mode, tau, max_new_tokens=60)).finish()
         request = Request(mode, tau, max_new_tokens=60, stop_strings=stops)
         run = decode(mars_tiny, prompt, request).finish()
         ids, stop = expected(mars_tiny, whole.token_ids, stops)
-        assert (run.token_ids, run.stop) == (ids, stop or whole.stop)
+        assert (run.token_ids, run.stop) == (ids, stop or whole.stop)  # forwards of the same shapes
         assert run.forwards <= whole.forwards
         assert run.text == mars_tiny.tokenizer.decode(ids, skip_special_tokens=True)
 
@@ -50,7 +63,7 @@ def test_a_special_token_ends_an_answer_by_its_name(mars_tiny):
 
 
 def test_an_empty_stop_string_is_refused():
-    with pytest.raises(ValueError, match="A stop string is empty; every answer would end at once."):
+    with pytest.raises(ValueError, match="(?i)stop.*empty"):
         Request(stop_strings=("a", ""))
 
 
@@ -70,8 +83,7 @@ def test_finished_answers_are_those_of_single_runs(mars_tiny):
     found = dict(finished(mars_tiny, list(zip(PROMPTS, requests)), size=5))
     assert sorted(found) == list(range(len(PROMPTS)))
     for number, run in enumerate(alone):
-        assert (found[number].token_ids, found[number].stop) == (run.token_ids, run.stop)
-        assert found[number].forwards == run.forwards
+        check_same_passes(found[number], run)
     assert list(finished(mars_tiny, [], size=5)) == []
 
 
@@ -81,5 +93,5 @@ def test_a_prompt_may_be_ids(mars_tiny):
         (Encoded(encode_prompt(mars_tiny.tokenizer, prompt), prompt), request) for prompt in PROMPTS[:3]
     ]
     for number, run in finished(mars_tiny, asked, size=2):
-        assert run.token_ids == decode(mars_tiny, PROMPTS[number], request).finish().token_ids
+        check_same_passes(run, decode(mars_tiny, PROMPTS[number], request).finish())
         assert run.settings.raw and run.settings.prompt == PROMPTS[number]
