@@ -1,5 +1,6 @@
 """What the Race tab makes of several models: which one is the default, and what follows a choice."""
 
+import re
 from types import SimpleNamespace
 
 import gradio as gr
@@ -46,21 +47,21 @@ def test_models_are_named_by_options_or_by_the_environment(serve):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    ("arguments", "named"),
     [
-        (["--only"], "--only needs models to serve"),
-        (["--dtype", "int3"], "invalid choice: 'int3'"),
-        (["--port", "many"], "invalid int value: 'many'"),
+        (["--only"], "--only"),
+        (["--dtype", "int3"], "int3"),
+        (["--port", "many"], "many"),
     ],
 )
-def test_wrong_options_get_one_line(capsys, arguments, sentence):
+def test_wrong_options_get_one_line(capsys, arguments, named):
     with pytest.raises(SystemExit, match="2"):
         options.read(arguments, {})
-    said = capsys.readouterr().err
-    assert sentence in said and said.startswith("app.py: ") and said.count("\n") == 1
+    message = capsys.readouterr().err
+    assert named in message and message.startswith("app.py: ") and message.count("\n") == 1
 
 
-def test_an_address_finds_the_model_that_its_prompt_was_made_for(serve):
+def test_a_url_finds_the_model_that_its_prompt_was_made_for(serve):
     serve()
     assert race.list_models(request(prompt="bus")).value == "mars-tiny"
     assert race.list_models(request(prompt="bus", model=CHAT)).value == CHAT
@@ -70,7 +71,7 @@ def test_an_address_finds_the_model_that_its_prompt_was_made_for(serve):
         assert prompt == race.EXAMPLES[name][0]["prompt"]
 
 
-def test_an_address_without_settings_opens_the_first_recorded_run_of_the_default_model(serve):
+def test_a_url_without_settings_opens_the_first_recorded_run_of_the_default_model(serve):
     for first in (CHAT, "mars-tiny"):
         serve("--model", first)
         entry = race.opening({})
@@ -84,6 +85,13 @@ def test_an_address_without_settings_opens_the_first_recorded_run_of_the_default
     assert (prompt, ["ar", *modes], [[1, tau]]) == tuple(story[key] for key in KEYS)
     assert all(skipped(update) for update in race.arrive(request(tab="learn")))
     assert race.opening({"run": "unknown", "model": CHAT}) is None
+
+
+def test_a_url_that_makes_no_sense_changes_nothing(serve):
+    serve()
+    arrived = race.arrive(request(tau="nan", mode="<b>", model="/etc/passwd", criterion="luck", wait="inf"))
+    assert all(skipped(update) for update in arrived)
+    assert race.list_models(request(model="/etc/passwd")).value == CHAT
 
 
 def test_recorded_runs_of_models_that_are_not_served_are_left_out(serve):
@@ -121,25 +129,26 @@ def test_a_race_runs_the_chosen_modes_that_a_model_has():
 def test_lessons_have_the_tiny_model_where_it_is_not_served(serve, monkeypatch):
     serve("--only", "--model", "ar-tiny")
     assert models.load("mars-tiny").name == "mars-tiny"
-    with pytest.raises(ValueError, match="Unknown model 'mars-smollm2-135m'. Choose from ar-tiny."):
+    with pytest.raises(ValueError, match=f"{CHAT}.*ar-tiny"):
         models.load(CHAT)
 
 
 @pytest.mark.parametrize("base", ["/etc", "../main", "nobody/no-such-model-here", None])
 def test_visitors_train_what_is_served_and_make_the_server_fetch_nothing(base):
-    with pytest.raises(ValueError, match="Unknown base .* Choose from "):
+    with pytest.raises(ValueError, match=re.escape(repr(base))):
         models.fresh(base)
 
 
 def test_a_base_that_is_too_large_to_train_is_refused(serve, monkeypatch):
     serve("--only", "--model", "ar-tiny")
     monkeypatch.setenv("MARS_DEMO_PARAMETERS", "1")
-    with pytest.raises(ValueError, match="ar-tiny has 4 million parameters. At most 1 million can be"):
+    with pytest.raises(ValueError, match=r"ar-tiny.*\b4\b.*\b1\b"):
         models.fresh("ar-tiny")
 
 
-def test_it_answers_a_prompt_that_nobody_prepared(monkeypatch):
-    """From its packed weights, as the page opens."""
+@pytest.mark.full
+def test_the_chat_model_answers_a_prompt_that_nobody_prepared(monkeypatch):
+    """From its quantized weights, as the page opens."""
     monkeypatch.setattr(models, "_pool", Pool([CHAT]))
     asked = "Which planet do we live on? Answer in one short sentence."
     *_, shown = race.compete(

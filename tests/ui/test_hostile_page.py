@@ -5,17 +5,25 @@ code, and what a content-security policy without inline code would forbid.
 """
 
 import json
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import pytest
+from conftest import DESKTOP, HANG_GUARD, SEEN, Troubles
 from playwright.sync_api import Page, expect
+from race_tab import give, is_ready, lane, prompt, race, run_button, to_the_end
 
 from benchmarks.hostile.records import GOOD, with_texts
 from benchmarks.hostile.values import NAMES, ODD, PATHS, SCRIPTS, SPECIAL
 
 # Gradio's own page begins with scripts of its own; later ones come from its server.
 POLICY = "script-src-elem 'self' https:; script-src-attr 'none'; object-src 'none'; frame-src 'none'"
-FIELDS = "prompt run model mode tau criterion wait tab chapter lane mask_sentence mask_kind".split()
+CODE = " ".join((*SCRIPTS[:4], "${window.__hit = 1}"))
+# Fields of the URL that hold code, each kind where it is read; and numbers that are none.
+CODED = (
+    urlencode(dict.fromkeys(("prompt", "run", "model", "mode", "tau", "criterion", "wait", "tab"), CODE)),
+    urlencode({"mask_sentence": CODE, "mask_kind": CODE, "tab": "mask", "pass": "1e999"}),
+    urlencode({"chapter": CODE, "lane": "constructor", "tab": "learn", "pass": "-1"}),
+)
 NO_NUMBERS = (
     "pass=-1&lane=constructor",
     "pass=0.5&lane=mars",
@@ -31,7 +39,7 @@ Object.defineProperty(window, "__hit", { set: () => note("the canary was set"), 
 for (const name of ["alert", "confirm", "prompt"]) window[name] = () => note(name);
 addEventListener("securitypolicyviolation", ({ violatedDirective, blockedURI, sample }) =>
   note(`policy: ${violatedDirective} ${blockedURI} ${sample}`));
-const CODE = /^\\s*(javascript|data:text\\/html|vbscript)/i;
+const CODE = /^\\s*(javascript:|data:text\\/html|vbscript:)/i;
 const look = (node) => {
   if (node.nodeType !== Node.ELEMENT_NODE) return;
   for (const each of [node, ...node.querySelectorAll("*")]) {
@@ -58,38 +66,40 @@ FORBID = """policy => {
 }"""
 
 
+def found(page: Page) -> list[str]:
+    page.evaluate("() => new Promise(requestAnimationFrame)")
+    return page.evaluate("window.__found")
+
+
+@pytest.fixture(scope="module")
+def probed_page(browser):
+    """One page with the probe in it, which every load starts anew."""
+    context = browser.new_context(viewport=DESKTOP, reduced_motion="reduce")
+    context.set_default_timeout(HANG_GUARD)
+    context.add_init_script(SEEN)
+    context.add_init_script(PROBE)
+    page, troubles = context.new_page(), Troubles()
+    troubles.watch(page)
+    yield page, troubles
+    context.close()
+
+
 @pytest.fixture
-def visit_probed(browser, url):
-    """Open a page with the probe in it; at the end it must have found nothing, nor any script failed."""
-    contexts, pages, troubles = [], [], []
+def visit_probed(probed_page, url):
+    """Open the probed page; in the end, the probe must have found nothing, and no script failed."""
+    page, troubles = probed_page
+    troubles.clear()
 
     def open_page(query: str = "", address: str = url) -> Page:
-        context = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
-        context.set_default_timeout(60_000)
-        context.add_init_script(PROBE)
-        contexts.append(context)
-        page = context.new_page()
-        page.on("pageerror", lambda error: troubles.append(str(error)))
-        page.on("dialog", lambda dialog: (troubles.append(dialog.message), dialog.dismiss()))
         page.goto(f"{address}?{query}")
         page.locator(".stage").first.wait_for(state="attached")
         page.evaluate(FORBID, POLICY)
-        pages.append(page)
         return page
 
     yield open_page
-    for page in pages:
-        page.evaluate("() => new Promise(requestAnimationFrame)")
-        troubles += page.evaluate("window.__found")
-    for context in contexts:
-        context.close()
+    troubles += found(page)
+    page.goto("about:blank")
     assert troubles == []
-
-
-def give(page: Page, text: str) -> None:
-    """A file onto the stage."""
-    file = {"name": "run.jsonl", "mimeType": "application/x-ndjson", "buffer": text.encode()}
-    page.locator("#stage .file").set_input_files(file)
 
 
 @pytest.fixture
@@ -99,25 +109,23 @@ def stage(visit_probed, stage_url):
     return page
 
 
-@pytest.mark.parametrize(
-    ("code", "text"),
-    [
+def test_the_probe_notices_what_runs(probed_page, stage_url):
+    page, troubles = probed_page
+    page.goto(stage_url)
+    expect(page.locator(".token").first).to_be_attached()
+    for code, text in (
         ("document.body.insertAdjacentHTML('beforeend', text)", SCRIPTS[1]),
         ("document.body.append(document.createRange().createContextualFragment(text))", SCRIPTS[0]),
         ("new Function('return `' + text + '`')()", "${window.__hit = 1}"),
         ("document.body.appendChild(document.createElement('a')).href = text", "javascript:window.__hit=1"),
-    ],
-)
-def test_the_probe_notices_what_runs(browser, stage_url, code, text):
-    context = browser.new_context()
-    context.add_init_script(PROBE)
-    page = context.new_page()
-    page.goto(stage_url)
-    page.locator(".token").first.wait_for(state="attached")
-    assert page.evaluate("window.__found") == []
-    page.evaluate(f"text => {{ {code}; }}", text)
-    page.wait_for_function("window.__found.length > 0")
-    context.close()
+    ):
+        assert found(page) == []
+        page.evaluate(f"text => {{ {code}; }}", text)
+        page.wait_for_function("window.__found.length > 0")
+        page.evaluate("window.__found.length = 0")
+        if text == SCRIPTS[1]:  # its picture fails later, and tells that too
+            page.goto(stage_url)
+            expect(page.locator(".token").first).to_be_attached()
 
 
 def shows(page: Page, selector: str, text: str) -> None:
@@ -127,22 +135,22 @@ def shows(page: Page, selector: str, text: str) -> None:
 
 
 def test_texts_of_a_record_are_shown_as_they_are(stage):
-    for text in (*SCRIPTS, *SPECIAL, *NAMES, *PATHS, *ODD):
+    for text in (*SCRIPTS, *SPECIAL, *NAMES, *PATHS, *ODD, "\n  white\tspace  "):
         if not text or any("\ud800" <= character <= "\udfff" for character in text):
             continue
         give(stage, with_texts(text))
-        shows(stage, ".prompt", text)
-        shows(stage, ".token", text)
+        shows(stage, "#stage .prompt", text)
+        shows(stage, "#stage .token", text)
         if text in SCRIPTS:
-            stage.locator(".token").first.dispatch_event("click")  # its card
-            assert stage.locator(".card .alternatives .candidate").count() > 0
-            expect(stage.locator(".note")).to_contain_text("Recorded: ")
+            stage.locator("#stage .token").first.dispatch_event("click")  # its card
+            expect(stage.locator("#stage .card .alternatives .candidate").first).to_be_attached()
+            expect(stage.locator("#stage .note")).to_contain_text(text)
 
 
 def test_pictures_and_files_of_such_a_record_hold_no_code(stage):
     page = stage
     give(page, with_texts("".join(SCRIPTS)))
-    expect(page.locator(".prompt")).to_contain_text("onerror")
+    shows(page, "#stage .prompt", "".join(SCRIPTS))
     with page.expect_download() as download:
         page.locator('[data-do="svg"]').dispatch_event("click")
     picture = download.value.path().read_text("utf-8")
@@ -153,43 +161,52 @@ def test_pictures_and_files_of_such_a_record_hold_no_code(stage):
     assert lines[0]["prompt"] == "".join(SCRIPTS) and len(lines) == len(GOOD)
 
 
-def test_a_prompt_of_code_is_raced_and_shown(visit_probed):
+def test_a_prompt_of_code_is_raced_shown_and_continued(visit_probed):
     page = visit_probed("prompt=units&mode=mars")
-    expect(page.locator("#model input")).not_to_have_value("")
+    is_ready(page)
     texts = (*SCRIPTS, " ".join(SPECIAL), "\u202eabc\u202c")
-    for prompt in ("\n".join(texts[at : at + 6]) for at in range(0, len(texts), 6)):
-        page.locator("#prompt textarea").fill(prompt)
-        page.locator("#run").click()
-        shows(page, "#stage .prompt", prompt)
-        expect(page.locator(".verdict")).to_contain_text("one token at a time;")
-        expect(page.locator("#run")).to_be_enabled()
-    page.locator('.lane[data-lane="mars"] .reply').click()  # the conversation is shown above
-    shows(page, "#stage .turn .said", prompt)
+    for text in ("\n".join(texts[at::2]).strip() for at in range(2)):
+        prompt(page).fill(text)
+        race(page)
+        shows(page, "#stage .prompt", text)
+        to_the_end(page)
+        expect(prompt(page)).to_have_value(text)
+    give(page, with_texts(text))
+    lane(page, "mars").locator(".reply").click()  # the conversation is shown above
+    for role in ("system", "user", "assistant"):
+        expect(page.locator(f"#stage .turn[data-role={role}] .said")).to_contain_text(SCRIPTS[1])
 
-
-def test_a_sentence_that_repeats_a_text_does_not_run_it(visit_probed):
-    page = visit_probed("tab=frontier")
+    page.get_by_role("tab", name="Frontier").click()  # where a message repeats what is typed
     expect(page.locator("#frontier-model input")).not_to_have_value("")
     page.locator("#frontier-taus textarea, #frontier-taus input").first.fill(SCRIPTS[1])
     page.locator("#frontier-run").click()
-    expect(page.get_by_text("onerror").first).to_be_visible()
+    expect(page.get_by_text("onerror").locator("visible=true").first).to_be_visible()
+    expect(run_button(page)).to_be_enabled()
 
 
-@pytest.mark.parametrize("name", FIELDS)
-def test_an_address_of_code_opens_the_page(visit_probed, name):
-    text = " ".join((*SCRIPTS[:4], "${window.__hit = 1}")) if name != "lane" else "constructor"
-    tab = "&tab=mask" if name.startswith("mask") else "&tab=learn" if name == "chapter" else ""
-    page = visit_probed(f"{name}={quote(text)}&pass=1e999{tab}")
-    expect(page.locator("#model input")).not_to_have_value("")
-
-
-@pytest.mark.parametrize("query", NO_NUMBERS)
-def test_an_address_with_numbers_that_are_none_opens_the_page(visit_probed, query):
+@pytest.mark.parametrize(
+    "query", [CODED[0], *(pytest.param(query, marks=pytest.mark.full) for query in CODED[1:])]
+)
+def test_a_url_of_code_opens_the_page(visit_probed, query):
     page = visit_probed(query)
-    expect(page.locator("#model input")).not_to_have_value("")
+    is_ready(page)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["run", "model", "tab", "prompt"])
+def test_a_single_field_of_code_opens_the_page(visit_probed, name):
+    page = visit_probed(f"{name}={quote(CODE)}")
+    is_ready(page)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("query", NO_NUMBERS)
+def test_a_url_with_numbers_that_are_none_opens_the_page(visit_probed, query):
+    page = visit_probed(query)
+    is_ready(page)
     if "pass" in query:
         expect(page.locator("#stage .token").first).to_be_attached()
     if "learn" in query:
-        expect(page.locator("#chapter")).to_contain_text("1 of")
+        expect(page.locator("#chapter")).to_be_visible()
     if "mask" in query:
         expect(page.locator(".matrix [data-cells]").first).to_be_attached()

@@ -28,7 +28,7 @@ function render() {
   const { classList, dataset } = find(".stage");
   classList.toggle("over", stage.reader.over);
   dataset.state = stateOfRuns();
-  dataset.run = runs()[0]?.settings.run ?? "";
+  dataset.run = (runs()[0]?.settings.run ?? "").replaceAll(/[^\w-]/g, ""); // a record may hold any text
   if (view.playing !== null || view.time === null) classList.toggle("replaying", view.playing !== null);
   for (const lane of Object.values(view.lanes)) {
     lane.showAt(view.time, view.playing !== null);
