@@ -2,7 +2,7 @@
 
     python -m benchmarks.report
 
-fills in everything between `<!-- figures: NAME -->` and `<!-- end -->` in every document. A test compares.
+fills in everything between `<!-- figures: NAME -->` and `<!-- end -->` in every document. CI compares.
 """
 
 from __future__ import annotations
