@@ -6,26 +6,30 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from acts import fits, is_open, press, race, set_slider
 from playwright.sync_api import Page, expect
-from test_page import race, to_the_end
 
 from mars_demo.decoding.request import Request
 from mars_demo.evaluation import load_test, results
+from mars_demo.evaluation.throughput import BASELINE, Result
+from mars_demo.serving.decode_batch import decode_batch
 from mars_demo.ui.tabs import batch
 
+SAME = re.compile(r"\b(\d+)\D+\1\b")  # as many answers are the same as there are
 
-@pytest.fixture(autouse=True)
+
+@pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Where the tab looks for results: what has been measured so far does not matter to the tests."""
+    """The folder in which the tab looks for results; what has been measured so far is not in it."""
     monkeypatch.setattr(results, "FOLDER", tmp_path)
     return tmp_path
 
 
 @pytest.fixture
-def open_tab(visit):
+def open_tab(visit, folder):
     def open_it() -> Page:
-        page = visit()
-        page.get_by_role("tab", name="Batch").click()
+        page = visit("tab=batch")
+        is_open(page, "Batch")
         expect(page.locator("#batch-paper table")).to_be_visible()
         return page
 
@@ -37,12 +41,13 @@ def schedule(page: Page, number: int):
 
 
 def forwards(page: Page, number: int) -> int:
-    text = schedule(page, number).locator(".figures").inner_text()
-    return int(re.match(r"(\d+) forwards, [\d,]+ positions, [\d.]+ s, \d+% waiting", text)[1])
+    figures = schedule(page, number).locator(".figures")
+    expect(figures).to_have_text(re.compile(r"^\d+ \D+[\d,]+ \D+[\d.]+ s, \d+%"))
+    return int(re.match(r"\d+", figures.inner_text())[0])
 
 
 def record(folder, checkpoint) -> None:
-    """What `benchmarks.load` writes, of a few requests."""
+    """Write what `benchmarks.load` writes, of a few requests."""
     traces = []
     for number, trace in enumerate(load_test.loads(1.0), start=2):
         serving = load_test.serve(checkpoint, 0.95, [0.02 * n for n in range(number)])
@@ -55,103 +60,106 @@ def record(folder, checkpoint) -> None:
     (folder / "load.json").write_text(json.dumps(record))
 
 
-def test_the_address_opens_the_tab_and_a_picture_is_there(visit):
-    page = visit("tab=batch")
-    expect(page.get_by_role("tab", name="Batch")).to_have_attribute("aria-selected", "true")
+def test_recorded_schedules_are_there_and_a_run_fills_both_where_the_cursor_waits_for_nobody(open_tab):
+    page = open_tab()
     expect(page.locator("#batch-schedule .one")).to_have_count(2)
     for state in ("compute", "wait", "commit", "free"):
         expect(schedule(page, 0).locator(f'[data-state="{state}"]').first).to_be_visible()
     expect(schedule(page, 1).locator('[data-state="wait"]')).to_have_count(0)
-    expect(page.locator("#batch-said")).to_contain_text("five recorded runs")
     expect(page.locator("#batch-paper")).to_contain_text("241.9, 1.71×")
 
-
-def test_a_run_fills_both_schedules_and_the_cursor_waits_for_nobody(open_tab):
-    page = open_tab()
-    page.locator("#cache-block input[type=range]").fill("8")
-    page.locator("#batch-size input[type=range]").fill("3")
+    set_slider(page, "cache-block", 8)
+    set_slider(page, "batch-size", 3)
     page.locator("#batch-run").click()
-    expect(page.locator("#batch-said")).to_contain_text("6 of 6 answers are the same with both caches")
-    expect(schedule(page, 0).locator(".title")).to_contain_text("Block cache, 8 positions")
+    expect(page.locator("#batch-said")).to_contain_text(re.compile(r"\b6\D+6\b"))
+    expect(schedule(page, 0).locator(".title")).to_contain_text("8")
     expect(schedule(page, 1).locator('[data-state="wait"], [data-state="commit"]')).to_have_count(0)
     for number in (0, 1):
         expect(schedule(page, number).locator(".cells")).to_have_count(3)
         expect(schedule(page, number).locator(".begins")).to_have_count(6)
     assert forwards(page, 1) < forwards(page, 0)
-    schedule(page, 0).locator('[data-state="wait"]').first.hover()
-    expect(page.locator("#batch-schedule .sentence")).to_contain_text(
-        re.compile(r"Step \d+, row \d: waits – \w")
-    )
+    waiting = schedule(page, 0).locator('[data-state="wait"]').first
+    waiting.hover()
+    expect(page.locator("#batch-schedule .sentence")).to_contain_text(re.compile(r"\d+\D+\d"))
     page.locator("#batch-schedule .playhead").fill("1")
-    expect(schedule(page, 0).locator(".figures")).to_contain_text("1 forward,")
-
-
-def test_a_run_can_be_stopped_and_begun_again(open_tab, slow):
-    page = open_tab()
-    page.locator("#batch-run").click()
-    expect(page.locator("#batch-run")).to_be_disabled()
-    expect(page.locator("#batch-schedule .cells")).to_have_count(6)
-    page.locator("#batch-stop").click()
-    expect(page.locator("#batch-said")).to_have_text("Stopped.")
+    expect(schedule(page, 0).locator(".figures")).to_have_text(re.compile("^1 "))
     expect(page.locator("#batch-run")).to_be_enabled()
-    page.locator("#batch-run").click()
-    expect(page.locator("#batch-said")).to_contain_text("answers are the same")
 
 
+@pytest.mark.full
+def test_a_run_can_be_stopped_and_begun_again(open_tab, gate):
+    page = open_tab()
+    run = page.locator("#batch-run")
+    run.click()
+    gate.wait_until_held()
+    expect(run).to_be_disabled()
+    press(page.locator("#batch-stop"))
+    gate.open()
+    expect(run).to_be_enabled()
+    expect(page.locator("#batch-said")).not_to_have_text(re.compile(r"\d"))
+    expect(page.locator("#batch-schedule .cells")).to_have_count(6)  # of the first cache alone
+    run.click()
+    expect(page.locator("#batch-said")).to_contain_text(SAME)
+    expect(run).to_be_enabled()
+
+
+@pytest.mark.full
 def test_what_cannot_run_gets_a_sentence(open_tab, monkeypatch):
     monkeypatch.setattr(batch, "MAX_NEW_TOKENS", 0)
     page = open_tab()
     page.locator("#batch-run").click()
-    expect(page.get_by_test_id("toast-body")).to_contain_text("max_new_tokens must be at least 1")
+    expect(page.get_by_test_id("toast-body")).to_contain_text("max_new_tokens")
     expect(page.locator("#batch-run")).to_be_enabled()
     expect(page.locator("#batch-schedule .one")).to_have_count(2)
 
 
+@pytest.mark.full
 def test_the_methods_are_measured_row_by_row(open_tab, monkeypatch):
     monkeypatch.setattr(batch, "MEASURED", 4)
     page = open_tab()
-    expect(page.locator("#batch-here")).to_contain_text("python -m benchmarks.batches")
+    here, rows = page.locator("#batch-here"), page.locator("#batch-here tbody tr")
+    expect(here).to_contain_text("python -m benchmarks.batches")
     page.locator("#measured-size").get_by_role("radio", name="4").check()
     page.locator("#measure-run").click()
-    rows = page.locator("#batch-here tbody tr")
-    expect(page.locator("#batch-here")).to_contain_text("8 held-out prompts, one run of each method")
-    expect(rows.filter(has_text="lossless")).to_be_visible()
-    expect(rows.filter(has_text="AR, continuous")).to_contain_text("1.00×")
+    expect(page.locator("#measure-run")).to_be_disabled()
     expect(page.locator("#measure-run")).to_be_enabled()
-    expect(rows.first).to_contain_text("transformers generate")
+    expect(here).to_contain_text("8 ")  # two batches of prompts
+    expect(rows.filter(has_text="lossless")).to_be_visible()
+    expect(rows.filter(has_text=BASELINE)).to_contain_text("1.00×")
+    expect(rows.first).to_contain_text("transformers")
 
 
+@pytest.mark.full
 def test_measuring_shows_how_far_it_is_and_can_be_stopped_within_a_method(open_tab, monkeypatch):
-    monkeypatch.setattr(batch, "MEASURED", 96)
+    monkeypatch.setattr(batch, "MEASURED", 480)
     page = open_tab()
     page.locator("#measured-size").get_by_role("radio", name="4").check()
     page.locator("#measure-run").click()
     here = page.locator("#batch-here")
-    expect(here).to_contain_text(re.compile("Now: AR, static, \\d+ of 96 prompts answered."))
+    expect(here).to_contain_text(re.compile(r"\b\d+ of 480\b"))
     page.locator("#measure-stop").click()
-    expect(here).to_contain_text("Stopped.")
     expect(page.locator("#measure-run")).to_be_enabled()
-    expect(here.locator("tbody tr").first).to_contain_text("transformers generate")
-    expect(here.locator("tbody tr")).to_have_count(1)
+    expect(here).not_to_contain_text(re.compile(r"\b\d+ of 480\b"))
+    assert here.locator("tbody tr").count() <= 1
 
 
+@pytest.mark.full
 def test_a_race_goes_on_while_somebody_measures_and_another_measuring_waits(visit, open_tab, monkeypatch):
     monkeypatch.setattr(batch, "MEASURED", 480)
-    one, two = open_tab(), open_tab()
+    two, one = open_tab(), open_tab()  # the first one is the module's, which stays open
     one.locator("#measure-run").click()
-    expect(one.locator("#batch-here")).to_contain_text("Now:")
+    expect(one.locator("#batch-here")).to_contain_text(re.compile(r"\bof 480\b"))
     two.locator("#measure-run").click()
-    expect(two.locator("#measure-place")).to_contain_text("One long run is ahead of yours: about ")
-    racing = visit("prompt=story&mode=mars&tau=0")
-    race(racing)
-    to_the_end(racing)
+    expect(two.locator("#measure-place")).to_have_text(re.compile(r"\d"))
+    race(visit("prompt=story&mode=mars&tau=0"))
     expect(one.locator("#measure-stop")).to_be_enabled()
     one.close()  # nobody stopped it
-    expect(two.locator("#batch-here")).to_contain_text("Now:")
+    expect(two.locator("#batch-here")).to_contain_text(re.compile(r"\bof 480\b"))
     two.locator("#measure-stop").click()
     expect(two.locator("#measure-run")).to_be_enabled()
 
 
+@pytest.mark.full
 def test_recorded_replays_are_there_at_once_and_a_trace_can_be_chosen(open_tab, folder, mars_tiny):
     record(folder, mars_tiny)
     page = open_tab()
@@ -160,9 +168,10 @@ def test_recorded_replays_are_there_at_once_and_a_trace_can_be_chosen(open_tab, 
         page.locator("#trace").get_by_role("radio", name=trace).check()
         cells = page.locator("#load-numbers tbody tr td:nth-child(2)")
         expect(cells).to_have_text([str(number)] * 3)
-    expect(page.locator("#load-numbers")).to_contain_text("load 1 is 8.0 requests per second")
+    expect(page.locator("#load-numbers")).to_contain_text("8.0 ")
 
 
+@pytest.mark.full
 def test_a_trace_is_replayed_here(open_tab, monkeypatch):
     """However slow the machine is, some requests arrive within the second."""
     measured = load_test.capacity
@@ -177,50 +186,48 @@ def test_a_trace_is_replayed_here(open_tab, monkeypatch):
     expect(page.locator("#load-numbers")).to_contain_text("python -m benchmarks.load")
     page.locator("#replay-run").click()
     expect(page.locator("#load-numbers tbody tr")).to_have_count(3)
-    expect(page.locator("#load-numbers")).to_contain_text("measured on this page")
     expect(page.locator("#load-plot .main-svg").first).to_be_visible()
     expect(page.locator("#replay-run")).to_be_enabled()
 
 
+@pytest.mark.full
 def test_a_replay_ends_when_it_is_stopped_or_its_visitor_leaves(open_tab, monkeypatch):
     monkeypatch.setattr(batch, "SECONDS", 600)
     monkeypatch.setattr(batch, "AT_ONCE", 2)
-    one, two = open_tab(), open_tab()
+    two, one = open_tab(), open_tab()  # the first one is the module's, which stays open
+    numbers, serving = one.locator("#load-numbers"), re.compile(r"\b600\b")
     one.locator("#replay-run").click()
-    expect(one.locator("#load-numbers")).to_contain_text("Serving")
+    expect(numbers).to_contain_text(serving)
     one.locator("#replay-stop").click()
-    expect(one.locator("#load-numbers")).to_have_text("Stopped.")
     expect(one.locator("#replay-run")).to_be_enabled()
+    expect(numbers).not_to_contain_text(serving)
     one.locator("#replay-run").click()
-    expect(one.locator("#load-numbers")).to_contain_text("Serving")
+    expect(numbers).to_contain_text(serving)
     one.close()
     two.locator("#batch-run").click()
-    expect(two.locator("#batch-said")).to_contain_text("answers are the same")
+    expect(two.locator("#batch-said")).to_contain_text(SAME)
 
 
+@pytest.mark.full
 def test_a_phone_shows_the_tab_without_scrolling_sideways(open_tab):
     page = open_tab()
     page.set_viewport_size({"width": 390, "height": 844})
     expect(schedule(page, 1)).to_be_visible()
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    fits(page)
 
 
 def test_answers_that_differ_are_counted(mars_tiny):
-    from mars_demo.serving.decode_batch import decode_batch
-
     one, other = (
         decode_batch(
             mars_tiny, batch._prompts(3), Request(mode="mars", tau=0.9, max_new_tokens=limit)
         ).finish()
-        for limit in (4, 200)
+        for limit in (4, 40)
     )
-    assert batch.verdict(one, one).startswith("3 of 3 answers")
-    assert batch.verdict(one, other).startswith("0 of 3 answers")
+    assert re.match(r"3\D+3\b", batch.verdict(one, one))
+    assert re.match(r"0\D+3\b", batch.verdict(one, other))
 
 
 def test_speeds_are_compared_once_ar_is_measured():
-    from mars_demo.evaluation.throughput import BASELINE, Result
-
     before = Result("AR, static", 4, 2.0, 100, 10, 1000, 0.25)
     base = Result(BASELINE, 4, 1.0, 100, 10, 1000, 0.0)
     assert "|AR,static|50.0|–|10|1,000|25%|" in batch.measured([before]).replace(" ", "")

@@ -3,91 +3,68 @@
 import contextlib
 import json
 import re
-import time
+import shutil
 from pathlib import Path
 
 import pytest
+from acts import GUARD, eventually
 from gradio_client import Client, handle_file
 from gradio_client.exceptions import AppError
 from playwright.sync_api import expect
-from test_train import finished, open_tab, progress, step_of, upload  # noqa: F401
+from test_train import finished, open_tab, trains, upload  # noqa: F401
 
+from mars_demo.assets import ASSETS
 from mars_demo.ui import owned
 from mars_demo.ui.idle import IDLE
 from mars_demo.ui.storage import storage
 from mars_demo.ui.tabs import train
 
-MEASURING = re.compile(r"\d+ of \d+ answers")
-
-
-def eventually(holds, seconds: float = 60) -> None:
-    until = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < until
-        time.sleep(0.05)
+MEASURING = re.compile(r"\d+ of \d+")
 
 
 def client(url: str) -> Client:
-    return Client(url, verbose=False, httpx_kwargs={"timeout": 60})
+    return Client(url, verbose=False, httpx_kwargs={"timeout": GUARD})
 
 
-@pytest.mark.slow
-def test_a_visitor_who_pauses_and_leaves_gives_the_training_slot_back(open_tab):  # noqa: F811
-    one = open_tab(steps=200)
+@pytest.mark.full
+def test_a_visitor_who_pauses_and_leaves_gives_the_training_slot_back(visit, open_tab):  # noqa: F811
+    visit()  # the module's page, which stays open
+    one, two = open_tab(steps=2000), open_tab(steps=1)
     one.locator("#train").click()
-    expect(progress(one)).to_contain_text(re.compile(r"Step [1-9]\d* of 200,"), timeout=120_000)
+    trains(one, 2000)
     one.locator("#pause").click()
-    expect(one.locator("#pause")).to_have_text("Continue")
+    expect(one.locator("#pause")).to_be_disabled()
+    expect(one.locator("#pause")).to_be_enabled()
     one.close()
-    two = open_tab(steps=1)
     two.locator("#train").click()
-    expect(progress(two)).to_contain_text("Step 1 of 1", timeout=120_000)
-    finished(two)
+    finished(two, steps=1)
     assert len(owned._models) == 1
-    two.context.close()
+    two.close()
     eventually(lambda: not owned._models)
     left = ("*.safetensors", "mine-*.zip")
     eventually(lambda: not any(file for name in left for file in storage().root.rglob(name)))
 
 
-@pytest.mark.slow
-def test_stop_ends_the_measuring_and_time_ends_a_training(open_tab, slow, monkeypatch):  # noqa: F811
+@pytest.mark.full
+def test_stop_ends_the_measuring_and_a_visitor_who_leaves_ends_it_too(visit, open_tab, monkeypatch):  # noqa: F811
     monkeypatch.setattr(train, "CURVE_PROMPTS", 400)
+    visit()  # the module's page, which stays open
     page = open_tab(steps=1)
     page.locator("#train").click()
-    expect(page.locator("#before-after")).to_contain_text(
-        re.compile(r"\d+ of \d+ answers"), timeout=120_000
-    )
+    expect(page.locator("#before-after")).to_contain_text(MEASURING)
     expect(page.locator("#race-it")).to_be_visible()  # before all is measured
     page.locator("#train-stop").click()
-    expect(page.locator("#before-after")).to_contain_text("Stopped before all was measured")
+    expect(page.locator("#before-after")).not_to_contain_text(MEASURING)
     expect(page.locator("#train")).to_be_enabled()
 
-    monkeypatch.setattr(train, "CURVE_PROMPTS", 1)
-    monkeypatch.setattr(train, "LIMITS", type("Limits", (), {"train_minutes": 0.1, "train_steps": 2000})())
-    page.locator("#steps input[type=number]").fill("2000")
-    page.locator("#steps input[type=number]").press("Enter")
     page.locator("#train").click()
-    expect(page.get_by_test_id("toast-body")).to_contain_text("Stopped after 0.1 minutes", timeout=120_000)
-    finished(page)
-    page.context.close()
-    eventually(lambda: not owned._models)
-
-
-@pytest.mark.slow
-def test_a_visitor_who_leaves_ends_the_measuring(open_tab, slow, monkeypatch):  # noqa: F811
-    monkeypatch.setattr(train, "CURVE_PROMPTS", 400)
-    page = open_tab(steps=1)
-    page.locator("#train").click()
-    expect(page.locator("#before-after")).to_contain_text(
-        re.compile(r"\d+ of \d+ answers"), timeout=120_000
-    )
+    expect(page.locator("#before-after")).to_contain_text(MEASURING)
     assert IDLE._long == 1
-    page.context.close()
+    page.close()
     eventually(lambda: not IDLE._long and not owned._models)
 
 
-def test_a_trained_model_is_only_its_owners(url, tmp_path):
+def test_a_trained_model_is_only_its_owners(url):
     one, two = client(url), client(url)
     said = []
     with contextlib.ExitStack() as stack:
@@ -103,18 +80,16 @@ def test_a_trained_model_is_only_its_owners(url, tmp_path):
             with pytest.raises(AppError) as caught:
                 two.predict("Hello", model=asked, max_new_tokens=4, api_name="/generate")
             said.append(str(caught.value).replace(asked, "X"))
-    assert said[0] == said[1] == "Unknown model 'X'. Choose from mars-tiny, ar-tiny."
+    assert said[0] == said[1]  # as if it did not exist
+    assert "X" in said[0] and "mars-tiny" in said[0] and "mine-" not in said[0]
 
 
+@pytest.mark.full
 def test_an_upload_is_only_its_owners(open_tab, tmp_path):  # noqa: F811
-    import shutil
-
-    from mars_demo.assets import ASSETS
-
     archive = shutil.make_archive(str(tmp_path / "my-model"), "zip", ASSETS / "ar-tiny")
     one, two = open_tab(steps=1), open_tab(steps=1)
     upload(one, archive)
-    expect(one.locator("#base input")).to_have_value(re.compile("my-model-"), timeout=60_000)
+    expect(one.locator("#base input")).to_have_value(re.compile("my-model-"))
     name = one.locator("#base input").input_value()
     two.locator("#base input").click()
     expect(two.get_by_role("option", name="ar-tiny")).to_be_visible()
@@ -128,6 +103,6 @@ def test_an_upload_above_the_limit_is_refused_before_it_is_read(url, tmp_path, m
     file = tmp_path / "large.zip"
     file.write_bytes(bytes(3 << 20))
     monkeypatch.setenv("MARS_DEMO_DISK", str(2 + (storage().used() >> 20)))
-    with pytest.raises(Exception, match="507|no room"):
+    with pytest.raises(Exception, match="507"):
         client(url).predict(handle_file(str(file)), api_name="/generate")
     assert not list(Path(storage().gradio).rglob("large.zip"))
