@@ -127,7 +127,7 @@ def test_an_ar_checkpoint_answers_without_a_mode(capsys):
 
 @pytest.fixture(scope="module")
 def lacking(tmp_path_factory):
-    """A checkpoint without one of its tensors."""
+    """Return a checkpoint without one of its tensors."""
     folder = tmp_path_factory.mktemp("lacking")
     for file in (ASSETS / "mars-tiny").iterdir():
         (folder / file.name).write_bytes(file.read_bytes())

@@ -47,7 +47,7 @@ def test_greedy_answers_are_those_of_transformers(mars_tiny):
 @pytest.mark.full
 def test_sampled_prompts_are_many_and_repeat_for_a_seed(mars_tiny):
     first, again, other = (
-        list(itertools.islice(distillation.self_prompts(mars_tiny, 4, seed), 6)) for seed in (1, 1, 2)
+        list(itertools.islice(distillation.self_prompts(mars_tiny, 4, seed), 4)) for seed in (1, 1, 2)
     )
     assert first == again != other and len(set(first)) > 1
 
