@@ -1,20 +1,17 @@
 """Spaces as the hub would run them: a fresh environment of the written requirements, `python app.py`."""
 
 import json
-import os
 import shutil
-import signal
 import subprocess
 import sys
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from child_app import GUARD, started
 from gradio_client import Client
-from ports import free_port
-from test_start import answer
 
 from mars_demo.assets import ASSETS
+from mars_demo.decoding.trace import Run
 from mars_demo.export.space import Space, write
 
 TESTS = Path(__file__).parents[1]
@@ -45,26 +42,14 @@ def python(tmp_path_factory) -> str:
     return python
 
 
-@contextmanager
-def running(python: str, folder: Path, more: dict[str, str]):
-    """The address of a Space, with the environment that the hub's runner sets."""
-    port = free_port()
-    settings = {
+def settings(folder: Path) -> dict[str, str]:
+    """The environment that the hub's runner sets."""
+    return {
         "SYSTEM": "spaces", "SPACE_ID": "me/mars", "GRADIO_SERVER_NAME": "0.0.0.0", "HOME": str(folder),
-        "GRADIO_SERVER_PORT": str(port), "PYTHONUNBUFFERED": "1", **more,
     }  # fmt: skip
-    with (folder / "log").open("w+") as log:
-        process = subprocess.Popen(
-            [python, "app.py"], cwd=folder, env=os.environ | settings, stdout=subprocess.PIPE, stderr=log,
-            text=True, start_new_session=True,
-        )  # fmt: skip
-        assert any("Running on" in line for line in process.stdout), (folder / "log").read_text()
-        yield f"http://127.0.0.1:{port}"
-        os.killpg(process.pid, signal.SIGKILL)  # with the processes that it has forked
-        process.wait()
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_space_for_each_kind_of_hardware_starts_and_answers(python, tmp_path):
     own = tmp_path / "own"
     shutil.copytree(ASSETS / "ar-tiny", own)
@@ -83,9 +68,11 @@ def test_a_space_for_each_kind_of_hardware_starts_and_answers(python, tmp_path):
     for hardware, (space, default, more) in spaces.items():
         folder = tmp_path / hardware
         write(space, folder)
-        with running(python, folder, more) as url:
-            client = Client(url, verbose=False, httpx_kwargs={"timeout": 60})
+        environment = settings(folder) | more
+        with started("app.py", python=python, folder=folder, environment=environment) as child:
+            client = Client(child.wait_for_address(), verbose=False, httpx_kwargs={"timeout": GUARD})
             record = client.predict(PROMPT, mode="ar", max_new_tokens=48, api_name="/generate")
             assert json.loads(record.splitlines()[0])["model"] == default
-            assert "Riga" in answer(record) or hardware == "cpu-basic"
-            assert answer(record)
+            text = Run.read(record.splitlines()).text
+            assert "Riga" in text or hardware == "cpu-basic"
+            assert text

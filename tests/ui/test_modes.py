@@ -1,6 +1,7 @@
 """Records of every mode, criterion and schema on the stage, made by a small random model."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +19,9 @@ from mars_demo.ui.components.stage import BASELINE, Stage, drawn_modes
 from mars_demo.ui.page import LOOK
 
 HAND_OVER = "(stage, detail) => stage.dispatchEvent(new CustomEvent('record', { detail }))"
-TAU = 0.02  # a random model is sure of nothing
+# The states of slots behind the accepted ones, by how a mode treats them.
+BEYOND = {"unread": {"rejected"}, "draft": {"draft"}, "filled": {"filled", "unread"}}
+TAU = 0.02  # a random model has no confidence
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +45,7 @@ def stage_page(browser, stage_url):
     troubles = []
     page.on("pageerror", lambda error: troubles.append(str(error)))
     page.goto(stage_url)
-    expect(page.locator(".stage .verdict")).not_to_be_empty()
+    expect(page.locator(".stage[data-state]")).to_be_attached()
     yield page
     page.close()
     assert not troubles
@@ -56,6 +59,8 @@ def open_record(stage_page):
         stage_page.mouse.move(0, 0)
         stage_page.locator(".stage").evaluate(HAND_OVER, text)
         expect(stage_page.locator(".trouble")).to_be_hidden()
+        run = json.loads(text.splitlines()[0]).get("run", "")
+        expect(stage_page.locator(".stage")).to_have_attribute("data-run", run)
         expect(stage_page.locator(".token").first).to_be_attached()
         return stage_page
 
@@ -80,6 +85,14 @@ def test_the_lanes_follow_the_table_of_modes():
     assert names == [BASELINE, *(name for name in MODES if name != BASELINE)]
 
 
+def states(page: Page, number: int) -> list[str]:
+    """Select a forward, and return the states of its slots."""
+    column = page.locator(".heat g").nth(number)
+    column.locator("rect").first.click()
+    expect(column).to_have_class(re.compile(r"\blit\b"))  # drawn after the slots
+    return page.locator(".slot:visible").evaluate_all("rows => rows.map((row) => row.dataset.state)")
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_a_record_of_every_mode_is_drawn(open_record, checkpoint, mode):
     run = made(checkpoint, mode)
@@ -87,55 +100,38 @@ def test_a_record_of_every_mode_is_drawn(open_record, checkpoint, mode):
     expect(page.locator(".lane")).to_have_count(1)
     expect(lane(page, mode).locator(".name")).to_have_text(MODES[mode].title)
     assert lane(page, mode).locator(".answer").text_content() == run.text
-    expect(page.locator(".verdict")).to_contain_text(f"{MODES[mode].title}: {run.tokens} tokens in ")
-    expect(page.locator(".whose")).to_have_text(f"{MODES[mode].title}, one forward")
-    cells = sum(len(step.slots) for step in run.passes)
-    expect(page.locator(".heat [data-level]")).to_have_count(cells)
-    expect(page.locator(".whole h3")).to_have_text("Confidence, all forwards")
-    for number, step in enumerate(run.passes):
-        page.locator(".heat g").nth(number).locator("rect").first.click()
-        expect(page.locator(".window .caption")).to_contain_text(f"Forward {number + 1}:")
-        rows = page.locator(".slot:visible")
-        assert rows.count() >= len(step.slots)
-        states = rows.evaluate_all("rows => rows.map((row) => row.dataset.state)")
-        assert states.count("accepted") == step.accepted
+    expect(page.locator(".verdict")).to_contain_text(MODES[mode].title)
+    expect(page.locator(".verdict")).to_contain_text(str(run.tokens))
+    expect(page.locator(".heat [data-level]")).to_have_count(sum(len(step.slots) for step in run.passes))
+    for number in sorted({0, 1, run.forwards // 2, run.forwards - 1}):
+        step, shown = run.passes[number], states(page, number)
+        assert len(shown) >= len(step.slots)
+        assert shown.count("accepted") == step.accepted
         if not step.stop and step.accepted < len(step.slots):
-            assert (
-                set(states)
-                & {"unread": {"rejected"}, "draft": {"draft"}, "filled": {"filled", "unread"}}[
-                    MODES[mode].beyond
-                ]
-            )
+            assert set(shown) & BEYOND[MODES[mode].beyond]
 
-
-@pytest.mark.parametrize("mode", MODES)
-def test_what_if_is_asked_where_tau_decides_from_left_to_right(open_record, checkpoint, mode):
-    run = made(checkpoint, mode)
-    page = open_record("\n".join(run.lines()))
-    asked = MODES[mode].uses_tau and MODES[mode].beyond == "unread"
-    expect(page.locator(".ghost")).to_be_visible(visible=asked)
-    if not asked:
-        return
-    page.locator(".ghost-range").fill("1")
-    expected = [(step.verified or 0) + 1 for step in run.passes]
-    differ = sum(max(1, one) < step.accepted for one, step in zip(expected, run.passes))
-    assert differ
-    expect(page.locator(".ghost-words")).to_contain_text(
-        f"{differ} of {run.forwards} forwards would differ"
-    )
-    expect(page.locator(".ghost-bar")).to_have_count(differ)
+    # "What if" is for modes in which τ decides from left to right.
+    asks = MODES[mode].uses_tau and MODES[mode].beyond == "unread"
+    expect(page.locator(".ghost")).to_be_visible(visible=asks)
+    if asks:
+        page.locator(".ghost-range").fill("1")
+        strict = [(step.verified or 0) + 1 for step in run.passes]
+        differ = sum(max(1, one) < step.accepted for one, step in zip(strict, run.passes))
+        assert differ
+        expect(page.locator(".ghost-words")).to_contain_text(
+            re.compile(rf"\b{differ}\b.*\b{run.forwards}\b")
+        )
+        expect(page.locator(".ghost-bar")).to_have_count(differ)
 
 
 def test_what_block_diffusion_has_filled_stays_filled(open_record, checkpoint):
-    """At τ = 1 each forward fills one slot, the surest, wherever it is."""
+    """At τ = 1, each forward fills one slot, the most confident one, wherever it is."""
     run = made(checkpoint, "block-diffusion", tau=1.0, window=6)
     page = open_record("\n".join(run.lines()))
     filled = []
     for number, step in enumerate(run.passes):
-        page.locator(".heat g").nth(number).locator("rect").first.click()
-        expect(page.locator(".window .caption")).to_contain_text(f"Forward {number + 1}:")
-        states = page.locator(".slot:visible").evaluate_all("rows => rows.map((row) => row.dataset.state)")
-        filled.append(len(states) - states.count("unread") + sum(p.accepted for p in run.passes[:number]))
+        shown = states(page, number)
+        filled.append(len(shown) - shown.count("unread") + sum(p.accepted for p in run.passes[:number]))
         if step.stop:
             break
     assert filled[:-1] == list(range(1, run.forwards))
@@ -146,18 +142,18 @@ def test_a_record_of_schema_1_opens_as_it_did(open_record):
     first, step = map(json.loads, text.splitlines()[:2])
     assert first["schema"] == 1 and "confidence" in step["slots"][0]
     page = open_record(text)
-    expect(page.locator(".whole h3")).to_have_text("Confidence, all forwards")
     lane(page, "ar").locator(".token").first.hover()
     share = int(step["slots"][0]["confidence"] * 1e4) / 100
-    expect(page.locator(".card .where")).to_have_text(f"Forward 1, slot 1: “The”, confidence {share:.2f}%")
+    expect(page.locator(".card .where")).to_contain_text("The")
+    expect(page.locator(".card .where")).to_contain_text(f"{share:.2f}%")
 
 
-def test_a_record_of_another_criterion_says_what_its_scores_are(open_record, checkpoint):
+def test_a_record_of_another_criterion_names_it_beside_its_scores(open_record, checkpoint):
     run = made(checkpoint, "mars", criterion="entropy")
     page = open_record("\n".join(run.lines()))
-    expect(page.locator(".whole h3")).to_have_text("Score (entropy), all forwards")
-    expect(lane(page, "mars").locator(".setting")).to_contain_text(f"τ {TAU} (entropy)")
-    score = int(run.passes[0].slots[0].score * 1e4) / 1e4
+    expect(page.locator(".whole h3")).to_contain_text("entropy")
+    expect(lane(page, "mars").locator(".setting")).to_contain_text("entropy")
+    score = f"{int(run.passes[0].slots[0].score * 1e4) / 1e4:.4f}"
     lane(page, "mars").locator(".token").first.hover()
-    expect(page.locator(".card .where")).to_contain_text(f", score (entropy) {score:.4f}")
-    expect(page.locator(".slot:visible .score").first).to_have_text(f"{score:.4f}")
+    expect(page.locator(".card .where")).to_contain_text(score)
+    expect(page.locator(".slot:visible .score").first).to_have_text(score)

@@ -2,25 +2,23 @@
 
 import json
 import os
-import signal
-import subprocess
-import sys
-import time
+import re
 from pathlib import Path
 
 import pytest
+from child_app import GUARD, ROOT, started
 from gradio_client import Client
 from gradio_client.exceptions import AppError
 from playwright.sync_api import expect
-from ports import free_port
+from race_tab import lane, prompt, race, records, set_slider, set_tau, stage, stop, taus, to_the_end
 from test_follow_ups import reply, run
-from test_page import lane, race, set_slider, set_tau, tau_of, to_the_end, verdict
 
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.trace import Run
 
-ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.full
+
 START = """
 import runpy, sys, forking_spaces
 sys.modules["spaces"] = forking_spaces
@@ -35,11 +33,11 @@ runpy.run_path("app.py", run_name="__main__")
 class App:
     """The address, and what the stand-in has written: who was forked, called and has ended."""
 
-    def __init__(self, port: int, log: Path):
-        self.url, self._log = f"http://127.0.0.1:{port}/", log
+    def __init__(self, url: str, log: Path):
+        self.url, self._log = url, log
 
     def client(self) -> Client:
-        return Client(self.url, verbose=False, httpx_kwargs={"timeout": 60})
+        return Client(self.url, verbose=False, httpx_kwargs={"timeout": GUARD})
 
     def log(self, task: str, event: str = "end") -> list[dict]:
         lines = (
@@ -50,27 +48,20 @@ class App:
 
 @pytest.fixture(scope="module")
 def app(tmp_path_factory):
-    port, log = free_port(), tmp_path_factory.mktemp("zerogpu") / "log"
-    settings = {
-        "SPACES_ZERO_GPU": "true", "GRADIO_SERVER_PORT": str(port), "FORKING_SPACES_LOG": str(log),
-        "MARS_DEMO_TRAIN_STEPS": "2",
-        "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")]), "PYTHONUNBUFFERED": "1",
+    log = tmp_path_factory.mktemp("zerogpu") / "log"
+    environment = {
+        "SPACES_ZERO_GPU": "true", "FORKING_SPACES_LOG": str(log), "MARS_DEMO_TRAIN_STEPS": "2",
+        "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")]),
     }  # fmt: skip
-    process = subprocess.Popen(
-        [sys.executable, "-c", START], cwd=ROOT, env=os.environ | settings, stdout=subprocess.PIPE,
-        text=True, start_new_session=True,
-    )  # fmt: skip
-    assert any("Running on" in line for line in process.stdout)
-    yield App(port, log)
-    os.killpg(process.pid, signal.SIGKILL)  # with the processes that were forked
-    process.wait()
+    with started("-c", START, environment=environment) as child:
+        yield App(f"{child.wait_for_address()}/", log)
 
 
 def test_a_forked_process_gives_the_tokens_of_this_one_and_serves_again(app, mars_tiny):
     client, prompts = app.client(), ["Sort 31, 4 and 15", "How many days are 3 weeks?"]
-    for prompt in prompts:
-        record = client.predict(prompt, tau=0.9, max_new_tokens=64, api_name="/generate")
-        own = decode(mars_tiny, prompt, Request("mars", 0.9, max_new_tokens=64)).finish()
+    for text in prompts:
+        record = client.predict(text, tau=0.9, max_new_tokens=64, api_name="/generate")
+        own = decode(mars_tiny, text, Request("mars", 0.9, max_new_tokens=64)).finish()
         assert Run.read(record.splitlines()).token_ids == own.token_ids
     calls, ends = app.log("_answered", "call"), app.log("_answered")
     assert len(calls) == len(ends) == 2
@@ -91,11 +82,11 @@ def test_a_longer_answer_asks_for_the_gpu_for_longer(app):
     assert short < long < longest <= 120
 
 
-def test_what_is_wrong_is_said_in_a_sentence_from_the_other_process_too(app):
+def test_bad_input_gets_a_message_from_the_other_process_too(app):
     client = app.client()
-    with pytest.raises(AppError, match="Unknown model 'gpt'. Choose from mars-tiny, ar-tiny."):
+    with pytest.raises(AppError, match="'gpt'.*mars-tiny.*ar-tiny"):
         client.predict("Hello", model="gpt", api_name="/generate")
-    with pytest.raises(AppError, match="A window of 99 slots does not fit"):
+    with pytest.raises(AppError, match=r"\b99\b"):
         client.predict("Hello", window=99, api_name="/generate")
 
 
@@ -105,36 +96,32 @@ def test_tau_and_stop_reach_the_forked_process(visit, app):
         set_tau(page, 1)
         set_slider(page, "wait", 200)
         race(page)
-        expect(verdict(page)).to_contain_text("Racing")
+        expect(stage(page)).to_have_attribute("data-state", "running")
         expect(lane(page, "mars").locator(".token").first).to_be_attached()
         set_tau(page, tau)
-        expect(lane(page, "mars").locator(".setting")).to_contain_text(f"τ {tau:.2f}")
+        expect(lane(page, "mars").locator(".setting")).to_contain_text(f"{tau:.2f}")
         set_slider(page, "wait", 0)
         to_the_end(page)
-        tokens = lane(page, "mars").locator(".token")
-        assert (tau_of(page, tokens.first), tau_of(page, tokens.last)) == ("1.00", f"{tau:.2f}")
-        page.keyboard.press("Escape")
+        moved = taus(records(page)["mars"])
+        assert (moved[0], moved[-1]) == (1, tau)
     set_slider(page, "wait", 1000)
     set_tau(page, 1)
     race(page)
-    page.locator("#stop").click()
-    expect(verdict(page)).to_contain_text("Stopped")
-    expect(page.locator("#run")).to_be_enabled()
+    stop(page)
     assert len({call["worker"] for call in app.log("_raced", "call")}) == 1
 
 
 def test_a_visitor_who_leaves_frees_the_process(visit, app):
-    page = visit("prompt=table&tau=1&mode=mars&model=mars-tiny&wait=1000", app.url)
+    other = visit("prompt=table&mode=mars&model=mars-tiny", app.url)
+    page = visit("prompt=table&tau=1&mode=mars,lossless,jacobi&model=mars-tiny&wait=1000", app.url)
     race(page)
     before, calls = len(app.log("_raced")), app.log("_raced", "call")
     page.context.close()
-    started = time.monotonic()
-    other = visit("prompt=table&mode=mars&model=mars-tiny", app.url)
     race(other)  # one race at a time: this one waits for that
     to_the_end(other)
     assert len(app.log("_raced")) >= before + 1
-    ended = app.log("_raced")[before]["at"]
-    assert ended - started < 20 < calls[-1]["seconds"]  # of minutes that the race would have taken
+    took = app.log("_raced")[before]["at"] - calls[-1]["at"]
+    assert took < calls[-1]["seconds"] / 2  # of minutes that the race would have taken
 
 
 def test_a_follow_up_knows_what_was_said(visit, app):
@@ -143,8 +130,8 @@ def test_a_follow_up_knows_what_was_said(visit, app):
     first = run(page)["mars"]
     reply(page, "mars")
     second = run(page, "How do you spell planet backwards?")["ar"].settings
-    said = [message["content"] for message in second.messages]
-    assert said == [first.settings.prompt, first.text]
+    turns = [message["content"] for message in second.messages]
+    assert turns == [first.settings.prompt, first.text]
     assert second.prompt_tokens > first.settings.prompt_tokens + first.tokens
 
 
@@ -154,25 +141,25 @@ def test_a_sweep_runs_there_and_is_stopped_from_here(visit, app):
     page.locator("#frontier-limit input[type=range]").fill("8")
     page.locator("#frontier-taus").locator("textarea, input").fill("0.9")
     page.locator("#frontier-run").click()
-    expect(page.locator("#frontier-said")).to_contain_text("Measured: 3 points on 8 prompts")
+    expect(page.locator("#frontier-said")).to_contain_text(re.compile(r"\b3\b.*\b8\b"))
+    expect(page.locator("#frontier-run")).to_be_enabled()
     page.locator("#frontier-limit input[type=range]").fill("480")
     page.locator("#frontier-run").click()
-    expect(page.locator("#frontier-said")).to_contain_text("Point 1 of 3")
+    expect(page.locator("#frontier-said")).to_contain_text(re.compile(r"\b1\b.*\b3\b"))
     page.locator("#frontier-stop").click()
-    expect(page.locator("#frontier-said")).to_contain_text("Stopped: 0 points on 480 prompts")
+    expect(page.locator("#frontier-said")).to_contain_text(re.compile(r"\b0\b.*\b480\b"))
     calls = app.log("_swept", "call")
     assert len(calls) == 2 and all(call["worker"] != call["app"] for call in calls)
 
 
-@pytest.mark.slow
 def test_the_other_tabs_compute_there_too_and_a_trained_model_races(visit, app):
     page = visit("tab=train", app.url)
     expect(page.locator("#base input")).to_have_value("ar-tiny")
     page.locator("#train").click()
-    expect(page.locator("#race-it")).to_be_visible(timeout=180_000)
-    expect(page.locator("#before-after")).to_contain_text("before: ar-tiny")
+    expect(page.locator("#race-it")).to_be_visible(timeout=1000 * GUARD)
+    expect(page.locator("#before-after")).to_contain_text("ar-tiny")
     page.locator("#race-it").click()
-    page.locator("#prompt textarea").fill("Sort 3, 1")
+    prompt(page).fill("Sort 3, 1")
     page.locator("#run").click()
     expect(page.locator("#stage .machine")).to_contain_text("mine-")
 
@@ -184,7 +171,7 @@ def test_the_other_tabs_compute_there_too_and_a_trained_model_races(visit, app):
     page.get_by_role("tab", name="Batch").click()
     page.locator("#batch-size input[type=range]").fill("2")
     page.locator("#batch-run").click()
-    expect(page.locator("#batch-said")).to_contain_text("answers are the same with both caches")
+    expect(page.locator("#batch-said")).to_contain_text(re.compile(r"\b(\d+) of \1\b"))  # are the same
     workers = {
         task: app.log(task, "call")[-1] for task in ("_watched", "_compared", "_weights", "_decoded")
     }

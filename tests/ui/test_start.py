@@ -2,26 +2,25 @@
 
 import asyncio
 import json
-import os
-import select
 import subprocess
-import sys
+import threading
 import urllib.request
 from itertools import pairwise
-from pathlib import Path
 
 import gradio as gr
 import httpx
 import pytest
+from child_app import GUARD, started
 from gradio_client import Client
 from playwright.sync_api import expect
-from ports import free_port
+from race_tab import race, set_slider, stage, stop
+from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
+from mars_demo.decoding.trace import Run
 from mars_demo.ui.page import App
 
-ROOT = Path(__file__).parents[2]
-
+pytestmark = pytest.mark.full
 
 # Python runs this before the app: an import of torch or transformers waits until standard input ends.
 HOLD = """
@@ -46,27 +45,15 @@ def app(tmp_path_factory):
     could be imported."""
     hold = tmp_path_factory.mktemp("hold")
     (hold / "sitecustomize.py").write_text(HOLD)
-    port = free_port()
-    settings = {"GRADIO_SERVER_PORT": str(port), "PYTHONPATH": str(hold), "PYTHONUNBUFFERED": "1"}
-    process = subprocess.Popen(
-        [sys.executable, "app.py"], cwd=ROOT, env=os.environ | settings, stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE, bufsize=0,
-    )  # fmt: skip
-    url = f"http://127.0.0.1:{port}"
-    page = ""
-    while select.select([process.stdout], [], [], 60)[0] and (line := process.stdout.readline()):
-        if b"Running on" in line:
-            page = urllib.request.urlopen(url, timeout=60).read().decode()
-            break
-    process.stdin.close()
-    yield url, page
-    process.terminate()
-    process.wait()
+    with started("app.py", environment={"PYTHONPATH": str(hold)}, stdin=subprocess.PIPE) as child:
+        url = child.wait_for_address()
+        page = urllib.request.urlopen(url, timeout=GUARD).read().decode()
+        child.process.stdin.close()
+        yield url, page
 
 
 def answer(record: str) -> str:
-    lines = [json.loads(line) for line in record.splitlines()]
-    return "".join(slot["text"] for line in lines[1:-1] for slot in line["slots"][: line["accepted"]])
+    return Run.read(record.splitlines()).text
 
 
 def test_the_page_is_served_before_torch_and_transformers_are_imported(app):
@@ -75,25 +62,17 @@ def test_the_page_is_served_before_torch_and_transformers_are_imported(app):
     assert "window.gradio_config = {" in page and "MARS Demo" in page
 
 
-def test_a_run_shows_its_first_tokens_while_it_computes_the_others(app, browser):
+def test_a_run_shows_its_first_tokens_while_it_computes_the_others(app, visit):
     url, _ = app
     # Until the model is loaded.
     Client(url, verbose=False).predict("Hello", max_new_tokens=2, api_name="/generate")
-    page = browser.new_page()
-    page.goto(url)
-    expect(page.locator("#model input")).not_to_have_value("", timeout=60_000)
+    page = visit(address=url)
     expect(page.locator("#stage .note")).not_to_be_empty()
-    page.locator("#wait input[type=range]").fill(
-        "1000"
-    )  # so long a rest after each forward that it is seen
-    page.locator("#run").click()
-    expect(page.locator("#stage .note")).to_be_empty(timeout=60_000)  # no longer the recorded run
-    expect(page.locator("#stage .token").first).to_be_attached(timeout=60_000)
-    expect(page.locator("#stop")).to_be_enabled()
+    set_slider(page, "wait", 1000)  # after each forward
+    race(page)
+    expect(stage(page)).to_have_attribute("data-state", "running")
     expect(page.locator("#run")).to_be_disabled()
-    page.locator("#stop").click()
-    expect(page.locator("#run")).to_be_enabled(timeout=60_000)
-    page.close()
+    stop(page)
 
 
 def test_two_visitors_at_once_get_what_each_would_get_alone(app):
@@ -103,7 +82,7 @@ def test_two_visitors_at_once_get_what_each_would_get_alone(app):
     one, two = Client(url, verbose=False), Client(url, verbose=False)
     alone = [answer(one.predict(prompt, **tiny)) for prompt in prompts]
     jobs = [client.submit(prompt, **tiny) for client, prompt in zip((one, two), prompts, strict=True)]
-    together = [job.result(timeout=60) for job in jobs]
+    together = [job.result(timeout=GUARD) for job in jobs]
     assert [answer(record) for record in together] == alone
     assert [json.loads(record.splitlines()[0])["prompt"] for record in together] == prompts
 
@@ -120,20 +99,19 @@ def test_the_api_streams_a_record_that_grows(app):
     assert closing["done"] and closing["tokens"] == closing["forwards"]
 
 
-def test_the_api_says_what_is_wrong(app):
-    url, _ = app
-    with pytest.raises(Exception, match="The prompt is empty"):
-        Client(url, verbose=False).predict("  ", api_name="/generate")
-    with pytest.raises(Exception, match="Unknown model '/etc/passwd'"):
-        Client(url, verbose=False).predict("Hi", model="/etc/passwd", api_name="/generate")
-
-
 def test_a_page_that_comes_late_does_not_end_the_start():
-    async def slow(request):
-        await asyncio.sleep(4)
+    """Gradio would wait for its own page and give up."""
+    launched = threading.Event()
+
+    async def late(request):
+        await asyncio.to_thread(launched.wait, GUARD)
+        return PlainTextResponse("late")
 
     with App() as demo:
         gr.Markdown("Hello")
-    _, url, _ = demo.launch(routes=[Route("/", slow)], prevent_thread_lock=True, quiet=True)
-    assert httpx.get(f"{url}config").json()["components"]
-    demo.close()
+    try:
+        _, url, _ = demo.launch(routes=[Route("/", late)], prevent_thread_lock=True, quiet=True)
+        assert httpx.get(f"{url}config").json()["components"]
+    finally:
+        launched.set()
+        demo.close()
