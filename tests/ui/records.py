@@ -1,13 +1,18 @@
 """Small made-up runs whose every figure is known, as the files a visitor drops on the stage."""
 
+import re
+
 from mars_demo.decoding.trace import Pass, Run, Settings, Slot
 
 WORDS = "the quick brown fox jumps over the lazy dog and runs home again".split()
 
 
 def run(mode: str, accepted: list[int], taus: list[float] | None = None, words=WORDS, window=4) -> Run:
-    """A run whose n-th forward accepts `accepted[n]` words; slot k of a forward has confidence 0.99 - k/10,
-    its last accepted slot's follower 0.4. Every forward of AR takes 10 ms, of the others 12 ms."""
+    """Return a run whose n-th forward accepts `accepted[n]` words.
+
+    Slot k of a forward has confidence 0.99 - k/10, the first rejected slot at most 0.4. A forward of AR
+    takes 10 ms, of the others 12 ms.
+    """
     settings = Settings(
         mode,
         "toy",
@@ -63,5 +68,10 @@ def file_of(*runs: Run) -> str:
 
 
 def race() -> str:
-    """AR in 10 forwards against MARS in 4, whose τ falls from 0.95 to 0.5 at forward 3."""
+    """Return AR in 10 forwards against MARS in 4, whose τ falls from 0.95 to 0.5 at forward 3."""
     return file_of(run("ar", [1] * 10), run("mars", [1, 3, 2, 4], [0.95, 0.95, 0.5, 0.5]))
+
+
+def slowed(record: str) -> str:
+    """Return the record with forwards that take 1000 times as long, so that no replay ends by chance."""
+    return re.sub(r'"ms": ([\d.]+)', lambda found: f'"ms": {1000 * float(found[1])}', record)

@@ -10,7 +10,7 @@ import gradio as gr
 import pytest
 from on_stage import PAUSED, PLAYING, caption, give, lane, put, says, shared_stage, shown, token
 from playwright.sync_api import Locator, Page, expect
-from records import WORDS, file_of, race, run
+from records import WORDS, file_of, race, run, slowed
 
 from mars_demo.decoding.trace import Run, read_runs
 from mars_demo.ui.components.stage import Stage
@@ -297,8 +297,8 @@ def test_copied_tokens_have_a_line_of_dots_and_a_word(stage):
 
 
 def test_keys_replay_without_the_server(stage):
-    with stage.expect_response(re.compile("component_server")):  # where the model's prompts are known
-        put(stage, race())
+    with stage.expect_response(re.compile("component_server")):  # whether the model knows such prompts
+        put(stage, slowed(race()))
     requests, play = [], stage.locator(".play")
 
     def note(request):
@@ -311,7 +311,7 @@ def test_keys_replay_without_the_server(stage):
     stage.keyboard.press("ArrowRight")
     stage.keyboard.press("ArrowRight")
     expect(shown(stage, "mars")).to_have_count(2)
-    expect(shown(stage, "ar")).to_have_count(2)  # 24 ms on both clocks
+    expect(shown(stage, "ar")).to_have_count(2)  # 24 s on both clocks
     expect(lane(stage, "mars").locator('[data-count="tokens"]')).to_have_text("4")
     expect(caption(stage)).to_have_text(says(2, 3, 4))
     stage.keyboard.press("ArrowLeft")
@@ -653,8 +653,7 @@ def test_a_recorded_answer_is_there_as_a_whole(look, size):
 @pytest.fixture
 def first_screen(visit, serve, tmp_path, monkeypatch):
     """Open a page whose first recording takes a hundred seconds: its replay can be met on the way."""
-    slow = re.sub(r'"ms": \d+\.0', '"ms": 10000.0', race())
-    (tmp_path / "slow.jsonl").write_text(slow, "utf-8")
+    (tmp_path / "slow.jsonl").write_text(slowed(race()), "utf-8")
     entry = {"id": "slow", "title": "Slow", "note": "", "prompt": "Say it"}
     (tmp_path / "index.json").write_text(json.dumps([entry]), "utf-8")
     monkeypatch.setattr(recordings, "FOLDER", tmp_path)
