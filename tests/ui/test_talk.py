@@ -54,8 +54,22 @@ def shows_tab(page: Page, query: dict) -> None:
         expect(page.locator("#frontier .point").first).to_be_in_viewport()
 
 
+@pytest.fixture
+def errors(module_page):
+    """What the module's page writes to its console as errors."""
+    lines, page = [], module_page[0]
+
+    def note(line):
+        if line.type == "error":
+            lines.append(line.text)
+
+    page.on("console", note)
+    yield lines
+    page.remove_listener("console", note)
+
+
 @pytest.mark.parametrize("query", URLS)
-def test_a_url_of_the_talk_shows_what_it_names(visit, query):
+def test_a_url_of_the_talk_shows_what_it_names(visit, errors, query):
     named = dict(parse_qsl(query, strict_parsing=True))
     assert named["view"] == "talk"
     page = visit(query, viewport=SCREEN)
@@ -67,3 +81,4 @@ def test_a_url_of_the_talk_shows_what_it_names(visit, query):
     else:
         shows_tab(page, named)
     page.wait_for_function("width => document.documentElement.scrollWidth <= width", arg=SCREEN["width"])
+    assert errors == []
