@@ -110,6 +110,14 @@ def test_another_model_does_not_continue_from_the_cache(mars_tiny, ar_tiny):
     assert run.token_ids == decode(ar_tiny, "Hello", request).finish().token_ids
 
 
+def test_the_same_prompt_again_computes_only_its_last_token(mars_tiny):
+    cache, request = TextCache(), Request("ar", max_new_tokens=4)
+    first, again = (decode(mars_tiny, "Hello", request, cache=cache).finish() for _ in range(2))
+    check_tokens(mars_tiny, again, first.token_ids)
+    assert again.settings.cached_tokens == again.settings.prompt_tokens - 1
+    assert again.passes[0].positions == 1
+
+
 def test_a_cache_does_not_keep_its_model_in_memory(mars_tiny):
     smaller, cache = truncated(mars_tiny, 1), TextCache()
     decode(smaller, "Hello", Request("ar", max_new_tokens=2), cache=cache).finish()

@@ -109,13 +109,13 @@ def test_a_bad_request_is_refused_and_nobody_else_notices(checkpoint):
     async def serve():
         async with Server(checkpoint, size=2, request=LIMIT) as server:
             good = server.submit("hello")
-            for prompt, settings, sentence in (
+            for prompt, settings, message in (
                 ("", {}, "prompt"),
                 ("word " * 900, {}, r"\b255\b"),
                 ("hi", {"window": 40}, r"\b40\b.*\b9\b"),
                 ("hi", {"mode": "jacobi", "window": 40}, r"\b40\b.*\b9\b"),
             ):
-                with pytest.raises(ValueError, match=sentence):
+                with pytest.raises(ValueError, match=message):
                     server.submit(prompt, replace(LIMIT, **settings))
             return await good.finish()
 
