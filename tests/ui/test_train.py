@@ -20,7 +20,12 @@ from mars_demo.ui.tabs import train
 
 @pytest.fixture
 def open_tab(visit, monkeypatch):
-    monkeypatch.setattr(train, "CURVE_PROMPTS", 1)  # the table at the end is as it is, of fewer answers
+    """Open the tab, where a training answers fewer prompts while it goes on and at its end."""
+    monkeypatch.setattr(train, "CURVE_PROMPTS", 1)
+    monkeypatch.setattr(train, "TAUS", (1.0, 0.6))
+    monkeypatch.setattr(watching, "PROBE_TASKS", watching.PROBE_TASKS[:2])
+    monkeypatch.setattr(watching, "PROBE_PROMPTS", 2)
+    monkeypatch.setattr(watching, "TIMED", 1)
 
     def open_it(steps: int = 3) -> Page:
         page = visit("tab=train")
@@ -96,16 +101,17 @@ def scrubs(page: Page, lines: list[dict]) -> None:
     playhead(page).fill("0")
     expect(page.locator("#growing .lane")).to_have_count(1)  # the base alone
     expect(page.locator("#curves .held-out")).to_be_hidden()
+    playhead(page).fill(str(len(steps) - 5))
     page.locator("#curves .play").click()
     expect(playhead(page)).to_have_value(str(len(steps)))
     assert not [url for url in asked if "gradio_api" in url]
 
 
 def test_a_recorded_training_is_there_and_a_new_one_is_watched_and_its_result_used(open_tab):
-    page = open_tab(steps=3)
+    page = open_tab(steps=2)
     scrubs(page, record())
     page.locator("#train").click()
-    finished(page, steps=3)
+    finished(page, steps=2)
     expect(page.locator("#curves .note")).to_be_hidden()
     expect(page.locator("#growing .lane")).to_have_count(2)
     expect(page.locator("#curves .slots-chart .slot")).to_have_count(9)
