@@ -34,18 +34,18 @@ def GPU(task=None, *, duration=60, size=None):  # noqa: N802
         _log("call", task, worker.process.pid, seconds=granted)
         worker.arguments.put(arguments)
         try:
-            while (found := worker.results.get())[0] == "result":
-                yield found[1]
+            while (message := worker.results.get())[0] == "result":
+                yield message[1]
         except GeneratorExit:
             worker.stop.set()
-            while (found := worker.results.get())[0] == "result":
+            while worker.results.get()[0] == "result":
                 pass
             raise
         finally:
             workers.append(worker)
             _log("end", task, worker.process.pid)
-        if found[0] == "problem":
-            raise RuntimeError(f"ZeroGPU worker error: {found[1]}")
+        if message[0] == "problem":
+            raise RuntimeError(f"ZeroGPU worker error: {message[1]}")
 
     def call(*arguments):
         return next(run(*arguments))
@@ -54,7 +54,7 @@ def GPU(task=None, *, duration=60, size=None):  # noqa: N802
 
 
 def gradio_auto_wrap(task):
-    """Gradio asks for this on a Space; only what is decorated is wrapped."""
+    """Return the function as it is. Gradio calls this on a Space; only decorated functions are wrapped."""
     return task
 
 
@@ -67,7 +67,7 @@ class _Worker:
         _log("fork", task, self.process.pid)
 
     def watch(self):
-        """Whoever waits for a process that has died is told."""
+        """Tell those who wait for a process that it has died."""
         self.process.join()
         self.results.put(("problem", "GPU task aborted"))
 

@@ -19,7 +19,7 @@ from mars_demo.decoding.request import Request
 from mars_demo.ui import models, options
 from mars_demo.ui.page import LOOK, build
 
-FEW, MANY = 150, 1000
+FEW, MANY = 100, 1000
 LIMITED = {"MARS_DEMO_PROMPT": "400", "MARS_DEMO_ANSWER": "256", "MARS_DEMO_RECORD": "1"}
 
 

@@ -2,6 +2,7 @@
 
 from playwright.sync_api import Locator, Page, expect
 
+from mars_demo.assets import read_json
 from mars_demo.decoding.trace import Run, read_runs
 
 # A run that was not there before, nor recorded, and its first token.
@@ -10,6 +11,19 @@ HAS_BEGUN = """before => {
   const { run } = stage.dataset;
   const isRecorded = stage.querySelector(".note").textContent !== "";
   return run && run !== before && !isRecorded && stage.querySelector(".token");
+}"""
+
+EXAMPLES = {example["id"]: example["prompt"] for example in read_json("prompts.json")}
+IS_FILLED = """examples => {
+  const value = (selector) => document.querySelector(selector)?.value ?? "";
+  const url = new URLSearchParams(location.search);
+  const prompt = url.get("prompt");
+  if (prompt && value("#prompt textarea") !== (examples[prompt] ?? prompt)) return false;
+  for (const name of ["tau", "wait"]) {
+    const number = Number.parseFloat(url.get(name));
+    if (Number.isFinite(number) && Number(value(`#${name} input[type=number]`)) !== number) return false;
+  }
+  return value("#model input") !== "";
 }"""
 
 
@@ -48,8 +62,8 @@ def dismiss(page: Page) -> None:
 
 
 def is_ready(page: Page) -> None:
-    """Wait until the server has filled the controls."""
-    expect(page.locator("#model input")).not_to_have_value("")
+    """Wait until the server has filled the controls: the models, and what the URL sets."""
+    page.wait_for_function(IS_FILLED, arg=EXAMPLES)
 
 
 def race(page: Page, press: str | None = None) -> None:

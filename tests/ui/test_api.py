@@ -105,7 +105,7 @@ def test_too_few_values_get_a_message_and_no_traceback(url, capfd):
 
 
 def test_the_client_gets_defaults_and_messages_and_there_is_one_endpoint(url, capfd):
-    client = Client(url, verbose=False)
+    client = Client(url, verbose=False, httpx_kwargs={"timeout": 300})
     assert list(client.view_api(return_format="dict")["named_endpoints"]) == ["/generate"]
     record = client.predict("hello", max_new_tokens=4, api_name="/generate")
     assert json.loads(record.splitlines()[0])["tau"] == 0.95

@@ -37,7 +37,9 @@ def test_the_page_and_the_endpoint_in_one_process(mars_tiny):
             ask(address, extra_body={"tau": 2})
         assert httpx.get(f"{address}/v1/nothing").json()["error"]["type"] == "not_found_error"
         assert "MARS Demo" in httpx.get(address, timeout=GUARD).text
-        record = Client(address, verbose=False).predict(PROMPT, max_new_tokens=256, api_name="/generate")
+        record = Client(address, verbose=False, httpx_kwargs={"timeout": GUARD}).predict(
+            PROMPT, max_new_tokens=256, api_name="/generate"
+        )
         assert record.count('"pass"') == expected.forwards
 
 

@@ -65,7 +65,9 @@ def test_the_page_is_served_before_torch_and_transformers_are_imported(app):
 def test_a_run_shows_its_first_tokens_while_it_computes_the_others(app, visit):
     url, _ = app
     # Until the model is loaded.
-    Client(url, verbose=False).predict("Hello", max_new_tokens=2, api_name="/generate")
+    Client(url, verbose=False, httpx_kwargs={"timeout": GUARD}).predict(
+        "Hello", max_new_tokens=2, api_name="/generate"
+    )
     page = visit(address=url)
     expect(page.locator("#stage .note")).not_to_be_empty()
     set_slider(page, "wait", 1000)  # after each forward
@@ -79,7 +81,10 @@ def test_two_visitors_at_once_get_what_each_would_get_alone(app):
     url, _ = app
     tiny = {"model": "mars-tiny", "api_name": "/generate"}
     prompts = ["Can you show me the 7 times table up to 10?", "Which city is the capital of Latvia?"]
-    one, two = Client(url, verbose=False), Client(url, verbose=False)
+    one, two = (
+        Client(url, verbose=False, httpx_kwargs={"timeout": GUARD}),
+        Client(url, verbose=False, httpx_kwargs={"timeout": GUARD}),
+    )
     alone = [answer(one.predict(prompt, **tiny)) for prompt in prompts]
     jobs = [client.submit(prompt, **tiny) for client, prompt in zip((one, two), prompts, strict=True)]
     together = [job.result(timeout=GUARD) for job in jobs]
@@ -89,7 +94,7 @@ def test_two_visitors_at_once_get_what_each_would_get_alone(app):
 
 def test_the_api_streams_a_record_that_grows(app):
     url, _ = app
-    job = Client(url, verbose=False).submit(
+    job = Client(url, verbose=False, httpx_kwargs={"timeout": GUARD}).submit(
         "Tell me a short story about a lantern and a wizard.", "mars-tiny", tau=1.0, api_name="/generate"
     )
     shown = list(job)

@@ -141,7 +141,9 @@ def test_the_examples_of_the_api_page_run_as_they_are(url):
         assert "event: complete" in response.read().decode()
 
     arguments = json.loads(re.search(r"'(\{.*\})'", snippets["cli"], re.DOTALL)[1])
-    record = Client(url, verbose=False).predict(**arguments, api_name="/generate")
+    record = Client(url, verbose=False, httpx_kwargs={"timeout": 300}).predict(
+        **arguments, api_name="/generate"
+    )
     assert json.loads(record.splitlines()[0])["prompt"] == arguments["prompt"]
 
 

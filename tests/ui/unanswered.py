@@ -6,15 +6,15 @@ from contextlib import contextmanager
 
 from playwright.sync_api import Page
 
-ASKED = re.compile("gradio_api/(run|queue/join)")
+CALLS = re.compile("gradio_api/(run|queue/join)")
 
 
 @contextmanager
 def unanswered(page: Page) -> Iterator[None]:
-    """What the page asks of its handlers meanwhile reaches them afterwards, the last first."""
+    """Hold the page's calls of its handlers; afterwards, let them through, the last first."""
     waiting = []
-    page.route(ASKED, lambda route: waiting.append(route))
+    page.route(CALLS, lambda route: waiting.append(route))
     yield
     for route in reversed(waiting):
         route.continue_()
-    page.unroute(ASKED)
+    page.unroute(CALLS)
