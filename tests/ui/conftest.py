@@ -146,13 +146,3 @@ def gate(url):
     held = Gate(models.load().model.base_model)
     yield held
     held.remove()
-
-
-@pytest.fixture
-def slow():
-    """A slower machine: every forward takes longer, so that there is time to act within a race."""
-    import time
-
-    hook = models.load().model.base_model.register_forward_pre_hook(lambda *_: time.sleep(0.04))
-    yield
-    hook.remove()
