@@ -67,8 +67,8 @@ def visit(browser, url, module_page):
     """Open the app as a visitor. A script error or a dialog on any of the pages fails the test.
 
     The first visitor of a test comes on the module's page. Others come on pages of their own, and so do
-    visits with `first`, on which the tour offers itself, or with `options` that a page cannot change once it
-    is open. Nothing moves by itself, unless `reduced_motion` says so.
+    visits with `first`, on which the tour offers itself, or with `options` that an open page cannot change.
+    Nothing moves by itself, unless `reduced_motion` says so.
     """
     page, troubles = module_page
     troubles.clear()
