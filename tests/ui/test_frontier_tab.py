@@ -216,7 +216,7 @@ def test_points_are_chosen_with_keys_alone(open_tab):
 def test_a_sweep_draws_its_points_and_can_be_downloaded(open_tab, swept):
     page = open_tab()
     measure(page, "0.9, 0.5")
-    expect(page.locator("#frontier-run")).to_be_disabled()
+    begun(page)
     expect(page.locator("#frontier-run")).to_be_enabled()
     expect(said(page)).to_contain_text(re.compile(r"\b4\D+\b8\b"))
     expect(points(page)).to_have_count(4)
