@@ -120,6 +120,7 @@ def visit_file(browser):
         allowed = folder.as_uri() + "/" if folder else path.as_uri()
         options = {"viewport": DESKTOP, **options}
         context = browser.new_context(offline=True, **options)
+        context.set_default_timeout(HANG_GUARD)
         contexts.append(context)
         page = context.new_page()
 
