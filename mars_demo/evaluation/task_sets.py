@@ -16,7 +16,7 @@ MAX_NEW_TOKENS = 160  # the longest worked answer of a world has under 100
 
 def is_right(example: tasks.Example, run: Run) -> bool:
     """An answer counts only if the model ended it itself."""
-    return run.stop == "eos" and tasks.TASKS[example.task].grade(example, run.text)
+    return run.stop == "eos" and tasks.task(example.task).grade(example, run.text)
 
 
 @dataclass(frozen=True)

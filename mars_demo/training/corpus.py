@@ -26,10 +26,14 @@ POOL = 256  # conversations drawn at a time and sorted by length: few, so that a
 
 @dataclass(frozen=True)
 class Conversation:
-    """`ids` of a conversation and, for each, whether it belongs to an answer (the end token included)."""
+    """The `ids` of a conversation and, for each, whether it belongs to an answer (the end token included).
+
+    own: whether a reference model wrote the answers itself; None if nothing is said about it.
+    """
 
     ids: list[int]
     response: list[bool]
+    own: bool | None = None
 
 
 def encode(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> Conversation:
@@ -42,7 +46,7 @@ def encode(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> C
     slotted, texts = with_slots(messages)
     ids: list[int] = []
     response: list[bool] = []
-    done = ""
+    done, own = "", _own(messages)
     for turn, message in enumerate(messages):
         if message["role"] != "assistant":
             continue
@@ -61,25 +65,39 @@ def encode(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> C
         done = closed
         if message.get("cut") and tokenizer.eos_token_id in answer_ids:
             unfinished = len(ids) - len(answer_ids) + end - 1
-            return Conversation(ids[:unfinished], response[:unfinished])
-    return Conversation(ids, response)
+            return Conversation(ids[:unfinished], response[:unfinished], own)
+    return Conversation(ids, response, own)
+
+
+def _own(messages: Sequence[Message]) -> bool | None:
+    marks = {message.get("own") for message in messages if message["role"] == "assistant"}
+    return marks.pop() if len(marks) == 1 else None
 
 
 Pool = Callable[[int], list[list[Message]]]  # the i-th pool of conversations, the same every time
 
 
 def task_pools(names: Sequence[str] | None, seed: int) -> Pool:
-    """The built-in worlds' training split, endless."""
+    """The training split of built-in tasks, endless. The answers are `own` to no model: they are right."""
 
     def pool(index: int) -> list[list[Message]]:
         drawn = itertools.islice(tasks.examples(names, "train", seed=seed * 1_000_003 + index), POOL)
         return [
             [
                 {"role": "user", "content": example.prompt},
-                {"role": "assistant", "content": example.answer},
+                {"role": "assistant", "content": example.answer, "own": False},
             ]
             for example in drawn
         ]
+
+    return pool
+
+
+def mixed_pools(one: Pool, other: Pool) -> Pool:
+    """Conversations of two sources in turn, as many of each."""
+
+    def pool(index: int) -> list[list[Message]]:
+        return list(itertools.chain(*zip(one(index), other(index))))
 
     return pool
 
@@ -132,7 +150,7 @@ def messages_of(row: object) -> list[Message]:
             raise ValueError("a message without role and text")
     if not any(message["role"] == "assistant" for message in messages):
         raise ValueError("no message by the assistant")
-    known = ("role", "content", "cut")
+    known = ("role", "content", "cut", "own")
     return [{key: message[key] for key in known if key in message} for message in messages]
 
 
@@ -170,22 +188,26 @@ def dataset_pools(rows: IterableDataset, seed: int) -> Pool:
 
 
 def source(data: str, seed: int) -> Pool:
-    """`tasks`, `tasks:NAME,NAME`, the path of a JSONL file, or the hub id of a data set with messages.
+    """Return the pools of `tasks`, `skills`, `tasks:NAME,NAME`, a JSONL file, a data set with messages on
+    the hub, or two of these with a plus between them, mixed in equal parts.
 
     Raises:
         ValueError: if `data` is none of these.
     """
-    if data == "tasks":
-        return task_pools(None, seed)
-    if data.startswith("tasks:"):
-        return task_pools(data.removeprefix("tasks:").split(","), seed)
+    family, _, names = data.partition(":")
+    if family in tasks.FAMILIES:
+        return task_pools(tasks.named(names or family), seed)
+    one, plus, other = data.partition("+")
+    if plus and not Path(data).exists():
+        return mixed_pools(source(one, seed), source(other, seed))
     if Path(data).is_file():
         return file_pools(Path(data), seed)
     if re.fullmatch(r"[\w.-]+/[\w.-]+", data) and not Path(data).exists():
         return dataset_pools(_from_hub(data), seed)
     raise ValueError(
-        f"Unknown training data {data!r}. Choose tasks, tasks:NAME,NAME, the path of a JSONL file with a "
-        "list of messages per line, or the hub id (owner/name) of a data set with messages."
+        f"Unknown training data {data!r}. Choose tasks, skills, tasks:NAME,NAME, the path of a JSONL file "
+        "with a list of messages per line, the hub id (owner/name) of a data set with messages, or two of "
+        "these with a plus between them."
     )
 
 
