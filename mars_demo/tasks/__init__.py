@@ -111,9 +111,9 @@ def held_out(name: str, count: int, seed: int = 0) -> list[Example]:
     return list(found.values())
 
 
-def mixed(per_task: int) -> list[Example]:
+def mixed(per_task: int, names: Sequence[str] = tuple(TASKS)) -> list[Example]:
     """`per_task` held-out examples of every task, one task after the other in turn."""
-    return [example for turn in zip(*(held_out(name, per_task) for name in TASKS)) for example in turn]
+    return [example for turn in zip(*(held_out(name, per_task) for name in names)) for example in turn]
 
 
 def _draws(tasks: list[Task], split: str, rng: random.Random) -> Iterator[Example]:

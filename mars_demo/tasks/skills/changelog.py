@@ -51,8 +51,8 @@ def make(rng: random.Random, unseen: bool) -> Example:
     return (_log if rng.random() < 0.6 else _commit)(rng, unseen)
 
 
-def _change(rng: random.Random, kind: str) -> str:
-    return rng.choice(CHANGES[kind][1]).format(rng.choice(PARTS))
+def _change(rng: random.Random, kind: str, part: str | None = None) -> str:
+    return rng.choice(CHANGES[kind][1]).format(part or rng.choice(PARTS))
 
 
 def _log(rng: random.Random, unseen: bool) -> Example:
@@ -74,7 +74,8 @@ def _log(rng: random.Random, unseen: bool) -> Example:
 
 def _commit(rng: random.Random, unseen: bool) -> Example:
     kind = rng.choice(list(CHANGES))
-    type_, part, change = CHANGES[kind][0], rng.choice(PARTS).lower(), _change(rng, kind)
+    type_, part = CHANGES[kind][0], rng.choice(PARTS)
+    change = _change(rng, kind, part)
     fields = {"type": type_, "scope": part, "summary": change, "issue": f"#{rng.randint(2, 900)}"}
     notes = "\n".join(f"{field}: {fields[field]}" for field in rng.sample(list(fields), len(fields)))
     answer = f"{type_}({part}): {change}\n\nRefs: {fields['issue']}"

@@ -52,7 +52,9 @@ def request(rng: random.Random, instruction: str, material: str) -> str:
         instruction += rng.choice((" Thanks!", " Thank you.", " Nothing else, please."))
     if rng.random() < 0.25:
         return f"{material}\n\n{instruction}"
-    return instruction.rstrip(".:") + rng.choice((":\n", ":\n\n")) + material
+    if instruction[-1] not in "!?":
+        instruction = instruction.rstrip(".:") + ":"
+    return instruction + rng.choice(("\n", "\n\n")) + material
 
 
 def unfenced(answer: str) -> str:

@@ -62,22 +62,22 @@ ABSENCE = (
 )
 LETTERS = Kinds(
     seen=(
-        ("invitation", *INVITATION),
-        ("thank-you note", *THANKS),
-        ("payment reminder", *REMINDER),
-        ("appointment letter", *APPOINTMENT),
+        ("an invitation", *INVITATION),
+        ("a thank-you note", *THANKS),
+        ("a payment reminder", *REMINDER),
+        ("an appointment letter", *APPOINTMENT),
     ),
-    unseen=(("apology", *APOLOGY), ("notice of absence", *ABSENCE)),
+    unseen=(("an apology", *APOLOGY), ("a notice of absence", *ABSENCE)),
 )
 ASKS = Kinds(
     seen=(
-        "Write a short {kind} from these details.",
-        "Draft a {kind} with the following information.",
-        "Please write a brief {kind}. Use only these details.",
-        "Can you put this into a short {kind}?",
-        "I need a {kind} from these notes.",
+        "Write {kind} from these details.",
+        "Draft {kind} with the following information.",
+        "Please write {kind}. Keep it short and use only these details.",
+        "Can you make this into {kind}?",
+        "I need {kind} from these notes.",
     ),
-    unseen=("Compose a {kind} out of this data.", "Make these fields into a {kind} that I can send."),
+    unseen=("Compose {kind} out of this data.", "Turn these fields into {kind} that I can send."),
 )
 
 

@@ -39,7 +39,7 @@ NAMES = """
     day distance element entry event field file first group height index item key label last length level
     limit line message month name node number order owner page parent part path people person player points
     position price product quantity rate record result row score second section size speed start state step
-    student sum_of table tag target task team temp text ticket time title token total user value vehicle
+    student seat table tag target task team temp text ticket time title token total user value vehicle
     weight width word year
 """.split()
 ASKS = Kinds(
