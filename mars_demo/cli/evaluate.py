@@ -20,7 +20,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     alone = [name for name, mode in MODES.items() if not mode.needs_draft]
     parser.add_argument("--mode", choices=alone, help="default: the checkpoint's best")
     parser.add_argument("--criterion", choices=CRITERIA, default="probability", help="how slots are scored")
-    parser.add_argument("--tasks", metavar="A,B", help="names, or skills for all skills; default: all worlds")
+    parser.add_argument("--tasks", metavar="A,B", help="names, or skills for all; default: all worlds")
     parser.add_argument("--taus", default="1.0,0.95,0.9", metavar="T,T", help="for modes that have a τ")
     parser.add_argument("--window", type=int, metavar="N", help="slots per forward")
     parser.add_argument("--limit", type=int, default=40, metavar="N", help="prompts per task")

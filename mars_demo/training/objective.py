@@ -224,9 +224,9 @@ class Objective(nn.Module):
 
     λ is `sft_weight`, κ `kl_weight`, μ the weight of the `reference`. The first KL term teaches a mask the
     whole distribution that the clean stream of the same forward has for the same token, the second one
-    keeps the clean stream at the distributions of another model. Each term is a mean over the targets of its
-    stream; a stream without targets has no term. With a reference, conversations that it wrote itself
-    (`Conversation.own`) have no clean cross-entropy, and those that it did not write have no second KL term.
+    keeps the clean stream at the distributions of another model. Each term is a mean over the targets of
+    its stream; a stream without targets has no term. With a reference, conversations that it wrote itself
+    (`Conversation.own`) have no clean cross-entropy, and those of others have no second KL term.
     """
 
     def __init__(

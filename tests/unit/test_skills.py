@@ -1,4 +1,4 @@
-"""The skills: own answers pass their graders, wrong ones fail, hostile ones do no harm, splits stay apart."""
+"""The skills: right answers pass, wrong ones fail, hostile ones do no harm, and splits stay apart."""
 
 import itertools
 import json
@@ -38,7 +38,12 @@ def test_own_answers_are_right(name):
 @EVERY_SKILL
 def test_empty_truncated_and_continued_answers_are_wrong(name):
     for example in drawn(name)[:6]:
-        for answer in ("", " \n", example.answer[: len(example.answer) // 2], f"{example.answer}\nnonsense"):
+        for answer in (
+            "",
+            " \n",
+            example.answer[: len(example.answer) // 2],
+            f"{example.answer}\nnonsense",
+        ):
             assert not SKILLS[name].grade(example, answer), (example, answer)
 
 

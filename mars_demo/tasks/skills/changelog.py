@@ -16,8 +16,8 @@ PARTS = (
 CHANGES = {
     "Added": ("feat", ("dark mode for the {}", "keyboard shortcuts in the {}", "a help page for the {}",
                        "undo in the {}", "tests for the {}")),
-    "Fixed": ("fix", ("a crash in the {}", "slow loading of the {}", "a typo in the {}", "wrong dates in the {}",
-                      "empty input in the {}")),
+    "Fixed": ("fix", ("a crash in the {}", "slow loading of the {}", "a typo in the {}",
+                      "wrong dates in the {}", "empty input in the {}")),
     "Changed": ("refactor", ("shorter names in the {}", "larger buttons in the {}", "the layout of the {}",
                              "the default of the {}")),
     "Removed": ("chore", ("the old {}", "unused code of the {}", "a debug flag of the {}")),

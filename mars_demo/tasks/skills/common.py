@@ -45,7 +45,9 @@ def request(rng: random.Random, instruction: str, material: str) -> str:
     """Return an instruction with the text that it is about, before or after it, as people type them."""
     style = rng.random()
     if style < 0.1:
-        instruction = instruction[0].lower() + instruction[1:].rstrip(".") + rng.choice(("", " pls", " thx"))
+        instruction = (
+            instruction[0].lower() + instruction[1:].rstrip(".") + rng.choice(("", " pls", " thx"))
+        )
     elif style < 0.18:
         instruction = rng.choice(("Hi! ", "Hello, ", "Hey, ")) + instruction
     elif style < 0.26:

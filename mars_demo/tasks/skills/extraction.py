@@ -25,9 +25,15 @@ def _one_of(*values: str):
 
 # Of each document: its fields, each with what draws a value and the sentences that say it.
 ORDER = {
-    "order_id": (words.code, ("The order number is {}.", "This is about order {}.", "Order {} is confirmed.")),
+    "order_id": (
+        words.code,
+        ("The order number is {}.", "This is about order {}.", "Order {} is confirmed."),
+    ),
     "customer": (words.person, ("The customer is {}.", "{} placed the order.", "It was ordered by {}.")),
-    "item": (_one_of(*words.PRODUCTS), ("The article is a {}.", "Please send one more {}.", "It is for a {}.")),
+    "item": (
+        _one_of(*words.PRODUCTS),
+        ("The article is a {}.", "Please send one more {}.", "It is for a {}."),
+    ),
     "quantity": (_number(2, 40), ("The quantity is {}.", "We need {} pieces.", "They want {} of them.")),
     "price": (words.price, ("The price is {}.", "It costs {} in total.", "The total comes to {}.")),
     "city": (_one_of(*words.CITIES), ("Ship it to {}.", "The parcel goes to {}.", "Delivery is to {}.")),
@@ -57,24 +63,30 @@ EVENT = {
     "date": (_date, ("It takes place on {}.", "The date is {}.", "Save the date: {}.")),
     "time": (words.clock, ("Doors open at {}.", "It begins at {}.", "We start at {}.")),
     "place": (words.address, ("The address is {}.", "We meet at {}.", "You will find us at {}.")),
-    "city": (_one_of(*words.CITIES), ("The city is {}.", "All of this happens in {}.", "It is held in {}.")),
+    "city": (_one_of(*words.CITIES), ("The city is {}.", "It all happens in {}.", "It is held in {}.")),
     "host": (words.person, ("Your host is {}.", "{} organizes it.", "It is hosted by {}.")),
-    "seats": (_number(12, 300), ("There are {} seats.", "We have room for {} guests.", "Only {} tickets exist.")),
+    "seats": (_number(12, 300), ("There are {} seats.", "We have room for {}.", "Only {} tickets exist.")),
 }  # fmt: skip
 BOOKING = {
     "guest": (words.person, ("The guest is {}.", "The room is for {}.", "It is booked by {}.")),
-    "hotel": (_one_of("Hotel Aurora", "Lake Inn", "Park Lodge", "Grand Plaza", "Villa Rosa", "Old Mill Inn"),
+    "hotel": (_one_of("Hotel Aurora", "Lake Inn", "Park Lodge", "Grand Plaza", "Villa Rosa"),
               ("They stay at {}.", "The hotel is {}.", "The booking is with {}.")),
     "arrival": (_date, ("Arrival is on {}.", "They arrive on {}.", "Check-in is on {}.")),
     "nights": (_number(2, 14), ("They stay {} nights.", "It is for {} nights.", "The stay is {} nights.")),
     "room": (_number(101, 560), ("The room number is {}.", "They get room {}.", "Room {} is ready.")),
-    "reference": (words.code, ("The booking reference is {}.", "Quote {} on arrival.", "The reference is {}.")),
+    "reference": (words.code, ("The reference is {}.", "Quote {} on arrival.", "Mention {}.")),
 }  # fmt: skip
 PARCEL = {
     "tracking": (words.code, ("The tracking code is {}.", "Track it with {}.", "Its code is {}.")),
-    "weight_kg": (_number(2, 30), ("It weighs {} kilograms.", "The weight is {} kg.", "The scale shows {} kg.")),
+    "weight_kg": (
+        _number(2, 30),
+        ("It weighs {} kilograms.", "The weight is {} kg.", "The scale shows {} kg."),
+    ),
     "recipient": (words.person, ("It is addressed to {}.", "The recipient is {}.", "{} will receive it.")),
-    "depot": (_one_of(*words.CITIES), ("It lies in the depot in {}.", "The depot is in {}.", "It left {}.")),
+    "depot": (
+        _one_of(*words.CITIES),
+        ("It lies in the depot in {}.", "The depot is in {}.", "It left {}."),
+    ),
     "arrives": (_date, ("It arrives on {}.", "Expect it on {}.", "Delivery day is {}.")),
 }
 DOCUMENTS = Kinds(

@@ -42,7 +42,10 @@ ASKS = Kinds(
         "I typed this in a hurry. Fix capitals and punctuation.",
         "Tidy up this message, same words.",
     ),
-    unseen=("Proofread this: only case, spaces and punctuation.", "Make the typing below look neat, same words."),
+    unseen=(
+        "Proofread this: only case, spaces and punctuation.",
+        "Make the typing below look neat, same words.",
+    ),
 )
 
 
@@ -70,7 +73,7 @@ def _filled(rng: random.Random, sentence: str) -> str:
 
 
 def _spoiled(rng: random.Random, text: str) -> str:
-    """Return a text in lower case with wrong spaces around its words and marks; the last mark is missing."""
+    """Return a text in lower case with wrong spaces, perhaps without its last full stop."""
     text = text.lower()[:-1] if rng.random() < 0.5 and text.endswith(".") else text.lower()
     text = re.sub(r"([.,?])", lambda mark: rng.choice((" ", "", "")) + mark[1], text)
     return re.sub(" ", lambda _: rng.choices((" ", "  ", "   "), (6, 2, 1))[0], text)

@@ -8,7 +8,14 @@ from mars_demo.tasks.common import Example
 from mars_demo.tasks.skills.common import LONGEST, Kinds, lines_of, request, skill
 
 FORMS = Kinds(
-    seen=("XXX-XXX-XXXX", "(XXX) XXX-XXXX", "XXX.XXX.XXXX", "+1 XXX XXX XXXX", "XXX XXX XXXX", "XXXXXXXXXX"),
+    seen=(
+        "XXX-XXX-XXXX",
+        "(XXX) XXX-XXXX",
+        "XXX.XXX.XXXX",
+        "+1 XXX XXX XXXX",
+        "XXX XXX XXXX",
+        "XXXXXXXXXX",
+    ),
     unseen=("+1-XXX-XXX-XXXX", "XXX/XXX-XXXX", "XXX XX XX XXX"),
 )
 ASKS = Kinds(
@@ -19,14 +26,22 @@ ASKS = Kinds(
         "I need these numbers in the form {form}.",
         "Please put the phone numbers below into the format {form}.",
     ),
-    unseen=("Our system only takes {form}. Rewrite these numbers.", "Use the pattern {form} for each number."),
+    unseen=(
+        "Our system only takes {form}. Rewrite these numbers.",
+        "Use the pattern {form} for each number.",
+    ),
 )
 
 
 def make(rng: random.Random, unseen: bool) -> Example:
     form = FORMS.pick(rng, unseen)
-    numbers = ["".join(rng.choices("23456789", k=1) + rng.choices("0123456789", k=9)) for _ in range(rng.randint(1, 3))]
-    given = "\n".join(filled(rng.choice([f for f in FORMS.seen if f != form]), number) for number in numbers)
+    numbers = [
+        "".join(rng.choices("23456789", k=1) + rng.choices("0123456789", k=9))
+        for _ in range(rng.randint(1, 3))
+    ]
+    given = "\n".join(
+        filled(rng.choice([f for f in FORMS.seen if f != form]), number) for number in numbers
+    )
     prompt = request(rng, ASKS.pick(rng, unseen).format(form=form), given)
     results = [filled(form, number) for number in numbers]
     answer = "\n".join(f"{' '.join(number)} -> {result}" for number, result in zip(numbers, results))

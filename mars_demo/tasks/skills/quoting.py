@@ -16,20 +16,20 @@ PLACES = (
 SUBJECTS = Kinds(
     seen=(
         ("when it opens", ("The doors open at {clock} every {day}.", "It opens at {clock} on weekdays.")),
-        ("what it costs", ("A ticket costs {number} dollars.", "You pay {number} dollars at the entrance.")),
+        ("what it costs", ("A ticket costs {number} dollars.", "You pay {number} dollars at the door.")),
         ("who founded it", ("{person} founded it in {year}.", "It was started by {person} in {year}.")),
         ("where it is", ("You find it at {address} in {city}.", "It stands at {address}, near the river.")),
         ("where to park", ("Visitors park behind the {color} gate.", "There is parking at {address}.")),
         ("how to contact it", ("Write to {email} with any question.", "Questions go to {email}.")),
         ("when it is closed", ("It stays closed on {day}s.", "Nobody works there on {day}s in {month}.")),
-        ("how many people fit in", ("It has room for {number} people.", "At most {number} guests may enter.")),
+        ("how many people fit in", ("It has room for {number}.", "At most {number} people may enter.")),
         ("who runs it", ("{person} has run it since {year}.", "Today {person} is the manager.")),
         ("whether dogs may come", ("Dogs are welcome on a leash.", "Dogs have to wait outside.")),
-        ("when it was renovated", ("The roof was renewed in {month} {year}.", "Its rooms were painted in {year}.")),
+        ("when it was renovated", ("The roof was renewed in {year}.", "Its rooms were painted in {year}.")),
         ("what children pay", ("Children pay {number} dollars.", "Children under {number} enter free.")),
     ),
     unseen=(
-        ("what one can eat there", ("The small kitchen serves soup until {clock}.", "Cake is sold on {day}s.")),
+        ("what one can eat there", ("The kitchen serves soup until {clock}.", "Cake is sold on {day}s.")),
         ("how to become a member", ("Members sign up at the desk on {day}s.", "To join, ask {person}.")),
         ("which bus goes there", ("Bus {number} stops in front of it.", "Take bus {number} from {city}.")),
         ("what was lost there", ("A {product} was left in the hall.", "Someone forgot a {product} there.")),
@@ -61,7 +61,9 @@ def make(rng: random.Random, unseen: bool) -> Example:
     said = [_filled(rng, rng.choice(sentences)) for _, sentences in subjects]
     rest = said[1:]
     rest.insert(rng.randint(0, len(rest)), said[0])
-    opening = rng.choice(("This is about the {} of our town.", "The {} has a long story.", "Our {} in short:"))
+    opening = rng.choice(
+        ("This is about the {} of our town.", "The {} has a long story.", "Our {} in short:")
+    )
     passage = " ".join([opening.format(place), *rest])
     prompt = request(rng, ASKS.pick(rng, unseen).format(what=asked[0]), passage)
     return Example("quoting", prompt, f'"{said[0]}"', {"sentence": said[0]})

@@ -10,7 +10,18 @@ from mars_demo.tasks.skills.common import LONGEST, Kinds, python, request, skill
 from mars_demo.tasks.skills.sandbox import evaluated
 
 CLASSES = Kinds(
-    seen=("Book", "Customer", "Ticket", "Player", "Invoice", "Recipe", "Sensor", "Student", "Order", "Trip"),
+    seen=(
+        "Book",
+        "Customer",
+        "Ticket",
+        "Player",
+        "Invoice",
+        "Recipe",
+        "Sensor",
+        "Student",
+        "Order",
+        "Trip",
+    ),
     unseen=("Vehicle", "Patient", "Contract"),
 )
 FIELDS = """
@@ -30,7 +41,10 @@ CLASS_ASKS = Kinds(
         "I need a dataclass {name} in Python with the following fields.",
         "Python dataclass {name}, fields below.",
     ),
-    unseen=("Define {name} as a dataclass that has these.", "Turn the fields into a dataclass. It is called {name}."),
+    unseen=(
+        "Define {name} as a dataclass that has these.",
+        "Turn the fields into a dataclass. It is called {name}.",
+    ),
 )
 DICTIONARY_ASKS = Kinds(
     seen=(
@@ -39,7 +53,10 @@ DICTIONARY_ASKS = Kinds(
         "Turn this list into a Python dictionary {name}.",
         "Put this into a dict {name} in Python.",
     ),
-    unseen=("Assign a dictionary with these entries to {name}.", "{name} should be a Python dict of this data."),
+    unseen=(
+        "Assign a dictionary with these entries to {name}.",
+        "{name} should be a Python dict of this data.",
+    ),
 )
 TEST_ASKS = Kinds(
     seen=(
@@ -73,10 +90,14 @@ def _dataclass(rng: random.Random, unseen: bool) -> Example:
     defaults = {key: TYPES[types[key]](rng) for key in keys[first_default:]}
     style = rng.choice(("{key} ({type}{default})", "- {key}: {type}{default}", "{key}, {type}{default}"))
     notes = "\n".join(
-        style.format(key=key, type=types[key], default=f", default {defaults[key]}" if key in defaults else "")
+        style.format(
+            key=key, type=types[key], default=f", default {defaults[key]}" if key in defaults else ""
+        )
         for key in keys
     )
-    lines = [f"    {key}: {types[key]}" + (f" = {defaults[key]}" if key in defaults else "") for key in keys]
+    lines = [
+        f"    {key}: {types[key]}" + (f" = {defaults[key]}" if key in defaults else "") for key in keys
+    ]
     code = "\n".join(["from dataclasses import dataclass", "", "", "@dataclass", f"class {name}:", *lines])
     prompt = request(rng, CLASS_ASKS.pick(rng, unseen).format(name=name), notes)
     return Example("records", prompt, python(code), {"code": code, "name": name})
@@ -84,7 +105,9 @@ def _dataclass(rng: random.Random, unseen: bool) -> Example:
 
 def _dictionary(rng: random.Random, unseen: bool) -> Example:
     name, numbers = rng.choice(("stock", "prices", "ages", "scores", "points")), rng.random() < 0.7
-    keys = rng.sample(words.GROUPS[rng.choice(("fruits", "tools", "names", "cities"))].split(), rng.randint(3, 6))
+    keys = rng.sample(
+        words.GROUPS[rng.choice(("fruits", "tools", "names", "cities"))].split(), rng.randint(3, 6)
+    )
     values = {key: rng.randint(1, 99) if numbers else rng.choice(words.PRODUCTS) for key in keys}
     style = rng.choice(("{}: {}", "{} = {}", "{} - {}"))
     notes = "\n".join(style.format(key, value) for key, value in values.items())

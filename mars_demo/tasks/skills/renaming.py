@@ -51,7 +51,10 @@ ASKS = Kinds(
         "Please rename `{old}` to `{new}`.",
         "I want {old} to be called {new}. Show the code.",
     ),
-    unseen=("Refactor: {old} should become {new}.", "Swap the identifier {old} for {new} and print the code."),
+    unseen=(
+        "Refactor: {old} should become {new}.",
+        "Swap the identifier {old} for {new} and print the code.",
+    ),
 )
 
 

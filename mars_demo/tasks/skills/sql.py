@@ -107,7 +107,9 @@ def make(rng: random.Random, unseen: bool) -> Example:
     asked = ASKS.pick(rng, unseen).format(question=question.format(**blanks))
     query = query.format(**blanks)
     facts = {"query": query, "create": create, "values": schema.values, "columns": schema.columns}
-    return Example("sql", request(rng, asked, create), query, facts | {"table": schema.table, "n": blanks["n"]})
+    return Example(
+        "sql", request(rng, asked, create), query, facts | {"table": schema.table, "n": blanks["n"]}
+    )
 
 
 def grade(example: Example, answer: str) -> bool:
@@ -130,7 +132,10 @@ def _database(facts: dict, number: int) -> sqlite3.Connection:
     database.execute(facts["create"])
     numbers = rng.sample(range(1, 1000), 30)
     numbers[:2] = facts["n"], facts["n"] + 1  # the bound itself and its neighbour tell > from >=
-    rows = [(f"{rng.choice(words.FIRST_NAMES)} {i}", rng.choice(facts["values"]), n) for i, n in enumerate(numbers)]
+    rows = [
+        (f"{rng.choice(words.FIRST_NAMES)} {i}", rng.choice(facts["values"]), n)
+        for i, n in enumerate(numbers)
+    ]
     columns = ", ".join(facts["columns"])
     database.executemany(f"INSERT INTO {facts['table']} ({columns}) VALUES (?, ?, ?)", rows)
     database.commit()

@@ -99,7 +99,10 @@ ASKS = Kinds(
         "{source} to {target} please.",
         "Please give me this table as {target} instead of {source}.",
     ),
-    unseen=("Here is some {source}. Reformat it as {target}.", "Translate the following {source} into {target}."),
+    unseen=(
+        "Here is some {source}. Reformat it as {target}.",
+        "Translate the following {source} into {target}.",
+    ),
 )
 
 
