@@ -233,7 +233,8 @@ def batches(
     """Endless batches of at most `max_tokens` positions, padding included.
 
     Each pool is sorted by length before it is divided, which keeps padding low, and the batches of a pool
-    come in random order. Conversations longer than `max_length` are left out.
+    come in random order. Of a mixture, every batch holds conversations of both kinds: what one of them alone
+    asks for is a poor direction for a step. Conversations longer than `max_length` are left out.
     """
     for index in itertools.count():
         rng = random.Random(f"{seed}-{index}")
@@ -243,9 +244,21 @@ def batches(
             raise ValueError(f"No conversation in the data fits into {max_length} tokens.")
         fitting.sort(key=lambda conversation: (len(conversation.ids), rng.random()))
         cut: list[list[Conversation]] = [[]]
-        for conversation in fitting:
-            if cut[-1] and (len(cut[-1]) + 1) * len(conversation.ids) > max_tokens:
+        for conversation in _spread(fitting):
+            longest = max(len(c.ids) for c in (*cut[-1], conversation))
+            if cut[-1] and (len(cut[-1]) + 1) * longest > max_tokens:
                 cut.append([])
             cut[-1].append(conversation)
         rng.shuffle(cut)
         yield from cut
+
+
+def _spread(conversations: Sequence[Conversation]) -> list[Conversation]:
+    """Return sorted conversations so that those that are `own`, and those that are not, alternate evenly."""
+    kinds: dict[bool | None, list[Conversation]] = {}
+    for conversation in conversations:
+        kinds.setdefault(conversation.own, []).append(conversation)
+    placed = [
+        (i / len(kind), conversation) for kind in kinds.values() for i, conversation in enumerate(kind)
+    ]
+    return [conversation for _, conversation in sorted(placed, key=lambda pair: pair[0])]
