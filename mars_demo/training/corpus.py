@@ -233,8 +233,8 @@ def batches(
     """Endless batches of at most `max_tokens` positions, padding included.
 
     Each pool is sorted by length before it is divided, which keeps padding low, and the batches of a pool
-    come in random order. Of a mixture, every batch holds conversations of both kinds: what one of them alone
-    asks for is a poor direction for a step. Conversations longer than `max_length` are left out.
+    come in random order. Of a mixture, every batch holds conversations of each kind: what one kind alone
+    asks for is a poor direction of a step. Conversations longer than `max_length` are left out.
     """
     for index in itertools.count():
         rng = random.Random(f"{seed}-{index}")
