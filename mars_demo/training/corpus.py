@@ -93,11 +93,11 @@ def task_pools(names: Sequence[str] | None, seed: int) -> Pool:
     return pool
 
 
-def mixed_pools(one: Pool, other: Pool) -> Pool:
-    """Conversations of two sources in turn, as many of each."""
+def mixed_pools(pools: Sequence[Pool]) -> Pool:
+    """Return the conversations of several sources in turn, as many of each."""
 
     def pool(index: int) -> list[list[Message]]:
-        return list(itertools.chain(*zip(one(index), other(index))))
+        return list(itertools.chain(*zip(*(one(index) for one in pools))))
 
     return pool
 
@@ -189,7 +189,7 @@ def dataset_pools(rows: IterableDataset, seed: int) -> Pool:
 
 def source(data: str, seed: int) -> Pool:
     """Return the pools of `tasks`, `skills`, `tasks:NAME,NAME`, a JSONL file, a data set with messages on
-    the hub, or two of these with a plus between them, mixed in equal parts.
+    the hub, or several of these with a plus between them, mixed in equal parts.
 
     Raises:
         ValueError: if `data` is none of these.
@@ -197,17 +197,16 @@ def source(data: str, seed: int) -> Pool:
     family, _, names = data.partition(":")
     if family in tasks.FAMILIES:
         return task_pools(tasks.named(names or family), seed)
-    one, plus, other = data.partition("+")
-    if plus and not Path(data).exists():
-        return mixed_pools(source(one, seed), source(other, seed))
+    if "+" in data and not Path(data).exists():
+        return mixed_pools([source(part, seed + number) for number, part in enumerate(data.split("+"))])
     if Path(data).is_file():
         return file_pools(Path(data), seed)
     if re.fullmatch(r"[\w.-]+/[\w.-]+", data) and not Path(data).exists():
         return dataset_pools(_from_hub(data), seed)
     raise ValueError(
         f"Unknown training data {data!r}. Choose tasks, skills, tasks:NAME,NAME, the path of a JSONL file "
-        "with a list of messages per line, the hub id (owner/name) of a data set with messages, or two of "
-        "these with a plus between them."
+        "with a list of messages per line, the hub id (owner/name) of a data set with messages, or "
+        "several of these with a plus between them."
     )
 
 
@@ -254,11 +253,9 @@ def batches(
 
 
 def _spread(conversations: Sequence[Conversation]) -> list[Conversation]:
-    """Return sorted conversations so that those that are `own`, and those that are not, alternate evenly."""
+    """Return sorted conversations with those that are `own` spread evenly among the others."""
     kinds: dict[bool | None, list[Conversation]] = {}
     for conversation in conversations:
         kinds.setdefault(conversation.own, []).append(conversation)
-    placed = [
-        (i / len(kind), conversation) for kind in kinds.values() for i, conversation in enumerate(kind)
-    ]
+    placed = [(i / len(kind), one) for kind in kinds.values() for i, one in enumerate(kind)]
     return [conversation for _, conversation in sorted(placed, key=lambda pair: pair[0])]
