@@ -78,7 +78,7 @@ Pool = Callable[[int], list[list[Message]]]  # the i-th pool of conversations, t
 
 
 def task_pools(names: Sequence[str] | None, seed: int) -> Pool:
-    """The training split of built-in tasks, endless. The answers are `own` to no model: they are right."""
+    """Return endless pools of the training split of built-in tasks, whose answers no model wrote."""
 
     def pool(index: int) -> list[list[Message]]:
         drawn = itertools.islice(tasks.examples(names, "train", seed=seed * 1_000_003 + index), POOL)

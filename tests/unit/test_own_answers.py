@@ -1,4 +1,4 @@
-"""What the clean stream learns of answers that a reference wrote itself, and of those that it did not."""
+"""The clean stream's losses on a reference's own answers and on others."""
 
 import copy
 import itertools

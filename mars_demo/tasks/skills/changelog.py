@@ -12,7 +12,7 @@ PARTS = (
     "parser", "login", "search", "export", "settings", "menu", "cache", "editor", "upload", "report", "API",
     "sidebar", "calendar", "billing", "map", "player", "inbox", "printer", "toolbar", "database",
 )  # fmt: skip
-# Of each kind of change: what commits call it, and what is done to a part.
+# For each kind of change: its type in a commit, and phrases about a part.
 CHANGES = {
     "Added": ("feat", ("dark mode for the {}", "keyboard shortcuts in the {}", "a help page for the {}",
                        "undo in the {}", "tests for the {}")),
@@ -84,7 +84,7 @@ def _commit(rng: random.Random, unseen: bool) -> Example:
 
 
 def grade(example: Example, answer: str) -> bool:
-    """Whether the answer has the right lines, blank ones aside."""
+    """Return whether the answer has the right lines, blank ones aside."""
     return lines_of(answer[:LONGEST]) == example.facts["lines"]
 
 

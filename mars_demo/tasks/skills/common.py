@@ -1,4 +1,4 @@
-"""What the skills share: how requests are put together, and how answers are read."""
+"""Helpers shared by the skills: composing requests and reading answers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def skill(
 
 
 def request(rng: random.Random, instruction: str, material: str) -> str:
-    """Return an instruction with the text that it is about, before or after it, as people type them."""
+    """Return an instruction with its material before or after it, as people type them."""
     style = rng.random()
     if style < 0.1:
         instruction = (

@@ -7,7 +7,7 @@ import random
 from mars_demo.tasks.common import Example, ask, concludes, concluding
 from mars_demo.tasks.skills.common import Kinds, skill
 
-# Of each unit: its singular and plural, the smaller one, and how many of those make one.
+# For each unit: its singular and plural, the smaller unit, and how many of those make one.
 UNITS = Kinds(
     seen=(
         ("crate", "crates", "bottles", (6, 12, 20, 24)),

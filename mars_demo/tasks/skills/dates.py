@@ -55,7 +55,7 @@ def _steps(day: datetime.date) -> str:
 
 
 def grade(example: Example, answer: str) -> bool:
-    """Whether each line of the answer ends in its date, after an arrow or alone."""
+    """Return whether each line of the answer ends in its date, after an arrow or alone."""
     found = [line.rpartition("->")[2].strip() for line in lines_of(answer[:LONGEST])]
     return found == example.facts["dates"]
 

@@ -23,7 +23,7 @@ def _one_of(*values: str):
     return lambda rng: rng.choice(values)
 
 
-# Of each document: its fields, each with what draws a value and the sentences that say it.
+# The fields of each document: a function that draws a value, and sentences that state it.
 ORDER = {
     "order_id": (
         words.code,
@@ -122,7 +122,7 @@ def make(rng: random.Random, unseen: bool) -> Example:
 
 
 def grade(example: Example, answer: str) -> bool:
-    """Whether the answer is a JSON object with the fields alone; a number may be a string of its digits."""
+    """Return whether the answer is a JSON object with these fields alone; numbers may be strings."""
     try:
         found = json.loads(unfenced(answer[:LONGEST]))
     except (ValueError, RecursionError):

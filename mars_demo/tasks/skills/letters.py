@@ -31,7 +31,7 @@ def _company(rng: random.Random) -> str:
     return rng.choice(words.COMPANIES)
 
 
-# Of each letter: what draws its fields, and its text between greeting and name.
+# For each letter: functions that draw its fields, and the text between greeting and name.
 INVITATION = (
     {"event": _occasion, "date": _date, "time": words.clock, "place": words.address},
     "You are invited to the {event} on {date} at {time}. It takes place at {place}. I hope you can come!",
@@ -94,7 +94,7 @@ def make(rng: random.Random, unseen: bool) -> Example:
 
 
 def grade(example: Example, answer: str) -> bool:
-    """Whether the answer greets, says every field, closes with the sender's name and makes up no number."""
+    """Return whether the answer greets, states every field, is signed, and invents no number."""
     answer, fields = answer[:LONGEST].strip(), example.facts["fields"]
     lines = [line.strip() for line in answer.splitlines() if line.strip()]
     if len(lines) < 3 or lines[0] != f"Dear {fields['to']}," or lines[-1] != fields["from"]:

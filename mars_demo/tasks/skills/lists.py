@@ -21,7 +21,7 @@ CHANGES = {
     "same": list,
     "distinct and sort": lambda items: sorted(set(items)),
 }
-# Of each request: how the list changes, how it is written then, and phrasings.
+# For each request: the change of the list, the form of the answer, and phrasings.
 CHORES = (
     ("sort", "commas", Kinds(
         ("Sort these {group} alphabetically, separated by commas.",
@@ -92,7 +92,7 @@ def make(rng: random.Random, unseen: bool) -> Example:
 
 
 def grade(example: Example, answer: str) -> bool:
-    """Whether the answer has the right lines; any bullet is a bullet."""
+    """Return whether the answer has the right lines; any bullet is a bullet."""
     found = [f"- {line[1:].strip()}" if line[0] in "*•" else line for line in lines_of(answer[:LONGEST])]
     return found == example.facts["lines"]
 

@@ -80,7 +80,7 @@ def _spoiled(rng: random.Random, text: str) -> str:
 
 
 def grade(example: Example, answer: str) -> bool:
-    """Whether the answer is the mended text, perhaps in quotes."""
+    """Return whether the answer is the mended text, perhaps in quotes."""
     return answer[:LONGEST].strip().strip('"') == example.facts["text"]
 
 

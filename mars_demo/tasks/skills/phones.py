@@ -55,7 +55,7 @@ def filled(form: str, digits: str) -> str:
 
 
 def grade(example: Example, answer: str) -> bool:
-    """Whether each line of the answer ends in its number, after an arrow or alone."""
+    """Return whether each line of the answer ends in its number, after an arrow or alone."""
     found = [line.rpartition("->")[2].strip() for line in lines_of(answer[:LONGEST])]
     return found == example.facts["numbers"]
 

@@ -12,7 +12,7 @@ PLACES = (
     "library", "museum", "bakery", "gym", "campsite", "hostel", "theater", "bookshop", "swimming pool",
     "bike shop", "community garden", "cinema", "aquarium", "ice rink", "pottery studio", "boat rental",
 )  # fmt: skip
-# Of each subject: what a question asks about it, and sentences that say it.
+# For each subject: how a question refers to it, and sentences that state it.
 SUBJECTS = Kinds(
     seen=(
         ("when it opens", ("The doors open at {clock} every {day}.", "It opens at {clock} on weekdays.")),
@@ -86,7 +86,7 @@ def _filled(rng: random.Random, sentence: str) -> str:
 
 
 def grade(example: Example, answer: str) -> bool:
-    """Whether the answer is the sentence, with or without quotation marks."""
+    """Return whether the answer is the sentence, with or without quotation marks."""
     return answer[:LONGEST].strip().strip('"“”') == example.facts["sentence"]
 
 

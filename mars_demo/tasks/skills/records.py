@@ -134,7 +134,7 @@ def _literal(value: str | int) -> str:
 
 
 def grade(example: Example, answer: str) -> bool:
-    """Whether the answer, run, defines the name as the right code does."""
+    """Return whether the answer, run, defines the name as the right code does."""
     wanted = evaluated(example.facts["code"], example.facts["name"])
     return wanted is not None and evaluated(unfenced(answer[:LONGEST]), example.facts["name"]) == wanted
 

@@ -79,7 +79,7 @@ def _filled(snippet: str, names: dict[str, str]) -> str:
 
 
 def grade(example: Example, answer: str) -> bool:
-    """Whether the answer has the syntax tree of the renamed code."""
+    """Return whether the answer has the syntax tree of the renamed code."""
     try:
         found = ast.dump(ast.parse(unfenced(answer[:LONGEST])))
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -1,4 +1,4 @@
-"""What a piece of Python defines, found out by running it in a child process with limits.
+"""The value that a piece of Python defines, found by running it in a child process with limits.
 
 Only definitions of data run: any statement, name or call that no dataclass, dictionary or list needs is
 rejected before. The child has one second, little memory, and can neither write files nor start processes.
@@ -67,7 +67,7 @@ def evaluated(code: str, name: str) -> str | None:
 
 
 def _is_data(code: str) -> bool:
-    """Whether code consists of nothing but known imports and definitions of data."""
+    """Return whether code consists of nothing but known imports and definitions of data."""
     try:
         nodes = list(ast.walk(ast.parse(code)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -1,4 +1,4 @@
-"""SQL for a question and a schema, graded by what sqlite finds in made rows."""
+"""SQL for a question and a schema, graded by the rows that sqlite returns from made databases."""
 
 from __future__ import annotations
 
@@ -113,14 +113,14 @@ def make(rng: random.Random, unseen: bool) -> Example:
 
 
 def grade(example: Example, answer: str) -> bool:
-    """Whether the answer finds the same rows as the right query in each made database, in its order if it
-    has one."""
+    """Return whether the answer finds the right rows in each database, in their order if they have one."""
     facts, answer = example.facts, unfenced(answer[:LONGEST])
-    ordered = "ORDER BY" in facts["query"]
     for number in range(DATABASES):
         with closing(_database(facts, number)) as database:
             wanted, found = (_rows(database, query) for query in (facts["query"], answer))
-        if found is None or (wanted != found if ordered else sorted(wanted) != sorted(found, key=str)):
+        if found is not None and "ORDER BY" not in facts["query"]:
+            wanted, found = sorted(wanted, key=repr), sorted(found, key=repr)
+        if wanted != found:
             return False
     return True
 

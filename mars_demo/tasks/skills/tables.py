@@ -47,7 +47,7 @@ def _read_json(text: str) -> Table:
     return [header, *([str(row[key]) for key in header] for row in rows if row.keys() == rows[0].keys())]
 
 
-# Of each format: how a table is written and read.
+# How each format is written and read.
 FORMATS: dict[str, tuple[Callable[[Table], str], Callable[[str], Table]]] = {
     "CSV": (_csv, _read_csv),
     "Markdown": (_markdown, _read_markdown),
@@ -117,7 +117,7 @@ def make(rng: random.Random, unseen: bool) -> Example:
 
 
 def grade(example: Example, answer: str) -> bool:
-    """Whether the answer, read in its format, is the same table."""
+    """Return whether the answer, read in its format, is the same table."""
     try:
         found = FORMATS[example.facts["format"]][1](unfenced(answer[:LONGEST]))
     except (ValueError, RecursionError, csv.Error):

@@ -1,4 +1,4 @@
-"""Names, things and numbers that requests are filled with."""
+"""Names, things and numbers to fill requests with."""
 
 from __future__ import annotations
 
