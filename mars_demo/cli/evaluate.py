@@ -20,7 +20,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     alone = [name for name, mode in MODES.items() if not mode.needs_draft]
     parser.add_argument("--mode", choices=alone, help="default: the checkpoint's best")
     parser.add_argument("--criterion", choices=CRITERIA, default="probability", help="how slots are scored")
-    parser.add_argument("--tasks", metavar="A,B", help="default: all")
+    parser.add_argument("--tasks", metavar="A,B", help="names, or skills for all; default: all worlds")
     parser.add_argument("--taus", default="1.0,0.95,0.9", metavar="T,T", help="for modes that have a τ")
     parser.add_argument("--window", type=int, metavar="N", help="slots per forward")
     parser.add_argument("--limit", type=int, default=40, metavar="N", help="prompts per task")
@@ -34,9 +34,7 @@ def run(arguments: argparse.Namespace) -> None:
     from mars_demo.export import card
 
     taus = numbers(arguments.taus)
-    names = arguments.tasks.split(",") if arguments.tasks else None
-    for name in names or ():
-        tasks.held_out(name, 1)  # an unknown one is refused before the others have been answered
+    names = tasks.named(arguments.tasks) if arguments.tasks else None
     if arguments.output:
         check_writable(arguments.output)
     checkpoint = loading.load(arguments.model, arguments.block_size, arguments.dtype)
@@ -46,7 +44,7 @@ def run(arguments: argparse.Namespace) -> None:
     rows = []
     for row in accuracy.evaluate(checkpoint, request, taus, names, arguments.limit):
         if not rows:
-            print(f"{'task':<16}{'τ':>6}{'n':>6}{'accuracy':>10}{'tokens/forward':>16}{'tokens/s':>10}")
+            print(f"{'task':<20}{'τ':>6}{'n':>6}{'accuracy':>10}{'tokens/forward':>16}{'tokens/s':>10}")
         rows.append(row)
         print_row(row)
     for tau in dict.fromkeys(row.tau for row in rows):
@@ -63,7 +61,7 @@ def run(arguments: argparse.Namespace) -> None:
 def print_row(row) -> None:
     tau = "-" if row.tau is None else f"{row.tau:g}"
     print(
-        f"{row.task:<16}{tau:>6}{row.n:>6}{row.accuracy:>10.1%}{row.tokens_per_forward:>16.2f}"
+        f"{row.task:<20}{tau:>6}{row.n:>6}{row.accuracy:>10.1%}{row.tokens_per_forward:>16.2f}"
         f"{row.tokens / row.seconds:>10.0f}",
         flush=True,
     )

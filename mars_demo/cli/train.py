@@ -42,7 +42,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--data",
         default="tasks",
-        help="tasks, tasks:NAME,NAME, FILE.jsonl, a hub id, or self (its own answers)",
+        help="tasks, skills, tasks:NAME,NAME, FILE.jsonl, a hub id, several with + between, or self",
     )
     parser.add_argument(
         "--prompts", metavar="FILE", help="with --data self: a text or JSONL file, or tasks"

@@ -11,12 +11,12 @@ from mars_demo.decoding.trace import Run
 from mars_demo.tasks import instructions
 
 MOST = 2000  # prompts of a task set
-MAX_NEW_TOKENS = 160  # the longest worked answer of a world has under 100
+MAX_NEW_TOKENS = 160  # the longest worked answer of a world has under 100, of a skill under 150
 
 
 def is_right(example: tasks.Example, run: Run) -> bool:
     """An answer counts only if the model ended it itself."""
-    return run.stop == "eos" and tasks.TASKS[example.task].grade(example, run.text)
+    return run.stop == "eos" and tasks.task(example.task).grade(example, run.text)
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class TaskSet:
     def questions(self, limit: int) -> list[Question]:
         """
         Raises:
-            ValueError: if `limit` is not 1 to `MOST`, or more than a world has.
+            ValueError: if `limit` is not 1 to `MOST`, or more than a task has.
         """
         if not 1 <= limit <= MOST:
             raise ValueError(f"The number of prompts must be 1 to {MOST}, not {limit}.")
@@ -64,12 +64,13 @@ def _asked(examples: list[tasks.Example]) -> list[Question]:
     return [Question(example.prompt, partial(is_right, example)) for example in examples]
 
 
-def _worlds(limit: int) -> list[Question]:
-    """Held-out prompts of all worlds in turn."""
-    return _asked(tasks.mixed(-(-limit // len(tasks.TASKS)))[:limit])
+def _family(name: str, limit: int) -> list[Question]:
+    """Return held-out prompts of all tasks of a family in turn."""
+    names = [*tasks.FAMILIES[name]]
+    return _asked(tasks.mixed(-(-limit // len(names)), names)[:limit])
 
 
-def _world(name: str, limit: int) -> list[Question]:
+def _task(name: str, limit: int) -> list[Question]:
     return _asked(tasks.held_out(name, limit))
 
 
@@ -84,8 +85,10 @@ def _instructions(limit: int) -> list[Question]:
 TASK_SETS = {
     task_set.name: task_set
     for task_set in (
-        TaskSet("worlds", "all worlds", _worlds),
-        *(TaskSet(task.name, task.title, partial(_world, task.name)) for task in tasks.TASKS.values()),
+        TaskSet("worlds", "all worlds", partial(_family, "tasks")),
+        *(TaskSet(task.name, task.title, partial(_task, task.name)) for task in tasks.TASKS.values()),
+        TaskSet("skills", "all skills", partial(_family, "skills")),
+        *(TaskSet(task.name, task.title, partial(_task, task.name)) for task in tasks.SKILLS.values()),
         TaskSet("instructions", "checked instructions", _instructions, max_new_tokens=192),
     )
 }

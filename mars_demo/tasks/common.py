@@ -10,23 +10,31 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Example:
-    """One problem: what a person types, a worked answer, and what the grader needs."""
+    """One problem: what a person types, a worked answer, and what the grader needs.
+
+    unseen: whether its kind of phrasing or of field never occurs in training.
+    """
 
     task: str
     prompt: str
     answer: str
     facts: dict
+    unseen: bool = False
 
 
 @dataclass(frozen=True)
 class Task:
-    """A world of problems: `make` draws one, `grade` says whether an answer to it is right."""
+    """A kind of problem: `make` draws one, `grade` says whether an answer to it is right.
+
+    make_unseen: draws one of the kinds of phrasing or of field that training never sees, if there are any.
+    """
 
     name: str
     title: str
     make: Callable[[random.Random], Example]
     grade: Callable[[Example, str], bool]
     weight: float = 1.0
+    make_unseen: Callable[[random.Random], Example] | None = None
 
 
 PEOPLE = (

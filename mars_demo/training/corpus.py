@@ -26,10 +26,14 @@ POOL = 256  # conversations drawn at a time and sorted by length: few, so that a
 
 @dataclass(frozen=True)
 class Conversation:
-    """`ids` of a conversation and, for each, whether it belongs to an answer (the end token included)."""
+    """The `ids` of a conversation and, for each, whether it belongs to an answer (the end token included).
+
+    own: whether a reference model wrote the answers itself; None if nothing is said about it.
+    """
 
     ids: list[int]
     response: list[bool]
+    own: bool | None = None
 
 
 def encode(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> Conversation:
@@ -42,7 +46,7 @@ def encode(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> C
     slotted, texts = with_slots(messages)
     ids: list[int] = []
     response: list[bool] = []
-    done = ""
+    done, own = "", _own(messages)
     for turn, message in enumerate(messages):
         if message["role"] != "assistant":
             continue
@@ -61,25 +65,39 @@ def encode(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> C
         done = closed
         if message.get("cut") and tokenizer.eos_token_id in answer_ids:
             unfinished = len(ids) - len(answer_ids) + end - 1
-            return Conversation(ids[:unfinished], response[:unfinished])
-    return Conversation(ids, response)
+            return Conversation(ids[:unfinished], response[:unfinished], own)
+    return Conversation(ids, response, own)
+
+
+def _own(messages: Sequence[Message]) -> bool | None:
+    marks = {message.get("own") for message in messages if message["role"] == "assistant"}
+    return marks.pop() if len(marks) == 1 else None
 
 
 Pool = Callable[[int], list[list[Message]]]  # the i-th pool of conversations, the same every time
 
 
 def task_pools(names: Sequence[str] | None, seed: int) -> Pool:
-    """The built-in worlds' training split, endless."""
+    """Return endless pools of the training split of built-in tasks, whose answers no model wrote."""
 
     def pool(index: int) -> list[list[Message]]:
         drawn = itertools.islice(tasks.examples(names, "train", seed=seed * 1_000_003 + index), POOL)
         return [
             [
                 {"role": "user", "content": example.prompt},
-                {"role": "assistant", "content": example.answer},
+                {"role": "assistant", "content": example.answer, "own": False},
             ]
             for example in drawn
         ]
+
+    return pool
+
+
+def mixed_pools(pools: Sequence[Pool]) -> Pool:
+    """Return the conversations of several sources in turn, as many of each."""
+
+    def pool(index: int) -> list[list[Message]]:
+        return list(itertools.chain(*zip(*(one(index) for one in pools))))
 
     return pool
 
@@ -132,7 +150,7 @@ def messages_of(row: object) -> list[Message]:
             raise ValueError("a message without role and text")
     if not any(message["role"] == "assistant" for message in messages):
         raise ValueError("no message by the assistant")
-    known = ("role", "content", "cut")
+    known = ("role", "content", "cut", "own")
     return [{key: message[key] for key in known if key in message} for message in messages]
 
 
@@ -170,22 +188,25 @@ def dataset_pools(rows: IterableDataset, seed: int) -> Pool:
 
 
 def source(data: str, seed: int) -> Pool:
-    """`tasks`, `tasks:NAME,NAME`, the path of a JSONL file, or the hub id of a data set with messages.
+    """Return the pools of `tasks`, `skills`, `tasks:NAME,NAME`, a JSONL file, a data set with messages on
+    the hub, or several of these with a plus between them, mixed in equal parts.
 
     Raises:
         ValueError: if `data` is none of these.
     """
-    if data == "tasks":
-        return task_pools(None, seed)
-    if data.startswith("tasks:"):
-        return task_pools(data.removeprefix("tasks:").split(","), seed)
+    family, _, names = data.partition(":")
+    if family in tasks.FAMILIES:
+        return task_pools(tasks.named(names or family), seed)
+    if "+" in data and not Path(data).exists():
+        return mixed_pools([source(part, seed + number) for number, part in enumerate(data.split("+"))])
     if Path(data).is_file():
         return file_pools(Path(data), seed)
     if re.fullmatch(r"[\w.-]+/[\w.-]+", data) and not Path(data).exists():
         return dataset_pools(_from_hub(data), seed)
     raise ValueError(
-        f"Unknown training data {data!r}. Choose tasks, tasks:NAME,NAME, the path of a JSONL file with a "
-        "list of messages per line, or the hub id (owner/name) of a data set with messages."
+        f"Unknown training data {data!r}. Choose tasks, skills, tasks:NAME,NAME, the path of a JSONL file "
+        "with a list of messages per line, the hub id (owner/name) of a data set with messages, or "
+        "several of these with a plus between them."
     )
 
 
@@ -211,7 +232,8 @@ def batches(
     """Endless batches of at most `max_tokens` positions, padding included.
 
     Each pool is sorted by length before it is divided, which keeps padding low, and the batches of a pool
-    come in random order. Conversations longer than `max_length` are left out.
+    come in random order. Of a mixture, every batch holds conversations of each kind: what one kind alone
+    asks for is a poor direction of a step. Conversations longer than `max_length` are left out.
     """
     for index in itertools.count():
         rng = random.Random(f"{seed}-{index}")
@@ -221,9 +243,19 @@ def batches(
             raise ValueError(f"No conversation in the data fits into {max_length} tokens.")
         fitting.sort(key=lambda conversation: (len(conversation.ids), rng.random()))
         cut: list[list[Conversation]] = [[]]
-        for conversation in fitting:
-            if cut[-1] and (len(cut[-1]) + 1) * len(conversation.ids) > max_tokens:
+        for conversation in _spread(fitting):
+            longest = max(len(c.ids) for c in (*cut[-1], conversation))
+            if cut[-1] and (len(cut[-1]) + 1) * longest > max_tokens:
                 cut.append([])
             cut[-1].append(conversation)
         rng.shuffle(cut)
         yield from cut
+
+
+def _spread(conversations: Sequence[Conversation]) -> list[Conversation]:
+    """Return sorted conversations with those that are `own` spread evenly among the others."""
+    kinds: dict[bool | None, list[Conversation]] = {}
+    for conversation in conversations:
+        kinds.setdefault(conversation.own, []).append(conversation)
+    placed = [(i / len(kind), one) for kind in kinds.values() for i, one in enumerate(kind)]
+    return [conversation for _, conversation in sorted(placed, key=lambda pair: pair[0])]

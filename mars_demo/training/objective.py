@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor, nn
@@ -27,13 +27,17 @@ class Batch:
     """Two streams and, for each of their [rows, n] positions, the token it must predict or `IGNORE`.
 
     `slots` says which slot of a window a position predicts: 1 for the clean stream, up to block size + 1
-    for the noisy one. `weights` are the shares of the positions in their stream's loss.
+    for the noisy one. `weights` are the shares of the positions in their stream's loss. `sft` and `taught`
+    are [rows]: whether the clean stream of a row learns its tokens, and whether it learns a reference's
+    distributions, where there is a reference; without one every row learns its tokens.
     """
 
     streams: Streams
     targets: Tensor
     slots: Tensor
     weights: Tensor
+    sft: Tensor
+    taught: Tensor
 
     @property
     def clean_length(self) -> int:
@@ -56,7 +60,7 @@ class Batch:
         return torch.stack([weights[:, : self.clean_length].sum(), weights[:, self.clean_length :].sum()])
 
     def to(self, device: torch.device) -> Batch:
-        return Batch(*(one.to(device) for one in (self.streams, self.targets, self.slots, self.weights)))
+        return Batch(*(getattr(self, field.name).to(device) for field in fields(self)))
 
 
 @dataclass
@@ -201,6 +205,8 @@ def _batch(
         targets=torch.cat([pad(following, IGNORE), column("targets", IGNORE)], dim=1),
         slots=torch.cat([torch.ones_like(clean), column("slots", 1)], dim=1),
         weights=torch.cat([torch.ones(clean.shape), column("weights", 0.0)], dim=1),
+        sft=torch.tensor([sequence.own is not True for sequence in sequences]),
+        taught=torch.tensor([sequence.own is not False for sequence in sequences]),
     )
 
 
@@ -218,8 +224,9 @@ class Objective(nn.Module):
 
     λ is `sft_weight`, κ `kl_weight`, μ the weight of the `reference`. The first KL term teaches a mask the
     whole distribution that the clean stream of the same forward has for the same token, the second one
-    keeps the clean stream at the distributions of another model. Each term is a mean over its own targets;
-    a stream without targets has no term.
+    keeps the clean stream at the distributions of another model. Each term is a mean over the targets of
+    its stream; a stream without targets has no term. With a reference, conversations that it wrote itself
+    (`Conversation.own`) have no clean cross-entropy, and those of others have no second KL term.
     """
 
     def __init__(
@@ -261,22 +268,27 @@ class Objective(nn.Module):
         ids, weights, slots = (t[wanted] for t in (batch.targets, batch.weights, batch.slots))
         losses = {"loss": weights.new_zeros(()), "slots": weights.new_zeros(MAX_SLOTS, 3)}
         output = self.model.get_output_embeddings()
-        if totals is None:
-            totals = batch.totals
-        for name, chosen, total in zip(("clean", "noisy"), (is_clean, ~is_clean), totals):
+        clean_total, noisy_total = batch.totals if totals is None else totals
+        row = wanted.nonzero(as_tuple=True)[0]
+        learns = self.sft_weight * (batch.sft[row] if self.reference else torch.ones_like(is_clean))
+        taught = is_clean & batch.taught[row] & bool(self.reference)
+        if self.reference:
+            losses["reference"] = weights.new_zeros(())
+        for name, chosen, factors, total, teach in (
+            ("clean", is_clean & ~taught, learns, clean_total, None),
+            ("clean", taught, learns, clean_total, self._of_reference),
+            ("noisy", ~is_clean, torch.ones_like(weights), noisy_total, self._of_clean),
+        ):
             if not chosen.any():
                 continue
             shares = weights[chosen] / total
-            if name == "clean":
-                factor, teacher, divergence = self.sft_weight, self._of_reference(batch, total), "reference"
-            else:
-                factor, teacher, divergence = 1.0, self._of_clean(batch, hidden, total), "kl"
-            targets = head.Targets(ids[chosen], factor * shares, teacher)
+            teacher = teach and teach(batch, hidden, total)
+            targets = head.Targets(ids[chosen], factors[chosen] * shares, teacher)
             found = head.in_parts(output, hidden[chosen], targets, self._of_part)
             losses["loss"] = losses["loss"] + found.loss
-            losses[name] = (shares * found.nats).sum()
+            losses[name] = losses.get(name, 0) + (shares * found.nats).sum()
             if teacher:
-                losses[divergence] = found.kl / total
+                losses["reference" if name == "clean" else "kl"] = found.kl / total
             losses["slots"] += _per_slot(slots[chosen], found.nats, found.right)
         return losses
 
@@ -287,13 +299,12 @@ class Objective(nn.Module):
         of_clean = hidden[_teachers(batch, batch.targets != IGNORE)].detach()
         return head.Teacher(self.model.get_output_embeddings(), of_clean, self.kl_weight / total)
 
-    def _of_reference(self, batch: Batch, total: Tensor) -> head.Teacher | None:
-        """What teaches the clean targets."""
-        if not self.reference:
-            return None
-        model, wanted = self.reference.model, batch.targets[:, : batch.clean_length] != IGNORE
+    def _of_reference(self, batch: Batch, _, total: Tensor) -> head.Teacher:
+        """Return what teaches the clean targets of the rows that the reference teaches."""
+        model, streams = self.reference.model, batch.streams.clean.rows(batch.taught)
+        wanted = batch.targets[batch.taught, : batch.clean_length] != IGNORE
         with torch.no_grad():
-            hidden = self._hidden(model, batch.streams.clean, wanted)
+            hidden = self._hidden(model, streams, wanted)
         return head.Teacher(model.get_output_embeddings(), hidden, self.reference.weight / total)
 
     def _hidden(self, model: nn.Module, streams: Streams, wanted: Tensor) -> Tensor:

@@ -42,6 +42,11 @@ class Streams:
         names = ("ids", "positions", "roles", "groups", "spans")
         return replace(self, **{name: getattr(self, name)[:, kept] for name in names})
 
+    def rows(self, chosen: Tensor) -> Streams:
+        """Return the streams of some texts, [rows] those chosen."""
+        names = ("ids", "positions", "roles", "groups", "spans")
+        return replace(self, **{name: getattr(self, name)[chosen] for name in names})
+
     def to(self, device: torch.device) -> Streams:
         names = ("ids", "positions", "roles", "groups", "spans")
         return replace(self, **{name: getattr(self, name).to(device) for name in names})

@@ -26,7 +26,7 @@ def grade_world(document: dict, answers: Sequence[str]) -> dict[str, float]:
     """The world's own grade. The harness does not say whether the model has ended the answer itself, which
     `evaluation.accuracy` wants too."""
     example = _examples(document["world"])[document["number"]]
-    return {"acc": float(tasks.TASKS[example.task].grade(example, answers[0]))}
+    return {"acc": float(tasks.task(example.task).grade(example, answers[0]))}
 
 
 def instructions(**_) -> dict[str, Dataset]:

@@ -20,7 +20,7 @@ from mars_demo.evaluation.harness.generated import Generated, Speed, speed
 from mars_demo.evaluation.harness.model import MarsLM
 
 FOLDER = ASSETS / "harness"  # this project's task files
-OWN = ("worlds", "instructions", "paper")
+OWN = ("worlds", "instructions", "paper", "skills")
 RESAMPLED = 1000  # times, for the standard errors of metrics that are no means
 
 # It notes on every task what its authors should know of it.

@@ -1,0 +1,87 @@
+"""Texts whose capitals, spaces and punctuation are mended."""
+
+from __future__ import annotations
+
+import random
+import re
+
+from mars_demo.tasks.common import Example
+from mars_demo.tasks.skills import words
+from mars_demo.tasks.skills.common import LONGEST, Kinds, request, skill
+
+SENTENCES = Kinds(
+    seen=(
+        "I met {first} in {city} on {day}.",
+        "Where did {first} put the {product}?",
+        "The {product} arrived on {day}, but the box was open.",
+        "{first} and {second} are moving to {city} in {month}.",
+        "Can you call {first} before {day}?",
+        "We need a {product}, a {product2} and some tape.",
+        "My train to {city} leaves at {time}.",
+        "After lunch, {first} will show us the new office.",
+        "Is the shop in {city} open on {day}?",
+        "I think {first} has the key to the garage.",
+        "Please send the {product} to {first}, not to {second}.",
+        "The meeting is on {day} at {time}.",
+        "When does the {month} course begin?",
+        "If it rains on {day}, we will stay at home.",
+    ),
+    unseen=(
+        "{first} forgot the {product} at the airport in {city}.",
+        "Why is {second} not coming on {day}?",
+        "Thanks for the {product}, I really like it.",
+        "Our neighbors from {city} visit us every {month}.",
+    ),
+)
+ASKS = Kinds(
+    seen=(
+        "Fix the capitals, spaces and punctuation.",
+        "Correct the capitalization and punctuation of this text.",
+        "Please clean up this text without changing any words.",
+        "Mend the spacing, capital letters and punctuation here.",
+        "I typed this in a hurry. Fix capitals and punctuation.",
+        "Tidy up this message, same words.",
+    ),
+    unseen=(
+        "Proofread this: only case, spaces and punctuation.",
+        "Make the typing below look neat, same words.",
+    ),
+)
+
+
+def make(rng: random.Random, unseen: bool) -> Example:
+    kinds = SENTENCES.of(unseen)
+    chosen = rng.sample(kinds, rng.randint(2, 4))
+    text = " ".join(_filled(rng, sentence) for sentence in chosen)
+    prompt = request(rng, ASKS.pick(rng, unseen), _spoiled(rng, text))
+    return Example("mending", prompt, text, {"text": text})
+
+
+def _filled(rng: random.Random, sentence: str) -> str:
+    first, second = rng.sample(words.FIRST_NAMES, 2)
+    product, product2 = rng.sample([p for p in words.PRODUCTS if p == p.lower() and p[0] not in "aeiou"], 2)
+    return sentence.format(
+        first=first,
+        second=second,
+        product=product,
+        product2=product2,
+        city=rng.choice(words.CITIES),
+        day=rng.choice(words.DAYS),
+        month=rng.choice(words.MONTHS),
+        time=words.clock(rng),
+    )
+
+
+def _spoiled(rng: random.Random, text: str) -> str:
+    """Return a text in lower case with wrong spaces, perhaps without its last full stop."""
+    text = text.lower()[:-1] if rng.random() < 0.5 and text.endswith(".") else text.lower()
+    text = re.sub(r"([.,?])", lambda mark: rng.choice((" ", "", "")) + mark[1], text)
+    return re.sub(" ", lambda _: rng.choices((" ", "  ", "   "), (6, 2, 1))[0], text)
+
+
+def grade(example: Example, answer: str) -> bool:
+    """Return whether the answer is the mended text, perhaps in quotes."""
+    return answer[:LONGEST].strip().strip('"') == example.facts["text"]
+
+
+TASK = skill("mending", "Texts mended", make, grade)

@@ -1,0 +1,63 @@
+"""Phone numbers in another form, with their digits as a step."""
+
+from __future__ import annotations
+
+import random
+
+from mars_demo.tasks.common import Example
+from mars_demo.tasks.skills.common import LONGEST, Kinds, lines_of, request, skill
+
+FORMS = Kinds(
+    seen=(
+        "XXX-XXX-XXXX",
+        "(XXX) XXX-XXXX",
+        "XXX.XXX.XXXX",
+        "+1 XXX XXX XXXX",
+        "XXX XXX XXXX",
+        "XXXXXXXXXX",
+    ),
+    unseen=("+1-XXX-XXX-XXXX", "XXX/XXX-XXXX", "XXX XX XX XXX"),
+)
+ASKS = Kinds(
+    seen=(
+        "Write these phone numbers as {form}.",
+        "Format the phone numbers like {form}.",
+        "Change these phone numbers to {form}.",
+        "I need these numbers in the form {form}.",
+        "Please put the phone numbers below into the format {form}.",
+    ),
+    unseen=(
+        "Our system only takes {form}. Rewrite these numbers.",
+        "Use the pattern {form} for each number.",
+    ),
+)
+
+
+def make(rng: random.Random, unseen: bool) -> Example:
+    form = FORMS.pick(rng, unseen)
+    numbers = [
+        "".join(rng.choices("23456789", k=1) + rng.choices("0123456789", k=9))
+        for _ in range(rng.randint(1, 3))
+    ]
+    given = "\n".join(
+        filled(rng.choice([f for f in FORMS.seen if f != form]), number) for number in numbers
+    )
+    prompt = request(rng, ASKS.pick(rng, unseen).format(form=form), given)
+    results = [filled(form, number) for number in numbers]
+    answer = "\n".join(f"{' '.join(number)} -> {result}" for number, result in zip(numbers, results))
+    return Example("phones", prompt, answer, {"numbers": results})
+
+
+def filled(form: str, digits: str) -> str:
+    """Return a form whose X are replaced by digits, one after the other."""
+    rest = iter(digits)
+    return "".join(next(rest) if sign == "X" else sign for sign in form)
+
+
+def grade(example: Example, answer: str) -> bool:
+    """Return whether each line of the answer ends in its number, after an arrow or alone."""
+    found = [line.rpartition("->")[2].strip() for line in lines_of(answer[:LONGEST])]
+    return found == example.facts["numbers"]
+
+
+TASK = skill("phones", "Phone numbers in another form", make, grade)

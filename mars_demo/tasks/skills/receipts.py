@@ -1,0 +1,41 @@
+"""The total of a shopping list, added up line by line."""
+
+from __future__ import annotations
+
+import random
+
+from mars_demo.tasks.common import Example, concludes
+from mars_demo.tasks.skills.common import Kinds, request, skill
+from mars_demo.tasks.skills.words import GROUPS
+
+ASKS = Kinds(
+    seen=(
+        "What do I pay in total? Show the steps.",
+        "Add up this receipt step by step.",
+        "Calculate the total of this list, line by line.",
+        "How much is all of this together? Show your work.",
+        "Please work out the total cost of these.",
+    ),
+    unseen=("Sum up the bill and show how.", "What does the whole basket cost? One line per item."),
+)
+LINES = Kinds(
+    seen=("{n} x {item} at {price}", "{item}: {n} at {price} each", "{n} {item}, {price} each"),
+    unseen=("{item} ({n} times {price})", "{price} per piece, {n} pieces: {item}"),
+)
+
+
+def make(rng: random.Random, unseen: bool) -> Example:
+    items = rng.sample((GROUPS["groceries"] + " " + GROUPS["tools"]).split(), rng.randint(2, 5))
+    line, total, given, steps = LINES.pick(rng, unseen), 0, [], []
+    for item in items:
+        n, price = rng.randint(1, 9), rng.randint(2, 20)
+        given.append(line.format(n=n, item=item, price=price))
+        before, total = total, total + n * price
+        added = f" {before} + {n * price} = {total}." if before else ""
+        steps.append(f"{item}: {n} x {price} = {n * price}.{added}")
+    prompt = request(rng, ASKS.pick(rng, unseen), "\n".join(given))
+    conclusion = f"The total is {total}."
+    return Example("receipts", prompt, "\n".join([*steps, conclusion]), {"conclusion": conclusion})
+
+
+TASK = skill("receipts", "Totals of receipts", make, concludes)

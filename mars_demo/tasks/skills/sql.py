@@ -1,0 +1,163 @@
+"""SQL for a question and a schema, graded by the rows that sqlite returns from made databases."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass
+
+from mars_demo.tasks.common import Example
+from mars_demo.tasks.skills import words
+from mars_demo.tasks.skills.common import LONGEST, Kinds, request, skill, unfenced
+
+FUNCTIONS = {"count", "sum", "avg", "min", "max", "round", "lower", "upper", "like"}
+STEPS = 100_000  # of sqlite's machine, after which a query is stopped
+ROWS = 200  # of a result that are compared
+DATABASES = 3  # made for a query, so that it is not right by chance
+
+
+@dataclass(frozen=True)
+class Schema:
+    """A table with a column of names, of categories with their values, and of numbers."""
+
+    table: str
+    name: str
+    category: str
+    values: tuple[str, ...]
+    number: str
+
+    def create(self, order: list[str]) -> str:
+        kinds = {self.number: "INTEGER"}
+        columns = ", ".join(f"{column} {kinds.get(column, 'TEXT')}" for column in order)
+        return f"CREATE TABLE {self.table} ({columns});"
+
+    @property
+    def columns(self) -> list[str]:
+        return [self.name, self.category, self.number]
+
+
+SCHEMAS = Kinds(
+    seen=(
+        Schema("employees", "name", "department", ("Sales", "Support", "Legal", "Research"), "salary"),
+        Schema("books", "title", "genre", ("Crime", "Poetry", "History", "Travel"), "pages"),
+        Schema("orders", "customer", "city", words.CITIES[:8], "total"),
+        Schema("products", "name", "category", ("Garden", "Kitchen", "Office", "Sports"), "price"),
+        Schema("students", "name", "course", ("Art", "Biology", "Chemistry", "Music"), "score"),
+        Schema("movies", "title", "director", words.LAST_NAMES[:8], "year"),
+        Schema("cars", "model", "color", ("red", "blue", "white", "black"), "mileage"),
+        Schema("rooms", "number", "building", ("North", "South", "Annex"), "seats"),
+    ),
+    unseen=(
+        Schema("flights", "code", "destination", words.CITIES[8:16], "delay"),
+        Schema("songs", "title", "artist", words.LAST_NAMES[8:16], "seconds"),
+        Schema("plants", "species", "bed", ("Front", "Back", "Roof"), "height"),
+    ),
+)
+# Questions with the queries that answer them.
+QUESTIONS = (
+    ("How many {table} are there per {category}?",
+     "SELECT {category}, COUNT(*) FROM {table} GROUP BY {category};"),
+    ("List the {name} of all {table} with a {number} over {n}.",
+     "SELECT {name} FROM {table} WHERE {number} > {n};"),
+    ("List the {name} of all {table} with a {number} below {n}.",
+     "SELECT {name} FROM {table} WHERE {number} < {n};"),
+    ("Which {table} have the {category} {value}? Give me the {name}.",
+     "SELECT {name} FROM {table} WHERE {category} = '{value}';"),
+    ("What is the average {number} of {table} whose {category} is {value}?",
+     "SELECT AVG({number}) FROM {table} WHERE {category} = '{value}';"),
+    ("What is the total {number} for each {category}?",
+     "SELECT {category}, SUM({number}) FROM {table} GROUP BY {category};"),
+    ("What is the highest {number} for each {category}?",
+     "SELECT {category}, MAX({number}) FROM {table} GROUP BY {category};"),
+    ("Show {name} and {number} of all {table}, the largest {number} first.",
+     "SELECT {name}, {number} FROM {table} ORDER BY {number} DESC;"),
+    ("How many {table} have the {category} {value}?",
+     "SELECT COUNT(*) FROM {table} WHERE {category} = '{value}';"),
+    ("Show the {name} of the {k} {table} with the lowest {number}.",
+     "SELECT {name} FROM {table} ORDER BY {number} LIMIT {k};"),
+    ("List {name} and {number} of {table} with the {category} {value} and a {number} of at least {n}.",
+     "SELECT {name}, {number} FROM {table} WHERE {category} = '{value}' AND {number} >= {n};"),
+)  # fmt: skip
+ASKS = Kinds(
+    seen=(
+        "Write an SQL query for this table. {question}",
+        "{question} Answer with SQL for the table below.",
+        "Given this schema, write SQL: {question}",
+        "SQL please: {question}",
+        "I have this table. {question} Only the query.",
+    ),
+    unseen=("Which SELECT statement answers this: {question}", "{question} Use SQLite, one statement."),
+)
+
+
+def make(rng: random.Random, unseen: bool) -> Example:
+    schema = SCHEMAS.pick(rng, unseen)
+    question, query = rng.choice(QUESTIONS)
+    blanks = {
+        "table": schema.table,
+        "name": schema.name,
+        "category": schema.category,
+        "number": schema.number,
+        "value": rng.choice(schema.values),
+        "n": rng.randint(2, 90) * 10,
+        "k": rng.randint(2, 9),
+    }
+    create = schema.create(rng.sample(schema.columns, 3))
+    asked = ASKS.pick(rng, unseen).format(question=question.format(**blanks))
+    query = query.format(**blanks)
+    facts = {"query": query, "create": create, "values": schema.values, "columns": schema.columns}
+    return Example(
+        "sql", request(rng, asked, create), query, facts | {"table": schema.table, "n": blanks["n"]}
+    )
+
+
+def grade(example: Example, answer: str) -> bool:
+    """Return whether the answer finds the right rows in each database, in their order if they have one."""
+    facts, answer = example.facts, unfenced(answer[:LONGEST])
+    for number in range(DATABASES):
+        with closing(_database(facts, number)) as database:
+            wanted, found = (_rows(database, query) for query in (facts["query"], answer))
+        if found is not None and "ORDER BY" not in facts["query"]:
+            wanted, found = sorted(wanted, key=repr), sorted(found, key=repr)
+        if wanted != found:
+            return False
+    return True
+
+
+def _database(facts: dict, number: int) -> sqlite3.Connection:
+    """Return a database in memory with made rows, whose queries may only read and soon end."""
+    rng = random.Random(f"{facts['query']}-{number}")
+    database = sqlite3.connect(":memory:")
+    database.execute(facts["create"])
+    numbers = rng.sample(range(1, 1000), 30)
+    numbers[:2] = facts["n"], facts["n"] + 1  # the bound itself and its neighbour tell > from >=
+    rows = [
+        (f"{rng.choice(words.FIRST_NAMES)} {i}", rng.choice(facts["values"]), n)
+        for i, n in enumerate(numbers)
+    ]
+    columns = ", ".join(facts["columns"])
+    database.executemany(f"INSERT INTO {facts['table']} ({columns}) VALUES (?, ?, ?)", rows)
+    database.commit()
+    database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 100_000)
+    database.set_authorizer(_permit)
+    steps = iter(range(STEPS // 1000))
+    database.set_progress_handler(lambda: next(steps, None) is None, 1000)
+    return database
+
+
+def _permit(action: int, _, name: str | None, *__) -> int:
+    is_known = action == sqlite3.SQLITE_FUNCTION and (name or "").lower() in FUNCTIONS
+    is_read = action in (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ)
+    return sqlite3.SQLITE_OK if is_known or is_read else sqlite3.SQLITE_DENY
+
+
+def _rows(database: sqlite3.Connection, query: str) -> list[tuple] | None:
+    """Return what a query finds, or None if it is not a query that may run."""
+    try:
+        return database.execute(query).fetchmany(ROWS)
+    except (sqlite3.Error, sqlite3.Warning, ValueError):
+        return None
+
+
+TASK = skill("sql", "SQL queries", make, grade)

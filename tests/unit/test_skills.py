@@ -1,0 +1,234 @@
+"""The skills: right answers pass, wrong ones fail, hostile ones do no harm, and splits stay apart."""
+
+import itertools
+import json
+import random
+import sqlite3
+import time
+
+import pytest
+import yaml
+
+from mars_demo import tasks
+from mars_demo.assets import ASSETS
+from mars_demo.evaluation.task_sets import task_set
+from mars_demo.tasks.common import Example
+from mars_demo.tasks.skills import SKILLS, sandbox, sql
+from mars_demo.training import corpus
+
+EVERY_SKILL = pytest.mark.parametrize("name", SKILLS)
+COUNT = {"records": 6}  # each of these runs two child processes
+
+
+def drawn(name: str, count: int = 40, seed: int = 0) -> list[Example]:
+    """Return examples of a skill, every other one of a kind that training never sees."""
+    rng, skill = random.Random(seed), SKILLS[name]
+    makers = itertools.cycle((skill.make, skill.make_unseen))
+    return [make(rng) for make, _ in zip(makers, range(COUNT.get(name, count)))]
+
+
+@EVERY_SKILL
+def test_own_answers_are_right(name):
+    for example in drawn(name):
+        assert example.task == name
+        assert SKILLS[name].grade(example, example.answer), example
+        assert SKILLS[name].grade(example, example.answer + "\n\n"), example
+
+
+@EVERY_SKILL
+def test_empty_truncated_and_continued_answers_are_wrong(name):
+    for example in drawn(name)[:6]:
+        for answer in (
+            "",
+            " \n",
+            example.answer[: len(example.answer) // 2],
+            f"{example.answer}\nnonsense",
+        ):
+            assert not SKILLS[name].grade(example, answer), (example, answer)
+
+
+@EVERY_SKILL
+def test_answers_to_other_prompts_are_wrong(name):
+    for example, other in itertools.pairwise(drawn(name)):
+        if example.answer != other.answer:
+            assert not SKILLS[name].grade(example, other.answer), (example, other)
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("extraction", '": ', '_": '),
+        ("extraction", "}", ', "more": 1}'),
+        ("table-formats", "1", "2"),
+        ("lists", "e", "a"),
+        ("mending", ".", ""),
+        ("mending", " ", "  "),
+        ("quoting", '."', '"'),
+        ("letters-from-notes", "Dear", "Dear Sir"),
+        ("letters-from-notes", "Best regards,", "Best regards 77777,"),
+        ("changelog", "### ", "#### "),
+        ("renaming", "return", "yield"),
+        ("records", "int", "str"),
+        ("records", '"', "'x"),
+        ("sql", "SELECT", "SELECT 1,"),
+        ("sql", ">", "<"),
+        ("dates", "-> ", "-> 1"),
+        ("phones", "-> ", "-> 0"),
+        ("conversion", "So", "Not"),
+        ("receipts", "total is ", "total is 1"),
+    ],
+)
+def test_plausible_wrong_answers_are_wrong(name, old, new):
+    changed = [example for example in drawn(name) if old in example.answer]
+    assert changed
+    for example in changed:
+        assert not SKILLS[name].grade(example, example.answer.replace(old, new)), example
+
+
+def test_the_form_of_an_answer_may_differ():
+    example = drawn("extraction")[0]
+    assert SKILLS["extraction"].grade(example, f"```json\n{json.dumps(example.facts['fields'])}\n```")
+    example = next(e for e in drawn("lists") if e.answer.startswith("- "))
+    assert SKILLS["lists"].grade(example, example.answer.replace("- ", "* "))
+    example = next(e for e in drawn("sql") if "WHERE" in e.answer)
+    assert SKILLS["sql"].grade(example, example.answer.lower().replace(*_value_in_capitals(example)))
+    example = drawn("quoting")[0]
+    assert SKILLS["quoting"].grade(example, example.answer.strip('"'))
+    example = drawn("renaming")[0]
+    assert SKILLS["renaming"].grade(example, example.facts["code"] + "  # renamed")
+
+
+def _value_in_capitals(example: Example) -> tuple[str, str]:
+    """Return a value of a query in lower case and as it is in the rows."""
+    value = example.answer.partition("'")[2].partition("'")[0] or "select"
+    return value.lower(), value
+
+
+@EVERY_SKILL
+def test_examples_are_reproducible_and_fit(name):
+    assert drawn(name, 20) == drawn(name, 20)
+    assert drawn(name, 20) != drawn(name, 20, seed=1)
+    for example in drawn(name, 200):
+        assert len(example.prompt) + len(example.answer) < 1000
+        assert example.prompt == example.prompt.strip() and example.answer == example.answer.strip()
+
+
+@EVERY_SKILL
+def test_held_out_prompts_are_never_trained_on(name):
+    kept = tasks.held_out(name, 40)
+    trained = itertools.islice(tasks.examples([name], "train", 0), 400)
+    assert len({example.prompt for example in kept}) == 40
+    assert {example.prompt for example in kept}.isdisjoint(example.prompt for example in trained)
+    assert {example.unseen for example in kept} == {True, False}
+    assert all(example.unseen or tasks.split_of(example.prompt) == "held-out" for example in kept)
+
+
+def test_training_sees_no_unseen_kind():
+    trained = list(itertools.islice(tasks.examples([*SKILLS], "train", 0), 600))
+    assert not any(example.unseen for example in trained)
+    assert {example.task for example in trained} == {*SKILLS}
+
+
+@EVERY_SKILL
+@pytest.mark.parametrize("depth", ["", "-" * 900, "(" * 400, "\0", "[" * 3000])
+def test_no_answer_runs_in_this_process(name, depth, tmp_path):
+    trace = tmp_path / "trace"
+    code = f"{depth}__import__('os').system('touch {trace}')"
+    for answer in (code, f"```python\n{code}\n```"):
+        assert SKILLS[name].grade(drawn(name, 1)[0], answer) is False
+    assert not trace.exists()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import os\nX = 1",
+        "from os import system\nX = 1",
+        "from dataclasses import sys\nX = 1",
+        "from dataclasses import field as list\nX = 1",
+        "dict = exec\nX = dict('1')",
+        "class dict: pass\nX = 1",
+        "X = open('/etc/passwd')",
+        "X = [].append",
+        "X = __builtins__",
+        "X = [0] * 10**9",
+        "@print\nclass X: pass",
+        "class X(metaclass=exec): pass",
+        "while True: pass",
+        "X = (lambda: 1)()",
+        "X = 1\0",
+    ],
+)
+def test_only_definitions_of_data_are_run(code, monkeypatch):
+    def run(*_, **__):
+        raise AssertionError("This code must not reach a child process.")
+
+    monkeypatch.setattr(sandbox.subprocess, "run", run)
+    assert sandbox.evaluated(code, "X") is None
+
+
+def test_a_child_that_takes_too_much_is_ended(monkeypatch):
+    monkeypatch.setattr(sandbox, "_is_data", lambda code: True)
+    started = time.monotonic()
+    for code in ("while True: pass", "X = bytearray(1 << 31)", "raise SystemExit", "open('x', 'w')"):
+        assert sandbox.evaluated(code, "X") is None
+    assert time.monotonic() - started < 2 * sandbox.SECONDS
+    assert sandbox.evaluated("X = [1, 'a']", "X") == "[1, 'a']"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "DROP TABLE {table};",
+        "DELETE FROM {table};",
+        "ATTACH DATABASE '/tmp/x.db' AS x;",
+        "PRAGMA writable_schema = 1;",
+        "SELECT load_extension('x');",
+        "SELECT zeroblob(1000000000);",
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n;",
+        "SELECT count(*) FROM {table} a, {table} b, {table} c, {table} d, {table} e;",
+        "SELECT 1; DROP TABLE {table};",
+    ],
+)
+def test_queries_only_read_and_soon_end(query):
+    example = drawn("sql", 1)[0]
+    started = time.monotonic()
+    assert not SKILLS["sql"].grade(example, query.format(table=example.facts["table"]))
+    assert time.monotonic() - started < 2
+
+
+def test_a_query_that_guesses_the_rows_is_wrong():
+    example = next(e for e in drawn("sql") if "COUNT(*)" in e.answer and "WHERE" in e.answer)
+    database = sql._database(example.facts, 0)
+    (count,) = database.execute(example.answer).fetchone()
+    assert not SKILLS["sql"].grade(example, f"SELECT {count};")
+    with pytest.raises(sqlite3.DatabaseError):
+        database.execute("CREATE TABLE more (id)")
+
+
+def test_skills_are_training_data_and_mix_with_a_file(tmp_path):
+    path = tmp_path / "chat.jsonl"
+    talk = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello", "own": True}]
+    path.write_text("\n".join(json.dumps({"messages": talk}) for _ in range(5)))
+    pool = corpus.source(f"skills+{path}", seed=0)(0)
+    assert [messages[1]["own"] for messages in pool] == [False, True] * 5
+    prompts = {messages[0]["content"] for messages in corpus.source("skills", seed=0)(0)}
+    assert prompts > {messages[0]["content"] for messages in pool[::2]}
+    assert corpus.source("skills:sql,dates", 0)(0) == corpus.source("tasks:sql,dates", 0)(0)
+
+
+def test_names_stand_for_tasks_and_families():
+    assert tasks.named("skills") == [*SKILLS]
+    assert tasks.named("sql,units") == ["sql", "units"]
+    with pytest.raises(ValueError, match="Unknown task 'chess'.*word-problems.*sql"):
+        tasks.named("sql,chess")
+    assert not SKILLS.keys() & tasks.TASKS.keys()
+
+
+def test_skills_are_task_sets_of_a_sweep_and_tasks_of_the_harness():
+    questions = task_set("skills").questions(20)
+    assert len(questions) == 20
+    assert questions[0].prompt == tasks.held_out(next(iter(SKILLS)), 2)[0].prompt
+    group = yaml.safe_load((ASSETS / "harness" / "skills.yaml").read_text())
+    assert group["task"] == [f"skill-{name}" for name in SKILLS]
+    assert {path.stem for path in (ASSETS / "harness").glob("skill-*.yaml")} == set(group["task"])
