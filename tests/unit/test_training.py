@@ -14,7 +14,7 @@ from random_models import random_model
 from torch import nn
 from transformers import AutoModelForCausalLM
 
-from mars_demo import cli
+from mars_demo import cli, tasks
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.export.save import save_checkpoint
@@ -283,9 +283,20 @@ def test_accumulated_batches_are_one_large_batch(tmp_path, tokenizer):
         torch.testing.assert_close(weight, other, rtol=0, atol=1e-3 * recipe.learning_rate)
 
 
+def _messages(example: tasks.Example) -> list[dict]:
+    return [
+        {"role": "user", "content": example.prompt},
+        {"role": "assistant", "content": example.answer},
+    ]
+
+
 def test_the_kl_divergence_from_the_reference_starts_at_zero_and_counts_in_the_loss(tmp_path):
     base = load_checkpoint("ar-tiny", device="cpu", dtype=torch.float32)
+    data = tmp_path / "data.jsonl"  # in which nothing is said of who wrote the answers
+    rows = [{"messages": _messages(example)} for example in tasks.held_out("units", 40)]
+    data.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     recipe = replace(RECIPE, steps=3, sft_weight=0.0, reference="ar-tiny", reference_weight=2.0)
+    recipe = replace(recipe, data=str(data))
     first, *rest = train(base.model, base.tokenizer, recipe, tmp_path)
     assert abs(first.reference) < 1e-3
     assert all(m.reference > 10 * abs(first.reference) for m in rest)  # the masks pull it away
