@@ -14,13 +14,25 @@ from pathlib import Path
 import yaml
 
 from benchmarks import report
+from mars_demo.assets import ASSETS
 from mars_demo.evaluation import results
+from mars_demo.tasks import TASKS
 
 ROOT = report.ROOT
 REQUIREMENTS = ("requirements.txt", "requirements-eval.txt", "tests/requirements.txt")
 FIGURE = re.compile(
     r"\d[\d.,]*\s?(%|×|ms\b|points?\b|tokens? per (forward|second)|times\b|minutes\b|seconds\b|MB\b)"
 )
+# The columns of the table in a bundled model's card: methods of tiny.json, and what each column shows of them.
+CARDS = {
+    "ar-tiny": [("ar-tiny", "accuracy")],
+    "mars-tiny": [
+        ("τ = 1", "accuracy"),
+        ("τ = 0.95", "accuracy"),
+        ("τ = 0.95", "tokens_per_forward"),
+        ("lossless", "tokens_per_forward"),
+    ],
+}
 TEXTS = {name: (ROOT / name).read_text("utf-8") for name in report.DOCUMENTS}
 
 
@@ -36,6 +48,22 @@ def figures() -> Iterator[str]:
             yield f"{name}: the figure “{found[0]}” stands outside the generated blocks"
     for unused in set(report.FIGURES) - used:
         yield f"benchmarks/report.py: no document shows “{unused}”"
+
+
+def cards() -> Iterator[str]:
+    """The table of a bundled model's card has the measured figures of every world."""
+    methods = results.read("tiny.json")["methods"]
+    for name, columns in CARDS.items():
+        card = (ASSETS / name / "README.md").read_text("utf-8")
+        for world in TASKS:
+            rows = [next(row for row in methods[method] if row["task"] == world) for method, _ in columns]
+            cells = [
+                f"{row[key]:.1%}" if key == "accuracy" else f"{row[key]:.2f}"
+                for row, (_, key) in zip(rows, columns)
+            ]
+            line = f"| {' | '.join([world, *cells])} |"
+            if line not in card:
+                yield f"assets/{name}/README.md: its table does not have the row {line}"
 
 
 def links() -> Iterator[str]:
@@ -90,7 +118,7 @@ def front_matter() -> Iterator[str]:
         yield f"space.yaml: there is no {card['app_file']}"
 
 
-CHECKS = (figures, links, result_files, requirements, front_matter)
+CHECKS = (figures, cards, links, result_files, requirements, front_matter)
 
 if __name__ == "__main__":
     complaints = [complaint for check in CHECKS for complaint in check()]

@@ -98,6 +98,7 @@ def visit(browser, url, module_page):
     for context in contexts:
         context.close()
     if not free:
+        assert not page.is_closed(), "the first page belongs to all tests of the module"
         _leave(page)
     assert not troubles
 
