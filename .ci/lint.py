@@ -23,7 +23,7 @@ REQUIREMENTS = ("requirements.txt", "requirements-eval.txt", "tests/requirements
 FIGURE = re.compile(
     r"\d[\d.,]*\s?(%|×|ms\b|points?\b|tokens? per (forward|second)|times\b|minutes\b|seconds\b|MB\b)"
 )
-# The columns of the table in a bundled model's card: methods of tiny.json, and what each column shows of them.
+# Columns of the table in a bundled model's card: methods of tiny.json, and what each column shows of them.
 CARDS = {
     "ar-tiny": [("ar-tiny", "accuracy")],
     "mars-tiny": [
