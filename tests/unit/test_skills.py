@@ -166,10 +166,12 @@ def test_only_definitions_of_data_are_run(code, monkeypatch):
     assert sandbox.evaluated(code, "X") is None
 
 
-def test_a_child_that_takes_too_much_is_ended(monkeypatch):
+def test_a_child_that_takes_too_much_is_ended(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sandbox, "_is_data", lambda code: True)
     for code in ("while True: pass", "X = bytearray(1 << 31)", "raise SystemExit", "open('x', 'w')"):
         assert sandbox.evaluated(code, "X") is None
+    assert not list(tmp_path.iterdir())
     assert sandbox.evaluated("X = [1, 'a']", "X") == "[1, 'a']"
 
 

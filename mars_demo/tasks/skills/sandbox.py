@@ -1,7 +1,7 @@
 """The value that a piece of Python defines, found by running it in a child process with limits.
 
 Only definitions of data run: any statement, name or call that no dataclass, dictionary or list needs is
-rejected before. The child has one second, little memory, and can neither write files nor start processes.
+rejected before. The child has one second, little memory, and can neither open files nor start processes.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ TYPES = {"str", "int", "float", "bool", "list", "dict", "tuple", "set"}
 CALLS = {"dataclass", "field", "dict", "list", "tuple", "set"}
 IMPORTS = {"dataclasses": {"dataclass", "field"}, "typing": {"Any", "Dict", "List", "Optional", "Tuple"}}
 CHILD = """
-import contextlib, dataclasses, resource, sys
+import contextlib, dataclasses, resource, sys, typing
 
 source, name = sys.stdin.read().split("\\0")
 for limit, most in (
     (resource.RLIMIT_CPU, 1),
     (resource.RLIMIT_AS, 1 << 29),
-    (resource.RLIMIT_FSIZE, 1 << 16),
-    (resource.RLIMIT_NOFILE, 16),
+    (resource.RLIMIT_FSIZE, 0),
+    (resource.RLIMIT_NOFILE, 3),
     (resource.RLIMIT_NPROC, 0),
 ):
     with contextlib.suppress(ValueError, OSError):  # a system may lack one
