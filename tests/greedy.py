@@ -86,7 +86,7 @@ def check_same_passes(run: Run, other: Run) -> None:
 
 
 def _is_tie(slot: Slot) -> bool:
-    """Whether a slot's two best tokens could change places: log p differs as the logits do."""
+    """Return whether a slot's two best tokens could change places: log p differs as the logits do."""
     if len(slot.top) < 2 or slot.id not in slot.candidates[:2]:
         return False
     (_, best), (_, second) = slot.top[:2]
@@ -94,7 +94,7 @@ def _is_tie(slot: Slot) -> bool:
 
 
 def _is_near_threshold(step: Pass) -> bool:
-    """Whether a score could lie on either side of τ, or either of two scores could be the higher one."""
+    """Return whether a score could lie on either side of τ, or two scores could change places."""
     scores = sorted(slot.score for slot in step.slots)
     gaps = [high - low for low, high in zip(scores, scores[1:])]
     if step.tau is not None and 0 < step.tau < 1:

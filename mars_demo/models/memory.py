@@ -56,7 +56,7 @@ def available(device: str) -> int:
 
 
 def is_short(error: BaseException) -> bool:
-    """Whether it says that there was not enough memory."""
+    """Return whether an error says that there was not enough memory."""
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
     return isinstance(error, RuntimeError) and any(words in str(error) for words in _SHORT)

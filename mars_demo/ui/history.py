@@ -37,8 +37,8 @@ class History:
         return "".join(system)
 
     def is_news(self, number) -> bool:
-        """Whether what has this number was told after all that is here already. The page numbers what it
-        tells, since on its way one may overtake another."""
+        """Return whether a message of the page is newer than those that arrived before. The page numbers its
+        messages, because one may overtake another on the way."""
         news = isinstance(number, int) and number > self._told
         if news:
             self._told = number

@@ -39,7 +39,7 @@ def attack():
 
 
 def is_expected(attack: Attack, mars_tiny) -> bool:
-    """Whether other visitors get their answer, and keep their conversation."""
+    """Return whether other visitors get their answer and keep their conversation."""
     text, tokens = KNOWN
     own = decode(mars_tiny, text, Request("mars", 0.9, max_new_tokens=tokens)).finish()
     return attack.known_answer() == own.text and attack.messages_of(STAYS) == TALK
@@ -90,7 +90,7 @@ def limited(attack, monkeypatch):
 
 
 def generated(attack: Attack, **changed) -> tuple[bool, str]:
-    """Whether a request is answered, and the record or the message."""
+    """Return whether a request is answered, and the record or the message."""
     values = {"prompt": "hello", "model": "mars-tiny", "mode": "ar", "tau": 1, "window": None}
     values |= {"max_new_tokens": 1, "criterion": "probability"} | changed
     data = {"data": [*values.values()]}

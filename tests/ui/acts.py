@@ -1,4 +1,4 @@
-"""What the tests of several tabs do on a page."""
+"""Acts of a visitor in the tests of several tabs."""
 
 import re
 import threading

@@ -79,7 +79,7 @@ BAD = [
 
 
 def is_clean(message: str) -> bool:
-    """Whether a message is a short sentence without a trace of the code."""
+    """Return whether a message is a short sentence without a trace of the code."""
     traces = r"Traceback|\w+Error\b|\.py\b|site-packages|NoneType"
     return 0 < len(message) < 300 and "\n" not in message and not re.search(traces, message)
 
