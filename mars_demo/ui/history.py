@@ -37,8 +37,8 @@ class History:
         return "".join(system)
 
     def is_news(self, number) -> bool:
-        """Return whether a message of the page is newer than those that arrived before. The page numbers its
-        messages, because one may overtake another on the way."""
+        """Return whether a message of the page is newer than those before it. The page numbers them,
+        because one may overtake another on the way."""
         news = isinstance(number, int) and number > self._told
         if news:
             self._told = number
