@@ -148,7 +148,7 @@ def test_a_base_that_is_too_large_to_train_is_refused(serve, monkeypatch):
 
 @pytest.mark.full
 def test_the_chat_model_answers_a_prompt_that_nobody_prepared(monkeypatch):
-    """From its quantized weights, as the page opens."""
+    """The chat model decodes from its quantized weights, as the page opens."""
     monkeypatch.setattr(models, "_pool", Pool([CHAT]))
     asked = "Which planet do we live on? Answer in one short sentence."
     *_, shown = race.compete(

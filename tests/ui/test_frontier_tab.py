@@ -58,7 +58,7 @@ def said(page: Page):
 
 
 def chosen(page: Page):
-    """What the tab says of the point that the Race tab is set to."""
+    """Return the tab's text about the point that the Race tab is set to."""
     return page.locator("#frontier .set")
 
 

@@ -171,13 +171,13 @@ def test_bad_input_gets_a_message_and_nothing_is_lost(visit):
 
 @pytest.fixture(scope="module")
 def config(url):
-    """What the server tells a page of its components and events."""
+    """Return the components and events that the server sends to a page."""
     with urllib.request.urlopen(f"{url}config") as response:
         return json.load(response)
 
 
 def test_a_click_on_stop_is_one_request(config):
-    """Of several, the last may reach the server when the next run has begun, and would stop that."""
+    """The last of several requests could reach the server after the next run has begun, and stop it."""
     stops = [
         part["id"] for part in config["components"] if part["props"].get("elem_id", "").endswith("stop")
     ]
@@ -187,7 +187,7 @@ def test_a_click_on_stop_is_one_request(config):
 
 
 def test_no_value_of_a_control_is_dropped_while_another_is_answered(config):
-    """By default, Gradio's page drops them."""
+    """Gradio's page drops them by default."""
     modes = [
         event["trigger_mode"]
         for event in config["dependencies"]

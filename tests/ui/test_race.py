@@ -173,7 +173,7 @@ def test_a_run_that_waits_for_its_turn_is_not_given_up_for_the_next(monkeypatch)
 
 
 def test_lines_are_shown_less_often_while_many_runs_grow(monkeypatch):
-    """On a clock on which each line takes 11 ms."""
+    """The clock of this test moves by 11 ms a line."""
     now = 0.0
     monkeypatch.setattr("mars_demo.ui.racing.time", SimpleNamespace(monotonic=lambda: now))
 

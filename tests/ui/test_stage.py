@@ -145,7 +145,7 @@ def test_the_first_difference_is_marked_and_its_candidates_stand_side_by_side(st
 
 
 def test_candidates_without_a_probability_are_as_if_they_were_not_named(stage):
-    """In a record of another hand, AR's token is the third candidate of MARS."""
+    """AR's token is the third candidate of MARS in a record that this project did not write."""
     ar, mars = run("ar", [1] * 10), run("mars", [2, 3, 3], [0.9] * 3, words=OTHER_WORDS)
     slots = list(mars.passes[1].slots)
     slots[1] = replace(slots[1], candidates=(mars.token_ids[3], 999, ar.token_ids[3]))
@@ -420,7 +420,7 @@ def test_a_record_can_be_chosen_as_a_file_or_dropped_on_the_stage(stage):
 
 
 def test_a_file_that_is_no_record_gets_a_sentence_and_nothing_is_lost(stage):
-    """What is said of which record is a table of test_record_schema.py."""
+    """The table of bad records is in test_record_schema.py."""
     before = stage.locator(".lanes").inner_text()
     for text, facts in (
         ("no record at all", ["line 1", "JSON"]),
