@@ -16,7 +16,7 @@ from typing import Any
 
 import httpx
 
-from benchmarks.hostile import requests, uploads
+from benchmarks.hostile import requests
 from benchmarks.hostile.requests import API, Case, Page, body
 from benchmarks.hostile.server import SECRET, Server
 
@@ -83,14 +83,13 @@ class Attack:
         return self.report
 
     def send(self, case: Case) -> None:
-        """One case, and what follows from it: an uploaded file is adopted."""
         started = time.monotonic()
         try:
-            outcome, fault, answer = self.answered(case)
+            outcome, fault, _ = self.answered(case)
         except httpx.TimeoutException:
-            outcome, fault, answer = "none", f"no answer within {PATIENCE} seconds", None
+            outcome, fault = "none", f"no answer within {PATIENCE} seconds"
         except httpx.HTTPError as error:
-            outcome, fault, answer = "none", f"the connection broke: {error}", None
+            outcome, fault = "none", f"the connection broke: {error}"
         with self._lock:
             self.report.sent[case.kind] += 1
             self.report.outcomes[outcome] += 1
@@ -99,8 +98,6 @@ class Attack:
             self.report.slowest = max(self.report.slowest, took)
             if fault:
                 self.report.faults.append(f"{fault}\n    {case}")
-        if case.kind == "upload" and isinstance(answer, list) and answer:
-            self.send(uploads.adoption(self.page, answer[0], f"upload{id(answer)}{time.monotonic_ns()}"))
 
     def answered(self, case: Case) -> tuple[str, str | None, Any]:
         """What kind of answer it is, what is wrong with it, and the answer."""
@@ -119,8 +116,7 @@ class Attack:
         except ValueError:
             answer = None
         outcome = f"status {response.status_code}"
-        # Gradio tells whoever uploads a file where it lies, which is how the file is named afterwards.
-        if found := self.leak(text if case.kind != "upload" or response.is_error else ""):
+        if found := self.leak(text):
             return outcome, f"{outcome}, the answer holds {found!r}: {text[:300]}", answer
         if response.status_code >= 500 and not self._is_told(answer):
             return outcome, f"{outcome} without a sentence: {text[:300]}", answer
@@ -203,7 +199,7 @@ class Attack:
 
 def cases(seed: int, count: int, page: Page) -> Iterator[Case]:
     """So many cases of all kinds; the same ones for the same seed and the same page."""
-    kinds: dict[Callable, int] = requests.KINDS | uploads.KINDS
+    kinds: dict[Callable, int] = requests.KINDS
     for number in range(count):
         rng = Random(f"{seed}-{number}")
         [make] = rng.choices([*kinds], [*kinds.values()])

@@ -28,7 +28,7 @@ UNEXPECTED = "This could not be done because of an unexpected error. The server'
 MEMORY = "There is not enough memory for this. A shorter prompt or a smaller model needs less."
 CHATTY = ("mcp", "python_multipart")  # loggers of what was sent, at any length, and of tracebacks
 KIND = re.compile(r" \(type: <class '[\w.]+'>\)")  # which Gradio adds to its sentences
-UPLOAD = "/upload"  # has a limit of its own
+UPLOAD = "/upload"  # a route of Gradio that writes any file to the disk; no component here takes one
 ESCAPED = 4  # bytes of a request for each byte of a record: it comes as a text within JSON
 
 Message = MutableMapping[str, Any]
@@ -102,10 +102,10 @@ class Guard:
                 begun.update(message)
             await send(message)
 
+        if scope["path"].endswith(UPLOAD):
+            return await _answer(send, 404, "This app takes no files.")
         try:
-            if not scope["path"].endswith(UPLOAD):
-                receive = _bounded(receive, _length(scope))
-            await self.app(scope, receive, sending)
+            await self.app(scope, _bounded(receive, _length(scope)), sending)
         except TooLarge as error:
             if not begun:
                 await _answer(send, 413, str(error))

@@ -8,7 +8,6 @@ import threading
 import time
 import weakref
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from mars_demo.assets import ASSETS, read_json
@@ -47,12 +46,6 @@ def pool() -> Pool:
 def names() -> list[str]:
     """What a visitor may choose from, the default first."""
     return _pool.names()
-
-
-def folders() -> list[Path]:
-    """Where the checkpoints lie that were loaded from this machine's disk."""
-    found = [_pool.member(name).checkpoint for name in names()]
-    return [one.source for one in found if one and one.source and one.source.is_dir()]
 
 
 def is_served(name: str) -> bool:
@@ -137,23 +130,15 @@ def load(name: str | None = None):
     return _pool.load(name)
 
 
-def bases() -> list[str]:
-    """What a visitor may train further: what is served, and what they have uploaded."""
-    return [*names(), *owned.bases()]
-
-
 def fresh(name: str):
-    """A private copy of a checkpoint, in float32, to train: a served one or the visitor's own upload.
+    """Return a private copy of a served checkpoint, in float32, to train.
 
     Raises:
-        ValueError: if it is neither, or too large.
+        ValueError: if it is not served, or too large.
     """
     loading, _, _ = library()
     import torch
 
-    if folder := owned.base(name):
-        with pathless(folder, name):
-            return replace(loading.load_checkpoint(str(folder), dtype=torch.float32), name=name)
     stored(name)
     member = _pool.member(name)
     if member.facts.parameters > LIMITS.parameters * 1_000_000:
@@ -166,15 +151,13 @@ def fresh(name: str):
 
 
 def stored(name: str) -> int:
-    """Bytes that the weights of a base take where they are stored.
+    """Return the bytes that the saved weights of a base take, in 16 bits each.
 
     Raises:
         ValueError: if there is no such base.
     """
-    if folder := owned.base(name):
-        return sum(file.stat().st_size for file in folder.glob("*.safetensors"))
     if not is_served(name):
-        raise ValueError(f"Unknown base {name!r}. Choose from {', '.join(bases())}.")
+        raise ValueError(f"Unknown base {name!r}. Choose from {', '.join(names())}.")
     _pool.load(name)
     return 2 * _pool.member(name).facts.parameters
 

@@ -1,14 +1,12 @@
-"""Models of visitors: bases that they uploaded and checkpoints that they trained. Each has an owner, the
-visitor who made it, and for everybody else its name does not exist.
+"""Models that visitors have trained. Each has an owner, and for everybody else its name does not exist.
 
-Whose call it is need not be handed on from function to function: Gradio sets `LocalContext.request` around
-every handler and around every step of a generator, in whichever thread that runs, and `visitor` reads it.
-So a name has to be looked up in the thread of the handler. On ZeroGPU a function runs in a process that was
-forked earlier: `known` goes along with the call and says who calls and where their models lie, and `learn`
-sets that there for the call.
+Gradio sets `LocalContext.request` around every handler and every step of a generator, in whichever thread
+that runs, and `visitor` reads it; so a name is looked up in the thread of the handler. On ZeroGPU a
+function runs in a process that was forked earlier: `known` goes along with the call and says who calls and
+where their models are, and `learn` sets that there.
 
-A model is forgotten, with its files, when its owner leaves, after `LIMITS.kept` minutes, and when the owner
-makes another one while there are `LIMITS.uploads` already.
+A model is deleted with its files when its owner leaves, after `LIMITS.kept` minutes, and when its owner
+trains another one while there are `LIMITS.trained` already.
 """
 
 from __future__ import annotations
@@ -32,23 +30,20 @@ from mars_demo.ui.storage import storage
 if TYPE_CHECKING:
     from mars_demo.models.checkpoint import Checkpoint
 
-LOOK_EVERY = 30  # seconds between looks for models that were kept long enough
+LOOK_EVERY = 30  # seconds between two checks for old models
 
 
 @dataclass(eq=False)
 class Owned:
-    """A model of a visitor's.
+    """A visitor's model.
 
-    trained: it was trained here and can be raced; else it was uploaded and is a base to train.
-    ready: it can be used; before that its place is taken and its folder is filled.
-    checkpoint: of a trained model, loaded.
-    files: outside of its folder, which go with it.
+    ready: it can be used; before that its slot is taken and its folder is being filled.
+    files: those outside of its folder that are deleted with it.
     """
 
     name: str
     owner: str
     folder: Path
-    trained: bool
     ready: bool = False
     checkpoint: Checkpoint | None = None
     files: list[Path] = field(default_factory=list)
@@ -56,79 +51,65 @@ class Owned:
 
 
 class Known(NamedTuple):
-    """What another process has to know for a call: who calls, and the folders of their models."""
+    """What another process has to know for a call: who calls, and the folders of their models by name."""
 
     visitor: str | None
-    trained: dict[str, str]
-    uploaded: dict[str, str]
+    folders: dict[str, str]
 
 
 _models: dict[str, Owned] = {}
 _lock = threading.RLock()
-_told: ContextVar[str | None] = ContextVar("visitor", default=None)  # in the other process
+_caller: ContextVar[str | None] = ContextVar("visitor", default=None)  # in the other process
 _watching = False
 
 
 def visitor() -> str | None:
-    """Who called the handler that runs in this thread: the session's hash, which only that visitor's page
-    or client knows. None where nobody did."""
+    """Return who called the handler that runs in this thread: the session's hash, which only that visitor's
+    page or client knows. None where nobody did."""
     request = LocalContext.request.get(None)
-    return request.session_hash if request else _told.get()
+    return request.session_hash if request else _caller.get()
 
 
 def of_visitor(name: str | None) -> Owned | None:
-    """The model of that name, if the visitor owns it."""
-    found = _models.get(name) if isinstance(name, str) else None
-    mine = found and found.ready and found.owner == visitor()
-    return found if mine else None
+    """Return the model of that name if the visitor owns it."""
+    model = _models.get(name) if isinstance(name, str) else None
+    return model if model and model.ready and model.owner == visitor() else None
 
 
 def trained(name: str | None) -> Checkpoint | None:
-    """The checkpoint of that name, if the visitor has trained it."""
-    found = of_visitor(name)
-    return found and found.checkpoint
+    """Return the checkpoint of that name if the visitor has trained it."""
+    model = of_visitor(name)
+    return model and model.checkpoint
 
 
-def base(name: str | None) -> Path | None:
-    """The folder of an uploaded base of that name, if the visitor has uploaded it."""
-    found = of_visitor(name)
-    return found.folder if found and not found.trained else None
-
-
-def bases() -> list[str]:
-    """The names of the visitor's uploaded bases."""
-    with _lock:
-        return [name for name, one in _models.items() if of_visitor(name) and not one.trained]
-
-
-def take_place(stem: str, is_trained: bool) -> Owned:
-    """A place and an empty folder for a new model of the visitor's. Where all places are taken, their own
-    oldest model makes room.
+def take_slot() -> Owned:
+    """Take a slot and an empty folder for a new model of the visitor. Where all slots are taken, their own
+    oldest model is deleted.
 
     Raises:
-        ValueError: if all places are taken by others.
+        ValueError: if all slots are taken by others.
     """
     request = LocalContext.request.get(None)
     owner = visitor() or secrets.token_hex(16)  # a call without a session owns what nobody can name
     with _lock:
-        while len(_models) >= LIMITS.uploads:
+        while len(_models) >= LIMITS.trained:
             oldest = next((one for one in _models.values() if one.owner == owner and one.ready), None)
             if oldest is None:
                 raise ValueError(
-                    f"{LIMITS.uploads} uploaded and trained models are kept here at once, which is the "
-                    "limit. Try again later."
+                    f"{LIMITS.trained} trained models are kept here at once, which is the limit. Try again "
+                    "later."
                 )
             drop(oldest)
-        found = Owned(f"{stem}-{secrets.token_hex(4)}", owner, storage().folder(owner), is_trained)
-        _models[found.name] = found
+        model = Owned(f"mine-{secrets.token_hex(4)}", owner, storage().folder(owner))
+        _models[model.name] = model
     if request and request.session_hash:
         visitors.at_leaving(request, forget, owner)
     _watch()
-    return found
+    return model
 
 
 def drop(model: Owned) -> None:
-    """Forget a model and remove its files."""
+    """Delete a model and its files."""
     with _lock:
         _models.pop(model.name, None)
         was_last = not any(one.owner == model.owner for one in _models.values())
@@ -141,7 +122,7 @@ def drop(model: Owned) -> None:
 
 
 def forget(owner: str) -> None:
-    """All that a visitor has. A model that is being made is dropped by who makes it."""
+    """Delete all models of a visitor. One that is being trained is dropped by its training."""
     with _lock:
         mine = [one for one in _models.values() if one.owner == owner and one.ready]
     for model in mine:
@@ -149,24 +130,24 @@ def forget(owner: str) -> None:
 
 
 def hold(name: str, checkpoint: Checkpoint, folder: Path) -> None:
-    """A checkpoint that was trained in this process, which may be one for a lent GPU."""
+    """Keep a checkpoint that was trained in this process, which may be one for a lent GPU."""
     with _lock:
         if name not in _models:
-            _models[name] = Owned(name, visitor() or "", folder, True, True)
+            _models[name] = Owned(name, visitor() or "", folder, ready=True)
         _models[name].checkpoint = checkpoint
 
 
 def forget_old() -> None:
-    """Forget what was kept for `LIMITS.kept` minutes."""
+    """Delete models that were kept for `LIMITS.kept` minutes."""
     with _lock:
-        found = list(_models.values())
-    for model in found:
+        models = list(_models.values())
+    for model in models:
         if model.ready and time.monotonic() - model.since >= LIMITS.kept * 60:
             drop(model)
 
 
 def _watch() -> None:
-    """Let a thread look for old models from now on."""
+    """Start the thread that deletes old models, once."""
     global _watching
     with _lock:
         if _watching:
@@ -185,28 +166,21 @@ def _watch() -> None:
 
 
 def known() -> Known:
-    """What another process of this app has to know for a call of this visitor's."""
+    """Return what another process of this app has to know for a call of this visitor."""
     with _lock:
-        mine = [one for name, one in _models.items() if of_visitor(name)]
-    return Known(
-        visitor(),
-        trained={one.name: str(one.folder) for one in mine if one.trained},
-        uploaded={one.name: str(one.folder) for one in mine if not one.trained},
-    )
+        mine = {name: str(one.folder) for name, one in _models.items() if of_visitor(name)}
+    return Known(visitor(), mine)
 
 
 def learn(known: Known) -> None:
-    """Know the caller and the caller's models, and no others: those that were trained are loaded to this
-    process's own device."""
-    _told.set(known.visitor)
+    """Know the caller and the caller's models, and no others; they are loaded to this process's device."""
+    _caller.set(known.visitor)
     with _lock:
-        for name in set(_models) - set(known.trained) - set(known.uploaded):
+        for name in set(_models) - set(known.folders):
             del _models[name]
-    for name, folder in known.uploaded.items():
-        _models[name] = Owned(name, known.visitor, Path(folder), False, ready=True)
-    for name, folder in known.trained.items():
+    for name, folder in known.folders.items():
         loading, _, _ = library()
         here = _models.get(name)
         if here is None or here.checkpoint.model.device.type != loading.usable():
             checkpoint = replace(loading.load_checkpoint(folder), name=name)
-            _models[name] = Owned(name, known.visitor, Path(folder), True, True, checkpoint)
+            _models[name] = Owned(name, known.visitor, Path(folder), True, checkpoint)

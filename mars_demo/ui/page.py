@@ -14,7 +14,7 @@ from mars_demo.ui import gpu, guard, models, visitors
 from mars_demo.ui.components.tour import Tour
 from mars_demo.ui.controls import QUIET
 from mars_demo.ui.scripts import script
-from mars_demo.ui.storage import Door, storage
+from mars_demo.ui.storage import storage
 from mars_demo.ui.tabs import Page, batch, frontier, learn, mask, race, train
 
 # In their order on the page. In the address a tab is called by its title in lower case.
@@ -68,8 +68,7 @@ class App(gr.Blocks):
         guard.be_quiet()
         return super().launch(
             *settings,
-            app_kwargs={"middleware": [Middleware(guard.Guard), Middleware(Door)], "routes": [*routes]},
-            max_file_size=LIMITS.upload << 20,
+            app_kwargs={"middleware": [Middleware(guard.Guard)], "routes": [*routes]},
             max_threads=HANDLERS + LIMITS.races,  # a race has one while it waits for its turn
             state_session_capacity=visitors.SESSIONS,  # whoever calls under ever new names fills no memory
             _frontend=False,  # else a machine too busy to send the page within three seconds ends the start

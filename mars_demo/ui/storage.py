@@ -1,8 +1,7 @@
 """The temporary files of visitors: one folder for all of them, with a folder for each visitor inside.
 
 It is there for as long as this process: it is removed when the app exits, and what an app left that was
-killed is removed when the next one starts. Gradio's own files of uploads and downloads lie in it too, so
-`LIMITS.disk` bounds everything that visitors can put on the disk.
+killed is removed when the next one starts. Gradio's own files for downloads are in it too.
 """
 
 from __future__ import annotations
@@ -14,20 +13,15 @@ import secrets
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from filelock import FileLock, Timeout
-from starlette.responses import PlainTextResponse
 
 from mars_demo.limits import LIMITS
 
 PREFIX, LOCK = "mars-demo-", "in-use"
-GRADIO = "GRADIO_TEMP_DIR"  # where Gradio puts uploads and downloads
-
-
-class NoRoom(ValueError):
-    """No room on the disk."""
+GRADIO = "GRADIO_TEMP_DIR"  # where Gradio puts downloads
 
 
 class Storage:
@@ -80,15 +74,15 @@ class Storage:
     def require(self, size: int) -> None:
         """
         Raises:
-            NoRoom: if `size` more bytes would be more than `LIMITS.disk`, or than the disk has.
+            ValueError: if `size` more bytes would be more than `LIMITS.disk`, or than the disk has.
         """
         if self.used() + size > LIMITS.disk << 20:
-            raise NoRoom(
+            raise ValueError(
                 f"The files of all visitors may take {LIMITS.disk} MiB here, and there is no room for "
                 f"{-(-size >> 20)} MiB more. Try again later."
             )
         if shutil.disk_usage(self.root).free < size:
-            raise NoRoom(f"The server's disk has no room for {-(-size >> 20)} MiB. Try again later.")
+            raise ValueError(f"The server's disk has no room for {-(-size >> 20)} MiB. Try again later.")
 
     def close(self) -> None:
         """Remove everything."""
@@ -135,21 +129,3 @@ def storage() -> Storage:
             _storage = Storage(Path(os.environ.get(GRADIO) or tempfile.gettempdir()))
             os.environ[GRADIO] = str(_storage.gradio)
         return _storage
-
-
-class Door:
-    """What is in front of the app: an upload for which there is no room is refused before it is read.
-    Gradio writes uploads to the disk whether or not anything is done with them."""
-
-    def __init__(self, app: Callable):
-        self.app = app
-
-    async def __call__(self, scope: dict, receive: Callable, send: Callable) -> None:
-        if scope["type"] == "http" and scope["method"] == "POST" and scope["path"].endswith("/upload"):
-            length = dict(scope["headers"]).get(b"content-length", b"")
-            try:
-                storage().require(int(length) if length.isdigit() else LIMITS.upload << 20)
-            except NoRoom as error:
-                await PlainTextResponse(str(error), 507)(scope, receive, send)
-                return
-        await self.app(scope, receive, send)

@@ -3,7 +3,6 @@
 import io
 import json
 import re
-import shutil
 import zipfile
 
 import pytest
@@ -11,7 +10,6 @@ from acts import choose, is_open, race
 from playwright.sync_api import Page, expect
 from torch.nn.modules.module import register_module_forward_pre_hook
 
-from mars_demo.assets import ASSETS
 from mars_demo.limits import LIMITS
 from mars_demo.training import watching
 from mars_demo.ui import owned
@@ -40,12 +38,6 @@ def open_tab(visit, monkeypatch):
 def set_steps(page: Page, steps: int) -> None:
     page.locator("#steps input[type=number]").fill(str(steps))
     page.locator("#steps input[type=number]").press("Enter")
-
-
-def upload(page: Page, archive) -> None:
-    with page.expect_file_chooser() as chooser:
-        page.locator("#upload").click()
-    chooser.value.set_files(archive)
 
 
 def playhead(page: Page):
@@ -202,25 +194,8 @@ def test_one_training_at_a_time_and_a_visitor_who_leaves_frees_it(open_tab):
 
 
 @pytest.mark.full
-def test_a_downloaded_checkpoint_can_be_uploaded_and_trained_on(open_tab, tmp_path):
-    folder = ASSETS / "ar-tiny"
-    archive = shutil.make_archive(str(tmp_path / "my-model"), "zip", folder)
-    page = open_tab(steps=1)
-    upload(page, archive)
-    expect(page.locator("#base input")).to_have_value(re.compile("my-model-"))
-    page.locator("#train").click()
-    finished(page, steps=1)
-    expect(page.locator("#before-after")).to_contain_text("my-model-")
-
-
-@pytest.mark.full
-def test_what_is_no_checkpoint_gets_a_sentence_and_a_preset_sets_the_controls(open_tab, tmp_path):
-    archive = tmp_path / "junk.zip"
-    archive.write_bytes(b"PK no zip at all")
+def test_a_preset_sets_the_controls(open_tab):
     page = open_tab()
-    upload(page, archive)
-    expect(page.get_by_test_id("toast-body")).to_contain_text("checkpoint")
-    expect(page.locator("#base input")).to_have_value("ar-tiny")
     preset = next(one for one in watching.PRESETS if one["objective"] == "ar")
     choose(page, "preset", preset["title"])
     expect(page.get_by_role("radio", name="AR", exact=True)).to_be_checked()

@@ -16,7 +16,7 @@ from mars_demo.limits import LIMITS
 from mars_demo.markdown import table
 from mars_demo.training import watching
 from mars_demo.training.watching import PRESETS
-from mars_demo.ui import models, owned, uploads, visitors
+from mars_demo.ui import models, owned, visitors
 from mars_demo.ui.board import Board, Number
 from mars_demo.ui.components.curves import Curves
 from mars_demo.ui.components.stage import Stage
@@ -76,7 +76,7 @@ def fit(
     try:
         recipe = _recipe(objective, block_size, sft_weight, data, steps, learning_rate)
         storage().require(COPIES * models.stored(base))
-        model = owned.take_place("mine", is_trained=True)
+        model = owned.take_slot()
         session.data = recipe.data
         session.until = time.monotonic() + MINUTE * LIMITS.train_minutes
         for text, label in _watched(base, recipe, prompt, session, model.folder, model.name):
@@ -282,16 +282,6 @@ def to_the_race(session: Session):
     return gr.Dropdown(choices=choices, value=session.trained), gr.Tabs(selected="race")
 
 
-def adopt(archive: str):
-    """An uploaded checkpoint among the bases, chosen."""
-    try:
-        name = uploads.adopt(archive)
-    except ValueError as error:
-        warn(error)
-        return gr.skip()
-    return gr.Dropdown(choices=models.bases(), value=name)
-
-
 def list_bases(chosen: str | None):
     """The bases to choose from; asked when the tab is opened, so that the page does not wait for it."""
     if chosen:
@@ -356,9 +346,6 @@ class Controls:
             info=f"For AdamW; Muon trains the hidden matrices at {watching.MUON} times this rate.",
         )
         self.base = gr.Dropdown([], label="Base", elem_id="base")
-        self.upload = gr.UploadButton(
-            "Upload a base (zip)", file_types=[".zip"], visible=bool(LIMITS.upload), elem_id="upload"
-        )
 
     @property
     def recipe(self) -> list:
@@ -402,7 +389,6 @@ def build(page: Page, tab: gr.Tab) -> None:
 
     tab.select(list_bases, c.base, c.base, **QUIET)
     c.preset.input(choose, c.preset, [*c.recipe, c.note], **LIVE)
-    c.upload.upload(adopt, c.upload, c.base, show_progress="hidden", api_visibility="private")
     _train(c, results, session)
     results.race_it.click(to_the_race, session, [page.model, page.tabs], **MAY_WARN)
 
