@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from mars_demo.assets import read_json
+
 
 @dataclass(frozen=True)
 class Example:
@@ -37,52 +39,15 @@ class Task:
     make_unseen: Callable[[random.Random], Example] | None = None
 
 
-PEOPLE = (
-    ("Sam", "He"), ("Mia", "She"), ("Leo", "He"), ("Ana", "She"), ("Tom", "He"),
-    ("Eva", "She"), ("Ben", "He"), ("Zoe", "She"), ("Max", "He"), ("Lily", "She"),
-    ("Omar", "He"), ("Nina", "She"), ("Paul", "He"), ("Ruth", "She"), ("Ivan", "He"),
-    ("Emma", "She"), ("Noah", "He"), ("Rosa", "She"), ("Carl", "He"), ("Maya", "She"),
-)  # fmt: skip
+TEXTS = read_json("tasks.json")  # phrasings, words and tables, by task
+_WORDS = TEXTS["words"]
+PEOPLE = [tuple(person.split()) for person in _WORDS["people"].split(", ")]  # names and pronouns
 NAMES = tuple(name for name, _ in PEOPLE)
-
-DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-
+DAYS = tuple(_WORDS["days"].split())
 # Few, because a small model has to meet each of them often to copy it: two for each of many initials, so
 # that lists of different initials are easy to draw.
-NOUNS = tuple(
-    """
-    ant arm ball boat cat chair dog door eagle egg fish flag girl grape hand house ice iron jam jar
-    key kite lamp lemon milk moon nest night oak owl pan pear queen quilt rain ring ship sun table
-    tree van violin wall water yard zebra
-    """.split()
-)
-
-# Words to spell. Two worlds use them, so each spelling is learned twice over.
-WORDS = tuple(
-    """
-    add air apple arrow autumn baby bacon badge bag bakery ball balloon banana bank barn basket
-    bean bear bed bee bell berry bicycle bird blanket blue boat book boot bottle box branch
-    bread bridge brook broom brush bubble bucket bus butter button cabbage cake camel camera
-    candle candy canyon carpet carrot castle cat cattle cave cello chair cheese cherry chess
-    chicken circle city clock cloud clover coat coffee comet copper corn cotton cousin cow crab
-    cradle cream cricket crown cup curtain daisy dance deer desert desk dinner doctor dog dollar
-    dolphin donkey door dragon dream drum duck eagle east egg elbow elephant engine evening
-    falcon family farm feather fern ferry field finger fire fish flag flower flute fog forest
-    fork fossil fox frog fruit garden garlic giant ginger giraffe glass glove goat gold goose
-    grape grass green guitar hammer harbor hat hazel heart hill hobby honey horse house ice
-    island ivory jacket jar jelly jungle kettle key king kitchen kite kitten ladder lake lamp
-    lantern lemon letter library lily lion lizard lobster mango map maple marble market meadow
-    melon memory milk mirror money monkey moon morning mouse muffin music needle nest noodle
-    north nose oak ocean olive onion orange otter oven owl paddle paper parrot pasta pea peach
-    pear pebble pencil pepper piano picnic pillow pilot pizza planet plum pocket poem pony
-    potato puddle pumpkin puppy queen rabbit radio rain raisin ribbon rice ring river robin
-    rocket roof rose saddle salad salmon salt sand school scissors seed sheep shell ship shoe
-    silver sister snow soap soccer sock soup spoon spring squirrel star stone storm strawberry
-    street summer sun swan table teacher tiger toffee tomato tooth tower train tree tulip tunnel
-    turtle umbrella valley velvet village violet violin wagon walnut water weather whale wheel
-    willow window winter wolf wood wool yellow zebra zipper
-    """.split()
-)
+NOUNS = tuple(_WORDS["nouns"].split())
+WORDS = tuple(_WORDS["words"].split())  # to spell; two tasks use them, so each spelling is learned twice
 
 
 def ask(rng: random.Random, phrasings: Sequence[str], **details: object) -> str:

@@ -4,16 +4,9 @@ from __future__ import annotations
 
 import random
 
-from mars_demo.tasks.common import WORDS, Example, Task, ask, concludes, concluding, listed, quantity
+from mars_demo.tasks.common import TEXTS, WORDS, Example, Task, ask, concludes, concluding, listed, quantity
 
-ASKS = (
-    "How many times does the letter {letter} appear in {word}?",
-    "How many {letter}'s are in {word}?",
-    "Count the letter {letter} in {word}.",
-    "How often does {letter} occur in the word {word}?",
-    "Could you count the {letter}'s in {word}?",
-    "Tell me how many times {word} has the letter {letter}.",
-)
+ASKS = TEXTS["letters"]
 
 
 def make(rng: random.Random) -> Example:

@@ -4,22 +4,9 @@ from __future__ import annotations
 
 import random
 
-from mars_demo.tasks.common import Example, Task, ask, concludes, concluding, in_words
+from mars_demo.tasks.common import TEXTS, Example, Task, ask, concludes, concluding, in_words
 
-TO_WORDS_ASKS = (
-    "How do you write {number} in words?",
-    "Write {number} in words.",
-    "Can you spell out the number {number}?",
-    "What is {number} in words?",
-    "Please write the number {number} as words.",
-)
-TO_DIGITS_ASKS = (
-    "Write {words} in digits.",
-    "What is {words} as a number?",
-    "How do you write {words} in digits?",
-    "Can you turn {words} into digits?",
-    "Please give me the number {words} in figures.",
-)
+ASKS = TEXTS["number-words"]
 
 
 def make(rng: random.Random) -> Example:
@@ -29,9 +16,9 @@ def make(rng: random.Random) -> Example:
     digits, words = f"{number:,}", in_words(number)
     if rng.random() < 0.5:
         typed = digits if rng.random() < 0.6 else str(number)
-        prompt = ask(rng, TO_WORDS_ASKS, number=typed)
+        prompt = ask(rng, ASKS["words"], number=typed)
         return concluding("number-words", prompt, "", f"In words, {digits} is {words}.")
-    prompt = ask(rng, TO_DIGITS_ASKS, words=words)
+    prompt = ask(rng, ASKS["digits"], words=words)
     return concluding("number-words", prompt, "", f"In digits, {words} is {digits}.")
 
 

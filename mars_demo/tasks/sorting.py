@@ -4,33 +4,9 @@ from __future__ import annotations
 
 import random
 
-from mars_demo.tasks.common import NOUNS, Example, Task, ask, concludes, concluding, listed
+from mars_demo.tasks.common import NOUNS, TEXTS, Example, Task, ask, concludes, concluding, listed
 
-ASKS = {
-    "From smallest to largest": (
-        "Sort these numbers: {items}",
-        "Sort {items} from smallest to largest.",
-        "Can you put these numbers in ascending order? {items}",
-        "pls sort {items}",
-        "Put {items} in order, smallest first.",
-        "Arrange these numbers from low to high: {items}",
-    ),
-    "From largest to smallest": (
-        "Sort these numbers in descending order: {items}",
-        "Sort {items} from largest to smallest.",
-        "Can you put these numbers in order, largest first? {items}",
-        "pls sort {items} from high to low",
-        "Arrange these numbers from high to low: {items}",
-    ),
-    "In alphabetical order": (
-        "Sort these words: {items}",
-        "Sort {items} alphabetically.",
-        "Can you put these words in alphabetical order? {items}",
-        "pls sort the words {items} from a to z",
-        "Put {items} in alphabetical order.",
-        "Arrange these words from A to Z: {items}",
-    ),
-}
+ASKS = TEXTS["sorting"]  # by how the answer begins
 
 
 def make(rng: random.Random) -> Example:

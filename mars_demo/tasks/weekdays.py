@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from mars_demo.tasks.common import DAYS, Example, Task, ask, concludes, concluding, listed, quantity
+from mars_demo.tasks.common import DAYS, TEXTS, Example, Task, ask, concludes, concluding, listed, quantity
 
 MONTHS = (
     ("January", 31), ("February", 28), ("March", 31), ("April", 30), ("May", 31), ("June", 30),
@@ -14,47 +14,7 @@ MONTHS = (
 
 ORDINALS = "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth".split()
 
-LATER_ASKS = (
-    "What day is {n} after {day}?",
-    "If today is {day}, what day will it be in {n}?",
-    "Which day of the week comes {n} after {day}?",
-    "Today is {day}. What day is it {n} from now?",
-    "Could you tell me the day {n} after {day}?",
-)
-EARLIER_ASKS = (
-    "What day is {n} before {day}?",
-    "If today is {day}, what day was it {n} ago?",
-    "Which day of the week comes {n} before {day}?",
-    "Today is {day}. What day was it {n} ago?",
-    "Could you tell me the day {n} before {day}?",
-)
-MONTH_ASKS = {
-    "length": (
-        "How many days are in {month}?",
-        "How many days does {month} have?",
-        "What is the number of days in {month}?",
-        "How long is {month} in days?",
-        "Tell me how many days {month} has.",
-    ),
-    "next": (
-        "Which month comes after {month}?",
-        "What is the month after {month}?",
-        "What month follows {month}?",
-        "Tell me the month that comes after {month}.",
-    ),
-    "previous": (
-        "Which month comes before {month}?",
-        "What is the month before {month}?",
-        "Tell me the month that comes before {month}.",
-        "Which month is right before {month}?",
-    ),
-    "place": (
-        "Which month of the year is {month}?",
-        "What number month is {month}?",
-        "Where in the year does {month} come?",
-        "Is {month} the first month of the year, the second, or which one?",
-    ),
-}
+ASKS = TEXTS["weekdays"]
 
 
 def make(rng: random.Random) -> Example:
@@ -76,13 +36,13 @@ def _day_count(rng: random.Random) -> Example:
         # Numbering the days shows where to stop.
         counted = [f"{DAYS[(start + step * i) % 7]} ({i})" for i in range(1, rest + 1)]
         steps.append(f"Counting {'on' if later else 'back'} from {day}: {listed(counted)}.")
-    prompt = ask(rng, LATER_ASKS if later else EARLIER_ASKS, n=days, day=day)
+    prompt = ask(rng, ASKS["later" if later else "earlier"], n=days, day=day)
     conclusion = f"So it is {DAYS[(start + step * rest) % 7]}."
     return concluding("weekdays", prompt, " ".join(steps), conclusion)
 
 
 def _month(rng: random.Random) -> Example:
-    index, question = rng.randrange(12), rng.choice(list(MONTH_ASKS))
+    index, question = rng.randrange(12), rng.choice(list(ASKS["months"]))
     month, length = MONTHS[index]
     after, before = MONTHS[(index + 1) % 12][0], MONTHS[(index - 1) % 12][0]
     leap = ", or 29 in a leap year" if month == "February" else ""
@@ -92,7 +52,7 @@ def _month(rng: random.Random) -> Example:
         "previous": f"The month before {month} is {before}.",
         "place": f"{month} is the {ORDINALS[index]} month of the year.",
     }
-    prompt = ask(rng, MONTH_ASKS[question], month=month)
+    prompt = ask(rng, ASKS["months"][question], month=month)
     return concluding("weekdays", prompt, "", says[question])
 
 
