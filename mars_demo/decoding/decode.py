@@ -95,7 +95,7 @@ def prepare(
         gpu=gpu_name(checkpoint.device),
         messages=before,
         cached_tokens=reused,
-        costs=request.costs and [[k, round(ms, 3)] for k, ms in request.costs.points],
+        costs=request.costs and [*request.costs.points],
         branch=branch,
     )
     module = import_module(f"mars_demo.decoding.strategies.{request.rules.strategy}")
@@ -106,7 +106,7 @@ def _begun(answer: Answer, branch: Branch | None) -> dict[str, Any] | None:
     """The record of a branch, whose tokens the answer now begins with."""
     if branch is None:
         return None
-    given = [[token, text] for token, text in zip(branch.ids, answer.give(branch.ids))]
+    given = [*zip(branch.ids, answer.give(branch.ids))]
     return {"of": branch.of, "at": branch.at, "given": given}
 
 

@@ -1,25 +1,36 @@
 """The record of a run: one `Pass` per forward, one `Run` per answer, and their JSONL form.
 
 A run is written as JSON lines: the settings first, then a line per forward, then a closing line.
-Whatever this project draws, grades, saves or times is read from these records.
+Whatever this project draws, grades, saves or times is read from these records. What a field may hold is
+part of its type; it is checked where a record is read.
 """
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Literal
 
-from mars_demo.decoding.record_schema import MOST_LINES, MOST_SLOTS, READABLE, SCHEMA, checked
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    Discriminator,
+    Field,
+    Tag,
+    TypeAdapter,
+    ValidationError,
+    with_config,
+)
+
+from mars_demo.decoding import record_fields as fields
+from mars_demo.decoding.record_fields import MOST_LINES, MOST_SLOTS, NO_RECORD, UNLESS_EMPTY, UNLESS_NONE
+from mars_demo.limits import LIMITS
 from mars_demo.models.messages import Message, user
 
-# Fields of a pass that only some records have.
-OPTIONAL = ("drafts", "verified", "groups", "draft_forwards", "model_ms", "read_ms")
 
-
+@with_config(fields.STRICT)
 @dataclass(frozen=True, slots=True)
 class Slot:
     """One position a forward predicted.
@@ -30,37 +41,20 @@ class Slot:
     most probable (text, probability) pairs, best first, and `candidates` their ids; records that were made
     before branches have none.
 
-    `source` is one of `record_schema.SOURCES`, None in records that were made before there were any. A copy
+    `source` is one of `record_fields.SOURCES`, None in records that were made before there were any. A copy
     that is still to be verified has no `top`, and its score is the chance that copies have held so far.
     Verified slots have the model's own score and `top`.
     """
 
-    id: int
-    text: str
-    score: float
-    top: tuple[tuple[str, float], ...] = ()
-    source: str | None = None
-    candidates: tuple[int, ...] = ()
-
-    def record(self) -> dict[str, Any]:
-        record = {
-            "id": self.id,
-            "text": self.text,
-            "score": round(self.score, 6),
-            "top": [[text, round(probability, 6)] for text, probability in self.top],
-        }
-        if self.candidates:
-            record["candidates"] = list(self.candidates)
-        return record | ({"source": self.source} if self.source else {})
-
-    @classmethod
-    def read(cls, record: dict[str, Any]) -> Slot:
-        score = record.get("score", record.get("confidence"))
-        top = tuple((text, probability) for text, probability in record["top"])
-        candidates = tuple(record.get("candidates", ()))
-        return cls(record["id"], record["text"], score, top, record.get("source"), candidates)
+    id: fields.Id
+    text: fields.Name
+    score: Annotated[fields.Score, Field(validation_alias=AliasChoices("score", "confidence"))]
+    top: fields.Candidates = ()
+    source: Annotated[fields.Source | None, UNLESS_NONE] = None
+    candidates: Annotated[fields.Ids, UNLESS_EMPTY] = ()
 
 
+@with_config(fields.STRICT)
 @dataclass(frozen=True, slots=True)
 class Pass:
     """One forward of the model and what was accepted of it.
@@ -76,19 +70,19 @@ class Pass:
     that were made before there were any.
     """
 
-    number: int
-    tau: float | None
-    positions: int
-    ms: float
-    accepted: int
-    slots: tuple[Slot, ...]
-    stop: str | None = None
-    drafts: int | None = None
-    verified: int | None = None
-    groups: int | None = None
-    draft_forwards: int | None = None
-    model_ms: float | None = None
-    read_ms: float | None = None
+    number: Annotated[fields.Tokens, Field(alias="pass", ge=1)]
+    tau: fields.Share | None
+    positions: fields.Tokens
+    ms: fields.Ms
+    accepted: fields.Count
+    slots: Annotated[tuple[Slot, ...], Field(max_length=2 * fields.WIDEST)]
+    stop: fields.Name | None = None
+    drafts: Annotated[fields.Count | None, UNLESS_NONE] = None
+    verified: Annotated[fields.Count | None, UNLESS_NONE] = None
+    groups: Annotated[fields.Count | None, UNLESS_NONE] = None
+    draft_forwards: Annotated[fields.Count | None, UNLESS_NONE] = None
+    model_ms: Annotated[fields.Ms | None, UNLESS_NONE] = None
+    read_ms: Annotated[fields.Ms | None, UNLESS_NONE] = None
 
     @property
     def text(self) -> str:
@@ -96,33 +90,10 @@ class Pass:
         return "".join(slot.text for slot in self.slots[: self.accepted])
 
     def line(self) -> str:
-        record: dict[str, Any] = {
-            "pass": self.number,
-            "tau": self.tau,
-            "positions": self.positions,
-            "ms": round(self.ms, 3),
-            "accepted": self.accepted,
-            "stop": self.stop,
-        }
-        if self.drafts is not None:
-            record |= {"drafts": self.drafts, "verified": self.verified, "groups": self.groups}
-        if self.draft_forwards is not None:
-            record["draft_forwards"] = self.draft_forwards
-        if self.model_ms is not None:
-            record |= {"model_ms": round(self.model_ms, 3), "read_ms": round(self.read_ms, 3)}
-        record["slots"] = [slot.record() for slot in self.slots]
-        return json.dumps(record, ensure_ascii=False)
-
-    @classmethod
-    def read(cls, record: dict[str, Any]) -> Pass:
-        return cls(
-            number=record["pass"],
-            slots=tuple(map(Slot.read, record["slots"])),
-            **{key: record[key] for key in ("tau", "positions", "ms", "accepted", "stop")},
-            **{key: record.get(key) for key in OPTIONAL},
-        )
+        return _written(self)
 
 
+@with_config(fields.STRICT)
 @dataclass(frozen=True)
 class Settings:
     """The first line of a record: what was asked of whom.
@@ -130,29 +101,31 @@ class Settings:
     `prompt_tokens` counts the tokens of the whole conversation, which ends with the prompt.
     """
 
-    mode: str
-    model: str
-    window: int
-    block_size: int | None
-    tau: float | None
-    prompt: str
-    prompt_tokens: int
-    device: str
-    dtype: str
-    max_new_tokens: int
-    criterion: str = "probability"
-    run: str = field(default_factory=lambda: secrets.token_hex(4))
-    schema: int = SCHEMA
-    sampling: dict[str, float] | None = None  # the fields of `sampling.Sampling`
-    raw: bool = False  # the prompt was continued as it is, without a chat template
-    gpu: str | None = None  # what the GPU is called, if it was one
-    messages: list[Message] = field(default_factory=list)  # of the conversation, before the prompt
-    cached_tokens: int = 0  # of the prompt's tokens, those that an earlier turn had left in the cache
-    # [positions, milliseconds] pairs of `costs.Costs`, where these decided how many slots each forward had
-    costs: list[list[float]] | None = None
-    # Where an answer was given a beginning: the `run` that it leaves (or None), the tokens that it keeps of
-    # that (`at`), and `given`, the [id, text] of all that no forward of this run has accepted.
-    branch: dict[str, Any] | None = None
+    mode: fields.Mode
+    model: fields.Name
+    window: fields.Width
+    block_size: fields.Width | None
+    tau: fields.Share | None
+    prompt: fields.Text
+    prompt_tokens: fields.Tokens
+    device: fields.Name
+    dtype: fields.Name
+    max_new_tokens: fields.Tokens
+    criterion: fields.Criterion = "probability"
+    run: fields.Name = field(default_factory=lambda: secrets.token_hex(4))
+    schema: fields.Readable = fields.SCHEMA
+    sampling: Annotated[fields.Drawn | None, UNLESS_EMPTY] = None
+    raw: Annotated[bool, UNLESS_EMPTY] = False  # the prompt was continued as it is, without a template
+    gpu: Annotated[fields.Name | None, UNLESS_EMPTY] = None  # what the GPU is called, if it was one
+    # Of the conversation, before the prompt.
+    messages: Annotated[list[fields.Said], Field(max_length=1000), UNLESS_EMPTY] = field(
+        default_factory=list
+    )
+    # Tokens of the prompt that were in the cache of an earlier text.
+    cached_tokens: Annotated[fields.Tokens, UNLESS_EMPTY] = 0
+    # [positions, milliseconds] by which windows were chosen, if they were.
+    costs: Annotated[fields.Costs | None, UNLESS_EMPTY] = None
+    branch: Annotated[fields.Begun | None, UNLESS_EMPTY] = None
 
     @property
     def conversation(self) -> list[Message]:
@@ -256,25 +229,12 @@ class Run:
         return sum(step.ms for step in self.passes) / 1000
 
     def first_line(self) -> str:
-        settings = asdict(self.settings)
-        # Said only where there is something to say:
-        for name in ("sampling", "gpu", "raw", "messages", "cached_tokens", "costs", "branch"):
-            if not settings[name]:
-                del settings[name]
-        return json.dumps(
-            {key: settings.pop(key) for key in ("run", "schema")} | settings, ensure_ascii=False
-        )
+        return _written(self.settings)
 
     def last_line(self) -> str:
-        record = {
-            "done": True,
-            "tokens": self.tokens,
-            "forwards": self.forwards,
-            # Of the times as their lines have them, so that a record that was read is written alike.
-            "seconds": round(sum(round(step.ms, 3) for step in self.passes) / 1000, 4),
-            "stop": self.stop,
-        }
-        return json.dumps(record | ({"commits": self.commits} if self.commits else {}))
+        # The sum of the times as their lines have them, so that a record that was read is written alike.
+        seconds = round(sum(round(step.ms, 3) for step in self.passes) / 1000, 4)
+        return _written(Done(self.tokens, self.forwards, seconds, self.stop, self.commits))
 
     def lines(self) -> Iterator[str]:
         """The record so far; the closing line only once the run has stopped."""
@@ -296,7 +256,76 @@ class Run:
         return runs[0]
 
 
-NO_RECORD = f"This is not a run record of schema {' or '.join(map(str, READABLE))}"
+# ------------------------------------------------------------------------------------------- its lines
+
+
+@with_config(fields.STRICT)
+@dataclass(frozen=True)
+class Recording:
+    """The line before a recorded run: its id, title and note."""
+
+    recording: fields.Name
+    title: fields.Name
+    note: fields.Text
+
+
+@with_config(fields.STRICT)
+@dataclass(frozen=True)
+class Done:
+    """The last line of a run."""
+
+    tokens: fields.Tokens
+    forwards: fields.Tokens
+    seconds: fields.Duration
+    stop: fields.Name | None
+    commits: Annotated[fields.Tokens, UNLESS_EMPTY] = 0
+    done: Literal[True] = True
+
+
+def _consistent(step: Pass) -> Pass:
+    if step.accepted > len(step.slots):
+        raise ValueError("accepted is larger than the number of its slots")
+    if (step.drafts is None) != (step.verified is None) or (step.verified or 0) > (step.drafts or 0):
+        raise ValueError("verified must count some of its drafts")
+    return step
+
+
+def _kind(line: Any) -> str | None:
+    """The field that only lines of this kind have."""
+    return next((kind for kind in KINDS if kind in line), None) if isinstance(line, dict) else None
+
+
+KINDS = ("recording", "run", "pass", "done")
+_LINE = TypeAdapter(
+    Annotated[
+        Annotated[Recording, Tag("recording")]
+        | Annotated[Settings, Tag("run")]
+        | Annotated[Pass, AfterValidator(_consistent), Tag("pass")]
+        | Annotated[Done, Tag("done")],
+        Discriminator(
+            _kind,
+            custom_error_type="line",
+            custom_error_message="it is neither settings nor forward nor end of a run",
+        ),
+    ]
+)
+_WRITTEN = {kind: TypeAdapter(kind) for kind in (Settings, Pass, Done)}
+
+
+def _written(line: Settings | Pass | Done) -> str:
+    # Without warnings: a threshold may be the whole number 1.
+    return _WRITTEN[type(line)].dump_json(line, by_alias=True, warnings=False).decode()
+
+
+def read_text(text: Any) -> list[Run]:
+    """The runs of a record that somebody sends.
+
+    Raises:
+        ValueError: as `read_runs`, or if it is larger than `LIMITS.record`.
+    """
+    if not isinstance(text, str) or len(text) > LIMITS.record << 20:
+        raise ValueError(f"The record of a run is a text of at most {LIMITS.record} MiB.")
+    return read_runs(text.split("\n"))
 
 
 def read_runs(lines: Iterable[str]) -> list[Run]:
@@ -307,32 +336,31 @@ def read_runs(lines: Iterable[str]) -> list[Run]:
     """
     runs: list[Run] = []
     slots = 0
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
+    for number, text in enumerate(lines, start=1):
+        if not text.strip():
             continue
         try:
             if number > MOST_LINES:
                 raise ValueError(f"a record has at most {MOST_LINES} lines")
-            record = json.loads(line, parse_constant=_refuse)
-            kind = checked(record)
-            slots += len(record.get("slots", ()))
+            line = _read(text)
+            slots += len(line.slots) if isinstance(line, Pass) else 0
             if slots > MOST_SLOTS:
                 raise ValueError(f"the forwards of a record have at most {MOST_SLOTS} slots")
-            if kind in ("pass", "done") and not runs:
+            if isinstance(line, Pass | Done) and not runs:
                 raise ValueError("a record begins with the settings of a run")
-        except (json.JSONDecodeError, RecursionError) as error:
-            raise ValueError(f"{NO_RECORD}: line {number}, it is not JSON.") from error
         except ValueError as error:
-            raise ValueError(f"{NO_RECORD}: line {number}, {error}.") from error
-        if kind == "run":
-            runs.append(Run(Settings(**record | {"schema": SCHEMA})))
-        elif kind == "pass":
-            runs[-1].add(Pass.read(record))
-        elif kind == "done":
-            runs[-1].stop, runs[-1].commits = record["stop"], record.get("commits", 0)
+            raise ValueError(f"{NO_RECORD}: line {number}, {error}.") from None
+        if isinstance(line, Settings):
+            runs.append(Run(replace(line, schema=fields.SCHEMA)))
+        elif isinstance(line, Pass):
+            runs[-1].add(line)
+        elif isinstance(line, Done):
+            runs[-1].stop, runs[-1].commits = line.stop, line.commits
     return runs
 
 
-def _refuse(constant: str) -> None:
-    """NaN and the infinities are no JSON, though Python reads them."""
-    raise json.JSONDecodeError(constant, constant, 0)
+def _read(text: str) -> Recording | Settings | Pass | Done:
+    try:
+        return _LINE.validate_json(text)
+    except ValidationError as error:
+        raise ValueError(fields.sentence(error)) from None

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
-from mars_demo.decoding.trace import Run, read_runs
-from mars_demo.limits import LIMITS, refuse_long
+from mars_demo.decoding.trace import Run, read_text
+from mars_demo.limits import refuse_long
 from mars_demo.ui import api, models
 from mars_demo.ui.gpu import on_gpu, seconds
 
@@ -47,8 +47,6 @@ def wish(asked: gr.EventData) -> Wish:
     records, of, at, instead = asked.records, asked.of, asked.at, asked.instead
     if not isinstance(records, list) or not 1 <= len(records) <= MOST_LANES:
         raise ValueError(f"A stage has 1 to {MOST_LANES} runs.")
-    if not all(isinstance(record, str) for record in records):
-        raise ValueError("The record of a run is a text.")
     if type(of) is not int or not 0 <= of < len(records) or type(at) is not int:
         raise ValueError("There is no such token on the stage.")
     runs = [_read(record) for record in records]
@@ -65,9 +63,7 @@ def wish(asked: gr.EventData) -> Wish:
 
 
 def _read(record: str) -> Run:
-    if len(record) > LIMITS.record << 20:
-        raise ValueError(f"The record of a run is a text of at most {LIMITS.record} MiB.")
-    run, *more = read_runs(record.split("\n")) or [None]
+    run, *more = read_text(record) or [None]
     if run is None or more:
         raise ValueError("Each lane of the stage holds the record of one run.")
     run.stop = run.stop or "stopped"
@@ -130,7 +126,7 @@ def opinion(asked: Any) -> dict[str, Any]:
         ValueError: if there is no such token, or the model is not here.
     """
     record, at = (asked.get("record"), asked.get("at")) if isinstance(asked, dict) else (None, None)
-    if not isinstance(record, str) or type(at) is not int:
+    if type(at) is not int:
         raise ValueError("There is no such token on the stage.")
     return _opinion(_read(record), at)
 

@@ -74,4 +74,4 @@ def race() -> str:
 
 def slowed(record: str) -> str:
     """Return the record with forwards that take 1000 times as long, so that no replay ends by chance."""
-    return re.sub(r'"ms": ([\d.]+)', lambda found: f'"ms": {1000 * float(found[1])}', record)
+    return re.sub(r'"ms":([\d.]+)', lambda found: f'"ms":{1000 * float(found[1])}', record)

@@ -154,6 +154,6 @@ def test_the_chat_model_answers_a_prompt_that_nobody_prepared(monkeypatch):
     *_, shown = race.compete(
         asked, CHAT, ["lossless"], "probability", "", race.History(), True, race.Knobs(), gr.Request()
     )
-    records = [line for line in shown.splitlines() if '"done": true' in line]
-    assert len(records) == 2 and '"dtype": "bfloat16"' in shown
+    records = [line for line in shown.splitlines() if '"done":true' in line]
+    assert len(records) == 2 and '"dtype":"bfloat16"' in shown
     assert "Earth" in shown

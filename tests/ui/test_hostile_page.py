@@ -9,11 +9,9 @@ from urllib.parse import quote, urlencode
 
 import pytest
 from conftest import DESKTOP, HANG_GUARD, SEEN, Troubles
+from hostile import GOOD, NAMES, ODD, PATHS, SCRIPTS, SPECIAL, with_texts
 from playwright.sync_api import Page, expect
 from race_tab import give, is_ready, lane, prompt, race, run_button, to_the_end
-
-from benchmarks.hostile.records import GOOD, with_texts
-from benchmarks.hostile.values import NAMES, ODD, PATHS, SCRIPTS, SPECIAL
 
 # Gradio's own page begins with scripts of its own; later ones come from its server.
 POLICY = "script-src-elem 'self' https:; script-src-attr 'none'; object-src 'none'; frame-src 'none'"

@@ -419,21 +419,6 @@ def test_a_record_can_be_chosen_as_a_file_or_dropped_on_the_stage(stage):
     expect(shown(stage, "mars")).to_have_count(4)
 
 
-def test_a_file_that_is_no_record_gets_a_sentence_and_nothing_is_lost(stage):
-    """The table of bad records is in test_record_schema.py."""
-    before = stage.locator(".lanes").inner_text()
-    for text, facts in (
-        ("no record at all", ["line 1", "JSON"]),
-        ("\n\n", ["no forward"]),
-        (race().replace('"accepted": 3', '"accepted": "<b>"'), ["accepted", 0]),
-    ):
-        give(stage, text)
-        expect(stage.locator(".trouble")).to_have_text(says(*facts))
-        assert stage.locator(".lanes").inner_text() == before
-    put(stage, race())
-    expect(stage.locator(".trouble")).to_be_hidden()
-
-
 def test_pictures_are_real_svg_with_the_text_in_it_and_a_png_of_twice_the_size(stage):
     picture = ElementTree.fromstring(saved(stage, "svg"))
     texts = [node.text for node in picture.iter(f"{SVG}text")]

@@ -150,7 +150,7 @@ def test_a_run_alone_is_predicted_from_its_costs_and_not_measured(look):
 def test_costs_that_are_none_are_not_used(look):
     text = file_of(mars(CHEAP))
     for wrong in ("[]", "[[1, 2]]", "[[0, 5], [1, 6]]", "[[2, 5], [1, 6]]", "[[1, 6], [2, 5]]"):
-        page = look(file=re.sub(r'"costs": \[\[.*?\]\]', f'"costs": {wrong}', text))
+        page = look(file=re.sub(r'"costs":\[\[.*?\]\]', f'"costs":{wrong}', text))
         expect(sentences(page), wrong).to_have_count(1)
         expect(sentences(page), wrong).not_to_have_text(re.compile(r"\d"))
         expect(page.locator(".trouble")).to_be_hidden()
@@ -167,9 +167,9 @@ def test_the_baseline_and_a_prefill_alone_have_sentences_of_their_own(look):
 
 
 def test_nothing_is_measured_in_a_race_that_was_stopped(look):
-    lines = file_of(ar(30), mars(CHEAP)).replace('"stop": "eos"', '"stop": null').splitlines()
+    lines = file_of(ar(30), mars(CHEAP)).replace('"stop":"eos"', '"stop":null').splitlines()
     stopped = [
-        line.replace('"stop": null', '"stop": "stopped"') if "done" in line else line for line in lines
+        line.replace('"stop":null', '"stop":"stopped"') if "done" in line else line for line in lines
     ]
     page = look(file="\n".join(stopped))
     expect(sentences(page).nth(1)).to_contain_text("stopped")

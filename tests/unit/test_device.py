@@ -143,8 +143,8 @@ def test_a_gpu_without_bfloat16_computes_in_float32(monkeypatch):
 
 def test_a_record_names_the_gpu_if_there_was_one(mars_tiny):
     run = decode(mars_tiny, PROMPT, Request(max_new_tokens=2)).finish()
-    assert '"gpu"' not in run.first_line() and '"device": "cpu"' in run.first_line()
-    line = run.first_line().replace('"device": "cpu"', '"device": "cuda", "gpu": "NVIDIA H200"')
+    assert '"gpu"' not in run.first_line() and '"device":"cpu"' in run.first_line()
+    line = run.first_line().replace('"device":"cpu"', '"device": "cuda", "gpu": "NVIDIA H200"')
     assert Run.read([line, run.last_line()]).settings.gpu == "NVIDIA H200"
 
 

@@ -229,7 +229,7 @@ def test_lossless_gives_the_tokens_of_ar_whatever_is_planned(mars_tiny, monkeypa
 def test_the_record_says_what_decided_and_a_named_window_is_kept(mars_tiny, mode):
     run = decode(mars_tiny, PROMPTS[0], Request(mode, 0.9, costs=STEEP)).finish()
     assert run.settings.window == 9
-    assert run.settings.costs == [[1, 15.0], [25, 140.0]]
+    assert run.settings.costs == [(1, 15.0), (25, 140.0)]
     assert len({step.positions for step in run.passes[1:]}) > 1
     again = type(run).read(run.lines())
     assert (again.settings, again.passes[0].positions) == (run.settings, run.passes[0].positions)

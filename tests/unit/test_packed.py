@@ -248,4 +248,4 @@ def test_few_bits_where_they_cannot_be_had_are_refused(mars_tiny, capsys):
 
 def test_the_command_line_decodes_in_few_bits(capsys):
     assert not main(["generate", PROMPT, "--model", "mars-tiny", "--dtype", "int8", "--trace", "-"])
-    assert '"dtype": "int8"' in capsys.readouterr().out
+    assert '"dtype":"int8"' in capsys.readouterr().out

@@ -1,8 +1,8 @@
 """Records as pages: the command, and content that a page refuses."""
 
 import pytest
+from hostile import GOOD, written
 
-from benchmarks.hostile.records import GOOD, written
 from mars_demo import cli
 from mars_demo.ui import standalone
 from mars_demo.ui.components.stage import replay_page

@@ -6,12 +6,15 @@ import time
 from dataclasses import replace
 
 import pytest
+from hostile import GOOD, changed, written
 
 from mars_demo import tasks
 from mars_demo.assets import ASSETS
 from mars_demo.decoding.decode import decode
+from mars_demo.decoding.record_fields import MOST_LINES, MOST_SLOTS, NO_RECORD
 from mars_demo.decoding.request import Request
-from mars_demo.decoding.trace import Run, read_runs
+from mars_demo.decoding.trace import Run, read_text
+from mars_demo.limits import LIMITS
 
 HEADER = {
     "run", "schema", "mode", "model", "window", "block_size", "tau", "prompt", "prompt_tokens", "device",
@@ -56,17 +59,6 @@ def test_a_record_read_back_is_the_same_run(mars_tiny):
     )
 
 
-def test_a_record_of_schema_1_opens_with_its_confidences_as_scores_of_the_probability():
-    for path in (ASSETS / "runs").glob("*.jsonl"):
-        for run, text in zip(read_runs(path.read_text("utf-8").splitlines()), split(path), strict=True):
-            first, *passes, _ = [json.loads(line) for line in text]
-            if first["schema"] != 1:
-                continue
-            assert run.settings.criterion == "probability"
-            was = [slot["confidence"] for step in passes for slot in step["slots"]]
-            assert [slot.score for step in run.passes for slot in step.slots] == was
-
-
 def test_the_parts_of_a_forwards_time_are_those_that_it_took(mars_tiny, monkeypatch):
     """A model that takes an hour of the clock shows in `model_ms` and nowhere else; a record without parts
     opens as well."""
@@ -92,16 +84,6 @@ def test_the_parts_of_a_forwards_time_are_those_that_it_took(mars_tiny, monkeypa
     bare = Run.read(map(json.dumps, lines))
     assert {(step.model_ms, step.read_ms) for step in bare.passes} == {(None, None)}
     assert [json.loads(line) for line in bare.lines()] == lines
-
-
-def split(path):
-    """The lines of each run of a file."""
-    runs = []
-    for line in path.read_text("utf-8").splitlines():
-        if line.startswith('{"run"'):
-            runs.append([])
-        runs[-1].append(line)
-    return runs
 
 
 @pytest.mark.parametrize(
@@ -139,12 +121,9 @@ def test_block_diffusion_fills_masks_alone(mars_tiny):
 
 def test_a_record_without_sources_says_nothing_of_them(mars_tiny):
     lines = list(decode(mars_tiny, "hello", Request(max_new_tokens=8)).finish().lines())
-    old = Run.read(re.sub(r', "source": "\w+"', "", line) for line in lines)
+    old = Run.read(re.sub(r',"source":"\w+"', "", line) for line in lines)
     assert not old.sources and old.tokens == 8
     assert not any("source" in line for line in old.lines())
-    for wrong in ('"elsewhere"', "{}", "7"):
-        with pytest.raises(ValueError, match="record"):
-            Run.read(line.replace('"source": "model"', f'"source": {wrong}') for line in lines)
 
 
 def test_a_run_cut_short_has_no_closing_line_until_it_is_closed(mars_tiny):
@@ -155,8 +134,102 @@ def test_a_run_cut_short_has_no_closing_line_until_it_is_closed(mars_tiny):
     assert json.loads(list(run.lines())[-1])["stop"] == "stopped"
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", "not json", '{"schema": 3}', '{"schema": 1, "run": "x"}'])
-def test_anything_else_is_refused_in_one_line(text):
-    with pytest.raises(ValueError, match="record") as caught:
-        Run.read(text.splitlines())
-    assert "\n" not in str(caught.value)
+# ------------------------------------------------------------------------------- records from elsewhere
+
+SETTINGS, FIRST, SECOND, LAST = GOOD
+SLOT = FIRST["slots"][2]
+
+
+def with_field(number: int, *path, value=...) -> str:
+    """Return the good record with another value at one place of a line; without it by default."""
+    lines = [*GOOD]
+    lines[number] = changed(lines[number], path, value)
+    return written(lines)
+
+
+def test_recorded_runs_are_read_and_written_alike():
+    paths = [*(ASSETS / "runs").glob("*.jsonl"), *(ASSETS.parent / "tests" / "ui").glob("schema-1.jsonl")]
+    assert len(paths) > 10
+    for path in paths:
+        text = path.read_text("utf-8").replace("confidence", "score").replace('"schema": 1', '"schema": 2')
+        written = [json.loads(line) for run in read_text(text) for line in run.lines()]
+        read = [{"criterion": "probability"} | json.loads(line) for line in text.splitlines()]
+        for line, original in zip(written, read, strict=True):
+            assert {"criterion": "probability"} | line == original
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        written(GOOD),
+        written(GOOD).replace('"score"', '"confidence"'),
+        with_field(0, "window", value=256),
+        with_field(1, "tau", value=None),
+        with_field(0, "prompt", value="😀" * 200_000),
+    ],
+    ids=["good", "schema 1", "wide", "no tau", "long"],
+)
+def test_what_is_within_bounds_is_read(text):
+    [run] = read_text(text)
+    assert run.tokens == 3
+    assert [slot.score for slot in run.passes[0].slots] == [1.0, 0.95, 0.2]
+
+
+@pytest.mark.parametrize(
+    ("text", "facts"),
+    [
+        ("no record at all", [1, "JSON"]),
+        ("[]", [1]),
+        ("{}", [1]),
+        ("[" * 100_000, [1, "JSON"]),
+        (written(GOOD[1:]), [1, "settings"]),
+        (with_field(0, "window"), [1, "window"]),
+        (with_field(0, "window", value=257), [1, "window", 256]),
+        (with_field(0, "mode", value="constructor"), [1, "mode", "lossless"]),
+        (with_field(0, "schema", value=3), [1, "schema", 1, 2]),
+        (with_field(0, "prompt", value="😀" * 200_001), [1, "prompt", 200_000]),
+        (with_field(0, "prompt", value="\ud800"), [1]),
+        (with_field(0, "messages", 0, "role", value="tool"), [1, "messages[0].role"]),
+        (with_field(0, "sampling", "top_p", value=2), [1, "sampling.top_p"]),
+        (with_field(0, "costs", value=[[1, -1]]), [1, "costs[0][1]"]),
+        (with_field(0, "branch", value={"of": None, "at": 0, "given": [[-1, ""]]}), [1, "given[0][0]"]),
+        (with_field(1, "ms", value="4.5"), [2, "ms"]),
+        (with_field(1, "ms", value=0).replace('"ms": 0', '"ms": 1e999'), [2, "ms"]),
+        (with_field(1, "tau", value=True), [2, "tau"]),
+        (with_field(1, "tau", value=float("nan")), [2, "tau"]),
+        (with_field(1, "accepted", value=4), [2, "accepted", "slots"]),
+        (with_field(1, "slots", 1, value=7), [2, "slots[1]"]),
+        (with_field(1, "slots", 1, "score"), [2, "slots[1].score"]),
+        (with_field(1, "slots", 1, "source", value="elsewhere"), [2, "slots[1].source", "mask"]),
+        (with_field(1, "slots", 0, "top", 0, value=["It"]), [2, "slots[0].top[0]"]),
+        (with_field(1, "slots", 0, "constructor", value=1), [2, "slots[0].constructor"]),
+        (with_field(2, "verified"), [3, "verified"]),
+        (with_field(3, "tokens"), [4, "tokens"]),
+        (with_field(3, "note" * 1000, value=1), [4, "note"]),
+        (written([SETTINGS, *[SECOND] * (MOST_LINES - 1), LAST]), [MOST_LINES + 1, MOST_LINES]),
+        (
+            written([SETTINGS, *[FIRST | {"slots": [SLOT] * 500}] * (MOST_SLOTS // 500), FIRST]),
+            [MOST_SLOTS // 500 + 2, MOST_SLOTS],
+        ),
+    ],
+)
+def test_anything_else_is_refused_in_one_sentence(text, facts):
+    with pytest.raises(ValueError, match=NO_RECORD) as caught:
+        read_text(text)
+    message = str(caught.value)
+    line, *facts = facts
+    assert f"line {line}," in message and all(str(fact) in message for fact in facts), message
+    assert "\n" not in message and message.endswith(".") and len(message) < 250
+
+
+def test_a_record_of_no_run_or_of_several_is_not_one_run():
+    for text in ("", written((*GOOD, *GOOD))):
+        with pytest.raises(ValueError, match=r"\b(0|2) runs"):
+            Run.read(text.splitlines())
+
+
+@pytest.mark.parametrize("record", [None, 3, ["a"], " " * ((LIMITS.record << 20) + 1)])
+def test_a_record_has_a_largest_size(record):
+    with pytest.raises(ValueError, match=f"{LIMITS.record} MiB"):
+        read_text(record)
+    assert read_text(" " * (LIMITS.record << 20)) == []

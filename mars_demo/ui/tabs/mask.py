@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
-from mars_demo.decoding.trace import Run
-from mars_demo.limits import LIMITS, refuse_long
+from mars_demo.decoding.trace import Run, read_text
+from mars_demo.limits import refuse_long
 from mars_demo.ui import models
 from mars_demo.ui.components.grid import Grid
 from mars_demo.ui.components.lens import LensPicture
@@ -312,9 +312,7 @@ def show_pass(lens: bool, asked: gr.EventData):
     are set to what is drawn; the lens stays as it is."""
     models.library()  # its import of the model code waits for any other that is under way
     try:
-        if not isinstance(asked.record, str) or len(asked.record) > LIMITS.record << 20:
-            raise ValueError(f"The record of a run is a text of at most {LIMITS.record} MiB.")
-        run = Run.read(asked.record.split("\n"))
+        run, *_ = read_text(asked.record) or [None]
         refuse_long(*(message["content"] for message in run.settings.conversation))
         number = int(asked.number)
         if not 1 <= number <= run.forwards:

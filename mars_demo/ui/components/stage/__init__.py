@@ -2,9 +2,10 @@
 
 import textwrap
 from collections.abc import Sequence
+from typing import Any
 
-from mars_demo.decoding.record_schema import LINES, MOST_LINES, MOST_SLOTS, SOURCES
-from mars_demo.decoding.trace import read_runs
+from mars_demo.decoding.record_fields import SOURCES
+from mars_demo.decoding.trace import Run, read_text
 from mars_demo.evaluation import outside
 from mars_demo.limits import LIMITS
 from mars_demo.modes import BASELINE, MODES
@@ -73,7 +74,7 @@ class Stage(Drawing):
         render: bool = True,
     ):
         shown = recordings.index() if recorded is None else recorded
-        served = [recordings.recording, outside.advice, branches.opinion, replay_page]
+        served = [recordings.recording, outside.advice, branches.opinion, replay_page, refusal]
         super().__init__(
             "stage",
             value,
@@ -82,12 +83,7 @@ class Stage(Drawing):
                 "bare": not (shelf or alone),
                 "empty": empty,
                 "modes": drawn_modes(),
-                "record": {
-                    "schema": LINES,
-                    "lines": MOST_LINES,
-                    "slots": MOST_SLOTS,
-                    "mebibytes": LIMITS.record,
-                },
+                "mebibytes": LIMITS.record,
                 "sources": SOURCES,
                 "settings": SETTINGS,
                 "lanes": branches.MOST_LANES,
@@ -100,6 +96,26 @@ class Stage(Drawing):
         )
 
 
+def refusal(record: Any) -> str:
+    """Why the stage cannot draw a record; "" if it can."""
+    try:
+        _read(record)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def _read(record: Any) -> list[Run]:
+    """
+    Raises:
+        ValueError: if it is not a record, or larger than a page takes.
+    """
+    runs = read_text(record)
+    if not any(run.passes for run in runs):
+        raise ValueError("This is not the record of a run: it has no forward.")
+    return runs
+
+
 def replay_page(record: str) -> str:
     """A record as one HTML file that replays it without a server.
 
@@ -108,11 +124,7 @@ def replay_page(record: str) -> str:
     Raises:
         ValueError: if it is not a record, or larger than a page takes.
     """
-    if not isinstance(record, str) or len(record) > LIMITS.record << 20:
-        raise ValueError(f"A record is a text of at most {LIMITS.record} MiB.")
-    runs = read_runs(record.split("\n"))
-    if not any(run.passes for run in runs):
-        raise ValueError("This is not the record of a run: it has no forward.")
+    runs = _read(record)
     stage = Stage(shelf=False, alone=True, render=False)
     title = textwrap.shorten(runs[0].settings.prompt, 80, placeholder=" …")
     body = f"{HEADER}<main>\n{standalone.figure(stage, record)}</main>\n{FOOTER}"

@@ -171,13 +171,14 @@ function listenToFields() {
   find(".recordings").addEventListener("change", ({ target }) => target.value && attempt(() => showRecording(target.value)));
   find(".beside").addEventListener("change", ({ target }) => attempt(() => showBeside(target.value)));
   find(".instead-text").addEventListener("keydown", (event) => event.key === "Enter" && attempt(goOnWithText));
+}
+
+/** Files and links, which the server reads. */
+function listenToFiles() {
   find(".file").addEventListener("change", async ({ target }) => {
     await attempt(() => openFiles(target.files));
     target.value = "";
   });
-}
-
-function listenToDrops() {
   const dropping = (is) => find(".stage").classList.toggle("dropping", is);
   element.addEventListener("dragover", (event) => {
     event.preventDefault();
@@ -231,6 +232,6 @@ function listenToKeys() {
 export function listen() {
   listenToPointers();
   listenToFields();
-  listenToDrops();
+  if (constants.shelf) listenToFiles();
   listenToKeys();
 }

@@ -2,7 +2,6 @@
 
 import { constants } from "../component.js";
 import { freeLane, modes } from "./modes.js";
-import { kindOf } from "./schema.js";
 
 /** One run: its settings, its passes and, per pass, when it ended on the run's own clock. */
 export class Run {
@@ -115,7 +114,7 @@ const scored = ({ confidence, ...slot }) => (confidence === undefined ? slot : {
 
 /**
  * Reads JSON lines as they come. `lane` on a line says whose it is; without one it belongs to the run
- * that began last. Throws a sentence if a line is no record.
+ * that began last. Throws a sentence if there are too many runs.
  */
 export class Reader {
   constructor() {
@@ -123,30 +122,17 @@ export class Reader {
     this.current = null; // the lane of the run that began last
     this.races = []; // of runs that began together, each with the title and note of a recorded one
     this.texts = {}; // the lines of each run as they came, without lanes
-    this.lines = this.slots = 0; // of all runs
     this.advice = undefined; // the nearest example of a prompt outside what the model knows, once asked for
   }
 
   take(line) {
-    const { lane, ...record } = parsed(line);
-    const kind = kindOf(record);
-    if (lane !== undefined && !modes.has(lane)) throw new Error("lane must be a mode");
-    if (kind === "recording") return this.beginRace(record);
-    this.count(record);
-    if (kind === "run") this.begin(record, lane);
+    const { lane, ...record } = JSON.parse(line);
+    if ("recording" in record) return this.beginRace(record);
+    if ("run" in record) this.begin(record, lane);
     const name = lane ?? this.current;
-    const run = this.runs[name];
-    if (!run) throw new Error("a record begins with the settings of a run");
-    if (kind === "done") run.done = record;
-    else if (kind === "pass") run.add(record);
+    if (record.done) this.runs[name].done = record;
+    else if (record.pass) this.runs[name].add(record);
     this.texts[name] += `${JSON.stringify(record)}\n`;
-  }
-
-  count({ slots = [] }) {
-    const { lines, slots: most } = constants.record;
-    if (++this.lines > lines) throw new Error(`a record has at most ${lines} lines`);
-    this.slots += slots.length;
-    if (this.slots > most) throw new Error(`the forwards of a record have at most ${most} slots`);
   }
 
   /** Runs that come now are of another race. */
@@ -164,7 +150,7 @@ export class Reader {
     const again = !lane && !settings.branch && others.some((run) => !run.branch && run.settings.mode === settings.mode);
     if (!race || again) this.beginRace();
     this.current = lane ?? freeLane(settings.mode, this.runs);
-    if (!(this.current in this.runs) && Object.keys(this.runs).length === constants.lanes) throw new Error(`a stage has at most ${constants.lanes} runs`);
+    if (!(this.current in this.runs) && Object.keys(this.runs).length === constants.lanes) throw new Error(`The stage has room for ${constants.lanes} runs.`);
     this.runs[this.current] = new Run(settings, this.current, this.races.at(-1));
     this.texts[this.current] = "";
   }
@@ -189,14 +175,5 @@ export class Reader {
   get over() {
     const runs = Object.values(this.runs);
     return runs.length > 0 && runs.every((run) => run.done);
-  }
-}
-
-function parsed(line) {
-  try {
-    const value = JSON.parse(line);
-    return typeof value === "object" ? { ...value } : {};
-  } catch {
-    throw new Error("it is not JSON");
   }
 }

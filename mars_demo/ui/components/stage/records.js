@@ -71,13 +71,11 @@ export function leaveConversation() {
   tellHistory(null);
 }
 
-/** Whole records from elsewhere, side by side, `chosen` by the visitor; `about` is what the stage knows of them
- * besides. Throws a sentence if one is none, and then leaves the stage as it is. */
+/** Whole records that the server wrote or has checked, side by side, `chosen` by the visitor; `about` is what the
+ * stage knows of them besides. Throws a sentence if they are too many, and then leaves the stage as it is. */
 export function open(texts, chosen = true, about = {}) {
-  const parts = [texts].flat();
-  refuseLarge(Math.max(...parts.map((text) => text.length)));
   const whole = new Reader();
-  for (const part of parts) read(part, whole);
+  for (const part of [texts].flat()) read(part, whole);
   begin(false);
   lines = new Lines();
   Object.assign(stage, about, { reader: whole });
@@ -93,26 +91,11 @@ export function openBeside(text, about) {
   open([stage.reader.textOf(race), text], true, { recording: stage.recording, ...about });
 }
 
-/** Before anything of it is read: `size` in bytes, or of a text in characters. */
-export function refuseLarge(size) {
-  const { mebibytes } = constants.record;
-  if (size > mebibytes * 2 ** 20) throw new Error(`This is larger than ${mebibytes} MiB, the most that a record of a run may have here.`);
-}
-
 function read(text, whole) {
   const before = runs(whole).length;
   if (before) whole.beginRace();
-  text.split("\n").forEach((line, number) => {
-    if (!line.trim()) return;
-    try {
-      whole.take(line);
-    } catch (error) {
-      throw new Error(`This is not the record of a run: line ${number + 1} cannot be read: ${error.message}.`);
-    }
-  });
-  const found = runs(whole).slice(before);
-  if (!found.some((run) => run.passes.length)) throw new Error("This is not the record of a run: it has no forward.");
-  for (const run of found) run.done ||= { done: true, stop: "stopped" };
+  for (const line of text.split("\n")) if (line.trim()) whole.take(line);
+  for (const run of runs(whole).slice(before)) run.done ||= { done: true, stop: "stopped" };
 }
 
 /** Ask once per record whether its prompt is outside what its model was trained on. */

@@ -6,7 +6,7 @@ import { download, downloadPicture } from "../svg.js";
 import { conversation } from "./conversation.js";
 import { hasPrompt, nameRecording } from "./links.js";
 import { pictureOf } from "./picture.js";
-import { open, openBeside, refuseLarge } from "./records.js";
+import { open, openBeside } from "./records.js";
 import { runs, stage, view } from "./state.js";
 
 async function recordingOf(id) {
@@ -49,11 +49,19 @@ function optionOf(value, text) {
   return option;
 }
 
-/** One file, or several side by side. */
+/** One file, or several side by side, once the server has found that they are records. */
 export async function openFiles(files) {
-  if (!files.length) return;
-  for (const { size } of files) refuseLarge(size);
-  open(await Promise.all([...files].map((file) => file.text())));
+  if (files.length) open(await Promise.all([...files].map(checked)));
+}
+
+async function checked(file) {
+  const { mebibytes } = constants;
+  if (file.size > mebibytes * 2 ** 20) throw new Error(`This is larger than ${mebibytes} MiB, the most that a record of a run may have here.`);
+  const text = await file.text();
+  const refusal = await server.refusal(text);
+  if (typeof refusal !== "string") throw new Error(`The server did not check ${file.name}. Try again in a moment.`); // Gradio throws nothing then
+  if (refusal) throw new Error(refusal);
+  return text;
 }
 
 /** The recorded run that a link to this page names, beside what is on the stage. */

@@ -1,0 +1,117 @@
+"""The fields of a record's lines: what each may hold, and the sentence for one that holds something else.
+
+A record may come from anywhere. `trace` declares its lines with these types, and pydantic checks them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NotRequired,  # Python 3.11's own one lacks what pydantic reads
+)
+
+from pydantic import ConfigDict, Field, PlainSerializer, ValidationError, with_config
+from typing_extensions import TypedDict
+
+from mars_demo.decoding.acceptance import CRITERIA
+from mars_demo.models.messages import ROLES
+from mars_demo.modes import MODES
+
+SCHEMA = 2
+READABLE = (1, SCHEMA)  # schema 1 had one criterion, the probability, and called the score `confidence`
+NO_RECORD = f"This is not a run record of schema {' or '.join(map(str, READABLE))}"
+
+# Where a token came from before it was accepted, and how that is said of it.
+SOURCES = {
+    "model": "the model's own next token",
+    "mask": "predicted by a mask",
+    "copy": "repeats earlier text",
+    "guess": "guessed by the forward before",
+    "draft": "made by the second model",
+}
+
+MOST_LINES = 6000  # of a record
+MOST_SLOTS = 50_000  # of all its forwards
+MOST_GIVEN = 10_000  # tokens that an answer begins with
+WIDEST = 256  # slots of a window
+
+STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+
+
+def rounded(digits: int) -> PlainSerializer:
+    return PlainSerializer(lambda number: round(number, digits))
+
+
+UNLESS_EMPTY = Field(exclude_if=lambda value: not value)
+UNLESS_NONE = Field(exclude_if=lambda value: value is None)
+
+Name = Annotated[str, Field(max_length=1000)]  # or the text of a token
+Text = Annotated[str, Field(max_length=200_000)]  # a prompt or a message
+Id = Annotated[int, Field(ge=0, lt=2**31)]
+Tokens = Annotated[int, Field(ge=0, le=10_000_000)]
+Width = Annotated[int, Field(ge=1, le=WIDEST)]
+Count = Annotated[int, Field(ge=0, le=2 * WIDEST)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Score = Annotated[Share, rounded(6)]
+Duration = Annotated[float, Field(ge=0, le=10**9)]
+Ms = Annotated[Duration, rounded(3)]
+Mode = Literal[tuple(MODES)]
+Criterion = Literal[tuple(CRITERIA)]
+Source = Literal[tuple(SOURCES)]
+Readable = Literal[READABLE]
+Candidates = Annotated[tuple[tuple[Name, Score], ...], Field(max_length=64)]
+Ids = Annotated[tuple[Id, ...], Field(max_length=64)]
+Costs = Annotated[list[tuple[Tokens, Ms]], Field(max_length=64)]
+
+
+@with_config(STRICT)
+class Said(TypedDict):
+    """A message of the conversation; `mode` is that of the run which an answer comes from."""
+
+    role: Literal[ROLES]
+    content: Text
+    mode: NotRequired[Name]
+
+
+@with_config(STRICT)
+class Drawn(TypedDict, total=False):
+    """The fields of `sampling.Sampling`."""
+
+    temperature: Annotated[float, Field(ge=0, le=10**6)]
+    top_p: Share
+    top_k: Tokens
+    seed: Annotated[int, Field(ge=-(2**63), lt=2**63)]
+
+
+@with_config(STRICT)
+class Begun(TypedDict):
+    """How a branch begins: the first `at` tokens of run `of` and what stands there instead, as `given`."""
+
+    of: Name | None
+    at: Tokens
+    given: Annotated[list[tuple[Id, Name]], Field(max_length=MOST_GIVEN)]
+
+
+def sentence(error: ValidationError) -> str:
+    """What is wrong with a line, in words that name its field, without a period."""
+    [first, *_] = error.errors(include_url=False, include_input=False)
+    if first["type"] in ("json_invalid", "json_type"):
+        return "it is not JSON"
+    message = re.sub("^(Value error, |(Input|String|List|Tuple) (?=should))", "", first["msg"])
+    message = re.sub("^should", "must", message)
+    place = _place(first["loc"][1:])  # after the kind of the line
+    if first["type"] == "missing":
+        message = "is missing"
+    elif first["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+        message = "is an unknown field"
+    return f"{place} {message}".strip()
+
+
+def _place(path: Sequence[Any]) -> str:
+    """`slots[1].score` for `("slots", 1, "score")`."""
+    parts = (f"[{part}]" if isinstance(part, int) else f".{part[:40]}" for part in path)
+    return "".join(parts).removeprefix(".")
