@@ -16,6 +16,7 @@ from pandas import DataFrame
 
 from benchmarks import agreement
 from benchmarks import replicas as simulated
+from benchmarks import visitors as visiting
 from mars_demo.assets import read_json
 from mars_demo.evaluation import results, throughput
 from mars_demo.evaluation.accuracy import Row, average
@@ -713,94 +714,7 @@ def load() -> str:
 
 
 def visitors() -> str:
-    """What one machine serves: crowds by model, a soak, and how many races at once are best."""
-    crowds = [_crowds(f"visitors-{name}.json") for name in ("tiny", "chat")]
-    parts = [*crowds, _soak("visitors-soak.json"), _races_at_once("visitors-races.json")]
-    return "\n\n".join(filter(None, parts)) or "Not measured yet."
-
-
-def _crowds(file: str) -> str | None:
-    measured = results.read(file)
-    if measured is None:
-        return None
-    rows = [
-        {
-            "visitors": row["visitors"],
-            "races": row["races"],
-            "first token when all press Run, s": _times(row["burst"]["first_token"]),
-            "first token of all races, s": _times(row["first_token"]),
-            "whole race, s": _times(row["race_seconds"]),
-            "ms per token": _times(row["ms_per_token"], 0),
-            "tokens per second, all": f"{row['tokens_per_second']:.0f}",
-            "memory, MiB": f"{row['memory']['most']:.0f}",
-            "streams with foreign tokens": f"{len(row['crosstalk'])} of {row['streams']}",
-            "errors": len(row["errors"]),
-        }
-        for row in measured["rows"]
-    ]
-    ties = sum(row["ties"] for row in measured["rows"])
-    known = [
-        f"{measured['rows'][0]['limit']} races at once",
-        "p50, p95 and, from 200 values on, p99",
-        "the visitors take processor time of the same machine",
-        f"{ties} streams left their answer where two choices were almost equally likely",
-    ]
-    return (
-        f"`{measured['model']}`:\n\n{shown(rows)}" + _browsers(measured["rows"]) + source(measured, *known)
-    )
-
-
-def _times(values: dict | None, digits: int = 2) -> str | None:
-    """Percentiles, those that there are of p50, p95 and p99."""
-    return values and ", ".join(f"{value:.{digits}f}" for value in values.values())
-
-
-def _browsers(rows: Sequence[dict]) -> str:
-    """What the real browsers among the visitors saw."""
-    seen = [(row["visitors"], one) for row in rows for one in row["browsers"]]
-    if not seen:
-        return ""
-    crowd, worst = max(seen, key=lambda pair: pair[1]["longest_task_racing"])
-    errors = sum(len(one["errors"]) for _, one in seen)
-    return (
-        f"\n\n{len(rows[0]['browsers'])} more visitors used headless Chromium. While they raced, the "
-        f"longest task of a page took {worst['longest_task_racing']} ms, among {crowd} visitors, and the "
-        f"console showed {errors} errors."
-    )
-
-
-def _soak(file: str) -> str | None:
-    measured = results.read(file)
-    if measured is None:
-        return None
-    [row] = measured["rows"]
-    memory = row["memory"]
-    return (
-        f"{row['visitors']} visitors for {row['seconds'] / 60:.0f} minutes: {row['visits']} visits, "
-        f"{row['races']} races, {row['left']} of them left before their end, {len(row['errors'])} errors, "
-        f"{len(row['crosstalk'])} of {row['streams']} streams with foreign tokens. Memory: "
-        f"{memory['start']:.0f} MiB at the start, {memory['settled']:.0f} MiB after five minutes, "
-        f"{memory['end']:.0f} MiB at the end ({memory['growth']:+.1%})." + source(measured)
-    )
-
-
-def _races_at_once(file: str) -> str | None:
-    measured = results.read(file)
-    if measured is None:
-        return None
-    rows = [
-        {
-            "races at once": row["limit"],
-            "first token, s": _times(row["burst"]["first_token"]),
-            "all have a first token, s": f"{row['burst']['all_first_tokens']:.1f}",
-            "all have their answers, s": f"{row['burst']['all_answers']:.1f}",
-            "mean whole race, s": f"{row['burst']['mean_race_seconds']:.1f}",
-            "tokens per second, all": f"{row['burst']['tokens_per_second']:.0f}",
-        }
-        for row in measured["rows"]
-    ]
-    known = f"{measured['rows'][0]['visitors']} visitors press Run within two seconds"
-    return f"By `MARS_DEMO_RACES`, `{measured['model']}`:\n\n{shown(rows)}" + source(measured, known)
+    return visiting.table()
 
 
 # ------------------------------------------------------------------------------ what one machine serves

@@ -7,11 +7,13 @@ import re
 import shlex
 import urllib.request
 
+import psutil
 import pytest
 from gradio_client import Client
 from playwright.sync_api import Page, expect
 from race_tab import dismiss, is_ready, race, run_button, stage, stop, to_the_end, toast
 
+from benchmarks import visitors as benchmark
 from mars_demo.ui import visitors
 from mars_demo.ui.page import LOOK, build
 
@@ -117,6 +119,12 @@ def wait_until(page: Page, true) -> None:
             return
         page.wait_for_timeout(50)
     raise AssertionError("it did not happen within two minutes")
+
+
+def test_visitors_at_once_get_the_decoders_own_answers(url, mars_tiny, monkeypatch):
+    monkeypatch.setattr(benchmark, "connect", benchmark.patient)
+    found = benchmark.answered(url, psutil.Process(), mars_tiny, visitors=4)
+    assert (found["answered"], found["right"], found["errors"]) == (8, 8, [])
 
 
 @pytest.mark.full

@@ -2,18 +2,18 @@
 
 import json
 import os
-import random
 import re
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 import torch
 from random_models import random_model
+from safetensors import safe_open
 
-from benchmarks import kills
 from mars_demo.evaluation.frontier import Outcome, Setting
 from mars_demo.evaluation.journal import Journal
 from mars_demo.training import loop
@@ -24,9 +24,39 @@ from mars_demo.training.states import UNFINISHED, States
 RECIPE = Recipe("mars", steps=4, save_every=1, batch_tokens=256, learning_rate=1e-3, data="tasks:units")
 
 
-@pytest.fixture(autouse=True)
-def patient(monkeypatch):
-    monkeypatch.setattr(kills, "LONGEST", 900)
+STEPS = 12  # of a training in a process of its own
+
+
+def command(output: Path, data: str) -> list[str]:
+    return [
+        "train", "--base", "ar-tiny", "--steps", str(STEPS), "--batch-tokens", "256", "--max-length", "256",
+        "--save-every", "1", "--data", data, "--prompts", "tasks", "--conversations", "24",
+        "--output", str(output), "--resume",
+    ]  # fmt: skip
+
+
+def start(output: Path, data: str) -> subprocess.Popen:
+    """Begin or resume a training on one thread: sums in another order would be other losses."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "mars_demo", *command(output, data)],
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )
+
+
+def read_everything(output: Path) -> None:
+    """Read what a resumed run would read. Of a file to which lines are appended, the last may be torn."""
+    for file in output.glob("**/*.safetensors"):
+        if not any("unfinished" in part for part in file.parts):
+            with safe_open(file, "pt") as weights:
+                for name in weights.keys():  # noqa: SIM118, it is no dict
+                    weights.get_slice(name)
+    for file in output.glob("state-*/*.bin"):
+        torch.load(file, weights_only=False)
+    for file in output.glob("*.json"):
+        json.loads(file.read_text())
+    for file in output.glob("*.jsonl"):
+        for line in file.read_bytes().split(b"\n")[:-1]:
+            json.loads(line)
 
 
 def fresh(tokenizer):
@@ -53,10 +83,20 @@ def whole(tmp_path_factory, tokenizer):
 
 @pytest.mark.full
 def test_a_training_that_is_killed_while_it_writes_resumes_to_the_same_losses(tmp_path):
-    rng, output = random.Random(1), tmp_path / "killed"
-    kills.finish(kills.start(tmp_path / "whole", "self"))
-    assert kills.killed(output, "self", ["data", "state"], rng) == 2
-    assert kills.outcome(output) == kills.outcome(tmp_path / "whole")
+    """The kills come once lines of data, and once files of a state, have been written."""
+    whole, output = tmp_path / "whole", tmp_path / "killed"
+    assert start(whole, "self").wait() == 0
+    for written in ("self.jsonl", "unfinished-state/*"):
+        process = start(output, "self")
+        while process.poll() is None and not any(output.glob(written)):
+            threading.Event().wait(0.01)
+        process.kill()
+        assert process.wait() == -signal.SIGKILL
+        read_everything(output)
+    assert start(output, "self").wait() == 0
+    assert losses(output) == losses(whole)
+    for name in ("self.jsonl", "model.safetensors"):
+        assert (output / name).read_bytes() == (whole / name).read_bytes()
 
 
 class Cut(BaseException):
@@ -84,7 +124,7 @@ def test_a_run_that_is_cut_at_any_write_resumes(tmp_path, tokenizer, whole, monk
         with pytest.raises(Cut):
             for _ in train(fresh(tokenizer), tokenizer, RECIPE, tmp_path):
                 pass
-    kills.read_everything(tmp_path)
+    read_everything(tmp_path)
     assert resumed(tokenizer, tmp_path) == whole
 
 
@@ -117,18 +157,18 @@ raise SystemExit(cli.main(command))
 @pytest.mark.full
 @pytest.mark.parametrize("kind", ["RLIMIT_FSIZE", "RLIMIT_AS"])
 def test_a_full_disk_and_full_memory_end_a_run_that_resumes(tmp_path, kind):
-    asked = kills.command(tmp_path / "cut", "tasks:units")[3:]
+    asked = command(tmp_path / "cut", "tasks:units")
     run = subprocess.run(
         [sys.executable, "-c", LIMITED, kind, str(1 << 20), *asked],
-        capture_output=True, text=True, env=kills.environment(),
+        capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     message = run.stderr.strip().splitlines()[-1]
     assert run.returncode == 2 and message.startswith("mars_demo train: "), run.stderr
     assert re.search(r"\b[34]\b", message) and "Traceback" not in run.stderr  # state-3 is written in step 4
     assert [path.name for path in (tmp_path / "cut").glob("state-*")] == ["state-2"]
     assert not (tmp_path / "cut" / UNFINISHED).exists()
-    kills.finish(kills.start(tmp_path / "cut", "tasks:units", "--resume"))
-    assert len(losses(tmp_path / "cut")) == kills.STEPS
+    assert start(tmp_path / "cut", "tasks:units").wait() == 0
+    assert len(losses(tmp_path / "cut")) == STEPS
 
 
 @pytest.mark.parametrize("where", ["loss", "gradient"])

@@ -1,0 +1,219 @@
+"""What one machine serves: visitors who ask at once, and page loads while others' runs go on.
+
+    python -m benchmarks.visitors [--model mars-tiny] [--visitors 50] [--races 5] [--output FILE]
+
+The app is a process of its own. First the visitors load the page at once, alone and then while runs go on.
+Then as many `gradio_client`s with their default time limits connect at once and want two answers each, with
+their own prompts, modes and τ. Their times begin before they ask for the first byte, and every answer is
+compared with the decoder's own. The visitors take CPU time of the same machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import httpx
+import psutil
+from gradio_client import Client
+from pandas import DataFrame
+
+from mars_demo import tasks
+from mars_demo.decoding.decode import decode
+from mars_demo.decoding.request import Request
+from mars_demo.decoding.trace import Run
+from mars_demo.evaluation import results
+from mars_demo.evaluation.load_test import percentiles
+from mars_demo.markdown import table as markdown
+from mars_demo.models.checkpoint import Checkpoint
+from mars_demo.models.load import load_checkpoint
+from mars_demo.modes import BASELINE, RACED
+
+FILE = "visitors.json"
+ANSWERS = 2  # of each visitor
+TAUS = (1.0, 0.95, 0.8, 0.6)
+MAX_NEW_TOKENS = 64
+LOOK = 0.02  # seconds between two looks at an answer
+connect = partial(Client, verbose=False, analytics_enabled=False)
+patient = partial(connect, httpx_kwargs={"timeout": 300})
+
+
+@contextmanager
+def serving(model: str) -> Iterator[tuple[str, psutil.Process]]:
+    """Serve one model in a process of its own, loaded and warm; give the URL and the process."""
+    settings = {"MARS_DEMO_CACHE": "", "GRADIO_ANALYTICS_ENABLED": "False", "PYTHONUNBUFFERED": "1"}
+    command = [sys.executable, "app.py", "--only", "--model", model]
+    server = subprocess.Popen(command, env=os.environ | settings, stdout=subprocess.PIPE, text=True)
+    try:
+        url = next(line.split()[-1] for line in server.stdout if "Running on" in line)
+        threading.Thread(target=server.stdout.read, daemon=True).start()  # an unread pipe would fill
+        with racing(url, 1):
+            pass
+        yield url, psutil.Process(server.pid)
+    finally:
+        server.kill()
+        server.wait()
+
+
+@contextmanager
+def racing(url: str, runs: int) -> Iterator[None]:
+    """Keep so many runs of one token per forward going."""
+    over, begun = threading.Event(), threading.Barrier(runs + 1)
+
+    def run(number: int) -> None:
+        client = patient(url)
+        client.predict("Hello", max_new_tokens=2, api_name="/generate")
+        begun.wait()
+        while not over.is_set():
+            client.predict(f"Count from {number} to 90.", mode=BASELINE, api_name="/generate")
+        client.close()
+
+    with ThreadPoolExecutor(max(runs, 1)) as pool:
+        going = [pool.submit(run, number) for number in range(runs)]
+        begun.wait()
+        try:
+            yield
+        finally:
+            over.set()
+        for one in going:
+            one.result()
+
+
+def at_once(count: int, work: Callable[[int], Any]) -> list:
+    """Call `work` with each number below `count`, each in a thread of its own."""
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(work, range(count)))
+
+
+def loaded(url: str, server: psutil.Process, loads: int, races: int) -> dict:
+    """Load the page many times at once, while so many runs go on."""
+
+    def load(_: int) -> tuple[float, int]:
+        started = time.perf_counter()
+        page = httpx.get(url, timeout=300, headers={"accept-encoding": "gzip"}).raise_for_status()
+        return time.perf_counter() - started, page.num_bytes_downloaded
+
+    with racing(url, races):
+        before = sum(server.cpu_times()[:2])
+        seconds, sizes = zip(*at_once(loads, load))
+        cpu = sum(server.cpu_times()[:2]) - before
+    row = {"loads": loads, "races": races, "seconds": percentiles(seconds), "bytes": max(sizes)}
+    return row | ({} if races else {"cpu_ms": 1000 * cpu / loads})  # with runs it would be theirs too
+
+
+def requests(checkpoint: Checkpoint, visitor: int) -> list[tuple[str, Request]]:
+    """Return what a visitor asks for: prompts, each with a mode and τ."""
+    draw = Random(visitor)
+    modes = [BASELINE, *(mode.name for mode in RACED if mode.name in checkpoint.modes)]
+    return [
+        (example.prompt, Request(draw.choice(modes), draw.choice(TAUS), max_new_tokens=MAX_NEW_TOKENS))
+        for example in islice(tasks.examples(None, "held-out", visitor), ANSWERS)
+    ]
+
+
+def visit(url: str, requests: list[tuple[str, Request]]) -> list[dict]:
+    """Connect and wait for one answer after the other; return each record with the seconds to its first
+    token and to its end, or an `error`."""
+    answers, started = [], time.perf_counter()
+    try:
+        client = connect(url)
+        for prompt, request in requests:
+            settings = {"mode": request.mode, "tau": request.tau, "max_new_tokens": request.max_new_tokens}
+            job = client.submit(prompt, **settings, api_name="/generate")
+            first = None
+            while not job.done():
+                time.sleep(LOOK)
+                if first is None and any('"pass"' in text for text in job.outputs()):
+                    first = time.perf_counter() - started
+            total = time.perf_counter() - started
+            answers.append({"record": job.result(), "ttft": first or total, "total": total})
+            started = time.perf_counter()
+        client.close()
+    except Exception as error:  # noqa: BLE001  whatever a client raises, its visitor has no answer
+        answers += [{"error": f"{type(error).__name__}: {error}"}] * (len(requests) - len(answers))
+    return answers
+
+
+def answered(url: str, server: psutil.Process, checkpoint: Checkpoint, visitors: int) -> dict:
+    """Let visitors ask at once; return how many answers came and were right, and after how long."""
+
+    def is_right(prompt: str, request: Request, record: str) -> bool:
+        run, own = Run.read(record.splitlines()), decode(checkpoint, prompt, request).finish()
+        return (run.settings.prompt, run.token_ids) == (prompt, own.token_ids)
+
+    asked = [requests(checkpoint, visitor) for visitor in range(visitors)]
+    answers = at_once(visitors, lambda visitor: visit(url, asked[visitor]))
+    pairs = [pair for own, found in zip(asked, answers) for pair in zip(own, found)]
+    came = [(own, found) for own, found in pairs if "record" in found]
+    times = {key: percentiles([found[key] for _, found in came] or [0.0]) for key in ("ttft", "total")}
+    return times | {
+        "visitors": visitors,
+        "answers": len(pairs),
+        "answered": len(came),
+        "right": sum(is_right(*own, found["record"]) for own, found in came),
+        "errors": sorted({found["error"] for _, found in pairs if "error" in found}),
+        "memory": server.memory_info().rss / 2**20,
+    }
+
+
+def measure(model: str, visitors: int, races: int, output: Path) -> None:
+    checkpoint = load_checkpoint(model, dtype="auto")
+    with serving(model) as app:
+        pages = [loaded(*app, visitors, runs) for runs in (0, races)]
+        record = {"pages": pages, "answers": answered(*app, checkpoint, visitors)}
+    results.write(output, results.machine(checkpoint), record)
+
+
+def table(file: str | Path = FILE) -> str:
+    measured = results.read(file)
+    one = measured["answers"]
+    pages = [
+        {
+            "page loads at once": page["loads"],
+            "runs meanwhile": page["races"],
+            "seconds": _shown(page["seconds"]),
+            "compressed, kB": f"{page['bytes'] / 1000:.0f}",
+            "CPU of the server per load, ms": f"{page['cpu_ms']:.0f}" if "cpu_ms" in page else None,
+        }
+        for page in measured["pages"]
+    ]
+    answers = {
+        "visitors at once": one["visitors"],
+        "answers, right": f"{one['answered']} of {one['answers']}, {one['right']}",
+        "TTFT, s": _shown(one["ttft"]),
+        "whole answer, s": _shown(one["total"]),
+        "memory of the server, MiB": f"{one['memory']:.0f}",
+    }
+    source = f"`{measured['command']}` · {measured['machine']} · p50, p95 and, from 200 values on, p99"
+    return f"{markdown(DataFrame(pages))}\n\n{markdown(DataFrame([answers]))}\n\n<sub>{source}</sub>"
+
+
+def _shown(values: dict[str, float]) -> str:
+    return ", ".join(f"{value:.2f}" for value in values.values())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--model", default="mars-tiny")
+    parser.add_argument("--visitors", type=int, default=50)
+    parser.add_argument("--races", type=int, default=5)
+    parser.add_argument("--output", type=Path, default=results.FOLDER / FILE)
+    arguments = parser.parse_args()
+    measure(**vars(arguments))
+    print(table(arguments.output.resolve()))
+
+
+if __name__ == "__main__":
+    main()
