@@ -316,27 +316,6 @@ def test_a_long_prompt_stays_out_of_the_url(visit):
 # ------------------------------------------------------------------------------ around the verdict
 
 
-@pytest.mark.full
-def test_a_prompt_out_of_distribution_gets_a_warning_and_the_nearest_example(visit):
-    page = visit("prompt=hello&mode=mars")
-    page.get_by_role("button", name="Model card").click()
-    expect(page.locator("#card")).to_contain_text("mars-tiny")
-    race(page)
-    to_the_end(page)
-    sentences = verdict(page).locator("span")
-    expect(sentences.first).to_contain_text("mars-tiny")
-    weights = sentences.evaluate_all("nodes => nodes.map(node => getComputedStyle(node).fontWeight)")
-    assert weights[0] == "600" and set(weights[1:]) == {"400"}  # the speed of nonsense is not emphasized
-    before = stage(page).get_attribute("data-run")
-    nearest = page.locator('#stage [data-do="nearest"]')
-    nearest.click()
-    expect(stage(page)).not_to_have_attribute("data-run", before)
-    to_the_end(page)
-    expect(nearest).to_be_hidden()
-    expect(page.locator("#stage .prompt")).not_to_have_text("hello")
-    expect(prompt(page)).to_have_value(records(page)["ar"].settings.prompt)
-
-
 def test_the_verdict_names_a_forward_that_took_far_too_long(visit, stage_url):
     page = visit(address=stage_url)
     mars = made_up("mars", [1] * 40, [0.95] * 40)  # 12 ms each

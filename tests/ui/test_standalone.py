@@ -98,8 +98,8 @@ def test_nothing_on_it_asks_for_a_server(visit_file, write):
     expect(page.locator(".ghost-bar")).not_to_have_count(0)
     expect(page.locator(".replay [data-do]:visible")).to_have_count(5)
     expect(page.locator("[data-do]:visible")).to_have_count(5)
-    expect(page.locator(".shelf, .reply, .to-mask, .nearest, .hint")).to_have_count(5)
-    for part in page.locator(".shelf, .reply, .to-mask, .nearest, .hint").all():
+    expect(page.locator(".shelf, .reply, .to-mask, .hint")).to_have_count(4)
+    for part in page.locator(".shelf, .reply, .to-mask, .hint").all():
         expect(part).to_be_hidden()
     expect(page.locator("a, link[rel=stylesheet], script[src], img")).to_have_count(0)
 

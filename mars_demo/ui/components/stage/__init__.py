@@ -6,7 +6,6 @@ from typing import Any
 
 from mars_demo.decoding.record_fields import SOURCES
 from mars_demo.decoding.trace import Run, read_text
-from mars_demo.evaluation import outside
 from mars_demo.limits import LIMITS
 from mars_demo.modes import BASELINE, MODES
 from mars_demo.ui import branches, standalone
@@ -74,7 +73,7 @@ class Stage(Drawing):
         render: bool = True,
     ):
         shown = recordings.index() if recorded is None else recorded
-        served = [recordings.recording, outside.advice, branches.opinion, replay_page, refusal]
+        served = [recordings.recording, branches.opinion, replay_page, refusal]
         super().__init__(
             "stage",
             value,

@@ -37,10 +37,6 @@ const actions = {
     view.reply = null;
     trigger("again", { prompt, tau: view.whatIf, criterion, messages });
   },
-  nearest() {
-    view.reply = null;
-    trigger("again", { prompt: stage.reader.advice.prompt, tau: null, criterion: null, messages: [] });
-  },
   reply: (button) => replyTo(laneOf(button).name),
   anew() {
     clearStage();

@@ -122,7 +122,6 @@ export class Reader {
     this.current = null; // the lane of the run that began last
     this.races = []; // of runs that began together, each with the title and note of a recorded one
     this.texts = {}; // the lines of each run as they came, without lanes
-    this.advice = undefined; // the nearest example of a prompt outside what the model knows, once asked for
   }
 
   take(line) {

@@ -1,6 +1,6 @@
 // Records come onto the stage: from the server while a race runs, or whole from elsewhere.
 
-import { constants, props, server } from "../component.js";
+import { constants, props } from "../component.js";
 import { find } from "../dom.js";
 import { Lines } from "../lines.js";
 import { forgetSteps, nextStep, settleBranch } from "./branches.js";
@@ -41,7 +41,6 @@ export function follow() {
   try {
     for (const line of fresh) stage.reader.take(line);
     if (anew) arrive();
-    consult();
     grow();
   } catch (error) {
     complain(error.message);
@@ -80,7 +79,6 @@ export function open(texts, chosen = true, about = {}) {
   lines = new Lines();
   Object.assign(stage, about, { reader: whole });
   if (constants.shelf && chosen) tellHistory();
-  consult();
   grow();
 }
 
@@ -96,16 +94,6 @@ function read(text, whole) {
   if (before) whole.beginRace();
   for (const line of text.split("\n")) if (line.trim()) whole.take(line);
   for (const run of runs(whole).slice(before)) run.done ||= { done: true, stop: "stopped" };
-}
-
-/** Ask once per record whether its prompt is outside what its model was trained on. */
-async function consult() {
-  const [run] = runs();
-  const { reader } = stage;
-  if (!constants.shelf || !run || reader.advice !== undefined) return;
-  reader.advice = null;
-  reader.advice = await server.advice(run.settings).catch(() => null);
-  if (reader === stage.reader) show();
 }
 
 /** New passes came: grow the lanes, then show. */

@@ -54,8 +54,7 @@ function stateOfRuns() {
 
 function drawHeading() {
   const { reader } = stage;
-  announce(runs().length ? verdict(reader.runs, reader.advice) : [constants.empty]);
-  offerNearest(reader.over && reader.advice);
+  announce(runs().length ? verdict(reader.runs) : [constants.empty]);
   const asked = runs()[0]?.settings.prompt ?? "";
   say(find(".prompt"), asked);
   find(".asked").hidden = !asked || view.reply !== null || reader.races.length > 1; // it stands above then, or in the lanes
@@ -74,13 +73,6 @@ function announce(sentences) {
   const line = find(".verdict");
   if (line.textContent === sentences.map((sentence) => `${sentence} `).join("")) return;
   line.replaceChildren(...sentences.map((sentence) => make("span", "", `${sentence} `)));
-}
-
-/** The nearest example of a prompt that the model was not trained for. The result is no triumph then. */
-function offerNearest(example) {
-  find(".verdict").classList.toggle("outside", Boolean(example));
-  find(".nearest").hidden = !example;
-  if (example) say(find('[data-do="nearest"]'), `Run the nearest example: ${example.title}`);
 }
 
 // ----------------------------------------------------------------------------------- the close-up

@@ -8,9 +8,8 @@ const OUTLIER = 5; // times the median forward of its run
 const TIED = 0.8; // how likely the second choice is at least, as a share of the first, where rounding may decide
 const MATTERS = 0.2; // of the run's time: what an outlier must exceed the median by to be worth a sentence
 
-/** A sentence per side. `runs` has a run per lane; `nearest` is the nearest example of a prompt outside what
- * the model was trained on. */
-export function verdict(runs, nearest = null) {
+/** A sentence per side. `runs` has a run per lane. */
+export function verdict(runs) {
   const all = Object.values(runs);
   if (!all.every((run) => run.done)) return ["Racing; each side is timed by its own clock."];
   if (!all.every((run) => run.passes.length)) return ["Stopped before every side had begun."];
@@ -18,7 +17,7 @@ export function verdict(runs, nearest = null) {
   const others = inOrder(runs).filter((run) => !isBaseline(run));
   const parts = others.map((run) => described(run, runs, stopped));
   if (stopped || !parts.length) parts.push(...all.filter(isBaseline).map((run) => `${summary(run)}.`));
-  return [...(nearest ? [warning(all[0])] : []), ...(stopped ? ["Stopped."] : []), ...parts, ...all.flatMap(hiccup)];
+  return [...(stopped ? ["Stopped."] : []), ...parts, ...all.flatMap(hiccup)];
 }
 
 function described(run, runs, stopped) {
@@ -55,9 +54,6 @@ function tie(run, baseline, index) {
   const shares = own.slice(0, 2).map(([, share]) => percent(share));
   return `, where two tokens were nearly tied (${shares.join(" and ")}) and rounding in ${run.settings.dtype} decided`;
 }
-
-const warning = ({ settings }) =>
-  `This prompt seems to be outside what ${settings.model} was trained on: the answer is likely nonsense.`;
 
 /** What one forward that took far too long did to a run's speed; the prefill, another kind of forward, aside. */
 function hiccup(run) {
