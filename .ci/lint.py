@@ -14,25 +14,14 @@ from pathlib import Path
 import yaml
 
 from benchmarks import report
-from mars_demo.assets import ASSETS
 from mars_demo.evaluation import results
-from mars_demo.tasks import TASKS
 
 ROOT = report.ROOT
 REQUIREMENTS = ("requirements.txt", "requirements-eval.txt", "tests/requirements.txt")
 FIGURE = re.compile(
     r"\d[\d.,]*\s?(%|×|ms\b|points?\b|tokens? per (forward|second)|times\b|minutes\b|seconds\b|MB\b)"
 )
-# Columns of the table in a bundled model's card: methods of tiny.json, and what each column shows of them.
-CARDS = {
-    "ar-tiny": [("ar-tiny", "accuracy")],
-    "mars-tiny": [
-        ("τ = 1", "accuracy"),
-        ("τ = 0.95", "accuracy"),
-        ("τ = 0.95", "tokens_per_forward"),
-        ("lossless", "tokens_per_forward"),
-    ],
-}
+DECISIONS = "docs/decisions.md"  # figures by hand, each row with the commit that measured it
 TEXTS = {name: (ROOT / name).read_text("utf-8") for name in report.DOCUMENTS}
 
 
@@ -40,30 +29,29 @@ def figures() -> Iterator[str]:
     """Every measured figure stands in a generated block, and every block is current."""
     used = set()
     for name, text in TEXTS.items():
-        used |= {block[2] for block in report.BLOCK.finditer(text)}
+        used |= {block[2].split()[0] for block in report.BLOCK.finditer(text)}
         if report.filled(text) != text:
             yield f"{name}: its figures are not those of assets/results; run python -m benchmarks.report"
+        if name == DECISIONS:
+            continue
         prose = re.sub(r"```.*?```|`[^`]*`", "", report.BLOCK.sub("", text), flags=re.DOTALL)
         for found in FIGURE.finditer(prose):
             yield f"{name}: the figure “{found[0]}” stands outside the generated blocks"
-    for unused in set(report.FIGURES) - used:
-        yield f"benchmarks/report.py: no document shows “{unused}”"
+    for unused in benchmarks() - used:
+        yield f"benchmarks/{unused}.py: no document shows its table"
 
 
-def cards() -> Iterator[str]:
-    """The table of a bundled model's card has the measured figures of every world."""
-    methods = results.read("tiny.json")["methods"]
-    for name, columns in CARDS.items():
-        card = (ASSETS / name / "README.md").read_text("utf-8")
-        for world in TASKS:
-            rows = [next(row for row in methods[method] if row["task"] == world) for method, _ in columns]
-            cells = [
-                f"{row[key]:.1%}" if key == "accuracy" else f"{row[key]:.2f}"
-                for row, (_, key) in zip(rows, columns)
-            ]
-            line = f"| {' | '.join([world, *cells])} |"
-            if line not in card:
-                yield f"assets/{name}/README.md: its table does not have the row {line}"
+def benchmarks() -> set[str]:
+    """Return the modules that have a table."""
+    modules = (ROOT / "benchmarks").glob("*.py")
+    return {path.stem for path in modules if "\ndef table(" in path.read_text("utf-8")}
+
+
+def decisions() -> Iterator[str]:
+    """Every decision names the commit that measured it."""
+    for line in TEXTS[DECISIONS].splitlines():
+        if line.startswith("|") and not re.search(r"\| (measured|---|.*`[0-9a-f]{7}`.*) \|$", line):
+            yield f"{DECISIONS}: no commit stands behind {line[:60]}…"
 
 
 def links() -> Iterator[str]:
@@ -118,7 +106,7 @@ def front_matter() -> Iterator[str]:
         yield f"space.yaml: there is no {card['app_file']}"
 
 
-CHECKS = (figures, cards, links, result_files, requirements, front_matter)
+CHECKS = (figures, decisions, links, result_files, requirements, front_matter)
 
 if __name__ == "__main__":
     complaints = [complaint for check in CHECKS for complaint in check()]

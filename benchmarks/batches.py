@@ -3,26 +3,27 @@
     OMP_NUM_THREADS=1 python -m benchmarks.batches [--sizes 1,2,4,8,16] [--prompts 48] [--rounds 3]
         [--output FILE]
 
-All methods answer the same held-out prompts and take turns, round by round. The second table compares
-numbers of drafts in lossless decoding; `decode_batch.LOSSLESS_DRAFTS` comes from it.
+All methods answer the same held-out prompts and take turns, round by round. Lossless decoding is also
+measured with several numbers of drafts, from which `decode_batch.LOSSLESS_DRAFTS` was chosen.
 """
 
 from __future__ import annotations
 
 import argparse
-import statistics
-from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from statistics import median
 
-from benchmarks.turns import Timed, take_turns
+from benchmarks import tables
+from benchmarks.timing import Timed, take_turns
 from mars_demo import tasks
 from mars_demo.decoding.request import Request
 from mars_demo.evaluation import results, throughput
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.load import load_checkpoint
 
+FILE = "batches.json"
 DRAFTS = (1, 2, 3, 4, 6, 8)
 
 
@@ -54,13 +55,49 @@ def with_drafts(checkpoint: Checkpoint, size: int) -> dict:
     }
 
 
-def table(rows: Sequence[dict], base: dict) -> None:
-    """The methods at one batch size, against AR of this project in the same batch."""
-    for r in rows:
-        speed = r["tokens"] / statistics.median(r["seconds"])
-        faster = results.ranged(results.ratios(r["seconds"], base["seconds"]), unit="×")
-        counts = f"{r['forwards']} | {r['positions']} | {r['waiting']:.0%}"
-        print(f"| {r['size']} | {r['method']} | {speed:.0f} | {faster} | {counts} |", flush=True)
+def measure(model: str, sizes: str, prompts: int, rounds: int, output: Path) -> None:
+    checkpoint = load_checkpoint(model)
+    asked = [example.prompt for example in tasks.mixed(max(1, prompts // len(tasks.TASKS)))]
+    found, swept = [], []
+    for size in map(int, sizes.split(",")):
+        timed = take_turns(methods(checkpoint, size), [asked], rounds)
+        found += [row(name, one) for name, one in timed.items()]
+        timed = take_turns(with_drafts(checkpoint, size), [asked], rounds)
+        swept += [row(name, one) for name, one in timed.items()]
+    record = {"prompts": len(asked), "rows": found, "drafts": swept}
+    results.write(output, results.machine(checkpoint), record)
+
+
+def by_size(file: str | Path = FILE) -> dict[int, dict[str, dict]]:
+    """Return the methods by batch size; of the block caches of one size only the fastest."""
+    sizes: dict[int, dict[str, dict]] = {}
+    for one in results.read(file)["rows"]:
+        sizes.setdefault(one["size"], {})[one["method"]] = one
+    for chosen in sizes.values():
+        blocks = [name for name in chosen if "block cache" in name]
+        best = min(blocks, key=lambda name: median(chosen[name]["seconds"]))
+        for name in blocks:
+            if name != best:
+                del chosen[name]
+    return sizes
+
+
+def table(file: str | Path = FILE) -> str:
+    measured = results.read(file)
+    rows = [
+        {
+            "batch": size,
+            "method": name,
+            "tokens per second": f"{one['tokens'] / median(one['seconds']):.0f}",
+            "faster than AR": tables.faster(one["seconds"], chosen[throughput.BASELINE]["seconds"]),
+            "forwards": one["forwards"],
+            "positions": one["positions"],
+            "waiting": f"{one['waiting']:.0%}",
+        }
+        for size, chosen in by_size(file).items()
+        for name, one in chosen.items()
+    ]
+    return tables.shown(rows) + tables.source(measured, tables.prompts(measured), tables.rounds(measured))
 
 
 def main() -> None:
@@ -69,31 +106,10 @@ def main() -> None:
     parser.add_argument("--sizes", default="1,2,4,8,16")
     parser.add_argument("--prompts", type=int, default=48)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--output", type=Path)
+    parser.add_argument("--output", type=Path, default=results.FOLDER / FILE)
     arguments = parser.parse_args()
-    checkpoint = load_checkpoint(arguments.model)
-    per_task = max(1, arguments.prompts // len(tasks.TASKS))
-    prompts = [example.prompt for example in tasks.mixed(per_task)]
-    machine = results.machine(checkpoint)
-    print(f"{machine}, {len(prompts)} prompts, {arguments.rounds} rounds\n")
-    print("| batch | method | tokens per second | faster than AR | forwards | positions | waiting |")
-    print("|---|---|---|---|---|---|---|")
-    rows, swept = [], []
-    for size in map(int, arguments.sizes.split(",")):
-        timed = take_turns(methods(checkpoint, size), [prompts], arguments.rounds)
-        found = [row(name, one) for name, one in timed.items()]
-        table(found, next(r for r in found if r["method"] == throughput.BASELINE))
-        rows += found
-        timed = take_turns(with_drafts(checkpoint, size), [prompts], arguments.rounds)
-        swept += [row(name, one) for name, one in timed.items()]
-    print(f"\n| batch | {' | '.join(f'{count} drafts' for count in DRAFTS)} |\n|---{'|---' * len(DRAFTS)}|")
-    for size in dict.fromkeys(r["size"] for r in swept):
-        speeds = [
-            results.ranged([r["tokens"] / s for s in r["seconds"]], 0) for r in swept if r["size"] == size
-        ]
-        print(f"| {size} | {' | '.join(speeds)} |")
-    if arguments.output:
-        results.write(arguments.output, machine, {"prompts": len(prompts), "rows": rows, "drafts": swept})
+    measure(**vars(arguments))
+    print(table(arguments.output.resolve()))
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
     python -m benchmarks.chat --model DIR/mars-smollm2-135m --base DIR/base --held-out DIR/held-out.jsonl
 
-The base answers everything greedily, the model as AR, at each τ and losslessly. Prints a Markdown table and
-writes its rows to `--output` as they are found.
+The base answers everything greedily, the model as AR, at each τ and losslessly. Rows are written as they
+are found.
 """
 
 from __future__ import annotations
@@ -17,17 +17,22 @@ from pathlib import Path
 
 import torch
 
+from benchmarks import tables
+from mars_demo.decoding.engine import Engine
+from mars_demo.decoding.layout import causal
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.trace import Run
 from mars_demo.evaluation import results
-from mars_demo.evaluation.fidelity import Reference
+from mars_demo.models.chat import encode_prompt
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.load import load_checkpoint
 from mars_demo.serving.decode_batch import decode_batch
 from mars_demo.tasks import instructions
 from mars_demo.training import distillation
 
+FILE = "chat.json"
 MAX_NEW_TOKENS = 192
+COMPARED = 64  # tokens of an answer: after their first difference two answers have little in common
 TAUS = (0.99, 0.98, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5)
 
 
@@ -35,9 +40,9 @@ TAUS = (0.99, 0.98, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5)
 class Row:
     """One way to answer the `prompts` held-out prompts and all instructions.
 
-    `log_likelihood` is the base's, nats per token; `prefix` and `agreement` are those of
-    `fidelity.Reference` with the base, the latter of AR alone; `checks` the share of instructions whose
-    checks hold; `equal` how many answers to held-out prompts are those of the same model's AR.
+    `log_likelihood` is the base's, nats per token; `agreement` is that of `Reference` with the base, of AR
+    alone; `checks` the share of instructions whose checks hold; `equal` how many answers to held-out
+    prompts are those of the same model's AR.
     """
 
     method: str
@@ -45,11 +50,46 @@ class Row:
     prompts: int
     tokens_per_forward: float
     log_likelihood: float
-    prefix: float
     checks: float | None
     equal: int
     seconds: float
     agreement: float | None = None
+
+
+class Reference:
+    """A model's greedy answers to prompts, with which another model is compared."""
+
+    def __init__(self, checkpoint: Checkpoint, prompts: list[str], size: int):
+        self.checkpoint, self.prompts = checkpoint, prompts
+        self.runs = answer(checkpoint, prompts, size, Request("ar", max_new_tokens=MAX_NEW_TOKENS))
+
+    def log_likelihood(self, runs: list[Run]) -> float:
+        """Return the mean log-probability, in nats per token, that the reference gives to these answers."""
+        scores = [
+            _logits(self.checkpoint, prompt, run.token_ids).log_softmax(-1)[
+                range(run.tokens), run.token_ids
+            ]
+            for prompt, run in zip(self.prompts, runs)
+        ]
+        return torch.cat(scores).mean().item()
+
+    def agreement(self, checkpoint: Checkpoint) -> float:
+        """Return the share of the reference's first `COMPARED` tokens that `checkpoint` would choose too,
+        given the reference's tokens before them."""
+        same = []
+        for prompt, run in zip(self.prompts, self.runs):
+            ids = run.token_ids[:COMPARED]
+            choices = _logits(checkpoint, prompt, ids).argmax(-1)
+            same.append(choices == torch.tensor(ids, device=choices.device))
+        return torch.cat(same).float().mean().item()
+
+
+@torch.inference_mode()
+def _logits(checkpoint: Checkpoint, prompt: str, answer: list[int]) -> torch.Tensor:
+    """Return [len(answer), vocabulary] logits in float32 of an answer's tokens."""
+    prompt_ids = encode_prompt(checkpoint.tokenizer, prompt)
+    layout = causal([*prompt_ids, *answer[:-1]])
+    return Engine(checkpoint.decoder).forward(layout, first=len(prompt_ids) - 1)
 
 
 def answer(checkpoint: Checkpoint, prompts: list[str], size: int, request: Request) -> list[Run]:
@@ -72,7 +112,7 @@ def rows(
     size: int,
 ) -> Iterator[Row]:
     asked = [instruction.prompt for instruction in checked]
-    reference = Reference(base, prompts, size, MAX_NEW_TOKENS)
+    reference = Reference(base, prompts, size)
     limit = {"max_new_tokens": MAX_NEW_TOKENS}
     ways = [
         ("base", base, Request("ar", **limit)),
@@ -93,12 +133,47 @@ def rows(
             prompts=len(prompts),
             tokens_per_forward=sum(run.tokens for run in runs) / sum(run.forwards for run in runs),
             log_likelihood=reference.log_likelihood(runs),
-            prefix=reference.prefix(runs),
             checks=share_held(checked, answers),
             equal=sum(run.token_ids == alone.token_ids for run, alone in zip(runs, own)),
             seconds=time.perf_counter() - started,
             agreement=reference.agreement(checkpoint) if request.mode == "ar" else None,
         )
+
+
+def measure(
+    model: str, base: str, held_out: str, limit: int, every: int, size: int, taus: list[float], dtype: str,
+    output: Path,
+) -> None:  # fmt: skip
+    tuned, plain = (load_checkpoint(name, dtype=getattr(torch, dtype)) for name in (model, base))
+    prompts = list(islice(distillation.prompts_from(held_out), limit))
+    checked = instructions.instructions()[::every]
+    record = {"prompts": len(prompts), "instructions": len(checked), "rows": []}
+    for row in rows(tuned, plain, prompts, checked, taus, size):
+        record["rows"].append(asdict(row))
+        results.write(output, results.machine(tuned), record)
+
+
+def table(file: str | Path = FILE) -> str:
+    measured = results.read(file)
+    shown = [
+        {
+            "answers": row["method"],
+            "tokens per forward": f"{row['tokens_per_forward']:.2f}",
+            "checked instructions followed": _share(row["checks"]),
+            "same next token as the base": _share(row["agreement"]),
+            "log-likelihood by the base": f"{row['log_likelihood']:.3f}",
+            "answers equal to AR": None
+            if row["method"] == "base"
+            else f"{row['equal']} of {row['prompts']}",
+        }
+        for row in measured["rows"]
+    ]
+    size = f"{measured['prompts']} held-out prompts, {measured['instructions']} checked instructions"
+    return tables.shown(shown) + tables.source(measured, size)
+
+
+def _share(value: float | None) -> str | None:
+    return None if value is None else f"{value:.1%}"
 
 
 def main() -> None:
@@ -110,32 +185,13 @@ def main() -> None:
     )
     parser.add_argument("--limit", type=int, default=600, help="held-out prompts at most")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="of the checked instructions")
-    parser.add_argument("--size", type=int, default=16, help="rows of a batch")
+    parser.add_argument("--size", type=int, default=16, help="sequences of a batch")
     parser.add_argument("--taus", type=float, nargs="*", default=TAUS)
     parser.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32")
-    parser.add_argument("--output", type=Path)
+    parser.add_argument("--output", type=Path, default=results.FOLDER / FILE)
     arguments = parser.parse_args()
-    dtype = getattr(torch, arguments.dtype)
-    model, base = (load_checkpoint(name, dtype=dtype) for name in (arguments.model, arguments.base))
-    prompts = list(islice(distillation.prompts_from(arguments.held_out), arguments.limit))
-    print(
-        "| answers | tokens per forward | log-likelihood by the base | same choice | same prefix | checks "
-        "| equal to AR |"
-    )
-    print("|---|---|---|---|---|---|---|")
-    machine, found = results.machine(model), []
-    checked = instructions.instructions()[:: arguments.every]
-    for row in rows(model, base, prompts, checked, arguments.taus, arguments.size):
-        found.append(asdict(row))
-        same, passed = ("" if share is None else f"{share:.1%}" for share in (row.agreement, row.checks))
-        print(
-            f"| {row.method} | {row.tokens_per_forward:.2f} | {row.log_likelihood:.3f} | {same} "
-            f"| {row.prefix:.1%} | {passed} | {row.equal} of {row.prompts} |",
-            flush=True,
-        )
-        if arguments.output:
-            size = {"prompts": len(prompts), "instructions": len(checked)}
-            results.write(arguments.output, machine, size | {"rows": found})
+    measure(**vars(arguments))
+    print(table(arguments.output.resolve()))
 
 
 if __name__ == "__main__":

@@ -4,10 +4,8 @@
         [--max-new-tokens 160] [--dtype auto] [--output FILE]
 
 `ar` and `lossless`, with and without copies, in its full window and in one that follows what forwards cost
-here, answer every prompt in every round and take turns prompt by
-prompt. Prints tokens per forward, how many tokens were copied, and how many times as fast as `ar` each one
-is, with the smallest and the largest value of the rounds. Nothing is graded: all answers are those of `ar`,
-and those that are not, because of a near-tie in bfloat16, are counted.
+here, answer every prompt in every round and take turns prompt by prompt. Nothing is graded: all answers are
+those of `ar`, and those that are not, because of a near-tie in bfloat16, are counted.
 """
 
 from __future__ import annotations
@@ -19,17 +17,18 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from benchmarks.turns import Timed, take_turns
+from benchmarks import tables
+from benchmarks.timing import Timed, take_turns
 from mars_demo.decoding import costs
 from mars_demo.decoding.costs import Costs
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.trace import Run
 from mars_demo.evaluation import results
-from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.load import load_checkpoint
 from mars_demo.models.names import DTYPE
 
+FILE = "copying.json"
 PROMPTS = Path(__file__).with_suffix(".json")  # the kinds of tasks in turn, so that a few prompts have all
 
 
@@ -56,15 +55,24 @@ def methods(limit: int, known: Costs) -> dict[str, Request]:
     }
 
 
-def measure(checkpoint: Checkpoint, prompts: Sequence[str], rounds: int, limit: int) -> list[Row]:
+def measure(
+    model: str, prompts: int, rounds: int, max_new_tokens: int, dtype: str, output: Path
+) -> None:  # fmt: skip
+    checkpoint = load_checkpoint(model, dtype=dtype)
+    asked = [task["prompt"] for task in json.loads(PROMPTS.read_text("utf-8"))][:prompts]
+
     def answering(request: Request):
         return lambda prompt: decode(checkpoint, prompt, request).finish()
 
-    asked = {
-        name: answering(request) for name, request in methods(limit, costs.measure(checkpoint)).items()
+    chosen = methods(max_new_tokens, costs.measure(checkpoint))
+    timed = take_turns({name: answering(request) for name, request in chosen.items()}, asked, rounds)
+    record = {
+        "prompts": len(asked),
+        "rounds": rounds,
+        "max_new_tokens": max_new_tokens,
+        "rows": [asdict(row(name, one, timed["ar"].found)) for name, one in timed.items()],
     }
-    timed = take_turns(asked, prompts, rounds)
-    return [row(name, one, timed["ar"].found) for name, one in timed.items()]
+    results.write(output, results.machine(checkpoint), record)
 
 
 def row(method: str, timed: Timed, alone: Sequence[Run]) -> Row:
@@ -80,6 +88,23 @@ def row(method: str, timed: Timed, alone: Sequence[Run]) -> Row:
     )
 
 
+def table(file: str | Path = FILE) -> str:
+    measured = results.read(file)
+    base = measured["rows"][0]["seconds"]
+    rows = [
+        {
+            "method": one["method"],
+            "tokens per forward": tables.per_forward(one),
+            "copied": f"{one['sources'].get('copy', 0) / one['tokens']:.0%}",
+            "answers equal to ar": f"{one['equal']} of {measured['prompts']}",
+            "faster than ar": tables.faster(one["seconds"], base),
+        }
+        for one in measured["rows"]
+    ]
+    size = f"{measured['prompts']} prompts, at most {measured['max_new_tokens']} tokens each"
+    return tables.shown(rows) + tables.source(measured, size, tables.rounds(measured))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--model", default="mars-smollm2-135m")
@@ -87,32 +112,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--max-new-tokens", type=int, default=160)
     parser.add_argument("--dtype", **DTYPE)
-    parser.add_argument("--output", type=Path)
+    parser.add_argument("--output", type=Path, default=results.FOLDER / FILE)
     arguments = parser.parse_args()
-    checkpoint = load_checkpoint(arguments.model, dtype=arguments.dtype)
-    prompts = [task["prompt"] for task in json.loads(PROMPTS.read_text("utf-8"))][: arguments.prompts]
-    machine = results.machine(checkpoint)
-    found = measure(checkpoint, prompts, arguments.rounds, arguments.max_new_tokens)
-    print(f"{machine}, {len(prompts)} prompts, {arguments.rounds} rounds\n")
-    print(
-        "| method | tokens per forward | copied | positions per forward | answers of ar | faster than ar |"
-    )
-    print("|---|---|---|---|---|---|")
-    for one in found:
-        copied = one.sources.get("copy", 0) / one.tokens
-        print(
-            f"| {one.method} | {one.tokens / one.forwards:.2f} | {copied:.0%} "
-            f"| {one.positions / one.forwards:.1f} | {one.equal} of {len(prompts)} "
-            f"| {results.ranged(results.ratios(one.seconds, found[0].seconds))}× |"
-        )
-    if arguments.output:
-        record = {
-            "prompts": len(prompts),
-            "rounds": arguments.rounds,
-            "max_new_tokens": arguments.max_new_tokens,
-            "rows": [asdict(one) for one in found],
-        }
-        results.write(arguments.output, machine, record)
+    measure(**vars(arguments))
+    print(table(arguments.output.resolve()))
 
 
 if __name__ == "__main__":

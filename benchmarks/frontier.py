@@ -13,35 +13,29 @@ import argparse
 import json
 from pathlib import Path
 
-from mars_demo.evaluation import journal, results
-from mars_demo.evaluation.frontier import TAUS, Frontier, Point
+from benchmarks import tables
+from mars_demo import markdown
+from mars_demo.evaluation import journal, paper_tables, results
+from mars_demo.evaluation.frontier import TAUS, Frontier
 from mars_demo.evaluation.sweep import SIZE, Sweep, grid
 from mars_demo.models.load import load_checkpoint
 
+FILE = "frontier.json"
 SETS = {"mars-tiny": ("worlds", 480), "mars-smollm2-135m": ("instructions", 160)}  # and prompts at most
 LARGEST = 300_000  # characters of a sweep; wrong answers are left out of a longer one
 
 
-def line(frontier: Frontier, point: Point) -> str:
-    low, high = point.accuracy_interval
-    return (
-        f"| {point.setting.title} | {point.n} | {point.accuracy:.1%} ({low:.1%}–{high:.1%}) "
-        f"| {point.tokens_per_forward:.2f} | {point.seconds:.1f} | {frontier.faster(point):.2f} |"
-    )
-
-
-def measure(name: str, limit: int | None, size: int, taus: list[float], folder: Path | None) -> Frontier:
-    """The sweep of one model, with a line per point as it is finished."""
+def sweep(name: str, limit: int | None, size: int, taus: list[float], folder: Path | None) -> Frontier:
+    """Measure one model, with a line per point as it is finished."""
     tasks, most = SETS[name]
     checkpoint = load_checkpoint(name, device="cpu")
-    settings = grid(checkpoint, taus=taus)
-    sweep = Sweep(checkpoint, tasks, min(limit or most, most), settings, size=size, folder=folder)
-    print(f"\n{name}, {tasks}\n\n| setting | n | right | tokens per forward | seconds | faster than AR |")
-    print("|---|---|---|---|---|---|")
-    for step in sweep:
+    chosen = Sweep(
+        checkpoint, tasks, min(limit or most, most), grid(checkpoint, taus=taus), size=size, folder=folder
+    )
+    for step in chosen:
         if step.point:
-            print(line(sweep.frontier, step.point), flush=True)
-    return sweep.frontier
+            print(f"{name}, {step.setting.title}: {step.point.accuracy:.1%} right", flush=True)
+    return chosen.frontier
 
 
 def record(frontier: Frontier) -> dict:
@@ -49,24 +43,65 @@ def record(frontier: Frontier) -> dict:
     return full if len(json.dumps(full, ensure_ascii=False)) <= LARGEST else frontier.record(texts=False)
 
 
+def measure(
+    models: list[str], limit: int | None, taus: list[float], size: int, fresh: bool, output: Path
+) -> None:  # fmt: skip
+    """Sweep these models; the sweeps of others that `output` holds stay there."""
+    sweeps = []
+    if output.exists():
+        written = json.loads(output.read_text("utf-8"))["sweeps"]
+        sweeps = [one for one in written if one["model"] not in models]
+    for name in models:
+        sweeps.append(record(sweep(name, limit, size, taus, None if fresh else journal.folder())))
+        results.write(output, results.machine(), {"sweeps": sweeps})
+
+
+def table(part: str | Path = FILE) -> str:
+    """Return AR, lossless, and every criterion at a few τ, a table per model; for the part `tasks` all τ of
+    `mars-tiny` by task."""
+    if part == "tasks":
+        ours = paper_tables.here(8)
+        return f"{markdown.table(ours.frame)}\n\n<sub>{ours.source}</sub>"
+    measured = results.read(part)
+    found = [_table(each) for each in map(Frontier.read, measured["sweeps"])]
+    return "\n\n".join(found) + tables.source(measured)
+
+
+def _table(measured: Frontier) -> str:
+    rows = [
+        {
+            "slots are scored by": point.setting.title,
+            "right": _between(point.accuracy, point.accuracy_interval, ".1%"),
+            "tokens per forward": _between(
+                point.tokens_per_forward, point.tokens_per_forward_interval, ".2f"
+            ),
+            "faster than AR": f"{measured.faster(point):.2f}×",
+            "answers unlike AR's": sum(one.leaves is not None for one in point.outcomes),
+        }
+        for point in measured.points
+        if point.setting.tau in (None, 0.95, 0.8, 0.5)
+    ]
+    return (
+        f"`{measured.model}`, {measured.title}, {len(measured.prompts)} prompts in batches of "
+        f"{measured.size}, {measured.machine}:\n\n{tables.shown(rows)}"
+    )
+
+
+def _between(value: float, interval: tuple[float, float], form: str) -> str:
+    return f"{value:{form}} ({interval[0]:{form}}–{interval[1]:{form}})"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--models", nargs="+", choices=SETS, default=list(SETS))
     parser.add_argument("--limit", type=int, help="prompts per model at most")
     parser.add_argument("--taus", type=float, nargs="+", default=TAUS)
-    parser.add_argument("--size", type=int, default=SIZE, help="rows of a batch")
+    parser.add_argument("--size", type=int, default=SIZE, help="sequences of a batch")
     parser.add_argument("--fresh", action="store_true", help="keep nothing, and use nothing that was kept")
-    parser.add_argument("--output", type=Path)
+    parser.add_argument("--output", type=Path, default=results.FOLDER / FILE)
     arguments = parser.parse_args()
-    folder, sweeps = None if arguments.fresh else journal.folder(), []
-    if arguments.output and arguments.output.exists():  # what it holds of other models stays
-        written = json.loads(arguments.output.read_text("utf-8"))["sweeps"]
-        sweeps = [sweep for sweep in written if sweep["model"] not in arguments.models]
-    for name in arguments.models:
-        frontier = measure(name, arguments.limit, arguments.size, arguments.taus, folder)
-        sweeps.append(record(frontier))
-        if arguments.output:
-            results.write(arguments.output, results.machine(), {"sweeps": sweeps})
+    measure(**vars(arguments))
+    print(table(arguments.output.resolve()))
 
 
 if __name__ == "__main__":

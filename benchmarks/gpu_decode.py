@@ -1,9 +1,9 @@
 """Decoding one text on a GPU, with CUDA graphs and without, on random weights in the shapes of real models.
 
-    python -m benchmarks.gpu_decode [--smoke]
+    python -m benchmarks.gpu_decode [--smoke] [--output FILE]
 
 Needs torch and transformers but no model's files: how long a forward takes does not depend on what the
-weights are. A forward is measured as a run makes it, from its layout to the readings on the host. Prints,
+weights are. A forward is measured as a run makes it, from its layout to the readings on the host. Measured,
 for each model, with graphs and without:
 
 - the milliseconds per token of AR decoding;
@@ -18,19 +18,23 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from pathlib import Path
 from statistics import median
 
 import torch
 import transformers
 from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedConfig, PreTrainedModel, Qwen2Config
 
+from benchmarks import tables
 from mars_demo.decoding import layout as layouts
 from mars_demo.decoding.engine import Engine
 from mars_demo.decoding.reading import fetch, greedy
+from mars_demo.evaluation import results
 from mars_demo.models import device as devices
 from mars_demo.models.captured import CapturedModel
 
+FILE = "gpu-decode.json"
 SIZES = (1, 2, 5, 9, 17)  # new positions of a forward
 CONTEXT = 512  # cached positions before the first measured forward
 WARM, TOKENS = 8, 128  # forwards before a measurement, and in it
@@ -105,7 +109,7 @@ def forward(engine: Engine, k: int, keep: int) -> None:
     engine.commit(keep)
 
 
-def measure(model: PreTrainedModel | CapturedModel, times: int) -> tuple[float, dict[int, float]]:
+def seconds(model: PreTrainedModel | CapturedModel, times: int) -> tuple[float, dict[int, float]]:
     """Seconds per token of AR decoding, and of a forward with k new positions for each k of `SIZES`."""
     engine = Engine(model)
     engine.forward(layouts.causal([1] * CONTEXT))
@@ -114,36 +118,63 @@ def measure(model: PreTrainedModel | CapturedModel, times: int) -> tuple[float, 
     return per_token, {k: timed(lambda k=k: forward(engine, k, keep=0), WARM, times) for k in SIZES}
 
 
-def table(name: str, config: PreTrainedConfig, device: str, times: int, speed: float) -> None:
-    """Print a model's rows."""
+def rows(name: str, config: PreTrainedConfig, device: str, times: int) -> list[dict]:
+    """Measure a model without graphs and with them."""
     model = random_model(config, device, torch.bfloat16 if device == "cuda" else torch.float32)
-    captured = CapturedModel(model)
-    ways = {"eager": model, "graphs" if device == "cuda" else "fixed buffers": captured}
+    ways = {"eager": model, "graphs" if device == "cuda" else "fixed buffers": CapturedModel(model)}
+    found = []
     for way, decoder in ways.items():
-        per_token, costs = measure(decoder, times)
-        share = weights_read(model) / per_token / speed
-        row = [name, way, f"{1000 * per_token:.3f}", f"{100 * share:.1f} %"]
-        print(f"| {' | '.join([*row, *(f'{1000 * costs[k]:.3f}' for k in SIZES)])} |", flush=True)
+        per_token, costs = seconds(decoder, times)
+        row = {"model": name, "decoding": way, "seconds_per_token": per_token, "costs": costs}
+        found.append(row | {"bytes": weights_read(model)})
+    return found
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def measure(device: str, smoke: bool, output: Path) -> None:
+    machine = devices.gpu_name(torch.device(device)) or devices.processor()
+    machine += f", torch {torch.__version__}, transformers {transformers.__version__}"
+    record = {
+        "context": CONTEXT,
+        "tokens": 4 if smoke else TOKENS,
+        "bandwidth": bandwidth(device, COPIED // 64 if smoke else COPIED),
+        "rows": [],
+    }
+    for name, config in ({"tiny": TINY} if smoke else SHAPES).items():
+        record["rows"] += rows(name, config, device, record["tokens"])
+        results.write(output, machine, record)
+
+
+def table(file: str | Path = FILE) -> str:
+    measured = results.read(file)
+    if measured is None:
+        return "Not measured yet; `python -m benchmarks.gpu_decode` measures it on a CUDA device."
+    shown = [
+        {
+            "model": row["model"],
+            "decoding": row["decoding"],
+            "ms per token": f"{1000 * row['seconds_per_token']:.3f}",
+            "share of bandwidth": f"{row['bytes'] / row['seconds_per_token'] / measured['bandwidth']:.1%}",
+            **{f"c({k})": f"{1000 * cost:.3f}" for k, cost in row["costs"].items()},
+        }
+        for row in measured["rows"]
+    ]
+    return tables.shown(shown) + tables.source(
+        measured,
+        f"a copy moves {measured['bandwidth'] / 1e9:.0f} GB per second",
+        f"{measured['context']} positions of context, medians of {measured['tokens']} forwards",
+    )
+
+
+def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--smoke", action="store_true", help="a tiny model, to see that everything runs")
-    smoke = parser.parse_args(arguments).smoke
+    parser.add_argument("--output", type=Path, default=results.FOLDER / FILE)
+    arguments = parser.parse_args()
     device = devices.best()
-    if device != "cuda" and not smoke:
+    if device != "cuda" and not arguments.smoke:
         parser.error("There is no CUDA device here; --smoke runs a tiny model.")
-    speed = bandwidth(device, COPIED // 64 if smoke else COPIED)
-    machine = devices.gpu_name(torch.device(device)) or devices.processor()
-    print(
-        f"{machine}, torch {torch.__version__}, transformers {transformers.__version__}; "
-        f"a copy moves {speed / 1e9:.0f} GB per second; {CONTEXT} positions of context\n"
-    )
-    columns = ["model", "decoding", "ms per token", "share of bandwidth", *(f"c({k})" for k in SIZES)]
-    print(f"| {' | '.join(columns)} |")
-    print("|---" * len(columns) + "|")
-    for name, config in ({"tiny": TINY} if smoke else SHAPES).items():
-        table(name, config, device, 4 if smoke else TOKENS, speed)
+    measure(device, arguments.smoke, arguments.output)
+    print(table(arguments.output.resolve()))
 
 
 if __name__ == "__main__":

@@ -13,15 +13,15 @@ from __future__ import annotations
 import argparse
 import itertools
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
 import torch
 from gguf import GGUFReader, GGUFValueType, GGUFWriter
 
-from benchmarks.speed import recorded, transformers_generate
-from benchmarks.turns import take_turns
+from benchmarks import tables
+from benchmarks.speed import Answer, recorded, transformers_generate
+from benchmarks.timing import take_turns
 from mars_demo.decoding import costs
 from mars_demo.decoding.request import Request
 from mars_demo.evaluation import results
@@ -31,6 +31,7 @@ from mars_demo.models.load import load_checkpoint
 from mars_demo.quantization import packing
 from mars_demo.training import distillation
 
+FILE = "llama-cpp.json"
 CHAT = "mars-smollm2-135m"
 CONTEXT = 1024  # positions that llama.cpp reserves
 
@@ -91,15 +92,14 @@ def in_q8(checkpoint: Checkpoint, folder: Path) -> Path:
     return named
 
 
-def methods(few: Checkpoint, llama: LlamaCpp, limit: int) -> dict[str, Callable[[str], tuple[int, int]]]:
-    """From a prompt to the numbers of tokens and of forwards."""
+def methods(few: Checkpoint, llama: LlamaCpp, limit: int) -> dict[str, Answer]:
     dense, known = few.dense, costs.measure(few)
 
     def theirs(prompt: str) -> tuple[int, int]:
         answer = llama.generate(encode_prompt(few.tokenizer, prompt), limit)
         return len(answer), len(answer)
 
-    def ours(mode: str, **settings) -> Callable[[str], tuple[int, int]]:
+    def ours(mode: str, **settings) -> Answer:
         request = Request(mode, max_new_tokens=limit, **settings)
         return lambda prompt: recorded(few, prompt, request)
 
@@ -115,6 +115,38 @@ def methods(few: Checkpoint, llama: LlamaCpp, limit: int) -> dict[str, Callable[
     }
 
 
+def measure(
+    model: str, held_out: str, prompts: int, rounds: int, max_new_tokens: int, output: Path
+) -> None:  # fmt: skip
+    few = load_checkpoint(model, "cpu", "int8")
+    asked = list(itertools.islice(distillation.prompts_from(held_out), prompts))
+    with tempfile.TemporaryDirectory() as folder:
+        llama = LlamaCpp(in_q8(few, Path(folder)), few.end_ids)
+        timed = take_turns(methods(few, llama, max_new_tokens), asked, rounds)
+    rows = [{"method": name} | one.counts() for name, one in timed.items()]
+    size = {"prompts": len(asked), "max_new_tokens": max_new_tokens}
+    results.write(output, results.machine(few), size | {"rows": rows})
+
+
+def table(file: str | Path = FILE) -> str:
+    """Answers may differ in length, so the time of a token is compared."""
+    measured = results.read(file)
+    per_token = {
+        row["method"]: [seconds / row["tokens"] for seconds in row["seconds"]] for row in measured["rows"]
+    }
+    base = next(iter(per_token.values()))
+    rows = [
+        {
+            "method": row["method"],
+            "tokens per forward": tables.per_forward(row),
+            "ms per token": f"{1000 * median(per_token[row['method']]):.1f}",
+            "as fast as llama.cpp": tables.faster(per_token[row["method"]], base),
+        }
+        for row in measured["rows"]
+    ]
+    return tables.shown(rows) + tables.source(measured, tables.prompts(measured), tables.rounds(measured))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--model", default=CHAT)
@@ -122,39 +154,10 @@ def main() -> None:
     parser.add_argument("--prompts", type=int, default=6)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--max-new-tokens", type=int, default=64)
-    parser.add_argument("--output", type=Path)
+    parser.add_argument("--output", type=Path, default=results.FOLDER / FILE)
     arguments = parser.parse_args()
-    few = load_checkpoint(arguments.model, "cpu", "int8")
-    prompts = list(itertools.islice(distillation.prompts_from(arguments.held_out), arguments.prompts))
-    with tempfile.TemporaryDirectory() as folder:
-        llama = LlamaCpp(in_q8(few, Path(folder)), few.end_ids)
-        timed = take_turns(methods(few, llama, arguments.max_new_tokens), prompts, arguments.rounds)
-    # Answers may differ in length, so what is compared is the time of a token.
-    rates = {
-        name: [seconds / sum(tokens for tokens, _ in one.found) for seconds in one.seconds]
-        for name, one in timed.items()
-    }
-    first = next(iter(rates))
-    rows = [
-        {
-            "method": name,
-            "tokens": sum(tokens for tokens, _ in one.found),
-            "forwards": sum(forwards for _, forwards in one.found),
-            "seconds": one.seconds,
-        }
-        for name, one in timed.items()
-    ]
-    machine = results.machine(few)
-    print(f"{machine}, {len(prompts)} held-out prompts, {arguments.rounds} rounds\n")
-    print("| method | tokens per forward | ms per token | tokens/s of llama.cpp's |\n|---|---|---|---|")
-    for row in rows:
-        name = row["method"]
-        share = results.ranged(results.ratios(rates[name], rates[first]), unit="×")
-        per_forward = row["tokens"] / row["forwards"]
-        print(f"| {name} | {per_forward:.2f} | {1000 * median(rates[name]):.1f} | {share} |")
-    if arguments.output:
-        size = {"prompts": len(prompts), "max_new_tokens": arguments.max_new_tokens}
-        results.write(arguments.output, machine, size | {"rows": rows})
+    measure(**vars(arguments))
+    print(table(arguments.output.resolve()))
 
 
 if __name__ == "__main__":

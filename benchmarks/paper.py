@@ -3,7 +3,7 @@ options of training change.
 
     python -m benchmarks.paper train --output runs [--seeds 1 2 3]    # a checkpoint per method and seed
     python -m benchmarks.paper evaluate --output runs [--limit 20]    # its answers
-    python -m benchmarks.paper table --output runs                    # the tables of docs/
+    python -m benchmarks.paper table --output runs                    # its result file and tables
 
 Every method trains `ar-tiny` further for the same number of optimizer steps on the built-in worlds; the
 compute-matched AR baseline takes twice as many, because a MARS step reads two streams. If interrupted,
@@ -16,14 +16,16 @@ from __future__ import annotations
 import argparse
 import json
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
+from statistics import mean
 
+from benchmarks import tables
 from mars_demo import tasks
 from mars_demo.decoding.request import Request
+from mars_demo.evaluation import results
 from mars_demo.evaluation.accuracy import MAX_NEW_TOKENS, row
-from mars_demo.evaluation.results import FOLDER, averages, grouped, machine, read, spread, write
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.load import load_checkpoint
 from mars_demo.progress import progress, training_bar
@@ -33,6 +35,7 @@ from mars_demo.training import distillation
 from mars_demo.training.loop import train
 from mars_demo.training.recipe import Recipe
 
+FILE = "paper.json"
 STEPS = 300
 SELF = "its own answers"  # stands for the file of them
 CONVERSATIONS = 6000
@@ -106,9 +109,9 @@ def evaluate_all(output: Path, seeds: list[int], limit: int, only: str | None) -
     for seed in seeds:
         for method, recipe in ALL.items():
             target = folder(output, method, seed)
-            results = target / f"results-{limit}.json"
+            written = target / f"results-{limit}.json"
             trained = (target / "config.json").exists()
-            if (only and only != method) or not trained or results.exists():
+            if (only and only != method) or not trained or written.exists():
                 continue
             checkpoint = load_checkpoint(str(target), device="cpu")
             found = defaultdict(list)
@@ -118,7 +121,7 @@ def evaluate_all(output: Path, seeds: list[int], limit: int, only: str | None) -
                     request = REQUESTS[name]
                     graded = answers(checkpoint, examples, request)
                     found[name].append(asdict(row(task, request.acceptance.threshold(), graded)))
-            results.write_text(json.dumps(found, indent=1) + "\n")
+            written.write_text(json.dumps(found, indent=1) + "\n")
 
 
 def answers(checkpoint: Checkpoint, examples: list[tasks.Example], request: Request) -> list[tuple]:
@@ -130,7 +133,7 @@ def answers(checkpoint: Checkpoint, examples: list[tasks.Example], request: Requ
     return list(zip(examples, done.runs))
 
 
-def results(output: Path, limit: int) -> Iterator[dict]:
+def rows(output: Path, limit: int) -> Iterator[dict]:
     """A row per method, decoding, seed and task, of all that has been evaluated."""
     for method, recipe in ALL.items():
         for path in sorted(output.glob(f"{folder(Path(), method, 0).name[:-1]}[0-9]/results-{limit}.json")):
@@ -141,31 +144,71 @@ def results(output: Path, limit: int) -> Iterator[dict]:
                     yield origin | measured
 
 
-def table(output: Path, limit: int) -> None:
-    """Prints the tables and writes their rows to `assets/results/paper.json`. A method that is not in
-    `output` keeps the rows it has there: none of what is shown depends on the machine."""
-    rows, known = list(results(output, limit)), read("paper.json")
-    new = {row["method"] for row in rows}
-    rows += [row for row in known["rows"] if row["method"] not in new]
-    rows.sort(key=lambda row: list(ALL).index(row["method"]))
-    machines = " and ".join(dict.fromkeys([*known["machine"].split(" and "), machine()]))
-    write(FOLDER / "paper.json", machines, {"steps": STEPS, "limit": limit, "rows": rows})
-    groups = grouped(rows)
-    for title, methods in (("method", METHODS), ("option", OPTIONS)):
-        print(f"| {title} | decoding | accuracy | tokens per forward | seeds |\n|---|---|---|---|---|")
-        for (method, decoding), measured in groups.items():
-            if method in methods:
-                seeds = averages(measured, "seed").values()
-                accuracy = spread([100 * seed.accuracy for seed in seeds], 1)
-                speed = spread([seed.tokens_per_forward for seed in seeds], 2)
-                print(f"| {method} | {decoding} | {accuracy} % | {speed} | {len(seeds)} |")
-        print()
-    print(f"| method | decoding | {' | '.join(tasks.TASKS)} |\n|---|---{'|---' * len(tasks.TASKS)}|")
-    for (method, decoding), measured in groups.items():
-        if method in METHODS:
-            by_task = averages(measured, "task")
-            shares = (f"{100 * by_task[task].accuracy:.0f}" for task in tasks.TASKS)
-            print(f"| {method} | {decoding} | {' | '.join(shares)} |")
+def measure(output: Path, limit: int) -> None:
+    """Write the rows of the checkpoints in `output`. A method that is not there keeps its rows: nothing of
+    them depends on the machine."""
+    found, known = list(rows(output, limit)), results.read(FILE)
+    new = {row["method"] for row in found}
+    found += [row for row in known["rows"] if row["method"] not in new]
+    found.sort(key=lambda row: list(ALL).index(row["method"]))
+    machines = " and ".join(dict.fromkeys([*known["machine"].split(" and "), results.machine()]))
+    results.write(results.FOLDER / FILE, machines, {"steps": STEPS, "limit": limit, "rows": found})
+
+
+def table(part: str = "methods") -> str:
+    """Return the methods, the `options` of training, or the accuracy by `task`."""
+    return {"methods": _methods, "options": _options, "tasks": _tasks}[part]()
+
+
+def _methods() -> str:
+    measured = results.read(FILE)
+    prompts = measured["limit"] * len(tasks.TASKS)
+    ar = results.averages(_groups(METHODS)["AR SFT", "ar"], "seed").values()
+    share = mean(seed.accuracy for seed in ar)
+    error = 100 * (share * (1 - share) / prompts) ** 0.5
+    seeds = len({row["seed"] for row in measured["rows"]})
+    return (
+        f"Each of the {seeds} seeds answers the same {prompts} held-out prompts. ± is the standard "
+        f"deviation over the seeds. It leaves out the sampling error over prompts, about {error:.1f} "
+        f"points (one standard error of a share of {share:.0%} in {prompts}). Windows have B + 1 slots; "
+        "the paper's have B.\n\n" + _summary("method", METHODS)
+    )
+
+
+def _options() -> str:
+    return _summary("option", OPTIONS)
+
+
+def _tasks() -> str:
+    cells = []
+    for (method, decoding), found in _groups(METHODS).items():
+        by_task = results.averages(found, "task")
+        shares = {task: f"{100 * by_task[task].accuracy:.0f}" for task in tasks.TASKS}
+        cells.append({"method": method, "decoding": decoding} | shares)
+    return tables.shown(cells) + tables.source(results.read(FILE), "percent right")
+
+
+def _groups(methods: Collection[str]) -> dict[tuple[str, str], list[dict]]:
+    """Return the rows of these methods by method and decoding."""
+    groups = results.grouped(results.read(FILE)["rows"])
+    return {key: found for key, found in groups.items() if key[0] in methods}
+
+
+def _summary(title: str, methods: Collection[str]) -> str:
+    measured, cells = results.read(FILE), []
+    for (method, decoding), found in _groups(methods).items():
+        seeds = results.averages(found, "seed").values()
+        cells.append(
+            {
+                title: method,
+                "decoding": decoding,
+                "accuracy": f"{results.spread([100 * seed.accuracy for seed in seeds], 1)} %",
+                "tokens per forward": results.spread([seed.tokens_per_forward for seed in seeds], 2),
+                "seeds": len(seeds),
+            }
+        )
+    size = f"{measured['steps']} steps, {measured['limit']} held-out prompts per world, greedy"
+    return tables.shown(cells) + tables.source(measured, size)
 
 
 def main() -> None:
@@ -181,7 +224,8 @@ def main() -> None:
     elif arguments.verb == "evaluate":
         evaluate_all(arguments.output, arguments.seeds, arguments.limit, arguments.only)
     else:
-        table(arguments.output, arguments.limit)
+        measure(arguments.output, arguments.limit)
+        print(*map(table, ("methods", "options", "tasks")), sep="\n\n")
 
 
 if __name__ == "__main__":

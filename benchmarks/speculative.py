@@ -7,7 +7,7 @@ are, once for one token per forward and once for MARS. They stay in the output f
 the same command again. Targets are the bundled models. All methods answer the same held-out prompts and
 take turns prompt by prompt, in several rounds.
 
-The last lines compare the two ways to verify a draft that was drawn at temperature 1: the common noise of
+A second table compares the two ways to verify a draft that was drawn at temperature 1: the common noise of
 `decoding.sampling`, and rejection sampling, which accepts with the overlap of the two distributions.
 """
 
@@ -20,13 +20,15 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.turns import Timed, take_turns
+from benchmarks import tables
+from benchmarks.timing import Timed, take_turns
 from mars_demo import tasks
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling
 from mars_demo.evaluation import results
 from mars_demo.evaluation.accuracy import MAX_NEW_TOKENS, is_right
+from mars_demo.evaluation.paper_tables import PAPER
 from mars_demo.models.chat import encode_prompt
 from mars_demo.models.checkpoint import Checkpoint, truncated
 from mars_demo.models.load import load_checkpoint
@@ -35,6 +37,7 @@ from mars_demo.recipes.tiny import STAGES
 from mars_demo.training.loop import train
 from mars_demo.training.recipe import Recipe
 
+FILE = "speculative.json"
 LAYERS, STEPS = 2, 150
 TAU = 0.95
 _MARS = replace(STAGES["mars-tiny"], steps=STEPS)
@@ -67,10 +70,10 @@ def trained(folder: Path, recipe: Recipe) -> Checkpoint:
     return load_checkpoint(str(folder), device="cpu")
 
 
-def measure(
+def raced(
     examples: Sequence[tasks.Example], pairs: Sequence[tuple[Checkpoint, Request]], rounds: int
 ) -> list[Result]:
-    """A result per target with what is requested of it."""
+    """Return a result per target with what is requested of it."""
 
     def answering(target: Checkpoint, request: Request):
         return lambda example: decode(target, example.prompt, request).finish()
@@ -117,53 +120,95 @@ def agreement(
     return same / places, overlap / places
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--limit", type=int, default=4)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--save", type=Path)
-    arguments = parser.parse_args()
-    drafts = {name: trained(arguments.output / name, recipe) for name, recipe in DRAFTS.items()}
+def measure(drafts: Path, limit: int, rounds: int, output: Path) -> None:
+    models = {name: trained(drafts / name, recipe) for name, recipe in DRAFTS.items()}
     ar, mars = (load_checkpoint(name, device="cpu") for name in ("ar-tiny", "mars-tiny"))
-    examples = tasks.mixed(arguments.limit)
-    limit = {"max_new_tokens": MAX_NEW_TOKENS}
+    examples = tasks.mixed(limit)
+    longest = {"max_new_tokens": MAX_NEW_TOKENS}
 
     def drafted(name: str, tau: float) -> Request:
-        return Request("speculative", tau, draft=drafts[name], **limit)
+        return Request("speculative", tau, draft=models[name], **longest)
 
     pairs = [
-        (ar, Request("ar", **limit)),
+        (ar, Request("ar", **longest)),
         (ar, drafted("draft-ar", 1.0)),
         (mars, drafted("draft-ar", 1.0)),
         (mars, drafted("draft-mars", 1.0)),
         (mars, drafted("draft-ar", TAU)),
         (mars, drafted("draft-mars", TAU)),
-        (mars, Request("mars", TAU, **limit)),
-        (mars, Request("lossless", **limit)),
+        (mars, Request("mars", TAU, **longest)),
+        (mars, Request("lossless", **longest)),
     ]
-    machine = results.machine(mars)
-    found = measure(examples, pairs, arguments.rounds)
-    print(f"{machine}, {len(examples)} prompts, {arguments.rounds} rounds\n")
-    print("| drafted by | target | τ | right | tokens per target forward | drafts accepted ", end="")
-    print("| forwards of the draft | faster than ar |\n|---|---|---|---|---|---|---|---|")
-    for r in found:
-        share = f"{r.verified / r.drafts:.0%}" if r.drafts else ""
-        print(
-            f"| {r.draft} | {r.target} | {'' if r.tau is None else f'{r.tau:g}'} | {r.accuracy:.1%} "
-            f"| {r.tokens / r.target_forwards:.2f} | {share} | {r.draft_forwards or ''} "
-            f"| {results.ranged(results.ratios(r.seconds, found[0].seconds))}× |",
-            flush=True,
-        )
-    print("\n| drafted by | verified by | common noise | rejection sampling |\n|---|---|---|---|")
+    rows = [asdict(result) for result in raced(examples, pairs, rounds)]
     drawn = []
     for name, target in (("draft-ar", ar), ("draft-mars", mars)):
-        common, rejection = agreement(examples, target, drafts[name])
-        print(f"| {name} | {target.name} | {common:.1%} | {rejection:.1%} |")
+        common, rejection = agreement(examples, target, models[name])
         drawn.append({"draft": name, "target": target.name, "common": common, "rejection": rejection})
-    if arguments.save:
-        record = {"prompts": len(examples), "rows": [asdict(r) for r in found], "drawn": drawn}
-        results.write(arguments.save, machine, record)
+    record = {"prompts": len(examples), "rows": rows, "drawn": drawn}
+    results.write(output, results.machine(mars), record)
+
+
+def table(file: str | Path = FILE) -> str:
+    measured = results.read(file)
+    base = measured["rows"][0]["seconds"]
+    rows = [
+        {
+            "drafted by": row["draft"],
+            "target": row["target"],
+            "τ": None if row["tau"] is None else f"{row['tau']:g}",
+            "right": f"{row['accuracy']:.1%}",
+            "tokens per target forward": f"{row['tokens'] / row['target_forwards']:.2f}",
+            "drafts accepted": f"{row['verified'] / row['drafts']:.0%}" if row["drafts"] else None,
+            "forwards of the draft": row["draft_forwards"] or "–",
+            "faster than ar": tables.faster(row["seconds"], base),
+        }
+        for row in measured["rows"]
+    ]
+    drawn = [
+        {
+            "drafted by": row["draft"],
+            "verified by": row["target"],
+            "common noise": f"{row['common']:.1%}",
+            "rejection sampling": f"{row['rejection']:.1%}",
+        }
+        for row in measured["drawn"]
+    ]
+    return (
+        f"{tables.shown(rows)}\n\n{_masks_after_drafts(measured['rows'])}\n\n"
+        "At temperature 1, the share of drafts accepted with common noise, and the share that rejection "
+        "sampling would accept:\n\n"
+        + tables.shown(drawn)
+        + tables.source(measured, tables.prompts(measured), tables.rounds(measured))
+    )
+
+
+def _masks_after_drafts(rows: Sequence[dict]) -> str:
+    """Say what the masks add to speculative decoding, here and in the paper."""
+
+    def rate(tau: float) -> float:
+        pair = ("ar", "mars", tau)
+        row = next(
+            r for r in rows if (r["draft"], r["target"], r["tau"]) == pair and r["draft_forwards"]
+        )  # fmt: skip
+        return row["tokens"] / row["target_forwards"]
+
+    theirs = [row["tokens_per_target_forward"] for row in PAPER["table6_speculative"][:2]]
+    return (
+        f"The masks after the drafts add {rate(0.95) - rate(1.0):.2f} tokens to a forward of the target "
+        f"here ({rate(1.0):.2f} to {rate(0.95):.2f}), and {theirs[1] - theirs[0]:.2f} in the paper "
+        f"({theirs[0]:.2f} to {theirs[1]:.2f}), where text is harder to guess."
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--output", dest="drafts", type=Path, required=True, help="a folder")
+    parser.add_argument("--limit", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--save", dest="output", type=Path, default=results.FOLDER / FILE)
+    arguments = parser.parse_args()
+    measure(**vars(arguments))
+    print(table(arguments.output.resolve()))
 
 
 if __name__ == "__main__":

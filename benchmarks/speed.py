@@ -1,11 +1,10 @@
-"""Wall-clock at batch 1 on this machine, as ratios from one run.
+"""Wall-clock time of one prompt at a time, as ratios to AR from one run.
 
     python -m benchmarks.speed [--model mars-tiny] [--prompts 36] [--held-out FILE] [--rounds 3]
         [--taus 0.95] [--max-new-tokens 160] [--output FILE]
 
 Every method answers every prompt in every round; methods take turns prompt by prompt, so that a slow
-moment of the machine falls on all of them. Prints how many times as fast as `ar` each one is, with the
-smallest and the largest value of the rounds.
+moment of the machine falls on all of them.
 """
 
 from __future__ import annotations
@@ -16,7 +15,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
 
-from benchmarks.turns import take_turns
+from benchmarks import tables
+from benchmarks.timing import take_turns
 from mars_demo import tasks
 from mars_demo.decoding import layout
 from mars_demo.decoding.acceptance import Acceptance, accepted
@@ -29,7 +29,9 @@ from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.load import load_checkpoint
 from mars_demo.training import distillation
 
+FILE = "speed.json"
 RECORDED, UNRECORDED = "mars τ = 0.95", "mars τ = 0.95, nothing recorded"
+Answer = Callable[[str], tuple[int, int]]  # from a prompt to the numbers of tokens and of forwards
 
 
 def transformers_generate(checkpoint: Checkpoint, prompt: str, limit: int) -> tuple[int, int]:
@@ -38,7 +40,7 @@ def transformers_generate(checkpoint: Checkpoint, prompt: str, limit: int) -> tu
 
 
 def unrecorded(checkpoint: Checkpoint, prompt: str, slots: int, tau: float, limit: int) -> tuple[int, int]:
-    """The sliding window with nothing kept but its tokens: what recording is measured against."""
+    """Decode with the sliding window and keep only tokens: what recording is compared with."""
     rule, engine, answer, forwards = Acceptance(tau=tau), Engine(checkpoint.decoder), [], 0
     new = encode_prompt(checkpoint.tokenizer, prompt)
     while len(answer) < limit:
@@ -64,10 +66,8 @@ def recorded(checkpoint: Checkpoint, prompt: str, request: Request) -> tuple[int
     return run.tokens, run.forwards
 
 
-def methods(
-    checkpoint: Checkpoint, taus: Sequence[float], limit: int
-) -> dict[str, Callable[[str], tuple[int, int]]]:
-    def ours(**settings):
+def methods(checkpoint: Checkpoint, taus: Sequence[float], limit: int) -> dict[str, Answer]:
+    def ours(**settings) -> Answer:
         request = Request(max_new_tokens=limit, **settings)
         return lambda prompt: recorded(checkpoint, prompt, request)
 
@@ -85,47 +85,58 @@ def methods(
     return chosen
 
 
+def measure(
+    model: str, prompts: int, held_out: str | None, rounds: int, taus: list[float], max_new_tokens: int,
+    output: Path,
+) -> None:  # fmt: skip
+    checkpoint = load_checkpoint(model)
+    if held_out:
+        asked = list(itertools.islice(distillation.prompts_from(held_out), prompts))
+    else:
+        per_task = max(1, prompts // len(tasks.TASKS))
+        asked = [e.prompt for name in tasks.TASKS for e in tasks.held_out(name, per_task)]
+    timed = take_turns(methods(checkpoint, taus, max_new_tokens), asked, rounds)
+    rows = [{"method": name} | one.counts() for name, one in timed.items()]
+    size = {"prompts": len(asked), "max_new_tokens": max_new_tokens}
+    results.write(output, results.machine(checkpoint), size | {"rows": rows})
+
+
+def table(file: str | Path = FILE) -> str:
+    measured = results.read(file)
+    seconds = {row["method"]: row["seconds"] for row in measured["rows"]}
+    rows = [
+        {
+            "method": row["method"],
+            "tokens per forward": tables.per_forward(row),
+            "faster than ar": tables.faster(row["seconds"], seconds["ar"]),
+            "ms per forward": f"{1000 * median(row['seconds']) / row['forwards']:.1f}",
+        }
+        for row in measured["rows"]
+    ]
+    ratios = results.ratios(seconds.pop(UNRECORDED), seconds[RECORDED])
+    cost = results.ranged([100 * (ratio - 1) for ratio in ratios], 1, " %")
+    best, *tied = tables.fastest(seconds)
+    also = f"; at least as fast in some round: {tables.listed(tied)}" if tied else ", in every round"
+    return (
+        tables.shown(rows)
+        + f"\n\nThe smallest median time: {best}{also}. Recording every slot of every forward costs "
+        f"{cost} of the decoding time."
+        + tables.source(measured, tables.prompts(measured), tables.rounds(measured))
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--model", default="mars-tiny")
     parser.add_argument("--prompts", type=int, default=36)
-    parser.add_argument("--held-out", help="a file of prompts instead of those of the built-in worlds")
+    parser.add_argument("--held-out", help="a file of prompts instead of those of the built-in tasks")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--taus", type=float, nargs="*", default=[], help="more than 0.95")
     parser.add_argument("--max-new-tokens", type=int, default=160)
-    parser.add_argument("--output", type=Path)
+    parser.add_argument("--output", type=Path, default=results.FOLDER / FILE)
     arguments = parser.parse_args()
-    checkpoint = load_checkpoint(arguments.model)
-    if arguments.held_out:
-        prompts = list(itertools.islice(distillation.prompts_from(arguments.held_out), arguments.prompts))
-    else:
-        per_task = max(1, arguments.prompts // len(tasks.TASKS))
-        prompts = [e.prompt for name in tasks.TASKS for e in tasks.held_out(name, per_task)]
-    machine = results.machine(checkpoint)
-    timed = take_turns(
-        methods(checkpoint, arguments.taus, arguments.max_new_tokens), prompts, arguments.rounds
-    )
-    rows = [
-        {
-            "method": name,
-            "seconds": one.seconds,
-            "tokens": sum(tokens for tokens, _ in one.found),
-            "forwards": sum(forwards for _, forwards in one.found),
-        }
-        for name, one in timed.items()
-    ]
-    print(f"{machine}, {len(prompts)} held-out prompts, {arguments.rounds} rounds\n")
-    print("| method | tokens per forward | faster than ar | ms per forward |\n|---|---|---|---|")
-    for r in rows:
-        faster = results.ranged(results.ratios(r["seconds"], timed["ar"].seconds), unit="×")
-        ms = 1000 * median(r["seconds"]) / r["forwards"]
-        print(f"| {r['method']} | {r['tokens'] / r['forwards']:.2f} | {faster} | {ms:.1f} |")
-    slower = results.ratios(timed[UNRECORDED].seconds, timed[RECORDED].seconds)
-    cost = results.ranged([100 * (ratio - 1) for ratio in slower], 1, " %")
-    print(f"\nRecording every slot costs {cost} of the decoding time.")
-    if arguments.output:
-        size = {"prompts": len(prompts), "max_new_tokens": arguments.max_new_tokens}
-        results.write(arguments.output, machine, size | {"rows": rows})
+    measure(**vars(arguments))
+    print(table(arguments.output.resolve()))
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@
 
 All rows see the same conversations and take turns step by step. The share of the peak is that of the matrix
 products of a step, 6 FLOPs per weight and position, in what the machine can do: a GPU's data sheet, or on a
-processor what a large product of this machine reaches. With one objective the most memory that the process
-held is printed too.
+CPU what a large product of this machine reaches. With one objective the most memory that the process held
+is written too.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ import argparse
 import itertools
 import os
 import resource
-import statistics
 import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 
 import torch
 
-from benchmarks.turns import take_turns
+from benchmarks import tables
+from benchmarks.timing import take_turns
 from mars_demo.evaluation import results
 from mars_demo.models.device import multiplies_bfloat16
 from mars_demo.models.load import load_checkpoint
@@ -32,6 +33,7 @@ from mars_demo.training.loop import Trainer, make_batch
 from mars_demo.training.objective import IGNORE, Batch
 from mars_demo.training.recipe import Recipe
 
+FILE = "training.json"
 PEAK = {"H100": 989e12, "H200": 989e12, "A100": 312e12}  # dense bfloat16 FLOPs per second
 ROWS = {
     "AR": {"objective": "ar"},
@@ -40,6 +42,7 @@ ROWS = {
     "MARS with KL": {"kl_weight": 1.0},
     "block diffusion": {"objective": "block-diffusion"},
 }
+STEPS = {"plain": "as it is", "compiled": "compiled", "preloaded": "compiled, tcmalloc preloaded"}
 
 
 class Training:
@@ -82,7 +85,100 @@ def peak(device: torch.device) -> float:
         started = time.perf_counter()
         one @ one
         seconds.append(time.perf_counter() - started)
-    return 2 * 2048**3 / statistics.median(seconds)
+    return 2 * 2048**3 / median(seconds)
+
+
+def measure(
+    model: str, data: str, objectives: list[str], compile: bool, max_length: int, steps: int,
+    batch_tokens: int, rounds: int, output: Path,
+) -> None:  # fmt: skip
+    recipe = Recipe(
+        "mars", data=data, batch_tokens=batch_tokens, max_length=max_length, compile=compile, save_every=0
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        trainings = {
+            name: Training(replace(recipe, **ROWS[name]), model, Path(folder) / str(number))
+            for number, name in enumerate(objectives)
+        }
+        first = next(iter(trainings.values()))
+        source = corpus.source(data, 0)
+        stream = corpus.batches(source, first.trainer.tokenizer, batch_tokens, max_length, 0)
+        numbered = list(enumerate(itertools.islice(stream, steps), start=1))
+        most = peak(first.device)
+        for training in trainings.values():  # compiled layers are compiled for more than one shape
+            for step in numbered[1:3]:
+                training.step(step)
+        timed = take_turns({name: one.step for name, one in trainings.items()}, numbered, rounds)
+        rows = [row(name, trainings[name], numbered, timed[name].seconds) for name in objectives]
+    record = {"model": model, "batch_tokens": batch_tokens, "steps": len(numbered), "compile": compile}
+    record |= {"preloaded": Path(os.environ.get("LD_PRELOAD", "")).name, "peak": most}
+    record |= {"memory": memory(first.device) if len(rows) == 1 else None, "rows": rows}
+    results.write(output, results.machine(), record)
+
+
+def row(name: str, training: Training, steps: list[tuple[int, list]], seconds: list[float]) -> dict:
+    batches = [training.batch(step) for step in steps]
+    return {
+        "objective": name,
+        "seconds": seconds,
+        "positions": sum(batch.positions for batch in batches),
+        "tokens": sum(len(one.ids) for _, conversations in steps for one in conversations),
+        "flops": sum(map(training.flops, batches)),
+    }
+
+
+def memory(device: torch.device) -> int:
+    """Return the most bytes that the process has held, on a GPU those of the device."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def table(part: str | Path = FILE) -> str:
+    """Return the steps of all objectives, or of the chat model's training for the part `chat`."""
+    if part == "chat":
+        return _chat()
+    measured = results.read(part)
+    base = measured["rows"][0]["seconds"]
+    rows = [
+        {
+            "objective": one["objective"],
+            "positions per step": one["positions"] // measured["steps"],
+            "clean tokens per second": f"{one['tokens'] / median(one['seconds']):.0f}",
+            "step time ÷ AR": results.ranged(results.ratios(base, one["seconds"])),
+        }
+        for one in measured["rows"]
+    ]
+    return tables.shown(rows) + tables.source(measured, _size(measured), tables.rounds(measured))
+
+
+def _chat() -> str:
+    rows = []
+    for name, title in STEPS.items():
+        measured = results.read(f"training-{name}.json")
+        ar, mars = measured["rows"]
+        cells = {"step": title}
+        for one in (ar, mars):
+            seconds = median(one["seconds"])
+            share = one["flops"] / seconds / measured["peak"]
+            cells[f"{one['objective']}, clean tokens per second"] = f"{one['tokens'] / seconds:.0f}"
+            cells[f"{one['objective']}, share of the peak"] = f"{share:.0%}"
+        rows.append(cells | {"MARS ÷ AR": results.ranged(results.ratios(ar["seconds"], mars["seconds"]))})
+    held = [results.read(f"training-memory-{name}.json")["memory"] / 2**30 for name in ("ar", "mars")]
+    said = (
+        f"Of the same conversations a MARS step computes {mars['positions'] / ar['positions']:.2f} times "
+        "the positions of an AR step, and nearly twice as many targets. The peak is what a large bfloat16 "
+        f"product reached in the same process, {measured['peak'] / 1e12:.1f} TFLOP/s. A process that "
+        f"trains, compiled with tcmalloc, held at most {held[0]:.1f} GiB for AR and {held[1]:.1f} GiB for "
+        "MARS."
+    )
+    return f"{tables.shown(rows)}\n\n{said}" + tables.source(
+        measured, _size(measured), tables.rounds(measured)
+    )
+
+
+def _size(measured: dict) -> str:
+    return f"`{measured['model']}`, {measured['steps']} steps of {measured['batch_tokens']} clean positions"
 
 
 def main() -> None:
@@ -95,73 +191,10 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=12, help="of a round")
     parser.add_argument("--batch-tokens", type=int, default=4096)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--output", type=Path)
+    parser.add_argument("--output", type=Path, default=results.FOLDER / FILE)
     arguments = parser.parse_args()
-    base = Recipe(
-        "mars", data=arguments.data, batch_tokens=arguments.batch_tokens, max_length=arguments.max_length,
-        compile=arguments.compile, save_every=0,
-    )  # fmt: skip
-    with tempfile.TemporaryDirectory() as folder:
-        trainings = {
-            name: Training(replace(base, **ROWS[name]), arguments.model, Path(folder) / str(number))
-            for number, name in enumerate(arguments.objectives)
-        }
-        measure(trainings, base, arguments)
-
-
-def measure(trainings: dict[str, Training], recipe: Recipe, arguments: argparse.Namespace) -> None:
-    any_one = next(iter(trainings.values()))
-    stream = corpus.batches(
-        corpus.source(recipe.data, 0), any_one.trainer.tokenizer, recipe.batch_tokens, recipe.max_length, 0
-    )
-    steps = list(enumerate(itertools.islice(stream, arguments.steps), start=1))
-    most = peak(any_one.device)
-    for training in trainings.values():  # compiled layers are compiled for more than one shape
-        for numbered in steps[1:3]:
-            training.step(numbered)
-    timed = take_turns({name: one.step for name, one in trainings.items()}, steps, arguments.rounds)
-    first = next(iter(timed.values()))
-    machine = results.machine()
-    tokens = sum(len(c.ids) for _, conversations in steps for c in conversations)
-    print(f"{arguments.model}, {machine}, {most / 1e12:.2f} TFLOP/s at most\n")
-    print("| objective | positions per step | tokens per second | step time ÷ AR | share of the peak |")
-    print("|---|---|---|---|---|")
-    found = []
-    for name, one in timed.items():
-        batches = [trainings[name].batch(numbered) for numbered in steps]
-        positions = sum(batch.positions for batch in batches)
-        seconds, flops = statistics.median(one.seconds), sum(map(trainings[name].flops, batches))
-        slower = results.ranged(results.ratios(first.seconds, one.seconds))
-        share = f"{flops / seconds / most:.0%}"
-        print(
-            f"| {name} | {positions // len(steps)} | {tokens / seconds:.0f} | {slower} | {share} |",
-            flush=True,
-        )
-        found.append(
-            {
-                "objective": name,
-                "seconds": one.seconds,
-                "positions": positions,
-                "tokens": tokens,
-                "flops": flops,
-            }
-        )
-    memory = None
-    if len(found) == 1:
-        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        if any_one.device.type == "cuda":
-            memory = torch.cuda.max_memory_allocated()
-        print(f"\nmemory: {memory / 2**30:.1f} GiB at most")
-    if arguments.output:
-        record = {"model": arguments.model, "batch_tokens": recipe.batch_tokens, "steps": len(steps)}
-        preloaded = os.environ.get("LD_PRELOAD", "")
-        record |= {
-            "compile": recipe.compile,
-            "preloaded": Path(preloaded).name,
-            "peak": most,
-            "memory": memory,
-        }
-        results.write(arguments.output, machine, record | {"rows": found})
+    measure(**vars(arguments))
+    print(table(arguments.output.resolve()))
 
 
 if __name__ == "__main__":

@@ -28,15 +28,14 @@ from typing import Any
 import httpx
 import psutil
 from gradio_client import Client
-from pandas import DataFrame
 
+from benchmarks import tables
 from mars_demo import tasks
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.trace import Run
 from mars_demo.evaluation import results
 from mars_demo.evaluation.load_test import percentiles
-from mars_demo.markdown import table as markdown
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.load import load_checkpoint
 from mars_demo.modes import BASELINE, RACED
@@ -183,7 +182,7 @@ def table(file: str | Path = FILE) -> str:
         {
             "page loads at once": page["loads"],
             "runs meanwhile": page["races"],
-            "seconds": _shown(page["seconds"]),
+            "seconds": tables.percentiles(page["seconds"]),
             "compressed, kB": f"{page['bytes'] / 1000:.0f}",
             "CPU of the server per load, ms": f"{page['cpu_ms']:.0f}" if "cpu_ms" in page else None,
         }
@@ -192,16 +191,12 @@ def table(file: str | Path = FILE) -> str:
     answers = {
         "visitors at once": one["visitors"],
         "answers, right": f"{one['answered']} of {one['answers']}, {one['right']}",
-        "TTFT, s": _shown(one["ttft"]),
-        "whole answer, s": _shown(one["total"]),
+        "TTFT, s": tables.percentiles(one["ttft"]),
+        "whole answer, s": tables.percentiles(one["total"]),
         "memory of the server, MiB": f"{one['memory']:.0f}",
     }
-    source = f"`{measured['command']}` · {measured['machine']} · p50, p95 and, from 200 values on, p99"
-    return f"{markdown(DataFrame(pages))}\n\n{markdown(DataFrame([answers]))}\n\n<sub>{source}</sub>"
-
-
-def _shown(values: dict[str, float]) -> str:
-    return ", ".join(f"{value:.2f}" for value in values.values())
+    source = tables.source(measured, "p50, p95 and, from 200 values on, p99")
+    return f"{tables.shown(pages)}\n\n{tables.shown([answers])}{source}"
 
 
 def main() -> None:

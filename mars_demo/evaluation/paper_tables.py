@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from pandas import DataFrame
 
 from mars_demo.assets import read_json
 from mars_demo.evaluation import results
-from mars_demo.evaluation.accuracy import Row, average
+from mars_demo.evaluation.frontier import AR, Frontier
+from mars_demo.evaluation.frontier import Point as Measured
+from mars_demo.tasks import TASKS
 
 PAPER = read_json("paper_tables.json")
 # Each of the paper's benchmarks with its task and metric in the lm-evaluation-harness.
@@ -109,7 +111,7 @@ def paper_curves() -> dict[str, list[Point]]:
 
 def our_curves() -> dict[str, list[Point]]:
     """The τ sweep of `mars-tiny`: the average over all worlds and two of them; empty if not measured."""
-    measured = results.read("tiny.json")
+    measured = results.read("frontier.json")
     curves: dict[str, list[Point]] = {}
     for tau, rows in _sweep(measured).items() if measured else ():
         for world, name in WORLDS.items():
@@ -236,14 +238,17 @@ def _measured(rows: list[dict], speeds: bool) -> dict[str, str]:
     return cells | {world: f"{100 * row.accuracy:.1f}" for world, row in worlds.items()}
 
 
-def _sweep(measured: dict) -> dict[float, dict[str, Row]]:
-    """The rows of `mars-tiny` by τ and by world, their average first."""
+def _sweep(measured: dict) -> dict[float, dict[str, Measured]]:
+    """Return the points of `mars-tiny` by τ and by world, that of all worlds first. AR stands for τ = 1."""
+    record = next(one for one in measured["sweeps"] if one["model"] == "mars-tiny")
     sweep = {}
-    for method, found in measured["methods"].items():
-        if method.startswith("τ = "):
-            rows = [Row(**row) for row in found]
-            worlds = {"average": average(rows)} | {row.task: row for row in rows}
-            sweep[float(method.removeprefix("τ = "))] = worlds
+    for point in Frontier.read(record).points:
+        if point.setting == AR or point.setting.criterion == "probability":
+            worlds = {
+                name: replace(point, outcomes=point.outcomes[number :: len(TASKS)])
+                for number, name in enumerate(TASKS)  # the prompts are of each world in turn
+            }
+            sweep[point.setting.tau or 1.0] = {"average": point, **worlds}
     return sweep
 
 
@@ -320,8 +325,9 @@ def _trained(measured: dict) -> str:
     )
 
 
-def _bundled(measured: dict) -> str:
-    return f"`{measured['command']}`, {measured['prompts_per_task']} held-out prompts per world"
+def _swept(measured: dict) -> str:
+    prompts = next(iter(_sweep(measured).values()))["average"].n
+    return f"`{measured['command']}`, {prompts} held-out prompts, τ with probabilities as scores"
 
 
 def _timed(measured: dict) -> str:
@@ -334,7 +340,7 @@ def _timed(measured: dict) -> str:
 
 SOURCES: dict[str, Callable[[Any], str]] = {
     "paper.json": _trained,
-    "tiny.json": _bundled,
+    "frontier.json": _swept,
     "batches.json": _timed,
     "speculative.json": _timed,
 }
@@ -394,7 +400,9 @@ TABLES = {
         "speculative.json",
         _our_speculative,
     ),
-    8: Comparison("Table 8: τ sweep", _BOTH, "table8_tau_sweep", _tau_sweep, "tiny.json", _our_tau_sweep),
+    8: Comparison(
+        "Table 8: τ sweep", _BOTH, "table8_tau_sweep", _tau_sweep, "frontier.json", _our_tau_sweep
+    ),
     9: Comparison(
         "Table 9: Jacobi",
         _BOTH,

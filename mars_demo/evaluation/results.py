@@ -79,11 +79,3 @@ def ranged(values: Sequence[float], digits: int = 2, unit: str = "") -> str:
     """The median, and the smallest and largest value if there are several."""
     middle = f"{statistics.median(values):.{digits}f}{unit}"
     return middle if len(values) == 1 else f"{middle} ({min(values):.{digits}f}–{max(values):.{digits}f})"
-
-
-def fastest(times: Mapping[str, Sequence[float]]) -> list[str]:
-    """The method with the smallest median time, then every other that was at least as fast in some round:
-    the measurement cannot tell these apart."""
-    best = min(times, key=lambda name: statistics.median(times[name]))
-    others = [name for name in times if name != best and max(ratios(times[name], times[best])) >= 1]
-    return [best, *others]

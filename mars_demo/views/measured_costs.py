@@ -1,4 +1,4 @@
-"""c(k), the cost of a forward with k positions, as result files of this project have it."""
+"""c(k), the cost of a forward with k positions, and what it makes of tokens per forward."""
 
 from __future__ import annotations
 
@@ -12,28 +12,20 @@ from mars_demo.decoding.costs import SIZES, Costs
 from mars_demo.evaluation import results
 
 
-def curves(wanted: Sequence[Mapping[str, str]]) -> list[dict[str, Any]]:
-    """Measured curves, each c(k) ÷ c(1) for k from 1 to the largest that was measured.
+def curves(measured: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return curves, each c(k) ÷ c(1) for k from 1 to the largest that was measured.
 
-    wanted: of each its `title`, and the `file` of results: one with `costs`, or one with a row for each
-        kernel and the `kernel` that is meant. What is not measured yet is left out.
+    measured: the `title`, `source` and `points` of each, a point being k and the milliseconds of a forward.
     """
     found = []
-    for one in wanted:
-        if measured := results.read(one["file"]):
-            costs = Costs.of(_milliseconds(measured, one.get("kernel")))
-            relative = [costs(k) / costs(1) for k in range(1, SIZES[-1] + 1)]
-            source = f"{measured['command']} · {measured['machine']}"
-            points = [k for k, _ in costs.points]
-            found.append({"title": one["title"], "source": source, "relative": relative, "points": points})
+    for one in measured:
+        costs = Costs.of(dict(one["points"]))
+        relative = [costs(k) / costs(1) for k in range(1, SIZES[-1] + 1)]
+        sizes = [k for k, _ in costs.points]
+        found.append(
+            {"title": one["title"], "source": one["source"], "relative": relative, "points": sizes}
+        )
     return found
-
-
-def _milliseconds(measured: Mapping, kernel: str | None) -> dict[int, float]:
-    if kernel is None:
-        return dict(measured["costs"])
-    row = next(row for row in measured["rows"] if row["kernel"] == kernel)
-    return {int(k): ms for k, ms in row["ms"].items()}
 
 
 def speeds(file: str, methods: Mapping[str, str], base: str) -> tuple[DataFrame, str] | None:

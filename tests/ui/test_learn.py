@@ -7,6 +7,7 @@ import pytest
 from acts import fits, is_legible, is_open, press, set_slider
 from playwright.sync_api import Locator, Page, expect
 
+from mars_demo.assets import read_json
 from mars_demo.decoding.acceptance import accepted
 from mars_demo.decoding.costs import Costs
 from mars_demo.evaluation import paper_tables, results
@@ -198,9 +199,8 @@ def test_one_of_several_layouts_is_chosen(open_chapter):
 @pytest.mark.full
 def test_speed_is_tokens_per_forward_divided_by_a_measured_cost(open_chapter):
     page = open_chapter("cost")
-    for file, title in (("window-tiny.json", "mars-tiny, float32"), ("window-chat.json", "8 bits")):
-        measured = results.read(file)
-        costs = Costs.of(dict(measured["costs"]))
+    for measured in read_json("lessons", "7-cost.json")["element"]["curves"][:2]:
+        costs, title = Costs.of(dict(measured["points"])), measured["title"]
         options = page.locator("#costs option").all_text_contents()
         page.locator("#costs .curves").select_option(next(option for option in options if title in option))
         for positions, tokens in ((9, 4.5), (25, 1.2), (1, 1)):
@@ -210,7 +210,7 @@ def test_speed_is_tokens_per_forward_divided_by_a_measured_cost(open_chapter):
             numbers = [f"{number}".replace(".", r"\.") for number in (f"{tokens:.1f}", f"{cost:.2f}")]
             division = rf"^{numbers[0]}\D+{numbers[1]}\D+{tokens / cost:.2f}"
             expect(page.locator("#costs .division")).to_have_text(re.compile(division))
-        expect(page.locator("#costs .source")).to_contain_text(measured["machine"])
+        expect(page.locator("#costs .source")).to_contain_text(measured["source"])
     expect(page.locator("#measured")).to_contain_text(results.read("speed.json")["machine"])
 
 

@@ -5,11 +5,11 @@ import torch
 from gguf import GGMLQuantizationType
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from benchmarks.chat import Reference
 from mars_demo import cli, tasks
 from mars_demo.assets import ASSETS
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
-from mars_demo.evaluation.fidelity import Reference
 from mars_demo.export.save import save_checkpoint
 from mars_demo.models import gguf, memory
 from mars_demo.models.facts import facts
@@ -161,8 +161,7 @@ def test_what_the_chosen_packing_costs_on_held_out_prompts(mars_tiny, tmp_path):
     packing.pack(mars_tiny.model, ASSETS / "mars-tiny", tmp_path, recipe, moments)
     packed = load_checkpoint(str(tmp_path), device="cpu")
     prompts = [example.prompt for name in tasks.TASKS for example in tasks.held_out(name, 2)]
-    reference = Reference(mars_tiny, prompts, size=24, max_new_tokens=160)
-    assert reference.agreement(packed) > 0.96
+    assert Reference(mars_tiny, prompts, size=24).agreement(packed) > 0.96
     speeds = []
     for checkpoint in (mars_tiny, packed):
         settings = {"mode": "mars", "tau": 0.95, "max_new_tokens": 160}

@@ -6,8 +6,10 @@ import re
 import pytest
 from measured import row
 
+from mars_demo import tasks
 from mars_demo.evaluation import paper_tables, results
-from mars_demo.ui.lessons import tables
+from mars_demo.evaluation.frontier import AR, Frontier, Setting
+from mars_demo.ui.lessons.tables import compared
 
 
 @pytest.fixture
@@ -137,22 +139,20 @@ def test_the_curves_of_tau_are_those_of_the_tables():
     paper = paper_tables.paper_curves()
     assert [point.tau for point in paper["7B, GSM8K, B = 8"]] == [1.0, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5]
     assert paper["0.5B, GSM8K, B = 8"][-1] == (0.5, 0.105, 2.75)
-    measured = json.loads((results.FOLDER / "tiny.json").read_text("utf-8"))["methods"]
-    swept = {float(name[4:]): rows for name, rows in measured.items() if name.startswith("τ = ")}
-    assert len(swept) > 2
+    recorded = json.loads((results.FOLDER / "frontier.json").read_text("utf-8"))["sweeps"]
+    sweep = Frontier.read(next(one for one in recorded if one["model"] == "mars-tiny"))
+    examples = tasks.mixed(40)
+    assert sweep.prompts == tuple(example.prompt for example in examples)
     ours, table = paper_tables.our_curves(), paper_tables.here(8)
     for world, name in paper_tables.WORLDS.items():
-        points = {}
-        for tau, rows in swept.items():
-            chosen = [row for row in rows if world in ("average", row["task"])]
-            right = sum(row["accuracy"] * row["n"] for row in chosen) / sum(row["n"] for row in chosen)
-            speed = sum(row["tokens"] for row in chosen) / sum(row["forwards"] for row in chosen)
-            points[tau] = (right, speed)
-            assert cell(table, world, f"τ = {tau:g}") == f"{100 * right:.1f}, {speed:.2f}"
-        drawn = {point.tau: (point.accuracy, point.tokens_per_forward) for point in ours[name]}
-        assert drawn.keys() == points.keys()
-        for tau, point in points.items():
-            assert drawn[tau] == pytest.approx(point)
+        assert len(ours[name]) == 8
+        for tau, accuracy, tokens_per_forward in ours[name]:
+            point = sweep.find(AR if tau == 1 else Setting("mars", "probability", tau))
+            chosen = [o for o, e in zip(point.outcomes, examples) if world in ("average", e.task)]
+            assert accuracy == pytest.approx(sum(o.right for o in chosen) / len(chosen))
+            speed = sum(o.tokens for o in chosen) / sum(o.forwards for o in chosen)
+            assert tokens_per_forward == pytest.approx(speed)
+            assert cell(table, world, f"τ = {tau:g}") == f"{100 * accuracy:.1f}, {speed:.2f}"
 
 
 def test_benchmarks_of_the_harness_have_the_columns_of_table_4(folder):
@@ -175,4 +175,4 @@ def test_benchmarks_of_the_harness_have_the_columns_of_table_4(folder):
     assert table.frame.iloc[0].tolist()[1:4] == ["37.5", "1.75", "25.0, 1.50"]
     assert table.frame.iloc[1].tolist()[1:] == ["", "", "", "", "", "", "25.0, 1.50", ""]
     assert "--tau 0.95" in table.source and "a computer" in table.source and "worlds" not in table.source
-    assert "25.0, 1.50" in str(tables.compared(4)) and "25.0, 1.50" not in str(tables.compared(5))
+    assert "25.0, 1.50" in str(compared(4)) and "25.0, 1.50" not in str(compared(5))

@@ -52,16 +52,6 @@ def test_a_range_names_the_median_and_the_extremes(values, words):
     assert results.ranged(values, unit="×") == words
 
 
-def test_methods_with_overlapping_times_are_all_fastest():
-    times = {
-        "slow": [3.0, 3.1, 2.9],
-        "one": [1.0, 1.2, 1.0],
-        "other": [1.1, 1.1, 1.1],
-        "no": [1.3, 1.3, 1.3],
-    }
-    assert results.fastest(times) == ["one", "other"]
-
-
 @pytest.mark.full
 def test_a_result_file_names_its_command_and_its_machine(tmp_path):
     script = tmp_path / "measuring.py"

@@ -17,6 +17,11 @@ class Timed:
     seconds: list[float] = field(default_factory=list)
     found: list[Any] = field(default_factory=list)
 
+    def counts(self) -> dict[str, Any]:
+        """Return the seconds of the rounds with all tokens and forwards, of calls that return these."""
+        tokens, forwards = (sum(numbers) for numbers in zip(*self.found))
+        return {"seconds": self.seconds, "tokens": tokens, "forwards": forwards}
+
 
 def take_turns(
     methods: Mapping[str, Callable[[Any], Any]], inputs: Sequence, rounds: int
