@@ -13,7 +13,6 @@ from mars_demo.decoding import cost_store
 from mars_demo.decoding.acceptance import CRITERIA
 from mars_demo.decoding.trace import Run
 from mars_demo.evaluation import results
-from mars_demo.evaluation.divergence import first_difference
 from mars_demo.evaluation.frontier import AR, TAUS, Frontier, Outcome, Point, Setting, checked_taus
 from mars_demo.evaluation.journal import Journal
 from mars_demo.evaluation.task_sets import task_set
@@ -167,6 +166,12 @@ class Sweep:
             text=run.text,
             ids=ids,
         )
+
+
+def first_difference(one: Sequence[int], other: Sequence[int]) -> int | None:
+    """Return the first index where two lists of tokens differ, or where the shorter ends; None if equal."""
+    shared = next((i for i, (a, b) in enumerate(zip(one, other)) if a != b), min(len(one), len(other)))
+    return None if shared == len(one) == len(other) else shared
 
 
 def _values(checkpoint: Checkpoint) -> str:

@@ -15,7 +15,6 @@ from mars_demo.decoding.engine import Engine, TextCache
 from mars_demo.decoding.request import Branch, Request
 from mars_demo.decoding.sampling import Sampling
 from mars_demo.decoding.trace import Run, read_runs
-from mars_demo.evaluation.divergence import between
 from mars_demo.models.chat import encode_after, encode_prompt
 from mars_demo.models.checkpoint import truncated
 from mars_demo.models.messages import Encoded
@@ -130,15 +129,6 @@ def test_a_request_is_that_of_the_record(mars_tiny):
     asked = Request("mars", tau=0.6, criterion="margin", max_new_tokens=20, sampling=Sampling(0.5, seed=2))
     run = decode(mars_tiny, "Name the capital of Latvia.", asked).finish()
     assert request_of(Run.read(run.lines())) == replace(asked, window=9)
-
-
-def test_two_answers_part_at_the_branch(mars_tiny):
-    run = decode(mars_tiny, "Name the capital of Latvia.", Request("ar")).finish()
-    chosen = branch(mars_tiny, run, 2, " no")
-    other = decode(mars_tiny, run.settings.prompt, Request("ar", branch=chosen)).finish()
-    parted = between(run, other)
-    assert (parted.index, parted.other) == (2, None) and run.text.startswith(parted.before)
-    assert parted.one.text == run.passes[2].text
 
 
 def test_what_ar_thinks_of_a_token_is_the_models_own_distribution(random_checkpoint):
