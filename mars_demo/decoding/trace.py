@@ -24,8 +24,8 @@ from pydantic import (
     with_config,
 )
 
-from mars_demo.decoding import record_fields as fields
-from mars_demo.decoding.record_fields import MOST_LINES, MOST_SLOTS, NO_RECORD, UNLESS_EMPTY, UNLESS_NONE
+from mars_demo.decoding import fields
+from mars_demo.decoding.fields import MOST_LINES, MOST_SLOTS, NO_RECORD, UNLESS_EMPTY, UNLESS_NONE
 from mars_demo.limits import LIMITS
 from mars_demo.models.messages import Message, user
 
@@ -41,7 +41,7 @@ class Slot:
     most probable (text, probability) pairs, best first, and `candidates` their ids; records that were made
     before branches have none.
 
-    `source` is one of `record_fields.SOURCES`, None in records that were made before there were any. A copy
+    `source` is one of `fields.SOURCES`, None in records that were made before there were any. A copy
     that is still to be verified has no `top`, and its score is the chance that copies have held so far.
     Verified slots have the model's own score and `top`.
     """
@@ -363,4 +363,4 @@ def _read(text: str) -> Recording | Settings | Pass | Done:
     try:
         return _LINE.validate_json(text)
     except ValidationError as error:
-        raise ValueError(fields.sentence(error)) from None
+        raise ValueError(fields.problem(error, below=1)[1]) from None

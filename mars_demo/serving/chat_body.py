@@ -6,14 +6,13 @@ import reprlib
 import secrets
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
-from mars_demo.decoding.acceptance import CRITERIA
+from mars_demo.decoding import fields as types
 from mars_demo.decoding.request import Request
 from mars_demo.limits import LIMITS
 from mars_demo.models.messages import Message
-from mars_demo.modes import MODES
 from mars_demo.serving.refusal import Refusal
 
 # What clients send along that the decoder does not have, each with the one value that changes nothing.
@@ -63,15 +62,6 @@ def _strings(stop: Any) -> tuple[str, ...]:
     return tuple(strings)
 
 
-def _short_enough(tokens: int) -> int:
-    if tokens > LIMITS.answer:
-        raise ValueError(f"must be at most {LIMITS.answer}")
-    return tokens
-
-
-Tokens = Annotated[int, Field(ge=1), AfterValidator(_short_enough)]
-
-
 class Said(BaseModel):
     """A message. What else clients keep with one, such as `name`, is ignored."""
 
@@ -92,21 +82,21 @@ class ChatBody(BaseModel):
     they mean in a `Request`. Without a `temperature`, `top_p` or `top_k` nothing is drawn: the most
     probable tokens are taken."""
 
-    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+    model_config = types.STRICT
     model: str
     messages: Annotated[list[Said], Field(min_length=1)]
     stream: bool = False
     stream_options: StreamOptions = StreamOptions()
-    max_tokens: Tokens | None = None
-    max_completion_tokens: Tokens | None = None
+    max_tokens: types.NewTokens | None = None
+    max_completion_tokens: types.NewTokens | None = None
     stop: Annotated[tuple[str, ...], BeforeValidator(_strings)] = ()
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
     top_k: Annotated[int, Field(ge=0)] | None = None
     seed: Annotated[int, Field(ge=-(2**63), lt=2**63)] | None = None
-    tau: Annotated[float, Field(ge=0, le=1)] = Request.tau
-    mode: Literal[tuple(MODES)] | None = None
-    criterion: Literal[tuple(CRITERIA)] = Request.criterion
+    tau: types.Share = Request.tau
+    mode: types.Mode | None = None
+    criterion: types.Criterion = Request.criterion
     window: Annotated[int, Field(ge=1)] | None = None
 
     @classmethod
@@ -129,7 +119,8 @@ class ChatBody(BaseModel):
         try:
             body = cls.model_validate(fields)
         except ValidationError as error:
-            raise _refusal(error.errors(include_url=False)[0]) from None
+            place, sentence = types.problem(error)
+            raise Refusal(400, f"{sentence}.", place) from None
         body._check_length()
         return body
 
@@ -168,17 +159,3 @@ class ChatBody(BaseModel):
 
         seed = secrets.randbits(32) if self.seed is None else self.seed
         return Sampling(temperature, self.top_p or 1.0, self.top_k or 0, seed)
-
-
-def _refusal(error: dict[str, Any]) -> Refusal:
-    """The sentence for what pydantic found first."""
-    param = ".".join(map(str, error["loc"]))[:100]
-    if error["type"] == "missing":
-        return Refusal(400, f"{param} is missing.", param)
-    if error["type"] == "too_short":
-        return Refusal(400, f"{param} is empty; a conversation needs at least one message.", param)
-    if error["type"] == "extra_forbidden":
-        known = ", ".join([*ChatBody.model_fields, *NEUTRAL, *IGNORED])
-        return Refusal(400, f"Unknown field {param!r}. Choose from {known}.", param)
-    rule = error["msg"].removeprefix("Value error, ").replace("Input should", "must", 1)
-    return Refusal(400, f"{param} {rule}, not {reprlib.repr(error['input'])}.", param)

@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 from records import race
 
 from mars_demo.assets import ASSETS
-from mars_demo.decoding.record_fields import MOST_LINES
+from mars_demo.decoding.fields import MOST_LINES
 from mars_demo.limits import LIMITS
 from mars_demo.ui.components.stage import replay_page
 

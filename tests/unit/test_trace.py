@@ -11,7 +11,7 @@ from hostile import GOOD, changed, written
 from mars_demo import tasks
 from mars_demo.assets import ASSETS
 from mars_demo.decoding.decode import decode
-from mars_demo.decoding.record_fields import MOST_LINES, MOST_SLOTS, NO_RECORD
+from mars_demo.decoding.fields import MOST_LINES, MOST_SLOTS, NO_RECORD
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.trace import Run, read_text
 from mars_demo.limits import LIMITS

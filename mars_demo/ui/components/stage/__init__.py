@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from mars_demo.decoding.record_fields import SOURCES
+from mars_demo.decoding.fields import SOURCES
 from mars_demo.decoding.trace import Run, read_text
 from mars_demo.limits import LIMITS
 from mars_demo.modes import BASELINE, MODES

@@ -1,23 +1,20 @@
-"""The fields of a record's lines: what each may hold, and the sentence for one that holds something else.
+"""Fields that come from elsewhere: what each may hold, and the sentence for one that holds something else.
 
-A record may come from anywhere. `trace` declares its lines with these types, and pydantic checks them.
+`trace` declares the lines of a record with these types, the HTTP APIs their parameters. pydantic checks
+them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import (
-    Annotated,
-    Any,
-    Literal,
-    NotRequired,  # Python 3.11's own one lacks what pydantic reads
-)
+import reprlib
+from typing import Annotated, Literal, NotRequired
 
-from pydantic import ConfigDict, Field, PlainSerializer, ValidationError, with_config
-from typing_extensions import TypedDict
+from pydantic import AfterValidator, ConfigDict, Field, PlainSerializer, ValidationError, with_config
+from typing_extensions import TypedDict  # Python 3.11's own one lacks what pydantic reads
 
 from mars_demo.decoding.acceptance import CRITERIA
+from mars_demo.limits import LIMITS
 from mars_demo.models.messages import ROLES
 from mars_demo.modes import MODES
 
@@ -49,10 +46,18 @@ def rounded(digits: int) -> PlainSerializer:
 UNLESS_EMPTY = Field(exclude_if=lambda value: not value)
 UNLESS_NONE = Field(exclude_if=lambda value: value is None)
 
+
+def _allowed(tokens: int) -> int:
+    if tokens > LIMITS.answer:
+        raise ValueError(f"must be at most {LIMITS.answer}")
+    return tokens
+
+
 Name = Annotated[str, Field(max_length=1000)]  # or the text of a token
 Text = Annotated[str, Field(max_length=200_000)]  # a prompt or a message
 Id = Annotated[int, Field(ge=0, lt=2**31)]
 Tokens = Annotated[int, Field(ge=0, le=10_000_000)]
+NewTokens = Annotated[int, Field(ge=1), AfterValidator(_allowed)]
 Width = Annotated[int, Field(ge=1, le=WIDEST)]
 Count = Annotated[int, Field(ge=0, le=2 * WIDEST)]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -96,22 +101,24 @@ class Begun(TypedDict):
     given: Annotated[list[tuple[Id, Name]], Field(max_length=MOST_GIVEN)]
 
 
-def sentence(error: ValidationError) -> str:
-    """What is wrong with a line, in words that name its field, without a period."""
-    [first, *_] = error.errors(include_url=False, include_input=False)
-    if first["type"] in ("json_invalid", "json_type"):
-        return "it is not JSON"
-    message = re.sub("^(Value error, |(Input|String|List|Tuple) (?=should))", "", first["msg"])
-    message = re.sub("^should", "must", message)
-    place = _place(first["loc"][1:])  # after the kind of the line
+# --------------------------------------------------------------------------------- what is wrong with one
+
+
+def problem(error: ValidationError, below: int = 0) -> tuple[str, str]:
+    """The first field that is wrong, such as `slots[1].score`, and a sentence about it without a period.
+
+    below: steps of the field's path that are left out.
+    """
+    [first, *_] = error.errors(include_url=False)
+    path = ((f"[{part}]" if isinstance(part, int) else f".{part[:40]}") for part in first["loc"][below:])
+    place = "".join(path).removeprefix(".")
+    if first["type"] == "json_invalid":
+        return place, "it is not JSON"
     if first["type"] == "missing":
-        message = "is missing"
-    elif first["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
-        message = "is an unknown field"
-    return f"{place} {message}".strip()
-
-
-def _place(path: Sequence[Any]) -> str:
-    """`slots[1].score` for `("slots", 1, "score")`."""
-    parts = (f"[{part}]" if isinstance(part, int) else f".{part[:40]}" for part in path)
-    return "".join(parts).removeprefix(".")
+        return place, f"{place} is missing"
+    if first["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+        return place, f"{place} is an unknown field"
+    words = re.sub(r"^(Value error, |\w+ (?=should ))", "", first["msg"])
+    words = re.sub("^should", "must", words)
+    value = f", not {reprlib.repr(first['input'])}" if words.startswith("must be") else ""
+    return place, f"{place} {words}{value}".strip()
