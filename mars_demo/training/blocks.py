@@ -13,7 +13,7 @@ SIZE = 128  # queries, and keys, of a block: what the fused kernels expect
 
 
 def block_mask(spans: Tensor) -> BlockMask:
-    """Who sees whom of n positions in one row, from [n, 2, 2] `spans`, as in `two_streams.Packed`."""
+    """Who sees whom of n positions in one row, from [n, 2, 2] `spans`, as `Streams.packed` gives them."""
     begin, end = spans.unbind(-1)
     touched = _covered(begin // SIZE, torch.where(end > begin, -(-end // SIZE), 0)) > 0
     whole = _covered(-(-begin // SIZE), end // SIZE) == SIZE  # by every query: no look at the mask

@@ -29,7 +29,7 @@ from mars_demo.models.device import best, multiplies_bfloat16
 from mars_demo.models.load import load_checkpoint
 from mars_demo.models.mask_token import ensure_mask
 from mars_demo.models.memory import is_short
-from mars_demo.training import attention, corpus
+from mars_demo.training import corpus
 from mars_demo.training.corpus import Conversation
 from mars_demo.training.mask_vector import MaskVector
 from mars_demo.training.objective import (
@@ -234,8 +234,6 @@ class Trainer:
     def _choose_attention(self, model: PreTrainedModel) -> None:
         if self.accelerator.device.type == "cuda":
             model.set_attn_implementation("flex_attention")  # it has no backward pass on a CPU
-        elif attention.suits(model):
-            model.set_attn_implementation(attention.NAME)
 
     def _reference(self) -> Reference | None:
         """Raises:

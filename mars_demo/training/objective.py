@@ -13,7 +13,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 from mars_demo.decoding.engine import hidden_states
 from mars_demo.decoding.layout import Layout
-from mars_demo.training import attention, head
+from mars_demo.training import head
 from mars_demo.training.blocks import block_mask
 from mars_demo.training.corpus import Conversation
 from mars_demo.training.two_streams import CLEAN, Streams, block_starts, two_streams
@@ -309,18 +309,10 @@ class Objective(nn.Module):
 
     def _hidden(self, model: nn.Module, streams: Streams, wanted: Tensor) -> Tensor:
         """[k, width] what the last layer makes of the k wanted positions of the streams."""
-        implementation = model.config._attn_implementation
-        if implementation not in (attention.NAME, "flex_attention"):
+        if model.config._attn_implementation != "flex_attention":
             return hidden_states(model, streams.layout())[wanted]
-        packed = streams.packed()
-        if implementation == attention.NAME:
-            parts = attention.parts_of(packed)
-            hidden = hidden_states(model, packed.layout, mask=parts.mask)[0]
-            if hidden.requires_grad:
-                hidden.grad_fn.metadata["parts"] = parts  # the backward pass needs them too
-        else:
-            hidden = hidden_states(model, packed.layout, mask=block_mask(packed.spans))[0]
-        return hidden[wanted[streams.real]]
+        layout, spans = streams.packed()
+        return hidden_states(model, layout, mask=block_mask(spans))[0][wanted[streams.real]]
 
 
 def _teachers(batch: Batch, wanted: Tensor) -> Tensor:

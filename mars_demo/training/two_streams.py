@@ -56,8 +56,9 @@ class Streams:
         visible = seen(self.spans, self.ids.shape[1])
         return Layout(self.ids, self.positions, visible, self.roles, self.groups)
 
-    def packed(self) -> Packed:
-        """The texts one after the other, without padding."""
+    def packed(self) -> tuple[Layout, Tensor]:
+        """Return the texts one after the other without padding, as one row: its layout, without a view of
+        who sees whom, and [n, 2, 2] spans."""
         real = self.real
         rows, columns = real.shape
         place = torch.cat([real.new_zeros(1, dtype=torch.long), real.flatten().cumsum(0)])
@@ -67,21 +68,7 @@ class Streams:
             getattr(self, name)[real][None] for name in ("ids", "positions", "roles", "groups")
         )
         nobody = torch.zeros(1, 0, 0, dtype=torch.bool)
-        return Packed(Layout(ids, positions, nobody, roles, groups), spans, real.sum(1).tolist())
-
-
-@dataclass(frozen=True)
-class Packed:
-    """Several texts as one row.
-
-    layout: [1, n], without a view of who sees whom.
-    spans: [n, 2, 2] whom each position sees, as in `Streams`.
-    lengths: the positions of each text.
-    """
-
-    layout: Layout
-    spans: Tensor
-    lengths: list[int]
+        return Layout(ids, positions, nobody, roles, groups), spans
 
 
 def seen(spans: Tensor, columns: int) -> Tensor:

@@ -39,10 +39,12 @@ def listed(counts, which) -> torch.Tensor:
 @pytest.mark.parametrize("kind", BATCHES)
 def test_blocks_are_those_of_the_boolean_mask(kind):
     batch = BATCHES[kind]()
-    layout, packed = batch.layout, batch.streams.packed()
+    layout, (packed, spans) = batch.layout, batch.streams.packed()
     real = batch.streams.real
     expected = torch.block_diag(*(v[kept][:, kept].int() for v, kept in zip(layout.visible, real))).bool()
-    mask = block_mask(packed.spans)
+    mask = block_mask(spans)
+    assert torch.equal(packed.ids[0], layout.ids[real])
+    assert torch.equal(packed.positions[0], layout.positions[real])
     count = len(expected)
     assert torch.equal(create_mask(mask.mask_mod, 1, 1, count, count, "cpu")[0, 0], expected)
     blocks = torch.nn.functional.pad(expected, 2 * (0, -count % SIZE)).unflatten(0, (-1, SIZE))

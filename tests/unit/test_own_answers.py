@@ -10,7 +10,7 @@ import pytest
 import torch
 from random_models import random_model
 
-from mars_demo.training import attention, corpus
+from mars_demo.training import corpus
 from mars_demo.training.corpus import Conversation
 from mars_demo.training.objective import Objective, Reference, ar_batch, mars_batch
 
@@ -45,14 +45,11 @@ def losses(pair, talks, **settings):
     return found, torch.autograd.grad(found["loss"], list(model.parameters()), allow_unused=True)
 
 
-@pytest.mark.parametrize("implementation", ["sdpa", attention.NAME])
 @pytest.mark.parametrize(
     "batched",
     [ar_batch, partial(mars_batch, block_size=4, mask_id=MASK, rng=random.Random(0), fixed_blocks=True)],
 )
-def test_own_answers_are_held_to_the_reference_and_others_are_learned(pair, implementation, batched):
-    for one in pair:
-        one.set_attn_implementation(implementation)
+def test_own_answers_are_held_to_the_reference_and_others_are_learned(pair, batched):
     own, learned = conversation(19, True), conversation(12, False)
     both, gradients = losses(pair, [own, learned], sft_weight=2.0, batched=batched)
     held, of_own = losses(pair, [replace(own, own=None)], sft_weight=0.0, batched=batched)
@@ -74,8 +71,6 @@ def test_own_answers_are_held_to_the_reference_and_others_are_learned(pair, impl
 
 
 def test_an_answer_of_nobody_has_both_terms(pair):
-    for one in pair:
-        one.set_attn_implementation("sdpa")
     found, _ = losses(pair, [conversation(19, None)])
     expected = found["clean"] + 3.0 * found["reference"]
     torch.testing.assert_close(found["loss"].detach(), expected)
