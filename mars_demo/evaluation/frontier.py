@@ -6,7 +6,6 @@ page draws recorded points at once.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +14,6 @@ from typing import Any
 
 from pandas import DataFrame
 
-from mars_demo.assets import ASSETS
 from mars_demo.decoding.acceptance import Acceptance
 from mars_demo.decoding.request import Request
 from mars_demo.evaluation import bootstrap
@@ -50,21 +48,21 @@ class Setting:
 
     @property
     def title(self) -> str:
-        """What it is called in a sentence or a legend."""
-        name = {"ar": "AR", "lossless": "lossless"}.get(self.mode, self.mode)
-        return name if self.tau is None else f"{self.criterion}, τ = {self.tau:g}"
+        """Return what it is called in a sentence or a legend."""
+        if self.tau is not None:
+            return f"{self.criterion}, τ = {self.tau:g}"
+        return "AR" if self.mode == "ar" else self.mode
 
     def request(self, max_new_tokens: int) -> Request:
-        if self.tau is None:
-            return Request(self.mode, max_new_tokens=max_new_tokens)
-        return Request(self.mode, self.tau, self.criterion, max_new_tokens=max_new_tokens)
+        scored = {} if self.tau is None else {"tau": self.tau, "criterion": self.criterion}
+        return Request(self.mode, max_new_tokens=max_new_tokens, **scored)
 
 
 AR = Setting("ar")  # what all others are compared with
 
 
 def parse_taus(text: str) -> list[float]:
-    """A τ grid as someone types it, numbers separated by commas.
+    """Parse a τ grid: numbers separated by commas.
 
     Raises:
         ValueError: if one of them is not a number from 0 to 1, or there is none.
@@ -78,7 +76,7 @@ def parse_taus(text: str) -> list[float]:
 
 
 def checked_taus(taus: Iterable[float]) -> list[float]:
-    """The same τ without doubles, the highest first.
+    """Return the τ without duplicates, the highest first.
 
     Raises:
         ValueError: if one of them is not a number from 0 to 1, or there is none.
@@ -133,20 +131,19 @@ class Point:
 
     @property
     def seconds_per_answer(self) -> float:
-        """Wall-clock, while as many others as the batch has rows are answered too."""
+        """Return wall-clock seconds; the other sequences of the batch share them."""
         return self.seconds / self.n
 
     @cached_property
     def accuracy_interval(self) -> tuple[float, float]:
-        """Of `bootstrap.interval`."""
+        """Return the confidence interval of `bootstrap.interval`."""
         return bootstrap.interval([one.right for one in self.outcomes], [1] * self.n)
 
     @cached_property
     def tokens_per_forward_interval(self) -> tuple[float, float]:
-        """Of `bootstrap.interval`."""
-        return bootstrap.interval(
-            [one.tokens for one in self.outcomes], [one.forwards for one in self.outcomes]
-        )
+        """Return the confidence interval of `bootstrap.interval`."""
+        tokens, forwards = zip(*((one.tokens, one.forwards) for one in self.outcomes))
+        return bootstrap.interval(tokens, forwards)
 
     @property
     def wrong(self) -> list[Outcome]:
@@ -177,15 +174,11 @@ class Frontier:
         return ar and ar.seconds / point.seconds
 
     def frame(self) -> DataFrame:
-        """A row per point, as it is exported as CSV."""
+        """Return a row per point, as CSV files have it."""
         return DataFrame([self._row(point) for point in self.points])
 
     def _row(self, point: Point) -> dict[str, Any]:
-        ends = {
-            f"{name}_{end}": value
-            for name in ("accuracy", "tokens_per_forward")
-            for end, value in zip(("low", "high"), getattr(point, f"{name}_interval"))
-        }
+        accuracy, speed = point.accuracy_interval, point.tokens_per_forward_interval
         return {
             "model": self.model,
             "tasks": self.tasks,
@@ -194,11 +187,11 @@ class Frontier:
             "tau": point.setting.tau,
             "n": point.n,
             "accuracy": point.accuracy,
-            "accuracy_low": ends["accuracy_low"],
-            "accuracy_high": ends["accuracy_high"],
+            "accuracy_low": accuracy[0],
+            "accuracy_high": accuracy[1],
             "tokens_per_forward": point.tokens_per_forward,
-            "tokens_per_forward_low": ends["tokens_per_forward_low"],
-            "tokens_per_forward_high": ends["tokens_per_forward_high"],
+            "tokens_per_forward_low": speed[0],
+            "tokens_per_forward_high": speed[1],
             "seconds_per_answer": point.seconds_per_answer,
             "faster_than_ar": self.faster(point),
             "leave_ar": sum(one.leaves is not None for one in point.outcomes),
@@ -207,64 +200,48 @@ class Frontier:
         }
 
     def record(self, texts: bool = True) -> dict[str, Any]:
-        """As JSON takes it. Of the outcomes, columns of numbers are written as one string each.
+        """Return the JSON form. Each column of the outcomes is one string.
 
         texts: whether the wrong answers are in it.
         """
-        return {
-            "model": self.model,
-            "tasks": self.tasks,
-            "title": self.title,
-            "size": self.size,
-            "machine": self.machine,
+        points = [_point_record(point, texts) for point in self.points]
+        return {name: getattr(self, name) for name in _FIELDS} | {
             "prompts": list(self.prompts),
-            "points": [_point_record(point, texts) for point in self.points],
+            "points": points,
         }
 
     @classmethod
     def read(cls, record: Mapping[str, Any]) -> Frontier:
-        """From a record of `record`.
+        """Read what `record` has returned.
 
         Raises:
-            ValueError: if it is none.
+            ValueError: if it is something else.
         """
         try:
-            names = ("model", "tasks", "title", "size", "machine")
-            points = tuple(_point(each) for each in record["points"])
-            found = cls(
-                **{name: record[name] for name in names}, prompts=tuple(record["prompts"]), points=points
-            )
-            if any(point.n != len(found.prompts) or not point.n for point in points):
+            prompts, points = tuple(record["prompts"]), tuple(_point(each) for each in record["points"])
+            if any(point.n != len(prompts) or not point.n for point in points):
                 raise ValueError("a point lacks prompts")
+            return cls(*(record[name] for name in _FIELDS), prompts, points)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"This is not the record of a sweep ({error}).") from error
-        return found
 
 
-def recorded() -> list[Frontier]:
-    """The sweeps that `benchmarks.frontier` has measured; empty before it has."""
-    path = ASSETS / "results" / "frontier.json"
-    measured = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"sweeps": []}
-    return [Frontier.read(record) for record in measured["sweeps"]]
-
-
+_FIELDS = ("model", "tasks", "title", "size", "machine")  # of a frontier, as its record has them
 _NONE = "-"
 
 
 def _point_record(point: Point, texts: bool) -> dict[str, Any]:
-    setting, outcomes = point.setting, point.outcomes
-    record = {
-        "mode": setting.mode,
-        "criterion": setting.criterion,
-        "tau": setting.tau,
-        "seconds": round(point.seconds, 3),
-        "right": "".join(str(int(one.right)) for one in outcomes),
-        "tokens": _joined(one.tokens for one in outcomes),
-        "forwards": _joined(one.forwards for one in outcomes),
-        "leaves": _joined(one.leaves for one in outcomes),
-    }
     wrong = {str(one.number): one.text for one in point.wrong if texts and one.text is not None}
-    return record | ({"wrong": wrong} if wrong else {})
+    return {
+        "mode": point.setting.mode,
+        "criterion": point.setting.criterion,
+        "tau": point.setting.tau,
+        "seconds": round(point.seconds, 3),
+        "right": "".join(str(int(one.right)) for one in point.outcomes),
+        "tokens": _joined(one.tokens for one in point.outcomes),
+        "forwards": _joined(one.forwards for one in point.outcomes),
+        "leaves": _joined(one.leaves for one in point.outcomes),
+    } | ({"wrong": wrong} if wrong else {})
 
 
 def _joined(numbers: Iterable[int | None]) -> str:
@@ -272,19 +249,15 @@ def _joined(numbers: Iterable[int | None]) -> str:
 
 
 def _point(record: Mapping[str, Any]) -> Point:
-    wrong = record.get("wrong", {})
+    wrong, seconds = record.get("wrong", {}), float(record["seconds"])
+    if not (math.isfinite(seconds) and seconds >= 0):
+        raise ValueError(f"seconds {seconds}")
     columns = [
         [None if part == _NONE else int(part) for part in record[name].split()]
         for name in ("tokens", "forwards", "leaves")
     ]
     outcomes = tuple(
-        Outcome(number, right == "1", tokens, forwards, leaves, wrong.get(str(number)))
-        for number, (right, tokens, forwards, leaves) in enumerate(
-            zip(record["right"], *columns, strict=True)
-        )
+        Outcome(number, right == "1", *counts, wrong.get(str(number)))
+        for number, (right, *counts) in enumerate(zip(record["right"], *columns, strict=True))
     )
-    seconds = float(record["seconds"])
-    if not (math.isfinite(seconds) and seconds >= 0):
-        raise ValueError(f"seconds {seconds}")
-    setting = Setting(record["mode"], record["criterion"], record["tau"])
-    return Point(setting, outcomes, seconds)
+    return Point(Setting(record["mode"], record["criterion"], record["tau"]), outcomes, seconds)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import mean, median
 from typing import Any, NamedTuple
 
 from pandas import DataFrame
 
 from mars_demo.assets import read_json
-from mars_demo.evaluation import results
+from mars_demo.evaluation import frontier, results
 from mars_demo.evaluation.frontier import AR, Frontier
-from mars_demo.evaluation.frontier import Point as Measured
 from mars_demo.tasks import TASKS
 
 PAPER = read_json("paper_tables.json")
@@ -71,13 +70,13 @@ class Comparison:
 
 
 def paper(number: int) -> Table:
-    """Table `number` of the paper."""
+    """Return Table `number` of the paper."""
     chosen = TABLES[number]
     return Table(chosen.theirs(PAPER[chosen.key]), f"the paper's Table {number}: {chosen.unit}")
 
 
 def here(number: int) -> Table | None:
-    """This project's counterpart of Table `number`; None if nothing of it has been measured yet."""
+    """Return this project's counterpart of Table `number`; None if nothing of it has been measured yet."""
     chosen = TABLES[number]
     measured = results.read(chosen.file)
     if measured is None:
@@ -87,22 +86,21 @@ def here(number: int) -> Table | None:
 
 
 def benchmarks() -> Table | None:
-    """The paper's six benchmarks on our models, with cells as in Table 4: a row for each file of
+    """Return the paper's six benchmarks on our models, with cells as in Table 4: a row for each file of
     `benchmark --tasks paper` in the folder of results. None if there is none."""
-    found = [results.read(path.name) for path in sorted(results.FOLDER.glob("benchmarks-*.json"))]
-    rows = [(record, _six(record)) for record in found]
-    rows = [(record, six) for record, six in rows if six]
-    if not rows:
+    files = [results.read(path.name) for path in sorted(results.FOLDER.glob("benchmarks-*.json"))]
+    measured = [(record, six) for record in files if (six := _six(record))]
+    if not measured:
         return None
-    sources = " · ".join(f"`{record['command']}`, {record['machine']}" for record, _ in rows)
-    return Table(DataFrame([_benchmark(*row) for row in rows]), f"{sources}: {_BOTH}")
+    sources = " · ".join(f"`{record['command']}`, {record['machine']}" for record, _ in measured)
+    return Table(DataFrame([_benchmark(*row) for row in measured]), f"{sources}: {_BOTH}")
 
 
 def paper_curves() -> dict[str, list[Point]]:
-    """The paper's τ sweep on one benchmark with one block size, a curve per scale."""
+    """Return the paper's τ sweep on one benchmark with one block size, a curve per scale."""
     curves: dict[str, list[Point]] = {}
     for row in PAPER["table8_tau_sweep"]:
-        if all(row[key] == value for key, value in CURVE.items()):
+        if CURVE.items() <= row.items():
             point = Point(row["tau"], row["accuracy"] / 100, row["tokens_per_forward"])
             name = f"{row['scale']}, {CURVE['task']}, B = {CURVE['block_size']}"
             curves.setdefault(name, []).append(point)
@@ -110,12 +108,12 @@ def paper_curves() -> dict[str, list[Point]]:
 
 
 def our_curves() -> dict[str, list[Point]]:
-    """The τ sweep of `mars-tiny`: the average over all worlds and two of them; empty if not measured."""
+    """Return the τ sweep of `mars-tiny`: all worlds and two of them; empty if not measured."""
     measured = results.read("frontier.json")
     curves: dict[str, list[Point]] = {}
-    for tau, rows in _sweep(measured).items() if measured else ():
+    for tau, worlds in _sweep(measured).items() if measured else ():
         for world, name in WORLDS.items():
-            point = Point(tau, rows[world].accuracy, rows[world].tokens_per_forward)
+            point = Point(tau, worlds[world].accuracy, worlds[world].tokens_per_forward)
             curves.setdefault(name, []).append(point)
     return curves
 
@@ -123,99 +121,98 @@ def our_curves() -> dict[str, list[Point]]:
 # ------------------------------------------------------------------------------ the paper's tables
 
 
-def _pivot(corner: str, cells: Mapping[tuple[str, str], str]) -> DataFrame:
-    """A table from its cells by row and column, both in the order in which they first come."""
+def _columns(forms: Mapping[str, str]) -> Callable[[list[dict]], DataFrame]:
+    """Return what makes a table of rows, with a format of a row for each column."""
+    return lambda rows: DataFrame(
+        [{title: form.format(**row, name=_name(row)) for title, form in forms.items()} for row in rows]
+    )
+
+
+def _pivot(corner: str, row_form: str, column: str, cell: str) -> Callable[[list[dict]], DataFrame]:
+    """Return what makes a table with a row for each `row_form` and a column for each `column`."""
+
+    def frame(rows: list[dict]) -> DataFrame:
+        named = [row | {"name": _name(row)} for row in rows]
+        return _crossed(
+            corner, {(row_form.format(**r), column.format(**r)): cell.format(**r) for r in named}
+        )
+
+    return frame
+
+
+def _crossed(corner: str, cells: Mapping[tuple[str, str], str]) -> DataFrame:
+    """Return a table from its cells by row and column, both in the order in which they first come."""
     rows: dict[str, dict[str, str]] = {}
     for (name, column), cell in cells.items():
         rows.setdefault(name, {corner: name})[column] = cell
     return DataFrame(list(rows.values()))
 
 
+def _name(row: Mapping) -> str:
+    """Return what the paper's tables call a row: a method in batches, or a model."""
+    if "cache_block" in row:
+        return row["method"] + (f" of {row['cache_block']}" if row["cache_block"] else "")
+    if "scale" not in row:
+        return ""
+    size = "" if row["block_size"] is None else f", B = {row['block_size']}"
+    without = ", without SFT loss" if row.get("sft_loss") is False else ""
+    return f"{row['scale']} {row.get('model', 'MARS')}{size}{without}"
+
+
 def _pair(accuracy: float, tokens_per_forward: float) -> str:
     return f"{accuracy:.1f}, {tokens_per_forward:.2f}"
 
 
-def _model(row: Mapping) -> str:
-    size = "" if row["block_size"] is None else f", B = {row['block_size']}"
-    return f"{row['scale']} {row['model']}{size}{', without SFT loss' if row['sft_loss'] is False else ''}"
-
-
-def _one_token(rows: list[dict]) -> DataFrame:
-    return DataFrame(
-        [
-            {"model": _model(row), "average": f"{row['Avg']:.1f}"}
-            | {name: f"{row[name]:.1f}" for name in BENCHMARKS}
-            for row in rows
-        ]
-    )
-
-
-def _several_tokens(rows: list[dict]) -> DataFrame:
-    def record(row: dict) -> dict[str, str]:
-        right, speeds = row["accuracy"], row["tokens_per_forward"]
-        return {
-            "model": f"{row['scale']} MARS, B = {row['block_size']}, τ = {row['tau']:g}",
-            "average": f"{right['Avg']:.1f}",
-            "tokens per forward": f"{speeds['Avg']:.2f}",
-        } | {name: _pair(right[name], speeds[name]) for name in BENCHMARKS}
-
-    return DataFrame([record(row) for row in rows])
-
-
-def _batches(rows: list[dict]) -> DataFrame:
-    cells = {}
-    for row in rows:
-        method = row["method"] + (f" of {row['cache_block']}" if row["cache_block"] else "")
-        speed = f"{row['tokens_per_second']:.1f}, {row['speedup']:.2f}×"
-        cells[method, f"batch {row['batch_size']}"] = speed
-    return _pivot("method", cells)
-
-
-def _tau_sweep(rows: list[dict]) -> DataFrame:
-    cells = {}
-    for row in rows:
-        model = f"{_model(row | {'model': 'MARS'})}: {row['task']}"
-        cells[model, f"τ = {row['tau']:g}"] = _pair(row["accuracy"], row["tokens_per_forward"])
-    return _pivot("model and benchmark", cells)
-
-
-def _jacobi(rows: list[dict]) -> DataFrame:
-    return DataFrame(
-        [
-            {
-                "method": row["method"],
-                "average": f"{row['Avg']:.1f}",
-                "tokens per forward": f"{row['tokens_per_forward']:.2f}",
-            }
-            | {name: f"{row[name]:.1f}" for name in BENCHMARKS}
-            for row in rows
-        ]
-    )
-
-
-def _speculative(rows: list[dict]) -> DataFrame:
-    numbers = {"speedup": 2, "tokens per target forward": 2, "tokens per second": 1, "seconds": 0}
-    return DataFrame(
-        [
-            {"draft for target": f"{row['draft']} for {row['target']}"}
-            | {"accuracy": f"{row['accuracy_delta']:+.1f}"}
-            | {name: f"{row[name.replace(' ', '_')]:.{digits}f}" for name, digits in numbers.items()}
-            for row in rows
-        ]
-    )
+_SIX = {name: f"{{{name}:.1f}}" for name in BENCHMARKS}
+_ONE_TOKEN = _columns({"model": "{name}", "average": "{Avg:.1f}", **_SIX})
+_SEVERAL_TOKENS = _columns(
+    {
+        "model": "{name}, τ = {tau:g}",
+        "average": "{accuracy[Avg]:.1f}",
+        "tokens per forward": "{tokens_per_forward[Avg]:.2f}",
+    }
+    | {name: f"{{accuracy[{name}]:.1f}}, {{tokens_per_forward[{name}]:.2f}}" for name in BENCHMARKS}
+)
+_BATCHES = _pivot("method", "{name}", "batch {batch_size}", "{tokens_per_second:.1f}, {speedup:.2f}×")
+_SPECULATIVE = _columns(
+    {
+        "draft for target": "{draft} for {target}",
+        "accuracy": "{accuracy_delta:+.1f}",
+        "speedup": "{speedup:.2f}",
+        "tokens per target forward": "{tokens_per_target_forward:.2f}",
+        "tokens per second": "{tokens_per_second:.1f}",
+        "seconds": "{seconds:.0f}",
+    }
+)
+_TAU_SWEEP = _pivot(
+    "model and benchmark", "{name}: {task}", "τ = {tau:g}", "{accuracy:.1f}, {tokens_per_forward:.2f}"
+)
+_JACOBI = _columns(
+    {
+        "method": "{method}",
+        "average": "{Avg:.1f}",
+        "tokens per forward": "{tokens_per_forward:.2f}",
+        **_SIX,
+    }
+)
 
 
 # ------------------------------------------------------------------------------- this project's
 
 
 def _methods(*chosen: tuple[str, str], speeds: bool = False) -> Callable[[dict], DataFrame]:
-    """The chosen methods of `paper.json` with their decodings, as far as they have been measured."""
+    """Return what makes a table of these methods of `paper.json`, each with its decoding, if measured."""
 
     def frame(measured: dict) -> DataFrame:
         groups = results.grouped(measured["rows"])
         return DataFrame(
             [
-                {"model": _named(method, decoding)} | _measured(groups[method, decoding], speeds)
+                {
+                    "model": method
+                    if decoding == "ar"
+                    else f"{method}, {decoding.removeprefix('diffusion ')}"
+                }
+                | _method(groups[method, decoding], speeds)
                 for method, decoding in chosen
                 if (method, decoding) in groups
             ]
@@ -224,21 +221,17 @@ def _methods(*chosen: tuple[str, str], speeds: bool = False) -> Callable[[dict],
     return frame
 
 
-def _named(method: str, decoding: str) -> str:
-    return method if decoding == "ar" else f"{method}, {decoding.removeprefix('diffusion ')}"
-
-
-def _measured(rows: list[dict], speeds: bool) -> dict[str, str]:
-    """The cells of one method: over seeds the average of all worlds, then each world's own."""
+def _method(rows: list[dict], speeds: bool) -> dict[str, str]:
+    """Return the cells of one method: over seeds the average of all worlds, then each world's own."""
     seeds, worlds = results.averages(rows, "seed").values(), results.averages(rows, "task")
     cells = {"average": results.spread([100 * seed.accuracy for seed in seeds], 1)}
-    if speeds:
-        cells["tokens per forward"] = results.spread([seed.tokens_per_forward for seed in seeds], 2)
-        return cells | {w: _pair(100 * r.accuracy, r.tokens_per_forward) for w, r in worlds.items()}
-    return cells | {world: f"{100 * row.accuracy:.1f}" for world, row in worlds.items()}
+    if not speeds:
+        return cells | {world: f"{100 * row.accuracy:.1f}" for world, row in worlds.items()}
+    cells["tokens per forward"] = results.spread([seed.tokens_per_forward for seed in seeds], 2)
+    return cells | {w: _pair(100 * row.accuracy, row.tokens_per_forward) for w, row in worlds.items()}
 
 
-def _sweep(measured: dict) -> dict[float, dict[str, Measured]]:
+def _sweep(measured: dict) -> dict[float, dict[str, frontier.Point]]:
     """Return the points of `mars-tiny` by τ and by world, that of all worlds first. AR stands for τ = 1."""
     record = next(one for one in measured["sweeps"] if one["model"] == "mars-tiny")
     sweep = {}
@@ -253,11 +246,12 @@ def _sweep(measured: dict) -> dict[float, dict[str, Measured]]:
 
 
 def _our_tau_sweep(measured: dict) -> DataFrame:
-    cells = {}
-    for tau, worlds in _sweep(measured).items():
-        for world, row in worlds.items():
-            cells[world, f"τ = {tau:g}"] = _pair(100 * row.accuracy, row.tokens_per_forward)
-    return _pivot("mars-tiny, world", cells)
+    cells = {
+        (world, f"τ = {tau:g}"): _pair(100 * point.accuracy, point.tokens_per_forward)
+        for tau, worlds in _sweep(measured).items()
+        for world, point in worlds.items()
+    }
+    return _crossed("mars-tiny, world", cells)
 
 
 def _our_batches(measured: dict) -> DataFrame:
@@ -266,53 +260,50 @@ def _our_batches(measured: dict) -> DataFrame:
     seconds = {(row["method"], row["size"]): row["seconds"] for row in rows}
     cells = {}
     for row in rows:
-        speed = f"{row['tokens'] / statistics.median(row['seconds']):.1f}"
-        base = seconds.get((AR_IN_BATCHES, row["size"]))
-        if base:
+        speed = f"{row['tokens'] / median(row['seconds']):.1f}"
+        if base := seconds.get((AR_IN_BATCHES, row["size"])):
             speed += f", {results.ranged(results.ratios(row['seconds'], base), unit='×')}"
         cells[row["method"], f"batch {row['size']}"] = speed
-    return _pivot("method", cells)
+    return _crossed("method", cells)
 
 
 def _our_speculative(measured: dict) -> DataFrame:
     """As in the paper, AR that drafts for AR has speedup 1."""
     rows = measured["rows"]
-    base = next(
-        (r for r in rows if (r["draft"], r["target"]) == ("ar", "ar") and r["draft_forwards"]), None
-    )
+    ar = next((r for r in rows if (r["draft"], r["target"]) == ("ar", "ar") and r["draft_forwards"]), None)
+    return DataFrame([_speculated(row, ar and ar["seconds"]) for row in rows])
 
-    def record(row: dict) -> dict[str, str]:
-        drafted = f"{row['draft']} for {row['target']}"
-        pair = drafted if row["draft_forwards"] else f"no draft, {row['target']} in mode {row['draft']}"
-        pair += "" if row["tau"] is None else f", τ = {row['tau']:g}"
-        cells = {"draft for target": pair, "accuracy": f"{100 * row['accuracy']:.1f}"}
-        if base:
-            cells["speedup"] = results.ranged(results.ratios(row["seconds"], base["seconds"]))
-        seconds = statistics.median(row["seconds"])
-        return cells | {
-            "tokens per target forward": f"{row['tokens'] / row['target_forwards']:.2f}",
-            "tokens per second": f"{row['tokens'] / seconds:.1f}",
-            "seconds": f"{seconds:.1f}",
-        }
 
-    return DataFrame([record(row) for row in rows])
+def _speculated(row: dict, base: Sequence[float] | None) -> dict[str, str]:
+    pair = f"{row['draft']} for {row['target']}"
+    if not row["draft_forwards"]:
+        pair = f"no draft, {row['target']} in mode {row['draft']}"
+    pair += "" if row["tau"] is None else f", τ = {row['tau']:g}"
+    seconds = median(row["seconds"])
+    speedup = {"speedup": results.ranged(results.ratios(row["seconds"], base))} if base else {}
+    return {"draft for target": pair, "accuracy": f"{100 * row['accuracy']:.1f}", **speedup} | {
+        "tokens per target forward": f"{row['tokens'] / row['target_forwards']:.2f}",
+        "tokens per second": f"{row['tokens'] / seconds:.1f}",
+        "seconds": f"{seconds:.1f}",
+    }
 
 
 def _six(record: dict) -> dict[str, dict]:
-    """The rows of those of the six benchmarks that a file of results has."""
+    """Return the rows of those of the six benchmarks that a file of results has."""
     tasks = {row["task"]: row for row in record["tasks"]}
-    return {name: tasks[task] for name, (task, metric) in HARNESS.items() if task in tasks}
+    return {name: tasks[task] for name, (task, _) in HARNESS.items() if task in tasks}
 
 
 def _benchmark(record: dict, six: dict[str, dict]) -> dict[str, str]:
     tau = "" if record["tau"] is None else f", τ = {record['tau']:g}"
     right = {name: 100 * row["metrics"][HARNESS[name][1]] for name, row in six.items()}
     speeds = {name: row["tokens_per_forward"] for name, row in six.items()}
-    cells = {"model": f"{record['model']}, {record['mode']}{tau}", "average": "", "tokens per forward": ""}
-    if len(six) == len(HARNESS):
-        cells["average"] = f"{statistics.mean(right.values()):.1f}"
-        cells["tokens per forward"] = f"{statistics.mean(speeds.values()):.2f}"
-    return cells | {name: _pair(right[name], speeds[name]) if name in six else "" for name in HARNESS}
+    whole = len(six) == len(HARNESS)
+    return {
+        "model": f"{record['model']}, {record['mode']}{tau}",
+        "average": f"{mean(right.values()):.1f}" if whole else "",
+        "tokens per forward": f"{mean(speeds.values()):.2f}" if whole else "",
+    } | {name: _pair(right[name], speeds[name]) if name in six else "" for name in HARNESS}
 
 
 def _trained(measured: dict) -> str:
@@ -338,77 +329,42 @@ def _timed(measured: dict) -> str:
     )
 
 
+_RIGHT = "percent of right answers"
+_BOTH = "percent of right answers and tokens per forward"
+_TABLE_2 = _methods(
+    ("AR SFT", "ar"),
+    ("AR SFT, compute-matched", "ar"),
+    ("Block diffusion, B = 4", "diffusion τ = 1"),
+    ("MARS without SFT loss, B = 4", "ar"),
+    ("MARS, B = 4", "ar"),
+)
+_TABLE_3 = _methods(
+    ("AR SFT", "ar"),
+    *((f"MARS without SFT loss, B = {b}", "ar") for b in SIZES),
+    *((f"MARS, B = {b}", "ar") for b in SIZES),
+)
+_TABLE_4 = _methods(
+    *((f"MARS, B = {b}", decoding) for decoding in ("τ = 0.95", "lossless") for b in SIZES), speeds=True
+)
+_TABLE_9 = _methods(("AR SFT", "ar"), ("AR SFT", "jacobi"), ("MARS, B = 4", "τ = 0.95"), speeds=True)
+_SPEEDS = "tokens per second, and the seconds of the AR row that has 1.00× ÷ those of the method"
+_CHANGES = "accuracy in percent, of the paper its change in points; speedup over AR that drafts for AR"
 SOURCES: dict[str, Callable[[Any], str]] = {
     "paper.json": _trained,
     "frontier.json": _swept,
     "batches.json": _timed,
     "speculative.json": _timed,
 }
-_RIGHT = "percent of right answers"
-_BOTH = "percent of right answers and tokens per forward"
 TABLES = {
-    2: Comparison(
-        "Table 2: one token per forward",
-        _RIGHT,
-        "table2_one_token_mode",
-        _one_token,
-        "paper.json",
-        _methods(
-            ("AR SFT", "ar"),
-            ("AR SFT, compute-matched", "ar"),
-            ("Block diffusion, B = 4", "diffusion τ = 1"),
-            ("MARS without SFT loss, B = 4", "ar"),
-            ("MARS, B = 4", "ar"),
-        ),
-    ),
-    3: Comparison(
-        "Table 3: SFT loss",
-        _RIGHT,
-        "table3_sft_loss",
-        _one_token,
-        "paper.json",
-        _methods(
-            ("AR SFT", "ar"),
-            *((f"MARS without SFT loss, B = {b}", "ar") for b in SIZES),
-            *((f"MARS, B = {b}", "ar") for b in SIZES),
-        ),
-    ),
-    4: Comparison(
-        "Table 4: several tokens",
-        _BOTH,
-        "table4_multi_token",
-        _several_tokens,
-        "paper.json",
-        _methods(
-            *((f"MARS, B = {b}", decoding) for decoding in ("τ = 0.95", "lossless") for b in SIZES),
-            speeds=True,
-        ),
-    ),
-    5: Comparison(
-        "Table 5: batches",
-        "tokens per second, and the seconds of the AR row that has 1.00× ÷ those of the method",
-        "table5_batch_wall_clock",
-        _batches,
-        "batches.json",
-        _our_batches,
-    ),
-    6: Comparison(
-        "Table 6: speculative decoding",
-        "accuracy in percent, of the paper its change in points; speedup over AR that drafts for AR",
-        "table6_speculative",
-        _speculative,
-        "speculative.json",
-        _our_speculative,
-    ),
-    8: Comparison(
-        "Table 8: τ sweep", _BOTH, "table8_tau_sweep", _tau_sweep, "frontier.json", _our_tau_sweep
-    ),
-    9: Comparison(
-        "Table 9: Jacobi",
-        _BOTH,
-        "table9_jacobi",
-        _jacobi,
-        "paper.json",
-        _methods(("AR SFT", "ar"), ("AR SFT", "jacobi"), ("MARS, B = 4", "τ = 0.95"), speeds=True),
-    ),
-}
+    number: Comparison(f"Table {number}: {title}", *fields)
+    for number, title, *fields in (
+        (2, "one token per forward", _RIGHT, "table2_one_token_mode", _ONE_TOKEN, "paper.json", _TABLE_2),
+        (3, "SFT loss", _RIGHT, "table3_sft_loss", _ONE_TOKEN, "paper.json", _TABLE_3),
+        (4, "several tokens", _BOTH, "table4_multi_token", _SEVERAL_TOKENS, "paper.json", _TABLE_4),
+        (5, "batches", _SPEEDS, "table5_batch_wall_clock", _BATCHES, "batches.json", _our_batches),
+        (6, "speculative decoding", _CHANGES, "table6_speculative", _SPECULATIVE, "speculative.json",
+         _our_speculative),
+        (8, "τ sweep", _BOTH, "table8_tau_sweep", _TAU_SWEEP, "frontier.json", _our_tau_sweep),
+        (9, "Jacobi", _BOTH, "table9_jacobi", _JACOBI, "paper.json", _TABLE_9),
+    )
+}  # fmt: skip
