@@ -8,7 +8,7 @@ import json
 from urllib.parse import quote, urlencode
 
 import pytest
-from conftest import DESKTOP, HANG_GUARD, SEEN, Troubles
+from conftest import DESKTOP, HANG_GUARD, Troubles
 from hostile import GOOD, NAMES, ODD, PATHS, SCRIPTS, SPECIAL, with_texts
 from playwright.sync_api import Page, expect
 from race_tab import give, is_ready, lane, prompt, race, run_button, to_the_end
@@ -74,7 +74,6 @@ def probed_page(browser):
     """One page with the probe in it, which every load starts anew."""
     context = browser.new_context(viewport=DESKTOP, reduced_motion="reduce")
     context.set_default_timeout(HANG_GUARD)
-    context.add_init_script(SEEN)
     context.add_init_script(PROBE)
     page, troubles = context.new_page(), Troubles()
     troubles.watch(page)

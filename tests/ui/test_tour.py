@@ -1,4 +1,4 @@
-"""The tour over the Race tab: when it comes, how it is left, its keys, and what it says of the races."""
+"""The tour over the Race tab: its steps, its keys, how it is left, and what it says of its races."""
 
 import re
 
@@ -13,10 +13,9 @@ STEPS = read_json("tour.json")
 NUMBERED = list(enumerate(STEPS, start=1))
 FIRST_RACE, RACE = next((number, step["race"]) for number, step in NUMBERED if "race" in step)
 ACCEPTED = 9  # tokens of the first forward of that race
-PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True}
 VIEWS = {
-    "dark": {"first": True, "query": "__theme=dark"},
-    "phone": {"first": True, **PHONE},
+    "dark": {"query": "__theme=dark"},
+    "phone": {"viewport": {"width": 390, "height": 844}, "has_touch": True},
     "talk": {"query": "view=talk", "viewport": {"width": 1280, "height": 720}},
 }
 # How much of what a step points at lies under its box, or of its top outside of the screen, in pixels;
@@ -31,7 +30,6 @@ COVERED = """() => {
   return Math.max(beside ? 0 : lowest - box.top, -at.top);
 }"""
 COUNTS = ("tokens", "forwards")
-STORAGE = "() => localStorage.getItem('mars-demo-tour')"
 NUMBER = re.compile(r"\d")
 
 
@@ -47,11 +45,6 @@ def start(page: Page):
 def forth(page: Page, steps: int = 1) -> None:
     for _ in range(steps):
         box(page).locator(".next").click()
-
-
-def leave(page: Page) -> None:
-    box(page).locator(".leave").click()
-    expect(box(page)).to_be_hidden()
 
 
 def choices(page: Page):
@@ -91,11 +84,26 @@ def predict(page: Page, asked: dict) -> None:
         expect(said(page)).to_contain_text(re.compile(rf"\b{figure}\b"))
 
 
-# ---------------------------------------------------------------------------- when it comes
+@pytest.fixture
+def tour(visit):
+    """Return a function that opens the app and its tour at a step."""
+
+    def open_tour(step: int = 1, query: str = "", **options) -> Page:
+        page = visit(query, **options)
+        expect(page.locator("#stage .token").first).to_be_attached()
+        start(page).click()
+        forth(page, step - 1)
+        at_step(page, step)
+        return page
+
+    return open_tour
 
 
-def test_a_first_visit_finds_the_tour_and_a_second_one_does_not(visit, url):
-    page = visit(first=True)
+def test_a_prediction_is_compared_with_its_race(visit):
+    page = visit()
+    expect(page.locator("#stage .token").first).to_be_visible()
+    expect(box(page)).to_be_hidden()
+    start(page).click()
     at_step(page, 1)
     expect(box(page)).to_be_focused()
     forth(page, FIRST_RACE - 1)
@@ -103,60 +111,14 @@ def test_a_first_visit_finds_the_tour_and_a_second_one_does_not(visit, url):
     page.wait_for_function(f"({COVERED})() <= 1")
     predict(page, RACE)
     expect(said(page)).to_contain_text(f"{ACCEPTED}")
-    leave(page)
+    box(page).locator(".leave").click()
+    expect(box(page)).to_be_hidden()
     expect(start(page)).to_be_focused()
-    page.goto(url)  # without what the race has put into the URL
-    expect(page.locator("#stage .token").first).to_be_visible()
-    expect(box(page)).to_be_hidden()
-    start(page).click()  # starts again
-    at_step(page, 1)
 
 
 @pytest.mark.full
-def test_a_url_that_names_something_opens_that(visit, url):
-    page = visit("tab=learn", first=True)
-    for query in ("tab=learn", "run=table", "view=talk&tau=0.5"):
-        page.goto(f"{url}?{query}")
-        expect(page.locator("#stage .verdict span, #lesson-stage .token").first).to_be_attached()
-        expect(start(page)).to_be_visible()
-        expect(box(page)).to_be_hidden()
-
-
-@pytest.mark.full
-def test_a_page_in_somebody_elses_page_opens_without_the_tour(visit, url, stage_url):
-    page = visit(first=True, address=stage_url)
-    expect(page.locator("#stage .token").first).to_be_visible()
-    page.evaluate(
-        "url => { document.body.innerHTML = '<iframe id=app>'; document.querySelector('#app').src = url; }",
-        url,
-    )
-    inner = page.frame_locator("#app")
-    expect(inner.locator("#stage .token").first).to_be_visible()
-    expect(inner.get_by_role("dialog")).to_be_hidden()
-    inner.locator("#tour .start").click()
-    expect(inner.get_by_role("dialog")).to_be_visible()
-
-
-@pytest.mark.full
-def test_storage_that_is_blocked_only_forgets(visit, stage_url, url):
-    page = visit(first=True, address=stage_url)
-    page.add_init_script(
-        "Object.defineProperty(window, 'localStorage', { get() { throw new DOMException('blocked'); } });"
-    )
-    troubles = []
-    page.on("pageerror", lambda error: troubles.append(str(error)))
-    page.goto(url)
-    at_step(page, 1)
-    page.keyboard.press("Escape")
-    expect(box(page)).to_be_hidden()
-    assert not [trouble for trouble in troubles if "tour" in trouble]
-
-
-@pytest.mark.full
-def test_whoever_types_already_keeps_the_focus(visit):
-    """The page is used while the tour is open, and no control is out of reach."""
-    page = visit(first=True)
-    at_step(page, 1)
+def test_the_page_can_be_used_beside_the_tour(tour):
+    page = tour()
     prompt = "Which city is the capital of Latvia?"
     page.locator("#prompt textarea").fill(prompt)
     page.locator("#run").click()
@@ -174,12 +136,8 @@ def test_whoever_types_already_keeps_the_focus(visit):
 
 @pytest.mark.full
 @pytest.mark.parametrize("view", VIEWS)
-def test_every_step_shows_what_it_points_at_and_what_was_predicted_beside_what_happened(visit, view):
-    options = dict(VIEWS[view])
-    page = visit(options.pop("query", ""), **options)
-    if view == "talk":
-        expect(page.locator("#stage .token").first).to_be_attached()
-        start(page).click()
+def test_every_step_shows_what_it_points_at_and_what_was_predicted_beside_what_happened(tour, view):
+    page = tour(**VIEWS[view])
     for number, step in NUMBERED:
         at_step(page, number)
         if "race" in step:
@@ -191,17 +149,13 @@ def test_every_step_shows_what_it_points_at_and_what_was_predicted_beside_what_h
         expect(box(page).locator(".next")).to_be_in_viewport(ratio=1)
         forth(page)
     expect(box(page)).to_be_hidden()
-    assert page.evaluate(STORAGE) == "seen"
     expect(page.locator("[data-pointed]")).to_have_count(0)
     assert page.evaluate("document.body.style.paddingBottom") == ""
 
 
 @pytest.mark.full
-def test_what_the_page_makes_anew_is_pointed_at_again(visit):
-    page = visit(first=True)
-    number = next(number for number, step in NUMBERED if "at" in step)
-    forth(page, number - 1)
-    at_step(page, number)
+def test_what_the_page_makes_anew_is_pointed_at_again(tour):
+    page = tour(next(number for number, step in NUMBERED if "at" in step))
     pointed = page.locator("[data-pointed]")
     expect(pointed).to_have_count(1)
     pointed.evaluate(
@@ -216,9 +170,8 @@ def test_what_the_page_makes_anew_is_pointed_at_again(visit):
 
 
 @pytest.mark.full
-def test_a_race_that_was_stopped_says_nothing_of_the_prediction(visit, gate):
-    page = visit(first=True)
-    forth(page, FIRST_RACE - 1)
+def test_a_race_that_was_stopped_says_nothing_of_the_prediction(tour, gate):
+    page = tour(FIRST_RACE)
     choices(page).first.click()
     gate.wait_until_held()
     racing = said(page).inner_text()
@@ -231,8 +184,8 @@ def test_a_race_that_was_stopped_says_nothing_of_the_prediction(visit, gate):
 
 
 @pytest.mark.full
-def test_a_race_of_the_tour_waits_for_the_one_that_runs(visit):
-    page = visit(first=True)
+def test_a_race_of_the_tour_waits_for_the_one_that_runs(tour):
+    page = tour()
     setting = page.locator('.lane[data-lane="mars"] .setting')
     page.locator("#prompt textarea").fill(RACE["prompt"])
     set_slider(page, "tau", 0.5)
@@ -251,9 +204,8 @@ def test_a_race_of_the_tour_waits_for_the_one_that_runs(visit):
 
 
 @pytest.mark.full
-def test_a_race_that_is_refused_can_be_chosen_again(visit, monkeypatch):
-    page = visit(first=True)
-    forth(page, FIRST_RACE - 1)
+def test_a_race_that_is_refused_can_be_chosen_again(tour, monkeypatch):
+    page = tour(FIRST_RACE)
     with monkeypatch.context() as crowd:
         crowd.setattr(controls, "LIMITS", type("Limits", (), {"waiting": 0})())
         choices(page).last.click()
@@ -265,9 +217,8 @@ def test_a_race_that_is_refused_can_be_chosen_again(visit, monkeypatch):
 
 
 @pytest.mark.full
-def test_the_last_step_leads_to_the_other_tabs(visit):
-    page = visit(first=True)
-    forth(page, len(STEPS) - 1)
+def test_the_last_step_leads_to_the_other_tabs(tour):
+    page = tour(len(STEPS))
     leads, tabs = box(page).locator(".tabs-to button"), STEPS[-1]["tabs"]
     expect(leads).to_have_count(len(tabs))
     leads.first.click()
@@ -280,10 +231,9 @@ def test_the_last_step_leads_to_the_other_tabs(visit):
 
 
 @pytest.mark.full
-def test_it_can_be_walked_through_with_the_keyboard_alone(visit):
-    page = visit(first=True)
+def test_it_can_be_walked_through_with_the_keyboard_alone(tour):
+    page = tour()
     keys = page.keyboard
-    at_step(page, 1)
     expect(box(page)).to_be_focused()
     keys.press("Enter")
     at_step(page, 2)
@@ -308,15 +258,12 @@ def test_it_can_be_walked_through_with_the_keyboard_alone(visit):
     keys.press("Shift+Tab")
     keys.press("Escape")
     expect(box(page)).to_be_hidden()
-    assert page.evaluate(STORAGE) == "seen"
 
 
 @pytest.mark.full
-def test_the_stage_has_its_keys_outside_of_the_box_only(visit):
-    page = visit("run=table")
+def test_the_stage_has_its_keys_outside_of_the_box_only(tour):
+    page = tour(query="run=table")
     shown = page.locator("#stage .caption")
-    expect(shown).to_contain_text(re.compile(r"\b12\b"))
-    start(page).click()
     page.keyboard.press("ArrowRight")
     at_step(page, 2)
     page.keyboard.press("ArrowLeft")
@@ -331,10 +278,11 @@ def test_the_stage_has_its_keys_outside_of_the_box_only(visit):
 
 
 @pytest.mark.full
-def test_every_step_can_be_left_by_escape(visit):
-    page = visit("view=talk&run=table")
+def test_every_step_can_be_left_by_escape(tour):
+    page = tour(query="view=talk&run=table")
     for number, _ in NUMBERED:
-        start(page).click()
+        if number > 1:
+            start(page).click()
         for _ in range(number - 1):
             page.keyboard.press("ArrowRight")
         at_step(page, number)

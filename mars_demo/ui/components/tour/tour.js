@@ -2,14 +2,12 @@
 
 import { constants, element } from "../component.js";
 import { find, make, say } from "../dom.js";
-import { firstVisit, rememberTour } from "./first_visit.js";
 import { pointAt } from "./pointing.js";
 import { ask, followRaces } from "./prediction.js";
 
 const steps = constants;
 const box = find(".box");
 let at = null; // the number of the step
-let before = null; // what had the focus
 
 const tabOf = (title) => [...document.querySelectorAll("[role=tab]")].find((tab) => tab.textContent.trim() === title);
 
@@ -39,21 +37,18 @@ function leadTo({ tab, text }) {
   return button;
 }
 
-function open(focus = true) {
-  before = document.activeElement;
+function open() {
   box.hidden = false;
   tabOf("Race")?.click();
   go(0);
-  if (focus) box.focus({ preventScroll: true });
+  box.focus({ preventScroll: true });
 }
 
 function close() {
   at = null;
-  rememberTour();
   box.hidden = true;
   pointAt(null);
-  const back = before?.isConnected && before !== document.body ? before : find(".start");
-  back.focus({ preventScroll: true });
+  find(".start").focus({ preventScroll: true });
 }
 
 /** To another step, or out of the tour after the last one. A button that goes away leaves the focus to the box. */
@@ -90,4 +85,3 @@ find(".next").addEventListener("click", () => move(1));
 box.addEventListener("keydown", typed);
 document.addEventListener("keydown", (event) => element.isConnected && leaving(event));
 followRaces(() => element.isConnected && at !== null);
-if (firstVisit()) open(document.activeElement === document.body);
