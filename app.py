@@ -3,7 +3,7 @@
 import sys
 
 from mars_demo.ui import endpoint, models, options
-from mars_demo.ui.page import LOOK, build
+from mars_demo.ui.page import build
 
 chosen = options.read(sys.argv[1:] if __name__ == "__main__" else [])
 models.serve(chosen)
@@ -11,4 +11,4 @@ demo = build()
 
 if __name__ == "__main__":
     more = endpoint.settings() if chosen.endpoint else {}
-    demo.launch(**LOOK, **more, server_name=chosen.host, server_port=chosen.port, share=chosen.share)
+    demo.launch(**more, server_name=chosen.host, server_port=chosen.port, share=chosen.share)

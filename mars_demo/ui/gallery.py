@@ -60,8 +60,7 @@ def write(output: Path) -> None:
         pages[f"lessons/{lesson.id}.html"] = standalone.document(
             lesson.title, body, lesson.drawings, "../shared"
         )
-    drawings = {drawing.elem_id: drawing for lesson in lessons for drawing in lesson.drawings}
-    shared = standalone.files([stage, *drawings.values()])
+    shared = standalone.files([stage, *(drawing for lesson in lessons for drawing in lesson.drawings)])
     pages |= {f"shared/{name}": text for name, text in shared.items()}
     for name, text in pages.items():
         path = output / name

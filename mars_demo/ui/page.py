@@ -8,9 +8,11 @@ from pathlib import Path
 import gradio as gr
 from gradio.utils import get_space
 from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
 
 from mars_demo.limits import LIMITS
 from mars_demo.ui import gpu, guard, models, visitors
+from mars_demo.ui.components import files
 from mars_demo.ui.components.tour import Tour
 from mars_demo.ui.controls import QUIET
 from mars_demo.ui.scripts import script
@@ -41,7 +43,10 @@ LOOK = {
         button_primary_background_fill_hover_dark="*primary_700",
     ),
     "css": (_HERE / "page.css").read_text("utf-8"),
-    "head": f"<script>{(_HERE / 'talk.js').read_text('utf-8')}</script>",
+    "head": (
+        f'<link rel="stylesheet" href="{files.STYLE_URL}">'
+        f"<script>{(_HERE / 'talk.js').read_text('utf-8')}</script>"
+    ),
     "mcp_server": find_spec("mcp") is not None,  # `generate` as a tool for other models
 }
 
@@ -64,15 +69,18 @@ class App(gr.Blocks):
     """Blocks that answers whatever comes over HTTP with a value or a sentence: see `guard`."""
 
     def launch(self, *settings, routes=(), **more):
-        """As Gradio's; `routes` are served beside the page."""
+        """Launch as Gradio does, with the page's `LOOK`; `routes` are served beside the page."""
         guard.be_quiet()
         return super().launch(
             *settings,
-            app_kwargs={"middleware": [Middleware(guard.Guard)], "routes": [*routes]},
+            app_kwargs={
+                "middleware": [Middleware(guard.Guard), Middleware(GZipMiddleware, compresslevel=6)],
+                "routes": [files.ROUTE, *routes],
+            },
             max_threads=HANDLERS + LIMITS.races,  # a race has one while it waits for its turn
             state_session_capacity=visitors.SESSIONS,  # whoever calls under ever new names fills no memory
             _frontend=False,  # else a machine too busy to send the page within three seconds ends the start
-            **more,
+            **{**LOOK, **more},
         )
 
     async def process_api(self, block_fn, *values, **more):
@@ -93,7 +101,7 @@ class App(gr.Blocks):
         """What Gradio says of the API, with examples that run as they are: it puts "..." for what can be
         left out, and for a prompt."""
         info = super().get_api_info(*settings, **more)
-        for parameter in info["named_endpoints"]["/generate"]["parameters"]:
+        for parameter in info["named_endpoints"].get("/generate", {}).get("parameters", []):
             if parameter["parameter_has_default"]:
                 parameter["example_input"] = parameter["parameter_default"]
             elif parameter["parameter_name"] == "prompt":
@@ -108,7 +116,7 @@ def open_tab(request: gr.Request):
 
 
 def build() -> gr.Blocks:
-    """The whole app, ready to launch with `LOOK`; the best model begins to load beside it."""
+    """The whole app, ready to launch; the best model begins to load beside it."""
 
     def leave(request: gr.Request) -> None:
         """A visitor has left. Gradio would keep what it knows of them for an hour more."""

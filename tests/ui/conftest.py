@@ -2,41 +2,43 @@
 
 from pathlib import Path
 
-import gradio as gr
 import pytest
 from gate import Gate
 from playwright.sync_api import expect
 
 from mars_demo.ui import models, options
 from mars_demo.ui.components.stage import Stage
-from mars_demo.ui.page import LOOK, build
+from mars_demo.ui.page import App, build
 
 HANG_GUARD = 120_000  # milliseconds: what is awaited comes within a second or two on an idle machine
 DESKTOP = {"width": 1280, "height": 900}
 
 expect.set_options(timeout=HANG_GUARD)
 
-# A visitor who has seen the tour. Where storage is closed, as on an empty page, there is nothing to write.
-SEEN = "try { localStorage.setItem('mars-demo-tour', 'seen'); } catch {}"
+
+@pytest.fixture(scope="session")
+def demo():
+    """An app that serves the tiny models alone: they answer in milliseconds."""
+    models.serve(options.read(["--only", "--model", "mars-tiny", "--model", "ar-tiny"]))
+    served = build()
+    served.launch(prevent_thread_lock=True, quiet=True)
+    models.load()
+    yield served
+    served.close()
 
 
 @pytest.fixture(scope="session")
-def url():
-    """The URL of an app that serves the tiny models alone: they answer in milliseconds."""
-    models.serve(options.read(["--only", "--model", "mars-tiny", "--model", "ar-tiny"]))
-    demo = build()
-    _, address, _ = demo.launch(prevent_thread_lock=True, quiet=True, **LOOK)
-    models.load()
-    yield address
-    demo.close()
+def url(demo):
+    """The URL of the app."""
+    return demo.local_url
 
 
 @pytest.fixture(scope="session")
 def stage_url():
     """The URL of a page with nothing on it but the stage and its recorded runs; no model is loaded."""
-    with gr.Blocks() as demo:
+    with App() as demo:
         Stage()
-    _, address, _ = demo.launch(prevent_thread_lock=True, quiet=True, **LOOK)
+    _, address, _ = demo.launch(prevent_thread_lock=True, quiet=True)
     yield address
     demo.close()
 
@@ -55,7 +57,6 @@ def module_page(browser):
     files already takes half as long."""
     context = browser.new_context(viewport=DESKTOP, reduced_motion="reduce")
     context.set_default_timeout(HANG_GUARD)
-    context.add_init_script(SEEN)
     page, troubles = context.new_page(), Troubles()
     troubles.watch(page)
     yield page, troubles
@@ -67,18 +68,18 @@ def visit(browser, url, module_page):
     """Open the app as a visitor. A script error or a dialog on any of the pages fails the test.
 
     The first visitor of a test comes on the module's page. Others come on pages of their own, and so do
-    visits with `first`, on which the tour offers itself, or with `options` that an open page cannot change.
-    Nothing moves by itself, unless `reduced_motion` says so.
+    visits with `options` that an open page cannot change. Nothing moves by itself, unless `reduced_motion`
+    says so.
     """
     page, troubles = module_page
     troubles.clear()
     contexts, free = [], [page]
 
-    def open_page(query: str = "", address: str = url, first: bool = False, **options):
+    def open_page(query: str = "", address: str = url, **options):
         viewport = options.pop("viewport", DESKTOP)
         motion = options.pop("reduced_motion", "reduce")
         scheme = options.pop("color_scheme", None)
-        if free and not first and not options:
+        if free and not options:
             opened = free.pop()
             opened.set_viewport_size(viewport)
             opened.emulate_media(reduced_motion=motion, color_scheme=scheme)
@@ -87,8 +88,6 @@ def visit(browser, url, module_page):
             context = browser.new_context(**looks, **options)
             context.set_default_timeout(HANG_GUARD)
             contexts.append(context)
-            if not first:
-                context.add_init_script(SEEN)
             opened = context.new_page()
             troubles.watch(opened)
         opened.goto(f"{address}?{query}")

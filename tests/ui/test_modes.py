@@ -5,7 +5,6 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-import gradio as gr
 import pytest
 from playwright.sync_api import Locator, Page, expect
 from random_models import random_model
@@ -16,7 +15,7 @@ from mars_demo.decoding.trace import Run
 from mars_demo.models.checkpoint import truncated, wrap
 from mars_demo.modes import MODES
 from mars_demo.ui.components.stage import BASELINE, Stage, drawn_modes
-from mars_demo.ui.page import LOOK
+from mars_demo.ui.page import App
 
 HAND_OVER = "(stage, detail) => stage.dispatchEvent(new CustomEvent('record', { detail }))"
 # The states of slots behind the accepted ones, by how a mode treats them.
@@ -26,9 +25,9 @@ TAU = 0.02  # a random model has no confidence
 
 @pytest.fixture(scope="module")
 def stage_url():
-    with gr.Blocks() as demo:
+    with App() as demo:
         Stage(shelf=False)
-    _, address, _ = demo.launch(prevent_thread_lock=True, quiet=True, **LOOK)
+    _, address, _ = demo.launch(prevent_thread_lock=True, quiet=True)
     yield address
     demo.close()
 

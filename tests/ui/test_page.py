@@ -7,6 +7,7 @@ import urllib.request
 from dataclasses import replace
 from itertools import pairwise
 
+import httpx
 import pytest
 from playwright.sync_api import Page, expect
 from race_tab import (
@@ -41,6 +42,7 @@ PROMPTS = EXAMPLES["mars-tiny"]
 STORY, TABLE = (
     next(example["prompt"] for example in PROMPTS if example["id"] == name) for name in ("story", "table")
 )
+MOST = 250_000  # compressed bytes of the page, its config and its components' files
 RECORDED = {entry["id"]: entry for entry in recordings.index() if entry["model"] == "mars-tiny"}
 
 
@@ -197,6 +199,45 @@ def test_no_value_of_a_control_is_dropped_while_another_is_answered(config):
     ]
     assert len(modes) > 3
     assert set(modes) == {"always_last"}
+
+
+def is_plain(value) -> bool:
+    if isinstance(value, dict):
+        return all(isinstance(key, str) for key in value) and all(map(is_plain, value.values()))
+    if isinstance(value, list | tuple):
+        return all(map(is_plain, value))
+    return value is None or isinstance(value, str | int | float | bool)
+
+
+def test_components_hold_nothing_but_plain_data(demo):
+    """Every visit copies the config. A listener in it would take the objects behind it along."""
+    components = demo.get_config_file()["components"]
+    assert len(components) > 100
+    odd = {
+        (part["type"], name)
+        for part in components
+        for name, value in part["props"].items()
+        if not is_plain(value)
+    }
+    assert odd == {("state", "delete_callback")}  # Gradio's own, a function
+
+
+def test_a_page_is_small_and_its_files_are_kept_by_browsers(url):
+    asking = {"Accept-Encoding": "gzip"}
+    page = httpx.get(url, headers=asking)
+    size = int(page.headers["content-length"])
+    files = set(re.findall(r"gradio_api/components/\w+\.(?:js|css)", page.text))
+    assert sorted(name.rpartition(".")[2] for name in files) == ["css", "js"]
+    for name in files:
+        file = httpx.get(url + name, headers=asking)
+        assert "immutable" in file.headers["cache-control"]
+        assert file.headers["content-encoding"] == "gzip"
+        assert httpx.get(url + name, headers={"Accept-Encoding": "identity"}).text == file.text
+        size += int(file.headers["content-length"])
+    config = httpx.get(f"{url}config", headers=asking)
+    size += int(config.headers["content-length"])
+    assert size < MOST
+    assert httpx.get(f"{url}gradio_api/components/other.js").status_code == 404
 
 
 # ------------------------------------------------------------------------- recorded runs and the URL

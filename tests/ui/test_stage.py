@@ -14,7 +14,7 @@ from records import WORDS, file_of, race, run, slowed
 
 from mars_demo.decoding.trace import Run, read_runs
 from mars_demo.ui.components.stage import Stage
-from mars_demo.ui.page import LOOK
+from mars_demo.ui.page import App
 from mars_demo.ui.racing import record
 from mars_demo.views import recordings
 
@@ -50,9 +50,9 @@ def serve():
     """Serve pages of their own, until the test has ended."""
     served = []
 
-    def start(demo: gr.Blocks) -> str:
+    def start(demo: App) -> str:
         served.append(demo)
-        return demo.launch(prevent_thread_lock=True, quiet=True, **LOOK)[1]
+        return demo.launch(prevent_thread_lock=True, quiet=True)[1]
 
     yield start
     for demo in served:
@@ -492,7 +492,7 @@ def test_nothing_is_wider_than_the_page(look):
 
 @pytest.mark.full
 def test_an_empty_stage_says_what_its_page_says(visit, serve):
-    with gr.Blocks() as demo:
+    with App() as demo:
         Stage(shelf=False, empty="Press Train: <b>watch</b> ${1+1} {{1+1}}")
         Stage(shelf=False, elem_id="usual")
     page = visit(address=serve(demo))
@@ -538,7 +538,7 @@ def to_top(page: Page, name: str) -> Locator:
 def test_a_long_answer_follows_its_head_and_ends_at_its_start(visit, serve, size):
     lines = long_race()
     values = ["".join(lines[:end]) for end in (150, 250, len(lines))]
-    with gr.Blocks() as demo:
+    with App() as demo:
         stage = Stage(values[0])
         for number, value in enumerate(values):
             button = gr.Button(f"value {number}")
@@ -642,7 +642,7 @@ def first_screen(visit, serve, tmp_path, monkeypatch):
     entry = {"id": "slow", "title": "Slow", "note": "", "prompt": "Say it"}
     (tmp_path / "index.json").write_text(json.dumps([entry]), "utf-8")
     monkeypatch.setattr(recordings, "FOLDER", tmp_path)
-    with gr.Blocks() as demo:
+    with App() as demo:
         gr.Textbox(elem_id="prompt")
         Stage()
     address = serve(demo)

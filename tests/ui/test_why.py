@@ -18,6 +18,7 @@ from mars_demo.decoding.pace import tokens_per_ms
 from mars_demo.decoding.trace import Run
 from mars_demo.modes import MODES
 from mars_demo.ui.components.stage import Stage
+from mars_demo.ui.page import App
 from mars_demo.ui.racing import record
 
 LEGIBLE = (Path(__file__).parent / "legible.js").read_text("utf-8")
@@ -310,7 +311,7 @@ def test_the_panel_waits_for_the_end_of_a_race(visit):
     runs = {"ar": ar(10), "mars": mars(CHEAP, [1, 3, 2, 4])}
     again = {name: Run(single.settings, iter(single.passes)) for name, single in runs.items()}
     lines = list(record(again, lambda: False))
-    with gr.Blocks() as demo:
+    with App() as demo:
         stage = Stage("".join(lines[:5]))
         gr.Button("on").click(lambda: "".join(lines), None, stage, show_progress="hidden")
     _, address, _ = demo.launch(prevent_thread_lock=True, quiet=True)

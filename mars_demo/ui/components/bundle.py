@@ -1,71 +1,65 @@
-"""JavaScript modules made one script.
+"""The components' JavaScript modules as one script, and their style sheets as one.
 
-Gradio runs a component's script as a function, where no `import` works. A module begins with its imports,
-`import { a, b } from "./other.js";` and nothing else, and marks what it gives with `export` at the start of
-a line. The file named `COMPONENT` exists nowhere: it stands for what Gradio hands to the script of each
-component, and for the constants that Python has given it.
+A module begins with its imports, `import { a, b } from "./other.js";` and nothing else, and marks what it
+gives with `export` at the start of a line. The file named `COMPONENT` exists nowhere: it stands for what
+Gradio hands to the script of a component, and for the constants from Python.
 """
 
 import json
 import os
 import re
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
-COMPONENT = Path(__file__).resolve().parent / "component.js"
+FOLDER = Path(__file__).resolve().parent
+COMPONENT = FOLDER / "component.js"
 GIVEN = ("element", "props", "constants", "watch", "trigger", "server")
+ALL = tuple(sorted(path.parent.name for path in FOLDER.glob("*/__init__.py")))
 _IMPORT = re.compile(r'(?:\s|//.*\n)*import \{([\w\s,]+)\} from "([^"]+)";')
 _EXPORT = re.compile(r"^export (?=(?:async function|function|class|const) (\w+))", re.MULTILINE)
 
 
-def bundle(entry: Path, constants: Any = None) -> str:
-    """The script that runs a module after all that it imports, each once. `constants` are JSON.
+def script(names: Iterable[str] = ALL) -> str:
+    """Return the script with the modules of these components, each once.
 
     Raises:
-        ValueError: if modules import each other in a circle, or something that is not there.
+        ValueError: if a module imports something that is not there.
     """
-    return f"const constants = {json.dumps(constants)};\n{_bundled(entry.resolve())}"
+    modules: dict[Path, str] = {}
+    for name in names:
+        _collect(FOLDER / name / f"{name}.js", modules)
+    return (FOLDER / "start.js").read_text("utf-8") + "".join(modules.values())
 
 
-@cache
-def _bundled(entry: Path) -> str:
-    given = f"const modules = {{ [{_key(COMPONENT)}]: {{ {', '.join(GIVEN)} }} }};\n"
-    return given + "".join(_sources(entry, {COMPONENT: GIVEN}, ()))
+def style(names: Iterable[str] = ALL) -> str:
+    """Return the style sheets of these components."""
+    return "".join((FOLDER / name / f"{name}.css").read_text("utf-8") for name in names)
 
 
-def _sources(path: Path, done: dict[Path, tuple[str, ...]], above: tuple[Path, ...]) -> Iterator[str]:
-    """A module's source and, first, those of its imports. `done` has the names that each module gives."""
-    if path in done:
-        return
-    if path in above:
-        circle = " → ".join(module.name for module in (*above[above.index(path) :], path))
-        raise ValueError(f"These modules import each other in a circle: {circle}.")
-    if not path.is_file():
-        raise ValueError(f"{above[-1].name} imports {path.name}, which does not exist.")
+def _collect(path: Path, modules: dict[Path, str]) -> tuple[str, ...]:
+    """Add a module and all that it imports; return the names that it exports."""
+    if path == COMPONENT:
+        return GIVEN
     imports, body = _read(path)
+    exported = tuple(_EXPORT.findall(body))
+    if path in modules:
+        return exported
+    modules[path] = ""  # a circle of imports ends here
     lines = []
     for names, source in imports:
-        yield from _sources(source, done, (*above, path))
-        if missing := [name for name in names if name not in done[source]]:
-            raise ValueError(f"{path.name} imports {missing[0]}, which {source.name} does not export.")
-        lines.append(f"const {{ {', '.join(names)} }} = modules[{_key(source)}];")
-    done[path] = tuple(_EXPORT.findall(body))
-    yield "\n".join(
-        [
-            f"modules[{_key(path)}] = (() => {{",
-            *lines,
-            _EXPORT.sub("", body),
-            f"return {{ {', '.join(done[path])} }};",
-            "})();\n",
-        ]
+        if missing := set(names) - set(_collect(source, modules)):
+            raise ValueError(f"{path.name} imports {min(missing)}, which {source.name} does not export.")
+        lines.append(f"const {{ {', '.join(names)} }} = use({_key(source)});\n")
+    modules[path] = (
+        f"marsDemo.modules[{_key(path)}] = (use) => {{\n{''.join(lines)}{_EXPORT.sub('', body)}"
+        f"\nreturn {{ {', '.join(exported)} }};\n}};\n"
     )
+    return exported
 
 
 def _read(path: Path) -> tuple[list[tuple[list[str], Path]], str]:
-    """The names that a module imports and from where, and the rest of it. Only its beginning is searched:
-    further on, a text may look like an import.
+    """Return the names that a module imports and from where, and the rest of it. Only its beginning is
+    searched: further on, a text may look like an import.
     """
     text, at, imports = path.read_text("utf-8"), 0, []
     while found := _IMPORT.match(text, at):
@@ -76,5 +70,5 @@ def _read(path: Path) -> tuple[list[tuple[list[str], Path]], str]:
 
 
 def _key(path: Path) -> str:
-    """What a module is called in the script."""
-    return json.dumps(os.path.relpath(path, COMPONENT.parent))
+    """Return the name of a module in the script."""
+    return json.dumps(os.path.relpath(path, FOLDER))

@@ -1,49 +1,54 @@
-"""Components of our own: HTML, CSS and JavaScript modules that lie beside their Python class."""
+"""The base of our own components: HTML, CSS and JavaScript modules that lie beside their Python class."""
 
-import re
-from functools import cache
-from pathlib import Path
+import json
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import gradio as gr
 
-from mars_demo.ui.components.bundle import bundle
+from mars_demo.ui.components import bundle
+from mars_demo.ui.components.files import SCRIPT_URL
 
-_HERE = Path(__file__).parent
+GIVEN = "{ element, props, watch, trigger, server }"  # what Gradio gives to a component's script
 
 
 class Drawing(gr.HTML):
     """A `gr.HTML` made of a folder of this package: `NAME/NAME.html`, `.css` and `.js`.
 
     The template is fixed and never sees a text: Gradio would read it as HTML and as JavaScript. The value
-    is data, which the scripts draw. `constants` are for them too, and stand in the script itself: Gradio
-    forgets the properties of a component that was hidden.
+    is data, which the scripts draw. `constants` are for them too, and stand in the line that starts them:
+    Gradio forgets the properties of a component that was hidden. Events of its own stand in `EVENTS`.
     """
 
-    def __init__(self, name: str, value: str = "", constants: Any = None, **settings: Any):
-        folder = _HERE / name
-        self.drawing = name
-        self.style = (folder / f"{name}.css").read_text("utf-8")
+    EVENTS: list = []
+    drawing: str  # the folder's name
+
+    def __init__(
+        self,
+        value: str = "",
+        *,
+        constants: Any = None,
+        elem_id: str | None = None,
+        visible: bool = True,
+        render: bool = True,
+        server_functions: Sequence[Callable] = (),
+    ):
+        name = self.drawing
         super().__init__(
             value,
-            html_template=(folder / f"{name}.html").read_text("utf-8"),
-            js_on_load=bundle(folder / f"{name}.js", constants),
-            head=f"<style>{self.style}</style>",
+            html_template=(bundle.FOLDER / name / f"{name}.html").read_text("utf-8"),
+            js_on_load=f'marsDemo.start("{name}", {GIVEN}, {json.dumps(constants)});',
+            head=f'<script src="{SCRIPT_URL}"></script>',
             apply_default_css=False,
-            **settings,
+            elem_id=elem_id or name.replace("_", "-"),
+            visible=visible,
+            render=render,
+            server_functions=list(server_functions),
         )
 
     def __getattr__(self, name: str):
-        """As `gr.HTML`, which searches the script for listeners of that name, a hundred times for every new
-        visitor: only if it has the name in quotes."""
-        if name not in _quoted(self.__dict__.get("js_on_load") or ""):
-            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}.")
-        return super().__getattr__(name)
+        """Know no other events: `gr.HTML` takes every word in quotes in the script for one."""
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}.")
 
     def postprocess(self, value: str | None) -> str | None:
         return value  # data, never HTML: what gr.HTML warns about is drawn as text
-
-
-@cache
-def _quoted(script: str) -> frozenset[str]:
-    return frozenset(re.findall(r"""(?<=['"`])\w+(?=['"`])""", script))

@@ -6,13 +6,14 @@ and load nothing else. It is one file, or its scripts and style sheets lie in a 
 
 import html
 import secrets
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 
 import yaml
 
 from mars_demo.assets import ASSETS
-from mars_demo.ui.components.drawing import Drawing
+from mars_demo.ui.components import bundle
+from mars_demo.ui.components.drawing import GIVEN, Drawing
 
 CARD = yaml.safe_load((ASSETS.parent / "space.yaml").read_text("utf-8"))
 
@@ -45,19 +46,17 @@ def data(value: str) -> str:
     return value.translate(_MARKUP)
 
 
-def document(title: str, body: str, components: Iterable[Drawing] = (), shared: str | None = None) -> str:
+def document(title: str, body: str, components: Sequence[Drawing] = (), shared: str | None = None) -> str:
     """A page.
 
     Args:
         title: a text.
         body: HTML, with the figures of `components`.
-        components: whose scripts the page needs.
-        shared: the address of the folder with the page's `files`; None for a page that is one file.
+        components: those that the page starts.
+        shared: the URL of the folder with the page's `files`; None for a page that is one file.
     """
     nonce = secrets.token_urlsafe(16)
-    tags = {name: _tag(name, text, nonce, shared) for name, text in files(components).items()}
-    styles = "".join(tag for name, tag in tags.items() if name.endswith(".css"))
-    host, *scripts = (tag for name, tag in tags.items() if name.endswith(".js"))
+    tags = "".join(_tag(name, text, nonce, shared) for name, text in files(components).items())
     # No address is allowed, only what has the page's own number.
     policy = (
         f"default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; img-src data: blob:; "
@@ -72,31 +71,31 @@ def document(title: str, body: str, components: Iterable[Drawing] = (), shared: 
 <meta name="referrer" content="no-referrer">
 <title>{html.escape(title)}</title>
 <link rel="icon" href="{html.escape(_ICON)}">
-{styles}{host}</head>
+{tags}</head>
 <body>
 {body}
-{"".join(scripts)}</body>
+<script nonce="{nonce}">
+{_starts(components)}</script>
+</body>
 </html>
 """
 
 
-def files(components: Iterable[Drawing]) -> dict[str, str]:
-    """The scripts and style sheets of pages with these components, by their names; those of the page first.
+def files(components: Sequence[Drawing]) -> dict[str, str]:
+    """Return the scripts and style sheets of pages with these components, by their names."""
+    names = sorted({component.drawing for component in components})
+    return {
+        "page.css": (_HERE / "page.css").read_text("utf-8"),
+        "components.css": bundle.style(names),
+        "page.js": (_HERE / "page.js").read_text("utf-8"),
+        "components.js": bundle.script(names),
+    }
 
-    Raises:
-        ValueError: if a script holds what ends it on a page.
-    """
-    found = {name: (_HERE / name).read_text("utf-8") for name in ("page.css", "page.js")}
-    for component in components:
-        found[f"{component.drawing}.css"] = component.style
-        found[f"{component.elem_id}.js"] = (
-            f'start("{component.elem_id}", ({{ element, props, watch, trigger, server }}) => {{\n'
-            f"{component.js_on_load}}});\n"
-        )
-    for name, text in found.items():
-        if any(mark in text.lower() for mark in ("</script", "</style", "<!--")):
-            raise ValueError(f"{name} cannot stand in a page: it holds the end of a script or a comment.")
-    return found
+
+def _starts(components: Sequence[Drawing]) -> str:
+    """Return the script that starts the figures of these components."""
+    lines = {component.elem_id: data(component.js_on_load) for component in components}
+    return "".join(f'start("{name}", ({GIVEN}) => {{ {line} }});\n' for name, line in lines.items())
 
 
 def _tag(name: str, text: str, nonce: str, shared: str | None) -> str:

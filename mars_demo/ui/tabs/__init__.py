@@ -25,6 +25,6 @@ class Page:
 
     def __init__(self, blocks: gr.Blocks, tabs: gr.Tabs, tour: Tour):
         self.blocks, self.tabs, self.tour = blocks, tabs, tour
-        self.stage = Stage(recorded=models.recorded(), render=False)
+        self.stage = Stage(entries=models.recorded(), render=False)
         self.model = model_list("model", render=False)
         self.frontier = Frontier(render=False)

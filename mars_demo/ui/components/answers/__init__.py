@@ -10,7 +10,4 @@ class Answers(Drawing):
     the one that the others are `compared` with; then the lines of their records, each with its lane.
     """
 
-    def __init__(
-        self, value: str = "", *, elem_id: str = "answers", visible: bool = True, render: bool = True
-    ):
-        super().__init__("answers", value, elem_id=elem_id, visible=visible, render=render)
+    drawing = "answers"

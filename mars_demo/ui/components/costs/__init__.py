@@ -11,7 +11,4 @@ class CostCurves(Drawing):
     tokens}.
     """
 
-    def __init__(
-        self, value: str = "", *, elem_id: str = "costs", visible: bool = True, render: bool = True
-    ):
-        super().__init__("costs", value, elem_id=elem_id, visible=visible, render=render)
+    drawing = "costs"

@@ -14,12 +14,8 @@ class Curves(Drawing):
         stage: the `elem_id` of the stage that shows the answer of each step.
     """
 
-    def __init__(self, value: str = "", *, stage: str, elem_id: str = "curves", render: bool = True):
-        super().__init__(
-            "curves",
-            value,
-            {"stage": stage, "recordings": watching.index()},
-            elem_id=elem_id,
-            render=render,
-            server_functions=[watching.recording],
-        )
+    drawing = "curves"
+
+    def __init__(self, value: str = "", *, stage: str):
+        constants = {"stage": stage, "recordings": watching.index()}
+        super().__init__(value, constants=constants, server_functions=[watching.recording])

@@ -8,7 +8,4 @@ class ModelFacts(Drawing):
     `problem`, and `facts`, pairs of what they are about and what they say.
     """
 
-    def __init__(
-        self, value: str = "", *, elem_id: str = "facts", visible: bool = True, render: bool = True
-    ):
-        super().__init__("facts", value, elem_id=elem_id, visible=visible, render=render)
+    drawing = "facts"

@@ -25,12 +25,15 @@ class Frontier(Drawing):
         raced: the Race tab is to be opened.
     """
 
-    def __init__(self, value: str = "", *, elem_id: str = "frontier", render: bool = True):
+    EVENTS = ["chosen", "opened", "raced"]
+    drawing = "frontier"
+
+    def __init__(self, value: str = "", *, render: bool = True):
         constants = {
             "modes": {mode.name: mode.title for mode in MODES.values()},
             "paper": {"words": PAPER_WORDS, "lines": paper_lines()},
         }
-        super().__init__("frontier", value, constants, elem_id=elem_id, render=render)
+        super().__init__(value, constants=constants, render=render)
 
 
 def paper_lines() -> list[dict]:

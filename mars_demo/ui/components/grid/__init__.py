@@ -10,7 +10,4 @@ class Grid(Drawing):
     click on a row shows all that it sees as text.
     """
 
-    def __init__(
-        self, value: str = "", *, elem_id: str = "grid", visible: bool = True, render: bool = True
-    ):
-        super().__init__("grid", value, elem_id=elem_id, visible=visible, render=render)
+    drawing = "grid"

@@ -10,7 +10,4 @@ class LensPicture(Drawing):
     shown. Hover, focus or arrow keys tell a cell in words.
     """
 
-    def __init__(
-        self, value: str = "", *, elem_id: str = "lens", visible: bool = True, render: bool = True
-    ):
-        super().__init__("lens", value, elem_id=elem_id, visible=visible, render=render)
+    drawing = "lens"

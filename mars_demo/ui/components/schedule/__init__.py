@@ -9,7 +9,4 @@ class Schedules(Drawing):
     The value is JSON lines, a `schedules.Schedule` each.
     """
 
-    def __init__(
-        self, value: str = "", *, elem_id: str = "schedule", visible: bool = True, render: bool = True
-    ):
-        super().__init__("schedule", value, elem_id=elem_id, visible=visible, render=render)
+    drawing = "schedule"

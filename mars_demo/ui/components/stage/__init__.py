@@ -44,7 +44,7 @@ class Stage(Drawing):
         shelf: with recorded runs, downloads, the visit's past runs and the page's address, which only one
             stage of a page can have.
         alone: nothing else is on its page: without a shelf it has its texts and the keys all the same.
-        recorded: the entries of `recordings.index()` on the shelf; None for all.
+        entries: those of `recordings.index()` on the shelf; None for all.
         empty: what it says while there is no record on it.
 
     Events:
@@ -60,24 +60,24 @@ class Stage(Drawing):
         mask: the mask of a forward is to be shown, with its run's `record` and its `number`.
     """
 
+    EVENTS = ["again", "reply", "history", "recorded", "branch", "mask"]
+    drawing = "stage"
+
     def __init__(
         self,
         value: str = "",
         *,
         shelf: bool = True,
         alone: bool = False,
-        recorded: Sequence[dict] | None = None,
+        entries: Sequence[dict] | None = None,
         empty: str = EMPTY,
-        elem_id: str = "stage",
-        visible: bool = True,
-        render: bool = True,
+        **settings: Any,
     ):
-        shown = recordings.index() if recorded is None else recorded
+        shown = recordings.index() if entries is None else entries
         served = [recordings.recording, branches.opinion, replay_page, refusal]
         super().__init__(
-            "stage",
             value,
-            {
+            constants={
                 "shelf": shelf,
                 "bare": not (shelf or alone),
                 "empty": empty,
@@ -88,10 +88,8 @@ class Stage(Drawing):
                 "lanes": branches.MOST_LANES,
                 "recordings": shown if shelf else [],
             },
-            elem_id=elem_id,
-            visible=visible,
-            render=render,  # for Gradio's own updates
-            server_functions=served if shelf else None,
+            server_functions=served if shelf else (),
+            **settings,
         )
 
 

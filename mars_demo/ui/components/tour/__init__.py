@@ -7,7 +7,7 @@ STEPS = read_json("tour.json")
 
 
 class Tour(Drawing):
-    """A button, and the box of a step, which comes by itself at a first visit.
+    """A button, and the box of a step.
 
     Each step has a `title` and a `text`. It may point `at` a part of the page, which a selector names, list
     `tabs` to go on to, or ask for a prediction of a `race`: how many tokens the `first` forward of its mode
@@ -17,5 +17,8 @@ class Tour(Drawing):
         race: run a `prompt` with this `model`, `mode`, `tau` and `criterion`.
     """
 
-    def __init__(self, *, elem_id: str = "tour", visible: bool = True, render: bool = True):
-        super().__init__("tour", "", STEPS, elem_id=elem_id, visible=visible, render=render)
+    EVENTS = ["race"]
+    drawing = "tour"
+
+    def __init__(self, *, visible: bool = True):
+        super().__init__(constants=STEPS, visible=visible)

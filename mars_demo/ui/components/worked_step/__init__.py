@@ -1,6 +1,7 @@
 """The worked step: one component in which τ and the scores of two windows can be moved."""
 
 import json
+from typing import Any
 
 from mars_demo.ui.components.drawing import Drawing
 from mars_demo.views import worked_step
@@ -13,17 +14,10 @@ class WorkedStep(Drawing):
     only draws.
     """
 
-    def __init__(
-        self, value: str = "", *, elem_id: str = "worked-step", visible: bool = True, render: bool = True
-    ):
-        super().__init__(
-            "worked_step",
-            value,
-            elem_id=elem_id,
-            visible=visible,
-            render=render,
-            server_functions=[worked_step.asked],
-        )
+    drawing = "worked_step"
+
+    def __init__(self, value: str = "", **settings: Any):
+        super().__init__(value, server_functions=[worked_step.asked], **settings)
 
 
 def worked(tau: float, scores: list[list[float]]) -> str:
