@@ -8,13 +8,13 @@ from pathlib import Path
 import gradio as gr
 from gradio.utils import get_space
 from starlette.middleware import Middleware
-from starlette.middleware.gzip import GZipMiddleware
 
 from mars_demo.limits import LIMITS
 from mars_demo.ui import gpu, guard, models, visitors
 from mars_demo.ui.components import files
 from mars_demo.ui.components.tour import Tour
 from mars_demo.ui.controls import QUIET
+from mars_demo.ui.once import Once
 from mars_demo.ui.scripts import script
 from mars_demo.ui.storage import storage
 from mars_demo.ui.tabs import Page, batch, frontier, learn, mask, race, train
@@ -74,7 +74,7 @@ class App(gr.Blocks):
         return super().launch(
             *settings,
             app_kwargs={
-                "middleware": [Middleware(guard.Guard), Middleware(GZipMiddleware, compresslevel=6)],
+                "middleware": [Middleware(guard.Guard), Middleware(Once)],
                 "routes": [files.ROUTE, *routes],
             },
             max_threads=HANDLERS + LIMITS.races,  # a race has one while it waits for its turn

@@ -1,0 +1,71 @@
+"""Answers that are the same for every visitor are computed and compressed once."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from starlette.datastructures import Headers
+from starlette.middleware.gzip import GZipMiddleware
+
+PAGES = ("/", "/config", "/theme.css")
+FILES = ("/assets/", "/static/", "/gradio_api/components/")
+# An answer holds URLs that are made from some of these headers, and is encoded as another one asks.
+DEPENDS = ("host", "x-forwarded-host", "x-forwarded-proto", "x-gradio-server", "accept-encoding")
+PARTIAL = ("range", "if-none-match", "if-modified-since")  # headers of requests for less than all of it
+MOST = 32 << 20  # bytes of all answers that are kept
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+
+class Once:
+    """An ASGI middleware that compresses answers, and keeps those of the page, its config and its files.
+
+    They depend on the URL under which a visitor came and on nothing else: the app has no login.
+    """
+
+    def __init__(self, app: Callable[..., Awaitable[None]]):
+        self.app = GZipMiddleware(app, compresslevel=6)
+        self.kept: dict[tuple, list[Message]] = {}
+        self.computing = asyncio.Lock()
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        headers = Headers(scope=scope) if scope["type"] == "http" else {}
+        if not _is_the_same_for_all(scope) or any(name in headers for name in PARTIAL):
+            return await self.app(scope, receive, send)
+        url = (scope["scheme"], scope.get("root_path"), scope["path"], scope["query_string"])
+        key = (*url, *map(headers.get, DEPENDS))
+        for message in self.kept.get(key) or await self._compute(key, scope, receive):
+            await send(_copy(message))
+
+    async def _compute(self, key: tuple, scope: Message, receive: Receive) -> list[Message]:
+        """Return the messages of an answer, and keep them if it is one."""
+        messages: list[Message] = []
+
+        async def collect(message: Message) -> None:
+            messages.append(message)
+
+        async with self.computing:
+            if key in self.kept:
+                return self.kept[key]
+            await self.app(scope, receive, collect)
+            if messages[0].get("status") == 200:
+                self.kept[key] = messages
+                while sum(map(_size, self.kept.values())) > MOST:
+                    self.kept.pop(next(iter(self.kept)))
+            return messages
+
+
+def _is_the_same_for_all(scope: Message) -> bool:
+    is_get = scope["type"] == "http" and scope["method"] == "GET"
+    return is_get and (scope["path"] in PAGES or scope["path"].startswith(FILES))
+
+
+def _copy(message: Message) -> Message:
+    """Return a copy that other middleware may change."""
+    return {**message, "headers": [*message["headers"]]} if "headers" in message else {**message}
+
+
+def _size(messages: list[Message]) -> int:
+    return sum(len(message.get("body", b"")) for message in messages)

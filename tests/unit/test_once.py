@@ -1,0 +1,71 @@
+"""Answers that are the same for every visitor: which are kept, for whom, and how many."""
+
+import pytest
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.responses import PlainTextResponse, StreamingResponse
+from starlette.routing import Route
+from starlette.testclient import TestClient
+
+from mars_demo.ui import once
+
+TEXT = "one two three " * 1000
+
+
+@pytest.fixture
+def client():
+    """A client of an app whose answers are numbered, with the requests that have reached it."""
+    asked = []
+
+    async def answer(request):
+        asked.append(request.url.path)
+        found = request.url.path != "/assets/missing"
+        return PlainTextResponse(f"{len(asked)} {request.base_url} {TEXT}", status_code=200 if found else 404)
+
+    async def stream(request):
+        return StreamingResponse(iter(["data: a\n\n", f"data: {TEXT}\n\n"]), media_type="text/event-stream")
+
+    routes = [Route("/stream", stream), Route("/{path:path}", answer, methods=["GET", "POST"])]
+    with TestClient(Starlette(routes=routes, middleware=[Middleware(once.Once)])) as client:
+        client.asked = asked
+        yield client
+
+
+@pytest.mark.parametrize("path", ["/", "/config", "/assets/index.js"])
+def test_the_page_and_its_files_are_computed_once(client, path):
+    answers = [client.get(path) for _ in range(3)]
+    assert client.asked == [path]
+    assert {answer.text for answer in answers} == {f"1 http://testserver/ {TEXT}"}
+    assert all(answer.headers["content-encoding"] == "gzip" for answer in answers)
+    plain = client.get(path, headers={"Accept-Encoding": "identity"})
+    assert "content-encoding" not in plain.headers and plain.text.endswith(TEXT)
+
+
+def test_each_url_of_the_app_has_answers_of_its_own(client):
+    for host in ("one.example", "two.example", "one.example"):
+        assert f"http://{host}/" in client.get("/", headers={"Host": host}).text
+    client.get("/?prompt=hello")
+    assert len(client.asked) == 3
+
+
+@pytest.mark.parametrize("path", ["/assets/missing", "/gradio_api/info"])
+def test_errors_and_whatever_else_is_asked_for_are_not_kept(client, path):
+    for _ in range(2):
+        client.get(path)
+    assert client.asked == [path, path]
+    client.get("/assets/index.js", headers={"Range": "bytes=0-9"})
+    client.post("/")
+    client.post("/")
+    assert len(client.asked) == 5
+
+
+def test_streams_of_events_are_not_compressed(client):
+    answer = client.get("/stream")
+    assert "content-encoding" not in answer.headers and answer.text.endswith(f"{TEXT}\n\n")
+
+
+def test_no_more_is_kept_than_there_is_room_for(client, monkeypatch):
+    monkeypatch.setattr(once, "MOST", 2 * len(client.get("/", headers={"Accept-Encoding": ""}).content))
+    for number in (1, 2, 3, 3, 1):
+        client.get(f"/assets/{number}", headers={"Accept-Encoding": ""})
+    assert client.asked == ["/", "/assets/1", "/assets/2", "/assets/3", "/assets/1"]
