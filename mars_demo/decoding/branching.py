@@ -14,9 +14,9 @@ from mars_demo.decoding.reading import ALTERNATIVES, most_probable
 from mars_demo.decoding.request import Branch, Request
 from mars_demo.decoding.sampling import Sampling
 from mars_demo.decoding.trace import Run
-from mars_demo.decoding.turns import TURNS
 from mars_demo.models.chat import encode_after
 from mars_demo.models.checkpoint import Checkpoint
+from mars_demo.scheduler import SCHEDULER
 
 
 def branch(checkpoint: Checkpoint, run: Run, at: int, instead: Sequence[int] | str) -> Branch:
@@ -88,7 +88,7 @@ def opinion(checkpoint: Checkpoint, run: Run, at: int) -> Opinion:
         raise ValueError(
             f"{checkpoint.name} can read at most {checkpoint.context - 1} tokens, not {len(ids)}."
         )
-    with TURNS.turn():
+    with SCHEDULER.turn():
         logits = Engine(checkpoint.decoder).forward(causal(ids), len(ids) - 1)
         p = logits.softmax(-1)[0].cpu()
     best = most_probable(p[None], min(ALTERNATIVES, len(p)))[0].tolist()

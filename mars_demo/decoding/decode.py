@@ -14,11 +14,11 @@ from mars_demo.decoding.reading import Reading, compute, read
 from mars_demo.decoding.request import Branch, Request
 from mars_demo.decoding.strategy import Forward, Strategy
 from mars_demo.decoding.trace import Pass, Run, Settings
-from mars_demo.decoding.turns import TURNS
 from mars_demo.models.chat import encode_prompt, encode_raw
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.device import gpu_name
 from mars_demo.models.messages import Encoded, Message, checked, user
+from mars_demo.scheduler import SCHEDULER
 
 
 def decode(
@@ -131,7 +131,7 @@ def drive(engine: Engine, strategy: Strategy, request: Request) -> Iterator[Pass
     it. On a CPU, where a forward has ended when it returns, a pass says how much of its time went into the
     model and into reading the logits."""
     while True:
-        with TURNS.turn():
+        with SCHEDULER.turn():
             wanted = next(strategy, None)
             if wanted is None:
                 return

@@ -21,8 +21,8 @@ from transformers import PreTrainedModel
 from mars_demo.decoding import layout as layouts
 from mars_demo.decoding.engine import KeysAndValues, hidden_states, logits_of
 from mars_demo.decoding.layout import Layout, Role
-from mars_demo.decoding.turns import TURNS
 from mars_demo.models.causal import context_of
+from mars_demo.scheduler import SCHEDULER
 
 MOST_CELLS = 4096  # layers times slots
 MOST_LOGITS = 2**25  # numbers that the head gives for one layer
@@ -130,7 +130,7 @@ def _agreeing(layout: Layout, chosen: list[int], first: int) -> int:
 @torch.inference_mode()
 def _cells(logits: Tensor, wanted: list[int]) -> list[Cell]:
     """A cell for each row of [k, vocabulary] logits."""
-    with TURNS.turn():
+    with SCHEDULER.turn():
         p = logits.softmax(-1)
         best, tokens = p.max(-1)
         own = p.gather(-1, torch.tensor(wanted, device=p.device)[:, None])
@@ -154,11 +154,11 @@ class Layers:
     def __init__(self, model: PreTrainedModel, layout: Layout, past: Sequence[int], first: int):
         self._model, cache = _twin(model), KeysAndValues()
         if past:
-            with TURNS.turn():
+            with SCHEDULER.turn():
                 hidden_states(self._model, layouts.causal(past), cache)
         self._states: list[Tensor] = []  # [n - first, width] what each layer reads
         self._after: list[nn.Module] = []  # what the last layer's output goes through before the head
-        with TURNS.turn():
+        with SCHEDULER.turn():
             watching = self._watch(first)
             last = hidden_states(self._model, layout, cache)
             for hook in watching:
@@ -205,12 +205,12 @@ class Layers:
 
     def output(self) -> Tensor:
         """[n - first, vocabulary] the model's own logits."""
-        with TURNS.turn():
+        with SCHEDULER.turn():
             return logits_of(self._model, self._last)
 
     def logits(self, layer: int, rows: Sequence[int]) -> Tensor:
         """[k, vocabulary] logits of what a layer has made of positions that are counted from `first`."""
-        with TURNS.turn():
+        with SCHEDULER.turn():
             return logits_of(self._model, self._finished(self._states[layer][list(rows)]))
 
     def _finished(self, hidden: Tensor) -> Tensor:

@@ -23,6 +23,7 @@ from pydantic import (
     ValidationError,
     with_config,
 )
+from pydantic_core import to_json
 
 from mars_demo.decoding import fields
 from mars_demo.decoding.fields import MOST_LINES, MOST_SLOTS, NO_RECORD, UNLESS_EMPTY, UNLESS_NONE
@@ -89,8 +90,9 @@ class Pass:
         """What this pass added to the answer."""
         return "".join(slot.text for slot in self.slots[: self.accepted])
 
-    def line(self) -> str:
-        return _written(self)
+    def line(self, lane: str | None = None) -> str:
+        """The line of this pass, in a race with its lane."""
+        return _written(self, lane)
 
 
 @with_config(fields.STRICT)
@@ -228,13 +230,13 @@ class Run:
         """The run's own clock: the time of its own forwards and of nothing else."""
         return sum(step.ms for step in self.passes) / 1000
 
-    def first_line(self) -> str:
-        return _written(self.settings)
+    def first_line(self, lane: str | None = None) -> str:
+        return _written(self.settings, lane)
 
-    def last_line(self) -> str:
+    def last_line(self, lane: str | None = None) -> str:
         # The sum of the times as their lines have them, so that a record that was read is written alike.
         seconds = round(sum(round(step.ms, 3) for step in self.passes) / 1000, 4)
-        return _written(Done(self.tokens, self.forwards, seconds, self.stop, self.commits))
+        return _written(Done(self.tokens, self.forwards, seconds, self.stop, self.commits), lane)
 
     def lines(self) -> Iterator[str]:
         """The record so far; the closing line only once the run has stopped."""
@@ -312,9 +314,10 @@ _LINE = TypeAdapter(
 _WRITTEN = {kind: TypeAdapter(kind) for kind in (Settings, Pass, Done)}
 
 
-def _written(line: Settings | Pass | Done) -> str:
+def _written(line: Settings | Pass | Done, lane: str | None) -> str:
     # Without warnings: a threshold may be the whole number 1.
-    return _WRITTEN[type(line)].dump_json(line, by_alias=True, warnings=False).decode()
+    record = _WRITTEN[type(line)].dump_python(line, mode="json", by_alias=True, warnings=False)
+    return to_json(record if lane is None else {"lane": lane} | record).decode()
 
 
 def read_text(text: Any) -> list[Run]:

@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from mars_demo.decoding.request import Request
-from mars_demo.decoding.turns import TURNS, Clock
 from mars_demo.models.chat import encode_prompt, left_padded, pad_id
 from mars_demo.models.checkpoint import Checkpoint
+from mars_demo.scheduler import SCHEDULER, Clock
 from mars_demo.serving.decode_batch import decode_batch, lossless_window
 from mars_demo.serving.row import CACHE_BLOCK
 from mars_demo.serving.schedules import waiting
@@ -133,7 +133,7 @@ def _generating(
     tokens = forwards = positions = 0
     for start in range(0, len(prompts), size):
         part = prompts[start : start + size]
-        with clock.running(), TURNS.turn():
+        with clock.running(), SCHEDULER.turn():
             width, rows = _generated(checkpoint, part, max_new_tokens)
         tokens += sum(map(len, rows))
         longest = max(map(len, rows))

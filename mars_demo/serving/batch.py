@@ -13,10 +13,10 @@ from transformers import PreTrainedModel
 from mars_demo.decoding.reading import Reading, fetch, measure
 from mars_demo.decoding.strategy import Forward
 from mars_demo.decoding.trace import Pass
-from mars_demo.decoding.turns import TURNS
 from mars_demo.models import memory
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.modes import LONGEST_COPY
+from mars_demo.scheduler import SCHEDULER
 from mars_demo.serving.cache import CursorCache
 from mars_demo.serving.row import Row
 from mars_demo.serving.schedules import COMMIT, COMPUTE, WAIT
@@ -96,7 +96,7 @@ class Batch:
     def step(self) -> list[tuple[Row, Pass | Exception]]:
         """The next forward, in a turn of its own: the rows that it moved on, each with its pass. A row that
         failed has left, and its fault is in the place of a pass."""
-        with TURNS.turn():
+        with SCHEDULER.turn():
             return self._step()
 
     def _step(self) -> list[tuple[Row, Pass | Exception]]:

@@ -23,12 +23,12 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from mars_demo.decoding.turns import TURNS
 from mars_demo.export.save import save_checkpoint
 from mars_demo.models.device import best, multiplies_bfloat16
 from mars_demo.models.load import load_checkpoint
 from mars_demo.models.mask_token import ensure_mask
 from mars_demo.models.memory import is_short
+from mars_demo.scheduler import SCHEDULER
 from mars_demo.training import corpus
 from mars_demo.training.corpus import Conversation
 from mars_demo.training.mask_vector import MaskVector
@@ -124,7 +124,7 @@ def train(
         try:
             for step in range(trainer.progress.step + 1, recipe.steps + 1):
                 group = next(groups)
-                with TURNS.turn():
+                with SCHEDULER.turn():
                     metrics = trainer.step(step, group, pace(), started)
                 log.add(metrics.line())
                 if recipe.save_every and step % recipe.save_every == 0 and step < recipe.steps:

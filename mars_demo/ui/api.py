@@ -10,13 +10,12 @@ from pydantic import BaseModel, Field, ValidationError
 from mars_demo.decoding import fields
 from mars_demo.decoding.acceptance import CRITERIA
 from mars_demo.decoding.request import Request
-from mars_demo.decoding.trace import Run
 from mars_demo.modes import BASELINE, RACED
 from mars_demo.ui import models
 from mars_demo.ui.board import Board
 from mars_demo.ui.controls import TAU
 from mars_demo.ui.gpu import on_gpu, seconds
-from mars_demo.ui.racing import growing, within_limits
+from mars_demo.ui.racing import growing, record, within_limits
 
 MODES = (*(mode.name for mode in RACED), BASELINE)
 MAX_NEW_TOKENS = 256
@@ -79,14 +78,6 @@ def _longest(model: str | None, prompt: str, request: Request, board: Board) -> 
 @on_gpu(_longest)
 def _answered(model: str | None, prompt: str, request: Request, board: Board) -> Iterator[str]:
     """The record while it grows."""
-    with closing(models.decode(model, prompt, request)) as run:
-        yield from growing(f"{line}\n" for line in _lines(run, board))
-
-
-def _lines(run: Run, board: Board) -> Iterator[str]:
-    yield run.first_line()
-    for step in run:
-        yield step.line()
-        if board.stopped:
-            run.close()
-    yield run.last_line()
+    run = models.decode(models.load(model), prompt, request)
+    with closing(record({None: run}, lambda: board.stopped)) as lines:
+        yield from growing(lines)

@@ -96,15 +96,15 @@ def branched(wish: Wish, history: History, knobs: Knobs) -> Iterator[str]:
     from mars_demo.decoding.branching import branch, request_of
     from mars_demo.ui.racing import growing, record
 
-    settings = wish.run.settings
+    checkpoint, settings = models.load(wish.model), wish.run.settings
     request = replace(
         request_of(wish.run),
         tau=lambda: knobs.tau,
         max_new_tokens=min(settings.max_new_tokens, api.MAX_NEW_TOKENS),
-        branch=branch(models.load(wish.model), wish.run, wish.at, wish.instead),
+        branch=branch(checkpoint, wish.run, wish.at, wish.instead),
     )
     run = models.decode(
-        wish.model,
+        checkpoint,
         settings.prompt,
         request,
         messages=settings.messages,

@@ -1,15 +1,18 @@
 """Controls, and settings of events, that several tabs share."""
 
 import asyncio
+import functools
 import html
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from typing import Any
 
 import gradio as gr
 from gradio.context import LocalContext
 
 from mars_demo.limits import LIMITS
+from mars_demo.scheduler import Queue
 from mars_demo.ui.board import Board, Number
 from mars_demo.ui.gpu import LENT
 from mars_demo.ui.guard import sentence
@@ -29,10 +32,10 @@ MAY_WARN = {"concurrency_limit": None, **IN_BROWSER}
 # The same where the event itself says what was chosen. Each of them counts: by default Gradio's page drops
 # those that come while one is being answered, and "always_last" would repeat the first.
 EACH = {**MAY_WARN, "trigger_mode": "multiple"}
-# Long work, which waits in `line.LINE` and not in Gradio's queue.
-IN_LINE = {"concurrency_id": "line", "concurrency_limit": None, **IN_BROWSER}
 NAP = 0.1  # seconds
 PATIENCE = 20  # seconds that a run may take to stop for the next one of its visitor
+QUEUE = Queue()
+LOOK = 0.5  # seconds between two messages to a visitor who waits in it
 SECOND = "Your last run has not stopped yet: stop it, or wait until it has ended."
 
 
@@ -180,6 +183,35 @@ def set_tau(knobs: Knobs, tau: float) -> None:
 
 def set_wait(knobs: Knobs, wait: float) -> None:
     knobs.wait = wait
+
+
+def in_queue(work: Callable[..., Iterator], outputs: int) -> Callable[..., Iterator]:
+    """Make a handler that waits in the queue for long work, which Gradio's queue would not let a visitor
+    stop. It has one output more than `work`, the last: the visitor's place and estimated wait.
+
+    work: a generator function of some inputs and, the last, a `Board`, with so many outputs.
+    """
+    still = [gr.skip()] * outputs
+
+    def steps(*inputs: Any) -> Iterator[list]:
+        board: Board = inputs[-1]
+        with QUEUE.ticket() as ticket:
+            while ahead := QUEUE.ahead(ticket, LOOK):
+                if board.stopped:
+                    yield [*still, "Stopped before it began."]
+                    return
+                others = "One long run is" if ahead == 1 else f"{ahead} long runs are"
+                yield [*still, f"{others} ahead of yours: about {QUEUE.seconds(ahead):.0f} seconds."]
+            yield [*still, ""]
+            with closing(work(*inputs)) as results:
+                for result in results:
+                    yield [*(result if outputs > 1 else [result]), gr.skip()]
+
+    @functools.wraps(work)
+    def handler(*inputs: Any) -> Iterator[list]:
+        yield from or_warn(steps(*inputs), [*still, ""])
+
+    return handler
 
 
 def or_warn(results: Iterator, nothing: Any) -> Iterator:

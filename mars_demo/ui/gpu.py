@@ -1,22 +1,23 @@
 """GPUs that are lent for a call: on ZeroGPU a decorated function runs in a forked process that has one.
 
-Everywhere else the function runs here, and background work gives way to it. What holds on ZeroGPU: the
-process is forked when it is first needed and serves later calls too, so it knows nothing of what has
-happened in the app since then; the app itself never computes; arguments and results are pickled.
+Everywhere else the function runs here, as the scheduler lets it. On ZeroGPU the process is forked when it
+is first needed and serves later calls too, so it knows nothing of what has happened in the app since then.
+The app itself never computes there; arguments and results are pickled.
 """
 
 import functools
 import inspect
+import math
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import closing
 from typing import Any
 
 import gradio as gr
 
+from mars_demo.scheduler import RACE, SCHEDULER
 from mars_demo.ui import owned
 from mars_demo.ui.board import Board
-from mars_demo.ui.idle import giving_way, stepping, visiting
 
 try:
     import spaces  # before torch, which it has to change
@@ -43,30 +44,27 @@ def seconds(forwards: float, pause: float = 0) -> int:
     return min(LONGEST, 1 + round(forwards * (FORWARD + pause / 1000)))
 
 
-def on_gpu(duration: Callable[..., int], background: bool = False, long: bool = False) -> Callable:
+def on_gpu(duration: Callable[..., int], kind: str = RACE) -> Callable:
     """Let a function or a generator function compute where the GPU is.
 
-    In the `background`, a generator function gives way to visitors before each of its steps, as
-    `idle.stepping` does, and one that is `long` as `idle.giving_way` does; a GPU that is lent is its own
-    meanwhile.
+    kind: the class of its work for the scheduler. A lent GPU has nobody else meanwhile.
 
-    Boards among its arguments are shared with the process that it runs in; they count as stopped after
-    `duration(*arguments)` seconds, and when the generator is closed. What it raises as a ValueError is
-    raised here too.
+    Boards among its arguments count as stopped after `duration(*arguments)` seconds on a lent GPU, and when
+    the generator is closed. What it raises as a ValueError is raised here too.
     """
 
     def decorate(work: Callable) -> Callable:
         if not LENT:
-            return (stepping if background else giving_way if long else visiting)(work)
+            return SCHEDULER.scheduled(work, kind)
         lent = spaces.GPU(_worker(work), duration=lambda granted, *_: granted + START)
 
         @functools.wraps(work)
         def steps(*arguments: Any) -> Iterator:
-            yield from _shared(lent, duration(*arguments), arguments)
+            yield from _results(lent, duration(*arguments), arguments)
 
         @functools.wraps(work)
         def call(*arguments: Any) -> Any:
-            [result] = _shared(lent, duration(*arguments), arguments)
+            [result] = _results(lent, duration(*arguments), arguments)
             return result
 
         return steps if inspect.isgeneratorfunction(work) else call
@@ -74,13 +72,10 @@ def on_gpu(duration: Callable[..., int], background: bool = False, long: bool = 
     return decorate
 
 
-def _shared(lent: Callable, granted: int, arguments: tuple) -> Iterator:
+def _results(lent: Callable, granted: int, arguments: tuple) -> Iterator:
     """The results of a call of the other process."""
     boards = [argument for argument in arguments if isinstance(argument, Board)]
-    with ExitStack() as stack:
-        for board in boards:
-            stack.enter_context(board.shared())
-        results = stack.enter_context(closing(lent(granted, owned.known(), *arguments)))
+    with closing(lent(granted, owned.known(), *arguments)) as results:
         try:
             for problem, result in results:
                 if problem:
@@ -91,9 +86,9 @@ def _shared(lent: Callable, granted: int, arguments: tuple) -> Iterator:
                 board.stopped = True
             raise
         if any(board.is_over for board in boards):
-            gr.Info(f"Stopped after {granted} seconds: the GPU was lent for so long.")
+            gr.Info(f"Stopped after {granted} seconds, the GPU time limit.")
         for board in boards:
-            board.until = float("inf")
+            board.until = math.inf
 
 
 def _worker(work: Callable) -> Callable[..., Iterator[tuple[str | None, Any]]]:

@@ -16,8 +16,8 @@ from mars_demo.decoding.trace import Run
 from mars_demo.limits import LIMITS, refuse_long
 from mars_demo.models.names import bundled
 from mars_demo.models.pool import Pool, library
+from mars_demo.scheduler import BACKGROUND, SCHEDULER
 from mars_demo.ui import owned
-from mars_demo.ui.idle import IDLE
 from mars_demo.ui.storage import pathless
 from mars_demo.views import recordings
 
@@ -172,15 +172,15 @@ def know_trained(model: owned.Owned) -> None:
     model.since, model.ready = time.monotonic(), True
 
 
-def decode(name: str | None, prompt: str, request: Request, **more: Any) -> Run:
-    """A run of that model, not yet begun. `more` is as in `decoding.decode`.
+def decode(checkpoint, prompt: str, request: Request, **more: Any) -> Run:
+    """Return a run that has not begun; its windows follow what forwards cost, if that is known.
+
+    more: as in `decoding.decode`.
 
     Raises:
-        ValueError: as `decoding.decode`, if there is no such model here, or if the prompt and the messages
-            are longer than `LIMITS.prompt`.
+        ValueError: as `decoding.decode`, or if the prompt and the messages are longer than `LIMITS.prompt`.
     """
     refuse_long(prompt or "", *(message["content"] for message in more.get("messages", ())))
-    checkpoint = load(name)
     from mars_demo.decoding.decode import decode  # imports torch, which loading has done by now
 
     return decode(checkpoint, prompt, replace(request, costs=_costs(checkpoint)), **more)
@@ -204,22 +204,20 @@ def _measure(checkpoint) -> None:
     """Measure what its forwards cost, one at a time while nothing runs."""
     from mars_demo.decoding import cost_store, costs
 
-    steps = costs.measuring(checkpoint)
-    try:
-        while True:
-            with IDLE.step():
-                next(steps)
-    except StopIteration as end:
-        if end.value:
-            cost_store.save(checkpoint, end.value)
-            _measured[checkpoint.model] = end.value
+    def steps():
+        if found := (yield from costs.measuring(checkpoint)):
+            cost_store.save(checkpoint, found)
+            _measured[checkpoint.model] = found
+
+    for _ in SCHEDULER.scheduled(steps, BACKGROUND)():
+        pass
 
 
 def warm_up() -> None:
     """Load the models and run the first one once, so that the first visitor need not wait for that."""
-    with IDLE.visit():  # its costs are measured afterwards
+    with SCHEDULER.running():  # its costs are measured afterwards
         with contextlib.suppress(ValueError):  # the page says what is wrong with it
-            decode(None, "Hello", Request(max_new_tokens=2)).finish()
+            decode(load(), "Hello", Request(max_new_tokens=2)).finish()
         _pool.load_all()
 
 

@@ -43,18 +43,14 @@ def record(
     Ends early once `stopped()`, and where a run fails, with what it raises; always frees the runs.
     """
     failure = None
-
-    def line(lane: str | None, text: str) -> str:
-        return f'{{"lane": "{lane}", {text[1:]}\n' if lane else f"{text}\n"
-
     try:
         for lane, run in runs.items():
-            yield line(lane, run.first_line())
+            yield f"{run.first_line(lane)}\n"
         try:
             for lane, step in race(runs):
-                yield line(lane, step.line())
+                yield f"{step.line(lane)}\n"
                 if step.stop:
-                    yield line(lane, runs[lane].last_line())
+                    yield f"{runs[lane].last_line(lane)}\n"
                 pause()
                 if stopped():
                     break
@@ -63,7 +59,7 @@ def record(
         for lane, run in runs.items():
             if not run.stop:
                 run.close()
-                yield line(lane, run.last_line())
+                yield f"{run.last_line(lane)}\n"
         if failure:
             raise failure
     finally:

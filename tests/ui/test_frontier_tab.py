@@ -13,7 +13,6 @@ from mars_demo.decoding.decode import decode
 from mars_demo.evaluation import results
 from mars_demo.evaluation.frontier import Frontier, Setting
 from mars_demo.evaluation.sweep import Sweep, grid
-from mars_demo.ui.idle import IDLE, WAITING, stepping
 from mars_demo.ui.tabs import frontier as tab
 
 COMMAND = "python -m benchmarks.frontier --output assets/results/frontier.json"
@@ -338,22 +337,3 @@ def test_a_phone_shows_the_chart_first_without_scrolling_sideways(open_tab):
     assert chart.bounding_box()["y"] < controls.bounding_box()["y"]
     for found in points(page).all():
         assert found.locator(".reach").bounding_box()["width"] >= 24
-
-
-# ------------------------------------------------------------------------------------- by itself
-
-
-def test_a_step_in_the_background_says_that_it_waits():
-    @stepping
-    def count():
-        yield 1
-        yield 2
-
-    steps = count()
-    assert next(steps) == 1
-    with IDLE.visit():
-        assert next(steps) is WAITING
-        assert next(steps) is WAITING
-    assert list(steps) == [2]
-    with IDLE.step(0) as mine:  # none is under way any more
-        assert mine

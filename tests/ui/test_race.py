@@ -13,10 +13,12 @@ import pytest
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.trace import Pass, Run, Settings, Slot
-from mars_demo.ui import controls, models
+from mars_demo.models import load
+from mars_demo.ui import controls, models, options
 from mars_demo.ui.controls import Knobs, begin, end
+from mars_demo.ui.history import History
 from mars_demo.ui.racing import growing, race, record
-from mars_demo.ui.tabs.race import mode_choices
+from mars_demo.ui.tabs import race as tab
 
 
 def run(ms: float, forwards: int) -> Run:
@@ -197,8 +199,28 @@ def test_lines_are_shown_less_often_while_many_runs_grow(monkeypatch):
     assert shown(others=0) == 31  # those who have left no longer count
 
 
+def test_the_first_visitors_race_loads_its_model_once_and_looks_it_up_once(monkeypatch):
+    loads, lookups = [], []
+
+    def counted(work, calls):
+        return lambda *arguments: calls.append(arguments) or work(*arguments)
+
+    models.serve(options.read(["--only", "--model", models.TINY]))
+    monkeypatch.setattr(load, "load_checkpoint", counted(load.load_checkpoint, loads))
+    starting = threading.Thread(target=models.warm_up)  # as the page does
+    starting.start()
+    tab.introduce(models.TINY)
+    tab.wait_for(models.TINY)
+    monkeypatch.setattr(models, "load", counted(models.load, lookups))
+    *_, record = tab._raced("Hi", models.TINY, ["mars"], "probability", "", History(), False, Knobs())
+    starting.join()
+    assert '"lane":"mars"' in record
+    assert len(loads) == 1
+    assert [name for (name,) in filter(None, lookups)] == [models.TINY]
+
+
 def test_modes_that_are_chosen_meanwhile_stay_chosen():
     models.load(models.TINY)
-    late = mode_choices(models.TINY, ["mars"])  # asked for before the visitor chose another
+    late = tab.mode_choices(models.TINY, ["mars"])  # asked for before the visitor chose another
     assert "value" not in late.constructor_args and late.constructor_args["choices"]
-    assert mode_choices(models.TINY, ["mars", "block-diffusion"]).constructor_args["value"] == ["mars"]
+    assert tab.mode_choices(models.TINY, ["mars", "block-diffusion"]).constructor_args["value"] == ["mars"]

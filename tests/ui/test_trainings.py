@@ -12,8 +12,8 @@ from gradio_client.exceptions import AppError
 from playwright.sync_api import expect
 from test_train import finished, open_tab, trains  # noqa: F401
 
+from mars_demo.scheduler import LONG, SCHEDULER
 from mars_demo.ui import owned
-from mars_demo.ui.idle import IDLE
 from mars_demo.ui.storage import storage
 from mars_demo.ui.tabs import train
 
@@ -59,9 +59,9 @@ def test_stop_ends_the_measuring_and_a_visitor_who_leaves_ends_it_too(visit, ope
 
     page.locator("#train").click()
     expect(page.locator("#before-after")).to_contain_text(MEASURING)
-    assert IDLE._long == 1
+    assert SCHEDULER._running[LONG] == 1
     page.close()
-    eventually(lambda: not IDLE._long and not owned._models)
+    eventually(lambda: not SCHEDULER._running[LONG] and not owned._models)
 
 
 def test_a_trained_model_is_only_its_owners(url):

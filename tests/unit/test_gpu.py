@@ -1,13 +1,19 @@
-"""Functions on ZeroGPU: results, errors, time limits and closing."""
+"""Functions on ZeroGPU: results, errors, time limits, closing, and what reaches a forked process."""
 
+import copy
+import gc
 import os
+import pickle
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from mars_demo.ui import gpu
+from mars_demo.ui import board, gpu
+from mars_demo.ui.board import Board
+from mars_demo.ui.controls import Knobs
 from mars_demo.ui.gpu import on_gpu
 
 ROOT = Path(__file__).parents[2]
@@ -81,3 +87,45 @@ def test_elsewhere_work_is_done_in_this_process():
 def test_more_forwards_request_more_time_up_to_a_limit():
     assert gpu.seconds(10) < gpu.seconds(1000) < gpu.seconds(1000, pause=20) <= gpu.LONGEST
     assert gpu.seconds(10**9) == gpu.LONGEST
+
+
+# -------------------------------------------------------------------------------------------- boards
+
+
+def test_a_board_is_the_same_in_a_process_that_was_forked_before():
+    here, there = os.pipe(), os.pipe()
+    if (child := os.fork()) == 0:
+        try:
+            knobs = pickle.loads(os.read(here[0], 1 << 16))
+            os.write(there[1], pickle.dumps((knobs.tau, knobs.wait, knobs.stopped)))
+            knobs.tau = 0.25
+        finally:
+            os._exit(0)
+    knobs = Knobs()
+    knobs.tau = 0.7
+    data = pickle.dumps(knobs)
+    knobs.wait, knobs.stopped = 300, True  # after the pickle
+    os.write(here[1], data)
+    assert pickle.loads(os.read(there[0], 1 << 16)) == (0.7, 300, True)
+    os.waitpid(child, 0)
+    assert knobs.tau == 0.25
+
+
+def test_boards_have_their_own_numbers_and_give_their_memory_back():
+    one = Knobs()
+    one.tau, one.note = 0.5, ["x"]
+    two = copy.deepcopy(one)
+    assert (two.tau, two.note) == (0.5, ["x"]) and two.note is not one.note
+    two.tau = 0.1
+    assert (one.tau, two.tau, Knobs().tau) == (0.5, 0.1, 0.95)
+    free = len(board._free)
+    del one, two
+    gc.collect()
+    assert len(board._free) == free + 2
+
+
+def test_a_board_counts_as_stopped_after_its_time():
+    own = Board()
+    assert not own.stopped
+    own.until = time.monotonic() - 1
+    assert own.stopped and own.is_over

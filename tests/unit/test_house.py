@@ -21,7 +21,7 @@ PACKAGE = "mars_demo"
 
 # The rooms of the package, bottom to top. A module imports from its own floor and the ones below.
 FLOORS = (
-    ("__init__", "assets", "limits", "markdown", "modes", "progress"),
+    ("__init__", "assets", "limits", "markdown", "modes", "progress", "scheduler"),
     ("tasks",),
     ("models",),
     ("decoding",),

@@ -338,8 +338,9 @@ def test_a_model_of_few_bits_is_read_in_the_form_that_has_layers(tab):
     served = models.pool()
     try:
         models.serve(options.read(["--only", "--model", "mars-tiny", "--dtype", "int8"]))
-        run = models.decode("mars-tiny", "How many apples?", Request("mars", max_new_tokens=12)).finish()
-        assert models.load("mars-tiny").packed
+        checkpoint = models.load("mars-tiny")
+        run = models.decode(checkpoint, "How many apples?", Request("mars", max_new_tokens=12)).finish()
+        assert checkpoint.packed
         lens = shown(tab, "\n".join(run.lines()), 2)
     finally:
         models._pool = served

@@ -45,7 +45,7 @@ def compare(prompt: str, knobs: Knobs) -> Iterator:
 def _answered(prompt: str, knobs: Knobs) -> Iterator[str]:
     request = {"max_new_tokens": api.MAX_NEW_TOKENS}
     runs = {
-        lane: models.decode(model, prompt, Request(mode, **request))
+        lane: models.decode(models.load(model), prompt, Request(mode, **request))
         for lane, (model, mode) in LANES.items()
     }
     with closing(record(runs, lambda: knobs.stopped)) as lines:

@@ -16,9 +16,8 @@ from mars_demo.markdown import table
 from mars_demo.serving import schedules
 from mars_demo.ui import models
 from mars_demo.ui.components.schedule import Schedules
-from mars_demo.ui.controls import IN_LINE, LIVE, QUIET, Knobs, RunButtons, or_warn, tau_slider
+from mars_demo.ui.controls import IN_BROWSER, LIVE, QUIET, Knobs, RunButtons, in_queue, or_warn, tau_slider
 from mars_demo.ui.gpu import LONGEST, on_gpu, seconds
-from mars_demo.ui.line import in_line
 from mars_demo.ui.racing import growing
 from mars_demo.ui.tabs import Page
 from mars_demo.views import recordings
@@ -352,8 +351,8 @@ def _runs(name: str, label: str, work: Callable, inputs: list, outputs: list) ->
     """A button that starts `work` and one that stops it."""
     buttons = RunButtons(f"{name}-", label)
     place = gr.Markdown(elem_id=f"{name}-place")
-    steps = in_line(work, len(outputs))
-    buttons.on([buttons.run.click], steps, inputs, [*outputs, place], **IN_LINE)
+    steps = in_queue(work, len(outputs))
+    buttons.on([buttons.run.click], steps, inputs, [*outputs, place], concurrency_limit=None, **IN_BROWSER)
 
 
 def build(page: Page, tab: gr.Tab) -> None:

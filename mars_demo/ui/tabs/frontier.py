@@ -13,10 +13,10 @@ import gradio as gr
 
 from mars_demo.decoding.acceptance import CRITERIA
 from mars_demo.markdown import table
+from mars_demo.scheduler import BACKGROUND, WAITING
 from mars_demo.ui import models
 from mars_demo.ui.controls import LIVE, QUIET, Knobs, RunButtons, or_warn
 from mars_demo.ui.gpu import LONGEST, on_gpu
-from mars_demo.ui.idle import WAITING
 from mars_demo.ui.tabs import Page
 from mars_demo.ui.tabs.race import wait_for
 
@@ -191,7 +191,7 @@ def _progress(step) -> str:
     )
 
 
-@on_gpu(lambda *_: LONGEST, background=True)
+@on_gpu(lambda *_: LONGEST, BACKGROUND)
 def _swept(
     model: str, tasks: str, limit: int, taus: list[float], criteria: list[str], knobs: Knobs
 ) -> Iterator:

@@ -90,7 +90,7 @@ def _raced(
     checkpoint = models.load(model)
     runs = {
         mode: models.decode(
-            model,
+            checkpoint,
             prompt,
             Request(
                 mode,

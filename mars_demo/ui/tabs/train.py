@@ -14,6 +14,7 @@ from pandas import DataFrame
 
 from mars_demo.limits import LIMITS
 from mars_demo.markdown import table
+from mars_demo.scheduler import LONG
 from mars_demo.training import watching
 from mars_demo.training.watching import PRESETS
 from mars_demo.ui import models, owned, visitors
@@ -112,7 +113,7 @@ def _longest(base: str, recipe, *_) -> int:
     return min(seconds(recipe.steps * STEP + LOOKS), MINUTE * LIMITS.train_minutes)
 
 
-@on_gpu(_longest, long=True)
+@on_gpu(_longest, LONG)
 def _watched(base: str, recipe, prompt: str, session: Session, folder: Path, name: str) -> Iterator[tuple]:
     """The growing record, and what the button that pauses is called now, if that changes."""
     checkpoint = models.fresh(base)
@@ -210,7 +211,7 @@ def _curve(base: str, name: str, rows: list):
     return gr.Plot(plots.frontier(curves), visible=True)
 
 
-@on_gpu(lambda *_: seconds((1 + len(TAUS)) * CURVE_PROMPTS * watching.MAX_NEW_TOKENS / 2), long=True)
+@on_gpu(lambda *_: seconds((1 + len(TAUS)) * CURVE_PROMPTS * watching.MAX_NEW_TOKENS / 2), LONG)
 def _compared(base: str, name: str, data: str, session: Session) -> Iterator[tuple[int, int, list]]:
     """After each answer: how many there are, of how many, and the `accuracy.Row` of before and those of
     after, one for each τ, as far as they are measured."""
