@@ -15,6 +15,7 @@ os.environ["MARS_DEMO_CACHE"] = ""
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["GRADIO_SERVER_PORT"] = str(10_000 + os.getpid() % 100 * 200)
 
+import hypothesis
 import pytest
 import torch
 from accelerate.state import AcceleratorState, GradientState, PartialState
@@ -26,6 +27,13 @@ from mars_demo.assets import ASSETS
 from mars_demo.models.checkpoint import wrap
 from mars_demo.models.load import load_checkpoint
 from mars_demo.ui import models
+
+# Examples of each test in tests/fuzz, always the same few by default. HYPOTHESIS_PROFILE=many, or
+# --hypothesis-profile=many, makes more than ten thousand in all, at random.
+ALIKE = {"deadline": None, "database": None, "suppress_health_check": list(hypothesis.HealthCheck)}
+hypothesis.settings.register_profile("few", max_examples=40, derandomize=True, **ALIKE)
+hypothesis.settings.register_profile("many", max_examples=1500, derandomize=False, **ALIKE)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "few"))
 
 
 def pytest_configure():

@@ -1,0 +1,42 @@
+"""The app with its endpoint in this process, and what must hold after every test."""
+
+import json
+import logging
+import re
+
+import pytest
+from service import KNOWN, App
+
+from mars_demo.decoding.decode import decode
+from mars_demo.decoding.request import Request
+from mars_demo.decoding.trace import Run
+from mars_demo.ui import endpoint, models, options
+from mars_demo.ui.page import LOOK, build
+
+TALK = [{"role": "user", "content": "Sort 3, 1 and 2"}, {"role": "assistant", "content": "1, 2, 3"}]
+
+
+@pytest.fixture(scope="package")
+def app():
+    models.serve(options.read(["--only", "--model", "mars-tiny", "--model", "ar-tiny"]))
+    demo = build()
+    demo.launch(prevent_thread_lock=True, quiet=True, **LOOK, **endpoint.settings())
+    models.load()
+    yield App(demo.local_url.rstrip("/"))
+    demo.close()
+
+
+@pytest.fixture(autouse=True)
+def service(app, mars_tiny, caplog, capfd):
+    """Check after a test that others got their own answers and the log holds nothing of what was sent."""
+    app.talk("who-stays", TALK)
+    capfd.readouterr()
+    with caplog.at_level(logging.WARNING, "mars_demo"):
+        yield
+    request = Request("mars", KNOWN["tau"], max_new_tokens=KNOWN["max_new_tokens"])
+    record = app.generate(json.dumps({"data": [*KNOWN.values()]}).encode())
+    assert Run.read(record.splitlines()).text == decode(mars_tiny, KNOWN["prompt"], request).finish().text
+    assert json.loads(app.race("who-stays").splitlines()[0])["messages"] == TALK
+    assert not re.search(r"^(Traceback \(most|FORGED)", "".join(capfd.readouterr()), re.MULTILINE)
+    lines = [record.getMessage() for record in caplog.records if record.name.startswith("mars_demo")]
+    assert not any("\n" in line for line in lines)

@@ -1,0 +1,99 @@
+"""A client of the app, and what must hold of every answer."""
+
+import itertools
+import json
+import re
+
+import httpx
+
+API = "/gradio_api"
+JSON = {"content-type": "application/json"}
+KNOWN = {"prompt": "How many meters is 14 kilometers?", "model": "mars-tiny", "mode": "mars", "tau": 0.9}
+KNOWN |= {"window": None, "max_new_tokens": 24, "criterion": "probability"}
+# What no answer may hold: traces of the code, and what is in files that are nobody's business.
+LEAKS = re.compile(
+    r"Traceback \(most|File \\?\"|site-packages|\.py\\?\", line|mars_demo/|\b\w+Error\b: |"
+    r"object has no attribute|NoneType|unhashable type|root:x:0|/tmp/|/home/\w+/"
+)
+SENTENCE = re.compile(r"\S.*[.!?…]\W*$", re.DOTALL)
+
+
+def assert_told(answer: object) -> None:
+    """Check that an answer says in a sentence what was wrong."""
+    said = answer.get("error") or answer.get("detail") if isinstance(answer, dict) else None
+    said = said.get("message") if isinstance(said, dict) else said
+    assert isinstance(said, str) and SENTENCE.match(said), answer
+
+
+class App:
+    """A client of the app that checks every answer."""
+
+    def __init__(self, url: str):
+        self.client = httpx.Client(base_url=url, timeout=300)
+        config = self.client.get("/config").json()
+        self.functions = [one for one in config["dependencies"] if one["backend_fn"]]
+        self.components = [component["id"] for component in config["components"]]
+        self._numbers = itertools.count(1)
+
+    def named(self, name: str) -> dict:
+        return next(one for one in self.functions if one["api_name"] == name)
+
+    def get(self, path: str, **query) -> httpx.Response:
+        return self._checked(self.client.get(path, params=query or None))
+
+    def post(self, path: str, content: bytes, headers: dict = JSON) -> httpx.Response:
+        return self._checked(self.client.post(path, content=content, headers=headers))
+
+    def _checked(self, response: httpx.Response) -> httpx.Response:
+        if "text/html" not in response.headers.get("content-type", ""):  # the page names its own modules
+            assert not LEAKS.search(response.text), response.text[:300]
+        if response.status_code >= 500:
+            assert_told(response.json())
+        return response
+
+    def generate(self, content: bytes, form: str = "call") -> str | None:
+        """The record with which `generate` answers; None if it answers with a sentence."""
+        response = self.post(f"{API}/{form}/generate", content)
+        if response.is_error:
+            return None
+        path = f"{API}/call/generate/{response.json()['event_id']}"
+        *_, kind, data = self.get(path).text.strip().splitlines()
+        answer = json.loads(data.removeprefix("data: "))
+        if kind == "event: complete":
+            return answer[0]
+        assert_told(answer)
+
+    def call(self, name_or_function, data: list, event=None, session: str | None = None) -> dict | None:
+        """What a function of the page answers; None if it is refused."""
+        one = self.named(name_or_function) if isinstance(name_or_function, str) else name_or_function
+        session = session or f"visitor{next(self._numbers)}"
+        asked = {"data": data, "fn_index": one["id"], "session_hash": session, "event_data": event}
+        content = json.dumps(asked).encode()
+        if not one["queue"]:
+            response = self.post(f"{API}/run/predict", content)
+            return None if response.is_error else response.json()
+        response = self.post(f"{API}/queue/join?", content)
+        return None if response.is_error else self._outcome(session, response.json()["event_id"])
+
+    def _outcome(self, session: str, event: str) -> dict | None:
+        with self.client.stream("GET", f"{API}/queue/data?session_hash={session}") as stream:
+            for line in stream.iter_lines():
+                assert not LEAKS.search(line), line[:300]
+                message = json.loads(line[6:]) if line.startswith("data: ") else {"msg": ""}
+                assert message["msg"] not in ("unexpected_error", "server_stopped"), line
+                if message["msg"] == "process_completed" and message.get("event_id") == event:
+                    if message["success"]:
+                        return message["output"]
+                    return assert_told(message["output"])
+        raise AssertionError("the stream ended without an answer")
+
+    def talk(self, session: str, messages: list[dict]) -> None:
+        """Let a visitor's session continue from these messages."""
+        number = next(self._numbers)
+        event = {"messages": messages, "system": None, "number": number}
+        assert self.call("show_history", [None], event, session) is not None
+
+    def race(self, session: str) -> str:
+        """The record of a visitor's next race."""
+        data = [KNOWN["prompt"], None, [], "probability", "", None, None, None]
+        return self.call("compete", data, session=session)["data"][0]

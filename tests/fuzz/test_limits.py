@@ -1,0 +1,71 @@
+"""What the operator allows, from both sides."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from hostile import GOOD, written
+from service import API, KNOWN
+
+from mars_demo.assets import ASSETS
+
+LIMITED = {"MARS_DEMO_PROMPT": "400", "MARS_DEMO_ANSWER": "256", "MARS_DEMO_RECORD": "1"}
+
+
+@pytest.fixture
+def limited(app, monkeypatch):
+    """The app with small limits of its operator."""
+    for name, limit in LIMITED.items():
+        monkeypatch.setenv(name, limit)
+    return app
+
+
+@pytest.mark.parametrize(
+    ("name", "allowed", "above"),
+    [("prompt", "abcd " * 80, "a" * 401), ("max_new_tokens", 256, 257)],
+    ids=["prompt", "answer"],
+)
+def test_a_parameter_may_be_as_large_as_the_operator_says(limited, name, allowed, above):
+    for value, answered in ((allowed, True), (above, False)):
+        asked = KNOWN | {"mode": "ar", "max_new_tokens": 1} | {name: value}
+        record = limited.generate(json.dumps({"data": [*asked.values()]}).encode())
+        assert (record is not None) == answered
+
+
+def test_a_conversation_counts_with_its_prompt(limited):
+    for length, answered in ((400, True), (401, False)):
+        answer = "y" * (length - len(KNOWN["prompt"]) - 5)
+        talk = [{"role": "user", "content": "x" * 5}, {"role": "assistant", "content": answer}]
+        limited.talk(f"talk{length}", talk)
+        assert isinstance(limited.race(f"talk{length}"), str) == answered
+
+
+def test_a_record_may_be_as_large_as_the_operator_says(limited):
+    def drawn(record: str) -> str:
+        answer = limited.call("show_pass", [False], {"record": record, "number": 1})
+        [told] = [value for value in answer["data"] if isinstance(value, str) and value.startswith("{")]
+        return json.loads(told).get("trouble", "")
+
+    record, most = written(GOOD), 1 << 20
+    assert "MiB" not in drawn(record + " " * (most - len(record)))
+    assert "1 MiB" in drawn(record + " " * (most - len(record) + 1))
+
+
+def test_a_request_that_is_larger_than_any_record_is_refused_unread(limited):
+    most = 4 << 20
+    for size, status in ((most, 422), (most + 1, 413)):
+        response = limited.post(f"{API}/run/predict", b'"' + b"x" * (size - 2) + b'"')
+        assert response.status_code == status
+    assert "4 MiB" in response.json()["error"]
+    parts = (b"x" * (1 << 20) for _ in range(6))  # without its length
+    assert limited.post(f"{API}/run/predict", parts).status_code in (400, 413)
+
+
+@pytest.mark.full
+def test_a_bad_limit_is_one_line_at_the_start(monkeypatch):
+    monkeypatch.setenv("MARS_DEMO_RACES", "many")
+    app = ASSETS.parent / "app.py"
+    ended = subprocess.run([sys.executable, app], cwd=app.parent, capture_output=True, text=True)
+    assert ended.returncode == 2 and ended.stderr.count("\n") == 1
+    assert "MARS_DEMO_RACES" in ended.stderr and "many" in ended.stderr

@@ -1,0 +1,105 @@
+"""Any request gets a value or a sentence, and nobody else notices."""
+
+from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import quote, urlencode
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from service import API, KNOWN
+from strategies import body, events, junk, messages, mistaken, records, texts, values
+
+from mars_demo.decoding.decode import decode
+from mars_demo.decoding.request import Request
+from mars_demo.decoding.trace import Run, read_text
+from mars_demo.ui.components.stage import replay_page
+
+SHORT = KNOWN | {"max_new_tokens": 2}
+CHAT = {"model": "mars-tiny", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 2}
+CHAT |= {"stream": False, "tau": 0.9, "window": None, "temperature": None, "stop": None, "seed": None}
+LONG_WORK = ("replay", "measure", "fit", "conclude")  # if what they are sent happens to be right
+SERVED = ("recording", "opinion", "replay_page", "refusal", "__init__", "load", "get_config")
+QUERY = "tab run prompt model mode tau criterion wait chapter lane pass view mask_kind mask_length".split()
+ROUTES = "run/predict queue/join call/generate component_server reset cancel upload mcp/".split()
+
+
+@given(mistaken(SHORT), st.integers(0, 9), st.booleans())
+def test_generate(app, parameters, count, by_name):
+    if by_name:
+        app.generate(body(parameters), "call/v2")
+    else:
+        app.generate(body({"data": [*parameters.values()][:count]}))
+
+
+@given(mistaken(CHAT), st.none() | messages)
+def test_the_endpoint(app, parameters, conversation):
+    asked = parameters if conversation is None else parameters | {"messages": conversation}
+    response = app.post("/v1/chat/completions", body(asked))
+    assert response.status_code in (200, 400, 404, 413)
+
+
+@given(st.data())
+def test_a_function_of_the_page(app, data):
+    names = [one for one in app.functions if one["api_name"].rstrip("_0123456789") not in LONG_WORK]
+    one = data.draw(st.sampled_from(names))
+    count = len(one["inputs"])
+    sent = data.draw(st.lists(values, min_size=count, max_size=count) | st.lists(values, max_size=9))
+    app.call(one, sent, data.draw(events))
+
+
+@given(records(), st.integers(-1, 3) | values)
+def test_a_record_on_the_stage(app, record, number):
+    app.call("show_pass", [False], {"record": record, "number": number})
+    try:
+        runs = read_text(record)
+    except ValueError as error:
+        assert str(error).endswith(".") and "\n" not in str(error) and len(str(error)) < 600
+        return
+    assert all(Run.read(run.lines()).text == run.text for run in runs)
+    if any(run.passes for run in runs):
+        assert "<script>window" not in replay_page(record)
+
+
+@given(st.sampled_from(SERVED) | texts, st.data())
+def test_what_scripts_ask_of_a_component(app, name, data):
+    sent = data.draw(values | records() | st.fixed_dictionaries({"record": records(), "at": values}))
+    number = data.draw(st.sampled_from(app.components) | values)
+    asked = {"session_hash": "scripts", "component_id": number, "fn_name": name, "data": sent}
+    app.post(f"{API}/component_server", body(asked))
+
+
+@given(st.sampled_from(ROUTES), junk, st.sampled_from(("application/json", "text/plain", "x/y", "")))
+def test_bytes_that_a_route_cannot_read(app, route, content, kind):
+    app.post(f"{API}/{route}", content, {"content-type": kind})
+    app.post("/v1/chat/completions", content)
+
+
+@given(st.dictionaries(st.sampled_from(QUERY), texts, max_size=4), st.data())
+def test_a_url(app, query, data):
+    opening = [one for one in app.functions if any(event == "load" for _, event in one["targets"])]
+    one = data.draw(st.sampled_from(opening))
+    fields = urlencode({name: value[:2000] for name, value in query.items()}, errors="replace")
+    asked = {"data": [None] * len(one["inputs"]), "fn_index": one["id"], "session_hash": "opens"}
+    app.post(f"{API}/run/predict?{fields}", body(asked))
+
+
+@given(st.sampled_from(("file=", "file/", "stream/", "call/generate/", "")), texts)
+def test_a_file_that_is_nobodys_business(app, start, path):
+    app.get(f"{API}/{start}{quote(path[:200], safe='/%', errors='replace')}")
+
+
+ASKED = st.fixed_dictionaries(
+    {"prompt": st.text(st.characters(codec="utf-8"), min_size=1, max_size=20).filter(str.strip)}
+    | {"mode": st.sampled_from(("ar", "mars", "lossless")), "tau": st.sampled_from((0.0, 0.5, 1.0))}
+)
+
+
+@settings(max_examples=settings.default.max_examples // 5)
+@given(st.lists(ASKED, min_size=2, max_size=4))
+def test_visitors_at_once_get_their_own_answers(app, mars_tiny, asked):
+    with ThreadPoolExecutor(len(asked)) as pool:
+        bodies = [body({"data": [*(SHORT | one | {"max_new_tokens": 8}).values()]}) for one in asked]
+        answers = list(pool.map(app.generate, bodies))
+    for one, record in zip(asked, answers):
+        own = decode(mars_tiny, one["prompt"], Request(one["mode"], one["tau"], max_new_tokens=8)).finish()
+        run = Run.read(record.split("\n"))
+        assert (run.settings.prompt, run.token_ids) == (one["prompt"], own.token_ids)
