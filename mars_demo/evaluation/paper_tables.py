@@ -33,8 +33,7 @@ CURVE = {"task": "GSM8K", "block_size": 8, "sft_loss": True}  # of the paper's, 
 WORLDS = {"average": "all worlds", "word-problems": "word-problems", "letters": "letters"}  # of ours
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     """A table as it is shown.
 
     frame: its cells as text; the first column names the rows.

@@ -1,13 +1,15 @@
 """The gallery: the recorded runs and the lessons as a folder of pages that need no server."""
 
 import html
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import gradio as gr
 import yaml
 from markdown_it import MarkdownIt
 from pandas import DataFrame
+from plotly.graph_objects import Figure
 
 from mars_demo.decoding.trace import read_runs
 from mars_demo.evaluation import paper_tables
@@ -33,7 +35,6 @@ These pages replay recorded runs of small models, forward by forward, and explai
 lessons. They need no server and load nothing from elsewhere. In the app, the same models answer live.
 """
 RACED = "In the app this race also runs live, and τ can be moved while the model writes."
-FILLED = "In the app this table is filled in row by row."
 CHOSEN = "These are all tables; in the app one is chosen at a time, and Table 8 is drawn as well."
 INTERACTIVE = "In the app this figure is interactive."
 MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
@@ -48,75 +49,53 @@ def write(output: Path) -> None:
     check_new(output)
     with gr.Blocks():
         stage, parts = Stage(shelf=False, alone=True), Parts()
-    lessons = [Lesson(chapter, parts) for chapter in CHAPTERS]
-    runs = recordings.index()
-    pages = {"index.html": _index(runs, CHAPTERS), "README.md": _readme()}
+    runs, drawings = recordings.index(), [stage]
+    pages = {"index.html": _index(runs), "README.md": _readme()}
     for number, entry in enumerate(runs):
-        main = standalone.figure(stage, recordings.recording(entry["id"]))
-        body = f"{_head(entry['title'])}<main>\n{main}</main>\n{_beside('runs', runs, number)}"
-        pages[f"runs/{entry['id']}.html"] = standalone.document(entry["title"], body, [stage], "../shared")
-    for number, lesson in enumerate(lessons):
-        body = f"{_head(lesson.title)}{lesson.main()}{_beside('lessons', CHAPTERS, number)}"
-        pages[f"lessons/{lesson.id}.html"] = standalone.document(
-            lesson.title, body, lesson.drawings, "../shared"
-        )
-    shared = standalone.files([stage, *(drawing for lesson in lessons for drawing in lesson.drawings)])
-    pages |= {f"shared/{name}": text for name, text in shared.items()}
+        main = f"<main>\n{standalone.figure(stage, recordings.recording(entry['id']))}</main>\n"
+        pages[f"runs/{entry['id']}.html"] = _page(runs, number, main, [stage])
+    for number, chapter in enumerate(CHAPTERS):
+        main, own = _lesson(chapter, parts)
+        drawings += own
+        pages[f"lessons/{chapter['id']}.html"] = _page(CHAPTERS, number, main, own)
+    pages |= {f"shared/{name}": text for name, text in standalone.files(drawings).items()}
     for name, text in pages.items():
         path = output / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
 
 
-class Lesson:
-    """A chapter and what stands beside it in the Learn tab, as far as that needs no server.
+# ------------------------------------------------------------------------------------ a lesson's page
 
-    Args:
-        chapter: of `CHAPTERS`.
-        parts: the components that may stand beside a chapter.
+
+def _lesson(chapter: dict, parts: Parts) -> tuple[str, list[Drawing]]:
+    """Return a chapter and what stands beside it in the Learn tab, as far as that needs no server, as HTML;
+    and the components in it.
     """
-
-    def __init__(self, chapter: dict, parts: Parts):
-        self.id, self.title, self.text = chapter["id"], chapter["title"], chapter["text"]
-        wanted = chapter["element"]
-        self.kind = wanted["kind"]
-        # Where one of several is chosen in the app, all are shown here.
-        options = range(len(wanted["options"])) if self.kind == "choice" else []
-        shown = [recorded.chosen(wanted, index) for index in options] or [figure(chapter)]
-        self.parts = [
-            (getattr(parts, name), update.get("value"))
-            for updates in shown
-            for name, update in updates.items()
-            if update["visible"]
-        ]
-
-    @property
-    def drawings(self) -> list[Drawing]:
-        return [part for part, value in self.parts if isinstance(part, Drawing) and value]
-
-    def main(self) -> str:
-        """Its text and its figure, as HTML."""
-        beside = ' class="beside"' if self.drawings else ""  # tables take the whole width
-        return (
-            f"<main{beside}>\n<article>\n{_html(self.text)}</article>\n"
-            f"<section>\n{''.join(self._figure())}</section>\n</main>\n"
-        )
-
-    def _figure(self) -> Iterator[str]:
-        if self.kind == "gaps":
-            yield _html(f"{tables.filled_gaps(len(tables.PAPER['table1_gaps']))}\n\n{FILLED}")
-            return
-        if self.kind == "comparison":
-            yield _html("\n\n".join([CHOSEN, *map(_compared, paper_tables.TABLES)]))
-            return
-        drawn = [_drawn(part, value) for part, value in self.parts]
-        yield from filter(None, drawn)
-        if not all(drawn) or any(map(standalone.asks_server, self.drawings)):
-            yield f"<p>{RACED if self.kind == 'race' else INTERACTIVE}</p>\n"
+    element = chapter["element"]
+    # Where one of several is chosen in the app, all are shown here.
+    options = range(len(element["options"])) if element["kind"] == "choice" else []
+    beside = [
+        (getattr(parts, name), update.get("value"))
+        for updates in [recorded.chosen(element, index) for index in options] or [figure(chapter)]
+        for name, update in updates.items()
+        if update["visible"]
+    ]
+    drawings = [part for part, value in beside if isinstance(part, Drawing) and value]
+    if element["kind"] == "comparison":
+        shown = _html("\n\n".join([CHOSEN, *map(_compared, paper_tables.TABLES)]))
+    else:
+        drawn = [_drawn(part, value) for part, value in beside]
+        shown = "".join(filter(None, drawn))
+        if not all(drawn) or any(map(standalone.asks_server, drawings)):
+            shown += f"<p>{RACED if element['kind'] == 'race' else INTERACTIVE}</p>\n"
+    style = ' class="beside"' if drawings else ""  # tables take the whole width
+    text = f"<article>\n{_html(chapter['text'])}</article>\n"
+    return f"<main{style}>\n{text}<section>\n{shown}</section>\n</main>\n", drawings
 
 
-def _drawn(part: gr.blocks.Block, value) -> str | None:
-    """A part beside a chapter as HTML; None for one that does nothing without the app."""
+def _drawn(part: gr.blocks.Block, value: Any) -> str | None:
+    """Return a part beside a chapter as HTML; None for one that does nothing without the app."""
     if isinstance(part, Drawing):
         return standalone.figure(part, value) if value else None
     if isinstance(part, gr.Markdown):
@@ -124,23 +103,23 @@ def _drawn(part: gr.blocks.Block, value) -> str | None:
     return _html(_plotted(value)) if isinstance(part, gr.Plot) else None
 
 
-def _plotted(figure) -> str:
-    """The points of a plot as a table: a row for each place on the x-axis, a column for each line."""
-    across, up = figure.layout.xaxis.title.text, figure.layout.yaxis.title.text
-    lines = {line.name: dict(zip(line.x, line.y)) for line in figure.data}
+def _plotted(plot: Figure) -> str:
+    """Return the points of a plot as a table: a row per place on the x-axis, a column per line."""
+    across, up = plot.layout.xaxis.title.text, plot.layout.yaxis.title.text
+    lines = {line.name: dict(zip(line.x, line.y)) for line in plot.data}
     places = sorted({x for points in lines.values() for x in points})
     rows = [{across: x} | {name: points.get(x) for name, points in lines.items()} for x in places]
     return f"{up}:\n\n{table(DataFrame(rows))}"
 
 
 def _compared(number: int) -> str:
-    """A table of the paper and this project's, as Markdown."""
+    """Return a table of the paper and this project's, as Markdown."""
     *_, theirs, ours = (update["value"] for update in tables.compared(number).values())
-    return "\n\n".join([f"## {paper_tables.TABLES[number].title}", *filter(None, [theirs, ours])])
+    return f"## {paper_tables.TABLES[number].title}\n\n{theirs}\n\n{ours}"
 
 
 def _html(text: str) -> str:
-    """Markdown as HTML, without the style attributes of its cells, which the policy of the page forbids."""
+    """Return Markdown as HTML, without the style attributes of cells, which the page's policy forbids."""
     tokens = MARKDOWN.parse(text)
     for token in tokens:
         token.attrs.pop("style", None)
@@ -150,34 +129,34 @@ def _html(text: str) -> str:
 # ------------------------------------------------------------------------------- around what is shown
 
 
-def _head(title: str) -> str:
-    return (
+def _page(entries: Sequence[dict], number: int, main: str, drawings: Sequence[Drawing]) -> str:
+    """Return the page of `entries[number]`, with links to those before and after it."""
+    title = entries[number]["title"]
+    links = [
+        f"{name}: {_link(entries[at])}"
+        for name, at in (("Previous", number - 1), ("Next", number + 1))
+        if 0 <= at < len(entries)
+    ]
+    body = (
         f'<header>\n<nav><a href="../index.html">All runs and lessons</a></nav>\n'
-        f"<h1>{html.escape(title)}</h1>\n</header>\n"
+        f"<h1>{html.escape(title)}</h1>\n</header>\n{main}"
+        f"<footer>\n<nav>{' · '.join(links)}</nav>\n</footer>\n"
     )
-
-
-def _beside(folder: str, entries: Sequence[dict], number: int) -> str:
-    """Links to the pages before and after the one of `entries[number]`."""
-    links = []
-    for name, at in (("Previous", number - 1), ("Next", number + 1)):
-        if 0 <= at < len(entries):
-            links.append(f"{name}: {_link(entries[at])}")
-    return f"<footer>\n<nav>{' · '.join(links)}</nav>\n</footer>\n"
+    return standalone.document(title, body, drawings, "../shared")
 
 
 def _link(entry: dict, folder: str = "") -> str:
-    """To the page of a recorded run or a chapter."""
+    """Return a link to the page of a recorded run or a chapter."""
     return f'<a href="{folder}{entry["id"]}.html">{html.escape(entry["title"])}</a>'
 
 
-def _index(runs: Sequence[dict], chapters: Sequence[dict]) -> str:
+def _index(runs: Sequence[dict]) -> str:
     listed = "".join(
         f"<li>{_link(entry, 'runs/')}\n"
         f'<p>{html.escape(entry["note"])}</p>\n<p class="quiet">{html.escape(_figures(entry))}</p></li>\n'
         for entry in runs
     )
-    lessons = "".join(f"<li>{_link(chapter, 'lessons/')}</li>\n" for chapter in chapters)
+    lessons = "".join(f"<li>{_link(chapter, 'lessons/')}</li>\n" for chapter in CHAPTERS)
     body = (
         f"<header>\n<h1>{html.escape(TITLE)}</h1>\n{_html(WHAT)}</header>\n<main>\n"
         f'<h2>Recorded runs</h2>\n<ul class="runs">\n{listed}</ul>\n'
@@ -187,18 +166,22 @@ def _index(runs: Sequence[dict], chapters: Sequence[dict]) -> str:
 
 
 def _figures(entry: dict) -> str:
-    """The model of a recorded run, and its tokens per forward where that is not always one."""
-    runs = read_runs(recordings.recording(entry["id"]).split("\n"))
+    """Return the model of a recorded run, and its tokens per forward where that is not always one."""
     sides = [
         f"{run.tokens_per_forward:.2f} ({MODES[run.settings.mode].title})"
-        for run in runs
+        for run in read_runs(recordings.recording(entry["id"]).split("\n"))
         if run.settings.mode != BASELINE
     ]
     return f"{entry['model']} · tokens per forward: {', '.join(sides)}"
 
 
 def _readme() -> str:
-    front = {key: standalone.CARD[key] for key in ("emoji", "colorFrom", "colorTo")}
-    front = {"title": "MARS Demo, recorded", **front, "sdk": "static", "app_file": "index.html"}
-    front["short_description"] = "Recorded runs, replayed forward by forward"
+    card = standalone.CARD
+    front = {
+        "title": "MARS Demo, recorded",
+        **{key: card[key] for key in ("emoji", "colorFrom", "colorTo")},
+        "sdk": "static",
+        "app_file": "index.html",
+        "short_description": "Recorded runs, replayed forward by forward",
+    }
     return f"---\n{yaml.safe_dump(front, sort_keys=False, allow_unicode=True)}---\n\n# {TITLE}\n{WHAT}"

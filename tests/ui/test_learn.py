@@ -12,7 +12,7 @@ from mars_demo.decoding.acceptance import accepted
 from mars_demo.decoding.costs import Costs
 from mars_demo.evaluation import paper_tables, results
 from mars_demo.ui.lessons.chapters import CHAPTERS, number_of
-from mars_demo.ui.lessons.comparing import TITLES
+from mars_demo.ui.lessons.comparing import LANES
 from mars_demo.ui.lessons.kinds import KINDS
 from mars_demo.ui.lessons.tables import NOT_MEASURED
 from mars_demo.views import recordings
@@ -25,8 +25,7 @@ BESIDE = {
     "worked-step": "#worked-step .slot",
     "costs": "#costs .curve",
     "answers": "#answers .one",
-    "gaps": "#fill",
-    "neighbours": "#lesson-table table",
+    "table": "#lesson-table table",
     "schedule": "#schedule .cell",
     "cache-block": "#cache-block input",
     "lens": "#lesson-lens .cell",
@@ -35,7 +34,6 @@ BESIDE = {
 # What else a kind of figure has beside its own mark.
 COMPANIONS = {
     "choice": {"stage", "race", "grid"},
-    "gaps": {"neighbours"},
     "cache-block": {"schedule"},
 }
 VIEWS = {
@@ -242,16 +240,6 @@ def test_the_schedule_plays_step_by_step(open_chapter):
 
 
 @pytest.mark.full
-def test_the_table_of_gaps_fills_row_by_row(open_chapter):
-    page = open_chapter("four-gaps")
-    cells = page.locator("#lesson-table tbody tr td:first-child")
-    for filled in (1, 2, 3, 4):
-        expect(cells.filter(has_not_text="…")).to_have_count(filled)
-        page.locator("#fill").click()
-    expect(cells.filter(has_not_text="…")).to_have_count(1)
-
-
-@pytest.mark.full
 def test_every_table_of_the_paper_stands_above_ours_and_fits_a_phone(open_chapter):
     page = open_chapter("paper")
     page.set_viewport_size({"width": 390, "height": 844})
@@ -297,7 +285,7 @@ def test_the_sweep_of_tau_is_drawn_for_the_paper_and_for_us(open_chapter):
 @pytest.mark.full
 def test_lossless_is_the_fine_tuned_model_and_not_its_base(open_chapter):
     page = open_chapter("reference")
-    expect(page.locator("#answers .title")).to_have_text(list(TITLES.values()))
+    expect(page.locator("#answers .title")).to_have_text([title for title, *_ in LANES.values()])
     page.locator("#answers-run").click()
     before, after, lossless = (page.locator("#answers .one").nth(index) for index in range(3))
     expect(lossless).to_have_attribute("data-same", "yes")

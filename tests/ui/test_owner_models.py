@@ -13,7 +13,7 @@ from random_models import random_model
 from mars_demo.assets import ASSETS
 from mars_demo.export.save import save_checkpoint
 from mars_demo.quantization import packing
-from mars_demo.ui.components.facts import ModelFacts
+from mars_demo.ui.components.drawing import Drawing
 from mars_demo.ui.page import App
 
 pytestmark = pytest.mark.full
@@ -54,8 +54,8 @@ def address(folders):
 def test_bytes_are_shown_while_a_model_is_fetched(visit):
     state = {"phase": "fetching", "done": 12_300_000, "total": 270_000_000, "problem": None, "facts": []}
     with App() as demo:
-        ModelFacts(json.dumps(state))
-        ModelFacts(json.dumps(state | {"phase": "loading", "total": 0}), elem_id="unknown")
+        Drawing("facts", json.dumps(state))
+        Drawing("facts", json.dumps(state | {"phase": "loading", "total": 0}), elem_id="unknown")
     _, address, _ = demo.launch(prevent_thread_lock=True, quiet=True)
     try:
         page = visit(address=address)

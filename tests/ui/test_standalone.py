@@ -15,7 +15,7 @@ from mars_demo.decoding.trace import read_runs
 from mars_demo.modes import MODES
 from mars_demo.ui import standalone
 from mars_demo.ui.components import bundle
-from mars_demo.ui.components.facts import ModelFacts
+from mars_demo.ui.components.drawing import Drawing
 from mars_demo.ui.components.stage import replay_page
 from mars_demo.views import recordings
 
@@ -224,8 +224,8 @@ def test_it_fits_a_phone(visit_file, write):
 
 @pytest.mark.full
 def test_a_figure_that_asks_a_server_stays_as_it_is_without_its_controls(visit_file, tmp_path):
-    asking = ModelFacts(server_functions=[replay_page], elem_id="asking", render=False)
-    alive = ModelFacts(elem_id="alive", render=False)
+    asking = Drawing("facts", server_functions=[replay_page], elem_id="asking", render=False)
+    alive = Drawing("facts", elem_id="alive", render=False)
     asking.html_template += "<label>τ <input type=range></label><button>Go</button>"
     alive.html_template = asking.html_template
     value = json.dumps({"phase": "ready", "facts": [["size", "4 million parameters"]]})

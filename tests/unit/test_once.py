@@ -19,8 +19,8 @@ def client():
 
     async def answer(request):
         asked.append(request.url.path)
-        found = request.url.path != "/assets/missing"
-        return PlainTextResponse(f"{len(asked)} {request.base_url} {TEXT}", status_code=200 if found else 404)
+        status = 404 if request.url.path == "/assets/missing" else 200
+        return PlainTextResponse(f"{len(asked)} {request.base_url} {TEXT}", status)
 
     async def stream(request):
         return StreamingResponse(iter(["data: a\n\n", f"data: {TEXT}\n\n"]), media_type="text/event-stream")

@@ -14,7 +14,7 @@ from pathlib import Path
 FOLDER = Path(__file__).resolve().parent
 COMPONENT = FOLDER / "component.js"
 GIVEN = ("element", "props", "constants", "watch", "trigger", "server")
-ALL = tuple(sorted(path.parent.name for path in FOLDER.glob("*/__init__.py")))
+ALL = tuple(sorted(path.parent.name for path in FOLDER.glob("*/*.css")))
 _IMPORT = re.compile(r'(?:\s|//.*\n)*import \{([\w\s,]+)\} from "([^"]+)";')
 _EXPORT = re.compile(r"^export (?=(?:async function|function|class|const) (\w+))", re.MULTILINE)
 

@@ -13,18 +13,19 @@ GIVEN = "{ element, props, watch, trigger, server }"  # what Gradio gives to a c
 
 
 class Drawing(gr.HTML):
-    """A `gr.HTML` made of a folder of this package: `NAME/NAME.html`, `.css` and `.js`.
+    """A `gr.HTML` made of a folder beside this file: `NAME/NAME.html`, `.css` and `.js`.
 
     The template is fixed and never sees a text: Gradio would read it as HTML and as JavaScript. The value
     is data, which the scripts draw. `constants` are for them too, and stand in the line that starts them:
-    Gradio forgets the properties of a component that was hidden. Events of its own stand in `EVENTS`.
+    Gradio forgets the properties of a component that was hidden.
+    A class with events of its own lists them in `EVENTS`.
     """
 
     EVENTS: list = []
-    drawing: str  # the folder's name
 
     def __init__(
         self,
+        drawing: str,
         value: str = "",
         *,
         constants: Any = None,
@@ -33,14 +34,14 @@ class Drawing(gr.HTML):
         render: bool = True,
         server_functions: Sequence[Callable] = (),
     ):
-        name = self.drawing
+        self.drawing = drawing
         super().__init__(
             value,
-            html_template=(bundle.FOLDER / name / f"{name}.html").read_text("utf-8"),
-            js_on_load=f'marsDemo.start("{name}", {GIVEN}, {json.dumps(constants)});',
+            html_template=(bundle.FOLDER / drawing / f"{drawing}.html").read_text("utf-8"),
+            js_on_load=f'marsDemo.start("{drawing}", {GIVEN}, {json.dumps(constants)});',
             head=f'<script src="{SCRIPT_URL}"></script>',
             apply_default_css=False,
-            elem_id=elem_id or name.replace("_", "-"),
+            elem_id=elem_id or drawing.replace("_", "-"),
             visible=visible,
             render=render,
             server_functions=list(server_functions),

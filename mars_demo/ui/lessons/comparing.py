@@ -13,22 +13,18 @@ from mars_demo.ui.gpu import on_gpu, seconds
 from mars_demo.ui.lessons.parts import shown
 from mars_demo.ui.racing import growing, record, within_limits
 
-LANES = {  # a model and a mode each
-    "before": (models.BASE, "ar"),
-    "ar": (models.TINY, "ar"),
-    "lossless": (models.TINY, "lossless"),
+LANES = {  # the title, model and mode of each
+    "before": (f"{models.BASE}, before the training for MARS, one token at a time", models.BASE, "ar"),
+    "ar": (f"{models.TINY}, after the training, one token at a time", models.TINY, "ar"),
+    "lossless": (f"{models.TINY}, lossless", models.TINY, "lossless"),
 }
-TITLES = {
-    "before": f"{models.BASE}, before the training for MARS, one token at a time",
-    "ar": f"{models.TINY}, after the training, one token at a time",
-    "lossless": f"{models.TINY}, lossless",
-}
-HEADING = json.dumps({"lanes": list(TITLES.items()), "compared": "ar"}) + "\n"
+_TITLES = [(lane, title) for lane, (title, *_) in LANES.items()]
+HEADING = json.dumps({"lanes": _TITLES, "compared": "ar"}) + "\n"
 
 
-def answers(wanted: dict) -> dict[str, dict]:
-    """Prompts to choose from, and the places of their answers."""
-    prompts = wanted["prompts"]
+def answers(element: dict) -> dict[str, dict]:
+    """Return prompts to choose from, and the places of their answers."""
+    prompts = element["prompts"]
     return {
         "asking": shown(),
         "prompt": shown(choices=prompts, value=prompts[0]),
@@ -37,16 +33,15 @@ def answers(wanted: dict) -> dict[str, dict]:
 
 
 def compare(prompt: str, knobs: Knobs) -> Iterator:
-    """All answers, as the growing value of the figure; it stays as it was where they cannot be had."""
+    """Yield all answers as the growing value of the figure; without a model it stays as it was."""
     yield from or_warn(within_limits(_answered(prompt, knobs), knobs), gr.skip())
 
 
 @on_gpu(lambda prompt, knobs: seconds(len(LANES) * api.MAX_NEW_TOKENS))
 def _answered(prompt: str, knobs: Knobs) -> Iterator[str]:
-    request = {"max_new_tokens": api.MAX_NEW_TOKENS}
     runs = {
-        lane: models.decode(models.load(model), prompt, Request(mode, **request))
-        for lane, (model, mode) in LANES.items()
+        lane: models.decode(models.load(model), prompt, Request(mode, max_new_tokens=api.MAX_NEW_TOKENS))
+        for lane, (_, model, mode) in LANES.items()
     }
     with closing(record(runs, lambda: knobs.stopped)) as lines:
         for text in growing(lines):

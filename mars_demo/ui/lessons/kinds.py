@@ -1,32 +1,39 @@
 """The kinds of figures that may stand beside a chapter.
 
-A chapter's data name a kind. Its function gets the chapter's `element` and gives updates of `parts.Parts`;
-all other parts are hidden. To add a kind: its components to `parts.py`, and a function to this table.
+A chapter names a kind, whose function gets the chapter's `element` and returns updates of `Parts`; all
+other parts are hidden. To add a kind, add its components to `parts.py` and a function to this table.
 """
 
+import json
 from collections.abc import Callable
 
-from mars_demo.ui.lessons import comparing, layers, measured, recorded, tables, worked
-from mars_demo.ui.lessons.parts import HIDDEN
+from mars_demo.ui.lessons import comparing, measured, recorded, tables
+from mars_demo.ui.lessons.parts import HIDDEN, shown
+from mars_demo.views.worked_step import worked
+
+
+def worked_step(element: dict) -> dict[str, dict]:
+    """Return windows with the chapter's τ and scores, to be moved."""
+    value = json.dumps(worked(element["tau"], element["scores"]), ensure_ascii=False)
+    return {"worked_step": shown(value=value)}
+
 
 KINDS: dict[str, Callable[[dict], dict[str, dict]]] = {
     "stage": recorded.stage,
     "race": recorded.race,
     "grid": recorded.grid,
     "choice": recorded.choose,
-    "worked-step": worked.worked_step,
+    "worked-step": worked_step,
     "costs": measured.costs,
     "answers": comparing.answers,
-    "gaps": tables.gaps,
-    "neighbours": tables.neighbours,
+    "table": tables.rows,
     "comparison": tables.comparison,
     "schedule": measured.schedule,
     "cache-block": measured.cache_block,
-    "lens": layers.lens,
+    "lens": recorded.lens,
 }
 
 
 def figure(chapter: dict) -> dict[str, dict]:
-    """What stands beside a chapter: an update for each part."""
-    wanted = chapter["element"]
-    return HIDDEN | KINDS[wanted["kind"]](wanted)
+    """Return an update for each part beside a chapter."""
+    return HIDDEN | KINDS[chapter["element"]["kind"]](chapter["element"])

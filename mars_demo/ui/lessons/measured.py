@@ -1,47 +1,43 @@
 """What was measured about the cost of forwards and about cache blocks, beside a chapter."""
 
 import json
+import math
 
 from pandas import DataFrame
 
-from mars_demo.markdown import table
 from mars_demo.ui.lessons.parts import CACHE_BLOCKS, shown
-from mars_demo.ui.lessons.tables import NOT_MEASURED, PAPER
+from mars_demo.ui.lessons.tables import PAPER, sourced
 from mars_demo.views import recordings
 
 BATCH = 8  # of the measured cache blocks that are shown
 AR = "AR, continuous"  # a batch of ours that speeds are relative to
 
 
-def costs(wanted: dict) -> dict[str, dict]:
-    """Curves of c(k) with sliders, and the speeds of methods that were timed."""
+def costs(element: dict) -> dict[str, dict]:
+    """Return curves of c(k) with sliders, and the speeds of methods that were timed."""
     from mars_demo.views import measured_costs  # imports torch, which the page is there before
 
-    curves = measured_costs.curves(wanted["curves"])
-    value = json.dumps({"curves": curves, "start": wanted["start"]}, ensure_ascii=False)
-    return {"costs": shown(value=value), "measured": shown(value=speeds(wanted["speeds"]))}
+    curves = measured_costs.curves(element["curves"])
+    value = json.dumps({"curves": curves, "start": element["start"]}, ensure_ascii=False)
+    return {"costs": shown(value=value), "measured": shown(value=speeds(element["speeds"]))}
 
 
-def speeds(wanted: list[dict]) -> str:
-    """Tables of timed methods, each with its source."""
+def speeds(timed: list[dict]) -> str:
+    """Return tables of timed methods, each with its source."""
     from mars_demo.views import measured_costs
 
-    texts = []
-    for one in wanted:
-        found = measured_costs.speeds(one["file"], one["methods"], one["base"])
-        shown_table = f"{table(found[0])}\n\nSource: {found[1]}." if found else NOT_MEASURED
-        texts.append(f"#### {one['title']}\n\n{shown_table}")
-    return "\n\n".join(texts)
+    found = [measured_costs.speeds(one["file"], one["methods"], one["base"]) for one in timed]
+    return "\n\n".join(sourced(one["title"], speed) for one, speed in zip(timed, found))
 
 
-def schedule(wanted: dict) -> dict[str, dict]:
-    """Recorded runs as a batch, with the block cache and with the cursor cache."""
+def schedule(element: dict) -> dict[str, dict]:
+    """Return recorded runs as a batch, with the block cache and with the cursor cache."""
     return {"schedule": shown(value=recordings.batched())}
 
 
-def cache_block(wanted: dict) -> dict[str, dict]:
-    """The same with a slider for the size of a block, and what was measured of it."""
-    size = wanted["cache_block"]
+def cache_block(element: dict) -> dict[str, dict]:
+    """Return the same with a slider for the size of a block, and what was measured of it."""
+    size = element["cache_block"]
     return {
         "cache_block": shown(value=size),
         "schedule": shown(value=recordings.batched(size)),
@@ -50,7 +46,7 @@ def cache_block(wanted: dict) -> dict[str, dict]:
 
 
 def scheduled(size: float) -> str:
-    """The schedules with a block of that size.
+    """Return the schedules with a block of that size.
 
     Raises:
         ValueError: if it is not one that the slider has.
@@ -62,36 +58,28 @@ def scheduled(size: float) -> str:
 
 
 def cache_blocks() -> str:
-    """How fast batches were by the size of a cache block: in the paper, and here."""
+    """Return how fast batches were by the size of a cache block, in the paper and here."""
     from mars_demo.evaluation import results
 
-    paper = {row["cache_block"]: row for row in _paper_blocks("MARS + block cache")}
-    none = _paper_blocks("MARS (no cache)")[0]
-    ours = results.read("batches.json")
+    def here(ending: str) -> str | None:
+        found = next((times for method, times in seconds.items() if method.endswith(f", {ending}")), None)
+        return found and results.ranged(results.ratios(found, seconds[AR]), unit="×")
+
+    ours, seconds, source = results.read("batches.json"), {}, "the paper's Table 5"
+    if ours:
+        seconds = {row["method"]: row["seconds"] for row in ours["rows"] if row["size"] == BATCH}
+        source += f" · `{ours['command']}`, {ours['machine']}"
+    theirs = [
+        row
+        for row in PAPER["table5_batch_wall_clock"]
+        if row["batch_size"] == BATCH and row["method"].startswith("MARS")
+    ]
     rows = [
         {
-            "B_cache": "no cache" if block is None else f"{block}",
+            "B_cache": row["cache_block"] or "no cache",
             "the paper": f"{row['speedup']:.2f}×",
-            "here": _ours(ours, block) if ours else None,
+            "here": here(f"block cache {row['cache_block']}" if row["cache_block"] else "no cache"),
         }
-        for block, row in [*paper.items(), (None, none)]
+        for row in sorted(theirs, key=lambda row: row["cache_block"] or math.inf)
     ]
-    source = (
-        f"the paper's Table 5 · `{ours['command']}`, {ours['machine']}" if ours else "the paper's Table 5"
-    )
-    title = f"#### How many times as fast as AR, in batches of {BATCH}"
-    return f"{title}\n\n{table(DataFrame(rows))}\n\nSource: {source}."
-
-
-def _paper_blocks(method: str) -> list[dict]:
-    rows = PAPER["table5_batch_wall_clock"]
-    return [row for row in rows if row["method"] == method and row["batch_size"] == BATCH]
-
-
-def _ours(measured: dict, block: int | None) -> str | None:
-    from mars_demo.evaluation import results
-
-    seconds = {row["method"]: row["seconds"] for row in measured["rows"] if row["size"] == BATCH}
-    ending = "no cache" if block is None else f"block cache {block}"
-    found = next((times for method, times in seconds.items() if method.endswith(f", {ending}")), None)
-    return found and results.ranged(results.ratios(found, seconds[AR]), unit="×")
+    return sourced(f"How many times as fast as AR, in batches of {BATCH}", (DataFrame(rows), source))

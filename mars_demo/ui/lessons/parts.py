@@ -2,14 +2,10 @@
 
 import gradio as gr
 
-from mars_demo.ui.components.answers import Answers
-from mars_demo.ui.components.costs import CostCurves
-from mars_demo.ui.components.grid import Grid
-from mars_demo.ui.components.lens import LensPicture
-from mars_demo.ui.components.schedule import Schedules
+from mars_demo.ui.components.drawing import Drawing
 from mars_demo.ui.components.stage import Stage
-from mars_demo.ui.components.worked_step import WorkedStep
 from mars_demo.ui.controls import RunButtons, tau_slider
+from mars_demo.views import worked_step
 
 CACHE_BLOCKS = (4, 256)  # from the paper's smallest to its largest
 
@@ -27,24 +23,23 @@ class Parts:
             self.prompt = gr.Dropdown([], label="Prompt", filterable=False, elem_id="lesson-prompt")
             self.asking_buttons = RunButtons("answers-")
         self.stage = Stage(shelf=False, elem_id="lesson-stage", empty="The recorded run is being loaded.")
-        self.grid = Grid(elem_id="lesson-grid")
-        self.worked_step = WorkedStep()
-        self.costs = CostCurves()
-        self.answers = Answers()
+        self.grid = Drawing("grid", elem_id="lesson-grid")
+        self.worked_step = Drawing("worked_step", server_functions=[worked_step.asked])
+        self.costs = Drawing("costs")
+        self.answers = Drawing("answers")
         self.choice = gr.Dropdown([], label="The paper's tables", filterable=False, elem_id="choice")
         self.plot = gr.Plot(show_label=False)
         self.our_plot = gr.Plot(show_label=False)
         self.paper_table = gr.Markdown(elem_id="paper-table", elem_classes="numbers")
         self.our_table = gr.Markdown(elem_id="our-table", elem_classes="numbers")
         self.table = gr.Markdown(elem_id="lesson-table")
-        self.fill = gr.Button("Next gap", elem_id="fill")
         least, most = CACHE_BLOCKS
         self.cache_block = gr.Slider(
             least, most, step=4, label="Positions of a cache block (B_cache)", elem_id="cache-block"
         )
-        self.schedule = Schedules()
+        self.schedule = Drawing("schedule")
         self.forward = gr.Slider(1, 9, 1, step=1, label="Forward", visible=False, elem_id="lesson-forward")
-        self.lens = LensPicture(elem_id="lesson-lens", visible=False)
+        self.lens = Drawing("lens", elem_id="lesson-lens", visible=False)
         self.measured = gr.Markdown(elem_id="measured", elem_classes="numbers")
 
     def __getitem__(self, names: tuple[str, ...]) -> list:
@@ -53,7 +48,7 @@ class Parts:
 
 NAMES = (
     "live", "which", "words", "asking", "prompt", "stage", "grid", "worked_step", "costs", "answers",
-    "choice", "plot", "our_plot", "paper_table", "our_table", "table", "fill",
+    "choice", "plot", "our_plot", "paper_table", "our_table", "table",
     "cache_block", "schedule", "forward", "lens", "measured",
 )  # fmt: skip
 HIDDEN = {name: {"visible": False} for name in NAMES}

@@ -5,38 +5,54 @@ from mars_demo.ui import models
 from mars_demo.ui.lessons.measured import speeds
 from mars_demo.ui.lessons.parts import shown
 from mars_demo.ui.lessons.tables import chart
+from mars_demo.ui.tabs import mask
 from mars_demo.views import recordings
 
 SENTENCE = "Which city is the capital of Latvia? The capital of Latvia is Riga."
 
 
-def stage(wanted: dict) -> dict[str, dict]:
+def stage(element: dict) -> dict[str, dict]:
     """A recorded run with some of its modes."""
-    return {"stage": shown(value=recorded(wanted["run"], wanted["modes"]))}
+    return {"stage": shown(value=recorded(element["run"], element["modes"]))}
 
 
-def race(wanted: dict) -> dict[str, dict]:
+def race(element: dict) -> dict[str, dict]:
     """A recorded run, and a slider and buttons to race it again."""
-    return {"stage": shown(value=recorded(wanted["prompt"], ["ar", "mars"])), "live": shown()}
+    return {"stage": shown(value=recorded(element["prompt"], ["ar", "mars"])), "live": shown()}
 
 
-def grid(wanted: dict) -> dict[str, dict]:
+def grid(element: dict) -> dict[str, dict]:
     """The mask of one layout."""
-    return {"grid": shown(value=picture(wanted["picture"], wanted["block_size"], wanted.get("new", 2)))}
+    return {"grid": shown(value=picture(element["picture"], element["block_size"], element.get("new", 2)))}
 
 
-def choose(wanted: dict) -> dict[str, dict]:
+def lens(element: dict) -> dict[str, dict]:
+    """Return the lens of one forward of a recorded run, and a slider to choose another."""
+    first = element["forward"]
+    return {
+        "forward": shown(value=first, maximum=element["forwards"]),
+        "lens": shown(value=look_inside(element, first)),
+    }
+
+
+def look_inside(element: dict, forward: int) -> str:
+    """Return the lens of a forward of a recorded run."""
+    [run] = read_runs(recorded(element["run"], [element["mode"]]).splitlines())
+    return mask.lens_of(run, int(forward))
+
+
+def choose(element: dict) -> dict[str, dict]:
     """The first of several runs, pictures or charts, and the choice; below it what was measured of them, if
     anything."""
-    titles = [option["title"] for option in wanted["options"]]
-    which = shown(choices=titles, value=titles[0], label=wanted["label"])
-    timed = {"measured": shown(value=speeds(wanted["speeds"]))} if "speeds" in wanted else {}
-    return {"which": which} | timed | chosen(wanted, 0)
+    titles = [option["title"] for option in element["options"]]
+    which = shown(choices=titles, value=titles[0], label=element["label"])
+    timed = {"measured": shown(value=speeds(element["speeds"]))} if "speeds" in element else {}
+    return {"which": which} | timed | chosen(element, 0)
 
 
-def chosen(wanted: dict, index: int) -> dict[str, dict]:
+def chosen(element: dict, index: int) -> dict[str, dict]:
     """One of several, and what is said of it."""
-    option = wanted["options"][index]
+    option = element["options"][index]
     draw = next(draw for key, draw in OPTIONS.items() if key in option)
     return {"words": shown(value=option["words"])} | draw(option)
 

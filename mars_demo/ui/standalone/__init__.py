@@ -8,6 +8,7 @@ import html
 import secrets
 from collections.abc import Sequence
 from pathlib import Path
+from string import Template
 
 import yaml
 
@@ -18,6 +19,7 @@ from mars_demo.ui.components.drawing import GIVEN, Drawing
 CARD = yaml.safe_load((ASSETS.parent / "space.yaml").read_text("utf-8"))
 
 _HERE = Path(__file__).parent
+_PAGE = Template((_HERE / "page.html").read_text("utf-8"))
 _ICON = (
     "data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 20 20'>"
     f"<text y='16' font-size='16'>{CARD['emoji']}</text></svg>"
@@ -26,8 +28,8 @@ _MARKUP = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u202
 
 
 def figure(component: Drawing, value: str) -> str:
-    """The HTML of a component on a page, with its value: JSON or JSON lines. One that asks the server
-    what to draw stays as the value has it, without its controls."""
+    """Return the HTML of a component on a page, with its value: JSON or JSON lines. One that asks the
+    server what to draw stays as the value has it, without its controls."""
     still = " data-still" if asks_server(component) else ""
     return (
         f'<div data-figure="{component.elem_id}"{still}>\n{component.html_template}</div>\n'
@@ -40,14 +42,14 @@ def asks_server(component: Drawing) -> bool:
 
 
 def data(value: str) -> str:
-    """JSON or JSON lines in which nothing can be read as markup. Outside of texts JSON has none of these
-    characters, and within texts it may write them with a backslash.
+    """Return JSON or JSON lines in which nothing can be read as markup. Outside of texts JSON has none of
+    these characters, and within texts it may write them with a backslash.
     """
     return value.translate(_MARKUP)
 
 
 def document(title: str, body: str, components: Sequence[Drawing] = (), shared: str | None = None) -> str:
-    """A page.
+    """Return a page.
 
     Args:
         title: a text.
@@ -55,51 +57,31 @@ def document(title: str, body: str, components: Sequence[Drawing] = (), shared: 
         components: those that the page starts.
         shared: the URL of the folder with the page's `files`; None for a page that is one file.
     """
-    nonce = secrets.token_urlsafe(16)
-    tags = "".join(_tag(name, text, nonce, shared) for name, text in files(components).items())
-    # No address is allowed, only what has the page's own number.
-    policy = (
-        f"default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; img-src data: blob:; "
-        "base-uri 'none'; form-action 'none'"
+    nonce = secrets.token_urlsafe(16)  # the policy allows no URL, only what has the page's own number
+    starts = {component.elem_id: data(component.js_on_load) for component in components}
+    return _PAGE.substitute(
+        nonce=nonce,
+        title=html.escape(title),
+        icon=html.escape(_ICON),
+        tags="".join(_tag(name, text, nonce, shared) for name, text in files(components).items()),
+        body=body,
+        starts="".join(f'start("{id}", ({GIVEN}) => {{ {line} }});\n' for id, line in starts.items()),
     )
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="referrer" content="no-referrer">
-<title>{html.escape(title)}</title>
-<link rel="icon" href="{html.escape(_ICON)}">
-{tags}</head>
-<body>
-{body}
-<script nonce="{nonce}">
-{_starts(components)}</script>
-</body>
-</html>
-"""
 
 
 def files(components: Sequence[Drawing]) -> dict[str, str]:
     """Return the scripts and style sheets of pages with these components, by their names."""
-    names = sorted({component.drawing for component in components})
+    drawings = sorted({component.drawing for component in components})
     return {
         "page.css": (_HERE / "page.css").read_text("utf-8"),
-        "components.css": bundle.style(names),
+        "components.css": bundle.style(drawings),
         "page.js": (_HERE / "page.js").read_text("utf-8"),
-        "components.js": bundle.script(names),
+        "components.js": bundle.script(drawings),
     }
 
 
-def _starts(components: Sequence[Drawing]) -> str:
-    """Return the script that starts the figures of these components."""
-    lines = {component.elem_id: data(component.js_on_load) for component in components}
-    return "".join(f'start("{name}", ({GIVEN}) => {{ {line} }});\n' for name, line in lines.items())
-
-
 def _tag(name: str, text: str, nonce: str, shared: str | None) -> str:
-    """The element that brings a file into a page: with its text, or with its address in a folder."""
+    """Return the element that brings a file into a page: with its text, or with its URL in a folder."""
     if name.endswith(".css"):
         if shared is None:
             return f'<style nonce="{nonce}">\n{text}</style>\n'

@@ -15,7 +15,7 @@ from mars_demo.decoding.request import Request
 from mars_demo.markdown import table
 from mars_demo.serving import schedules
 from mars_demo.ui import models
-from mars_demo.ui.components.schedule import Schedules
+from mars_demo.ui.components.drawing import Drawing
 from mars_demo.ui.controls import IN_BROWSER, LIVE, QUIET, Knobs, RunButtons, in_queue, or_warn, tau_slider
 from mars_demo.ui.gpu import LONGEST, on_gpu, seconds
 from mars_demo.ui.racing import growing
@@ -379,7 +379,7 @@ def _build_schedules() -> None:
             size = gr.Slider(1, LARGEST, 6, step=1, label="Batch size", elem_id="batch-size")
             tau = tau_slider("batch-tau")
             result = gr.Markdown(DERIVED, render=False, elem_id="batch-said")
-            schedule = Schedules(recordings.batched(), elem_id="batch-schedule", render=False)
+            schedule = Drawing("schedule", recordings.batched(), elem_id="batch-schedule", render=False)
             _runs("batch", "Run", decode, [block, size, tau], [schedule, result])
             result.render()
         with gr.Column(scale=7, min_width=640):

@@ -6,7 +6,7 @@ import gradio as gr
 
 from mars_demo.ui import models
 from mars_demo.ui.controls import LIVE, QUIET, Knobs, in_turns, set_tau
-from mars_demo.ui.lessons import comparing, layers, measured, recorded, tables
+from mars_demo.ui.lessons import comparing, measured, recorded, tables
 from mars_demo.ui.lessons.chapters import CHAPTERS, number_of
 from mars_demo.ui.lessons.kinds import figure
 from mars_demo.ui.lessons.parts import NAMES, Parts
@@ -29,7 +29,6 @@ def turn(at: int | None, by: int, request: gr.Request):
     chapter = CHAPTERS[at]
     return (
         at,
-        1,
         f"### {at + 1} of {len(CHAPTERS)}: {chapter['title']}\n\n{chapter['text']}",
         gr.Button(interactive=at > 0),
         gr.Button(interactive=at < len(CHAPTERS) - 1),
@@ -39,19 +38,19 @@ def turn(at: int | None, by: int, request: gr.Request):
 
 def choose(at: int, index: int):
     """One of the runs, pictures or charts that a chapter has to choose from."""
-    wanted = CHAPTERS[at]["element"]
-    if wanted["kind"] != "choice" or not 0 <= index < len(wanted["options"]):
+    element = CHAPTERS[at]["element"]
+    if element["kind"] != "choice" or not 0 <= index < len(element["options"]):
         raise ValueError("This chapter has no such choice.")
-    updates = dict.fromkeys(CHOSEN, {"visible": False}) | recorded.chosen(wanted, index)
+    updates = dict.fromkeys(CHOSEN, {"visible": False}) | recorded.chosen(element, index)
     return [gr.update(**update) for update in updates.values()]
 
 
 def look(at: int, forward: int) -> str:
     """The lens of another forward of the chapter that is open."""
-    wanted = CHAPTERS[at]["element"]
-    if wanted["kind"] != "lens":
+    element = CHAPTERS[at]["element"]
+    if element["kind"] != "lens":
         raise ValueError("This chapter has no such choice.")
-    return layers.look_inside(wanted, forward)
+    return recorded.look_inside(element, forward)
 
 
 def compare(number: int):
@@ -72,7 +71,7 @@ def compete(tau: float, knobs: Knobs, request: gr.Request):
 
 def build(page: Page, tab: gr.Tab) -> None:
     """The tab's components and events."""
-    number, filled = gr.State(None), gr.State(1)
+    number = gr.State(None)
     with gr.Row(elem_id="learn-page"):
         with gr.Column(scale=4, min_width=320):
             heading = gr.Markdown(elem_id="chapter")
@@ -83,11 +82,10 @@ def build(page: Page, tab: gr.Tab) -> None:
             parts = Parts()
 
     remember = script("tabs/learn_address.js", [chapter["id"] for chapter in CHAPTERS])
-    turned = [number, filled, heading, back, forth, *parts[NAMES]]
+    turned = [number, heading, back, forth, *parts[NAMES]]
     for press, by in ((tab.select, 0), (forth.click, 1), (back.click, -1)):
         press(turn, [number, gr.State(by)], turned, **QUIET).then(None, heading, None, js=remember, **QUIET)
     tab.select(None, None, None, js=script("tabs/learn_keys.js"))
-    parts.fill.click(tables.fill_next, filled, [filled, parts.table, parts.fill], **QUIET)
     parts.choice.input(compare, parts.choice, parts[tables.COMPARED], **LIVE)
     parts.which.input(choose, [number, parts.which], parts[CHOSEN], **LIVE)
     parts.forward.input(look, [number, parts.forward], parts.lens, **LIVE)

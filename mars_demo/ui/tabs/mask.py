@@ -11,8 +11,7 @@ import gradio as gr
 from mars_demo.decoding.trace import Run, read_text
 from mars_demo.limits import refuse_long
 from mars_demo.ui import models
-from mars_demo.ui.components.grid import Grid
-from mars_demo.ui.components.lens import LensPicture
+from mars_demo.ui.components.drawing import Drawing
 from mars_demo.ui.controls import LIVE, QUIET, model_list
 from mars_demo.ui.gpu import on_gpu
 from mars_demo.ui.scripts import script
@@ -429,8 +428,8 @@ def build(page: Page, tab: gr.Tab) -> None:
         with gr.Column(scale=2, min_width=280):
             c = Controls()
         with gr.Column(scale=7, min_width=640):
-            grid = Grid()
-            lens = LensPicture()
+            grid = Drawing("grid")
+            lens = Drawing("lens")
             gr.Markdown("### How much of the training signal is AR-like")
             shares = gr.Plot(show_label=False)
 

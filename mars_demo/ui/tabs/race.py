@@ -11,7 +11,7 @@ from mars_demo.decoding.acceptance import CRITERIA
 from mars_demo.decoding.request import Request
 from mars_demo.modes import BASELINE, RACED, modes_of
 from mars_demo.ui import api, branches, models
-from mars_demo.ui.components.facts import ModelFacts
+from mars_demo.ui.components.drawing import Drawing
 from mars_demo.ui.components.stage import SETTINGS
 from mars_demo.ui.controls import (
     EACH,
@@ -397,7 +397,7 @@ class Controls:
             self.examples = [self._examples(made) for made in EXAMPLES.values()]
         self.model = page.model
         self.model.render()
-        self.facts = ModelFacts()
+        self.facts = Drawing("facts")
         self.asking = gr.Timer(0.5)
         with gr.Accordion("Model card", open=False, visible=False, elem_id="card") as self.about:
             self.card = gr.Markdown(elem_classes="numbers")

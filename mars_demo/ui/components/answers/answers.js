@@ -1,4 +1,7 @@
 // Draws answers while their records arrive, and says of each finished one whether it is the compared one.
+//
+// `props.value` is JSON lines, which only grow: a heading with the `lanes`, pairs of a name and a title, and the one
+// that the others are `compared` with; then the lines of their records, each with its lane.
 
 import { props, watch } from "../component.js";
 import { find, make, say } from "../dom.js";

@@ -1,4 +1,7 @@
 // Draws what a forward costs by its positions, and divides the tokens that it gives by that.
+//
+// `props.value` is JSON: the `curves`, each with its title, its source, c(k) ÷ c(1) for k from 1 on (`relative`) and
+// the measured k (`points`), and where the sliders `start`: {positions, tokens}.
 
 import { props, watch } from "../component.js";
 import { draw, find, make, say, set } from "../dom.js";

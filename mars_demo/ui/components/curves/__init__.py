@@ -14,8 +14,6 @@ class Curves(Drawing):
         stage: the `elem_id` of the stage that shows the answer of each step.
     """
 
-    drawing = "curves"
-
     def __init__(self, value: str = "", *, stage: str):
         constants = {"stage": stage, "recordings": watching.index()}
-        super().__init__(value, constants=constants, server_functions=[watching.recording])
+        super().__init__("curves", value, constants=constants, server_functions=[watching.recording])

@@ -1,4 +1,7 @@
 // Says what the chosen model is; until it is there, how much of it has been fetched or loaded.
+//
+// `props.value` is JSON: the `phase` of a model's `pool.State` with `done` and `total` bytes, its `problem`, and
+// `facts`, pairs of a name and a text.
 
 import { props, watch } from "../component.js";
 import { find, make, say } from "../dom.js";

@@ -26,14 +26,13 @@ class Frontier(Drawing):
     """
 
     EVENTS = ["chosen", "opened", "raced"]
-    drawing = "frontier"
 
     def __init__(self, value: str = "", *, render: bool = True):
         constants = {
             "modes": {mode.name: mode.title for mode in MODES.values()},
             "paper": {"words": PAPER_WORDS, "lines": paper_lines()},
         }
-        super().__init__(value, constants=constants, render=render)
+        super().__init__("frontier", value, constants=constants, render=render)
 
 
 def paper_lines() -> list[dict]:

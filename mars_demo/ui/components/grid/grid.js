@@ -1,4 +1,6 @@
 // The grid: draws a layout and tells its cells, rows and regions in words.
+//
+// `props.value` is the JSON of a `mask_picture.Picture`: rows are queries, columns keys, a filled cell is seen.
 
 import { element, props, watch } from "../component.js";
 import { draw, find, findAll, make, say, set } from "../dom.js";

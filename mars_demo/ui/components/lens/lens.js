@@ -1,4 +1,6 @@
 // The lens: a table of layers and slots, whose cells are told in words.
+//
+// `props.value` is the JSON of `lens_picture.line`, or of a `trouble` in its place. Without it nothing is shown.
 
 import { props, watch } from "../component.js";
 import { find, findAll, make, say, set } from "../dom.js";

@@ -1,4 +1,6 @@
 // Draws schedules below each other on one axis of steps while their lines arrive, and plays them.
+//
+// `props.value` is JSON lines, a `schedules.Schedule` each.
 
 import { props, watch } from "../component.js";
 import { find, make, say } from "../dom.js";

@@ -2,6 +2,8 @@
 
 import textwrap
 from collections.abc import Sequence
+from pathlib import Path
+from string import Template
 from typing import Any
 
 from mars_demo.decoding.fields import SOURCES
@@ -15,21 +17,11 @@ from mars_demo.views import recordings
 SETTINGS = ("prompt", "model", "mode", "tau", "criterion")  # of a race, in the page's address
 EMPTY = "Press Run: the same model answers one token at a time and with MARS."
 
-# Around a stage that is a page of its own.
-HEADER = """<header>
-<h1>A run of a language model, forward by forward</h1>
-<p>Each colour is one forward pass. <kbd>Space</kbd> plays and pauses, <kbd>←</kbd> and <kbd>→</kbd> step.
-Point at a token to see what else the model considered. This file holds all of it and loads nothing.</p>
-</header>
-"""
-FOOTER = """<footer>
-<p>Made with MARS Demo. The method is MARS (Mask AutoRegreSsion), arXiv 2604.07023.</p>
-</footer>
-"""
+_REPLAY = Template((Path(__file__).parent / "replay.html").read_text("utf-8"))
 
 
 def drawn_modes() -> list[dict]:
-    """The table of modes as far as the stage needs it, in the order of the lanes."""
+    """Return the table of modes as far as the stage needs it, in the order of the lanes."""
     fields = ("name", "title", "uses_tau", "needs_draft", "beyond")
     ordered = sorted(MODES.values(), key=lambda mode: mode.name != BASELINE)
     return [{field: getattr(mode, field) for field in fields} for mode in ordered]
@@ -61,7 +53,6 @@ class Stage(Drawing):
     """
 
     EVENTS = ["again", "reply", "history", "recorded", "branch", "mask"]
-    drawing = "stage"
 
     def __init__(
         self,
@@ -76,6 +67,7 @@ class Stage(Drawing):
         shown = recordings.index() if entries is None else entries
         served = [recordings.recording, branches.opinion, replay_page, refusal]
         super().__init__(
+            "stage",
             value,
             constants={
                 "shelf": shelf,
@@ -114,7 +106,7 @@ def _read(record: Any) -> list[Run]:
 
 
 def replay_page(record: str) -> str:
-    """A record as one HTML file that replays it without a server.
+    """Return a record as one HTML file that replays it without a server.
 
     record: JSON lines, those of its runs and before them the title and note, if it was recorded.
 
@@ -124,5 +116,5 @@ def replay_page(record: str) -> str:
     runs = _read(record)
     stage = Stage(shelf=False, alone=True, render=False)
     title = textwrap.shorten(runs[0].settings.prompt, 80, placeholder=" …")
-    body = f"{HEADER}<main>\n{standalone.figure(stage, record)}</main>\n{FOOTER}"
+    body = _REPLAY.substitute(figure=standalone.figure(stage, record))
     return standalone.document(f"MARS Demo: {title}", body, [stage])

@@ -18,7 +18,6 @@ class Tour(Drawing):
     """
 
     EVENTS = ["race"]
-    drawing = "tour"
 
     def __init__(self, *, visible: bool = True):
-        super().__init__(constants=STEPS, visible=visible)
+        super().__init__("tour", constants=STEPS, visible=visible)

@@ -1,4 +1,6 @@
 // Draws windows of slots below the places of a text. What is accepted is answered by Python, slider by slider.
+//
+// `props.value` is the JSON of `worked_step.worked`, which also answers every move of a slider.
 
 import { props, server, watch } from "../component.js";
 import { find, findAll, make, say } from "../dom.js";
