@@ -9,14 +9,19 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 from transformers import Cache, DynamicCache, PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutputWithPast
 
 from mars_demo.decoding.layout import Layout
 
 
-def hidden_states(
-    model: PreTrainedModel, layout: Layout, cache: Cache | None = None, mask: object | None = None
-) -> Tensor:
-    """[rows, n, width] what the last layer makes of a layout, after what the cache holds.
+def run(
+    model: PreTrainedModel,
+    layout: Layout,
+    cache: Cache | None = None,
+    mask: object | None = None,
+    **settings: bool,
+) -> BaseModelOutputWithPast:
+    """What the layers make of a layout, after what the cache holds.
 
     mask: who sees whom in the form of another attention implementation; None for the layout's booleans.
     """
@@ -27,7 +32,15 @@ def hidden_states(
         attention_mask=layout.visible[:, None] if mask is None else mask,
         past_key_values=cache,
         use_cache=cache is not None,
-    ).last_hidden_state
+        **settings,
+    )
+
+
+def hidden_states(
+    model: PreTrainedModel, layout: Layout, cache: Cache | None = None, mask: object | None = None
+) -> Tensor:
+    """[rows, n, width] what the last layer makes of a layout; as `run`."""
+    return run(model, layout, cache, mask).last_hidden_state
 
 
 def logits_of(model: PreTrainedModel, hidden: Tensor) -> Tensor:

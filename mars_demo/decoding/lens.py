@@ -8,18 +8,15 @@ seen by it. At the last layer it is the model's own output.
 
 from __future__ import annotations
 
-import copy
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.utils.hooks import RemovableHandle
 from transformers import PreTrainedModel
 
 from mars_demo.decoding import layout as layouts
-from mars_demo.decoding.engine import KeysAndValues, hidden_states, logits_of
+from mars_demo.decoding.engine import KeysAndValues, hidden_states, logits_of, run
 from mars_demo.decoding.layout import Layout, Role
 from mars_demo.models.causal import context_of
 from mars_demo.scheduler import SCHEDULER
@@ -83,22 +80,73 @@ def look(
     """
     first = _last_real(layout)
     _require_fitting(model, layout, past, tokens, first)
+    norm = _final_norm(model)
     with torch.inference_mode():
-        layers = Layers(model, layout, past, first)
-        output = layers.output()
+        states, last = _states(model, norm, layout, past, first)
+        with SCHEDULER.turn():
+            output = logits_of(model, last)
         chosen = output.argmax(-1).tolist()
         if verified is None:
             verified = _agreeing(layout, chosen, first)
         rows = [row - first for row in slot_rows(layout, verified)]
-        if len(rows) * len(layers) > MOST_CELLS:
+        if len(rows) * (len(states) + 1) > MOST_CELLS:
             raise ValueError(
-                f"This lens would have {len(layers)} layers and {len(rows)} slots; it has at most "
+                f"This lens would have {len(states) + 1} layers and {len(rows)} slots; it has at most "
                 f"{MOST_CELLS} cells."
             )
         known = [*tokens, *[None] * len(rows)]
         wanted = [chosen[row] if token is None else token for row, token in zip(rows, known)]
-        cells = [_cells(layers.logits(i, rows), wanted) for i in range(len(layers) - 1)]
+        cells = []
+        for state in states:
+            with SCHEDULER.turn():  # one for each layer: others need not wait for all
+                cells.append(_cells(logits_of(model, norm(state[rows])), wanted))
         return Lens(wanted, verified, [*cells, _cells(output[rows], wanted)])
+
+
+def _states(
+    model: PreTrainedModel, norm: nn.Module, layout: Layout, past: Sequence[int], first: int
+) -> tuple[list[Tensor], Tensor]:
+    """What the layers make of the positions from `first` on, [n - first, width] each: the embeddings and
+    all layers but the last one; and what the head reads.
+
+    Raises:
+        ValueError: if something else than the norm stands between the last layer and the head.
+    """
+    cache, normed = KeysAndValues(), []
+    if past:
+        with SCHEDULER.turn():
+            hidden_states(model, layouts.causal(past), cache)
+    with SCHEDULER.turn():
+        hook = norm.register_forward_hook(lambda module, inputs, output: normed.append(output))
+        try:
+            found = run(model, layout, cache, output_hidden_states=True)
+        finally:
+            hook.remove()
+    last = found.last_hidden_state
+    if not any(torch.equal(output, last) for output in normed):
+        raise ValueError(
+            f"What a model of type {model.config.model_type} does between its last layer and its output "
+            "head is not known here, so the lens cannot read it."
+        )
+    return [state[0, first:] for state in found.hidden_states[:-1]], last[0, first:]
+
+
+def _final_norm(model: PreTrainedModel) -> nn.Module:
+    """The norm that stands beside the list of a model's layers.
+
+    Raises:
+        ValueError: if there is none.
+    """
+    for module in model.base_model.modules():
+        children = list(module.children())
+        if any(isinstance(child, nn.ModuleList) for child in children):
+            for child in children:
+                if "norm" in type(child).__name__.lower():
+                    return child
+    raise ValueError(
+        f"A model of type {model.config.model_type} has no norm between its last layer and its output "
+        "head, which the lens needs."
+    )
 
 
 def slot_rows(layout: Layout, verified: int) -> list[int]:
@@ -127,116 +175,13 @@ def _agreeing(layout: Layout, chosen: list[int], first: int) -> int:
     return count
 
 
-@torch.inference_mode()
 def _cells(logits: Tensor, wanted: list[int]) -> list[Cell]:
     """A cell for each row of [k, vocabulary] logits."""
-    with SCHEDULER.turn():
-        p = logits.softmax(-1)
-        best, tokens = p.max(-1)
-        own = p.gather(-1, torch.tensor(wanted, device=p.device)[:, None])
-        ranks = (p > own).sum(-1) + 1
-        found = [part.tolist() for part in (tokens, best, own[:, 0], ranks)]
-    return [Cell(*cell) for cell in zip(*found)]
-
-
-# ------------------------------------------------------------------------------------------ the layers
-
-
-class Layers:
-    """What each layer of a model makes of a layout's positions from `first` on, as hidden states.
-
-    They are read from a copy of the model that shares its weights: others may be using the model itself.
-
-    Raises:
-        ValueError: if the model is built in a way that cannot be read.
-    """
-
-    def __init__(self, model: PreTrainedModel, layout: Layout, past: Sequence[int], first: int):
-        self._model, cache = _twin(model), KeysAndValues()
-        if past:
-            with SCHEDULER.turn():
-                hidden_states(self._model, layouts.causal(past), cache)
-        self._states: list[Tensor] = []  # [n - first, width] what each layer reads
-        self._after: list[nn.Module] = []  # what the last layer's output goes through before the head
-        with SCHEDULER.turn():
-            watching = self._watch(first)
-            last = hidden_states(self._model, layout, cache)
-            for hook in watching:
-                hook.remove()
-            if not self._after:
-                raise ValueError(
-                    f"A model of type {model.config.model_type} has no norm between its last layer and its "
-                    "output head, which the lens needs."
-                )
-            if not torch.equal(self._finished(self._whole), last):  # of the same shape, so bit by bit
-                raise ValueError(
-                    f"What a model of type {model.config.model_type} does between its last layer and its "
-                    "output head is not known here, so the lens cannot read it."
-                )
-            self._last = last[0, first:]
-            del self._whole
-
-    def _watch(self, first: int) -> list[RemovableHandle]:
-        """Keep what passes through the model until these hooks are removed."""
-        trunk, layers = _trunk(self._model)
-
-        def keep_input(layer, arguments, named):
-            hidden = arguments[0] if arguments else named["hidden_states"]
-            self._states.append(hidden[0, first:].clone())
-
-        def keep_output(layer, arguments, output):
-            self._whole = output[0] if isinstance(output, tuple) else output
-            self._states.append(self._whole[0, first:].clone())
-
-        def keep_module(module, arguments, output):
-            if len(self._states) > len(layers):
-                self._after.append(module)
-
-        beside = [module for module in trunk.children() if module is not layers]
-        return [
-            *(layer.register_forward_pre_hook(keep_input, with_kwargs=True) for layer in layers),
-            layers[-1].register_forward_hook(keep_output),
-            *(module.register_forward_hook(keep_module) for module in beside),
-        ]
-
-    def __len__(self) -> int:
-        """The layers and, before them, the embeddings."""
-        return len(self._states)
-
-    def output(self) -> Tensor:
-        """[n - first, vocabulary] the model's own logits."""
-        with SCHEDULER.turn():
-            return logits_of(self._model, self._last)
-
-    def logits(self, layer: int, rows: Sequence[int]) -> Tensor:
-        """[k, vocabulary] logits of what a layer has made of positions that are counted from `first`."""
-        with SCHEDULER.turn():
-            return logits_of(self._model, self._finished(self._states[layer][list(rows)]))
-
-    def _finished(self, hidden: Tensor) -> Tensor:
-        return functools.reduce(lambda state, module: module(state), self._after, hidden)
-
-
-def _trunk(model: PreTrainedModel) -> tuple[nn.Module, nn.ModuleList]:
-    """The list of a model's layers, and the module that has it.
-
-    Raises:
-        ValueError: if there is none.
-    """
-    for module in model.base_model.modules():
-        for child in module.children():
-            if isinstance(child, nn.ModuleList) and len(child) == model.config.num_hidden_layers:
-                return module, child
-    raise ValueError(f"A model of type {model.config.model_type} has no list of layers to look into.")
-
-
-def _twin(model: PreTrainedModel) -> PreTrainedModel:
-    """A copy with the same weights, whose layers and what stands beside them are its own."""
-    trunk, _ = _trunk(model)
-    own = set(trunk.children())
-    leaves = (module for module in model.modules() if not list(module.children()) and module not in own)
-    shared = (*leaves, *model.parameters(), *model.buffers())
-    return copy.deepcopy(model, {id(part): part for part in shared})
+    p = logits.softmax(-1)
+    best, tokens = p.max(-1)
+    own = p.gather(-1, torch.tensor(wanted, device=p.device)[:, None])
+    ranks = (p > own).sum(-1) + 1
+    return [Cell(*cell) for cell in zip(*(part.tolist() for part in (tokens, best, own[:, 0], ranks)))]
 
 
 def _require_fitting(
