@@ -3,69 +3,52 @@
     OMP_NUM_THREADS=1 python -m benchmarks.batches [--sizes 1,2,4,8,16] [--prompts 48] [--rounds 3]
         [--output FILE]
 
-All methods answer the same held-out prompts and take turns, round by round. Lossless decoding is also
-measured with several numbers of drafts, from which `decode_batch.LOSSLESS_DRAFTS` was chosen.
+All methods answer the same held-out prompts and take turns, round by round.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from statistics import median
 
 from benchmarks import tables
-from benchmarks.timing import Timed, take_turns
+from benchmarks.timing import take_turns
 from mars_demo import tasks
-from mars_demo.decoding.request import Request
 from mars_demo.evaluation import results, throughput
+from mars_demo.evaluation.throughput import Progress, Result
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.load import load_checkpoint
 
 FILE = "batches.json"
-DRAFTS = (1, 2, 3, 4, 6, 8)
 
 
-def row(name: str, timed: Timed) -> dict:
-    """A method's counts, with the seconds of all rounds."""
-    [result] = timed.found
-    return asdict(result) | {"method": name, "seconds": timed.seconds}
+def answered(steps: Iterable[Result | Progress]) -> Result:
+    *_, result = steps
+    return result
 
 
-def methods(checkpoint: Checkpoint, size: int) -> dict:
-    """What answers a list of prompts in batches of `size`, by name."""
-    ours = {
-        name: partial(throughput.ours, checkpoint, name=name, size=size, method=method)
-        for name, method in throughput.methods(checkpoint, size).items()
-    }
-    return {throughput.GENERATE: partial(throughput.generate, checkpoint, size=size)} | ours
+def methods(checkpoint: Checkpoint, size: int) -> dict[str, Callable[[Sequence[str]], Result]]:
+    def ours(name: str, method: throughput.Method) -> Callable[[Sequence[str]], Result]:
+        return lambda prompts: answered(throughput.decoding(checkpoint, prompts, name, size, method))
 
-
-def with_drafts(checkpoint: Checkpoint, size: int) -> dict:
-    """Lossless decoding with each number of drafts."""
-    limit = throughput.MAX_NEW_TOKENS
-    chosen = {
-        f"lossless, {count} drafts": Request("lossless", window=count + 1, max_new_tokens=limit)
-        for count in DRAFTS
-    }
     return {
-        name: partial(throughput.ours, checkpoint, name=name, size=size, method=throughput.Method(request))
-        for name, request in chosen.items()
+        throughput.GENERATE: lambda prompts: answered(throughput.generating(checkpoint, prompts, size)),
+        **{name: ours(name, method) for name, method in throughput.methods(checkpoint, size).items()},
     }
 
 
 def measure(model: str, sizes: str, prompts: int, rounds: int, output: Path) -> None:
     checkpoint = load_checkpoint(model)
     asked = [example.prompt for example in tasks.mixed(max(1, prompts // len(tasks.TASKS)))]
-    found, swept = [], []
+    rows = []
     for size in map(int, sizes.split(",")):
-        timed = take_turns(methods(checkpoint, size), [asked], rounds)
-        found += [row(name, one) for name, one in timed.items()]
-        timed = take_turns(with_drafts(checkpoint, size), [asked], rounds)
-        swept += [row(name, one) for name, one in timed.items()]
-    record = {"prompts": len(asked), "rows": found, "drafts": swept}
-    results.write(output, results.machine(checkpoint), record)
+        for name, timed in take_turns(methods(checkpoint, size), [asked], rounds).items():
+            [result] = timed.found
+            rows.append(asdict(result) | {"method": name, "seconds": timed.seconds})
+    results.write(output, results.machine(checkpoint), {"prompts": len(asked), "rows": rows})
 
 
 def by_size(file: str | Path = FILE) -> dict[int, dict[str, dict]]:

@@ -35,7 +35,7 @@ Answer = Callable[[str], tuple[int, int]]  # from a prompt to the numbers of tok
 
 
 def transformers_generate(checkpoint: Checkpoint, prompt: str, limit: int) -> tuple[int, int]:
-    result = throughput.generate(checkpoint, [prompt], 1, limit)
+    *_, result = throughput.generating(checkpoint, [prompt], 1, limit)
     return result.tokens, result.forwards
 
 

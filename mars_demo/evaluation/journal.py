@@ -1,11 +1,12 @@
-"""The answers of a sweep as they are finished, a JSON line each: a cut sweep goes on where it was."""
+"""The answers of a sweep as they are finished, a JSON line each: an interrupted sweep resumes."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
-from dataclasses import asdict
+from collections.abc import Iterable
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,84 +15,60 @@ from mars_demo.evaluation.frontier import Outcome, Setting
 
 
 def folder() -> Path | None:
-    """Where sweeps are kept, beside the costs of `cost_store`; None for nowhere."""
+    """Return where sweeps are kept, beside the costs of `cost_store`; None for nowhere."""
     costs = cost_store.folder()
     return costs and costs.with_name("sweeps")
 
 
 class Journal:
-    """A file for one sweep. The first line says what is swept, each other line has an outcome, its setting,
-    and the seconds that the setting had taken by then.
+    """A file for one sweep: each line has an outcome, its setting, and what the setting had taken by then.
 
-    The file's name comes from its first line, so sweeps of something else have other files. What is not a
-    whole line, since a process was killed while it wrote, is cut off.
+    sweep: all that outcomes depend on apart from the setting; the file's name is its digest. Lines that are
+    not whole, since a process was killed while it wrote, are dropped.
 
     Raises:
         OSError: if the file cannot be read or written.
     """
 
-    def __init__(self, folder: Path | None, header: dict[str, Any]):
+    def __init__(self, folder: Path | None, sweep: dict[str, Any]):
         self._outcomes: dict[Setting, dict[int, Outcome]] = {}
         self._seconds: dict[Setting, float] = {}
-        self.path = folder and folder / f"{_digest(header)}.jsonl"
-        if self.path is None:
-            return
-        folder.mkdir(parents=True, exist_ok=True)
-        self.path.touch(mode=0o600)
-        first, *lines = self.path.read_bytes().splitlines(keepends=True) or [b""]
-        known = _parsed(first) == header
-        os.truncate(self.path, len(first) + self._read(lines) if known else 0)
-        if not known:
-            self._append(header)
+        digest = hashlib.sha256(json.dumps(sweep, sort_keys=True).encode()).hexdigest()[:32]
+        self.path = folder and folder / f"{digest}.jsonl"
+        if self.path:
+            folder.mkdir(parents=True, exist_ok=True)
+            self.path.touch(mode=0o600)
+            os.truncate(self.path, self._read(self.path.read_bytes().splitlines(keepends=True)))
 
     def outcomes(self, setting: Setting) -> dict[int, Outcome]:
-        """The finished ones by number of the prompt."""
+        """Return the finished outcomes by number of the prompt."""
         return self._outcomes.setdefault(setting, {})
 
     def seconds(self, setting: Setting) -> float:
-        """What they took."""
+        """Return what the outcomes took together."""
         return self._seconds.get(setting, 0.0)
 
     def add(self, setting: Setting, outcome: Outcome, seconds: float) -> None:
         """Keep one more outcome; `seconds` is what all of the setting have taken by now."""
-        self.outcomes(setting)[outcome.number] = outcome
-        self._seconds[setting] = seconds
-        if self.path is not None:
-            self._append({"setting": asdict(setting), "seconds": seconds, "outcome": asdict(outcome)})
+        self._keep(setting, outcome, seconds)
+        if self.path:
+            record = {"setting": asdict(setting), "seconds": seconds, "outcome": asdict(outcome)}
+            with self.path.open("ab", buffering=0) as file:  # one write: only the last line can be torn
+                file.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
 
-    def _append(self, record: dict[str, Any]) -> None:
-        """In one write, so that a line is either there or is the torn last one."""
-        line = json.dumps(record, ensure_ascii=False).encode() + b"\n"
-        file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        try:
-            os.write(file, line)
-        finally:
-            os.close(file)
+    def _keep(self, setting: Setting, outcome: Outcome, seconds: float) -> None:
+        self.outcomes(setting)[outcome.number] = replace(outcome, ids=tuple(outcome.ids))
+        self._seconds[setting] = max(seconds, self.seconds(setting))
 
-    def _read(self, lines: list[bytes]) -> int:
-        """Take over all lines up to the first that is not whole; how many bytes these are."""
+    def _read(self, lines: Iterable[bytes]) -> int:
+        """Take over all lines up to the first that is not whole; return how many bytes these are."""
         length = 0
         for line in lines:
-            record = _parsed(line)
             try:
+                record = json.loads(line if line.endswith(b"\n") else b"")
                 setting, outcome = Setting(**record["setting"]), Outcome(**record["outcome"])
-                seconds = float(record["seconds"])
+                self._keep(setting, outcome, float(record["seconds"]))
             except (KeyError, TypeError, ValueError):
                 break
-            ids = tuple(outcome.ids)
-            self.outcomes(setting)[outcome.number] = Outcome(**asdict(outcome) | {"ids": ids})
-            self._seconds[setting] = max(seconds, self.seconds(setting))
             length += len(line)
         return length
-
-
-def _digest(header: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(header, sort_keys=True).encode()).hexdigest()[:32]
-
-
-def _parsed(line: bytes) -> Any:
-    """None for what is not a whole line of JSON."""
-    try:
-        return json.loads(line) if line.endswith(b"\n") else None
-    except ValueError:
-        return None

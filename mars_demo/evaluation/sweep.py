@@ -26,11 +26,10 @@ LIMIT = 200  # prompts
 def grid(
     checkpoint: Checkpoint, criteria: Sequence[str] = tuple(CRITERIA), taus: Sequence[float] = TAUS
 ) -> list[Setting]:
-    """AR, lossless, and every criterion with every τ.
+    """Return AR, lossless, and every criterion with every τ.
 
     Raises:
-        ValueError: if the checkpoint has no such settings, there is no criterion or no τ, or one of them is
-            not one.
+        ValueError: if the checkpoint has no such settings, or a criterion or τ is missing or unknown.
     """
     if "mars" not in checkpoint.modes:
         raise ValueError(
@@ -46,12 +45,7 @@ def grid(
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a sweep is, after a forward or when a point is finished.
-
-    number: of the setting, from 1, among `settings` settings.
-    answered: how many of its `prompts` prompts have been answered.
-    point: only when it is finished.
-    """
+    """A step of a sweep: the number of its setting, from 1, answered prompts, and the finished point."""
 
     setting: Setting
     number: int
@@ -62,15 +56,14 @@ class Progress:
 
 
 class Sweep:
-    """Iterating runs the next forward and yields a `Progress`; whoever stops iterating stops the sweep.
+    """Iterating runs the next forward and yields a `Progress`; `frontier` holds the finished points.
 
-    Every answer has the tokens and the forwards that it has when its prompt is decoded alone. `frontier`
-    holds the points that are finished. AR comes first: the others are compared with it.
+    Every answer has the tokens and the forwards that it has when its prompt is decoded alone. AR comes
+    first: the others are compared with it.
 
-    limit: prompts, at most. size: rows of a batch.
-    folder: where answers are kept as they are finished, in a `Journal` of this model, machine, prompts and
-        batch size. Those that are there are not computed again, also if other settings have been added.
-        `journal.folder()` is the usual one; None to keep nothing.
+    limit: prompts, at most. size: sequences of a batch.
+    folder: of a `Journal` of this model, machine, prompts and batch size, whose answers are not computed
+        again; `journal.folder()` is the usual one, None keeps nothing.
 
     Raises:
         ValueError: if the task set is unknown, a number is out of range, or a setting is not for this
@@ -103,7 +96,7 @@ class Sweep:
         self._journal = Journal(folder, self._header(chosen.max_new_tokens))
 
     def _header(self, max_new_tokens: int) -> dict[str, Any]:
-        """All that answers and times depend on, apart from the setting."""
+        """Return all that answers and times depend on, apart from the setting."""
         prompts = "\0".join(self.frontier.prompts)
         return {
             "model": cost_store.key(self._checkpoint) | {"values": _values(self._checkpoint)},
@@ -125,7 +118,7 @@ class Sweep:
         return self.frontier
 
     def _measure(self, setting: Setting, number: int) -> Iterator[Progress]:
-        """The steps of one setting, and its point."""
+        """Yield the steps of one setting, with its point at the end."""
         place = (setting, number, len(self._requests))
         prompts, done = len(self._questions), self._journal.outcomes(setting)
         left = [number for number in range(prompts) if number not in done]
@@ -139,8 +132,8 @@ class Sweep:
         yield Progress(*place, prompts, prompts, point)
 
     def _answers(self, setting: Setting, left: list[int]) -> Iterator[dict[int, tuple[Run, float]]]:
-        """After each forward the runs that it finished, each with the seconds that the setting has taken.
-        The clock stands while somebody looks at them."""
+        """Yield after each forward the runs that it finished, with the seconds that the setting has taken.
+        The clock stands while the caller uses them."""
         prompts, request = [self._questions[number].prompt for number in left], self._requests[setting]
         if not self._warm:  # the first forwards of a process are slower
             few = replace(request, max_new_tokens=2)
@@ -175,7 +168,7 @@ def first_difference(one: Sequence[int], other: Sequence[int]) -> int | None:
 
 
 def _values(checkpoint: Checkpoint) -> str:
-    """A digest of some values of every weight, so that a model that was trained further is another one."""
+    """Return a digest of some values of every weight: a model that was trained further is another one."""
     digest = hashlib.sha256()
     for weight in checkpoint.model.parameters():
         values = weight.detach().flatten()

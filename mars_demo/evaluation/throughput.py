@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from mars_demo.decoding.request import Request
@@ -22,8 +22,8 @@ BASELINE = "AR, continuous"
 
 @dataclass(frozen=True)
 class Result:
-    """All prompts answered by one method: wall-clock seconds, accepted tokens, forwards, the positions they
-    computed, padding included, and the share of places that waited."""
+    """All prompts answered by one method: wall-clock seconds, accepted tokens, forwards, positions with
+    padding, and the share of batch slots that waited."""
 
     method: str
     size: int
@@ -40,7 +40,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Method:
-    """How a batch is decoded: the request, and the batch's own settings of `decode_batch`."""
+    """A request, and the settings of `decode_batch` beside it."""
 
     request: Request
     cache: str = "cursor"
@@ -49,7 +49,7 @@ class Method:
 
 
 def methods(checkpoint: Checkpoint, size: int) -> dict[str, Method]:
-    """Each method in a batch of `size` rows."""
+    """Return the methods to compare in batches of `size` sequences."""
     ar = Request("ar", max_new_tokens=MAX_NEW_TOKENS)
     mars = Request("mars", TAU, max_new_tokens=MAX_NEW_TOKENS)
     lossless = Request("lossless", max_new_tokens=MAX_NEW_TOKENS)
@@ -69,39 +69,27 @@ def methods(checkpoint: Checkpoint, size: int) -> dict[str, Method]:
 
 @dataclass(frozen=True)
 class Progress:
-    """How many prompts a method has answered."""
+    """The number of prompts that a method has answered."""
 
     method: str
     answered: int
 
 
 def measure(checkpoint: Checkpoint, prompts: Sequence[str], size: int) -> Iterator[Result | Progress]:
-    """A result per method as soon as it is measured, transformers' `generate` first, and in between how far
-    a method is. No clock counts what is done with these."""
+    """Yield a result per method as soon as it is measured, transformers' `generate` first, and progress in
+    between. No clock counts what is done with these."""
     chosen = methods(checkpoint, size)
-    ours(checkpoint, prompts[:size], "warm-up", size, chosen[BASELINE])
-    yield from _generating(checkpoint, prompts, size, MAX_NEW_TOKENS)
+    for _ in decoding(checkpoint, prompts[:size], "warm-up", size, chosen[BASELINE]):
+        pass
+    yield from generating(checkpoint, prompts, size)
     for name, method in chosen.items():
-        yield from _decoding(checkpoint, prompts, name, size, method)
+        yield from decoding(checkpoint, prompts, name, size, method)
 
 
-def ours(checkpoint: Checkpoint, prompts: Sequence[str], name: str, size: int, method: Method) -> Result:
-    """All prompts through `serving.decode_batch`."""
-    *_, result = _decoding(checkpoint, prompts, name, size, method)
-    return result
-
-
-def generate(
-    checkpoint: Checkpoint, prompts: Sequence[str], size: int, max_new_tokens: int = MAX_NEW_TOKENS
-) -> Result:
-    """All prompts through transformers' own `generate`, in static batches padded on the left."""
-    *_, result = _generating(checkpoint, prompts, size, max_new_tokens)
-    return result
-
-
-def _decoding(
+def decoding(
     checkpoint: Checkpoint, prompts: Sequence[str], name: str, size: int, method: Method
 ) -> Iterator[Result | Progress]:
+    """Answer all prompts with `decode_batch`; the result comes last."""
     clock = Clock()
     with clock.running():
         done = decode_batch(
@@ -125,10 +113,10 @@ def _decoding(
     yield Result(name, size, clock.seconds, tokens, batch.forwards, batch.positions, waited)
 
 
-def _generating(
-    checkpoint: Checkpoint, prompts: Sequence[str], size: int, max_new_tokens: int
+def generating(
+    checkpoint: Checkpoint, prompts: Sequence[str], size: int, max_new_tokens: int = MAX_NEW_TOKENS
 ) -> Iterator[Result | Progress]:
-    """A turn for each batch: its forwards cannot be had one by one."""
+    """Answer all prompts with transformers' `generate` in static batches; a batch takes one turn."""
     checkpoint, clock = checkpoint.dense, Clock()
     tokens = forwards = positions = 0
     for start in range(0, len(prompts), size):
@@ -146,7 +134,7 @@ def _generating(
 def _generated(
     checkpoint: Checkpoint, prompts: Sequence[str], max_new_tokens: int
 ) -> tuple[int, list[list[int]]]:
-    """The width of a batch of padded prompts, and the answers' ids, the end token included."""
+    """Return the width of a batch of padded prompts, and the answers' ids with their end tokens."""
     tokenizer = checkpoint.tokenizer
     encoded = [encode_prompt(tokenizer, prompt) for prompt in prompts]
     ids, real = left_padded(encoded, pad_id(tokenizer), checkpoint.model.device)
@@ -158,9 +146,8 @@ def _generated(
         pad_token_id=pad_id(tokenizer),
         eos_token_id=sorted(checkpoint.end_ids),
     )[:, ids.shape[1] :]
-    return ids.shape[1], [_ended(row, checkpoint.end_ids) for row in output.tolist()]
-
-
-def _ended(ids: list[int], ends: Collection[int]) -> list[int]:
-    """Up to the first end token; the rest is padding."""
-    return ids[: next((i + 1 for i, id in enumerate(ids) if id in ends), len(ids))]
+    ends = checkpoint.end_ids
+    answers = [
+        row[: next((i + 1 for i, id in enumerate(row) if id in ends), len(row))] for row in output.tolist()
+    ]
+    return ids.shape[1], answers

@@ -120,7 +120,7 @@ def fitted(checkpoint: Checkpoint, request: Request, size: int, cache: str = "cu
 
 
 # Up to so many rows, so many drafts are worth their positions: a larger batch has fewer positions to spare.
-# Measured by `benchmarks.batches` on a CPU.
+# Measured on a CPU; see docs/decisions.md.
 LOSSLESS_DRAFTS = {4: 8, 1024: 4}
 
 

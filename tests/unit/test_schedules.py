@@ -115,7 +115,7 @@ def test_a_measured_share_of_waiting_is_that_of_the_places(mars_tiny):
     done = decode_batch(mars_tiny, prompts, request, size=2, cache="block", cache_block=8, continuous=False)
     states = [state for step in done.finish().schedule.steps for state in step]
     method = throughput.Method(request, "block", 8, continuous=False)
-    result = throughput.ours(mars_tiny, prompts, "block", 2, method)
+    *_, result = throughput.decoding(mars_tiny, prompts, "block", 2, method)
     assert 0 < result.waiting == states.count(WAIT) / (2 * result.forwards)
 
 
