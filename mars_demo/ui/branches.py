@@ -104,11 +104,7 @@ def branched(wish: Wish, history: History, knobs: Knobs) -> Iterator[str]:
         branch=branch(checkpoint, wish.run, wish.at, wish.instead),
     )
     run = models.decode(
-        checkpoint,
-        settings.prompt,
-        request,
-        messages=settings.messages,
-        cache=history.cache(settings.mode),
+        checkpoint, settings.prompt, request, messages=settings.messages, cache=history.cache(settings.mode)
     )
     kept = "".join(wish.kept)
     lines = record({None: run}, lambda: knobs.stopped, knobs.pause)

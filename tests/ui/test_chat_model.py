@@ -48,11 +48,7 @@ def test_models_are_named_by_options_or_by_the_environment(serve):
 
 @pytest.mark.parametrize(
     ("arguments", "named"),
-    [
-        (["--only"], "--only"),
-        (["--dtype", "int3"], "int3"),
-        (["--port", "many"], "many"),
-    ],
+    [(["--only"], "--only"), (["--dtype", "int3"], "int3"), (["--port", "many"], "many")],
 )
 def test_wrong_options_get_one_line(capsys, arguments, named):
     with pytest.raises(SystemExit, match="2"):

@@ -261,10 +261,7 @@ class Controls:
             8, LARGEST, LIMIT, step=8, label="Prompts, at most", elem_id="frontier-limit"
         )
         self.taus = gr.Textbox(
-            TAUS,
-            label="τ grid",
-            info="Numbers from 0 to 1, separated by commas.",
-            elem_id="frontier-taus",
+            TAUS, label="τ grid", info="Numbers from 0 to 1, separated by commas.", elem_id="frontier-taus"
         )
         self.criteria = gr.CheckboxGroup(
             [(criterion.title.capitalize(), name) for name, criterion in CRITERIA.items()],

@@ -388,11 +388,7 @@ class Controls:
         first_prompt, first_modes, first_tau, _ = first()
         self.prompt = gr.Textbox(first_prompt, label="Prompt", lines=3, max_lines=8, elem_id="prompt")
         self.buttons = RunButtons()
-        self.tau = tau_slider(
-            "tau",
-            first_tau,
-            "Acts immediately. At 1, one token per forward.",
-        )
+        self.tau = tau_slider("tau", first_tau, "Acts immediately. At 1, one token per forward.")
         with gr.Column(elem_id="examples"):
             self.examples = [self._examples(made) for made in EXAMPLES.values()]
         self.model = page.model

@@ -118,13 +118,7 @@ def _watched(base: str, recipe, prompt: str, session: Session, folder: Path, nam
     """The growing record, and what the button that pauses is called now, if that changes."""
     checkpoint = models.fresh(base)
     lines = watching.watch(
-        checkpoint,
-        recipe,
-        prompt,
-        folder,
-        name,
-        pace=lambda: session.pace,
-        stopped=lambda: session.stopped,
+        checkpoint, recipe, prompt, folder, name, pace=lambda: session.pace, stopped=lambda: session.stopped
     )
     text, shown = "", 0.0
     with closing(lines):
@@ -350,14 +344,7 @@ class Controls:
 
     @property
     def recipe(self) -> list:
-        return [
-            self.objective,
-            self.block_size,
-            self.sft_weight,
-            self.data,
-            self.steps,
-            self.learning_rate,
-        ]
+        return [self.objective, self.block_size, self.sft_weight, self.data, self.steps, self.learning_rate]
 
 
 class Results:
