@@ -1,4 +1,4 @@
-"""What a visitor may take of a server. Its owner sets each limit in an environment variable."""
+"""What a visitor may take of a server. The operator sets each limit in an environment variable."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 
 class Limit:
-    """A whole number, read when it is asked for from `MARS_DEMO_` and its name in capitals.
+    """A whole number, read on access from `MARS_DEMO_` and its name in capitals.
 
     least: what it may be at least; 0 switches off what it limits.
     about: what it limits, with its unit, for the documents.
@@ -34,7 +34,7 @@ class Limit:
 
 
 class Limits:
-    """All limits, an attribute for each."""
+    """All limits."""
 
     prompt = Limit(20_000, "characters of a prompt, and of a conversation with its system prompt")
     answer = Limit(1024, "tokens of an answer over HTTP; those of the page have 256", least=256)
@@ -54,7 +54,7 @@ LIMITS = Limits()
 
 
 def all_limits() -> dict[str, Limit]:
-    """Each limit by its name."""
+    """Return each limit by its name."""
     return {name: limit for name, limit in vars(Limits).items() if isinstance(limit, Limit)}
 
 
@@ -73,7 +73,7 @@ def refuse_long(*texts: str) -> None:
 def check() -> None:
     """
     Raises:
-        ValueError: if a variable holds what is no such limit.
+        ValueError: if a variable holds an invalid limit.
     """
     for name in all_limits():
         getattr(LIMITS, name)

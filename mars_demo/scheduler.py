@@ -114,9 +114,8 @@ class Scheduler:
             return self._changed.wait_for(lambda: not any(self._running[kind] for kind in kinds), patience)
 
     def scheduled(self, work: Callable, kind: str) -> Callable:
-        """Make a function or a generator function work of a class. Long and background work are generator
-        functions. In the background, a step that must wait gives `WAITING`, so that it can be stopped then
-        too."""
+        """Make a function, or for long and background work a generator function, work of a class. In the
+        background, a step that must wait gives `WAITING`, so that it can be stopped then too."""
 
         @functools.wraps(work)
         def call(*arguments):

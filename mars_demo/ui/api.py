@@ -1,7 +1,6 @@
 """The HTTP API: `generate`, which takes whatever came over HTTP and answers with a record or a sentence."""
 
 from collections.abc import Iterator
-from contextlib import closing
 from typing import Annotated, Literal
 
 import gradio as gr
@@ -12,10 +11,9 @@ from mars_demo.decoding.acceptance import CRITERIA
 from mars_demo.decoding.request import Request
 from mars_demo.modes import BASELINE, RACED
 from mars_demo.ui import models
-from mars_demo.ui.board import Board
-from mars_demo.ui.controls import TAU
+from mars_demo.ui.controls import TAU, Knobs
 from mars_demo.ui.gpu import on_gpu, seconds
-from mars_demo.ui.racing import growing, record, within_limits
+from mars_demo.ui.racing import streamed, within_limits
 
 MODES = (*(mode.name for mode in RACED), BASELINE)
 MAX_NEW_TOKENS = 256
@@ -64,20 +62,18 @@ def generate(
         values = (prompt, model, mode, tau, window, max_new_tokens, criterion)
         Parameters(**dict(zip(Parameters.model_fields, values)))
         request = Request(mode, tau, criterion, window=window, max_new_tokens=max_new_tokens)
-        board = Board()
-        yield from within_limits(_answered(model, prompt, request, board), board)
+        knobs = Knobs()
+        yield from within_limits(_answered(model, prompt, request, knobs), knobs)
     except ValueError as error:  # whoever asked is told; it is no fault of the server's
         sentence = f"{fields.problem(error)[1]}." if isinstance(error, ValidationError) else str(error)
         raise gr.Error(sentence, print_exception=False) from error
 
 
-def _longest(model: str | None, prompt: str, request: Request, board: Board) -> int:
+def _longest(model: str | None, prompt: str, request: Request, knobs: Knobs) -> int:
     return seconds(request.max_new_tokens)
 
 
 @on_gpu(_longest)
-def _answered(model: str | None, prompt: str, request: Request, board: Board) -> Iterator[str]:
+def _answered(model: str | None, prompt: str, request: Request, knobs: Knobs) -> Iterator[str]:
     """The record while it grows."""
-    run = models.decode(models.load(model), prompt, request)
-    with closing(record({None: run}, lambda: board.stopped)) as lines:
-        yield from growing(lines)
+    yield from streamed({None: models.decode(models.load(model), prompt, request)}, knobs)

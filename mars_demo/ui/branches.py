@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gradio as gr
 
 from mars_demo.decoding.trace import Run, read_text
 from mars_demo.limits import refuse_long
 from mars_demo.ui import api, models
+from mars_demo.ui.controls import Knobs
 from mars_demo.ui.gpu import on_gpu, seconds
-
-if TYPE_CHECKING:
-    from mars_demo.ui.controls import Knobs
-    from mars_demo.ui.history import History
+from mars_demo.ui.history import History
+from mars_demo.ui.racing import streamed
 
 MOST_LANES = 6  # on a stage
 
@@ -25,10 +24,10 @@ class Wish:
     """Another token in an answer on the stage, from which its run is to go on.
 
     kept: the records of the runs that stay on the stage. run: the one that is left.
-    at: the place in its answer. instead: token ids or a text.
+    at: the position in its answer. instead: token ids or a text.
     """
 
-    kept: tuple[str, ...]
+    kept: str
     run: Run
     at: int
     instead: tuple[int, ...] | str
@@ -39,10 +38,10 @@ class Wish:
 
 
 def wish(asked: gr.EventData) -> Wish:
-    """What a page asks for, checked.
+    """Check what a page asks for.
 
     Raises:
-        ValueError: if it is no branch of a record.
+        ValueError: if it is not a branch of a record.
     """
     records, of, at, instead = asked.records, asked.of, asked.at, asked.instead
     if not isinstance(records, list) or not 1 <= len(records) <= MOST_LANES:
@@ -59,7 +58,7 @@ def wish(asked: gr.EventData) -> Wish:
             f"The stage is full: it has {MOST_LANES} lanes. Put the branch in place of one of them."
         )
     text = "".join(f"{line}\n" for run in kept for line in run.lines())
-    return Wish((text,) if kept else (), runs[of], at, _instead(instead))
+    return Wish(text, runs[of], at, _instead(instead))
 
 
 def _read(record: str) -> Run:
@@ -88,13 +87,13 @@ def _duration(wish: Wish, history, knobs: Knobs) -> int:
 
 @on_gpu(_duration)
 def branched(wish: Wish, history: History, knobs: Knobs) -> Iterator[str]:
-    """The growing value of the stage: the runs that stay, and the one that goes on with the τ of the knobs.
+    """Give the growing value of the stage: the runs that stay, and the one that continues with the τ of the
+    knobs.
 
     Raises:
         ValueError: if the model or the branch cannot be had.
     """
     from mars_demo.decoding.branching import branch, request_of
-    from mars_demo.ui.racing import growing, record
 
     checkpoint, settings = models.load(wish.model), wish.run.settings
     request = replace(
@@ -103,20 +102,14 @@ def branched(wish: Wish, history: History, knobs: Knobs) -> Iterator[str]:
         max_new_tokens=min(settings.max_new_tokens, api.MAX_NEW_TOKENS),
         branch=branch(checkpoint, wish.run, wish.at, wish.instead),
     )
-    run = models.decode(
-        checkpoint, settings.prompt, request, messages=settings.messages, cache=history.cache(settings.mode)
-    )
-    kept = "".join(wish.kept)
-    lines = record({None: run}, lambda: knobs.stopped, knobs.pause)
-    try:
-        for text in growing(lines):
-            yield kept + text
-    finally:
-        lines.close()
+    context = {"messages": settings.messages, "cache": history.cache(settings.mode)}
+    run = models.decode(checkpoint, settings.prompt, request, **context)
+    for text in streamed({None: run}, knobs):
+        yield wish.kept + text
 
 
 def opinion(asked: Any) -> dict[str, Any]:
-    """What one token at a time thinks of token `at` of a `record`'s answer, for the page.
+    """Return the probability and rank of token `at` of a `record`'s answer for AR, and the alternatives.
 
     Raises:
         ValueError: if there is no such token, or the model is not here.

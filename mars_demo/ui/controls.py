@@ -20,17 +20,16 @@ from mars_demo.ui.visitors import at_leaving
 
 TAU = 0.95
 
-# Settings of events. Answered at once, outside of Gradio's queue: the page shows none of their warnings and
-# errors.
+# Settings of events. Answered at once, outside of Gradio's queue, without warnings and errors on the page.
 QUIET = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
-# Following a control: while one of its values is being answered, only the last of the next ones waits.
+# Following a control: while one value is being answered, only the last of the next ones waits.
 LIVE = {**QUIET, "trigger_mode": "always_last"}
 # Only a script in the browser.
 IN_BROWSER = {"show_progress": "hidden", "api_visibility": "private"}
 # Answered at once too, by a handler that may warn or fail with a sentence.
 MAY_WARN = {"concurrency_limit": None, **IN_BROWSER}
-# The same where the event itself says what was chosen. Each of them counts: by default Gradio's page drops
-# those that come while one is being answered, and "always_last" would repeat the first.
+# The same where the event says what was chosen: Gradio's page would drop those that come while one is being
+# answered, and "always_last" would repeat the first.
 EACH = {**MAY_WARN, "trigger_mode": "multiple"}
 NAP = 0.1  # seconds
 PATIENCE = 20  # seconds that a run may take to stop for the next one of its visitor
@@ -40,12 +39,12 @@ SECOND = "Your last run has not stopped yet: stop it, or wait until it has ended
 
 
 def at_once() -> int:
-    """How many races go on at once, in turns: a GPU that is lent serves one at a time."""
+    """Return how many races go on at once, in turns. A lent GPU serves one at a time."""
     return 1 if LENT else LIMITS.races
 
 
 def in_turns() -> dict[str, Any]:
-    """Settings of events that race: more visitors wait in one queue."""
+    """Return the settings of events that race: more visitors wait in Gradio's queue."""
     return {"concurrency_id": "model", "concurrency_limit": at_once(), "api_visibility": "private"}
 
 
@@ -57,7 +56,7 @@ class Knobs(Board):
     running = Number(False)  # from the start of a run until the page knows of its end
 
     def pause(self) -> None:
-        """Slow motion, while others have their turns. In naps: a changed wait or a stop counts soon."""
+        """Rest in slow motion, while others have their turns; a changed wait or a stop counts soon."""
         started = time.monotonic()
         while not self.stopped and (left := self.wait / 1000 - (time.monotonic() - started)) > 0:
             time.sleep(min(left, NAP))
@@ -67,7 +66,6 @@ class Knobs(Board):
 
 
 def model_list(elem_id: str, **more: Any) -> gr.Dropdown:
-    """A choice of models, filled once the models are known."""
     return gr.Dropdown([], label="Model", elem_id=elem_id, **more)
 
 
@@ -76,10 +74,8 @@ def tau_slider(elem_id: str, value: float = TAU, info: str | None = None) -> gr.
 
 
 class RunButtons:
-    """A button that starts work and one that stops it, side by side, and the visitor's knobs of that work.
-
-    Their ids are `run` and `stop` after the prefix.
-    """
+    """A button that starts work, one that stops it, and the visitor's knobs of that work. Their ids are
+    `run` and `stop` after the prefix."""
 
     def __init__(self, prefix: str = "", label: str = "Run"):
         self.knobs = gr.State(Knobs())
@@ -101,9 +97,8 @@ class RunButtons:
     ) -> None:
         """Let events start `work`, which gets `inputs` and the knobs.
 
-        settings: the components with the knobs' τ and wait. before: what is waited for first, by each
-        visitor alone, with its inputs. more: settings of the event that works: its queue and how it shows
-        progress.
+        settings: the components with the knobs' τ and wait. before: a handler that waits for something
+        before that, and its inputs. more: settings of the event that works.
         """
         both = [self.run, self.stop]
         for start in starts:
@@ -121,12 +116,11 @@ class RunButtons:
 
 
 async def begin(knobs: Knobs, request: gr.Request, tau: float = TAU, wait: float = 0):
-    """Before a run: the knobs as the page shows them; Run off, Stop on. The run stops when its visitor
+    """Begin a run: set the knobs as the page shows them; Run off, Stop on. The run stops when its visitor
     leaves, and when they start another.
 
     Raises:
-        gr.Error: if their last run does not stop in time, because it still waits for its turn or is in a
-            long forward. The page does not show it; see `refuse_second`.
+        gr.Error: if their last run does not stop in time. The page does not show it; see `refuse_second`.
     """
     await _take_over(knobs)
     knobs.tau, knobs.wait, knobs.stopped = tau, wait, False
@@ -135,11 +129,10 @@ async def begin(knobs: Knobs, request: gr.Request, tau: float = TAU, wait: float
 
 
 async def _take_over(knobs: Knobs) -> None:
-    """Stop the run that goes on, if there is one, and wait for its end. If it does not stop in time, it
-    goes on.
+    """Stop the current run, if there is one, and wait for its end. If it does not stop in time, it goes on.
 
-    This runs in the server's event loop: waiting here occupies none of the threads that handlers share, and
-    of two runs that begin together only one gets through.
+    This runs in the server's event loop, so it blocks no thread, and of two runs that begin together only
+    one gets through.
     """
     was_stopped, given_up = knobs.stopped, time.monotonic() + PATIENCE
     while knobs.running:
@@ -159,7 +152,7 @@ def refuse_second() -> None:
 def refuse_crowd() -> None:
     """
     Raises:
-        gr.Error: if too many visitors wait. Gradio would say so too, but leave their buttons as they are.
+        gr.Error: if too many visitors wait. Gradio would raise it too late to reset the buttons.
     """
     app = LocalContext.blocks.get(None)
     if app and len(app._queue) >= LIMITS.waiting:
@@ -168,7 +161,7 @@ def refuse_crowd() -> None:
 
 
 def end(knobs: Knobs):
-    """After a run: Run on, Stop off."""
+    """End a run: Run on, Stop off."""
     knobs.running = False
     return gr.Button(interactive=True), gr.Button(interactive=False)
 
@@ -215,7 +208,7 @@ def in_queue(work: Callable[..., Iterator], outputs: int) -> Callable[..., Itera
 
 
 def or_warn(results: Iterator, nothing: Any) -> Iterator:
-    """The results; where they end in a ValueError, a warning, and `nothing` as the last result."""
+    """Give the results; a ValueError becomes a warning, and `nothing` the last result."""
     try:
         yield from results
     except ValueError as error:
@@ -224,5 +217,4 @@ def or_warn(results: Iterator, nothing: Any) -> Iterator:
 
 
 def warn(error: ValueError) -> None:
-    """What cannot be done is said in a sentence, and the page stays as it is."""
     gr.Warning(html.escape(sentence(error)))

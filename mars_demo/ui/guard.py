@@ -1,9 +1,8 @@
-"""Whatever a request holds, its answer is a value or a sentence, and the log gets a line, no traceback.
+"""Errors as a caller and the log see them: one sentence, and one line without a traceback.
 
-All of a page's functions can be called by anybody with any JSON. Gradio checks little of it, and would log
-what its own code or a handler then raises with a traceback. There are two places against that:
-`App.process_api` of the page turns what a function or its components raise into a sentence with `told`, and
-`Guard` is around all of the server, for what fails before or after a function.
+Anybody can call all of a page's functions with any JSON. Gradio checks little of it, and would log what is
+then raised with a traceback. So `App.process_api` of the page turns what a function or its components raise
+into a sentence with `told`, and `Guard` is around the server, for what fails before or after a function.
 """
 
 from __future__ import annotations
@@ -37,8 +36,7 @@ Send = Callable[[Message], Awaitable[None]]
 
 
 def told(error: Exception, doing: str) -> gr.Error:
-    """The error with which a function's caller is told what went wrong; one that was not meant for them is
-    logged."""
+    """Return the error for a function's caller; log one that was not meant for them."""
     if isinstance(error, gr.Error) and not error.print_exception:
         return error
     log(error, doing)
@@ -46,8 +44,8 @@ def told(error: Exception, doing: str) -> gr.Error:
 
 
 def sentence(error: Exception) -> str:
-    """What is said of an error. Those of this project and of Gradio are sentences; all others stay here,
-    for they may name folders of the server."""
+    """Return what a caller reads. Errors of this project and of Gradio are sentences; others may name
+    folders of the server."""
     from mars_demo.models.memory import is_short  # imports torch, which the page is there before
 
     if is_short(error):
@@ -63,21 +61,19 @@ def sentence(error: Exception) -> str:
 
 
 def log(error: Exception, doing: str) -> None:
-    """One line, in which nothing that a visitor sent can begin another."""
+    """Log one printable line."""
     frames = traceback.extract_tb(error.__traceback__)
     at = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
     LOG.warning("%s", ascii(f"{doing}: {type(error).__name__}{at}: {error}")[1 : LONGEST + 1])
 
 
 def be_quiet() -> None:
-    """Silence loggers that write what was sent."""
     for name in CHATTY:
         logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
 def to_who_is_there(send: Callable[..., None]) -> Callable[..., None]:
-    """How Gradio's queue sends a message, for a visitor who may have left in this moment: then there is
-    nobody to send it to, which Gradio would take for a fault."""
+    """Make Gradio's queue drop a message to a visitor who has just left, instead of failing."""
 
     def sending(event: Any, message: Any) -> None:
         with suppress(KeyError):
@@ -87,7 +83,7 @@ def to_who_is_there(send: Callable[..., None]) -> Callable[..., None]:
 
 
 class Guard:
-    """Around an ASGI app: bounds what is read of a request, and answers where the app raises."""
+    """Middleware that limits the size of a request, and answers where the app raises."""
 
     def __init__(self, app: Callable[..., Awaitable[None]]):
         self.app = app
@@ -115,20 +111,20 @@ class Guard:
 
 
 class TooLarge(Exception):
-    """A request is larger than any that the page sends."""
+    """The request is larger than any that the page sends."""
 
 
 def _length(scope: Message) -> int:
-    """The bytes that a request says it has; 0 where it says nothing that makes sense."""
-    said = dict(scope["headers"]).get(b"content-length", b"")
-    return int(said) if said.isdigit() and len(said) < 20 else 0
+    """Return the size that a request declares in bytes, or 0."""
+    length = dict(scope["headers"]).get(b"content-length", b"")
+    return int(length) if length.isdigit() and len(length) < 20 else 0
 
 
 def _bounded(receive: Receive, length: int) -> Receive:
-    """The parts of a request's body, until they are too much.
+    """Limit the parts of a request's body.
 
     Raises:
-        TooLarge: then, and at once if the request says so itself.
+        TooLarge: if they are too much, and at once if the request declares that.
     """
     most, read = ESCAPED * LIMITS.record << 20, 0
     too_large = TooLarge(f"The request is larger than {most >> 20} MiB, more than this page ever sends.")
@@ -147,7 +143,7 @@ def _bounded(receive: Receive, length: int) -> Receive:
 
 
 async def _end(send: Send, begun: Message, error: Exception) -> None:
-    """End an answer whose beginning has gone out: a stream of events with one that says why."""
+    """End an answer that has begun: a stream of events with an error."""
     headers = dict(begun["headers"])
     if headers.get(b"content-type", b"").startswith(b"text/event-stream"):
         event = f"event: error\ndata: {json.dumps({'error': sentence(error)})}\n\n"

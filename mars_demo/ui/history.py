@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from mars_demo.limits import refuse_long
 from mars_demo.models.messages import Message, checked, user
 
-KEPT = 8  # visitors whose caches are kept, those who raced last; the others' follow-ups compute everything
+KEPT = 8  # visitors whose caches are kept, those who raced last
 
 
 class History:
-    """The messages so far and, for each mode, what it has computed of its last text. Handlers change it in
-    place."""
+    """The messages so far and a cache for each mode. Handlers change it in place."""
 
     def __init__(self):
         self.messages: list[Message] = []  # without the system prompt, which is among the controls
@@ -37,27 +36,25 @@ class History:
         return "".join(system)
 
     def is_news(self, number) -> bool:
-        """Return whether a message of the page is newer than those before it. The page numbers them,
-        because one may overtake another on the way."""
+        """Return whether a numbered message of the page is newer than those before it."""
         news = isinstance(number, int) and number > self._told
         if news:
             self._told = number
         return news
 
     def after(self, system: str) -> list[Message]:
-        """The messages before the next prompt, the system prompt first."""
+        """Return the messages before the next prompt, the system prompt first."""
         opening = [{"role": "system", "content": system}] if system.strip() else []
         return [*opening, *self.messages]
 
     def cache(self, mode: str):
-        """The cache that the lane of a mode continues with."""
+        """Return the cache that a mode's lane continues with."""
         from mars_demo.decoding.engine import TextCache  # imports torch, which the page is there before
 
         _newest(self)
         return self._caches.setdefault(mode, TextCache())
 
     def forget(self) -> None:
-        """Drop the caches."""
         self._caches = {}
 
 
@@ -65,7 +62,7 @@ _recent: list[weakref.ref] = []  # histories with caches, the newest last
 
 
 def _newest(history: History) -> None:
-    """Mark a history as the newest; the caches of those that are too old are dropped."""
+    """Mark a history as the newest; drop the caches of those that are too old."""
     others = [ref for ref in _recent if ref() not in (None, history)]
     for ref in others[: -(KEPT - 1)]:
         if old := ref():

@@ -1,5 +1,5 @@
-"""The models of the page by name: those that its owner serves, and to their owners those of visitors
-(`ui.owned`). A name is looked up in the thread of the handler that it was given to."""
+"""The models of the page by name: those that the operator serves, and each visitor's own (`ui.owned`). A
+name is looked up in the thread of its handler."""
 
 import argparse
 import contextlib
@@ -15,23 +15,23 @@ from mars_demo.decoding.request import Request
 from mars_demo.decoding.trace import Run
 from mars_demo.limits import LIMITS, refuse_long
 from mars_demo.models.names import bundled
-from mars_demo.models.pool import Pool, library
+from mars_demo.models.pool import Member, Pool, library
 from mars_demo.scheduler import BACKGROUND, SCHEDULER
 from mars_demo.ui import owned
 from mars_demo.ui.storage import pathless
 from mars_demo.views import recordings
 
-TINY = "mars-tiny"  # it knows the built-in worlds, which lessons, batches and trainings are about
+TINY = "mars-tiny"  # of lessons, batches and trainings
 BASE = "ar-tiny"  # what TINY was trained from
 
 _pool = Pool(bundled())
-_lessons = Pool([TINY, BASE])  # where the owner leaves out the bundled models
-_measured = weakref.WeakKeyDictionary()  # models and what their forwards cost; None while unknown
+_lessons = Pool([TINY, BASE])  # where the operator leaves out the bundled models
+_measured = weakref.WeakKeyDictionary()  # what forwards cost by model; None while unknown
 _lock = threading.RLock()
 
 
 def serve(options: argparse.Namespace) -> None:
-    """Serve the models that the owner names, before a page is built: see `ui.options`."""
+    """Serve the models that the operator names, before a page is built: see `ui.options`."""
     global _pool
     named = options.models
     own = [] if options.only else [name for name in bundled() if name not in named]
@@ -39,12 +39,11 @@ def serve(options: argparse.Namespace) -> None:
 
 
 def pool() -> Pool:
-    """The models that are served, for whoever serves them in another way too."""
     return _pool
 
 
 def names() -> list[str]:
-    """What a visitor may choose from, the default first."""
+    """Return the names to choose from, the default first."""
     return _pool.names()
 
 
@@ -53,29 +52,29 @@ def is_served(name: str) -> bool:
 
 
 def is_known(name: str) -> bool:
-    """Whether it is served, or the visitor has trained it and it is still kept."""
+    """Return whether it is served, or the visitor's own trained model."""
     return is_served(name) or owned.trained(name) is not None
 
 
 def recorded() -> list[dict]:
-    """The recorded runs of the models that are served, those of the default model first."""
+    """Return the recorded runs of the served models, those of the default model first."""
     served = names()
     shown = [entry for entry in recordings.index() if entry["model"] in served]
     return sorted(shown, key=lambda entry: entry["model"] != served[0])
 
 
 def knows(name: str) -> str | None:
-    """What a model was trained on, in a sentence; None of those about which nothing is written."""
+    """Return what a model was trained on, in a sentence, if that is written down."""
     return read_json("models.json").get(name)
 
 
 def knows_worlds(name: str) -> bool:
-    """Whether a model was trained on the built-in worlds alone: the tiny ones, and those made of them."""
+    """Return whether a model was trained on the built-in tasks alone: a tiny one, or trained here."""
     return not is_served(name) or name in (BASE, TINY)
 
 
 def card(name: str) -> str:
-    """The model card of a bundled model without its front matter; empty where there is none."""
+    """Return the model card of a bundled model without its front matter; empty for others."""
     path = ASSETS / name / "README.md"
     if name not in bundled() or not path.exists():
         return ""
@@ -83,27 +82,23 @@ def card(name: str) -> str:
 
 
 def state(name: str) -> str:
-    """How far a model is and what it is, as the value of `ModelFacts`."""
+    """Return how far a model is loaded and what it is, as the value of `ModelFacts`."""
     if checkpoint := owned.trained(name):
         _, _, facts = library()
-        return _told("ready", facts=facts.facts(checkpoint))
-    found = _pool.member(name)
-    return _told(found.phase, found.done, found.total, found.problem, found.facts)
-
-
-def _told(phase, done=0, total=0, problem=None, facts=None) -> str:
-    shown = facts.shown() if facts else []
-    told = {"phase": phase, "done": done, "total": total, "problem": problem, "facts": shown}
-    return json.dumps(told)
+        member = Member(name, name, "ready", facts=facts.facts(checkpoint))
+    else:
+        member = _pool.member(name)
+    fields = {field: getattr(member, field) for field in ("phase", "done", "total", "problem")}
+    return json.dumps(fields | {"facts": member.facts.shown() if member.facts else []})
 
 
 def is_settled(name: str) -> bool:
-    """Whether a model is there or cannot be had, so that nothing about it is going to change."""
+    """Return whether a model is loaded or cannot be."""
     return owned.trained(name) is not None or _pool.member(name).phase in ("ready", "failed")
 
 
 def modes(name: str) -> tuple[str, ...] | None:
-    """The modes that a model has, its default first; None before it is known."""
+    """Return the modes of a model, its default first; None before they are known."""
     if checkpoint := owned.trained(name):
         return checkpoint.modes
     facts = _pool.member(name).facts
@@ -111,17 +106,16 @@ def modes(name: str) -> tuple[str, ...] | None:
 
 
 def begin(name: str) -> None:
-    """Begin to load a model that is served, unless that was done."""
+    """Begin to load a served model, unless that was done."""
     if owned.trained(name) is None:
         _pool.begin(name)
 
 
 def load(name: str | None = None):
-    """The checkpoint of that name, or the default one. Waits until it is there.
+    """Return the checkpoint of that name, or the default one, once it is loaded.
 
     Raises:
-        ValueError: if it is neither served nor the visitor's own, or cannot be had: visitors do not make
-            the server fetch or open anything.
+        ValueError: if it is neither served nor the visitor's own, or cannot be loaded.
     """
     if checkpoint := owned.trained(name):
         return checkpoint
@@ -163,7 +157,7 @@ def stored(name: str) -> int:
 
 
 def know_trained(model: owned.Owned) -> None:
-    """A model has been trained, perhaps in another process: then it is only looked at in this one."""
+    """Load a model that was trained in another process, and call it ready."""
     if model.checkpoint is None:
         loading, _, _ = library()
         with pathless(model.folder, model.name):
@@ -187,7 +181,7 @@ def decode(checkpoint, prompt: str, request: Request, **more: Any) -> Run:
 
 
 def _costs(checkpoint):
-    """What its forwards cost, if that is known; if not, it begins to be measured while nothing runs."""
+    """Return what its forwards cost, or begin to measure that while nothing runs."""
     from mars_demo.decoding import cost_store, costs
 
     if not costs.is_measurable(checkpoint) or cost_store.folder() is None:
@@ -214,7 +208,7 @@ def _measure(checkpoint) -> None:
 
 
 def warm_up() -> None:
-    """Load the models and run the first one once, so that the first visitor need not wait for that."""
+    """Load the models and run the first one once, before the first visitor comes."""
     with SCHEDULER.running():  # its costs are measured afterwards
         with contextlib.suppress(ValueError):  # the page says what is wrong with it
             decode(load(), "Hello", Request(max_new_tokens=2)).finish()

@@ -1,13 +1,10 @@
-"""A fair race on one machine: several runs that share the processor, each on its own clock.
-
-A clock counts its own forwards only, and the run whose clock is behind takes the next step: the race as it
-would be on equal machines. Races of several visitors take turns, forward by forward.
-"""
+"""A fair race on one machine: each run's clock counts its own forwards only, and the run whose clock is
+behind takes the next step."""
 
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 import gradio as gr
@@ -15,6 +12,7 @@ import gradio as gr
 from mars_demo.decoding.trace import Pass, Run
 from mars_demo.limits import LIMITS
 from mars_demo.ui.board import Board
+from mars_demo.ui.controls import Knobs
 
 EVERY, LONGEST_PAUSE = 0.05, 0.5  # seconds between two values that a page is shown
 CROWD = 4  # things that grow at a time without being shown less often
@@ -37,10 +35,9 @@ def race(runs: Mapping[str, Run]) -> Iterator[tuple[str, Pass]]:
 def record(
     runs: Mapping[str | None, Run], stopped: Callable[[], bool], pause: Callable[[], None] = lambda: None
 ) -> Iterator[str]:
-    """The JSON lines of a race, each with its lane, if that is not None; no clock counts the pauses between
-    forwards.
+    """Race; give the JSON lines, each with its lane, if that is not None. No clock counts the pauses.
 
-    Ends early once `stopped()`, and where a run fails, with what it raises; always frees the runs.
+    Ends early once `stopped()`, and where a run fails, with what it raises; always closes the runs.
     """
     failure = None
     try:
@@ -67,9 +64,14 @@ def record(
             run.close()
 
 
+def streamed(runs: Mapping[str | None, Run], knobs: Knobs) -> Iterator[str]:
+    """Race; give the growing record, with the pauses and until the stop of the knobs."""
+    with closing(record(runs, lambda: knobs.stopped, knobs.pause)) as lines:
+        yield from growing(lines)
+
+
 def within_limits(results: Iterator, board: Board) -> Iterator[Any]:
-    """The results of what runs for a visitor. If it takes longer than it may, the board counts as stopped
-    and the visitor is told."""
+    """Give the results of a visitor's run, which is stopped with a message after `LIMITS.race_seconds`."""
     longest = LIMITS.race_seconds
     board.until = time.monotonic() + longest
     try:
@@ -81,11 +83,8 @@ def within_limits(results: Iterator, board: Board) -> Iterator[Any]:
 
 
 def growing(lines: Iterable[str], every: float = EVERY) -> Iterator[str]:
-    """The lines so far, at most once per `every` seconds and always once at the end, also where it fails.
-
-    A tiny model makes a forward in a few milliseconds; showing each one would cost more than making it. For
-    the same reason everybody is shown theirs less often while many things grow.
-    """
+    """Give the lines so far, at most once per `every` seconds and always once at the end, also where it
+    fails. While many things grow, each is shown less often: an update costs more than a tiny forward."""
     text, shown, pause = "", time.monotonic(), every
     try:
         with _one_more():
@@ -103,7 +102,6 @@ def growing(lines: Iterable[str], every: float = EVERY) -> Iterator[str]:
 
 @contextmanager
 def _one_more() -> Iterator[None]:
-    """One more thing that grows."""
     ticket = object()
     _growing.add(ticket)
     try:

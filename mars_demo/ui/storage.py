@@ -1,7 +1,6 @@
-"""The temporary files of visitors: one folder for all of them, with a folder for each visitor inside.
+"""The temporary files of visitors: one folder with a folder for each visitor, and Gradio's downloads.
 
-It is there for as long as this process: it is removed when the app exits, and what an app left that was
-killed is removed when the next one starts. Gradio's own files for downloads are in it too.
+It is removed when the app exits, and what a killed app has left when the next one starts.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ GRADIO = "GRADIO_TEMP_DIR"  # where Gradio puts downloads
 
 
 class Storage:
-    """A folder in `parent`. A lock file in it is held while this process lives, so that another process
+    """A folder in `parent`, with a lock file that is held while this process lives, so that another process
     can tell whether the folder was left behind.
 
     Raises:
@@ -49,7 +48,7 @@ class Storage:
         return self.root / "gradio"
 
     def folder(self, visitor: str) -> Path:
-        """A new folder for something of a visitor's."""
+        """Make a new folder for a visitor."""
         with self._lock:
             own = self._folders.setdefault(visitor, self.root / secrets.token_hex(8))
         own.mkdir(exist_ok=True)
@@ -63,7 +62,7 @@ class Storage:
             shutil.rmtree(own, ignore_errors=True)
 
     def used(self) -> int:
-        """Bytes of all files."""
+        """Return the bytes of all files."""
         total = 0
         for folder, _, files in os.walk(self.root):
             for file in files:
@@ -92,7 +91,7 @@ class Storage:
 
 
 def _remove_if_left(folder: Path) -> None:
-    """Remove the folder of a process that is no more."""
+    """Remove the folder of a process that has ended."""
     if folder.is_symlink() or not (folder / LOCK).is_file():
         return  # another's, or one that is being made
     try:
@@ -104,7 +103,7 @@ def _remove_if_left(folder: Path) -> None:
 
 @contextlib.contextmanager
 def pathless(folder: Path | str, name: str) -> Iterator[None]:
-    """Say `name` for a folder of the server's in what is raised.
+    """Replace the server's folder by `name` in what is raised.
 
     Raises:
         ValueError: for a ValueError and an OSError.
@@ -121,8 +120,8 @@ _opening = threading.Lock()
 
 
 def storage() -> Storage:
-    """The storage of this process, made when it is first asked for. Gradio's folder is in it from then on,
-    so a page asks for it before it is built."""
+    """Return the storage of this process, made on first use. Gradio's folder is in it from then on, so a
+    page asks for it before it is built."""
     global _storage
     with _opening:
         if _storage is None:

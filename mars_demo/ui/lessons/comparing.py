@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import closing
 
 import gradio as gr
 
@@ -11,7 +10,7 @@ from mars_demo.ui import api, models
 from mars_demo.ui.controls import Knobs, or_warn
 from mars_demo.ui.gpu import on_gpu, seconds
 from mars_demo.ui.lessons.parts import shown
-from mars_demo.ui.racing import growing, record, within_limits
+from mars_demo.ui.racing import streamed, within_limits
 
 LANES = {  # the title, model and mode of each
     "before": (f"{models.BASE}, before the training for MARS, one token at a time", models.BASE, "ar"),
@@ -43,6 +42,5 @@ def _answered(prompt: str, knobs: Knobs) -> Iterator[str]:
         lane: models.decode(models.load(model), prompt, Request(mode, max_new_tokens=api.MAX_NEW_TOKENS))
         for lane, (_, model, mode) in LANES.items()
     }
-    with closing(record(runs, lambda: knobs.stopped)) as lines:
-        for text in growing(lines):
-            yield HEADING + text
+    for text in streamed(runs, knobs):
+        yield HEADING + text

@@ -13,7 +13,7 @@ from mars_demo.ui.controls import model_list
 
 
 class Page:
-    """What a tab is built into, and what tabs use of each other.
+    """What tabs are built into, and what they share.
 
     blocks: the page, whose `load` event comes when a visitor does.
     tabs: all of them, to open one.

@@ -1,10 +1,9 @@
 """The Batch tab: who waits for whom in a batch, how fast it is, and what τ does when requests queue up."""
 
 import asyncio
-import contextlib
-import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing
 from typing import Any
 
@@ -32,6 +31,7 @@ MEASURED = 24  # prompts, or two batches if these are more
 SECONDS = 9  # of arrivals in a replay
 EVERY = 0.2  # seconds between two words of progress
 AT_ONCE = 32  # requests whose answering as AR tells what a load of 1 is
+LOOK = 0.5  # seconds between two looks at a replay
 
 WAITS = """
 ### Who waits
@@ -72,12 +72,11 @@ REPLAYS = "python -m benchmarks.load --output assets/results/load.json"
 
 
 def _checkpoint():
-    """The model that knows the prompts' worlds."""
     return models.load(models.TINY)
 
 
 def _prompts(count: int) -> list[str]:
-    """Held-out prompts of all worlds in turn."""
+    """Return held-out prompts of all tasks in turn."""
     from mars_demo import tasks
 
     return [example.prompt for example in tasks.mixed(-(-count // len(tasks.TASKS)))[:count]]
@@ -93,8 +92,8 @@ def _machine(checkpoint) -> str:
 
 
 def decode(block: float, size: float, tau: float, knobs: Knobs) -> Iterator[tuple]:
-    """The same prompts with the block cache and then with the cursor cache: the growing value of the
-    schedules, and at the end what came of it."""
+    """Decode the same prompts with both caches; gives the growing value of the schedules, then the result
+    in words."""
     yield from or_warn(_decoded(block, size, tau, knobs), (gr.skip(), gr.skip()))
 
 
@@ -120,7 +119,7 @@ def _decoded(block: float, size: float, tau: float, knobs: Knobs) -> Iterator[tu
 
 
 def _lines(both: Sequence, prompts: Sequence[str], knobs: Knobs) -> Iterator[str]:
-    """The schedules of decodings as they run, by the places of their batches."""
+    """Run decodings; give the lines of their schedules, by batch slot."""
     for decoding in both:
         schedule, batch, computed = decoding.schedule, decoding.batch, 0
         rows = [f"row {place + 1}" for place in range(len(batch.rows))]
@@ -135,7 +134,7 @@ def _lines(both: Sequence, prompts: Sequence[str], knobs: Knobs) -> Iterator[str
 
 
 def verdict(block, cursor) -> str:
-    """What two finished decodings of the same prompts have in common, and what not."""
+    """Compare two finished decodings of the same prompts in words."""
     pairs = list(zip(block.runs, cursor.runs))
     same = sum(one.token_ids == other.token_ids for one, other in pairs)
     return (
@@ -149,7 +148,7 @@ def verdict(block, cursor) -> str:
 
 
 def measure(size: int, knobs: Knobs) -> Iterator[str]:
-    """The methods of Table 5 in batches of `size`, a row as each has been measured."""
+    """Measure the methods of Table 5 in batches of `size`; gives the table as it grows."""
     yield from or_warn(_measured(size, knobs), gr.skip())
 
 
@@ -175,7 +174,7 @@ def _measured(size: int, knobs: Knobs) -> Iterator[str]:
 
 
 def spaced(steps: Iterator, kept: type) -> Iterator:
-    """Those of a type, and of the others at most one per `EVERY` seconds."""
+    """Give the steps of one type, and of the others at most one per `EVERY` seconds."""
     shown = 0.0
     for step in steps:
         if isinstance(step, kept):
@@ -186,12 +185,12 @@ def spaced(steps: Iterator, kept: type) -> Iterator:
 
 
 def _compared(found) -> str:
-    """A `paper_tables.Table`."""
+    """Return a `paper_tables.Table` as Markdown."""
     return f"{table(found.frame)}\n\nSource: {found.source}." if found else NOT_MEASURED
 
 
 def measured(found: Sequence) -> str:
-    """A table of `throughput.Result`s of one batch size."""
+    """Return a table of `throughput.Result`s of one batch size."""
     from mars_demo.evaluation.throughput import BASELINE
 
     base = next((result.seconds for result in found if result.method == BASELINE), None)
@@ -213,7 +212,7 @@ def measured(found: Sequence) -> str:
 
 
 def recorded(trace: str) -> tuple:
-    """The figure and the table of a trace as the benchmark recorded it."""
+    """Return the figure and the table of a trace as the benchmark recorded it."""
     from mars_demo.evaluation import results
 
     record = results.read("load.json")
@@ -227,14 +226,14 @@ def recorded(trace: str) -> tuple:
 
 
 def replay(trace: str, knobs: Knobs) -> Iterator[tuple]:
-    """A trace served here in real time with one policy after the other, and drawn after each."""
+    """Serve a trace in real time with one policy after the other; draw each."""
     for found, words in or_warn(_served(trace, knobs), ([], gr.skip())):
         yield _replayed(found, words) if found else (gr.skip(), words)
 
 
 @on_gpu(lambda trace, knobs: 4 * (SECONDS + 5))
 def _served(trace: str, knobs: Knobs) -> Iterator[tuple[list[dict], str]]:
-    """What was found with each policy so far, and where; nothing, and what is going on."""
+    """Give the measurements so far and their source; or none, and what is going on."""
     from mars_demo.evaluation import load_test
 
     checkpoint, found = _checkpoint(), []
@@ -257,45 +256,27 @@ def _served(trace: str, knobs: Knobs) -> Iterator[tuple[list[dict], str]]:
 
 
 def _waited(work: Coroutine, words: str, knobs: Knobs) -> Iterator[tuple[list, str]]:
-    """What a coroutine returns, and until then that it is under way; nothing once it is stopped."""
-    serving = _InThread(work)
-    try:
-        while not serving.wait(0.5):
-            yield [], words
-            if knobs.stopped:
-                yield [], "Stopped."
-                return None
-    finally:  # also when the visitor has left
-        serving.cancel()
+    """Give what is going on until a coroutine, in a thread of its own, returns; return its result, or None
+    once it is stopped."""
+
+    async def until_stopped() -> Any:
+        task = asyncio.ensure_future(work)
+        while not (task.done() or knobs.stopped):
+            await asyncio.wait([task], timeout=LOOK)
+        task.cancel()
+        return None if knobs.stopped else await task
+
+    with ThreadPoolExecutor(1) as beside:
+        serving = beside.submit(asyncio.run, until_stopped())
+        try:
+            while not wait([serving], LOOK).done:
+                yield [], words
+        except GeneratorExit:  # the visitor has left
+            knobs.stopped = True
+            raise
+    if knobs.stopped:
+        yield [], "Stopped."
     return serving.result()
-
-
-class _InThread:
-    """A coroutine that runs in a thread, on an event loop of its own."""
-
-    def __init__(self, coroutine: Coroutine):
-        self._loop = asyncio.new_event_loop()
-        self._task = self._loop.create_task(coroutine)
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        with contextlib.suppress(asyncio.CancelledError, Exception):  # the result tells
-            self._loop.run_until_complete(self._task)
-        self._loop.run_until_complete(self._loop.shutdown_default_executor())
-        self._loop.close()
-
-    def wait(self, seconds: float) -> bool:
-        """Whether it ends within that time."""
-        self._thread.join(seconds)
-        return not self._thread.is_alive()
-
-    def cancel(self) -> None:
-        with contextlib.suppress(RuntimeError):  # it has ended, and its loop is closed
-            self._loop.call_soon_threadsafe(self._task.cancel)
-
-    def result(self) -> Any:
-        return self._task.result()
 
 
 def _replayed(found: Sequence[dict], source: str) -> tuple:
@@ -306,7 +287,7 @@ def _replayed(found: Sequence[dict], source: str) -> tuple:
 
 
 def latencies(found: Sequence[dict]) -> str:
-    """A table of what `load.measured` found of each policy."""
+    """Return a table of the policies' measurements."""
 
     def seconds(values: dict) -> str:
         return f"{', '.join(f'{value:.2f}' for value in values.values())} s"
@@ -331,7 +312,7 @@ def latencies(found: Sequence[dict]) -> str:
 
 
 def opened(before: bool):
-    """When the tab is opened for the first time: what needs the model code to be shown."""
+    """Fill the tab when it is first opened, with what needs the model code."""
     if before:
         return [gr.skip()] * 6
     models.library()  # its import of the model code waits for any other that is under way
@@ -348,7 +329,7 @@ def opened(before: bool):
 
 
 def _runs(name: str, label: str, work: Callable, inputs: list, outputs: list) -> None:
-    """A button that starts `work` and one that stops it."""
+    """Build a button that starts `work` and one that stops it."""
     buttons = RunButtons(f"{name}-", label)
     place = gr.Markdown(elem_id=f"{name}-place")
     steps = in_queue(work, len(outputs))
@@ -387,7 +368,6 @@ def _build_schedules() -> None:
 
 
 def _build_speeds() -> list:
-    """The paper's table and ours."""
     gr.Markdown(FAST, elem_classes="intro")
     with gr.Row(elem_id="batch-tables"):
         with gr.Column(scale=2, min_width=320):
@@ -403,7 +383,6 @@ def _build_speeds() -> list:
 
 
 def _build_load() -> list:
-    """The choice of arrivals, and the plot and the table of what came of them."""
     gr.Markdown(LOADED, elem_classes="intro")
     with gr.Row(equal_height=True):
         trace = gr.Radio([], label="Arrivals", min_width=320, elem_id="trace")

@@ -48,7 +48,7 @@ _busy = threading.Lock()  # one sweep at a time for all visitors
 
 
 def lines(frontier, name: str, about: str) -> Iterator[str]:
-    """A whole `evaluation.frontier.Frontier` as the value of the component."""
+    """Give a whole `evaluation.frontier.Frontier` as the value of the component."""
     yield heading(frontier, name, about)
     for point in frontier.points:
         yield point_line(frontier, point)
@@ -60,7 +60,7 @@ def heading(frontier, name: str, about: str) -> str:
 
 
 def point_line(frontier, point) -> str:
-    """What is drawn of a point of a frontier that may have no more than AR's yet, and its answers."""
+    """Return what is drawn of a point, and its answers."""
     alone = replace(frontier, points=(point,))
     [row], [answers] = alone.frame().to_dict("records"), alone.record()["points"]
     return _line(answers | row | {"faster_than_ar": frontier.faster(point)})
@@ -72,16 +72,16 @@ def end_line(frontier) -> str:
 
 
 def _line(record: dict[str, Any]) -> str:
-    """JSON knows no nan, as pandas writes None among numbers."""
-    known = {key: None if isinstance(v, float) and math.isnan(v) else v for key, v in record.items()}
-    return json.dumps(known, ensure_ascii=False) + "\n"
+    """Write a line; pandas' nan is null."""
+    nan = {key: None for key, value in record.items() if isinstance(value, float) and math.isnan(value)}
+    return json.dumps(record | nan, ensure_ascii=False) + "\n"
 
 
 # ------------------------------------------------------------------------------ recorded results
 
 
 def recorded(model: str, tasks: str) -> str:
-    """The recorded points of a model on a task set; without any, a sentence that says so."""
+    """Return the recorded points of a model on a task set, or a sentence that there are none."""
     record, found = _recorded(model)
     if tasks in found:
         about = (
@@ -98,12 +98,12 @@ def recorded(model: str, tasks: str) -> str:
 
 
 def described(frontier) -> str:
-    """What a frontier was measured on."""
+    """Say what a frontier was measured on."""
     return f"{len(frontier.prompts)} prompts, {frontier.title}, in batches of {frontier.size}"
 
 
 def _recorded(model: str) -> tuple[dict, dict]:
-    """The file of recorded results, and the frontiers of a model in it by task set."""
+    """Return the file of recorded results, and the frontiers of a model in it by task set."""
     models.library()  # its import of the model code waits for any other that is under way
     from mars_demo.evaluation import results
     from mars_demo.evaluation.frontier import Frontier
@@ -119,7 +119,7 @@ def _recorded(model: str) -> tuple[dict, dict]:
 def measure(
     model: str, tasks: str, limit: float, taus: str, criteria: Sequence[str], knobs: Knobs
 ) -> Iterator[tuple]:
-    """A sweep in the background: the growing value of the component, and how far it is."""
+    """Sweep in the background; gives the growing value of the component, and how far it is."""
     if not _busy.acquire(blocking=False):
         gr.Warning(BUSY)
         yield gr.skip(), gr.skip()
@@ -131,7 +131,7 @@ def measure(
 
 
 def checked(limit: float, taus: str) -> tuple[int, list[float]]:
-    """The number of prompts and the grid of τ.
+    """Return the number of prompts and the grid of τ.
 
     Raises:
         ValueError: if one of them is not what it must be.
@@ -149,7 +149,7 @@ def checked(limit: float, taus: str) -> tuple[int, list[float]]:
 def _drawn(
     model: str, tasks: str, limit: float, taus: str, criteria: Sequence[str], knobs: Knobs
 ) -> Iterator[tuple]:
-    """What `measure` gives, for the one visitor who measures."""
+    """Give what `measure` gives, for the one visitor who measures."""
     text, shown, frontier, settings = "", 0.0, None, 0
     limit, grid = checked(limit, taus)
     with closing(_swept(model, tasks, limit, grid, list(criteria), knobs)) as steps:
@@ -184,7 +184,6 @@ def _begun(frontier) -> str:
 
 
 def _progress(step) -> str:
-    """Where an `evaluation.sweep.Progress` is, in words."""
     return (
         f"Point {step.number} of {step.settings}: {step.setting.title}; "
         f"{step.answered} of {step.prompts} prompts answered."
@@ -195,7 +194,7 @@ def _progress(step) -> str:
 def _swept(
     model: str, tasks: str, limit: int, taus: list[float], criteria: list[str], knobs: Knobs
 ) -> Iterator:
-    """The empty frontier, then each `Progress`, until it is stopped."""
+    """Give the empty frontier, then each `Progress`, until it is stopped."""
     from mars_demo.evaluation.journal import folder
     from mars_demo.evaluation.sweep import Sweep, grid
 
@@ -214,8 +213,7 @@ def _swept(
 
 
 def opened(model: str | None, tasks: str | None, raced: str | None):
-    """When the tab is opened: the models, and the race's among them; the task sets; what is recorded of
-    them, and of the paper's benchmarks."""
+    """Fill the tab when it is opened: the models, the task sets, and the recorded results."""
     models.library()  # its import of the model code waits for any other that is under way
     from mars_demo.evaluation.task_sets import TASK_SETS
 
@@ -235,7 +233,7 @@ def opened(model: str | None, tasks: str | None, raced: str | None):
 
 
 def _benchmarks():
-    """The paper's six benchmarks on our models, if they have been measured."""
+    """Return the paper's six benchmarks on our models, if they have been measured."""
     from mars_demo.evaluation import paper_tables
 
     if (six := paper_tables.benchmarks()) is None:
@@ -245,7 +243,7 @@ def _benchmarks():
 
 
 def choose(model: str, tasks: str):
-    """Another model: what is recorded of it, on its first task set where there is nothing on this one."""
+    """Show what is recorded of another model, on its first task set if there is nothing on this one."""
     found = _recorded(model)[1]
     tasks = tasks if tasks in found or not found else next(iter(found))
     return tasks, recorded(model, tasks)

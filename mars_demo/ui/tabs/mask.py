@@ -1,6 +1,7 @@
 """The Mask tab: what each position sees, in training and in each forward of decoding."""
 
 import json
+import re
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
@@ -33,11 +34,11 @@ NUMBERS = ("length", "prompt", "new", "block_size", "layer", "head")
 
 
 class Settings(NamedTuple):
-    """The values of the controls."""
+    """The values of the controls. kind: of `mask_picture.KINDS`."""
 
     sentence: str
     model: str
-    kind: str  # of `mask_picture.KINDS`
+    kind: str
     length: float
     prompt: float
     new: float
@@ -49,8 +50,8 @@ class Settings(NamedTuple):
     lens: bool
 
     def ids(self) -> list[int]:
-        """The first tokens of the sentence. The names of special tokens are read as these: nothing is
-        generated from it, and a forward that the stage sends has the chat template in it.
+        """Return the first tokens of the sentence, special tokens included: a forward that the stage sends
+        has the chat template in it.
 
         Raises:
             ValueError: if there are too few, or the sentence is longer than a prompt may be.
@@ -69,8 +70,8 @@ LOOKS = ("look", "layer", "head", "lens")  # what is shown of a picture, whateve
 
 
 class Shown(NamedTuple):
-    """A picture with a sentence about it and, if it is of a recorded forward, what came out of it: the
-    tokens of its slots, the drafts that held and how many slots were accepted."""
+    """A picture, a sentence about it and, for a recorded forward, its result: the tokens of its slots, how
+    many drafts were verified and how many slots were accepted."""
 
     picture: Any
     words: str
@@ -86,14 +87,13 @@ class Sent(NamedTuple):
     shown: Shown
 
     def fits(self, chosen: Settings) -> bool:
-        """Whether the settings still stand for it."""
-        same = (getattr(self.settings, name) == getattr(chosen, name) for name in SETTINGS)
-        return all(equal or name in LOOKS for name, equal in zip(SETTINGS, same))
+        """Return whether the settings still stand for it."""
+        pairs = zip(SETTINGS, self.settings, chosen)
+        return all(name in LOOKS or sent == now for name, sent, now in pairs)
 
 
 class Latest:
-    """The attention of the model that was asked for last: one copy at a time is enough for all visitors,
-    who ask in threads of their own."""
+    """The attention of the model that was asked for last: one copy for all visitors' threads."""
 
     def __init__(self):
         self._lock = threading.Lock()
@@ -115,7 +115,7 @@ LATEST = Latest()
 
 
 def see(sent: Sent | None, *settings):
-    """The picture of a sentence's layout, or of the forward that was sent while the settings stand for it;
+    """Return the picture of a sentence's layout, or of the sent forward while the settings stand for it,
     and its lens."""
     chosen = Settings(*settings)
     try:
@@ -125,12 +125,7 @@ def see(sent: Sent | None, *settings):
             picture = _with_attention(picture, chosen.model, int(chosen.layer) - 1, int(chosen.head) - 1)
     except ValueError as error:
         return _trouble(error), gr.skip()
-    return picture.line(shown.words), inside(shown, chosen)
-
-
-def inside(shown: Shown, chosen: Settings) -> str:
-    """The lens of a forward, if it is asked for."""
-    return _lens(shown, chosen.model) if chosen.lens else ""
+    return picture.line(shown.words), _lens(shown, chosen.model) if chosen.lens else ""
 
 
 def _lens(shown: Shown, model: str) -> str:
@@ -155,14 +150,13 @@ def _lens(shown: Shown, model: str) -> str:
 
 @on_gpu(lambda *_: 5)
 def look_inside(model: str, layout, past: list[int], tokens: Sequence[int | None], verified: int | None):
-    """The `lens.Lens` of a forward of that model."""
     from mars_demo.decoding.lens import look
 
     return look(models.load(model).dense.model, layout, past, tokens, verified)
 
 
 def _trouble(error: Exception) -> str:
-    """In place of a picture; a warning of Gradio's would need the queue, which is too slow for a slider."""
+    """Return what takes a picture's place. Gradio's warnings need the queue, too slow for a slider."""
     return json.dumps({"trouble": str(error)})
 
 
@@ -173,7 +167,7 @@ def _kinds() -> dict:
 
 
 def _picture(chosen: Settings):
-    """The picture of a layout, and its size in words."""
+    """Return the picture of a layout, and its size in words."""
     models.library()
     from mars_demo.views.mask_picture import Sentence
 
@@ -207,7 +201,7 @@ def _training_size(kind: str, tokens: int, answer: int, positions: int) -> str:
 
 
 def _with_attention(picture, model: str, layer: int, head: int):
-    """The picture with what the model attends to; head -1 is the mean of all."""
+    """Return the picture with attention weights; head -1 is the mean of all."""
     return replace(picture, weights=_weights(model, picture.layout, picture.past, layer, head))
 
 
@@ -224,32 +218,25 @@ def _weights(model: str, layout, past: list[int], layer: int, head: int) -> list
 
 
 def ranges(*settings) -> dict[str, dict]:
-    """What a setting may be, given the others: the updates of the controls that depend on another one."""
+    """Return the updates of the controls whose range depends on the others."""
     chosen = Settings(*settings)
     config = models.load(chosen.model).model.config
     try:
         tokens = len(chosen.ids())
     except ValueError:  # the picture says that the sentence is too short
         tokens = 4
-    training, window = _kinds()[chosen.kind].trains, chosen.kind == "window"
+    training, window, ar = _kinds()[chosen.kind].trains, chosen.kind == "window", chosen.kind == "ar"
+    masks = "Block size B" if training else "Masks" if window else "Masks per group"
+    new = "New tokens before the masks" if window else "Drafts"
+    most = tokens if window else min(MAX_DRAFTS, tokens - 1)
 
     def slider(value: float, least: int, most: int, **more) -> dict:
         return {"minimum": least, "maximum": most, "value": min(max(value, least), most)} | more
 
-    masks = "Block size B" if training else "Masks" if window else "Masks per group"
-    most = tokens if window else min(MAX_DRAFTS, tokens - 1)
     return {
         "prompt": slider(chosen.prompt, 1, tokens - 2, interactive=training),
-        "new": slider(
-            chosen.new,
-            int(window),
-            most,
-            label="New tokens before the masks" if window else "Drafts",
-            interactive=not training,
-        ),
-        "block_size": slider(
-            chosen.block_size, int(training), MAX_MASKS, label=masks, interactive=chosen.kind != "ar"
-        ),
+        "new": slider(chosen.new, int(window), most, label=new, interactive=not training),
+        "block_size": slider(chosen.block_size, int(training), MAX_MASKS, label=masks, interactive=not ar),
         "random_phase": {"interactive": chosen.kind in ("mars", "block-diffusion")},
         "layer": slider(chosen.layer, 1, config.num_hidden_layers, interactive=chosen.look),
         "head": slider(chosen.head, 0, config.num_attention_heads, interactive=chosen.look),
@@ -257,7 +244,7 @@ def ranges(*settings) -> dict[str, dict]:
 
 
 def adjust(sent: Sent | None, *settings):
-    """After a setting that others depend on: their ranges, and the picture with its lens."""
+    """Return the ranges that follow a setting, and the picture with its lens."""
     updates = ranges(*settings)
     values = dict(zip(SETTINGS, settings)) | {
         name: update["value"] for name, update in updates.items() if "value" in update
@@ -266,15 +253,15 @@ def adjust(sent: Sent | None, *settings):
 
 
 def adjust_unless_drawn(sent: Sent | None, sentence: str, *settings):
-    """The same when the sentence has changed; the one of a forward that the stage sent is drawn already."""
+    """Return the same for a sentence, unless it is that of a sent forward, which is drawn already."""
     if sent and sentence == sent.settings.sentence:
         return [gr.skip()] * (len(DEPENDENT) + 2)
     return adjust(sent, sentence, *settings)
 
 
 def opened(shown: str, request: gr.Request, *settings):
-    """When the tab is opened for the first time: the models to choose from, the settings that the page's
-    address names, and their picture. One that is there already, sent by the stage say, stays."""
+    """Fill the tab when it is first opened: the models, the settings that the URL names, and their picture.
+    One that the stage has sent stays."""
     if shown:
         return [gr.skip()] * (len(SETTINGS) + 2)
     names = models.names()
@@ -292,23 +279,20 @@ def _titles() -> list[tuple[str, str]]:
 
 
 def _asked(request: gr.Request, names: list[str]) -> dict:
-    """The settings that an address names, those of them that make sense."""
-    query = {name: request.query_params.get(f"mask_{name}") for name in SETTINGS}
-    found = {
-        name: int(text) for name in NUMBERS if (text := query[name] or "").isdecimal() and len(text) < 5
-    }
-    if "length" in found:
-        found["length"] = min(max(found["length"], 4), MAX_TOKENS)
-    allowed = {"kind": list(_kinds()), "model": names, "sentence": [query["sentence"] or None]}
-    found |= {
-        name: query[name] for name, values in allowed.items() if query[name] in values and query[name]
-    }
-    return found | {name: True for name in ("random_phase", "look", "lens") if query[name] == "true"}
+    """Return the settings that the URL names, if they are valid."""
+    query = {name: request.query_params.get(f"mask_{name}", "") for name in SETTINGS}
+    numbers = {name: int(query[name]) for name in NUMBERS if re.fullmatch("[0-9]{1,4}", query[name])}
+    if "length" in numbers:
+        numbers["length"] = min(max(numbers["length"], 4), MAX_TOKENS)
+    allowed = {"kind": _kinds(), "model": names, "sentence": [query["sentence"]]}
+    texts = {name: query[name] for name, values in allowed.items() if query[name] in values}
+    flags = {name: True for name in ("random_phase", "look", "lens") if query[name] == "true"}
+    return numbers | {name: text for name, text in texts.items() if text} | flags
 
 
 def show_pass(lens: bool, asked: gr.EventData):
-    """The mask of a forward that the stage shows: its run's record, and the forward's number. The controls
-    are set to what is drawn; the lens stays as it is."""
+    """Draw the mask of a forward of the stage, given its run's record and its number; set the controls to
+    what is drawn."""
     models.library()  # its import of the model code waits for any other that is under way
     try:
         run, *_ = read_text(asked.record) or [None]
@@ -326,13 +310,13 @@ def show_pass(lens: bool, asked: gr.EventData):
         *(gr.update(**updates[name]) for name in SETTINGS),
         sent,
         shown.picture.line(shown.words),
-        inside(shown, sent.settings),
+        _lens(shown, sent.settings.model) if lens else "",
         gr.Tabs(selected="mask"),
     )
 
 
 def _of_run(run: Run, number: int) -> tuple[Shown, int]:
-    """A forward of a recorded run, and how many tokens its prompt has.
+    """Return a forward of a recorded run, and how many tokens its prompt has.
 
     Raises:
         ValueError: if it cannot be drawn.
@@ -349,14 +333,14 @@ def _of_run(run: Run, number: int) -> tuple[Shown, int]:
 
 
 def lens_of(run: Run, number: int) -> str:
-    """The lens of a forward of a recorded run; if there can be none, why."""
+    """Return the lens of a forward of a recorded run; if there can be none, why."""
     models.library()  # its import of the model code waits for any other that is under way
     return _lens(_of_run(run, number)[0], run.settings.model)
 
 
 def _controls(picture, checkpoint, prompt_tokens: int, lens: bool) -> dict[str, dict]:
-    """The updates of the controls with which a forward's picture is drawn, but for what the tokenizer reads
-    in other tokens than the model wrote."""
+    """Return the updates of the controls with which a forward's picture is drawn, apart from text that the
+    tokenizer splits into other tokens than the model wrote."""
     streams = [cell.stream for cell in picture.rows]
     groups = [cell.block for cell in picture.rows if cell.stream == "group"]
     new, drafts = streams.count("new"), streams.count("draft")
@@ -417,7 +401,7 @@ class Controls:
 
 
 def remember(open: bool = False) -> str:
-    """The script that writes the settings into the address."""
+    """Return the script that writes the settings into the URL."""
     return script("tabs/mask.js", {"names": SETTINGS, "longest": LONGEST_SENTENCE, "open": open})
 
 

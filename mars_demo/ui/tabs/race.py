@@ -2,13 +2,13 @@
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 
 import gradio as gr
 
 from mars_demo.assets import read_json
 from mars_demo.decoding.acceptance import CRITERIA
 from mars_demo.decoding.request import Request
+from mars_demo.decoding.trace import Run
 from mars_demo.modes import BASELINE, RACED, modes_of
 from mars_demo.ui import api, branches, models
 from mars_demo.ui.components.drawing import Drawing
@@ -33,7 +33,7 @@ from mars_demo.ui.controls import (
 )
 from mars_demo.ui.gpu import on_gpu, seconds
 from mars_demo.ui.history import History
-from mars_demo.ui.racing import growing, record, within_limits
+from mars_demo.ui.racing import streamed, within_limits
 from mars_demo.ui.scripts import script
 from mars_demo.ui.tabs import Page
 from mars_demo.ui.visitors import at_leaving
@@ -52,18 +52,8 @@ LONGEST_PROMPT = 2048  # bytes, encoded, of a prompt in the address
 # ------------------------------------------------------------------------------------- the race
 
 
-def compete(
-    prompt: str,
-    model: str,
-    modes: list[str],
-    criterion: str,
-    system: str,
-    history: History,
-    adapts: bool,
-    knobs: Knobs,
-    request: gr.Request,
-):
-    """All runs, as the growing value of the stage; it stays as it was where they cannot be had.
+def compete(prompt, model, modes, criterion, system, history, adapts, knobs, request: gr.Request):
+    """Race; gives the growing value of the stage, which stays as it was where the runs cannot be had.
 
     adapts: whether windows follow what forwards cost; if not, the answers are those of a sweep.
     """
@@ -72,57 +62,39 @@ def compete(
     yield from or_warn(within_limits(runs, knobs), gr.skip())
 
 
-def _longest(prompt, model, modes: list[str], criterion, system, history, adapts, knobs: Knobs) -> int:
+def _longest(prompt, model, modes, criterion, system, history, adapts, knobs: Knobs) -> int:
     return seconds((1 + len(modes)) * api.MAX_NEW_TOKENS, knobs.wait)
 
 
 @on_gpu(_longest)
-def _raced(
-    prompt: str,
-    model: str,
-    modes: list[str],
-    criterion: str,
-    system: str,
-    history: History,
-    adapts: bool,
-    knobs: Knobs,
-):
+def _raced(prompt, model, modes, criterion, system, history: History, adapts, knobs: Knobs):
     checkpoint = models.load(model)
-    runs = {
-        mode: models.decode(
-            checkpoint,
-            prompt,
-            Request(
-                mode,
-                lambda: knobs.tau,
-                criterion,
-                window=None if adapts else Request(mode).fitted(checkpoint).window,
-                max_new_tokens=api.MAX_NEW_TOKENS,
-            ),
-            messages=history.after(system),
-            cache=history.cache(mode),
-        )
-        for mode in lanes(checkpoint.modes, modes)
-    }
-    with closing(record(runs, lambda: knobs.stopped, knobs.pause)) as lines:
-        yield from growing(lines)
+
+    def run(mode: str) -> Run:
+        window = None if adapts else Request(mode).fitted(checkpoint).window
+        limits = {"window": window, "max_new_tokens": api.MAX_NEW_TOKENS}
+        request = Request(mode, lambda: knobs.tau, criterion, **limits)
+        context = {"messages": history.after(system), "cache": history.cache(mode)}
+        return models.decode(checkpoint, prompt, request, **context)
+
+    yield from streamed({mode: run(mode) for mode in lanes(checkpoint.modes, modes)}, knobs)
 
 
 def go_on(wish: branches.Wish, history: History, knobs: Knobs, request: gr.Request):
-    """A run from another token on, beside the runs that stay on the stage."""
+    """Continue a run with another token, beside the runs that stay on the stage."""
     at_leaving(request, history.forget)
     yield from or_warn(within_limits(branches.branched(wish, history, knobs), knobs), gr.skip())
 
 
 def lanes(has: Sequence[str], chosen: Sequence[str]) -> list[str]:
-    """The modes that race: the baseline and the chosen ones, as far as the model has them; if it has none
-    of these, its default."""
-    wanted = [mode for mode in (BASELINE, *MODES.values()) if mode == BASELINE or mode in chosen]
-    return [mode for mode in wanted if mode in has] or [has[0]]
+    """Return the modes that race: the baseline and the chosen ones, as far as the model has them; if it has
+    none of these, its default."""
+    modes = [mode for mode in (BASELINE, *MODES.values()) if mode == BASELINE or mode in chosen]
+    return [mode for mode in modes if mode in has] or [has[0]]
 
 
 def wait_for(model: str) -> None:
-    """Until a model is there, or cannot be had: before a race, so that nobody else's has to wait.
+    """Wait until a model is loaded, or cannot be: before a race takes its place in the queue.
 
     Raises:
         gr.Error: if too many visitors wait already.
@@ -133,55 +105,55 @@ def wait_for(model: str) -> None:
 
 
 def take_wish(asked: gr.EventData):
-    """What is to branch where, and its τ for the slider, at which it goes on.
+    """Return what is to branch where, and its τ for the slider.
 
     Raises:
-        ValueError: if that is no branch of a record.
+        ValueError: if that is not a branch of a record.
     """
     wish = branches.wish(asked)
     return wish, gr.skip() if wish.run.tau is None else wish.run.tau
 
 
 def wait_for_branch(wish: branches.Wish) -> None:
-    """As `wait_for`, for the model of the run that goes on."""
     wait_for(wish.model)
 
 
-def again(history: History, asked: gr.EventData):
-    """The prompt, τ, criterion and system prompt of a run on the stage, into the controls, and the messages
-    before its prompt into the history, if they are what they should be. τ and criterion stay where they
-    are null."""
-    prompt, tau, criterion = asked.prompt, asked.tau, asked.criterion
-    if not isinstance(prompt, str):
-        return [gr.skip()] * 4
-    system = put(history, asked.messages)
+# ------------------------------------------------------- what the stage and the frontier ask for
+
+
+def _thresholds(tau, criterion):
+    """Return τ and a criterion as a page sends them for their controls; what is null or wrong changes
+    nothing."""
     is_tau = isinstance(tau, int | float) and 0 <= tau <= 1
     is_criterion = isinstance(criterion, str) and criterion in CRITERIA
-    return prompt, tau if is_tau else gr.skip(), criterion if is_criterion else gr.skip(), system
+    return tau if is_tau else gr.skip(), criterion if is_criterion else gr.skip()
 
 
-# ------------------------------------------------------------------------ points of the frontier
+def again(history: History, asked: gr.EventData):
+    """Return the prompt, τ, criterion and system prompt of a run on the stage for the controls; its earlier
+    messages become the history."""
+    if not isinstance(asked.prompt, str):
+        return [gr.skip()] * 4
+    return asked.prompt, *_thresholds(asked.tau, asked.criterion), put(history, asked.messages)
 
 
 def take(asked: gr.EventData):
-    """The model, mode, τ and criterion of a point that was chosen, into the controls. Those that it does
-    not have stay, and so do all of them where it is not what it should be."""
-    model, mode, tau, criterion = asked.model, asked.mode, asked.tau, asked.criterion
+    """Return the model, mode, τ and criterion of a chosen point for the controls. Those that it does not
+    have stay."""
+    model, mode = asked.model, asked.mode
     if not isinstance(model, str) or not models.is_known(model):
         warn(ValueError(f"Unknown model {model!r}."))
         return [gr.skip()] * 4
-    is_tau = isinstance(tau, int | float) and 0 <= tau <= 1
-    is_criterion = isinstance(criterion, str) and criterion in CRITERIA
     return (
         gr.Dropdown(choices=list(dict.fromkeys([*models.names(), model])), value=model),
         [mode] if mode in MODES.values() else gr.skip(),
-        tau if is_tau else gr.skip(),
-        criterion if is_criterion else gr.skip(),
+        *_thresholds(asked.tau, asked.criterion),
     )
 
 
 def take_answer(history: History, asked: gr.EventData):
-    """One of the answers behind a point: also its prompt, which begins a new conversation, and the tab."""
+    """Return the same for an answer behind a point, with its prompt, which begins a new conversation, and
+    the tab."""
     if not isinstance(asked.prompt, str):
         return [gr.skip()] * 7
     put(history, [])
@@ -194,7 +166,7 @@ def take_answer(history: History, asked: gr.EventData):
 
 
 def put(history: History, messages):
-    """Let the next race continue from these messages; their system prompt for its control."""
+    """Let the next race continue from these messages; return their system prompt for its control."""
     try:
         return history.put(messages)
     except ValueError as error:
@@ -203,8 +175,8 @@ def put(history: History, messages):
 
 
 async def reply(history: History, asked: gr.EventData):
-    """The next race continues from the answer that the visitor picked, or begins a new conversation; the
-    prompt is empty."""
+    """Let the next race continue from the answer that the visitor picked, or begin a new conversation; the
+    prompt is emptied."""
     if not history.is_news(asked.number):
         return gr.skip()
     put(history, asked.messages)
@@ -212,7 +184,7 @@ async def reply(history: History, asked: gr.EventData):
 
 
 async def show_history(history: History, asked: gr.EventData):
-    """What stands above the lanes is another conversation; its system prompt, if that is to be changed."""
+    """Take over the conversation above the lanes; return its system prompt, if that is to change."""
     if not history.is_news(asked.number):
         return gr.skip()
     system = put(history, asked.messages)
@@ -223,22 +195,20 @@ async def show_history(history: History, asked: gr.EventData):
 
 
 def recorded(entry: dict):
-    """The prompt, modes, τ (the first one where it moved) and criterion of a recorded run."""
+    """Return the prompt, modes, first τ and criterion of a recorded run."""
     modes = [mode for mode in entry["modes"] if mode != BASELINE]
     return entry["prompt"], modes, entry["tau"][0][1], CRITERION
 
 
 def follow() -> str:
-    """The script that sets the controls as the recorded run that a visitor chose was made."""
-    return script(
-        "tabs/recorded.js", {entry["id"]: [*recorded(entry), entry["model"]] for entry in models.recorded()}
-    )
+    """Return the script that sets the controls as in the recorded run that a visitor chose."""
+    made = {entry["id"]: [*recorded(entry), entry["model"]] for entry in models.recorded()}
+    return script("tabs/recorded.js", made)
 
 
 def opening(asked: Mapping[str, str]) -> dict | None:
-    """The recorded run that the stage opens on: `run` of the address, or the first one where the address
-    holds no settings of a race.
-    """
+    """Return the recorded run that the stage opens on: `run` of the URL, or the first one where the URL has
+    no settings of a race."""
     entries = {entry["id"]: entry for entry in models.recorded()}
     if asked.get("run") in entries:
         return entries[asked["run"]]
@@ -246,10 +216,8 @@ def opening(asked: Mapping[str, str]) -> dict | None:
 
 
 def arrive(request: gr.Request):
-    """The controls as the page's address has them: those of its recorded run, or `prompt` (or an example's
-    id), `mode`, `tau`, `criterion`; and slow motion, `wait`. What it does not name stays: a visitor may
-    type already.
-    """
+    """Return the controls as the URL has them: those of its recorded run, or `prompt` (or an example's id),
+    `mode`, `tau`, `criterion`; and slow motion, `wait`. Others stay: a visitor may type already."""
     asked = dict(request.query_params)
     wait = _within(asked.get("wait"), MAX_WAIT)
     if "run" in asked and (entry := opening(asked)):
@@ -270,7 +238,7 @@ def arrive(request: gr.Request):
 
 
 def _within(text: str | None, most: float):
-    """A number from 0 to `most`, or nothing to change."""
+    """Return a number from 0 to `most`, or nothing to change."""
     try:
         number = float(text)
     except (TypeError, ValueError):
@@ -279,18 +247,18 @@ def _within(text: str | None, most: float):
 
 
 def remember(live: bool = False) -> str:
-    """The script that writes the address, for a race that begins or for a change of a control."""
+    """Return the script that writes the URL, for a race that begins or a change of a control."""
     ids = {example["prompt"]: example["id"] for example in PROMPTS}
-    runs = {}
-    for entry in models.recorded():
+
+    def made(entry: dict) -> dict:
         prompt, modes, tau, _ = recorded(entry)
-        prompt, model = ids.get(prompt, prompt), entry["model"]
-        made = {"prompt": prompt, "model": model, "mode": ",".join(modes), "tau": f"{tau:g}"}
-        runs[entry["id"]] = made | {"criterion": None}
+        settings = {"prompt": ids.get(prompt, prompt), "model": entry["model"], "mode": ",".join(modes)}
+        return settings | {"tau": f"{tau:g}", "criterion": None}
+
     data = {
         "live": live,
         "examples": ids,
-        "recorded": runs,
+        "recorded": {entry["id"]: made(entry) for entry in models.recorded()},
         "order": list(MODES.values()),
         "criterion": CRITERION,
         "longest": LONGEST_PROMPT,
@@ -303,16 +271,16 @@ def remember(live: bool = False) -> str:
 
 
 def list_models(request: gr.Request):
-    """The models to choose from; the address may name one, or a recorded run or a prompt that has one."""
+    """List the models to choose from; the URL may name one, or a recorded run or a prompt that has one."""
     served, asked = models.names(), dict(request.query_params)
     made_for = next((e["model"] for e in PROMPTS if e["id"] == asked.get("prompt")), None)
     recorded_with = (opening(asked) or {}).get("model")
-    wanted = (name for name in (recorded_with, asked.get("model"), made_for, *served) if name in served)
-    return gr.Dropdown(choices=served, value=next(wanted, None))
+    names = (name for name in (recorded_with, asked.get("model"), made_for, *served) if name in served)
+    return gr.Dropdown(choices=served, value=next(names, None))
 
 
 def introduce(model: str):
-    """What a model knows, in a sentence below its name and in its card. It begins to be loaded."""
+    """Begin to load a model; return what it knows, in a sentence below its name and in its card."""
     if model is None:
         return [gr.skip()] * 4
     models.begin(model)
@@ -322,7 +290,7 @@ def introduce(model: str):
 
 
 def follow_loading(model: str, chosen: list[str]):
-    """How far the chosen model is; once that is settled, the modes that it has, and no more asking."""
+    """Return how far the chosen model is and its modes; stop asking once that is settled."""
     if model is None:
         return [gr.skip()] * 3
     settled = models.is_settled(model)
@@ -330,7 +298,7 @@ def follow_loading(model: str, chosen: list[str]):
 
 
 def mode_choices(model: str, chosen: list[str]):
-    """Of the modes to race those that the model has; what is chosen among them stays chosen."""
+    """Offer the modes that the model has; those of them that are chosen stay chosen."""
     has = models.modes(model)
     if has is None:
         return gr.skip()
@@ -342,18 +310,18 @@ def mode_choices(model: str, chosen: list[str]):
 
 
 def show_examples(model: str):
-    """Of the lists of examples, only the one made for that model."""
+    """Show the examples that were made for a model, and no others."""
     return [gr.update(visible=name == _whose(model)) for name in EXAMPLES]
 
 
 def replace_example(model: str, prompt: str):
-    """An example that was made for another model gives way to one for the model that was just chosen."""
+    """Replace an example that was made for another model than the chosen one."""
     others = {example["prompt"] for example in PROMPTS if example["model"] != _whose(model)}
     return EXAMPLES[_whose(model)][0]["prompt"] if prompt in others else gr.skip()
 
 
 def _whose(model: str) -> str:
-    """Whose examples suit a model. One that was trained here knows the built-in worlds."""
+    """Return the model whose examples suit a model. One that was trained here knows the built-in tasks."""
     if model in EXAMPLES:
         return model
     return models.TINY if models.knows_worlds(model) else GENERAL
@@ -363,17 +331,14 @@ def _whose(model: str) -> str:
 
 
 def first():
-    """The settings that the page opens with: those of the first recorded run, if there is one."""
+    """Return the settings that the page opens with: those of the first recorded run, if there is one."""
     entry = opening({})
     return recorded(entry) if entry else (PROMPTS[0]["prompt"], [RACED[0].name], TAU, CRITERION)
 
 
 class ModeChoice(gr.CheckboxGroup):
-    """A choice of modes, for which the server takes any of them.
-
-    Gradio would refuse what the last model that the server heard of does not have. But a recorded run or a
-    point of the frontier brings its model and its modes at once, and the offered ones follow later.
-    """
+    """A choice of modes that accepts all of them. Gradio would reject those that are not offered, but a
+    recorded run or a point of the frontier brings its modes before those of its model are offered."""
 
     is_template = True  # drawn as a CheckboxGroup
 

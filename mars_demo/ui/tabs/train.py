@@ -1,5 +1,7 @@
 """The Train tab: a visitor watches a small model learn MARS, and then races it."""
 
+import itertools
+import math
 import secrets
 import time
 import zipfile
@@ -38,7 +40,7 @@ COPIES = 3  # of the weights that a training writes: its folder, the zip, and a 
 
 
 class Session(Board):
-    """What a visitor may change while their training runs, and what came out of it."""
+    """What a visitor may change while their training runs, and its result."""
 
     paused = Number(False)
     pace = Number(1.0)
@@ -51,7 +53,6 @@ class Session(Board):
         self.left = False
 
     def leave(self) -> None:
-        """The visitor has left."""
         self.left = self.stopped = True
 
 
@@ -59,18 +60,10 @@ class Session(Board):
 
 
 def fit(
-    base: str,
-    objective: str,
-    block_size: int,
-    sft_weight: float,
-    data: str,
-    steps: int,
-    learning_rate: float,
-    prompt: str,
-    session: Session,
+    base, objective, block_size, sft_weight, data, steps, learning_rate, prompt, session: Session,
     request: gr.Request,
-) -> Iterator[tuple]:
-    """Train; yields the growing record of the training, and the button that pauses it."""
+) -> Iterator[tuple]:  # fmt: skip
+    """Train; gives the growing record of the training, and the button that pauses it."""
     session.base, session.trained = base, None
     visitors.at_leaving(request, session.leave)
     model = None
@@ -91,14 +84,12 @@ def fit(
         warn(error)
         yield gr.skip(), gr.skip()
     finally:  # also when the visitor has left
-        session.until = float("inf")
+        session.until = math.inf
         if model and (session.left or not model.ready):
             owned.drop(model)
 
 
-def _recipe(
-    objective: str, block_size: float, sft_weight: float, data: str, steps: float, learning_rate: float
-):
+def _recipe(objective, block_size, sft_weight, data, steps, learning_rate):
     """
     Raises:
         ValueError: if a setting is out of range, or training is switched off.
@@ -115,7 +106,7 @@ def _longest(base: str, recipe, *_) -> int:
 
 @on_gpu(_longest, LONG)
 def _watched(base: str, recipe, prompt: str, session: Session, folder: Path, name: str) -> Iterator[tuple]:
-    """The growing record, and what the button that pauses is called now, if that changes."""
+    """Give the growing record, and the new label of the button that pauses."""
     checkpoint = models.fresh(base)
     lines = watching.watch(
         checkpoint, recipe, prompt, folder, name, pace=lambda: session.pace, stopped=lambda: session.stopped
@@ -128,7 +119,7 @@ def _watched(base: str, recipe, prompt: str, session: Session, folder: Path, nam
                 yield text, "Continue"
                 while session.paused and not session.stopped:
                     time.sleep(EVERY)
-                    yield gr.skip(), None  # who has left is only noticed between two results
+                    yield gr.skip(), None  # a visitor's leaving is only noticed between two results
                 yield gr.skip(), "Pause"
             elif time.monotonic() - shown > EVERY:
                 yield text, None
@@ -141,35 +132,29 @@ def _watched(base: str, recipe, prompt: str, session: Session, folder: Path, nam
 
 
 def conclude(session: Session, request: gr.Request) -> Iterator[tuple]:
-    """After a training: what to do with the result, and before and after in a table and a curve as they
-    are measured, until the visitor stops that or leaves."""
+    """Offer the trained model; give before and after, in a table and a curve as they are measured, until
+    the visitor stops that or leaves."""
     model = owned.of_visitor(session.trained)
     if model is None or session.left:
-        yield gr.skip(), gr.skip(), gr.skip(), gr.skip()
+        yield [gr.skip()] * 4
         return
     visitors.at_leaving(request, session.leave)
     session.stopped = session.left
     archive = gr.DownloadButton(value=_zipped(model), visible=True)
     yield gr.skip(), gr.skip(), archive, gr.Button(visible=model.checkpoint.objective == "mars")
-    shown = 0.0
-    rows: list = []
+    shown, rows, unchanged = 0.0, [], [gr.skip()] * 2
     for done, of, rows in _compared(session.base, model.name, session.data, session):
         if time.monotonic() - shown > EVERY:
-            yield (
-                _measured(session.base, model.name, rows, f"{done} of {of} answers. Stop ends it."),
-                *[gr.skip()] * 3,
-            )
+            said = f"{done} of {of} answers. Stop ends it."
+            yield _measured(session.base, model.name, rows, said), gr.skip(), *unchanged
             shown = time.monotonic()
     said = "Stopped before all was measured." if session.stopped else ""
-    yield (
-        _measured(session.base, model.name, rows, said),
-        _curve(session.base, model.name, rows),
-        *[gr.skip()] * 2,
-    )
+    measured = _measured(session.base, model.name, rows, said)
+    yield measured, _curve(session.base, model.name, rows), *unchanged
 
 
 def _zipped(model: owned.Owned) -> str:
-    """The checkpoint as a zip where Gradio serves it from; it goes with the model."""
+    """Write the checkpoint as a zip to where Gradio serves it from; it is deleted with the model."""
     archive = storage().folder(model.owner) / f"{model.name}.zip"
     with zipfile.ZipFile(archive, "w") as packed:  # weights do not get smaller
         for file in sorted(model.folder.rglob("*")):
@@ -181,8 +166,8 @@ def _zipped(model: owned.Owned) -> str:
 
 
 def _measured(base: str, name: str, rows: list, said: str) -> gr.Markdown:
-    """The rows so far, the first of which is that of the base, and what else there is to say."""
-    found = [
+    """Show the rows so far, the first of which is that of the base, and what else there is to say."""
+    cells = [
         {
             "model": f"after: {name}" if number else f"before: {base}",
             "τ": None if not number else f"{row.tau:g}",
@@ -191,7 +176,7 @@ def _measured(base: str, name: str, rows: list, said: str) -> gr.Markdown:
         }
         for number, row in enumerate(rows)
     ]
-    shown = table(DataFrame(found)) if found else ""
+    shown = table(DataFrame(cells)) if cells else ""
     return gr.Markdown(f"{shown}\n\n{f'Measuring before and after: {said}' if said else ''}", visible=True)
 
 
@@ -207,28 +192,27 @@ def _curve(base: str, name: str, rows: list):
 
 @on_gpu(lambda *_: seconds((1 + len(TAUS)) * CURVE_PROMPTS * watching.MAX_NEW_TOKENS / 2), LONG)
 def _compared(base: str, name: str, data: str, session: Session) -> Iterator[tuple[int, int, list]]:
-    """After each answer: how many there are, of how many, and the `accuracy.Row` of before and those of
-    after, one for each τ, as far as they are measured."""
+    """Give after each answer: how many there are, of how many, and the `accuracy.Row` of before and those
+    of after, one for each τ, as far as they are measured."""
     trained = models.load(name)
     taus = TAUS if trained.modes[0] != "ar" else TAUS[:1]
     of = (1 + len(taus)) * watching.measured(data, CURVE_PROMPTS)
     done, rows = 0, []
     parts = [watching.measuring(models.fresh(base), data, 1.0, CURVE_PROMPTS, "ar")]
     parts += [watching.measuring(trained, data, tau, CURVE_PROMPTS) for tau in taus]
-    for part in parts:
-        for row in part:
-            done += row is None
-            rows += [] if row is None else [row]
-            yield done, of, rows
-            if session.stopped:
-                return
+    for row in itertools.chain.from_iterable(parts):
+        done += row is None
+        rows += [] if row is None else [row]
+        yield done, of, rows
+        if session.stopped:
+            return
 
 
 # ------------------------------------------------------------------------------ what events call
 
 
 def choose(title: str):
-    """The settings of a preset."""
+    """Return the settings of a preset."""
     preset = next(preset for preset in PRESETS if preset["title"] == title)
     keys = ("objective", "block_size", "sft_weight", "data", "steps", "learning_rate", "note")
     return tuple(preset[key] for key in keys)
@@ -237,17 +221,9 @@ def choose(title: str):
 def begin(session: Session):
     session.paused = session.stopped = False
     session.pace = 1.0
-    hidden = {"visible": False}
-    return (
-        gr.Button(interactive=False),
-        gr.Button("Pause", interactive=True),
-        gr.Button(interactive=True),
-        gr.Slider(value=1.0),
-        gr.Markdown(**hidden),
-        gr.Plot(**hidden),
-        gr.DownloadButton(**hidden),
-        gr.Button(**hidden),
-    )
+    halt = gr.Button("Pause", interactive=True)
+    hidden = [gr.update(visible=False)] * 4
+    return gr.Button(interactive=False), halt, gr.Button(interactive=True), 1.0, *hidden
 
 
 def end():
@@ -255,7 +231,7 @@ def end():
 
 
 def pause(session: Session):
-    """Pause, which waits for the step under way, or continue."""
+    """Pause after the current step, or continue."""
     session.paused = not session.paused
     return gr.Button("Pausing" if session.paused else "Pause", interactive=not session.paused)
 
@@ -269,7 +245,7 @@ def set_pace(session: Session, pace: float) -> None:
 
 
 def to_the_race(session: Session):
-    """The trained model among the Race tab's models, chosen there."""
+    """Choose the trained model in the Race tab."""
     if owned.trained(session.trained) is None:
         warn(ValueError(f"This training was kept for {LIMITS.kept} minutes and is gone."))
         return gr.skip(), gr.skip()
@@ -278,7 +254,7 @@ def to_the_race(session: Session):
 
 
 def list_bases(chosen: str | None):
-    """The bases to choose from; asked when the tab is opened, so that the page does not wait for it."""
+    """List the bases when the tab is opened, so that the page does not wait for them."""
     if chosen:
         return gr.skip()
     names = models.names()
@@ -348,7 +324,7 @@ class Controls:
 
 
 class Results:
-    """The training while it runs, and what came out of it."""
+    """The training while it runs, and its result."""
 
     def __init__(self):
         watched = next(example["prompt"] for example in PROMPTS if example["model"] == models.TINY)
