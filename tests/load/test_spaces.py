@@ -26,19 +26,8 @@ def python(tmp_path_factory) -> str:
     write(Space("cpu-basic", only=True), place / "space")
     subprocess.run([sys.executable, "-m", "venv", place / "venv"], check=True)
     python = str(place / "venv" / "bin" / "python")
-    install = [
-        python,
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--no-compile",
-        "--retries",
-        "0",
-        "--timeout",
-        "10",
-    ]
-    subprocess.run([*install, "-r", place / "space" / "requirements.txt"], check=True, capture_output=True)
+    pip = [python, "-m", "pip", "install", "--quiet", "--no-compile", "--retries", "0", "--timeout", "10"]
+    subprocess.run([*pip, "-r", place / "space" / "requirements.txt"], check=True, capture_output=True)
     return python
 
 

@@ -1,9 +1,6 @@
 """The Batch tab in a real browser: small batches of the bundled model, really run."""
 
-import asyncio
-import json
 import re
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from acts import fits, is_open, press, race, set_slider
@@ -44,20 +41,6 @@ def forwards(page: Page, number: int) -> int:
     figures = schedule(page, number).locator(".figures")
     expect(figures).to_have_text(re.compile(r"^\d+ \D+[\d,]+ \D+[\d.]+ s, \d+%"))
     return int(re.match(r"\d+", figures.inner_text())[0])
-
-
-def record(folder, checkpoint) -> None:
-    """Write what `benchmarks.load` writes, of a few requests."""
-    traces = []
-    for number, trace in enumerate(load_test.loads(1.0), start=2):
-        serving = load_test.serve(checkpoint, 0.95, [0.02 * n for n in range(number)])
-        with ThreadPoolExecutor() as beside:  # the browser's event loop runs in this thread
-            answered, server = beside.submit(asyncio.run, serving).result()
-        found = load_test.measured([(answered, server)]) | {"picture": load_test.drawn(answered, server)}
-        traces += [{"trace": trace, "policy": policy} | found for policy in load_test.POLICIES]
-    record = {"command": "python -m benchmarks.load", "machine": "mars-tiny, 2 CPU threads", "seeds": [1]}
-    record |= {"capacity": 8.0, "size": load_test.SIZE, "traces": traces}
-    (folder / "load.json").write_text(json.dumps(record))
 
 
 def test_recorded_schedules_are_there_and_a_run_fills_both_where_the_cursor_waits_for_nobody(open_tab):
@@ -104,16 +87,6 @@ def test_a_run_can_be_stopped_and_begun_again(open_tab, gate):
 
 
 @pytest.mark.full
-def test_what_cannot_run_gets_a_sentence(open_tab, monkeypatch):
-    monkeypatch.setattr(batch, "MAX_NEW_TOKENS", 0)
-    page = open_tab()
-    page.locator("#batch-run").click()
-    expect(page.get_by_test_id("toast-body")).to_contain_text("max_new_tokens")
-    expect(page.locator("#batch-run")).to_be_enabled()
-    expect(page.locator("#batch-schedule .one")).to_have_count(2)
-
-
-@pytest.mark.full
 def test_the_methods_are_measured_row_by_row(open_tab, monkeypatch):
     monkeypatch.setattr(batch, "MEASURED", 4)
     page = open_tab()
@@ -129,20 +102,6 @@ def test_the_methods_are_measured_row_by_row(open_tab, monkeypatch):
 
 
 @pytest.mark.full
-def test_measuring_shows_how_far_it_is_and_can_be_stopped_within_a_method(open_tab, monkeypatch):
-    monkeypatch.setattr(batch, "MEASURED", 480)
-    page = open_tab()
-    page.locator("#measured-size").get_by_role("radio", name="4").check()
-    page.locator("#measure-run").click()
-    here = page.locator("#batch-here")
-    expect(here).to_contain_text(re.compile(r"\b\d+ of 480\b"))
-    page.locator("#measure-stop").click()
-    expect(page.locator("#measure-run")).to_be_enabled()
-    expect(here).not_to_contain_text(re.compile(r"\b\d+ of 480\b"))
-    assert here.locator("tbody tr").count() <= 1
-
-
-@pytest.mark.full
 def test_a_race_goes_on_while_somebody_measures_and_another_measuring_waits(visit, open_tab, monkeypatch):
     monkeypatch.setattr(batch, "MEASURED", 480)
     two, one = open_tab(), open_tab()  # the first one is the module's, which stays open
@@ -153,21 +112,22 @@ def test_a_race_goes_on_while_somebody_measures_and_another_measuring_waits(visi
     race(visit("prompt=story&mode=mars&tau=0"))
     expect(one.locator("#measure-stop")).to_be_enabled()
     one.close()  # nobody stopped it
-    expect(two.locator("#batch-here")).to_contain_text(re.compile(r"\bof 480\b"))
+    here = two.locator("#batch-here")
+    expect(here).to_contain_text(re.compile(r"\b\d+ of 480\b"))
     two.locator("#measure-stop").click()
     expect(two.locator("#measure-run")).to_be_enabled()
+    expect(here).not_to_contain_text(re.compile(r"\b\d+ of 480\b"))
+    assert here.locator("tbody tr").count() <= 1
 
 
 @pytest.mark.full
-def test_recorded_replays_are_there_at_once_and_a_trace_can_be_chosen(open_tab, folder, mars_tiny):
-    record(folder, mars_tiny)
-    page = open_tab()
+def test_recorded_replays_are_there_at_once_and_a_trace_can_be_chosen(visit):
+    page = visit("tab=batch")
     expect(page.locator("#load-plot .main-svg").first).to_be_visible()
-    for number, trace in enumerate(load_test.loads(1.0), start=2):
-        page.locator("#trace").get_by_role("radio", name=trace).check()
-        cells = page.locator("#load-numbers tbody tr td:nth-child(2)")
-        expect(cells).to_have_text([str(number)] * 3)
-    expect(page.locator("#load-numbers")).to_contain_text("8.0 ")
+    for row in results.read("load.json")["traces"]:
+        page.locator("#trace").get_by_role("radio", name=row["trace"]).check()
+        requests = page.locator("#load-numbers tbody tr", has_text=row["policy"]).locator("td").nth(1)
+        expect(requests).to_have_text(str(row["requests"]))
 
 
 @pytest.mark.full

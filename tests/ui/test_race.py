@@ -42,12 +42,6 @@ def test_the_run_whose_clock_is_behind_takes_the_next_step():
     assert lanes == ["ar", "mars", "ar", "ar", "ar", "mars", "ar", "ar"]
 
 
-def test_clocks_never_drift_apart_by_more_than_one_forward():
-    runs = {"ar": run(5, 40), "mars": run(7, 40)}
-    for _ in islice(race(runs), 50):
-        assert abs(runs["ar"].seconds - runs["mars"].seconds) <= 0.007 + 1e-9
-
-
 def test_the_record_of_each_lane_is_the_record_of_its_run():
     runs = {"ar": run(10, 3), "mars": run(30, 2)}
     lines = records(record(runs, lambda: False))

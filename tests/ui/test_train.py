@@ -10,9 +10,7 @@ from acts import choose, is_open, race
 from playwright.sync_api import Page, expect
 from torch.nn.modules.module import register_module_forward_pre_hook
 
-from mars_demo.limits import LIMITS
 from mars_demo.training import watching
-from mars_demo.ui import owned
 from mars_demo.ui.tabs import train
 
 
@@ -167,30 +165,6 @@ def test_a_training_that_fails_says_so_and_the_next_one_runs(open_tab):
     expect(page.locator("#train-stop")).to_be_disabled()
     page.locator("#train").click()
     finished(page, steps=3)
-
-
-@pytest.mark.full
-def test_a_trained_model_that_was_kept_long_enough_is_missed_with_a_sentence(open_tab):
-    page = open_tab(steps=1)
-    page.locator("#train").click()
-    finished(page, steps=1)
-    for model in owned._models.values():
-        model.since -= 60 * LIMITS.kept
-    owned.forget_old()
-    page.locator("#race-it").click()
-    expect(page.get_by_test_id("toast-body")).to_contain_text(f"{LIMITS.kept} ")
-    is_open(page, "Train")
-
-
-@pytest.mark.full
-def test_one_training_at_a_time_and_a_visitor_who_leaves_frees_it(open_tab):
-    two, one = open_tab(steps=2), open_tab(steps=2000)  # the first one is the module's, which stays open
-    one.locator("#train").click()
-    trains(one, 2000)
-    two.locator("#train").click()
-    expect(two.locator("#watched .progress-text, #watched .meta-text").first).to_contain_text("queue")
-    one.close()
-    finished(two, steps=2)
 
 
 @pytest.mark.full

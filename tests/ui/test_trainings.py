@@ -12,6 +12,7 @@ from gradio_client.exceptions import AppError
 from playwright.sync_api import expect
 from test_train import finished, open_tab, trains  # noqa: F401
 
+from mars_demo.limits import LIMITS
 from mars_demo.scheduler import LONG, SCHEDULER
 from mars_demo.ui import owned
 from mars_demo.ui.storage import storage
@@ -35,10 +36,16 @@ def test_a_visitor_who_pauses_and_leaves_gives_the_training_slot_back(visit, ope
     pause.click()
     expect(pause).not_to_have_text(label)
     expect(pause).to_be_enabled()
-    one.close()
     two.locator("#train").click()
+    expect(two.locator("#watched .progress-text, #watched .meta-text").first).to_contain_text("queue")
+    one.close()
     finished(two, steps=1)
     assert len(owned._models) == 1
+    for model in owned._models.values():
+        model.since -= 60 * LIMITS.kept
+    owned.forget_old()
+    two.locator("#race-it").click()
+    expect(two.get_by_test_id("toast-body")).to_contain_text(f"{LIMITS.kept} ")
     two.close()
     eventually(lambda: not owned._models)
     left = ("*.safetensors", "mine-*.zip")

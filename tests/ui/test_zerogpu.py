@@ -11,7 +11,6 @@ from gradio_client import Client
 from gradio_client.exceptions import AppError
 from playwright.sync_api import expect
 from race_tab import lane, prompt, race, records, set_slider, set_tau, stage, stop, taus, to_the_end
-from test_follow_ups import reply, run
 
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
@@ -68,20 +67,6 @@ def test_a_forked_process_gives_the_tokens_of_this_one_and_serves_again(app, mar
     assert calls[0]["worker"] == calls[1]["worker"] != calls[0]["app"]  # forked once
 
 
-def test_visitors_queue(app):
-    clients = [app.client() for _ in range(4)]
-    jobs = [client.submit("Hello", max_new_tokens=64, api_name="/generate") for client in clients]
-    assert len({Run.read(job.result().splitlines()).text for job in jobs}) == 1
-
-
-def test_a_longer_answer_asks_for_the_gpu_for_longer(app):
-    client = app.client()
-    for most in (8, 300, 1024):
-        client.predict("Hello", max_new_tokens=most, api_name="/generate")
-    short, long, longest = [call["seconds"] for call in app.log("_answered", "call")[-3:]]
-    assert short < long < longest <= 120
-
-
 def test_bad_input_gets_a_message_from_the_other_process_too(app):
     client = app.client()
     with pytest.raises(AppError, match="'gpt'.*mars-tiny.*ar-tiny"):
@@ -122,17 +107,6 @@ def test_a_visitor_who_leaves_frees_the_process(visit, app):
     assert len(app.log("_raced")) >= before + 1
     took = app.log("_raced")[before]["at"] - calls[-1]["at"]
     assert took < calls[-1]["seconds"] / 2  # of minutes that the race would have taken
-
-
-def test_a_follow_up_knows_what_was_said(visit, app):
-    page = visit("prompt=weekday&mode=mars&model=mars-tiny", app.url)
-    expect(page.locator("#model input")).to_have_value("mars-tiny")
-    first = run(page)["mars"]
-    reply(page, "mars")
-    second = run(page, "How do you spell planet backwards?")["ar"].settings
-    turns = [message["content"] for message in second.messages]
-    assert turns == [first.settings.prompt, first.text]
-    assert second.prompt_tokens > first.settings.prompt_tokens + first.tokens
 
 
 def test_a_sweep_runs_there_and_is_stopped_from_here(visit, app):

@@ -6,7 +6,7 @@ import gradio as gr
 import pytest
 from gradio.context import LocalContext
 
-from mars_demo.ui import models, owned, visitors
+from mars_demo.ui import owned, visitors
 
 
 @contextlib.contextmanager
@@ -34,19 +34,6 @@ def trained(checkpoint) -> owned.Owned:
     owned.hold(model.name, checkpoint, model.folder)
     model.ready = True
     return model
-
-
-def test_a_model_exists_for_its_owner_alone(mars_tiny):
-    name = trained(mars_tiny).name
-    messages = []
-    assert models.load(name) is mars_tiny and models.is_known(name)
-    with visiting("two"):
-        for asked in (name, "mine-00000000"):
-            with pytest.raises(ValueError) as caught:
-                models.load(asked)
-            messages.append(str(caught.value).replace(asked, "X"))
-        assert not models.is_known(name)
-    assert messages[0] == messages[1]
 
 
 def test_a_full_store_deletes_the_oldest_model_of_the_same_visitor(mars_tiny, monkeypatch):
