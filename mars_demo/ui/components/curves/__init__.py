@@ -1,5 +1,7 @@
 """Curves of a training: losses, what each slot guesses, and how fast and right the answers become."""
 
+from typing import Any
+
 from mars_demo.training import watching
 from mars_demo.ui.components.drawing import Drawing
 
@@ -14,6 +16,7 @@ class Curves(Drawing):
         stage: the `elem_id` of the stage that shows the answer of each step.
     """
 
-    def __init__(self, value: str = "", *, stage: str):
+    def __init__(self, value: str = "", *, stage: str, **settings: Any):
         constants = {"stage": stage, "recordings": watching.index()}
-        super().__init__("curves", value, constants=constants, server_functions=[watching.recording])
+        functions = [watching.recording]
+        super().__init__("curves", value, constants=constants, server_functions=functions, **settings)
