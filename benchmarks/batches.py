@@ -23,6 +23,7 @@ from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.load import load_checkpoint
 
 FILE = "batches.json"
+SHOWN = (1, 8, 16)  # batch sizes of the table
 
 
 def answered(steps: Iterable[Result | Progress]) -> Result:
@@ -79,6 +80,7 @@ def table(file: str | Path = FILE) -> str:
         }
         for size, chosen in by_size(file).items()
         for name, one in chosen.items()
+        if size in SHOWN
     ]
     return tables.shown(rows) + tables.source(measured, tables.prompts(measured), tables.rounds(measured))
 

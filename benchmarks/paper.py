@@ -156,8 +156,8 @@ def measure(output: Path, limit: int) -> None:
 
 
 def table(part: str = "methods") -> str:
-    """Return the methods, the `options` of training, or the accuracy by `task`."""
-    return {"methods": _methods, "options": _options, "tasks": _tasks}[part]()
+    """Return the methods, or for the part `options` those of training."""
+    return _summary("option", OPTIONS) if part == "options" else _methods()
 
 
 def _methods() -> str:
@@ -173,19 +173,6 @@ def _methods() -> str:
         f"points (one standard error of a share of {share:.0%} in {prompts}). Windows have B + 1 slots; "
         "the paper's have B.\n\n" + _summary("method", METHODS)
     )
-
-
-def _options() -> str:
-    return _summary("option", OPTIONS)
-
-
-def _tasks() -> str:
-    cells = []
-    for (method, decoding), found in _groups(METHODS).items():
-        by_task = results.averages(found, "task")
-        shares = {task: f"{100 * by_task[task].accuracy:.0f}" for task in tasks.TASKS}
-        cells.append({"method": method, "decoding": decoding} | shares)
-    return tables.shown(cells) + tables.source(results.read(FILE), "percent right")
 
 
 def _groups(methods: Collection[str]) -> dict[tuple[str, str], list[dict]]:
@@ -225,7 +212,7 @@ def main() -> None:
         evaluate_all(arguments.output, arguments.seeds, arguments.limit, arguments.only)
     else:
         measure(arguments.output, arguments.limit)
-        print(*map(table, ("methods", "options", "tasks")), sep="\n\n")
+        print(*map(table, ("methods", "options")), sep="\n\n")
 
 
 if __name__ == "__main__":
