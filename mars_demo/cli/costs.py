@@ -14,19 +14,14 @@ def paced(request, checkpoint):
     Raises:
         ValueError: as `Request.fitted`.
     """
-    from mars_demo.decoding import cost_store, costs
+    from mars_demo.decoding import costs
 
     rules = request.fitted(checkpoint).rules
-    if (
-        request.window
-        or not rules.paced
-        or not costs.is_measurable(checkpoint)
-        or cost_store.folder() is None
-    ):
+    if request.window or not rules.paced or not costs.is_measurable(checkpoint) or costs.folder() is None:
         return request
-    found = cost_store.load(checkpoint)
+    found = costs.load(checkpoint)
     if found is None:
         notice(f"Measuring once what a forward of {checkpoint.name} costs here.")
         if found := costs.measure(checkpoint):
-            cost_store.save(checkpoint, found)
+            costs.save(checkpoint, found)
     return replace(request, costs=found)

@@ -1,26 +1,41 @@
-"""What a forward costs on this machine, by the number of positions that it computes."""
+"""What a forward costs on this machine, by the number of positions that it computes.
+
+Costs are measured once and kept in the user's cache folder, one JSON file for each model and machine.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
+import os
+import tempfile
 import time
 from bisect import bisect_right
 from collections.abc import Generator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from statistics import fmean, median
+from typing import Any
+
+import torch
 
 from mars_demo.decoding import layout as layouts
 from mars_demo.decoding.acceptance import Acceptance
 from mars_demo.decoding.engine import Engine
 from mars_demo.decoding.reading import read
 from mars_demo.models.checkpoint import Checkpoint
+from mars_demo.models.device import gpu_name, processor
 
 SIZES = (1, 2, 3, 5, 9, 17, 25)  # positions that are measured
 CONTEXT = 150  # cached positions that a measured forward comes after
 SECONDS = 2.0  # that a measurement may take, about
 ROUNDS = (3, 7)  # of all sizes: at least and at most
 LARGEST = 300_000_000  # parameters of a model that is measured without being asked for
+VARIABLE = "MARS_DEMO_CACHE"  # the folder; if it is empty, nothing is kept and nothing measured unasked
+KERNELS = 1  # counted up when forwards are computed differently, so that older files are not used
 SHARE = 9  # forwards of the largest size that take as long as the shortest measurement
 
 
@@ -120,3 +135,60 @@ def _forward(engine: Engine, k: int, keep: int = 0) -> float:
     read(engine.forward(layout), Acceptance())
     engine.commit(keep)
     return time.perf_counter() - started
+
+
+# ------------------------------------------------------------------------------------------ keeping them
+
+
+def folder() -> Path | None:
+    """Where costs are kept; None for nowhere."""
+    if (named := os.environ.get(VARIABLE)) is not None:
+        return Path(named) / "costs" if named else None
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return Path(base) / "mars-demo" / "costs"
+
+
+def key(checkpoint: Checkpoint) -> dict[str, Any]:
+    """All that a forward's cost depends on: the model and its shape, the precision and the machine."""
+    model = checkpoint.model
+    config = model.config.to_json_string(use_diff=False)
+    shapes = [f"{name} {tuple(weight.shape)}" for name, weight in model.named_parameters()]
+    return {
+        "model": checkpoint.name,
+        "weights": hashlib.sha256("\n".join([config, *shapes]).encode()).hexdigest(),
+        "dtype": checkpoint.precision,
+        "device": gpu_name(checkpoint.device) or checkpoint.device.type,
+        "threads": torch.get_num_threads(),
+        "processor": processor(),
+        "torch": torch.__version__,
+        "kernels": KERNELS,
+    }
+
+
+def load(checkpoint: Checkpoint) -> Costs | None:
+    """What was kept for this model on this machine. None without it, also if its file is damaged."""
+    cache, described = folder(), key(checkpoint)
+    if cache is None:
+        return None
+    try:
+        record = json.loads((cache / _name(described)).read_text("utf-8"))
+        return Costs(tuple((k, ms) for k, ms in record["costs"])) if record["key"] == described else None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def save(checkpoint: Checkpoint, costs: Costs) -> None:
+    """Keep them for later processes, if there is a folder that can be written. Readers see the old file or
+    the new one, never a part."""
+    cache, described = folder(), key(checkpoint)
+    if cache is None:
+        return
+    with suppress(OSError):
+        cache.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=cache, suffix=".part", delete=False) as file:
+            json.dump({"key": described, "costs": costs.points}, file)
+        os.replace(file.name, cache / _name(described))
+
+
+def _name(described: dict[str, Any]) -> str:
+    return f"{hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:32]}.json"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
@@ -18,14 +17,12 @@ from mars_demo.modes import LONGEST_COPY
 if TYPE_CHECKING:
     from mars_demo.decoding.costs import Costs
     from mars_demo.decoding.reading import Reading
-    from mars_demo.models.checkpoint import Checkpoint
 
 MEMORY = 0.95  # of what was seen of a slot, how much remains when it is seen again
 STRENGTH = 2.0  # what is expected of a slot counts as much as so many forwards
 NEIGHBOUR = 8.0  # and what the slot before it shows counts as much as so many
 EXPECTED = 0.95  # how often a mask or a draft holds, before anything is known of an answer
 EXPLORING = 0.01  # of the time may go into a slot more than seems to pay: it may have begun to hold
-EARLIER = 0.5  # of what an answer showed of drafts, how much counts when the next one begins
 REMEMBERED = 32  # forwards whose scores are compared again when τ moves
 SCORES = (0.25, 0.5, 0.75, 0.95)  # drafts with scores between two of these are expected to hold alike
 
@@ -62,13 +59,6 @@ class Survival:
             weight = NEIGHBOUR
         return chances
 
-    def aged(self) -> Survival:
-        """What it says of another answer of the same model."""
-        copy = Survival(len(self._seen))
-        copy._seen, copy._held = _scaled(self._seen), _scaled(self._held)
-        copy._unknown = self._unknown
-        return copy
-
 
 class Drafts:
     """How often the drafts of a model have held: by their place, and by their scores."""
@@ -94,35 +84,6 @@ class Drafts:
         often than its score says."""
         place = bisect_right(SCORES, score)
         return (self._held[place] + STRENGTH * sqrt(score)) / (self._seen[place] + STRENGTH)
-
-    def aged(self) -> Drafts:
-        """What they say of another answer of the same model."""
-        copy = Drafts(0)
-        copy.survival = self.survival.aged()
-        copy._seen, copy._held = _scaled(self._seen), _scaled(self._held)
-        return copy
-
-
-# Of each model that has drafted, by the length of drafts: those of its last answer. They decide only how
-# fast the next one begins, never what it says.
-_LAST: weakref.WeakKeyDictionary[object, dict[int, Drafts]] = weakref.WeakKeyDictionary()
-
-
-def drafts_of(checkpoint: Checkpoint, most: int) -> Drafts:
-    """For a new answer: what is known of this model's drafts of at most so many tokens."""
-    of_model = _LAST.setdefault(checkpoint.decoder, {})
-    last = of_model.get(most)
-    of_model[most] = Drafts(most) if last is None else last.aged()
-    return of_model[most]
-
-
-def forget(checkpoint: Checkpoint) -> None:
-    """What the answers of a model have shown, so that its next one begins as the first did."""
-    _LAST.pop(checkpoint.decoder, None)
-
-
-def _scaled(counts: Sequence[float]) -> list[float]:
-    return [EARLIER * count for count in counts]
 
 
 class Exploration:
@@ -217,18 +178,16 @@ class DraftPace:
 
     linear: the layout; None for whichever pays, forward by forward. Without costs, all drafts and as many
         masks as there may be.
-    known: what earlier answers showed; None for nothing.
     """
 
-    def __init__(self, costs: Costs | None, window: int, linear: bool | None, known: Drafts | None = None):
+    def __init__(self, costs: Costs | None, window: int, linear: bool | None):
         self._linear, self._most = linear, window - 1
         self._layouts = (True, False) if linear is None else (linear,)
         most = window * max(window, LONGEST_COPY + 1)  # positions: the longest draft and its groups
         self._costs = costs and [costs(max(k, 1)) for k in range(most + 1)]
         self._exploration = Exploration()
-        self._known = known or Drafts(window - 1)
-        self._chances: list[float] = []  # of the present drafts, also of those that are not sent
-        self._scores: Sequence[float] = ()
+        self._known = Drafts(window - 1)
+        self._scores: Sequence[float] = ()  # of the present drafts, also of those that are not sent
 
     def plan(self, draft: Sequence[Reading], room: int) -> Plan:
         """What to send of a draft, and how many masks a group has, at most `room` of each.
@@ -241,11 +200,11 @@ class DraftPace:
             return Plan(len(scores), most, self._linear)
         copied = bool(draft) and draft[0].source == "copy"
         self._scores = () if copied else scores
-        self._chances = scores if copied else [self._known.chance(score) for score in scores]
+        chances = scores if copied else [self._known.chance(score) for score in scores]
         rate, masks = self._pays(most)
         ms = self._costs[1 + masks]
         worth = rate * ms - 1  # of having drafts, in tokens: making them takes a forward, which gives one
-        products = [1.0, *accumulate(self._chances, mul)]
+        products = [1.0, *accumulate(chances, mul)]
 
         def gain(plan: Plan) -> float:
             """Tokens more than the rate gives in the time that it takes."""

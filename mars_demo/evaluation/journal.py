@@ -10,14 +10,14 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from mars_demo.decoding import cost_store
+from mars_demo.decoding import costs
 from mars_demo.evaluation.frontier import Outcome, Setting
 
 
 def folder() -> Path | None:
-    """Return where sweeps are kept, beside the costs of `cost_store`; None for nowhere."""
-    costs = cost_store.folder()
-    return costs and costs.with_name("sweeps")
+    """Return where sweeps are kept, beside the costs of forwards; None for nowhere."""
+    beside = costs.folder()
+    return beside and beside.with_name("sweeps")
 
 
 class Journal:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from mars_demo.decoding import cost_store
+from mars_demo.decoding import costs
 from mars_demo.decoding.acceptance import CRITERIA
 from mars_demo.decoding.trace import Run
 from mars_demo.evaluation import results
@@ -99,7 +99,7 @@ class Sweep:
         """Return all that answers and times depend on, apart from the setting."""
         prompts = "\0".join(self.frontier.prompts)
         return {
-            "model": cost_store.key(self._checkpoint) | {"values": _values(self._checkpoint)},
+            "model": costs.key(self._checkpoint) | {"values": _values(self._checkpoint)},
             "tasks": self.frontier.tasks,
             "prompts": hashlib.sha256(prompts.encode()).hexdigest(),
             "limit": len(self.frontier.prompts),

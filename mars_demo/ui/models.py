@@ -182,13 +182,13 @@ def decode(checkpoint, prompt: str, request: Request, **more: Any) -> Run:
 
 def _costs(checkpoint):
     """Return what its forwards cost, or begin to measure that while nothing runs."""
-    from mars_demo.decoding import cost_store, costs
+    from mars_demo.decoding import costs
 
-    if not costs.is_measurable(checkpoint) or cost_store.folder() is None:
+    if not costs.is_measurable(checkpoint) or costs.folder() is None:
         return None
     with _lock:
         if checkpoint.model not in _measured:
-            _measured[checkpoint.model] = cost_store.load(checkpoint)
+            _measured[checkpoint.model] = costs.load(checkpoint)
             if _measured[checkpoint.model] is None:
                 threading.Thread(target=_measure, args=[checkpoint], daemon=True).start()
         return _measured[checkpoint.model]
@@ -196,11 +196,11 @@ def _costs(checkpoint):
 
 def _measure(checkpoint) -> None:
     """Measure what its forwards cost, one at a time while nothing runs."""
-    from mars_demo.decoding import cost_store, costs
+    from mars_demo.decoding import costs
 
     def steps():
         if found := (yield from costs.measuring(checkpoint)):
-            cost_store.save(checkpoint, found)
+            costs.save(checkpoint, found)
             _measured[checkpoint.model] = found
 
     for _ in SCHEDULER.scheduled(steps, BACKGROUND)():

@@ -74,7 +74,6 @@ def record(entry: dict[str, Any]) -> str:
     """
     from mars_demo.decoding import costs
     from mars_demo.decoding.decode import decode
-    from mars_demo.decoding.pace import forget
     from mars_demo.models.load import load_checkpoint
 
     checkpoint = load_checkpoint(entry["model"], dtype="auto")
@@ -84,7 +83,6 @@ def record(entry: dict[str, Any]) -> str:
     def run(mode: str) -> Run:
         tau = entry["tau"][0][1]
         request = Request(mode, lambda: tau, max_new_tokens=longest, costs=known)
-        forget(checkpoint)  # else each round would send other drafts
         run = decode(checkpoint, entry["prompt"], request)
         while not run.stop:
             tau = tau_at(entry["tau"], run.forwards + 1)

@@ -11,8 +11,7 @@ import pytest
 import torch
 
 from mars_demo import cli
-from mars_demo.decoding import cost_store
-from mars_demo.decoding import costs as costs_module
+from mars_demo.decoding import costs as store
 from mars_demo.decoding.costs import SIZES, Costs, is_measurable, measure, measuring
 from mars_demo.decoding.trace import Run
 from mars_demo.models.load import load_checkpoint
@@ -22,7 +21,7 @@ COSTS = Costs(((1, 10.0), (3, 14.0), (9, 20.0)))
 
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv(cost_store.VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv(store.VARIABLE, str(tmp_path / "cache"))
     return tmp_path / "cache" / "costs"
 
 
@@ -57,7 +56,7 @@ def test_other_points_are_refused(points):
 def idle(monkeypatch):
     """A machine that is never busy: on its clock nothing takes longer than a millisecond."""
     ticks = (0.001 * tick for tick in itertools.count())
-    monkeypatch.setattr(costs_module, "time", SimpleNamespace(perf_counter=ticks.__next__))
+    monkeypatch.setattr(store, "time", SimpleNamespace(perf_counter=ticks.__next__))
 
 
 def test_a_measurement_counts_every_size_and_leaves_nothing_behind(mars_tiny, idle):
@@ -78,7 +77,7 @@ def test_a_measurement_counts_every_size_and_leaves_nothing_behind(mars_tiny, id
 
 
 def test_a_measurement_that_would_take_too_long_is_given_up(mars_tiny, monkeypatch):
-    monkeypatch.setattr(costs_module, "time", SimpleNamespace(perf_counter=itertools.count().__next__))
+    monkeypatch.setattr(store, "time", SimpleNamespace(perf_counter=itertools.count().__next__))
     assert measure(mars_tiny) is None
 
 
@@ -88,19 +87,19 @@ def test_a_short_context_is_enough(random_checkpoint, idle):
 
 
 def test_what_was_kept_is_found_again_for_the_same_model_and_precision(cache, mars_tiny):
-    assert cost_store.load(mars_tiny) is None
-    cost_store.save(mars_tiny, COSTS)
-    assert cost_store.load(mars_tiny) == COSTS
+    assert store.load(mars_tiny) is None
+    store.save(mars_tiny, COSTS)
+    assert store.load(mars_tiny) == COSTS
     assert len(list(cache.iterdir())) == 1
-    assert cost_store.load(replace(mars_tiny, name="another")) is None
+    assert store.load(replace(mars_tiny, name="another")) is None
     threads = torch.get_num_threads()
     try:
         torch.set_num_threads(threads + 1)
-        assert cost_store.load(mars_tiny) is None
+        assert store.load(mars_tiny) is None
     finally:
         torch.set_num_threads(threads)
     # Cast there and back, a model's position frequencies would no longer be what they were.
-    assert cost_store.load(load_checkpoint("mars-tiny", "cpu", torch.bfloat16)) is None
+    assert store.load(load_checkpoint("mars-tiny", "cpu", torch.bfloat16)) is None
 
 
 @pytest.mark.parametrize(
@@ -120,31 +119,31 @@ def test_what_was_kept_is_found_again_for_the_same_model_and_precision(cache, ma
     ],
 )
 def test_a_damaged_or_foreign_file_is_as_none(cache, mars_tiny, text):
-    cost_store.save(mars_tiny, COSTS)
+    store.save(mars_tiny, COSTS)
     [file] = cache.iterdir()
-    key = json.dumps(cost_store.key(mars_tiny))
+    key = json.dumps(store.key(mars_tiny))
     file.write_bytes(text.replace("KEY", key).encode("utf-8", "surrogatepass"))
-    assert cost_store.load(mars_tiny) is None
-    cost_store.save(mars_tiny, COSTS)
-    assert cost_store.load(mars_tiny) == COSTS
+    assert store.load(mars_tiny) is None
+    store.save(mars_tiny, COSTS)
+    assert store.load(mars_tiny) == COSTS
 
 
 def test_the_folder_is_the_users_cache_unless_it_is_named(monkeypatch, tmp_path):
-    monkeypatch.setenv(cost_store.VARIABLE, "")
-    assert cost_store.folder() is None
-    monkeypatch.delenv(cost_store.VARIABLE)
+    monkeypatch.setenv(store.VARIABLE, "")
+    assert store.folder() is None
+    monkeypatch.delenv(store.VARIABLE)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert cost_store.folder() == tmp_path / "mars-demo" / "costs"
+    assert store.folder() == tmp_path / "mars-demo" / "costs"
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert cost_store.folder() == tmp_path / ".cache" / "mars-demo" / "costs"
+    assert store.folder() == tmp_path / ".cache" / "mars-demo" / "costs"
 
 
 def test_a_folder_that_cannot_be_written_is_no_error(monkeypatch, tmp_path, mars_tiny):
     (tmp_path / "file").touch()
-    monkeypatch.setenv(cost_store.VARIABLE, str(tmp_path / "file"))
-    cost_store.save(mars_tiny, COSTS)
-    assert cost_store.load(mars_tiny) is None
+    monkeypatch.setenv(store.VARIABLE, str(tmp_path / "file"))
+    store.save(mars_tiny, COSTS)
+    assert store.load(mars_tiny) is None
 
 
 def test_generate_uses_what_was_kept_unless_a_window_is_named(cache, mars_tiny, capsys):
@@ -154,8 +153,8 @@ def test_generate_uses_what_was_kept_unless_a_window_is_named(cache, mars_tiny, 
         assert captured.err == ""
         return Run.read(captured.out.splitlines()).settings
 
-    cost_store.save(mars_tiny, COSTS)
-    assert settings("--max-new-tokens", "5").costs == [[k, ms] for k, ms in COSTS.points]
+    store.save(mars_tiny, COSTS)
+    assert settings("--max-new-tokens", "5").costs == list(COSTS.points)
     assert settings("--max-new-tokens", "5", "--mode", "ar").costs is None
     named = settings("--max-new-tokens", "5", "--window", "3")
     assert (named.window, named.costs) == (3, None)
@@ -163,9 +162,7 @@ def test_generate_uses_what_was_kept_unless_a_window_is_named(cache, mars_tiny, 
 
 def test_generate_measures_once_and_says_so(cache, capsys, monkeypatch):
     measured = []
-    monkeypatch.setattr(
-        costs_module, "measure", lambda checkpoint: measured.append(checkpoint.name) or COSTS
-    )
+    monkeypatch.setattr(store, "measure", lambda checkpoint: measured.append(checkpoint.name) or COSTS)
     command = ["generate", "hello", "--model", "mars-tiny", "--max-new-tokens", "2"]
     cli.main(command)
     assert "mars-tiny" in capsys.readouterr().err

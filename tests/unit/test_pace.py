@@ -6,17 +6,14 @@ from collections.abc import Callable
 
 import pytest
 from greedy import check_tokens
-from random_models import random_model
 
 from mars_demo.decoding.acceptance import accepted
 from mars_demo.decoding.costs import Costs
 from mars_demo.decoding.decode import decode
-from mars_demo.decoding.pace import DraftPace, Drafts, Pace, Plan, forget, tokens_per_ms, verifying_rate
+from mars_demo.decoding.pace import DraftPace, Pace, Plan, tokens_per_ms, verifying_rate
 from mars_demo.decoding.reading import Reading
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.strategies import lossless
-from mars_demo.decoding.trace import Run
-from mars_demo.models.checkpoint import wrap
 
 MASKS = 4
 FLAT = Costs(((1, 4.0), (25, 9.0)))  # a tiny model
@@ -168,38 +165,6 @@ def test_at_tau_1_there_are_no_masks_and_without_costs_as_many_as_there_may_be(m
 def test_hopeless_drafts_stay_at_home_and_sure_ones_go():
     pace = DraftPace(STEEP, MASKS + 1, True)
     assert pace.plan(drafted(0.99, 0.99, 0.001, 0.001), MASKS).drafts == 2
-
-
-def test_an_answer_begins_with_what_the_last_one_of_its_model_showed(tokenizer):
-    """The drafts of a model that was never trained are wrong: the second answer sends fewer of them."""
-
-    def answered(prompt: str) -> Run:
-        return decode(
-            checkpoint, prompt, Request("lossless", copies=0, max_new_tokens=12, costs=STEEP)
-        ).finish()
-
-    checkpoint = wrap("random", random_model("llama", tokenizer), tokenizer)
-    first, second = map(answered, PROMPTS)
-    assert sum(step.positions for step in second.passes[1:]) < sum(
-        step.positions for step in first.passes[1:]
-    )
-    forget(checkpoint)
-    again = answered(PROMPTS[0])
-    assert [step.positions for step in again.passes] == [step.positions for step in first.passes]
-    for prompt, run in zip(PROMPTS, (first, second)):
-        ar = decode(checkpoint, prompt, Request("ar", max_new_tokens=12)).finish()
-        check_tokens(checkpoint, run, ar.token_ids)
-
-
-def test_what_an_earlier_answer_showed_counts_half():
-    known = Drafts(MASKS)
-    for _ in range(40):
-        known.add([0.9, 0.9], [0.0])
-    aged = known.aged()
-    assert known.chance(0.9) < aged.chance(0.9) < Drafts(MASKS).chance(0.9)
-    assert known.survival.chances()[1] <= aged.survival.chances()[1] < Drafts(MASKS).survival.chances()[1]
-    aged.add([0.9], [1.0])  # what the next answer shows leaves the last one as it was
-    assert known.chance(0.9) < aged.chance(0.9)
 
 
 @pytest.mark.parametrize(("costs", "linear"), [(FLAT, None), (STEEP, None), (STEEP, True), (FLAT, False)])

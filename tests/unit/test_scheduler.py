@@ -11,7 +11,7 @@ import pytest
 from greedy import check_same_passes
 
 from mars_demo import scheduler
-from mars_demo.decoding import cost_store
+from mars_demo.decoding import costs
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.scheduler import BACKGROUND, LONG, RACE, SCHEDULER, WAITING, Clock, Queue, Scheduler
@@ -198,16 +198,16 @@ def test_work_that_fails_or_is_closed_counts_no_longer(kind):
 
 
 def test_the_app_measures_a_model_after_its_first_run(tmp_path, monkeypatch):
-    monkeypatch.setenv(cost_store.VARIABLE, str(tmp_path))
+    monkeypatch.setenv(costs.VARIABLE, str(tmp_path))
     models.serve(options.read(["--only", "--model", "mars-tiny"]))
     with SCHEDULER.running():
         assert models.decode(models.load(), "Hello", Request(max_new_tokens=2)).settings.costs is None
         [measuring] = [thread for thread in threading.enumerate() if "_measure" in thread.name]
     measuring.join(GUARD)
     checkpoint = models.load()
-    kept = cost_store.load(checkpoint)
-    costs = models.decode(checkpoint, "Hello", Request(max_new_tokens=2)).settings.costs
-    assert (costs is None) == (kept is None)  # None on a busy machine
+    kept = costs.load(checkpoint)
+    known = models.decode(checkpoint, "Hello", Request(max_new_tokens=2)).settings.costs
+    assert (known is None) == (kept is None)  # None on a busy machine
     window = models.decode(checkpoint, "Hello", Request(window=3, max_new_tokens=2)).settings
     assert (window.window, window.costs) == (3, None)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from mars_demo.decoding import layout as layouts
 from mars_demo.decoding.answer import Answer
 from mars_demo.decoding.copying import Copying
-from mars_demo.decoding.pace import DraftPace, drafts_of
+from mars_demo.decoding.pace import DraftPace
 from mars_demo.decoding.reading import marked
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.strategy import Forward, Outcome, Strategy, count_verified
@@ -25,8 +25,7 @@ def strategy(answer: Answer, prompt_ids: list[int], request: Request, past: int 
     are, and which layout it is.
     """
     mask_id = answer.checkpoint.mask_id
-    known = drafts_of(answer.checkpoint, request.window - 1) if request.costs else None
-    pace = DraftPace(request.costs, request.window, request.linear, known)
+    pace = DraftPace(request.costs, request.window, request.linear)
     answer.begin()
     copying = Copying(prompt_ids, request.copies)
     masks = pace.plan([], answer.room - 1).masks
