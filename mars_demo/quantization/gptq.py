@@ -20,6 +20,7 @@ from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.training import corpus
 from mars_demo.training.objective import Batch, Objective, mars_batch
 
+HIGHEST = 31  # code of 5 bits
 GROUP = 32  # weights that share a scale and an offset, as in GGUF
 DAMPING = 0.01  # of the mean diagonal, for inputs that were rare in calibration
 CLIPPED = [step / 20 for step in range(9)]  # shares of a group's range that are tried, at either end
@@ -65,25 +66,11 @@ def second_moments(model: nn.Module, batches: Iterable[Batch]) -> dict[str, Tens
 
 
 @dataclass(frozen=True)
-class Form:
-    """What a group of weights is stored as: codes of so many bits and a scale; an offset too, unless it is
-    `symmetric`: then the code in the middle stands for 0."""
-
-    bits: int
-    symmetric: bool = False
-
-    @property
-    def levels(self) -> int:
-        """The largest code."""
-        return 2**self.bits - 1
-
-
-@dataclass(frozen=True)
 class Rounded:
-    """A matrix as `codes · scales + offsets`: codes [rows, columns] from 0 to 2^bits - 1, the others
-    float16 [rows, columns / GROUP]."""
+    """A matrix as `codes · scales + offsets`: codes [rows, columns] from 0 to `HIGHEST`, the others float16
+    [rows, columns / GROUP]. In a `symmetric` one the code in the middle stands for 0."""
 
-    form: Form
+    symmetric: bool
     codes: Tensor
     scales: Tensor
     offsets: Tensor
@@ -93,8 +80,8 @@ class Rounded:
         return self.codes * scales + offsets
 
 
-def rounded(weight: Tensor, form: Form, moments: Tensor) -> Rounded:
-    """`weight` [rows, columns] in some form, for inputs with these second moments [columns, columns]."""
+def rounded(weight: Tensor, moments: Tensor, symmetric: bool = False) -> Rounded:
+    """Round `weight` [rows, columns] for inputs with these second moments [columns, columns]."""
     weight = weight.float().clone()
     damped = moments.double() + DAMPING * moments.diagonal().mean() * torch.eye(len(moments))
     inverse = torch.cholesky_inverse(torch.linalg.cholesky(damped))
@@ -106,34 +93,35 @@ def rounded(weight: Tensor, form: Form, moments: Tensor) -> Rounded:
         group = weight[:, start:end]
         # What an error of a column adds to the change of the output that no later column can compensate.
         costs = upper.diagonal()[start:end] ** -2
-        scale, offset = _best(group, costs, form)
+        scale, offset = _best(group, costs, symmetric)
         scales.append(scale.half())
         offsets.append(offset.half())
         errors = torch.empty_like(group)
         for column in range(start, end):
-            code = _codes(weight[:, column], scale, offset, form)
+            code = _codes(weight[:, column], scale, offset)
             codes[:, column] = code
             error = (weight[:, column] - code * scale - offset) / upper[column, column]
             errors[:, column - start] = error
             weight[:, column + 1 : end] -= error[:, None] * upper[column, column + 1 : end]
         weight[:, end:] -= errors @ upper[start:end, end:]
-    return Rounded(form, codes.to(torch.uint8), torch.stack(scales, 1), torch.stack(offsets, 1))
+    return Rounded(symmetric, codes.to(torch.uint8), torch.stack(scales, 1), torch.stack(offsets, 1))
 
 
-def _codes(weight: Tensor, scale: Tensor, offset: Tensor, form: Form) -> Tensor:
+def _codes(weight: Tensor, scale: Tensor, offset: Tensor) -> Tensor:
     """The nearest ones. A scale that float16 makes 0 has nothing but its offset."""
     codes = ((weight - offset) / torch.where(scale == 0, 1, scale)).round()
-    return codes.clamp(0, form.levels)
+    return codes.clamp(0, HIGHEST)
 
 
-def _best(group: Tensor, costs: Tensor, form: Form) -> tuple[Tensor, Tensor]:
+def _best(group: Tensor, costs: Tensor, symmetric: bool) -> tuple[Tensor, Tensor]:
     """Of [rows, GROUP] weights the [rows] scales and offsets, as float16 has them, with the least squared
     errors, each column's counted by its [GROUP] cost."""
     least = torch.full_like(group[:, 0], torch.inf)
     best = torch.zeros_like(least), torch.zeros_like(least)
-    for scale, offset in _tried(group, form):
+    for scale, offset in _tried(group, symmetric):
         scale, offset = scale.half().float(), offset.half().float()
-        values = _codes(group, scale[:, None], offset[:, None], form) * scale[:, None] + offset[:, None]
+        codes = _codes(group, scale[:, None], offset[:, None])
+        values = codes * scale[:, None] + offset[:, None]
         change = (values - group).square() @ costs
         better = change < least
         least = torch.where(better, change, least)
@@ -141,11 +129,11 @@ def _best(group: Tensor, costs: Tensor, form: Form) -> tuple[Tensor, Tensor]:
     return best
 
 
-def _tried(group: Tensor, form: Form) -> Iterator[tuple[Tensor, Tensor]]:
+def _tried(group: Tensor, symmetric: bool) -> Iterator[tuple[Tensor, Tensor]]:
     """Scales and offsets of [rows, GROUP] weights, first those that clip nothing."""
     low, high = group.aminmax(dim=1)
-    if form.symmetric:
-        middle = (form.levels + 1) // 2
+    if symmetric:
+        middle = (HIGHEST + 1) // 2
         largest = torch.where(-low > high, low, high)  # the lowest code stands for it: there is one more
         for clipped in CLIPPED:
             scale = (1 - clipped) * largest / -middle
@@ -153,4 +141,4 @@ def _tried(group: Tensor, form: Form) -> Iterator[tuple[Tensor, Tensor]]:
         return
     for below, above in itertools.product(CLIPPED, repeat=2):
         offset = (1 - below) * low
-        yield ((1 - above) * high - offset) / form.levels, offset
+        yield ((1 - above) * high - offset) / HIGHEST, offset

@@ -12,32 +12,20 @@ import numpy as np
 import torch
 from gguf import GGMLQuantizationType, GGUFWriter
 from gguf.quants import quantize
-from transformers import (
-    LlamaForCausalLM,
-)
+from transformers import LlamaForCausalLM
 
 from mars_demo.models import gguf
 from mars_demo.quantization import gptq
 
 FILE = "model.gguf"
-# How each kind of matrix is stored, under 100 MB for 135 million weights; norms stay float32. Rows of 576
-# weights are not a multiple of 256, so K types cannot be used.
-Q8, Q5_1, Q5_0, Q4 = (
-    GGMLQuantizationType.Q8_0,
-    GGMLQuantizationType.Q5_1,
-    GGMLQuantizationType.Q5_0,
-    GGMLQuantizationType.Q4_1,
-)
-FORMS = {Q4: gptq.Form(4), Q5_1: gptq.Form(5), Q5_0: gptq.Form(5, symmetric=True)}  # that GPTQ can round to
+Q8, Q5_1, Q5_0 = GGMLQuantizationType.Q8_0, GGMLQuantizationType.Q5_1, GGMLQuantizationType.Q5_0
+# How each kind of matrix is stored; norms stay float32. Rows of 576 weights are not a multiple of 256, so K
+# types cannot be used.
 RECIPES = {
-    "Q8_0": {"token_embd": Q8, "attn": Q8, "ffn": Q8},  # over 100 MB, to compare
-    "Q4_1": {"token_embd": Q4, "attn": Q4, "ffn": Q4},
-    "Q5_0": {"token_embd": Q5_0, "attn": Q5_0, "ffn": Q5_0},
-    "Q5_1, embedding Q5_0": {"token_embd": Q5_0, "attn": Q5_1, "ffn": Q5_1},
-    "Q4_1, embedding Q8_0": {"token_embd": Q8, "attn": Q4, "ffn": Q4},
-    "Q4_1, attention Q5_0, embedding Q8_0": {"token_embd": Q8, "attn": Q5_0, "ffn": Q4},
-    "Q4_1, attention Q8_0, embedding Q5_1": {"token_embd": Q5_1, "attn": Q8, "ffn": Q4},
+    "Q8_0": {"token_embd": Q8, "attn": Q8, "ffn": Q8},
+    "Q5_1, embedding Q5_0": {"token_embd": Q5_0, "attn": Q5_1, "ffn": Q5_1},  # 135 million in 100 MB
 }
+SYMMETRIC = {Q5_1: False, Q5_0: True}  # the types that GPTQ can round to
 
 
 def pack(
@@ -46,7 +34,7 @@ def pack(
     """Write `output`, a copy of the checkpoint `folder` with `model`'s weights packed; returns the file.
 
     Training logs and states are not copied. With `moments`, from `gptq.second_moments`, the matrices in one
-    of `FORMS` are rounded by GPTQ, the others to the nearest value.
+    of `SYMMETRIC` are rounded by GPTQ, the others to the nearest value.
 
     Raises:
         ValueError: if the model is not a Llama; only its tensor names are known here.
@@ -77,8 +65,8 @@ def pack(
             continue
         packed_name = gguf.packed_name(name)
         kind = _kind(packed_name, weight, recipe)
-        if kind in FORMS and name in moments:
-            array = _blocks(gptq.rounded(weight, FORMS[kind], moments[name]))
+        if kind in SYMMETRIC and name in moments:
+            array = _blocks(gptq.rounded(weight, moments[name], SYMMETRIC[kind]))
         else:
             array = quantize(weight.float().numpy(), kind)
         if heads := gguf.rotated_heads(name, config):
@@ -93,16 +81,15 @@ def pack(
 
 
 def _blocks(found: gptq.Rounded) -> np.ndarray:
-    """[rows, bytes] as GGUF lays them out: by group the scale, the offset unless the form is symmetric, the
-    fifth bits, if there are any, and the other four, the group's second half in the upper ones."""
+    """[rows, bytes] as GGUF lays them out: by group the scale, the offset unless it is symmetric, the fifth
+    bits, and the other four, the group's second half in the upper ones."""
     codes, scales, offsets = found.codes.numpy(), found.scales.numpy(), found.offsets.numpy()
     rows, groups = scales.shape
     grouped = codes.reshape(rows, groups, 2, gptq.GROUP // 2)
-    kept = [scales] if found.form.symmetric else [scales, offsets]
+    kept = [scales] if found.symmetric else [scales, offsets]
     parts = [part[..., None].view(np.uint8) for part in kept]
-    if found.form.bits == 5:
-        fifth = (grouped >> 4).reshape(rows, groups, gptq.GROUP)
-        parts.append(np.packbits(fifth, axis=-1, bitorder="little"))
+    fifth = (grouped >> 4).reshape(rows, groups, gptq.GROUP)
+    parts.append(np.packbits(fifth, axis=-1, bitorder="little"))
     parts.append((grouped[:, :, 0] & 15) | (grouped[:, :, 1] << 4))
     return np.concatenate(parts, axis=-1).reshape(rows, -1)
 

@@ -31,7 +31,7 @@ from mars_demo.training.loop import train
 from mars_demo.training.recipe import Recipe
 
 NAME = "mars-smollm2-135m"
-PACKED_AS = "Q5_1, embedding Q5_0"  # of `packing.RECIPES`, chosen by `benchmarks.packing`
+PACKED_AS = "Q5_1, embedding Q5_0"  # of `packing.RECIPES`
 BASE = "HuggingFaceTB/SmolLM2-135M-Instruct"
 ATTRIBUTION = (
     f"The base, [{BASE}](https://huggingface.co/{BASE}), is by Hugging Face and under the Apache License "

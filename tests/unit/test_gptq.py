@@ -1,6 +1,5 @@
 """Rounding for what a layer computes: exact where it can be, and better than the nearest value."""
 
-import itertools
 import random
 
 import pytest
@@ -12,6 +11,7 @@ from mars_demo.assets import ASSETS
 from mars_demo.decoding.engine import hidden_states, logits_of
 from mars_demo.models.load import load_checkpoint
 from mars_demo.quantization import gptq, packing
+from mars_demo.recipes import smollm
 from mars_demo.training import corpus
 from mars_demo.training.objective import IGNORE, mars_batch
 
@@ -55,51 +55,37 @@ def test_the_moments_of_a_tied_head_have_the_embedding_s_name(mars_tiny, batches
     torch.testing.assert_close(found, last.T @ last, rtol=1e-3, atol=0.1)
 
 
-@pytest.mark.parametrize("kind", list(packing.FORMS))
+@pytest.mark.parametrize("kind", packing.SYMMETRIC)
 def test_inputs_without_correlation_leave_the_nearest_value(kind):
     """Of those that the scale of its group allows, which loses less than GGUF's own scale."""
     weight = torch.randn(24, 96, generator=torch.Generator().manual_seed(1))
-    found = gptq.rounded(weight, packing.FORMS[kind], torch.eye(96))
+    found = gptq.rounded(weight, torch.eye(96), packing.SYMMETRIC[kind])
     usual = torch.from_numpy(dequantize(quantize(weight.numpy(), kind), kind))
     assert (found.dense() - weight).norm() < (usual - weight).norm()
     scales, offsets = (t.float().repeat_interleave(gptq.GROUP, 1) for t in (found.scales, found.offsets))
-    allowed = scales[..., None] * torch.arange(found.form.levels + 1) + offsets[..., None]
+    allowed = scales[..., None] * torch.arange(gptq.HIGHEST + 1) + offsets[..., None]
     nearest = (allowed - weight[..., None]).abs().amin(-1)
     torch.testing.assert_close((found.dense() - weight).abs(), nearest, rtol=1e-4, atol=1e-6)
-
-
-@pytest.mark.parametrize("form", packing.FORMS.values(), ids=str)
-def test_a_group_whose_weights_are_all_equal_stays(form):
-    for value in (0.0, 0.25, -0.25):
-        weight = torch.full((3, 64), value)
-        torch.testing.assert_close(gptq.rounded(weight, form, torch.eye(64)).dense(), weight)
-
-
-@pytest.mark.parametrize("kind", list(packing.FORMS))
-def test_a_file_s_blocks_hold_exactly_what_was_rounded(kind):
-    weight = torch.randn(10, 128, generator=torch.Generator().manual_seed(2))
-    found = gptq.rounded(weight, packing.FORMS[kind], torch.eye(128))
     read = torch.from_numpy(dequantize(packing._blocks(found), kind))
     torch.testing.assert_close(read, found.dense(), rtol=1e-6, atol=1e-6)
+    for value in (0.0, 0.25, -0.25):
+        equal = torch.full((3, 64), value)
+        found = gptq.rounded(equal, torch.eye(64), packing.SYMMETRIC[kind])
+        torch.testing.assert_close(found.dense(), equal)
 
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    list(
-        zip(
-            itertools.cycle(["model.layers.1.mlp.down_proj.weight", "model.embed_tokens.weight"]),
-            packing.FORMS,
-        )
-    ),
+    zip(("model.layers.1.mlp.down_proj.weight", "model.embed_tokens.weight"), packing.SYMMETRIC),
 )
 def test_what_a_layer_computes_changes_less_than_by_the_nearest_value(
     mars_tiny, moments, monkeypatch, name, kind
 ):
-    weight, moment = mars_tiny.model.state_dict()[name], moments[name]
+    weight, moment, symmetric = mars_tiny.model.state_dict()[name], moments[name], packing.SYMMETRIC[kind]
     nearest = torch.from_numpy(dequantize(quantize(weight.numpy(), kind), kind))
-    found = gptq.rounded(weight, packing.FORMS[kind], moment).dense()
+    found = gptq.rounded(weight, moment, symmetric).dense()
     monkeypatch.setattr(gptq, "CLIPPED", [0.0])
-    unclipped = gptq.rounded(weight, packing.FORMS[kind], moment).dense()
+    unclipped = gptq.rounded(weight, moment, symmetric).dense()
 
     def change(other):
         """‖X (W - W')ᵀ‖² of all inputs that were seen."""
@@ -111,8 +97,6 @@ def test_what_a_layer_computes_changes_less_than_by_the_nearest_value(
 
 
 def test_a_calibrated_file_changes_predictions_less(mars_tiny, batches, moments, tmp_path):
-    folder, recipe = ASSETS / "mars-tiny", packing.RECIPES["Q4_1"]
-
     def predictions(model):
         with torch.inference_mode():
             hidden = [hidden_states(model, b.layout)[b.targets != IGNORE] for b in batches]
@@ -120,7 +104,8 @@ def test_a_calibrated_file_changes_predictions_less(mars_tiny, batches, moments,
 
     exact, changes = predictions(mars_tiny.model), []
     for name, known in (("nearest", None), ("calibrated", moments)):
-        packing.pack(mars_tiny.model, folder, tmp_path / name, recipe, known)
+        recipe = packing.RECIPES[smollm.PACKED_AS]
+        packing.pack(mars_tiny.model, ASSETS / "mars-tiny", tmp_path / name, recipe, known)
         packed = load_checkpoint(str(tmp_path / name), device="cpu", dtype=torch.float32)
         changes.append(kl_div(predictions(packed.model), exact, log_target=True, reduction="batchmean"))
     assert changes[1] < 0.8 * changes[0]
