@@ -71,7 +71,7 @@ class Training:
         }
         layers = sum(p.numel() for p in model.parameters()) - sum(w.numel() for w in embeddings.values())
         head = model.get_output_embeddings().weight.numel()
-        return 6 * (layers * batch.positions + head * int((batch.targets != IGNORE).sum()))
+        return 6 * (layers * int(batch.streams.real.sum()) + head * int((batch.targets != IGNORE).sum()))
 
 
 def peak(device: torch.device) -> float:
@@ -121,7 +121,7 @@ def row(name: str, training: Training, steps: list[tuple[int, list]], seconds: l
     return {
         "objective": name,
         "seconds": seconds,
-        "positions": sum(batch.positions for batch in batches),
+        "positions": sum(int(batch.streams.real.sum()) for batch in batches),
         "tokens": sum(len(one.ids) for _, conversations in steps for one in conversations),
         "flops": sum(map(training.flops, batches)),
     }

@@ -8,7 +8,7 @@ import json
 import random
 import re
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -56,14 +56,13 @@ def encode(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> C
             raise ValueError("This chat template rewrites earlier turns; it cannot be trained on.")
         prompt_ids = encode_rendered(tokenizer, opening[len(done) :], texts)
         answer_ids = encode_rendered(tokenizer, closed[len(opening) :], texts)
-        if tokenizer.eos_token_id in answer_ids:
-            end = len(answer_ids) - answer_ids[::-1].index(tokenizer.eos_token_id)
-        else:
-            end = len(answer_ids)
+        end = len(answer_ids)
+        if has_end := tokenizer.eos_token_id in answer_ids:
+            end -= answer_ids[::-1].index(tokenizer.eos_token_id)
         ids += prompt_ids + answer_ids
         response += [False] * len(prompt_ids) + [i < end for i in range(len(answer_ids))]
         done = closed
-        if message.get("cut") and tokenizer.eos_token_id in answer_ids:
+        if message.get("cut") and has_end:
             unfinished = len(ids) - len(answer_ids) + end - 1
             return Conversation(ids[:unfinished], response[:unfinished], own)
     return Conversation(ids, response, own)
@@ -74,15 +73,15 @@ def _own(messages: Sequence[Message]) -> bool | None:
     return marks.pop() if len(marks) == 1 else None
 
 
-Pool = Callable[[int], list[list[Message]]]  # the i-th pool of conversations, the same every time
+# Endless pools of conversations, the same for a seed.
+Pools = Iterator[list[list[Message]]]
 
 
-def task_pools(names: Sequence[str] | None, seed: int) -> Pool:
-    """Return endless pools of the training split of built-in tasks, whose answers no model wrote."""
-
-    def pool(index: int) -> list[list[Message]]:
+def task_pools(names: Sequence[str] | None, seed: int) -> Pools:
+    """Draw from the training split of built-in tasks, whose answers no model wrote."""
+    for index in itertools.count():
         drawn = itertools.islice(tasks.examples(names, "train", seed=seed * 1_000_003 + index), POOL)
-        return [
+        yield [
             [
                 {"role": "user", "content": example.prompt},
                 {"role": "assistant", "content": example.answer, "own": False},
@@ -90,20 +89,15 @@ def task_pools(names: Sequence[str] | None, seed: int) -> Pool:
             for example in drawn
         ]
 
-    return pool
+
+def mixed_pools(pools: Sequence[Pools]) -> Pools:
+    """Take the conversations of several sources in turn, as many of each."""
+    for parts in zip(*pools):
+        yield list(itertools.chain(*zip(*parts)))
 
 
-def mixed_pools(pools: Sequence[Pool]) -> Pool:
-    """Return the conversations of several sources in turn, as many of each."""
-
-    def pool(index: int) -> list[list[Message]]:
-        return list(itertools.chain(*zip(*(one(index) for one in pools))))
-
-    return pool
-
-
-def file_pools(path: Path, seed: int) -> Pool:
-    """A JSONL file with a `messages` list per line, shuffled again in every epoch.
+def file_pools(path: Path, seed: int) -> Pools:
+    """Read a JSONL file with a `messages` list per line, shuffled again in every epoch.
 
     Warns of lines without a conversation, which are skipped.
 
@@ -123,15 +117,15 @@ def file_pools(path: Path, seed: int) -> Pool:
     if broken:
         lines = len(broken) + len(conversations)
         warnings.warn(f"{len(broken)} of {lines} lines of {path} are skipped; {broken[0]}.", stacklevel=2)
+    return _shuffled(conversations, seed)
 
-    def pool(index: int) -> list[list[Message]]:
-        per_round = -(-len(conversations) // POOL)
+
+def _shuffled(conversations: list[list[Message]], seed: int) -> Pools:
+    for epoch in itertools.count():
         order = list(range(len(conversations)))
-        random.Random(f"{seed}-{index // per_round}").shuffle(order)
-        start = index % per_round * POOL
-        return [conversations[i] for i in order[start : start + POOL]]
-
-    return pool
+        random.Random(f"{seed}-{epoch}").shuffle(order)
+        for start in range(0, len(order), POOL):
+            yield [conversations[i] for i in order[start : start + POOL]]
 
 
 def messages_of(row: object) -> list[Message]:
@@ -154,40 +148,28 @@ def messages_of(row: object) -> list[Message]:
     return [{key: message[key] for key in known if key in message} for message in messages]
 
 
-def dataset_pools(rows: IterableDataset, seed: int) -> Pool:
-    """A streamed data set with a `messages` column, shuffled within a buffer, endless.
-
-    Rows without a conversation are skipped.
-    """
+def dataset_pools(rows: IterableDataset, seed: int) -> Pools:
+    """Stream a data set with a `messages` column, shuffled within a buffer. Rows without a conversation are
+    skipped."""
     shuffled = rows.shuffle(seed=seed, buffer_size=10_000)
 
     def endless() -> Iterator[list[Message]]:
-        for round_number in itertools.count():
-            shuffled.set_epoch(round_number)
-            found = False
+        for epoch in itertools.count():
+            shuffled.set_epoch(epoch)
+            is_empty = True
             for row in shuffled:
                 with contextlib.suppress(ValueError):
                     yield messages_of(row)
-                    found = True
-            if not found:
+                    is_empty = False
+            if is_empty:
                 raise ValueError("The data set has no row with a list of messages.")
 
-    position, stream = 0, endless()
-
-    def pool(index: int) -> list[list[Message]]:
-        nonlocal position, stream
-        if index < position:
-            position, stream = 0, endless()
-        while position < index:  # a resumed run skips what it has seen
-            list(itertools.islice(stream, POOL))
-            position += 1
-        position += 1
-        return list(itertools.islice(stream, POOL))
-
-    return pool
+    stream = endless()
+    while True:
+        yield list(itertools.islice(stream, POOL))
 
 
-def source(data: str, seed: int) -> Pool:
+def source(data: str, seed: int) -> Pools:
     """Return the pools of `tasks`, `skills`, `tasks:NAME,NAME`, a JSONL file, a data set with messages on
     the hub, or several of these with a plus between them, mixed in equal parts.
 
@@ -223,7 +205,7 @@ def _from_hub(name: str) -> IterableDataset:
 
 
 def batches(
-    pool: Pool,
+    pools: Pools,
     tokenizer: PreTrainedTokenizerBase,
     max_tokens: int,
     max_length: int,
@@ -235,9 +217,9 @@ def batches(
     come in random order. Of a mixture, every batch holds conversations of each kind: what one kind alone
     asks for is a poor direction of a step. Conversations longer than `max_length` are left out.
     """
-    for index in itertools.count():
+    for index, pool in enumerate(pools):
         rng = random.Random(f"{seed}-{index}")
-        encoded = [encode(tokenizer, messages) for messages in pool(index)]
+        encoded = [encode(tokenizer, messages) for messages in pool]
         fitting = [c for c in encoded if len(c.ids) <= max_length and any(c.response)]
         if not fitting:
             raise ValueError(f"No conversation in the data fits into {max_length} tokens.")

@@ -20,7 +20,7 @@ import torch
 from accelerate import Accelerator, PartialState
 from accelerate.utils import DistributedType, FullyShardedDataParallelPlugin, set_seed
 from safetensors import SafetensorError
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from mars_demo.export.save import save_checkpoint
@@ -204,7 +204,7 @@ class Trainer:
             raise ValueError("FSDP trains with AdamW alone: no Muon, no LoRA, no vector of the mask's own.")
         if recipe.objective != "ar":
             ensure_mask(model, tokenizer)
-        self.pool = corpus.source(recipe.data, recipe.seed)
+        self.pools = corpus.source(recipe.data, recipe.seed)
         self.adapted = add_adapters(model, recipe.lora, tokenizer.mask_token_id) if recipe.lora else None
         self._choose_attention(model)
         if recipe.gradient_checkpointing:
@@ -256,7 +256,7 @@ class Trainer:
         """The conversations of each step, cut into the step's batches."""
         recipe = self.recipe
         stream = corpus.batches(
-            self.pool, self.tokenizer, recipe.batch_tokens, recipe.max_length, recipe.seed
+            self.pools, self.tokenizer, recipe.batch_tokens, recipe.max_length, recipe.seed
         )
         size = recipe.accumulate * self.accelerator.num_processes
         return iter(lambda: list(itertools.islice(stream, size)), [])
@@ -267,18 +267,14 @@ class Trainer:
         Raises:
             ValueError: if the loss is not finite.
         """
-        losses = _accumulate(self.accelerator, self.objective, self.recipe, self.tokenizer, step, group)
-        if not torch.isfinite(losses["loss"]):
-            raise ValueError(
-                f"The loss is not finite at step {step}; a lower learning rate than "
-                f"{self.recipe.learning_rate:g} may help."
-            )
+        losses = self._accumulate(step, group)
         grad_norm = self.accelerator.clip_grad_norm_(self.objective.parameters(), 1.0)
-        if not math.isfinite(grad_norm):  # the weights must not become so, nor a state that is saved
-            raise ValueError(
-                f"The gradient is not finite at step {step}; a lower learning rate than "
-                f"{self.recipe.learning_rate:g} may help."
-            )
+        for name, value in (("loss", losses["loss"]), ("gradient", grad_norm)):
+            if not math.isfinite(value):  # the weights must not become so, nor a state that is saved
+                raise ValueError(
+                    f"The {name} is not finite at step {step}; a lower learning rate than "
+                    f"{self.recipe.learning_rate:g} may help."
+                )
         learning_rate = self.schedulers[0].get_last_lr()[0] * pace
         for optimizer, scheduler in zip(self.optimizers, self.schedulers):
             for parameters, scheduled in zip(optimizer.param_groups, scheduler.get_last_lr()):
@@ -306,46 +302,36 @@ class Trainer:
         model = self.adapted.merge_and_unload() if self.adapted else self.model
         accelerator = self.accelerator
         accelerator.wait_for_everyone()
-        weights = accelerator.get_state_dict(self.objective) if self._is_spread else None
+        weights = None
+        if self._is_spread:
+            gathered = accelerator.get_state_dict(self.objective)
+            weights = {name.removeprefix("model."): weight for name, weight in gathered.items()}
         if accelerator.is_main_process:
             block_size = None if self.recipe.objective == "ar" else self.recipe.block_size
-            save_checkpoint(
-                model, self.tokenizer, self.output, block_size, self.recipe.objective, _unwrapped(weights)
-            )
+            save_checkpoint(model, self.tokenizer, self.output, block_size, self.recipe.objective, weights)
             self.states.clear()
 
+    def _accumulate(self, step: int, group: list[list[Conversation]]) -> dict[str, Tensor]:
+        """Compute a step's gradients and return its losses; each process takes its share of the batches.
 
-def _accumulate(
-    accelerator: Accelerator,
-    objective: nn.Module,
-    recipe: Recipe,
-    tokenizer: PreTrainedTokenizerBase,
-    step: int,
-    group: list[list[Conversation]],
-) -> dict[str, Tensor]:
-    """Gradients and losses of one step, each process taking its share of the step's batches.
-
-    Losses are means over all targets of the step on all processes, as for one large batch on one process.
-    """
-    processes = accelerator.num_processes
-    mine = range(accelerator.process_index, len(group), processes)
-    batches = [make_batch(group[i], recipe, tokenizer, step, i).to(accelerator.device) for i in mine]
-    # DDP averages gradients over the processes, hence the division.
-    totals = accelerator.reduce(sum(batch.totals for batch in batches), "sum") / processes
-    sums: dict[str, Tensor] = {}
-    for batch in batches:
-        last = batch is batches[-1]
-        with contextlib.nullcontext() if last else accelerator.no_sync(objective):
-            losses = objective(batch, totals)
-            accelerator.backward(losses["loss"])
-        for name, loss in losses.items():
-            sums[name] = sums.get(name, 0) + loss.detach()
-    return {name: accelerator.reduce(loss, "mean") for name, loss in sums.items()}
-
-
-def _unwrapped(weights: dict[str, Tensor] | None) -> dict[str, Tensor] | None:
-    """The weights of the model inside the objective."""
-    return weights and {name.removeprefix("model."): weight for name, weight in weights.items()}
+        Losses are means over all targets of the step on all processes, as for one large batch on one.
+        """
+        accelerator, processes = self.accelerator, self.accelerator.num_processes
+        batches = [
+            make_batch(group[i], self.recipe, self.tokenizer, step, i).to(accelerator.device)
+            for i in range(accelerator.process_index, len(group), processes)
+        ]
+        # DDP averages gradients over the processes, hence the division.
+        totals = accelerator.reduce(sum(batch.totals for batch in batches), "sum") / processes
+        sums: dict[str, Tensor] = {}
+        for batch in batches:
+            last = batch is batches[-1]
+            with contextlib.nullcontext() if last else accelerator.no_sync(self.objective):
+                losses = self.objective(batch, totals)
+                accelerator.backward(losses["loss"])
+            for name, loss in losses.items():
+                sums[name] = sums.get(name, 0) + loss.detach()
+        return {name: accelerator.reduce(loss, "mean") for name, loss in sums.items()}
 
 
 def make_batch(

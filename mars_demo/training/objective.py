@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 
 import torch
 from torch import Tensor, nn
@@ -49,34 +49,25 @@ class Batch:
         return self.streams.layout()
 
     @property
-    def positions(self) -> int:
-        """Those that are no padding."""
-        return int(self.streams.real.sum())
-
-    @property
     def totals(self) -> Tensor:
         """[2] the summed weights of the clean and of the noisy targets: what the losses are means over."""
         weights = self.weights * (self.targets != IGNORE)
         return torch.stack([weights[:, : self.clean_length].sum(), weights[:, self.clean_length :].sum()])
 
     def to(self, device: torch.device) -> Batch:
-        return Batch(*(getattr(self, field.name).to(device) for field in fields(self)))
+        return Batch(*(getattr(self, one.name).to(device) for one in fields(self)))
 
 
 @dataclass
 class _Noisy:
     """The noisy stream of one conversation, position by position."""
 
-    ids: list[int]
-    positions: list[int]
-    starts: list[int]
-    targets: list[int]
-    slots: list[int]
-    weights: list[float]
-
-    @classmethod
-    def none(cls) -> _Noisy:
-        return cls([], [], [], [], [], [])
+    ids: list[int] = field(default_factory=list)
+    positions: list[int] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
+    targets: list[int] = field(default_factory=list)
+    slots: list[int] = field(default_factory=list)
+    weights: list[float] = field(default_factory=list)
 
 
 def pad(rows: Sequence[Sequence[float]], value: float) -> Tensor:
@@ -88,7 +79,7 @@ def pad(rows: Sequence[Sequence[float]], value: float) -> Tensor:
 
 def ar_batch(sequences: Sequence[Conversation], pad_id: int) -> Batch:
     """The clean stream alone: ordinary supervised fine-tuning on the answers."""
-    return _batch(sequences, [_Noisy.none() for _ in sequences], pad_id)
+    return _batch(sequences, [_Noisy() for _ in sequences], pad_id)
 
 
 def mars_batch(
@@ -111,34 +102,25 @@ def mars_batch(
     The target of slot s, from 2 on, counts `slot_decay` to the power of s - 2: slots are accepted from the
     left, so a later one matters only if those before it were right.
     """
-    settings = block_size, mask_id, rng, fixed_blocks, whole_copy, slot_decay
-    return _batch(sequences, [_masked_copy(sequence, *settings) for sequence in sequences], pad_id)
-
-
-def _masked_copy(
-    sequence: Conversation,
-    block_size: int,
-    mask_id: int,
-    rng: random.Random,
-    fixed_blocks: bool,
-    whole_copy: bool,
-    slot_decay: float,
-) -> _Noisy:
-    ids, response = sequence.ids, sequence.response
-    copied = [True] * len(ids) if whole_copy else response
-    phases = [0 if fixed_blocks else rng.randrange(block_size) for _ in range(_runs(copied))]
-    block = block_starts(copied, block_size, phases)
-    last = len(ids) - 1
-    kept = [p for p in range(last) if whole_copy or (response[p] and response[p + 1])]
-    slots = [p - block[p] + 2 for p in kept]
-    return _Noisy(
-        ids=[mask_id if response[p] else ids[p] for p in kept],
-        positions=kept,
-        starts=[block[p] for p in kept],
-        targets=[ids[p + 1] if response[p] and response[p + 1] else IGNORE for p in kept],
-        slots=slots,
-        weights=[slot_decay ** (slot - 2) for slot in slots],
-    )
+    noisy = []
+    for sequence in sequences:
+        ids, response = sequence.ids, sequence.response
+        copied = [True] * len(ids) if whole_copy else response
+        phases = [0 if fixed_blocks else rng.randrange(block_size) for _ in range(_runs(copied))]
+        block = block_starts(copied, block_size, phases)
+        kept = [p for p in range(len(ids) - 1) if whole_copy or (response[p] and response[p + 1])]
+        slots = [p - block[p] + 2 for p in kept]
+        noisy.append(
+            _Noisy(
+                ids=[mask_id if response[p] else ids[p] for p in kept],
+                positions=kept,
+                starts=[block[p] for p in kept],
+                targets=[ids[p + 1] if response[p] and response[p + 1] else IGNORE for p in kept],
+                slots=slots,
+                weights=[slot_decay ** (slot - 2) for slot in slots],
+            )
+        )
+    return _batch(sequences, noisy, pad_id)
 
 
 def _runs(flags: Sequence[bool]) -> int:
@@ -159,7 +141,7 @@ def diffusion_batch(
     for sequence in sequences:
         ids, response = sequence.ids, sequence.response
         block = block_starts(response, block_size, [0] * _runs(response))
-        copy = _Noisy.none()
+        copy = _Noisy()
         for start in sorted(set(block) - {CLEAN}):
             members = [p for p, b in enumerate(block) if b == start]
             masked = set(rng.sample(members, rng.randint(1, len(members))))
@@ -283,8 +265,8 @@ class Objective(nn.Module):
                 continue
             shares = weights[chosen] / total
             teacher = teach and teach(batch, hidden, total)
-            targets = head.Targets(ids[chosen], factors[chosen] * shares, teacher)
-            found = head.in_parts(output, hidden[chosen], targets, self._of_part)
+            weighted = factors[chosen] * shares
+            found = head.in_parts(output, hidden[chosen], ids[chosen], weighted, teacher, self._of_part)
             losses["loss"] = losses["loss"] + found.loss
             losses[name] = losses.get(name, 0) + (shares * found.nats).sum()
             if teacher:

@@ -63,10 +63,11 @@ class Recipe:
         if not 2 <= self.block_size <= 32:
             raise ValueError(f"The block size must be from 2 to 32, not {self.block_size}.")
         for name in ("steps", "accumulate", "batch_tokens", "max_length"):
-            if getattr(self, name) < 1:
-                raise ValueError(
-                    f"{name.replace('_', ' ').capitalize()} must be at least 1, not {getattr(self, name)}."
-                )
+            if (value := getattr(self, name)) < 1:
+                raise ValueError(f"{_words(name)} must be at least 1, not {value}.")
+        for name in ("sft_weight", "kl_weight", "reference_weight", "final_learning_rate", "save_every"):
+            if (value := getattr(self, name)) < 0:
+                raise ValueError(f"{_words(name)} must not be negative: {value}.")
         if self.lora is not None and self.lora < 1:
             raise ValueError(f"The rank of LoRA must be at least 1, not {self.lora}.")
         if not 0 < self.slot_decay <= 1:
@@ -74,11 +75,6 @@ class Recipe:
         if self.slot_decay < 1 and self.objective != "mars":
             raise ValueError(f"A slot decay needs the objective mars, not {self.objective}.")
         self._check_mask()
-        for name in ("sft_weight", "kl_weight", "reference_weight", "final_learning_rate", "save_every"):
-            if getattr(self, name) < 0:
-                raise ValueError(
-                    f"The {name.replace('_', ' ')} must not be negative: {getattr(self, name)}."
-                )
         if bool(self.reference) != bool(self.reference_weight):
             raise ValueError(
                 "A reference needs a weight above 0, and such a weight a reference, not "
@@ -102,3 +98,7 @@ class Recipe:
                 "A learning rate of the mask needs an objective with masks, and no LoRA, which trains the "
                 "mask's embedding itself."
             )
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ").capitalize()

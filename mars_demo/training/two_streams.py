@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -32,24 +32,24 @@ class Streams:
 
     @property
     def real(self) -> Tensor:
-        """[rows, n] what is no padding."""
+        """[rows, n] what is not padding."""
         return self.roles != Role.PADDING
 
     @property
     def clean(self) -> Streams:
         """The clean stream alone."""
-        kept = slice(self.clean_length)
-        names = ("ids", "positions", "roles", "groups", "spans")
-        return replace(self, **{name: getattr(self, name)[:, kept] for name in names})
+        return self._each(lambda values: values[:, : self.clean_length])
 
     def rows(self, chosen: Tensor) -> Streams:
         """Return the streams of some texts, [rows] those chosen."""
-        names = ("ids", "positions", "roles", "groups", "spans")
-        return replace(self, **{name: getattr(self, name)[chosen] for name in names})
+        return self._each(lambda values: values[chosen])
 
     def to(self, device: torch.device) -> Streams:
-        names = ("ids", "positions", "roles", "groups", "spans")
-        return replace(self, **{name: getattr(self, name).to(device) for name in names})
+        return self._each(lambda values: values.to(device))
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> Streams:
+        tensors = (self.ids, self.positions, self.roles, self.groups, self.spans)
+        return Streams(*map(change, tensors), self.clean_length)
 
     def layout(self) -> Layout:
         """With everyone's view of everyone: [rows, n, n]."""
@@ -65,10 +65,9 @@ class Streams:
         row = torch.arange(rows, device=real.device)[:, None, None]
         spans = place[columns * row[real.nonzero(as_tuple=True)[0]] + self.spans[real]]
         ids, positions, roles, groups = (
-            getattr(self, name)[real][None] for name in ("ids", "positions", "roles", "groups")
+            values[real][None] for values in (self.ids, self.positions, self.roles, self.groups)
         )
-        nobody = torch.zeros(1, 0, 0, dtype=torch.bool)
-        return Layout(ids, positions, nobody, roles, groups), spans
+        return Layout(ids, positions, torch.zeros(1, 0, 0, dtype=torch.bool), roles, groups), spans
 
 
 def seen(spans: Tensor, columns: int) -> Tensor:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import secrets
 import tempfile
@@ -23,6 +24,7 @@ from mars_demo.limits import LIMITS
 if TYPE_CHECKING:  # the page names trainings before it loads torch
     from mars_demo.evaluation.accuracy import Row
     from mars_demo.models.checkpoint import Checkpoint
+    from mars_demo.tasks import Example
     from mars_demo.training.recipe import Recipe
 
 SCHEMA = 1
@@ -128,10 +130,24 @@ def watch(
     from mars_demo.export.save import save_checkpoint
     from mars_demo.training.loop import train
 
-    before = _answer(checkpoint, prompt, "ar")
-    first = {"training": secrets.token_hex(4), "schema": SCHEMA, "base": checkpoint.name}
-    first |= {"machine": results.machine(checkpoint), "recipe": asdict(recipe), "prompt": prompt}
-    yield _line(first | {"before": _record(before)})
+    yield _line(
+        {
+            "training": secrets.token_hex(4),
+            "schema": SCHEMA,
+            "base": checkpoint.name,
+            "machine": results.machine(checkpoint),
+            "recipe": asdict(recipe),
+            "prompt": prompt,
+            "before": _record(_answer(checkpoint, prompt, "ar")),
+        }
+    )
+
+    def look(probe: bool) -> Iterator[str]:
+        grown = as_trained(checkpoint, recipe, name)
+        if probe:
+            yield _line(_short({"probe": step} | _probe(grown, recipe.data)))
+        yield _line({"answer": step, "record": _record(_answer(grown, prompt, grown.modes[0]))})
+
     every = {"probe": max(1, recipe.steps // PROBES), "answer": max(1, recipe.steps // ANSWERS)}
     run = train(checkpoint.model, checkpoint.tokenizer, recipe, output, pace=pace)
     answered = step = 0
@@ -142,9 +158,7 @@ def watch(
             yield _line(_short(json.loads(metrics.line())))
             if due:
                 checkpoint.model.eval()
-                yield from _looked_at(
-                    as_trained(checkpoint, recipe, name), recipe, prompt, step, "probe" in due
-                )
+                yield from look("probe" in due)
                 checkpoint.model.train()
                 answered = step
             if stopped() and step < recipe.steps:  # after the last one the loop ends by itself and saves
@@ -156,15 +170,8 @@ def watch(
         block_size = None if recipe.objective == "ar" else recipe.block_size
         save_checkpoint(checkpoint.model, checkpoint.tokenizer, output, block_size, recipe.objective)
     if answered < step:
-        yield from _looked_at(as_trained(checkpoint, recipe, name), recipe, prompt, step, probe=False)
+        yield from look(probe=False)
     yield _line({"done": True, "steps": step})
-
-
-def _looked_at(grown: Checkpoint, recipe: Recipe, prompt: str, step: int, probe: bool) -> Iterator[str]:
-    """What the model answers after a step."""
-    if probe:
-        yield _line(_short({"probe": step} | _probe(grown, recipe.data)))
-    yield _line({"answer": step, "record": _record(_answer(grown, prompt, grown.modes[0]))})
 
 
 def as_trained(checkpoint: Checkpoint, recipe: Recipe, name: str) -> Checkpoint:
@@ -180,47 +187,48 @@ def as_trained(checkpoint: Checkpoint, recipe: Recipe, name: str) -> Checkpoint:
 def measuring(
     checkpoint: Checkpoint, data: str, tau: float, prompts: int, mode: str | None = None
 ) -> Iterator[Row | None]:
-    """The average over about `prompts` held-out prompts of the worlds in `data`: None after each answer,
-    and the average as the last result."""
-    from mars_demo.evaluation import accuracy
-
-    graded: dict[str, list] = {}
-    for name, pair in _graded(checkpoint, data, tau, prompts, mode):
-        graded.setdefault(name, []).append(pair)
+    """Average over about `prompts` held-out prompts of the tasks in `data`: yields None after each answer
+    and the average at the end."""
+    graded = []
+    for pair in _answers(checkpoint, data, tau, prompts, mode):
+        graded.append(pair)
         yield None
-    yield accuracy.average([accuracy.row(task, tau, pairs) for task, pairs in graded.items()])
+    yield _average(graded, tau)
 
 
 def measured(data: str, prompts: int) -> int:
-    """How many answers `measuring` makes."""
-    return len(_worlds(data)) * (prompts // len(_worlds(data)))
+    """Return how many answers `measuring` makes."""
+    names = _names(data)
+    return len(names) * (prompts // len(names))
 
 
-def _worlds(data: str) -> list[str]:
+def _names(data: str) -> list[str]:
     return data.partition(":")[2].split(",") if ":" in data else [*PROBE_TASKS]
 
 
-def _graded(
+def _answers(
     checkpoint: Checkpoint, data: str, tau: float, prompts: int, mode: str | None = None
-) -> Iterator[tuple[str, tuple]]:
-    """A world's name and one of its held-out examples with the run that answers it, for all of them."""
+) -> Iterator[tuple[Example, Run]]:
     from mars_demo import tasks
     from mars_demo.evaluation import accuracy
 
-    request = Request(mode, tau)
-    for name in _worlds(data):
-        examples = tasks.held_out(name, prompts // len(_worlds(data)))
-        for pair in accuracy.answers(checkpoint, examples, request):
-            yield name, pair
+    for name in _names(data):
+        examples = tasks.held_out(name, prompts // len(_names(data)))
+        yield from accuracy.answers(checkpoint, examples, Request(mode, tau))
+
+
+def _average(graded: list[tuple[Example, Run]], tau: float) -> Row:
+    from mars_demo.evaluation import accuracy
+
+    by_task = itertools.groupby(graded, key=lambda pair: pair[0].task)
+    return accuracy.average([accuracy.row(name, tau, list(pairs)) for name, pairs in by_task])
 
 
 def _probe(grown: Checkpoint, data: str) -> dict[str, Any]:
-    from mars_demo.evaluation import accuracy
+    from mars_demo.evaluation.task_sets import is_right
 
-    graded: dict[str, list] = {}
-    for name, pair in _graded(grown, data, TAU, PROBE_PROMPTS):
-        graded.setdefault(name, []).append(pair)
-    average = accuracy.average([accuracy.row(task, TAU, pairs) for task, pairs in graded.items()])
+    graded = list(_answers(grown, data, TAU, PROBE_PROMPTS))
+    average = _average(graded, TAU)
     return {
         "accuracy": average.accuracy,
         "tokens_per_forward": average.tokens_per_forward,
@@ -228,11 +236,10 @@ def _probe(grown: Checkpoint, data: str) -> dict[str, Any]:
             {
                 "prompt": example.prompt,
                 "text": run.text,
-                "right": accuracy.is_right(example, run),
+                "right": is_right(example, run),
                 "tokens_per_forward": run.tokens_per_forward,
             }
-            for pairs in graded.values()
-            for example, run in pairs
+            for example, run in graded
         ],
     }
 

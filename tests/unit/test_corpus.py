@@ -56,8 +56,8 @@ def test_every_text_survives_the_tokenizer_and_digits_stand_alone(tokenizer):
 
 def test_batches_stay_in_their_budget_and_repeat_for_a_seed(tokenizer):
     def draw():
-        pool = corpus.source("tasks:units,letters", seed=3)
-        return list(itertools.islice(corpus.batches(pool, tokenizer, 1024, 512, seed=3), 12))
+        pools = corpus.source("tasks:units,letters", seed=3)
+        return list(itertools.islice(corpus.batches(pools, tokenizer, 1024, 512, seed=3), 12))
 
     drawn = draw()
     for batch in drawn:
@@ -74,8 +74,8 @@ def test_a_jsonl_file_is_read_and_shuffled_each_round(tmp_path, tokenizer):
     ]
     path = tmp_path / "data.jsonl"
     path.write_text("\n".join(lines))
-    pool = corpus.source(str(path), seed=0)
-    first, second = ([m[0]["content"] for m in pool(i)] for i in (0, 1))
+    pools = corpus.source(str(path), seed=0)
+    first, second = ([m[0]["content"] for m in next(pools)] for _ in range(2))
     assert sorted(first) == sorted(second) == sorted(str(i) for i in range(50))
     assert first != second
 
@@ -100,8 +100,8 @@ def test_broken_lines_are_skipped_with_a_warning(tmp_path):
     good = json.dumps({"messages": TALK})
     path.write_text("\n".join([good, "{", '{"messages": [{"role": "user"}]}', "", good]))
     with pytest.warns(UserWarning, match="2 of 4 .*data.jsonl.* 2"):
-        pool = corpus.source(str(path), seed=0)
-    assert pool(0) == [TALK, TALK]
+        pools = corpus.source(str(path), seed=0)
+    assert next(pools) == [TALK, TALK]
 
 
 @pytest.fixture
@@ -121,12 +121,11 @@ def rows(tmp_path):
     )
 
 
-def test_a_streamed_data_set_repeats_and_resumes_anywhere(rows):
-    pool = corpus.dataset_pools(rows, seed=0)
-    pools = [pool(index) for index in range(5)]
-    first_round = [talk[0]["content"] for talk in itertools.chain(*pools)][:700]
+def test_a_streamed_data_set_is_read_whole_and_repeats(rows):
+    first, again = (list(itertools.islice(corpus.dataset_pools(rows, seed=0), 5)) for _ in range(2))
+    first_round = [talk[0]["content"] for talk in itertools.chain(*first)][:700]
     assert sorted(map(int, first_round)) == list(range(700))
-    assert corpus.dataset_pools(rows, seed=0)(4) == pools[4]
+    assert first == again
 
 
 def test_a_missing_data_set_is_refused_by_name():

@@ -16,8 +16,7 @@ from safetensors import safe_open
 
 from mars_demo.evaluation.frontier import Outcome, Setting
 from mars_demo.evaluation.journal import Journal
-from mars_demo.training import loop
-from mars_demo.training.loop import train
+from mars_demo.training.loop import Trainer, train
 from mars_demo.training.recipe import Recipe
 from mars_demo.training.states import UNFINISHED, States
 
@@ -175,18 +174,18 @@ def test_a_full_disk_and_full_memory_end_a_run_that_resumes(tmp_path, kind):
 def test_a_number_that_is_not_finite_leaves_the_state_before_it(
     tmp_path, tokenizer, whole, monkeypatch, where
 ):
-    accumulate = loop._accumulate
+    accumulate = Trainer._accumulate
 
-    def broken(accelerator, objective, recipe, tokenizer, step, group):
-        found = accumulate(accelerator, objective, recipe, tokenizer, step, group)
+    def broken(self, step, group):
+        found = accumulate(self, step, group)
         if step == 3 and where == "loss":
             return found | {"loss": torch.tensor(float("nan"))}
         if step == 3:
-            next(objective.parameters()).grad.fill_(float("inf"))
+            next(self.objective.parameters()).grad.fill_(float("inf"))
         return found
 
     with monkeypatch.context() as patched:
-        patched.setattr(loop, "_accumulate", broken)
+        patched.setattr(Trainer, "_accumulate", broken)
         with pytest.raises(ValueError, match=f"{where}.*3"):
             list(train(fresh(tokenizer), tokenizer, RECIPE, tmp_path))
     assert [path.name for path in tmp_path.glob("state-*")] == ["state-2"]

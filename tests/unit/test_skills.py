@@ -1,12 +1,11 @@
-"""The skills: right answers pass, wrong ones fail, hostile ones do no harm, and splits stay apart."""
+"""The skills: plausible wrong answers fail, hostile ones do no harm, and skills are training data."""
 
-import itertools
 import json
-import random
 import sqlite3
 
 import pytest
 import yaml
+from task_examples import drawn
 
 from mars_demo import tasks
 from mars_demo.assets import ASSETS
@@ -14,43 +13,6 @@ from mars_demo.evaluation.task_sets import task_set
 from mars_demo.tasks.common import Example
 from mars_demo.tasks.skills import SKILLS, sandbox, sql
 from mars_demo.training import corpus
-
-EVERY_SKILL = pytest.mark.parametrize("name", SKILLS)
-COUNT = {"records": 6}  # each of these runs two child processes
-
-
-def drawn(name: str, count: int = 40, seed: int = 0) -> list[Example]:
-    """Return examples of a skill, every other one of a kind that training never sees."""
-    rng, skill = random.Random(seed), SKILLS[name]
-    makers = itertools.cycle((skill.make, skill.make_unseen))
-    return [make(rng) for make, _ in zip(makers, range(COUNT.get(name, count)))]
-
-
-@EVERY_SKILL
-def test_own_answers_are_right(name):
-    for example in drawn(name):
-        assert example.task == name
-        assert SKILLS[name].grade(example, example.answer), example
-        assert SKILLS[name].grade(example, example.answer + "\n\n"), example
-
-
-@EVERY_SKILL
-def test_empty_truncated_and_continued_answers_are_wrong(name):
-    for example in drawn(name)[:6]:
-        for answer in (
-            "",
-            " \n",
-            example.answer[: len(example.answer) // 2],
-            f"{example.answer}\nnonsense",
-        ):
-            assert not SKILLS[name].grade(example, answer), (example, answer)
-
-
-@EVERY_SKILL
-def test_answers_to_other_prompts_are_wrong(name):
-    for example, other in itertools.pairwise(drawn(name)):
-        if example.answer != other.answer:
-            assert not SKILLS[name].grade(example, other.answer), (example, other)
 
 
 @pytest.mark.parametrize(
@@ -101,41 +63,6 @@ def _value_in_capitals(example: Example) -> tuple[str, str]:
     """Return a value of a query in lower case and as it is in the rows."""
     value = example.answer.partition("'")[2].partition("'")[0] or "select"
     return value.lower(), value
-
-
-@EVERY_SKILL
-def test_examples_are_reproducible_and_fit(name):
-    assert drawn(name, 20) == drawn(name, 20)
-    assert drawn(name, 20) != drawn(name, 20, seed=1)
-    for example in drawn(name, 200):
-        assert len(example.prompt) + len(example.answer) < 1000
-        assert example.prompt == example.prompt.strip() and example.answer == example.answer.strip()
-
-
-@EVERY_SKILL
-def test_held_out_prompts_are_never_trained_on(name):
-    kept = tasks.held_out(name, 40)
-    trained = itertools.islice(tasks.examples([name], "train", 0), 400)
-    assert len({example.prompt for example in kept}) == 40
-    assert {example.prompt for example in kept}.isdisjoint(example.prompt for example in trained)
-    assert {example.unseen for example in kept} == {True, False}
-    assert all(example.unseen or tasks.split_of(example.prompt) == "held-out" for example in kept)
-
-
-def test_training_sees_no_unseen_kind():
-    trained = list(itertools.islice(tasks.examples([*SKILLS], "train", 0), 600))
-    assert not any(example.unseen for example in trained)
-    assert {example.task for example in trained} == {*SKILLS}
-
-
-@EVERY_SKILL
-@pytest.mark.parametrize("depth", ["", "-" * 900, "(" * 400, "\0", "[" * 3000])
-def test_no_answer_runs_in_this_process(name, depth, tmp_path):
-    trace = tmp_path / "trace"
-    code = f"{depth}__import__('os').system('touch {trace}')"
-    for answer in (code, f"```python\n{code}\n```"):
-        assert SKILLS[name].grade(drawn(name, 1)[0], answer) is False
-    assert not trace.exists()
 
 
 @pytest.mark.parametrize(
@@ -207,11 +134,11 @@ def test_skills_are_training_data_and_mix_with_a_file(tmp_path):
     path = tmp_path / "chat.jsonl"
     talk = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello", "own": True}]
     path.write_text("\n".join(json.dumps({"messages": talk}) for _ in range(5)))
-    pool = corpus.source(f"skills+{path}", seed=0)(0)
+    pool = next(corpus.source(f"skills+{path}", seed=0))
     assert [messages[1]["own"] for messages in pool] == [False, True] * 5
-    prompts = {messages[0]["content"] for messages in corpus.source("skills", seed=0)(0)}
+    prompts = {messages[0]["content"] for messages in next(corpus.source("skills", seed=0))}
     assert prompts > {messages[0]["content"] for messages in pool[::2]}
-    assert corpus.source("skills:sql,dates", 0)(0) == corpus.source("tasks:sql,dates", 0)(0)
+    assert next(corpus.source("skills:sql,dates", 0)) == next(corpus.source("tasks:sql,dates", 0))
 
 
 def test_names_stand_for_tasks_and_families():
