@@ -14,6 +14,7 @@ A second table compares the two ways to verify a draft that was drawn at tempera
 from __future__ import annotations
 
 import argparse
+import copy
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -30,7 +31,7 @@ from mars_demo.evaluation import results
 from mars_demo.evaluation.accuracy import MAX_NEW_TOKENS, is_right
 from mars_demo.evaluation.paper_tables import PAPER
 from mars_demo.models.chat import encode_prompt
-from mars_demo.models.checkpoint import Checkpoint, truncated
+from mars_demo.models.checkpoint import Checkpoint, wrap
 from mars_demo.models.load import load_checkpoint
 from mars_demo.progress import training_bar
 from mars_demo.recipes.tiny import STAGES
@@ -59,6 +60,22 @@ class Result:
     draft_forwards: int
     drafts: int
     verified: int
+
+
+def truncated(checkpoint: Checkpoint, layers: int) -> Checkpoint:
+    """Return a draft model to train further: the embedding, the first `layers` layers and the head, with
+    shared weights."""
+    model = checkpoint.model
+    config = copy.deepcopy(model.config)
+    config.num_hidden_layers = layers
+    if getattr(config, "layer_types", None):
+        config.layer_types = config.layer_types[:layers]
+    smaller = type(model)(config)
+    weights = model.state_dict()
+    smaller.load_state_dict({name: weights[name] for name in smaller.state_dict()}, assign=True)
+    smaller.tie_weights()
+    name = f"{checkpoint.name}, {layers} layers"
+    return wrap(name, smaller.to(model.device).eval(), checkpoint.tokenizer)
 
 
 def trained(folder: Path, recipe: Recipe) -> Checkpoint:

@@ -12,13 +12,13 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from mars_demo.models import architectures
 from mars_demo.models.step import Shape, Step
 from mars_demo.models.store import Store
 
 if TYPE_CHECKING:
     from mars_demo.decoding.layout import Layout
 
-_TYPES = ("llama", "qwen2", "qwen3")
 # A forward is padded to one of these; each shape has a graph of its own. What is longer, prompts above all,
 # computes long enough for the host to keep up.
 _SIZES = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128)
@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 def captured(model: PreTrainedModel) -> CapturedModel | None:
     """What decodes in place of a model on a CUDA device; None for any other model."""
-    fits = model.device.type == "cuda" and model.config.model_type in _TYPES
+    fits = model.device.type == "cuda" and model.config.model_type in architectures.CAPTURED
     return CapturedModel(model) if fits and _uses_sdpa(model) else None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import torch
 from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
+from mars_demo.models.architectures import context_of
 from mars_demo.models.captured import CapturedModel, captured
-from mars_demo.models.causal import context_of
 from mars_demo.modes import modes_of, trained_window
 
 if TYPE_CHECKING:
@@ -145,6 +145,24 @@ def from_files(folder: str | Path, **options) -> tuple[PreTrainedModel, dict]:
         )
 
 
+def require_fit(missing: Collection[str], misshapen: Collection[str], unexpected: Collection[str]) -> None:
+    """Refuse weights that do not fit the model their config describes. Missing tensors would be random, and
+    unexpected ones, such as an extra layer or a bias, would be dropped silently.
+
+    Raises:
+        ValueError: if any name is given.
+    """
+    troubles = {
+        "lack {} of the tensors that its config needs": missing,
+        "hold {} of the tensors in another shape than its config says": misshapen,
+        "hold tensors that its config has no place for, {} in all": unexpected,
+    }
+    for trouble, names in troubles.items():
+        if names:
+            first = [*sorted(names)[:3], *(["…"] if len(names) > 3 else [])]
+            raise ValueError(f"its weights {trouble.format(len(names))}: {', '.join(first)}.")
+
+
 def end_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
     """Every token that ends an answer, as the model's configs and the tokenizer name them."""
     found: set[int] = set()
@@ -152,29 +170,3 @@ def end_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> froze
         ids = getattr(source, "eos_token_id", None)
         found.update(ids if isinstance(ids, Sequence) else [] if ids is None else [ids])
     return frozenset(found)
-
-
-def truncated(checkpoint: Checkpoint, layers: int) -> Checkpoint:
-    """A smaller model of its embedding, its first `layers` layers and its head, with shared weights: a
-    draft model to train further.
-
-    Raises:
-        ValueError: if it has fewer layers.
-    """
-    model = checkpoint.model
-    if not 1 <= layers <= model.config.num_hidden_layers:
-        raise ValueError(
-            f"{checkpoint.name} has {model.config.num_hidden_layers} layers. Choose from 1 to that, "
-            f"not {layers}."
-        )
-    config = copy.deepcopy(model.config)
-    config.num_hidden_layers = layers
-    if getattr(config, "layer_types", None):
-        config.layer_types = config.layer_types[:layers]
-    smaller = type(model)(config)
-    weights = model.state_dict()
-    smaller.load_state_dict({name: weights[name] for name in smaller.state_dict()}, assign=True)
-    smaller.tie_weights()
-    return wrap(
-        f"{checkpoint.name}, {layers} layers", smaller.to(model.device).eval(), checkpoint.tokenizer
-    )

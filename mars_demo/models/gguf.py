@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import torch
-from gguf import GGMLQuantizationType, GGUFReader, GGUFValueType, ReaderTensor
+from gguf import GGMLQuantizationType, GGUFReader, ReaderTensor
 from gguf.quants import dequantize
 from transformers import AutoConfig, GgufConfig, PreTrainedConfig, PreTrainedModel
 
-from mars_demo.models.checkpoint import empty, from_files
-from mars_demo.models.fit import require_fit
-from mars_demo.models.hub import Report
+from mars_demo.models.architectures import GGUF
+from mars_demo.models.checkpoint import empty, from_files, require_fit
 from mars_demo.models.quantized import Weights, of_gguf, quantize
 
 _LAYER = {
@@ -40,26 +38,18 @@ _REPEATED = {
 }  # not needed: the head is tied, the config has the frequencies
 
 
-def read(
-    file: Path, config: PreTrainedConfig | None, dtype: torch.dtype, report: Report | None = None
-) -> PreTrainedModel:
-    """The model of a GGUF file, dense in `dtype`. transformers can make it too, but for a Llama the way
-    here is several times as fast.
+def read(file: Path, config: PreTrainedConfig | None, dtype: torch.dtype) -> PreTrainedModel:
+    """Return the model of a GGUF file, dequantized to `dtype`. For a Llama this is several times as fast as
+    transformers.
 
     config: the model's; None for the one that transformers reads in the file.
-
-    report: is called with `loading`, the bytes of the file that have been read, and all its bytes; by
-        transformers' way only at the start and at the end.
 
     Raises:
         OSError, ValueError: if the file is broken, of a model transformers does not know, or if its tensors
             are not those of the model.
     """
-    size = file.stat().st_size
-    if report:
-        report("loading", 0, size)
     config = config or AutoConfig.from_pretrained(file.parent, gguf_file=file.name, trust_remote_code=False)
-    if config.model_type != "llama":
+    if config.model_type not in GGUF:
         packed, found = from_files(
             file.parent,
             gguf_file=file.name,
@@ -75,19 +65,15 @@ def read(
         model.generation_config = packed.generation_config
     else:
         model = empty(config)
-        weights = {
-            name: _unpacked(name, tensor, config).to(dtype) for name, tensor in _llama(file, config, report)
-        }
+        weights = {name: _unpacked(name, tensor, config).to(dtype) for name, tensor in _llama(file, config)}
         model.load_state_dict(weights, strict=False, assign=True)
     model.tie_weights()
     # Position frequencies are not weights; they were made on the meta device.
     model.model.rotary_emb = type(model.model.rotary_emb)(model.config)
-    if report:
-        report("loading", size, size)
     return model
 
 
-def few_bits(file: Path, config: PreTrainedConfig, bits: int, report: Report | None = None) -> Weights:
+def few_bits(file: Path, config: PreTrainedConfig, bits: int) -> Weights:
     """The weights of a Llama in few bits, tensor by tensor: those that the file holds in the same form are
     taken as they are, others are rounded.
 
@@ -95,7 +81,7 @@ def few_bits(file: Path, config: PreTrainedConfig, bits: int, report: Report | N
         OSError, ValueError: as `read`.
     """
     matrices, vectors = {}, {}
-    for name, tensor in _llama(file, config, report):
+    for name, tensor in _llama(file, config):
         if len(tensor.shape) == 1:
             vectors[name] = _unpacked(name, tensor, config)
         elif tensor.tensor_type == _SAME[bits]:
@@ -106,9 +92,7 @@ def few_bits(file: Path, config: PreTrainedConfig, bits: int, report: Report | N
     return Weights(matrices, vectors)
 
 
-def _llama(
-    file: Path, config: PreTrainedConfig, report: Report | None
-) -> Iterator[tuple[str, ReaderTensor]]:
+def _llama(file: Path, config: PreTrainedConfig) -> Iterator[tuple[str, ReaderTensor]]:
     """The tensors of a Llama by transformers' names, without a head that is the embedding again.
 
     Raises:
@@ -122,31 +106,8 @@ def _llama(
         [n for n in shapes.keys() & tensors.keys() if shapes[n] != tuple(tensors[n].shape[::-1])],
         tensors.keys() - shapes.keys() - _REPEATED,
     )
-    done = 0
     for name in wanted:
-        tensor = tensors[packed_name(name)]
-        yield name, tensor
-        done += int(tensor.n_bytes)
-        if report:
-            report("loading", done, file.stat().st_size)
-
-
-class _Reader(GGUFReader):
-    """A reader that skips lists: those of a vocabulary take it seconds, and weights need none."""
-
-    def _get_field_parts(self, orig_offs: int, raw_type: int):
-        if raw_type != GGUFValueType.ARRAY:
-            return super()._get_field_parts(orig_offs, raw_type)
-        file, end = memoryview(self.data), orig_offs + 12
-        kind, count = struct.unpack_from("<IQ", file, orig_offs)
-        if scalar := self.gguf_scalar_to_np.get(kind):
-            end += count * np.dtype(scalar).itemsize
-        elif kind == GGUFValueType.STRING:
-            for _ in range(count):
-                end += 8 + struct.unpack_from("<Q", file, end)[0]
-        else:
-            return super()._get_field_parts(orig_offs, raw_type)
-        return end - orig_offs, [], [], [GGUFValueType.ARRAY, GGUFValueType(kind)]
+        yield name, tensors[packed_name(name)]
 
 
 def packed_tensors(file: Path) -> dict[str, ReaderTensor]:
@@ -156,8 +117,8 @@ def packed_tensors(file: Path) -> dict[str, ReaderTensor]:
         ValueError: if the file is broken.
     """
     try:
-        return {tensor.name: tensor for tensor in _Reader(file).tensors}
-    except (IndexError, struct.error) as error:
+        return {tensor.name: tensor for tensor in GGUFReader(file).tensors}
+    except (IndexError, ValueError) as error:
         raise ValueError("the GGUF file is incomplete.") from error
 
 

@@ -11,11 +11,11 @@ from onnx import TensorProto, helper
 from onnx.helper import make_tensor_value_info as value
 from transformers import PreTrainedConfig
 
+from mars_demo.models.architectures import QUANTIZED
 from mars_demo.models.checkpoint import empty
 from mars_demo.models.quantized import GROUP, Quantized, Weights
 
 FUSED = "com.microsoft"  # the domain of ONNX Runtime's own operators
-KINDS = ("llama", "qwen2", "qwen3")
 ROPES = ("default", "linear", "llama3", "yarn")  # those whose frequencies do not depend on the text
 INTEGER_PRODUCTS = 4  # accuracy_level: activations in 8 bits, a scale for each group of 32
 
@@ -23,8 +23,8 @@ INTEGER_PRODUCTS = 4  # accuracy_level: activations in 8 bits, a scale for each 
 def unsupported(config: PreTrainedConfig) -> str | None:
     """Why a model cannot be made a graph; None if it can."""
     rope = (getattr(config, "rope_parameters", None) or {}).get("rope_type", "default")
-    if config.model_type not in KINDS:
-        return f"its model type {config.model_type} is none of {', '.join(KINDS)}."
+    if config.model_type not in QUANTIZED:
+        return f"its model type {config.model_type} is none of {', '.join(QUANTIZED)}."
     if config.hidden_act != "silu":
         return f"its layers use {config.hidden_act}, not silu."
     if rope not in ROPES:

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from threading import get_ident
 from typing import NamedTuple
 
 import torch
@@ -22,14 +21,12 @@ from transformers import (
 from transformers.utils import logging as transformers_logging
 
 from mars_demo.models import blocks, hub, precision, reordering
-from mars_demo.models.causal import require_causal
-from mars_demo.models.checkpoint import Checkpoint, empty, from_files, wrap
+from mars_demo.models.architectures import GGUF, published_config, require_causal
+from mars_demo.models.checkpoint import Checkpoint, empty, from_files, require_fit, wrap
 from mars_demo.models.device import usable
-from mars_demo.models.fit import require_fit
 from mars_demo.models.hub import Report
 from mars_demo.models.memory import is_short
 from mars_demo.models.names import bundled, gguf_file, locate
-from mars_demo.models.published import published_config
 from mars_demo.models.quantized import of_model
 from mars_demo.models.weights import require_files, stored
 
@@ -52,7 +49,7 @@ def load_checkpoint(
 
     block_size: masks per block it was trained with, where neither its config nor its name says so or where
         they are wrong; 0 for an ordinary AR model.
-    report: is called with a phase, `fetching` (from a hub) or `loading`, the bytes so far, and all bytes.
+    report: is called with `fetching`, the bytes that are here and all bytes, and then with `loading`, 0, 0.
 
     Raises:
         ValueError: in one sentence, if there is no such checkpoint, it cannot be fetched, it is broken, it
@@ -63,20 +60,20 @@ def load_checkpoint(
         raise ValueError("No checkpoint is bundled here. Name a local folder or a hub id (owner/name).")
     device = usable(device)
     path, label = _found(name, report)
+    if report:
+        report("loading", 0, 0)
     with _one_sentence(name):
         described = describe(path, label, block_size)
         bits = precision.packed_bits(dtype, path, device, described.config)
     with _one_sentence(name):
-        if bits and (found := _packed(name, path, described, bits, report)):
+        if bits and (found := _packed(name, path, described, bits)):
             return found
     dtype = precision.dense_dtype(dtype, path, device)
-    model = _ready(name, path, described.config, dtype, device, report)
+    model = _ready(name, path, described.config, dtype, device)
     return wrap(name, model, described.tokenizer, Path(path))
 
 
-def _packed(
-    name: str, path: str, described: Description, bits: int, report: Report | None
-) -> Checkpoint | None:
+def _packed(name: str, path: str, described: Description, bits: int) -> Checkpoint | None:
     """A checkpoint that decodes with few bits per weight, and can load its model when that is asked for;
     None if this processor's kernels do not compute what they should."""
     from mars_demo.models.packed import PackedModel, kernels  # imports what only few bits need
@@ -84,27 +81,27 @@ def _packed(
     if not kernels(bits).right:
         return None
     config, shown = described.config, empty(described.config)
-    if (file := gguf_file(path)) and config.model_type == "llama":
+    if (file := gguf_file(path)) and config.model_type in GGUF:
         from mars_demo.models import gguf
 
-        weights = gguf.few_bits(file, config, bits, report)
+        weights = gguf.few_bits(file, config, bits)
     else:
-        dense = _weights(path, config, precision.default_dtype(path, "cpu"), report)
+        dense = _weights(path, config, precision.default_dtype(path, "cpu"))
         weights, shown.generation_config = of_model(dense, bits), dense.generation_config
 
     def load() -> PreTrainedModel:
-        return _ready(name, path, config, precision.default_dtype(path, "cpu"), "cpu", None)
+        return _ready(name, path, config, precision.default_dtype(path, "cpu"), "cpu")
 
     wrapped = wrap(name, shown, described.tokenizer, Path(path))
     return replace(wrapped, packed=PackedModel(config, weights, bits), _load=load)
 
 
 def _ready(
-    name: str, path: str, config: PreTrainedConfig, dtype: torch.dtype, device: str, report: Report | None
+    name: str, path: str, config: PreTrainedConfig, dtype: torch.dtype, device: str
 ) -> PreTrainedModel:
     """A transformers model that computes."""
     with _one_sentence(name):
-        model = _weights(path, config, dtype, report)
+        model = _weights(path, config, dtype)
     with _one_sentence(name):
         if device == "cpu" and dtype == torch.bfloat16 and reordering.is_available():
             reordering.reorder(model)
@@ -176,24 +173,21 @@ def describe(path: str, label: str, block_size: int | None = None) -> Descriptio
     return Description(tokenizer, config)
 
 
-def _weights(
-    path: str, config: PreTrainedConfig, dtype: torch.dtype, report: Report | None
-) -> PreTrainedModel:
+def _weights(path: str, config: PreTrainedConfig, dtype: torch.dtype) -> PreTrainedModel:
     if file := gguf_file(path):
         from mars_demo.models import gguf  # imports gguf, which plain checkpoints do without
 
-        return gguf.read(file, config, dtype, report)
+        return gguf.read(file, config, dtype)
     require_files(Path(path))
     _require_size(path, config)
-    with _reported(path, report):
-        model, found = from_files(
-            path,
-            config=config,
-            dtype=dtype,
-            use_safetensors=True,
-            attn_implementation="sdpa",
-            ignore_mismatched_sizes=True,  # refused below, with names
-        )
+    model, found = from_files(
+        path,
+        config=config,
+        dtype=dtype,
+        use_safetensors=True,
+        attn_implementation="sdpa",
+        ignore_mismatched_sizes=True,  # refused below, with names
+    )
     misshapen = {name for name, *_ in found["mismatched_keys"]}
     require_fit(found["missing_keys"], misshapen, found["unexpected_keys"])
     return model
@@ -207,35 +201,3 @@ def _require_size(path: str, config: PreTrainedConfig) -> None:
         return  # transformers says which tensors do not fit, if any
     misshapen = [n for n, tensor in found.items() if n in wanted and tensor.shape != wanted[n]]
     require_fit(wanted.keys() - found.keys(), misshapen, ())
-
-
-@contextmanager
-def _reported(path: str, report: Report | None) -> Iterator[None]:
-    """Report the bytes that transformers has loaded meanwhile, from its own loop over the tensors."""
-    if not report:
-        yield
-        return
-    sizes = {name: tensor.bytes for name, tensor in stored(path).items()}
-    total, thread = sum(sizes.values()), get_ident()
-
-    def hook(factory, arguments, options):
-        if get_ident() != thread or options.get("desc") != "Loading weights":
-            return factory(*arguments, **options)
-        return _counted(arguments[0], sizes, total, report)
-
-    report("loading", 0, total)
-    before = transformers_logging.set_tqdm_hook(hook)
-    try:
-        yield
-    finally:
-        transformers_logging.set_tqdm_hook(before)
-    report("loading", total, total)
-
-
-def _counted(items, sizes: dict[str, int], total: int, report: Report) -> Iterator:
-    done = 0
-    for name, item in items:
-        yield name, item
-        if size := sizes.get(name):
-            done += size
-            report("loading", done, total)

@@ -9,10 +9,11 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 from random_models import random_model
 
+from benchmarks.speculative import truncated
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.trace import Run
-from mars_demo.models.checkpoint import truncated, wrap
+from mars_demo.models.checkpoint import wrap
 from mars_demo.modes import MODES
 from mars_demo.ui.components.stage import BASELINE, Stage, drawn_modes
 from mars_demo.ui.page import App

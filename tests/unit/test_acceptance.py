@@ -10,6 +10,7 @@ import without_cache
 from greedy import check_same_passes
 from random_models import random_model
 
+from benchmarks.speculative import truncated
 from mars_demo.decoding.acceptance import CRITERIA, Acceptance, accepted, admits, several
 from mars_demo.decoding.decode import decode, prepare
 from mars_demo.decoding.reading import most_probable, read
@@ -17,7 +18,7 @@ from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling
 from mars_demo.decoding.trace import Run
 from mars_demo.models.chat import encode_prompt
-from mars_demo.models.checkpoint import truncated, wrap
+from mars_demo.models.checkpoint import wrap
 from mars_demo.serving.batch import Batch, columns
 from mars_demo.serving.decode_batch import decode_batch
 from mars_demo.serving.row import Row

@@ -159,10 +159,7 @@ def test_a_missing_shard_is_named(folder):
     model.save_pretrained(folder, max_shard_size="4MB")
     shards = sorted(folder.glob("model-*.safetensors"))
     assert len(shards) > 1
-    seen = []
-    load_checkpoint(str(folder), device="cpu", report=lambda *told: seen.append(told))
-    assert seen[-1] == ("loading", seen[-1][2], seen[-1][2])
-    assert seen[-1][2] == sum(weight.numel() for weight in model.parameters()) * 4
+    load_checkpoint(str(folder), device="cpu")
     shards[0].unlink()
     assert re.search(rf"\b1\b.*\b{len(shards)}\b.*{shards[0].name}", refusal(folder))
 

@@ -9,13 +9,14 @@ import torch
 from greedy import check_same_passes, check_tokens
 from random_models import random_model
 
+from benchmarks.speculative import truncated
 from mars_demo import tasks
 from mars_demo.decoding import layout as layouts
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.engine import Engine
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.strategy import Forward
-from mars_demo.models.checkpoint import truncated, wrap
+from mars_demo.models.checkpoint import wrap
 from mars_demo.serving.batch import PADDING, Batch
 from mars_demo.serving.cache import CursorCache
 from mars_demo.serving.decode_batch import decode_batch, lossless_window

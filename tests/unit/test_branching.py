@@ -8,6 +8,7 @@ import torch
 from greedy import check_same_passes, check_tokens, generate
 from random_models import ARCHITECTURES
 
+from benchmarks.speculative import truncated
 from mars_demo.decoding.answer import Answer
 from mars_demo.decoding.branching import branch, opinion, request_of
 from mars_demo.decoding.decode import decode, drive, prepare
@@ -16,7 +17,6 @@ from mars_demo.decoding.request import Branch, Request
 from mars_demo.decoding.sampling import Sampling
 from mars_demo.decoding.trace import Run, read_runs
 from mars_demo.models.chat import encode_after, encode_prompt
-from mars_demo.models.checkpoint import truncated
 from mars_demo.models.messages import Encoded
 from mars_demo.serving.decode_batch import decode_batch
 from mars_demo.ui import branches

@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 from greedy import check_same_passes, check_tokens, generate
 
+from benchmarks.speculative import truncated
 from mars_demo.decoding.conversation import Conversation
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.engine import TextCache
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.trace import Run
 from mars_demo.models.chat import encode_prompt
-from mars_demo.models.checkpoint import truncated
 from mars_demo.models.messages import user
 from mars_demo.ui.history import KEPT, History
 from mars_demo.views.mask_picture import of_pass

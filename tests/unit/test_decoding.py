@@ -12,6 +12,7 @@ import without_cache
 from greedy import check_tokens, generate
 from random_models import random_model
 
+from benchmarks.speculative import truncated
 from mars_demo import tasks
 from mars_demo.decoding.acceptance import accepted
 from mars_demo.decoding.answer import Answer
@@ -20,7 +21,7 @@ from mars_demo.decoding.engine import Engine
 from mars_demo.decoding.reading import ALTERNATIVES, Reading
 from mars_demo.decoding.request import Request
 from mars_demo.models.chat import encode_prompt
-from mars_demo.models.checkpoint import Checkpoint, truncated, wrap
+from mars_demo.models.checkpoint import Checkpoint, wrap
 from mars_demo.modes import MODES
 
 PROMPTS = ["How many apples?", "sort 3, 1, 2", "Write a note to Sam.\nThanks!", "ünïcode 👩‍🚀 שלום"]

@@ -47,13 +47,10 @@ def test_a_model_is_fetched_once_and_its_bytes_are_reported(served, mars_tiny):
     torch.testing.assert_close(checkpoint.model(ids).logits, mars_tiny.model(ids).logits)
     assert (checkpoint.name, checkpoint.block_size) == (NAME, 8)
 
-    phases = list(dict.fromkeys(phase for phase, *_ in reports))
-    assert phases == ["fetching", "loading"]
-    for phase in phases:
-        done = [bytes for reported, bytes, _ in reports if reported == phase]
-        totals = {total for reported, _, total in reports if reported == phase}
-        assert done == sorted(done) and len(totals) == 1 and done[-1] == totals.pop()
-    assert reports[0][2] == needed_bytes(served) == served.served
+    *fetching, loading = reports
+    assert loading == ("loading", 0, 0) and {phase for phase, *_ in fetching} == {"fetching"}
+    done, totals = [done for _, done, _ in fetching], {total for *_, total in fetching}
+    assert done == sorted(done) and totals == {done[-1]} == {needed_bytes(served)} == {served.served}
 
     load_checkpoint(NAME, device="cpu", report=lambda *report: None)
     assert served.served == needed_bytes(served)

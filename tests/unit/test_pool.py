@@ -51,18 +51,6 @@ def test_a_model_is_loaded_once_for_everybody(folders):
     assert served.member("one").facts.parameters == 4_081_920
 
 
-def test_progress_is_reported_in_bytes(folders):
-    told = []
-    served = Pool([folders["one"]])
-    member = served.member("one")
-    tell = member.tell
-    member.tell = lambda *state: (told.append(state), tell(*state))
-    served.load()
-    steps = [(done, total) for phase, done, total in (state for state in told if len(state) == 3)]
-    assert [state[0] for state in told][0] == "loading" and told[-1] == ("ready",)
-    assert steps == sorted(steps) and steps[-1][0] == steps[-1][1] > 8_000_000 and len(steps) > 10
-
-
 def test_the_least_recently_used_model_is_evicted_when_memory_is_short(folders, small_machine):
     served = Pool(list(folders.values()))
     small_machine += [served.member(name) for name in folders]

@@ -12,7 +12,6 @@ from mars_demo.assets import ASSETS
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.export.save import save_checkpoint
-from mars_demo.models.checkpoint import truncated
 from mars_demo.models.load import load_checkpoint
 from mars_demo.models.reordering import ReorderedLinear, is_available, reorder
 
@@ -34,7 +33,9 @@ def test_logits_are_those_of_the_plain_layers(models, count):
     ids = torch.randint(10, 3000, (1, count), generator=torch.Generator().manual_seed(count))
     with torch.inference_mode():
         plain, reordered = (model(ids).logits.float() for model in models)
+        copied = copy.deepcopy(models[1])(ids).logits.float()
     assert (plain - reordered).abs().max() < 0.02 * plain.abs().max()
+    assert torch.equal(copied, reordered)
 
 
 def test_weights_gradients_and_casts_are_the_plain_ones(models):
@@ -51,13 +52,6 @@ def test_weights_gradients_and_casts_are_the_plain_ones(models):
     torch.testing.assert_close(*exact, rtol=0, atol=0)
 
 
-def test_a_copy_computes_the_same(models):
-    ids = torch.tensor([[5, 6, 7, 8]])
-    with torch.inference_mode():
-        found = copy.deepcopy(models[1])(ids).logits
-        torch.testing.assert_close(found, models[1](ids).logits, rtol=0, atol=0)
-
-
 def test_bfloat16_on_a_cpu_is_reordered_and_float32_is_not():
     kinds = {
         dtype: {type(m) for m in load_checkpoint("mars-tiny", "cpu", dtype).model.modules()}
@@ -67,12 +61,10 @@ def test_bfloat16_on_a_cpu_is_reordered_and_float32_is_not():
     assert ReorderedLinear not in kinds[torch.float32]
 
 
-def test_what_was_reordered_can_be_cut_and_saved(tmp_path):
+def test_what_was_reordered_can_be_saved(tmp_path):
     loaded = load_checkpoint("mars-tiny", device="cpu", dtype=torch.bfloat16)
     save_checkpoint(loaded.model, loaded.tokenizer, tmp_path, 8)
     again = load_checkpoint(str(tmp_path), device="cpu", dtype=torch.bfloat16)
     prompt = tasks.held_out("units", 1)[0].prompt
     runs = [decode(c, prompt, Request(mode="ar")).finish() for c in (loaded, again)]
     check_tokens(loaded, runs[1], runs[0].token_ids)
-    draft = truncated(loaded, 2)
-    assert decode(loaded, prompt, Request(mode="speculative", draft=draft, tau=1.0)).finish().stop == "eos"

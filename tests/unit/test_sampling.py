@@ -8,11 +8,12 @@ import torch
 from greedy import check_same_passes, check_tokens
 from random_models import random_model
 
+from benchmarks.speculative import truncated
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling, gumbel
 from mars_demo.models.chat import encode_prompt
-from mars_demo.models.checkpoint import truncated, wrap
+from mars_demo.models.checkpoint import wrap
 from mars_demo.serving.decode_batch import decode_batch
 
 PROMPTS = ["How many apples?", "sort 3, 1, 2", "Write a note to Sam.\nThanks!"]

@@ -1,13 +1,21 @@
-"""Whether a config describes a model that can be decoded here: a causal one whose logits are its head's."""
+"""Which model types are supported, and how far.
+
+Every causal model of transformers decodes in full precision if its logits are its head's alone. What needs
+code of its own for an architecture is listed here.
+"""
 
 from __future__ import annotations
 
-from transformers import PreTrainedConfig
+from transformers import PreTrainedConfig, Qwen2Config
 from transformers.models.auto.modeling_auto import (
     MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
     MODEL_FOR_MASKED_LM_MAPPING_NAMES,
 )
 
+QUANTIZED = ("llama", "qwen2", "qwen3")  # int8 and int4 on a CPU
+CAPTURED = ("llama", "qwen2", "qwen3")  # CUDA graphs
+GGUF = ("llama",)  # GGUF files read here; transformers reads those of others, more slowly
+PUBLISHED = "a2d-qwen2"  # in configs of the paper's authors: weights and layers are Qwen2's
 _SCALES = ("logits_scaling", "logit_scale", "final_logit_softcapping")
 
 
@@ -40,3 +48,12 @@ def context_of(config: PreTrainedConfig) -> int:
     if not window or (kinds and "sliding_attention" not in kinds):
         return config.max_position_embeddings
     return min(window, config.max_position_embeddings)
+
+
+def published_config(folder: str) -> Qwen2Config | None:
+    """Return the config of a checkpoint that the paper's authors published; None for any other."""
+    config, _ = PreTrainedConfig.get_config_dict(folder)
+    if config.get("model_type") != PUBLISHED:
+        return None
+    foreign = ("model_type", "architectures", "auto_map")
+    return Qwen2Config(**{key: value for key, value in config.items() if key not in foreign})
