@@ -3,6 +3,7 @@
 import html
 from collections.abc import Sequence
 from pathlib import Path
+from string import Template
 from typing import Any
 
 import gradio as gr
@@ -26,14 +27,8 @@ from mars_demo.ui.lessons.parts import Parts
 from mars_demo.views import recordings
 
 TITLE = "MARS Demo: recorded runs and lessons"
-WHAT = """
-A language model usually computes one token per forward pass. MARS (Mask AutoRegreSsion,
-[arXiv 2604.07023](https://arxiv.org/abs/2604.07023)) fine-tunes it so that one forward predicts several
-next tokens, which are accepted from the left while each one's score is at least a threshold τ.
-
-These pages replay recorded runs of small models, forward by forward, and explain the method in short
-lessons. They need no server and load nothing from elsewhere. In the app, the same models answer live.
-"""
+WHAT = Path(__file__).with_suffix(".md").read_text("utf-8")
+INDEX = Template(Path(__file__).with_suffix(".html").read_text("utf-8"))
 RACED = "In the app this race also runs live, and τ can be moved while the model writes."
 CHOSEN = "These are all tables; in the app one is chosen at a time, and Table 8 is drawn as well."
 INTERACTIVE = "In the app this figure is interactive."
@@ -157,11 +152,7 @@ def _index(runs: Sequence[dict]) -> str:
         for entry in runs
     )
     lessons = "".join(f"<li>{_link(chapter, 'lessons/')}</li>\n" for chapter in CHAPTERS)
-    body = (
-        f"<header>\n<h1>{html.escape(TITLE)}</h1>\n{_html(WHAT)}</header>\n<main>\n"
-        f'<h2>Recorded runs</h2>\n<ul class="runs">\n{listed}</ul>\n'
-        f'<h2>Lessons</h2>\n<ol class="lessons">\n{lessons}</ol>\n</main>\n'
-    )
+    body = INDEX.substitute(title=html.escape(TITLE), what=_html(WHAT), runs=listed, lessons=lessons)
     return standalone.document(TITLE, body, shared="shared")
 
 
@@ -184,4 +175,4 @@ def _readme() -> str:
         "app_file": "index.html",
         "short_description": "Recorded runs, replayed forward by forward",
     }
-    return f"---\n{yaml.safe_dump(front, sort_keys=False, allow_unicode=True)}---\n\n# {TITLE}\n{WHAT}"
+    return f"---\n{yaml.safe_dump(front, sort_keys=False, allow_unicode=True)}---\n\n# {TITLE}\n\n{WHAT}"

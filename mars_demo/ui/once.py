@@ -1,11 +1,11 @@
 """Answers that are the same for every visitor are computed and compressed once."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from copy import deepcopy
 
 from starlette.datastructures import Headers
 from starlette.middleware.gzip import GZipMiddleware
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 PAGES = ("/", "/config", "/theme.css")
 FILES = ("/assets/", "/static/", "/gradio_api/components/")
@@ -14,10 +14,6 @@ DEPENDS = ("host", "x-forwarded-host", "x-forwarded-proto", "x-gradio-server", "
 PARTIAL = ("range", "if-none-match", "if-modified-since")  # headers of requests for less than all of it
 MOST = 32 << 20  # bytes of all answers that are kept
 
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-
 
 class Once:
     """An ASGI middleware that compresses answers, and keeps those of the page, its config and its files.
@@ -25,21 +21,20 @@ class Once:
     They depend on the URL under which a visitor came and on nothing else: the app has no login.
     """
 
-    def __init__(self, app: Callable[..., Awaitable[None]]):
+    def __init__(self, app: ASGIApp):
         self.app = GZipMiddleware(app, compresslevel=6)
         self.kept: dict[tuple, list[Message]] = {}
         self.computing = asyncio.Lock()
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        headers = Headers(scope=scope) if scope["type"] == "http" else {}
-        if not _is_the_same_for_all(scope) or any(name in headers for name in PARTIAL):
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not _is_the_same_for_all(scope):
             return await self.app(scope, receive, send)
         url = (scope["scheme"], scope.get("root_path"), scope["path"], scope["query_string"])
-        key = (*url, *map(headers.get, DEPENDS))
+        key = (*url, *map(Headers(scope=scope).get, DEPENDS))
         for message in self.kept.get(key) or await self._compute(key, scope, receive):
-            await send(_copy(message))
+            await send(deepcopy(message))  # other middleware changes the headers
 
-    async def _compute(self, key: tuple, scope: Message, receive: Receive) -> list[Message]:
+    async def _compute(self, key: tuple, scope: Scope, receive: Receive) -> list[Message]:
         """Return the messages of an answer, and keep them if it is one."""
         messages: list[Message] = []
 
@@ -57,14 +52,11 @@ class Once:
             return messages
 
 
-def _is_the_same_for_all(scope: Message) -> bool:
-    is_get = scope["type"] == "http" and scope["method"] == "GET"
-    return is_get and (scope["path"] in PAGES or scope["path"].startswith(FILES))
-
-
-def _copy(message: Message) -> Message:
-    """Return a copy that other middleware may change."""
-    return {**message, "headers": [*message["headers"]]} if "headers" in message else {**message}
+def _is_the_same_for_all(scope: Scope) -> bool:
+    if scope["type"] != "http" or scope["method"] != "GET":
+        return False
+    is_whole = not any(name in Headers(scope=scope) for name in PARTIAL)
+    return is_whole and (scope["path"] in PAGES or scope["path"].startswith(FILES))
 
 
 def _size(messages: list[Message]) -> int:

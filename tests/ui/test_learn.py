@@ -34,7 +34,7 @@ BESIDE = {
 # What else a kind of figure has beside its own mark.
 COMPANIONS = {
     "choice": {"stage", "race", "grid"},
-    "cache-block": {"schedule"},
+    "cache-block": {"schedule", "comparison"},
 }
 VIEWS = {
     "desktop": {},
@@ -223,7 +223,7 @@ def test_the_cache_block_is_the_visitors(open_chapter):
         positions = sum(line["positions"] for line in lines[1:second])
         figures = re.compile(rf"^{second - 1} \D+{positions:,} ")
         expect(page.locator("#schedule .figures").first).to_have_text(figures)
-    expect(page.locator("#measured tbody tr")).to_have_count(8)
+    expect(page.locator("#paper-table tbody tr")).to_have_count(9)
 
 
 @pytest.mark.full

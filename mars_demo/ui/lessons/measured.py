@@ -1,16 +1,12 @@
 """What was measured about the cost of forwards and about cache blocks, beside a chapter."""
 
 import json
-import math
-
-from pandas import DataFrame
 
 from mars_demo.ui.lessons.parts import CACHE_BLOCKS, shown
-from mars_demo.ui.lessons.tables import PAPER, sourced
+from mars_demo.ui.lessons.tables import compared, sourced
 from mars_demo.views import recordings
 
-BATCH = 8  # of the measured cache blocks that are shown
-AR = "AR, continuous"  # a batch of ours that speeds are relative to
+BATCHES = 5  # the paper's table with the speeds of cache blocks
 
 
 def costs(element: dict) -> dict[str, dict]:
@@ -41,8 +37,7 @@ def cache_block(element: dict) -> dict[str, dict]:
     return {
         "cache_block": shown(value=size),
         "schedule": shown(value=recordings.batched(size)),
-        "measured": shown(value=cache_blocks()),
-    }
+    } | compared(BATCHES)
 
 
 def scheduled(size: float) -> str:
@@ -55,31 +50,3 @@ def scheduled(size: float) -> str:
     if not least <= size <= most:
         raise ValueError(f"A cache block has {least} to {most} positions here, not {size}.")
     return recordings.batched(int(size))
-
-
-def cache_blocks() -> str:
-    """Return how fast batches were by the size of a cache block, in the paper and here."""
-    from mars_demo.evaluation import results
-
-    def here(ending: str) -> str | None:
-        found = next((times for method, times in seconds.items() if method.endswith(f", {ending}")), None)
-        return found and results.ranged(results.ratios(found, seconds[AR]), unit="×")
-
-    ours, seconds, source = results.read("batches.json"), {}, "the paper's Table 5"
-    if ours:
-        seconds = {row["method"]: row["seconds"] for row in ours["rows"] if row["size"] == BATCH}
-        source += f" · `{ours['command']}`, {ours['machine']}"
-    theirs = [
-        row
-        for row in PAPER["table5_batch_wall_clock"]
-        if row["batch_size"] == BATCH and row["method"].startswith("MARS")
-    ]
-    rows = [
-        {
-            "B_cache": row["cache_block"] or "no cache",
-            "the paper": f"{row['speedup']:.2f}×",
-            "here": here(f"block cache {row['cache_block']}" if row["cache_block"] else "no cache"),
-        }
-        for row in sorted(theirs, key=lambda row: row["cache_block"] or math.inf)
-    ]
-    return sourced(f"How many times as fast as AR, in batches of {BATCH}", (DataFrame(rows), source))

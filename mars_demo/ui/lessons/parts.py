@@ -27,17 +27,17 @@ class Parts:
         self.worked_step = Drawing("worked_step", server_functions=[worked_step.asked])
         self.costs = Drawing("costs")
         self.answers = Drawing("answers")
+        least, most = CACHE_BLOCKS
+        self.cache_block = gr.Slider(
+            least, most, step=4, label="Positions of a cache block (B_cache)", elem_id="cache-block"
+        )
+        self.schedule = Drawing("schedule")
         self.choice = gr.Dropdown([], label="The paper's tables", filterable=False, elem_id="choice")
         self.plot = gr.Plot(show_label=False)
         self.our_plot = gr.Plot(show_label=False)
         self.paper_table = gr.Markdown(elem_id="paper-table", elem_classes="numbers")
         self.our_table = gr.Markdown(elem_id="our-table", elem_classes="numbers")
         self.table = gr.Markdown(elem_id="lesson-table")
-        least, most = CACHE_BLOCKS
-        self.cache_block = gr.Slider(
-            least, most, step=4, label="Positions of a cache block (B_cache)", elem_id="cache-block"
-        )
-        self.schedule = Drawing("schedule")
         self.forward = gr.Slider(1, 9, 1, step=1, label="Forward", visible=False, elem_id="lesson-forward")
         self.lens = Drawing("lens", elem_id="lesson-lens", visible=False)
         self.measured = gr.Markdown(elem_id="measured", elem_classes="numbers")
@@ -48,8 +48,8 @@ class Parts:
 
 NAMES = (
     "live", "which", "words", "asking", "prompt", "stage", "grid", "worked_step", "costs", "answers",
-    "choice", "plot", "our_plot", "paper_table", "our_table", "table",
-    "cache_block", "schedule", "forward", "lens", "measured",
+    "cache_block", "schedule", "choice", "plot", "our_plot", "paper_table", "our_table", "table",
+    "forward", "lens", "measured",
 )  # fmt: skip
 HIDDEN = {name: {"visible": False} for name in NAMES}
 

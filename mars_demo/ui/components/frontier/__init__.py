@@ -4,12 +4,6 @@ from mars_demo.assets import read_json
 from mars_demo.modes import MODES
 from mars_demo.ui.components.drawing import Drawing
 
-PAPER_WORDS = (
-    "The paper's Table 4 (τ = 0.95), each line from the same model at τ = 1 (Table 3): 0.5B and 7B with "
-    "B = 4, 8 and 16, the average over six benchmarks. These are other models and other tasks: compare "
-    "slopes, not heights."
-)
-
 
 class Frontier(Drawing):
     """A line of points per criterion, a point per τ; modes without a τ are single points.
@@ -30,30 +24,24 @@ class Frontier(Drawing):
     def __init__(self, value: str = "", *, render: bool = True):
         constants = {
             "modes": {mode.name: mode.title for mode in MODES.values()},
-            "paper": {"words": PAPER_WORDS, "lines": paper_lines()},
+            "paper": paper_lines(),
         }
         super().__init__("frontier", value, constants=constants, render=render)
 
 
 def paper_lines() -> list[dict]:
-    """From τ = 1 to τ = 0.95 in the paper, a line per model, each scale named at its last one."""
+    """Return a line per model of the paper from τ = 1 to τ = 0.95, each scale named at its last one."""
     tables = read_json("paper_tables.json")
     before = {
         (row["scale"], row["block_size"]): row["Avg"]
         for row in tables["table3_sft_loss"]
         if row["sft_loss"]
     }
-    names = {row["scale"]: row["block_size"] for row in tables["table4_multi_token"]}
-    return [
-        {
-            "name": row["scale"] if names[row["scale"]] == row["block_size"] else "",
-            "points": [
-                {"tokens_per_forward": 1, "accuracy": before[row["scale"], row["block_size"]] / 100},
-                {
-                    "tokens_per_forward": row["tokens_per_forward"]["Avg"],
-                    "accuracy": row["accuracy"]["Avg"] / 100,
-                },
-            ],
-        }
-        for row in tables["table4_multi_token"]
-    ]
+    last = {row["scale"]: row["block_size"] for row in tables["table4_multi_token"]}
+    lines = []
+    for row in tables["table4_multi_token"]:
+        scale, block_size = row["scale"], row["block_size"]
+        ends = (1, before[scale, block_size]), (row["tokens_per_forward"]["Avg"], row["accuracy"]["Avg"])
+        points = [{"tokens_per_forward": across, "accuracy": up / 100} for across, up in ends]
+        lines.append({"name": scale if last[scale] == block_size else "", "points": points})
+    return lines
