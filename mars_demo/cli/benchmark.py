@@ -8,8 +8,8 @@ from pathlib import Path
 
 from mars_demo.cli import loading
 from mars_demo.cli.output import check_writable
-from mars_demo.decoding.acceptance import CRITERIA, Acceptance
-from mars_demo.modes import MODES
+from mars_demo.cli.request import add_decoding, alone
+from mars_demo.decoding.acceptance import Acceptance
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 
@@ -17,13 +17,7 @@ DTYPES = ("auto", "float32", "bfloat16", "float16")
 def register(parser: argparse.ArgumentParser) -> None:
     loading.register(parser)
     parser.add_argument("--dtype", choices=DTYPES, default="auto")
-    alone = [name for name, mode in MODES.items() if not mode.needs_draft]
-    parser.add_argument("--mode", choices=alone, help="default: the checkpoint's best")
-    parser.add_argument(
-        "--tau", type=float, default=0.95, help="slots after the first are accepted while score ≥ τ"
-    )
-    parser.add_argument("--criterion", choices=CRITERIA, default="probability", help="how slots are scored")
-    parser.add_argument("--window", type=int, metavar="N", help="slots per forward; the paper's: B")
+    add_decoding(parser, alone())
     parser.add_argument(
         "--tasks",
         default="worlds,instructions",
@@ -41,7 +35,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         help="ask in the chat template (default: if there is one)",
     )
     parser.add_argument("--system", metavar="TEXT", help="system message of every prompt")
-    parser.add_argument("--batch-size", type=int, default=8, metavar="N", help="rows that share a forward")
+    parser.add_argument("--batch-size", type=int, default=8, metavar="N", help="sequences of a batch")
     parser.add_argument(
         "--cache", type=Path, metavar="FOLDER", help="keep answers, and go on from those there"
     )
@@ -55,11 +49,9 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     Acceptance(arguments.criterion, arguments.tau)
-    for name in ("limit", "batch_size"):
-        if (number := getattr(arguments, name)) is not None and number < 1:
-            raise ValueError(f"--{name.replace('_', '-')} must be at least 1, not {number}.")
-    if arguments.num_fewshot is not None and arguments.num_fewshot < 0:
-        raise ValueError(f"--num-fewshot must be at least 0, not {arguments.num_fewshot}.")
+    for name, least in (("limit", 1), ("batch_size", 1), ("num_fewshot", 0)):
+        if (number := getattr(arguments, name)) is not None and number < least:
+            raise ValueError(f"--{name.replace('_', '-')} must be at least {least}, not {number}.")
     if arguments.include_path and not arguments.include_path.is_dir():
         raise ValueError(f"{arguments.include_path} is not a folder. Name one with task files (.yaml).")
     if arguments.output:
@@ -102,7 +94,6 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _templated(wanted: bool | None, checkpoint) -> bool:
-    """Whether to ask in the chat template."""
     if wanted and not checkpoint.has_template:
         raise ValueError(f"{checkpoint.name} has no chat template. Leave out --chat-template.")
     if wanted is None:

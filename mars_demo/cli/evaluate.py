@@ -9,20 +9,16 @@ from pathlib import Path
 
 from mars_demo.cli import loading
 from mars_demo.cli.output import check_writable
-from mars_demo.decoding.acceptance import CRITERIA
+from mars_demo.cli.request import add_decoding, alone
 from mars_demo.models.names import DTYPE
-from mars_demo.modes import MODES
 
 
 def register(parser: argparse.ArgumentParser) -> None:
     loading.register(parser)
     parser.add_argument("--dtype", **DTYPE)
-    alone = [name for name, mode in MODES.items() if not mode.needs_draft]
-    parser.add_argument("--mode", choices=alone, help="default: the checkpoint's best")
-    parser.add_argument("--criterion", choices=CRITERIA, default="probability", help="how slots are scored")
+    add_decoding(parser, alone(), tau=False)
     parser.add_argument("--tasks", metavar="A,B", help="names, or skills for all; default: all worlds")
     parser.add_argument("--taus", default="1.0,0.95,0.9", metavar="T,T", help="for modes that have a τ")
-    parser.add_argument("--window", type=int, metavar="N", help="slots per forward")
     parser.add_argument("--limit", type=int, default=40, metavar="N", help="prompts per task")
     parser.add_argument("--output", type=Path, metavar="FILE.json")
 

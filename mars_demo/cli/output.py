@@ -20,27 +20,19 @@ def printable(text: str) -> str:
 
 
 def figures_of(run) -> str:
-    """What a run took, in a line."""
-    return f"{tokens_of(run)} in {forwards_of(run)}, {run.seconds:.2f} s, stop: {run.stop}"
-
-
-def tokens_of(run) -> str:
-    """How many tokens a run accepted and, where they are not all the model's own, where they came from."""
+    """Return what a run took, in a line; also the forwards of a model that drafts, which tokens per forward
+    of the target leave out."""
     sources = [f"{count} {source}" for source, count in run.sources.most_common()]
-    return f"{run.tokens} tokens" + (f" ({', '.join(sources)})" if len(sources) > 1 else "")
-
-
-def forwards_of(run) -> str:
-    """How many forwards a run took and how many tokens each accepted. The forwards of a second model that
-    drafts are counted too, because tokens per forward of the target leave them out."""
-    if run.settings.mode != "speculative":
-        return f"{run.forwards} forwards, {run.tokens_per_forward:.2f} per forward"
-    drafted = sum(step.draft_forwards for step in run.passes)
-    either = run.tokens / (run.forwards + drafted)
-    return (
-        f"{run.forwards} forwards of the target and {drafted} of the draft, "
-        f"{run.tokens_per_forward:.2f} per forward of the target, {either:.2f} per forward of either"
-    )
+    tokens = f"{run.tokens} tokens" + (f" ({', '.join(sources)})" if len(sources) > 1 else "")
+    forwards = f"{run.forwards} forwards, {run.tokens_per_forward:.2f} per forward"
+    if run.settings.mode == "speculative":
+        drafted = sum(step.draft_forwards for step in run.passes)
+        either = run.tokens / (run.forwards + drafted)
+        forwards = (
+            f"{run.forwards} forwards of the target and {drafted} of the draft, "
+            f"{run.tokens_per_forward:.2f} per forward of the target, {either:.2f} per forward of either"
+        )
+    return f"{tokens} in {forwards}, {run.seconds:.2f} s, stop: {run.stop}"
 
 
 def check_writable(path: Path) -> None:

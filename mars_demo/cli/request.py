@@ -1,8 +1,9 @@
-"""The options of a request, which `generate` and `chat` share."""
+"""The options of a request."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from dataclasses import fields
 
 from mars_demo.cli import loading
@@ -11,37 +12,43 @@ from mars_demo.models.names import DTYPE
 from mars_demo.modes import MODES
 
 
+def add_decoding(parser: argparse.ArgumentParser, modes: Iterable[str] = MODES, tau: bool = True) -> None:
+    """Add how a model decodes: what all commands that decode share."""
+    parser.add_argument("--mode", choices=list(modes), help="default: the checkpoint's best")
+    if tau:
+        parser.add_argument(
+            "--tau", type=float, default=0.95, help="slots after the first are accepted while score ≥ τ"
+        )
+    parser.add_argument("--criterion", choices=CRITERIA, default="probability", help="how slots are scored")
+    parser.add_argument("--window", type=int, metavar="N", help="slots per forward")
+
+
+def alone() -> list[str]:
+    """Return the modes that need no second model."""
+    return [name for name, mode in MODES.items() if not mode.needs_draft]
+
+
 def add_options(parser: argparse.ArgumentParser) -> None:
     loading.register(parser)
     parser.add_argument("--dtype", **DTYPE)
-    parser.add_argument("--mode", choices=MODES, help="default: the checkpoint's best")
-    parser.add_argument(
-        "--tau", type=float, default=0.95, help="slots after the first are accepted while score ≥ τ"
-    )
-    parser.add_argument("--criterion", choices=CRITERIA, default="probability", help="how slots are scored")
-    parser.add_argument(
-        "--window",
-        type=int,
-        metavar="N",
-        help="slots per forward (default: as many as pay on this machine)",
-    )
+    add_decoding(parser)
     parser.add_argument(
         "--linear",
         action=argparse.BooleanOptionalAction,
         help="lossless with 2K+1 positions per forward (default: on a CPU)",
     )
     parser.add_argument("--draft", metavar="NAME", help="with --mode speculative: the model that drafts")
-    parser.add_argument("--temperature", type=float, metavar="T", help="draw tokens at this temperature")
+    parser.add_argument("--temperature", type=float, metavar="T", help="sample tokens at this temperature")
     parser.add_argument(
-        "--top-p", type=float, metavar="P", help="draw from the smallest set of tokens with probability P"
+        "--top-p", type=float, metavar="P", help="sample from the smallest set of tokens with probability P"
     )
-    parser.add_argument("--top-k", type=int, metavar="K", help="draw from the K most probable tokens")
-    parser.add_argument("--seed", type=int, metavar="N", help="of the draws (default 0)")
+    parser.add_argument("--top-k", type=int, metavar="K", help="sample from the K most probable tokens")
+    parser.add_argument("--seed", type=int, metavar="N", help="of the samples (default 0)")
     parser.add_argument("--max-new-tokens", type=int, default=256, metavar="N")
 
 
 def request_of(arguments: argparse.Namespace, raw: bool = False):
-    """The arguments as a request."""
+    """Return the arguments as a request."""
     from mars_demo.decoding.request import Request
 
     return Request(
@@ -58,7 +65,7 @@ def request_of(arguments: argparse.Namespace, raw: bool = False):
 
 
 def sampling_of(arguments: argparse.Namespace):
-    """How tokens are drawn, or None if nothing asks for that."""
+    """Return how tokens are sampled; None if nothing asks for that."""
     from mars_demo.decoding.sampling import Sampling
 
     given = {field.name: getattr(arguments, field.name) for field in fields(Sampling)}

@@ -31,9 +31,11 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     from mars_demo.export import space
+    from mars_demo.export.push import push
 
     wanted = space.Space(arguments.hardware, arguments.models, arguments.only)
     space.write(wanted, arguments.output)
     notice(f"{arguments.output} is a Space for {arguments.hardware}.")
     if arguments.push:
-        notice(f"Pushed to {space.push(arguments.output, arguments.push, arguments.hardware)}.")
+        kind = {"repo_type": "space", "space_sdk": "gradio", "space_hardware": arguments.hardware}
+        notice(f"Pushed to {push(arguments.output, arguments.push, **kind)}.")

@@ -13,64 +13,48 @@ from mars_demo.cli.output import notice
 from mars_demo.progress import progress, training_bar
 from mars_demo.training.recipe import OBJECTIVES, Recipe
 
+OPTIONS = {  # of fields of `Recipe`: the name of the value, or nothing for a switch, and the help
+    "block_size": ("B", "masks per block, 2 to 32"),
+    "sft_weight": ("λ", "of the clean stream's loss (default 1)"),
+    "kl_weight": ("κ", "of KL(clean ‖ noisy) (default 0)"),
+    "reference": ("MODEL", "model whose distributions the clean stream should match"),
+    "reference_weight": ("μ", "of KL(reference ‖ clean)"),
+    "fixed_blocks": (None, "no random block phase"),
+    "whole_copy": (None, "a noisy copy of the prompt too, as in the paper"),
+    "slot_decay": ("γ", "loss weight of a slot relative to the previous one (default 1)"),
+    "data": ("DATA", "tasks, skills, tasks:NAME,NAME, FILE.jsonl, a hub id, several with +, or self"),
+    "steps": ("N", None),
+    "batch_tokens": ("N", "clean positions per batch, with padding"),
+    "accumulate": ("N", "batches per step and process"),
+    "max_length": ("N", "longer conversations are left out"),
+    "learning_rate": ("LR", None),
+    "final_learning_rate": ("LR", "of the cosine (default 0)"),
+    "mask_learning_rate": ("LR", "a vector of its own for the mask token"),
+    "mask_head_start": ("SHARE", "of the run, in which the mask learns alone"),
+    "gradient_checkpointing": (None, "slower, less memory"),
+    "compile": (None, "faster after a minute; needs a C++ compiler"),
+    "lora": ("RANK", "train adapters, merged on saving"),
+    "seed": ("N", None),
+    "save_every": ("N", "steps between saved states"),
+}
+KINDS = {"int": int, "float": float}
+
 
 def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--base", required=True, help="bundled name, folder, GGUF file or hub id")
-    parser.add_argument("--objective", choices=OBJECTIVES, default="mars")
-    parser.add_argument("--block-size", type=int, default=8, metavar="B", help="masks per block, 2 to 32")
-    parser.add_argument(
-        "--sft-weight", type=float, metavar="λ", help="of the clean stream's loss (default 1)"
-    )
+    parser.add_argument("--objective", choices=OBJECTIVES, help="default: mars")
+    types = {field.name: field.type.partition(" ")[0] for field in fields(Recipe)}
+    for name, (value, about) in OPTIONS.items():
+        kind = {"type": KINDS.get(types[name], str), "metavar": value}
+        switch = {"action": "store_true", "default": None}
+        parser.add_argument(f"--{name.replace('_', '-')}", help=about, **(kind if value else switch))
     parser.add_argument(
         "--no-sft-loss", dest="sft_weight", action="store_const", const=0.0, help="the same as λ = 0"
-    )
-    parser.add_argument("--kl-weight", type=float, metavar="κ", help="of KL(clean ‖ noisy) (default 0)")
-    parser.add_argument(
-        "--reference", metavar="MODEL", help="whose distributions the clean stream is to keep"
-    )
-    parser.add_argument("--reference-weight", type=float, metavar="μ", help="of KL(reference ‖ clean)")
-    parser.add_argument("--fixed-blocks", action="store_true", default=None, help="no random block phase")
-    parser.add_argument(
-        "--whole-copy",
-        action="store_true",
-        default=None,
-        help="a noisy copy of the prompt too, as in the paper",
-    )
-    parser.add_argument(
-        "--slot-decay", type=float, metavar="γ", help="what a slot counts of the one before (default 1)"
-    )
-    parser.add_argument(
-        "--data",
-        default="tasks",
-        help="tasks, skills, tasks:NAME,NAME, FILE.jsonl, a hub id, several with + between, or self",
     )
     parser.add_argument(
         "--prompts", metavar="FILE", help="with --data self: a text or JSONL file, or tasks"
     )
     parser.add_argument("--conversations", type=int, default=2000, metavar="N", help="with --data self")
-    parser.add_argument("--steps", type=int, metavar="N")
-    parser.add_argument(
-        "--batch-tokens", type=int, metavar="N", help="clean positions per batch, with padding"
-    )
-    parser.add_argument("--accumulate", type=int, metavar="N", help="batches per step and process")
-    parser.add_argument("--max-length", type=int, metavar="N", help="longer conversations are left out")
-    parser.add_argument("--learning-rate", type=float, metavar="LR")
-    parser.add_argument("--final-learning-rate", type=float, metavar="LR", help="of the cosine (default 0)")
-    parser.add_argument(
-        "--mask-learning-rate", type=float, metavar="LR", help="a vector of its own for the mask token"
-    )
-    parser.add_argument(
-        "--mask-head-start", type=float, metavar="SHARE", help="of the run, in which the mask learns alone"
-    )
-    parser.add_argument(
-        "--gradient-checkpointing", action="store_true", default=None, help="slower, less memory"
-    )
-    parser.add_argument(
-        "--compile", action="store_true", default=None, help="faster after a minute; needs a C++ compiler"
-    )
-    parser.add_argument("--lora", type=int, metavar="RANK", help="train adapters, merged on saving")
-    parser.add_argument("--seed", type=int, metavar="N")
-    parser.add_argument("--save-every", type=int, metavar="N", help="steps between saved states")
     parser.add_argument("--output", type=Path, required=True, metavar="DIR")
     parser.add_argument("--resume", action="store_true", help="continue from the last saved state in DIR")
     parser.add_argument("--push-to-hub", metavar="OWNER/NAME", help="upload DIR when training is done")
@@ -100,7 +84,7 @@ def run(arguments: argparse.Namespace) -> None:
     else:
         notice(f"{arguments.output} is trained already.")
     if arguments.push_to_hub:
-        push(arguments.output, arguments.push_to_hub)
+        push(arguments.output, arguments.push_to_hub, ignore_patterns=["*.jsonl"])  # logs and data
         notice(f"Pushed to {arguments.push_to_hub}.")
 
 
@@ -124,7 +108,7 @@ def describe(recipe: Recipe, base: str, output: Path) -> None:
 
 
 def own_answers(base, arguments: argparse.Namespace) -> Path:
-    """The file of the model's own answers. Answers of an interrupted run are kept."""
+    """Write the model's own answers to a file and return it; those of an interrupted run are kept."""
     from mars_demo.training import distillation
 
     if arguments.conversations < 1:

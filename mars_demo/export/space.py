@@ -112,26 +112,6 @@ def write(space: Space, output: Path) -> None:
         (output / name).write_text(text, encoding="utf-8")
 
 
-def push(folder: Path, repository: str, hardware: str) -> str:
-    """Upload a Space's folder; its address.
-
-    Raises:
-        ValueError: if the hub refuses it or cannot be reached.
-    """
-    from huggingface_hub import HfApi  # slow to import
-
-    kind: dict[str, Any] = {"repo_type": "space"}
-    try:
-        address = HfApi().create_repo(
-            repository, space_sdk="gradio", space_hardware=hardware, exist_ok=True, **kind
-        )
-        HfApi().upload_folder(repo_id=repository, folder_path=folder, **kind)
-    except Exception as error:  # whatever the hub's client raises, the folder is still there
-        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        raise ValueError(f"{folder} is written, but {repository} could not be pushed: {reason}") from error
-    return str(address)
-
-
 def _copy_model(source: Path, target: Path) -> None:
     target.parent.mkdir(exist_ok=True)
     if source.is_file():
