@@ -68,20 +68,18 @@ def serving(model: str) -> Iterator[tuple[str, psutil.Process]]:
 
 @contextmanager
 def racing(url: str, runs: int) -> Iterator[None]:
-    """Keep so many runs of one token per forward going."""
-    over, begun = threading.Event(), threading.Barrier(runs + 1)
+    """Keep so many runs of one token per forward going, each at least once."""
+    clients, over = [patient(url) for _ in range(runs)], threading.Event()
 
-    def run(number: int) -> None:
-        client = patient(url)
-        client.predict("Hello", max_new_tokens=2, api_name="/generate")
-        begun.wait()
-        while not over.is_set():
-            client.predict(f"Count from {number} to 90.", mode=BASELINE, api_name="/generate")
-        client.close()
+    def run(client: Client) -> None:
+        settings = {"mode": BASELINE, "max_new_tokens": MAX_NEW_TOKENS}
+        while True:
+            client.predict("Count to 90.", **settings, api_name="/generate")
+            if over.is_set():
+                return client.close()
 
     with ThreadPoolExecutor(max(runs, 1)) as pool:
-        going = [pool.submit(run, number) for number in range(runs)]
-        begun.wait()
+        going = [pool.submit(run, client) for client in clients]
         try:
             yield
         finally:
