@@ -18,12 +18,13 @@ Tau = float | Callable[[], float]  # a callable is read again at every forward: 
 
 
 def probability(p: Tensor, tokens: Tensor) -> Tensor:
-    """p(token). For a greedy choice it is the top probability, the paper's confidence (section 3.3)."""
+    """Return p(token). For a greedy choice it is the top probability, the paper's confidence (section
+    3.3)."""
     return p.gather(-1, tokens[:, None])[:, 0]
 
 
 def entropy(p: Tensor, tokens: Tensor) -> Tensor:
-    """exp(-H) · p(token) / p(most probable token), H the entropy of the distribution in nats.
+    """Return exp(-H) · p(token) / p(most probable token), H the entropy of the distribution in nats.
 
     exp(-H) is 1 for a distribution that is certain and 1/k for one that is even over k tokens, so a
     threshold τ on it is the paper's "accept while H ≤ -ln τ". The fraction is 1 for a greedy choice.
@@ -34,7 +35,7 @@ def entropy(p: Tensor, tokens: Tensor) -> Tensor:
 
 
 def margin(p: Tensor, tokens: Tensor) -> Tensor:
-    """p(token) - p(most probable other token), at least 0."""
+    """Return p(token) - p(most probable other token), at least 0."""
     others = p.scatter(-1, tokens[:, None], 0.0).amax(-1)
     return (p.gather(-1, tokens[:, None])[:, 0] - others).clamp(min=0)
 
@@ -101,16 +102,16 @@ class Acceptance:
 
 
 def admits(score: float, threshold: float | None) -> bool:
-    """Whether a slot that is not the first may be accepted."""
+    """Return whether a slot that is not the first may be accepted."""
     return threshold is not None and score >= threshold < 1
 
 
 def accepted(scores: Sequence[float], threshold: float | None) -> int:
-    """How many leading slots are accepted (section 3.3)."""
+    """Return how many leading slots are accepted (section 3.3)."""
     admitted = itertools.takewhile(lambda score: admits(score, threshold), scores[1:])
     return 1 + sum(1 for _ in admitted)
 
 
 def several(threshold: float | None) -> bool:
-    """Whether more than one slot can be accepted; if not, masks need not be computed."""
+    """Return whether more than one slot can be accepted; if not, masks need not be computed."""
     return threshold is not None and threshold < 1

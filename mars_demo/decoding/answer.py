@@ -53,22 +53,16 @@ class Answer:
         return texts
 
     def begin(self) -> None:
-        """The clock of the next forward runs from here."""
+        """Start the clock of the next forward."""
         self._started = time.perf_counter()
 
     def step(
-        self,
-        readings: Sequence[Reading],
-        wanted: int,
-        *,
-        positions: int,
-        tau: float | None = None,
-        drafts: int | None = None,
-        verified: int | None = None,
-        groups: int | None = None,
-        draft_forwards: int | None = None,
+        self, readings: Sequence[Reading], wanted: int, *, tau: float | None = None, **counts: int
     ) -> Pass:
-        """Accept the first `wanted` readings, fewer if the answer ends within them, and record the pass."""
+        """Accept the first `wanted` readings, fewer if the answer ends within them, and record the pass.
+
+        counts: fields of the `Pass`: `positions` and what a verifying mode counts.
+        """
         texts = []
         for reading in readings[:wanted]:
             self.ids.append(reading.token)
@@ -97,19 +91,15 @@ class Answer:
         return Pass(
             number=self.passes,
             tau=tau,
-            positions=positions,
             ms=(time.perf_counter() - self._started) * 1000,
             accepted=len(texts),
             slots=slots,
             stop=self.stop,
-            drafts=drafts,
-            verified=verified,
-            groups=groups,
-            draft_forwards=draft_forwards,
+            **counts,
         )
 
     def _completes(self, token: int, text: str) -> bool:
-        """Whether the newest token, and the text that came with it, complete a stop string."""
+        """Return whether the newest token, and the text that came with it, complete a stop string."""
         if not self.stop_strings:
             return False
         end = self._end + text
@@ -119,8 +109,8 @@ class Answer:
         return named or any(string in end for string in self.stop_strings)
 
     def _next_text(self) -> str:
-        """The text that the newest token finishes. Bytes of an unfinished character wait for the rest,
-        which is all there will be once the answer has stopped."""
+        """Return the text that the newest token finishes. Bytes of an unfinished character wait for the
+        rest, which is all there will be once the answer has stopped."""
         # With a few ids of context: some tokenizers write a token differently at the start of a text.
         if self._shown - self._start > 16:
             self._start = self._shown - 4

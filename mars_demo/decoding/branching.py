@@ -20,8 +20,8 @@ from mars_demo.scheduler import SCHEDULER
 
 
 def branch(checkpoint: Checkpoint, run: Run, at: int, instead: Sequence[int] | str) -> Branch:
-    """The beginning of an answer that keeps the first `at` tokens of a run's answer and goes on with other
-    tokens, or another text.
+    """Return the beginning of an answer that keeps the first `at` tokens of a run's answer and goes on with
+    other tokens, or another text.
 
     Raises:
         ValueError: if the answer has no token there, or the tokenizer cannot write the text there.
@@ -35,7 +35,7 @@ def branch(checkpoint: Checkpoint, run: Run, at: int, instead: Sequence[int] | s
 
 
 def _before(checkpoint: Checkpoint, run: Run, at: int) -> list[int]:
-    """The tokens of an answer before token `at`, which there must be."""
+    """Return the tokens of an answer before token `at`, which there must be."""
     ids, known = run.token_ids, checkpoint.model.get_input_embeddings().num_embeddings
     if not 0 <= at < len(ids):
         raise ValueError(f"The answer has {len(ids)} tokens, so it has no token {at + 1}.")
@@ -45,7 +45,7 @@ def _before(checkpoint: Checkpoint, run: Run, at: int) -> list[int]:
 
 
 def request_of(run: Run) -> Request:
-    """How a recorded run was decoded, as far as its record says; τ is that of its last forward.
+    """Return how a recorded run was decoded, as far as its record says; τ is that of its last forward.
 
     Raises:
         ValueError: as `Request`.
@@ -77,7 +77,7 @@ class Opinion:
 
 @torch.inference_mode()
 def opinion(checkpoint: Checkpoint, run: Run, at: int) -> Opinion:
-    """Of the answer's token `at`, given the same text before it: the forward that `ar` would make there.
+    """Return the model's opinion of the answer's token `at`, as `ar` would compute it after the same text.
 
     Raises:
         ValueError: if the answer has no token there, or the text does not fit the model.

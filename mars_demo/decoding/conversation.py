@@ -35,12 +35,12 @@ class Conversation:
 
     @property
     def messages(self) -> list[Message]:
-        """What has been said. A turn whose answer has no text is left out."""
+        """Return what has been said. A turn whose answer has no text is left out."""
         answered = self._run and self._run.text.strip()
         return self._run.messages if answered else self._before
 
     def ask(self, prompt: str) -> Run:
-        """The next answer. However far it is iterated, the turn after it continues from there.
+        """Begin the next answer. However far it is iterated, the turn after it continues from there.
 
         Raises:
             ValueError: as `decode`; the conversation is then as it was.

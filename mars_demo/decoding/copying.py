@@ -36,15 +36,16 @@ class Lookup:
             self.ids.append(token)
 
     def find(self) -> tuple[int, int]:
-        """How many of the last tokens stood somewhere before, at most `LONGEST`, and where the text went
-        on after them the last time; (0, 0) if fewer than `SHORTEST` did."""
+        """Return how many of the last tokens stood somewhere before, at most `LONGEST`, and where the text
+        went on after them the last time; (0, 0) if fewer than `SHORTEST` did."""
         for n in range(min(LONGEST, len(self.ids)), SHORTEST - 1, -1):
             if place := self._after.get(tuple(self.ids[-n:])):
                 return n, place
         return 0, 0
 
     def follow(self, place: int, count: int) -> list[int]:
-        """The `count` tokens from a place on; where the text ends, the copy goes on with its own start."""
+        """Return the `count` tokens from a place on; where the text ends, the copy goes on with its own
+        start."""
         return list(itertools.islice(itertools.cycle(self.ids[place : place + count]), count))
 
 
@@ -63,7 +64,7 @@ class Copying:
     def next_draft(
         self, accepted: Sequence[Reading], masked: Sequence[Reading], sent: int = 0
     ) -> list[Reading]:
-        """The draft for the next forward: the one of which more tokens should hold.
+        """Return the draft for the next forward: the one of which more tokens should hold.
 
         accepted: the tokens that this forward adds: what held of its draft, and the model's own choice.
         masked: what masks predict after them.
@@ -84,7 +85,8 @@ class Copying:
             self._tried[self._match] += min(held + 1, sent)
 
     def _copy(self) -> tuple[int, list[Reading]]:
-        """A match and what to copy after it, for as long as a token is likely enough to be reached."""
+        """Return a match and what to copy after it, for as long as a token is likely enough to be
+        reached."""
         match, place = self._text.find()
         if not match:
             return 0, []
@@ -96,6 +98,6 @@ class Copying:
 
 
 def expected(draft: Sequence[Reading]) -> float:
-    """How many tokens of a draft should hold, if a score is the chance that its token does once all tokens
-    before it do."""
+    """Return how many tokens of a draft should hold, if a score is the chance that its token does once all
+    tokens before it do."""
     return sum(itertools.accumulate((reading.score for reading in draft), operator.mul))

@@ -62,7 +62,7 @@ class Costs:
 
     @classmethod
     def of(cls, measured: Mapping[int, float]) -> Costs:
-        """The monotone curve that is nearest to what was measured: neighbours in the wrong order are
+        """Return the monotone curve that is nearest to what was measured: neighbours in the wrong order are
         replaced by their mean (isotonic regression)."""
         blocks: list[list[float]] = []
         for k in sorted(measured):
@@ -74,7 +74,7 @@ class Costs:
         return cls(tuple(zip(sorted(measured), level)))
 
     def __call__(self, k: int) -> float:
-        """Milliseconds of a forward with k new positions."""
+        """Return milliseconds of a forward with k new positions."""
         if k <= self.points[0][0]:
             return self.points[0][1]
         place = bisect_right(self.points, (k, math.inf))
@@ -83,8 +83,8 @@ class Costs:
 
 
 def is_measurable(checkpoint: Checkpoint) -> bool:
-    """Whether its costs are worth measuring without being asked: for a small MARS model on a CPU. On a GPU
-    positions hardly cost anything, and a large model's forwards would keep others waiting."""
+    """Return whether its costs are worth measuring without being asked: for a small MARS model on a CPU. On
+    a GPU positions hardly cost anything, and a large model's forwards would keep others waiting."""
     return (
         checkpoint.objective == "mars"
         and checkpoint.device.type == "cpu"
@@ -93,7 +93,8 @@ def is_measurable(checkpoint: Checkpoint) -> bool:
 
 
 def measure(checkpoint: Checkpoint) -> Costs | None:
-    """Its costs on this machine; None where measuring them would take longer than about `SECONDS`."""
+    """Return its costs on this machine; None where measuring them would take longer than about
+    `SECONDS`."""
     steps = measuring(checkpoint)
     while True:
         try:
@@ -103,7 +104,7 @@ def measure(checkpoint: Checkpoint) -> Costs | None:
 
 
 def measuring(checkpoint: Checkpoint) -> Generator[None, None, Costs | None]:
-    """The measurement in steps of one forward each, so that it can give way to others between them.
+    """Yield the measurement in steps of one forward each, so that it can give way to others between them.
 
     Medians of several rounds over all sizes, fewer where forwards are slow.
     """
@@ -129,7 +130,7 @@ def measuring(checkpoint: Checkpoint) -> Generator[None, None, Costs | None]:
 
 
 def _forward(engine: Engine, k: int, keep: int = 0) -> float:
-    """Seconds of a forward with k new positions as a run makes it: computed, read and committed."""
+    """Return seconds of a forward with k new positions as a run makes it: computed, read and committed."""
     started = time.perf_counter()
     layout = layouts.window([0], k - 1, 0, engine.length)
     read(engine.forward(layout), Acceptance())
@@ -141,7 +142,7 @@ def _forward(engine: Engine, k: int, keep: int = 0) -> float:
 
 
 def folder() -> Path | None:
-    """Where costs are kept; None for nowhere."""
+    """Return where costs are kept; None for nowhere."""
     if (named := os.environ.get(VARIABLE)) is not None:
         return Path(named) / "costs" if named else None
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
@@ -149,7 +150,8 @@ def folder() -> Path | None:
 
 
 def key(checkpoint: Checkpoint) -> dict[str, Any]:
-    """All that a forward's cost depends on: the model and its shape, the precision and the machine."""
+    """Return all that a forward's cost depends on: the model and its shape, the precision and the
+    machine."""
     model = checkpoint.model
     config = model.config.to_json_string(use_diff=False)
     shapes = [f"{name} {tuple(weight.shape)}" for name, weight in model.named_parameters()]
@@ -166,7 +168,7 @@ def key(checkpoint: Checkpoint) -> dict[str, Any]:
 
 
 def load(checkpoint: Checkpoint) -> Costs | None:
-    """What was kept for this model on this machine. None without it, also if its file is damaged."""
+    """Return what was kept for this model on this machine. None without it, also if its file is damaged."""
     cache, described = folder(), key(checkpoint)
     if cache is None:
         return None

@@ -29,7 +29,7 @@ def decode(
     messages: Sequence[Message] = (),
     cache: TextCache | None = None,
 ) -> Run:
-    """An answer that is computed while it is iterated, one forward per step.
+    """Begin an answer that is computed while it is iterated, one forward per step.
 
     messages: a conversation, `role` (system, user or assistant) and `content` of each. The prompt is its
         next message; without a prompt, its last message is the prompt.
@@ -53,7 +53,7 @@ def prepare(
     request: Request,
     engine: Engine | None = None,
 ) -> tuple[Settings, Strategy]:
-    """The record's first line for a prompt or a conversation, and the strategy that will decode it.
+    """Return the record's first line for a prompt or a conversation, and the strategy that will decode it.
 
     request: one that is `fitted` to the checkpoint.
     engine: whose cache the strategy begins with; None for an empty one.
@@ -103,7 +103,7 @@ def prepare(
 
 
 def _begun(answer: Answer, branch: Branch | None) -> dict[str, Any] | None:
-    """The record of a branch, whose tokens the answer now begins with."""
+    """Return the record of a branch, whose tokens the answer now begins with."""
     if branch is None:
         return None
     given = [*zip(branch.ids, answer.give(branch.ids))]
@@ -120,7 +120,7 @@ def _checked(prompt: str | Sequence[Message], raw: bool) -> list[Message]:
 
 
 def encoded(checkpoint: Checkpoint, messages: Sequence[Message], raw: bool) -> list[int]:
-    """Ids of all that a model reads before its answer."""
+    """Return ids of all that a model reads before its answer."""
     if raw:
         return encode_raw(checkpoint.tokenizer, messages[0]["content"])
     return encode_prompt(checkpoint.tokenizer, messages)
@@ -142,7 +142,7 @@ def drive(engine: Engine, strategy: Strategy, request: Request) -> Iterator[Pass
 
 
 def _timed(engine: Engine, wanted: Forward, request: Request) -> tuple[list[Reading], dict[str, float]]:
-    """What a forward predicts, and its time in parts where they can be told apart."""
+    """Return what a forward predicts, and its time in parts where they can be told apart."""
     if engine.model.device.type != "cpu":
         return compute(engine, wanted, request.acceptance, request.sampling), {}
     started = time.perf_counter()

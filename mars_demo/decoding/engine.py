@@ -21,7 +21,7 @@ def run(
     mask: object | None = None,
     **settings: bool,
 ) -> BaseModelOutputWithPast:
-    """What the layers make of a layout, after what the cache holds.
+    """Return what the layers make of a layout, after what the cache holds.
 
     mask: who sees whom in the form of another attention implementation; None for the layout's booleans.
     """
@@ -61,8 +61,8 @@ class KeysAndValues(DynamicCache):
         first: int,
         then: Callable[[Tensor], Tensor] | None = None,
     ) -> Tensor:
-        """Logits of the layout's positions from `first` on, or what `then` makes of them; all its positions
-        are kept."""
+        """Return logits of the layout's positions from `first` on, or what `then` makes of them; all its
+        positions are kept."""
         hidden = hidden_states(model, layout, self)
         logits = logits_of(model, hidden[0, first:])
         return logits if then is None else then(logits)
@@ -86,14 +86,14 @@ class TextCache:
         self._model = None
 
     def belong_to(self, model: PreTrainedModel) -> None:
-        """What another model has computed is dropped."""
+        """Drop what another model has computed."""
         if self._model is None or self._model() is not model:
             self.ids, self._model = [], weakref.ref(model)
             # What stands in for a transformers model keeps keys and values in a form of its own.
             self.keys = model.new_text() if hasattr(model, "new_text") else KeysAndValues()
 
     def shared(self, ids: Sequence[int]) -> int:
-        """How many ids a text has in common with this one, from the start."""
+        """Return how many ids a text has in common with this one, from the start."""
         return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(self.ids, ids)))
 
     def rewind(self, length: int) -> None:
@@ -132,7 +132,7 @@ class Engine:
     def forward(
         self, layout: Layout, first: int = 0, then: Callable[[Tensor], Tensor] | None = None
     ) -> Tensor:
-        """Logits [n - first, vocabulary] in float32 of the layout's positions from `first` on.
+        """Return logits [n - first, vocabulary] in float32 of the layout's positions from `first` on.
 
         The layout has one row and counts `length` cached positions as its past. All its n positions are in
         the cache afterwards, until `commit`.

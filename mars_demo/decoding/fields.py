@@ -105,7 +105,8 @@ class Begun(TypedDict):
 
 
 def problem(error: ValidationError, below: int = 0) -> tuple[str, str]:
-    """The first field that is wrong, such as `slots[1].score`, and a sentence about it without a period.
+    """Return the first field that is wrong, such as `slots[1].score`, and a sentence about it without a
+    period.
 
     below: steps of the field's path that are left out.
     """

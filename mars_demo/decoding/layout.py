@@ -50,7 +50,7 @@ class Layout:
     groups: Tensor
 
     def to(self, device: torch.device | str) -> Layout:
-        """On another device, but for what no model reads."""
+        """Return a copy on `device`; fields no model reads stay where they are."""
         # A GPU's host does not wait: the copies are in the queue before the forward that reads them.
         settings = {"device": device, "non_blocking": torch.device(device).type == "cuda"}
         return replace(
@@ -61,7 +61,8 @@ class Layout:
         )
 
     def after(self, first: Layout) -> Layout:
-        """One forward over the positions of `first` and, after them, of this one, which sees them all.
+        """Return one forward over the positions of `first` and, after them, of this one, which sees them
+        all.
 
         Both have one row; this one counts those of `first` as cached.
         """
@@ -119,7 +120,7 @@ def verification(
 def _groups(
     tokens: int, drafts: int, masks: int, linear: bool, prompt: bool
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Of the new positions: offsets [n] from the first, who sees whom, [n, n], roles and groups, [n]."""
+    """Return offsets [n] of the new positions, who sees whom [n, n], roles and groups, [n]."""
     real = tokens + drafts
     ends = [real] if linear else range(tokens, real + 1)  # how many real tokens each group sees
     count = real + len(ends) * masks

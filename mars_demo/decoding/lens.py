@@ -53,8 +53,8 @@ class Lens:
     layers: list[list[Cell]]
 
     def settled(self, slot: int) -> int | None:
-        """The first layer from which on, up to the last, the most probable token is the one that came out;
-        None if the last layer's is another."""
+        """Return the first layer from which on, up to the last, the most probable token is the one that
+        came out; None if the last layer's is another."""
         wrong = (i for i in range(len(self.layers), 0, -1) if self.layers[i - 1][slot].rank > 1)
         start = next(wrong, 0)
         return start if start < len(self.layers) else None
@@ -106,8 +106,8 @@ def look(
 def _states(
     model: PreTrainedModel, norm: nn.Module, layout: Layout, past: Sequence[int], first: int
 ) -> tuple[list[Tensor], Tensor]:
-    """What the layers make of the positions from `first` on, [n - first, width] each: the embeddings and
-    all layers but the last one; and what the head reads.
+    """Return what the layers make of the positions from `first` on, [n - first, width] each: the embeddings
+    and all layers but the last one; and what the head reads.
 
     Raises:
         ValueError: if something else than the norm stands between the last layer and the head.
@@ -132,7 +132,7 @@ def _states(
 
 
 def _final_norm(model: PreTrainedModel) -> nn.Module:
-    """The norm that stands beside the list of a model's layers.
+    """Return the norm that stands beside the list of a model's layers.
 
     Raises:
         ValueError: if there is none.
@@ -150,8 +150,8 @@ def _final_norm(model: PreTrainedModel) -> nn.Module:
 
 
 def slot_rows(layout: Layout, verified: int) -> list[int]:
-    """The positions of a forward whose predictions are its slots: the last real token, the drafts that held
-    and the masks that go on after them."""
+    """Return the positions of a forward whose predictions are its slots: the last real token, the drafts
+    that held and the masks that go on after them."""
     columns = list(enumerate(zip(layout.roles[0].tolist(), layout.groups[0].tolist())))
     drafts = [row for row, (role, _) in columns if role == Role.DRAFT]
     masks = [row for row, (role, group) in columns if role == Role.MASK and group == verified]
@@ -159,13 +159,13 @@ def slot_rows(layout: Layout, verified: int) -> list[int]:
 
 
 def _last_real(layout: Layout) -> int:
-    """Where the last token stands that is neither a draft nor a mask."""
+    """Return where the last token stands that is neither a draft nor a mask."""
     roles = layout.roles[0].tolist()
     return max(row for row, role in enumerate(roles) if role in (Role.PROMPT, Role.NEW))
 
 
 def _agreeing(layout: Layout, chosen: list[int], first: int) -> int:
-    """How many leading drafts are what the model chooses in their places."""
+    """Return how many leading drafts are what the model chooses in their places."""
     count = 0
     for row, role in enumerate(layout.roles[0].tolist()):
         if role == Role.DRAFT:
@@ -176,7 +176,7 @@ def _agreeing(layout: Layout, chosen: list[int], first: int) -> int:
 
 
 def _cells(logits: Tensor, wanted: list[int]) -> list[Cell]:
-    """A cell for each row of [k, vocabulary] logits."""
+    """Return a cell for each row of [k, vocabulary] logits."""
     p = logits.softmax(-1)
     best, tokens = p.max(-1)
     own = p.gather(-1, torch.tensor(wanted, device=p.device)[:, None])

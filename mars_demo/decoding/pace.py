@@ -39,7 +39,7 @@ class Survival:
         self._unknown = STRENGTH  # what the expectation of slot 1 still counts
 
     def add(self, held: Sequence[float]) -> None:
-        """What a forward showed: for each of its slots whether it held, 1 or 0, or how likely that is."""
+        """Learn from a forward: for each of its slots whether it held, 1 or 0, or how likely that is."""
         reached = 1.0  # how likely it is that all slots before this one held
         for slot, chance in enumerate(held):
             kept = 1 - (1 - MEMORY) * reached
@@ -51,7 +51,7 @@ class Survival:
                 break
 
     def chances(self) -> list[float]:
-        """The probability that the first i slots hold, for i from 0 to all of them."""
+        """Return the probability that the first i slots hold, for i from 0 to all of them."""
         chances, rate, weight = [1.0], EXPECTED, self._unknown
         for seen, held in zip(self._seen, self._held):
             rate = (held + weight * rate) / (seen + weight)
@@ -68,7 +68,7 @@ class Drafts:
         self._seen, self._held = [[0.0] * (len(SCORES) + 1) for _ in range(2)]
 
     def add(self, scores: Sequence[float], held: Sequence[float]) -> None:
-        """The scores of a draft, and of those that were verified whether they held, 1 or 0.
+        """Learn from the scores of a draft and, for those that were verified, whether they held, 1 or 0.
 
         By their place all count, verified or not, as their scores say: else only sure ones would ever be
         seen.
@@ -80,8 +80,8 @@ class Drafts:
         self.survival.add([self.chance(score) for score in scores])
 
     def chance(self, score: float) -> float:
-        """That a draft holds if those before it do. It was predicted without knowing them, so it holds more
-        often than its score says."""
+        """Return the probability that a draft holds if those before it do. It was predicted without knowing
+        them, so it holds more often than its score says."""
         place = bisect_right(SCORES, score)
         return (self._held[place] + STRENGTH * sqrt(score)) / (self._seen[place] + STRENGTH)
 
@@ -93,7 +93,7 @@ class Exploration:
         self._saved = 0.0
 
     def affords(self, ms: float, extra: float) -> bool:
-        """Whether a forward of `ms` milliseconds may take `extra` more."""
+        """Return whether a forward of `ms` milliseconds may take `extra` more."""
         self._saved += EXPLORING * ms
         if extra > self._saved:
             return False
@@ -120,8 +120,8 @@ class Pace:
         self._survival = Survival(self._slots)
 
     def masks(self, new: int, most: int, threshold: float | None) -> int:
-        """How many masks follow `new` tokens, at most `most`. The scores of earlier forwards are compared
-        with the threshold of now, which a visitor may have moved."""
+        """Return how many masks follow `new` tokens, at most `most`. The scores of earlier forwards are
+        compared with the threshold of now, which a visitor may have moved."""
         if self._costs is None or most < 1:
             return most
         if threshold != self._threshold:
@@ -134,14 +134,14 @@ class Pace:
         return best + (best < most and self._exploration.affords(ms, more - ms))
 
     def saw(self, scores: Sequence[float]) -> None:
-        """The scores of a forward's slots, of which the first is always accepted."""
+        """Learn from the scores of a forward's slots, of which the first is always accepted."""
         if self._costs and len(scores) > 1:
             self._scores.append(scores)
             self._survival.add(_held(scores, self._threshold))
 
 
 def tokens_per_ms(chances: Sequence[float], masks: int, costs: Sequence[float]) -> float:
-    """Of an answer whose forwards all have that many masks.
+    """Return the tokens per millisecond of an answer whose forwards all have that many masks.
 
     chances: that the first i masks are accepted. costs: milliseconds by positions; a forward computes its
         masks and what the one before it accepted.
@@ -165,7 +165,7 @@ class Plan:
 
     @property
     def positions(self) -> int:
-        """Those that it computes, its first token among them."""
+        """Return how many it computes, its first token among them."""
         return 1 + self.drafts + self.masks * (1 if self.linear else self.drafts + 1)
 
 
@@ -190,7 +190,7 @@ class DraftPace:
         self._scores: Sequence[float] = ()  # of the present drafts, also of those that are not sent
 
     def plan(self, draft: Sequence[Reading], room: int) -> Plan:
-        """What to send of a draft, and how many masks a group has, at most `room` of each.
+        """Return what to send of a draft, and how many masks a group has, at most `room` of each.
 
         The score of a copied token is the chance that it holds; that of a mask's is learned from.
         """
@@ -207,7 +207,7 @@ class DraftPace:
         products = [1.0, *accumulate(chances, mul)]
 
         def gain(plan: Plan) -> float:
-            """Tokens more than the rate gives in the time that it takes."""
+            """Return how many tokens more it gives than the rate does in its time."""
             tokens = sum(products[: plan.drafts + 1])
             drafted = products[plan.drafts] if plan.linear else 1.0
             return tokens + drafted * worth - rate * self._cost(plan)
@@ -224,7 +224,7 @@ class DraftPace:
         return plan
 
     def saw(self, sent: int, verified: int) -> None:
-        """How many of the drafts that were sent held."""
+        """Learn how many of the drafts that were sent held."""
         if self._costs is None or not self._scores:
             return
         held = [1.0] * verified + [0.0] * (verified < sent)
@@ -234,8 +234,8 @@ class DraftPace:
         return self._costs[min(plan.positions, len(self._costs) - 1)]
 
     def _pays(self, most: int) -> tuple[float, int]:
-        """The most tokens per millisecond that forwards with equally many drafts and masks give, and how
-        many those are."""
+        """Return the most tokens per millisecond that forwards with equally many drafts and masks give, and
+        how many those are."""
         chances = self._known.survival.chances()
         rates = [
             (verifying_rate(chances, masks, linear, self._costs), masks)
@@ -246,8 +246,8 @@ class DraftPace:
 
 
 def verifying_rate(chances: Sequence[float], drafts: int, linear: bool, costs: Sequence[float]) -> float:
-    """Tokens per millisecond of an answer in `lossless` whose forwards all have that many masks in a group,
-    and as many drafts wherever there are some.
+    """Return tokens per millisecond of an answer in `lossless` whose forwards all have that many masks in a
+    group, and as many drafts wherever there are some.
 
     In the linear layout a wrong draft leaves none for the next forward, which accepts one token.
     """

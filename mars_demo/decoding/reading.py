@@ -37,7 +37,7 @@ class Reading:
 
 
 def marked(readings: Sequence[Reading], source: str) -> list[Reading]:
-    """The same readings, with where their tokens came from."""
+    """Return the same readings, with where their tokens came from."""
     return [replace(reading, source=source) for reading in readings]
 
 
@@ -63,7 +63,8 @@ def read(
     positions: Sequence[int] = (),
     sampling: Sampling | None = None,
 ) -> list[Reading]:
-    """One `Reading` per row of [rows, vocabulary] logits; `positions` are their places, for `sampling`."""
+    """Return one `Reading` per row of [rows, vocabulary] logits; `positions` are their places, for
+    `sampling`."""
     return fetch(measure(logits, acceptance, positions, sampling))
 
 
@@ -108,8 +109,8 @@ def most_probable(p: Tensor, count: int) -> Tensor:
 
 
 def fetch(measured: Tensor) -> list[Reading]:
-    """The readings that `measure` left on the device, in the one transfer of a forward: the host waits for
-    the device here and nowhere else."""
+    """Return the readings that `measure` left on the device, in the one transfer of a forward: the host
+    waits for the device here and nowhere else."""
     count = measured.shape[1] // 2 - 1
     return [
         Reading(int(token), score, [int(candidate) for candidate in rest[:count]], rest[count:])

@@ -85,16 +85,16 @@ class Request:
 
     @property
     def rules(self) -> Mode:
-        """What the table of modes says of its mode."""
+        """Return what the table of modes says of its mode."""
         return MODES[self.mode]
 
     @cached_property
     def acceptance(self) -> Acceptance:
-        """The rule of acceptance; in a mode without a τ it accepts one slot and only scores."""
+        """Return the rule of acceptance; in a mode without a τ it accepts one slot and only scores."""
         return Acceptance(self.criterion, self.tau if self.rules.uses_tau else None)
 
     def fitted(self, checkpoint: Checkpoint) -> Request:
-        """The same request with everything that the checkpoint decides filled in.
+        """Return the same request with everything that the checkpoint decides filled in.
 
         Raises:
             ValueError: if the checkpoint cannot do what is asked.

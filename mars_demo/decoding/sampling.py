@@ -71,7 +71,7 @@ class Sampling:
 
 @functools.lru_cache(maxsize=256)  # a token is drafted in one forward and verified in the next
 def gumbel(seed: int, position: int, size: int) -> Tensor:
-    """[size] standard Gumbel noise that belongs to one place of one seed."""
+    """Return [size] standard Gumbel noise that belongs to one place of one seed."""
     # Hashed, because generators seeded with neighbouring numbers begin alike.
     digest = hashlib.blake2b(f"{seed} {position}".encode(), digest_size=8).digest()
     generator = torch.Generator().manual_seed(int.from_bytes(digest) >> 1)

@@ -20,7 +20,7 @@ class Forward:
 
     @property
     def positions(self) -> list[int]:
-        """Where in the text those positions stand."""
+        """Return where in the text those positions stand."""
         return self.layout.positions[0, self.first :].tolist()
 
 
@@ -40,6 +40,6 @@ Strategy = Generator[Forward | Outcome, list[Reading] | None, None]
 
 
 def count_verified(drafts: Sequence[int], own: Sequence[Reading]) -> int:
-    """How many leading drafts are what the model itself chooses in their places."""
+    """Return how many leading drafts are what the model itself chooses in their places."""
     pairs = zip(drafts, own)
     return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1].token, pairs))

@@ -87,11 +87,11 @@ class Pass:
 
     @property
     def text(self) -> str:
-        """What this pass added to the answer."""
+        """Return what this pass added to the answer."""
         return "".join(slot.text for slot in self.slots[: self.accepted])
 
     def line(self, lane: str | None = None) -> str:
-        """The line of this pass, in a race with its lane."""
+        """Return the line of this pass, in a race with its lane."""
         return _written(self, lane)
 
 
@@ -131,12 +131,12 @@ class Settings:
 
     @property
     def conversation(self) -> list[Message]:
-        """All that the model was asked: the messages and, after them, the prompt."""
+        """Return all that the model was asked: the messages and, after them, the prompt."""
         return [*self.messages, user(self.prompt)]
 
     @property
     def given(self) -> list[list]:
-        """The [id, text] of the tokens that the answer was given."""
+        """Return the [id, text] of the tokens that the answer was given."""
         return self.branch["given"] if self.branch else []
 
 
@@ -185,24 +185,24 @@ class Run:
 
     @property
     def text(self) -> str:
-        """The whole answer, with what it was given."""
+        """Return the whole answer, with what it was given."""
         return "".join([text for _, text in self.settings.given] + [step.text for step in self.passes])
 
     @property
     def messages(self) -> list[Message]:
-        """The conversation with this answer, which a follow-up continues."""
+        """Return the conversation with this answer, which a follow-up continues."""
         answer = {"role": "assistant", "content": self.text, "mode": self.settings.mode}
         return [*self.settings.conversation, answer]
 
     @property
     def token_ids(self) -> list[int]:
-        """Of the whole answer, with what it was given."""
+        """Return the token ids of the whole answer, with what it was given."""
         accepted = [slot.id for step in self.passes for slot in step.slots[: step.accepted]]
         return [id for id, _ in self.settings.given] + accepted
 
     @property
     def tau(self) -> float | None:
-        """What its last forward had; None in a mode without a threshold."""
+        """Return what its last forward had; None in a mode without a threshold."""
         return next((step.tau for step in reversed(self.passes) if step.tau is not None), None)
 
     @property
@@ -212,13 +212,13 @@ class Run:
 
     @property
     def sources(self) -> Counter[str]:
-        """How many accepted tokens came from where; empty for records that do not say."""
+        """Return how many accepted tokens came from where; empty for records that do not say."""
         slots = (slot for step in self.passes for slot in step.slots[: step.accepted])
         return Counter(slot.source for slot in slots if slot.source)
 
     @property
     def forwards(self) -> int:
-        """Every forward counts: the prefill too, and the commits of a block-level cache."""
+        """Count every forward: the prefill too, and the commits of a block-level cache."""
         return len(self.passes) + self.commits
 
     @property
@@ -227,7 +227,7 @@ class Run:
 
     @property
     def seconds(self) -> float:
-        """The run's own clock: the time of its own forwards and of nothing else."""
+        """Return the run's own clock: the time of its own forwards and of nothing else."""
         return sum(step.ms for step in self.passes) / 1000
 
     def first_line(self, lane: str | None = None) -> str:
@@ -239,7 +239,7 @@ class Run:
         return _written(Done(self.tokens, self.forwards, seconds, self.stop, self.commits), lane)
 
     def lines(self) -> Iterator[str]:
-        """The record so far; the closing line only once the run has stopped."""
+        """Yield the record so far; the closing line only once the run has stopped."""
         yield self.first_line()
         yield from (step.line() for step in self.passes)
         if self.stop:
@@ -247,7 +247,7 @@ class Run:
 
     @classmethod
     def read(cls, lines: Iterable[str]) -> Run:
-        """A finished run from its record.
+        """Return a finished run from its record.
 
         Raises:
             ValueError: as `read_runs`, or if the record holds no run or several.
@@ -293,7 +293,7 @@ def _consistent(step: Pass) -> Pass:
 
 
 def _kind(line: Any) -> str | None:
-    """The field that only lines of this kind have."""
+    """Return the field that only lines of this kind have."""
     return next((kind for kind in KINDS if kind in line), None) if isinstance(line, dict) else None
 
 
@@ -321,7 +321,7 @@ def _written(line: Settings | Pass | Done, lane: str | None) -> str:
 
 
 def read_text(text: Any) -> list[Run]:
-    """The runs of a record that somebody sends.
+    """Return the runs of a record that somebody sends.
 
     Raises:
         ValueError: as `read_runs`, or if it is larger than `LIMITS.record`.
@@ -332,7 +332,7 @@ def read_text(text: Any) -> list[Run]:
 
 
 def read_runs(lines: Iterable[str]) -> list[Run]:
-    """The runs of a file that holds their records one after the other.
+    """Return the runs of a file that holds their records one after the other.
 
     Raises:
         ValueError: if the lines are not run records of a known schema; it names the line and the field.

@@ -7,11 +7,13 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
+import numpy as np
+
 from mars_demo import tasks
 from mars_demo.decoding.request import Request
 from mars_demo.evaluation.accuracy import MAX_NEW_TOKENS, is_right
 from mars_demo.models.checkpoint import Checkpoint
-from mars_demo.serving.server import Controller, Job, Server, percentile, replay
+from mars_demo.serving.server import Controller, Job, Server, replay
 
 SIZE = 8
 STEADY, BURST = 0.7, 3.0
@@ -94,7 +96,8 @@ def measured(served: Sequence[tuple[Sequence[tuple[tasks.Example, Job]], Server]
 def percentiles(values: Sequence[float]) -> dict[str, float]:
     """p50 and p95, and p99 if there are enough requests for one."""
     shares = (0.5, 0.95, 0.99) if len(values) >= FOR_P99 else (0.5, 0.95)
-    return {f"p{100 * share:.0f}": percentile(values, share) for share in shares}
+    cut = np.quantile(values, shares, method="inverted_cdf")
+    return {f"p{100 * share:.0f}": float(value) for share, value in zip(shares, cut)}
 
 
 def drawn(answered: Sequence[tuple[tasks.Example, Job]], server: Server, every: float = 0.1) -> dict:

@@ -61,7 +61,7 @@ class Batch:
         self._cache.clear(place)
 
     def _chosen(self, wanted: dict[int, Forward]) -> dict[int, Forward]:
-        """The rows whose turn it is. All rows are padded to the longest, and prompts are long, so if
+        """Return the rows whose turn it is. All rows are padded to the longest, and prompts are long, so if
         padding would cost more than a separate forward, new rows compute first."""
         new = {place: f for place, f in wanted.items() if not self.rows[place].run.passes}
         others = [f for place, f in wanted.items() if place not in new]
@@ -70,7 +70,8 @@ class Batch:
         return wanted if free or not new or _padded(wanted.values()) - apart <= PADDING else new
 
     def _wanted(self, computing: dict[int, Row]) -> tuple[dict[int, Forward], list[tuple[Row, Exception]]]:
-        """What each of these rows wants computed. Those that cannot say it leave, each with its fault."""
+        """Return what each of these rows wants computed. Those that cannot say it leave, each with its
+        fault."""
         wanted, failed = {}, []
         for place, row in computing.items():
             try:
@@ -81,7 +82,7 @@ class Batch:
         return wanted, failed
 
     def _take(self, place: int, readings: list[Reading]) -> Pass | Exception | None:
-        """What a row makes of its readings. It leaves with its last pass or with its fault."""
+        """Give a row its readings. It leaves with its last pass or with its fault."""
         row = self.rows[place]
         try:
             step, keep = row.take(readings)
@@ -94,8 +95,8 @@ class Batch:
         return step
 
     def step(self) -> list[tuple[Row, Pass | Exception]]:
-        """The next forward, in a turn of its own: the rows that it moved on, each with its pass. A row that
-        failed has left, and its fault is in the place of a pass."""
+        """Run the next forward, in a turn of its own: the rows that it moved on, each with its pass. A row
+        that failed has left, and its fault is in the place of a pass."""
         with SCHEDULER.turn():
             return self._step()
 
@@ -127,12 +128,12 @@ class Batch:
 
 
 def _padded(forwards: Collection[Forward]) -> int:
-    """The positions of one forward for all, padding included."""
+    """Return the positions of one forward for all, padding included."""
     return len(forwards) * max((f.layout.ids.shape[1] for f in forwards), default=0)
 
 
 def _read_all(logits: Tensor, wanted: dict[int, Forward], rows: dict[int, Row]) -> dict[int, list[Reading]]:
-    """The readings of each row, computed for all rows together unless their requests score or draw
+    """Return the readings of each row, computed for all rows together unless their requests score or draw
     differently."""
     counts = [f.layout.ids.shape[1] - f.first for f in wanted.values()]
     requests = [rows[place].request for place in wanted]
@@ -163,6 +164,7 @@ def check_memory(model: PreTrainedModel, rows: int, columns: int) -> None:
 
 
 def columns(checkpoint: Checkpoint, longest: int, window: int) -> int:
-    """What a row of the cache must hold: a text, the positions of any one forward, and the padding."""
+    """Return what a row of the cache must hold: a text, the positions of any one forward, and the
+    padding."""
     tokens = max(window, LONGEST_COPY + 1)  # that a forward can accept; a group of masks follows each
     return min(longest, checkpoint.context) + tokens * window + 2 * tokens + 1

@@ -81,8 +81,8 @@ class CursorCache:
 
     @torch.inference_mode()
     def forward(self, wanted: dict[int, Forward]) -> Tensor:
-        """What `engine.Engine.forward` would give for each row that wants a forward, one after the other in
-        the order of the rows.
+        """Return what `engine.Engine.forward` would give for each row that wants a forward, one after the
+        other in the order of the rows.
 
         A layout counts the row's length as its past. Rows are padded to the longest; padding is stored in a
         last column that no other position sees.
@@ -135,7 +135,7 @@ class CursorCache:
 
 
 def _padded(layouts: Sequence[Layout], longest: int, dump: int) -> Layout:
-    """Layouts of one row each as one of many rows; padding sees column `dump` alone."""
+    """Join layouts of one row each into one of many rows; padding sees column `dump` alone."""
     rows = len(layouts)
     padded = Layout(
         ids=torch.zeros(rows, longest, dtype=torch.long),

@@ -42,7 +42,7 @@ STOPS = 4  # stop strings of a request
 
 
 def _text(content: Any) -> str:
-    """A message's content, which clients also send as a list of parts."""
+    """Return a message's content, which clients also send as a list of parts."""
     parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
     texts = [
         part.get("text") if isinstance(part, dict) and part.get("type") == "text" else None
@@ -132,13 +132,13 @@ class ChatBody(BaseModel):
 
     @property
     def conversation(self) -> list[Message]:
-        """As a model reads it, where "developer" is another word for "system"."""
+        """Return the messages as a model reads them, where "developer" is another word for "system"."""
         said = [(message.role.replace("developer", "system"), message.content) for message in self.messages]
         return [{"role": role, "content": content} for role, content in said]
 
     @property
     def request(self) -> Request:
-        """How it is to be decoded."""
+        """Return how it is to be decoded."""
         return Request(
             mode=self.mode,
             tau=self.tau,

@@ -20,7 +20,8 @@ class Cut:
         self._strings, self._held, self._ended = strings, "", False
 
     def add(self, text: str) -> str:
-        """What can be shown now. An end that may be the beginning of one of the strings is held back."""
+        """Return what can be shown now. An end that may be the beginning of one of the strings is held
+        back."""
         if self._ended:
             return ""
         self._held += text
@@ -31,11 +32,11 @@ class Cut:
         return shown
 
     def rest(self) -> str:
-        """What was held back and turned out to be no such string."""
+        """Return what was held back and turned out to be no such string."""
         return "" if self._ended else self._held
 
     def _begun(self) -> int:
-        """Characters at the end that begin one of the strings."""
+        """Count the characters at the end that begin one of the strings."""
         return max(
             (n for string in self._strings for n in range(len(string)) if self._held.endswith(string[:n])),
             default=0,
@@ -50,7 +51,7 @@ class Completion:
         self._head = {"id": f"chatcmpl-{job.run.settings.run}", "created": int(time.time()), "model": model}
 
     async def whole(self) -> dict[str, Any]:
-        """The answer once it is finished.
+        """Return the answer once it is finished.
 
         Raises:
             Refusal: if the server ended before.
@@ -65,8 +66,8 @@ class Completion:
         return self._head | {"object": "chat.completion", "choices": [choice], "usage": usage(self.job.run)}
 
     async def chunks(self, with_usage: bool) -> AsyncIterator[dict[str, Any]]:
-        """The answer while it is made: a role, a chunk for each pass with text, the reason of its end, and
-        then the usage if it is asked for.
+        """Yield the answer while it is made: a role, a chunk for each pass with text, the reason of its
+        end, and then the usage if it is asked for.
 
         Raises:
             Refusal: if the server ended before.
@@ -94,7 +95,7 @@ class Completion:
 
 
 def usage(run: Run) -> dict[str, int | float]:
-    """What an answer took. The end token is counted, and so is a stop string."""
+    """Return what an answer took. The end token is counted, and so is a stop string."""
     return {
         "prompt_tokens": run.settings.prompt_tokens,
         "completion_tokens": run.tokens,

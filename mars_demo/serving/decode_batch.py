@@ -15,6 +15,7 @@ from mars_demo.decoding.decode import prepare
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.trace import Pass, Run
 from mars_demo.models.checkpoint import Checkpoint
+from mars_demo.models.messages import Encoded
 from mars_demo.modes import CACHES
 from mars_demo.serving.batch import Batch, columns
 from mars_demo.serving.row import CACHE_BLOCK, Row
@@ -53,7 +54,7 @@ def decode_batch(
     cache_block: int = CACHE_BLOCK,
     continuous: bool = True,
 ) -> Decoding:
-    """Every prompt decoded as `request` says, at most `size` at a time.
+    """Decode every prompt as `request` says, at most `size` at a time.
 
     cache: `cursor`, a length per row; `block`, the paper's block-level cache of `cache_block` positions;
         `none`, every forward computes the whole text.
@@ -100,8 +101,8 @@ def _check(prompts: Sequence[str], size: int, cache: str, cache_block: int) -> N
 
 
 def fitted(checkpoint: Checkpoint, request: Request, size: int, cache: str = "cursor") -> Request:
-    """The request with the window that suits a batch of `size` rows. Copies are then no longer than other
-    drafts: one row's long draft would pad all rows.
+    """Return the request with the window that suits a batch of `size` rows. Copies are then no longer than
+    other drafts: one row's long draft would pad all rows.
 
     Raises:
         ValueError: if the checkpoint cannot do what is requested.
@@ -125,7 +126,7 @@ LOSSLESS_DRAFTS = {4: 8, 1024: 4}
 
 
 def passes(moved: Sequence[tuple[Row, Pass | Exception]]) -> list[tuple[Row, Pass]]:
-    """What a forward of a batch gave, where the fault of one row ends them all."""
+    """Return what a forward of a batch gave, where the fault of one row ends them all."""
     for _, step in moved:
         if isinstance(step, Exception):
             raise step
@@ -133,7 +134,7 @@ def passes(moved: Sequence[tuple[Row, Pass | Exception]]) -> list[tuple[Row, Pas
 
 
 def lossless_window(checkpoint: Checkpoint, size: int) -> int:
-    """The window of `lossless` in a batch of `size` rows."""
+    """Return the window of `lossless` in a batch of `size` rows."""
     drafts = next((drafts for up_to, drafts in LOSSLESS_DRAFTS.items() if size <= up_to), 2)
     return min(drafts + 1, checkpoint.largest_window)
 
@@ -153,3 +154,38 @@ def _steps(decoding: Decoding, rows: list[Row], continuous: bool) -> Iterator[li
         decoding.schedule.steps.append(states)
         decoding.schedule.ms.append(round(1000 * (batch.seconds - before), 3))
         yield [number[id(row)] for row, _ in moved]
+
+
+def finished(
+    checkpoint: Checkpoint, asked: Sequence[tuple[str | Encoded, Request]], size: int
+) -> Iterator[tuple[int, Run]]:
+    """Yield the number and the run of each prompt as soon as it is finished, and keep nothing of it.
+
+    Every prompt has a request of its own. Up to `size` share a forward, and the next one takes a finished
+    one's place at once.
+
+    Raises:
+        ValueError: if a prompt is too long, the checkpoint cannot do what is requested, or the cache does
+            not fit into memory.
+    """
+    if not asked:
+        return
+    checkpoint, size = checkpoint.dense, min(size, len(asked))
+    waiting: list[tuple[int, Row]] = []
+    longest = window = 1
+    for number, (prompt, request) in enumerate(asked):
+        request = fitted(checkpoint, request, size)
+        settings, strategy = prepare(checkpoint, prompt, request)
+        waiting.append((number, Row(Run(settings), strategy, request)))
+        longest = max(longest, settings.prompt_tokens + request.max_new_tokens)
+        window = max(window, request.window)
+    batch, numbers = Batch(checkpoint, size, columns(checkpoint, longest, window)), {}
+    waiting.reverse()
+    while waiting or batch.active:
+        while waiting and batch.room:
+            number, row = waiting.pop()
+            numbers[id(row)] = number
+            batch.admit(row)
+        for row, step in passes(batch.step()):
+            if step.stop:
+                yield numbers.pop(id(row)), row.run

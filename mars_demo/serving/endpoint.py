@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 def mounted(servers: Servers) -> Mount:
-    """The endpoint as a route of any application."""
+    """Return the endpoint as a route of any application."""
     endpoint = Endpoint(servers)
     routes = [
         Route("/models", endpoint.models),
@@ -41,7 +41,7 @@ def mounted(servers: Servers) -> Mount:
 
 
 def _guarded(handler: Callable[[Endpoint, Request], Awaitable[Response]]):
-    """Whatever goes wrong is a sentence for the client, and a line for the log where it is our fault."""
+    """Answer errors with a sentence, and log those that are the server's fault."""
 
     @wraps(handler)
     async def guarded(self: Endpoint, request: Request) -> Response:
@@ -68,20 +68,20 @@ class Endpoint:
 
     @_guarded
     async def models(self, request: Request) -> Response:
-        """All models."""
+        """List all models."""
         listed = [_model(name) for name in self._servers.pool.names()]
         return JSONResponse({"object": "list", "data": listed})
 
     @_guarded
     async def model(self, request: Request) -> Response:
-        """One model."""
+        """Describe one model."""
         name = request.path_params["name"]
         self._servers.check(name)
         return JSONResponse(_model(name))
 
     @_guarded
     async def chat(self, request: Request) -> Response:
-        """The next message of a conversation."""
+        """Answer a conversation with its next message."""
         body = ChatBody.read(await _read(request))
         server = await self._servers.get(body.model)
         try:
@@ -130,7 +130,7 @@ async def _cancel_when_gone(request: Request, completion: Completion) -> None:
 
 
 async def _read(request: Request) -> bytes:
-    """The body of a request.
+    """Return the body of a request.
 
     Raises:
         Refusal: if it is not said to be JSON, too large, or does not arrive.

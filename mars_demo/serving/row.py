@@ -42,7 +42,7 @@ class Row:
         return self.cache == "block" and len(self.tail) >= self.cache_block
 
     def wanted(self) -> Forward:
-        """What to compute now. τ is read here and nowhere else, however long the row has waited."""
+        """Return what to compute now. τ is read here and nowhere else, however long the row has waited."""
         if self.closing:
             return Forward(causal(self.tail, self.length), first=len(self.tail))
         if not self.next:
@@ -53,7 +53,8 @@ class Row:
         return Forward(self.next.layout.after(tail), self.next.first + len(self.tail))
 
     def take(self, readings: list[Reading]) -> tuple[Pass | None, int]:
-        """The pass that the readings make, and how many of the forward's positions stay in the cache."""
+        """Return the pass that the readings make, and how many of the forward's positions stay in the
+        cache."""
         if self.closing:
             keep, self.tail, self.closing = len(self.tail), [], False
             self.length += keep

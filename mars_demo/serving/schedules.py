@@ -24,12 +24,12 @@ class Schedule:
     positions: list[int] = field(default_factory=list)
 
     def share(self, state: str) -> float:
-        """Of all places of rows in forwards, those in this state."""
+        """Return the share of rows, over all forwards, that are in this state."""
         states = [found for step in self.steps for found in step]
         return states.count(state) / len(states) if states else 0.0
 
     def lines(self) -> Iterator[str]:
-        """Its JSON lines: a heading, then a line per step."""
+        """Yield its JSON lines: a heading, then a line per step."""
         yield heading(self.title, self.rows)
         for step, states in enumerate(self.steps):
             known = {"positions": self.positions[step]} if self.positions else {}
@@ -37,14 +37,14 @@ class Schedule:
 
 
 def heading(title: str, rows: Sequence[str], prompts: Sequence[str] = ()) -> str:
-    """The line that begins a schedule. With `prompts` its rows are the places of a batch."""
+    """Return the line that begins a schedule. With `prompts` its rows are the places of a batch."""
     record = {"title": title, "rows": list(rows), "prompts": list(prompts)}
     return json.dumps(record, ensure_ascii=False)
 
 
 def step_line(states: Sequence[str], **known) -> str:
-    """The line of a step: the states of all rows and what else is known of it: the `positions` that it
-    computed, its `ms`, the number of the prompt in each place (`prompts`)."""
+    """Return the line of a step: the states of all rows and what else is known of it: the `positions` that
+    it computed, its `ms`, the number of the prompt in each place (`prompts`)."""
     return json.dumps({"step": states} | known)
 
 
@@ -61,7 +61,7 @@ def seated(steps: Iterable[Sequence[str]], size: int) -> Iterator[tuple[list[str
 
 
 def waiting(steps: Iterable[Sequence[str]], size: int) -> float:
-    """Of all places of a batch in its forwards, those in which a prompt waited."""
+    """Return the share of a batch's slots, over all forwards, in which a prompt waited."""
     places = [state for states, _ in seated(steps, size) for state in states]
     return places.count(WAIT) / len(places) if places else 0.0
 
@@ -88,8 +88,8 @@ def with_block_cache(
     cache_block: int,
     positions: Sequence[Sequence[int]] = (),
 ) -> Schedule:
-    """The same runs with the paper's block-level cache: a row that has filled its `cache_block` positions
-    waits until all have; then one forward commits the block for all rows.
+    """Return the same runs with the paper's block-level cache: a row that has filled its `cache_block`
+    positions waits until all have; then one forward commits the block for all rows.
 
     A forward's tokens that reach over the end of a block count for the next one. Until a block is
     committed, every forward of a row computes again what the row has of it.
@@ -122,5 +122,5 @@ def with_block_cache(
 
 
 def _padded(sizes: Sequence[int]) -> int:
-    """The positions of one forward for rows of these sizes, padded to the longest."""
+    """Return the positions of one forward for rows of these sizes, padded to the longest."""
     return len(sizes) * max(sizes, default=0)

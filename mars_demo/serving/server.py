@@ -140,7 +140,7 @@ class Server:
 
     @property
     def forwards(self) -> int:
-        """All that it has computed."""
+        """Count all forwards that it has computed."""
         return self._batch.forwards
 
     @property
@@ -169,7 +169,7 @@ class Server:
 
     @property
     def tau_now(self) -> float:
-        """What jobs without a request of their own decode with."""
+        """Return what jobs without a request of their own decode with."""
         return self.tau.tau(self.waiting) if isinstance(self.tau, Controller) else self.tau
 
     def submit(self, prompt: str | Sequence[Message], request: Request | None = None) -> Job:
@@ -253,9 +253,3 @@ async def replay(server: Server, arrivals: Iterable[tuple[float, str]]) -> list[
         jobs.append(server.submit(prompt))
     await asyncio.gather(*(job.finish() for job in jobs))
     return jobs
-
-
-def percentile(values: Sequence[float], share: float) -> float:
-    """The smallest value that at least `share` of all do not exceed."""
-    ordered = sorted(values)
-    return ordered[max(0, -int(-share * len(ordered) // 1) - 1)]

@@ -41,7 +41,8 @@ class Servers:
             raise Refusal(404, sentence, "model", "model_not_found")
 
     async def get(self, name: str) -> Server:
-        """The server of a model, which is loaded if need be. The next request has a place in its queue.
+        """Return the server of a model, which is loaded if need be. The next request has a place in its
+        queue.
 
         Raises:
             Refusal: if there is no such model, it cannot be had, too many requests wait, or all is ending.

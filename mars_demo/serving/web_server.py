@@ -29,7 +29,7 @@ class WebServer(uvicorn.Server):
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A socket at that address.
+    """Open a socket at that address.
 
     Raises:
         ValueError: if it cannot be had.

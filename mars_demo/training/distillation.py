@@ -24,7 +24,7 @@ from mars_demo.decoding.sampling import Sampling
 from mars_demo.models.chat import Message, encode_prompt, left_padded, pad_id, render, with_slots
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.messages import Encoded
-from mars_demo.serving.finished import finished
+from mars_demo.serving.decode_batch import finished
 
 MAX_PROMPT = 128  # tokens of a question
 _LOOP = re.compile(r"(.{24,}?)\1\1", re.DOTALL)

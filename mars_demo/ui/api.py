@@ -75,5 +75,5 @@ def _longest(model: str | None, prompt: str, request: Request, knobs: Knobs) -> 
 
 @on_gpu(_longest)
 def _answered(model: str | None, prompt: str, request: Request, knobs: Knobs) -> Iterator[str]:
-    """The record while it grows."""
+    """Yield the record while it grows."""
     yield from streamed({None: models.decode(models.load(model), prompt, request)}, knobs)

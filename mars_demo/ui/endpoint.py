@@ -10,7 +10,7 @@ SIZE = 8  # requests that share a forward
 
 
 def settings() -> dict[str, Any]:
-    """What `launch` needs to serve the endpoint besides the page. Both have the same models.
+    """Return what `launch` needs to serve the endpoint besides the page. Both have the same models.
 
     Raises:
         ValueError: on ZeroGPU, where nothing computes unless a visitor's click has asked for a GPU.

@@ -32,8 +32,8 @@ class Attention:
 
     @torch.inference_mode()
     def weights(self, layout: Layout, past: Sequence[int], layer: int, head: int | None) -> Tensor:
-        """[n, past + n] weights of one layer's head, or the mean of its heads, for a layout of one row
-        after the `past` token ids. What the layout hides is exactly 0."""
+        """Return [n, past + n] weights of one layer's head, or the mean of its heads, for a layout of one
+        row after the `past` token ids. What the layout hides is exactly 0."""
         known, new = len(past), layout.ids.shape[1]
         visible = torch.zeros(known + new, known + new, dtype=torch.bool)
         visible[:known, :known] = torch.ones(known, known, dtype=torch.bool).tril()

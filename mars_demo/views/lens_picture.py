@@ -10,7 +10,7 @@ from mars_demo.models.checkpoint import Checkpoint
 
 
 def line(lens: Lens, checkpoint: Checkpoint, caption: str = "", accepted: int | None = None) -> str:
-    """The picture's JSON.
+    """Return the picture's JSON.
 
     Of each slot its token, what stands at the position that predicts it (the last real token, a draft that
     held or a mask) and the layer at which it settles; of each layer, a cell per slot: its most probable
@@ -38,6 +38,6 @@ def line(lens: Lens, checkpoint: Checkpoint, caption: str = "", accepted: int | 
 
 
 def recorded(step: Pass) -> tuple[list[int | None], int]:
-    """The tokens that came out of a recorded forward's slots, and how many of its drafts held. What was
-    copied in place of what a mask predicted is None."""
+    """Return the tokens that came out of a recorded forward's slots, and how many of its drafts held. What
+    was copied in place of what a mask predicted is None."""
     return [None if slot.source == "copy" else slot.id for slot in step.slots], step.verified or 0

@@ -59,7 +59,7 @@ class Picture:
 
     @property
     def visible(self) -> list[str]:
-        """A string of 0 and 1 per row, a character per column."""
+        """Return a string of 0 and 1 per row, a character per column."""
         return ["".join("1" if cell else "0" for cell in row) for row in self.layout.visible[0].tolist()]
 
     def line(self, caption: str = "") -> str:
@@ -98,7 +98,7 @@ class Kind:
 
 
 def _training(kind: str, make: Callable[[Conversation, Sentence], Batch]) -> Callable[[Sentence], Picture]:
-    """How the mask of an objective is drawn for one conversation."""
+    """Return the function that draws an objective's mask for one conversation."""
 
     def draw(sentence: Sentence) -> Picture:
         response = [i >= sentence.prompt for i in range(len(sentence.ids))]
@@ -153,19 +153,20 @@ def _of_batch(kind: str, batch: Batch, mask_id: int, name: Callable[[int], str])
 
 
 def _columns(layout: Layout) -> list[list[int]]:
-    """Of a layout of one row: ids, positions, roles and groups."""
+    """Return the ids, positions, roles and groups of a layout of one row."""
     return [tensor[0].tolist() for tensor in (layout.ids, layout.positions, layout.roles, layout.groups)]
 
 
 def _window(sentence: Sentence) -> Picture:
-    """One forward over the `new` last tokens and the masks after them."""
+    """Draw one forward over the `new` last tokens and the masks after them."""
     ids, cached = sentence.ids, len(sentence.ids) - min(sentence.new, len(sentence.ids))
     layout = layouts.window(ids[cached:], sentence.block_size, sentence.mask_id, cached)
     return _of_inference("window", layout, ids[:cached], sentence.name)
 
 
 def _verification(kind: str, linear: bool = False) -> Callable[[Sentence], Picture]:
-    """How one forward is drawn over the last accepted token, the drafts after it and groups of masks."""
+    """Return the function that draws a forward over the last accepted token, the drafts and groups of
+    masks."""
 
     def draw(sentence: Sentence) -> Picture:
         ids, masks = sentence.ids, sentence.block_size
@@ -216,7 +217,7 @@ KINDS = {
 def of_pass(
     run: Run, index: int, name: Callable[[int], str], prompt_ids: Sequence[int], mask_id: int
 ) -> Picture:
-    """A forward of a recorded run as it was laid out: cached, newly accepted or drafted, masks.
+    """Draw a forward of a recorded run as it was laid out: cached, newly accepted or drafted, masks.
 
     prompt_ids: of the run's whole conversation and of what its answer was given.
 
@@ -258,5 +259,6 @@ def of_pass(
 
 
 def ar_share(block_size: int, sft: bool) -> float:
-    """The share of positions that train AR behaviour: 1/B, with the SFT loss (1 + 1/B)/2 (section 3.2)."""
+    """Return the share of positions that train AR behaviour: 1/B, with the SFT loss (1 + 1/B)/2 (section
+    3.2)."""
     return (1 + 1 / block_size) / 2 if sft else 1 / block_size

@@ -29,8 +29,8 @@ def curves(measured: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def speeds(file: str, methods: Mapping[str, str], base: str) -> tuple[DataFrame, str] | None:
-    """Methods of a result file relative to a base: what a forward gave, what it cost, and the speed. Also
-    where the figures come from; None if nothing is measured yet.
+    """Return methods of a result file relative to a base: what a forward gave, what it cost, and the speed.
+    Also where the figures come from; None if nothing is measured yet.
 
     methods: what to call each method, and its name in the file; in a file of batches, `name @ size`.
     base: the method, as the file names it; of the same batch size.

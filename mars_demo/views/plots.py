@@ -18,7 +18,7 @@ _INK, _GRID = "#808890", "rgba(128,136,144,0.25)"
 
 
 def ar_share(block_sizes: Sequence[int], chosen: int) -> go.Figure:
-    """The share of positions that train AR behaviour, with and without the SFT loss (section 3.2)."""
+    """Plot the share of positions that train AR behaviour, with and without the SFT loss (section 3.2)."""
     figure = go.Figure()
     for number, (name, sft) in enumerate((("with the SFT loss", True), ("without", False))):
         figure.add_scatter(
@@ -35,7 +35,8 @@ def ar_share(block_sizes: Sequence[int], chosen: int) -> go.Figure:
 
 
 def paper_sft_loss(rows: Sequence[Mapping]) -> go.Figure:
-    """The paper's Table 3: its average at one token per forward, with the SFT loss and without, by B."""
+    """Plot the paper's Table 3: its average at one token per forward, with the SFT loss and without, by
+    B."""
     figure = go.Figure()
     for number, (name, sft) in enumerate((("with the SFT loss", True), ("without", False))):
         found = [
@@ -61,7 +62,8 @@ def paper_sft_loss(rows: Sequence[Mapping]) -> go.Figure:
 
 
 def frontier(curves: Mapping[str, Sequence[Row | Point]], source: str = "") -> go.Figure:
-    """Accuracy against tokens per forward: a line per name, a point per τ. Lines differ in dashes too."""
+    """Plot accuracy against tokens per forward: a line per name, a point per τ. Lines differ in dashes
+    too."""
     figure = go.Figure()
     named = _apart([row for rows in curves.values() for row in rows])
     for number, (name, rows) in enumerate(curves.items()):
@@ -85,7 +87,7 @@ def frontier(curves: Mapping[str, Sequence[Row | Point]], source: str = "") -> g
 
 
 def _apart(rows: Sequence[Row | Point]) -> list[Row | Point]:
-    """The points with room for a label: those far enough from every labelled one before them."""
+    """Return the points with room for a label: those far enough from every labelled one before them."""
     reach = max(row.tokens_per_forward for row in rows)
     named: list[Row | Point] = []
     for row in rows:
@@ -99,8 +101,8 @@ def _apart(rows: Sequence[Row | Point]) -> list[Row | Point]:
 
 
 def replays(policies: Mapping[str, Mapping]) -> go.Figure:
-    """The same arrivals served with each policy, as `load_test.drawn` records them: arrivals per second,
-    and over time the queue, τ, and the latency of the request that arrived then."""
+    """Plot the same arrivals served with each policy, as `load_test.drawn` records them: arrivals per
+    second, and over time the queue, τ, and the latency of the request that arrived then."""
     titles = ("arrivals<br>per second", "waiting", "τ", "latency, s")
     figure = make_subplots(len(titles), 1, shared_xaxes=True, vertical_spacing=0.04)
     came = [int(arrived) for arrived, _, _ in next(iter(policies.values()))["requests"]]
@@ -141,13 +143,13 @@ def replays(policies: Mapping[str, Mapping]) -> go.Figure:
 
 
 def _dress(figure: go.Figure, x: str, y: str, height: int) -> None:
-    """Axis titles, and percent on the y-axis."""
+    """Set axis titles, and percent on the y-axis."""
     figure.update_layout(xaxis_title=x, yaxis_title=y, yaxis_range=[0, 105])
     _tint(figure, height)
 
 
 def _tint(figure: go.Figure, height: int) -> None:
-    """Colours that are readable on light and dark pages, and the legend on top."""
+    """Set colours that are readable on light and dark pages, and the legend on top."""
     figure.update_layout(
         margin={"l": 60, "r": 20, "t": 20, "b": 50},
         height=height,

@@ -24,12 +24,12 @@ TIMES = 5  # that a run is recorded
 
 
 def index() -> list[dict[str, Any]]:
-    """The recorded runs in the order shown: `id`, `title`, `note` and how they were made."""
+    """Return the recorded runs in the order shown: `id`, `title`, `note` and how they were made."""
     return json.loads((FOLDER / "index.json").read_text("utf-8"))
 
 
 def recording(id: str) -> str:
-    """A recorded run as JSON lines: its title and note, then the record of each side.
+    """Return a recorded run as JSON lines: its title and note, then the record of each side.
 
     Raises:
         ValueError: if there is no recording with that id.
@@ -44,8 +44,8 @@ def recording(id: str) -> str:
 
 
 def batched(cache_block: int = CACHE_BLOCK) -> str:
-    """How a batch of recorded runs would be scheduled, with the block cache and with the cursor cache, as
-    JSON lines."""
+    """Return how a batch of recorded runs would be scheduled, with the block cache and with the cursor
+    cache, as JSON lines."""
     titles = {entry["id"]: entry["title"] for entry in index()}
     rows, accepted, positions = [titles[id] for id in BATCHED], [], []
     for id in BATCHED:
@@ -61,7 +61,7 @@ def batched(cache_block: int = CACHE_BLOCK) -> str:
 
 
 def tau_at(steps: list[list[float]], number: int) -> float:
-    """The τ of a forward, from `[forward, τ]` pairs; each holds from its forward on."""
+    """Return the τ of a forward, from `[forward, τ]` pairs; each holds from its forward on."""
     return [tau for first, tau in steps if first <= number][-1]
 
 
@@ -97,8 +97,8 @@ def record(entry: dict[str, Any]) -> str:
 
 
 def typical(runs: Sequence[Run]) -> Run:
-    """The first of several equal runs, each forward with the median of its times, so that what else the
-    machine did does not count.
+    """Return the first of several equal runs, each forward with the median of its times, so that what else
+    the machine did does not count.
 
     Raises:
         ValueError: if they did not accept the same tokens in the same forwards.
@@ -112,6 +112,6 @@ def typical(runs: Sequence[Run]) -> Run:
 
 
 def _median(same: Sequence[Pass]) -> Pass:
-    """One forward that ran several times, each of its times the median where all of them have it."""
+    """Return one forward that ran several times, each of its times the median where all of them have it."""
     times = {key: [getattr(step, key) for step in same] for key in ("ms", "model_ms", "read_ms")}
     return replace(same[0], **{key: median(found) for key, found in times.items() if None not in found})

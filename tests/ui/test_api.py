@@ -48,33 +48,18 @@ def test_a_request_is_answered_with_a_record(url):
 
 # Each bad value, and what the message must hold beside the name of the parameter.
 BAD = [
-    ("prompt", ["hello"], ["['hello']"]),
-    ("prompt", 7, ["7"]),
     ("prompt", None, ["None"]),
     ("prompt", "  ", []),
     ("prompt", "\ud800", None),  # half of a character
     ("prompt", ["x" * 10_000], ["xxx"]),
-    ("model", ["mars-tiny"], ["['mars-tiny']"]),
     ("model", "/etc", ["'/etc'", "mars-tiny", "ar-tiny"]),
     ("mode", "fast", ["'fast'", "mars", "lossless", "jacobi", "block-diffusion", "ar"]),
-    ("mode", None, ["None"]),
-    ("mode", {"mode": "mars"}, ["{'mode': 'mars'}"]),
-    ("tau", "abc", ["'abc'"]),
     ("tau", True, ["True"]),
     ("tau", math.nan, ["nan"]),
-    ("tau", math.inf, ["inf"]),
-    ("tau", -0.1, ["-0.1"]),
-    ("window", 1.5, ["1.5"]),
-    ("window", True, ["True"]),
-    ("window", 0, ["0"]),
+    ("tau", -0.1, ["-0.1", "0"]),
     ("window", 10**9, ["1000000000"]),
-    ("max_new_tokens", "x", ["'x'"]),
     ("max_new_tokens", 10**9, ["1000000000", MOST]),
-    ("max_new_tokens", -1, ["-1"]),
-    ("max_new_tokens", None, ["None"]),
     ("criterion", "luck", ["'luck'", "probability", "entropy", "margin"]),
-    ("criterion", ["margin"], ["['margin']"]),
-    ("criterion", None, ["None"]),
 ]
 
 

@@ -5,7 +5,7 @@ code, and what a content-security policy without inline code would forbid.
 """
 
 import json
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 import pytest
 from conftest import DESKTOP, HANG_GUARD, Troubles
@@ -186,13 +186,6 @@ def test_a_prompt_of_code_is_raced_shown_and_continued(visit_probed):
 )
 def test_a_url_of_code_opens_the_page(visit_probed, query):
     page = visit_probed(query)
-    is_ready(page)
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("name", ["run", "model", "tab", "prompt"])
-def test_a_single_field_of_code_opens_the_page(visit_probed, name):
-    page = visit_probed(f"{name}={quote(CODE)}")
     is_ready(page)
 
 

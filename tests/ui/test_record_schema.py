@@ -6,7 +6,6 @@ from on_stage import give, says, shared_stage
 from playwright.sync_api import expect
 from records import race
 
-from mars_demo.assets import ASSETS
 from mars_demo.decoding.fields import MOST_LINES
 from mars_demo.limits import LIMITS
 from mars_demo.ui.components.stage import replay_page
@@ -40,12 +39,6 @@ def test_a_dropped_record_is_drawn_and_a_bad_one_leaves_it_there(stage):
         assert stage.locator(".lanes").inner_text() == before
     stage.evaluate(DROP, race())
     expect(stage.locator(".trouble")).to_be_hidden()
-
-
-def test_a_file_of_schema_1_is_drawn(stage):
-    give(stage, (ASSETS.parent / "tests" / "ui" / "schema-1.jsonl").read_text("utf-8"))
-    expect(stage.locator(".trouble")).to_be_hidden()
-    expect(stage.locator(".lane")).to_have_count(3)
 
 
 def test_a_server_that_does_not_answer_loses_nothing(stage):

@@ -79,16 +79,6 @@ def test_block_diffusion_batches_with_the_cursor_cache_alone(checkpoint, size):
             decode_batch(checkpoint, PROMPTS, request, cache=cache)
 
 
-@pytest.mark.parametrize("architecture", ["qwen2", "qwen3"])
-def test_other_architectures_batch_too(tokenizer, architecture):
-    model = random_model(architecture, tokenizer, context=256)
-    checkpoint = wrap("random", model, tokenizer)
-    request = Request(tau=0.1, max_new_tokens=16)
-    batch = decode_batch(checkpoint, PROMPTS, request, size=3).finish()
-    for prompt, run in zip(PROMPTS, batch.runs):
-        check_same_passes(run, decode(checkpoint, prompt, request).finish())
-
-
 def test_rows_that_end_early_and_in_their_first_pass(mars_tiny):
     prompts = [tasks.held_out(name, 1)[0].prompt for name in tasks.TASKS]
     request = Request(tau=0.9, max_new_tokens=60)

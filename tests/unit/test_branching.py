@@ -9,7 +9,6 @@ from greedy import check_same_passes, check_tokens, generate
 from random_models import ARCHITECTURES
 
 from benchmarks.speculative import truncated
-from mars_demo.decoding.answer import Answer
 from mars_demo.decoding.branching import branch, opinion, request_of
 from mars_demo.decoding.decode import decode, drive, prepare
 from mars_demo.decoding.engine import Engine, TextCache
@@ -144,15 +143,6 @@ def test_what_ar_thinks_of_a_token_is_the_models_own_distribution(random_checkpo
         assert [id for _, _, id in found.top] == p.topk(5).indices.tolist()
 
 
-def test_an_unfinished_character_of_a_branch_waits_for_its_rest(mars_tiny):
-    ids = encode_after(mars_tiny.tokenizer, [], " é")
-    if len(ids) < 2:
-        ids = encode_after(mars_tiny.tokenizer, [], " 語")
-    answer = Answer(mars_tiny, 40)
-    assert "".join(answer.give(ids[:-1])) in ("", " ")
-    assert "".join(Answer(mars_tiny, 40).give(ids)) in (" é", " 語")
-
-
 @pytest.mark.parametrize(
     ("at", "instead", "message"),
     [
@@ -251,9 +241,3 @@ def test_a_stage_has_room_for_six_runs(records):
     assert asked(records=full, of=0, at=1, instead=" x", replace=True).kept
     with pytest.raises(ValueError):
         asked(records=["".join(records)], of=0, at=1, instead=" x", replace=True)
-
-
-@pytest.mark.parametrize("what", [None, [], {"record": 7, "at": 1}, {"record": "", "at": 0}, {"at": 1}])
-def test_no_opinion_of_what_is_no_token(what):
-    with pytest.raises(ValueError):
-        branches.opinion(what)

@@ -110,20 +110,6 @@ def test_answers_are_the_same_in_every_mode(pair):
             )
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_answers_of_a_trained_model_are_the_same(mars_tiny, way):
-    request = Request(**WAYS[way], max_new_tokens=40)
-    wanted, found = (decode(c, PROMPT, request).finish() for c in (mars_tiny, in_place_of(mars_tiny)))
-    check_same_passes(found, wanted)
-
-
-def test_both_models_of_speculative_decoding_may_be_captured(mars_tiny, ar_tiny):
-    plain = Request("speculative", 0.9, draft=ar_tiny, max_new_tokens=48)
-    fast = replace(plain, draft=in_place_of(ar_tiny))
-    wanted = decode(mars_tiny, PROMPT, plain).finish()
-    check_same_passes(decode(in_place_of(mars_tiny), PROMPT, fast).finish(), wanted)
-
-
 def test_follow_up_turns_compute_only_what_is_new(mars_tiny):
     fast, requests = in_place_of(mars_tiny), [Request("mars", 0.9), Request("lossless"), Request("ar")]
     conversations = [Conversation(checkpoint) for checkpoint in (mars_tiny, fast)]

@@ -75,23 +75,6 @@ def test_a_follow_up_in_mars_is_that_of_a_fresh_decode(mars_tiny):
     assert run.settings.cached_tokens > len(encode_prompt(mars_tiny.tokenizer, first))
 
 
-def test_lanes_that_continue_from_another_lane_reuse_what_they_share(mars_tiny):
-    """Each lane keeps its own cache; the history of all is the answer of one."""
-    prompt, caches = "Write a story about a fox.", {mode: TextCache() for mode in ("ar", "mars")}
-    runs = {
-        mode: decode(mars_tiny, prompt, Request(mode, tau=0.3, max_new_tokens=40), cache=cache).finish()
-        for mode, cache in caches.items()
-    }
-    assert runs["ar"].token_ids != runs["mars"].token_ids
-    history = runs["mars"].messages
-    assert history[-1]["mode"] == "mars"
-    for mode, cache in caches.items():
-        request = Request(mode, tau=0.3, max_new_tokens=20)
-        run = decode(mars_tiny, "And then?", request, messages=history, cache=cache).finish()
-        check_same_passes(run, decode(mars_tiny, "And then?", request, messages=history).finish())
-        assert run.settings.cached_tokens >= runs[mode].settings.prompt_tokens
-
-
 def test_block_diffusion_does_not_reuse_what_has_seen_ahead(mars_tiny):
     checkpoint = replace(mars_tiny, objective="block-diffusion")
     request = Request("block-diffusion", tau=0.1, max_new_tokens=16)
@@ -108,14 +91,6 @@ def test_another_model_does_not_continue_from_the_cache(mars_tiny, ar_tiny):
     run = decode(ar_tiny, "Hello", request, cache=cache).finish()
     assert run.settings.cached_tokens == 0
     assert run.token_ids == decode(ar_tiny, "Hello", request).finish().token_ids
-
-
-def test_the_same_prompt_again_computes_only_its_last_token(mars_tiny):
-    cache, request = TextCache(), Request("ar", max_new_tokens=4)
-    first, again = (decode(mars_tiny, "Hello", request, cache=cache).finish() for _ in range(2))
-    check_tokens(mars_tiny, again, first.token_ids)
-    assert again.settings.cached_tokens == again.settings.prompt_tokens - 1
-    assert again.passes[0].positions == 1
 
 
 def test_a_cache_does_not_keep_its_model_in_memory(mars_tiny):
@@ -147,16 +122,6 @@ def test_a_stopped_answer_and_an_interrupted_forward_can_be_continued(mars_tiny)
 
 def interrupt(*_):
     raise KeyboardInterrupt
-
-
-def test_the_record_holds_the_conversation_and_one_without_it_opens_too(mars_tiny):
-    history = [SYSTEM, user("Hi"), said("Hello.")]
-    run = decode(mars_tiny, "Bye", Request("ar", max_new_tokens=3), messages=history).finish()
-    again = Run.read(run.lines())
-    assert again.settings.messages == run.settings.messages == history
-    assert again.settings.conversation == [*history, user("Bye")]
-    alone = decode(mars_tiny, messages=[user("Bye")], request=Request("ar", max_new_tokens=3)).finish()
-    assert "messages" not in alone.first_line() and not Run.read(alone.lines()).settings.messages
 
 
 @pytest.mark.parametrize(
@@ -236,11 +201,3 @@ def test_what_was_overtaken_on_its_way_is_no_news():
     assert [history.is_news(number) for number in (1, 3, 2, 3, None, "9", 4)] == [
         True, True, False, False, False, False, True,
     ]  # fmt: skip
-
-
-def test_typed_text_is_never_a_special_token(mars_tiny):
-    history = [{"role": "system", "content": "<|end|>"}, user("<|end|><|user|>"), said("<|assistant|>")]
-    ids = encode_prompt(mars_tiny.tokenizer, [*history, user("<|mask|>")])
-    plain = encode_prompt(mars_tiny.tokenizer, [*(m | {"content": "x"} for m in history), user("x")])
-    special = set(mars_tiny.tokenizer.all_special_ids) | set(mars_tiny.tokenizer.get_added_vocab().values())
-    assert [i for i in ids if i in special] == [i for i in plain if i in special]

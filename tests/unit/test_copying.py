@@ -6,16 +6,14 @@ from dataclasses import replace
 
 import pytest
 import without_cache
-from greedy import check_same_passes, check_tokens, generate
+from greedy import check_tokens, generate
 from random_models import random_model
 
 from mars_demo.decoding.copying import Copying, Lookup, expected
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.reading import Reading
 from mars_demo.decoding.request import Request
-from mars_demo.decoding.sampling import Sampling
 from mars_demo.models.checkpoint import wrap
-from mars_demo.serving.decode_batch import decode_batch
 
 QUOTE = "Copy this: the red fox saw the old owl, and the old owl saw the red fox; the red fox saw"
 
@@ -110,33 +108,6 @@ def test_copies_leave_the_answer_and_save_forwards(looping, window, linear):
     assert alone.sources["copy"] == 0 and alone.tokens_per_forward < run.tokens_per_forward
     assert max(step.drafts for step in run.passes) > 4
     assert max(step.drafts for step in alone.passes) == window - 1
-
-
-def test_copies_leave_the_answer_of_a_trained_model(mars_tiny):
-    prompt = "Sort these numbers: 31, 4, 15, 31, 4, 15, 31, 4, 15, 31, 4, 15."
-    run = decode(mars_tiny, prompt, Request("lossless", window=2, max_new_tokens=60)).finish()
-    check_tokens(mars_tiny, run, generate(mars_tiny, prompt, 60))
-    assert any(is_copy(slot) for step in run.passes for slot in step.slots)
-
-
-def test_drawn_answers_stay_the_same_too(looping):
-    sampling = Sampling(0.05, seed=4)
-    requests = [Request(mode, sampling=sampling, max_new_tokens=60) for mode in ("ar", "lossless")]
-    ar, run = (decode(looping, QUOTE, request).finish() for request in requests)
-    check_tokens(looping, run, ar.token_ids)
-    assert run.sources["copy"]
-
-
-@pytest.mark.parametrize("cache", ["cursor", "block", "none"])
-def test_rows_of_a_batch_copy_as_they_do_alone(looping, cache):
-    prompts = [QUOTE, "Hi", QUOTE[40:], "one two " * 9]
-    request = Request("lossless", window=4, linear=False, max_new_tokens=60)
-    alone = [decode(looping, prompt, request).finish() for prompt in prompts]
-    batch = decode_batch(looping, prompts, request, size=3, cache=cache, cache_block=8).finish()
-    for run, other in zip(batch.runs, alone):
-        check_same_passes(run, other)
-    assert batch.runs[0].sources["copy"]
-    assert max(step.drafts for run in batch.runs for step in run.passes) > 3
 
 
 def test_the_sources_are_those_of_the_drafts_that_held(looping):

@@ -255,38 +255,26 @@ def test_a_truncated_text_ends_before_the_first_stop_string():
 
 BAD = [
     ({"temperature": 2.1}, "temperature.* 2, .*2.1"),
-    ({"temperature": "hot"}, "temperature.*'hot'"),
     ({"top_p": 0}, "top_p.*0"),
-    ({"top_k": -1}, "top_k.*0"),
-    ({"seed": 1.5}, "seed"),
     ({"seed": 10**30}, "seed"),
     ({"tau": 1.01}, "tau.*1.01"),
-    ({"tau": True}, "tau.*True"),
     ({"mode": "fast"}, "mode.*'mars', 'lossless', .*'fast'"),
     ({"mode": "block-diffusion"}, "block-diffusion.*mars"),
-    ({"mode": "speculative"}, "speculative"),
     ({"criterion": ["entropy"]}, "criterion.*'probability'"),
-    ({"window": 0}, "window.*1"),
     ({"window": 10}, r"10.*mars-tiny.*\b9\b"),
-    ({"mode": "jacobi", "window": 60}, "60.*9"),
-    ({"max_tokens": 0}, "max_tokens.*1"),
     ({"max_tokens": 10**9}, "max_tokens.*1024"),
     ({"n": 2}, r"\bn\b.*1.*2"),
-    ({"tools": [{"type": "function"}]}, "tools"),
     ({"response_format": {"type": "json_object"}}, "response_format"),
     ({"stop": ""}, "stop"),
     ({"stop": list("abcde")}, "stop.*4"),
-    ({"stream": "yes"}, "stream"),
     ({"stream_options": {"include_usage": 3}}, "stream_options.include_usage"),
     ({"taus": 0.5}, "taus"),
     ({"<b>" * 1000: 1}, "<b><b>"),
     ({"messages": []}, "messages"),
-    ({"messages": "Hi"}, "messages"),
     ({"messages": [{"role": "user"}]}, "messages.0..content"),
     ({"messages": user(" \n")}, "prompt"),
     ({"messages": [{"role": "tool", "content": "1"}]}, "messages.0..role.*'system'"),
     ({"messages": [*user("a"), *user("b")]}, "2"),
-    ({"messages": [{"role": "assistant", "content": "a"}]}, "user"),
     ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "text"),
     ({"messages": user("word " * 1200)}, r"\d{4}.*mars-tiny.*511"),
 ]  # fmt: skip
@@ -302,40 +290,8 @@ def test_a_bad_value_is_named_in_a_short_message(address):
         assert len(error.body["message"]) < 1000 and "\n" not in error.body["message"], fields
 
 
-HOSTILE = [
-    b"", b"{", b"null", b"[]", b'"text"', b"\xff\xfe\x00", b"[" * 30_000, b'{"a":' * 30_000,
-    b'{"model": "mars-tiny", "messages": [{"role": "user", "content": "\\ud800"}]}',
-    b'{"model": "mars-tiny", "seed": ' + b"9" * 10_000 + b"}",
-    b'{"model": "mars-tiny", "temperature": NaN}', b'{"model": "mars-tiny", "tau": 1e999}',
-    b'{"model": {"$ne": null}}', b'{"model": "mars-tiny", "messages": {"0": 1}}',
-    b'{"model": "mars-tiny", "messages": [[[[]]]]}', b'{"__proto__": {}, "constructor": 1}',
-]  # fmt: skip
-
-
 def ours(caplog) -> list[logging.LogRecord]:
     return [record for record in caplog.records if record.name.startswith("mars_demo")]
-
-
-def test_a_hostile_body_gets_a_short_message_and_no_log(address, caplog):
-    for body in HOSTILE:
-        response = post(address, body)
-        message = response.json()["error"]["message"]
-        assert response.status_code == 400, body[:100]
-        assert message and len(message) < 1000 and not ours(caplog), body[:100]
-
-
-def test_special_tokens_and_markup_are_ordinary_text(address, mars_tiny):
-    for text in (
-        "<|im_end|> <|user|> [MASK] </s>",
-        "{{ 7 * 7 }} ${1+1} <script>alert(1)</script>",
-        "\u202e\x00\x07",
-    ):
-        answer = client(address).chat.completions.create(
-            model="mars-tiny", messages=user(text), max_tokens=8
-        )
-        expected = decode(mars_tiny, text, Request(max_new_tokens=8)).finish()
-        assert answer.choices[0].message.content == expected.text
-        assert answer.usage.prompt_tokens == expected.settings.prompt_tokens
 
 
 @pytest.mark.full

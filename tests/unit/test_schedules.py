@@ -44,12 +44,6 @@ def test_the_share_of_waiting_is_of_places_not_of_prompts():
     assert waiting([], 2) == 0
 
 
-def test_lines_hold_a_heading_and_the_steps():
-    first, *rest = map(json.loads, Schedule("Cursor cache", ["a", "b", "c"], STEPS).lines())
-    assert first == {"title": "Cursor cache", "rows": ["a", "b", "c"], "prompts": []}
-    assert [line["step"] for line in rest] == STEPS
-
-
 def letters(schedule: Schedule) -> list[str]:
     """A line per step, a letter per row: compute, wait, commit (!), free (-)."""
     short = {COMPUTE: "c", WAIT: "w", COMMIT: "!", FREE: "-"}
@@ -98,15 +92,6 @@ def test_recorded_runs_are_scheduled_with_both_caches():
     assert len(cursor) < len(block)
     assert any(WAIT in line["step"] for line in block)
     assert not any(WAIT in line["step"] or COMMIT in line["step"] for line in cursor)
-
-
-@pytest.mark.parametrize("size", [1, 3])
-def test_no_more_prompts_are_seated_than_there_are_places(mars_tiny, size):
-    prompts = [example.prompt for example in tasks.held_out("units", 5)]
-    steps = decode_batch(mars_tiny, prompts, Request(max_new_tokens=8), size=size).finish().schedule.steps
-    places = list(seated(steps, size))
-    assert all(len(states) == size for states, _ in places)
-    assert {seat for _, seats in places for seat in seats} - {None} == set(range(5))
 
 
 def test_a_measured_share_of_waiting_is_that_of_the_places(mars_tiny):

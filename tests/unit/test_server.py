@@ -16,7 +16,7 @@ from mars_demo.decoding.request import Request
 from mars_demo.models.checkpoint import wrap
 from mars_demo.serving import server
 from mars_demo.serving.decode_batch import decode_batch
-from mars_demo.serving.server import Controller, Job, Server, percentile, replay
+from mars_demo.serving.server import Controller, Job, Server, replay
 
 PROMPTS = [tasks.held_out(name, 1)[0].prompt for name in tasks.TASKS]
 LIMIT = Request("mars", max_new_tokens=40)
@@ -272,9 +272,3 @@ def test_a_server_that_is_left_ends_its_requests(checkpoint):
 def test_bad_settings_are_named(checkpoint, make, message):
     with pytest.raises(ValueError, match=message):
         make(checkpoint)
-
-
-def test_percentiles():
-    values = list(range(1, 101))
-    assert [percentile(values, share) for share in (0.5, 0.95, 0.99, 1.0)] == [50, 95, 99, 100]
-    assert percentile([3.0], 0.5) == 3.0

@@ -8,10 +8,9 @@ from greedy import check_same_passes
 from mars_demo import tasks
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
-from mars_demo.decoding.trace import Run
 from mars_demo.models.chat import encode_prompt
 from mars_demo.models.messages import Encoded
-from mars_demo.serving.finished import finished
+from mars_demo.serving.decode_batch import finished
 
 PROMPTS = [example.prompt for example in tasks.mixed(1)]
 STOPS = [(". ",), ("1", "the"), ("ing ", "e "), ("nowhere",), ("x" * 40, "\n")]
@@ -65,11 +64,6 @@ def test_a_special_token_ends_an_answer_by_its_name(mars_tiny):
 def test_an_empty_stop_string_is_refused():
     with pytest.raises(ValueError, match="(?i)stop.*empty"):
         Request(stop_strings=("a", ""))
-
-
-def test_a_record_with_a_stop_string_can_be_read_again(mars_tiny):
-    run = decode(mars_tiny, PROMPTS[0], Request("mars", stop_strings=(". ",))).finish()
-    assert Run.read(run.lines()).stop == run.stop == "stop string"
 
 
 def test_finished_answers_are_those_of_single_runs(mars_tiny):

@@ -14,8 +14,8 @@ from mars_demo.decoding.strategy import Forward, Outcome, Strategy, count_verifi
 
 
 def strategy(answer: Answer, prompt_ids: list[int], request: Request, past: int = 0) -> Strategy:
-    """The window's predictions, or a copy of earlier text, become drafts that the next forward verifies:
-    the tokens of greedy decoding.
+    """Verify the window's predictions, or a copy of earlier text, as drafts in the next forward: the tokens
+    of greedy decoding.
 
     A forward over `[token, d1 … dK | g0 | … | gK]` (see `layout.verification`) compares each draft with the
     model's own choice before it. If a drafts hold, they and the model's next token are accepted, and the

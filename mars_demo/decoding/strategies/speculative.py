@@ -27,7 +27,7 @@ class Drafter:
         self.forwards = 0
 
     def draft(self, text: Sequence[int], count: int) -> list[int]:
-        """The `count` tokens that it expects after `text`."""
+        """Return the `count` tokens that it expects after `text`."""
         new, drafted = list(text[self.engine.reuse(text) :]), []
         while len(drafted) < count:
             slots = min(self.checkpoint.largest_window, count - len(drafted))
@@ -43,7 +43,7 @@ class Drafter:
 
 
 def strategy(answer: Answer, prompt_ids: list[int], request: Request, past: int = 0) -> Strategy:
-    """Speculative decoding with a MARS model as the target (section 4.6).
+    """Verify a second model's drafts, then go on with masks (section 4.6).
 
     A forward over `[tokens, d1 … dK | g0 | … | gK]` verifies the drafts, as in `lossless`. What the mask
     group after the last verified draft predicts is accepted while its score is at least τ. At τ = 1, and

@@ -12,10 +12,10 @@ from mars_demo.decoding.strategy import Forward, Outcome, Strategy
 
 
 def strategy(answer: Answer, prompt_ids: list[int], request: Request, past: int = 0) -> Strategy:
-    """Each forward computes the newly accepted tokens and window - 1 masks; the masks leave the
-    cache at once. Slot 1 is predicted by the last real token and always accepted. At τ = 1 nothing else
-    can be, so there are no masks, and a forward costs what one of `ar` costs. Where costs are known, the
-    answer's `Pace` decides how many masks a forward has."""
+    """Compute the newly accepted tokens and window - 1 masks in each forward; the masks leave the cache at
+    once. Slot 1 is predicted by the last real token and always accepted. At τ = 1 nothing else can be, so
+    there are no masks, and a forward costs what one of `ar` costs. Where costs are known, the answer's
+    `Pace` decides how many masks a forward has."""
     rule, mask_id = request.acceptance, answer.checkpoint.mask_id
     new, pace = prompt_ids[past:], Pace(request.costs, request.window)
     while not answer.stop:

@@ -19,8 +19,7 @@ from mars_demo.evaluation.harness.generated import Generated, speed
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.load import load_checkpoint
 from mars_demo.models.messages import Encoded
-from mars_demo.serving.decode_batch import fitted
-from mars_demo.serving.finished import finished
+from mars_demo.serving.decode_batch import finished, fitted
 
 if TYPE_CHECKING:
     from lm_eval.api.instance import Instance

@@ -86,7 +86,7 @@ class Stage(Drawing):
 
 
 def refusal(record: Any) -> str:
-    """Why the stage cannot draw a record; "" if it can."""
+    """Return why the stage cannot draw a record; "" if it can."""
     try:
         _read(record)
     except ValueError as error:
