@@ -17,7 +17,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     smollm.add_argument("--base", help="a GGUF file, folder or hub id of SmolLM2-135M-Instruct")
     smollm.add_argument("--output", type=Path, required=True, metavar="DIR")
     smollm.add_argument("--stage", help="base, data, train or pack alone")
-    smollm.add_argument("--scale", default="full", help="full, cpu (a proof on two cores) or test")
+    smollm.add_argument("--scale", default="full", help="full, or cpu (a proof on two cores)")
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -37,11 +37,8 @@ def inputs(checkpoint: Checkpoint, data: str, count: int = 8) -> Iterator[Batch]
 
 @torch.inference_mode()
 def second_moments(model: nn.Module, batches: Iterable[Batch]) -> dict[str, Tensor]:
-    """XᵀX of the inputs to each linear layer, [in, in] by the name of its weight, which for a tied head is
-    the embedding's.
-
-    The batches are those of training, so that masks count as well as tokens.
-    """
+    """Return XᵀX of the inputs to each linear layer, [in, in] by the name of its weight, which for a tied
+    head is the embedding's. The batches are those of training, so that masks count as well as tokens."""
     found: dict[str, Tensor] = {}
     names = {id(weight): name for name, weight in model.named_parameters()}
 

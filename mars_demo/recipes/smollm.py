@@ -9,7 +9,6 @@ stage, leaves the folder for `assets/` in DIR/bundle.
 
 from __future__ import annotations
 
-import itertools
 import json
 import shutil
 from collections.abc import Iterator
@@ -43,8 +42,8 @@ ATTRIBUTION = (
 
 @dataclass(frozen=True)
 class Scale:
-    """How much of everything: conversations, of which some have a second turn, and the trainings, each
-    from the weights of the one before. A training's reference is a folder of the recipe."""
+    """How many conversations, how many of them with a second turn, and the trainings, each from the weights
+    of the one before. A training's reference is a folder of the recipe."""
 
     held_out: int
     conversations: int
@@ -102,24 +101,7 @@ SCALES = {
             for recipe, steps in ((GENTLE, 723), (LIKE_ITS_BASE, 272))
         ),
     ),
-    "test": Scale(
-        held_out=4,
-        conversations=12,
-        second_turns=4,
-        batch=4,
-        max_new_tokens=32,
-        trainings=tuple(
-            replace(recipe, block_size=8, steps=3, batch_tokens=1024, save_every=2)
-            for recipe in (GENTLE, LIKE_ITS_BASE)
-        ),
-    ),
 }
-
-
-def make_base(source: str, output: Path) -> None:
-    """The base as a plain folder in bfloat16."""
-    base = load_checkpoint(source, device="cpu", dtype=torch.bfloat16)
-    save_checkpoint(base.model, base.tokenizer, output, block_size=None)
 
 
 def make_data(output: Path, scale: Scale) -> None:
@@ -136,17 +118,9 @@ def make_data(output: Path, scale: Scale) -> None:
         _fill(path, base, prompts, count, scale, avoid)
     if _lines(all_turns) < scale.conversations:
         all_turns.write_text(first.read_text("utf-8"), encoding="utf-8")
-    begun = [
-        json.loads(line) for line in itertools.islice(first.open(encoding="utf-8"), 4 * scale.second_turns)
-    ]
-    _fill(
-        all_turns,
-        base,
-        distillation.follow_ups(begun),
-        scale.conversations + scale.second_turns,
-        scale,
-        held_out,
-    )
+    begun = map(json.loads, first.read_text("utf-8").splitlines()[: 4 * scale.second_turns])
+    count = scale.conversations + scale.second_turns
+    _fill(all_turns, base, distillation.follow_ups(begun), count, scale, held_out)
 
 
 def _lines(path: Path) -> int:
@@ -224,7 +198,7 @@ STAGES = ("base", "data", "train", "pack")
 
 
 def make(base: str | None, output: Path, stage: str | None = None, scale: str = "full") -> None:
-    """All stages, or one alone; what is there already of a stage is kept.
+    """Run all stages, or one alone; what is there already of a stage is kept.
 
     base: a GGUF file, folder or hub id of SmolLM2-135M-Instruct, for the first stage.
 
@@ -238,7 +212,8 @@ def make(base: str | None, output: Path, stage: str | None = None, scale: str = 
     if stage in (None, "base") and not (output / "base" / "config.json").exists():
         if base is None:
             raise ValueError("The stage base needs --base, a GGUF file, folder or hub id.")
-        make_base(base, output / "base")
+        plain = load_checkpoint(base, device="cpu", dtype=torch.bfloat16)
+        save_checkpoint(plain.model, plain.tokenizer, output / "base", block_size=None)
     if stage in (None, "data"):
         make_data(output, chosen)
     if stage in (None, "train") and not (output / NAME / "config.json").exists():

@@ -95,14 +95,8 @@ def fresh_model(tokenizer: PreTrainedTokenizerFast, seed: int = 0) -> LlamaForCa
     )
 
 
-def stage(model, tokenizer, recipe: Recipe, output: Path) -> None:
-    steps = train(model, tokenizer, recipe, output, resume=True)
-    for _ in training_bar(steps, recipe.steps, output.name):
-        pass
-
-
 def make(output: Path = ASSETS) -> None:
-    """Both models in folders below `output`; finished ones are kept."""
+    """Train both models into folders below `output`; finished ones are kept."""
     base = None
     for name, recipe in STAGES.items():
         if not (output / name / "config.json").exists():
@@ -112,5 +106,7 @@ def make(output: Path = ASSETS) -> None:
             else:
                 loaded = load_checkpoint(str(output / base), device="cpu")
                 model, tokenizer = loaded.model, loaded.tokenizer
-            stage(model, tokenizer, recipe, output / name)
+            steps = train(model, tokenizer, recipe, output / name, resume=True)
+            for _ in training_bar(steps, recipe.steps, name):
+                pass
         base = name

@@ -11,11 +11,9 @@ from greedy import check_tokens
 from random_models import ARCHITECTURES, random_model
 
 from mars_demo.assets import ASSETS
-from mars_demo.decoding.acceptance import Acceptance
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.engine import Engine
 from mars_demo.decoding.layout import verification
-from mars_demo.decoding.reading import ALTERNATIVES, read
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling
 from mars_demo.decoding.trace import Run
@@ -27,7 +25,6 @@ from mars_demo.models.load import load_checkpoint
 from mars_demo.models.precision import default_dtype
 from mars_demo.serving.decode_batch import decode_batch
 from mars_demo.views.attention_weights import Attention
-from mars_demo.views.mask_picture import KINDS, Sentence
 
 PROMPT = "Sort 31, 4 and 15"
 DRAWN = Sampling(0.9, top_p=0.95, top_k=20, seed=3)
@@ -110,17 +107,6 @@ def test_the_exported_decoder_waits_once_per_forward(watched, mars_tiny, tmp_pat
     assert OnDevice.waits == {"tolist": len(forwards)}
     run = decode(mars_tiny, PROMPT, Request("mars", 0.9, max_new_tokens=24, raw=True)).finish()
     check_tokens(mars_tiny, run, answer[0, ids.shape[1] :].tolist())
-
-
-def test_a_reading_is_what_the_logits_say():
-    logits = torch.randn(5, 200_000, generator=torch.Generator().manual_seed(1))
-    logits[3, 199_999] = 30.0
-    probabilities = logits.softmax(-1)
-    for row, reading in zip(probabilities, read(logits, Acceptance())):
-        best = row.topk(ALTERNATIVES)
-        assert (reading.token, reading.score) == (row.argmax().item(), row.max().item())
-        assert (reading.candidates, reading.probabilities) == (best.indices.tolist(), best.values.tolist())
-        assert all(type(token) is int for token in (reading.token, *reading.candidates))
 
 
 def test_the_best_device_is_a_gpu_where_there_is_one(monkeypatch):
@@ -229,12 +215,3 @@ def test_texts_on_a_gpu_take_turns(on_gpu):
     while going:
         going = [run for run in going if next(run, None) is not None]
     assert [run.token_ids for run in runs] == wanted
-
-
-@on_a_gpu
-def test_attention_is_drawn_on_a_gpu():
-    checkpoint = load_checkpoint("mars-tiny")
-    sentence = Sentence(list(range(10, 22)), checkpoint.mask_id, str, prompt=4, new=2, block_size=3)
-    picture = KINDS["mars"].draw(sentence)
-    weights = Attention(checkpoint.model).weights(picture.layout, picture.past, 1, None)
-    torch.testing.assert_close(weights.sum(-1), torch.ones(len(weights)), atol=0.02, rtol=0.02)

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -63,21 +64,10 @@ def test_a_truncated_answer_is_marked_and_trained_without_an_end_token(mars_tiny
     assert list(distillation.follow_ups([whole, cut]))[1:] == []
 
 
-def test_answers_come_in_the_order_of_the_prompts(mars_tiny):
-    """Check that the first answers are not those to the shortest prompts."""
-    asked = sorted(prompts(8), key=len, reverse=True)
-    answered = [c["messages"][0]["content"] for c in distillation.answered(mars_tiny, asked, batch=2)]
-    assert answered == [prompt for prompt in asked if prompt in answered]
-
-
 def test_a_prompt_is_answered_once_in_any_spelling_of_case_and_spaces(mars_tiny):
     asked = ["Which city is the capital of Latvia?", "which  city is the capital of latvia? ", " "]
     assert len(list(distillation.answered(mars_tiny, asked))) == 1
     assert not list(distillation.answered(mars_tiny, asked, known=[asked[0].upper()]))
-
-
-def test_prompts_that_do_not_fit_are_left_out(mars_tiny):
-    assert not list(distillation.answered(mars_tiny, ["word " * 600], batch=1))
 
 
 @pytest.mark.parametrize(
@@ -141,6 +131,9 @@ def test_held_out_prompts_are_avoided(tmp_path, mars_tiny):
 
 @pytest.mark.full
 def test_the_chat_recipe_runs_at_a_small_scale_and_resumes(tmp_path, monkeypatch):
+    short = {"block_size": 8, "steps": 3, "batch_tokens": 1024, "save_every": 2}
+    trainings = tuple(replace(recipe, **short) for recipe in (smollm.GENTLE, smollm.LIKE_ITS_BASE))
+    monkeypatch.setitem(smollm.SCALES, "test", smollm.Scale(4, 12, 4, 4, 32, trainings))
     command = ["recipe", "smollm", "--base", "ar-tiny", "--output", str(tmp_path), "--scale", "test"]
     monkeypatch.setattr(smollm, "_mixed", lambda *_: distillation.prompts_from("tasks"))
     for _ in range(2):

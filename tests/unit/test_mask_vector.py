@@ -105,29 +105,3 @@ def test_only_the_mask_learns_during_its_head_start(tokenizer, model, tmp_path):
             assert moved == [mask]
         else:
             assert torch.equal(weight, before[name]), name
-
-
-def test_a_cut_run_goes_on_to_the_same_losses(tokenizer, model, tmp_path):
-    whole = [m.loss for m in train(copy.deepcopy(model), tokenizer, RECIPE, tmp_path / "whole")]
-    run = train(copy.deepcopy(model), tokenizer, RECIPE, tmp_path / "cut")
-    first = [next(run).loss for _ in range(5)]
-    run.close()
-    again = train(copy.deepcopy(model), tokenizer, RECIPE, tmp_path / "cut", resume=True)
-    assert first + [m.loss for m in again] == pytest.approx(whole, rel=1e-5)
-    assert whole[-1] < whole[0]
-
-
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"mask_head_start": 1.0}, r"\b1\b"),
-        ({"mask_learning_rate": None}, "learning rate"),
-        ({"mask_learning_rate": 0.0}, r"\b0\b"),
-        ({"objective": "ar"}, "mask"),
-        ({"lora": 4}, "LoRA"),
-        ({"final_learning_rate": -1.0}, "learning rate"),
-    ],
-)
-def test_bad_settings_are_named(changed, message):
-    with pytest.raises(ValueError, match=message):
-        replace(RECIPE, **changed)

@@ -85,12 +85,6 @@ def test_without_a_reference_every_answer_is_learned(pair):
     torch.testing.assert_close(marked["loss"], plain["loss"])
 
 
-def test_a_batch_without_own_answers_has_a_reference_term_of_zero(pair):
-    found, _ = losses(pair, [conversation(12, False)])
-    assert found["reference"] == 0
-    torch.testing.assert_close(found["loss"].detach(), found["clean"])
-
-
 @pytest.mark.parametrize(
     ("marks", "own"), [([True], True), ([False], False), ([None], None), ([True, None], None)]
 )

@@ -3,7 +3,6 @@
 import itertools
 import json
 import os
-import select
 import subprocess
 import sys
 from dataclasses import replace
@@ -44,9 +43,8 @@ def plain(folder):
 @pytest.mark.parametrize(
     "changed",
     [
-        {},
-        pytest.param({"muon_learning_rate": None}, marks=pytest.mark.full),
         {"reference": "base", "reference_weight": 2.0},
+        {"muon_learning_rate": None, "mask_learning_rate": 4e-2, "mask_head_start": 0.3},
     ],
 )
 def test_an_interrupted_run_resumes_to_the_losses_of_a_whole_one(tmp_path, tokenizer, monkeypatch, changed):
@@ -77,25 +75,6 @@ def command(output, *options: str) -> list[str]:
 def losses_of(output) -> list[tuple[float, float, int]]:
     lines = map(json.loads, (output / "metrics.jsonl").read_text().splitlines())
     return [(line["loss"], line["noisy"], line["tokens"]) for line in lines]
-
-
-@pytest.mark.full
-def test_a_killed_run_resumes_to_the_losses_of_a_whole_one(tmp_path):
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    subprocess.run([sys.executable, *command(whole)], check=True, capture_output=True)
-    process = subprocess.Popen([sys.executable, *command(killed)], stderr=subprocess.PIPE)
-    try:
-        while process.poll() is None and not list(killed.glob("state-*")):
-            select.select([process.stderr], [], [], 0.01)
-            if select.select([process.stderr], [], [], 0)[0]:
-                os.read(process.stderr.fileno(), 1 << 16)
-    finally:
-        process.kill()
-        process.communicate()
-    subprocess.run([sys.executable, *command(killed, "--resume")], check=True, capture_output=True)
-    assert losses_of(killed) == losses_of(whole)
-    assert len(losses_of(whole)) == 6
-    assert load_checkpoint(str(killed), device="cpu").block_size == 8
 
 
 @pytest.mark.full
@@ -186,19 +165,6 @@ def test_saved_checkpoints_load_in_plain_transformers_with_the_same_weights(tmp_
     assert (checkpoint.block_size, checkpoint.mask_id) == (8, tokenizer.mask_token_id)
 
 
-def test_an_ar_checkpoint_has_no_block_size(tmp_path, tokenizer):
-    list(train(fresh(tokenizer), tokenizer, replace(RECIPE, objective="ar", steps=1), tmp_path))
-    assert load_checkpoint(str(tmp_path), device="cpu").block_size is None
-
-
-def test_a_loss_that_is_not_finite_stops_the_training(tmp_path, tokenizer):
-    model = fresh(tokenizer)
-    with torch.no_grad():
-        model.get_output_embeddings().weight.fill_(float("nan"))
-    with pytest.raises(ValueError, match="loss.*1"):
-        list(train(model, tokenizer, RECIPE, tmp_path))
-
-
 @pytest.mark.parametrize(
     "changed, fact",
     [
@@ -206,7 +172,6 @@ def test_a_loss_that_is_not_finite_stops_the_training(tmp_path, tokenizer):
         ({"block_size": 1}, "2.*32"),
         ({"block_size": 33}, "2.*32"),
         ({"steps": 0}, "0"),
-        ({"accumulate": 0}, "0"),
         ({"kl_weight": -1.0}, "-1"),
         ({"slot_decay": 0.0}, "0"),
         ({"slot_decay": 1.5}, "1.5"),
@@ -214,6 +179,12 @@ def test_a_loss_that_is_not_finite_stops_the_training(tmp_path, tokenizer):
         ({"reference_weight": -1.0}, "-1"),
         ({"reference_weight": 2.0}, "2"),
         ({"reference": "ar-tiny"}, "ar-tiny"),
+        ({"reference": "ar-tiny", "reference_weight": 1.0, "objective": "block-diffusion"}, "reference"),
+        ({"mask_learning_rate": 0.01, "mask_head_start": 1.0}, r"\b1\b"),
+        ({"mask_head_start": 0.5}, "learning rate"),
+        ({"mask_learning_rate": 0.0}, r"\b0\b"),
+        ({"mask_learning_rate": 0.01, "objective": "ar"}, "mask"),
+        ({"mask_learning_rate": 0.01, "lora": 4}, "LoRA"),
     ],
 )
 def test_recipes_out_of_range_are_refused(changed, fact):
@@ -223,16 +194,10 @@ def test_recipes_out_of_range_are_refused(changed, fact):
 
 @pytest.mark.full
 def test_a_compiled_training_has_the_losses_of_one_that_is_not(tmp_path, tokenizer):
+    recipes = [replace(RECIPE, steps=3, compile=chosen) for chosen in (False, True)]
     plain, compiled = (
-        list(
-            train(
-                fresh(tokenizer),
-                tokenizer,
-                replace(RECIPE, steps=3, compile=chosen),
-                tmp_path / str(chosen),
-            )
-        )
-        for chosen in (False, True)
+        list(train(fresh(tokenizer), tokenizer, recipe, tmp_path / str(recipe.compile)))
+        for recipe in recipes
     )
     for one, other in zip(plain, compiled, strict=True):
         assert one.slots[0] == pytest.approx(other.slots[0], rel=1e-2)
@@ -283,17 +248,13 @@ def test_accumulated_batches_are_one_large_batch(tmp_path, tokenizer):
         torch.testing.assert_close(weight, other, rtol=0, atol=1e-3 * recipe.learning_rate)
 
 
-def _messages(example: tasks.Example) -> list[dict]:
-    return [
-        {"role": "user", "content": example.prompt},
-        {"role": "assistant", "content": example.answer},
-    ]
-
-
 def test_the_kl_divergence_from_the_reference_starts_at_zero_and_counts_in_the_loss(tmp_path):
     base = load_checkpoint("ar-tiny", device="cpu", dtype=torch.float32)
     data = tmp_path / "data.jsonl"  # in which nothing is said of who wrote the answers
-    rows = [{"messages": _messages(example)} for example in tasks.held_out("units", 40)]
+    rows = [
+        {"messages": [{"role": "user", "content": e.prompt}, {"role": "assistant", "content": e.answer}]}
+        for e in tasks.held_out("units", 40)
+    ]
     data.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     recipe = replace(RECIPE, steps=3, sft_weight=0.0, reference="ar-tiny", reference_weight=2.0)
     recipe = replace(recipe, data=str(data))
@@ -308,7 +269,6 @@ def test_the_kl_divergence_from_the_reference_starts_at_zero_and_counts_in_the_l
     [
         ({"reference": "no-such-model"}, "no-such-model"),
         ({"reference": "ar-tiny"}, "ar-tiny"),
-        ({"reference": "ar-tiny", "objective": "block-diffusion"}, "reference"),
     ],
 )
 def test_unusable_references_are_refused(tmp_path, tokenizer, changed, fact):
@@ -321,16 +281,15 @@ def test_unusable_references_are_refused(tmp_path, tokenizer, changed, fact):
 @pytest.mark.parametrize(
     "changed",
     [
+        {"objective": "ar"},
         {"objective": "block-diffusion"},
         {"kl_weight": 1.0},
         {"fixed_blocks": True, "whole_copy": True},
-        {"sft_weight": 0.0},
-        {"accumulate": 3},
     ],
 )
 def test_every_option_trains_and_its_checkpoint_decodes(tmp_path, tokenizer, changed):
     metrics = list(train(fresh(tokenizer), tokenizer, replace(RECIPE, steps=3, **changed), tmp_path))
-    assert all(0 < m.noisy < 20 for m in metrics)
+    assert all(0 < m.loss < 20 for m in metrics)
     checkpoint = load_checkpoint(str(tmp_path), device="cpu")
     assert checkpoint.objective == changed.get("objective", "mars")
     run = decode(checkpoint, "hello", Request(mode=checkpoint.modes[0], max_new_tokens=12)).finish()

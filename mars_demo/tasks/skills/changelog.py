@@ -6,45 +6,12 @@ import random
 
 from mars_demo.tasks.common import Example
 from mars_demo.tasks.skills import words
-from mars_demo.tasks.skills.common import LONGEST, Kinds, lines_of, request, skill
+from mars_demo.tasks.skills.common import LONGEST, TEXTS, kinds, lines_of, request, skill
 
-PARTS = (
-    "parser", "login", "search", "export", "settings", "menu", "cache", "editor", "upload", "report", "API",
-    "sidebar", "calendar", "billing", "map", "player", "inbox", "printer", "toolbar", "database",
-)  # fmt: skip
-# For each kind of change: its type in a commit, and phrases about a part.
-CHANGES = {
-    "Added": ("feat", ("dark mode for the {}", "keyboard shortcuts in the {}", "a help page for the {}",
-                       "undo in the {}", "tests for the {}")),
-    "Fixed": ("fix", ("a crash in the {}", "slow loading of the {}", "a typo in the {}",
-                      "wrong dates in the {}", "empty input in the {}")),
-    "Changed": ("refactor", ("shorter names in the {}", "larger buttons in the {}", "the layout of the {}",
-                             "the default of the {}")),
-    "Removed": ("chore", ("the old {}", "unused code of the {}", "a debug flag of the {}")),
-}  # fmt: skip
-LOG_ASKS = Kinds(
-    seen=(
-        "Write the changelog for version {version} of {date}, with a heading per kind of change.",
-        "Make a changelog entry in Markdown, version {version}, date {date}, grouped by kind.",
-        "Turn these notes into the changelog of {version} ({date}). One heading per kind, then bullets.",
-        "Changelog for {version}, released {date}, grouped under headings please.",
-    ),
-    unseen=(
-        "We release {version} on {date}. Sort these notes into a changelog with headings.",
-        "Version {version} came out on {date}: list what changed, by kind, as a changelog.",
-    ),
-)
-COMMIT_ASKS = Kinds(
-    seen=(
-        "Write a commit message of the form type(scope): summary, then a line Refs.",
-        "Make a commit message from this: type(scope): summary, and Refs below.",
-        "Commit message please, as type(scope): summary with a Refs line at the end.",
-    ),
-    unseen=(
-        "How would I commit this? First line type(scope): summary, last line Refs.",
-        "Give these fields the form of a commit, type(scope): summary plus Refs.",
-    ),
-)
+TEXT = TEXTS["changelog"]
+LOG_ASKS, COMMIT_ASKS = kinds("changelog", "log"), kinds("changelog", "commit")
+PARTS = TEXT["parts"]
+CHANGES = TEXT["changes"]  # for each kind of change: its type in a commit, and phrases about a part
 
 
 def make(rng: random.Random, unseen: bool) -> Example:

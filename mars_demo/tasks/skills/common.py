@@ -7,8 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from mars_demo.assets import read_json
 from mars_demo.tasks.common import Example, Task
 
+TEXTS = read_json("skills.json")  # phrasings, sentences and words, by skill
 LONGEST = 4000  # characters of an answer that graders read
 
 
@@ -24,6 +26,11 @@ class Kinds:
 
     def pick(self, rng: random.Random, unseen: bool) -> Any:
         return rng.choice(self.of(unseen))
+
+
+def kinds(name: str, which: str = "asks") -> Kinds:
+    """Return the phrasings or fields of a skill from the data file."""
+    return Kinds(**TEXTS[name][which])
 
 
 def skill(

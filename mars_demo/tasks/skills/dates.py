@@ -7,7 +7,7 @@ import random
 
 from mars_demo.tasks.common import Example
 from mars_demo.tasks.skills import words
-from mars_demo.tasks.skills.common import LONGEST, Kinds, lines_of, request, skill
+from mars_demo.tasks.skills.common import LONGEST, kinds, lines_of, request, skill
 
 FORMS = {
     "Month D, YYYY": words.long_date,
@@ -18,25 +18,8 @@ FORMS = {
     "DD/MM/YYYY": lambda day: f"{day:%d/%m/%Y}",
     "YYYYMMDD": lambda day: f"{day:%Y%m%d}",
 }
-TARGETS = Kinds(
-    seen=("YYYY-MM-DD", "DD.MM.YYYY", "MM/DD/YYYY", "Month D, YYYY", "D Month YYYY"),
-    unseen=("DD/MM/YYYY", "YYYYMMDD"),
-)
+ASKS, TARGETS = kinds("dates"), kinds("dates", "targets")
 SOURCES = ("Month D, YYYY", "D Month YYYY", "YYYY-MM-DD", "DD.MM.YYYY", "MM/DD/YYYY")
-ASKS = Kinds(
-    seen=(
-        "Write these dates as {target}. They are given as {source}.",
-        "Convert from {source} to {target}.",
-        "Change the dates below from {source} to {target}.",
-        "I need these {source} dates as {target}.",
-        "{source} to {target} please.",
-        "Reformat as {target} (given: {source}).",
-    ),
-    unseen=(
-        "My form wants {target}, but I have {source}. Rewrite them.",
-        "What are these in {target}? They were typed as {source}.",
-    ),
-)
 
 
 def make(rng: random.Random, unseen: bool) -> Example:

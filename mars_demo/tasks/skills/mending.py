@@ -7,46 +7,9 @@ import re
 
 from mars_demo.tasks.common import Example
 from mars_demo.tasks.skills import words
-from mars_demo.tasks.skills.common import LONGEST, Kinds, request, skill
+from mars_demo.tasks.skills.common import LONGEST, kinds, request, skill
 
-SENTENCES = Kinds(
-    seen=(
-        "I met {first} in {city} on {day}.",
-        "Where did {first} put the {product}?",
-        "The {product} arrived on {day}, but the box was open.",
-        "{first} and {second} are moving to {city} in {month}.",
-        "Can you call {first} before {day}?",
-        "We need a {product}, a {product2} and some tape.",
-        "My train to {city} leaves at {time}.",
-        "After lunch, {first} will show us the new office.",
-        "Is the shop in {city} open on {day}?",
-        "I think {first} has the key to the garage.",
-        "Please send the {product} to {first}, not to {second}.",
-        "The meeting is on {day} at {time}.",
-        "When does the {month} course begin?",
-        "If it rains on {day}, we will stay at home.",
-    ),
-    unseen=(
-        "{first} forgot the {product} at the airport in {city}.",
-        "Why is {second} not coming on {day}?",
-        "Thanks for the {product}, I really like it.",
-        "Our neighbors from {city} visit us every {month}.",
-    ),
-)
-ASKS = Kinds(
-    seen=(
-        "Fix the capitals, spaces and punctuation.",
-        "Correct the capitalization and punctuation of this text.",
-        "Please clean up this text without changing any words.",
-        "Mend the spacing, capital letters and punctuation here.",
-        "I typed this in a hurry. Fix capitals and punctuation.",
-        "Tidy up this message, same words.",
-    ),
-    unseen=(
-        "Proofread this: only case, spaces and punctuation.",
-        "Make the typing below look neat, same words.",
-    ),
-)
+ASKS, SENTENCES = kinds("mending"), kinds("mending", "sentences")
 
 
 def make(rng: random.Random, unseen: bool) -> Example:

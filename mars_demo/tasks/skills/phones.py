@@ -5,32 +5,9 @@ from __future__ import annotations
 import random
 
 from mars_demo.tasks.common import Example
-from mars_demo.tasks.skills.common import LONGEST, Kinds, lines_of, request, skill
+from mars_demo.tasks.skills.common import LONGEST, kinds, lines_of, request, skill
 
-FORMS = Kinds(
-    seen=(
-        "XXX-XXX-XXXX",
-        "(XXX) XXX-XXXX",
-        "XXX.XXX.XXXX",
-        "+1 XXX XXX XXXX",
-        "XXX XXX XXXX",
-        "XXXXXXXXXX",
-    ),
-    unseen=("+1-XXX-XXX-XXXX", "XXX/XXX-XXXX", "XXX XX XX XXX"),
-)
-ASKS = Kinds(
-    seen=(
-        "Write these phone numbers as {form}.",
-        "Format the phone numbers like {form}.",
-        "Change these phone numbers to {form}.",
-        "I need these numbers in the form {form}.",
-        "Please put the phone numbers below into the format {form}.",
-    ),
-    unseen=(
-        "Our system only takes {form}. Rewrite these numbers.",
-        "Use the pattern {form} for each number.",
-    ),
-)
+FORMS, ASKS = kinds("phones", "forms"), kinds("phones")
 
 
 def make(rng: random.Random, unseen: bool) -> Example:

@@ -6,51 +6,11 @@ import random
 
 from mars_demo.tasks.common import Example
 from mars_demo.tasks.skills import words
-from mars_demo.tasks.skills.common import LONGEST, Kinds, request, skill
+from mars_demo.tasks.skills.common import LONGEST, TEXTS, kinds, request, skill
 
-PLACES = (
-    "library", "museum", "bakery", "gym", "campsite", "hostel", "theater", "bookshop", "swimming pool",
-    "bike shop", "community garden", "cinema", "aquarium", "ice rink", "pottery studio", "boat rental",
-)  # fmt: skip
-# For each subject: how a question refers to it, and sentences that state it.
-SUBJECTS = Kinds(
-    seen=(
-        ("when it opens", ("The doors open at {clock} every {day}.", "It opens at {clock} on weekdays.")),
-        ("what it costs", ("A ticket costs {number} dollars.", "You pay {number} dollars at the door.")),
-        ("who founded it", ("{person} founded it in {year}.", "It was started by {person} in {year}.")),
-        ("where it is", ("You find it at {address} in {city}.", "It stands at {address}, near the river.")),
-        ("where to park", ("Visitors park behind the {color} gate.", "There is parking at {address}.")),
-        ("how to contact it", ("Write to {email} with any question.", "Questions go to {email}.")),
-        ("when it is closed", ("It stays closed on {day}s.", "Nobody works there on {day}s in {month}.")),
-        ("how many people fit in", ("It has room for {number}.", "At most {number} people may enter.")),
-        ("who runs it", ("{person} has run it since {year}.", "Today {person} is the manager.")),
-        ("whether dogs may come", ("Dogs are welcome on a leash.", "Dogs have to wait outside.")),
-        ("when it was renovated", ("The roof was renewed in {year}.", "Its rooms were painted in {year}.")),
-        ("what children pay", ("Children pay {number} dollars.", "Children under {number} enter free.")),
-    ),
-    unseen=(
-        ("what one can eat there", ("The kitchen serves soup until {clock}.", "Cake is sold on {day}s.")),
-        ("how to become a member", ("Members sign up at the desk on {day}s.", "To join, ask {person}.")),
-        ("which bus goes there", ("Bus {number} stops in front of it.", "Take bus {number} from {city}.")),
-        ("what was lost there", ("A {product} was left in the hall.", "Someone forgot a {product} there.")),
-        ("what is planned", ("A second hall will open in {month}.", "In {year} it will move to {city}.")),
-    ),
-)  # fmt: skip
-COLORS = ("red", "green", "blue", "white", "yellow", "black", "brown")
-ASKS = Kinds(
-    seen=(
-        "Which sentence says {what}? Quote it.",
-        "Quote the sentence that says {what}.",
-        "Find the sentence about {what} and copy it word for word.",
-        "Copy the sentence of this text that tells {what}.",
-        "Where does the text say {what}? Give me the exact sentence.",
-        "I want to know {what}. Quote the sentence.",
-    ),
-    unseen=(
-        "Give the line from the passage in which one reads {what}, in quotation marks.",
-        "Point me to {what} with a literal quote.",
-    ),
-)
+TEXT = TEXTS["quoting"]
+PLACES, COLORS, ASKS = TEXT["places"], TEXT["colors"].split(), kinds("quoting")
+SUBJECTS = kinds("quoting", "subjects")  # how a question refers to each, and sentences that state it
 
 
 def make(rng: random.Random, unseen: bool) -> Example:

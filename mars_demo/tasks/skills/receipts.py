@@ -5,23 +5,10 @@ from __future__ import annotations
 import random
 
 from mars_demo.tasks.common import Example, concludes
-from mars_demo.tasks.skills.common import Kinds, request, skill
+from mars_demo.tasks.skills.common import kinds, request, skill
 from mars_demo.tasks.skills.words import GROUPS
 
-ASKS = Kinds(
-    seen=(
-        "What do I pay in total? Show the steps.",
-        "Add up this receipt step by step.",
-        "Calculate the total of this list, line by line.",
-        "How much is all of this together? Show your work.",
-        "Please work out the total cost of these.",
-    ),
-    unseen=("Sum up the bill and show how.", "What does the whole basket cost? One line per item."),
-)
-LINES = Kinds(
-    seen=("{n} x {item} at {price}", "{item}: {n} at {price} each", "{n} {item}, {price} each"),
-    unseen=("{item} ({n} times {price})", "{price} per piece, {n} pieces: {item}"),
-)
+ASKS, LINES = kinds("receipts"), kinds("receipts", "lines")
 
 
 def make(rng: random.Random, unseen: bool) -> Example:

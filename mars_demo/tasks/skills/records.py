@@ -6,69 +6,18 @@ import random
 
 from mars_demo.tasks.common import Example
 from mars_demo.tasks.skills import words
-from mars_demo.tasks.skills.common import LONGEST, Kinds, python, request, skill, unfenced
+from mars_demo.tasks.skills.common import LONGEST, TEXTS, kinds, python, request, skill, unfenced
 from mars_demo.tasks.skills.sandbox import evaluated
 
-CLASSES = Kinds(
-    seen=(
-        "Book",
-        "Customer",
-        "Ticket",
-        "Player",
-        "Invoice",
-        "Recipe",
-        "Sensor",
-        "Student",
-        "Order",
-        "Trip",
-    ),
-    unseen=("Vehicle", "Patient", "Contract"),
-)
-FIELDS = """
-    title author pages price name city email age points seat rating country weight height color brand year
-    owner level balance status
-""".split()
+DATACLASS_ASKS, DICTIONARY_ASKS = kinds("records", "dataclass"), kinds("records", "dictionary")
+TESTS_ASKS = kinds("records", "tests")
+CLASSES, FIELDS = kinds("records", "classes"), TEXTS["records"]["fields"].split()
 TYPES = {
     "str": lambda rng: repr(rng.choice(("unknown", "none", "new", "open", "red"))).replace("'", '"'),
     "int": lambda rng: str(rng.randint(0, 99)),
     "float": lambda rng: f"{rng.randint(0, 9)}.{rng.randint(1, 9)}",
     "bool": lambda rng: rng.choice(("True", "False")),
 }
-CLASS_ASKS = Kinds(
-    seen=(
-        "Write a Python dataclass {name} with these fields.",
-        "Make a dataclass called {name} from this list of fields.",
-        "I need a dataclass {name} in Python with the following fields.",
-        "Python dataclass {name}, fields below.",
-    ),
-    unseen=(
-        "Define {name} as a dataclass that has these.",
-        "Turn the fields into a dataclass. It is called {name}.",
-    ),
-)
-DICTIONARY_ASKS = Kinds(
-    seen=(
-        "Make a Python dictionary called {name} from this.",
-        "Write these as a Python dict named {name}.",
-        "Turn this list into a Python dictionary {name}.",
-        "Put this into a dict {name} in Python.",
-    ),
-    unseen=(
-        "Assign a dictionary with these entries to {name}.",
-        "{name} should be a Python dict of this data.",
-    ),
-)
-TEST_ASKS = Kinds(
-    seen=(
-        "Write a Python list CASES of (input, expected) tuples for these tests of {name}.",
-        "Make a test table for {name}: a Python list CASES of tuples (input, expected).",
-        "Turn these examples of {name} into a list of tuples called CASES.",
-    ),
-    unseen=(
-        "I test {name} with pytest. Give me CASES, a list of (input, expected) tuples.",
-        "Collect these checks of {name} as tuples in a list CASES.",
-    ),
-)
 FUNCTIONS = {
     "reverse": lambda word: word[::-1],
     "shout": lambda word: word.upper() + "!",
@@ -99,7 +48,7 @@ def _dataclass(rng: random.Random, unseen: bool) -> Example:
         f"    {key}: {types[key]}" + (f" = {defaults[key]}" if key in defaults else "") for key in keys
     ]
     code = "\n".join(["from dataclasses import dataclass", "", "", "@dataclass", f"class {name}:", *lines])
-    prompt = request(rng, CLASS_ASKS.pick(rng, unseen).format(name=name), notes)
+    prompt = request(rng, DATACLASS_ASKS.pick(rng, unseen).format(name=name), notes)
     return Example("records", prompt, python(code), {"code": code, "name": name})
 
 
@@ -125,7 +74,7 @@ def _tests(rng: random.Random, unseen: bool) -> Example:
     notes = "\n".join(style.format(*pair) for pair in pairs)
     lines = [f"    ({_literal(given)}, {_literal(expected)})," for given, expected in pairs]
     code = "\n".join(["CASES = [", *lines, "]"])
-    prompt = request(rng, TEST_ASKS.pick(rng, unseen).format(name=name), notes)
+    prompt = request(rng, TESTS_ASKS.pick(rng, unseen).format(name=name), notes)
     return Example("records", prompt, python(code), {"code": code, "name": "CASES"})
 
 

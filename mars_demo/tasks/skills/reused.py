@@ -7,12 +7,9 @@ from dataclasses import replace
 
 from mars_demo.tasks import functions, tables, word_problems
 from mars_demo.tasks.common import Example, Task
-from mars_demo.tasks.skills.common import Kinds, skill
+from mars_demo.tasks.skills.common import TEXTS, Kinds, skill
 
-ASKS = Kinds(
-    seen=("{}", "{}", "{}", "Step by step: {}", "Quick question. {}", "{} Be exact."),
-    unseen=("My daughter asks: {}", "{} Please check it twice."),
-)
+ASKS = Kinds(**TEXTS["reused"])
 
 
 def asked_anew(world: Task, name: str) -> Task:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from mars_demo.tasks.common import Example
 from mars_demo.tasks.skills import words
-from mars_demo.tasks.skills.common import LONGEST, Kinds, request, skill, unfenced
+from mars_demo.tasks.skills.common import LONGEST, TEXTS, Kinds, kinds, request, skill, unfenced
 
 FUNCTIONS = {"count", "sum", "avg", "min", "max", "round", "lower", "upper", "like"}
 STEPS = 100_000  # of sqlite's machine, after which a query is stopped
@@ -54,41 +54,8 @@ SCHEMAS = Kinds(
         Schema("plants", "species", "bed", ("Front", "Back", "Roof"), "height"),
     ),
 )
-# Questions with the queries that answer them.
-QUESTIONS = (
-    ("How many {table} are there per {category}?",
-     "SELECT {category}, COUNT(*) FROM {table} GROUP BY {category};"),
-    ("List the {name} of all {table} with a {number} over {n}.",
-     "SELECT {name} FROM {table} WHERE {number} > {n};"),
-    ("List the {name} of all {table} with a {number} below {n}.",
-     "SELECT {name} FROM {table} WHERE {number} < {n};"),
-    ("Which {table} have the {category} {value}? Give me the {name}.",
-     "SELECT {name} FROM {table} WHERE {category} = '{value}';"),
-    ("What is the average {number} of {table} whose {category} is {value}?",
-     "SELECT AVG({number}) FROM {table} WHERE {category} = '{value}';"),
-    ("What is the total {number} for each {category}?",
-     "SELECT {category}, SUM({number}) FROM {table} GROUP BY {category};"),
-    ("What is the highest {number} for each {category}?",
-     "SELECT {category}, MAX({number}) FROM {table} GROUP BY {category};"),
-    ("Show {name} and {number} of all {table}, the largest {number} first.",
-     "SELECT {name}, {number} FROM {table} ORDER BY {number} DESC;"),
-    ("How many {table} have the {category} {value}?",
-     "SELECT COUNT(*) FROM {table} WHERE {category} = '{value}';"),
-    ("Show the {name} of the {k} {table} with the lowest {number}.",
-     "SELECT {name} FROM {table} ORDER BY {number} LIMIT {k};"),
-    ("List {name} and {number} of {table} with the {category} {value} and a {number} of at least {n}.",
-     "SELECT {name}, {number} FROM {table} WHERE {category} = '{value}' AND {number} >= {n};"),
-)  # fmt: skip
-ASKS = Kinds(
-    seen=(
-        "Write an SQL query for this table. {question}",
-        "{question} Answer with SQL for the table below.",
-        "Given this schema, write SQL: {question}",
-        "SQL please: {question}",
-        "I have this table. {question} Only the query.",
-    ),
-    unseen=("Which SELECT statement answers this: {question}", "{question} Use SQLite, one statement."),
-)
+QUESTIONS = TEXTS["sql"]["questions"]  # with the queries that answer them
+ASKS = kinds("sql")
 
 
 def make(rng: random.Random, unseen: bool) -> Example:

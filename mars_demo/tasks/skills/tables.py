@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from mars_demo.tasks.common import Example
 from mars_demo.tasks.skills import words
-from mars_demo.tasks.skills.common import LONGEST, Kinds, lines_of, request, skill, unfenced
+from mars_demo.tasks.skills.common import LONGEST, Kinds, kinds, lines_of, request, skill, unfenced
 
 Table = list[list[str]]  # the header is the first row
 
@@ -89,21 +89,7 @@ COLUMNS = Kinds(
         {"player": _first, "wins": _count, "losses": _count, "club": _city},
     ),
 )
-ASKS = Kinds(
-    seen=(
-        "Convert this {source} to {target}.",
-        "Turn this {source} table into {target}.",
-        "Can you rewrite this {source} as {target}?",
-        "I have {source} data and need it in {target}.",
-        "Change the table below from {source} to {target}.",
-        "{source} to {target} please.",
-        "Please give me this table as {target} instead of {source}.",
-    ),
-    unseen=(
-        "Here is some {source}. Reformat it as {target}.",
-        "Translate the following {source} into {target}.",
-    ),
-)
+ASKS = kinds("table-formats")
 
 
 def make(rng: random.Random, unseen: bool) -> Example:
