@@ -50,12 +50,3 @@ def test_a_page_that_cannot_be_written_is_refused_before_the_record_is_read(tmp_
 def test_a_page_of_anything_but_a_record_is_refused(record):
     with pytest.raises(ValueError, match="8 MiB"):
         replay_page(record)
-
-
-def test_a_script_with_an_end_tag_is_refused():
-    class Ending:
-        drawing = elem_id = "ending"
-        style, js_on_load = "", "say('</SCRIPT>')"
-
-    with pytest.raises(ValueError, match="ending.js"):
-        standalone.files([Ending()])
