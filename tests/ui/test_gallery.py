@@ -121,16 +121,6 @@ def test_tables_of_lessons_are_there_without_the_app(look):
     expect(page.locator("article + section > h2")).to_have_text(titles)
 
 
-@pytest.mark.full
-def test_in_the_dark_and_in_a_talk(look):
-    page = look("runs/bus.html", color_scheme="dark")
-    ground = "getComputedStyle(document.documentElement).backgroundColor"
-    assert page.evaluate(ground) == "rgb(10, 15, 30)"
-    page = look("runs/bus.html", "#talk", viewport={"width": 1920, "height": 1080})
-    assert page.evaluate("getComputedStyle(document.documentElement).fontSize") == "32px"
-    expect(page.locator(".replay")).to_be_in_viewport()
-
-
 def test_a_folder_with_something_in_it_stays_as_it_is(tmp_path, capsys):
     (tmp_path / "mine").write_text("mine")
     assert cli.main(["gallery", "--output", str(tmp_path)]) == 2

@@ -184,17 +184,6 @@ def test_one_of_several_charts_is_chosen(open_chapter):
 
 
 @pytest.mark.full
-def test_one_of_several_layouts_is_chosen(open_chapter):
-    page = open_chapter("groups")
-    masks = page.locator("#lesson-grid text", has_text=re.compile("^MASK$"))
-    grouped, linear, grouped_of_4, _ = (option["title"] for option in element("groups")["options"])
-    for title, count in ((linear, 2), (grouped_of_4, 20), (grouped, 6)):
-        page.get_by_role("radio", name=title, exact=True).check()
-        expect(masks).to_have_count(2 * count)  # beside the rows and above the columns
-    expect(page.locator("#measured tbody tr")).to_have_count(4)
-
-
-@pytest.mark.full
 def test_speed_is_tokens_per_forward_divided_by_a_measured_cost(open_chapter):
     page = open_chapter("cost")
     for measured in read_json("lessons", "7-cost.json")["element"]["curves"][:2]:
@@ -224,19 +213,6 @@ def test_the_cache_block_is_the_visitors(open_chapter):
         figures = re.compile(rf"^{second - 1} \D+{positions:,} ")
         expect(page.locator("#schedule .figures").first).to_have_text(figures)
     expect(page.locator("#paper-table tbody tr")).to_have_count(9)
-
-
-@pytest.mark.full
-def test_the_schedule_plays_step_by_step(open_chapter):
-    page = open_chapter("batches")
-    cells, ahead = page.locator("#schedule .cells .cell"), page.locator("#schedule .cell.ahead")
-    expect(cells.first).to_be_visible()
-    expect(ahead).to_have_count(0)
-    page.locator("#schedule .playhead").fill("0")
-    count = cells.count()
-    expect(ahead).to_have_count(count)
-    page.locator("#schedule .play").click()
-    expect(ahead).not_to_have_count(count)
 
 
 @pytest.mark.full

@@ -154,22 +154,6 @@ def test_every_step_shows_what_it_points_at_and_what_was_predicted_beside_what_h
 
 
 @pytest.mark.full
-def test_what_the_page_makes_anew_is_pointed_at_again(tour):
-    page = tour(next(number for number, step in NUMBERED if "at" in step))
-    pointed = page.locator("[data-pointed]")
-    expect(pointed).to_have_count(1)
-    pointed.evaluate(
-        """node => {
-          const copy = node.cloneNode(true);
-          copy.removeAttribute("data-pointed");
-          copy.id = "made-anew";
-          node.replaceWith(copy);
-        }"""
-    )
-    expect(page.locator("#made-anew[data-pointed]")).to_have_count(1)
-
-
-@pytest.mark.full
 def test_a_race_that_was_stopped_says_nothing_of_the_prediction(tour, gate):
     page = tour(FIRST_RACE)
     choices(page).first.click()
@@ -275,19 +259,3 @@ def test_the_stage_has_its_keys_outside_of_the_box_only(tour):
     at_step(page, 1)
     page.keyboard.press("Escape")
     expect(box(page)).to_be_hidden()
-
-
-@pytest.mark.full
-def test_every_step_can_be_left_by_escape(tour):
-    page = tour(query="view=talk&run=table")
-    for number, _ in NUMBERED:
-        if number > 1:
-            start(page).click()
-        for _ in range(number - 1):
-            page.keyboard.press("ArrowRight")
-        at_step(page, number)
-        page.keyboard.press("Escape")
-        expect(box(page)).to_be_hidden()
-        expect(start(page)).to_be_focused()
-        expect(page).to_have_url(re.compile("view=talk"))  # the next Escape leaves that
-        expect(page.locator("[data-pointed]")).to_have_count(0)

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, median
-from xml.etree import ElementTree
 
 import gradio as gr
 import pytest
@@ -167,16 +166,6 @@ def test_the_baseline_and_a_prefill_alone_have_sentences_of_their_own(look):
     expect(sentences(page)).to_contain_text("prefill")
 
 
-def test_nothing_is_measured_in_a_race_that_was_stopped(look):
-    lines = file_of(ar(30), mars(CHEAP)).replace('"stop":"eos"', '"stop":null').splitlines()
-    stopped = [
-        line.replace('"stop":null', '"stop":"stopped"') if "done" in line else line for line in lines
-    ]
-    page = look(file="\n".join(stopped))
-    expect(sentences(page).nth(1)).to_contain_text("stopped")
-    expect(sentences(page).nth(1)).to_have_text(re.compile(r"^[^×]*×[^×]*$"))
-
-
 # ------------------------------------------------------------------------------- windows and slots
 
 
@@ -232,22 +221,6 @@ def test_other_thresholds_take_each_forward_alone(look):
         assert (window, factor) == (f"{best} slot{'s' * (best > 1)}", f"{written(cut(kept, best, CHEAP))}×")
 
 
-def test_what_comes_after_the_end_was_not_decided(look):
-    page = look(mars(CHEAP, [1, 2, 2]))
-    expect(page.locator(".by-slot .part")).to_have_text(
-        ["100% (3 of 3)", "67% (2 of 3)", "0% (0 of 2)", "0% (0 of 2)"]
-    )
-
-
-def test_where_drafts_are_verified_the_slots_are_those_that_were(look):
-    """Forward 2 verifies three drafts of which two hold, forward 3 one that holds."""
-    page = look(ar(7), run("lossless", [1, 3, 3]))
-    expect(page.locator(".by-slot .part")).to_have_text(
-        ["100% (3 of 3)", "100% (2 of 2)", "100% (2 of 2)", "0% (0 of 1)"]
-    )
-    expect(page.locator(".estimates")).to_be_hidden()
-
-
 # --------------------------------------------------------------------------------- the pictures
 
 
@@ -268,22 +241,6 @@ def test_the_curve_shows_the_costs_and_the_windows_that_were_used(look):
         for k, count in sizes.items()
     ]
     expect(svg).to_have_attribute("aria-label", says(*figures))
-    dots = {
-        int(dot["title"].split()[0]): (dot["x"], dot["y"])
-        for dot in svg.locator(".used").evaluate_all(
-            "dots => dots.map(dot => ({title: dot.textContent, x: +dot.getAttribute('cx'), "
-            "y: +dot.getAttribute('cy')}))"
-        )
-    }
-    points = [
-        tuple(map(float, p.split(","))) for p in svg.locator(".curve").get_attribute("points").split()
-    ]
-    place = dict(zip((1, 2, 4, 8), points))
-    for size, (x, y) in dots.items():  # what a forward took is on the line
-        low, high = max(k for k in place if k <= size), min(k for k in place if k >= size)
-        share = 0 if high == low else (size - low) / (high - low)
-        for axis, value in enumerate((x, y)):
-            assert value == pytest.approx(place[low][axis] + share * (place[high][axis] - place[low][axis]))
 
 
 def test_time_is_split_where_the_record_tells_its_parts(look):
@@ -324,40 +281,3 @@ def test_the_panel_waits_for_the_end_of_a_race(visit):
         expect(page.locator(".why-whose")).to_have_text(MODES["mars"].title)
     finally:
         demo.close()
-
-
-def test_pictures_hold_the_panel(look):
-    page = look(ar(30), mars(CHEAP))
-    with page.expect_download() as download:
-        page.locator('[data-do="svg"]').click()
-    picture = ElementTree.fromstring(download.value.path().read_text("utf-8"))
-    texts = {node.text or "": float(node.get("y")) for node in picture.iter(f"{SVG}text")}
-    for label in page.locator(".cost .count").all_text_contents():
-        assert label in texts
-    assert max(texts.values()) < float(picture.get("viewBox").split()[3])
-
-
-@pytest.mark.full
-@pytest.mark.parametrize(
-    ("query", "size"),
-    [
-        ("__theme=light", (390, 844)),
-        ("__theme=dark", (1440, 900)),
-        ("__theme=dark&view=talk", (390, 844)),
-        ("__theme=light&view=talk", (1440, 900)),
-    ],
-)
-def test_it_can_be_read_anywhere_and_pushes_nothing_away(visit, stage_url, query, size):
-    page = visit(query, stage_url, viewport={"width": size[0], "height": size[1]})
-    expect(page.locator(".token").first).to_be_attached()
-    put(page, file_of(ar(30), mars(CHEAP)))
-    expect(page.locator(".why")).to_be_visible()
-    legible = page.evaluate(LEGIBLE)
-    assert (legible["texts"], legible["marks"]) == ([], [])
-    assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
-    above, panel = page.locator(".closeup").bounding_box(), page.locator(".why").bounding_box()
-    assert panel["y"] >= above["y"] + above["height"]
-    lettering = page.locator(".why svg text").evaluate_all(
-        "texts => texts.map(text => text.getBoundingClientRect()).map(({height}) => height)"
-    )
-    assert min(lettering) > (20 if "talk" in query and size[0] > 640 else 11)

@@ -1,0 +1,33 @@
+"""The URLs of the speaker's page name what there is."""
+
+import re
+from pathlib import Path
+from urllib.parse import parse_qsl
+
+import pytest
+
+from mars_demo.assets import read_json
+from mars_demo.decoding.trace import read_runs
+from mars_demo.modes import MODES
+from mars_demo.ui.lessons.chapters import CHAPTERS
+from mars_demo.ui.page import TABS
+from mars_demo.views import recordings
+
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "talk.md"
+URLS = list(dict.fromkeys(re.findall(r"`\?([^`]+)`", DOCUMENT.read_text("utf-8"))))
+PROMPTS = {example["id"]: example["model"] for example in read_json("prompts.json")}
+
+
+@pytest.mark.parametrize("query", URLS)
+def test_a_url_of_the_talk_names_what_there_is(query):
+    named = dict(parse_qsl(query, strict_parsing=True))
+    assert named.pop("view") == "talk"
+    if "run" in named:
+        runs = {run.settings.mode: run for run in read_runs(recordings.recording(named["run"]).split("\n"))}
+        assert int(named.get("pass", 0)) <= runs[named.get("lane", "ar")].forwards
+    elif "prompt" in named:
+        assert PROMPTS[named["prompt"]] == named["model"]
+        assert set(named["mode"].split(",")) <= MODES.keys() and 0 <= float(named["tau"]) <= 1
+    else:
+        assert named["tab"] in TABS
+        assert named.get("chapter", CHAPTERS[0]["id"]) in [chapter["id"] for chapter in CHAPTERS]
