@@ -100,7 +100,7 @@ def take_slot() -> Owned:
                     "later."
                 )
             drop(oldest)
-        model = Owned(f"mine-{secrets.token_hex(4)}", owner, storage().folder(owner))
+        model = Owned(f"mine-{secrets.token_hex(4)}", owner, storage().folder())
         _models[model.name] = model
     if request and request.session_hash:
         visitors.at_leaving(request, forget, owner)
@@ -112,13 +112,10 @@ def drop(model: Owned) -> None:
     """Delete a model and its files."""
     with _lock:
         _models.pop(model.name, None)
-        was_last = not any(one.owner == model.owner for one in _models.values())
     model.checkpoint = None
     for file in model.files:
         file.unlink(missing_ok=True)
     shutil.rmtree(model.folder, ignore_errors=True)
-    if was_last:
-        storage().forget(model.owner)
 
 
 def forget(owner: str) -> None:

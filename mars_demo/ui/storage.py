@@ -1,4 +1,4 @@
-"""The temporary files of visitors: one folder with a folder for each visitor, and Gradio's downloads.
+"""The temporary files of visitors: one folder with their trained models and Gradio's downloads.
 
 It is removed when the app exits, and what a killed app has left when the next one starts.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
-import secrets
 import shutil
 import tempfile
 import threading
@@ -39,27 +38,15 @@ class Storage:
         self._held = FileLock(self.root / LOCK)
         self._held.acquire()
         self._owner = os.getpid()
-        self._folders: dict[str, Path] = {}
-        self._lock = threading.Lock()
         atexit.register(self.close)
 
     @property
     def gradio(self) -> Path:
         return self.root / "gradio"
 
-    def folder(self, visitor: str) -> Path:
-        """Make a new folder for a visitor."""
-        with self._lock:
-            own = self._folders.setdefault(visitor, self.root / secrets.token_hex(8))
-        own.mkdir(exist_ok=True)
-        return Path(tempfile.mkdtemp(dir=own))
-
-    def forget(self, visitor: str) -> None:
-        """Remove the files of a visitor."""
-        with self._lock:
-            own = self._folders.pop(visitor, None)
-        if own:
-            shutil.rmtree(own, ignore_errors=True)
+    def folder(self) -> Path:
+        """Make a new folder."""
+        return Path(tempfile.mkdtemp(dir=self.root))
 
     def used(self) -> int:
         """Return the bytes of all files."""

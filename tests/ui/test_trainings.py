@@ -76,7 +76,7 @@ def test_a_trained_model_is_only_its_owners(url):
     said = []
     with contextlib.ExitStack() as stack:
         stack.callback(lambda: [owned.drop(model) for model in [*owned._models.values()]])
-        made = owned.Owned("mine-0a0b0c0d", one.session_hash, storage().folder(one.session_hash), True)
+        made = owned.Owned("mine-0a0b0c0d", one.session_hash, storage().folder(), True)
         made.checkpoint = owned.library()[0].load_checkpoint("mars-tiny")
         owned._models[made.name] = made
         record = one.predict("Hello", model=made.name, max_new_tokens=4, api_name="/generate")

@@ -265,17 +265,19 @@ def opened(shown: str, request: gr.Request, *settings):
     if shown:
         return [gr.skip()] * (len(SETTINGS) + 2)
     names = models.names()
-    values = dict(zip(SETTINGS, settings)) | {"model": next(iter(names), None)} | _asked(request, names)
-    updates = {name: {"value": value} for name, value in values.items()} | ranges(*values.values())
-    updates["random_phase"] |= {"value": values["random_phase"]}
-    updates["model"] |= {"choices": names}
-    updates["kind"] |= {"choices": _titles()}
-    values |= {name: update["value"] for name, update in updates.items()}
-    return *(gr.update(**updates[name]) for name in SETTINGS), *see(None, *values.values())
+    updates = _updates(dict(zip(SETTINGS, settings)) | {"model": names[0]} | _asked(request, names))
+    values = (update["value"] for update in updates.values())
+    return *(gr.update(**update) for update in updates.values()), *see(None, *values)
 
 
-def _titles() -> list[tuple[str, str]]:
-    return [(kind.title, name) for name, kind in _kinds().items()]
+def _updates(values: dict[str, Any]) -> dict[str, dict]:
+    """Return the updates of all controls: their values, the ranges that follow from these, and choices."""
+    updates = {name: {"value": value} for name, value in values.items()}
+    for name, update in ranges(*values.values()).items():
+        updates[name] |= update
+    updates["model"]["choices"] = list(dict.fromkeys([*models.names(), values["model"]]))
+    updates["kind"]["choices"] = [(kind.title, name) for name, kind in _kinds().items()]
+    return updates
 
 
 def _asked(request: gr.Request, names: list[str]) -> dict:
@@ -359,13 +361,7 @@ def _controls(picture, checkpoint, prompt_tokens: int, lens: bool) -> dict[str, 
         "head": 0,
         "lens": lens,
     }
-    updates = {name: {"value": value} for name, value in values.items()}
-    for name, update in ranges(*values.values()).items():
-        updates[name] |= update
-    names = models.names()
-    updates["model"]["choices"] = names if checkpoint.name in names else [*names, checkpoint.name]
-    updates["kind"]["choices"] = _titles()
-    return updates
+    return _updates(values)
 
 
 def share(block_size: float):

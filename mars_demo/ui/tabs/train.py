@@ -155,7 +155,7 @@ def conclude(session: Session, request: gr.Request) -> Iterator[tuple]:
 
 def _zipped(model: owned.Owned) -> str:
     """Write the checkpoint as a zip to where Gradio serves it from; it is deleted with the model."""
-    archive = storage().folder(model.owner) / f"{model.name}.zip"
+    archive = model.folder.with_name(f"{model.name}.zip")
     with zipfile.ZipFile(archive, "w") as packed:  # weights do not get smaller
         for file in sorted(model.folder.rglob("*")):
             packed.write(file, file.relative_to(model.folder))
