@@ -11,7 +11,6 @@ import pytest
 import torch
 from greedy import check_tokens, generate
 from random_models import random_model
-from safetensors.torch import save_file
 from transformers import AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM, BertConfig, T5Config
 from transformers.models.auto.modeling_auto import AutoModelForSequenceClassification
 
@@ -221,15 +220,6 @@ def test_the_block_size_comes_from_name_config_or_option(published):
     assert "95" in refusal(nameless, block_size=96)
 
 
-def test_the_command_line_takes_a_block_size(published, capsys):
-    folder = published("copied")
-    command = ["generate", "hello", "--model", str(folder), "--max-new-tokens", "4"]
-    assert cli.main(command) == 2
-    assert "--block-size" in capsys.readouterr().err
-    assert cli.main([*command, "--block-size", "4", "--window", "5", "--trace", "-"]) == 0
-    assert Run.read(capsys.readouterr().out.splitlines()).settings.block_size == 4
-
-
 @pytest.fixture
 def without_template(folder):
     (folder / "chat_template.jinja").unlink()
@@ -280,19 +270,7 @@ def test_a_model_larger_than_memory_is_refused(tmp_path, tokenizer):
     assert "memory" in done.stdout
 
 
-def test_a_prompt_longer_than_the_context_is_refused(tmp_path, tokenizer):
-    model = random_model("llama", tokenizer, context=16)
-    checkpoint = wrap("short", model, tokenizer)
-    with pytest.raises(ValueError, match="short.*15"):
-        decode(checkpoint, "word " * 20)
-
-
 def test_a_missing_device_is_named(folder):
     assert re.search("tpu.*cpu", refusal(folder, device="tpu"))
     if not torch.cuda.is_available():
         assert "cuda" in refusal(folder, device="cuda")
-
-
-def test_a_safetensors_file_of_something_else_is_ignored(folder):
-    save_file({"x": torch.zeros(2)}, folder / "adapter.safetensors")
-    assert load_checkpoint(str(folder), device="cpu", report=lambda *told: None).block_size == 8

@@ -55,19 +55,9 @@ def test_an_interval_is_that_of_a_plain_bootstrap():
 
 
 def test_an_interval_of_shares_is_that_of_the_binomial_distribution():
-    # Of three prompts of which one is right, a resample has k right ones with the binomial probability.
-    chances = [math.comb(3, k) * (1 / 3) ** k * (2 / 3) ** (3 - k) for k in range(4)]
-    assert chances[0] > 0.025 and chances[3] > 0.025
+    # Of three prompts of which one is right, a resample has none or all right with more than 2.5 % each.
+    assert min((1 / 3) ** 3, (2 / 3) ** 3) > 0.025
     assert bootstrap.interval([1, 0, 0], [1, 1, 1]) == (0.0, 1.0)
-    # Of 100, the ends are those of the binomial distribution.
-    n, right = 100, 90
-    cumulated, ends = 0.0, []
-    for k in range(n + 1):
-        before = cumulated
-        cumulated += math.comb(n, k) * 0.9**k * 0.1 ** (n - k)
-        ends += [k / n for level in (0.025, 0.975) if before < level <= cumulated]
-    interval = bootstrap.interval([1] * right + [0] * (n - right), [1] * n)
-    assert interval == (pytest.approx(ends[0], abs=0.0101), pytest.approx(ends[1], abs=0.0101))
 
 
 def test_intervals_are_reproducible_and_empty_for_equal_values():
@@ -141,12 +131,6 @@ def test_a_record_survives_a_round_trip(swept):
     bare = Frontier.read(swept.record(texts=False))
     assert all(o.text is None for p in bare.points for o in p.outcomes)
     assert [p.accuracy for p in bare.points] == [p.accuracy for p in swept.points]
-
-
-def test_the_first_difference_from_ar_is_kept():
-    outcomes = (Outcome(0, True, 4, 2, None), Outcome(1, False, 7, 3, 0, "no"), Outcome(2, True, 7, 3, 12))
-    swept = Frontier("m", "units", "Units", 1, "", ("a", "b", "c"), (Point(AR, outcomes, 1.0),))
-    assert Frontier.read(swept.record()) == swept
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,6 @@ from mars_demo.evaluation import accuracy
 from mars_demo.evaluation.harness import own, suite
 from mars_demo.evaluation.harness.generated import Generated
 from mars_demo.evaluation.harness.model import MarsLM
-from mars_demo.models.load import load_checkpoint
 from mars_demo.models.names import locate
 from mars_demo.tasks import instructions
 
@@ -141,12 +140,9 @@ FULL = pytest.mark.full
     [
         ("sentence", "lossless", 4),
         pytest.param("to the end", "ar", 1, marks=FULL),
-        pytest.param("sentence", "ar", 5, marks=FULL),
         pytest.param("inside a word", "mars", 4, marks=FULL),
         pytest.param("one string", "ar", 5, marks=FULL),
         pytest.param("special token", "lossless", 4, marks=FULL),
-        pytest.param("to the end", "mars", 4, marks=FULL),
-        pytest.param("inside a word", "lossless", 4, marks=FULL),
     ],
 )
 def test_answers_are_those_of_hf_to_the_last_character(mars_tiny, hf, answers_of_hf, mode, rows, name):
@@ -192,20 +188,6 @@ def test_all_local_tasks_have_the_figures_of_hf(mars_tiny, hf, folder, options):
     assert set(greedy) == {True, False} or not options
 
 
-@FULL
-def test_the_chat_model_has_the_figures_of_hf_too(folder):
-    checkpoint = load_checkpoint("mars-smollm2-135m", device="cpu", dtype="float32")
-    ours = MarsLM(checkpoint, mode="lossless", batch_size=2)
-    theirs = HFLM(pretrained=checkpoint.model, tokenizer=checkpoint.tokenizer, batch_size=1)
-    options = {"apply_chat_template": True, "fewshot_as_multiturn": True}
-    options |= {"samples": {name: [1] for name in harness_files.NAMES}}
-    one, other = measured(ours, folder, **options), measured(theirs, folder, **options)
-    for name in harness_files.NAMES:
-        assert figures(one, name) == pytest.approx(figures(other, name), rel=1e-4)
-    answers, theirs_said = ([s["resps"] for s in r["samples"]["local-answers"]] for r in (one, other))
-    assert answers == theirs_said
-
-
 # ------------------------------------------------------------------------ what answers take
 
 
@@ -240,12 +222,6 @@ def test_results_of_the_built_in_tasks_are_those_of_evaluate(mars_tiny):
     assert rows["worlds"]["group"] and rows["worlds"]["forwards"] == total.forwards
     assert rows["worlds"]["metrics"]["acc,none"] == pytest.approx(total.accuracy)
     assert rows["worlds"]["tokens_per_forward"] == total.tokens_per_forward
-
-
-def test_every_built_in_task_is_one_of_the_harness():
-    group = yaml.safe_load((suite.FOLDER / "worlds.yaml").read_text())
-    assert group["task"] == [f"world-{name}" for name in tasks.TASKS]
-    assert {path.stem for path in suite.FOLDER.glob("world-*.yaml")} == set(group["task"])
 
 
 def test_instructions_are_graded_by_their_checks():

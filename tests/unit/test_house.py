@@ -1,7 +1,7 @@
-"""What holds for the project as a whole: who may import whom, what starts without torch, and its size.
+"""Who may import whom, and what starts without torch.
 
-Each check of the layout takes the folder that holds the package and gives a list of complaints, so that it
-is also run on small trees that break its rule.
+Each check takes the folder that holds the package and returns complaints, so that it is also run on small
+trees that break its rule.
 """
 
 import ast
@@ -19,7 +19,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "mars_demo"
 
-# The rooms of the package, bottom to top. A module imports from its own floor and the ones below.
+# The packages, bottom to top. A module imports from its own level and the ones below.
 FLOORS = (
     ("__init__", "assets", "limits", "markdown", "modes", "progress", "scheduler"),
     ("tasks",),
@@ -39,7 +39,6 @@ LIBRARIES = {"gradio": ("ui",), "plotly": ("ui", "views")}  # the rooms that may
 # The lm-evaluation-harness need not be installed: one folder imports it, one command that folder.
 HARNESS = "mars_demo.evaluation.harness"
 START_WITHOUT_TORCH = ("mars_demo.cli", "mars_demo.ui.page", "mars_demo.ui.endpoint", "mars_demo.tasks")
-LONGEST = 60  # lines of a function, its docstring not counted
 
 
 class Import(NamedTuple):
@@ -64,7 +63,7 @@ class Arrow(NamedTuple):
 
 @functools.cache
 def modules(root: Path) -> dict[str, Path]:
-    """All modules of the package by their dotted names."""
+    """Return all modules of the package by their dotted names."""
     found = {}
     for path in sorted((root / PACKAGE).rglob("*.py")):
         parts = path.relative_to(root).with_suffix("").parts
@@ -78,7 +77,7 @@ def parsed(path: Path) -> ast.Module:
 
 
 def calls(tree: ast.AST) -> Iterator[tuple[str | None, ast.Call]]:
-    """The calls in a syntax tree, each with the name of what is called."""
+    """Yield the calls in a syntax tree, each with the name of what is called."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
             yield getattr(node.func, "attr", getattr(node.func, "id", None)), node
@@ -86,16 +85,13 @@ def calls(tree: ast.AST) -> Iterator[tuple[str | None, ast.Call]]:
 
 @functools.cache
 def imports(root: Path, path: Path) -> list[Import]:
-    """What a file imports anywhere in it: at its top, in functions, by name with `import_module`."""
+    """Return what a file imports: at its top, in functions, by name with `import_module`."""
     tree, found = parsed(path), []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found += [(alias.name, node) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            folder = path.relative_to(root).parts[:-1]
-            above = folder[: len(folder) + 1 - node.level] if node.level else ()
-            source = ".".join((*above, *filter(None, [node.module])))
-            found += [(f"{source}.{alias.name}", node) for alias in node.names]
+            found += [(f"{node.module}.{alias.name}", node) for alias in node.names]
     for name, call in calls(tree):
         if name == "import_module" and call.args:
             found += [(_pattern(call.args[0]), call)]
@@ -133,24 +129,13 @@ def room(module: str) -> str:
     return (*module.split("."), "__init__")[1]
 
 
-def floor(module: str) -> int | None:
-    return next((number for number, rooms in enumerate(FLOORS) if room(module) in rooms), None)
-
-
-def modules_without_a_floor(root: Path) -> list[str]:
-    return [module for module in modules(root) if floor(module) is None]
+def floor(module: str) -> int:
+    return next(number for number, rooms in enumerate(FLOORS) if room(module) in rooms)
 
 
 def arrows_that_run_up(root: Path) -> list[str]:
     """Types may come from above: such an import never runs."""
-    found = []
-    for arrow in arrows(root):
-        below, above = floor(arrow.source), floor(arrow.target)
-        if arrow.typing or below is None or above is None:
-            continue
-        if above > below:
-            found.append(str(arrow))
-    return found
+    return [str(a) for a in arrows(root) if not a.typing and floor(a.target) > floor(a.source)]
 
 
 def cycles(root: Path) -> list[str]:
@@ -208,25 +193,7 @@ def torch_at_start(root: Path, *started: str) -> list[str]:
     return [f"{file.relative_to(root)} imports torch" for file in files[-1:]]
 
 
-def long_functions(root: Path) -> dict[str, int]:
-    """Functions that are too long, as `module:name`, and their lines without the docstring."""
-    found = {}
-    for module, path in modules(root).items():
-        for node in ast.walk(parsed(path)):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                code = node.body[1:] if ast.get_docstring(node) is not None else node.body
-                lines = code[-1].end_lineno - code[0].lineno + 1 if code else 0
-                if lines > LONGEST:
-                    found[f"{module}:{node.name}"] = lines
-    return found
-
-
-def modules_without_docstring(root: Path) -> list[str]:
-    return [module for module, path in modules(root).items() if not ast.get_docstring(parsed(path))]
-
-
 def test_every_module_has_a_floor():
-    assert modules_without_a_floor(ROOT) == []
     assert {room(module) for module in modules(ROOT)} == {name for rooms in FLOORS for name in rooms}
 
 
@@ -259,14 +226,6 @@ def test_the_app_and_the_commands_start_without_torch():
     assert torch_at_start(ROOT, *START_WITHOUT_TORCH) == []
 
 
-def test_functions_fit_on_a_screen():
-    assert long_functions(ROOT) == {}
-
-
-def test_every_module_says_what_it_is():
-    assert modules_without_docstring(ROOT) == []
-
-
 def test_the_engine_knows_no_text():
     path = ROOT / PACKAGE / "decoding" / "engine.py"
     names = [found.name for found in imports(ROOT, path)]
@@ -294,7 +253,7 @@ GOOD = {
     "decoding/request.py": '"""Request."""\nfrom mars_demo.decoding.decode import decode\n',
     "views/plots.py": '"""Plots."""\nimport plotly.graph_objects as go\n',
     "cli/__init__.py": '"""Commands."""\nfrom mars_demo.cli import generate\n',
-    "cli/generate.py": '"""Generate."""\nfrom ..models.load import load\n',
+    "cli/generate.py": '"""Generate."""\nfrom mars_demo.models.load import load\n',
     "ui/page.py": '"""The page."""\nimport gradio as gr\nfrom mars_demo.views import plots\n',
 }
 
@@ -312,106 +271,50 @@ def planted(folder: Path, files: dict[str, str]) -> Path:
     return folder
 
 
-CHECKS = (
-    modules_without_a_floor,
-    arrows_that_run_up,
-    cycles,
-    libraries_out_of_place,
-    modules_without_docstring,
-    long_functions,
-)
-BODY = "    x = 1\n"
+CHECKS = (arrows_that_run_up, cycles, libraries_out_of_place)
 
 
 @pytest.mark.parametrize(
-    ("check", "file", "text", "complaints"),
+    ("check", "file", "text", "complaint"),
     [
-        (modules_without_a_floor, "rooms/a.py", '"""A."""', ["mars_demo.rooms.a"]),
-        (modules_without_a_floor, "extra.py", '"""Extra."""', ["mars_demo.extra"]),
-        (
-            arrows_that_run_up,
-            "models/up.py",
-            '"""Up."""\nfrom mars_demo.decoding.decode import decode\n',
-            ["mars_demo.models.up:2 imports mars_demo.decoding.decode"],
-        ),
         (
             arrows_that_run_up,
             "models/within.py",
             '"""Up, in a function."""\ndef f():\n    import mars_demo.views.plots\n',
-            ["mars_demo.models.within:3 imports mars_demo.views.plots"],
-        ),
-        (
-            arrows_that_run_up,
-            "models/relative.py",
-            '"""Up, relative."""\nfrom ..decoding import decode\n',
-            ["mars_demo.models.relative:2 imports mars_demo.decoding.decode"],
+            "mars_demo.models.within:3 imports mars_demo.views.plots",
         ),
         (
             arrows_that_run_up,
             "decoding/by_name.py",
             '"""Up, by name."""\nfrom importlib import import_module\n'
             'def f(name):\n    return import_module(f"mars_demo.views.{name}")\n',
-            ["mars_demo.decoding.by_name:4 imports mars_demo.views.plots"],
-        ),
-        (
-            arrows_that_run_up,
-            "ui/command.py",
-            '"""From ui to cli."""\nfrom mars_demo.cli import generate\n',
-            ["mars_demo.ui.command:2 imports mars_demo.cli.generate"],
+            "mars_demo.decoding.by_name:4 imports mars_demo.views.plots",
         ),
         (
             cycles,
             "decoding/decode.py",
             '"""Each needs the other, one of them in a function."""\n'
             "def decode():\n    from mars_demo.decoding.request import Request\n",
-            [
-                "mars_demo.decoding.decode imports mars_demo.decoding.request imports "
-                "mars_demo.decoding.decode"
-            ],
+            "mars_demo.decoding.decode imports mars_demo.decoding.request imports "
+            "mars_demo.decoding.decode",
         ),
         (
             cycles,
             "cli/generate.py",
             '"""A module that imports its package, which imports it."""\nfrom mars_demo.cli import main\n',
-            ["mars_demo.cli imports mars_demo.cli.generate imports mars_demo.cli"],
-        ),
-        (
-            libraries_out_of_place,
-            "cli/show.py",
-            '"""Gradio in a command."""\ndef f():\n    import gradio\n',
-            ["mars_demo.cli.show:3 imports gradio"],
+            "mars_demo.cli imports mars_demo.cli.generate imports mars_demo.cli",
         ),
         (
             libraries_out_of_place,
             "views/page.py",
             '"""Gradio below the page."""\nfrom gradio import Blocks\n',
-            ["mars_demo.views.page:2 imports gradio.Blocks"],
-        ),
-        (
-            libraries_out_of_place,
-            "decoding/figure.py",
-            '"""Plotly below the views."""\nimport plotly.graph_objects as go\n',
-            ["mars_demo.decoding.figure:2 imports plotly.graph_objects"],
-        ),
-        (modules_without_docstring, "decoding/silent.py", "x = 1\n", ["mars_demo.decoding.silent"]),
-        (modules_without_docstring, "cli/empty.py", "", ["mars_demo.cli.empty"]),
-        (
-            long_functions,
-            "decoding/long.py",
-            f'"""Long."""\nclass A:\n  def f(self):\n    """One\n\n    of two."""\n{BODY * (LONGEST + 1)}',
-            {"mars_demo.decoding.long:f": LONGEST + 1},
-        ),
-        (
-            long_functions,
-            "decoding/fits.py",
-            f'"""Fits."""\ndef f():\n    """Two\n    lines."""\n{BODY * LONGEST}',
-            {},
+            "mars_demo.views.page:2 imports gradio.Blocks",
         ),
     ],
 )
-def test_a_check_finds_what_breaks_its_rule(tmp_path, check, file, text, complaints):
+def test_a_check_finds_what_breaks_its_rule(tmp_path, check, file, text, complaint):
     root = planted(tmp_path, GOOD | {file: text})
-    assert check(root) == complaints
+    assert check(root) == [complaint]
     others = [other for other in CHECKS if other is not check]
     assert not any(other(root) for other in others)
 

@@ -41,11 +41,6 @@ def test_a_broken_record_is_refused_in_one_line(tmp_path, capsys, content, fact)
     assert not page.exists()
 
 
-def test_a_page_that_cannot_be_written_is_refused_before_the_record_is_read(tmp_path, capsys):
-    assert cli.main(["page", "none.jsonl", "--output", str(tmp_path / "no" / "run.html")]) == 2
-    assert str(tmp_path / "no" / "run.html") in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("record", [None, 3, ["a"], "x" * (9 << 20)])
 def test_a_page_of_anything_but_a_record_is_refused(record):
     with pytest.raises(ValueError, match="8 MiB"):

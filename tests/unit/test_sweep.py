@@ -67,57 +67,22 @@ def test_progress_comes_after_every_forward_and_with_every_point(mars_tiny):
     assert len(first) > 3 and {(step.settings, step.prompts) for step in steps} == {(2, 3)}
 
 
-def test_ar_is_always_measured_first_and_once(mars_tiny):
-    lossless = Sweep(mars_tiny, "letters", 2, [LOSSLESS], size=2).finish()
-    assert [point.setting for point in lossless.points] == [AR, LOSSLESS]
-
-
-@pytest.mark.parametrize("forwards", [40, *(pytest.param(n, marks=pytest.mark.full) for n in (0, 1, 75))])
-def test_an_interrupted_sweep_resumes(mars_tiny, whole, tmp_path, forwards):
-    cut = iter(Sweep(mars_tiny, "letters", LIMIT, SETTINGS, size=4, folder=tmp_path))
-    for _ in range(forwards):
+def test_an_interrupted_sweep_resumes_also_with_more_settings(mars_tiny, whole, tmp_path, monkeypatch):
+    cut = iter(Sweep(mars_tiny, "letters", LIMIT, SETTINGS[:2], size=4, folder=tmp_path))
+    for _ in range(40):
         next(cut)
     cut.close()
     [file] = tmp_path.iterdir()
-    known = file.read_text().count("\n")
+    known = file.read_text().splitlines()
+    assert 0 < len(known) < 2 * LIMIT
     again = Sweep(mars_tiny, "letters", LIMIT, SETTINGS, size=4, folder=tmp_path)
-    graded = count_grades(again)
-    assert outcomes(again.finish()) == outcomes(whole)
-    assert len(graded) == LIMIT * len(SETTINGS) - known
-    assert forwards < 40 or known > 0
-
-
-def count_grades(sweep: Sweep) -> list[str]:
-    """Return the list of the answers that are graded from now on."""
-    graded = []
-
-    def noted(question):
-        def grade(run):
-            graded.append(run.text)
-            return question.grade(run)
-
-        return type(question)(question.prompt, grade)
-
-    sweep._questions = [noted(question) for question in sweep._questions]
-    return graded
-
-
-def test_finished_outcomes_are_not_computed_again_and_keep_their_seconds(mars_tiny, tmp_path, monkeypatch):
-    first = Sweep(mars_tiny, "letters", 3, SETTINGS[:2], size=4, folder=tmp_path).finish()
+    first = again.finish()
+    assert outcomes(first) == outcomes(whole)
+    lines = file.read_text().splitlines()
+    assert lines[: len(known)] == known and len(lines) == LIMIT * len(SETTINGS)
     monkeypatch.setattr(CursorCache, "forward", None)  # nothing can be computed from here on
-    again = Sweep(mars_tiny, "letters", 3, SETTINGS[:2], size=4, folder=tmp_path)
     assert again.finish() == first
-    assert again.finish() == first  # also when it is iterated again
-    with pytest.raises(TypeError):
-        Sweep(mars_tiny, "letters", 3, SETTINGS[:3], size=4, folder=tmp_path).finish()
-
-
-def test_settings_can_be_added_later(mars_tiny, whole, tmp_path):
-    Sweep(mars_tiny, "letters", LIMIT, SETTINGS[:2], size=4, folder=tmp_path).finish()
-    more = Sweep(mars_tiny, "letters", LIMIT, SETTINGS, size=4, folder=tmp_path)
-    graded = count_grades(more)
-    assert outcomes(more.finish()) == outcomes(whole)
-    assert len(graded) == 2 * LIMIT
+    assert Sweep(mars_tiny, "letters", LIMIT, SETTINGS, size=4, folder=tmp_path).finish() == first
 
 
 def test_a_torn_line_is_dropped(mars_tiny, tmp_path):
@@ -177,8 +142,6 @@ def test_the_grid_has_the_settings_of_a_mars_model(mars_tiny):
     ("options", "fact"),
     [
         ({"taus": [0.9, math.nan]}, "nan"),
-        ({"taus": [math.inf]}, "inf"),
-        ({"taus": [-0.1]}, "-0.1"),
         ({"taus": [1.01]}, "1.01"),
         ({"taus": []}, "τ"),
         ({"criteria": []}, "probability, entropy, margin"),
@@ -245,15 +208,3 @@ def test_a_reference_answer_is_right_only_with_its_end_token(name):
         assert question.grade(answered(example.answer, "eos"))
         assert not question.grade(answered(example.answer, "length"))
         assert not question.grade(answered("Nothing.", "eos"))
-
-
-def test_an_instruction_is_graded_by_its_own_checks():
-    answers = ["Paris.", "1. a\n2. b\n3. c", "The answer is 12.", ""]
-    known = {one.prompt: one for one in instructions.instructions()}
-    graded = set()
-    for question in task_set("instructions").questions(160):
-        for answer in answers:
-            found = question.grade(answered(answer, "length"))
-            assert found == known[question.prompt].holds(answer)
-            graded.add(found)
-    assert graded == {True, False}
