@@ -8,9 +8,17 @@ from __future__ import annotations
 
 import re
 import reprlib
-from typing import Annotated, Literal, NotRequired
+from typing import Annotated, Any, Literal, NotRequired, TypeVar
 
-from pydantic import AfterValidator, ConfigDict, Field, PlainSerializer, ValidationError, with_config
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidationError,
+    with_config,
+)
 from typing_extensions import TypedDict  # Python 3.11's own one lacks what pydantic reads
 
 from mars_demo.decoding.acceptance import CRITERIA
@@ -36,6 +44,7 @@ MOST_SLOTS = 50_000  # of all its forwards
 MOST_GIVEN = 10_000  # tokens that an answer begins with
 WIDEST = 256  # slots of a window
 
+Model = TypeVar("Model", bound=BaseModel)
 STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
 
@@ -123,3 +132,15 @@ def problem(error: ValidationError, below: int = 0) -> tuple[str, str]:
     words = re.sub("^should", "must", words)
     value = f", not {reprlib.repr(first['input'])}" if words.startswith("must be") else ""
     return place, f"{place} {words}{value}".strip()
+
+
+def checked(kind: type[Model], values: Any) -> Model:
+    """Return values from elsewhere as a model.
+
+    Raises:
+        ValueError: a sentence about the first field that is wrong.
+    """
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        raise ValueError(f"{problem(error)[1]}.") from None

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Annotated, Literal
 
 import gradio as gr
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field
 
 from mars_demo.decoding import fields
 from mars_demo.decoding.acceptance import CRITERIA
@@ -60,13 +60,12 @@ def generate(
     """
     try:
         values = (prompt, model, mode, tau, window, max_new_tokens, criterion)
-        Parameters(**dict(zip(Parameters.model_fields, values)))
+        fields.checked(Parameters, dict(zip(Parameters.model_fields, values)))
         request = Request(mode, tau, criterion, window=window, max_new_tokens=max_new_tokens)
         knobs = Knobs()
         yield from within_limits(_answered(model, prompt, request, knobs), knobs)
     except ValueError as error:  # whoever asked is told; it is no fault of the server's
-        sentence = f"{fields.problem(error)[1]}." if isinstance(error, ValidationError) else str(error)
-        raise gr.Error(sentence, print_exception=False) from error
+        raise gr.Error(str(error), print_exception=False) from error
 
 
 def _longest(model: str | None, prompt: str, request: Request, knobs: Knobs) -> int:

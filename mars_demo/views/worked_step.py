@@ -6,13 +6,17 @@ threshold.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Annotated, Any
 
+from pydantic import BaseModel, Field
+
+from mars_demo.decoding import fields
 from mars_demo.decoding.acceptance import Acceptance, accepted, admits, several
 
 SLOTS, WINDOWS = 4, 2
 ACCEPTED, REJECTED, DROPPED, IGNORED = "accepted", "rejected", "dropped", "ignored"
+Scores = Annotated[list[fields.Share], Field(min_length=SLOTS, max_length=SLOTS)]
 
 
 def worked(tau: float, scores: Sequence[Sequence[float]]) -> dict[str, Any]:
@@ -42,19 +46,22 @@ def worked(tau: float, scores: Sequence[Sequence[float]]) -> dict[str, Any]:
     return {"tau": tau, "windows": windows, "words": _sum(len(windows), first - 1)}
 
 
+class Asked(BaseModel):
+    """What a browser sends: τ and the scores of all windows."""
+
+    model_config = fields.STRICT
+    tau: fields.Share
+    scores: Annotated[list[Scores], Field(min_length=WINDOWS, max_length=WINDOWS)]
+
+
 def asked(settings: Any) -> dict[str, Any]:
-    """`worked` for what a browser sends: {tau, scores}.
+    """Return `worked` for what a browser sends: {tau, scores}.
 
     Raises:
         ValueError: if it is anything else.
     """
-    known = settings if isinstance(settings, Mapping) else {}
-    tau, scores = known.get("tau"), known.get("scores")
-    rows = scores if isinstance(scores, list) and len(scores) == WINDOWS else []
-    values = [score for row in rows if isinstance(row, list) and len(row) == SLOTS for score in row]
-    if len(values) != WINDOWS * SLOTS or not all(type(value) in (int, float) for value in (tau, *values)):
-        raise ValueError(f"A worked step is a τ and {WINDOWS} windows of {SLOTS} scores, all numbers.")
-    return worked(tau, scores)
+    found = fields.checked(Asked, settings)
+    return worked(found.tau, found.scores)
 
 
 def _state(slot: int, score: float, count: int, threshold: float | None) -> str:

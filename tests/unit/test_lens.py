@@ -1,9 +1,7 @@
 """The layer lens against the model's own output, and against layers applied one after the other by hand."""
 
 import json
-import re
 import threading
-from collections import Counter
 from types import SimpleNamespace
 
 import pytest
@@ -20,7 +18,6 @@ from transformers import (
     set_seed,
 )
 
-from mars_demo.assets import ASSETS
 from mars_demo.decoding import layout as layouts
 from mars_demo.decoding import lens as lenses
 from mars_demo.decoding.decode import decode
@@ -302,23 +299,6 @@ def shown(tab, record: str, number: int = 1) -> dict:
     return json.loads(lens) if isinstance(lens, str) else lens
 
 
-@pytest.mark.full
-def test_every_forward_of_every_recording_can_be_looked_into(tab):
-    seen = set()
-    for entry in recordings.index():
-        if entry["model"] != "mars-tiny":
-            continue
-        for run in read_runs(recordings.recording(entry["id"]).splitlines()[1:]):
-            if run.settings.mode not in ("ar", "mars", "lossless"):
-                continue
-            seen.add(run.settings.mode)
-            step = run.passes[-1]
-            lens = shown(tab, "\n".join(run.lines()), len(run.passes))
-            assert lens["accepted"] == step.accepted
-            assert all(slot["settled"] is not None for slot in lens["slots"][: step.accepted])
-    assert seen == {"ar", "mars", "lossless"}
-
-
 def test_a_model_of_few_bits_is_read_in_the_form_that_has_layers(tab):
     """What decodes with 8 bits has no layers to look into; the picture says what was computed instead."""
     from mars_demo.ui import models, options
@@ -361,28 +341,3 @@ def test_hostile_records_are_refused(tab):
     assert len(many["slots"]) == 9  # as many as the forward had positions
     few = shown(tab, changed(1, slots=slots[:1], accepted=1))
     assert len(few["slots"]) == 9 and few["slots"][0]["settled"] is not None
-
-
-@pytest.mark.full
-def test_the_chapters_figures_are_those_of_the_run_that_it_shows(mars_tiny):
-    chapter = json.loads(next((ASSETS / "lessons").glob("*-layers.json")).read_text("utf-8"))
-    wanted = chapter["element"]
-    runs = read_runs(recordings.recording(wanted["run"]).splitlines()[1:])
-    run = next(run for run in runs if run.settings.mode == wanted["mode"])
-    assert wanted["forwards"] == len(run.passes)
-    ids = encode_prompt(mars_tiny.tokenizer, run.settings.conversation)
-    settled, after_one = [], []  # of accepted tokens that masks gave
-    for index, step in enumerate(run.passes):
-        picture = mask_picture.of_pass(run, index, str, ids, mars_tiny.mask_id)
-        lens = look(mars_tiny.model, picture.layout, picture.past, *lens_picture.recorded(step))
-        for slot in range(1, step.accepted):
-            settled.append((mars_tiny.token_name(lens.tokens[slot]).strip().isdigit(), lens.settled(slot)))
-            after_one.append(lens.layers[1][slot].token == mars_tiny.mask_id)
-    layers = Counter(layer for _, layer in settled)
-    digits = [layer for is_digit, layer in settled if is_digit]
-    others = [layer for is_digit, layer in settled if not is_digit]
-    assert all(after_one) and len(lens.layers) == 5
-    figures = [len(settled), layers[2], layers[3], layers[4], len(digits), digits.count(4), len(others)]
-    figures.append(sum(layer < 4 for layer in others))
-    assert {str(figure) for figure in figures} <= set(re.findall(r"\d+", chapter["text"]))
-    assert sum(layers[layer] for layer in (2, 3, 4)) == len(settled)
