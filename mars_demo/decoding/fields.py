@@ -40,12 +40,18 @@ SOURCES = {
 }
 
 MOST_LINES = 6000  # of a record
+LONGEST_LINE = 2_500_000  # characters, which are counted before anything of the line is read
 MOST_SLOTS = 50_000  # of all its forwards
 MOST_GIVEN = 10_000  # tokens that an answer begins with
 WIDEST = 256  # slots of a window
 
 Model = TypeVar("Model", bound=BaseModel)
 STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+
+
+def several(most: int) -> Any:
+    """Annotate a list of at most so many items; after a wrong one, no other is looked at."""
+    return Field(max_length=most, fail_fast=True)
 
 
 def rounded(digits: int) -> PlainSerializer:
@@ -77,9 +83,9 @@ Mode = Literal[tuple(MODES)]
 Criterion = Literal[tuple(CRITERIA)]
 Source = Literal[tuple(SOURCES)]
 Readable = Literal[READABLE]
-Candidates = Annotated[tuple[tuple[Name, Score], ...], Field(max_length=64)]
-Ids = Annotated[tuple[Id, ...], Field(max_length=64)]
-Costs = Annotated[list[tuple[Tokens, Ms]], Field(max_length=64)]
+Candidates = Annotated[tuple[tuple[Name, Score], ...], several(64)]
+Ids = Annotated[tuple[Id, ...], several(64)]
+Costs = Annotated[list[tuple[Tokens, Ms]], several(64)]
 
 
 @with_config(STRICT)
@@ -89,6 +95,9 @@ class Said(TypedDict):
     role: Literal[ROLES]
     content: Text
     mode: NotRequired[Name]
+
+
+Messages = Annotated[list[Said], several(1000)]
 
 
 @with_config(STRICT)
@@ -107,7 +116,7 @@ class Begun(TypedDict):
 
     of: Name | None
     at: Tokens
-    given: Annotated[list[tuple[Id, Name]], Field(max_length=MOST_GIVEN)]
+    given: Annotated[list[tuple[Id, Name]], several(MOST_GIVEN)]
 
 
 # --------------------------------------------------------------------------------- what is wrong with one

@@ -26,7 +26,14 @@ from pydantic import (
 from pydantic_core import to_json
 
 from mars_demo.decoding import fields
-from mars_demo.decoding.fields import MOST_LINES, MOST_SLOTS, NO_RECORD, UNLESS_EMPTY, UNLESS_NONE
+from mars_demo.decoding.fields import (
+    LONGEST_LINE,
+    MOST_LINES,
+    MOST_SLOTS,
+    NO_RECORD,
+    UNLESS_EMPTY,
+    UNLESS_NONE,
+)
 from mars_demo.limits import LIMITS
 from mars_demo.models.messages import Message, user
 
@@ -76,7 +83,7 @@ class Pass:
     positions: fields.Tokens
     ms: fields.Ms
     accepted: fields.Count
-    slots: Annotated[tuple[Slot, ...], Field(max_length=2 * fields.WIDEST)]
+    slots: Annotated[tuple[Slot, ...], fields.several(2 * fields.WIDEST)]
     stop: fields.Name | None = None
     drafts: Annotated[fields.Count | None, UNLESS_NONE] = None
     verified: Annotated[fields.Count | None, UNLESS_NONE] = None
@@ -120,9 +127,7 @@ class Settings:
     raw: Annotated[bool, UNLESS_EMPTY] = False  # the prompt was continued as it is, without a template
     gpu: Annotated[fields.Name | None, UNLESS_EMPTY] = None  # what the GPU is called, if it was one
     # Of the conversation, before the prompt.
-    messages: Annotated[list[fields.Said], Field(max_length=1000), UNLESS_EMPTY] = field(
-        default_factory=list
-    )
+    messages: Annotated[fields.Messages, UNLESS_EMPTY] = field(default_factory=list)
     # Tokens of the prompt that were in the cache of an earlier text.
     cached_tokens: Annotated[fields.Tokens, UNLESS_EMPTY] = 0
     # [positions, milliseconds] by which windows were chosen, if they were.
@@ -345,6 +350,8 @@ def read_runs(lines: Iterable[str]) -> list[Run]:
         try:
             if number > MOST_LINES:
                 raise ValueError(f"a record has at most {MOST_LINES} lines")
+            if len(text) > LONGEST_LINE:
+                raise ValueError(f"a line has at most {LONGEST_LINE} characters")
             line = _read(text)
             slots += len(line.slots) if isinstance(line, Pass) else 0
             if slots > MOST_SLOTS:

@@ -7,13 +7,14 @@ from dataclasses import replace
 
 import pytest
 from hostile import GOOD, changed, written
+from pydantic import TypeAdapter, ValidationError
 
 from mars_demo import tasks
 from mars_demo.assets import ASSETS
 from mars_demo.decoding.decode import decode
-from mars_demo.decoding.fields import MOST_LINES, MOST_SLOTS, NO_RECORD
+from mars_demo.decoding.fields import LONGEST_LINE, MOST_LINES, MOST_SLOTS, NO_RECORD
 from mars_demo.decoding.request import Request
-from mars_demo.decoding.trace import Run, read_text
+from mars_demo.decoding.trace import Pass, Run, read_text
 from mars_demo.limits import LIMITS
 
 HEADER = {
@@ -205,6 +206,7 @@ def test_what_is_within_bounds_is_read(text):
         (with_field(1, "slots", 0, "constructor", value=1), [2, "slots[0].constructor"]),
         (with_field(2, "verified"), [3, "verified"]),
         (with_field(3, "tokens"), [4, "tokens"]),
+        (with_field(0, "note", value="x" * LONGEST_LINE), [1, LONGEST_LINE]),
         (with_field(3, "note" * 1000, value=1), [4, "note"]),
         (written([SETTINGS, *[SECOND] * (MOST_LINES - 1), LAST]), [MOST_LINES + 1, MOST_LINES]),
         (
@@ -220,6 +222,14 @@ def test_anything_else_is_refused_in_one_sentence(text, facts):
     line, *facts = facts
     assert f"line {line}," in message and all(str(fact) in message for fact in facts), message
     assert "\n" not in message and message.endswith(".") and len(message) < 250
+
+
+def test_after_a_wrong_item_no_other_is_looked_at():
+    """A line of hundreds of thousands of errors took half a minute to refuse."""
+    for wrong in (7, {"id": "x", "a": 1}):
+        with pytest.raises(ValidationError) as caught:
+            TypeAdapter(Pass).validate_json(json.dumps({**FIRST, "slots": [wrong] * 1000}))
+        assert len({place for _, place, *_ in (error["loc"] for error in caught.value.errors())}) == 1
 
 
 def test_a_record_of_no_run_or_of_several_is_not_one_run():
