@@ -81,27 +81,28 @@ def card(name: str) -> str:
     return path.read_text("utf-8").split("---\n", 2)[-1].strip()
 
 
-def state(name: str) -> str:
-    """Return how far a model is loaded and what it is, as the value of `ModelFacts`."""
+def _member(name: str) -> Member:
     if checkpoint := owned.trained(name):
         _, _, facts = library()
-        member = Member(name, name, "ready", facts=facts.facts(checkpoint))
-    else:
-        member = _pool.member(name)
+        return Member(name, name, "ready", facts=facts.facts(checkpoint))
+    return _pool.member(name)
+
+
+def state(name: str) -> str:
+    """Return how far a model is loaded and what it is, as the value of `ModelFacts`."""
+    member = _member(name)
     fields = {field: getattr(member, field) for field in ("phase", "done", "total", "problem")}
     return json.dumps(fields | {"facts": member.facts.shown() if member.facts else []})
 
 
 def is_settled(name: str) -> bool:
     """Return whether a model is loaded or cannot be."""
-    return owned.trained(name) is not None or _pool.member(name).phase in ("ready", "failed")
+    return _member(name).phase in ("ready", "failed")
 
 
 def modes(name: str) -> tuple[str, ...] | None:
     """Return the modes of a model, its default first; None before they are known."""
-    if checkpoint := owned.trained(name):
-        return checkpoint.modes
-    facts = _pool.member(name).facts
+    facts = _member(name).facts
     return facts and facts.modes
 
 

@@ -60,18 +60,6 @@ def test_a_race_ends_at_the_time_limit_and_a_shorter_one_does_not(visit, monkeyp
 
 
 @pytest.mark.full
-def test_visitors_see_their_place_in_the_queue(visit, narrow):
-    one = visit(ENDLESS, narrow)
-    others = [visit("prompt=story&mode=mars&tau=0", narrow) for _ in range(2)]
-    race(one)
-    for place, page in enumerate(others, start=1):
-        waits(page, f"{place}/{place}")
-    stop(one)
-    for page in others:
-        to_the_end(page)
-
-
-@pytest.mark.full
 def test_a_full_queue_rejects_a_visitor_who_may_try_again(visit, narrow, monkeypatch):
     one, two, three = (visit("prompt=table&tau=1&mode=mars&wait=1000", narrow) for _ in range(3))
     is_ready(three)
