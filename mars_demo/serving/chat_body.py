@@ -27,18 +27,10 @@ NEUTRAL = {
     "response_format": {"type": "text"},
 }
 # What says something about the client and nothing about the answer.
-IGNORED = (
-    "user",
-    "metadata",
-    "store",
-    "service_tier",
-    "safety_identifier",
-    "prompt_cache_key",
-    "tool_choice",
-    "parallel_tool_calls",
-)
+IGNORED = """user metadata store service_tier safety_identifier prompt_cache_key tool_choice
+    parallel_tool_calls""".split()
 COLDEST = 0.01  # the lowest temperature that is drawn at; below it, drawing only adds rounding errors
-STOPS = 4  # stop strings of a request
+StopString = Annotated[str, Field(min_length=1)]
 
 
 def _text(content: Any) -> str:
@@ -53,13 +45,9 @@ def _text(content: Any) -> str:
     return "".join(texts)
 
 
-def _strings(stop: Any) -> tuple[str, ...]:
-    strings = [stop] if isinstance(stop, str) else stop
-    if not isinstance(strings, list) or not all(isinstance(string, str) and string for string in strings):
-        raise ValueError("must be a text or a list of texts, none of them empty")
-    if len(strings) > STOPS:
-        raise ValueError(f"must be at most {STOPS} texts")
-    return tuple(strings)
+def _strings(stop: Any) -> Any:
+    """Return stop strings as a list; clients also send one alone."""
+    return [stop] if isinstance(stop, str) else stop
 
 
 class Said(BaseModel):
@@ -89,7 +77,7 @@ class ChatBody(BaseModel):
     stream_options: StreamOptions = StreamOptions()
     max_tokens: types.NewTokens | None = None
     max_completion_tokens: types.NewTokens | None = None
-    stop: Annotated[tuple[str, ...], BeforeValidator(_strings)] = ()
+    stop: Annotated[list[StopString], Field(max_length=4), BeforeValidator(_strings)] = []
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
     top_k: Annotated[int, Field(ge=0)] | None = None
@@ -145,7 +133,7 @@ class ChatBody(BaseModel):
             criterion=self.criterion,
             window=self.window,
             max_new_tokens=self.max_completion_tokens or self.max_tokens or LIMITS.answer,
-            stop_strings=self.stop,
+            stop_strings=tuple(self.stop),
             sampling=self._sampling,
         )
 
