@@ -41,7 +41,7 @@ def require_causal(config: PreTrainedConfig) -> None:
 
 
 def context_of(config: PreTrainedConfig) -> int:
-    """Positions up to which the model can be decoded here: those it was made for, but not more than its
+    """Return how many positions can be decoded here: those the model was made for, but not more than its
     layers look back, since every position sees the whole text."""
     window = getattr(config, "sliding_window", None)
     kinds = getattr(config, "layer_types", None)

@@ -56,7 +56,8 @@ def _read(
     label: str,
     published: bool,
 ) -> object:
-    """The block size that name, training recipe and config agree on, unchecked; None for an AR model."""
+    """Return the block size that name, training recipe and config agree on, unchecked; None for an AR
+    model."""
     in_config, found = getattr(config, "block_size", None), re.search(r"-blk(\d+)", label)
     said = {"name": int(found[1]) if found else None}
     if in_config is not None:
@@ -79,7 +80,7 @@ def _read(
 
 
 def _trained_with(folder: Path) -> object:
-    """What the recipe of a training that ended here says."""
+    """Return what the recipe of a training that ended here says."""
     try:
         recipe = json.loads((folder / "recipe.json").read_text(encoding="utf-8"))
         return recipe["block_size"] if recipe["objective"] != "ar" else None

@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 
 def captured(model: PreTrainedModel) -> CapturedModel | None:
-    """What decodes in place of a model on a CUDA device; None for any other model."""
+    """Return what decodes in place of a model on a CUDA device; None for any other model."""
     fits = model.device.type == "cuda" and model.config.model_type in architectures.CAPTURED
     return CapturedModel(model) if fits and _uses_sdpa(model) else None
 
@@ -62,7 +62,7 @@ class CapturedModel:
         return _uses_sdpa(self.model)
 
     def new_text(self) -> CapturedText:
-        """An empty text."""
+        """Return an empty text."""
         return CapturedText()
 
     @torch.inference_mode()
@@ -73,8 +73,8 @@ class CapturedModel:
         first: int,
         then: Callable[[Tensor], Tensor] | None = None,
     ) -> Tensor:
-        """Logits [n - first, vocabulary] in float32 of the layout's positions from `first` on, or what
-        `then` makes of them; all n are in the text afterwards."""
+        """Return logits [n - first, vocabulary] in float32 of the layout's positions from `first` on, or
+        what `then` makes of them; all n are in the text afterwards."""
         count = layout.ids.shape[1]
         with self._lock:
             positions = _padded(count)
@@ -89,7 +89,7 @@ class CapturedModel:
         return found
 
     def _width(self, length: int) -> int:
-        """Columns that attention reads so that `length` positions fit: few different ones."""
+        """Return columns that attention reads so that `length` positions fit: few different ones."""
         most = _aligned(max(length, self.model.config.max_position_embeddings + _SIZES[-1]))
         width = self._block
         while width < length:
@@ -114,7 +114,7 @@ class CapturedModel:
         self._stored = weakref.ref(text)
 
     def _step(self, shape: Shape, then: Callable[[Tensor], Tensor] | None) -> Step:
-        """The step of a shape, the same whenever the shape comes again."""
+        """Return the step of a shape, the same whenever the shape comes again."""
         if shape.positions > _SIZES[-1]:
             return Step(self.model, self._store, shape, then)
         if (shape, then) not in self._steps:
@@ -148,8 +148,8 @@ class CapturedText:
         first: int,
         then: Callable[[Tensor], Tensor] | None = None,
     ) -> Tensor:
-        """Logits of the layout's positions from `first` on, or what `then` makes of them; all its positions
-        are kept."""
+        """Return logits of the layout's positions from `first` on, or what `then` makes of them; all its
+        positions are kept."""
         return model.forward(self, layout, first, then)
 
     def rewind(self, length: int) -> None:
@@ -158,7 +158,7 @@ class CapturedText:
 
 
 def _nobody() -> None:
-    """Stands for the reference to a text where there is none."""
+    """Stand for the reference to a text where there is none."""
 
 
 def _padded(count: int) -> int:

@@ -17,12 +17,12 @@ _SLOT = re.compile("\ue000([0-9]+)\ue001")
 
 
 def encode_text(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
-    """Plain text as ids. Names of special tokens in it are ordinary text."""
+    """Return plain text as ids. Names of special tokens in it are ordinary text."""
     return tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"]
 
 
 def encode_after(tokenizer: PreTrainedTokenizerBase, before: Sequence[int], text: str) -> list[int]:
-    """Ids that continue those before them with exactly this text.
+    """Return ids that continue those before them with exactly this text.
 
     Raises:
         ValueError: if the tokenizer has none, which writes a space before some texts.
@@ -43,12 +43,13 @@ def encode_after(tokenizer: PreTrainedTokenizerBase, before: Sequence[int], text
 
 
 def encode_raw(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
-    """A text for the model to continue, with the token that begins a text, if the tokenizer has one."""
+    """Return a text for the model to continue, with the token that begins a text, if the tokenizer has
+    one."""
     return tokenizer(text, split_special_tokens=True)["input_ids"]
 
 
 def render(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message], reply: bool) -> str:
-    """The chat template's text, with the opening of an assistant turn if `reply`.
+    """Return the chat template's text, with the opening of an assistant turn if `reply`.
 
     Raises:
         ValueError: if the tokenizer has no chat template, or it refuses the messages.
@@ -67,7 +68,7 @@ def render(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message], repl
 
 
 def encode_rendered(tokenizer: PreTrainedTokenizerBase, rendered: str, texts: Sequence[str]) -> list[int]:
-    """Ids of a rendered template whose slots stand for `texts`.
+    """Return ids of a rendered template whose slots stand for `texts`.
 
     Where no text spells a special token this is the tokenizer's own reading of the whole.
     """
@@ -85,15 +86,16 @@ def encode_rendered(tokenizer: PreTrainedTokenizerBase, rendered: str, texts: Se
 
 
 def with_slots(messages: Sequence[Message]) -> tuple[list[Message], list[str]]:
-    """The messages with a slot for each text, and the texts, cleared of the slots' own characters."""
+    """Return the messages with a slot for each text, and the texts, cleared of the slots' own
+    characters."""
     slotted = [{**m, "content": f"\ue000{i}\ue001"} for i, m in enumerate(messages)]
     texts = [m["content"].replace("\ue000", "").replace("\ue001", "") for m in messages]
     return slotted, texts
 
 
 def encode_prompt(tokenizer: PreTrainedTokenizerBase, prompt: str | Sequence[Message]) -> list[int]:
-    """A user's prompt, or a conversation, in the chat template, ready for the model's answer. A tokenizer
-    without a template reads a single prompt as raw text.
+    """Return a user's prompt, or a conversation, in the chat template, ready for the model's answer. A
+    tokenizer without a template reads a single prompt as raw text.
 
     Raises:
         ValueError: if a conversation needs a chat template and there is none.
@@ -106,14 +108,15 @@ def encode_prompt(tokenizer: PreTrainedTokenizerBase, prompt: str | Sequence[Mes
 
 
 def pad_id(tokenizer: PreTrainedTokenizerBase) -> int:
-    """The padding token, or the end token if the tokenizer has none."""
+    """Return the padding token, or the end token if the tokenizer has none."""
     return tokenizer.eos_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
 
 
 def left_padded(
     rows: Sequence[Sequence[int]], pad: int, device: torch.device, multiple: int = 1
 ) -> tuple[Tensor, Tensor]:
-    """[rows, width] ids padded on the left to a multiple of `multiple`, and which of them are real."""
+    """Return [rows, width] ids padded on the left to a multiple of `multiple`, and which of them are
+    real."""
     width = -(-max(map(len, rows)) // multiple) * multiple
     ids = [[pad] * (width - len(row)) + list(row) for row in rows]
     real = [[0] * (width - len(row)) + [1] * len(row) for row in rows]

@@ -50,7 +50,8 @@ class Checkpoint:
     _names: dict[int, str] = field(default_factory=dict, repr=False, compare=False)
 
     def token_name(self, token: int) -> str:
-        """A token's text on its own, special tokens by their names. Cached: every pass shows dozens."""
+        """Return a token's text on its own, special tokens by their names. Cached: every pass shows
+        dozens."""
         if token not in self._names:
             self._names[token] = self.tokenizer.decode([token])
         return self._names[token]
@@ -98,7 +99,7 @@ class Checkpoint:
 def wrap(
     name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, source: Path | None = None
 ) -> Checkpoint:
-    """A model and tokenizer in memory as a `Checkpoint`."""
+    """Return a model and tokenizer in memory as a `Checkpoint`."""
     config = model.config
     mask_id = getattr(config, "mask_token_id", None)
     block_size = getattr(config, "block_size", None) if mask_id is not None else None
@@ -117,7 +118,7 @@ def wrap(
 
 
 def empty(config: PreTrainedConfig) -> PreTrainedModel:
-    """A model without values, on torch's device `meta`."""
+    """Return a model without values, on torch's device `meta`."""
     config = copy.deepcopy(config)
     with torch.device("meta"):
         # A dtype would be made torch's default for all threads until the model stands.
@@ -130,7 +131,7 @@ _READING = Lock()
 
 
 def from_files(folder: str | Path, **options) -> tuple[PreTrainedModel, dict]:
-    """A model as transformers reads it, and which tensors were missing or too many. One at a time:
+    """Return a model as transformers reads it, and which tensors were missing or too many. One at a time:
     transformers makes a model's dtype torch's default for all threads until the model stands, and two
     threads would take each other's.
 
@@ -164,7 +165,7 @@ def require_fit(missing: Collection[str], misshapen: Collection[str], unexpected
 
 
 def end_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
-    """Every token that ends an answer, as the model's configs and the tokenizer name them."""
+    """Return every token that ends an answer, as the model's configs and the tokenizer name them."""
     found: set[int] = set()
     for source in (model.generation_config, model.config, tokenizer):
         ids = getattr(source, "eos_token_id", None)

@@ -12,20 +12,20 @@ UNITS = {"amx_bf16": "AMX", "avx512_vnni": "AVX-512 VNNI", "avx512f": "AVX-512",
 
 
 def best() -> str:
-    """`cuda` where there is a GPU that torch can use, `mps` on a Mac with one, else `cpu`."""
+    """Return `cuda` where there is a GPU that torch can use, `mps` on a Mac with one, else `cpu`."""
     if torch.cuda.is_available():
         return "cuda"
     return "mps" if torch.backends.mps.is_available() else "cpu"
 
 
 def devices() -> list[str]:
-    """The kinds of device that torch can use here."""
+    """Return the kinds of device that torch can use here."""
     kinds = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     return [kind for kind, is_here in kinds.items() if is_here]
 
 
 def usable(name: str | None = None) -> str:
-    """The device of that name, the best one for None.
+    """Return the device of that name, the best one for None.
 
     Raises:
         ValueError: if there is no such device here.
@@ -41,27 +41,29 @@ def usable(name: str | None = None) -> str:
 
 
 def computes_bfloat16(device: str) -> bool:
-    """Whether a GPU has units for bfloat16, which those made before 2020, a T4 say, emulate slowly."""
+    """Return whether a GPU has units for bfloat16, which those made before 2020, a T4 say, emulate
+    slowly."""
     return not device.startswith("cuda") or torch.cuda.is_bf16_supported(including_emulation=False)
 
 
 def multiplies_bfloat16(device: str) -> bool:
-    """Whether large products are faster in bfloat16 than in float32. Processors without AVX-512 convert
-    number by number and need ten times as long."""
+    """Return whether large products are faster in bfloat16 than in float32. Processors without AVX-512
+    convert number by number and need ten times as long."""
     if device.startswith("cpu"):
         return torch.backends.cpu.get_cpu_capability() == "AVX512"
     return computes_bfloat16(device)
 
 
 def gpu_name(device: torch.device) -> str | None:
-    """What the GPU is called, such as "NVIDIA H200"; None for a CPU."""
+    """Return what the GPU is called, such as "NVIDIA H200"; None for a CPU."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     return "Apple GPU" if device.type == "mps" else None
 
 
 def processor() -> str:
-    """The processor's name, and its units for products in few bits, which decide how fast they are."""
+    """Return the processor's name, and its units for products in few bits, which decide how fast they
+    are."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     found = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}

@@ -46,7 +46,7 @@ class Facts:
     has_template: bool
 
     def shown(self) -> list[tuple[str, str]]:
-        """Pairs of what is told and what it is, for a page or a terminal."""
+        """Return pairs of what is told and what it is, for a page or a terminal."""
         told = {
             "parameters": _rounded(self.parameters),
             "trained for": self.trained_for,
@@ -69,7 +69,7 @@ def _rounded(count: int) -> str:
 
 
 def facts(checkpoint: Checkpoint) -> Facts:
-    """The facts of a checkpoint."""
+    """Return the facts of a checkpoint."""
     model = checkpoint.model
     return Facts(
         name=checkpoint.name,
@@ -86,8 +86,8 @@ def facts(checkpoint: Checkpoint) -> Facts:
 
 
 def licence_in(source: Path) -> str | None:
-    """The licence that the model card next to the weights names in its front matter, on one short line. A
-    card is someone else's text: one that cannot be read names none."""
+    """Return the licence that the model card next to the weights names in its front matter, on one short
+    line. A card is someone else's text: one that cannot be read names none."""
     card = (source if source.is_dir() else source.parent) / "README.md"
     try:
         with card.open(encoding="utf-8") as lines:

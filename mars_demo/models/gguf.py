@@ -74,8 +74,8 @@ def read(file: Path, config: PreTrainedConfig | None, dtype: torch.dtype) -> Pre
 
 
 def few_bits(file: Path, config: PreTrainedConfig, bits: int) -> Weights:
-    """The weights of a Llama in few bits, tensor by tensor: those that the file holds in the same form are
-    taken as they are, others are rounded.
+    """Return the weights of a Llama in few bits, tensor by tensor: those that the file holds in the same
+    form are taken as they are, others are rounded.
 
     Raises:
         OSError, ValueError: as `read`.
@@ -93,7 +93,7 @@ def few_bits(file: Path, config: PreTrainedConfig, bits: int) -> Weights:
 
 
 def _llama(file: Path, config: PreTrainedConfig) -> Iterator[tuple[str, ReaderTensor]]:
-    """The tensors of a Llama by transformers' names, without a head that is the embedding again.
+    """Yield the tensors of a Llama by transformers' names, without a head that is the embedding again.
 
     Raises:
         ValueError: if the file is broken, or if its tensors are not those of the model.
@@ -111,7 +111,7 @@ def _llama(file: Path, config: PreTrainedConfig) -> Iterator[tuple[str, ReaderTe
 
 
 def packed_tensors(file: Path) -> dict[str, ReaderTensor]:
-    """The tensors of a GGUF file by its names for them; their values are views of the file.
+    """Return the tensors of a GGUF file by its names for them; their values are views of the file.
 
     Raises:
         ValueError: if the file is broken.
@@ -123,7 +123,7 @@ def packed_tensors(file: Path) -> dict[str, ReaderTensor]:
 
 
 def is_tied(name: str, config: PreTrainedConfig) -> bool:
-    """Whether a tensor is the embedding again."""
+    """Return whether a tensor is the embedding again."""
     return name == "lm_head.weight" and config.tie_word_embeddings
 
 
@@ -135,7 +135,8 @@ def _unpacked(name: str, tensor: ReaderTensor, config: PreTrainedConfig) -> torc
 
 
 def _order(name: str, rows: int, config: PreTrainedConfig) -> np.ndarray:
-    """Where a matrix's rows lie in a file: llama.cpp interleaves the halves of heads that are rotated."""
+    """Return where a matrix's rows lie in a file: llama.cpp interleaves the halves of heads that are
+    rotated."""
     order = np.arange(rows)
     if heads := rotated_heads(name, config):
         order = order.reshape(heads, -1, 2).swapaxes(1, 2).reshape(-1)
@@ -143,7 +144,7 @@ def _order(name: str, rows: int, config: PreTrainedConfig) -> np.ndarray:
 
 
 def packed_name(name: str) -> str:
-    """What GGUF calls a tensor of a Llama."""
+    """Return what GGUF calls a tensor of a Llama."""
     if name in _OUTER:
         return _OUTER[name]
     _, _, layer, rest = name.split(".", 3)
@@ -151,7 +152,7 @@ def packed_name(name: str) -> str:
 
 
 def rotated_heads(name: str, config: PreTrainedConfig) -> int:
-    """The number of heads of a matrix that makes queries or keys, 0 for any other."""
+    """Return the number of heads of a matrix that makes queries or keys, 0 for any other."""
     if "q_proj" in name:
         return config.num_attention_heads
     return config.num_key_value_heads if "k_proj" in name else 0

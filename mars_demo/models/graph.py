@@ -21,7 +21,7 @@ INTEGER_PRODUCTS = 4  # accuracy_level: activations in 8 bits, a scale for each 
 
 
 def unsupported(config: PreTrainedConfig) -> str | None:
-    """Why a model cannot be made a graph; None if it can."""
+    """Return why a model cannot be made a graph; None if it can."""
     rope = (getattr(config, "rope_parameters", None) or {}).get("rope_type", "default")
     if config.model_type not in QUANTIZED:
         return f"its model type {config.model_type} is none of {', '.join(QUANTIZED)}."
@@ -53,7 +53,7 @@ class Graph:
     settings: list[TensorProto] = field(default_factory=list)  # the small ones, which shapes depend on
 
     def add(self, kind: str, inputs: list[str], *outputs: str, domain: str = FUSED, **attributes) -> str:
-        """A node; returns its first output."""
+        """Add a node; returns its first output."""
         self.nodes.append(helper.make_node(kind, inputs, list(outputs), domain=domain, **attributes))
         return outputs[0]
 
@@ -72,14 +72,14 @@ class Graph:
     def add_and_norm(
         self, x: str, residual: str, weight: np.ndarray, name: str, epsilon: float
     ) -> tuple[str, str]:
-        """The normalized sum, and the sum."""
+        """Add the normalized sum, and the sum."""
         inputs = [x, residual, self.constant(f"{name}.weight", weight)]
         total = f"{name}.sum"
         self.add("SkipSimplifiedLayerNormalization", inputs, name, "", "", total, epsilon=epsilon)
         return name, total
 
     def product(self, x: str, matrix: Quantized, name: str, bias: np.ndarray | None = None) -> str:
-        """x · matrixᵀ + bias."""
+        """Add x · matrixᵀ + bias."""
         inputs = [x, self.constant(f"{name}.q", matrix.q)]
         inputs.append(self.constant(f"{name}.scales", matrix.scales.reshape(-1)))
         if bias is not None:
@@ -99,7 +99,7 @@ class Graph:
     def proto(
         self, inputs: list[onnx.ValueInfoProto], outputs: list[onnx.ValueInfoProto]
     ) -> onnx.ModelProto:
-        """In ONNX. Its tensors are named there; a session is given them apart."""
+        """Return the graph in ONNX. Its tensors are named there; a session is given them apart."""
         tensors = [*self.settings, *(_declared(name, array) for name, array in self.tensors.items())]
         graph = helper.make_graph(self.nodes, "decoder", inputs, outputs, tensors)
         versions = [helper.make_opsetid("", 21), helper.make_opsetid(FUSED, 1)]
@@ -107,7 +107,7 @@ class Graph:
 
 
 def decoder(graph: Graph, config: PreTrainedConfig) -> onnx.ModelProto:
-    """A graph that `build` made, with its inputs and outputs.
+    """Return a graph that `build` made, with its inputs and outputs.
 
     Inputs: `hidden` [1, n, width] embedded tokens; for attention alone m >= n positions, with `padding`
     [0, 0, 0, 0, m - n, 0], `real` [n], `positions` [1, m], `last` [1] index of the last cached position
@@ -138,8 +138,8 @@ def decoder(graph: Graph, config: PreTrainedConfig) -> onnx.ModelProto:
 
 
 def build(config: PreTrainedConfig, weights: Weights) -> Graph:
-    """The graph of a model. It is the transformers model of the same config but for the rounding of its
-    weights and of what they are multiplied with."""
+    """Return the graph of a model. It is the transformers model of the same config but for the rounding of
+    its weights and of what they are multiplied with."""
     graph, epsilon = Graph(), config.rms_norm_eps
     cos, sin = _rotation(config)
     graph.constant("cos", cos)
@@ -210,7 +210,7 @@ def _normed_heads(
 
 
 def _gated(graph: Graph, weights: Weights, name: str, x: str) -> str:
-    """down(silu(gate(x)) · up(x)), gate and up as one product."""
+    """Add down(silu(gate(x)) · up(x)), gate and up as one product."""
     parts = [f"{name}.gate_proj", f"{name}.up_proj"]
     bias = weights.vector(*(f"{part}.bias" for part in parts))
     joined = graph.product(x, weights.matrix(*parts), f"{name}.gate_up", bias)
@@ -222,7 +222,7 @@ def _gated(graph: Graph, weights: Weights, name: str, x: str) -> str:
 
 
 def _rotation(config: PreTrainedConfig) -> tuple[np.ndarray, np.ndarray]:
-    """Cosines and sines [context, width / 2] of the position embedding."""
+    """Return cosines and sines [context, width / 2] of the position embedding."""
     kind = type(empty(config).model.rotary_emb)
     rotary = kind(config)
     angles = torch.arange(config.max_position_embeddings)[:, None] * rotary.inv_freq.float()
@@ -231,7 +231,7 @@ def _rotation(config: PreTrainedConfig) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _declared(name: str, array: np.ndarray) -> onnx.TensorProto:
-    """A tensor's name, type and shape without its values."""
+    """Return a tensor's name, type and shape without its values."""
     tensor = TensorProto(name=name, dims=array.shape)
     tensor.data_type = helper.np_dtype_to_tensor_dtype(array.dtype)
     tensor.data_location = TensorProto.EXTERNAL

@@ -30,8 +30,8 @@ _PATIENCE = 10  # seconds for the hub's first answer
 
 
 def fetch(name: str, report: Report | None = None, weights: bool = True) -> str:
-    """The folder with a model's files, fetched from the hub where they are not in the cache yet. If the hub
-    cannot be reached, a model that is in the cache is taken from there.
+    """Return the folder with a model's files, fetched from the hub where they are not in the cache yet. If
+    the hub cannot be reached, a model that is in the cache is taken from there.
 
     report: is called with `fetching`, the bytes that are here, and the bytes of the model.
     weights: whether they are needed too.
@@ -60,7 +60,7 @@ def fetch(name: str, report: Report | None = None, weights: bool = True) -> str:
 
 
 def cached(name: str, weights: bool = True) -> str | None:
-    """The folder of a model that is completely in the cache, or None. Nobody is asked."""
+    """Return the folder of a model that is completely in the cache, or None. Nobody is asked."""
     try:
         sizes = needed_files((file.path, file.size) for file in get_cached_repo_tree(name))
     except CachedRepoTreeNotFoundError:  # fetched file by file, by another program
@@ -74,7 +74,7 @@ def cached(name: str, weights: bool = True) -> str | None:
 
 
 def remote_files(name: str) -> list[tuple[str, int]]:
-    """The files of a model on the hub and their bytes.
+    """Return the files of a model on the hub and their bytes.
 
     Raises:
         OSError: if the hub cannot be reached or has no such model.
@@ -108,7 +108,7 @@ def _is_weights(file: str) -> bool:
 
 
 def _bytes_here(name: str, sizes: dict[str, int]) -> int:
-    """How much of it the cache has already."""
+    """Return how many bytes of a model the cache has already."""
     from huggingface_hub import try_to_load_from_cache
 
     return sum(size for file, size in sizes.items() if isinstance(try_to_load_from_cache(name, file), str))
@@ -127,7 +127,7 @@ def _require_room(name: str, size: int) -> None:
 
 
 def _counting(here: int, total: int, report: Report | None) -> type[tqdm]:
-    """A progress bar for the hub client that draws nothing and reports bytes."""
+    """Return a progress bar for the hub client that draws nothing and reports bytes."""
 
     class Bar(tqdm):
         done = here

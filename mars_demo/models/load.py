@@ -74,8 +74,8 @@ def load_checkpoint(
 
 
 def _packed(name: str, path: str, described: Description, bits: int) -> Checkpoint | None:
-    """A checkpoint that decodes with few bits per weight, and can load its model when that is asked for;
-    None if this processor's kernels do not compute what they should."""
+    """Return a checkpoint that decodes with few bits per weight, and can load its model when that is asked
+    for; None if this processor's kernels do not compute what they should."""
     from mars_demo.models.packed import PackedModel, kernels  # imports what only few bits need
 
     if not kernels(bits).right:
@@ -99,7 +99,7 @@ def _packed(name: str, path: str, described: Description, bits: int) -> Checkpoi
 def _ready(
     name: str, path: str, config: PreTrainedConfig, dtype: torch.dtype, device: str
 ) -> PreTrainedModel:
-    """A transformers model that computes."""
+    """Return a transformers model that computes."""
     with _one_sentence(name):
         model = _weights(path, config, dtype)
     with _one_sentence(name):
@@ -109,7 +109,8 @@ def _ready(
 
 
 def outline(name: str, block_size: int | None = None) -> Checkpoint:
-    """A checkpoint without its weights, on torch's device `meta`: what it is can be told, nothing computed.
+    """Return a checkpoint without its weights, on torch's device `meta`: what it is can be told, nothing
+    computed.
 
     Raises:
         ValueError: as `load_checkpoint`.
@@ -121,7 +122,8 @@ def outline(name: str, block_size: int | None = None) -> Checkpoint:
 
 
 def _found(name: str, report: Report | None = None, weights: bool = True) -> tuple[str, str]:
-    """The folder or GGUF file of a checkpoint, fetched if it is not here, and the checkpoint's own name."""
+    """Return the folder or GGUF file of a checkpoint, fetched if it is not here, and the checkpoint's own
+    name."""
     path = locate(name)
     if Path(path).exists():
         return path, Path(path).resolve().name

@@ -19,9 +19,9 @@ _EMBEDDINGS = ("embed_tokens.weight", "token_embd.weight")
 
 
 def needed(path: str, device: str, dtype: torch.dtype) -> int:
-    """Bytes of the device that a checkpoint takes while it is loaded and afterwards, from the headers of
-    its files. Of one that is still on the hub only the sizes of its files are known: it is taken to be
-    stored with two bytes per weight, or half a byte in a GGUF file, and a quarter is added.
+    """Return the bytes of the device that a checkpoint takes while it is loaded and afterwards, from the
+    headers of its files. Of one that is still on the hub only the sizes of its files are known: it is taken
+    to be stored with two bytes per weight, or half a byte in a GGUF file, and a quarter is added.
 
     path: a bundled name, a folder, a GGUF file or a hub id.
 
@@ -46,7 +46,7 @@ def needed(path: str, device: str, dtype: torch.dtype) -> int:
 
 
 def available(device: str) -> int:
-    """Bytes that are free on a device: of a CPU, what the machine and the limits of its container leave."""
+    """Return the free bytes of a device: of a CPU, what machine and container limits leave."""
     kind = torch.device(device)
     if kind.type == "cuda":
         return torch.cuda.mem_get_info(kind)[0]
@@ -67,8 +67,8 @@ def _is_reordered(device: str, dtype: torch.dtype) -> bool:
 
 
 def _reordered(tensors: dict[str, Stored]) -> list[str]:
-    """The matrices that `reordering` holds twice: those of linear layers without a bias. The embedding is
-    one of them where the head is tied to it, and stands in for the head where it is not."""
+    """Return the matrices that `reordering` holds twice: those of linear layers without a bias. The
+    embedding is one of them where the head is tied to it, and stands in for the head where it is not."""
     return [
         name
         for name, tensor in tensors.items()
@@ -79,7 +79,7 @@ def _reordered(tensors: dict[str, Stored]) -> list[str]:
 
 
 def _tied(path: str) -> bool:
-    """Whether the head is the embedding, so that a stored one takes nothing."""
+    """Return whether the head is the embedding, so that a stored one takes nothing."""
     if not Path(path).is_dir():
         return False
     config, _ = PreTrainedConfig.get_config_dict(path)
@@ -93,8 +93,9 @@ def _estimate(sizes: dict[str, int], device: str, dtype: torch.dtype) -> int:
 
 
 def container_rooms(root: Path) -> list[int]:
-    """What the memory limits of this process's control groups leave, of version 1 and 2: the limits of its
-    group and of those around it. A group's file cache is given back when memory is short, so it is free."""
+    """Return what the memory limits of this process's control groups leave, of version 1 and 2: the limits
+    of its group and of those around it. A group's file cache is given back when memory is short, so it is
+    free."""
     rooms = []
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()

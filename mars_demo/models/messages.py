@@ -24,8 +24,8 @@ def user(text: str) -> Message:
 
 
 def checked(messages: Sequence[Mapping[str, Any]]) -> list[Message]:
-    """A conversation that a model can continue: perhaps a system message, then user and assistant in turn,
-    the user last. Without what else a message may hold.
+    """Return a conversation that a model can continue: perhaps a system message, then user and assistant in
+    turn, the user last. Without what else a message may hold.
 
     Raises:
         ValueError: if it is none.

@@ -18,12 +18,12 @@ BUNDLED = ("mars-smollm2-135m", "mars-tiny", "ar-tiny")  # best first
 
 
 def bundled() -> list[str]:
-    """Names of the checkpoints in `assets/`, best first."""
+    """Return the names of the checkpoints in `assets/`, best first."""
     return [name for name in BUNDLED if (ASSETS / name / "config.json").exists()]
 
 
 def locate(name: str) -> str:
-    """The folder, GGUF file or hub id that `name` means. The hub is not asked.
+    """Return the folder, GGUF file or hub id that `name` means. The hub is not asked.
 
     Raises:
         ValueError: if it is none of these.
@@ -44,12 +44,12 @@ def locate(name: str) -> str:
 
 
 def choices() -> str:
-    """What a name may be, as the second sentence of a refusal."""
+    """Return what a name may be, as the second sentence of a refusal."""
     return f"Choose from {', '.join([*bundled(), 'a local folder', 'a hub id (owner/name)'])}."
 
 
 def gguf_file(path: str) -> Path | None:
-    """The GGUF file that `path` is or that holds the weights of the folder it is, or None."""
+    """Return the GGUF file that `path` is or that holds the weights of the folder it is, or None."""
     if path.endswith(".gguf"):
         return Path(path)
     return next(iter(sorted(Path(path).glob("*.gguf"))), None) if Path(path).is_dir() else None

@@ -48,13 +48,13 @@ class PackedModel:
         self._bindings: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
     def new_text(self) -> PackedText:
-        """An empty text."""
+        """Return an empty text."""
         config = self.config
         return PackedText(config.num_hidden_layers, config.num_key_value_heads, head_width(config))
 
     def forward(self, text: PackedText, layout: Layout, first: int) -> Tensor:
-        """Logits [n - first, vocabulary] in float32 of the layout's positions from `first` on; all n are in
-        the text afterwards. In the layout nobody sees what comes after it."""
+        """Return logits [n - first, vocabulary] in float32 of the layout's positions from `first` on; all n
+        are in the text afterwards. In the layout nobody sees what comes after it."""
         ids, positions = layout.ids[0].numpy(), layout.positions[0].numpy()
         count, wanted = len(ids), len(ids) - first
         fewest = kernels(self.bits).fewest_rows
@@ -125,8 +125,8 @@ class PackedText:
         first: int,
         then: Callable[[Tensor], Tensor] | None = None,
     ) -> Tensor:
-        """Logits of the layout's positions from `first` on, or what `then` makes of them; all its positions
-        are kept."""
+        """Return logits of the layout's positions from `first` on, or what `then` makes of them; all its
+        positions are kept."""
         logits = model.forward(self, layout, first)
         return logits if then is None else then(logits)
 
@@ -136,12 +136,12 @@ class PackedText:
 
 
 def _repeating_last(values: np.ndarray, times: int) -> np.ndarray:
-    """With the last value so many times more."""
+    """Append the last value `times` times."""
     return values if times < 1 else np.append(values, np.repeat(values[-1:], times))
 
 
 def session_of(model: onnx.ModelProto, graph: Graph) -> onnxruntime.InferenceSession:
-    """What runs a graph's operators with its weights."""
+    """Return what runs a graph's operators with its weights."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     options.log_severity_level = 3
@@ -168,7 +168,7 @@ class Kernels:
 
 @functools.cache
 def kernels(bits: int) -> Kernels:
-    """The kernels of this processor, tried on a product of a few rows."""
+    """Return the kernels of this processor, tried on a product of a few rows."""
     random = np.random.default_rng(0)
     weights = torch.from_numpy(random.standard_normal((160, 18 * GROUP), np.float32))
     matrix, graph = quantize(weights, bits), Graph()

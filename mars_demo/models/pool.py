@@ -27,8 +27,8 @@ _importing = threading.Lock()
 
 
 def library():
-    """The modules `load`, `memory` and `facts`, imported on first use. One thread at a time: transformers
-    cannot be imported by two at once."""
+    """Return the modules `load`, `memory` and `facts`, imported on first use. One thread at a time:
+    transformers cannot be imported by two at once."""
     with _importing:
         from mars_demo.models import facts, load, memory
 
@@ -87,7 +87,7 @@ class Pool:
         return list(self._members)
 
     def member(self, name: str | None) -> Member:
-        """The model of that name, the default one for None.
+        """Return the model of that name, the default one for None.
 
         Raises:
             ValueError: if there is none.
@@ -98,7 +98,7 @@ class Pool:
         return self._members[name]
 
     def load(self, name: str | None = None, evict: bool = True) -> Checkpoint:
-        """The checkpoint of that name. Waits until it is there.
+        """Return the checkpoint of that name. Waits until it is there.
 
         evict: whether others may be let go for it, the one unused longest first, where memory is short.
 
@@ -165,7 +165,7 @@ class Pool:
             return load.load_checkpoint(member.source, device, self.dtype, block_size, member.tell)
 
     def _make_room(self, wanted: Member, size: int, device: str, evict: bool) -> None:
-        """Let go of models until `size` bytes are free, if that is allowed.
+        """Evict models until `size` bytes are free, if that is allowed.
 
         Raises:
             NoRoom: if that is not enough.
@@ -197,8 +197,8 @@ def let_go(member: Member) -> None:
 
 
 def labels(sources: Sequence[str]) -> dict[str, str]:
-    """Names to choose by, which show nothing of the server's folders, and their sources. Where two end
-    alike, the later one gets a number."""
+    """Return names to choose by, which show nothing of the server's folders, and their sources. Where two
+    end alike, the later one gets a number."""
     found: dict[str, str] = {}
     for source in dict.fromkeys(sources):
         path = Path(source)

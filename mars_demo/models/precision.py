@@ -15,13 +15,14 @@ _WORTH_PACKING = 200  # width below which a forward's time is not that of readin
 
 
 def default_dtype(path: str, device: str) -> torch.dtype:
-    """bfloat16 on a GPU that has it and for GGUF files, whose weights are rounded already, else float32."""
+    """Return bfloat16 on a GPU that has it and for GGUF files, whose weights are rounded already, else
+    float32."""
     exact = not computes_bfloat16(device) or (device == "cpu" and not gguf_file(path))
     return torch.float32 if exact else torch.bfloat16
 
 
 def dense_dtype(wanted: torch.dtype | str | None, path: str, device: str) -> torch.dtype:
-    """That of a transformers model, if one is made."""
+    """Return the dtype of a transformers model, if one is made."""
     if wanted is None or wanted == "auto" or wanted in BITS:
         return default_dtype(path, device)
     return wanted if isinstance(wanted, torch.dtype) else getattr(torch, wanted)
@@ -30,7 +31,7 @@ def dense_dtype(wanted: torch.dtype | str | None, path: str, device: str) -> tor
 def packed_bits(
     wanted: torch.dtype | str | None, path: str, device: str, config: PreTrainedConfig
 ) -> int | None:
-    """Bits per weight of a packed model; None where it is a transformers model that computes.
+    """Return the bits per weight of a packed model; None where it is a transformers model that computes.
 
     `auto` packs what came in few bits, on a CPU: nothing is lost that a visitor could see, and a forward
     costs a fraction. Weights in full precision keep it unless they are asked to give it up.
@@ -49,7 +50,7 @@ def packed_bits(
 
 
 def _hindrance(device: str, config: PreTrainedConfig) -> str | None:
-    """Why a model cannot be packed, as a sentence."""
+    """Return why a model cannot be packed, as a sentence."""
     if torch.device(device).type != "cpu":
         return f"weights of few bits compute on a CPU, not on {device}."
     if not (find_spec("onnx") and find_spec("onnxruntime")):

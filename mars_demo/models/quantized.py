@@ -30,7 +30,7 @@ class Quantized:
         return self.q.shape[0], self.q.shape[1] * GROUP
 
     def rows(self, indices: np.ndarray) -> np.ndarray:
-        """float32 [n, in] the rows with these indices, dense."""
+        """Return float32 [n, in] the rows with these indices, dense."""
         q = self.q[indices]
         if self.bits == 4:
             q = np.stack([q & 15, q >> 4], axis=-1).reshape(*q.shape[:2], GROUP)
@@ -38,7 +38,7 @@ class Quantized:
         return values.reshape(len(indices), -1)
 
     def ordered(self, rows: np.ndarray) -> Quantized:
-        """With its rows in another order."""
+        """Return the matrix with its rows in another order."""
         return Quantized(self.q[rows], self.scales[rows], self.bits)
 
 
@@ -59,12 +59,12 @@ def quantize(weights: Tensor, bits: int) -> Quantized:
 
 
 def lowest_code(bits: int) -> int:
-    """The weight, in steps, that a code of 0 stands for."""
+    """Return the weight, in steps, that a code of 0 stands for."""
     return -(1 << bits - 1)
 
 
 def of_gguf(blocks: np.ndarray, bits: int) -> Quantized:
-    """The blocks of a tensor in Q8_0 or Q4_0, [out, bytes of a row], with no weight changed.
+    """Return the blocks of a tensor in Q8_0 or Q4_0, [out, bytes of a row], with no weight changed.
 
     A block holds a scale in float16 and 32 weights: as signed bytes, or as 16 bytes with the first half of
     the weights in their lower halves.
@@ -79,7 +79,7 @@ def of_gguf(blocks: np.ndarray, bits: int) -> Quantized:
 
 
 def stacked(matrices: list[Quantized]) -> Quantized:
-    """One matrix with the rows of several, so that one product computes them all."""
+    """Return one matrix with the rows of several, so that one product computes them all."""
     return Quantized(
         np.concatenate([matrix.q for matrix in matrices]),
         np.concatenate([matrix.scales for matrix in matrices]),
@@ -99,12 +99,13 @@ class Weights:
         self._matrices, self._vectors = matrices, vectors
 
     def matrix(self, *names: str) -> Quantized:
-        """One matrix with the rows of all that are named."""
+        """Return one matrix with the rows of all that are named."""
         found = [self._matrices[f"{name}.weight"] for name in names]
         return found[0] if len(found) == 1 else stacked(found)
 
     def vector(self, *names: str) -> np.ndarray | None:
-        """One vector with the numbers of all that are named; None where the model has none of them."""
+        """Return one vector with the numbers of all that are named; None where the model has none of
+        them."""
         if names[0] not in self._vectors:
             return None
         return np.concatenate([self._vectors[name].float().numpy() for name in names])
@@ -112,7 +113,7 @@ class Weights:
 
 @torch.inference_mode()
 def of_model(model: PreTrainedModel, bits: int) -> Weights:
-    """The weights of a transformers model, rounded."""
+    """Return the weights of a transformers model, rounded."""
     state = model.state_dict()
     return Weights(
         {name: quantize(value, bits) for name, value in state.items() if value.ndim == 2},

@@ -38,7 +38,7 @@ class ReorderedLinear(nn.Linear):
 
 
 def is_available() -> bool:
-    """Whether this processor and this torch have such kernels, the ones that torch.compile uses."""
+    """Return whether this processor and this torch have such kernels, the ones that torch.compile uses."""
     return (
         torch.backends.mkldnn.is_available()
         and torch.ops.mkldnn._is_mkldnn_bf16_supported()

@@ -92,8 +92,8 @@ class Step:
         self._inputs.bytes.copy_(inputs.bytes, non_blocking=on_gpu)
 
     def run(self) -> Tensor:
-        """[rows, …] what is made of the logits, padding included. The keys and values of the input are in
-        the store afterwards, from column `past` on. The host does not wait."""
+        """Return [rows, …] what is made of the logits, padding included. The keys and values of the input
+        are in the store afterwards, from column `past` on. The host does not wait."""
         self.runs += 1
         if not self.is_captured:
             return self._compute()

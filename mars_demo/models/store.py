@@ -27,12 +27,12 @@ class Store:
         return self.tensor.shape[3]
 
     def cache(self, columns: Tensor, width: int) -> Cache:
-        """The cache of one forward: its keys and values go to `columns` [n], and attention reads the first
-        `width` positions."""
+        """Return the cache of one forward: its keys and values go to `columns` [n], and attention reads the
+        first `width` positions."""
         return Cache(layers=[StoredLayer(*layer, columns, width) for layer in self.tensor[:, :, None]])
 
     def copy_of(self, length: int) -> Tensor:
-        """[layers, 2, heads, length, size] of the first `length` positions."""
+        """Return [layers, 2, heads, length, size] of the first `length` positions."""
         return self.tensor[:, :, :, :length].clone()
 
     def put(self, text: Tensor) -> None:
@@ -52,7 +52,7 @@ class StoredLayer(CacheLayerMixin):
         self.is_initialized = True
 
     def lazy_initialization(self, keys: Tensor, values: Tensor) -> None:
-        """Nothing: the store is there before any layer."""
+        """Do nothing: the store is there before any layer."""
 
     def update(self, keys: Tensor, values: Tensor, *args, **kwargs) -> tuple[Tensor, Tensor]:
         self.keys.index_copy_(2, self.columns, keys)

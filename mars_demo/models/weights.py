@@ -47,7 +47,7 @@ def require_files(folder: Path) -> None:
 
 
 def stored(path: str) -> dict[str, Stored]:
-    """The tensors of a folder or a GGUF file by the names they have there.
+    """Return the tensors of a folder or a GGUF file by the names they have there.
 
     Raises:
         SafetensorError, OSError, ValueError: if a file is broken.

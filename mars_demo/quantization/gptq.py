@@ -27,7 +27,7 @@ CLIPPED = [step / 20 for step in range(9)]  # shares of a group's range that are
 
 
 def inputs(checkpoint: Checkpoint, data: str, count: int = 8) -> Iterator[Batch]:
-    """`count` batches of about 1500 clean positions each, of data as `corpus.source` takes them."""
+    """Yield `count` batches of about 1500 clean positions each, of data as `corpus.source` takes them."""
     tokenizer = checkpoint.tokenizer
     drawn = corpus.batches(corpus.source(data, seed=1), tokenizer, 1536, checkpoint.context, seed=1)
     for number, sequences in enumerate(itertools.islice(drawn, count)):
@@ -105,7 +105,7 @@ def rounded(weight: Tensor, moments: Tensor, symmetric: bool = False) -> Rounded
 
 
 def _codes(weight: Tensor, scale: Tensor, offset: Tensor) -> Tensor:
-    """The nearest ones. A scale that float16 makes 0 has nothing but its offset."""
+    """Return the nearest codes. A scale that float16 makes 0 has nothing but its offset."""
     codes = ((weight - offset) / torch.where(scale == 0, 1, scale)).round()
     return codes.clamp(0, HIGHEST)
 
@@ -127,7 +127,7 @@ def _best(group: Tensor, costs: Tensor, symmetric: bool) -> tuple[Tensor, Tensor
 
 
 def _tried(group: Tensor, symmetric: bool) -> Iterator[tuple[Tensor, Tensor]]:
-    """Scales and offsets of [rows, GROUP] weights, first those that clip nothing."""
+    """Yield scales and offsets of [rows, GROUP] weights, first those that clip nothing."""
     low, high = group.aminmax(dim=1)
     if symmetric:
         middle = (HIGHEST + 1) // 2

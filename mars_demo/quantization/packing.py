@@ -81,8 +81,8 @@ def pack(
 
 
 def _blocks(found: gptq.Rounded) -> np.ndarray:
-    """[rows, bytes] as GGUF lays them out: by group the scale, the offset unless it is symmetric, the fifth
-    bits, and the other four, the group's second half in the upper ones."""
+    """Return [rows, bytes] as GGUF lays them out: by group the scale, the offset unless it is symmetric,
+    the fifth bits, and the other four, the group's second half in the upper ones."""
     codes, scales, offsets = found.codes.numpy(), found.scales.numpy(), found.offsets.numpy()
     rows, groups = scales.shape
     grouped = codes.reshape(rows, groups, 2, gptq.GROUP // 2)

@@ -128,7 +128,7 @@ def _lines(path: Path) -> int:
 
 
 def _mixed(base: Checkpoint, batch: int, seed: int) -> Iterator[str]:
-    """Made prompts and the model's own in turn, without those of the checked instructions."""
+    """Yield made prompts and the model's own in turn, without those of the checked instructions."""
     checked = {instruction.prompt for instruction in instructions.instructions()}
     own = distillation.self_prompts(base, batch, seed)
     for made in distillation.made_prompts(seed):
@@ -161,7 +161,7 @@ def train_mars(output: Path, scale: Scale) -> None:
 
 
 def summary(recipe: Recipe, log: Path) -> dict:
-    """What a finished training was and took."""
+    """Return what a finished training was and took."""
     return {
         "steps": recipe.steps,
         "tokens": json.loads(log.read_text("utf-8").splitlines()[-1])["tokens"],
@@ -174,14 +174,14 @@ def summary(recipe: Recipe, log: Path) -> dict:
 
 
 def minutes(log: Path) -> int:
-    """How long a training took according to its log of metrics, whose clock begins anew where it was
+    """Return how long a training took according to its log of metrics, whose clock begins anew where it was
     resumed."""
     read = [0.0, *(json.loads(line)["seconds"] for line in log.read_text("utf-8").splitlines())]
     return round(sum(now - before if now > before else now for before, now in pairwise(read)) / 60)
 
 
 def pack(output: Path) -> None:
-    """The folder for `assets/`: packed weights, licence, model card and the held-out prompts."""
+    """Make the folder for `assets/`: packed weights, licence, model card and the held-out prompts."""
     from mars_demo.quantization import gptq, packing  # need gguf, which a machine that only trains can lack
 
     bundle = output / "bundle" / NAME

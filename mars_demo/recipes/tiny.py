@@ -43,7 +43,8 @@ STAGES = {
 
 
 def train_tokenizer(examples: int = 60_000) -> PreTrainedTokenizerFast:
-    """A byte-level BPE over the training split: any text can be encoded, and each digit is a token."""
+    """Return a byte-level BPE over the training split: any text can be encoded, and each digit is a
+    token."""
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.Sequence(
         [

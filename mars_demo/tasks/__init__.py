@@ -81,13 +81,13 @@ def named(chosen: str) -> list[str]:
 
 
 def split_of(prompt: str) -> str:
-    """The split a prompt belongs to, the same on every machine."""
+    """Return the split a prompt belongs to, the same on every machine."""
     digest = hashlib.sha256(prompt.encode()).digest()
     return "held-out" if int.from_bytes(digest[:8], "big") % HELD_OUT_SHARE == 0 else "train"
 
 
 def examples(names: Sequence[str] | None, split: str, seed: int) -> Iterator[Example]:
-    """Endless examples of one split, drawn by weight from the named tasks (None: all of them)."""
+    """Yield endless examples of one split, drawn by weight from the named tasks (None: all of them)."""
     tasks = [task(name) for name in (TASKS if names is None else names)]
     if not tasks:
         raise ValueError("Name at least one task, or pass None for all of them.")
@@ -97,7 +97,7 @@ def examples(names: Sequence[str] | None, split: str, seed: int) -> Iterator[Exa
 
 
 def held_out(name: str, count: int, seed: int = 0) -> list[Example]:
-    """`count` held-out examples of one task, no two with the same prompt."""
+    """Return `count` held-out examples of one task, no two with the same prompt."""
     rng = random.Random(f"{name}/{seed}")
     draws = _draws([task(name)], "held-out", rng)
     found: dict[str, Example] = {}
@@ -112,7 +112,7 @@ def held_out(name: str, count: int, seed: int = 0) -> list[Example]:
 
 
 def mixed(per_task: int, names: Sequence[str] = tuple(TASKS)) -> list[Example]:
-    """`per_task` held-out examples of every task, one task after the other in turn."""
+    """Return `per_task` held-out examples of every task, one task after the other in turn."""
     return [example for turn in zip(*(held_out(name, per_task) for name in names)) for example in turn]
 
 

@@ -51,7 +51,7 @@ WORDS = tuple(_WORDS["words"].split())  # to spell; two tasks use them, so each 
 
 
 def ask(rng: random.Random, phrasings: Sequence[str], **details: object) -> str:
-    """A question in one of its phrasings, typed as people type: some sloppily, some politely."""
+    """Return a question in one of its phrasings, typed as people type: some sloppily, some politely."""
     text = rng.choice(phrasings).format(**details)
     style = rng.random()
     if style < 0.12:
@@ -64,7 +64,7 @@ def ask(rng: random.Random, phrasings: Sequence[str], **details: object) -> str:
 
 
 def concluding(task: str, prompt: str, steps: str, conclusion: str) -> Example:
-    """An example whose answer is right when it ends in `conclusion`."""
+    """Return an example whose answer is right when it ends in `conclusion`."""
     answer = f"{steps} {conclusion}" if steps else conclusion
     return Example(task, prompt, answer, {"conclusion": conclusion})
 
@@ -84,7 +84,7 @@ def listed(items: Sequence[object]) -> str:
 
 
 def sentences_of(text: str) -> list[str]:
-    """The sentences of a text; what follows the last stop counts as one too."""
+    """Return the sentences of a text; what follows the last stop counts as one too."""
     return [part for part in re.split(r"(?<=[.?!])\s+", text.strip()) if part]
 
 
@@ -96,7 +96,7 @@ _TENS = "zero ten twenty thirty forty fifty sixty seventy eighty ninety".split()
 
 
 def in_words(number: int) -> str:
-    """0..9999 in words: 4203 is "four thousand two hundred and three"."""
+    """Return 0..9999 in words: 4203 is "four thousand two hundred and three"."""
     if number < 20:
         return _ONES[number]
     if number < 100:

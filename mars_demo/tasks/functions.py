@@ -42,7 +42,7 @@ def grade(example: Example, answer: str) -> bool:
 
 
 def _syntax(code: str) -> str | None:
-    """The code's syntax tree as text, None if it has none; the code is read, never run."""
+    """Return the code's syntax tree as text, None if it has none; the code is read, never run."""
     # Far longer than any right answer; very deep nesting could exhaust the parser.
     if len(code) > 1000:
         return None

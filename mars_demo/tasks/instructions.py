@@ -23,7 +23,7 @@ class Instruction:
     checks: dict[str, Any]
 
     def holds(self, answer: str) -> bool:
-        """Whether an answer passes all of the checks; an empty one passes none."""
+        """Return whether an answer passes all of the checks; an empty one passes none."""
         return bool(answer.strip()) and all(
             CHECKS[name](answer, wanted) for name, wanted in self.checks.items()
         )
@@ -42,12 +42,13 @@ def sentences(text: str) -> int:
 
 
 def items(text: str) -> int:
-    """Lines that begin with a dash, a bullet or a number."""
+    """Count lines that begin with a dash, a bullet or a number."""
     return len(re.findall(r"^\s*(?:[-*•]|\d+[.)])\s*\S", text, re.MULTILINE))
 
 
 def has(text: str, part: str) -> bool:
-    """A word, or the beginning of one, in any case; a number or a sign only as it stands."""
+    """Return whether a text has a word, or the beginning of one, in any case; a number or a sign only as it
+    stands."""
     if part.isdigit():
         return re.search(rf"(?<![\d.,]){part}(?![\d]|[.,]\d)", text) is not None
     if not part[0].isalnum():

@@ -22,7 +22,8 @@ def make(rng: random.Random) -> Example:
 
 
 def _numbers_to_sort(rng: random.Random, count: int) -> list[int]:
-    """Two-digit numbers that mostly differ in their tens, so that the first digit settles the order."""
+    """Return two-digit numbers that mostly differ in their tens, so that the first digit settles the
+    order."""
     if rng.random() < 0.1:
         return rng.sample(range(10, 100), count)
     return [10 * tens + rng.randint(0, 9) for tens in rng.sample(range(1, 10), count)]

@@ -13,7 +13,8 @@ SIZE = 128  # queries, and keys, of a block: what the fused kernels expect
 
 
 def block_mask(spans: Tensor) -> BlockMask:
-    """Who sees whom of n positions in one row, from [n, 2, 2] `spans`, as `Streams.packed` gives them."""
+    """Return who sees whom of n positions in one row, from [n, 2, 2] `spans`, as `Streams.packed` gives
+    them."""
     begin, end = spans.unbind(-1)
     touched = _covered(begin // SIZE, torch.where(end > begin, -(-end // SIZE), 0)) > 0
     whole = _covered(-(-begin // SIZE), end // SIZE) == SIZE  # by every query: no look at the mask
@@ -33,8 +34,8 @@ def block_mask(spans: Tensor) -> BlockMask:
 
 
 def _covered(first: Tensor, last: Tensor) -> Tensor:
-    """[blocks, blocks] how many stretches of a block's queries cover a block of keys, of [n, 2] stretches
-    from block `first` to before block `last`."""
+    """Return [blocks, blocks] how many stretches of a block's queries cover a block of keys, of [n, 2]
+    stretches from block `first` to before block `last`."""
     queries = len(first)
     blocks = -(-queries // SIZE)
     of_query = (torch.arange(queries, device=first.device) // SIZE)[:, None].expand_as(first)
@@ -46,7 +47,7 @@ def _covered(first: Tensor, last: Tensor) -> Tensor:
 
 
 def _listed(chosen: Tensor) -> tuple[Tensor, Tensor]:
-    """[1, 1, blocks] how many blocks of keys each block of queries has, and [1, 1, blocks, blocks] which,
-    those first."""
+    """Return [1, 1, blocks] how many blocks of keys each block of queries has, and [1, 1, blocks, blocks]
+    which, those first."""
     which = chosen.int().argsort(dim=1, descending=True, stable=True)
     return chosen.sum(1, dtype=torch.int32)[None, None], which.int()[None, None]

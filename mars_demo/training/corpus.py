@@ -37,8 +37,8 @@ class Conversation:
 
 
 def encode(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> Conversation:
-    """A conversation in the chat template. The template's text after an end token belongs to no answer, and
-    if an answer is `cut`, the conversation ends with its text.
+    """Return a conversation in the chat template. The template's text after an end token belongs to no
+    answer, and if an answer is `cut`, the conversation ends with its text.
 
     Raises:
         ValueError: if the template rewrites earlier turns, so that answers cannot be located.
@@ -129,7 +129,7 @@ def _shuffled(conversations: list[list[Message]], seed: int) -> Pools:
 
 
 def messages_of(row: object) -> list[Message]:
-    """The conversation of one row of data.
+    """Return the conversation of one row of data.
 
     Raises:
         ValueError: if it has no list of messages with a role and a text, or none by the assistant.
@@ -211,7 +211,7 @@ def batches(
     max_length: int,
     seed: int,
 ) -> Iterator[list[Conversation]]:
-    """Endless batches of at most `max_tokens` positions, padding included.
+    """Yield endless batches of at most `max_tokens` positions, padding included.
 
     Each pool is sorted by length before it is divided, which keeps padding low, and the batches of a pool
     come in random order. Of a mixture, every batch holds conversations of each kind: what one kind alone

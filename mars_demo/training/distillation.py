@@ -31,7 +31,7 @@ _LOOP = re.compile(r"(.{24,}?)\1\1", re.DOTALL)
 
 
 def prompts_from(source: str, seed: int = 0) -> Iterator[str]:
-    """`tasks`, endless, or the lines of a text file, or the first user turns of a JSONL file.
+    """Yield `tasks`, endless, or the lines of a text file, or the first user turns of a JSONL file.
 
     Raises:
         ValueError: if the file holds no prompt.
@@ -55,7 +55,8 @@ def _first_user_turn(line: str) -> str | None:
 
 
 def made_prompts(seed: int = 0) -> Iterator[str]:
-    """Questions, tasks and requests made from the templates in `assets/distillation.json`. Endless."""
+    """Yield questions, tasks and requests made from the templates in `assets/distillation.json`.
+    Endless."""
     made = read_json("distillation.json")
     kinds, shares = list(made["shares"]), list(made["shares"].values())
     rng = random.Random(seed)
@@ -72,7 +73,7 @@ def made_prompts(seed: int = 0) -> Iterator[str]:
 
 
 def follow_ups(conversations: Iterable[dict], seed: int = 0) -> Iterator[list[Message]]:
-    """Each conversation with a complete answer, with one more turn by the user."""
+    """Yield each conversation with a complete answer, with one more turn by the user."""
     asks = read_json("distillation.json")["follow_ups"]
     rng = random.Random(seed)
     for conversation in conversations:
@@ -82,8 +83,8 @@ def follow_ups(conversations: Iterable[dict], seed: int = 0) -> Iterator[list[Me
 
 
 def self_prompts(checkpoint: Checkpoint, batch: int, seed: int = 0) -> Iterator[str]:
-    """Questions that the model itself writes after its chat template's opening of a user turn, sampled at
-    temperature 1 and top-p 0.95. Endless; those longer than `MAX_PROMPT` tokens are dropped."""
+    """Yield questions that the model itself writes after its chat template's opening of a user turn,
+    sampled at temperature 1 and top-p 0.95. Endless; those longer than `MAX_PROMPT` tokens are dropped."""
     tokenizer = checkpoint.tokenizer
     slotted, _ = with_slots([{"role": "user", "content": "x"}])
     opening = render(tokenizer, slotted, reply=False).partition("\ue000")[0]
@@ -104,8 +105,8 @@ def answered(
     pool: int | None = None,
     skip: int = 0,
 ) -> Iterator[dict]:
-    """A conversation per prompt with the model's greedy answer; a prompt is a text or a whole conversation
-    that ends in a user's turn.
+    """Yield a conversation per prompt with the model's greedy answer; a prompt is a text or a whole
+    conversation that ends in a user's turn.
 
     Left out are prompts that are among the `known` ones, came before or do not fit, and answers that go
     round in a loop. An answer that does not end within `max_new_tokens` is marked as `cut`. Prompts are
@@ -147,7 +148,7 @@ def _key(prompt: str) -> str:
 
 
 def is_loop(text: str) -> bool:
-    """Whether the text says the same thing three times in a row."""
+    """Return whether the text says the same thing three times in a row."""
     return _LOOP.search(text) is not None
 
 
@@ -191,7 +192,8 @@ def write(
 
 
 def _whole_lines(path: Path) -> list[str]:
-    """The lines of a file. A last line that an interrupted run left unfinished is removed from it."""
+    """Return the lines of a file. A last line that an interrupted run left unfinished is removed from
+    it."""
     content = path.read_bytes()
     whole = content[: content.rfind(b"\n") + 1]
     if whole != content:
@@ -206,7 +208,7 @@ def generate(
     batch: int,
     sampling: Sampling | None = None,
 ) -> list[tuple[str, bool]]:
-    """For each prompt the text that the model writes after it, and whether it ended by itself.
+    """Return, for each prompt, the text that the model writes after it, and whether it ended by itself.
 
     sampling: how tokens are drawn, each prompt's with a seed of its own; None for the most probable ones.
     """
@@ -233,8 +235,8 @@ def generate(
 def _compiled(
     checkpoint: Checkpoint, prompts: Sequence[list[int]], max_new_tokens: int, sampling: Sampling | None
 ) -> list[tuple[str, bool]]:
-    """`generate` of one batch by transformers, whose forward with a static cache is compiled: thousands of
-    rows cost it nothing in Python."""
+    """Answer one batch by transformers, whose forward with a static cache is compiled:
+    thousands of rows cost it nothing in Python."""
     tokenizer = checkpoint.tokenizer
     settings = {"do_sample": sampling is not None}
     if sampling:

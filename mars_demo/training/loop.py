@@ -138,7 +138,7 @@ def train(
 
 
 def is_finished(output: Path, steps: int) -> bool:
-    """Whether a run of so many steps has saved its checkpoint in `output`."""
+    """Return whether a run of so many steps has saved its checkpoint in `output`."""
     return Log.steps(output / "metrics.jsonl") == steps and (output / "config.json").exists()
 
 
@@ -166,7 +166,7 @@ def _one_sentence(trainer: Trainer) -> Iterator[None]:
 
 
 def make_accelerator() -> Accelerator:
-    """What spreads a run over the processes there are, as `accelerate launch` says."""
+    """Return what spreads a run over the processes there are, as `accelerate launch` says."""
     # Autocast keeps float32 weights and does the matrix products in bfloat16, where that is faster.
     fast = multiplies_bfloat16(best())
     accelerator = Accelerator(mixed_precision="bf16" if fast else "no")
@@ -253,7 +253,7 @@ class Trainer:
         return Reference(model, self.recipe.reference_weight)
 
     def groups(self) -> Iterator[list[list[Conversation]]]:
-        """The conversations of each step, cut into the step's batches."""
+        """Yield the conversations of each step, cut into the step's batches."""
         recipe = self.recipe
         stream = corpus.batches(
             self.pools, self.tokenizer, recipe.batch_tokens, recipe.max_length, recipe.seed
@@ -262,7 +262,7 @@ class Trainer:
         return iter(lambda: list(itertools.islice(stream, size)), [])
 
     def step(self, step: int, group: list[list[Conversation]], pace: float, started: float) -> Metrics:
-        """One optimizer step on a group of batches.
+        """Take one optimizer step on a group of batches.
 
         Raises:
             ValueError: if the loss is not finite.
@@ -341,7 +341,8 @@ def make_batch(
     step: int,
     index: int,
 ) -> Batch:
-    """The batch that is the `index`-th of a step, the same in every run of the recipe, resumed or not."""
+    """Return the batch that is the `index`-th of a step, the same in every run of the recipe, resumed or
+    not."""
     pad_id, mask_id = tokenizer.pad_token_id, tokenizer.mask_token_id
     rng = random.Random(f"{recipe.seed}-{step}-{index}" if index else f"{recipe.seed}-{step}")
     if recipe.objective == "ar":

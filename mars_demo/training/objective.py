@@ -71,14 +71,14 @@ class _Noisy:
 
 
 def pad(rows: Sequence[Sequence[float]], value: float) -> Tensor:
-    """Rows of numbers as one tensor; it is of integers if `value` is one."""
+    """Return rows of numbers as one tensor; it is of integers if `value` is one."""
     length = max(map(len, rows))
     dtype = torch.long if isinstance(value, int) else torch.float32
     return torch.tensor([[*row, *[value] * (length - len(row))] for row in rows], dtype=dtype)
 
 
 def ar_batch(sequences: Sequence[Conversation], pad_id: int) -> Batch:
-    """The clean stream alone: ordinary supervised fine-tuning on the answers."""
+    """Make a batch of the clean stream alone: ordinary supervised fine-tuning on the answers."""
     return _batch(sequences, [_Noisy() for _ in sequences], pad_id)
 
 
@@ -92,7 +92,7 @@ def mars_batch(
     whole_copy: bool = False,
     slot_decay: float = 1.0,
 ) -> Batch:
-    """Both streams: a mask at every answer position whose successor is in the answer too.
+    """Make a batch of both streams: a mask at every answer position whose successor is in the answer too.
 
     The mask at position p predicts the token at p + 1, like every other position. Prompt positions have
     no noisy copy, because nothing that is trained would look at it, and the block phase is drawn for each
@@ -124,7 +124,7 @@ def mars_batch(
 
 
 def _runs(flags: Sequence[bool]) -> int:
-    """How many stretches of True there are."""
+    """Return how many stretches of True there are."""
     return sum(inside and not before for before, inside in zip([False, *flags], flags))
 
 
@@ -236,9 +236,9 @@ class Objective(nn.Module):
                     module.compile(dynamic=True)
 
     def forward(self, batch: Batch, totals: Tensor | None = None) -> dict[str, Tensor]:
-        """The losses in nats per token: `loss`, to be minimized, and those of `clean`, `noisy`, `kl` and
-        `reference` that there are, which have no gradient. `slots` is [MAX_SLOTS, 3]: targets, summed nats
-        and right guesses per slot.
+        """Return the losses in nats per token: `loss`, to be minimized, and those of `clean`, `noisy`, `kl`
+        and `reference` that there are, which have no gradient. `slots` is [MAX_SLOTS, 3]: targets, summed
+        nats and right guesses per slot.
 
         totals: [2] what the terms are divided by, `batch.totals` if None; that of all batches where
             several make one step.
@@ -275,7 +275,7 @@ class Objective(nn.Module):
         return losses
 
     def _of_clean(self, batch: Batch, hidden: Tensor, total: Tensor) -> head.Teacher | None:
-        """What teaches the noisy targets, of the hidden states of all targets."""
+        """Return what teaches the noisy targets, of the hidden states of all targets."""
         if not self.kl_weight:
             return None
         of_clean = hidden[_teachers(batch, batch.targets != IGNORE)].detach()
@@ -290,7 +290,7 @@ class Objective(nn.Module):
         return head.Teacher(model.get_output_embeddings(), hidden, self.reference.weight / total)
 
     def _hidden(self, model: nn.Module, streams: Streams, wanted: Tensor) -> Tensor:
-        """[k, width] what the last layer makes of the k wanted positions of the streams."""
+        """Return [k, width] what the last layer makes of the k wanted positions of the streams."""
         if model.config._attn_implementation != "flex_attention":
             return hidden_states(model, streams.layout())[wanted]
         layout, spans = streams.packed()
@@ -298,7 +298,8 @@ class Objective(nn.Module):
 
 
 def _teachers(batch: Batch, wanted: Tensor) -> Tensor:
-    """For each noisy target, which of the wanted logits is the clean stream's for the same token."""
+    """Return, for each noisy target, which of the wanted logits is the clean stream's for the same
+    token."""
     order = (wanted.flatten().cumsum(0) - 1).view_as(wanted)
     rows, columns = wanted.nonzero(as_tuple=True)
     noisy = columns >= batch.clean_length
@@ -306,7 +307,7 @@ def _teachers(batch: Batch, wanted: Tensor) -> Tensor:
 
 
 def _per_slot(slots: Tensor, nats: Tensor, right: Tensor) -> Tensor:
-    """[MAX_SLOTS, 3]: how many targets, their summed nats and how many were guessed right."""
+    """Return [MAX_SLOTS, 3]: how many targets, their summed nats and how many were guessed right."""
     table = nats.new_zeros(MAX_SLOTS, 3)
     table.index_add_(0, slots - 1, torch.stack([torch.ones_like(nats), nats, right.to(nats.dtype)], dim=1))
     return table

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def add_adapters(model: PreTrainedModel, rank: int, mask_id: int | None) -> PeftModel:
-    """LoRA in place on every linear layer; the mask token's embedding is trained in full.
+    """Add LoRA in place to every linear layer; the mask token's embedding is trained in full.
 
     Merged into the weights when the run is saved: a checkpoint has no more parameters than its base.
     """
@@ -90,7 +90,7 @@ def make_optimizers(
 def make_schedulers(
     optimizers: list[torch.optim.Optimizer], recipe: Recipe, mask_vector: MaskVector | None = None
 ) -> list[LambdaLR]:
-    """The learning rates of each optimizer's groups over the run."""
+    """Return the learning rates of each optimizer's groups over the run."""
     schedulers = []
     for optimizer in optimizers:
         rates = [partial(body_rate, recipe)] * len(optimizer.param_groups)

@@ -11,7 +11,7 @@ MASK_REST = 1 / 20  # of its own rate, fading out, is what the mask vector learn
 
 
 def body_rate(recipe: Recipe, step: int) -> float:
-    """The learning rate of the weights at a step, from 0, relative to the recipe's.
+    """Return the learning rate of the weights at a step, from 0, relative to the recipe's.
 
     0 during the mask's head start; then a linear warm-up and a cosine down to the final rate.
     """
@@ -27,7 +27,7 @@ def body_rate(recipe: Recipe, step: int) -> float:
 
 
 def mask_rate(recipe: Recipe, step: int) -> float:
-    """The learning rate of the mask vector at a step, relative to the recipe's `mask_learning_rate`.
+    """Return the learning rate of the mask vector at a step, relative to the recipe's `mask_learning_rate`.
 
     All of it during the head start; then one that follows the weights.
     """

@@ -63,7 +63,7 @@ class States:
             shutil.rmtree(unfinished, ignore_errors=True)
 
     def _remove(self, state: Path) -> None:
-        """At once, under the name of one that nothing reads."""
+        """Remove a state at once, under a name that nothing reads."""
         unfinished = self.output / UNFINISHED
         shutil.rmtree(unfinished, ignore_errors=True)
         os.replace(state, unfinished)
@@ -101,5 +101,5 @@ class Log:
 
     @staticmethod
     def steps(path: Path) -> int:
-        """How many steps the file of an earlier run holds."""
+        """Return how many steps the file of an earlier run holds."""
         return path.read_bytes().count(b"\n") if path.exists() else 0

@@ -52,7 +52,7 @@ class Streams:
         return Streams(*map(change, tensors), self.clean_length)
 
     def layout(self) -> Layout:
-        """With everyone's view of everyone: [rows, n, n]."""
+        """Return the layout with everyone's view of everyone: [rows, n, n]."""
         visible = seen(self.spans, self.ids.shape[1])
         return Layout(self.ids, self.positions, visible, self.roles, self.groups)
 
@@ -71,14 +71,14 @@ class Streams:
 
 
 def seen(spans: Tensor, columns: int) -> Tensor:
-    """[…, columns] which of the columns are in either of the stretches of […, 2, 2] `spans`."""
+    """Return […, columns] which of the columns are in either of the stretches of […, 2, 2] `spans`."""
     keys = torch.arange(columns, device=spans.device)
     begin, end = spans[..., None].unbind(-2)
     return ((begin <= keys) & (keys < end)).any(-2)
 
 
 def block_starts(response: Sequence[bool], block_size: int, phases: Sequence[int]) -> list[int]:
-    """The block of every noisy position: the position of the block's first mask, `CLEAN` elsewhere.
+    """Return the block of every noisy position: the position of the block's first mask, `CLEAN` elsewhere.
 
     Blocks are counted from the first position of each response, so that no block reaches into a prompt.
     A phase p in 0 … block_size-1, one per response, shortens that response's first block by p: a sliding
@@ -106,7 +106,7 @@ def two_streams(
     starts: Tensor,
     clean_starts: Tensor | None = None,
 ) -> Streams:
-    """A batch of clean streams, each followed by its noisy stream (section 3.2).
+    """Return a batch of clean streams, each followed by its noisy stream (section 3.2).
 
     clean: [rows, L] token ids, padded on the right; lengths: [rows] tokens of each row that are real.
     noisy: [rows, N] token ids, most of them masks; noisy_positions: [rows, N] where each stands; starts:
@@ -145,8 +145,8 @@ def two_streams(
 
 
 def _edges(blocks: Tensor) -> tuple[Tensor, Tensor]:
-    """[rows, n] the first column of each column's block, which is a run of equal numbers, and the column
-    after its last one."""
+    """Return [rows, n] the first column of each column's block, which is a run of equal numbers, and the
+    column after its last one."""
     count = blocks.shape[1]
     columns = torch.arange(count).expand_as(blocks)
     changes = (blocks[:, 1:] != blocks[:, :-1]).long()
@@ -157,7 +157,7 @@ def _edges(blocks: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _block_numbers(starts: Tensor) -> Tensor:
-    """[rows, n] the number of each position's block in its text; NO_GROUP of the clean ones."""
+    """Return [rows, n] the number of each position's block in its text; NO_GROUP of the clean ones."""
     first = torch.zeros_like(starts, dtype=torch.bool)
     first[:, 1:] = (starts[:, 1:] != starts[:, :-1]) & (starts[:, 1:] != CLEAN)
     first[:, 0] = starts[:, 0] != CLEAN

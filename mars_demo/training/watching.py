@@ -50,12 +50,12 @@ ALTERNATIVES = 2  # kept for each accepted slot of the watched answer
 
 
 def index() -> list[dict[str, Any]]:
-    """The recorded trainings in the order shown: `id`, `title`, and how they were made."""
+    """Return the recorded trainings in the order shown: `id`, `title`, and how they were made."""
     return json.loads((FOLDER / "index.json").read_text("utf-8"))
 
 
 def recording(id: str) -> str:
-    """A recorded training as JSON lines, as `watch` made them.
+    """Return a recorded training as JSON lines, as `watch` made them.
 
     Raises:
         ValueError: if there is no recording with that id.
@@ -74,7 +74,8 @@ def recipe(
     learning_rate: float,
     seed: int,
 ) -> Recipe:
-    """A training that is short enough to watch, on one of `DATA`. It is not resumed, so it saves no states.
+    """Return a training that is short enough to watch, on one of `DATA`. It is not resumed, so it saves no
+    states.
 
     Raises:
         ValueError: if a setting is out of range.
@@ -175,7 +176,7 @@ def watch(
 
 
 def as_trained(checkpoint: Checkpoint, recipe: Recipe, name: str) -> Checkpoint:
-    """The model as it is now, as the checkpoint it will be saved as."""
+    """Return the model as it is now, as the checkpoint it will be saved as."""
     if recipe.objective == "ar":
         return replace(checkpoint, name=name, block_size=None, objective="ar")
     mask_id = checkpoint.tokenizer.mask_token_id
@@ -245,7 +246,8 @@ def _probe(grown: Checkpoint, data: str) -> dict[str, Any]:
 
 
 def _answer(checkpoint: Checkpoint, prompt: str, mode: str) -> Run:
-    """An answer with the median time of each forward: a single run just after a step is too noisy."""
+    """Return an answer with the median time of each forward: a single run just after a step is too
+    noisy."""
     from mars_demo.decoding.decode import decode
 
     request = Request(mode, TAU, max_new_tokens=MAX_NEW_TOKENS)
@@ -256,7 +258,8 @@ def _answer(checkpoint: Checkpoint, prompt: str, mode: str) -> Run:
 
 
 def _record(run: Run) -> list[dict[str, Any]]:
-    """A run's record with alternatives for accepted slots only, because a training holds many records."""
+    """Return a run's record with alternatives for accepted slots only, because a training holds many
+    records."""
     lines = [json.loads(line) for line in run.lines()]
     for line in lines:
         for number, slot in enumerate(line.get("slots", [])):
@@ -267,7 +270,7 @@ def _record(run: Run) -> list[dict[str, Any]]:
 
 
 def _short(value: Any) -> Any:
-    """Metrics in as many digits as a curve can show."""
+    """Return metrics in as many digits as a curve can show."""
     if isinstance(value, dict):
         return {name: _short(inner) for name, inner in value.items()}
     if isinstance(value, list):

@@ -289,7 +289,7 @@ def test_unusable_references_are_refused(tmp_path, tokenizer, changed, fact):
 )
 def test_every_option_trains_and_its_checkpoint_decodes(tmp_path, tokenizer, changed):
     metrics = list(train(fresh(tokenizer), tokenizer, replace(RECIPE, steps=3, **changed), tmp_path))
-    assert all(0 < m.loss < 20 for m in metrics)
+    assert all(0 < (m.noisy or m.loss) < 20 for m in metrics)
     checkpoint = load_checkpoint(str(tmp_path), device="cpu")
     assert checkpoint.objective == changed.get("objective", "mars")
     run = decode(checkpoint, "hello", Request(mode=checkpoint.modes[0], max_new_tokens=12)).finish()
