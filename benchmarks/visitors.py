@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -44,6 +45,7 @@ FILE = "visitors.json"
 ANSWERS = 2  # of each visitor
 TAUS = (1.0, 0.95, 0.8, 0.6)
 MAX_NEW_TOKENS = 64
+OWN_FILES = re.compile(r"gradio_api/components/\w+\.(?:js|css)")  # that a page names
 LOOK = 0.02  # seconds between two looks at an answer
 connect = partial(Client, verbose=False, analytics_enabled=False)
 patient = partial(connect, httpx_kwargs={"timeout": 300})
@@ -95,12 +97,15 @@ def at_once(count: int, work: Callable[[int], Any]) -> list:
 
 
 def loaded(url: str, server: psutil.Process, loads: int, races: int) -> dict:
-    """Load the page many times at once, while so many runs go on."""
+    """Load the page, its config and its own files many times at once, while so many runs go on."""
 
     def load(_: int) -> tuple[float, int]:
         started = time.perf_counter()
-        page = httpx.get(url, timeout=300, headers={"accept-encoding": "gzip"}).raise_for_status()
-        return time.perf_counter() - started, page.num_bytes_downloaded
+        with httpx.Client(base_url=url, timeout=300, headers={"accept-encoding": "gzip"}) as client:
+            page = client.get("")
+            names = sorted(set(OWN_FILES.findall(page.text)))
+            answers = [page, *(client.get(name).raise_for_status() for name in ("config", *names))]
+        return time.perf_counter() - started, sum(answer.num_bytes_downloaded for answer in answers)
 
     with racing(url, races):
         before = sum(server.cpu_times()[:2])
