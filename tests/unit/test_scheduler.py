@@ -1,5 +1,6 @@
 """Who computes next: turns of forwards, races before long work before the background, and the queue."""
 
+import functools
 import re
 import threading
 import time
@@ -64,7 +65,7 @@ def test_who_has_waited_longest_comes_first():
     assert not own._taken
 
 
-def test_runs_at_once_alternate_and_give_the_answers_that_they_give_alone(mars_tiny):
+def test_runs_and_batches_at_once_alternate_and_give_the_answers_that_they_give_alone(mars_tiny):
     request = Request("mars", 0.8, max_new_tokens=40)
     alone = [decode(mars_tiny, prompt, request).finish() for prompt in PROMPTS]
     order, ready = [], threading.Barrier(len(PROMPTS))
@@ -76,27 +77,15 @@ def test_runs_at_once_alternate_and_give_the_answers_that_they_give_alone(mars_t
             order.append(number)
         return run
 
-    runs = together([lambda n=n: race(n) for n in range(len(PROMPTS))])
-    for run, expected in zip(runs, alone):
+    races = [functools.partial(race, number) for number in range(len(PROMPTS))]
+    *runs, batch = together([*races, decode_batch(mars_tiny, PROMPTS, request, size=3).finish])
+    for run, expected in zip([*runs, *batch.runs], [*alone, *alone]):
         check_same_passes(run, expected)
     shortest = min(run.forwards for run in runs)
     # While all run, none is more than a few forwards ahead: those that it makes before the others wait.
     first = order[: shortest * len(PROMPTS)]
     counts = [first.count(number) for number in range(len(PROMPTS))]
     assert max(counts) - min(counts) <= shortest // 2
-
-
-def test_batches_and_runs_take_turns_too(mars_tiny):
-    request = Request("mars", 0.8, max_new_tokens=24)
-    alone = [decode(mars_tiny, prompt, request).finish() for prompt in PROMPTS]
-    batch, run = together(
-        [
-            lambda: decode_batch(mars_tiny, PROMPTS, request, size=3).finish(),
-            lambda: decode(mars_tiny, PROMPTS[0], request).finish(),
-        ]
-    )
-    for row, expected in zip([*batch.runs, run], [*alone, alone[0]]):
-        check_same_passes(row, expected)
 
 
 def test_no_clock_counts_the_wait_for_a_turn(mars_tiny, monkeypatch):
