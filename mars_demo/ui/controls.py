@@ -178,9 +178,9 @@ def set_wait(knobs: Knobs, wait: float) -> None:
     knobs.wait = wait
 
 
-def in_queue(work: Callable[..., Iterator], outputs: int) -> Callable[..., Iterator]:
-    """Make a handler that waits in the queue for long work, which Gradio's queue would not let a visitor
-    stop. It has one output more than `work`, the last: the visitor's place and estimated wait.
+def in_queue(work: Callable[..., Iterator], outputs: int, queue: Queue = QUEUE) -> Callable[..., Iterator]:
+    """Make a handler that waits in a queue, where a visitor can stop, unlike in Gradio's. It has one output
+    more than `work`, the last: the visitor's place and estimated wait.
 
     work: a generator function of some inputs and, the last, a `Board`, with so many outputs.
     """
@@ -188,13 +188,13 @@ def in_queue(work: Callable[..., Iterator], outputs: int) -> Callable[..., Itera
 
     def steps(*inputs: Any) -> Iterator[list]:
         board: Board = inputs[-1]
-        with QUEUE.ticket() as ticket:
-            while ahead := QUEUE.ahead(ticket, LOOK):
+        with queue.ticket() as ticket:
+            while ahead := queue.ahead(ticket, LOOK):
                 if board.stopped:
                     yield [*still, "Stopped before it began."]
                     return
                 others = "One long run is" if ahead == 1 else f"{ahead} long runs are"
-                yield [*still, f"{others} ahead of yours: about {QUEUE.seconds(ahead):.0f} seconds."]
+                yield [*still, f"{others} ahead of yours: about {queue.seconds(ahead):.0f} seconds."]
             yield [*still, ""]
             with closing(work(*inputs)) as results:
                 for result in results:

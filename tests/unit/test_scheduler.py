@@ -206,19 +206,18 @@ def test_the_app_measures_a_model_after_its_first_run(tmp_path, monkeypatch):
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A clock that a test sets, and an empty queue."""
-    clock = SimpleNamespace(now=0.0)
+    """A clock that a test sets, for an empty queue."""
+    clock = SimpleNamespace(now=0.0, queue=Queue())
     monkeypatch.setattr(scheduler, "time", SimpleNamespace(monotonic=lambda: clock.now))
-    monkeypatch.setattr(controls, "QUEUE", Queue())
     return clock
 
 
-def visit(name: str, board: Board | None = None):
+def visit(clock, name: str, board: Board | None = None):
     def work(name, board):
         for step in ("begun", "done"):
             yield f"{name} {step}"
 
-    return in_queue(work, 1)(name, board or Board())
+    return in_queue(work, 1, clock.queue)(name, board or Board())
 
 
 def numbers_in(text: str) -> list[str]:
@@ -226,7 +225,7 @@ def numbers_in(text: str) -> list[str]:
 
 
 def test_visitors_start_in_order_and_get_a_place_and_an_estimate(clock):
-    first, second, third = visit("a"), visit("b"), visit("c")
+    first, second, third = visit(clock, "a"), visit(clock, "b"), visit(clock, "c")
     assert [next(first), next(first)] == [[gr.skip(), ""], ["a begun", gr.skip()]]
     assert numbers_in(next(second)[1]) == ["20"]
     assert numbers_in(next(third)[1]) == ["2", "40"]
@@ -239,7 +238,7 @@ def test_visitors_start_in_order_and_get_a_place_and_an_estimate(clock):
 
 def test_a_waiting_visitor_may_stop_and_leaves_the_queue(clock):
     board = Board()
-    first, second, third = visit("a"), visit("b", board), visit("c")
+    first, second, third = visit(clock, "a"), visit(clock, "b", board), visit(clock, "c")
     for steps in (first, second, third):
         next(steps)
     board.stopped = True

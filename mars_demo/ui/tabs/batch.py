@@ -15,7 +15,7 @@ from mars_demo.markdown import table
 from mars_demo.serving import schedules
 from mars_demo.ui import models
 from mars_demo.ui.components.drawing import Drawing
-from mars_demo.ui.controls import IN_BROWSER, LIVE, QUIET, Knobs, RunButtons, in_queue, or_warn, tau_slider
+from mars_demo.ui.controls import LIVE, MAY_WARN, QUIET, Knobs, RunButtons, in_queue, or_warn, tau_slider
 from mars_demo.ui.gpu import LONGEST, on_gpu, seconds
 from mars_demo.ui.racing import growing
 from mars_demo.ui.tabs import Page
@@ -333,7 +333,7 @@ def _runs(name: str, label: str, work: Callable, inputs: list, outputs: list) ->
     buttons = RunButtons(f"{name}-", label)
     place = gr.Markdown(elem_id=f"{name}-place")
     steps = in_queue(work, len(outputs))
-    buttons.on([buttons.run.click], steps, inputs, [*outputs, place], concurrency_limit=None, **IN_BROWSER)
+    buttons.on([buttons.run.click], steps, inputs, [*outputs, place], **MAY_WARN)
 
 
 def build(page: Page, tab: gr.Tab) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import math
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -13,9 +12,9 @@ import gradio as gr
 
 from mars_demo.decoding.acceptance import CRITERIA
 from mars_demo.markdown import table
-from mars_demo.scheduler import BACKGROUND, WAITING
+from mars_demo.scheduler import BACKGROUND, WAITING, Queue
 from mars_demo.ui import models
-from mars_demo.ui.controls import LIVE, QUIET, Knobs, RunButtons, or_warn
+from mars_demo.ui.controls import LIVE, MAY_WARN, QUIET, Knobs, RunButtons, in_queue, or_warn
 from mars_demo.ui.gpu import LONGEST, on_gpu
 from mars_demo.ui.tabs import Page
 from mars_demo.ui.tabs.race import wait_for
@@ -35,13 +34,9 @@ worse. Each point is one setting on the same prompts; the lines around it are 95
 **AR** writes one token per forward. **Lossless** verifies its own drafts, so its answers are those of AR,
 near ties in bfloat16 aside.
 """
-BUSY = (
-    "Somebody else is measuring here, and only one sweep runs at a time. Try again when theirs has ended."
-)
 WAITS = "Waiting: a race or another run has the machine."
 RECORDS = "python -m benchmarks.frontier --output assets/results/frontier.json"
-
-_busy = threading.Lock()  # one sweep at a time for all visitors
+SWEEPS = Queue()
 
 
 # -------------------------------------------------------------------- the value of the component
@@ -120,14 +115,7 @@ def measure(
     model: str, tasks: str, limit: float, taus: str, criteria: Sequence[str], knobs: Knobs
 ) -> Iterator[tuple]:
     """Sweep in the background; gives the growing value of the component, and how far it is."""
-    if not _busy.acquire(blocking=False):
-        gr.Warning(BUSY)
-        yield gr.skip(), gr.skip()
-        return
-    try:
-        yield from or_warn(_drawn(model, tasks, limit, taus, criteria, knobs), (gr.skip(), "Not measured."))
-    finally:  # also when the visitor has left
-        _busy.release()
+    yield from or_warn(_drawn(model, tasks, limit, taus, criteria, knobs), (gr.skip(), "Not measured."))
 
 
 def checked(limit: float, taus: str) -> tuple[int, list[float]]:
@@ -149,7 +137,6 @@ def checked(limit: float, taus: str) -> tuple[int, list[float]]:
 def _drawn(
     model: str, tasks: str, limit: float, taus: str, criteria: Sequence[str], knobs: Knobs
 ) -> Iterator[tuple]:
-    """Give what `measure` gives, for the one visitor who measures."""
     text, shown, frontier, settings = "", 0.0, None, 0
     limit, grid = checked(limit, taus)
     with closing(_swept(model, tasks, limit, grid, list(criteria), knobs)) as steps:
@@ -269,6 +256,7 @@ class Controls:
         )
         self.buttons = RunButtons("frontier-", "Measure here")
         self.said = gr.Markdown("Runs in the background: races go first.", elem_id="frontier-said")
+        self.place = gr.Markdown(elem_id="frontier-place")
 
 
 def build(page: Page, tab: gr.Tab) -> None:
@@ -287,12 +275,9 @@ def build(page: Page, tab: gr.Tab) -> None:
     c.tasks.input(recorded, shown[:2], page.frontier, **LIVE)
     c.buttons.on(
         [c.buttons.run.click],
-        measure,
+        in_queue(measure, 2, SWEEPS),
         [c.model, c.tasks, c.limit, c.taus, c.criteria],
-        [page.frontier, c.said],
+        [page.frontier, c.said, c.place],
         before=(wait_for, c.model),
-        concurrency_id="frontier",
-        concurrency_limit=None,  # whoever comes second is told so
-        show_progress="hidden",
-        api_visibility="private",
+        **MAY_WARN,
     )
