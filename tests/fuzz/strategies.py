@@ -36,9 +36,8 @@ def body(value: object) -> bytes:
     return json.dumps(value).encode()
 
 
-junk = st.binary(max_size=100) | st.sampled_from(
-    (b"[" * 100_000, b'{"a":' * 30_000, b'{"data": ' + b"[" * 50_000 + b"]" * 50_000 + b"}")
-)
+deep = (b"[" * 100_000, b'{"a":' * 30_000, b'{"data": ' + b"[" * 50_000 + b"]" * 50_000 + b"}")
+junk = values.map(body) | st.binary(max_size=100) | st.sampled_from(deep)
 roles = st.sampled_from(("system", "user", "assistant", "tool"))
 messages = st.lists(st.fixed_dictionaries({"role": roles | values, "content": texts | values}), max_size=4)
 
