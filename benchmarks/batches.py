@@ -9,6 +9,7 @@ All methods answer the same held-out prompts and take turns, round by round.
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -23,7 +24,6 @@ from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.load import load_checkpoint
 
 FILE = "batches.json"
-SHOWN = (1, 8, 16)  # batch sizes of the table
 
 
 def answered(steps: Iterable[Result | Progress]) -> Result:
@@ -67,22 +67,16 @@ def by_size(file: str | Path = FILE) -> dict[int, dict[str, dict]]:
 
 
 def table(file: str | Path = FILE) -> str:
-    measured = results.read(file)
-    rows = [
-        {
-            "batch": size,
-            "method": name,
-            "tokens per second": f"{one['tokens'] / median(one['seconds']):.0f}",
-            "faster than AR": tables.faster(one["seconds"], chosen[throughput.BASELINE]["seconds"]),
-            "forwards": one["forwards"],
-            "positions": one["positions"],
-            "waiting": f"{one['waiting']:.0%}",
-        }
-        for size, chosen in by_size(file).items()
-        for name, one in chosen.items()
-        if size in SHOWN
-    ]
-    return tables.shown(rows) + tables.source(measured, tables.prompts(measured), tables.rounds(measured))
+    measured, rows = results.read(file), {}
+    for size, chosen in by_size(file).items():
+        for name, one in chosen.items():
+            kind = re.sub(r"(block cache|lossless,) \d+( drafts,)?", r"\1", name)  # whose number varies
+            faster = tables.faster(one["seconds"], chosen[throughput.BASELINE]["seconds"])
+            speed = f"{one['tokens'] / median(one['seconds']):.0f}"
+            rows.setdefault(kind, {"method": kind})[f"batch {size}"] = f"{speed}, {faster}"
+    return tables.shown(list(rows.values())) + tables.source(
+        measured, tables.prompts(measured), tables.rounds(measured)
+    )
 
 
 def main() -> None:
@@ -91,10 +85,7 @@ def main() -> None:
     parser.add_argument("--sizes", default="1,2,4,8,16")
     parser.add_argument("--prompts", type=int, default=48)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--output", type=Path, default=results.FOLDER / FILE)
-    arguments = parser.parse_args()
-    measure(**vars(arguments))
-    print(table(arguments.output.resolve()))
+    tables.run(parser, measure, table, FILE)
 
 
 if __name__ == "__main__":

@@ -188,10 +188,7 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=16, help="sequences of a batch")
     parser.add_argument("--taus", type=float, nargs="*", default=TAUS)
     parser.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32")
-    parser.add_argument("--output", type=Path, default=results.FOLDER / FILE)
-    arguments = parser.parse_args()
-    measure(**vars(arguments))
-    print(table(arguments.output.resolve()))
+    tables.run(parser, measure, table, FILE)
 
 
 if __name__ == "__main__":

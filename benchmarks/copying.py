@@ -14,7 +14,6 @@ import argparse
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from benchmarks import tables
@@ -30,20 +29,6 @@ from mars_demo.models.names import DTYPE
 
 FILE = "copying.json"
 PROMPTS = Path(__file__).with_suffix(".json")  # the kinds of tasks in turn, so that a few prompts have all
-
-
-@dataclass(frozen=True)
-class Row:
-    """All prompts answered in one way. `seconds` has a value per round, `equal` counts the answers that are
-    those of `ar`."""
-
-    method: str
-    tokens: int
-    forwards: int
-    positions: int
-    sources: dict[str, int]
-    equal: int
-    seconds: list[float]
 
 
 def methods(limit: int, known: Costs) -> dict[str, Request]:
@@ -70,22 +55,23 @@ def measure(
         "prompts": len(asked),
         "rounds": rounds,
         "max_new_tokens": max_new_tokens,
-        "rows": [asdict(row(name, one, timed["ar"].found)) for name, one in timed.items()],
+        "rows": [row(name, one, timed["ar"].found) for name, one in timed.items()],
     }
     results.write(output, results.machine(checkpoint), record)
 
 
-def row(method: str, timed: Timed, alone: Sequence[Run]) -> Row:
+def row(method: str, timed: Timed, alone: Sequence[Run]) -> dict:
+    """Return what one way to answer took; `equal` counts the answers that are those of `ar`."""
     runs = timed.found
-    return Row(
-        method=method,
-        tokens=sum(run.tokens for run in runs),
-        forwards=sum(run.forwards for run in runs),
-        positions=sum(step.positions for run in runs for step in run.passes),
-        sources=dict(sum((run.sources for run in runs), Counter())),
-        equal=sum(run.token_ids == ar.token_ids for run, ar in zip(runs, alone)),
-        seconds=timed.seconds,
-    )
+    return {
+        "method": method,
+        "tokens": sum(run.tokens for run in runs),
+        "forwards": sum(run.forwards for run in runs),
+        "positions": sum(step.positions for run in runs for step in run.passes),
+        "sources": dict(sum((run.sources for run in runs), Counter())),
+        "equal": sum(run.token_ids == ar.token_ids for run, ar in zip(runs, alone)),
+        "seconds": timed.seconds,
+    }
 
 
 def table(file: str | Path = FILE) -> str:
@@ -112,10 +98,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--max-new-tokens", type=int, default=160)
     parser.add_argument("--dtype", **DTYPE)
-    parser.add_argument("--output", type=Path, default=results.FOLDER / FILE)
-    arguments = parser.parse_args()
-    measure(**vars(arguments))
-    print(table(arguments.output.resolve()))
+    tables.run(parser, measure, table, FILE)
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ def _table(measured: Frontier) -> str:
     rows = [
         {
             "slots are scored by": point.setting.title,
-            "right": _between(point.accuracy, point.accuracy_interval, ".1%"),
+            "accuracy": _between(point.accuracy, point.accuracy_interval, ".1%"),
             "tokens per forward": _between(
                 point.tokens_per_forward, point.tokens_per_forward_interval, ".2f"
             ),
@@ -99,10 +99,7 @@ def main() -> None:
     parser.add_argument("--taus", type=float, nargs="+", default=TAUS)
     parser.add_argument("--size", type=int, default=SIZE, help="sequences of a batch")
     parser.add_argument("--fresh", action="store_true", help="keep nothing, and use nothing that was kept")
-    parser.add_argument("--output", type=Path, default=results.FOLDER / FILE)
-    arguments = parser.parse_args()
-    measure(**vars(arguments))
-    print(table(arguments.output.resolve()))
+    tables.run(parser, measure, table, FILE)
 
 
 if __name__ == "__main__":

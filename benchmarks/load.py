@@ -61,7 +61,7 @@ def table(file: str | Path = FILE) -> str:
             "first token, s": tables.percentiles(row["first_token"]),
             "tokens per second": f"{row['tokens_per_second']:.0f}",
             "queue: mean, most": f"{row['queue']['mean']:.1f}, {row['queue']['most']}",
-            "right": f"{row['accuracy']:.1%}",
+            "accuracy": f"{row['accuracy']:.1%}",
         }
         for row in measured["traces"]
     ]
@@ -84,10 +84,7 @@ def main() -> None:
     parser.add_argument("--model", default="mars-tiny")
     parser.add_argument("--seconds", type=float, default=12.0)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument("--output", type=Path, default=results.FOLDER / FILE)
-    arguments = parser.parse_args()
-    measure(**vars(arguments))
-    print(table(arguments.output.resolve()))
+    tables.run(parser, measure, table, FILE)
 
 
 if __name__ == "__main__":

@@ -7,8 +7,8 @@ are, once for one token per forward and once for MARS. They stay in the output f
 the same command again. Targets are the bundled models. All methods answer the same held-out prompts and
 take turns prompt by prompt, in several rounds.
 
-A second table compares the two ways to verify a draft that was drawn at temperature 1: the common noise of
-`decoding.sampling`, and rejection sampling, which accepts with the overlap of the two distributions.
+A second table compares two ways to verify a draft that was sampled at temperature 1: the Gumbel coupling
+of `decoding.sampling`, and rejection sampling, which accepts with the overlap of the two distributions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 import argparse
 import copy
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -43,23 +43,6 @@ LAYERS, STEPS = 2, 150
 TAU = 0.95
 _MARS = replace(STAGES["mars-tiny"], steps=STEPS)
 DRAFTS = {"draft-ar": replace(_MARS, objective="ar"), "draft-mars": _MARS}
-
-
-@dataclass(frozen=True)
-class Result:
-    """Held-out prompts answered by one pair of models. Forwards of the draft are counted separately;
-    `seconds` has a value per round."""
-
-    draft: str
-    target: str
-    tau: float | None
-    accuracy: float
-    seconds: list[float]
-    tokens: int
-    target_forwards: int
-    draft_forwards: int
-    drafts: int
-    verified: int
 
 
 def truncated(checkpoint: Checkpoint, layers: int) -> Checkpoint:
@@ -89,7 +72,7 @@ def trained(folder: Path, recipe: Recipe) -> Checkpoint:
 
 def raced(
     examples: Sequence[tasks.Example], pairs: Sequence[tuple[Checkpoint, Request]], rounds: int
-) -> list[Result]:
+) -> list[dict]:
     """Return a result per target with what is requested of it."""
 
     def answering(target: Checkpoint, request: Request):
@@ -100,21 +83,22 @@ def raced(
     return [result(examples, target, request, one) for (target, request), one in zip(pairs, timed.values())]
 
 
-def result(examples: Sequence[tasks.Example], target: Checkpoint, request: Request, timed: Timed) -> Result:
+def result(examples: Sequence[tasks.Example], target: Checkpoint, request: Request, timed: Timed) -> dict:
+    """Return a row; forwards of the draft are counted separately."""
     passes = [step for run in timed.found for step in run.passes]
     draft = request.draft
-    return Result(
-        draft=draft.objective if draft else request.mode,
-        target=target.objective,
-        tau=request.acceptance.threshold(),
-        accuracy=sum(is_right(e, run) for e, run in zip(examples, timed.found)) / len(examples),
-        seconds=timed.seconds,
-        tokens=sum(run.tokens for run in timed.found),
-        target_forwards=len(passes),
-        draft_forwards=sum(step.draft_forwards or 0 for step in passes),
-        drafts=sum(step.drafts or 0 for step in passes),
-        verified=sum(step.verified or 0 for step in passes),
-    )
+    return {
+        "draft": draft.objective if draft else request.mode,
+        "target": target.objective,
+        "tau": request.acceptance.threshold(),
+        "accuracy": sum(is_right(e, run) for e, run in zip(examples, timed.found)) / len(examples),
+        "seconds": timed.seconds,
+        "tokens": sum(run.tokens for run in timed.found),
+        "target_forwards": len(passes),
+        "draft_forwards": sum(step.draft_forwards or 0 for step in passes),
+        "drafts": sum(step.drafts or 0 for step in passes),
+        "verified": sum(step.verified or 0 for step in passes),
+    }
 
 
 @torch.inference_mode()
@@ -122,7 +106,7 @@ def agreement(
     examples: Sequence[tasks.Example], target: Checkpoint, draft: Checkpoint
 ) -> tuple[float, float]:
     """Over the places of the target's own answers, the shares of drafts drawn at temperature 1 that hold
-    with common noise and with rejection sampling."""
+    with Gumbel coupling and with rejection sampling."""
     same, overlap, places = 0, 0.0, 0
     for number, example in enumerate(examples):
         prompt = encode_prompt(target.tokenizer, example.prompt)
@@ -156,12 +140,11 @@ def measure(drafts: Path, limit: int, rounds: int, output: Path) -> None:
         (mars, Request("mars", TAU, **longest)),
         (mars, Request("lossless", **longest)),
     ]
-    rows = [asdict(result) for result in raced(examples, pairs, rounds)]
     drawn = []
     for name, target in (("draft-ar", ar), ("draft-mars", mars)):
         common, rejection = agreement(examples, target, models[name])
         drawn.append({"draft": name, "target": target.name, "common": common, "rejection": rejection})
-    record = {"prompts": len(examples), "rows": rows, "drawn": drawn}
+    record = {"prompts": len(examples), "rows": raced(examples, pairs, rounds), "drawn": drawn}
     results.write(output, results.machine(mars), record)
 
 
@@ -173,7 +156,7 @@ def table(file: str | Path = FILE) -> str:
             "drafted by": row["draft"],
             "target": row["target"],
             "τ": None if row["tau"] is None else f"{row['tau']:g}",
-            "right": f"{row['accuracy']:.1%}",
+            "accuracy": f"{row['accuracy']:.1%}",
             "tokens per target forward": f"{row['tokens'] / row['target_forwards']:.2f}",
             "drafts accepted": f"{row['verified'] / row['drafts']:.0%}" if row["drafts"] else None,
             "forwards of the draft": row["draft_forwards"] or "–",
@@ -185,14 +168,14 @@ def table(file: str | Path = FILE) -> str:
         {
             "drafted by": row["draft"],
             "verified by": row["target"],
-            "common noise": f"{row['common']:.1%}",
+            "Gumbel coupling": f"{row['common']:.1%}",
             "rejection sampling": f"{row['rejection']:.1%}",
         }
         for row in measured["drawn"]
     ]
     return (
         f"{tables.shown(rows)}\n\n{_masks_after_drafts(measured['rows'])}\n\n"
-        "At temperature 1, the share of drafts accepted with common noise, and the share that rejection "
+        "At temperature 1, the share of drafts accepted with Gumbel coupling, and the share that rejection "
         "sampling would accept:\n\n"
         + tables.shown(drawn)
         + tables.source(measured, tables.prompts(measured), tables.rounds(measured))

@@ -1,14 +1,26 @@
-"""The form of the benchmarks' tables: rows as Markdown, their source, speeds as ratios of rounds."""
+"""What benchmarks share: their command, and tables with sources and speeds as ratios of rounds."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from statistics import median
 
 from pandas import DataFrame
 
 from mars_demo.evaluation import results
 from mars_demo.markdown import table
+
+
+def run(
+    parser: argparse.ArgumentParser, measure: Callable[..., None], table: Callable[..., str], file: str
+) -> None:  # fmt: skip
+    """Measure what the command line asks for, write the result file and print its table."""
+    parser.add_argument("--output", type=Path, default=results.FOLDER / file)
+    arguments = parser.parse_args()
+    measure(**vars(arguments))
+    print(table(arguments.output.resolve()))
 
 
 def shown(rows: Sequence[dict]) -> str:

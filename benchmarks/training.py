@@ -191,10 +191,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=12, help="of a round")
     parser.add_argument("--batch-tokens", type=int, default=4096)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--output", type=Path, default=results.FOLDER / FILE)
-    arguments = parser.parse_args()
-    measure(**vars(arguments))
-    print(table(arguments.output.resolve()))
+    tables.run(parser, measure, table, FILE)
 
 
 if __name__ == "__main__":

@@ -207,10 +207,7 @@ def main() -> None:
     parser.add_argument("--model", default="mars-tiny")
     parser.add_argument("--visitors", type=int, default=50)
     parser.add_argument("--races", type=int, default=5)
-    parser.add_argument("--output", type=Path, default=results.FOLDER / FILE)
-    arguments = parser.parse_args()
-    measure(**vars(arguments))
-    print(table(arguments.output.resolve()))
+    tables.run(parser, measure, table, FILE)
 
 
 if __name__ == "__main__":
