@@ -28,7 +28,7 @@ FOR_P99 = 200  # requests; with fewer, the 99th percentile is only one or two of
 
 
 def loads(seconds: float) -> dict[str, list[tuple[float, float]]]:
-    """Each trace as (until, load) in order; a load of 1 is what the server can answer as AR."""
+    """Return each trace as (until, load) in order; a load of 1 is what the server can answer as AR."""
     third = seconds / 3
     return {
         "steady": [(seconds, STEADY)],
@@ -38,7 +38,7 @@ def loads(seconds: float) -> dict[str, list[tuple[float, float]]]:
 
 
 def arrivals(load: Sequence[tuple[float, float]], capacity: float, seed: int) -> Iterator[float]:
-    """Seconds at which requests arrive, `capacity` of them per second at a load of 1."""
+    """Yield the seconds at which requests arrive, `capacity` of them per second at a load of 1."""
     rng, now = random.Random(seed), 0.0
     for until, share in load:
         while (now := now + rng.expovariate(capacity * share)) < until:
@@ -49,7 +49,7 @@ def arrivals(load: Sequence[tuple[float, float]], capacity: float, seed: int) ->
 async def serve(
     checkpoint: Checkpoint, tau: float | Controller, times: Sequence[float]
 ) -> tuple[list[tuple[tasks.Example, Job]], Server]:
-    """Held-out examples asked at these seconds, each with its job, and the server that answered.
+    """Return held-out examples asked at these seconds, each with its job, and the server that answered.
 
     Raises:
         ValueError: if that took more forwards than a server remembers.
@@ -64,17 +64,14 @@ async def serve(
 
 
 async def capacity(checkpoint: Checkpoint, count: int) -> float:
-    """Requests per second as AR if all arrive at once."""
+    """Return the requests per second as AR if all arrive at once."""
     _, server = await serve(checkpoint, POLICIES[BASELINE], [0.0] * count)
     return count / server.moments[-1].seconds
 
 
 def measured(served: Sequence[tuple[Sequence[tuple[tasks.Example, Job]], Server]]) -> dict:
-    """The measurements of one policy over its replays, all their requests together.
-
-    Latencies in seconds from arrival to the last and to the first token, milliseconds from token to token,
-    accepted tokens per second and forward, the queue at each forward, the share of right answers.
-    """
+    """Return the measurements of one policy over all requests of its replays. Latencies and TTFT are seconds
+    from the arrival."""
     answered = [pair for pairs, _ in served for pair in pairs]
     requests = [request for _, request in answered]
     per_token = [(r.finished - r.first) / max(1, r.run.tokens - 1) for r in requests]
@@ -94,14 +91,14 @@ def measured(served: Sequence[tuple[Sequence[tuple[tasks.Example, Job]], Server]
 
 
 def percentiles(values: Sequence[float]) -> dict[str, float]:
-    """p50 and p95, and p99 if there are enough requests for one."""
+    """Return p50 and p95, and p99 if there are enough values for one."""
     shares = (0.5, 0.95, 0.99) if len(values) >= FOR_P99 else (0.5, 0.95)
     cut = np.quantile(values, shares, method="inverted_cdf")
     return {f"p{100 * share:.0f}": float(value) for share, value in zip(shares, cut)}
 
 
 def drawn(answered: Sequence[tuple[tasks.Example, Job]], server: Server, every: float = 0.1) -> dict:
-    """What the picture of a replay needs, a moment per `every` seconds."""
+    """Return what the picture of a replay needs, a moment per `every` seconds."""
     moments, last = [], -every
     for moment in server.moments:
         if moment.seconds - last >= every:

@@ -7,10 +7,9 @@ from typing import NamedTuple
 
 
 class Generated(str):
-    """The text of an answer, cut at its stop string, and the tokens and forwards of its run.
+    """The text of an answer, truncated at its stop string, with the tokens and forwards of its run.
 
-    The harness keeps answers as they are, in its cache too. So whatever it hands back, of this run or of an
-    interrupted one, still says how many forwards it took.
+    The harness keeps answers as they are, in its cache too, so they still know their forwards.
     """
 
     tokens: int
@@ -23,7 +22,7 @@ class Generated(str):
 
 
 class Speed(NamedTuple):
-    """Answers of a task, their accepted tokens, end tokens included, and the forwards that these took."""
+    """Answers of a task, their accepted tokens and their forwards."""
 
     answers: int
     tokens: int
@@ -38,7 +37,7 @@ class Speed(NamedTuple):
 
 
 def speed(answers: Iterable[object]) -> Speed | None:
-    """What the answers took together; None without any, or if some model made them that did not say."""
+    """Return the sums over answers; None without any, or if another model generated them."""
     found = list(answers)
     if not found or not all(isinstance(answer, Generated) for answer in found):
         return None

@@ -34,17 +34,15 @@ class MarsLM(HFLM):
     """A checkpoint of this project, decoded in any of its modes.
 
     Texts are scored, and prompts rendered and tokenized, by the harness's own `hf` model: without its masks
-    a MARS model is an ordinary causal one. Only answers are made here, in batches with the cursor cache;
-    each row ends with its stop string.
+    a MARS model is an ordinary causal one. Answers are generated here, in batches.
 
     pretrained: a bundled name, a folder, a GGUF file or a hub id; or a loaded checkpoint.
-    mode, tau, criterion, window: as in `decoding.request.Request`. None for the checkpoint's best mode and
-        the mode's window. The paper's window has as many slots as the block size.
+    mode, tau, criterion, window: as in `decoding.request.Request`.
     block_size: masks per block it was trained with, where it does not say so itself.
     dtype: one of `DTYPES`; auto as `load_checkpoint` chooses for models that decode in batches.
-    batch_size: rows that share a forward; `auto` only measures how many texts can be scored at once.
+    batch_size: sequences of a batch; `auto` only measures how many texts can be scored at once.
     max_length: positions of prompt and answer together; longer prompts lose their beginning.
-    seed: of the draws, for tasks that ask for sampling.
+    seed: of the samples, for tasks that ask for sampling.
 
     Raises:
         ValueError: in one sentence, if the checkpoint cannot be loaded or cannot do what is asked.
@@ -83,16 +81,15 @@ class MarsLM(HFLM):
         self._answers: dict[str | None, list[Generated]] = defaultdict(list)  # made here, by task
 
     def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[Generated]:
-        """An answer to each request's prompt, cut before its stop string as the `hf` model cuts it.
+        """Answer each request's prompt, up to its stop string, as the `hf` model does.
 
         Raises:
-            ValueError: if a task asks for a way to generate that there is not, or for more tokens than the
-                model can read.
+            ValueError: if a task asks for unsupported generation, or for more tokens than the context has.
         """
         asked = [
             self._asked(*request.args, seed=self.seed + number) for number, request in enumerate(requests)
         ]
-        # The longest first, so that rows of about the same length share their forwards.
+        # The longest first, so that sequences of about the same length share their forwards.
         order = sorted(range(len(asked)), key=lambda number: -len(asked[number][0].ids))
         found: dict[int, Generated] = {}
         runs = finished(self.checkpoint, [asked[number] for number in order], self.rows)
@@ -107,7 +104,7 @@ class MarsLM(HFLM):
         return [found[number] for number in range(len(asked))]
 
     def _asked(self, context: str, settings: dict, seed: int) -> tuple[Encoded, Request]:
-        """A prompt of the harness, and its settings as a request."""
+        """Return a prompt of the harness, and its settings as a request."""
         settings = dict(normalize_gen_kwargs(settings, self.max_gen_toks))
         eos = self.tok_decode(self.eot_token_id, skip_special_tokens=False)
         stops = [stop for stop in handle_stop_sequences(settings.pop("until"), eos) if stop]
@@ -118,12 +115,10 @@ class MarsLM(HFLM):
                 f"{self.max_length} with the prompt. Set max_gen_toks to less."
             )
         ids, _ = self.tok_batch_encode([context], left_truncate_len=self.max_length - most)
+        sampling = _sampling(settings, seed)
         request = replace(
-            self.request,
-            max_new_tokens=most,
-            stop_strings=tuple(stops),
-            sampling=_sampling(settings, seed),
-        )
+            self.request, max_new_tokens=most, stop_strings=tuple(stops), sampling=sampling
+        )  # fmt: skip
         return Encoded(ids[0].tolist() or [self.prefix_token_id], context), request
 
     def _loglikelihood_tokens(self, requests: Sequence, *args, **kwargs) -> list[tuple[float, bool]]:
@@ -135,8 +130,8 @@ class MarsLM(HFLM):
         return super()._loglikelihood_tokens(requests, *args, **kwargs)
 
     def get_model_info(self) -> dict[str, Any]:
-        """What the harness writes into its results: how was decoded, and by task what the answers took that
-        were made here; those that came from the harness's cache are not counted."""
+        """Return what the harness writes into its results: settings, and the speed of each task's answers
+        except those from the harness's cache."""
         counted = {task: speed(answers) for task, answers in self._answers.items()}
         return {
             "model_num_parameters": self.model.num_parameters(),
@@ -147,7 +142,7 @@ class MarsLM(HFLM):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """How answers are decoded."""
+        """Return how answers are decoded."""
         request = self.request
         return {
             "mode": request.mode,
@@ -170,15 +165,15 @@ def _loaded(
 
 
 def _sampling(settings: Mapping[str, Any], seed: int) -> Sampling | None:
-    """How a task wants its tokens drawn; None for the most probable ones.
+    """Return how a task's tokens are sampled; None for greedy decoding.
 
     Raises:
-        ValueError: if it wants something else of the generation.
+        ValueError: if the task wants something else of the generation.
     """
     if unknown := settings.keys() - {"do_sample", *DRAWN}:
         raise ValueError(
-            f"A task asks for generation with {', '.join(sorted(unknown))}, which this model has not. It "
-            f"has until, max_gen_toks, do_sample, {', '.join(DRAWN)}."
+            f"A task asks for generation with {', '.join(sorted(unknown))}, which is not supported. Choose "
+            f"from until, max_gen_toks, do_sample, {', '.join(DRAWN)}."
         )
     if not settings["do_sample"]:
         return None

@@ -28,9 +28,7 @@ logging.getLogger("lm_eval").setLevel(logging.ERROR)
 
 
 def load(names: Sequence[str], folder: Path | None = None) -> list[Task | Group]:
-    """The tasks, groups and tags of these names, with their data; a name may hold wildcards.
-
-    folder: of further task files, which come before the harness's own.
+    """Load tasks, groups and tags with their data. Names may hold wildcards; `folder` has more task files.
 
     Raises:
         ValueError: if there is no such task, its data cannot be fetched, or it needs what is not installed.
@@ -49,20 +47,21 @@ def load(names: Sequence[str], folder: Path | None = None) -> list[Task | Group]
 
 
 def _manager(names: Sequence[str], folders: Sequence[Path]) -> TaskManager:
-    """An index of the task files that the names need: the harness's own are many, and take long to read."""
+    """Return an index of the task files that the names need. Reading the harness's own takes long."""
     few = TaskManager(include_path=list(folders), include_defaults=False)
     needed = {match for name in names for match in few.match_tasks([name]) or [name]}
     return few if all(_is_whole(few, name) for name in needed) else TaskManager(include_path=list(folders))
 
 
 def _is_whole(manager: TaskManager, name: str) -> bool:
-    """Whether a task, and all tasks of a group, are in the index."""
+    """Return whether a task, and all tasks of a group, are in the index."""
     if (entry := manager.task_index.get(name)) is None:
         return False
     members = (entry.cfg or {}).get("task")
     members = members if isinstance(members, list) else []
-    named = [m if isinstance(m, str) else m.get("group", m.get("task")) for m in members]
-    return all(_is_whole(manager, member) for member in named)
+    return all(
+        _is_whole(manager, m if isinstance(m, str) else m.get("group", m.get("task"))) for m in members
+    )
 
 
 def _loaded(manager: TaskManager, name: str) -> list[Task | Group]:
@@ -101,12 +100,11 @@ def evaluate(
     cache: Path | None = None,
     unsafe_code: bool = False,
 ) -> dict[str, Any]:
-    """What the harness measures of the tasks, and tokens per forward, as a record for a file of results.
+    """Return what the harness measures and tokens per forward, as a record for a file of results.
 
     limit: documents of each task; None for all.
-    shots: worked examples before each question; None for as many as the task has by itself.
-    chat_template: whether prompts are rendered as conversations, worked examples as turns of them.
-    cache: a folder for answers. What an interrupted evaluation has answered is not computed again.
+    shots: worked examples before each question; None for the task's own number.
+    cache: a folder for answers, from which an interrupted evaluation resumes.
     unsafe_code: whether tasks may execute what the model has written.
 
     Raises:
@@ -138,19 +136,20 @@ def evaluate(
 
 
 def _cache_name(model: MarsLM) -> str:
-    """Of the file for a model's answers: the harness knows an answer by its prompt alone."""
+    """Return the file name of a model's answers: the harness finds an answer by its prompt alone."""
     checkpoint = model.checkpoint
     whose = [str(checkpoint.source), checkpoint.precision, model.settings, model.seed, model.max_length]
     return f"{checkpoint.name}-{hashlib.sha256(json.dumps(whose).encode()).hexdigest()[:12]}"
 
 
 def _rows(found: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Each task and group with its metrics, by name and filter, their standard errors and its speed."""
+    """Return each task and group with its metrics, by name and filter, their standard errors and speed."""
     speeds = {task: speed(_answers(samples)) for task, samples in found["samples"].items()}
     rows = []
     for name, measured in found["results"].items():
         leaves = _leaves(name, found["group_subtasks"])
-        total = _total([speeds.get(leaf) for leaf in leaves])
+        known = [one for leaf in leaves if (one := speeds.get(leaf))]
+        total = Speed(*map(sum, zip(*known))) if known else None
         metrics = {key: value for key, value in measured.items() if "," in key}
         errors = {key: value for key, value in metrics.items() if "_stderr," in key}
         rows.append(
@@ -170,7 +169,7 @@ def _rows(found: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _answers(samples: Iterable[Mapping[str, Any]]) -> list[Generated]:
-    """A task's answers; each document comes once for every filter."""
+    """Return a task's answers; each document comes once for every filter."""
     documents = {sample["doc_id"]: sample for sample in samples}
     return [answer for sample in documents.values() for repeats in sample["resps"] for answer in repeats]
 
@@ -179,8 +178,3 @@ def _leaves(name: str, members: Mapping[str, Sequence[str]]) -> list[str]:
     if not members.get(name):
         return [name]
     return [leaf for member in members[name] for leaf in _leaves(member, members)]
-
-
-def _total(speeds: Sequence[Speed | None]) -> Speed | None:
-    found = [one for one in speeds if one]
-    return Speed(*map(sum, zip(*found))) if found else None
