@@ -70,7 +70,7 @@ async def capacity(checkpoint: Checkpoint, count: int) -> float:
 
 
 def measured(served: Sequence[tuple[Sequence[tuple[tasks.Example, Job]], Server]]) -> dict:
-    """Return the measurements of one policy over all requests of its replays. Latencies and TTFT are seconds
+    """Return the measurements of one policy over all requests of its replays. Latency and TTFT are seconds
     from the arrival."""
     answered = [pair for pairs, _ in served for pair in pairs]
     requests = [request for _, request in answered]
