@@ -203,15 +203,3 @@ def test_answers_from_graphs_are_those_without_and_wait_once_per_forward(on_gpu,
     assert not [record for record in caplog.records if record.name.startswith("mars_demo")]
     assert on_gpu.decoder is on_gpu.captured
     waits_once_per_forward(on_gpu, request)
-
-
-@on_a_gpu
-def test_texts_on_a_gpu_take_turns(on_gpu):
-    request = Request("ar", max_new_tokens=40)
-    prompts = [PROMPT, "Hello", "Reverse a, b, c"]
-    wanted = [decode(on_gpu, prompt, request).finish().token_ids for prompt in prompts]
-    runs = [decode(on_gpu, prompt, request) for prompt in prompts]
-    going = list(runs)
-    while going:
-        going = [run for run in going if next(run, None) is not None]
-    assert [run.token_ids for run in runs] == wanted

@@ -181,22 +181,12 @@ def test_too_many_held_out_prompts_are_refused(monkeypatch):
         held_out("small", 50)
 
 
-@pytest.mark.parametrize(
-    ("number", "words"),
-    [
-        (0, "zero"),
-        (13, "thirteen"),
-        (40, "forty"),
-        (100, "one hundred"),
-        (121, "one hundred and twenty-one"),
-        (1000, "one thousand"),
-        (1005, "one thousand and five"),
-        (1300, "one thousand three hundred"),
-        (4203, "four thousand two hundred and three"),
-    ],
-)
-def test_numbers_in_words(number, words):
-    assert in_words(number) == words
+def test_numbers_in_words():
+    assert [in_words(number) for number in (0, 13, 40, 121)] == [
+        "zero", "thirteen", "forty", "one hundred and twenty-one"
+    ]  # fmt: skip
+    assert in_words(1005) == "one thousand and five" and in_words(1300) == "one thousand three hundred"
+    assert in_words(4203) == "four thousand two hundred and three"
 
 
 def test_arithmetic_shown_is_true():
