@@ -152,7 +152,7 @@ def answered(url: str, server: psutil.Process, checkpoint: Checkpoint, visitors:
     """Let visitors ask at once; return how many answers came and were right, and after how long."""
 
     def is_right(prompt: str, request: Request, record: str) -> bool:
-        run, own = Run.read(record.splitlines()), decode(checkpoint, prompt, request).finish()
+        run, own = Run.read(record.split("\n")), decode(checkpoint, prompt, request).finish()
         return (run.settings.prompt, run.token_ids) == (prompt, own.token_ids)
 
     asked = [requests(checkpoint, visitor) for visitor in range(visitors)]

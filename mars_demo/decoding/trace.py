@@ -26,14 +26,7 @@ from pydantic import (
 from pydantic_core import to_json
 
 from mars_demo.decoding import fields
-from mars_demo.decoding.fields import (
-    LONGEST_LINE,
-    MOST_LINES,
-    MOST_SLOTS,
-    NO_RECORD,
-    UNLESS_EMPTY,
-    UNLESS_NONE,
-)
+from mars_demo.decoding.fields import NO_RECORD, UNLESS_EMPTY, UNLESS_NONE
 from mars_demo.limits import LIMITS
 from mars_demo.models.messages import Message, user
 
@@ -348,14 +341,14 @@ def read_runs(lines: Iterable[str]) -> list[Run]:
         if not text.strip():
             continue
         try:
-            if number > MOST_LINES:
-                raise ValueError(f"a record has at most {MOST_LINES} lines")
-            if len(text) > LONGEST_LINE:
-                raise ValueError(f"a line has at most {LONGEST_LINE} characters")
+            if number > fields.MOST_LINES:
+                raise ValueError(f"a record has at most {fields.MOST_LINES} lines")
+            if len(text) > fields.LONGEST_LINE:
+                raise ValueError(f"a line has at most {fields.LONGEST_LINE} characters")
             line = _read(text)
             slots += len(line.slots) if isinstance(line, Pass) else 0
-            if slots > MOST_SLOTS:
-                raise ValueError(f"the forwards of a record have at most {MOST_SLOTS} slots")
+            if slots > fields.MOST_SLOTS:
+                raise ValueError(f"the forwards of a record have at most {fields.MOST_SLOTS} slots")
             if isinstance(line, Pass | Done) and not runs:
                 raise ValueError("a record begins with the settings of a run")
         except ValueError as error:

@@ -12,7 +12,7 @@ from markdown_it import MarkdownIt
 from pandas import DataFrame
 from plotly.graph_objects import Figure
 
-from mars_demo.decoding.trace import read_runs
+from mars_demo.decoding.trace import read_text
 from mars_demo.evaluation import paper_tables
 from mars_demo.export.space import check_new
 from mars_demo.markdown import table
@@ -160,7 +160,7 @@ def _figures(entry: dict) -> str:
     """Return the model of a recorded run, and its tokens per forward where that is not always one."""
     sides = [
         f"{run.tokens_per_forward:.2f} ({MODES[run.settings.mode].title})"
-        for run in read_runs(recordings.recording(entry["id"]).split("\n"))
+        for run in read_text(recordings.recording(entry["id"]))
         if run.settings.mode != BASELINE
     ]
     return f"{entry['model']} · tokens per forward: {', '.join(sides)}"

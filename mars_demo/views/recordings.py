@@ -14,7 +14,7 @@ from typing import Any
 
 from mars_demo.assets import ASSETS
 from mars_demo.decoding.request import Request
-from mars_demo.decoding.trace import Pass, Run, read_runs
+from mars_demo.decoding.trace import Pass, Run, read_text
 from mars_demo.serving.schedules import with_block_cache, with_cursor_cache
 
 FOLDER = ASSETS / "runs"
@@ -49,7 +49,7 @@ def batched(cache_block: int = CACHE_BLOCK) -> str:
     titles = {entry["id"]: entry["title"] for entry in index()}
     rows, accepted, positions = [titles[id] for id in BATCHED], [], []
     for id in BATCHED:
-        runs = read_runs(recording(id).splitlines()[1:])
+        runs = read_text(recording(id))
         run = next(run for run in runs if run.settings.mode == "mars")
         accepted.append([step.accepted for step in run.passes])
         positions.append([step.positions for step in run.passes])

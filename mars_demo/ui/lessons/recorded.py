@@ -1,6 +1,6 @@
 """Recorded runs and pictures of masks beside a chapter; one of several to choose from."""
 
-from mars_demo.decoding.trace import read_runs
+from mars_demo.decoding.trace import read_text
 from mars_demo.ui import models
 from mars_demo.ui.lessons.measured import speeds
 from mars_demo.ui.lessons.parts import shown
@@ -37,7 +37,7 @@ def lens(element: dict) -> dict[str, dict]:
 
 def look_inside(element: dict, forward: int) -> str:
     """Return the lens of a forward of a recorded run."""
-    [run] = read_runs(recorded(element["run"], [element["mode"]]).splitlines())
+    [run] = read_text(recorded(element["run"], [element["mode"]]))
     return mask.lens_of(run, int(forward))
 
 
@@ -59,8 +59,7 @@ def chosen(element: dict, index: int) -> dict[str, dict]:
 
 def recorded(id: str, modes: list[str]) -> str:
     """The records of a recorded run in these modes, as JSON lines."""
-    text = recordings.recording(id).split("\n", 1)[1]
-    runs = [run for run in read_runs(text.splitlines()) if run.settings.mode in modes]
+    runs = [run for run in read_text(recordings.recording(id)) if run.settings.mode in modes]
     return "".join(f"{line}\n" for run in runs for line in run.lines())
 
 
