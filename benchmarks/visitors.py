@@ -1,6 +1,6 @@
 """What one machine serves: visitors who ask at once, and page loads while others' runs go on.
 
-    python -m benchmarks.visitors [--model mars-tiny] [--visitors 50] [--races 5] [--output FILE]
+    OMP_NUM_THREADS=1 python -m benchmarks.visitors [--visitors 50] [--races 5] [--output FILE]
 
 The app is a process of its own. First the visitors load the page at once, alone and then while runs go on.
 Then as many `gradio_client`s with their default time limits connect at once and want two answers each, with
