@@ -30,11 +30,7 @@ output = model.generate(ids, max_new_tokens=128, tau=0.95, custom_generate=FOLDE
 
 
 def write(folder: Path) -> None:
-    """Write `README.md` from `recipe.json` and, if it is there, `results.json` of an evaluation.
-
-    A `license` in the recipe, an SPDX identifier, goes into the front matter, and its `attribution` gets a
-    section.
-    """
+    """Write `README.md` from `recipe.json` and, if it is there, `results.json` of an evaluation."""
     recipe = json.loads((folder / "recipe.json").read_text("utf-8"))
     objective, attribution = recipe["objective"], recipe.pop("attribution", None)
     trainings = recipe.pop("trainings", [])

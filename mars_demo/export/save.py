@@ -27,10 +27,10 @@ def save_checkpoint(
 ) -> None:
     """Write a folder that plain transformers loads: bfloat16 safetensors, tokenizer, config.
 
-    `block_size`, the mask token's id and `objective` go into config.json; None marks an AR checkpoint.
+    block_size: None for an AR checkpoint.
     weights: those to store if they are not the model's own, as where they are spread over processes.
 
-    Whoever is interrupted leaves only whole files in the folder.
+    An interruption leaves only whole files in the folder.
     """
     config = copy.deepcopy(model.config)
     config.block_size = block_size
@@ -60,7 +60,7 @@ def save_checkpoint(
 
 
 def flush(folder: Path, deep: bool = True) -> None:
-    """Wait until what is in a folder is on the disk: a name must not get there before what it names."""
+    """Wait until the content of a folder is on the disk: a name must not get there before what it names."""
     for path in [*(folder.rglob("*") if deep else ()), folder]:
         if os.name == "nt" and path.is_dir():
             continue  # Windows opens no folders
@@ -72,7 +72,7 @@ def flush(folder: Path, deep: bool = True) -> None:
 
 
 def _save_custom_generate(folder: Path) -> None:
-    """The decoder as files that transformers' `custom_generate` loads without this project."""
+    """Write the decoder as files that transformers' `custom_generate` loads without this project."""
     folder.mkdir(exist_ok=True)
     generate = Path(__file__).with_name("generate.py")
     for source in (*(Path(module.__file__) for module in CARRIED), generate):

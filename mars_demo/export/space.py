@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,27 +59,26 @@ class Space:
 
     @property
     def from_hub(self) -> list[str]:
-        return [name for name in self.models if name not in bundled() and not Path(locate(name)).exists()]
+        return [n for n in self.models if n not in bundled() and not Path(locate(n)).exists()]
 
     @property
     def from_here(self) -> list[Path]:
-        return [Path(name) for name in self.models if name not in bundled() and Path(locate(name)).exists()]
+        return [Path(n) for n in self.models if n not in bundled() and Path(locate(n)).exists()]
 
     @property
     def included(self) -> list[str]:
-        """The bundled models that go with it."""
+        """Return the bundled models that go with it."""
         return [n for n in bundled() if not self.only or n in self.models or n in NEEDED]
 
     def named(self, model: str) -> str:
-        """What the Space calls a model: a copy of a folder or a GGUF file by its place there."""
+        """Return the Space's name of a model; that of a copied folder or GGUF file is its path there."""
         return f"models/{Path(model).resolve().name}" if Path(model) in self.from_here else model
 
 
 def check_new(output: Path) -> None:
-    """Check that a folder can be written there without changing anything.
-
+    """
     Raises:
-        ValueError: if it is a file, or a folder with something in it.
+        ValueError: if `output` is a file, or a folder with something in it.
     """
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise ValueError(f"{output} is not empty. Name a folder that does not exist yet.")
@@ -124,7 +124,7 @@ def _copy_model(source: Path, target: Path) -> None:
 
 
 def _app(space: Space) -> str:
-    """The app, which serves the Space's models where the owner has set no variable for that."""
+    """Return the app, which serves the Space's models unless the operator's variable names others."""
     text = (ROOT / "app.py").read_text("utf-8")
     if not space.models:
         return text
@@ -134,7 +134,7 @@ def _app(space: Space) -> str:
 
 
 def _requirements(space: Space) -> str:
-    """The pinned packages. A machine without a GPU gets a torch without CUDA, some gigabytes less."""
+    """Return the pinned packages, for a machine without a GPU with a smaller torch."""
     pinned = (ROOT / "requirements.txt").read_text("utf-8")
     return pinned if space.has_gpu else f"--extra-index-url {CPU_INDEX}\n{pinned}"
 
@@ -167,7 +167,7 @@ def _described(space: Space) -> Iterator[str]:
 
 
 def card(space: Space) -> dict[str, Any]:
-    """The front matter of the Space's README."""
+    """Return the front matter of the Space's README."""
     fields = yaml.safe_load((ROOT / "space.yaml").read_text("utf-8"))
     fields["suggested_hardware"] = space.hardware
     fields["python_version"] = ZERO_PYTHON if space.hardware == ZERO else fields["python_version"]
@@ -181,28 +181,21 @@ def card(space: Space) -> dict[str, Any]:
 
 
 def _licence(space: Space) -> str:
-    """That of the models that say one, if it is the same for all and none comes from the hub."""
-    found = {front["license"] for front in _fronts(space) if "license" in front}
-    return found.pop() if len(found) == 1 and not space.from_hub else "other"
+    """Return the licence of the models if they name the same one and none comes from the hub."""
+    licences = {front["license"] for front in _fronts(space) if "license" in front}
+    return licences.pop() if len(licences) == 1 and not space.from_hub else "other"
 
 
 def _bases(space: Space) -> list[str]:
-    """The models on the hub that those in the folder were made from."""
-    found = [front.get("base_model") for front in _fronts(space)]
-    return list(
-        dict.fromkeys(b for b in found if isinstance(b, str) and re.fullmatch(r"[\w.-]+/[\w.-]+", b))
-    )
+    """Return the models on the hub that those in the folder were made from."""
+    bases = (str(front.get("base_model")) for front in _fronts(space))
+    return list(dict.fromkeys(base for base in bases if re.fullmatch(r"[\w.-]+/[\w.-]+", base)))
 
 
 def _fronts(space: Space) -> Iterator[dict[str, Any]]:
-    """The front matter of the model cards of the models in the folder."""
+    """Yield the front matter of the model cards in the folder."""
+    from huggingface_hub import metadata_load  # slow to import
+
     for place in (*(ASSETS / name for name in space.included), *space.from_here):
-        readme = place / "README.md"
-        text = readme.read_text("utf-8", errors="replace") if readme.is_file() else ""
-        if match := re.match(r"---\s*\n(.*?)\n---\s*\n", text, re.DOTALL):
-            try:
-                front = yaml.safe_load(match[1])
-            except yaml.YAMLError:
-                continue
-            if isinstance(front, dict):
-                yield front
+        with suppress(OSError, ValueError, yaml.YAMLError):  # no card, or no front matter
+            yield metadata_load(place / "README.md") or {}
