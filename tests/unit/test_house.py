@@ -236,9 +236,7 @@ def test_the_engine_knows_no_text():
 # The checks on small trees: one that follows the rules, and that tree with one file that breaks one.
 
 GOOD = {
-    "__init__.py": '"""A package."""',
     "modes.py": '"""Modes."""',
-    "models/__init__.py": '"""Models."""',
     "models/load.py": (
         '"""Load."""\n'
         "from typing import TYPE_CHECKING\n"
@@ -248,13 +246,12 @@ GOOD = {
         "def load():\n"
         "    import torch\n"
     ),
-    "decoding/__init__.py": '"""Decoding."""',
-    "decoding/decode.py": '"""Decode."""\nfrom mars_demo.models.load import load\ndef decode(): ...\n',
-    "decoding/request.py": '"""Request."""\nfrom mars_demo.decoding.decode import decode\n',
-    "views/plots.py": '"""Plots."""\nimport plotly.graph_objects as go\n',
-    "cli/__init__.py": '"""Commands."""\nfrom mars_demo.cli import generate\n',
-    "cli/generate.py": '"""Generate."""\nfrom mars_demo.models.load import load\n',
-    "ui/page.py": '"""The page."""\nimport gradio as gr\nfrom mars_demo.views import plots\n',
+    "decoding/decode.py": "from mars_demo.models.load import load\ndef decode(): ...\n",
+    "decoding/request.py": "from mars_demo.decoding.decode import decode\n",
+    "views/plots.py": "import plotly.graph_objects as go\n",
+    "cli/__init__.py": "from mars_demo.cli import generate\n",
+    "cli/generate.py": "from mars_demo.models.load import load\n",
+    "ui/page.py": "import gradio as gr\nfrom mars_demo.views import plots\n",
 }
 
 

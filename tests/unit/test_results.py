@@ -41,12 +41,6 @@ def test_a_spread_is_the_mean_and_the_standard_deviation(values, words):
     assert results.spread(values, 1) == words
 
 
-def test_ratios_are_taken_round_by_round():
-    assert results.ratios([1.0, 2.0], [3.0, 3.0]) == [3.0, 1.5]
-    with pytest.raises(ValueError, match="zip"):
-        results.ratios([1.0], [3.0, 3.0])
-
-
 @pytest.mark.parametrize(("values", "words"), [([1.234], "1.23×"), ([2.0, 1.0, 4.0], "2.00× (1.00–4.00)")])
 def test_a_range_names_the_median_and_the_extremes(values, words):
     assert results.ranged(values, unit="×") == words
