@@ -1,7 +1,6 @@
-"""The base of our own components: HTML, CSS and JavaScript modules that lie beside their Python class."""
+"""Components of our own, made of HTML, CSS and JavaScript modules."""
 
 import json
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import gradio as gr
@@ -17,23 +16,13 @@ class Drawing(gr.HTML):
 
     The template is fixed and never sees a text: Gradio would read it as HTML and as JavaScript. The value
     is data, which the scripts draw. `constants` are for them too, and stand in the line that starts them:
-    Gradio forgets the properties of a component that was hidden.
-    A class with events of its own lists them in `EVENTS`.
+    Gradio forgets the properties of a component that was hidden. A class with events of its own lists them
+    in `EVENTS`. `settings` are those of `gr.HTML`.
     """
 
     EVENTS: list = []
 
-    def __init__(
-        self,
-        drawing: str,
-        value: str = "",
-        *,
-        constants: Any = None,
-        elem_id: str | None = None,
-        visible: bool = True,
-        render: bool = True,
-        server_functions: Sequence[Callable] = (),
-    ):
+    def __init__(self, drawing: str, value: str = "", *, constants: Any = None, **settings: Any):
         self.drawing = drawing
         super().__init__(
             value,
@@ -41,10 +30,7 @@ class Drawing(gr.HTML):
             js_on_load=f'marsDemo.start("{drawing}", {GIVEN}, {json.dumps(constants)});',
             head=f'<script src="{SCRIPT_URL}"></script>',
             apply_default_css=False,
-            elem_id=elem_id or drawing.replace("_", "-"),
-            visible=visible,
-            render=render,
-            server_functions=list(server_functions),
+            **{"elem_id": drawing.replace("_", "-"), **settings},
         )
 
     def __getattr__(self, name: str):

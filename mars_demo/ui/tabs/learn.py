@@ -90,11 +90,11 @@ def build(page: Page, tab: gr.Tab) -> None:
     parts.which.input(choose, [number, parts.which], parts[CHOSEN], **LIVE)
     parts.forward.input(look, [number, parts.forward], parts.lens, **LIVE)
     parts.cache_block.input(measured.scheduled, parts.cache_block, parts.schedule, **LIVE)
-    _race(parts)
-    _answers(parts)
+    _run(parts)
 
 
-def _race(parts: Parts) -> None:
+def _run(parts: Parts) -> None:
+    """Connect the buttons that run models: the race of a chapter, and the answers of another."""
     buttons, tau = parts.buttons, parts.tau
     buttons.on(
         [buttons.run.click],
@@ -107,9 +107,6 @@ def _race(parts: Parts) -> None:
         **in_turns(),
     )
     tau.input(set_tau, [buttons.knobs, tau], None, **LIVE)
-
-
-def _answers(parts: Parts) -> None:
     parts.asking_buttons.on(
         [parts.asking_buttons.run.click],
         comparing.compare,
