@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-from pathlib import Path
 
 from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 
@@ -14,14 +12,12 @@ from mars_demo.modes import objectives
 def settle(
     config: PreTrainedConfig,
     tokenizer: PreTrainedTokenizerBase,
-    folder: Path,
     label: str,
     published: bool = False,
     block_size: int | None = None,
 ) -> None:
     """Write what a checkpoint was trained for into its config, which is where `wrap` reads it.
 
-    folder: where its files are.
     label: the checkpoint's own name, such as `MARS-Qwen2.5-0.5B-blk8`. What the paper's authors
         published says there what its config leaves out.
     published: whether it is in their format.
@@ -32,7 +28,7 @@ def settle(
             is none that the model can have.
     """
     if block_size is None:
-        block_size = _read(config, tokenizer, folder, label, published)
+        block_size = _read(config, tokenizer, label, published)
     if block_size is None or block_size == 0 and type(block_size) is int:
         if hasattr(config, "block_size"):
             config.block_size = None
@@ -50,42 +46,26 @@ def settle(
 
 
 def _read(
-    config: PreTrainedConfig,
-    tokenizer: PreTrainedTokenizerBase,
-    folder: Path,
-    label: str,
-    published: bool,
+    config: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase, label: str, published: bool
 ) -> object:
-    """Return the block size that name, training recipe and config agree on, unchecked; None for an AR
-    model."""
-    in_config, found = getattr(config, "block_size", None), re.search(r"-blk(\d+)", label)
-    said = {"name": int(found[1]) if found else None}
+    """Return the block size that name and config agree on, unchecked; None for an AR model."""
+    in_config, match = getattr(config, "block_size", None), re.search(r"-blk(\d+)", label)
+    in_name = int(match[1]) if match else None
     if in_config is not None:
-        said |= {"recipe": _trained_with(folder), "config": in_config}
-    known = {source: size for source, size in said.items() if size is not None}
-    for source, size in known.items():
-        if in_config is not None and size != in_config:
+        if in_name not in (None, in_config):
             raise ValueError(
-                f"its {source} says {size} masks per block and its config {in_config!r}. "
+                f"its name says {in_name} masks per block and its config {in_config!r}. "
                 "Say what it was trained with: --block-size N."
             )
-    if in_config is not None or not published:
         return in_config
-    if not known and tokenizer.mask_token_id is not None and "AR-SFT" not in label:
+    if not published:
+        return None
+    if in_name is None and tokenizer.mask_token_id is not None and "AR-SFT" not in label:
         raise ValueError(
             "neither its name nor its config says how many masks per block it was trained with. "
             "Say it with --block-size N, or --block-size 0 if it was trained without masks."
         )
-    return known.get("name")
-
-
-def _trained_with(folder: Path) -> object:
-    """Return what the recipe of a training that ended here says."""
-    try:
-        recipe = json.loads((folder / "recipe.json").read_text(encoding="utf-8"))
-        return recipe["block_size"] if recipe["objective"] != "ar" else None
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+    return in_name
 
 
 def _check(config: PreTrainedConfig) -> None:

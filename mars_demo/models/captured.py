@@ -52,7 +52,7 @@ class CapturedModel:
         self._store: Store | None = None
         self._steps: dict[tuple, Step] = {}
         self._pool: tuple[int, int] | None = None  # of the graphs' memory
-        self._stored: Callable[[], CapturedText | None] = _nobody  # the text in the store
+        self._stored: weakref.ref[CapturedText] | None = None  # the text in the store
         self._captures = self.device.type == "cuda"
         self._lock = Lock()  # texts of several threads share store and buffers
 
@@ -90,20 +90,20 @@ class CapturedModel:
 
     def _width(self, length: int) -> int:
         """Return columns that attention reads so that `length` positions fit: few different ones."""
-        most = _aligned(max(length, self.model.config.max_position_embeddings + _SIZES[-1]))
+        most = max(length, self.model.config.max_position_embeddings + _SIZES[-1])
         width = self._block
         while width < length:
             width *= 2
-        return min(width, most)
+        return min(width, -(-most // _ALIGNMENT) * _ALIGNMENT)
 
     def _bring(self, text: CapturedText, width: int) -> None:
         """Put a text into the store, and make room for `width` positions."""
-        before = self._stored()
+        before = self._stored and self._stored()
         small = self._store is None or self._store.room < width
         if before is text and not small:
             return
         if before is not None:
-            before.waiting, self._stored = self._store.copy_of(before.length), _nobody
+            before.waiting, self._stored = self._store.copy_of(before.length), None
         if small:  # graphs know the addresses of the old store
             self._steps.clear()
             self._pool = self._store = None
@@ -157,13 +157,5 @@ class CapturedText:
         self.length = min(self.length, length)
 
 
-def _nobody() -> None:
-    """Stand for the reference to a text where there is none."""
-
-
 def _padded(count: int) -> int:
     return next((size for size in _SIZES if size >= count), count)
-
-
-def _aligned(width: int) -> int:
-    return -(-width // _ALIGNMENT) * _ALIGNMENT

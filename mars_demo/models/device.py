@@ -11,17 +11,14 @@ import torch
 UNITS = {"amx_bf16": "AMX", "avx512_vnni": "AVX-512 VNNI", "avx512f": "AVX-512", "avx2": "AVX2"}
 
 
-def best() -> str:
-    """Return `cuda` where there is a GPU that torch can use, `mps` on a Mac with one, else `cpu`."""
-    if torch.cuda.is_available():
-        return "cuda"
-    return "mps" if torch.backends.mps.is_available() else "cpu"
-
-
 def devices() -> list[str]:
-    """Return the kinds of device that torch can use here."""
+    """Return the kinds of device that torch can use here, the best first."""
     kinds = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     return [kind for kind, is_here in kinds.items() if is_here]
+
+
+def best() -> str:
+    return devices()[0]
 
 
 def usable(name: str | None = None) -> str:

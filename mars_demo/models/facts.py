@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
+from huggingface_hub import metadata_load
 
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.device import gpu_name
@@ -16,7 +16,6 @@ _TRAINED_FOR = {
     "mars": "several tokens per forward (MARS)",
     "block-diffusion": "filling blocks in any order (block diffusion)",
 }
-_LONGEST_CARD = 1 << 20  # characters; the front matter is at its beginning
 
 
 @dataclass(frozen=True)
@@ -88,15 +87,11 @@ def facts(checkpoint: Checkpoint) -> Facts:
 def licence_in(source: Path) -> str | None:
     """Return the licence that the model card next to the weights names in its front matter, on one short
     line. A card is someone else's text: one that cannot be read names none."""
-    card = (source if source.is_dir() else source.parent) / "README.md"
     try:
-        with card.open(encoding="utf-8") as lines:
-            text = lines.read(_LONGEST_CARD)
-        front = re.match(r"---\s*\n(.*?)\n---\s*\n", text, re.DOTALL)
-        fields = yaml.safe_load(front[1]) if front else None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError, ValueError):
+        fields = metadata_load((source if source.is_dir() else source.parent) / "README.md") or {}
+    except (OSError, yaml.YAMLError, RecursionError, ValueError):
         return None
-    named = fields.get("license_name") or fields.get("license") if isinstance(fields, dict) else None
+    named = fields.get("license_name") or fields.get("license")
     if isinstance(named, list):
         named = ", ".join(one for one in named[:3] if isinstance(one, str))
     return " ".join(named.split())[:60] or None if isinstance(named, str) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import numpy as np
 import torch
 from gguf import GGMLQuantizationType, GGUFReader, ReaderTensor
 from gguf.quants import dequantize
-from transformers import AutoConfig, GgufConfig, PreTrainedConfig, PreTrainedModel
+from transformers import GgufConfig, PreTrainedConfig, PreTrainedModel
+from transformers.integrations.gguf.reader import read_gguf_metadata
 
 from mars_demo.models.architectures import GGUF
 from mars_demo.models.checkpoint import empty, from_files, require_fit
@@ -32,23 +34,18 @@ _OUTER = {
     "lm_head.weight": "output.weight",
 }
 _SAME = {8: GGMLQuantizationType.Q8_0, 4: GGMLQuantizationType.Q4_0}  # what the kernels read
-_REPEATED = {
-    "output.weight",
-    "rope_freqs.weight",
-}  # not needed: the head is tied, the config has the frequencies
+# Not needed: the head is tied, the config has the frequencies.
+_REPEATED = {"output.weight", "rope_freqs.weight"}
 
 
-def read(file: Path, config: PreTrainedConfig | None, dtype: torch.dtype) -> PreTrainedModel:
+def read(file: Path, config: PreTrainedConfig, dtype: torch.dtype) -> PreTrainedModel:
     """Return the model of a GGUF file, dequantized to `dtype`. For a Llama this is several times as fast as
     transformers.
-
-    config: the model's; None for the one that transformers reads in the file.
 
     Raises:
         OSError, ValueError: if the file is broken, of a model transformers does not know, or if its tensors
             are not those of the model.
     """
-    config = config or AutoConfig.from_pretrained(file.parent, gguf_file=file.name, trust_remote_code=False)
     if config.model_type not in GGUF:
         packed, found = from_files(
             file.parent,
@@ -117,8 +114,9 @@ def packed_tensors(file: Path) -> dict[str, ReaderTensor]:
         ValueError: if the file is broken.
     """
     try:
+        read_gguf_metadata(str(file))  # refuses counts beyond the file, to which GGUFReader would count
         return {tensor.name: tensor for tensor in GGUFReader(file).tensors}
-    except (IndexError, ValueError) as error:
+    except (IndexError, ValueError, struct.error) as error:
         raise ValueError("the GGUF file is incomplete.") from error
 
 

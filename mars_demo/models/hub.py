@@ -10,7 +10,13 @@ import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from huggingface_hub import HfApi, constants, get_cached_repo_tree, snapshot_download
+from huggingface_hub import (
+    HfApi,
+    constants,
+    get_cached_repo_tree,
+    snapshot_download,
+    try_to_load_from_cache,
+)
 from huggingface_hub.errors import (
     CachedRepoTreeNotFoundError,
     GatedRepoError,
@@ -40,16 +46,16 @@ def fetch(name: str, report: Report | None = None, weights: bool = True) -> str:
         ValueError: if it cannot be had, in one sentence.
     """
     try:
-        sizes = needed_files(remote_files(name))
+        sizes = needed_files(_remote_files(name))
     except OSError as error:
-        if folder := cached(name, weights):
+        if folder := _cached(name, weights):
             return folder
         raise ValueError(_refusal(name, error)) from error
     if not weights:
         sizes = {file: size for file, size in sizes.items() if not _is_weights(file)}
     elif not any(map(_is_weights, sizes)):
         raise ValueError(f"{name} has no weights in safetensors or GGUF on the hub; others are not read.")
-    here = _bytes_here(name, sizes)
+    here = sum(sizes[file] for file in sizes if isinstance(try_to_load_from_cache(name, file), str))
     total = sum(sizes.values())
     _require_room(name, total - here)
     bar = _counting(here, total, report)
@@ -59,7 +65,7 @@ def fetch(name: str, report: Report | None = None, weights: bool = True) -> str:
         raise ValueError(_interruption(name, error, bar.done, total)) from error
 
 
-def cached(name: str, weights: bool = True) -> str | None:
+def _cached(name: str, weights: bool) -> str | None:
     """Return the folder of a model that is completely in the cache, or None. Nobody is asked."""
     try:
         sizes = needed_files((file.path, file.size) for file in get_cached_repo_tree(name))
@@ -73,7 +79,7 @@ def cached(name: str, weights: bool = True) -> str | None:
     return folder if all((Path(folder) / file).exists() for file in sizes) else None
 
 
-def remote_files(name: str) -> list[tuple[str, int]]:
+def _remote_files(name: str) -> list[tuple[str, int]]:
     """Return the files of a model on the hub and their bytes.
 
     Raises:
@@ -93,8 +99,7 @@ def needed_files(files: Iterable[tuple[str, int]]) -> dict[str, int]:
     repository, or one GGUF file if it has no safetensors."""
     top = {file: size for file, size in files if "/" not in file}
     texts = {file: size for file, size in top.items() if file.endswith(_TEXTS)}
-    weights = {file: size for file, size in top.items() if file.startswith("model") and _is_weights(file)}
-    weights = {file: size for file, size in weights.items() if file.endswith(".safetensors")}
+    weights = {f: size for f, size in top.items() if f.startswith("model") and f.endswith(".safetensors")}
     if not weights:
         packed = [file for file in top if file.endswith(".gguf") and "-of-" not in file]
         # All of them are dense once loaded, so Q8_0, which loses least; else the smallest.
@@ -105,13 +110,6 @@ def needed_files(files: Iterable[tuple[str, int]]) -> dict[str, int]:
 
 def _is_weights(file: str) -> bool:
     return file.endswith((".safetensors", ".gguf"))
-
-
-def _bytes_here(name: str, sizes: dict[str, int]) -> int:
-    """Return how many bytes of a model the cache has already."""
-    from huggingface_hub import try_to_load_from_cache
-
-    return sum(size for file, size in sizes.items() if isinstance(try_to_load_from_cache(name, file), str))
 
 
 def _require_room(name: str, size: int) -> None:

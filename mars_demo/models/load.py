@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 from safetensors import SafetensorError
@@ -28,7 +27,7 @@ from mars_demo.models.hub import Report
 from mars_demo.models.memory import is_short
 from mars_demo.models.names import bundled, gguf_file, locate
 from mars_demo.models.quantized import of_model
-from mars_demo.models.weights import require_files, stored
+from mars_demo.models.weights import require_files, stored_shapes
 
 transformers_logging.disable_progress_bar()  # it would draw a bar for every load, in tests and apps too
 
@@ -63,37 +62,37 @@ def load_checkpoint(
     if report:
         report("loading", 0, 0)
     with _one_sentence(name):
-        described = describe(path, label, block_size)
-        bits = precision.packed_bits(dtype, path, device, described.config)
-    with _one_sentence(name):
-        if bits and (found := _packed(name, path, described, bits)):
-            return found
-    dtype = precision.dense_dtype(dtype, path, device)
-    model = _ready(name, path, described.config, dtype, device)
-    return wrap(name, model, described.tokenizer, Path(path))
+        tokenizer, config = _described(path, label, block_size)
+        bits = precision.packed_bits(dtype, path, device, config)
+        if bits and (packed := _packed(name, path, tokenizer, config, bits)):
+            return packed
+    model = _ready(name, path, config, precision.dense_dtype(dtype, path, device), device)
+    return wrap(name, model, tokenizer, Path(path))
 
 
-def _packed(name: str, path: str, described: Description, bits: int) -> Checkpoint | None:
+def _packed(
+    name: str, path: str, tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig, bits: int
+) -> Checkpoint | None:
     """Return a checkpoint that decodes with few bits per weight, and can load its model when that is asked
     for; None if this processor's kernels do not compute what they should."""
     from mars_demo.models.packed import PackedModel, kernels  # imports what only few bits need
 
     if not kernels(bits).right:
         return None
-    config, shown = described.config, empty(described.config)
+    shown, dtype = empty(config), precision.default_dtype(path, "cpu")
     if (file := gguf_file(path)) and config.model_type in GGUF:
         from mars_demo.models import gguf
 
         weights = gguf.few_bits(file, config, bits)
     else:
-        dense = _weights(path, config, precision.default_dtype(path, "cpu"))
+        dense = _weights(path, config, dtype)
         weights, shown.generation_config = of_model(dense, bits), dense.generation_config
 
-    def load() -> PreTrainedModel:
-        return _ready(name, path, config, precision.default_dtype(path, "cpu"), "cpu")
-
-    wrapped = wrap(name, shown, described.tokenizer, Path(path))
-    return replace(wrapped, packed=PackedModel(config, weights, bits), _load=load)
+    return replace(
+        wrap(name, shown, tokenizer, Path(path)),
+        packed=PackedModel(config, weights, bits),
+        _load=lambda: _ready(name, path, config, dtype, "cpu"),
+    )
 
 
 def _ready(
@@ -102,7 +101,6 @@ def _ready(
     """Return a transformers model that computes."""
     with _one_sentence(name):
         model = _weights(path, config, dtype)
-    with _one_sentence(name):
         if device == "cpu" and dtype == torch.bfloat16 and reordering.is_available():
             reordering.reorder(model)
         return model.to(device).eval()
@@ -117,8 +115,8 @@ def outline(name: str, block_size: int | None = None) -> Checkpoint:
     """
     path, label = _found(name, weights=False)
     with _one_sentence(name):
-        described = describe(path, label, block_size)
-        return wrap(name, empty(described.config), described.tokenizer, Path(path))
+        tokenizer, config = _described(path, label, block_size)
+        return wrap(name, empty(config), tokenizer, Path(path))
 
 
 def _found(name: str, report: Report | None = None, weights: bool = True) -> tuple[str, str]:
@@ -148,15 +146,10 @@ def _one_sentence(name: str) -> Iterator[None]:
         raise ValueError(f"{name} cannot be loaded as a causal language model: {reason}") from error
 
 
-class Description(NamedTuple):
-    """What a checkpoint's small files say: its tokenizer, and its config with what it was trained for."""
-
-    tokenizer: PreTrainedTokenizerBase
-    config: PreTrainedConfig
-
-
-def describe(path: str, label: str, block_size: int | None = None) -> Description:
-    """Read a checkpoint's tokenizer and config.
+def _described(
+    path: str, label: str, block_size: int | None
+) -> tuple[PreTrainedTokenizerBase, PreTrainedConfig]:
+    """Read a checkpoint's tokenizer, and its config with what it was trained for.
 
     Raises:
         OSError, ValueError, KeyError: if they are broken or not those of a causal language model.
@@ -171,8 +164,8 @@ def describe(path: str, label: str, block_size: int | None = None) -> Descriptio
     config = published or AutoConfig.from_pretrained(source, trust_remote_code=False, **named)
     require_causal(config)
     tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False, **named)
-    blocks.settle(config, tokenizer, Path(source), label, published is not None, block_size)
-    return Description(tokenizer, config)
+    blocks.settle(config, tokenizer, label, published is not None, block_size)
+    return tokenizer, config
 
 
 def _weights(path: str, config: PreTrainedConfig, dtype: torch.dtype) -> PreTrainedModel:
@@ -197,9 +190,9 @@ def _weights(path: str, config: PreTrainedConfig, dtype: torch.dtype) -> PreTrai
 
 def _require_size(path: str, config: PreTrainedConfig) -> None:
     """Refuse weights of a far smaller model than the config describes before memory is taken for it."""
-    found = stored(path)
-    wanted = {name: tuple(weight.shape) for name, weight in empty(config).state_dict().items()}
-    if sum(map(math.prod, wanted.values())) <= 2 * sum(tensor.elements for tensor in found.values()):
+    stored = stored_shapes(path)
+    described = {name: tuple(weight.shape) for name, weight in empty(config).state_dict().items()}
+    if sum(map(math.prod, described.values())) <= 2 * sum(map(math.prod, stored.values())):
         return  # transformers says which tensors do not fit, if any
-    misshapen = [n for n, tensor in found.items() if n in wanted and tensor.shape != wanted[n]]
-    require_fit(wanted.keys() - found.keys(), misshapen, ())
+    misshapen = [name for name in described.keys() & stored if described[name] != stored[name]]
+    require_fit(described.keys() - stored.keys(), misshapen, ())

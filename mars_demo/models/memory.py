@@ -2,47 +2,40 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import psutil
 import torch
 from transformers import PreTrainedConfig
 
-from mars_demo.models import hub, reordering
+from mars_demo.models import reordering
 from mars_demo.models.names import locate
-from mars_demo.models.weights import Stored, stored
+from mars_demo.models.weights import stored_shapes
 
 # Of what torch raises on a processor, where it has no exception of its own for it.
 _SHORT = ("can't allocate memory", "std::bad_alloc", "could not create a primitive")
 _HEADS = ("lm_head.weight", "output.weight")  # in safetensors and in GGUF
-_EMBEDDINGS = ("embed_tokens.weight", "token_embd.weight")
 
 
 def needed(path: str, device: str, dtype: torch.dtype) -> int:
-    """Return the bytes of the device that a checkpoint takes while it is loaded and afterwards, from the
-    headers of its files. Of one that is still on the hub only the sizes of its files are known: it is taken
-    to be stored with two bytes per weight, or half a byte in a GGUF file, and a quarter is added.
+    """Return the bytes of the device that a checkpoint takes at most, while it is loaded and afterwards,
+    from the headers of its files.
 
-    path: a bundled name, a folder, a GGUF file or a hub id.
+    path: a bundled name, a folder or a GGUF file.
 
     Raises:
         ValueError: if there is no such checkpoint.
-        SafetensorError, OSError: if its files are broken, or the hub cannot be reached.
+        SafetensorError, OSError: if its files are broken.
     """
     path = locate(path)
-    if not Path(path).exists():
-        if not (folder := hub.cached(path)):
-            return _estimate(hub.needed_files(hub.remote_files(path)), device, dtype)
-        path = folder
-    tensors = stored(path)
-    if _tied(path):
-        tensors = {name: tensor for name, tensor in tensors.items() if name not in _HEADS}
-    elements = sum(tensor.elements for tensor in tensors.values())
+    tied = _tied(path)
+    sizes = [math.prod(s) for name, s in stored_shapes(path).items() if not (tied and name in _HEADS)]
     # The largest tensor is there twice while it is unpacked or converted, at most in float32.
-    largest = max((tensor.elements for tensor in tensors.values()), default=0) * 4
-    if _is_reordered(device, dtype):
-        elements += sum(tensors[name].elements for name in _reordered(tensors))
-    return elements * dtype.itemsize + largest
+    largest = max(sizes, default=0) * 4
+    on_cpu = torch.device(device).type == "cpu"
+    copies = 2 if on_cpu and dtype == torch.bfloat16 and reordering.is_available() else 1
+    return copies * sum(sizes) * dtype.itemsize + largest
 
 
 def available(device: str) -> int:
@@ -62,34 +55,12 @@ def is_short(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and any(words in str(error) for words in _SHORT)
 
 
-def _is_reordered(device: str, dtype: torch.dtype) -> bool:
-    return torch.device(device).type == "cpu" and dtype == torch.bfloat16 and reordering.is_available()
-
-
-def _reordered(tensors: dict[str, Stored]) -> list[str]:
-    """Return the matrices that `reordering` holds twice: those of linear layers without a bias. The
-    embedding is one of them where the head is tied to it, and stands in for the head where it is not."""
-    return [
-        name
-        for name, tensor in tensors.items()
-        if len(tensor.shape) == 2
-        and name.removesuffix("weight") + "bias" not in tensors
-        and not (name.endswith(_EMBEDDINGS) and any(head in tensors for head in _HEADS))
-    ]
-
-
 def _tied(path: str) -> bool:
     """Return whether the head is the embedding, so that a stored one takes nothing."""
     if not Path(path).is_dir():
         return False
     config, _ = PreTrainedConfig.get_config_dict(path)
     return bool(config.get("tie_word_embeddings", False))
-
-
-def _estimate(sizes: dict[str, int], device: str, dtype: torch.dtype) -> int:
-    dense = sum(size for file, size in sizes.items() if file.endswith(".safetensors")) // 2
-    packed = sum(size for file, size in sizes.items() if file.endswith(".gguf")) * 2
-    return (dense + packed) * dtype.itemsize * (2 if _is_reordered(device, dtype) else 1) * 5 // 4
 
 
 def container_rooms(root: Path) -> list[int]:

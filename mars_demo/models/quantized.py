@@ -54,13 +54,8 @@ def quantize(weights: Tensor, bits: int) -> Quantized:
         scales = largest / -8
         lowest, highest = -8, 7
     steps = groups / torch.where(scales == 0, 1, scales)[..., None]
-    q = (steps.round().clamp(lowest, highest) - lowest_code(bits)).to(torch.uint8).numpy()
+    q = (steps.round().clamp(lowest, highest) + (1 << bits - 1)).to(torch.uint8).numpy()
     return Quantized(_packed(q, bits), scales.numpy(), bits)
-
-
-def lowest_code(bits: int) -> int:
-    """Return the weight, in steps, that a code of 0 stands for."""
-    return -(1 << bits - 1)
 
 
 def of_gguf(blocks: np.ndarray, bits: int) -> Quantized:
@@ -78,15 +73,6 @@ def of_gguf(blocks: np.ndarray, bits: int) -> Quantized:
     return Quantized(_packed(halves, bits), scales, bits)
 
 
-def stacked(matrices: list[Quantized]) -> Quantized:
-    """Return one matrix with the rows of several, so that one product computes them all."""
-    return Quantized(
-        np.concatenate([matrix.q for matrix in matrices]),
-        np.concatenate([matrix.scales for matrix in matrices]),
-        matrices[0].bits,
-    )
-
-
 def _packed(q: np.ndarray, bits: int) -> np.ndarray:
     """Codes, one per byte, as the kernels read them."""
     return q if bits == 8 else q[..., 0::2] | (q[..., 1::2] << 4)
@@ -99,9 +85,12 @@ class Weights:
         self._matrices, self._vectors = matrices, vectors
 
     def matrix(self, *names: str) -> Quantized:
-        """Return one matrix with the rows of all that are named."""
-        found = [self._matrices[f"{name}.weight"] for name in names]
-        return found[0] if len(found) == 1 else stacked(found)
+        """Return one matrix with the rows of all that are named, so that one product computes them all."""
+        parts = [self._matrices[f"{name}.weight"] for name in names]
+        if len(parts) == 1:
+            return parts[0]
+        q, scales = (np.concatenate([getattr(part, name) for part in parts]) for name in ("q", "scales"))
+        return Quantized(q, scales, parts[0].bits)
 
     def vector(self, *names: str) -> np.ndarray | None:
         """Return one vector with the numbers of all that are named; None where the model has none of

@@ -1,28 +1,13 @@
-"""What weight files hold, read from their headers: names, shapes and bytes, no values."""
+"""What weight files hold, read from their headers: names and shapes, no values."""
 
 from __future__ import annotations
 
 import json
-import math
-import re
-from dataclasses import dataclass
 from pathlib import Path
 
 from safetensors import safe_open
 
 from mars_demo.models.names import gguf_file
-
-
-@dataclass(frozen=True)
-class Stored:
-    """A tensor in a file: its shape, and the bytes it takes there."""
-
-    shape: tuple[int, ...]
-    bytes: int
-
-    @property
-    def elements(self) -> int:
-        return math.prod(self.shape)
 
 
 def require_files(folder: Path) -> None:
@@ -46,8 +31,8 @@ def require_files(folder: Path) -> None:
         )
 
 
-def stored(path: str) -> dict[str, Stored]:
-    """Return the tensors of a folder or a GGUF file by the names they have there.
+def stored_shapes(path: str) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the tensors of a folder or a GGUF file, by the names they have there.
 
     Raises:
         SafetensorError, OSError, ValueError: if a file is broken.
@@ -55,16 +40,10 @@ def stored(path: str) -> dict[str, Stored]:
     if file := gguf_file(path):
         from mars_demo.models.gguf import packed_tensors  # imports gguf, which plain checkpoints do without
 
-        return {
-            name: Stored(tuple(map(int, tensor.shape[::-1])), int(tensor.n_bytes))
-            for name, tensor in packed_tensors(file).items()
-        }
-    found = {}
+        return {name: tuple(map(int, t.shape[::-1])) for name, t in packed_tensors(file).items()}
+    shapes = {}
     for file in sorted(Path(path).glob("*.safetensors")):
         with safe_open(file, framework="numpy") as tensors:
             for name in tensors.keys():  # noqa: SIM118, it is no dict
-                part = tensors.get_slice(name)
-                bits = int(re.search(r"\d+|$", part.get_dtype())[0] or 8)  # BF16, F32, I64; BOOL has none
-                shape = tuple(part.get_shape())
-                found[name] = Stored(shape, math.prod(shape) * bits // 8)
-    return found
+                shapes[name] = tuple(tensors.get_slice(name).get_shape())
+    return shapes

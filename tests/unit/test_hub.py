@@ -12,7 +12,7 @@ from huggingface_hub import constants
 from local_hub import serving, use
 
 from mars_demo.assets import ASSETS
-from mars_demo.models import hub, memory
+from mars_demo.models import hub
 from mars_demo.models.load import load_checkpoint, outline
 
 NAME = "someone/mars-tiny"
@@ -67,11 +67,6 @@ def test_a_cached_model_needs_no_hub(served, monkeypatch):
 def test_an_outline_fetches_no_weights(served):
     assert sum(weight.numel() for weight in outline(NAME).model.parameters()) == 4_081_920
     assert served.served < 1_000_000
-    size = memory.needed(NAME, "cpu", torch.float32)
-    served_before = served.served
-    load_checkpoint(NAME, device="cpu")
-    assert served.served > served_before
-    assert 0.8 < size / memory.needed(NAME, "cpu", torch.float32) < 1.25
 
 
 def test_a_fetch_that_breaks_off_is_reported_and_resumes(served, monkeypatch):
