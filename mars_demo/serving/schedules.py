@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
+
+from mars_demo.decoding.trace import Pass
 
 COMPUTE, WAIT, COMMIT, FREE = "compute", "wait", "commit", "free"
 
@@ -13,8 +17,8 @@ COMPUTE, WAIT, COMMIT, FREE = "compute", "wait", "commit", "free"
 class Schedule:
     """`steps[s][r]` is what row r did at step s; a step is one forward of the whole batch.
 
-    `ms` are the steps' wall-clock milliseconds, where they were measured; `positions` what each step
-    computes, padding included, where it is known.
+    `ms` are the wall-clock milliseconds of measured steps; `positions` what each derived step computes,
+    padding included.
     """
 
     title: str
@@ -23,17 +27,11 @@ class Schedule:
     ms: list[float] = field(default_factory=list)
     positions: list[int] = field(default_factory=list)
 
-    def share(self, state: str) -> float:
-        """Return the share of rows, over all forwards, that are in this state."""
-        states = [found for step in self.steps for found in step]
-        return states.count(state) / len(states) if states else 0.0
-
     def lines(self) -> Iterator[str]:
-        """Yield its JSON lines: a heading, then a line per step."""
+        """Yield the JSON lines of a derived schedule: a heading, then a line per step."""
         yield heading(self.title, self.rows)
-        for step, states in enumerate(self.steps):
-            known = {"positions": self.positions[step]} if self.positions else {}
-            yield step_line(states, **known)
+        for states, positions in zip(self.steps, self.positions):
+            yield step_line(states, positions=positions)
 
 
 def heading(title: str, rows: Sequence[str], prompts: Sequence[str] = ()) -> str:
@@ -66,57 +64,46 @@ def waiting(steps: Iterable[Sequence[str]], size: int) -> float:
     return places.count(WAIT) / len(places) if places else 0.0
 
 
-def with_cursor_cache(
-    rows: Sequence[str], accepted: Sequence[Sequence[int]], positions: Sequence[Sequence[int]] = ()
-) -> Schedule:
-    """Runs side by side, each row with its own length in the cache: no row waits.
-
-    accepted: for each row the tokens that each of its forwards accepted when it ran alone.
-    positions: for each row what each of its forwards computed then. A step pads its rows to the longest.
-    """
+def with_cursor_cache(rows: Sequence[str], runs: Sequence[Sequence[Pass]]) -> Schedule:
+    """Schedule forwards that rows made alone side by side, each row with its own length in the cache: no
+    row waits."""
     schedule = Schedule("Cursor cache", list(rows))
-    for step in range(max(map(len, accepted), default=0)):
-        schedule.steps.append([COMPUTE if step < len(counts) else FREE for counts in accepted])
-        if positions:
-            schedule.positions.append(_padded([sizes[step] for sizes in positions if step < len(sizes)]))
+    for step in zip_longest(*runs):
+        schedule.steps.append([FREE if one is None else COMPUTE for one in step])
+        schedule.positions.append(_padded([one.positions for one in step if one is not None]))
     return schedule
 
 
-def with_block_cache(
-    rows: Sequence[str],
-    accepted: Sequence[Sequence[int]],
-    cache_block: int,
-    positions: Sequence[Sequence[int]] = (),
-) -> Schedule:
-    """Return the same runs with the paper's block-level cache: a row that has filled its `cache_block`
-    positions waits until all have; then one forward commits the block for all rows.
+def with_block_cache(rows: Sequence[str], runs: Sequence[Sequence[Pass]], cache_block: int) -> Schedule:
+    """Schedule the same forwards with the paper's block-level cache: a row that has filled its
+    `cache_block` positions waits until all have; then one forward commits the block for all rows.
 
     A forward's tokens that reach over the end of a block count for the next one. Until a block is
     committed, every forward of a row computes again what the row has of it.
     """
     schedule = Schedule(f"Block cache, {cache_block} positions", list(rows))
+    left = [deque(passes) for passes in runs]
     ahead = [0] * len(rows)  # tokens of the current block that a row has
-    at = [0] * len(rows)
-    while any(i < len(counts) for i, counts in zip(at, accepted)):
+    newest = [0] * len(rows)  # those of its last forward, which the next one computed alone too
+    while any(left):
         step, sizes = [], []
-        for row, counts in enumerate(accepted):
-            if at[row] >= len(counts):
+        for row, passes in enumerate(left):
+            if not passes:
                 step.append(FREE)
             elif ahead[row] >= cache_block:
                 step.append(WAIT)
             else:
-                if positions:  # alone it computed its newest tokens, not those before them
-                    newest = counts[at[row] - 1] if at[row] else 0
-                    sizes.append(positions[row][at[row]] + max(0, ahead[row] - newest))
-                ahead[row] += counts[at[row]]
-                at[row] += 1
+                one = passes.popleft()
+                sizes.append(one.positions + max(0, ahead[row] - newest[row]))
+                ahead[row] += one.accepted
+                newest[row] = one.accepted
                 step.append(COMPUTE)
         schedule.steps.append(step)
-        schedule.positions += [_padded(sizes)] if positions else []
-        unfinished = [row for row, counts in enumerate(accepted) if at[row] < len(counts)]
+        schedule.positions.append(_padded(sizes))
+        unfinished = [row for row, passes in enumerate(left) if passes]
         if unfinished and all(ahead[row] >= cache_block for row in unfinished):
             schedule.steps.append([COMMIT if row in unfinished else FREE for row in range(len(rows))])
-            schedule.positions += [cache_block * len(unfinished)] if positions else []
+            schedule.positions.append(cache_block * len(unfinished))
             ahead = [max(0, tokens - cache_block) for tokens in ahead]
     return schedule
 

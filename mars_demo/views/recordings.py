@@ -37,9 +37,8 @@ def recording(id: str) -> str:
     for entry in index():
         if entry["id"] == id:
             header = {"recording": id, "title": entry["title"], "note": entry["note"]}
-            return (
-                json.dumps(header, ensure_ascii=False) + "\n" + (FOLDER / f"{id}.jsonl").read_text("utf-8")
-            )
+            record = (FOLDER / f"{id}.jsonl").read_text("utf-8")
+            return f"{json.dumps(header, ensure_ascii=False)}\n{record}"
     raise ValueError(f"Unknown recorded run {id!r}.")
 
 
@@ -47,22 +46,10 @@ def batched(cache_block: int = CACHE_BLOCK) -> str:
     """Return how a batch of recorded runs would be scheduled, with the block cache and with the cursor
     cache, as JSON lines."""
     titles = {entry["id"]: entry["title"] for entry in index()}
-    rows, accepted, positions = [titles[id] for id in BATCHED], [], []
-    for id in BATCHED:
-        runs = read_text(recording(id))
-        run = next(run for run in runs if run.settings.mode == "mars")
-        accepted.append([step.accepted for step in run.passes])
-        positions.append([step.positions for step in run.passes])
-    found = (
-        with_block_cache(rows, accepted, cache_block, positions),
-        with_cursor_cache(rows, accepted, positions),
-    )
-    return "".join(f"{line}\n" for schedule in found for line in schedule.lines())
-
-
-def tau_at(steps: list[list[float]], number: int) -> float:
-    """Return the τ of a forward, from `[forward, τ]` pairs; each holds from its forward on."""
-    return [tau for first, tau in steps if first <= number][-1]
+    rows = [titles[id] for id in BATCHED]
+    runs = [run.passes for id in BATCHED for run in read_text(recording(id)) if run.settings.mode == "mars"]
+    schedules = with_block_cache(rows, runs, cache_block), with_cursor_cache(rows, runs)
+    return "".join(f"{line}\n" for schedule in schedules for line in schedule.lines())
 
 
 def record(entry: dict[str, Any]) -> str:
@@ -85,7 +72,7 @@ def record(entry: dict[str, Any]) -> str:
         request = Request(mode, lambda: tau, max_new_tokens=longest, costs=known)
         run = decode(checkpoint, entry["prompt"], request)
         while not run.stop:
-            tau = tau_at(entry["tau"], run.forwards + 1)
+            tau = [tau for first, tau in entry["tau"] if first <= run.forwards + 1][-1]
             next(run)
         return run
 
