@@ -8,8 +8,9 @@ whole text again.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from mars_demo.decoding.decode import prepare
 from mars_demo.decoding.request import Request
@@ -22,26 +23,44 @@ from mars_demo.serving.row import CACHE_BLOCK, Row
 from mars_demo.serving.schedules import FREE, Schedule
 
 
-@dataclass
 class Decoding:
-    """Prompts decoded together. Iterating runs the next forward and yields the numbers of the runs that
-    advanced."""
+    """Prompts decoded together. Iterating runs the forwards that are left and yields the numbers of the
+    runs that each of them moved on."""
 
-    runs: list[Run]
-    schedule: Schedule
-    batch: Batch
-    _steps: Iterator[list[int]] = field(default_factory=lambda: iter(()))
+    def __init__(self, rows: list[Row], batch: Batch, title: str, continuous: bool):
+        self.runs, self.batch = [row.run for row in rows], batch
+        self.schedule = Schedule(title, [run.settings.prompt for run in self.runs])
+        self._rows, self._waiting, self._continuous = rows, deque(rows), continuous
 
     def __iter__(self) -> Iterator[list[int]]:
-        return self
-
-    def __next__(self) -> list[int]:
-        return next(self._steps)
+        number = {id(row): index for index, row in enumerate(self._rows)}
+        while self._waiting or self.batch.active:
+            before = self.batch.seconds
+            moved = _advance(self.batch, self._waiting, self._continuous)
+            self.schedule.steps.append([row.state for row in self._rows])
+            self.schedule.ms.append(round(1000 * (self.batch.seconds - before), 3))
+            for row, step in moved:
+                if step.stop:
+                    row.state = FREE
+            yield [number[id(row)] for row, _ in moved]
 
     def finish(self) -> Decoding:
         for _ in self:
             pass
         return self
+
+
+def _advance(batch: Batch, waiting: deque[Row], continuous: bool = True) -> list[tuple[Row, Pass]]:
+    """Admit waiting rows, each as soon as there is room or all at once, and run the next forward: the rows
+    that it moved on, each with its pass. The fault of one row ends them all."""
+    if continuous or not batch.active:
+        while waiting and batch.room:
+            batch.admit(waiting.popleft())
+    moved = batch.step()
+    for _, step in moved:
+        if isinstance(step, Exception):
+            raise step
+    return moved
 
 
 def decode_batch(
@@ -84,9 +103,7 @@ def decode_batch(
         "block": f"Block cache, {cache_block} positions",
         "none": "No cache",
     }
-    decoding = Decoding([row.run for row in rows], Schedule(titles[cache], list(prompts)), batch)
-    decoding._steps = _steps(decoding, rows, continuous)
-    return decoding
+    return Decoding(rows, batch, titles[cache], continuous)
 
 
 def _check(prompts: Sequence[str], size: int, cache: str, cache_block: int) -> None:
@@ -125,35 +142,10 @@ def fitted(checkpoint: Checkpoint, request: Request, size: int, cache: str = "cu
 LOSSLESS_DRAFTS = {4: 8, 1024: 4}
 
 
-def passes(moved: Sequence[tuple[Row, Pass | Exception]]) -> list[tuple[Row, Pass]]:
-    """Return what a forward of a batch gave, where the fault of one row ends them all."""
-    for _, step in moved:
-        if isinstance(step, Exception):
-            raise step
-    return moved
-
-
 def lossless_window(checkpoint: Checkpoint, size: int) -> int:
     """Return the window of `lossless` in a batch of `size` rows."""
     drafts = next((drafts for up_to, drafts in LOSSLESS_DRAFTS.items() if size <= up_to), 2)
     return min(drafts + 1, checkpoint.largest_window)
-
-
-def _steps(decoding: Decoding, rows: list[Row], continuous: bool) -> Iterator[list[int]]:
-    batch, waiting = decoding.batch, list(rows)
-    number = {id(row): index for index, row in enumerate(rows)}
-    while waiting or batch.active:
-        if continuous or not batch.active:
-            while waiting and batch.room:
-                batch.admit(waiting.pop(0))
-        active, before = batch.active, batch.seconds
-        moved = passes(batch.step())
-        states = [FREE] * len(rows)
-        for row in active:
-            states[number[id(row)]] = row.state
-        decoding.schedule.steps.append(states)
-        decoding.schedule.ms.append(round(1000 * (batch.seconds - before), 3))
-        yield [number[id(row)] for row, _ in moved]
 
 
 def finished(
@@ -171,21 +163,17 @@ def finished(
     if not asked:
         return
     checkpoint, size = checkpoint.dense, min(size, len(asked))
-    waiting: list[tuple[int, Row]] = []
+    waiting, numbers = deque(), {}
     longest = window = 1
     for number, (prompt, request) in enumerate(asked):
         request = fitted(checkpoint, request, size)
         settings, strategy = prepare(checkpoint, prompt, request)
-        waiting.append((number, Row(Run(settings), strategy, request)))
+        waiting.append(Row(Run(settings), strategy, request))
+        numbers[id(waiting[-1])] = number
         longest = max(longest, settings.prompt_tokens + request.max_new_tokens)
         window = max(window, request.window)
-    batch, numbers = Batch(checkpoint, size, columns(checkpoint, longest, window)), {}
-    waiting.reverse()
+    batch = Batch(checkpoint, size, columns(checkpoint, longest, window))
     while waiting or batch.active:
-        while waiting and batch.room:
-            number, row = waiting.pop()
-            numbers[id(row)] = number
-            batch.admit(row)
-        for row, step in passes(batch.step()):
+        for row, step in _advance(batch, waiting):
             if step.stop:
                 yield numbers.pop(id(row)), row.run

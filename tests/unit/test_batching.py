@@ -20,7 +20,7 @@ from mars_demo.models.checkpoint import wrap
 from mars_demo.serving.batch import PADDING, Batch
 from mars_demo.serving.cache import CursorCache
 from mars_demo.serving.decode_batch import decode_batch, lossless_window
-from mars_demo.serving.schedules import COMMIT, COMPUTE, FREE, WAIT
+from mars_demo.serving.schedules import COMMIT, COMPUTE, FREE, WAIT, waiting
 
 PROMPTS = [
     "Hi",
@@ -110,7 +110,7 @@ def test_nobody_waits_for_anybody_with_a_cursor(mars_tiny):
             again = type(run).read(list(run.lines()))
             assert (again.token_ids, again.forwards) == (run.token_ids, run.forwards)
             assert set(turns[len(turns) - turns[::-1].index(COMPUTE) :]) <= {FREE}  # it has left
-    assert cursor.schedule.share(WAIT) == 0 < block.schedule.share(WAIT)
+    assert waiting(cursor.schedule.steps, size) == 0 < waiting(block.schedule.steps, size)
     assert cursor.batch.forwards == none.batch.forwards < block.batch.forwards
     assert cursor.batch.positions < block.batch.positions < none.batch.positions
 
