@@ -6,15 +6,14 @@ import logging
 import re
 import socket
 import subprocess
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
 import openai
 import pytest
-import web
-from web import serving
+from gate import Gate
+from web import serving, until
 
 from mars_demo import tasks
 from mars_demo.decoding.decode import decode
@@ -49,38 +48,12 @@ def server(address, servers):
     return servers._servers["mars-tiny"]
 
 
-def until(condition) -> None:
-    web.until(condition, HANG_GUARD)
-
-
-class Gate:
-    """A forward hook that holds the forwards of a model while it is closed."""
-
-    def __init__(self):
-        self._closed, self._passing = False, threading.Semaphore(0)
-
-    def __call__(self, *_) -> None:
-        if self._closed:
-            assert self._passing.acquire(timeout=HANG_GUARD), "the gate was never opened"
-
-    def close(self) -> None:
-        self._closed = True
-
-    def let(self, forwards: int) -> None:
-        self._passing.release(forwards)
-
-    def open(self) -> None:
-        self._closed = False
-        self.let(1)  # one at a time waits
-
-
 @pytest.fixture
 def gate(server):
-    gate = Gate()
-    hook = server.checkpoint.model.base_model.register_forward_pre_hook(gate)
+    """A gate that no forward passes unless a test lets it."""
+    gate = Gate(server.checkpoint.model.base_model, free=0)
     yield gate
-    gate.open()
-    hook.remove()
+    gate.remove()
 
 
 def client(address: str) -> openai.OpenAI:
@@ -382,7 +355,6 @@ def test_a_body_that_does_not_arrive_is_a_timeout(address, monkeypatch):
 
 def test_a_full_queue_asks_to_retry_and_serves_what_it_accepted(address, server, gate, monkeypatch):
     monkeypatch.setenv("MARS_DEMO_WAITING", "2")
-    gate.close()
     with ThreadPoolExecutor(6) as clients:
         asked = [clients.submit(client(address).chat.completions.create, **ASKED) for _ in range(6)]
         until(lambda: server.active + server.waiting == server.size + 2)
@@ -396,7 +368,6 @@ def test_a_full_queue_asks_to_retry_and_serves_what_it_accepted(address, server,
 
 
 def test_a_client_that_leaves_in_mid_stream_frees_its_slot(address, server, gate, mars_tiny):
-    gate.close()
     asked = {"model": "mars-tiny", "messages": user(STORY), "stream": True, "extra_body": {"mode": "ar"}}
     streams = [client(address).chat.completions.create(**asked) for _ in range(server.size)]
     gate.let(10)
@@ -416,7 +387,6 @@ def test_a_client_that_leaves_in_mid_stream_frees_its_slot(address, server, gate
 
 
 def test_a_client_that_leaves_the_queue_frees_its_slot(address, server, gate):
-    gate.close()
     body = json.dumps(ASKED).encode()
     head = "POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
     connections = [socket.create_connection(("127.0.0.1", port_of(address))) for _ in range(6)]
@@ -468,13 +438,12 @@ def test_a_broken_model_is_an_error_and_the_others_are_served(tmp_path):
 
 
 def test_a_server_that_ends_tells_streams_and_the_queue(caplog):
-    servers, gate = Servers(Pool(["mars-tiny"], device="cpu"), 1), Gate()
+    servers = Servers(Pool(["mars-tiny"], device="cpu"), 1)
     with ThreadPoolExecutor(3) as clients:
         with serving(servers) as address:
             client(address).chat.completions.create(**ASKED)
             server = servers._servers["mars-tiny"]
-            server.checkpoint.model.base_model.register_forward_pre_hook(gate)
-            gate.close()
+            gate = Gate(server.checkpoint.model.base_model, free=0)
             stream = client(address).chat.completions.create(**ASKED, stream=True)
             gate.let(1)
             while not next(stream).choices[0].delta.content:
