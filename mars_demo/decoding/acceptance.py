@@ -49,18 +49,14 @@ class Criterion:
         the token that was drawn.
     """
 
-    name: str
     title: str
     score: Callable[[Tensor, Tensor], Tensor]
 
 
 CRITERIA = {
-    criterion.name: criterion
-    for criterion in (
-        Criterion("probability", "probability of the token", probability),
-        Criterion("entropy", "entropy of the distribution", entropy),
-        Criterion("margin", "margin over the next best token", margin),
-    )
+    "probability": Criterion("probability of the token", probability),
+    "entropy": Criterion("entropy of the distribution", entropy),
+    "margin": Criterion("margin over the next best token", margin),
 }
 
 

@@ -72,17 +72,15 @@ class Copying:
         """
         if not self.longest:
             return list(masked)
-        self._learn(len(accepted) - 1, sent)
+        if self._match:
+            held = len(accepted) - 1
+            self._held[self._match] += held
+            self._tried[self._match] += min(held + 1, sent)
         self._text.extend([reading.token for reading in accepted])
         match, copy = self._copy()
         chosen = expected(copy) > expected(masked)
         self._match = match if chosen else 0
         return copy if chosen else list(masked)
-
-    def _learn(self, held: int, sent: int) -> None:
-        if self._match:
-            self._held[self._match] += held
-            self._tried[self._match] += min(held + 1, sent)
 
     def _copy(self) -> tuple[int, list[Reading]]:
         """Return a match and what to copy after it, for as long as a token is likely enough to be

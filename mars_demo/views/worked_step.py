@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field
 
 from mars_demo.decoding import fields
-from mars_demo.decoding.acceptance import Acceptance, accepted, admits, several
+from mars_demo.decoding.acceptance import accepted, admits, several
 
 SLOTS, WINDOWS = 4, 2
 ACCEPTED, REJECTED, DROPPED, IGNORED = "accepted", "rejected", "dropped", "ignored"
@@ -25,22 +25,16 @@ def worked(tau: float, scores: Sequence[Sequence[float]]) -> dict[str, Any]:
     Of each: the place of the text where it begins (`first`, from 1), how many of its slots are accepted,
     its `slots` with their place, score and state, and a sentence about them. A slot is `accepted`;
     `rejected`, the first below τ; `dropped`, after that one though its score is at least τ; or `ignored`.
-
-    Raises:
-        ValueError: if τ or a score is outside 0 to 1.
     """
-    threshold = Acceptance(tau=tau).threshold()
-    if any(not 0 <= score <= 1 for window in scores for score in window):
-        raise ValueError("Scores must be between 0 and 1.")
     windows, first = [], 1
     for window in scores:
-        count = accepted(window, threshold)
-        states = [_state(slot, score, count, threshold) for slot, score in enumerate(window)]
+        count = accepted(window, tau)
+        states = [_state(slot, score, count, tau) for slot, score in enumerate(window)]
         slots = [
             {"place": first + slot, "score": score, "state": state}
             for slot, (score, state) in enumerate(zip(window, states))
         ]
-        words = _in_words(states, first + count, threshold)
+        words = _in_words(states, first + count, tau)
         windows.append({"first": first, "accepted": count, "slots": slots, "words": words})
         first += count
     return {"tau": tau, "windows": windows, "words": _sum(len(windows), first - 1)}
@@ -64,18 +58,18 @@ def asked(settings: Any) -> dict[str, Any]:
     return worked(found.tau, found.scores)
 
 
-def _state(slot: int, score: float, count: int, threshold: float | None) -> str:
+def _state(slot: int, score: float, count: int, tau: float) -> str:
     if slot < count:
         return ACCEPTED
-    if slot == count and several(threshold):
+    if slot == count and several(tau):
         return REJECTED
-    return DROPPED if admits(score, threshold) else IGNORED
+    return DROPPED if admits(score, tau) else IGNORED
 
 
-def _in_words(states: Sequence[str], following: int, threshold: float | None) -> str:
+def _in_words(states: Sequence[str], following: int, tau: float) -> str:
     taken, dropped = states.count(ACCEPTED), [n for n, state in enumerate(states, 1) if state == DROPPED]
     begins = f"The next window begins at place {following}."
-    if not several(threshold):
+    if not several(tau):
         return f"At τ = 1 only slot 1 is accepted; nothing is compared. {begins}"
     words = "Slot 1 is accepted without a comparison"
     if taken > 1:
