@@ -18,7 +18,8 @@ MOST = 32 << 20  # bytes of all answers that are kept
 class Once:
     """An ASGI middleware that compresses answers, and keeps those of the page, its config and its files.
 
-    They depend on the URL under which a visitor came and on nothing else: the app has no login.
+    They depend on the URL under which a visitor came and on nothing else: the app has no login. Only
+    scripts in the browser read the query.
     """
 
     def __init__(self, app: ASGIApp):
@@ -29,7 +30,7 @@ class Once:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if not _is_the_same_for_all(scope):
             return await self.app(scope, receive, send)
-        url = (scope["scheme"], scope.get("root_path"), scope["path"], scope["query_string"])
+        url = (scope["scheme"], scope.get("root_path"), scope["path"])
         key = (*url, *map(Headers(scope=scope).get, DEPENDS))
         for message in self.kept.get(key) or await self._compute(key, scope, receive):
             await send(deepcopy(message))  # other middleware changes the headers
@@ -53,8 +54,8 @@ class Once:
 
 
 def _is_the_same_for_all(scope: Scope) -> bool:
-    if scope["type"] != "http" or scope["method"] != "GET":
-        return False
+    if scope["type"] != "http" or scope["method"] != "GET" or b"deep_link" in scope["query_string"]:
+        return False  # Gradio looks up what a deep link names
     is_whole = not any(name in Headers(scope=scope) for name in PARTIAL)
     return is_whole and (scope["path"] in PAGES or scope["path"].startswith(FILES))
 

@@ -44,8 +44,11 @@ def test_the_page_and_its_files_are_computed_once(client, path):
 def test_each_url_of_the_app_has_answers_of_its_own(client):
     for host in ("one.example", "two.example", "one.example"):
         assert f"http://{host}/" in client.get("/", headers={"Host": host}).text
-    client.get("/?prompt=hello")
-    assert len(client.asked) == 3
+    client.get("/?prompt=hello", headers={"Host": "one.example"})
+    assert len(client.asked) == 2
+    client.get("/?deep_link=a")
+    client.get("/?deep_link=a")
+    assert len(client.asked) == 4
 
 
 @pytest.mark.parametrize("path", ["/assets/missing", "/gradio_api/info"])
