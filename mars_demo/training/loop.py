@@ -344,7 +344,7 @@ def make_batch(
     """Return the batch that is the `index`-th of a step, the same in every run of the recipe, resumed or
     not."""
     pad_id, mask_id = tokenizer.pad_token_id, tokenizer.mask_token_id
-    rng = random.Random(f"{recipe.seed}-{step}-{index}" if index else f"{recipe.seed}-{step}")
+    rng = random.Random(f"{recipe.seed}-{step}-{index}")
     if recipe.objective == "ar":
         return ar_batch(conversations, pad_id)
     if recipe.objective == "block-diffusion":

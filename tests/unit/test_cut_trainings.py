@@ -14,8 +14,6 @@ import torch
 from random_models import random_model
 from safetensors import safe_open
 
-from mars_demo.evaluation.frontier import Outcome, Setting
-from mars_demo.evaluation.journal import Journal
 from mars_demo.training.loop import Trainer, train
 from mars_demo.training.recipe import Recipe
 from mars_demo.training.states import UNFINISHED, States
@@ -190,32 +188,6 @@ def test_a_number_that_is_not_finite_leaves_the_state_before_it(
             list(train(fresh(tokenizer), tokenizer, RECIPE, tmp_path))
     assert [path.name for path in tmp_path.glob("state-*")] == ["state-2"]
     assert resumed(tokenizer, tmp_path) == whole
-
-
-def test_a_journal_whose_writer_is_killed_loses_at_most_its_last_line(tmp_path):
-    setting, header = Setting("ar"), {"swept": "here"}
-    held = 0
-    for _ in range(5):
-        read, write = os.pipe()
-        child = os.fork()
-        if not child:
-            try:
-                journal = Journal(tmp_path, header)
-                for number in range(held, 10**9):
-                    journal.add(setting, Outcome(number, True, 2, 1, text="text " * 50), float(number))
-                    os.write(write, b".")
-            finally:
-                os._exit(1)
-        try:
-            os.close(write)
-            written = sum(len(os.read(read, 1)) for _ in range(20))
-        finally:
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            os.close(read)
-        numbers = Journal(tmp_path, header).outcomes(setting)
-        assert sorted(numbers) == list(range(len(numbers))) and len(numbers) >= held + written
-        held = len(numbers)
 
 
 def test_a_run_that_was_cut_while_it_removed_its_states_finishes(tmp_path, tokenizer, whole):

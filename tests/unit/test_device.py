@@ -70,22 +70,18 @@ def watched(mars_tiny):
     return wrap("watched", model, mars_tiny.tokenizer)
 
 
+@pytest.mark.parametrize("is_captured", [False, True])
 @pytest.mark.parametrize(
     ("mode", "sampling"),
     [("ar", DRAWN), ("mars", None), ("mars", DRAWN), ("lossless", None), ("jacobi", DRAWN)],
 )
-def test_the_host_waits_once_per_forward(watched, mars_tiny, mode, sampling):
+def test_the_host_waits_once_per_forward(watched, mars_tiny, mode, sampling, is_captured):
+    if is_captured:
+        watched = replace(watched, captured=CapturedModel(watched.model))
     request = Request(mode, 0.9, max_new_tokens=24, sampling=sampling)
     run = decode(watched, PROMPT, request).finish()
     assert OnDevice.waits == {"tolist": run.forwards}
     assert run.token_ids == decode(mars_tiny, PROMPT, request).finish().token_ids  # of the same shapes
-
-
-@pytest.mark.parametrize(("mode", "sampling"), [("ar", None), ("mars", DRAWN), ("lossless", None)])
-def test_the_host_waits_once_per_forward_that_could_be_captured(watched, mode, sampling):
-    watched = replace(watched, captured=CapturedModel(watched.model))
-    run = decode(watched, PROMPT, Request(mode, 0.9, max_new_tokens=24, sampling=sampling)).finish()
-    assert OnDevice.waits == {"tolist": run.forwards}
 
 
 @pytest.mark.parametrize("sampling", [None, DRAWN], ids=["greedy", "drawn"])

@@ -61,7 +61,8 @@ def test_a_truncated_answer_is_marked_and_trained_without_an_end_token(mars_tiny
     ends = [corpus.encode(mars_tiny.tokenizer, corpus.messages_of(c)) for c in (whole, cut)]
     assert ends[0].ids[-1] == mars_tiny.tokenizer.eos_token_id and ends[0].response[-1]
     assert ends[1].ids == ends[0].ids[: len(ends[1].ids)] and sum(ends[1].response) == 12
-    assert list(distillation.follow_ups([whole, cut]))[1:] == []
+    [[*first, again]] = distillation.follow_ups([whole, cut])
+    assert first == whole["messages"] and again["role"] == "user"
 
 
 def test_a_prompt_is_answered_once_in_any_spelling_of_case_and_spaces(mars_tiny):
@@ -70,17 +71,10 @@ def test_a_prompt_is_answered_once_in_any_spelling_of_case_and_spaces(mars_tiny)
     assert not list(distillation.answered(mars_tiny, asked, known=[asked[0].upper()]))
 
 
-@pytest.mark.parametrize(
-    ("text", "loop"),
-    [
-        ("I am going round in circles. " * 3, True),
-        ("12, 12, 12, 12, 12, 12", False),  # short repeats are lists and tables
-        ("Start. " + "I like it very much indeed. " * 4 + "End.", True),
-        ("I like it very much indeed. I like it very much indeed. Do you?", False),
-    ],
-)
-def test_looping_answers_are_recognized(text, loop):
-    assert distillation.is_loop(text) == loop
+def test_looping_answers_are_recognized():
+    assert distillation.is_loop("Start. " + "I like it very much indeed. " * 3 + "End.")
+    assert not distillation.is_loop("I like it very much indeed. I like it very much indeed. Do you?")
+    assert not distillation.is_loop("12, 12, 12, 12, 12, 12")  # short repeats are lists and tables
 
 
 def test_a_truncated_file_is_continued(tmp_path, mars_tiny):
@@ -109,13 +103,6 @@ def test_made_prompts_are_many_and_whole():
     made = list(itertools.islice(distillation.made_prompts(), 3000))
     assert len(set(made)) > 2500
     assert not [prompt for prompt in made if "{" in prompt or not prompt.strip()]
-
-
-def test_a_second_turn_follows_the_first(mars_tiny):
-    first = list(distillation.answered(mars_tiny, prompts(2)))
-    talks = list(distillation.follow_ups(first))
-    assert [talk[:-1] for talk in talks] == [conversation["messages"] for conversation in first]
-    assert all(talk[-1]["role"] == "user" for talk in talks)
 
 
 def test_held_out_prompts_are_avoided(tmp_path, mars_tiny):

@@ -102,10 +102,3 @@ def test_a_broken_model_has_a_reason_and_the_others_load(folders, tmp_path, monk
 def test_an_unknown_name_is_refused(folders):
     with pytest.raises(ValueError, match="x.*one"):
         Pool([folders["one"]]).load("x")
-
-
-def test_a_missing_device_is_refused(folders):
-    served = Pool([folders["one"]], device="cuda:99")
-    with pytest.raises(ValueError, match="cuda:99.*cpu"):
-        served.load()
-    assert served.member("one").phase == "failed"
