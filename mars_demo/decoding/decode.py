@@ -6,12 +6,11 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from importlib import import_module
-from typing import Any
 
 from mars_demo.decoding.answer import Answer
 from mars_demo.decoding.engine import Engine, TextCache
 from mars_demo.decoding.reading import Reading, compute, read
-from mars_demo.decoding.request import Branch, Request
+from mars_demo.decoding.request import Request
 from mars_demo.decoding.strategy import Forward, Strategy
 from mars_demo.decoding.trace import Pass, Run, Settings
 from mars_demo.models.chat import encode_prompt, encode_raw
@@ -66,7 +65,8 @@ def prepare(
     else:
         *before, last = _checked(prompt, request.raw)
         prompt_ids = encoded(checkpoint, [*before, last], request.raw)
-    given = request.branch.ids if request.branch else ()
+    branch = request.branch
+    given = branch.ids if branch else ()
     shortest = min((checkpoint, request.draft or checkpoint), key=lambda model: model.context)
     room = shortest.context - len(prompt_ids) - len(given)
     if room < 1:
@@ -75,7 +75,7 @@ def prepare(
             f"{shortest.name} can read at most {shortest.context - 1}."
         )
     answer = Answer(checkpoint, min(request.max_new_tokens, room + len(given)), request.stop_strings)
-    branch = _begun(answer, request.branch)
+    texts = answer.give(given)
     text_ids = [*prompt_ids, *given]
     reused = engine.reuse(text_ids if request.rules.causal else ()) if engine else 0
     settings = Settings(
@@ -96,18 +96,10 @@ def prepare(
         messages=before,
         cached_tokens=reused,
         costs=request.costs and [*request.costs.points],
-        branch=branch,
+        branch=branch and {"of": branch.of, "at": branch.at, "given": [*zip(given, texts)]},
     )
     module = import_module(f"mars_demo.decoding.strategies.{request.rules.strategy}")
     return settings, module.strategy(answer, text_ids, request, reused)
-
-
-def _begun(answer: Answer, branch: Branch | None) -> dict[str, Any] | None:
-    """Return the record of a branch, whose tokens the answer now begins with."""
-    if branch is None:
-        return None
-    given = [*zip(branch.ids, answer.give(branch.ids))]
-    return {"of": branch.of, "at": branch.at, "given": given}
 
 
 def _checked(prompt: str | Sequence[Message], raw: bool) -> list[Message]:

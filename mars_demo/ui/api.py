@@ -68,11 +68,7 @@ def generate(
         raise gr.Error(str(error), print_exception=False) from error
 
 
-def _longest(model: str | None, prompt: str, request: Request, knobs: Knobs) -> int:
-    return seconds(request.max_new_tokens)
-
-
-@on_gpu(_longest)
+@on_gpu(lambda model, prompt, request, knobs: seconds(request.max_new_tokens))
 def _answered(model: str | None, prompt: str, request: Request, knobs: Knobs) -> Iterator[str]:
     """Yield the record while it grows."""
     yield from streamed({None: models.decode(models.load(model), prompt, request)}, knobs)
