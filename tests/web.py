@@ -1,10 +1,13 @@
 """The endpoint's web server in a thread of the test's own process, so that a test can look at what it
 serves."""
 
+import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from time import monotonic, sleep
+from typing import Any
 
 from mars_demo.serving.servers import Servers
 from mars_demo.serving.web_server import WebServer, listening
@@ -33,3 +36,9 @@ def until(condition: Callable[[], bool], seconds: float = HANG_GUARD) -> None:
     while not condition():
         assert monotonic() < end, "it did not happen"
         sleep(0.005)
+
+
+def run(work: Coroutine) -> Any:
+    """Run work in a thread of its own: in this one a browser of other tests may keep an event loop."""
+    with ThreadPoolExecutor(1) as beside:
+        return beside.submit(asyncio.run, work).result()

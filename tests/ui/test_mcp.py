@@ -1,10 +1,8 @@
 """The app as an MCP server: another model finds `generate` with what it does, and gets an answer."""
 
-import asyncio
-from concurrent.futures import ThreadPoolExecutor
-
 from mcp import ClientSession
 from mcp.client.streamable_http import streamablehttp_client
+from web import run
 
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
@@ -24,8 +22,7 @@ async def visit(url: str):
 
 
 def test_generate_is_a_tool_that_answers(url, mars_tiny):
-    with ThreadPoolExecutor() as elsewhere:  # a browser's loop may run in this thread
-        [tool], (right, wrong) = elsewhere.submit(asyncio.run, visit(url)).result()
+    [tool], (right, wrong) = run(visit(url))
     assert tool.name.endswith("generate")
     assert tool.description
     parameters = tool.inputSchema["properties"]

@@ -13,7 +13,7 @@ import httpx
 import openai
 import pytest
 from gate import Gate
-from web import serving, until
+from web import run, serving, until
 
 from mars_demo import tasks
 from mars_demo.decoding.decode import decode
@@ -133,9 +133,7 @@ def test_many_clients_at_once_get_their_own_answers(address, mars_tiny):
             asks = [ask(clients, number, *one) for number, one in enumerate(requests)]
             return await asyncio.gather(*asks)
 
-    with ThreadPoolExecutor(1) as beside:  # this thread may hold a browser's event loop
-        answers = beside.submit(asyncio.run, ask_all()).result()
-    assert answers == [alone(mars_tiny, prompt, **extra).text for prompt, extra in requests]
+    assert run(ask_all()) == [alone(mars_tiny, prompt, **extra).text for prompt, extra in requests]
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,7 @@
 """Measurements of served requests, against values worked out by hand."""
 
-import asyncio
-from collections.abc import Coroutine
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
-
 import pytest
+from web import run
 
 from mars_demo import tasks
 from mars_demo.decoding.request import Request
@@ -16,12 +12,6 @@ from mars_demo.serving.row import Row
 from mars_demo.serving.server import Job, Moment
 
 EXAMPLES = tasks.mixed(1)
-
-
-def run(work: Coroutine) -> Any:
-    """Run work in a thread of its own: in this one a browser of other tests may keep an event loop."""
-    with ThreadPoolExecutor(1) as beside:
-        return beside.submit(asyncio.run, work).result()
 
 
 def request(example: tasks.Example, arrived: float, first: float, finished: float, accepted: list[int]):

@@ -1,14 +1,12 @@
 """The scheduler: who comes, streams and leaves, and what τ does under load."""
 
 import asyncio
-from collections.abc import Coroutine
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from greedy import check_same_passes
 from random_models import random_model
+from web import run
 
 from mars_demo import tasks
 from mars_demo.decoding.decode import decode
@@ -26,12 +24,6 @@ HANG_GUARD = 300  # seconds
 @pytest.fixture(scope="module")
 def checkpoint(tokenizer):
     return wrap("random", random_model("llama", tokenizer, context=256), tokenizer)
-
-
-def run(work: Coroutine) -> Any:
-    """In a thread of its own: in this one a browser of other tests may keep an event loop running."""
-    with ThreadPoolExecutor(1) as beside:
-        return beside.submit(asyncio.run, work).result()
 
 
 def check_alone(model, job: Job, prompt: str, tau: float = 0.95) -> None:
