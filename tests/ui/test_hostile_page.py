@@ -17,12 +17,10 @@ from race_tab import give, is_ready, lane, prompt, race, run_button, to_the_end
 POLICY = "script-src-elem 'self' https:; script-src-attr 'none'; object-src 'none'; frame-src 'none'"
 CODE = " ".join((*SCRIPTS[:4], "${window.__hit = 1}"))
 # Fields of the URL that hold code, each kind where it is read; and numbers that are none.
-CODED = (
+URLS = (
     urlencode(dict.fromkeys(("prompt", "run", "model", "mode", "tau", "criterion", "wait", "tab"), CODE)),
     urlencode({"mask_sentence": CODE, "mask_kind": CODE, "tab": "mask", "pass": "1e999"}),
     urlencode({"chapter": CODE, "lane": "constructor", "tab": "learn", "pass": "-1"}),
-)
-NO_NUMBERS = (
     "pass=-1&lane=constructor",
     "pass=0.5&lane=mars",
     "pass=1e999",
@@ -182,21 +180,14 @@ def test_a_prompt_of_code_is_raced_shown_and_continued(visit_probed):
 
 
 @pytest.mark.parametrize(
-    "query", [CODED[0], *(pytest.param(query, marks=pytest.mark.full) for query in CODED[1:])]
+    "query", [URLS[0], *(pytest.param(query, marks=pytest.mark.full) for query in URLS[1:])]
 )
-def test_a_url_of_code_opens_the_page(visit_probed, query):
+def test_a_url_of_code_or_of_no_numbers_opens_the_page(visit_probed, query):
     page = visit_probed(query)
     is_ready(page)
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("query", NO_NUMBERS)
-def test_a_url_with_numbers_that_are_none_opens_the_page(visit_probed, query):
-    page = visit_probed(query)
-    is_ready(page)
-    if "pass" in query:
-        expect(page.locator("#stage .token").first).to_be_attached()
     if "learn" in query:
         expect(page.locator("#chapter")).to_be_visible()
-    if "mask" in query:
+    elif "mask" in query:
         expect(page.locator(".matrix [data-cells]").first).to_be_attached()
+    elif "pass" in query:
+        expect(page.locator("#stage .token").first).to_be_attached()

@@ -52,12 +52,6 @@ def test_verification_groups_see_exactly_the_prefix_they_go_on_from(linear, draf
             assert layout.visible[0, query, past + key] == expected, (query, key)
 
 
-def test_grouped_layout_has_k_plus_one_squared_positions():
-    layout = layouts.verification([1], [3] * 5, 5, MASK)
-    assert layout.ids.shape[1] == 36
-    assert layouts.verification([1], [3] * 5, 5, MASK, linear=True).ids.shape[1] == 11
-
-
 def test_blocks_are_counted_from_the_start_of_each_response_and_shifted_by_its_phase():
     response = [False, False, True, True, True, True, True, False, True, True, True]
     assert block_starts(response, 2, [0, 0]) == [-1, -1, 2, 2, 4, 4, 6, -1, 8, 8, 10]

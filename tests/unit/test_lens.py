@@ -1,7 +1,7 @@
 """The layer lens against the model's own output, and against layers applied one after the other by hand."""
 
 import json
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
@@ -90,12 +90,6 @@ def test_so_it_is_in_families_with_other_names_norms_and_embeddings(family):
         assert is_exact(model, layout), shape
 
 
-def test_so_it_is_for_the_bundled_model(mars_tiny):
-    for shape, layout in LAYOUTS.items():
-        assert is_exact(mars_tiny.model, layout), shape
-    assert is_exact(mars_tiny.model, layouts.window(PAST, 4, mars_tiny.mask_id), [])
-
-
 def test_so_it_is_with_weights_in_a_processors_own_order(tokenizer):
     model = random_model("llama", tokenizer).to(torch.bfloat16)
     if reordering.is_available():
@@ -103,11 +97,16 @@ def test_so_it_is_with_weights_in_a_processors_own_order(tokenizer):
     assert is_exact(model, LAYOUTS["window"])
 
 
-def by_hand(checkpoint, run, index):
-    """A recorded forward's layout, what is cached before it, and the layers' logits, by transformers' own
-    hidden states over the whole text at once."""
+def pictures(checkpoint, run):
+    """Yield the forwards of a run, each with its picture."""
     ids = encode_prompt(checkpoint.tokenizer, run.settings.conversation)
-    picture = mask_picture.of_pass(run, index, str, ids, checkpoint.mask_id)
+    for index, step in enumerate(run.passes):
+        yield step, mask_picture.of_pass(run, index, str, ids, checkpoint.mask_id)
+
+
+def by_hand(checkpoint, picture):
+    """Return the logits of a forward's layers, by transformers' own hidden states over the whole text at
+    once."""
     known, new = len(picture.past), picture.layout.ids.shape[1]
     visible = torch.ones(known + new, known + new, dtype=torch.bool).tril()
     visible[known:] = picture.layout.visible[0]
@@ -121,19 +120,15 @@ def by_hand(checkpoint, run, index):
         ).hidden_states
         norm, head = checkpoint.model.model.norm, checkpoint.model.lm_head
         states = [*map(norm, found[:-1]), found[-1]]  # transformers has normalized the last one
-        return picture, [head(state)[0, known:] for state in states]
+        return [head(state)[0, known:] for state in states]
 
 
-@pytest.mark.parametrize(
-    "request_",
-    [Request("mars", tau=0.5), Request("lossless", linear=False), Request("lossless", linear=True)],
-    ids=["mars", "lossless", "linear"],
-)
-def test_every_cell_is_what_the_norm_and_the_head_make_of_the_layer(random_checkpoint, request_):
-    request_ = Request(request_.mode, request_.tau, linear=request_.linear, max_new_tokens=12)
+@pytest.mark.parametrize(("mode", "linear"), [("mars", None), ("lossless", False), ("lossless", True)])
+def test_every_cell_is_what_the_norm_and_the_head_make_of_the_layer(random_checkpoint, mode, linear):
+    request_ = Request(mode, tau=0.5, linear=linear, max_new_tokens=12)
     run = decode(random_checkpoint, "How many apples?", request_).finish()
-    for index, step in enumerate(run.passes):
-        picture, expected = by_hand(random_checkpoint, run, index)
+    for step, picture in pictures(random_checkpoint, run):
+        expected = by_hand(random_checkpoint, picture)
         tokens, verified = lens_picture.recorded(step)
         lens = look(random_checkpoint.model, picture.layout, picture.past, tokens, verified)
         rows = slot_rows(picture.layout, verified)
@@ -154,9 +149,7 @@ def test_the_last_layer_says_what_the_record_says(mars_tiny, mode, linear):
     prompt = "How many meters is 3 kilometers? " * 3
     request_ = Request(mode, window=1 if mode == "ar" else 3, linear=linear)
     run = decode(mars_tiny, prompt, request_).finish()
-    ids = encode_prompt(mars_tiny.tokenizer, prompt)
-    for index, step in enumerate(run.passes):
-        picture = mask_picture.of_pass(run, index, str, ids, mars_tiny.mask_id)
+    for step, picture in pictures(mars_tiny, run):
         tokens, verified = lens_picture.recorded(step)
         lens = look(mars_tiny.model, picture.layout, picture.past, tokens, verified)
         assert lens.verified == (step.verified or 0)
@@ -171,10 +164,8 @@ def test_the_last_layer_says_what_the_record_says(mars_tiny, mode, linear):
 def test_of_a_drawn_token_the_lens_tells_its_own_probability(mars_tiny):
     request_ = Request("mars", sampling=Sampling(temperature=2.0, seed=3), max_new_tokens=24)
     run = decode(mars_tiny, "How many apples?", request_).finish()
-    ids = encode_prompt(mars_tiny.tokenizer, "How many apples?")
     seen = 0
-    for index, step in enumerate(run.passes):
-        picture = mask_picture.of_pass(run, index, str, ids, mars_tiny.mask_id)
+    for step, picture in pictures(mars_tiny, run):
         lens = look(mars_tiny.model, picture.layout, picture.past, *lens_picture.recorded(step))
         assert lens.tokens == [slot.id for slot in step.slots]
         for slot, cell in enumerate(lens.layers[-1]):
@@ -208,18 +199,11 @@ def test_slots_are_the_last_token_the_drafts_that_held_and_the_masks_after_them(
 
 
 def test_several_visitors_look_at_once(mars_tiny):
-    expected = {name: look(mars_tiny.model, layout, PAST) for name, layout in LAYOUTS.items()}
-    found = {}
+    def visit(layout):
+        return look(mars_tiny.model, layout, PAST)
 
-    def visit(name):
-        found[name] = look(mars_tiny.model, LAYOUTS[name], PAST)
-
-    visitors = [threading.Thread(target=visit, args=[name]) for name in LAYOUTS]
-    for visitor in visitors:
-        visitor.start()
-    for visitor in visitors:
-        visitor.join()
-    assert found == expected
+    with ThreadPoolExecutor(len(LAYOUTS)) as visitors:
+        assert [*visitors.map(visit, LAYOUTS.values())] == [*map(visit, LAYOUTS.values())]
 
 
 # ------------------------------------------------------------------------------- what cannot be shown

@@ -48,18 +48,6 @@ def test_record_has_the_documented_lines(mars_tiny, mode):
     assert joined == run.text
 
 
-def test_a_record_read_back_is_the_same_run(mars_tiny):
-    run = decode(mars_tiny, "Sort 3, 1 and 2 — 👩‍🚀", Request(mode="lossless", max_new_tokens=20)).finish()
-    again = Run.read(run.lines())
-    assert list(again.lines()) == list(run.lines())
-    assert (again.text, again.tokens, again.forwards, again.stop) == (
-        run.text,
-        run.tokens,
-        run.forwards,
-        run.stop,
-    )
-
-
 def test_the_parts_of_a_forwards_time_are_those_that_it_took(mars_tiny, monkeypatch):
     """A model that takes an hour of the clock shows in `model_ms` and nowhere else; a record without parts
     opens as well."""
