@@ -201,7 +201,8 @@ def test_a_compiled_training_has_the_losses_of_one_that_is_not(tmp_path, tokeniz
     )
     for one, other in zip(plain, compiled, strict=True):
         assert one.slots[0] == pytest.approx(other.slots[0], rel=1e-2)
-        assert (one.loss, one.grad_norm) == pytest.approx((other.loss, other.grad_norm), rel=1e-2)
+        assert one.loss == pytest.approx(other.loss, rel=1e-2)
+        assert one.grad_norm == pytest.approx(other.grad_norm, rel=5e-2)  # bfloat16 rounds in another order
 
 
 def test_compiling_without_a_compiler_is_refused(tmp_path, tokenizer, monkeypatch):
