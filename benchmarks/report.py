@@ -17,9 +17,7 @@ from pathlib import Path
 
 from benchmarks.tables import shown
 from mars_demo.assets import read_json
-from mars_demo.evaluation import paper_tables
 from mars_demo.limits import all_limits
-from mars_demo.markdown import table
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = ("README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")))
@@ -53,14 +51,6 @@ def limits() -> str:
     )
 
 
-def six() -> str:
-    """Return the paper's six benchmarks on our models, as the command `benchmark` has measured them."""
-    measured = paper_tables.benchmarks()
-    if measured is None:
-        return "Not measured yet."
-    return f"{table(measured.frame)}\n\n<sub>{measured.source}</sub>"
-
-
 def recipe() -> str:
     """Return what the trainings of the bundled chat model took."""
     trainings = read_json("mars-smollm2-135m", "recipe.json")["trainings"]
@@ -81,7 +71,7 @@ def recipe() -> str:
     )
 
 
-OTHERS: dict[str, Callable[[], str]] = {"limits": limits, "six": six, "recipe": recipe}  # of no benchmark
+OTHERS: dict[str, Callable[[], str]] = {"limits": limits, "recipe": recipe}  # of no benchmark
 
 
 def main() -> None:

@@ -2,10 +2,9 @@
 
     OMP_NUM_THREADS=1 python -m benchmarks.visitors [--visitors 50] [--races 5] [--output FILE]
 
-The app is a process of its own. First the visitors load the page at once, alone and then while runs go on.
-Then as many `gradio_client`s with their default time limits connect at once and want two answers each, with
-their own prompts, modes and τ. Their times begin before they ask for the first byte, and every answer is
-compared with the decoder's own. The visitors take CPU time of the same machine.
+The app is a process of its own on the same machine. Visitors load the page at once, alone and during runs.
+Then as many `gradio_client`s connect at once and want two answers each, with their own prompts, modes and
+τ. Times begin before the first byte, and every answer is compared with the decoder's own.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import httpx
 import psutil
@@ -41,14 +39,10 @@ from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.load import load_checkpoint
 from mars_demo.modes import BASELINE, RACED
 
-FILE = "visitors.json"
-ANSWERS = 2  # of each visitor
-TAUS = (1.0, 0.95, 0.8, 0.6)
-MAX_NEW_TOKENS = 64
+FILE, MODEL = "visitors.json", "mars-tiny"
+TAUS, MAX_NEW_TOKENS = (1.0, 0.95, 0.8, 0.6), 64
 OWN_FILES = re.compile(r"gradio_api/components/\w+\.(?:js|css)")  # that a page names
-LOOK = 0.02  # seconds between two looks at an answer
 connect = partial(Client, verbose=False, analytics_enabled=False)
-patient = partial(connect, httpx_kwargs={"timeout": 300})
 
 
 @contextmanager
@@ -56,41 +50,37 @@ def serving(model: str) -> Iterator[tuple[str, psutil.Process]]:
     """Serve one model in a process of its own, loaded and warm; give the URL and the process."""
     settings = {"MARS_DEMO_CACHE": "", "GRADIO_ANALYTICS_ENABLED": "False", "PYTHONUNBUFFERED": "1"}
     command = [sys.executable, "app.py", "--only", "--model", model]
-    server = subprocess.Popen(command, env=os.environ | settings, stdout=subprocess.PIPE, text=True)
+    server = psutil.Popen(command, env=os.environ | settings, stdout=subprocess.PIPE, text=True)
     try:
         url = next(line.split()[-1] for line in server.stdout if "Running on" in line)
         threading.Thread(target=server.stdout.read, daemon=True).start()  # an unread pipe would fill
         with racing(url, 1):
             pass
-        yield url, psutil.Process(server.pid)
+        yield url, server
     finally:
         server.kill()
-        server.wait()
 
 
 @contextmanager
 def racing(url: str, runs: int) -> Iterator[None]:
-    """Keep so many runs of one token per forward going, each at least once."""
-    clients, over = [patient(url) for _ in range(runs)], threading.Event()
+    """Keep so many AR runs going, each at least once."""
+    over = threading.Event()
 
     def run(client: Client) -> None:
         settings = {"mode": BASELINE, "max_new_tokens": MAX_NEW_TOKENS}
-        while True:
-            client.predict("Count to 90.", **settings, api_name="/generate")
-            if over.is_set():
-                return client.close()
+        while client.predict("Count to 90.", **settings, api_name="/generate") and not over.is_set():
+            pass
 
     with ThreadPoolExecutor(max(runs, 1)) as pool:
-        going = [pool.submit(run, client) for client in clients]
+        running = pool.map(run, [connect(url, httpx_kwargs={"timeout": 300}) for _ in range(runs)])
         try:
             yield
         finally:
             over.set()
-        for one in going:
-            one.result()
+        list(running)
 
 
-def at_once(count: int, work: Callable[[int], Any]) -> list:
+def at_once(count: int, work: Callable) -> list:
     """Call `work` with each number below `count`, each in a thread of its own."""
     with ThreadPoolExecutor(count) as pool:
         return list(pool.map(work, range(count)))
@@ -111,8 +101,9 @@ def loaded(url: str, server: psutil.Process, loads: int, races: int) -> dict:
         before = sum(server.cpu_times()[:2])
         seconds, sizes = zip(*at_once(loads, load))
         cpu = sum(server.cpu_times()[:2]) - before
-    row = {"loads": loads, "races": races, "seconds": percentiles(seconds), "bytes": max(sizes)}
-    return row | ({} if races else {"cpu_ms": 1000 * cpu / loads})  # with runs it would be theirs too
+    cpu_ms = None if races else 1000 * cpu / loads  # with runs it would be theirs too
+    times = percentiles(seconds)
+    return {"loads": loads, "races": races, "seconds": times, "bytes": max(sizes), "cpu_ms": cpu_ms}
 
 
 def requests(checkpoint: Checkpoint, visitor: int) -> list[tuple[str, Request]]:
@@ -121,90 +112,84 @@ def requests(checkpoint: Checkpoint, visitor: int) -> list[tuple[str, Request]]:
     modes = [BASELINE, *(mode.name for mode in RACED if mode.name in checkpoint.modes)]
     return [
         (example.prompt, Request(draw.choice(modes), draw.choice(TAUS), max_new_tokens=MAX_NEW_TOKENS))
-        for example in islice(tasks.examples(None, "held-out", visitor), ANSWERS)
+        for example in islice(tasks.examples(None, "held-out", visitor), 2)
     ]
 
 
 def visit(url: str, requests: list[tuple[str, Request]]) -> list[dict]:
-    """Connect and wait for one answer after the other; return each record with the seconds to its first
-    token and to its end, or an `error`."""
+    """Return the record of each answer with its seconds to the first token and to the end, or an error."""
     answers, started = [], time.perf_counter()
     try:
         client = connect(url)
         for prompt, request in requests:
             settings = {"mode": request.mode, "tau": request.tau, "max_new_tokens": request.max_new_tokens}
-            job = client.submit(prompt, **settings, api_name="/generate")
-            first = None
+            job, first = client.submit(prompt, **settings, api_name="/generate"), None
             while not job.done():
-                time.sleep(LOOK)
+                time.sleep(0.02)
                 if first is None and any('"pass"' in text for text in job.outputs()):
                     first = time.perf_counter() - started
-            total = time.perf_counter() - started
-            answers.append({"record": job.result(), "ttft": first or total, "total": total})
-            started = time.perf_counter()
-        client.close()
+            now = time.perf_counter()
+            answers.append({"record": job.result(), "ttft": first or now - started, "total": now - started})
+            started = now
     except Exception as error:  # noqa: BLE001  whatever a client raises, its visitor has no answer
         answers += [{"error": f"{type(error).__name__}: {error}"}] * (len(requests) - len(answers))
     return answers
 
 
-def answered(url: str, server: psutil.Process, checkpoint: Checkpoint, visitors: int) -> dict:
+def answered(url: str, checkpoint: Checkpoint, visitors: int) -> dict:
     """Let visitors ask at once; return how many answers came and were right, and after how long."""
-
-    def is_right(prompt: str, request: Request, record: str) -> bool:
-        run, own = Run.read(record.split("\n")), decode(checkpoint, prompt, request).finish()
-        return (run.settings.prompt, run.token_ids) == (prompt, own.token_ids)
-
     asked = [requests(checkpoint, visitor) for visitor in range(visitors)]
     answers = at_once(visitors, lambda visitor: visit(url, asked[visitor]))
     pairs = [pair for own, found in zip(asked, answers) for pair in zip(own, found)]
     came = [(own, found) for own, found in pairs if "record" in found]
-    times = {key: percentiles([found[key] for _, found in came] or [0.0]) for key in ("ttft", "total")}
-    return times | {
+    return {
+        **{key: percentiles([found[key] for _, found in came] or [0.0]) for key in ("ttft", "total")},
         "visitors": visitors,
         "answers": len(pairs),
         "answered": len(came),
-        "right": sum(is_right(*own, found["record"]) for own, found in came),
+        "right": sum(is_right(checkpoint, *own, found["record"]) for own, found in came),
         "errors": sorted({found["error"] for _, found in pairs if "error" in found}),
-        "memory": server.memory_info().rss / 2**20,
     }
 
 
-def measure(model: str, visitors: int, races: int, output: Path) -> None:
-    checkpoint = load_checkpoint(model, dtype="auto")
-    with serving(model) as app:
+def is_right(checkpoint: Checkpoint, prompt: str, request: Request, record: str) -> bool:
+    run, own = Run.read(record.split("\n")), decode(checkpoint, prompt, request).finish()
+    return (run.settings.prompt, run.token_ids) == (prompt, own.token_ids)
+
+
+def measure(visitors: int, races: int, output: Path) -> None:
+    checkpoint = load_checkpoint(MODEL, dtype="auto")
+    with serving(MODEL) as app:
         pages = [loaded(*app, visitors, runs) for runs in (0, races)]
-        record = {"pages": pages, "answers": answered(*app, checkpoint, visitors)}
+        record = {"pages": pages, "answers": answered(app[0], checkpoint, visitors)}
     results.write(output, results.machine(checkpoint), record)
 
 
 def table(file: str | Path = FILE) -> str:
     measured = results.read(file)
-    one = measured["answers"]
     pages = [
         {
             "page loads at once": page["loads"],
             "runs meanwhile": page["races"],
             "seconds": tables.percentiles(page["seconds"]),
             "compressed, kB": f"{page['bytes'] / 1000:.0f}",
-            "CPU of the server per load, ms": f"{page['cpu_ms']:.0f}" if "cpu_ms" in page else None,
+            "CPU of the server per load, ms": page["cpu_ms"] and f"{page['cpu_ms']:.0f}",
         }
         for page in measured["pages"]
     ]
+    one = measured["answers"]
     answers = {
         "visitors at once": one["visitors"],
         "answers, right": f"{one['answered']} of {one['answers']}, {one['right']}",
         "TTFT, s": tables.percentiles(one["ttft"]),
         "whole answer, s": tables.percentiles(one["total"]),
-        "memory of the server, MiB": f"{one['memory']:.0f}",
     }
     source = tables.source(measured, "p50, p95 and, from 200 values on, p99")
     return f"{tables.shown(pages)}\n\n{tables.shown([answers])}{source}"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--model", default="mars-tiny")
+    parser = argparse.ArgumentParser()
     parser.add_argument("--visitors", type=int, default=50)
     parser.add_argument("--races", type=int, default=5)
     tables.run(parser, measure, table, FILE)
