@@ -1,7 +1,5 @@
 """Where the data of this project are: checkpoints, recorded runs, lessons, prompts and results."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -19,10 +19,6 @@ class Limit:
         self.variable = f"MARS_DEMO_{name.upper()}"
 
     def __get__(self, limits: Limits | None, owner: type[Limits]) -> int:
-        """
-        Raises:
-            ValueError: if the variable holds something else.
-        """
         if limits is None:
             return self
         text = os.environ.get(self.variable, "").strip()
@@ -34,8 +30,6 @@ class Limit:
 
 
 class Limits:
-    """All limits."""
-
     prompt = Limit(20_000, "characters of a prompt, and of a conversation with its system prompt")
     answer = Limit(1024, "tokens of an answer over HTTP; those of the page have 256", least=256)
     races = Limit(64, "races that take turns at once; more visitors wait in the queue")
@@ -54,15 +48,10 @@ LIMITS = Limits()
 
 
 def all_limits() -> dict[str, Limit]:
-    """Return each limit by its name."""
     return {name: limit for name, limit in vars(Limits).items() if isinstance(limit, Limit)}
 
 
 def refuse_long(*texts: str) -> None:
-    """
-    Raises:
-        ValueError: if a prompt and what is told with it are longer together than `LIMITS.prompt`.
-    """
     if (length := sum(map(len, texts))) > LIMITS.prompt:
         raise ValueError(
             f"The prompt and its conversation have {length} characters; at most {LIMITS.prompt} are read "
@@ -71,9 +60,5 @@ def refuse_long(*texts: str) -> None:
 
 
 def check() -> None:
-    """
-    Raises:
-        ValueError: if a variable holds an invalid limit.
-    """
     for name in all_limits():
         getattr(LIMITS, name)

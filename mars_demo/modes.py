@@ -4,8 +4,6 @@ Whatever lists, validates, starts or draws a mode reads this table: the command 
 requests, batches, evaluation and the page. A new mode is a file in `decoding/strategies` and an entry here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """A bar on standard error while something is worked through."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 

@@ -7,8 +7,6 @@ such as a training, lets races finish before each of its steps, for a moment. Ba
 only while nothing runs for a visitor.
 """
 
-from __future__ import annotations
-
 import functools
 import inspect
 import threading
@@ -95,8 +93,7 @@ class Scheduler:
 
     @contextmanager
     def step(self, kind: str) -> Iterator[bool]:
-        """Let a step of a class wait as that class does; whether it may be made. A background step is a
-        turn."""
+        """Let a step wait as its class does; whether it may be made. A background step is a turn."""
         if kind == BACKGROUND:
             if self._without(RACE, LONG, patience=PATIENCE):
                 with self.turn():
@@ -164,11 +161,7 @@ class Queue:
 
     @contextmanager
     def ticket(self) -> Iterator[object]:
-        """A ticket at the end of the queue, for as long as this lasts.
-
-        Raises:
-            ValueError: if too many wait.
-        """
+        """A ticket at the end of the queue, for as long as this lasts."""
         ticket = object()
         with self._changed:
             if len(self._tickets) > LIMITS.waiting:

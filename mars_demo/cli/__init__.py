@@ -1,7 +1,5 @@
 """The command line: one file per command. None of them imports torch before its arguments are known."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import warnings

@@ -1,7 +1,5 @@
 """`benchmark`: tasks of the lm-evaluation-harness."""
 
-from __future__ import annotations
-
 import argparse
 from importlib.util import find_spec
 from pathlib import Path

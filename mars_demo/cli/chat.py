@@ -1,7 +1,5 @@
 """`chat`: talk to a model in the terminal."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Iterator

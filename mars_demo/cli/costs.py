@@ -1,7 +1,5 @@
 """A request with the costs of forwards on this machine, measured when a model is first used."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from mars_demo.cli.output import notice
@@ -9,11 +7,7 @@ from mars_demo.cli.output import notice
 
 def paced(request, checkpoint):
     """The request with the checkpoint's costs, where they can decide on the window: those that are kept, or
-    measured now if that takes about two seconds.
-
-    Raises:
-        ValueError: as `Request.fitted`.
-    """
+    measured now if that takes about two seconds."""
     from mars_demo.decoding import costs
 
     rules = request.fitted(checkpoint).rules

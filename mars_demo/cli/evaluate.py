@@ -1,7 +1,5 @@
 """`evaluate`: accuracy and tokens per forward on held-out prompts."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from dataclasses import asdict
@@ -27,9 +25,10 @@ def run(arguments: argparse.Namespace) -> None:
     from mars_demo import tasks
     from mars_demo.decoding.request import Request
     from mars_demo.evaluation import accuracy
+    from mars_demo.evaluation.frontier import parse_taus
     from mars_demo.export import card
 
-    taus = numbers(arguments.taus)
+    taus = parse_taus(arguments.taus)
     names = tasks.named(arguments.tasks) if arguments.tasks else None
     if arguments.output:
         check_writable(arguments.output)
@@ -61,10 +60,3 @@ def print_row(row) -> None:
         f"{row.tokens / row.seconds:>10.0f}",
         flush=True,
     )
-
-
-def numbers(text: str) -> list[float]:
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        raise ValueError(f"--taus takes numbers separated by commas, not {text!r}.") from None

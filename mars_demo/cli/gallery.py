@@ -1,7 +1,5 @@
 """`gallery`: write the recorded runs and the lessons as pages that need no server."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

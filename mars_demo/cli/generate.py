@@ -1,7 +1,5 @@
 """`generate`: answer a prompt."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

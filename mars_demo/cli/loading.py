@@ -1,7 +1,5 @@
 """Which checkpoint a command uses: its options, and loading it with a bar on standard error."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 
@@ -23,11 +21,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def load(name: str | None, block_size: int | None = None, dtype: str | None = None):
-    """The checkpoint of that name. While it is fetched from a hub, a terminal shows the bytes.
-
-    Raises:
-        ValueError: as `load_checkpoint`.
-    """
+    """The checkpoint of that name. While it is fetched from a hub, a terminal shows the bytes."""
     from mars_demo.models.load import load_checkpoint
 
     with tqdm(unit="B", unit_scale=True, leave=False, delay=1, disable=not sys.stderr.isatty()) as bar:

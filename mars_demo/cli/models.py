@@ -1,7 +1,5 @@
 """`models`: say what checkpoints are, without loading their weights."""
 
-from __future__ import annotations
-
 import argparse
 
 from mars_demo.cli.loading import NAMES

@@ -1,7 +1,5 @@
 """What commands write: notices on standard error, answers in a terminal, and files that can be written."""
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path
@@ -36,10 +34,6 @@ def figures_of(run) -> str:
 
 
 def check_writable(path: Path) -> None:
-    """Check, before any work is done, that a file can be written there.
-
-    Raises:
-        ValueError: if it cannot.
-    """
+    """Check, before any work is done, that a file can be written there."""
     if path.is_dir() or not path.parent.is_dir():
         raise ValueError(f"{path} cannot be written. Name a file in an existing folder.")

@@ -1,7 +1,5 @@
 """`page`: write a record as one HTML file that replays without a server."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`recipe`: train the bundled models from the beginning."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`record`: record the page's runs or trainings again."""
 
-from __future__ import annotations
-
 import argparse
 
 from mars_demo.cli.output import notice

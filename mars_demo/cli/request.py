@@ -1,7 +1,5 @@
 """The options of a request."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterable
 from dataclasses import fields

@@ -1,7 +1,5 @@
 """`serve`: an HTTP endpoint for chat clients, in OpenAI's form."""
 
-from __future__ import annotations
-
 import argparse
 
 from mars_demo import limits

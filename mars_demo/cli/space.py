@@ -1,7 +1,5 @@
 """`space`: write the app as a Space for the Hugging Face hub."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

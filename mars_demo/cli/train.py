@@ -1,7 +1,5 @@
 """`train`: train a checkpoint further."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

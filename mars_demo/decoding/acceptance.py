@@ -18,8 +18,7 @@ Tau = float | Callable[[], float]  # a callable is read again at every forward: 
 
 
 def probability(p: Tensor, tokens: Tensor) -> Tensor:
-    """Return p(token). For a greedy choice it is the top probability, the paper's confidence (section
-    3.3)."""
+    """Return p(token), the paper's confidence (section 3.3) if the choice is greedy."""
     return p.gather(-1, tokens[:, None])[:, 0]
 
 
@@ -72,21 +71,13 @@ class Acceptance:
     tau: Tau | None = 0.95
 
     def __post_init__(self):
-        """
-        Raises:
-            ValueError: if there is no such criterion, or τ is a number outside 0 to 1.
-        """
         if self.criterion not in CRITERIA:
             raise ValueError(f"Unknown criterion {self.criterion!r}. Choose from {', '.join(CRITERIA)}.")
         if not callable(self.tau):
             self.threshold()
 
     def threshold(self) -> float | None:
-        """τ as it is now.
-
-        Raises:
-            ValueError: if it is outside 0 to 1.
-        """
+        """τ as it is now."""
         tau = self.tau() if callable(self.tau) else self.tau
         if tau is not None and not 0 <= tau <= 1:
             raise ValueError(f"τ must be between 0 and 1, not {tau}.")

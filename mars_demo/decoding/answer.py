@@ -1,7 +1,5 @@
 """The answer while it grows: its tokens, its text, and the record of each forward."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -32,11 +30,7 @@ class Answer:
         return self.limit - len(self.ids)
 
     def give(self, ids: Sequence[int]) -> list[str]:
-        """Let the answer begin with tokens that no forward accepts; the text of each.
-
-        Raises:
-            ValueError: if the model has no such token, or nothing could come after them.
-        """
+        """Let the answer begin with tokens that no forward accepts; the text of each."""
         known = self.checkpoint.model.get_input_embeddings().num_embeddings
         if wrong := [token for token in ids if not 0 <= token < known]:
             raise ValueError(f"{self.checkpoint.name} has no token {wrong[0]}; it has {known}.")
@@ -109,8 +103,7 @@ class Answer:
         return named or any(string in end for string in self.stop_strings)
 
     def _next_text(self) -> str:
-        """Return the text that the newest token finishes. Bytes of an unfinished character wait for the
-        rest, which is all there will be once the answer has stopped."""
+        """Return the text that the newest token finishes. An unfinished character waits for its rest."""
         # With a few ids of context: some tokenizers write a token differently at the start of a text.
         if self._shown - self._start > 16:
             self._start = self._shown - 4

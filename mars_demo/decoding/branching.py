@@ -1,7 +1,5 @@
 """Branches of an answer: another token at some place, and how likely one token at a time has it there."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,12 +18,7 @@ from mars_demo.scheduler import SCHEDULER
 
 
 def branch(checkpoint: Checkpoint, run: Run, at: int, instead: Sequence[int] | str) -> Branch:
-    """Return the beginning of an answer that keeps the first `at` tokens of a run's answer and goes on with
-    other tokens, or another text.
-
-    Raises:
-        ValueError: if the answer has no token there, or the tokenizer cannot write the text there.
-    """
+    """Return an answer's beginning: the first `at` tokens of a run, then other tokens or a text."""
     kept = _before(checkpoint, run, at)
     if isinstance(instead, str):
         instead = encode_after(checkpoint.tokenizer, kept, instead)
@@ -45,11 +38,7 @@ def _before(checkpoint: Checkpoint, run: Run, at: int) -> list[int]:
 
 
 def request_of(run: Run) -> Request:
-    """Return how a recorded run was decoded, as far as its record says; τ is that of its last forward.
-
-    Raises:
-        ValueError: as `Request`.
-    """
+    """Return how a recorded run was decoded, as far as its record says; τ is that of its last forward."""
     settings = run.settings
     return Request(
         settings.mode,
@@ -77,11 +66,7 @@ class Opinion:
 
 @torch.inference_mode()
 def opinion(checkpoint: Checkpoint, run: Run, at: int) -> Opinion:
-    """Return the model's opinion of the answer's token `at`, as `ar` would compute it after the same text.
-
-    Raises:
-        ValueError: if the answer has no token there, or the text does not fit the model.
-    """
+    """Return the model's opinion of the answer's token `at`, as `ar` computes it after the same text."""
     kept, token = _before(checkpoint, run, at), run.token_ids[at]
     ids = [*encoded(checkpoint, run.settings.conversation, run.settings.raw), *kept]
     if len(ids) >= checkpoint.context:

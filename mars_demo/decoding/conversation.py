@@ -1,7 +1,5 @@
 """A conversation: each prompt is answered after what has been said."""
 
-from __future__ import annotations
-
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.engine import TextCache
 from mars_demo.decoding.request import Request
@@ -40,11 +38,7 @@ class Conversation:
         return self._run.messages if answered else self._before
 
     def ask(self, prompt: str) -> Run:
-        """Begin the next answer. However far it is iterated, the turn after it continues from there.
-
-        Raises:
-            ValueError: as `decode`; the conversation is then as it was.
-        """
+        """Begin the next answer. However far it is iterated, the turn after it continues from there."""
         if self._run:
             self._run.close()
         before = self.messages

@@ -5,8 +5,6 @@ costs no prediction at all (prompt lookup decoding, https://github.com/apoorvuma
 and it is verified like any other draft, so it cannot change the answer.
 """
 
-from __future__ import annotations
-
 import itertools
 import operator
 from collections import Counter
@@ -19,8 +17,7 @@ REACHED = 0.25  # the chance that a copied token and all before it hold must be 
 
 
 class Lookup:
-    """A text, and the place where its last few tokens stood before. A new token costs the same however long
-    the text is."""
+    """A text, and the place where its last few tokens stood before, at a constant cost per token."""
 
     def __init__(self, ids: Sequence[int]):
         self.ids: list[int] = []
@@ -44,8 +41,7 @@ class Lookup:
         return 0, 0
 
     def follow(self, place: int, count: int) -> list[int]:
-        """Return the `count` tokens from a place on; where the text ends, the copy goes on with its own
-        start."""
+        """Return the `count` tokens from a place on; at the end the copy goes on with its own start."""
         return list(itertools.islice(itertools.cycle(self.ids[place : place + count]), count))
 
 
@@ -83,8 +79,7 @@ class Copying:
         return copy if chosen else list(masked)
 
     def _copy(self) -> tuple[int, list[Reading]]:
-        """Return a match and what to copy after it, for as long as a token is likely enough to be
-        reached."""
+        """Return a match and what to copy after it while a token is likely enough to be reached."""
         match, place = self._text.find()
         if not match:
             return 0, []
@@ -96,6 +91,5 @@ class Copying:
 
 
 def expected(draft: Sequence[Reading]) -> float:
-    """Return how many tokens of a draft should hold, if a score is the chance that its token does once all
-    tokens before it do."""
+    """Return how many tokens of a draft should hold; a score is the chance once all before it do."""
     return sum(itertools.accumulate((reading.score for reading in draft), operator.mul))

@@ -48,9 +48,6 @@ class Costs:
 
     points: (k, milliseconds), both ascending. Between them c is linear; after them it goes on as between
         the last two.
-
-    Raises:
-        ValueError: if they are no such points, at least two.
     """
 
     points: tuple[tuple[int, float], ...]
@@ -62,8 +59,7 @@ class Costs:
 
     @classmethod
     def of(cls, measured: Mapping[int, float]) -> Costs:
-        """Return the monotone curve that is nearest to what was measured: neighbours in the wrong order are
-        replaced by their mean (isotonic regression)."""
+        """Return the monotone curve nearest to what was measured (isotonic regression)."""
         blocks: list[list[float]] = []
         for k in sorted(measured):
             blocks.append([measured[k]])
@@ -83,8 +79,7 @@ class Costs:
 
 
 def is_measurable(checkpoint: Checkpoint) -> bool:
-    """Return whether its costs are worth measuring without being asked: for a small MARS model on a CPU. On
-    a GPU positions hardly cost anything, and a large model's forwards would keep others waiting."""
+    """Return whether it is a small MARS model on a CPU: others hardly gain or take long."""
     return (
         checkpoint.objective == "mars"
         and checkpoint.device.type == "cpu"
@@ -93,8 +88,7 @@ def is_measurable(checkpoint: Checkpoint) -> bool:
 
 
 def measure(checkpoint: Checkpoint) -> Costs | None:
-    """Return its costs on this machine; None where measuring them would take longer than about
-    `SECONDS`."""
+    """Return its costs on this machine; None if measuring would take longer than about `SECONDS`."""
     steps = measuring(checkpoint)
     while True:
         try:
@@ -150,8 +144,7 @@ def folder() -> Path | None:
 
 
 def key(checkpoint: Checkpoint) -> dict[str, Any]:
-    """Return all that a forward's cost depends on: the model and its shape, the precision and the
-    machine."""
+    """Return all that a forward's cost depends on: model, shapes, precision and machine."""
     model = checkpoint.model
     config = model.config.to_json_string(use_diff=False)
     shapes = [f"{name} {tuple(weight.shape)}" for name, weight in model.named_parameters()]
@@ -180,8 +173,7 @@ def load(checkpoint: Checkpoint) -> Costs | None:
 
 
 def save(checkpoint: Checkpoint, costs: Costs) -> None:
-    """Keep them for later processes, if there is a folder that can be written. Readers see the old file or
-    the new one, never a part."""
+    """Keep them for later processes, if there is a folder that can be written."""
     cache, described = folder(), key(checkpoint)
     if cache is None:
         return

@@ -1,7 +1,5 @@
 """One prompt or conversation, one model: an answer, computed forward by forward while it is iterated."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace

@@ -1,7 +1,5 @@
 """The layout of block diffusion: a block that sees itself from both sides."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

@@ -1,7 +1,5 @@
 """Runs layouts against a KV cache. Knows no text and no threshold."""
 
-from __future__ import annotations
-
 import itertools
 import weakref
 from collections.abc import Callable, Sequence
@@ -61,8 +59,7 @@ class KeysAndValues(DynamicCache):
         first: int,
         then: Callable[[Tensor], Tensor] | None = None,
     ) -> Tensor:
-        """Return logits of the layout's positions from `first` on, or what `then` makes of them; all its
-        positions are kept."""
+        """Return logits from position `first` on, or what `then` makes of them; all positions are kept."""
         hidden = hidden_states(model, layout, self)
         logits = logits_of(model, hidden[0, first:])
         return logits if then is None else then(logits)

@@ -4,8 +4,6 @@
 them.
 """
 
-from __future__ import annotations
-
 import re
 import reprlib
 from typing import Annotated, Any, Literal, NotRequired, TypeVar
@@ -144,11 +142,7 @@ def problem(error: ValidationError, below: int = 0) -> tuple[str, str]:
 
 
 def checked(kind: type[Model], values: Any) -> Model:
-    """Return values from elsewhere as a model.
-
-    Raises:
-        ValueError: a sentence about the first field that is wrong.
-    """
+    """Return values from elsewhere as a model."""
     try:
         return kind.model_validate(values)
     except ValidationError as error:

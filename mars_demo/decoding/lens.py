@@ -6,8 +6,6 @@ the head was trained to read the last layer alone, and what an earlier layer hol
 seen by it. At the last layer it is the model's own output.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -53,8 +51,7 @@ class Lens:
     layers: list[list[Cell]]
 
     def settled(self, slot: int) -> int | None:
-        """Return the first layer from which on, up to the last, the most probable token is the one that
-        came out; None if the last layer's is another."""
+        """Return the first layer from which on the token that came out is the most probable one, if any."""
         wrong = (i for i in range(len(self.layers), 0, -1) if self.layers[i - 1][slot].rank > 1)
         start = next(wrong, 0)
         return start if start < len(self.layers) else None
@@ -106,12 +103,7 @@ def look(
 def _states(
     model: PreTrainedModel, norm: nn.Module, layout: Layout, past: Sequence[int], first: int
 ) -> tuple[list[Tensor], Tensor]:
-    """Return what the layers make of the positions from `first` on, [n - first, width] each: the embeddings
-    and all layers but the last one; and what the head reads.
-
-    Raises:
-        ValueError: if something else than the norm stands between the last layer and the head.
-    """
+    """Return the layers' inputs from position `first` on, [n - first, width], and the head's input."""
     cache, normed = KeysAndValues(), []
     if past:
         with SCHEDULER.turn():
@@ -132,11 +124,7 @@ def _states(
 
 
 def _final_norm(model: PreTrainedModel) -> nn.Module:
-    """Return the norm that stands beside the list of a model's layers.
-
-    Raises:
-        ValueError: if there is none.
-    """
+    """Return the norm that stands beside the list of a model's layers."""
     for module in model.base_model.modules():
         children = list(module.children())
         if any(isinstance(child, nn.ModuleList) for child in children):
@@ -150,8 +138,7 @@ def _final_norm(model: PreTrainedModel) -> nn.Module:
 
 
 def slot_rows(layout: Layout, verified: int) -> list[int]:
-    """Return the positions of a forward whose predictions are its slots: the last real token, the drafts
-    that held and the masks that go on after them."""
+    """Return the positions that predict slots: last real token, drafts that held, masks after them."""
     columns = list(enumerate(zip(layout.roles[0].tolist(), layout.groups[0].tolist())))
     drafts = [row for row, (role, _) in columns if role == Role.DRAFT]
     masks = [row for row, (role, group) in columns if role == Role.MASK and group == verified]
@@ -187,10 +174,6 @@ def _cells(logits: Tensor, wanted: list[int]) -> list[Cell]:
 def _require_fitting(
     model: PreTrainedModel, layout: Layout, past: Sequence[int], tokens: Sequence[int | None], first: int
 ) -> None:
-    """
-    Raises:
-        ValueError: if the model has not all the tokens and positions, or the head would give too much.
-    """
     count, vocabulary = layout.ids.shape[1] - first, model.config.vocab_size
     ids = [*past, *layout.ids[0].tolist(), *(token for token in tokens if token is not None)]
     if not 0 <= min(ids) <= max(ids) < vocabulary:

@@ -80,8 +80,7 @@ class Drafts:
         self.survival.add([self.chance(score) for score in scores])
 
     def chance(self, score: float) -> float:
-        """Return the probability that a draft holds if those before it do. It was predicted without knowing
-        them, so it holds more often than its score says."""
+        """Return the probability that a draft holds if those before it do: it exceeds its score."""
         place = bisect_right(SCORES, score)
         return (self._held[place] + STRENGTH * sqrt(score)) / (self._seen[place] + STRENGTH)
 
@@ -234,8 +233,7 @@ class DraftPace:
         return self._costs[min(plan.positions, len(self._costs) - 1)]
 
     def _pays(self, most: int) -> tuple[float, int]:
-        """Return the most tokens per millisecond that forwards with equally many drafts and masks give, and
-        how many those are."""
+        """Return the most tokens per millisecond with equally many drafts and masks, and that number."""
         chances = self._known.survival.chances()
         rates = [
             (verifying_rate(chances, masks, linear, self._costs), masks)

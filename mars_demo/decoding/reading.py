@@ -63,8 +63,7 @@ def read(
     positions: Sequence[int] = (),
     sampling: Sampling | None = None,
 ) -> list[Reading]:
-    """Return one `Reading` per row of [rows, vocabulary] logits; `positions` are their places, for
-    `sampling`."""
+    """Return a `Reading` per row of [rows, vocabulary] logits, at these positions of the text."""
     return fetch(measure(logits, acceptance, positions, sampling))
 
 

@@ -8,8 +8,6 @@ exactly that of the verifying model, as with rejection sampling (arXiv 2504.1547
 a seed means the same answer in every mode and batch.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 from collections.abc import Sequence
@@ -28,11 +26,7 @@ from transformers import (
 @dataclass(frozen=True)
 class Sampling:
     """Draw from the distribution at `temperature`, of the `top_k` most probable tokens (0 for all) those
-    that make up a probability of `top_p`.
-
-    Raises:
-        ValueError: if one of them is out of its range.
-    """
+    that make up a probability of `top_p`."""
 
     temperature: float = 1.0
     top_p: float = 1.0

@@ -1,7 +1,5 @@
 """What a strategy is: a generator that asks for forwards and says what it made of them."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass

@@ -87,7 +87,6 @@ class Pass:
 
     @property
     def text(self) -> str:
-        """Return what this pass added to the answer."""
         return "".join(slot.text for slot in self.slots[: self.accepted])
 
     def line(self, lane: str | None = None) -> str:
@@ -134,7 +133,7 @@ class Settings:
 
     @property
     def given(self) -> list[list]:
-        """Return the [id, text] of the tokens that the answer was given."""
+        """Return the [id, text] of the tokens that the answer begins with."""
         return self.branch["given"] if self.branch else []
 
 
@@ -176,7 +175,6 @@ class Run:
         self.stop = self.stop or "stopped"
 
     def finish(self) -> Run:
-        """Run to the end."""
         for _ in self:
             pass
         return self
@@ -245,11 +243,7 @@ class Run:
 
     @classmethod
     def read(cls, lines: Iterable[str]) -> Run:
-        """Return a finished run from its record.
-
-        Raises:
-            ValueError: as `read_runs`, or if the record holds no run or several.
-        """
+        """Return a finished run from its record."""
         runs = read_runs(lines)
         if len(runs) != 1:
             raise ValueError(f"{NO_RECORD}: it holds {len(runs)} runs, not one.")
@@ -319,11 +313,7 @@ def _written(line: Settings | Pass | Done, lane: str | None) -> str:
 
 
 def read_text(text: Any) -> list[Run]:
-    """Return the runs of a record that somebody sends.
-
-    Raises:
-        ValueError: as `read_runs`, or if it is larger than `LIMITS.record`.
-    """
+    """Return the runs of a record that somebody sends."""
     if not isinstance(text, str) or len(text) > LIMITS.record << 20:
         raise ValueError(f"The record of a run is a text of at most {LIMITS.record} MiB.")
     return read_runs(text.split("\n"))

@@ -1,9 +1,8 @@
 """Accuracy against speed on the held-out prompts of the built-in tasks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 
 from mars_demo import tasks
 from mars_demo.decoding.decode import decode
@@ -38,18 +37,15 @@ def answers(
 
 
 def row(task: str, tau: float | None, graded: Sequence[tuple[tasks.Example, Run]]) -> Row:
-    runs = [run for _, run in graded]
-    tokens, forwards = sum(r.tokens for r in runs), sum(r.forwards for r in runs)
-    return Row(
-        task=task,
-        tau=tau,
-        n=len(graded),
-        accuracy=sum(is_right(example, run) for example, run in graded) / len(graded),
-        tokens_per_forward=tokens / forwards,
-        tokens=tokens,
-        forwards=forwards,
-        seconds=sum(run.seconds for run in runs),
+    accuracy = fmean(is_right(example, run) for example, run in graded)
+    return _summed(task, tau, len(graded), accuracy, [run for _, run in graded])
+
+
+def _summed(task: str, tau: float | None, n: int, accuracy: float, parts: Sequence[Run | Row]) -> Row:
+    tokens, forwards, seconds = (
+        sum(getattr(part, name) for part in parts) for name in ("tokens", "forwards", "seconds")
     )
+    return Row(task, tau, n, accuracy, tokens / forwards, tokens, forwards, seconds)
 
 
 def evaluate(
@@ -59,11 +55,7 @@ def evaluate(
     names: Sequence[str] | None = None,
     limit: int = 40,
 ) -> Iterator[Row]:
-    """A row per task and τ, as each is finished. Modes without a τ give one row per task.
-
-    Raises:
-        ValueError: if a task is unknown, `limit` is below 1, or the checkpoint cannot do what is requested.
-    """
+    """A row per task and τ, as each is finished. Modes without a τ give one row per task."""
     if limit < 1:
         raise ValueError(f"The number of prompts per task must be at least 1, not {limit}.")
     request = request.fitted(checkpoint)
@@ -76,14 +68,5 @@ def evaluate(
 
 def average(rows: Sequence[Row]) -> Row:
     """Accuracy as the mean over tasks, tokens per forward as all tokens over all forwards."""
-    tokens, forwards = sum(r.tokens for r in rows), sum(r.forwards for r in rows)
-    return Row(
-        task="average",
-        tau=rows[0].tau,
-        n=sum(r.n for r in rows),
-        accuracy=sum(r.accuracy for r in rows) / len(rows),
-        tokens_per_forward=tokens / forwards,
-        tokens=tokens,
-        forwards=forwards,
-        seconds=sum(r.seconds for r in rows),
-    )
+    accuracy = sum(row.accuracy for row in rows) / len(rows)
+    return _summed("average", rows[0].tau, sum(row.n for row in rows), accuracy, rows)

@@ -1,7 +1,5 @@
 """Confidence intervals over prompts: the bootstrap with percentiles, the same resamples every time."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -17,9 +15,6 @@ def interval(parts: Sequence[float], wholes: Sequence[float]) -> tuple[float, fl
 
     parts, wholes: of each prompt, say whether its answer is right and 1, or its tokens and its forwards.
     Prompts that are all alike give an interval without width.
-
-    Raises:
-        ValueError: if there are no prompts, or the two differ in length.
     """
     if not len(parts) or len(parts) != len(wholes):
         raise ValueError(

@@ -24,12 +24,7 @@ TAUS = (0.99, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5)
 
 @dataclass(frozen=True)
 class Setting:
-    """How a point is decoded: the mode, and where it has a τ, the criterion and τ.
-
-    Raises:
-        ValueError: if there is no such mode or criterion, τ is not a number from 0 to 1, or one of the two
-            is missing or too much.
-    """
+    """How a point is decoded: the mode, and where it has a τ, the criterion and τ."""
 
     mode: str
     criterion: str | None = None
@@ -48,7 +43,6 @@ class Setting:
 
     @property
     def title(self) -> str:
-        """Return what it is called in a sentence or a legend."""
         if self.tau is not None:
             return f"{self.criterion}, τ = {self.tau:g}"
         return "AR" if self.mode == "ar" else self.mode
@@ -62,11 +56,7 @@ AR = Setting("ar")  # what all others are compared with
 
 
 def parse_taus(text: str) -> list[float]:
-    """Parse a τ grid: numbers separated by commas.
-
-    Raises:
-        ValueError: if one of them is not a number from 0 to 1, or there is none.
-    """
+    """Parse a τ grid: numbers separated by commas."""
     try:
         return checked_taus([float(part) for part in text.split(",")])
     except ValueError:
@@ -76,11 +66,7 @@ def parse_taus(text: str) -> list[float]:
 
 
 def checked_taus(taus: Iterable[float]) -> list[float]:
-    """Return the τ without duplicates, the highest first.
-
-    Raises:
-        ValueError: if one of them is not a number from 0 to 1, or there is none.
-    """
+    """Return the τ without duplicates, the highest first."""
     found = list(taus)
     if not found:
         raise ValueError("The τ grid is empty; give at least one number from 0 to 1.")
@@ -136,12 +122,10 @@ class Point:
 
     @cached_property
     def accuracy_interval(self) -> tuple[float, float]:
-        """Return the confidence interval of `bootstrap.interval`."""
         return bootstrap.interval([one.right for one in self.outcomes], [1] * self.n)
 
     @cached_property
     def tokens_per_forward_interval(self) -> tuple[float, float]:
-        """Return the confidence interval of `bootstrap.interval`."""
         tokens, forwards = zip(*((one.tokens, one.forwards) for one in self.outcomes))
         return bootstrap.interval(tokens, forwards)
 
@@ -212,11 +196,7 @@ class Frontier:
 
     @classmethod
     def read(cls, record: Mapping[str, Any]) -> Frontier:
-        """Read what `record` has returned.
-
-        Raises:
-            ValueError: if it is something else.
-        """
+        """Read what `record` has returned."""
         try:
             prompts, points = tuple(record["prompts"]), tuple(_point(each) for each in record["points"])
             if any(point.n != len(prompts) or not point.n for point in points):

@@ -1,7 +1,5 @@
 """The answers of a sweep as they are finished, a JSON line each: an interrupted sweep resumes."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -25,9 +23,6 @@ class Journal:
 
     sweep: all that outcomes depend on apart from the setting; the file's name is its digest. Lines that are
     not whole, since a process was killed while it wrote, are dropped.
-
-    Raises:
-        OSError: if the file cannot be read or written.
     """
 
     def __init__(self, folder: Path | None, sweep: dict[str, Any]):

@@ -1,7 +1,5 @@
 """Load tests: requests that arrive in a pattern, served in real time, and how fast they were answered."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Iterator, Sequence
@@ -49,11 +47,7 @@ def arrivals(load: Sequence[tuple[float, float]], capacity: float, seed: int) ->
 async def serve(
     checkpoint: Checkpoint, tau: float | Controller, times: Sequence[float]
 ) -> tuple[list[tuple[tasks.Example, Job]], Server]:
-    """Return held-out examples asked at these seconds, each with its job, and the server that answered.
-
-    Raises:
-        ValueError: if that took more forwards than a server remembers.
-    """
+    """Return held-out examples asked at these seconds, each with its job, and the server that answered."""
     asked = list(itertools.islice(itertools.cycle(tasks.mixed(8)), len(times)))
     request = Request("mars", max_new_tokens=MAX_NEW_TOKENS)
     async with Server(checkpoint, SIZE, tau, request) as server:
@@ -70,8 +64,7 @@ async def capacity(checkpoint: Checkpoint, count: int) -> float:
 
 
 def measured(served: Sequence[tuple[Sequence[tuple[tasks.Example, Job]], Server]]) -> dict:
-    """Return the measurements of one policy over all requests of its replays. Latency and TTFT are seconds
-    from the arrival."""
+    """Return the measurements of one policy over its replays. Latency and TTFT are seconds."""
     answered = [pair for pairs, _ in served for pair in pairs]
     requests = [request for _, request in answered]
     per_token = [(r.finished - r.first) / max(1, r.run.tokens - 1) for r in requests]

@@ -1,7 +1,5 @@
 """The paper's tables, and what this project has measured of each."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import mean, median
@@ -45,8 +43,6 @@ class Table(NamedTuple):
 
 
 class Point(NamedTuple):
-    """A point of a τ curve."""
-
     tau: float
     accuracy: float
     tokens_per_forward: float
@@ -69,7 +65,6 @@ class Comparison:
 
 
 def paper(number: int) -> Table:
-    """Return Table `number` of the paper."""
     chosen = TABLES[number]
     return Table(chosen.theirs(PAPER[chosen.key]), f"the paper's Table {number}: {chosen.unit}")
 
@@ -85,8 +80,7 @@ def here(number: int) -> Table | None:
 
 
 def benchmarks() -> Table | None:
-    """Return the paper's six benchmarks on our models, with cells as in Table 4: a row for each file of
-    `benchmark --tasks paper` in the folder of results. None if there is none."""
+    """Return the paper's six benchmarks on our models, a row per `benchmarks-*.json`; None without any."""
     files = [results.read(path.name) for path in sorted(results.FOLDER.glob("benchmarks-*.json"))]
     measured = [(record, six) for record in files if (six := _six(record))]
     if not measured:

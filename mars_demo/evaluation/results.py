@@ -1,7 +1,5 @@
 """What this project has measured: the files that benchmarks write to assets/results, and their averages."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import statistics

@@ -1,7 +1,5 @@
 """A sweep: the same prompts answered at every setting, in batches, each answer kept as it is finished."""
 
-from __future__ import annotations
-
 import hashlib
 import time
 from collections.abc import Iterator, Sequence
@@ -26,11 +24,7 @@ LIMIT = 200  # prompts
 def grid(
     checkpoint: Checkpoint, criteria: Sequence[str] = tuple(CRITERIA), taus: Sequence[float] = TAUS
 ) -> list[Setting]:
-    """Return AR, lossless, and every criterion with every τ.
-
-    Raises:
-        ValueError: if the checkpoint has no such settings, or a criterion or τ is missing or unknown.
-    """
+    """Return AR, lossless, and every criterion with every τ."""
     if "mars" not in checkpoint.modes:
         raise ValueError(
             f"{checkpoint.name} was trained for {checkpoint.objective} and not to accept several tokens "
@@ -132,8 +126,7 @@ class Sweep:
         yield Progress(*place, prompts, prompts, point)
 
     def _answers(self, setting: Setting, left: list[int]) -> Iterator[dict[int, tuple[Run, float]]]:
-        """Yield after each forward the runs that it finished, with the seconds that the setting has taken.
-        The clock stands while the caller uses them."""
+        """Yield after each forward the runs it finished, and the seconds so far, not the caller's."""
         prompts, request = [self._questions[number].prompt for number in left], self._requests[setting]
         if not self._warm:  # the first forwards of a process are slower
             few = replace(request, max_new_tokens=2)

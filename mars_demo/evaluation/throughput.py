@@ -1,7 +1,5 @@
 """How fast prompts are answered in batches: AR, the paper's block cache, the cursor cache and lossless."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -22,8 +20,7 @@ BASELINE = "AR, continuous"
 
 @dataclass(frozen=True)
 class Result:
-    """All prompts answered by one method: wall-clock seconds, accepted tokens, forwards, positions with
-    padding, and the share of batch slots that waited."""
+    """All prompts answered by one method; positions with padding, and the share of slots that waited."""
 
     method: str
     size: int
@@ -76,8 +73,7 @@ class Progress:
 
 
 def measure(checkpoint: Checkpoint, prompts: Sequence[str], size: int) -> Iterator[Result | Progress]:
-    """Yield a result per method as soon as it is measured, transformers' `generate` first, and progress in
-    between. No clock counts what is done with these."""
+    """Yield a result per method, transformers' `generate` first, and progress in between."""
     chosen = methods(checkpoint, size)
     for _ in decoding(checkpoint, prompts[:size], "warm-up", size, chosen[BASELINE]):
         pass

@@ -4,8 +4,6 @@ Every causal model of transformers decodes in full precision if its logits are i
 code of its own for an architecture is listed here.
 """
 
-from __future__ import annotations
-
 from transformers import PreTrainedConfig, Qwen2Config
 from transformers.models.auto.modeling_auto import (
     MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
@@ -20,11 +18,7 @@ _SCALES = ("logits_scaling", "logit_scale", "final_logit_softcapping")
 
 
 def require_causal(config: PreTrainedConfig) -> None:
-    """Refuse the config of any other model: an encoder, one that classifies, one that reads pictures.
-
-    Raises:
-        ValueError: in which way it is another one.
-    """
+    """Refuse the config of any other model: an encoder, one that classifies, one that reads pictures."""
     kind = config.model_type
     if config.is_encoder_decoder:
         raise ValueError(f"it is an encoder with a decoder ({kind}), not a causal language model.")
@@ -41,8 +35,7 @@ def require_causal(config: PreTrainedConfig) -> None:
 
 
 def context_of(config: PreTrainedConfig) -> int:
-    """Return how many positions can be decoded here: those the model was made for, but not more than its
-    layers look back, since every position sees the whole text."""
+    """Return how many positions can be decoded: every layer must see the whole text."""
     window = getattr(config, "sliding_window", None)
     kinds = getattr(config, "layer_types", None)
     if not window or (kinds and "sliding_attention" not in kinds):

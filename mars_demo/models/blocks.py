@@ -1,7 +1,5 @@
 """What a checkpoint was trained for: its block size, its mask token and its objective, read and checked."""
 
-from __future__ import annotations
-
 import re
 
 from transformers import PreTrainedConfig, PreTrainedTokenizerBase
@@ -22,10 +20,6 @@ def settle(
         published says there what its config leaves out.
     published: whether it is in their format.
     block_size: overrides what its files and its name say; 0 stands for an ordinary AR model.
-
-    Raises:
-        ValueError: if the block size is unknown or contradictory, or if block size, mask token or objective
-            is none that the model can have.
     """
     if block_size is None:
         block_size = _read(config, tokenizer, label, published)

@@ -62,7 +62,6 @@ class CapturedModel:
         return _uses_sdpa(self.model)
 
     def new_text(self) -> CapturedText:
-        """Return an empty text."""
         return CapturedText()
 
     @torch.inference_mode()
@@ -73,8 +72,7 @@ class CapturedModel:
         first: int,
         then: Callable[[Tensor], Tensor] | None = None,
     ) -> Tensor:
-        """Return logits [n - first, vocabulary] in float32 of the layout's positions from `first` on, or
-        what `then` makes of them; all n are in the text afterwards."""
+        """Return logits from position `first` on, or what `then` makes of them; all positions are kept."""
         count = layout.ids.shape[1]
         with self._lock:
             positions = _padded(count)
@@ -148,12 +146,9 @@ class CapturedText:
         first: int,
         then: Callable[[Tensor], Tensor] | None = None,
     ) -> Tensor:
-        """Return logits of the layout's positions from `first` on, or what `then` makes of them; all its
-        positions are kept."""
         return model.forward(self, layout, first, then)
 
     def rewind(self, length: int) -> None:
-        """Keep the first `length` positions."""
         self.length = min(self.length, length)
 
 

@@ -1,7 +1,5 @@
 """Conversations as token ids. Typed text never becomes a special token."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 
@@ -43,17 +41,12 @@ def encode_after(tokenizer: PreTrainedTokenizerBase, before: Sequence[int], text
 
 
 def encode_raw(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
-    """Return a text for the model to continue, with the token that begins a text, if the tokenizer has
-    one."""
+    """Return a text for the model to continue, after the token that begins texts, if there is one."""
     return tokenizer(text, split_special_tokens=True)["input_ids"]
 
 
 def render(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message], reply: bool) -> str:
-    """Return the chat template's text, with the opening of an assistant turn if `reply`.
-
-    Raises:
-        ValueError: if the tokenizer has no chat template, or it refuses the messages.
-    """
+    """Return the chat template's text, with the opening of an assistant turn if `reply`."""
     if not tokenizer.chat_template:
         raise ValueError(
             "This checkpoint has no chat template, which a conversation needs. Ask it single prompts, or "
@@ -86,8 +79,7 @@ def encode_rendered(tokenizer: PreTrainedTokenizerBase, rendered: str, texts: Se
 
 
 def with_slots(messages: Sequence[Message]) -> tuple[list[Message], list[str]]:
-    """Return the messages with a slot for each text, and the texts, cleared of the slots' own
-    characters."""
+    """Return the messages with a slot for each text, and the texts without the slots' own characters."""
     slotted = [{**m, "content": f"\ue000{i}\ue001"} for i, m in enumerate(messages)]
     texts = [m["content"].replace("\ue000", "").replace("\ue001", "") for m in messages]
     return slotted, texts
@@ -95,11 +87,7 @@ def with_slots(messages: Sequence[Message]) -> tuple[list[Message], list[str]]:
 
 def encode_prompt(tokenizer: PreTrainedTokenizerBase, prompt: str | Sequence[Message]) -> list[int]:
     """Return a user's prompt, or a conversation, in the chat template, ready for the model's answer. A
-    tokenizer without a template reads a single prompt as raw text.
-
-    Raises:
-        ValueError: if a conversation needs a chat template and there is none.
-    """
+    tokenizer without a template reads a single prompt as raw text."""
     messages = [user(prompt)] if isinstance(prompt, str) else prompt
     if not tokenizer.chat_template and len(messages) == 1:
         return encode_raw(tokenizer, messages[0]["content"])
@@ -115,8 +103,7 @@ def pad_id(tokenizer: PreTrainedTokenizerBase) -> int:
 def left_padded(
     rows: Sequence[Sequence[int]], pad: int, device: torch.device, multiple: int = 1
 ) -> tuple[Tensor, Tensor]:
-    """Return [rows, width] ids padded on the left to a multiple of `multiple`, and which of them are
-    real."""
+    """Return [rows, width] ids padded on the left to a multiple of a width, and which are real."""
     width = -(-max(map(len, rows)) // multiple) * multiple
     ids = [[pad] * (width - len(row)) + list(row) for row in rows]
     real = [[0] * (width - len(row)) + [1] * len(row) for row in rows]

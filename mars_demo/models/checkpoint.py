@@ -50,8 +50,7 @@ class Checkpoint:
     _names: dict[int, str] = field(default_factory=dict, repr=False, compare=False)
 
     def token_name(self, token: int) -> str:
-        """Return a token's text on its own, special tokens by their names. Cached: every pass shows
-        dozens."""
+        """Return a token's text on its own, special tokens by their names. Every pass shows dozens."""
         if token not in self._names:
             self._names[token] = self.tokenizer.decode([token])
         return self._names[token]
@@ -65,7 +64,6 @@ class Checkpoint:
 
     @property
     def device(self) -> torch.device:
-        """Where it computes."""
         return torch.device("cpu") if self.packed else self.model.device
 
     @property
@@ -81,7 +79,6 @@ class Checkpoint:
 
     @property
     def largest_window(self) -> int:
-        """Slots a window may have: B masks give B + 1, no masks give one."""
         return trained_window(self.block_size)
 
     @property
@@ -136,9 +133,6 @@ def from_files(folder: str | Path, **options) -> tuple[PreTrainedModel, dict]:
     threads would take each other's.
 
     options: of transformers' `from_pretrained`.
-
-    Raises:
-        OSError, ValueError, RuntimeError: if the files are not those of a causal language model.
     """
     with _READING:
         return AutoModelForCausalLM.from_pretrained(
@@ -148,11 +142,7 @@ def from_files(folder: str | Path, **options) -> tuple[PreTrainedModel, dict]:
 
 def require_fit(missing: Collection[str], misshapen: Collection[str], unexpected: Collection[str]) -> None:
     """Refuse weights that do not fit the model their config describes. Missing tensors would be random, and
-    unexpected ones, such as an extra layer or a bias, would be dropped silently.
-
-    Raises:
-        ValueError: if any name is given.
-    """
+    unexpected ones, such as an extra layer or a bias, would be dropped silently."""
     troubles = {
         "lack {} of the tensors that its config needs": missing,
         "hold {} of the tensors in another shape than its config says": misshapen,

@@ -1,7 +1,5 @@
 """Where a model computes: the best device of this machine, and what a device is called."""
 
-from __future__ import annotations
-
 import platform
 from pathlib import Path
 
@@ -22,11 +20,7 @@ def best() -> str:
 
 
 def usable(name: str | None = None) -> str:
-    """Return the device of that name, the best one for None.
-
-    Raises:
-        ValueError: if there is no such device here.
-    """
+    """Return the device of that name, the best one for None."""
     if name is None:
         return best()
     try:
@@ -38,14 +32,12 @@ def usable(name: str | None = None) -> str:
 
 
 def computes_bfloat16(device: str) -> bool:
-    """Return whether a GPU has units for bfloat16, which those made before 2020, a T4 say, emulate
-    slowly."""
+    """Return whether a GPU has units for bfloat16; older ones, a T4 say, emulate it slowly."""
     return not device.startswith("cuda") or torch.cuda.is_bf16_supported(including_emulation=False)
 
 
 def multiplies_bfloat16(device: str) -> bool:
-    """Return whether large products are faster in bfloat16 than in float32. Processors without AVX-512
-    convert number by number and need ten times as long."""
+    """Return whether large products are faster in bfloat16; CPUs without AVX-512 take ten times as long."""
     if device.startswith("cpu"):
         return torch.backends.cpu.get_cpu_capability() == "AVX512"
     return computes_bfloat16(device)
@@ -59,8 +51,7 @@ def gpu_name(device: torch.device) -> str | None:
 
 
 def processor() -> str:
-    """Return the processor's name, and its units for products in few bits, which decide how fast they
-    are."""
+    """Return the processor's name and its units for products in few bits."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     found = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}

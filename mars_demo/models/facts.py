@@ -1,7 +1,5 @@
 """What a checkpoint is, for people to read."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,7 +66,6 @@ def _rounded(count: int) -> str:
 
 
 def facts(checkpoint: Checkpoint) -> Facts:
-    """Return the facts of a checkpoint."""
     model = checkpoint.model
     return Facts(
         name=checkpoint.name,
@@ -85,8 +82,7 @@ def facts(checkpoint: Checkpoint) -> Facts:
 
 
 def licence_in(source: Path) -> str | None:
-    """Return the licence that the model card next to the weights names in its front matter, on one short
-    line. A card is someone else's text: one that cannot be read names none."""
+    """Return the licence in the front matter of the model card beside the weights, on one short line."""
     try:
         fields = metadata_load((source if source.is_dir() else source.parent) / "README.md") or {}
     except (OSError, yaml.YAMLError, RecursionError, ValueError):

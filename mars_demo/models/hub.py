@@ -3,8 +3,6 @@
 What has been fetched stays in the hub client's own cache, which other programs share.
 """
 
-from __future__ import annotations
-
 import errno
 import shutil
 from collections.abc import Callable, Iterable
@@ -80,11 +78,7 @@ def _cached(name: str, weights: bool) -> str | None:
 
 
 def _remote_files(name: str) -> list[tuple[str, int]]:
-    """Return the files of a model on the hub and their bytes.
-
-    Raises:
-        OSError: if the hub cannot be reached or has no such model.
-    """
+    """Return the files of a model on the hub and their bytes."""
     try:
         info = HfApi().model_info(name, files_metadata=True, timeout=_PATIENCE)
     except OSError:
@@ -95,8 +89,7 @@ def _remote_files(name: str) -> list[tuple[str, int]]:
 
 
 def needed_files(files: Iterable[tuple[str, int]]) -> dict[str, int]:
-    """Those that a checkpoint is loaded from, with their bytes: texts and safetensors at the top of the
-    repository, or one GGUF file if it has no safetensors."""
+    """Return the files to load, with their bytes: texts and safetensors, or else one GGUF file."""
     top = {file: size for file, size in files if "/" not in file}
     texts = {file: size for file, size in top.items() if file.endswith(_TEXTS)}
     weights = {f: size for f, size in top.items() if f.startswith("model") and f.endswith(".safetensors")}

@@ -1,7 +1,5 @@
 """Names, folders and hub ids → a `Checkpoint` that can decode."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -120,8 +118,7 @@ def outline(name: str, block_size: int | None = None) -> Checkpoint:
 
 
 def _found(name: str, report: Report | None = None, weights: bool = True) -> tuple[str, str]:
-    """Return the folder or GGUF file of a checkpoint, fetched if it is not here, and the checkpoint's own
-    name."""
+    """Return the folder or GGUF file of a checkpoint, fetched if need be, and its own name."""
     path = locate(name)
     if Path(path).exists():
         return path, Path(path).resolve().name
@@ -130,11 +127,7 @@ def _found(name: str, report: Report | None = None, weights: bool = True) -> tup
 
 @contextmanager
 def _one_sentence(name: str) -> Iterator[None]:
-    """Say what is wrong with a checkpoint in one sentence, whatever a library says of it.
-
-    Raises:
-        ValueError: for every fault of its files.
-    """
+    """Say what is wrong with a checkpoint in one sentence, whatever a library says of it."""
     try:
         yield
     except SafetensorError as error:
@@ -149,11 +142,7 @@ def _one_sentence(name: str) -> Iterator[None]:
 def _described(
     path: str, label: str, block_size: int | None
 ) -> tuple[PreTrainedTokenizerBase, PreTrainedConfig]:
-    """Read a checkpoint's tokenizer, and its config with what it was trained for.
-
-    Raises:
-        OSError, ValueError, KeyError: if they are broken or not those of a causal language model.
-    """
+    """Read a checkpoint's tokenizer, and its config with what it was trained for."""
     # Without an explicit no, transformers asks on the terminal whether code next to the weights may run.
     file, published = gguf_file(path), None
     if file and not file.with_name("config.json").exists():

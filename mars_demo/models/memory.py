@@ -1,7 +1,5 @@
 """How much memory a checkpoint will take on a device, and how much the device has left."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 
@@ -23,10 +21,6 @@ def needed(path: str, device: str, dtype: torch.dtype) -> int:
     from the headers of its files.
 
     path: a bundled name, a folder or a GGUF file.
-
-    Raises:
-        ValueError: if there is no such checkpoint.
-        SafetensorError, OSError: if its files are broken.
     """
     path = locate(path)
     tied = _tied(path)

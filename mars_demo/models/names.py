@@ -1,7 +1,5 @@
 """What a name means: a bundled checkpoint, a folder, a GGUF file or a hub id. Nothing is loaded here."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -23,11 +21,7 @@ def bundled() -> list[str]:
 
 
 def locate(name: str) -> str:
-    """Return the folder, GGUF file or hub id that `name` means. The hub is not asked.
-
-    Raises:
-        ValueError: if it is none of these.
-    """
+    """Return the folder, GGUF file or hub id that `name` means. The hub is not asked."""
     if name in bundled():
         return str(ASSETS / name)
     if Path(name).exists():

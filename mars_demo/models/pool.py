@@ -27,8 +27,7 @@ _importing = threading.Lock()
 
 
 def library():
-    """Return the modules `load`, `memory` and `facts`, imported on first use. One thread at a time:
-    transformers cannot be imported by two at once."""
+    """Return `load`, `memory` and `facts`, imported once: two threads cannot import transformers."""
     with _importing:
         from mars_demo.models import facts, load, memory
 
@@ -87,11 +86,7 @@ class Pool:
         return list(self._members)
 
     def member(self, name: str | None) -> Member:
-        """Return the model of that name, the default one for None.
-
-        Raises:
-            ValueError: if there is none.
-        """
+        """Return the model of that name, the default one for None."""
         name = next(iter(self._members), None) if name is None else name
         if name not in self._members:
             raise ValueError(f"Unknown model {name!r}. Choose from {', '.join(self._members) or 'none'}.")
@@ -165,11 +160,7 @@ class Pool:
             return load.load_checkpoint(member.source, device, self.dtype, block_size, member.tell)
 
     def _make_room(self, wanted: Member, size: int, device: str, evict: bool) -> None:
-        """Evict models until `size` bytes are free, if that is allowed.
-
-        Raises:
-            NoRoom: if that is not enough.
-        """
+        """Evict models until `size` bytes are free, if that is allowed."""
         _, memory, _ = library()
         others = sorted(self._members.values(), key=lambda member: member.used) if evict else []
         for other in others:
@@ -197,8 +188,7 @@ def let_go(member: Member) -> None:
 
 
 def labels(sources: Sequence[str]) -> dict[str, str]:
-    """Return names to choose by, which show nothing of the server's folders, and their sources. Where two
-    end alike, the later one gets a number."""
+    """Return names without the server's folders, and their sources; equal ones are numbered."""
     found: dict[str, str] = {}
     for source in dict.fromkeys(sources):
         path = Path(source)

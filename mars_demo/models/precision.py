@@ -1,7 +1,5 @@
 """In which precision a model computes."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 
 import torch
@@ -15,8 +13,7 @@ _WORTH_PACKING = 200  # width below which a forward's time is not that of readin
 
 
 def default_dtype(path: str, device: str) -> torch.dtype:
-    """Return bfloat16 on a GPU that has it and for GGUF files, whose weights are rounded already, else
-    float32."""
+    """Return bfloat16 on a GPU that has it and for GGUF files, which are rounded already, else float32."""
     exact = not computes_bfloat16(device) or (device == "cpu" and not gguf_file(path))
     return torch.float32 if exact else torch.bfloat16
 
@@ -35,9 +32,6 @@ def packed_bits(
 
     `auto` packs what came in few bits, on a CPU: nothing is lost that a visitor could see, and a forward
     costs a fraction. Weights in full precision keep it unless they are asked to give it up.
-
-    Raises:
-        ValueError: if few bits are asked for where they cannot be had.
     """
     if wanted == "auto":
         worth = gguf_file(path) and config.hidden_size >= _WORTH_PACKING

@@ -13,8 +13,7 @@ from torch import Tensor, nn
 
 
 class ReorderedLinear(nn.Linear):
-    """A linear layer without a bias that holds its weight in both orders: it computes with one and is
-    saved, copied and trained with the other."""
+    """A linear layer that computes with a reordered copy of the weight that it saves and trains."""
 
     @classmethod
     def of(cls, linear: nn.Linear) -> ReorderedLinear:

@@ -84,8 +84,7 @@ class Step:
         self._output: Tensor | None = None  # of the graph
 
     def take(self, layout: Layout, first: int, past: int) -> None:
-        """Take a layout as the input, after `past` positions of the text; the logits of its positions from
-        `first` on are wanted. The host does not wait."""
+        """Take a layout after `past` positions, whose logits from `first` on are wanted, without a wait."""
         on_gpu = self.model.device.type == "cuda"
         inputs = Inputs(self.shape, pinned=on_gpu)
         inputs.fill(layout, first, past)

@@ -1,7 +1,5 @@
 """Keys and values of one text at fixed addresses, as a CUDA graph needs them."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 from transformers import Cache, PreTrainedModel
@@ -27,8 +25,7 @@ class Store:
         return self.tensor.shape[3]
 
     def cache(self, columns: Tensor, width: int) -> Cache:
-        """Return the cache of one forward: its keys and values go to `columns` [n], and attention reads the
-        first `width` positions."""
+        """Return the cache of one forward, which writes to `columns` [n] and reads the first `width`."""
         return Cache(layers=[StoredLayer(*layer, columns, width) for layer in self.tensor[:, :, None]])
 
     def copy_of(self, length: int) -> Tensor:
@@ -41,8 +38,7 @@ class Store:
 
 
 class StoredLayer(CacheLayerMixin):
-    """One layer's part of a store during one forward. The columns lie on the device, so the same recorded
-    kernels write wherever a forward needs it."""
+    """One layer's part of a store in one forward; its columns lie on the device, for recorded kernels."""
 
     is_sliding = False
 

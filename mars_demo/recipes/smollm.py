@@ -7,8 +7,6 @@ matrix units. If interrupted, run the same command again; `--stage` runs one sta
 stage, leaves the folder for `assets/` in DIR/bundle.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterator
@@ -105,8 +103,7 @@ SCALES = {
 
 
 def make_data(output: Path, scale: Scale) -> None:
-    """`held-out.jsonl` and `train.jsonl`: made and self-written prompts, and second turns, with the base's
-    greedy answers."""
+    """Write `held-out.jsonl` and `train.jsonl`: prompts and second turns with the base's greedy answers."""
     base = load_checkpoint(str(output / "base"), dtype=torch.bfloat16)
     held_out, first, all_turns = (output / f"{name}.jsonl" for name in ("held-out", "first-turns", "train"))
     for path, count, seed, avoid in (
@@ -174,8 +171,7 @@ def summary(recipe: Recipe, log: Path) -> dict:
 
 
 def minutes(log: Path) -> int:
-    """Return how long a training took according to its log of metrics, whose clock begins anew where it was
-    resumed."""
+    """Return how long a training took; the clock of its log begins anew where it was resumed."""
     read = [0.0, *(json.loads(line)["seconds"] for line in log.read_text("utf-8").splitlines())]
     return round(sum(now - before if now > before else now for before, now in pairwise(read)) / 60)
 
@@ -201,9 +197,6 @@ def make(base: str | None, output: Path, stage: str | None = None, scale: str = 
     """Run all stages, or one alone; what is there already of a stage is kept.
 
     base: a GGUF file, folder or hub id of SmolLM2-135M-Instruct, for the first stage.
-
-    Raises:
-        ValueError: if there is no such stage or scale, or the first stage has no base.
     """
     for name, value, known in (("stage", stage, (None, *STAGES)), ("scale", scale, SCALES)):
         if value not in known:

@@ -4,8 +4,6 @@
 continues.
 """
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 

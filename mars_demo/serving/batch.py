@@ -1,7 +1,5 @@
 """A batch: places for rows on one model, and one forward at a time for the rows whose turn it is."""
 
-from __future__ import annotations
-
 import itertools
 import time
 from collections.abc import Collection
@@ -29,9 +27,6 @@ class Batch:
     rows whose turn it is, and finished rows leave.
 
     `positions` counts what was computed, padding included; `seconds` is the time of the forwards.
-
-    Raises:
-        ValueError: if the cache of so many rows does not fit into the memory that is free.
     """
 
     def __init__(self, checkpoint: Checkpoint, size: int, columns: int):
@@ -133,8 +128,7 @@ def _padded(forwards: Collection[Forward]) -> int:
 
 
 def _read_all(logits: Tensor, wanted: dict[int, Forward], rows: dict[int, Row]) -> dict[int, list[Reading]]:
-    """Return the readings of each row, computed for all rows together unless their requests score or draw
-    differently."""
+    """Return the readings of each row, at once unless requests score or draw differently."""
     counts = [f.layout.ids.shape[1] - f.first for f in wanted.values()]
     requests = [rows[place].request for place in wanted]
     rules = {request.criterion for request in requests}
@@ -164,7 +158,6 @@ def check_memory(model: PreTrainedModel, rows: int, columns: int) -> None:
 
 
 def columns(checkpoint: Checkpoint, longest: int, window: int) -> int:
-    """Return what a row of the cache must hold: a text, the positions of any one forward, and the
-    padding."""
+    """Return what a row of the cache must hold: a text, any one forward, and padding."""
     tokens = max(window, LONGEST_COPY + 1)  # that a forward can accept; a group of masks follows each
     return min(longest, checkpoint.context) + tokens * window + 2 * tokens + 1

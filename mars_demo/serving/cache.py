@@ -1,7 +1,5 @@
 """The cursor cache: keys and values of many texts, each with its own length, and one forward for all."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 
 import torch
@@ -127,7 +125,6 @@ class CursorCache:
         self._places.width = dump + 1
 
     def commit(self, row: int, count: int) -> None:
-        """Keep the first `count` positions of the row's last forward."""
         self.lengths[row] += count
 
     def clear(self, row: int) -> None:

@@ -89,10 +89,6 @@ class ChatBody(BaseModel):
 
     @classmethod
     def read(cls, raw: bytes) -> ChatBody:
-        """
-        Raises:
-            Refusal: if it is no such request, or longer than `LIMITS` allow.
-        """
         try:
             fields = from_json(raw, allow_inf_nan=False)
         except ValueError as error:
@@ -126,7 +122,6 @@ class ChatBody(BaseModel):
 
     @property
     def request(self) -> Request:
-        """Return how it is to be decoded."""
         return Request(
             mode=self.mode,
             tau=self.tau,

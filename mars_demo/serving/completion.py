@@ -20,8 +20,7 @@ class Cut:
         self._strings, self._held, self._ended = strings, "", False
 
     def add(self, text: str) -> str:
-        """Return what can be shown now. An end that may be the beginning of one of the strings is held
-        back."""
+        """Return what can be shown now; an end that may begin one of the strings is held back."""
         if self._ended:
             return ""
         self._held += text
@@ -51,11 +50,7 @@ class Completion:
         self._head = {"id": f"chatcmpl-{job.run.settings.run}", "created": int(time.time()), "model": model}
 
     async def whole(self) -> dict[str, Any]:
-        """Return the answer once it is finished.
-
-        Raises:
-            Refusal: if the server ended before.
-        """
+        """Return the answer once it is finished."""
         text = "".join([self._cut.add(step.text) async for step in self.job]) + self._cut.rest()
         choice = {
             "index": 0,
@@ -67,11 +62,7 @@ class Completion:
 
     async def chunks(self, with_usage: bool) -> AsyncIterator[dict[str, Any]]:
         """Yield the answer while it is made: a role, a chunk for each pass with text, the reason of its
-        end, and then the usage if it is asked for.
-
-        Raises:
-            Refusal: if the server ended before.
-        """
+        end, and then the usage if it is asked for."""
         more = {"usage": None} if with_usage else {}
         yield self._chunk({"role": "assistant", "content": ""}) | more
         async for step in self.job:

@@ -24,8 +24,7 @@ from mars_demo.serving.schedules import FREE, Schedule
 
 
 class Decoding:
-    """Prompts decoded together. Iterating runs the forwards that are left and yields the numbers of the
-    runs that each of them moved on."""
+    """Prompts decoded together. Iterating yields the numbers of the runs that each forward moved on."""
 
     def __init__(self, rows: list[Row], batch: Batch, title: str, continuous: bool):
         self.runs, self.batch = [row.run for row in rows], batch
@@ -119,11 +118,7 @@ def _check(prompts: Sequence[str], size: int, cache: str, cache_block: int) -> N
 
 def fitted(checkpoint: Checkpoint, request: Request, size: int, cache: str = "cursor") -> Request:
     """Return the request with the window that suits a batch of `size` rows. Copies are then no longer than
-    other drafts: one row's long draft would pad all rows.
-
-    Raises:
-        ValueError: if the checkpoint cannot do what is requested.
-    """
+    other drafts: one row's long draft would pad all rows."""
     named = request.window is not None
     request = replace(request, costs=None).fitted(checkpoint)  # those of one prompt at a time
     if cache not in request.rules.caches:
@@ -155,10 +150,6 @@ def finished(
 
     Every prompt has a request of its own. Up to `size` share a forward, and the next one takes a finished
     one's place at once.
-
-    Raises:
-        ValueError: if a prompt is too long, the checkpoint cannot do what is requested, or the cache does
-            not fit into memory.
     """
     if not asked:
         return

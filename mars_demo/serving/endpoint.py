@@ -68,20 +68,17 @@ class Endpoint:
 
     @_guarded
     async def models(self, request: Request) -> Response:
-        """List all models."""
         listed = [_model(name) for name in self._servers.pool.names()]
         return JSONResponse({"object": "list", "data": listed})
 
     @_guarded
     async def model(self, request: Request) -> Response:
-        """Describe one model."""
         name = request.path_params["name"]
         self._servers.check(name)
         return JSONResponse(_model(name))
 
     @_guarded
     async def chat(self, request: Request) -> Response:
-        """Answer a conversation with its next message."""
         body = ChatBody.read(await _read(request))
         server = await self._servers.get(body.model)
         try:
@@ -130,11 +127,7 @@ async def _cancel_when_gone(request: Request, completion: Completion) -> None:
 
 
 async def _read(request: Request) -> bytes:
-    """Return the body of a request.
-
-    Raises:
-        Refusal: if it is not said to be JSON, too large, or does not arrive.
-    """
+    """Return the body of a request."""
     # Pages of other sites can send other types from a visitor's browser without asking this server first.
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise Refusal(415, "The content type must be application/json.")

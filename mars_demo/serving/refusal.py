@@ -1,7 +1,5 @@
 """An error of the endpoint, in the form that chat clients know."""
 
-from __future__ import annotations
-
 from starlette.responses import JSONResponse
 
 TYPES = {404: "not_found_error", 429: "rate_limit_error"}

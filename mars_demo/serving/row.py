@@ -1,7 +1,5 @@
 """One prompt of a batch: what it needs computed next, and how much of that stays in the cache."""
 
-from __future__ import annotations
-
 from mars_demo.decoding.layout import causal
 from mars_demo.decoding.reading import Reading
 from mars_demo.decoding.request import Request
@@ -53,8 +51,7 @@ class Row:
         return Forward(self.next.layout.after(tail), self.next.first + len(self.tail))
 
     def take(self, readings: list[Reading]) -> tuple[Pass | None, int]:
-        """Return the pass that the readings make, and how many of the forward's positions stay in the
-        cache."""
+        """Return the pass that the readings make, and how many positions stay in the cache."""
         if self.closing:
             keep, self.tail, self.closing = len(self.tail), [], False
             self.length += keep

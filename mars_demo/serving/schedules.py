@@ -1,7 +1,5 @@
 """Which row computes when in a batch: a state per row and step, measured or derived from recorded runs."""
 
-from __future__ import annotations
-
 import json
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence

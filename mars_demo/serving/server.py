@@ -26,11 +26,7 @@ MOMENTS = 50_000  # forwards of which a server remembers how long its queue was
 
 @dataclass(frozen=True)
 class Controller:
-    """τ set by the queue: `high` while no job waits, `low` when `full` jobs or more wait.
-
-    Raises:
-        ValueError: if the bounds are not thresholds or are in the wrong order.
-    """
+    """τ set by the queue: `high` while no job waits, `low` when `full` jobs or more wait."""
 
     low: float = 0.8
     high: float = 1.0
@@ -140,17 +136,14 @@ class Server:
 
     @property
     def forwards(self) -> int:
-        """Count all forwards that it has computed."""
         return self._batch.forwards
 
     @property
     def waiting(self) -> int:
-        """Jobs that have no place yet."""
         return len(self._waiting)
 
     @property
     def active(self) -> int:
-        """Jobs that have a place."""
         return len(self._active)
 
     @property

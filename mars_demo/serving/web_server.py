@@ -1,7 +1,5 @@
 """A web server with the endpoint and nothing else."""
 
-from __future__ import annotations
-
 import socket
 
 import uvicorn
@@ -14,8 +12,7 @@ GRACE = 10  # seconds in which connections are closed
 
 
 class WebServer(uvicorn.Server):
-    """Serves until it is interrupted. Then it ends all answers first, which their clients are told: else it
-    would wait for them."""
+    """Serves until it is interrupted, then ends all answers, for which it would wait, and tells clients."""
 
     def __init__(self, servers: Servers):
         application = Starlette(routes=[mounted(servers)], exception_handlers=HANDLERS)
@@ -29,11 +26,7 @@ class WebServer(uvicorn.Server):
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """Open a socket at that address.
-
-    Raises:
-        ValueError: if it cannot be had.
-    """
+    """Open a socket at that address."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family)

@@ -9,8 +9,6 @@ Each world is a file of its own and a line in `TASKS`: a `Task` that draws examp
 prompt in ten is held out, chosen by a hash of the prompt alone. `SKILLS` are tasks for a larger model.
 """
 
-from __future__ import annotations
-
 import hashlib
 import random
 from collections.abc import Iterator, Sequence
@@ -59,11 +57,7 @@ UNSEEN_SHARE = 0.25  # of held-out prompts, of kinds that training never sees
 
 
 def task(name: str) -> Task:
-    """Return a world or a skill.
-
-    Raises:
-        ValueError: if there is none of that name.
-    """
+    """Return a world or a skill."""
     known = TASKS | SKILLS
     if name not in known:
         raise ValueError(f"Unknown task {name!r}: choose from {', '.join(known)}.")
@@ -71,11 +65,7 @@ def task(name: str) -> Task:
 
 
 def named(chosen: str) -> list[str]:
-    """Return the names in a comma-separated list, in which a family stands for all of its tasks.
-
-    Raises:
-        ValueError: if there is no such task.
-    """
+    """Return the names in a comma-separated list, in which a family stands for all of its tasks."""
     parts = [[*FAMILIES[name]] if name in FAMILIES else [task(name).name] for name in chosen.split(",")]
     return [name for part in parts for name in part]
 

@@ -1,7 +1,5 @@
 """What the worlds share: examples, tasks, words that several of them use, and how questions are asked."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Python functions of one line, compared with the right one by their syntax trees."""
 
-from __future__ import annotations
-
 import ast
 import random
 import re

@@ -4,8 +4,6 @@ They measure whether a chat model still does what it is told; `assets/checks.jso
 with named checks, all of which must hold.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -47,8 +45,7 @@ def items(text: str) -> int:
 
 
 def has(text: str, part: str) -> bool:
-    """Return whether a text has a word, or the beginning of one, in any case; a number or a sign only as it
-    stands."""
+    """Return whether a text has the beginning of a word, in any case; a number or a sign as it stands."""
     if part.isdigit():
         return re.search(rf"(?<![\d.,]){part}(?![\d]|[.,]\d)", text) is not None
     if not part[0].isalnum():

@@ -1,7 +1,5 @@
 """Counting how often a letter appears in a word."""
 
-from __future__ import annotations
-
 import random
 
 from mars_demo.tasks.common import TEXTS, WORDS, Example, Task, ask, concludes, concluding, listed, quantity

@@ -1,7 +1,5 @@
 """Short letters of invitation that must mention every detail that was asked for."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Sequence

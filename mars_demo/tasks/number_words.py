@@ -1,7 +1,5 @@
 """Numbers from digits to words and back."""
 
-from __future__ import annotations
-
 import random
 
 from mars_demo.tasks.common import TEXTS, Example, Task, ask, concludes, concluding, in_words

@@ -1,7 +1,5 @@
 """Lists in reverse order and words spelled backwards."""
 
-from __future__ import annotations
-
 import random
 
 from mars_demo.tasks.common import NOUNS, TEXTS, WORDS, Example, Task, ask, concludes, concluding, listed

@@ -1,7 +1,5 @@
 """Sorting short lists of numbers or words."""
 
-from __future__ import annotations
-
 import random
 
 from mars_demo.tasks.common import NOUNS, TEXTS, Example, Task, ask, concludes, concluding, listed
@@ -22,8 +20,7 @@ def make(rng: random.Random) -> Example:
 
 
 def _numbers_to_sort(rng: random.Random, count: int) -> list[int]:
-    """Return two-digit numbers that mostly differ in their tens, so that the first digit settles the
-    order."""
+    """Return two-digit numbers that mostly differ in their tens, which then settle the order."""
     if rng.random() < 0.1:
         return rng.sample(range(10, 100), count)
     return [10 * tens + rng.randint(0, 9) for tens in rng.sample(range(1, 10), count)]

@@ -1,7 +1,5 @@
 """Tiny stories of three sentences whose words can hardly be guessed."""
 
-from __future__ import annotations
-
 import random
 import re
 

@@ -1,7 +1,5 @@
 """Times tables, multiples and the odd or even numbers of a range."""
 
-from __future__ import annotations
-
 import random
 
 from mars_demo.tasks.common import TEXTS, Example, Task, ask, concludes, concluding, listed

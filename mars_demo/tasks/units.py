@@ -1,7 +1,5 @@
 """Unit conversion: how many of the smaller unit a number of the larger one is."""
 
-from __future__ import annotations
-
 import random
 
 from mars_demo.tasks.common import TEXTS, Example, Task, ask, concludes, concluding

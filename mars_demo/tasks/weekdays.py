@@ -1,7 +1,5 @@
 """Weekdays some days later or earlier, and the months of the year."""
 
-from __future__ import annotations
-
 import random
 
 from mars_demo.tasks.common import DAYS, TEXTS, Example, Task, ask, concludes, concluding, listed, quantity

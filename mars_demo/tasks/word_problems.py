@@ -1,7 +1,5 @@
 """Word problems of two or three steps of arithmetic, worked out one step at a time."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Facts from small tables: countries, chemical elements, young animals and planets."""
 
-from __future__ import annotations
-
 import random
 
 from mars_demo.tasks.common import TEXTS, Example, Task, ask, concludes, concluding

@@ -3,8 +3,6 @@
 They come from the stretches that each position sees: there is no mask of all positions times all positions.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask
@@ -34,8 +32,7 @@ def block_mask(spans: Tensor) -> BlockMask:
 
 
 def _covered(first: Tensor, last: Tensor) -> Tensor:
-    """Return [blocks, blocks] how many stretches of a block's queries cover a block of keys, of [n, 2]
-    stretches from block `first` to before block `last`."""
+    """Return [blocks, blocks] how many of a block's queries have a stretch that covers a block of keys."""
     queries = len(first)
     blocks = -(-queries // SIZE)
     of_query = (torch.arange(queries, device=first.device) // SIZE)[:, None].expand_as(first)

@@ -100,9 +100,6 @@ def file_pools(path: Path, seed: int) -> Pools:
     """Read a JSONL file with a `messages` list per line, shuffled again in every epoch.
 
     Warns of lines without a conversation, which are skipped.
-
-    Raises:
-        ValueError: if no line holds one.
     """
     conversations, broken = [], []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
@@ -129,11 +126,7 @@ def _shuffled(conversations: list[list[Message]], seed: int) -> Pools:
 
 
 def messages_of(row: object) -> list[Message]:
-    """Return the conversation of one row of data.
-
-    Raises:
-        ValueError: if it has no list of messages with a role and a text, or none by the assistant.
-    """
+    """Return the conversation of one row of data."""
     messages = row.get("messages") if isinstance(row, dict) else None
     if not isinstance(messages, list) or not messages:
         raise ValueError("no list of messages")
@@ -149,8 +142,7 @@ def messages_of(row: object) -> list[Message]:
 
 
 def dataset_pools(rows: IterableDataset, seed: int) -> Pools:
-    """Stream a data set with a `messages` column, shuffled within a buffer. Rows without a conversation are
-    skipped."""
+    """Stream a data set with a `messages` column, shuffled in a buffer; other rows are skipped."""
     shuffled = rows.shuffle(seed=seed, buffer_size=10_000)
 
     def endless() -> Iterator[list[Message]]:

@@ -4,8 +4,6 @@ A model that learns from its own answers has nothing new to learn except the mas
 write anyway is accepted in longer runs.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import os
@@ -31,11 +29,7 @@ _LOOP = re.compile(r"(.{24,}?)\1\1", re.DOTALL)
 
 
 def prompts_from(source: str, seed: int = 0) -> Iterator[str]:
-    """Yield `tasks`, endless, or the lines of a text file, or the first user turns of a JSONL file.
-
-    Raises:
-        ValueError: if the file holds no prompt.
-    """
+    """Yield `tasks`, endless, or the lines of a text file, or the first user turns of a JSONL file."""
     if source == "tasks":
         return (example.prompt for example in tasks.examples(None, "train", seed))
     lines = [line for line in Path(source).read_text(encoding="utf-8").splitlines() if line.strip()]
@@ -55,8 +49,7 @@ def _first_user_turn(line: str) -> str | None:
 
 
 def made_prompts(seed: int = 0) -> Iterator[str]:
-    """Yield questions, tasks and requests made from the templates in `assets/distillation.json`.
-    Endless."""
+    """Yield prompts made from the templates in `assets/distillation.json`. Endless."""
     made = read_json("distillation.json")
     kinds, shares = list(made["shares"]), list(made["shares"].values())
     rng = random.Random(seed)
@@ -192,8 +185,7 @@ def write(
 
 
 def _whole_lines(path: Path) -> list[str]:
-    """Return the lines of a file. A last line that an interrupted run left unfinished is removed from
-    it."""
+    """Return the lines of a file, from which a last, unfinished one is removed."""
     content = path.read_bytes()
     whole = content[: content.rfind(b"\n") + 1]
     if whole != content:
@@ -235,8 +227,7 @@ def generate(
 def _compiled(
     checkpoint: Checkpoint, prompts: Sequence[list[int]], max_new_tokens: int, sampling: Sampling | None
 ) -> list[tuple[str, bool]]:
-    """Answer one batch by transformers, whose forward with a static cache is compiled:
-    thousands of rows cost it nothing in Python."""
+    """Answer one batch by transformers' compiled forward: thousands of rows cost it nothing in Python."""
     tokenizer = checkpoint.tokenizer
     settings = {"do_sample": sampling is not None}
     if sampling:

@@ -5,8 +5,6 @@ the gradient of a part is computed as soon as its logits are there, and these ar
 pass computes none of them again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple

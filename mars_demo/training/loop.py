@@ -144,11 +144,7 @@ def is_finished(output: Path, steps: int) -> bool:
 
 @contextlib.contextmanager
 def _one_sentence(trainer: Trainer) -> Iterator[None]:
-    """Say what a training ran out of.
-
-    Raises:
-        ValueError: for memory and for the disk, whichever library was refused.
-    """
+    """Say what a training ran out of."""
     try:
         yield
     except (MemoryError, OSError, RuntimeError, SafetensorError) as error:
@@ -180,9 +176,6 @@ def make_accelerator() -> Accelerator:
 
 
 def check_compiler() -> None:
-    """Raises:
-    ValueError: if there is no C++ compiler where torch looks for one.
-    """
     known = [os.environ["CXX"]] if "CXX" in os.environ else ["g++", "clang++", "cl"]
     if not any(map(shutil.which, known)):
         raise ValueError(
@@ -236,9 +229,6 @@ class Trainer:
             model.set_attn_implementation("flex_attention")  # it has no backward pass on a CPU
 
     def _reference(self) -> Reference | None:
-        """Raises:
-        ValueError: if the recipe's reference cannot be loaded or has other tokens.
-        """
         if not self.recipe.reference:
             return None
         found = load_checkpoint(self.recipe.reference, str(self.accelerator.device), torch.float32)
@@ -262,11 +252,7 @@ class Trainer:
         return iter(lambda: list(itertools.islice(stream, size)), [])
 
     def step(self, step: int, group: list[list[Conversation]], pace: float, started: float) -> Metrics:
-        """Take one optimizer step on a group of batches.
-
-        Raises:
-            ValueError: if the loss is not finite.
-        """
+        """Take one optimizer step on a group of batches."""
         losses = self._accumulate(step, group)
         grad_norm = self.accelerator.clip_grad_norm_(self.objective.parameters(), 1.0)
         for name, value in (("loss", losses["loss"]), ("gradient", grad_norm)):
@@ -341,8 +327,7 @@ def make_batch(
     step: int,
     index: int,
 ) -> Batch:
-    """Return the batch that is the `index`-th of a step, the same in every run of the recipe, resumed or
-    not."""
+    """Return the `index`-th batch of a step, the same in every run of the recipe."""
     pad_id, mask_id = tokenizer.pad_token_id, tokenizer.mask_token_id
     rng = random.Random(f"{recipe.seed}-{step}-{index}")
     if recipe.objective == "ar":

@@ -4,8 +4,6 @@ At the learning rate of the other weights, the mask's row of the embedding hardl
 tokens, where it begins. A vector of its own has a learning rate of its own, and a head start.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

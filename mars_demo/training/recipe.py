@@ -24,9 +24,6 @@ class Recipe:
     weight decay acts on matrices only, not on norms and biases. A state is saved every `save_every` steps
     and when the run is closed; none at all if it is 0. With `compile`, the layers and the head's loss are
     compiled when they are first used.
-
-    Raises:
-        ValueError: if a setting is out of range.
     """
 
     objective: str = "mars"

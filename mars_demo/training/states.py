@@ -1,7 +1,5 @@
 """What a training run writes while it runs: states to resume from, and a line of metrics per step."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path

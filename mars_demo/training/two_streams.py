@@ -37,7 +37,6 @@ class Streams:
 
     @property
     def clean(self) -> Streams:
-        """The clean stream alone."""
         return self._each(lambda values: values[:, : self.clean_length])
 
     def rows(self, chosen: Tensor) -> Streams:

@@ -55,11 +55,7 @@ def index() -> list[dict[str, Any]]:
 
 
 def recording(id: str) -> str:
-    """Return a recorded training as JSON lines, as `watch` made them.
-
-    Raises:
-        ValueError: if there is no recording with that id.
-    """
+    """Return a recorded training as JSON lines, as `watch` made them."""
     if id not in [entry["id"] for entry in index()]:
         raise ValueError(f"Unknown recorded training {id!r}.")
     return (FOLDER / f"{id}.jsonl").read_text("utf-8")
@@ -74,12 +70,7 @@ def recipe(
     learning_rate: float,
     seed: int,
 ) -> Recipe:
-    """Return a training that is short enough to watch, on one of `DATA`. It is not resumed, so it saves no
-    states.
-
-    Raises:
-        ValueError: if a setting is out of range.
-    """
+    """Return a training on one of `DATA`, short enough to watch. It saves no states."""
     from mars_demo.training.recipe import Recipe
 
     if not 1 <= steps <= LIMITS.train_steps:
@@ -246,8 +237,7 @@ def _probe(grown: Checkpoint, data: str) -> dict[str, Any]:
 
 
 def _answer(checkpoint: Checkpoint, prompt: str, mode: str) -> Run:
-    """Return an answer with the median time of each forward: a single run just after a step is too
-    noisy."""
+    """Return an answer with median times: a single run just after a step is too noisy."""
     from mars_demo.decoding.decode import decode
 
     request = Request(mode, TAU, max_new_tokens=MAX_NEW_TOKENS)
@@ -258,8 +248,7 @@ def _answer(checkpoint: Checkpoint, prompt: str, mode: str) -> Run:
 
 
 def _record(run: Run) -> list[dict[str, Any]]:
-    """Return a run's record with alternatives for accepted slots only, because a training holds many
-    records."""
+    """Return a run's record with alternatives for accepted slots only."""
     lines = [json.loads(line) for line in run.lines()]
     for line in lines:
         for number, slot in enumerate(line.get("slots", [])):

@@ -7,21 +7,16 @@ from dataclasses import replace
 import pytest
 import torch
 import without_cache
-from greedy import check_same_passes
 from random_models import random_model
 
 from benchmarks.speculative import truncated
 from mars_demo.decoding.acceptance import CRITERIA, Acceptance, accepted, admits, several
-from mars_demo.decoding.decode import decode, prepare
-from mars_demo.decoding.reading import most_probable, read
+from mars_demo.decoding.decode import decode
+from mars_demo.decoding.reading import most_probable
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling
-from mars_demo.decoding.trace import Run
 from mars_demo.models.chat import encode_prompt
 from mars_demo.models.checkpoint import wrap
-from mars_demo.serving.batch import Batch, columns
-from mars_demo.serving.decode_batch import decode_batch
-from mars_demo.serving.row import Row
 
 PROMPTS = ["How many apples?", "sort 3, 1, 2", "Write a note to Sam.\nThanks!", "ünïcode 👩‍🚀 שלום"]
 EVERY_CRITERION = pytest.mark.parametrize("criterion", CRITERIA)
@@ -52,53 +47,14 @@ def random_logits(scale: float, rows: int = 40, vocabulary: int = 50) -> torch.T
     return torch.randn(rows, vocabulary, generator=generator) * scale
 
 
-@pytest.mark.parametrize("tau", [0.03, 0.1, 0.5, 0.9])
-def test_entropy_accepts_while_the_entropy_is_at_most_minus_ln_tau(tau):
-    both = set()
-    for scale in (0.5, 2.0, 4.0, 8.0):
-        logits = random_logits(scale)
-        for found, row in zip(scores("entropy", logits), logits.double()):
-            entropy = torch.distributions.Categorical(logits=row).entropy().item()
-            assert admits(found, tau) == (entropy <= -math.log(tau))
-            both.add(admits(found, tau))
-    assert both == {True, False}
-
-
 @EVERY_CRITERION
 def test_scores_follow_the_definition_for_any_token(criterion):
     """Under sampling the token may be any: the score is its own."""
-    for scale in (0.1, 1.0, 5.0, 30.0):
+    for scale in (0.1, 1.0, 5.0, 1e4):
         logits = random_logits(scale, rows=10)
         for token in range(0, logits.shape[1], 3):
             expected = [score(criterion, row, token) for row in logits.tolist()]
             assert scores(criterion, logits, [token] * len(logits)) == pytest.approx(expected, abs=1e-5)
-
-
-@EVERY_CRITERION
-def test_drawn_tokens_are_scored_by_the_model_without_temperature(criterion):
-    logits = random_logits(2.0)
-    sampling = Sampling(temperature=1.5, top_k=20, seed=4)
-    readings = read(logits, Acceptance(criterion), range(len(logits)), sampling)
-    expected = [score(criterion, row, reading.token) for row, reading in zip(logits.tolist(), readings)]
-    assert [reading.score for reading in readings] == pytest.approx(expected, abs=1e-5)
-    drawn = [reading.token for reading in readings]
-    assert 5 < sum(token != best for token, best in zip(drawn, logits.argmax(-1).tolist())) < len(drawn)
-
-
-@EVERY_CRITERION
-def test_extreme_logits_give_no_nan(criterion):
-    rows = [
-        ([1e4, -1e4, -1e4], 0, 1.0),
-        ([1e4, -1e4, -1e4], 1, 0.0),
-        ([-1e4, -1e4, 1e4], 2, 1.0),
-        ([1e4, 1e4, -1e4], 0, 0.0 if criterion == "margin" else 0.5),
-        ([1e4, 1e4, -1e4], 2, 0.0),
-        ([-1e4, -1e4, -1e4], 0, 0.0 if criterion == "margin" else 1 / 3),
-        ([0.0, -1e4, 0.0], 2, 0.0 if criterion == "margin" else 0.5),
-    ]
-    logits = torch.tensor([row for row, _, _ in rows])
-    expected = [wanted for _, _, wanted in rows]
-    assert scores(criterion, logits, [token for _, token, _ in rows]) == pytest.approx(expected, abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -122,15 +78,6 @@ def test_slots_are_accepted_from_the_left_and_the_first_one_always(scored, tau, 
     assert all(admits(one, tau) for one in scored[1:count])
     assert count == len(scored) or not admits(scored[count], tau)
     assert several(tau) or count == 1
-
-
-def test_tau_is_read_each_time():
-    values = [0.5, 0.9, 1.0, 1.5]
-    rule = Acceptance("margin", lambda: values.pop(0))
-    assert [rule.threshold() for _ in range(3)] == [0.5, 0.9, 1.0]
-    with pytest.raises(ValueError, match="τ.*1.5"):
-        rule.threshold()
-    assert Acceptance(tau=None).threshold() is None
 
 
 @pytest.mark.parametrize("name", ["confidence", "Probability", "", None])
@@ -218,32 +165,6 @@ def test_drawn_tokens_join_by_their_own_scores(checkpoint, criterion):
             text, left = text + [token for token, _ in own[: step.accepted]], left - step.accepted
             counts.add(step.accepted)
     assert others > 20 and len(counts) >= 3
-
-
-@pytest.mark.parametrize(("criterion", "cache"), [("entropy", "cursor"), ("margin", "block")])
-def test_batches_accept_what_each_prompt_accepts_alone(checkpoint, criterion, cache):
-    """With one criterion for all rows; `test_batching` and `test_sampling` have the others."""
-    request = Request("mars", 0.3, criterion, max_new_tokens=20)
-    batch = decode_batch(checkpoint, PROMPTS, request, size=3, cache=cache, cache_block=8).finish()
-    for prompt, run in zip(PROMPTS, batch.runs):
-        check_same_passes(run, decode(checkpoint, prompt, request).finish())
-
-
-def test_rows_of_one_batch_may_have_different_criteria(checkpoint):
-    prompt, settings = PROMPTS[2], {"mode": "mars", "tau": 0.3, "max_new_tokens": 24}
-    requests = [Request(criterion=criterion, **settings).fitted(checkpoint) for criterion in CRITERIA]
-    batch = Batch(checkpoint, len(requests), columns(checkpoint, 80, 9))
-    rows = []
-    for request in requests:
-        settings, strategy = prepare(checkpoint, prompt, request)
-        rows.append(Row(Run(settings), strategy, request))
-        batch.admit(rows[-1])
-    while batch.active:
-        batch.step()
-    for row, request in zip(rows, requests):
-        check_same_passes(row.run, decode(checkpoint, prompt, request).finish())
-    counts = [[step.accepted for step in row.run.passes] for row in rows]
-    assert counts[0] != counts[1] != counts[2] != counts[0]
 
 
 def test_the_most_probable_tokens_of_a_large_vocabulary_are_those_of_a_sort():

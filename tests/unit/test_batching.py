@@ -1,11 +1,9 @@
 """Batches: every row gives the tokens it gives alone."""
 
-import random
 import re
 from dataclasses import replace
 
 import pytest
-import torch
 from greedy import check_same_passes, check_tokens
 from random_models import random_model
 
@@ -13,14 +11,13 @@ from benchmarks.speculative import truncated
 from mars_demo import tasks
 from mars_demo.decoding import layout as layouts
 from mars_demo.decoding.decode import decode
-from mars_demo.decoding.engine import Engine
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.strategy import Forward
 from mars_demo.models.checkpoint import wrap
 from mars_demo.serving.batch import PADDING, Batch
 from mars_demo.serving.cache import CursorCache
 from mars_demo.serving.decode_batch import decode_batch, lossless_window
-from mars_demo.serving.schedules import COMMIT, COMPUTE, FREE, WAIT, waiting
+from mars_demo.serving.schedules import COMMIT, COMPUTE, FREE, WAIT
 
 PROMPTS = [
     "Hi",
@@ -77,42 +74,6 @@ def test_block_diffusion_batches_with_the_cursor_cache_alone(checkpoint, size):
     for cache in ("block", "none"):
         with pytest.raises(ValueError, match=f"block-diffusion.*{cache}.*cursor"):
             decode_batch(checkpoint, PROMPTS, request, cache=cache)
-
-
-def test_rows_that_end_early_and_in_their_first_pass(mars_tiny):
-    prompts = [tasks.held_out(name, 1)[0].prompt for name in tasks.TASKS]
-    request = Request(tau=0.9, max_new_tokens=60)
-    first = decode(mars_tiny, prompts[0], request)
-    next(first)
-    ended = replace(mars_tiny, end_ids=mars_tiny.end_ids | {first.token_ids[0]})
-    alone = [decode(ended, prompt, request).finish() for prompt in prompts]
-    assert min(run.tokens for run in alone) == 1
-    for cache in ("cursor", "block", "none"):
-        batch = decode_batch(ended, prompts, request, size=4, cache=cache, cache_block=8).finish()
-        for run, expected in zip(batch.runs, alone):
-            check_same_passes(run, expected)
-
-
-def test_nobody_waits_for_anybody_with_a_cursor(mars_tiny):
-    prompts = [tasks.held_out(name, 1)[0].prompt for name in tasks.TASKS]
-    request, size = Request(tau=0.9, max_new_tokens=80), len(prompts)
-    cursor = decode_batch(mars_tiny, prompts, request, size=size).finish()
-    block = decode_batch(mars_tiny, prompts, request, size=size, cache="block", cache_block=16).finish()
-    none = decode_batch(mars_tiny, prompts, request, size=size, cache="none").finish()
-    for done in (cursor, block, none):
-        assert len(done.schedule.ms) == len(done.schedule.steps) == done.batch.forwards
-        assert all(ms > 0 for ms in done.schedule.ms)
-        for row, run in enumerate(done.runs):  # a record per row, and its turns in the schedule
-            turns = [step[row] for step in done.schedule.steps]
-            assert turns.count(COMPUTE) == len(run.passes)
-            assert turns.count(COMMIT) == run.commits  # a commit is a forward of every row that takes part
-            assert turns.count(COMPUTE) + turns.count(COMMIT) == run.forwards
-            again = type(run).read(list(run.lines()))
-            assert (again.token_ids, again.forwards) == (run.token_ids, run.forwards)
-            assert set(turns[len(turns) - turns[::-1].index(COMPUTE) :]) <= {FREE}  # it has left
-    assert waiting(cursor.schedule.steps, size) == 0 < waiting(block.schedule.steps, size)
-    assert cursor.batch.forwards == none.batch.forwards < block.batch.forwards
-    assert cursor.batch.positions < block.batch.positions < none.batch.positions
 
 
 def turns(lengths: list[int], size: int, continuous: bool) -> list[list[int]]:
@@ -257,28 +218,6 @@ def test_the_memory_that_is_asked_for_is_that_of_the_cache(tokenizer, architectu
     Batch(checkpoint, rows // 2, 10**4)  # nothing is allocated before the first forward
     with pytest.raises(ValueError, match="GiB"):
         Batch(checkpoint, rows * 2, 10**4)
-
-
-def test_texts_go_on_as_alone_whoever_leaves_and_comes(tokenizer):
-    """Rows of every length, any of which compute, and any of which are given to another text."""
-    model, rng = random_model("llama", tokenizer), random.Random(0)
-    cache, alone = CursorCache(model, 5, 60), {}
-    for _ in range(60):
-        for row in [row for row in alone if rng.random() < 0.1 or alone[row].length > 40]:
-            cache.clear(row)
-            del alone[row]
-        wanted, expected = {}, []
-        for row in sorted(rng.sample(range(5), rng.randint(1, 5))):
-            engine = alone.setdefault(row, Engine(model))
-            ids = [rng.randrange(10, 300) for _ in range(rng.randint(1, 6))]
-            layout = layouts.causal(ids, engine.length)
-            first, kept = rng.randrange(len(ids)), rng.randint(1, len(ids))
-            wanted[row] = Forward(layout, first)
-            expected.append(engine.forward(layout, first))
-            engine.commit(kept)
-        torch.testing.assert_close(cache.forward(wanted), torch.cat(expected), atol=1e-4, rtol=1e-4)
-        for row in wanted:
-            cache.commit(row, alone[row].length - cache.lengths[row])
 
 
 def test_lossless_drafts_less_in_a_larger_batch(mars_tiny, checkpoint):

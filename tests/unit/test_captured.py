@@ -1,7 +1,5 @@
 """Forwards of few shapes on fixed buffers, as CUDA graphs need them: against the plain engine, on a CPU."""
 
-import gc
-import weakref
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -14,13 +12,11 @@ from mars_demo.decoding import layout as layouts
 from mars_demo.decoding.conversation import Conversation
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.denoising import denoising
-from mars_demo.decoding.engine import Engine, TextCache
-from mars_demo.decoding.reading import fetch, greedy
+from mars_demo.decoding.engine import Engine
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling
 from mars_demo.models.captured import CapturedModel, captured
 from mars_demo.models.checkpoint import wrap
-from mars_demo.models.step import Inputs, Shape
 
 BLOCK = 32  # positions of the first store, which all of these texts outgrow
 PROMPT = "Can you show me the 7 times table up to 10?"
@@ -85,19 +81,6 @@ def test_logits_are_those_of_the_plain_engine_whatever_is_rolled_back(pair):
         assert plain.length == fast.length == fast.cache.keys.length
 
 
-def test_what_is_read_from_logits_is_computed_with_them(pair):
-    plain, fast = (Engine(checkpoint.decoder) for checkpoint in pair)
-    for criterion in ("probability", "entropy", "margin"):
-        layout = layouts.window([5, 6, 7], 4, 3, plain.length)
-        wanted = fetch(plain.forward(layout, 2, greedy(criterion)))
-        found = fetch(fast.forward(layout, 2, greedy(criterion)))
-        for ours, theirs in zip(found, wanted, strict=True):
-            assert ours.candidates == theirs.candidates
-            assert ours.score == pytest.approx(theirs.score, abs=1e-5)
-        plain.commit(3)
-        fast.commit(3)
-
-
 def test_answers_are_the_same_in_every_mode(pair):
     """Each architecture decodes in two thirds of the ways."""
     plain, fast = pair
@@ -148,45 +131,6 @@ def test_there_are_few_shapes_and_the_store_stays_where_it_is(mars_tiny):
         decode(fast, prompt, Request("mars", 0.9, max_new_tokens=32)).finish()
     assert model._steps == steps and model._store.tensor.data_ptr() == address
     assert {key: step._inputs.bytes.data_ptr() for key, step in model._steps.items()} == buffers
-
-
-def test_the_store_grows_up_to_the_context_and_no_further(tokenizer):
-    model = random_model("llama", tokenizer, context=96)
-    fast = CapturedModel(model, block=BLOCK)
-    engine, rooms = Engine(fast), []
-    for start in range(0, 96, 8):
-        engine.forward(layouts.causal(list(range(5, 13)), start))
-        engine.commit(8)
-        rooms.append(fast._store.room)
-    assert rooms == sorted(rooms) and rooms[0] == BLOCK
-    assert 96 <= rooms[-1] <= 96 + 128 + 64
-
-
-def test_a_text_outlives_its_model_and_keeps_no_other_alive(tokenizer):
-    cache = TextCache()
-    fast = in_place_of(wrap("one", random_model("llama", tokenizer), tokenizer))
-    decode(fast, "Hello", Request("ar", max_new_tokens=4), cache=cache).finish()
-    gone = weakref.ref(fast.captured)
-    del fast
-    gc.collect()
-    assert gone() is None and cache.ids
-    other = wrap("other", random_model("qwen3", tokenizer), tokenizer)
-    wanted = decode(other, "Hello", Request("ar", max_new_tokens=4)).finish()
-    found = decode(in_place_of(other), "Hello", Request("ar", max_new_tokens=4), cache=cache).finish()
-    check_same_passes(found, wanted)
-    assert not found.settings.cached_tokens
-
-
-def test_inputs_are_one_tensor_and_padding_sees_something():
-    inputs = Inputs(Shape(4, 2, 8))
-    layout = layouts.window([5, 6], 1, 3, past=2)
-    inputs.fill(layout, first=1, past=2)
-    again = Inputs(Shape(4, 2, 8))
-    again.bytes.copy_(inputs.bytes)
-    assert again.ids.tolist() == [5, 6, 3, 0] and again.places.tolist() == [2, 3, 4, 0]
-    assert again.rows.tolist() == [1, 2] and again.past.tolist() == [2]
-    assert torch.equal(again.visible[:3, :5], layout.visible[0]) and not again.visible[:3, 5:].any()
-    assert again.visible[3].tolist() == [True] + [False] * 7
 
 
 def test_if_a_capture_fails_the_log_says_so_once_and_the_answer_is_the_same(mars_tiny, caplog):

@@ -1,34 +1,304 @@
-"""Loading checkpoints, and refusing those whose tensors, config or tokenizer do not fit."""
+"""Loading checkpoints; a broken one is refused in one line, with the cause."""
 
 import copy
 import io
 import json
 import re
 import shutil
+import struct
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
+import psutil
 import pytest
 import torch
+from greedy import check_tokens, generate
 from random_models import random_model
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM, BertConfig, T5Config
+from transformers.models.auto.modeling_auto import AutoModelForSequenceClassification
 
+from mars_demo import cli
 from mars_demo.assets import ASSETS
+from mars_demo.decoding.decode import decode
+from mars_demo.decoding.request import Request
+from mars_demo.decoding.trace import Run
 from mars_demo.models import mask_token
-from mars_demo.models.checkpoint import wrap
+from mars_demo.models.chat import encode_prompt
+from mars_demo.models.checkpoint import empty, wrap
 from mars_demo.models.load import load_checkpoint, outline
 from mars_demo.models.mask_token import ensure_mask
 
 
-def test_the_bundled_pair_is_small_and_plain_transformers_loads_it():
-    size = 0
-    for name in ("ar-tiny", "mars-tiny"):
-        folder = ASSETS / name
-        size += sum(file.stat().st_size for file in folder.iterdir())
-        model = AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=False)
-        assert model.dtype == torch.bfloat16
-        assert AutoTokenizer.from_pretrained(folder, trust_remote_code=False).chat_template
-    assert size < 30e6
+def refusal(name, **options) -> str:
+    with pytest.raises(ValueError) as error:
+        load_checkpoint(str(name), **{"device": "cpu"} | options)
+    assert str(error.value) and "\n" not in str(error.value)
+    return str(error.value)
+
+
+def edit(file, **changes):
+    """Change entries of a JSON file; None removes one."""
+    stored = json.loads(file.read_text()) | changes
+    file.write_text(json.dumps({key: value for key, value in stored.items() if value is not None}))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    shutil.copytree(ASSETS / "mars-tiny", tmp_path / "model")
+    return tmp_path / "model"
+
+
+@pytest.fixture
+def published(tmp_path, tokenizer):
+    """Return a maker of folders in the format of the paper's authors."""
+
+    def make(name: str, model=None, **changes):
+        folder = tmp_path / name
+        (model or random_model("qwen2", tokenizer)).save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        changes = {"block_size": None, "mask_token_id": None, "model_type": "a2d-qwen2"} | changes
+        edit(folder / "config.json", architectures=["A2DQwen2LMHeadModel"], **changes)
+        return folder
+
+    return make
+
+
+def test_models_of_other_kinds_are_named(tmp_path, tokenizer):
+    small = {"vocab_size": len(tokenizer), "hidden_size": 32, "num_hidden_layers": 1,
+             "num_attention_heads": 2, "intermediate_size": 32, "d_model": 32, "num_layers": 1}  # fmt: skip
+
+    def saved(name: str, model) -> str:
+        model.save_pretrained(tmp_path / name)
+        tokenizer.save_pretrained(tmp_path / name)
+        return refusal(tmp_path / name)
+
+    bert, t5 = BertConfig(**small), T5Config(**small)
+    assert "bert" in saved("encoder", AutoModel.from_config(bert, trust_remote_code=False))
+    assert "bert" in saved("masked", AutoModelForMaskedLM.from_config(bert, trust_remote_code=False))
+    assert "encoder" in saved("both", AutoModel.from_config(t5, trust_remote_code=False))
+    llama = random_model("llama", tokenizer).config
+    grader = AutoModelForSequenceClassification.from_config(llama, trust_remote_code=False)
+    assert "LlamaForSequenceClassification" in saved("grader", grader)
+
+
+def test_unsupported_config_options_are_named(tmp_path, tokenizer):
+    plain = random_model("llama", tokenizer).config.to_dict()
+    for kind, reason in (("gemma2", "final_logit_softcapping"), ("granite", "logits_scaling")):
+        folder = tmp_path / kind
+        tokenizer.save_pretrained(folder)
+        scales = {"logits_scaling": 8.0} if kind == "granite" else {}
+        (folder / "config.json").write_text(
+            json.dumps(plain | {"model_type": kind, "architectures": None} | scales)
+        )
+        assert reason in refusal(folder)
+
+
+def test_a_sliding_window_limits_the_context(tmp_path, tokenizer):
+    """Limit the context to the sliding window, within which a full mask is right."""
+    model = random_model("qwen2", tokenizer)
+    assert wrap("x", model, tokenizer).context == 96
+    model.config.use_sliding_window, model.config.sliding_window = True, 24
+    model.config.layer_types = ["sliding_attention"] * 3
+    assert wrap("x", model, tokenizer).context == 24
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "gpt2",
+        "qwen3_moe",
+        *(pytest.param(k, marks=pytest.mark.full) for k in ("mistral", "gpt_neox", "olmo2")),
+    ],
+)
+def test_other_ar_models_give_the_tokens_of_transformers(tmp_path, tokenizer, kind):
+    from transformers import AutoConfig
+
+    small = random_model("llama", tokenizer).config.to_dict()
+    sizes = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
+              "num_key_value_heads", "max_position_embeddings", "initializer_range", "eos_token_id",
+              "bos_token_id", "pad_token_id")  # fmt: skip
+    config = AutoConfig.for_model(kind, **{key: small[key] for key in sizes})
+    model = AutoModelForCausalLM.from_config(config, trust_remote_code=False).eval()
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    checkpoint = load_checkpoint(str(tmp_path), device="cpu")
+    assert checkpoint.modes == ("ar", "jacobi", "speculative")
+    theirs = generate(checkpoint, "hello there", 12)
+    for mode in ("ar", "jacobi"):
+        run = decode(checkpoint, "hello there", Request(mode, max_new_tokens=12)).finish()
+        check_tokens(checkpoint, run, theirs)
+
+
+def test_damaged_files_are_named(folder):
+    weights = folder / "model.safetensors"
+    whole = weights.read_bytes()
+    huge = struct.pack("<Q", 1 << 40) + whole[8:]  # the length of a header that the file cannot hold
+    for damage in (b"", whole[:100], whole[:100_000], b"\xff" * 4000, huge, whole[:-1]):
+        weights.write_bytes(damage)
+        assert "damaged" in refusal(folder)
+        assert "damaged" in refusal(folder, report=lambda *told: None)
+    weights.write_bytes(whole)
+    for config in ("[]", "null", "nonsense", "\xff", '{"model_type": 5}', '{"model_type": "llama"}'):
+        (folder / "config.json").write_text(config)
+        assert str(folder) in refusal(folder)
+
+
+def header(tensors: int, fields: int, *rest: int | bytes) -> bytes:
+    """Return the beginning of a GGUF file."""
+    return b"GGUF" + b"".join(
+        part if isinstance(part, bytes) else struct.pack("<Q", part)
+        for part in (b"\x03\0\0\0", tensors, fields, *rest)
+    )
+
+
+STRING, BYTES = b"\x08\0\0\0", b"\x09\0\0\0\0\0\0\0"  # types of fields: a text, an array of bytes
+
+
+@pytest.mark.parametrize("config_beside", [True, False])
+def test_a_gguf_file_of_something_else_or_with_a_hostile_header_is_named_at_once(folder, config_beside):
+    """Name files whose headers announce far more than there is, without counting to it."""
+    if not config_beside:
+        (folder / "config.json").unlink()
+    file, before = folder / "model.gguf", psutil.Process().memory_info().rss
+    for content in (
+        b"", b"GGUF", b"GGUF" + b"\xff" * 500, b"nonsense",
+        header(0, 0), header(1 << 60, 0), header(0, 1 << 60),
+        header(0, 1, 1, b"a", STRING, 1 << 60), header(0, 1, 1, b"a", BYTES, 1 << 40),
+        header(1, 0, 1, b"a", b"\2\0\0\0", 1 << 40, 1 << 40, b"\0" * 12),
+    ):  # fmt: skip
+        file.write_bytes(content)
+        assert str(file) in refusal(file)
+    assert psutil.Process().memory_info().rss - before < 500e6
+
+
+def test_a_tokenizer_that_is_damaged_or_missing_is_named(folder):
+    (folder / "tokenizer.json").write_text("{")
+    assert str(folder) in refusal(folder)
+    (folder / "tokenizer.json").unlink()
+    (folder / "tokenizer_config.json").unlink()
+    assert str(folder) in refusal(folder)
+
+
+def test_a_missing_shard_is_named(folder):
+    model = load_checkpoint(str(folder), device="cpu").model
+    (folder / "model.safetensors").unlink()
+    model.save_pretrained(folder, max_shard_size="4MB")
+    shards = sorted(folder.glob("model-*.safetensors"))
+    assert len(shards) > 1
+    load_checkpoint(str(folder), device="cpu")
+    shards[0].unlink()
+    assert re.search(rf"\b1\b.*\b{len(shards)}\b.*{shards[0].name}", refusal(folder))
+
+
+def test_pickled_weights_are_never_loaded(folder):
+    (folder / "model.safetensors").unlink()
+    assert "safetensors" in refusal(folder)
+    torch.save({"x": torch.zeros(1)}, folder / "pytorch_model.bin")
+    assert "pickled" in refusal(folder)
+
+
+def test_a_config_of_a_far_larger_model_takes_no_memory(folder):
+    edit(folder / "config.json", num_hidden_layers=400, intermediate_size=100_000)
+    before = psutil.Process().memory_info().rss
+    assert "tensors" in refusal(folder)
+    assert psutil.Process().memory_info().rss - before < 500e6
+
+
+def test_mask_tokens_outside_the_vocabulary_are_refused(folder):
+    for mask_id in (99_999, -1, "2", 2.5):
+        edit(folder / "config.json", mask_token_id=mask_id)
+        assert repr(mask_id) in refusal(folder)
+    edit(folder / "config.json", mask_token_id=None)  # then the tokenizer's
+    assert load_checkpoint(str(folder), device="cpu").mask_id == 2
+    edit(folder / "tokenizer_config.json", mask_token=None)
+    assert "mask" in refusal(folder)
+
+
+def test_impossible_block_sizes_are_refused(folder):
+    for block_size in (512, -4, "8", 2.5, True, [8]):
+        edit(folder / "config.json", block_size=block_size)
+        assert "511" in refusal(folder)
+    edit(folder / "config.json", block_size=8, objective="chess")
+    assert "mars, ar, block-diffusion" in refusal(folder)
+
+
+def test_a_block_size_that_contradicts_the_name_is_refused(folder):
+    folder = folder.rename(folder.with_name("Tiny-blk4"))
+    assert re.search(r"name.*\b4\b.*config.*\b8\b.*--block-size", refusal(folder))
+    assert load_checkpoint(str(folder), device="cpu", block_size=4).block_size == 4
+
+
+def test_the_block_size_comes_from_name_config_or_option(published):
+    named = published("MARS-Qwen2.5-0.5B-blk4")
+    assert load_checkpoint(str(named), device="cpu").block_size == 4
+    nameless = published("copied")
+    message = refusal(nameless)
+    assert "--block-size" in message
+    told = load_checkpoint(str(nameless), device="cpu", block_size=16)
+    assert (told.block_size, told.objective) == (16, "mars")
+    assert decode(told, "hello", Request(window=17, max_new_tokens=5)).finish().tokens
+    assert load_checkpoint(str(nameless), device="cpu", block_size=0).modes[0] == "ar"
+    inside = published("configured", block_size=8, objective="block-diffusion")
+    assert (outline(str(inside)).block_size, outline(str(inside)).objective) == (8, "block-diffusion")
+    assert "95" in refusal(nameless, block_size=96)
+
+
+@pytest.fixture
+def without_template(folder):
+    (folder / "chat_template.jinja").unlink()
+    return folder
+
+
+def test_without_a_template_prompts_are_raw(without_template, mars_tiny, capsys):
+    prompt = "How do you spell planet backwards?"
+    checkpoint = load_checkpoint(str(without_template), device="cpu")
+    assert (checkpoint.has_template, mars_tiny.has_template) == (False, True)
+    run = decode(checkpoint, prompt, Request(max_new_tokens=8)).finish()
+    raw = decode(mars_tiny, prompt, Request(max_new_tokens=8, raw=True)).finish()
+    assert run.token_ids == raw.token_ids
+    assert run.settings.raw and Run.read(run.lines()).settings.raw
+    assert not decode(mars_tiny, prompt, Request()).settings.raw
+
+    assert cli.main(["generate", prompt, "--model", str(without_template), "--max-new-tokens", "8"]) == 0
+    written = capsys.readouterr()
+    assert written.out == run.text + "\n"
+    assert "template" in written.err
+
+
+def test_without_a_template_there_is_no_conversation(without_template):
+    tokenizer = load_checkpoint(str(without_template), device="cpu").tokenizer
+    talk = [{"role": role, "content": "hello"} for role in ("user", "assistant", "user")]
+    with pytest.raises(ValueError, match="template"):
+        encode_prompt(tokenizer, talk)
+
+
+@pytest.mark.full
+def test_a_model_larger_than_memory_is_refused(tmp_path, tokenizer):
+    """Load it in a child process whose memory is limited to little more than it has before."""
+    config = random_model("llama", tokenizer).config
+    config.hidden_size, config.intermediate_size, config.head_dim = 512, 20_000, 64
+    empty(config).to_empty(device="cpu").save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    program = (
+        "import resource, sys, torch\n"
+        "from mars_demo.models.load import load_checkpoint\n"
+        "load_checkpoint('ar-tiny', device='cpu')\n"
+        "size = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (size + 250_000_000, -1))\n"
+        "try:\n    load_checkpoint(sys.argv[1], device='cpu')\n"
+        "except ValueError as error:\n    print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True)
+    assert str(tmp_path) in done.stdout and done.stdout.count("\n") == 1, done.stderr
+    assert "memory" in done.stdout
+
+
+def test_a_missing_device_is_named(folder):
+    assert re.search("tpu.*cpu", refusal(folder, device="tpu"))
+    if not torch.cuda.is_available():
+        assert "cuda" in refusal(folder, device="cuda")
 
 
 def test_every_end_token_counts(mars_tiny, tokenizer):
@@ -42,19 +312,6 @@ def test_every_end_token_counts(mars_tiny, tokenizer):
         generation.eos_token_id = kept
 
 
-def broken(tmp_path, name: str):
-    folder = tmp_path / name
-    shutil.copytree(ASSETS / "mars-tiny", folder)
-    return folder
-
-
-def refusal(name) -> str:
-    with pytest.raises(ValueError) as error:
-        load_checkpoint(str(name), device="cpu")
-    assert str(name) in str(error.value) and "\n" not in str(error.value)
-    return str(error.value)
-
-
 def test_unknown_names_are_refused_with_the_known_ones(tmp_path):
     assert "mars-tiny" in refusal("no-such-model")
     assert refusal("nobody/no-such-model")
@@ -63,12 +320,11 @@ def test_unknown_names_are_refused_with_the_known_ones(tmp_path):
 
 def edited(tmp_path, weights=lambda tensors: None, **config):
     """Return a folder with the tiny model's weights and config, changed."""
-    folder = broken(tmp_path, "edited")
+    folder = shutil.copytree(ASSETS / "mars-tiny", tmp_path / "edited")
     tensors = load_file(folder / "model.safetensors")
     weights(tensors)
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-    stored = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(stored | config))
+    edit(folder / "config.json", **config)
     return folder
 
 
@@ -164,8 +420,7 @@ def remote_code(monkeypatch):
             "tokenizer_config.json": {"AutoTokenizer": ["remote.Tokenizer", "remote.Tokenizer"]},
         }
         for name, entries in auto_map.items():
-            stored = json.loads((folder / name).read_text())
-            (folder / name).write_text(json.dumps(stored | {"auto_map": entries}))
+            edit(folder / name, auto_map=entries)
         return folder / "RAN"
 
     return lay
@@ -181,20 +436,13 @@ def remote_code(monkeypatch):
     ],
 )
 def test_the_published_format_loads_without_remote_code(
-    tmp_path, tokenizer, remote_code, capfd, name, objective, block_size, stored_head
+    published, tokenizer, remote_code, capfd, name, objective, block_size, stored_head
 ):
     model = random_model("qwen2", tokenizer)
     if not stored_head:
         model.config.tie_word_embeddings = True
         model.lm_head.weight = model.model.embed_tokens.weight
-    folder = tmp_path / name
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    config = json.loads((folder / "config.json").read_text())
-    for key in ("block_size", "mask_token_id"):
-        del config[key]
-    config |= {"model_type": "a2d-qwen2", "architectures": ["A2DQwen2LMHeadModel"]}
-    (folder / "config.json").write_text(json.dumps(config))
+    folder = published(name, model)
     ran = remote_code(folder)
     checkpoint = load_checkpoint(str(folder), device="cpu")
     assert not ran.exists()
@@ -206,13 +454,11 @@ def test_the_published_format_loads_without_remote_code(
     torch.testing.assert_close(checkpoint.model(ids).logits, model(ids).logits)
 
 
-def test_code_beside_a_known_model_is_ignored_and_an_unknown_model_is_refused(tmp_path, remote_code):
-    folder = broken(tmp_path, "known")
+def test_code_beside_a_known_model_is_ignored_and_an_unknown_model_is_refused(folder, remote_code):
     ran = remote_code(folder)
     assert load_checkpoint(str(folder), device="cpu").objective == "mars"
     assert not ran.exists()
-    config = json.loads((folder / "config.json").read_text()) | {"model_type": "unheard-of"}
-    (folder / "config.json").write_text(json.dumps(config))
+    edit(folder / "config.json", model_type="unheard-of")
     assert "code" in refusal(folder)
     assert not ran.exists()
 

@@ -137,26 +137,17 @@ def lacking(tmp_path_factory):
         (["generate", "hi", "--model", "nothing"], "nothing"),
         (["generate", "hi", "--model", "."], "config.json"),
         (["generate", "hi", "--mode", "mars", "--model", "ar-tiny"], "ar-tiny"),
-        (["generate", "hi", "--mode", "speculative"], "speculative"),
-        (["generate", "hi", "--temperature", "0"], "temperature"),
-        (["generate", "hi", "--top-p", "2"], "2"),
-        (["generate"], "prompt"),
         (["fly"], "fly"),
         (["generate", "hi", "--model", "{lacking}"], "model.norm.weight"),
         (["generate", "hi", "--trace", "{tmp}/no/run.jsonl"], "{tmp}/no/run.jsonl"),
         (["generate", "hi", "--trace", "{lacking}"], "{lacking}"),
         (["evaluate", "--tasks", "nothing"], "nothing"),
-        (["evaluate", "--taus", "a,b"], "--taus"),
+        (["evaluate", "--taus", "a,b"], "a,b"),
         (["evaluate", "--limit", "0"], "0"),
-        (["evaluate", "--model", "{lacking}"], "model.norm.weight"),
         (["evaluate", "--tasks", "units,", "--limit", "1"], "''"),
         (["evaluate", "--output", "{tmp}/no/rows.json", "--limit", "1"], "{tmp}/no/rows.json"),
-        (["evaluate", "--mode", "mars", "--model", "ar-tiny"], "ar-tiny"),
         (["train", "--base", "ar-tiny", "--data", "nothing", "--output", "{tmp}"], "nothing"),
         (["train", "--base", "ar-tiny", "--block-size", "64", "--output", "{tmp}"], "32"),
-        (["train", "--base", "nothing", "--output", "{tmp}"], "nothing"),
-        (["train", "--base", "{lacking}", "--output", "{tmp}"], "model.norm.weight"),
-        (["train", "--base", "ar-tiny", "--steps", "0", "--output", "{tmp}"], "0"),
         (["train", "--base", "ar-tiny", "--max-length", "4", "--output", "{tmp}"], "4"),
         (["train", "--base", "ar-tiny", "--data", "self", "--conversations", "0", "--output", "{tmp}"],
          "--conversations"),
@@ -224,9 +215,11 @@ def test_train_makes_a_checkpoint_that_generates_and_its_card_has_its_results(ca
     out = tmp_path / "trained"
     command = [
         "train", "--base", "ar-tiny", "--objective", "mars", "--block-size", "4", "--steps", "1", "--data",
-        "tasks:units", "--batch-tokens", "1024", "--output", str(out),
+        "tasks:units", "--batch-tokens", "1024", "--no-sft-loss", "--output", str(out),
     ]  # fmt: skip
     assert run(capsys, *command)[0] == 0
+    [step] = map(json.loads, (out / "metrics.jsonl").read_text().splitlines())
+    assert step["loss"] == step["noisy"] > 0
     status, text, _ = run(capsys, "generate", EXAMPLE.prompt, "--model", str(out), "--window", "5")
     assert status == 0 and text.strip()
     assert "Measured" not in card_of(out)[0]
@@ -251,29 +244,6 @@ def test_train_makes_a_checkpoint_that_generates_and_its_card_has_its_results(ca
     assert [row[1] for row in measured[2:]] == ["–", "–"]
     assert run(capsys, *command)[0] == 0  # other weights: what was measured is not theirs
     assert "Measured" not in card_of(out)[0]
-
-
-def test_no_sft_loss_minimizes_the_noisy_stream_alone(capsys, tmp_path):
-    data = tmp_path / "talks.jsonl"  # unlikely for the base, so that its clean loss counts
-    turns = [("user", "How are you?"), ("assistant", "Quartz, my lantern, hums of twelve green letters.")]
-    talk = {"messages": [{"role": role, "content": content} for role, content in turns]}
-    data.write_text(json.dumps(talk) + "\n")
-
-    def first_step(*options: str) -> tuple[dict, dict]:
-        out = tmp_path / "-".join(["out", *options])
-        status, _, _ = run(
-            capsys, "train", "--base", "ar-tiny", "--steps", "1", "--data", str(data), "--output", str(out),
-            *options,
-        )  # fmt: skip
-        assert status == 0
-        metrics, recipe = (out / name for name in ("metrics.jsonl", "recipe.json"))
-        return json.loads(metrics.read_text()), json.loads(recipe.read_text())
-
-    (without, recipe), (with_it, _) = first_step("--no-sft-loss"), first_step()
-    assert recipe["sft_weight"] == 0
-    assert without["loss"] == without["noisy"] > 0
-    assert with_it["loss"] == pytest.approx(with_it["noisy"] + with_it["clean"], rel=1e-6)
-    assert (without["clean"], without["noisy"]) == (with_it["clean"], with_it["noisy"])
 
 
 @pytest.mark.parametrize("given", [True, pytest.param(False, marks=pytest.mark.full)])

@@ -154,25 +154,6 @@ def test_raw_prompts_and_templates_without_a_system_message_say_so(mars_tiny, mo
     assert decode(mars_tiny, "Hi", Request("ar", max_new_tokens=1)).finish().tokens == 1
 
 
-@pytest.mark.parametrize("mode", ["mars", "lossless"])
-def test_the_mask_of_a_follow_up_is_drawn_with_what_was_cached(mars_tiny, mode):
-    conversation = Conversation(mars_tiny, Request(mode, tau=0.9))
-    conversation.ask("How many meters is 14 kilometers?").finish()
-    run = Run.read(conversation.ask("How many meters is 3 kilometers?").finish().lines())
-    ids = encode_prompt(mars_tiny.tokenizer, run.settings.conversation)
-    cached = run.settings.cached_tokens
-    for index, step in enumerate(run.passes):
-        picture = of_pass(run, index, mars_tiny.token_name, ids, mars_tiny.mask_id)
-        assert len(picture.rows) == step.positions
-        if index == 0:
-            assert picture.past == ids[:cached]
-            assert [cell.stream for cell in picture.rows[: len(ids) - cached]] == ["new"] * (
-                len(ids) - cached
-            )
-    with pytest.raises(ValueError, match="cached"):
-        of_pass(run, 0, mars_tiny.token_name, ids[:cached], mars_tiny.mask_id)
-
-
 def test_a_visitors_history_takes_conversations_alone_and_old_caches_go():
     history = History()
     assert history.put([SYSTEM, user("Hi"), said("Hello.")]) == SYSTEM["content"]
@@ -197,3 +178,21 @@ def test_what_was_overtaken_on_its_way_is_no_news():
     assert [history.is_news(number) for number in (1, 3, 2, 3, None, "9", 4)] == [
         True, True, False, False, False, False, True,
     ]  # fmt: skip
+
+
+def test_the_mask_of_a_follow_up_is_drawn_with_what_was_cached(mars_tiny):
+    conversation = Conversation(mars_tiny, Request("lossless"))
+    conversation.ask("How many meters is 14 kilometers?").finish()
+    run = Run.read(conversation.ask("How many meters is 3 kilometers?").finish().lines())
+    ids = encode_prompt(mars_tiny.tokenizer, run.settings.conversation)
+    cached = run.settings.cached_tokens
+    for index, step in enumerate(run.passes):
+        picture = of_pass(run, index, mars_tiny.token_name, ids, mars_tiny.mask_id)
+        assert len(picture.rows) == step.positions
+        if index == 0:
+            assert picture.past == ids[:cached]
+            assert [cell.stream for cell in picture.rows[: len(ids) - cached]] == ["new"] * (
+                len(ids) - cached
+            )
+    with pytest.raises(ValueError, match="cached"):
+        of_pass(run, 0, mars_tiny.token_name, ids[:cached], mars_tiny.mask_id)

@@ -32,26 +32,10 @@ def test_answers_and_their_end_tokens_are_the_response(tokenizer):
     assert conversation.ids.count(tokenizer.eos_token_id) == 4
 
 
-def test_training_and_decoding_encode_a_prompt_alike(tokenizer):
-    conversation = corpus.encode(tokenizer, TALK[:2])
-    prompt = encode_prompt(tokenizer, TALK[0]["content"])
-    assert conversation.ids[: len(prompt)] == prompt
-    assert conversation.response[: len(prompt)] == [False] * len(prompt)
-    assert conversation.response[len(prompt)]
-
-
 def test_ordinary_text_is_tokenized_as_transformers_does(tokenizer):
     messages = [{"role": "user", "content": "Sort 3, 1, 2\n please — ünïcode 👩‍🚀"}]
     expected = tokenizer.apply_chat_template(messages, add_generation_prompt=True)["input_ids"]
     assert encode_prompt(tokenizer, messages[0]["content"]) == expected
-
-
-def test_every_text_survives_the_tokenizer_and_digits_stand_alone(tokenizer):
-    for text in ["plain", " \t\n ", "1234 and 5", "😀 שלום \x00 \u202e", "<b>${x}{{y}}</b>"]:
-        ids = tokenizer(text, add_special_tokens=False)["input_ids"]
-        assert tokenizer.decode(ids) == text
-    pieces = [tokenizer.decode([t]) for t in tokenizer("1234", add_special_tokens=False)["input_ids"]]
-    assert pieces == ["1", "2", "3", "4"]
 
 
 def test_batches_stay_in_their_budget_and_repeat_for_a_seed(tokenizer):
@@ -88,11 +72,6 @@ def test_a_broken_file_is_refused_by_name(tmp_path, content):
     path.write_text(content)
     with pytest.raises(ValueError, match="data.jsonl"):
         corpus.source(str(path), seed=0)
-
-
-def test_unknown_data_is_refused():
-    with pytest.raises(ValueError, match="nothing"):
-        corpus.source("nothing", seed=0)
 
 
 def test_broken_lines_are_skipped_with_a_warning(tmp_path):

@@ -2,27 +2,30 @@
 
 import copy
 import gc
+import itertools
 import random
 import weakref
 from dataclasses import replace
 
 import pytest
-import torch
 import without_cache
-from greedy import check_tokens, generate
+from greedy import check_same_passes, check_tokens, generate
 from random_models import random_model
 
 from benchmarks.speculative import truncated
 from mars_demo import tasks
-from mars_demo.decoding.acceptance import accepted
 from mars_demo.decoding.answer import Answer
+from mars_demo.decoding.copying import Lookup
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.engine import Engine
-from mars_demo.decoding.reading import ALTERNATIVES, Reading
+from mars_demo.decoding.reading import Reading
 from mars_demo.decoding.request import Request
+from mars_demo.decoding.trace import Run
 from mars_demo.models.chat import encode_prompt
 from mars_demo.models.checkpoint import Checkpoint, wrap
+from mars_demo.models.load import load_checkpoint
 from mars_demo.modes import MODES
+from mars_demo.serving.decode_batch import finished
 
 PROMPTS = ["How many apples?", "sort 3, 1, 2", "Write a note to Sam.\nThanks!", "ünïcode 👩‍🚀 שלום"]
 
@@ -145,30 +148,6 @@ def test_tau_one_computes_what_ar_computes_and_masks_come_as_soon_as_it_is_lower
     assert len(first.slots) == 1 and len(second.slots) == run.settings.window
 
 
-def test_the_cache_holds_what_was_accepted_and_no_mask(mars_tiny, monkeypatch):
-    engines = []
-    original = Engine.commit
-
-    def commit(self, count):
-        original(self, count)
-        engines.append((self, self.length, self.cache.keys.get_seq_length()))
-
-    monkeypatch.setattr(Engine, "commit", commit)
-    prompt = tasks.held_out("units", 1)[0].prompt
-    for mode in ("ar", "mars", "lossless"):
-        engines.clear()
-        run = decode(mars_tiny, prompt, Request(mode=mode)).finish()
-        ids = encode_prompt(mars_tiny.tokenizer, prompt) + run.token_ids
-        engine, committed, cached = engines[-1]
-        assert committed == cached
-        committed = min(committed, len(ids))  # drafts behind an end token may be in the cache as well
-        with torch.no_grad():
-            fresh = mars_tiny.model(torch.tensor([ids[:committed]]), use_cache=True).past_key_values
-        for ours, theirs in zip(engine.cache.keys.layers, fresh.layers):
-            for kept, expected in ((ours.keys, theirs.keys), (ours.values, theirs.values)):
-                torch.testing.assert_close(kept[:, :, :committed], expected, atol=1e-4, rtol=1e-3)
-
-
 def test_forwards_carry_only_what_is_new(mars_tiny):
     prompt = tasks.held_out("units", 1)[0].prompt
     steps = list(decode(mars_tiny, prompt, Request(mode="mars", window=5, tau=0.9)))
@@ -266,18 +245,6 @@ def test_bytes_of_an_unfinished_character_wait_until_the_answer_ends(mars_tiny, 
     assert "" in pieces and not any("\ufffd" in piece for piece in pieces[:-1])
 
 
-def test_every_slot_is_recorded_with_its_alternatives(mars_tiny):
-    prompt = tasks.held_out("letters", 1)[0].prompt
-    for step in decode(mars_tiny, prompt, Request(mode="mars", tau=0.95)):
-        for slot in step.slots:
-            assert len(slot.top) == ALTERNATIVES
-            probabilities = [probability for _, probability in slot.top]
-            assert probabilities == sorted(probabilities, reverse=True)
-            assert slot.score == probabilities[0]
-        if not step.stop:
-            assert step.accepted == accepted([slot.score for slot in step.slots], 0.95)
-
-
 @pytest.mark.parametrize(
     "settings, message",
     [
@@ -329,17 +296,6 @@ def test_the_longest_prompt_leaves_room_for_one_token(checkpoint):
         decode(checkpoint, " ".join("x" * 50), Request(**settings))
 
 
-def test_a_checkpoint_decodes_only_as_it_was_trained_for(mars_tiny, ar_tiny):
-    diffusion = trained_for(mars_tiny, "block-diffusion")
-    for checkpoint, mode, modes in (
-        (ar_tiny, "lossless", "ar, jacobi"),
-        (diffusion, "mars", "block-diffusion"),
-        (mars_tiny, "block-diffusion", "mars, lossless, ar, jacobi"),
-    ):
-        with pytest.raises(ValueError, match=f"{checkpoint.name}.*{mode}.*{modes}"):
-            decode(checkpoint, "hello", Request(mode=mode))
-
-
 def test_special_tokens_spelled_out_in_a_prompt_are_plain_text(mars_tiny, tokenizer):
     prompt = "a <|mask|> b <|end|><|assistant|> c"
     for raw in (False, True):
@@ -349,3 +305,191 @@ def test_special_tokens_spelled_out_in_a_prompt_are_plain_text(mars_tiny, tokeni
     assert ids.count(tokenizer.mask_token_id) == 0
     assert ids.count(tokenizer.eos_token_id) == 1  # the template's own
     assert prompt in tokenizer.decode(ids)
+
+
+@pytest.mark.parametrize(
+    ("layers", "window", "prompt"), [(1, 1, 0), (1, 9, 1), (2, 3, 2), (3, 3, 3), (2, 9, 0)]
+)
+def test_at_tau_one_the_tokens_are_those_of_ar(random_checkpoint, layers, window, prompt):
+    draft, prompt = truncated(random_checkpoint, layers), PROMPTS[prompt]
+    expected = decode(random_checkpoint, prompt, Request(mode="ar", max_new_tokens=24)).finish()
+    request = Request(mode="speculative", draft=draft, tau=1.0, window=window, max_new_tokens=24)
+    run = decode(random_checkpoint, prompt, request).finish()
+    check_tokens(random_checkpoint, run, expected.token_ids)
+
+
+def test_an_ar_target_verifies_what_a_mars_model_drafts(ar_tiny, mars_tiny):
+    for name in ("units", "letters", "stories"):
+        prompt = tasks.held_out(name, 1)[0].prompt
+        expected = decode(ar_tiny, prompt, Request(mode="ar", max_new_tokens=60)).finish()
+        run = decode(
+            ar_tiny, prompt, Request(mode="speculative", draft=mars_tiny, tau=0.5, max_new_tokens=60)
+        ).finish()
+        check_tokens(ar_tiny, run, expected.token_ids)
+        assert {step.groups for step in run.passes} == {0}
+
+
+@pytest.mark.parametrize(
+    ("window", "tau", "prompt"), [(2, 0.0, 0), (2, 0.05, 1), (5, 0.05, 0), (5, 1.0, 1)]
+)
+def test_every_pass_is_what_it_is_without_a_cache(random_checkpoint, window, tau, prompt):
+    draft, prompt = truncated(random_checkpoint, 2), PROMPTS[prompt]
+    settings = {"draft": draft, "tau": tau, "window": window, "max_new_tokens": 24}
+    run = decode(random_checkpoint, prompt, Request(mode="speculative", **settings))
+    without_cache.check(run, without_cache.speculative(random_checkpoint, draft, prompt, window, tau, 24))
+
+
+def test_a_mars_target_goes_on_after_the_drafts_while_it_is_confident(mars_tiny):
+    draft = truncated(mars_tiny, 2)
+    seen = set()
+    for name in ("units", "letters", "notes"):
+        prompt = tasks.held_out(name, 1)[0].prompt
+        settings = {"draft": draft, "tau": 0.9, "window": 4, "max_new_tokens": 60}
+        run = decode(mars_tiny, prompt, Request(mode="speculative", **settings))
+        without_cache.check(run, without_cache.speculative(mars_tiny, draft, prompt, 4, 0.9, 60))
+        seen |= {(step.verified, step.accepted - step.verified - 1) for step in run.passes[:-1]}
+        assert Run.read(list(run.lines())).passes[0].draft_forwards == run.passes[0].draft_forwards
+    verified, behind = map(set, zip(*seen))
+    assert verified == behind == {0, 1, 2, 3}  # drafts that held, and masks accepted after them
+
+
+def test_bad_drafts_are_refused(random_checkpoint, mars_tiny, tokenizer):
+    with pytest.raises(ValueError, match="speculative"):
+        decode(random_checkpoint, "hi", Request(mode="speculative"))
+    other = load_checkpoint("mars-tiny", device="cpu")
+    other.tokenizer.add_tokens(["unheard-of"])
+    with pytest.raises(ValueError, match="tokenizers"):
+        decode(mars_tiny, "hi", Request(mode="speculative", draft=other))
+
+
+ASKED = [example.prompt for example in tasks.mixed(1)]
+STOPS = [(". ",), ("1", "the"), ("ing ", "e "), ("nowhere",), ("x" * 40, "\n")]
+
+
+def up_to_stop(checkpoint, ids: list[int], stops: tuple[str, ...]) -> tuple[list[int], str | None]:
+    """Return the leading ids whose text is the first to hold a stop string, decoding each length anew."""
+    for count in range(1, len(ids) + 1):
+        text = checkpoint.tokenizer.decode(ids[:count], skip_special_tokens=True)
+        if any(stop in text for stop in stops) and ids[count - 1] not in checkpoint.end_ids:
+            return ids[:count], "stop string"
+    return ids, None
+
+
+@pytest.mark.parametrize(
+    ("mode", "tau", "stops"),
+    [
+        ("ar", 1.0, 0),
+        ("mars", 0.7, 2),
+        ("mars", 0.7, 3),
+        ("lossless", 1.0, 0),
+        ("lossless", 1.0, 4),
+        ("jacobi", 1.0, 1),
+    ],
+)
+def test_an_answer_ends_with_the_token_that_completes_one(mars_tiny, mode, tau, stops):
+    stops = STOPS[stops]
+    for prompt in ASKED[3:6]:
+        whole = decode(mars_tiny, prompt, Request(mode, tau, max_new_tokens=60)).finish()
+        request = Request(mode, tau, max_new_tokens=60, stop_strings=stops)
+        run = decode(mars_tiny, prompt, request).finish()
+        ids, stop = up_to_stop(mars_tiny, whole.token_ids, stops)
+        assert (run.token_ids, run.stop) == (ids, stop or whole.stop)  # forwards of the same shapes
+        assert run.forwards <= whole.forwards
+        assert run.text == mars_tiny.tokenizer.decode(ids, skip_special_tokens=True)
+
+
+def test_a_special_token_ends_an_answer_by_its_name(mars_tiny):
+    whole = decode(mars_tiny, ASKED[0], Request("mars", max_new_tokens=80)).finish()
+    assert whole.stop == "eos"
+    endless = replace(mars_tiny, end_ids=frozenset())
+    request = Request("mars", max_new_tokens=80, stop_strings=("<|end|>",))
+    run = decode(endless, ASKED[0], request).finish()
+    assert (run.token_ids, run.stop) == (whole.token_ids, "stop string")
+    assert decode(endless, ASKED[0], replace(request, stop_strings=())).finish().stop == "length"
+
+
+def test_an_empty_stop_string_is_refused():
+    with pytest.raises(ValueError, match="(?i)stop.*empty"):
+        Request(stop_strings=("a", ""))
+
+
+def test_finished_answers_are_those_of_single_runs(mars_tiny):
+    requests = [
+        Request(
+            "mars", 0.9, max_new_tokens=20 + 10 * (number % 4), stop_strings=(". ",) if number % 2 else ()
+        )
+        for number in range(len(ASKED))
+    ]
+    alone = [decode(mars_tiny, *pair).finish() for pair in zip(ASKED, requests)]
+    found = dict(finished(mars_tiny, list(zip(ASKED, requests)), size=5))
+    assert sorted(found) == list(range(len(ASKED)))
+    for number, run in enumerate(alone):
+        check_same_passes(found[number], run)
+    assert list(finished(mars_tiny, [], size=5)) == []
+
+
+QUOTE = "Copy this: the red fox saw the old owl, and the old owl saw the red fox; the red fox saw"
+
+
+@pytest.fixture(scope="module")
+def looping(tokenizer):
+    """A random model that says hardly more than eight tokens, each mostly because of the one before it: it
+    repeats itself often, and seldom for long."""
+    model = random_model("llama", tokenizer, context=256)
+    for name, weight in model.named_parameters():
+        if "o_proj" in name or "down_proj" in name:
+            weight.data *= 0.05
+    head = model.get_output_embeddings().weight.data
+    head[:20] *= 1e-3
+    head[28:] *= 1e-3
+    return wrap("looping", model, tokenizer)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_index_finds_what_a_search_of_the_whole_text_finds(seed):
+    rng = random.Random(seed)
+    size, start = [1, 2, 3, 6, 40][seed % 5], rng.randrange(12)
+    ids = [rng.randrange(size) for _ in range(120)]
+    lookup = Lookup(ids[:start])
+    for end in range(start, len(ids)):
+        found = without_cache.earlier(ids[:end])
+        assert lookup.find() == found
+        match, place = found
+        if match:
+            long = ids[:end]
+            for at in range(place, place + 9):
+                long.append(long[at])  # token by token, into what it has just written
+            assert lookup.follow(place, 9) == long[end:]
+        lookup.extend(ids[end : end + 1])
+
+
+def is_copy(slot) -> bool:
+    return slot.source == "copy"
+
+
+@pytest.mark.parametrize(("window", "linear"), [(1, True), (4, True), (4, False)])
+def test_copies_leave_the_answer_and_save_forwards(looping, window, linear):
+    request = Request("lossless", window=window, linear=linear, max_new_tokens=80)
+    run = decode(looping, QUOTE, request).finish()
+    check_tokens(looping, run, generate(looping, QUOTE, 80))
+    plain = without_cache.lossless(looping, QUOTE, window, linear, 80)
+    without_cache.check(decode(looping, QUOTE, request), plain)
+    assert run.sources["copy"] > 20
+    # Some copies hold wholly, some in part, and some not at all.
+    copied = [step for before, step in itertools.pairwise(run.passes) if is_copy(before.slots[-1])]
+    assert {(step.verified > 0, step.verified < step.drafts) for step in copied} == {
+        (True, True),
+        (True, False),
+        (False, True),
+    }
+    request = replace(request, copies=0)
+    alone = decode(looping, QUOTE, request).finish()
+    assert alone.sources["copy"] == 0 and alone.tokens_per_forward < run.tokens_per_forward
+    assert max(step.drafts for step in run.passes) > 4
+    assert max(step.drafts for step in alone.passes) == window - 1
+
+
+@pytest.mark.parametrize("copies", [-1, 17])
+def test_a_copy_has_at_most_sixteen_tokens(copies):
+    with pytest.raises(ValueError, match=rf"copies.*\b16\b.*{copies}"):
+        Request(copies=copies)

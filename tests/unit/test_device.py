@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from greedy import check_tokens
 from random_models import ARCHITECTURES, random_model
 
 from mars_demo.assets import ASSETS
@@ -17,7 +16,6 @@ from mars_demo.decoding.layout import verification
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling
 from mars_demo.decoding.trace import Run
-from mars_demo.export.save import save_checkpoint
 from mars_demo.models import device
 from mars_demo.models.captured import CapturedModel
 from mars_demo.models.checkpoint import Checkpoint, wrap
@@ -90,19 +88,6 @@ def test_the_host_waits_once_per_forward_of_a_batch(watched, sampling):
         watched, [PROMPT, "Reverse a, b, c", "Hello"], Request(max_new_tokens=12, sampling=sampling)
     ).finish()
     assert OnDevice.waits == {"tolist": done.batch.forwards}
-
-
-def test_the_exported_decoder_waits_once_per_forward(watched, mars_tiny, tmp_path):
-    save_checkpoint(mars_tiny.model, mars_tiny.tokenizer, tmp_path, mars_tiny.block_size)
-    ids = torch.tensor([mars_tiny.tokenizer(PROMPT)["input_ids"]])
-    forwards = []
-    watched.model.base_model.register_forward_hook(lambda *_: forwards.append(1))
-    answer = watched.model.generate(
-        ids, tau=0.9, max_new_tokens=24, custom_generate=str(tmp_path), trust_remote_code=True
-    )
-    assert OnDevice.waits == {"tolist": len(forwards)}
-    run = decode(mars_tiny, PROMPT, Request("mars", 0.9, max_new_tokens=24, raw=True)).finish()
-    check_tokens(mars_tiny, run, answer[0, ids.shape[1] :].tolist())
 
 
 def test_the_best_device_is_a_gpu_where_there_is_one(monkeypatch):

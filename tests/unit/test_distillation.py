@@ -8,8 +8,6 @@ import pytest
 import torch
 
 from mars_demo import cli, tasks
-from mars_demo.decoding.decode import decode
-from mars_demo.decoding.request import Request
 from mars_demo.models.chat import encode_prompt
 from mars_demo.models.load import load_checkpoint
 from mars_demo.recipes import smollm
@@ -18,16 +16,6 @@ from mars_demo.training import corpus, distillation
 
 def prompts(count: int) -> list[str]:
     return [tasks.held_out(name, 1)[0].prompt for name in itertools.islice(tasks.TASKS, count)]
-
-
-def test_answers_in_batches_are_the_greedy_answers_one_by_one(mars_tiny):
-    asked = prompts(6)
-    answers = {c["messages"][0]["content"]: c["messages"][1]["content"]
-               for c in distillation.answered(mars_tiny, asked, batch=4)}  # fmt: skip
-    assert set(answers) <= set(asked)
-    for prompt in asked:
-        run = decode(mars_tiny, prompt, Request(mode="ar")).finish()
-        assert answers.get(prompt) == (None if distillation.is_loop(run.text) else run.text)
 
 
 def test_greedy_answers_are_those_of_transformers(mars_tiny):
@@ -71,12 +59,6 @@ def test_a_prompt_is_answered_once_in_any_spelling_of_case_and_spaces(mars_tiny)
     assert not list(distillation.answered(mars_tiny, asked, known=[asked[0].upper()]))
 
 
-def test_looping_answers_are_recognized():
-    assert distillation.is_loop("Start. " + "I like it very much indeed. " * 3 + "End.")
-    assert not distillation.is_loop("I like it very much indeed. I like it very much indeed. Do you?")
-    assert not distillation.is_loop("12, 12, 12, 12, 12, 12")  # short repeats are lists and tables
-
-
 def test_a_truncated_file_is_continued(tmp_path, mars_tiny):
     path = tmp_path / "self.jsonl"
     for count in (3, 5, 5):
@@ -97,12 +79,6 @@ def test_prompts_come_from_text_and_jsonl_files(tmp_path):
     text.write_text("\n")
     with pytest.raises(ValueError, match="prompts.txt"):
         distillation.prompts_from(str(text))
-
-
-def test_made_prompts_are_many_and_whole():
-    made = list(itertools.islice(distillation.made_prompts(), 3000))
-    assert len(set(made)) > 2500
-    assert not [prompt for prompt in made if "{" in prompt or not prompt.strip()]
 
 
 def test_held_out_prompts_are_avoided(tmp_path, mars_tiny):
@@ -139,3 +115,15 @@ def test_the_chat_recipe_runs_at_a_small_scale_and_resumes(tmp_path, monkeypatch
     assert (first["reference_weight"], last["sft_weight"]) == (0, 0)
     assert first["sft_weight"] and last["reference_weight"] and min(first["tokens"], last["tokens"]) > 0
     assert smollm.BASE in card and "apache-2.0" in card and (bundle / "LICENSE").exists()
+
+
+def test_looping_answers_are_recognized():
+    assert distillation.is_loop("Start. " + "I like it very much indeed. " * 3 + "End.")
+    assert not distillation.is_loop("I like it very much indeed. I like it very much indeed. Do you?")
+    assert not distillation.is_loop("12, 12, 12, 12, 12, 12")  # short repeats are lists and tables
+
+
+def test_made_prompts_are_many_and_whole():
+    made = list(itertools.islice(distillation.made_prompts(), 3000))
+    assert len(set(made)) > 2500
+    assert not [prompt for prompt in made if "{" in prompt or not prompt.strip()]

@@ -139,13 +139,10 @@ def test_many_clients_at_once_get_their_own_answers(address, mars_tiny):
 @pytest.mark.parametrize(
     ("fields", "settings"),
     [
-        ({"tau": 1.0}, {"tau": 1.0}),
         ({"tau": 0.5, "window": 3}, {"tau": 0.5, "window": 3}),
-        ({"mode": "ar"}, {"mode": "ar"}),
         ({"mode": "jacobi", "window": 4}, {"mode": "jacobi", "window": 4}),
         ({"criterion": "margin", "tau": 0.7}, {"criterion": "margin", "tau": 0.7}),
         ({"temperature": 0}, {}),
-        ({"temperature": 1.2, "seed": 3}, {"sampling": Sampling(1.2, seed=3)}),
         ({"top_p": 0.9, "seed": -4}, {"sampling": Sampling(1.0, top_p=0.9, seed=-4)}),
         (
             {"temperature": 1.5, "top_k": 40, "seed": 5, "mode": "lossless"},
@@ -194,9 +191,7 @@ def test_the_message_formats_of_clients_are_accepted(address, mars_tiny):
     ("stop", "stream"),
     [
         (" lantern", False),
-        (["zebra", "\n", "wiz"], True),
         (["a", "antern a"], True),
-        (["a", "zebra"], False),
     ],
 )
 def test_an_answer_ends_before_its_stop_string(address, mars_tiny, stop, stream):
@@ -226,26 +221,20 @@ def test_a_truncated_text_ends_before_the_first_stop_string():
 
 BAD = [
     ({"temperature": 2.1}, "temperature.* 2, .*2.1"),
-    ({"top_p": 0}, "top_p.*0"),
     ({"seed": 10**30}, "seed"),
     ({"tau": 1.01}, "tau.*1.01"),
-    ({"mode": "fast"}, "mode.*'mars', 'lossless', .*'fast'"),
     ({"mode": "block-diffusion"}, "block-diffusion.*mars"),
     ({"criterion": ["entropy"]}, "criterion.*'probability'"),
     ({"window": 10}, r"10.*mars-tiny.*\b9\b"),
     ({"max_tokens": 10**9}, "max_tokens.*1024"),
     ({"n": 2}, r"\bn\b.*1.*2"),
     ({"response_format": {"type": "json_object"}}, "response_format"),
-    ({"stop": ""}, "stop"),
     ({"stop": list("abcde")}, "stop.*4"),
-    ({"stream_options": {"include_usage": 3}}, "stream_options.include_usage"),
     ({"taus": 0.5}, "taus"),
     ({"<b>" * 1000: 1}, "<b><b>"),
     ({"messages": []}, "messages"),
-    ({"messages": [{"role": "user"}]}, "messages.0..content"),
     ({"messages": user(" \n")}, "prompt"),
     ({"messages": [{"role": "tool", "content": "1"}]}, "messages.0..role.*'system'"),
-    ({"messages": [*user("a"), *user("b")]}, "2"),
     ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "text"),
     ({"messages": user("word " * 1200)}, r"\d{4}.*mars-tiny.*511"),
 ]  # fmt: skip

@@ -54,23 +54,11 @@ def test_an_interval_is_that_of_a_plain_bootstrap():
     assert high == pytest.approx(cuts[-1], abs=0.08 * width)
 
 
-def test_an_interval_of_shares_is_that_of_the_binomial_distribution():
-    # Of three prompts of which one is right, a resample has none or all right with more than 2.5 % each.
-    assert min((1 / 3) ** 3, (2 / 3) ** 3) > 0.025
-    assert bootstrap.interval([1, 0, 0], [1, 1, 1]) == (0.0, 1.0)
-
-
 def test_intervals_are_reproducible_and_empty_for_equal_values():
     parts = [3, 5, 8, 1]
     assert bootstrap.interval(parts, [1, 2, 3, 4]) == bootstrap.interval(parts, [1, 2, 3, 4])
     assert bootstrap.interval([1] * 9, [1] * 9) == (1.0, 1.0)
     assert bootstrap.interval([6], [3]) == (2.0, 2.0)
-
-
-@pytest.mark.parametrize(("parts", "wholes"), [([], []), ([1], [1, 2])])
-def test_an_interval_needs_prompts(parts, wholes):
-    with pytest.raises(ValueError, match="prompt"):
-        bootstrap.interval(parts, wholes)
 
 
 # -------------------------------------------------------------------------- settings and points
@@ -88,25 +76,6 @@ def test_the_figures_of_a_point_are_sums_over_prompts(swept):
         (one.tokens_per_forward, one.tokens_per_forward_interval),
     ):
         assert low < value < high
-
-
-@pytest.mark.parametrize(
-    ("values", "fact"),
-    [
-        (("fast",), "fast"),
-        (("speculative", "probability", 0.9), "speculative"),
-        (("ar", "probability", 0.9), r"\bar\b"),
-        (("lossless", None, 0.9), "lossless"),
-        (("mars",), "mars"),
-        (("mars", "margin"), "mars"),
-        (("mars", None, 0.9), "mars"),
-        (("mars", "luck", 0.9), "luck"),
-        (("mars", "margin", math.nan), "nan"),
-    ],
-)
-def test_an_impossible_setting_is_refused(values, fact):
-    with pytest.raises(ValueError, match=fact):
-        Setting(*values)
 
 
 def test_a_grid_is_parsed():

@@ -59,14 +59,3 @@ def test_a_frozen_head_has_no_gradient_but_passes_one_on(data):
     hidden, _, ids, weights = data
     in_parts(output, hidden, ids, weights).loss.backward()
     assert output.weight.grad is None and hidden.grad.abs().sum() > 0
-
-
-def test_without_gradients_only_the_loss_is_computed(data):
-    output = nn.Linear(WIDTH, VOCABULARY, dtype=torch.float64)
-    hidden, states, ids, weights = data
-    settings = output, hidden, ids, weights, Teacher(output, states, torch.tensor(0.3))
-    expected = in_parts(*settings)
-    with torch.inference_mode():
-        found = in_parts(*settings)
-    torch.testing.assert_close(found.loss, expected.loss.detach())
-    assert not found.loss.requires_grad

@@ -1,7 +1,6 @@
 """The layer lens against the model's own output, and against layers applied one after the other by hand."""
 
 import json
-from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
@@ -75,17 +74,12 @@ def is_exact(model, layout, past=PAST):
     return [(cell.token, cell.probability) for cell in lens.layers[-1]] == own
 
 
-@pytest.mark.parametrize("family", ARCHITECTURES)
+@pytest.mark.parametrize(
+    "family", [*ARCHITECTURES, *(pytest.param(o, marks=pytest.mark.full) for o in OTHERS)]
+)
 def test_the_last_layer_is_the_models_own_output_bit_by_bit(family, tokenizer):
-    model = random_model(family, tokenizer)
-    for shape, layout in LAYOUTS.items():
-        assert is_exact(model, layout), shape
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("family", OTHERS)
-def test_so_it_is_in_families_with_other_names_norms_and_embeddings(family):
-    model = made(OTHERS[family])
+    """Also in families with other names, norms and embeddings."""
+    model = made(OTHERS[family]) if family in OTHERS else random_model(family, tokenizer)
     for shape, layout in LAYOUTS.items():
         assert is_exact(model, layout), shape
 
@@ -189,23 +183,6 @@ def test_a_token_is_settled_where_it_is_right_from_then_on():
         assert lens(*ranks).settled(0) == settled, ranks
 
 
-def test_slots_are_the_last_token_the_drafts_that_held_and_the_masks_after_them():
-    lossless = LAYOUTS["lossless"]  # [token, d1, d2 | g0 | g1 | g2], three masks each
-    assert slot_rows(LAYOUTS["window"], 0) == [2, 3, 4, 5, 6]
-    assert slot_rows(lossless, 0) == [0, 3, 4, 5]
-    assert slot_rows(lossless, 1) == [0, 1, 6, 7, 8]
-    assert slot_rows(LAYOUTS["linear"], 1) == [0, 1]
-    assert slot_rows(LAYOUTS["linear"], 2) == [0, 1, 2, 3, 4, 5]
-
-
-def test_several_visitors_look_at_once(mars_tiny):
-    def visit(layout):
-        return look(mars_tiny.model, layout, PAST)
-
-    with ThreadPoolExecutor(len(LAYOUTS)) as visitors:
-        assert [*visitors.map(visit, LAYOUTS.values())] == [*map(visit, LAYOUTS.values())]
-
-
 # ------------------------------------------------------------------------------- what cannot be shown
 
 
@@ -252,17 +229,6 @@ def test_a_model_that_does_something_unknown_after_its_norm_is_refused(tokenizer
     model.model.__class__ = Doubling
     with pytest.raises(ValueError, match="(?i)lens"):
         look(model, LAYOUTS["window"], PAST)
-
-
-def test_the_picture_has_names_for_tokens(mars_tiny):
-    lens = look(mars_tiny.model, LAYOUTS["window"], PAST)
-    shown = json.loads(lens_picture.line(lens, mars_tiny, "words", 2))
-    assert (shown["caption"], shown["accepted"]) == ("words", 2)
-    assert [slot["label"] for slot in shown["slots"]] == list(map(mars_tiny.token_name, lens.tokens))
-    assert shown["layers"][0][1][0] == "MASK"  # what a mask is embedded as
-    assert [len(cells) for cells in shown["layers"]] == [5] * 5
-    label, probability, wanted, rank = shown["layers"][-1][0]
-    assert (label, rank) == (mars_tiny.token_name(lens.tokens[0]), 1) and probability == wanted
 
 
 # --------------------------------------------------------------------------------------- on the page

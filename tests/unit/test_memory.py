@@ -7,8 +7,8 @@ import torch
 from random_models import random_model
 
 from mars_demo.models import memory
-from mars_demo.models.facts import facts, licence_in
-from mars_demo.models.load import load_checkpoint, outline
+from mars_demo.models.facts import licence_in
+from mars_demo.models.load import load_checkpoint
 from mars_demo.models.reordering import ReorderedLinear
 
 
@@ -70,28 +70,16 @@ def test_the_limit_of_a_container_counts_and_its_file_cache_is_free(tmp_path, ve
     assert min(memory.container_rooms(tmp_path)) == (500 if version == 2 else 0)
 
 
-def test_facts_are_the_same_with_and_without_weights(mars_tiny):
-    loaded, described = facts(mars_tiny), facts(outline("mars-tiny"))
-    assert (loaded.parameters, loaded.block_size, loaded.context) == (4_081_920, 8, 512)
-    assert loaded.modes[0] == "mars" and loaded.has_template
-    assert (loaded.device, described.device) == ("CPU", None)
-    for name in ("parameters", "trained_for", "block_size", "context", "modes", "licence"):
-        assert getattr(loaded, name) == getattr(described, name)
-
-
 @pytest.mark.parametrize(
     ("card", "licence"),
     [
         ("---\nlicense: apache-2.0\n---\n# x", "apache-2.0"),
         ("---\nlicense: other\nlicense_name: my-terms\n---\n", "my-terms"),
-        ("---\nlicense:\n- mit\n- bsd\n---\n", "mit, bsd"),
         ("---\nlicense: |\n  two\n  lines\n---\n", "two lines"),
         ("---\nlicense: " + "x" * 5000 + "\n---\n", "x" * 60),
         ("---\nlicense: {a: b}\n---\n", None),
         ("---\nlicense: !!python/object/apply:os.getcwd []\n---\n", None),
-        ("---\n- license\n---\n", None),
         ("---\nlicense: [\n---\n", None),
-        ("# license: mit\n", None),
         ("", None),
         (None, None),
     ],

@@ -1,6 +1,7 @@
 """The two-stream loss: its targets, what may leak into it, and that training sees what decoding sees."""
 
 import copy
+import itertools
 import random
 from dataclasses import replace
 from functools import partial
@@ -12,6 +13,7 @@ from torch.nn.attention import flex_attention
 from torch.nn.functional import cross_entropy
 from transformers.integrations.flex_attention import WrappedFlexAttention
 
+from mars_demo.training import corpus
 from mars_demo.training.corpus import Conversation
 from mars_demo.training.objective import (
     IGNORE,
@@ -25,15 +27,25 @@ from mars_demo.training.objective import (
 PAD, MASK = 0, 2
 
 
-def conversation(prompt: int, answer: int, seed: int = 0) -> Conversation:
+def conversation(prompt: int, answer: int, seed: int = 0, own: bool | None = None) -> Conversation:
     rng = random.Random(seed)
     ids = [rng.randrange(10, 300) for _ in range(prompt + answer)]
-    return Conversation(ids, [False] * prompt + [True] * answer)
+    return Conversation(ids, [False] * prompt + [True] * answer, own)
 
 
 @pytest.fixture(scope="module")
 def model(tokenizer):
     return random_model("llama", tokenizer)
+
+
+@pytest.fixture(scope="module")
+def pair(model):
+    """A model and a reference that differs from it."""
+    reference = copy.deepcopy(model).requires_grad_(False)
+    with torch.no_grad():
+        for parameter in reference.parameters():
+            parameter += 0.02 * torch.randn_like(parameter)
+    return model, reference
 
 
 def hidden_states(model, layout):
@@ -50,31 +62,6 @@ def masks_of(batch, row=0):
         if batch.targets[row, index] != IGNORE:
             sees = layout.visible[row, index, :clean].nonzero().flatten().tolist()
             yield index, layout.positions[row, index].item(), sees[-1] + 1
-
-
-def test_no_mask_depends_on_its_target_the_future_or_another_block(model):
-    """Changing a clean token may change a mask's output only if it lies before the mask's block; changing
-    one mask's embedding only masks behind it in the same block."""
-    sequence = conversation(4, 20)
-    batch = mars_batch([sequence], 4, MASK, PAD, random.Random(3))
-    before = hidden_states(model, batch.layout)
-    for changed in range(len(sequence.ids)):
-        ids = batch.layout.ids.clone()
-        ids[0, changed] = 301
-        after = hidden_states(model, replace(batch.layout, ids=ids))
-        differs = (after - before).abs().amax(-1)[0] > 1e-6
-        for index, position, start in masks_of(batch):
-            assert differs[index] == (changed < start), (changed, position, start)
-        assert not differs[:changed].any()
-    masks = list(masks_of(batch))
-    for changed, changed_position, changed_start in masks:
-        ids = batch.layout.ids.clone()
-        ids[0, changed] = 301
-        after = hidden_states(model, replace(batch.layout, ids=ids))
-        differs = (after - before).abs().amax(-1)[0] > 1e-6
-        assert not differs[: batch.clean_length].any()
-        for index, position, start in masks:
-            assert differs[index] == (start == changed_start and position >= changed_position)
 
 
 @pytest.mark.parametrize(("block_size", "phase"), [(1, 0), (4, 3), (8, 0), (16, 0), (16, 5), (16, 15)])
@@ -124,15 +111,6 @@ def test_ar_loss_is_transformers_own_loss_on_the_answer(model):
     losses = Objective(model)(ar_batch([sequence], PAD))
     torch.testing.assert_close(losses["loss"], expected)
     assert "noisy" not in losses
-
-
-def test_mars_loss_is_noisy_plus_lambda_times_clean(model):
-    batch = mars_batch([conversation(5, 12)], 4, MASK, PAD, random.Random(0))
-    plain = Objective(model)(batch)
-    for weight in (0.5, 0.0):
-        losses = Objective(model, sft_weight=weight)(batch)
-        torch.testing.assert_close(losses["loss"], plain["noisy"] + weight * plain["clean"])
-        torch.testing.assert_close(losses["clean"], plain["clean"])
 
 
 def test_with_a_decay_a_slot_counts_a_share_of_the_one_before(model):
@@ -239,49 +217,29 @@ def test_right_guesses_are_counted_per_slot(model):
         assert right[slot - 1] == expected
 
 
-def test_kl_is_from_the_clean_streams_distribution_to_the_masks(model):
-    sequence = conversation(5, 12)
-    batch = mars_batch([sequence, conversation(3, 9, 1)], 4, MASK, PAD, random.Random(0))
-    logits = model.get_output_embeddings()(hidden_states(model, batch.layout)).log_softmax(-1)
-    total, count = 0.0, 0
+def test_the_clean_stream_teaches_the_masks_and_learns_nothing_from_them(model):
+    """The KL term and its gradient are those of a teacher whose logits are constants."""
+    batch = mars_batch([conversation(5, 12), conversation(3, 9, 1)], 4, MASK, PAD, random.Random(0))
+    weights = model.get_output_embeddings().weight
+    logits = hidden_states(model, batch.layout).detach() @ weights.T
+    divergences = []
     for row in range(2):
         for index, position, _ in masks_of(batch, row):
-            teacher, student = logits[row, position], logits[row, index]
-            total += (teacher.exp() * (teacher - student)).sum()
-            count += 1
-    losses = Objective(model, kl_weight=0.5)(batch)
-    torch.testing.assert_close(losses["kl"], total / count)
-    torch.testing.assert_close(losses["loss"], losses["noisy"] + losses["clean"] + 0.5 * losses["kl"])
-
-
-def test_the_clean_stream_teaches_the_masks_and_learns_nothing_from_them(model):
-    """The gradient of the KL term is that of a teacher whose logits are constants."""
-    batch = mars_batch([conversation(5, 12)], 4, MASK, PAD, random.Random(0))
-    weights = model.get_output_embeddings().weight
-    states = hidden_states(model, batch.layout).detach()
-    logits = states @ weights.T
-    kl = 0.0
-    masks = list(masks_of(batch))
-    for index, position, _ in masks:
-        teacher = logits[0, position].detach().log_softmax(-1)
-        kl = kl + (teacher.exp() * (teacher - logits[0, index].log_softmax(-1))).sum() / len(masks)
-    (expected,) = torch.autograd.grad(kl, weights)
-    with_kl, without = (
-        torch.autograd.grad(Objective(model, kl_weight=weight)(batch)["loss"], weights)[0]
-        for weight in (1.0, 0.0)
-    )
-    torch.testing.assert_close(with_kl - without, expected)
+            teacher = logits[row, position].detach().log_softmax(-1)
+            divergences.append((teacher.exp() * (teacher - logits[row, index].log_softmax(-1))).sum())
+    kl = torch.stack(divergences).mean()
+    with_kl, without = (Objective(model, kl_weight=weight)(batch) for weight in (0.5, 0.0))
+    torch.testing.assert_close(with_kl["kl"], kl.detach())
+    gradients = [torch.autograd.grad(one["loss"], weights)[0] for one in (with_kl, without)]
+    torch.testing.assert_close(gradients[0] - gradients[1], 0.5 * torch.autograd.grad(kl, weights)[0])
 
 
 @pytest.mark.parametrize(
     "batched", [ar_batch, partial(mars_batch, block_size=4, mask_id=MASK, rng=random.Random(0))]
 )
-def test_a_reference_holds_the_clean_stream_at_its_own_distributions(model, batched):
+def test_a_reference_holds_the_clean_stream_at_its_own_distributions(pair, batched):
     """The term and its gradient are those of transformers' own logits, text by text."""
-    model, reference = copy.deepcopy(model), copy.deepcopy(model)
-    with torch.no_grad():
-        for parameter in reference.requires_grad_(False).parameters():
-            parameter += 0.02 * torch.randn_like(parameter)
+    model, reference = pair
     talks = [conversation(5, 12), conversation(3, 9, 1)]
     total, count = 0.0, 0
     for talk in talks:
@@ -308,29 +266,6 @@ def test_a_reference_is_neither_trained_nor_saved(model):
     assert all(name.startswith("model.") for name in objective.state_dict())
     objective(ar_batch([conversation(5, 12)], PAD))["loss"].backward()
     assert all(parameter.grad is None for parameter in objective.reference.model.parameters())
-
-
-def test_block_diffusion_masks_predict_their_own_token_from_both_sides_of_their_block(model):
-    sequence = conversation(4, 14)
-    batch = diffusion_batch([sequence], 4, MASK, PAD, random.Random(2))
-    clean = batch.clean_length
-    assert (batch.targets[0, :clean] == IGNORE).all()
-    noisy = batch.layout.positions[0, clean:].tolist()
-    assert noisy == list(range(4, 18))
-    for index, position in enumerate(noisy, start=clean):
-        token = batch.layout.ids[0, index].item()
-        if batch.targets[0, index] == IGNORE:
-            assert token == sequence.ids[position]
-        else:
-            assert (token, batch.targets[0, index]) == (MASK, sequence.ids[position])
-        start = 4 + (position - 4) // 4 * 4
-        sees = batch.layout.visible[0, index].nonzero().flatten().tolist()
-        block = [clean + p - 4 for p in range(start, min(start + 4, 18))]
-        assert sees == [*range(start), *block]
-    for position in range(4, 18):  # the clean stream sees its own block whole, and no further
-        end = min(4 + (position - 4) // 4 * 4 + 4, 18)
-        assert batch.layout.visible[0, position].nonzero().flatten().tolist() == list(range(end))
-    assert batch.layout.visible[0, 2].nonzero().flatten().tolist() == [0, 1, 2]  # the prompt stays causal
 
 
 def test_the_loss_of_block_diffusion_is_that_of_plain_denoising(model):
@@ -372,3 +307,69 @@ def test_a_block_of_block_diffusion_has_any_number_of_masks_anywhere():
     assert shares.sum() == 1
     assert shares.tolist() == pytest.approx([1 / 4] * 4, abs=0.07)
     assert masked.float().mean(0).tolist() == pytest.approx([5 / 8] * 4, abs=0.07)
+
+
+NOTHING = {"role": "user", "content": "Hi"}
+
+
+def losses(pair, talks, **settings):
+    """Return the losses of conversations and the gradients of the model's weights."""
+    model, reference = pair
+    batch = settings.pop("batched", ar_batch)(talks, pad_id=PAD)
+    objective = Objective(model, reference=Reference(reference, 3.0), **settings)
+    found = objective(batch)
+    return found, torch.autograd.grad(found["loss"], list(model.parameters()), allow_unused=True)
+
+
+@pytest.mark.parametrize(
+    "batched",
+    [ar_batch, partial(mars_batch, block_size=4, mask_id=MASK, rng=random.Random(0), fixed_blocks=True)],
+)
+def test_own_answers_are_held_to_the_reference_and_others_are_learned(pair, batched):
+    own, learned = conversation(4, 15, own=True), conversation(4, 8, 1, own=False)
+    both, gradients = losses(pair, [own, learned], sft_weight=2.0, batched=batched)
+    held, of_own = losses(pair, [replace(own, own=None)], sft_weight=0.0, batched=batched)
+    plain = Objective(pair[0], sft_weight=2.0)(batched([learned], pad_id=PAD))
+    of_learned = torch.autograd.grad(plain["loss"], list(pair[0].parameters()), allow_unused=True)
+    shares = [15 / 23, 8 / 23]  # of the clean targets; the noisy ones are one less each
+    torch.testing.assert_close(both["reference"], shares[0] * held["reference"])
+    if batched is ar_batch:
+        expected = shares[0] * 3.0 * held["reference"] + shares[1] * plain["loss"].detach()
+        torch.testing.assert_close(both["loss"].detach(), expected)
+        for all_of_it, one, other in zip(gradients, of_own, of_learned):
+            if all_of_it is not None:
+                torch.testing.assert_close(
+                    all_of_it, shares[0] * one + shares[1] * other, rtol=1e-3, atol=1e-6
+                )
+    else:
+        noisy = (14 * held["noisy"] + 7 * plain["noisy"]) / 21
+        torch.testing.assert_close(both["noisy"], noisy)
+
+
+def test_an_answer_of_nobody_has_both_terms(pair):
+    found, _ = losses(pair, [conversation(4, 15)])
+    expected = found["clean"] + 3.0 * found["reference"]
+    torch.testing.assert_close(found["loss"].detach(), expected)
+    assert found["reference"] > 0
+
+
+@pytest.mark.parametrize(
+    ("marks", "own"), [([True], True), ([False], False), ([None], None), ([True, None], None)]
+)
+def test_a_conversation_is_own_if_all_of_its_answers_are(tokenizer, marks, own):
+    talk = []
+    for mark in marks:
+        talk += [
+            NOTHING,
+            {"role": "assistant", "content": "Hello"} | ({} if mark is None else {"own": mark}),
+        ]
+    assert corpus.encode(tokenizer, corpus.messages_of({"messages": talk})).own is own
+
+
+def test_every_batch_of_a_mixture_holds_both_kinds(tokenizer):
+    short = [[NOTHING, {"role": "assistant", "content": "Yes " * n, "own": False}] for n in range(1, 41)]
+    long = [[NOTHING, {"role": "assistant", "content": "No " * n, "own": True}] for n in range(41, 81)]
+    drawn = list(itertools.islice(corpus.batches([short + long], tokenizer, 2048, 512, seed=0), 4))
+    for batch in drawn:
+        assert abs(sum(c.own for c in batch) - len(batch) / 2) <= 1
+        assert len(batch) * max(len(c.ids) for c in batch) <= 2048

@@ -10,7 +10,7 @@ from greedy import check_tokens
 from mars_demo.decoding.acceptance import accepted
 from mars_demo.decoding.costs import Costs
 from mars_demo.decoding.decode import decode
-from mars_demo.decoding.pace import DraftPace, Pace, Plan, tokens_per_ms, verifying_rate
+from mars_demo.decoding.pace import DraftPace, Pace, Plan, tokens_per_ms
 from mars_demo.decoding.reading import Reading
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.strategies import lossless
@@ -88,19 +88,6 @@ def test_tokens_per_millisecond_are_those_of_all_outcomes(costs, rate):
         assert tokens_per_ms(chances, masks, table) == pytest.approx(tokens / ms)
 
 
-@pytest.mark.parametrize(
-    ("costs", "linear", "rate"),
-    [(FLAT, True, 0.3), (STEEP, False, 0.3), (STEEP, True, 0.9), (FLAT, False, 0.9)],
-)
-def test_the_rate_of_verifying_is_that_of_a_long_answer(costs, linear, rate):
-    table = [costs(max(k, 1)) for k in range(30)]
-    chances = [rate**i for i in range(MASKS + 1)]
-    for drafts in range(MASKS + 1):
-        length = 40_000
-        ms = verified(Fixed(drafts, linear), costs, lambda _: rate, length, seed=1)
-        assert verifying_rate(chances, drafts, linear, table) == pytest.approx(length / ms, rel=0.02)
-
-
 def compare(simulate, adaptive, fixed, costs, rates, length, answers) -> float:
     """Tokens per millisecond of the adaptive window by those of the best fixed one, over many answers."""
 
@@ -126,22 +113,6 @@ def test_an_adaptive_window_is_hardly_slower_than_the_best_fixed_one(costs, rate
         assert compare(*case, costs, [lambda _: rate], length=200, answers=40) >= 0.97
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("costs", [FLAT, STEEP])
-def test_it_follows_a_text_that_becomes_easy_and_hard_again(costs):
-    rates = [lambda place: 0.95 if place // 50 % 2 else 0.15]
-    for case in paces(costs):
-        assert compare(*case, costs, rates, length=300, answers=30) >= 0.97
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("costs", [FLAT, STEEP])
-def test_on_a_mix_of_easy_and_hard_answers_it_is_ahead(costs):
-    for case in paces(costs):
-        rates = [lambda _: 0.15, lambda _: 0.95]
-        assert compare(*case, costs, rates, length=150, answers=40) > 1.01
-
-
 def test_a_threshold_that_moves_counts_at_once():
     pace = Pace(STEEP, MASKS + 1)
     for _ in range(20):
@@ -160,19 +131,6 @@ def test_at_tau_1_there_are_no_masks_and_without_costs_as_many_as_there_may_be(m
     ar = decode(mars_tiny, PROMPTS[0], Request("ar")).finish()
     check_tokens(mars_tiny, run, ar.token_ids)
     assert [len(step.slots) for step in run.passes] == [1] * ar.forwards
-
-
-def test_hopeless_drafts_stay_at_home_and_sure_ones_go():
-    pace = DraftPace(STEEP, MASKS + 1, True)
-    assert pace.plan(drafted(0.99, 0.99, 0.001, 0.001), MASKS).drafts == 2
-
-
-@pytest.mark.parametrize(("costs", "linear"), [(FLAT, None), (STEEP, None), (STEEP, True), (FLAT, False)])
-def test_lossless_gives_the_tokens_of_ar_whatever_it_costs(random_checkpoint, costs, linear):
-    prompt, limit = PROMPTS[0], {"max_new_tokens": 40}
-    ar = decode(random_checkpoint, prompt, Request("ar", **limit)).finish()
-    run = decode(random_checkpoint, prompt, Request("lossless", linear=linear, costs=costs, **limit))
-    check_tokens(random_checkpoint, run.finish(), ar.token_ids)
 
 
 def test_lossless_gives_the_tokens_of_ar_whatever_is_planned(mars_tiny, monkeypatch):

@@ -97,8 +97,3 @@ def test_a_broken_model_has_a_reason_and_the_others_load(folders, tmp_path, monk
         served.load("one")
     monkeypatch.setattr(pool, "RETRY_AFTER", 0)
     assert served.load("one").name == "one" and broken.problem is None
-
-
-def test_an_unknown_name_is_refused(folders):
-    with pytest.raises(ValueError, match="x.*one"):
-        Pool([folders["one"]]).load("x")

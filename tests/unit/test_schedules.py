@@ -7,9 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from mars_demo import tasks
 from mars_demo.decoding.request import Request
-from mars_demo.evaluation import throughput
 from mars_demo.serving.decode_batch import decode_batch
 from mars_demo.serving.schedules import (
     COMMIT,
@@ -18,7 +16,6 @@ from mars_demo.serving.schedules import (
     WAIT,
     Schedule,
     seated,
-    waiting,
     with_block_cache,
     with_cursor_cache,
 )
@@ -41,11 +38,6 @@ def test_a_prompt_takes_the_first_place_that_is_free():
     ]
 
 
-def test_the_share_of_waiting_is_of_places_not_of_prompts():
-    assert waiting(STEPS, 2) == 1 / 8
-    assert waiting([], 2) == 0
-
-
 def letters(schedule: Schedule) -> list[str]:
     """A line per step, a letter per row: compute, wait, commit (!), free (-)."""
     short = {COMPUTE: "c", WAIT: "w", COMMIT: "!", FREE: "-"}
@@ -58,11 +50,6 @@ def forwards(*counts: int, positions: Sequence[int] = ()) -> list[SimpleNamespac
     return [SimpleNamespace(accepted=accepted, positions=each) for accepted, each in pairs]
 
 
-def test_with_a_cursor_cache_each_row_computes_until_it_has_finished():
-    schedule = with_cursor_cache(["a", "b", "c"], [forwards(3, 1), forwards(2, 2, 2), []])
-    assert letters(schedule) == ["cc-", "cc-", "-c-"]
-
-
 def test_with_a_block_cache_rows_wait_until_all_have_filled_the_block():
     # a fills the block at once and waits for b; c ends without having filled it. Of the next block a and b
     # have one token each already, which reached over the end of the first.
@@ -71,59 +58,6 @@ def test_with_a_block_cache_rows_wait_until_all_have_filled_the_block():
     assert letters(schedule) == ["ccc", "wc-", "wc-", "!!-", "cc-", "c--"]
     late = with_block_cache(["a", "b"], [forwards(2, 1, 1), forwards(5, 1)], 2)
     assert letters(late) == ["cc", "!!", "cw", "cw", "-!", "-c"]
-
-
-@pytest.mark.parametrize("cache", ["cursor", "block"])
-def test_seats_are_those_of_the_batch(mars_tiny, cache):
-    prompts = [tasks.held_out(name, 1)[0].prompt for name in tasks.TASKS][:5]
-    decoding = decode_batch(
-        mars_tiny, prompts, Request(max_new_tokens=16), size=2, cache=cache, cache_block=8
-    )
-    taken = []
-    for _ in decoding:
-        runs = [row and decoding.runs.index(row.run) for row in decoding.batch.rows]
-        taken.append(runs)  # those who have finished have left
-    for (_, seats), runs in zip(seated(decoding.schedule.steps, 2), taken):
-        assert all(run in (None, seat) for run, seat in zip(runs, seats))
-    assert any(None not in runs for runs in taken)
-
-
-def test_recorded_runs_are_scheduled_with_both_caches():
-    lines = [json.loads(line) for line in recordings.batched().splitlines()]
-    heads = [number for number, line in enumerate(lines) if "title" in line]
-    assert [lines[number]["title"] for number in heads] == ["Block cache, 16 positions", "Cursor cache"]
-    block, cursor = lines[1 : heads[1]], lines[heads[1] + 1 :]
-    assert len(cursor) < len(block)
-    assert any(WAIT in line["step"] for line in block)
-    assert not any(WAIT in line["step"] or COMMIT in line["step"] for line in cursor)
-
-
-def test_a_measured_share_of_waiting_is_that_of_the_places(mars_tiny):
-    prompts = [tasks.held_out(name, 1)[0].prompt for name in tasks.TASKS][:6]
-    request = Request("mars", 0.9, max_new_tokens=throughput.MAX_NEW_TOKENS)
-    done = decode_batch(mars_tiny, prompts, request, size=2, cache="block", cache_block=8, continuous=False)
-    states = [state for step in done.finish().schedule.steps for state in step]
-    method = throughput.Method(request, "block", 8, continuous=False)
-    *_, result = throughput.decoding(mars_tiny, prompts, "block", 2, method)
-    assert 0 < result.waiting == states.count(WAIT) / (2 * result.forwards)
-
-
-def test_a_replay_is_drawn_with_lines_that_differ_in_more_than_colour():
-    picture = {
-        "moments": [[0.1, 0, 1, 1.0], [0.2, 3, 2, 0.9]],
-        "requests": [[1.2, 1.3, 1.9], [0.0, 0.1, 0.5]],
-    }
-    figure = plots.replays({"τ = 1": picture, "τ = 0.95": picture, "controller": picture})
-    came, *lines = figure.data
-    assert list(came.y) == [1, 1]
-    assert len(lines) == 9
-    queues = [line for line in lines if line.showlegend is not False]
-    assert [line.name for line in queues] == ["τ = 1", "τ = 0.95", "controller"]
-    assert len({line.line.dash for line in queues}) == len({line.marker.symbol for line in queues}) == 3
-    assert list(queues[0].y) == [0, 3]
-    latency = next(line for line in lines if line.mode == "markers")
-    assert list(latency.x) == [0.0, 1.2]
-    assert list(latency.y) == pytest.approx([0.5, 0.7])
 
 
 def test_a_schedule_counts_the_positions_of_each_step():
@@ -149,3 +83,13 @@ def test_derived_blocks_are_like_measured_ones(mars_tiny):
         done = decode_batch(mars_tiny, prompts, Request("mars", 0.95), size=5, **paper).finish()
         assert len(derived) == pytest.approx(done.batch.forwards, rel=0.25)
         assert sum(line["positions"] for line in derived) == pytest.approx(done.batch.positions, rel=0.25)
+
+
+def test_a_replay_is_drawn_with_lines_that_differ_in_more_than_colour():
+    picture = {
+        "moments": [[0.1, 0, 1, 1.0], [0.2, 3, 2, 0.9]],
+        "requests": [[1.2, 1.3, 1.9], [0.0, 0.1, 0.5]],
+    }
+    lines = plots.replays(dict.fromkeys(("τ = 1", "τ = 0.95", "controller"), picture)).data
+    queues = [line for line in lines[1:] if line.showlegend is not False]
+    assert len({line.line.dash for line in queues}) == len({line.marker.symbol for line in queues}) == 3

@@ -11,14 +11,16 @@ from web import run
 from mars_demo import tasks
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
+from mars_demo.decoding.trace import Pass, Run, Settings, Slot
+from mars_demo.evaluation import load_test
 from mars_demo.models.checkpoint import wrap
 from mars_demo.serving import server
 from mars_demo.serving.decode_batch import decode_batch
-from mars_demo.serving.server import Controller, Job, Server, replay
+from mars_demo.serving.row import Row
+from mars_demo.serving.server import Controller, Job, Moment, Server, replay
 
 PROMPTS = [tasks.held_out(name, 1)[0].prompt for name in tasks.TASKS]
 LIMIT = Request("mars", max_new_tokens=40)
-HANG_GUARD = 300  # seconds
 
 
 @pytest.fixture(scope="module")
@@ -47,23 +49,6 @@ def test_every_prompt_gets_the_answer_it_would_get_alone(mars_tiny):
     assert moments[-1].waiting == 0
 
 
-def test_passes_stream_while_later_requests_still_arrive(mars_tiny):
-    async def serve():
-        async with Server(mars_tiny, size=2, tau=1.0, request=LIMIT) as server:
-            first = server.submit(PROMPTS[0])
-            passes = aiter(first)
-            seen = [await anext(passes), await anext(passes)]
-            second = server.submit(PROMPTS[1])
-            await second.finish()
-            seen += [step async for step in passes]
-            return first, second, seen
-
-    first, second, seen = run(serve())
-    assert [slot.id for step in seen for slot in step.slots[: step.accepted]] == first.run.token_ids
-    check_alone(mars_tiny, first, PROMPTS[0], 1.0)
-    check_alone(mars_tiny, second, PROMPTS[1], 1.0)
-
-
 def test_a_request_may_bring_its_own_tau_and_the_global_one_acts_in_mid_answer(mars_tiny):
     async def serve():
         async with Server(mars_tiny, size=3, tau=1.0, request=LIMIT) as server:
@@ -79,56 +64,6 @@ def test_a_request_may_bring_its_own_tau_and_the_global_one_acts_in_mid_answer(m
     assert {step.tau for step in mine.run.passes} == {0.9}
     taus = [step.tau for step in other.run.passes]
     assert taus[:3] == [1.0] * 3 and taus[-1] == 0.5
-
-
-def test_who_cancels_leaves_at_once_in_the_queue_and_in_the_batch(mars_tiny):
-    async def serve():
-        async with Server(mars_tiny, size=1, tau=1.0, request=LIMIT) as server:
-            computing, queued, last = (server.submit(prompt) for prompt in PROMPTS[:3])
-            await anext(aiter(computing))
-            computing.cancel()
-            queued.cancel()
-            await asyncio.gather(*(request.finish() for request in (computing, queued, last)))
-            return computing, queued, last
-
-    computing, queued, last = run(serve())
-    assert computing.run.stop == queued.run.stop == "stopped"
-    assert computing.run.tokens < LIMIT.max_new_tokens and queued.run.tokens == 0
-    check_alone(mars_tiny, last, PROMPTS[2], 1.0)
-
-
-def test_a_bad_request_is_refused_and_nobody_else_notices(checkpoint):
-    async def serve():
-        async with Server(checkpoint, size=2, request=LIMIT) as server:
-            good = server.submit("hello")
-            for prompt, settings, message in (
-                ("", {}, "prompt"),
-                ("word " * 900, {}, r"\b255\b"),
-                ("hi", {"window": 40}, r"\b40\b.*\b9\b"),
-                ("hi", {"mode": "jacobi", "window": 40}, r"\b40\b.*\b9\b"),
-            ):
-                with pytest.raises(ValueError, match=message):
-                    server.submit(prompt, replace(LIMIT, **settings))
-            return await good.finish()
-
-    check_alone(checkpoint, run(serve()), "hello")
-
-
-def test_a_forward_that_fails_ends_its_rows_and_the_next_ones_are_served(checkpoint, monkeypatch):
-    def fail_once(self):
-        monkeypatch.undo()
-        raise RuntimeError("out of memory")
-
-    monkeypatch.setattr(server.Batch, "step", fail_once)
-
-    async def serve():
-        async with Server(checkpoint, size=1, request=LIMIT) as server:
-            unlucky, next_one = server.submit("hello"), server.submit("hello")
-            with pytest.raises(RuntimeError, match="out of memory"):
-                await unlucky.finish()
-            return await next_one.finish()
-
-    check_alone(checkpoint, run(serve()), "hello")
 
 
 def test_a_tau_that_is_none_is_refused_when_it_is_set_and_nobody_notices(checkpoint):
@@ -183,34 +118,6 @@ def test_a_batch_of_ones_own_raises_the_fault_of_a_row(checkpoint):
         decode_batch(checkpoint, ["hello"], replace(LIMIT, tau=lambda: next(taus))).finish()
 
 
-def test_only_the_last_moments_are_kept(checkpoint, monkeypatch):
-    monkeypatch.setattr(server, "MOMENTS", 10)
-
-    async def serve():
-        async with Server(checkpoint, size=1, tau=1.0, request=LIMIT) as server:
-            await server.submit("hello").finish()
-            return server
-
-    served = run(serve())
-    assert len(served.moments) == 10 < served.forwards
-    assert served.moments[-1].seconds <= served.clock
-
-
-def test_a_conversation_is_answered_as_it_is_alone(mars_tiny):
-    messages = [
-        {"role": "user", "content": PROMPTS[0]},
-        {"role": "assistant", "content": "Yes."},
-        {"role": "user", "content": PROMPTS[1]},
-    ]
-
-    async def serve():
-        async with Server(mars_tiny, size=2, request=LIMIT) as server:
-            return await server.submit(messages).finish()
-
-    expected = decode(mars_tiny, None, replace(LIMIT, tau=0.95), messages=messages).finish()
-    check_same_passes(run(serve()).run, expected)
-
-
 def test_the_controller_lowers_tau_as_the_queue_grows_and_raises_it_again(mars_tiny):
     controller = Controller(low=0.6, high=1.0, full=4)
     assert [controller.tau(n) for n in (0, 1, 2, 4, 9)] == pytest.approx([1.0, 0.9, 0.8, 0.6, 0.6])
@@ -229,30 +136,6 @@ def test_the_controller_lowers_tau_as_the_queue_grows_and_raises_it_again(mars_t
     assert any(r.run.passes[0].tau < 1 for r in requests)
 
 
-def test_a_server_that_is_left_ends_its_requests(checkpoint):
-    """The one in the batch and the one in the queue, and no forward runs for them any more."""
-
-    async def serve():
-        async with Server(checkpoint, size=1, request=LIMIT) as server:
-            computing, queued = server.submit("hello"), server.submit("hello")
-            first = await anext(aiter(computing))
-        left = [list(request.run.passes) for request in (computing, queued)], list(server.moments)
-        streamed = [first, *[step async for step in computing]]
-        assert [step async for step in queued] == []
-        return computing, queued, server, left, streamed
-
-    computing, queued, server, left, streamed = run(asyncio.wait_for(serve(), HANG_GUARD))
-    assert computing.run.stop == queued.run.stop == "stopped"
-    assert left == ([computing.run.passes, queued.run.passes], list(server.moments))
-    assert computing.run.passes == streamed and queued.run.passes == []
-    assert len(server.moments) <= 2  # the one that was seen, and the one in flight when it was left
-    tokens = computing.run.token_ids
-    assert 0 < len(tokens) < LIMIT.max_new_tokens
-    whole = decode(checkpoint, "hello", replace(LIMIT, tau=0.95)).finish()
-    assert tokens == whole.token_ids[: len(tokens)]
-    assert all(request.arrived < request.finished <= server.clock for request in (computing, queued))
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -264,3 +147,70 @@ def test_a_server_that_is_left_ends_its_requests(checkpoint):
 def test_bad_settings_are_named(checkpoint, make, message):
     with pytest.raises(ValueError, match=message):
         make(checkpoint)
+
+
+EXAMPLES = tasks.mixed(1)
+
+
+def request(example: tasks.Example, arrived: float, first: float, finished: float, accepted: list[int]):
+    """A request whose answer is that of the example, or an empty one, in forwards of so many tokens."""
+    run = Run(Settings("mars", "made", 9, 8, 0.9, example.prompt, 4, "cpu", "float32", 160))
+    for number, count in enumerate(accepted, start=1):
+        text = example.answer if number == 1 else ""
+        slots = tuple(Slot(1, text if slot == 0 else "", 0.9) for slot in range(count))
+        run.add(Pass(number, 0.9, 9, 1.0, count, slots, "eos" if number == len(accepted) else None))
+    return example, Job(run, arrived, Row(run, iter(()), Request("mars")), first, finished)
+
+
+class Ended:
+    """A server after its work: all that is asked of it are its moments."""
+
+    def __init__(self, waiting: list[int]):
+        self.moments = [Moment(float(at), count, 1, 0.9) for at, count in enumerate(waiting)]
+
+
+def test_latencies_rates_and_the_queue_are_those_worked_out_by_hand():
+    one = [
+        request(EXAMPLES[0], arrived=0.0, first=0.5, finished=2.5, accepted=[3, 2]),
+        request(EXAMPLES[1], arrived=1.0, first=1.1, finished=4.1, accepted=[1, 1, 2]),
+    ]
+    wrong = request(EXAMPLES[2], arrived=0.0, first=1.0, finished=6.0, accepted=[6])
+    wrong[1].run.stop = "length"  # never ended, so it is not right
+    found = load_test.measured([(one, Ended([0, 3])), ([wrong], Ended([1, 0]))])
+    assert found["requests"] == 3
+    assert found["latency"] == pytest.approx({"p50": 3.1, "p95": 6.0})
+    assert found["first_token"] == pytest.approx({"p50": 0.5, "p95": 1.0})
+    assert found["ms_per_token"] == pytest.approx(1000 * (2.0 / 4 + 3.0 / 3 + 5.0 / 5) / 3)
+    assert found["tokens_per_second"] == pytest.approx((5 + 4 + 6) / (4.1 + 6.0))
+    assert found["tokens_per_forward"] == pytest.approx(15 / 6)
+    assert found["queue"] == {"mean": 1.0, "most": 3}
+    assert found["accuracy"] == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize(
+    ("count", "shares"), [(199, {"p50": 100, "p95": 190}), (200, {"p50": 100, "p95": 190, "p99": 198})]
+)
+def test_the_99th_percentile_is_told_of_hundreds_only(count, shares):
+    assert load_test.percentiles(range(1, count + 1)) == shares
+
+
+def test_the_baseline_computes_no_masks(mars_tiny):
+    answered, server = run(load_test.serve(mars_tiny, load_test.POLICIES[load_test.BASELINE], [0.0, 0.0]))
+    passes = [step for _, one in answered for step in one.run.passes]
+    assert {len(step.slots) for step in passes} == {1}
+    assert load_test.measured([(answered, server)])["tokens_per_forward"] == 1
+
+
+def test_arrivals_follow_the_load_and_differ_by_seed():
+    pattern = load_test.loads(300.0)["burst"]
+    times = list(load_test.arrivals(pattern, capacity=10.0, seed=1))
+    assert times == sorted(times) != list(load_test.arrivals(pattern, 10.0, seed=2))
+    for start, rate in ((0, 0.7), (100, 3.0), (200, 0.7)):
+        count = sum(start <= time < start + 100 for time in times)
+        assert count == pytest.approx(1000 * rate, abs=4 * (1000 * rate) ** 0.5)  # Poisson
+
+
+def test_a_replay_of_more_forwards_than_the_server_keeps_is_refused(mars_tiny, monkeypatch):
+    monkeypatch.setattr(server, "MOMENTS", 3)
+    with pytest.raises(ValueError, match=r"\b3\b"):
+        run(load_test.serve(mars_tiny, 1.0, [0.0]))

@@ -141,14 +141,6 @@ def test_skills_are_training_data_and_mix_with_a_file(tmp_path):
     assert next(corpus.source("skills:sql,dates", 0)) == next(corpus.source("tasks:sql,dates", 0))
 
 
-def test_names_stand_for_tasks_and_families():
-    assert tasks.named("skills") == [*SKILLS]
-    assert tasks.named("sql,units") == ["sql", "units"]
-    with pytest.raises(ValueError, match="Unknown task 'chess'.*word-problems.*sql"):
-        tasks.named("sql,chess")
-    assert not SKILLS.keys() & tasks.TASKS.keys()
-
-
 def test_skills_are_task_sets_of_a_sweep_and_tasks_of_the_harness():
     questions = task_set("skills").questions(20)
     assert len(questions) == 20

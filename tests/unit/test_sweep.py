@@ -2,7 +2,7 @@
 
 import itertools
 import json
-import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -12,13 +12,13 @@ from mars_demo import tasks
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.trace import Pass, Run, Settings, Slot
-from mars_demo.evaluation import journal
+from mars_demo.evaluation.accuracy import MAX_NEW_TOKENS, evaluate
 from mars_demo.evaluation.frontier import AR, Frontier, Setting
 from mars_demo.evaluation.sweep import Sweep, grid
 from mars_demo.evaluation.task_sets import task_set
 from mars_demo.models.checkpoint import wrap
+from mars_demo.modes import MODES
 from mars_demo.serving.cache import CursorCache
-from mars_demo.tasks import instructions
 
 LOSSLESS = Setting("lossless")
 SETTINGS = [AR, LOSSLESS, Setting("mars", "probability", 0.3), Setting("mars", "margin", 0.05)]
@@ -55,16 +55,6 @@ def test_outcomes_are_those_of_prompts_decoded_alone(mars_tiny, whole):
     lossy = whole.points[2]
     assert all(one.leaves is None for point in whole.points[:2] for one in point.outcomes)
     assert any(one.leaves is not None for one in lossy.outcomes) and lossy.wrong
-
-
-def test_progress_comes_after_every_forward_and_with_every_point(mars_tiny):
-    sweep = Sweep(mars_tiny, "letters", 3, SETTINGS[:2], size=2)
-    steps = list(sweep)
-    assert [step.point for step in steps if step.point] == list(sweep.frontier.points)
-    first = [step for step in steps if step.number == 1]
-    counts = [step.answered for step in first]
-    assert counts == sorted(counts) and counts[0] == 0 and counts[-1] == 3
-    assert len(first) > 3 and {(step.settings, step.prompts) for step in steps} == {(2, 3)}
 
 
 def test_an_interrupted_sweep_resumes_also_with_more_settings(mars_tiny, whole, tmp_path, monkeypatch):
@@ -121,13 +111,6 @@ def test_different_sweeps_have_different_files(mars_tiny, tokenizer, tmp_path):
     assert counts == [1, 1, 2, 3, 4, 5, 6, 6]
 
 
-def test_sweeps_are_kept_in_the_folder_of_the_cache(monkeypatch, tmp_path):
-    monkeypatch.setenv("MARS_DEMO_CACHE", "")
-    assert journal.folder() is None
-    monkeypatch.setenv("MARS_DEMO_CACHE", str(tmp_path))
-    assert journal.folder() == tmp_path / "sweeps"
-
-
 def test_the_grid_has_the_settings_of_a_mars_model(mars_tiny):
     assert grid(mars_tiny, ["entropy", "entropy"], [0.5, 0.9, 0.5]) == [
         AR,
@@ -136,43 +119,6 @@ def test_the_grid_has_the_settings_of_a_mars_model(mars_tiny):
         Setting("mars", "entropy", 0.5),
     ]
     assert len(grid(mars_tiny)) == 2 + 3 * 7
-
-
-@pytest.mark.parametrize(
-    ("options", "fact"),
-    [
-        ({"taus": [0.9, math.nan]}, "nan"),
-        ({"taus": [1.01]}, "1.01"),
-        ({"taus": []}, "τ"),
-        ({"criteria": []}, "probability, entropy, margin"),
-        ({"criteria": ["luck"]}, "luck.*probability, entropy, margin"),
-    ],
-)
-def test_a_bad_grid_is_refused(mars_tiny, options, fact):
-    with pytest.raises(ValueError, match=fact):
-        grid(mars_tiny, **options)
-
-
-def test_a_model_without_masks_has_no_frontier(ar_tiny):
-    with pytest.raises(ValueError, match="ar-tiny"):
-        grid(ar_tiny)
-    with pytest.raises(ValueError, match="ar-tiny.*lossless"):
-        Sweep(ar_tiny, "letters", 1, [LOSSLESS])
-
-
-@pytest.mark.parametrize(
-    ("options", "fact"),
-    [
-        ({"tasks": "chess"}, "chess.*worlds, word-problems, .*, instructions"),
-        ({"limit": 0}, "1.*2000.*0"),
-        ({"limit": 10**9}, "1.*2000.*1000000000"),
-        ({"size": 0}, "1.*0"),
-        ({"tasks": "world-facts", "limit": 2000}, "2000"),
-    ],
-)
-def test_a_bad_sweep_is_refused_before_the_first_forward(mars_tiny, options, fact):
-    with pytest.raises(ValueError, match=fact):
-        Sweep(mars_tiny, **options)
 
 
 # -------------------------------------------------------------------------------------- task sets
@@ -185,14 +131,6 @@ def test_tasks_alternate_and_a_smaller_set_begins_a_larger_one():
     for name in tasks.TASKS:
         few, more = ([q.prompt for q in task_set(name).questions(count)] for count in (2, 5))
         assert few == more[:2]
-
-
-def test_instructions_are_spread_over_the_whole_list():
-    known = [one.prompt for one in instructions.instructions()]
-    chosen = task_set("instructions")
-    assert [question.prompt for question in chosen.questions(2000)] == known
-    some = [known.index(question.prompt) for question in chosen.questions(10)]
-    assert some == sorted(set(some)) and some[0] == 0 and max(some) >= 0.9 * len(known) - 1
 
 
 def answered(text: str, stop: str) -> Run:
@@ -208,3 +146,19 @@ def test_a_reference_answer_is_right_only_with_its_end_token(name):
         assert question.grade(answered(example.answer, "eos"))
         assert not question.grade(answered(example.answer, "length"))
         assert not question.grade(answered("Nothing.", "eos"))
+
+
+TAUS = (1.0, 0.5)
+
+
+@pytest.mark.parametrize("mode", [name for name, mode in MODES.items() if not mode.needs_draft])
+def test_every_mode_that_has_a_tau_is_swept_and_no_other(mars_tiny, mode):
+    own = "mars" in MODES[mode].objectives
+    checkpoint = mars_tiny if own else replace(mars_tiny, objective=MODES[mode].objectives[0])
+    rows = list(evaluate(checkpoint, Request(mode), TAUS, ["units"], limit=1))
+    assert [row.tau for row in rows] == (list(TAUS) if MODES[mode].uses_tau else [None])
+    [example] = tasks.held_out("units", 1)
+    for row in rows:
+        request = Request(mode, 0.95 if row.tau is None else row.tau, max_new_tokens=MAX_NEW_TOKENS)
+        run = decode(checkpoint, example.prompt, request).finish()
+        assert (row.tokens, row.forwards) == (run.tokens, run.forwards)

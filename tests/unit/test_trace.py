@@ -1,9 +1,7 @@
 """The run record: what is written is the contract, and reading it back gives the same run."""
 
 import json
-import re
 import time
-from dataclasses import replace
 
 import pytest
 from hostile import GOOD, changed, written
@@ -102,19 +100,6 @@ def test_every_slot_says_where_its_token_came_from(mars_tiny, ar_tiny, settings,
     assert list(Run.read(run.lines()).lines()) == list(run.lines())
 
 
-def test_block_diffusion_fills_masks_alone(mars_tiny):
-    checkpoint = replace(mars_tiny, objective="block-diffusion")
-    run = decode(checkpoint, "hello", Request(tau=0.5, max_new_tokens=12)).finish()
-    assert run.sources == {"mask": run.tokens}
-
-
-def test_a_record_without_sources_says_nothing_of_them(mars_tiny):
-    lines = list(decode(mars_tiny, "hello", Request(max_new_tokens=8)).finish().lines())
-    old = Run.read(re.sub(r',"source":"\w+"', "", line) for line in lines)
-    assert not old.sources and old.tokens == 8
-    assert not any("source" in line for line in old.lines())
-
-
 def test_a_run_cut_short_has_no_closing_line_until_it_is_closed(mars_tiny):
     run = decode(mars_tiny, "hello", Request(max_new_tokens=50))
     next(run)
@@ -168,32 +153,20 @@ def test_what_is_within_bounds_is_read(text):
     ("text", "facts"),
     [
         ("no record at all", [1, "JSON"]),
-        ("[]", [1]),
-        ("{}", [1]),
         ("[" * 100_000, [1, "JSON"]),
         (written(GOOD[1:]), [1, "settings"]),
-        (with_field(0, "window"), [1, "window"]),
         (with_field(0, "window", value=257), [1, "window", 256]),
         (with_field(0, "mode", value="constructor"), [1, "mode", "lossless"]),
-        (with_field(0, "schema", value=3), [1, "schema", 1, 2]),
         (with_field(0, "prompt", value="😀" * 200_001), [1, "prompt", 200_000]),
-        (with_field(0, "prompt", value="\ud800"), [1]),
         (with_field(0, "messages", 0, "role", value="tool"), [1, "messages[0].role"]),
         (with_field(0, "sampling", "top_p", value=2), [1, "sampling.top_p"]),
-        (with_field(0, "costs", value=[[1, -1]]), [1, "costs[0][1]"]),
         (with_field(0, "branch", value={"of": None, "at": 0, "given": [[-1, ""]]}), [1, "given[0][0]"]),
-        (with_field(1, "ms", value="4.5"), [2, "ms"]),
         (with_field(1, "ms", value=0).replace('"ms": 0', '"ms": 1e999'), [2, "ms"]),
-        (with_field(1, "tau", value=True), [2, "tau"]),
         (with_field(1, "tau", value=float("nan")), [2, "tau"]),
         (with_field(1, "accepted", value=4), [2, "accepted", "slots"]),
-        (with_field(1, "slots", 1, value=7), [2, "slots[1]"]),
-        (with_field(1, "slots", 1, "score"), [2, "slots[1].score"]),
         (with_field(1, "slots", 1, "source", value="elsewhere"), [2, "slots[1].source", "mask"]),
-        (with_field(1, "slots", 0, "top", 0, value=["It"]), [2, "slots[0].top[0]"]),
         (with_field(1, "slots", 0, "constructor", value=1), [2, "slots[0].constructor"]),
         (with_field(2, "verified"), [3, "verified"]),
-        (with_field(3, "tokens"), [4, "tokens"]),
         (with_field(0, "note", value="x" * LONGEST_LINE), [1, LONGEST_LINE]),
         (with_field(3, "note" * 1000, value=1), [4, "note"]),
         (written([SETTINGS, *[SECOND] * (MOST_LINES - 1), LAST]), [MOST_LINES + 1, MOST_LINES]),

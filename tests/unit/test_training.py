@@ -1,29 +1,37 @@
-"""The training loop: learning, resuming to the same losses, saving for plain transformers."""
+"""Training: learning, being cut and resuming to the same losses, what is watched, the mask's own vector."""
 
+import copy
 import itertools
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
+import threading
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 from random_models import random_model
+from safetensors import safe_open
 from torch import nn
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, get_cosine_schedule_with_warmup
 
-from mars_demo import cli, tasks
+from mars_demo import cli
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.export.save import save_checkpoint
 from mars_demo.models.load import load_checkpoint
 from mars_demo.recipes import tiny
-from mars_demo.training import corpus
-from mars_demo.training.loop import make_batch, train
+from mars_demo.training import corpus, watching
+from mars_demo.training.loop import Trainer, make_batch, train
+from mars_demo.training.mask_vector import MaskVector
 from mars_demo.training.objective import Objective
-from mars_demo.training.optimizers import ExactMuon, make_optimizers
+from mars_demo.training.optimizers import ExactMuon, make_optimizers, make_schedulers
 from mars_demo.training.recipe import Recipe
+from mars_demo.training.states import UNFINISHED, States
 
 RECIPE = Recipe(
     "mars", steps=6, save_every=2, batch_tokens=512, learning_rate=1e-3, muon_learning_rate=1e-2,
@@ -155,34 +163,19 @@ def test_training_lowers_both_losses(tmp_path, tokenizer):
     assert metrics[-1].noisy < 0.8 * metrics[0].noisy
 
 
-def test_saved_checkpoints_load_in_plain_transformers_with_the_same_weights(tmp_path, tokenizer):
-    model = fresh(tokenizer)
-    list(train(model, tokenizer, replace(RECIPE, steps=1), tmp_path))
-    loaded = plain(tmp_path)
-    for key, weight in model.state_dict().items():
-        torch.testing.assert_close(loaded.state_dict()[key], weight.bfloat16().float())
-    checkpoint = load_checkpoint(str(tmp_path), device="cpu")
-    assert (checkpoint.block_size, checkpoint.mask_id) == (8, tokenizer.mask_token_id)
-
-
 @pytest.mark.parametrize(
     "changed, fact",
     [
         ({"objective": "magic"}, "ar, mars, block-diffusion"),
         ({"block_size": 1}, "2.*32"),
-        ({"block_size": 33}, "2.*32"),
         ({"steps": 0}, "0"),
-        ({"kl_weight": -1.0}, "-1"),
         ({"slot_decay": 0.0}, "0"),
-        ({"slot_decay": 1.5}, "1.5"),
         ({"slot_decay": 0.5, "objective": "ar"}, "mars.*ar"),
-        ({"reference_weight": -1.0}, "-1"),
         ({"reference_weight": 2.0}, "2"),
         ({"reference": "ar-tiny"}, "ar-tiny"),
         ({"reference": "ar-tiny", "reference_weight": 1.0, "objective": "block-diffusion"}, "reference"),
         ({"mask_learning_rate": 0.01, "mask_head_start": 1.0}, r"\b1\b"),
         ({"mask_head_start": 0.5}, "learning rate"),
-        ({"mask_learning_rate": 0.0}, r"\b0\b"),
         ({"mask_learning_rate": 0.01, "objective": "ar"}, "mask"),
         ({"mask_learning_rate": 0.01, "lora": 4}, "LoRA"),
     ],
@@ -247,22 +240,6 @@ def test_accumulated_batches_are_one_large_batch(tmp_path, tokenizer):
     make_optimizers(whole, recipe)[0].step()
     for weight, other in zip(model.parameters(), whole.parameters()):
         torch.testing.assert_close(weight, other, rtol=0, atol=1e-3 * recipe.learning_rate)
-
-
-def test_the_kl_divergence_from_the_reference_starts_at_zero_and_counts_in_the_loss(tmp_path):
-    base = load_checkpoint("ar-tiny", device="cpu", dtype=torch.float32)
-    data = tmp_path / "data.jsonl"  # in which nothing is said of who wrote the answers
-    rows = [
-        {"messages": [{"role": "user", "content": e.prompt}, {"role": "assistant", "content": e.answer}]}
-        for e in tasks.held_out("units", 40)
-    ]
-    data.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    recipe = replace(RECIPE, steps=3, sft_weight=0.0, reference="ar-tiny", reference_weight=2.0)
-    recipe = replace(recipe, data=str(data))
-    first, *rest = train(base.model, base.tokenizer, recipe, tmp_path)
-    assert abs(first.reference) < 1e-3
-    assert all(m.reference > 10 * abs(first.reference) for m in rest)  # the masks pull it away
-    assert all(m.loss == pytest.approx(m.noisy + 2 * m.reference, rel=1e-5) for m in rest)
 
 
 @pytest.mark.parametrize(
@@ -330,3 +307,322 @@ def test_muon_in_float32_takes_the_steps_of_torch_without_its_rounding():
         assert (core - core.diag().diag()).abs().max() < 1e-4 * core.diag().max()
         assert core.diag().max() < 2 * core.diag().min()
     assert torch.ones(1).bfloat16().dtype == torch.bfloat16
+
+
+SHORT = Recipe("mars", steps=4, save_every=1, batch_tokens=256, learning_rate=1e-3, data="tasks:units")
+
+
+STEPS = 12  # of a training in a process of its own
+
+
+def resuming(output: Path, data: str) -> list[str]:
+    return [
+        "train", "--base", "ar-tiny", "--steps", str(STEPS), "--batch-tokens", "256", "--max-length", "256",
+        "--save-every", "1", "--data", data, "--prompts", "tasks", "--conversations", "24",
+        "--output", str(output), "--resume",
+    ]  # fmt: skip
+
+
+def start(output: Path, data: str) -> subprocess.Popen:
+    """Begin or resume a training on one thread: sums in another order would be other losses."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "mars_demo", *resuming(output, data)],
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )
+
+
+def read_everything(output: Path) -> None:
+    """Read what a resumed run would read. Of a file to which lines are appended, the last may be torn."""
+    for file in output.glob("**/*.safetensors"):
+        if not any("unfinished" in part for part in file.parts):
+            with safe_open(file, "pt") as weights:
+                for name in weights.keys():  # noqa: SIM118, it is no dict
+                    weights.get_slice(name)
+    for file in output.glob("state-*/*.bin"):
+        torch.load(file, weights_only=False)
+    for file in output.glob("*.json"):
+        json.loads(file.read_text())
+    for file in output.glob("*.jsonl"):
+        for line in file.read_bytes().split(b"\n")[:-1]:
+            json.loads(line)
+
+
+def losses(folder: Path) -> list[tuple[int, float, float]]:
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [(line["step"], line["loss"], line["grad_norm"]) for line in lines]
+
+
+def resumed(tokenizer, folder: Path, recipe: Recipe = SHORT) -> list[tuple[int, float, float]]:
+    list(train(fresh(tokenizer), tokenizer, recipe, folder, resume=True))
+    assert not [path.name for path in folder.iterdir() if "state" in path.name or "unfinished" in path.name]
+    return losses(folder)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory, tokenizer):
+    folder = tmp_path_factory.mktemp("whole")
+    list(train(fresh(tokenizer), tokenizer, SHORT, folder))
+    return losses(folder)
+
+
+@pytest.mark.full
+def test_a_training_that_is_killed_while_it_writes_resumes_to_the_same_losses(tmp_path):
+    """The kills come once lines of data, and once files of a state, have been written."""
+    whole, output = tmp_path / "whole", tmp_path / "killed"
+    assert start(whole, "self").wait() == 0
+    for written in ("self.jsonl", "unfinished-state/*"):
+        process = start(output, "self")
+        while process.poll() is None and not any(output.glob(written)):
+            threading.Event().wait(0.01)
+        process.kill()
+        assert process.wait() == -signal.SIGKILL
+        read_everything(output)
+    assert start(output, "self").wait() == 0
+    assert losses(output) == losses(whole)
+    for name in ("self.jsonl", "model.safetensors"):
+        assert (output / name).read_bytes() == (whole / name).read_bytes()
+
+
+class Cut(BaseException):
+    """An exception that nothing handles, as a kill."""
+
+
+@pytest.mark.parametrize(
+    "place", [pytest.param(n, marks=pytest.mark.full if n in (0, 3, 5) else ()) for n in (0, 1, 2, 3, 5, 8)]
+)
+def test_a_run_that_is_cut_at_any_write_resumes(tmp_path, tokenizer, whole, monkeypatch, place):
+    """Stop before the nth rename or removal of states, metrics and the checkpoint."""
+    left = iter(range(place, -1, -1))
+
+    def stopping(work):
+        def call(*arguments, **more):
+            if next(left, 0) == 0:
+                raise Cut
+            return work(*arguments, **more)
+
+        return call
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "replace", stopping(os.replace))
+        patched.setattr(States, "_remove", stopping(States._remove))
+        with pytest.raises(Cut):
+            for _ in train(fresh(tokenizer), tokenizer, SHORT, tmp_path):
+                pass
+    read_everything(tmp_path)
+    assert resumed(tokenizer, tmp_path) == whole
+
+
+def test_a_finished_run_is_not_trained_again(tmp_path, tokenizer):
+    for trained in (4, 0):
+        assert len(list(train(fresh(tokenizer), tokenizer, SHORT, tmp_path, resume=True))) == trained
+        assert len(losses(tmp_path)) == 4
+
+
+LIMITED = """
+import resource, sys
+from mars_demo import cli
+kind, limit, *command = sys.argv[1:]
+from mars_demo.training import loop
+steps = loop.Trainer.step
+def step(self, number, *more):
+    if number == 3:
+        if kind == "RLIMIT_AS":
+            import psutil
+            used = psutil.Process().memory_info().vms
+            resource.setrlimit(resource.RLIMIT_AS, (used + int(limit),) * 2)
+        else:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit),) * 2)
+    return steps(self, number, *more)
+loop.Trainer.step = step
+raise SystemExit(cli.main(command))
+"""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("kind", ["RLIMIT_FSIZE", "RLIMIT_AS"])
+def test_a_full_disk_and_full_memory_end_a_run_that_resumes(tmp_path, kind):
+    asked = resuming(tmp_path / "cut", "tasks:units")
+    run = subprocess.run(
+        [sys.executable, "-c", LIMITED, kind, str(1 << 20), *asked],
+        capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    message = run.stderr.strip().splitlines()[-1]
+    assert run.returncode == 2 and message.startswith("mars_demo train: "), run.stderr
+    assert re.search(r"\b[34]\b", message) and "Traceback" not in run.stderr  # state-3 is written in step 4
+    assert [path.name for path in (tmp_path / "cut").glob("state-*")] == ["state-2"]
+    assert not (tmp_path / "cut" / UNFINISHED).exists()
+    assert start(tmp_path / "cut", "tasks:units").wait() == 0
+    assert len(losses(tmp_path / "cut")) == STEPS
+
+
+@pytest.mark.parametrize("where", ["loss", "gradient"])
+def test_a_number_that_is_not_finite_leaves_the_state_before_it(
+    tmp_path, tokenizer, whole, monkeypatch, where
+):
+    accumulate = Trainer._accumulate
+
+    def broken(self, step, group):
+        found = accumulate(self, step, group)
+        if step == 3 and where == "loss":
+            return found | {"loss": torch.tensor(float("nan"))}
+        if step == 3:
+            next(self.objective.parameters()).grad.fill_(float("inf"))
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Trainer, "_accumulate", broken)
+        with pytest.raises(ValueError, match=f"{where}.*3"):
+            list(train(fresh(tokenizer), tokenizer, SHORT, tmp_path))
+    assert [path.name for path in tmp_path.glob("state-*")] == ["state-2"]
+    assert resumed(tokenizer, tmp_path) == whole
+
+
+def test_a_recorded_training_is_that_of_its_preset_and_complete():
+    for entry in watching.index():
+        lines = [json.loads(line) for line in watching.recording(entry["id"]).splitlines()]
+        preset = next(preset for preset in watching.PRESETS if preset["id"] == entry["preset"])
+        settings = ("objective", "block_size", "sft_weight", "data", "steps", "learning_rate")
+        recipe = watching.recipe(*(preset[name] for name in settings), seed=entry["seed"])
+        first, last = lines[0], lines[-1]
+        assert (first["schema"], first["base"], first["prompt"]) == (1, entry["base"], entry["prompt"])
+        # Settings that came after the recording stand at their defaults.
+        assert Recipe(**first["recipe"] | {"save_every": 0}) == recipe  # none was ever read
+        assert [line["step"] for line in lines if "step" in line] == list(range(1, recipe.steps + 1))
+        assert last == {"done": True, "steps": recipe.steps}
+        for kind in ("answer", "probe"):
+            assert [line[kind] for line in lines if kind in line][-1] == recipe.steps
+
+
+@pytest.mark.parametrize("stop", [1, pytest.param(2, marks=pytest.mark.full)])
+def test_a_stopped_training_is_saved_at_any_step(stop, tmp_path, monkeypatch):
+    monkeypatch.setattr(watching, "PROBE_PROMPTS", 1)
+    checkpoint = load_checkpoint("ar-tiny", "cpu", torch.float32)
+    recipe = watching.recipe("mars", 4, 1, "code", steps=2, learning_rate=1e-3, seed=0)
+    seen = []
+
+    def stopped() -> bool:
+        return sum('"step"' in line for line in seen) >= stop
+
+    for line in watching.watch(checkpoint, recipe, "Hello", tmp_path, "mine", stopped=stopped):
+        seen.append(line)
+    assert json.loads(seen[-1]) == {"done": True, "steps": stop}
+    records = [line.get("record") or line.get("before") for line in map(json.loads, seen)]
+    slots = [slot for record in records for line in record or [] for slot in line.get("slots", [])]
+    assert slots and all(len(slot.get("candidates", [])) == len(slot["top"]) for slot in slots)
+    saved = load_checkpoint(str(tmp_path), "cpu")
+    assert saved.block_size == 4
+    for name, value in saved.model.state_dict().items():
+        torch.testing.assert_close(value, checkpoint.model.state_dict()[name].bfloat16().float())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "fact"),
+    [
+        ({"data": "poems"}, "poems.*word problems"),
+        ({"steps": 0}, "1.*2000.*0"),
+        ({"learning_rate": 0.5}, "0.1.*0.5"),
+    ],
+)
+def test_impossible_trainings_are_refused(wrong, fact):
+    right = {"objective": "mars", "block_size": 8, "sft_weight": 1, "data": "code", "steps": 5}
+    with pytest.raises(ValueError, match=fact):
+        watching.recipe(**(right | {"learning_rate": 1e-3, "seed": 0} | wrong))
+
+
+def test_an_unknown_recording_is_refused():
+    with pytest.raises(ValueError, match="../runs/bus"):
+        watching.recording("../runs/bus")
+
+
+MASK = 2
+MASKED = Recipe(
+    "mars", block_size=4, data="tasks:units", steps=10, batch_tokens=256, learning_rate=1e-3, warmup=0.2,
+    mask_learning_rate=4e-2, mask_head_start=0.3, final_learning_rate=1e-5, save_every=100,
+)  # fmt: skip
+
+
+@pytest.fixture
+def model(tokenizer):
+    return random_model("llama", tokenizer, context=256)
+
+
+def logits(model):
+    ids = torch.tensor([[5, MASK, 9, MASK, MASK]])
+    with torch.no_grad():
+        return model(ids).logits
+
+
+def test_it_is_added_to_every_mask_and_merged_into_the_row(model):
+    """The model does not tie its head to the embedding: a changed row is a changed input and no more."""
+    plain = copy.deepcopy(model)
+    vector = torch.randn(model.config.hidden_size)
+    own = MaskVector(model.get_input_embeddings(), MASK)
+    torch.testing.assert_close(logits(model), logits(plain))
+    own.vector.data += vector
+    plain.get_input_embeddings().weight.data[MASK] += vector
+    torch.testing.assert_close(logits(model), logits(plain))
+    own.merge()
+    torch.testing.assert_close(logits(model), logits(plain))
+    assert torch.equal(model.get_input_embeddings().weight, plain.get_input_embeddings().weight)
+
+
+def rates(recipe, model, vector=None):
+    """The learning rates of AdamW's groups at each step."""
+    optimizers = make_optimizers(model, recipe, vector)
+    [scheduler] = make_schedulers(optimizers, recipe, vector)
+    found = []
+    for _ in range(recipe.steps):
+        found.append(scheduler.get_last_lr())
+        optimizers[0].step()
+        scheduler.step()
+    return found
+
+
+def test_without_a_vector_it_is_the_cosine_of_transformers(model):
+    recipe = Recipe(steps=20, warmup=0.25, learning_rate=3e-4)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
+    scheduler = get_cosine_schedule_with_warmup(optimizer, 5, 20)
+    for [rate] in rates(recipe, model):
+        assert rate == pytest.approx(scheduler.get_last_lr()[0])
+        optimizer.step()
+        scheduler.step()
+
+
+def test_the_mask_begins_and_then_follows_the_weights(model):
+    recipe = replace(MASKED, steps=100)
+    found = rates(recipe, model, MaskVector(model.get_input_embeddings(), MASK))
+    for step, (body, mask) in enumerate(found):
+        if step < 30:
+            assert (body, mask) == (0.0, 4e-2)
+        else:
+            assert mask == pytest.approx(10 * body + 4e-2 / 20 * (1 - step / 100))
+    bodies = [body for body, _ in found]
+    assert bodies[30] == 0 and max(bodies) == bodies[50] == pytest.approx(1e-3)  # after 20 steps of warm-up
+    assert bodies[50:] == sorted(bodies[50:], reverse=True)
+    assert bodies[-1] == pytest.approx(1e-5, rel=0.3)
+
+
+def test_weight_decay_can_spare_vectors(model):
+    for recipe, decays in ((Recipe(), [0.01]), (Recipe(decay_vectors=False), [0.01, 0.0])):
+        [optimizer] = make_optimizers(model, recipe)
+        groups = optimizer.param_groups
+        assert [group["weight_decay"] for group in groups] == decays
+        assert sum(len(group["params"]) for group in groups) == len(list(model.parameters()))
+        if len(groups) == 2:
+            assert {p.ndim for p in groups[0]["params"]} == {2} and {
+                p.ndim for p in groups[1]["params"]
+            } == {1}
+
+
+def test_only_the_mask_learns_during_its_head_start(tokenizer, model, tmp_path):
+    before = copy.deepcopy(model.state_dict())
+    head_start = replace(MASKED, steps=3, mask_head_start=0.99)
+    for _ in train(model, tokenizer, head_start, tmp_path):
+        pass
+    mask = tokenizer.mask_token_id
+    for name, weight in model.state_dict().items():
+        if name == "model.embed_tokens.weight":
+            moved = (weight != before[name]).any(-1).nonzero().flatten().tolist()
+            assert moved == [mask]
+        else:
+            assert torch.equal(weight, before[name]), name

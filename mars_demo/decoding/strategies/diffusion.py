@@ -1,7 +1,5 @@
 """Block diffusion, the paper's baseline (BD3-LM)."""
 
-from __future__ import annotations
-
 import itertools
 
 from mars_demo.decoding.acceptance import admits

@@ -1,7 +1,5 @@
 """Jacobi decoding, the baseline without training."""
 
-from __future__ import annotations
-
 from mars_demo.decoding import layout as layouts
 from mars_demo.decoding.answer import Answer
 from mars_demo.decoding.reading import marked

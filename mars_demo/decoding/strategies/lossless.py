@@ -1,7 +1,5 @@
 """Lossless self-verification: the window's own predictions, or a copy of earlier text, become drafts."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from mars_demo.decoding import layout as layouts

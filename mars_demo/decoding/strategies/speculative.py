@@ -1,7 +1,5 @@
 """Speculative decoding with a MARS model as the target (section 4.6)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from mars_demo.decoding import layout as layouts

@@ -1,7 +1,5 @@
 """MARS and AR: the sliding window (section 3.3), of which AR is the case of one slot."""
 
-from __future__ import annotations
-
 from mars_demo.decoding import layout as layouts
 from mars_demo.decoding.acceptance import accepted, several
 from mars_demo.decoding.answer import Answer

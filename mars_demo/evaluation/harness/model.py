@@ -81,11 +81,7 @@ class MarsLM(HFLM):
         self._answers: dict[str | None, list[Generated]] = defaultdict(list)  # made here, by task
 
     def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[Generated]:
-        """Answer each request's prompt, up to its stop string, as the `hf` model does.
-
-        Raises:
-            ValueError: if a task asks for unsupported generation, or for more tokens than the context has.
-        """
+        """Answer each request's prompt, up to its stop string, as the `hf` model does."""
         asked = [
             self._asked(*request.args, seed=self.seed + number) for number, request in enumerate(requests)
         ]
@@ -130,8 +126,7 @@ class MarsLM(HFLM):
         return super()._loglikelihood_tokens(requests, *args, **kwargs)
 
     def get_model_info(self) -> dict[str, Any]:
-        """Return what the harness writes into its results: settings, and the speed of each task's answers
-        except those from the harness's cache."""
+        """Return what the harness writes into its results; speeds are of answers not from its cache."""
         counted = {task: speed(answers) for task, answers in self._answers.items()}
         return {
             "model_num_parameters": self.model.num_parameters(),
@@ -165,11 +160,7 @@ def _loaded(
 
 
 def _sampling(settings: Mapping[str, Any], seed: int) -> Sampling | None:
-    """Return how a task's tokens are sampled; None for greedy decoding.
-
-    Raises:
-        ValueError: if the task wants something else of the generation.
-    """
+    """Return how a task's tokens are sampled; None for greedy decoding."""
     if unknown := settings.keys() - {"do_sample", *DRAWN}:
         raise ValueError(
             f"A task asks for generation with {', '.join(sorted(unknown))}, which is not supported. Choose "

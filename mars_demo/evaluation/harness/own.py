@@ -1,7 +1,5 @@
 """What the task files in `assets/harness` refer to: this project's own tasks, and their graders."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 

@@ -5,8 +5,6 @@ out. A skill also has kinds of phrasing or of field that training never sees. No
 knowledge that its prompt does not give, and most of an answer follows from its prompt.
 """
 
-from __future__ import annotations
-
 from mars_demo.tasks.common import Task
 from mars_demo.tasks.skills import (
     changelog,

@@ -1,7 +1,5 @@
 """Changelogs and commit messages from given changes."""
 
-from __future__ import annotations
-
 import random
 
 from mars_demo.tasks.common import Example

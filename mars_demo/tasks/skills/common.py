@@ -1,7 +1,5 @@
 """Helpers shared by the skills: composing requests and reading answers."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Amounts in another unit, whose size the request gives, with the multiplication step by step."""
 
-from __future__ import annotations
-
 import random
 
 from mars_demo.tasks.common import Example, ask, concludes, concluding

@@ -1,7 +1,5 @@
 """Dates in another form, with the steps."""
 
-from __future__ import annotations
-
 import datetime
 import random
 

@@ -1,7 +1,5 @@
 """Fields of an email, an order, an event or a booking, extracted as JSON."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Sequence

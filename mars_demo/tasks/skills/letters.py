@@ -1,7 +1,5 @@
 """Short letters, invitations and reminders from given fields."""
 
-from __future__ import annotations
-
 import random
 import re
 

@@ -1,7 +1,5 @@
 """Lists sorted, without duplicates, numbered, or as bullets."""
 
-from __future__ import annotations
-
 import random
 
 from mars_demo.tasks.common import Example

@@ -1,7 +1,5 @@
 """Texts whose capitals, spaces and punctuation are mended."""
 
-from __future__ import annotations
-
 import random
 import re
 

@@ -1,7 +1,5 @@
 """Phone numbers in another form, with their digits as a step."""
 
-from __future__ import annotations
-
 import random
 
 from mars_demo.tasks.common import Example

@@ -1,7 +1,5 @@
 """The sentence of a passage that says something, quoted."""
 
-from __future__ import annotations
-
 import random
 
 from mars_demo.tasks.common import Example

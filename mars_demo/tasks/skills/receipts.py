@@ -1,7 +1,5 @@
 """The total of a shopping list, added up line by line."""
 
-from __future__ import annotations
-
 import random
 
 from mars_demo.tasks.common import Example, concludes

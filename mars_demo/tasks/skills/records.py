@@ -1,7 +1,5 @@
 """A dataclass, a dictionary or a table of tests from a list of fields, graded by running it."""
 
-from __future__ import annotations
-
 import random
 
 from mars_demo.tasks.common import Example

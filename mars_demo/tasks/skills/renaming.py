@@ -1,7 +1,5 @@
 """A name changed throughout a piece of Python."""
 
-from __future__ import annotations
-
 import ast
 import random
 import re

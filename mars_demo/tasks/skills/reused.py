@@ -1,7 +1,5 @@
 """Worlds of mars-tiny that are skills of a larger model too, asked in more ways."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 

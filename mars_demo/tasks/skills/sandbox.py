@@ -4,8 +4,6 @@ Only definitions of data run: any statement, name or call that no dataclass, dic
 rejected before. The child has one second, little memory, and can neither open files nor start processes.
 """
 
-from __future__ import annotations
-
 import ast
 import builtins
 import functools

@@ -1,7 +1,5 @@
 """SQL for a question and a schema, graded by the rows that sqlite returns from made databases."""
 
-from __future__ import annotations
-
 import random
 import sqlite3
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Tables between CSV, Markdown and JSON."""
 
-from __future__ import annotations
-
 import csv
 import json
 import random

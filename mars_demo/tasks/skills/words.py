@@ -1,7 +1,5 @@
 """Names, things and numbers to fill requests with."""
 
-from __future__ import annotations
-
 import datetime
 import random
 
