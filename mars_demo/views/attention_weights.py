@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from mars_demo.decoding.layout import Layout
+from mars_demo.decoding.engine import KeysAndValues, run
+from mars_demo.decoding.layout import Layout, causal
 
 
 class Attention:
@@ -34,21 +35,11 @@ class Attention:
     def weights(self, layout: Layout, past: Sequence[int], layer: int, head: int | None) -> Tensor:
         """Return [n, past + n] weights of one layer's head, or the mean of its heads, for a layout of one
         row after the `past` token ids. What the layout hides is exactly 0."""
-        known, new = len(past), layout.ids.shape[1]
-        visible = torch.zeros(known + new, known + new, dtype=torch.bool)
-        visible[:known, :known] = torch.ones(known, known, dtype=torch.bool).tril()
-        visible[known:] = layout.visible[0]
-        device, dtype = self.model.device, self.model.dtype
-        bias = torch.zeros(visible.shape, dtype=dtype).masked_fill(~visible, torch.finfo(dtype).min)
-        ids = torch.cat([torch.tensor([list(past)], dtype=torch.long), layout.ids], dim=1)
-        positions = torch.cat([torch.arange(known)[None], layout.positions], dim=1)
-        outputs = self.model(
-            input_ids=ids.to(device),
-            position_ids=positions.to(device),
-            attention_mask=bias[None, None].to(device),
-            output_attentions=True,
-            use_cache=False,
-        )
+        cache = KeysAndValues()
+        for each in [causal(past), layout] if past else [layout]:
+            bias = torch.zeros(each.visible[:, None].shape, dtype=self.model.dtype)
+            bias.masked_fill_(~each.visible[:, None], torch.finfo(bias.dtype).min)
+            outputs = run(self.model, each, cache, bias.to(self.model.device), output_attentions=True)
         chosen = outputs.attentions[layer][0].float().cpu()
         weights = chosen.mean(0) if head is None else chosen[head]
-        return weights[known:].masked_fill(~visible[known:], 0.0)
+        return weights.masked_fill(~layout.visible[0], 0.0)

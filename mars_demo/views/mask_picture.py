@@ -256,9 +256,3 @@ def of_pass(
         raise ValueError("The record counts fewer positions than it has new tokens.")
     sentence = Sentence(text, mask_id, name, new=new, block_size=step.positions - new)
     return KINDS["window"].draw(sentence)
-
-
-def ar_share(block_size: int, sft: bool) -> float:
-    """Return the share of positions that train AR behaviour: 1/B, with the SFT loss (1 + 1/B)/2 (section
-    3.2)."""
-    return (1 + 1 / block_size) / 2 if sft else 1 / block_size

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from mars_demo.evaluation.accuracy import Row
 from mars_demo.evaluation.paper_tables import Point
-from mars_demo.views import mask_picture
 
 _DASHES = ("solid", "dash", "dot", "dashdot")
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x")
@@ -18,18 +17,14 @@ _INK, _GRID = "#808890", "rgba(128,136,144,0.25)"
 
 
 def ar_share(block_sizes: Sequence[int], chosen: int) -> go.Figure:
-    """Plot the share of positions that train AR behaviour, with and without the SFT loss (section 3.2)."""
-    figure = go.Figure()
-    for number, (name, sft) in enumerate((("with the SFT loss", True), ("without", False))):
-        figure.add_scatter(
-            x=list(block_sizes),
-            y=[100 * mask_picture.ar_share(b, sft) for b in block_sizes],
-            name=name,
-            mode="lines+markers",
-            line={"dash": _DASHES[number], "color": _COLOURS[number]},
-            marker={"symbol": _SYMBOLS[number], "size": [14 if b == chosen else 7 for b in block_sizes]},
-            hovertemplate="B = %{x}: %{y:.1f} %<extra>%{fullData.name}</extra>",
-        )
+    """Plot the share of positions that train AR behaviour: 1/B, with the SFT loss (1 + 1/B)/2 (section
+    3.2)."""
+    shares = [100 * (1 + 1 / b) / 2 for b in block_sizes], [100 / b for b in block_sizes]
+    figure = _sft_loss([(block_sizes, each) for each in shares])
+    figure.update_traces(
+        marker_size=[14 if b == chosen else 7 for b in block_sizes],
+        hovertemplate="B = %{x}: %{y:.1f} %<extra>%{fullData.name}</extra>",
+    )
     _dress(figure, "block size B", "AR-like positions, %", 240)
     return figure
 
@@ -37,27 +32,26 @@ def ar_share(block_sizes: Sequence[int], chosen: int) -> go.Figure:
 def paper_sft_loss(rows: Sequence[Mapping]) -> go.Figure:
     """Plot the paper's Table 3: its average at one token per forward, with the SFT loss and without, by
     B."""
-    figure = go.Figure()
-    for number, (name, sft) in enumerate((("with the SFT loss", True), ("without", False))):
-        found = [
-            row
-            for row in rows
-            if row["model"] == "MARS" and row["sft_loss"] == sft and row["scale"] == "0.5B"
-        ]
-        figure.add_scatter(
-            x=[row["block_size"] for row in found],
-            y=[row["Avg"] for row in found],
-            name=name,
-            mode="lines+markers",
-            line={"dash": _DASHES[number], "color": _COLOURS[number]},
-            marker={"symbol": _SYMBOLS[number], "size": 9},
-        )
+    mars = [row for row in rows if row["model"] == "MARS" and row["scale"] == "0.5B"]
+    sides = ([row for row in mars if row["sft_loss"] == sft] for sft in (True, False))
+    points = [zip(*((row["block_size"], row["Avg"]) for row in side)) for side in sides]
+    figure = _sft_loss(points)
     base = next(row for row in rows if row["model"] == "AR SFT")
     figure.add_hline(
         base["Avg"], line_dash="dot", annotation_text="AR SFT", annotation_position="bottom right"
     )
     _dress(figure, "block size B (the paper, 0.5B, Table 3)", "average over six benchmarks, %", 360)
     figure.update_yaxes(range=[0, 40])
+    return figure
+
+
+def _sft_loss(sides: Iterable[Iterable[Sequence]]) -> go.Figure:
+    """Plot two lines by B, each given as x and y: with the SFT loss, and without."""
+    figure = go.Figure()
+    for number, (name, (x, y)) in enumerate(zip(("with the SFT loss", "without"), sides)):
+        line = {"dash": _DASHES[number], "color": _COLOURS[number]}
+        marker = {"symbol": _SYMBOLS[number], "size": 9}
+        figure.add_scatter(x=list(x), y=y, name=name, mode="lines+markers", line=line, marker=marker)
     return figure
 
 

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import re
-import threading
 from dataclasses import replace
 
 import gradio as gr
@@ -18,7 +17,6 @@ from mars_demo.limits import LIMITS
 from mars_demo.models.chat import encode_prompt
 from mars_demo.ui.guard import LONGEST, MEMORY, UNEXPECTED, log, sentence, told
 from mars_demo.ui.page import build
-from mars_demo.ui.tabs.mask import Latest
 from mars_demo.views.mask_picture import WIDEST, of_pass
 
 
@@ -102,24 +100,6 @@ def test_a_picture_of_a_forward_is_bounded(mars_tiny):
     assert len(picture(positions=700).rows) == 700
     with pytest.raises(ValueError, match="positions"):
         picture(positions=1)
-
-
-def test_the_attention_of_a_model_is_kept_once_for_all_threads(mars_tiny, ar_tiny):
-    latest, wrong = Latest(), []
-
-    def ask(checkpoint):
-        for _ in range(20):
-            shared = latest.of(checkpoint.model).model.base_model.embed_tokens.weight
-            if shared is not checkpoint.model.base_model.embed_tokens.weight:
-                wrong.append(checkpoint.name)
-
-    threads = [threading.Thread(target=ask, args=[one]) for one in (mars_tiny, ar_tiny) * 3]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
-    assert latest.of(ar_tiny.model) is latest.of(ar_tiny.model)
 
 
 def test_a_prompt_is_refused_above_the_limit(monkeypatch):

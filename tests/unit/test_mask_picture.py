@@ -11,7 +11,7 @@ from mars_demo.decoding.engine import Engine
 from mars_demo.decoding.request import Request
 from mars_demo.models.chat import encode_prompt
 from mars_demo.models.checkpoint import wrap
-from mars_demo.views import mask_picture
+from mars_demo.views import mask_picture, plots
 from mars_demo.views.attention_weights import Attention
 from mars_demo.views.mask_picture import Sentence
 
@@ -137,5 +137,5 @@ def test_drawn_attention_is_the_models_and_zero_where_the_mask_is(tokenizer):
 
 
 def test_shares_of_ar_signal_are_the_papers():
-    assert [round(100 * mask_picture.ar_share(b, sft=True), 1) for b in (4, 8, 16)] == [62.5, 56.2, 53.1]
-    assert mask_picture.ar_share(4, sft=False) == 0.25
+    for line, shares in zip(plots.ar_share((4, 8, 16), 4).data, ([62.5, 56.2, 53.1], [25, 12.5, 6.2])):
+        assert [round(share, 1) for share in line.y] == shares

@@ -2,9 +2,9 @@
 
 import json
 import re
-import threading
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import gradio as gr
@@ -92,25 +92,6 @@ class Sent(NamedTuple):
         return all(name in LOOKS or sent == now for name, sent, now in pairs)
 
 
-class Latest:
-    """The attention of the model that was asked for last: one copy for all visitors' threads."""
-
-    def __init__(self):
-        self._lock = threading.Lock()
-        self._model = self._attention = None
-
-    def of(self, model):
-        from mars_demo.views.attention_weights import Attention
-
-        with self._lock:
-            if self._model is not model:
-                self._model, self._attention = model, Attention(model)
-            return self._attention
-
-
-LATEST = Latest()
-
-
 # ----------------------------------------------------------------------------------- the picture
 
 
@@ -122,7 +103,9 @@ def see(sent: Sent | None, *settings):
         shown = sent.shown if sent and sent.fits(chosen) else Shown(*_picture(chosen))
         picture = shown.picture
         if chosen.look:
-            picture = _with_attention(picture, chosen.model, int(chosen.layer) - 1, int(chosen.head) - 1)
+            where = int(chosen.layer) - 1, int(chosen.head) - 1
+            weights = _weights(chosen.model, picture.layout, picture.past, *where)
+            picture = replace(picture, weights=weights)
     except ValueError as error:
         return _trouble(error), gr.skip()
     return picture.line(shown.words), _lens(shown, chosen.model) if chosen.lens else ""
@@ -200,14 +183,18 @@ def _training_size(kind: str, tokens: int, answer: int, positions: int) -> str:
     )
 
 
-def _with_attention(picture, model: str, layer: int, head: int):
-    """Return the picture with attention weights; head -1 is the mean of all."""
-    return replace(picture, weights=_weights(model, picture.layout, picture.past, layer, head))
+@lru_cache(maxsize=1)
+def _attention(model):
+    """Return the attention of a model; that of the last one is kept for all visitors."""
+    from mars_demo.views.attention_weights import Attention
+
+    return Attention(model)
 
 
 @on_gpu(lambda *_: 5)
 def _weights(model: str, layout, past: list[int], layer: int, head: int) -> list[list[float]]:
-    attention = LATEST.of(models.load(model).dense.model)
+    """Return the attention weights of a layout; head -1 is the mean of all."""
+    attention = _attention(models.load(model).dense.model)
     if not 0 <= layer < attention.layers or head >= attention.heads:
         raise ValueError(f"{model} has layers 1 to {attention.layers} and heads 1 to {attention.heads}.")
     weights = attention.weights(layout, past, layer, None if head < 0 else head)
