@@ -81,11 +81,7 @@ def _instead(instead: Any) -> tuple[int, ...] | str:
     raise ValueError("A branch begins with one of the candidates or with a text.")
 
 
-def _duration(wish: Wish, history, knobs: Knobs) -> int:
-    return seconds(api.MAX_NEW_TOKENS, knobs.wait)
-
-
-@on_gpu(_duration)
+@on_gpu(lambda wish, history, knobs: seconds(api.MAX_NEW_TOKENS, knobs.wait))
 def branched(wish: Wish, history: History, knobs: Knobs) -> Iterator[str]:
     """Give the growing value of the stage: the runs that stay, and the one that continues with the τ of the
     knobs.

@@ -4,7 +4,7 @@ behind takes the next step."""
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing
 from typing import Any
 
 import gradio as gr
@@ -85,26 +85,18 @@ def within_limits(results: Iterator, board: Board) -> Iterator[Any]:
 def growing(lines: Iterable[str], every: float = EVERY) -> Iterator[str]:
     """Give the lines so far, at most once per `every` seconds and always once at the end, also where it
     fails. While many things grow, each is shown less often: an update costs more than a tiny forward."""
-    text, shown, pause = "", time.monotonic(), every
+    text, shown, pause, ticket = "", time.monotonic(), every, object()
+    _growing.add(ticket)
     try:
-        with _one_more():
-            for line in lines:
-                text += line
-                if time.monotonic() - shown >= pause:
-                    yield text
-                    crowd = max(1, len(_growing) / CROWD)
-                    shown, pause = time.monotonic(), min(LONGEST_PAUSE, every * crowd)
+        for line in lines:
+            text += line
+            if time.monotonic() - shown >= pause:
+                yield text
+                crowd = max(1, len(_growing) / CROWD)
+                shown, pause = time.monotonic(), min(LONGEST_PAUSE, every * crowd)
     except Exception:
         yield text
         raise
-    yield text
-
-
-@contextmanager
-def _one_more() -> Iterator[None]:
-    ticket = object()
-    _growing.add(ticket)
-    try:
-        yield
     finally:
         _growing.remove(ticket)
+    yield text

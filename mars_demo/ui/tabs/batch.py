@@ -15,7 +15,7 @@ from mars_demo.markdown import table
 from mars_demo.serving import schedules
 from mars_demo.ui import models
 from mars_demo.ui.components.drawing import Drawing
-from mars_demo.ui.controls import LIVE, MAY_WARN, QUIET, Knobs, RunButtons, in_queue, or_warn, tau_slider
+from mars_demo.ui.controls import LIVE, MAY_WARN, QUIET, Knobs, RunButtons, in_queue, tau_slider
 from mars_demo.ui.gpu import LONGEST, on_gpu, seconds
 from mars_demo.ui.racing import growing
 from mars_demo.ui.tabs import Page
@@ -91,14 +91,10 @@ def _machine(checkpoint) -> str:
 # ------------------------------------------------------------------------------------- who waits
 
 
+@on_gpu(lambda block, size, tau, knobs: seconds(4 * MAX_NEW_TOKENS))
 def decode(block: float, size: float, tau: float, knobs: Knobs) -> Iterator[tuple]:
     """Decode the same prompts with both caches; gives the growing value of the schedules, then the result
     in words."""
-    yield from or_warn(_decoded(block, size, tau, knobs), (gr.skip(), gr.skip()))
-
-
-@on_gpu(lambda block, size, tau, knobs: seconds(4 * MAX_NEW_TOKENS))
-def _decoded(block: float, size: float, tau: float, knobs: Knobs) -> Iterator[tuple]:
     from mars_demo.serving.decode_batch import decode_batch
 
     checkpoint, size = _checkpoint(), int(size)
@@ -147,13 +143,9 @@ def verdict(block, cursor) -> str:
 # -------------------------------------------------------------------------------------- how fast
 
 
+@on_gpu(lambda size, knobs: LONGEST)
 def measure(size: int, knobs: Knobs) -> Iterator[str]:
     """Measure the methods of Table 5 in batches of `size`; gives the table as it grows."""
-    yield from or_warn(_measured(size, knobs), gr.skip())
-
-
-@on_gpu(lambda size, knobs: LONGEST)
-def _measured(size: int, knobs: Knobs) -> Iterator[str]:
     from mars_demo.evaluation import throughput
 
     checkpoint, prompts = _checkpoint(), _prompts(max(MEASURED, 2 * size))
@@ -227,7 +219,7 @@ def recorded(trace: str) -> tuple:
 
 def replay(trace: str, knobs: Knobs) -> Iterator[tuple]:
     """Serve a trace in real time with one policy after the other; draw each."""
-    for found, words in or_warn(_served(trace, knobs), ([], gr.skip())):
+    for found, words in _served(trace, knobs):
         yield _replayed(found, words) if found else (gr.skip(), words)
 
 

@@ -62,11 +62,7 @@ def compete(prompt, model, modes, criterion, system, history, adapts, knobs, req
     yield from or_warn(within_limits(runs, knobs), gr.skip())
 
 
-def _longest(prompt, model, modes, criterion, system, history, adapts, knobs: Knobs) -> int:
-    return seconds((1 + len(modes)) * api.MAX_NEW_TOKENS, knobs.wait)
-
-
-@on_gpu(_longest)
+@on_gpu(lambda _, model, modes, *rest: seconds((1 + len(modes)) * api.MAX_NEW_TOKENS, rest[-1].wait))
 def _raced(prompt, model, modes, criterion, system, history: History, adapts, knobs: Knobs):
     checkpoint = models.load(model)
 
@@ -112,10 +108,6 @@ def take_wish(asked: gr.EventData):
     """
     wish = branches.wish(asked)
     return wish, gr.skip() if wish.run.tau is None else wish.run.tau
-
-
-def wait_for_branch(wish: branches.Wish) -> None:
-    wait_for(wish.model)
 
 
 # ------------------------------------------------------- what the stage and the frontier ask for
@@ -481,7 +473,7 @@ def _branch(page: Page, controls: Controls, history: gr.State) -> None:
         [wish, history],
         page.stage,
         [c.tau, c.wait],
-        before=(wait_for_branch, wish),
+        before=(lambda wish: wait_for(wish.model), wish),
         show_progress="hidden",
         **in_turns(),
     )
