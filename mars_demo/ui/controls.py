@@ -74,14 +74,22 @@ def tau_slider(elem_id: str, value: float = TAU, info: str | None = None) -> gr.
 
 
 class RunButtons:
-    """A button that starts work, one that stops it, and the visitor's knobs of that work. Their ids are
-    `run` and `stop` after the prefix."""
+    """A button that starts work, perhaps one that pauses it, one that stops it, and the visitor's knobs of
+    that work. The ids are `run` and `stop` after the prefix."""
 
-    def __init__(self, prefix: str = "", label: str = "Run"):
-        self.knobs = gr.State(Knobs())
+    def __init__(
+        self,
+        prefix: str = "",
+        label: str = "Run",
+        knobs: Knobs | None = None,
+        pause: gr.Button | None = None,
+    ):
+        self.knobs = gr.State(knobs or Knobs())
         with gr.Row():
-            self.run = gr.Button(label, variant="primary", scale=2, min_width=120, elem_id=f"{prefix}run")
-            self.stop = gr.Button("Stop", interactive=False, min_width=80, elem_id=f"{prefix}stop")
+            self.run = gr.Button(label, variant="primary", scale=2, min_width=100, elem_id=f"{prefix}run")
+            if pause:
+                pause.render()
+            self.stop = gr.Button("Stop", interactive=False, min_width=70, elem_id=f"{prefix}stop")
         # Once, whatever starts work: of several requests for one click the last might stop the next run.
         self.stop.click(stop, self.knobs, None, **QUIET)
 

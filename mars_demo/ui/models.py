@@ -5,7 +5,6 @@ import argparse
 import contextlib
 import json
 import threading
-import time
 import weakref
 from dataclasses import replace
 from typing import Any
@@ -164,7 +163,7 @@ def know_trained(model: owned.Owned) -> None:
         with pathless(model.folder, model.name):
             found = loading.load_checkpoint(str(model.folder), device="cpu")
         model.checkpoint = replace(found, name=model.name)
-    model.since, model.ready = time.monotonic(), True
+    owned.keep(model)
 
 
 def decode(checkpoint, prompt: str, request: Request, **more: Any) -> Run:

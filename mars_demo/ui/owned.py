@@ -1,12 +1,12 @@
-"""Models that visitors have trained. Each has an owner, and for everybody else its name does not exist.
+"""Models that visitors have trained, one each. For everybody but its owner a model's name does not exist.
 
 Gradio sets `LocalContext.request` around every handler and every step of a generator, in whichever thread
 that runs, and `visitor` reads it; so a name is looked up in the thread of the handler. On ZeroGPU a
 function runs in a process that was forked earlier: `known` goes along with the call and says who calls and
-where their models are, and `learn` sets that there.
+where their model is, and `learn` sets that there.
 
-A model is deleted with its files when its owner leaves, after `LIMITS.kept` minutes, and when its owner
-trains another one while there are `LIMITS.trained` already.
+A model is deleted with its files when its owner leaves or trains another one, and after `LIMITS.kept`
+minutes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from __future__ import annotations
 import secrets
 import shutil
 import threading
-import time
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -30,7 +29,7 @@ from mars_demo.ui.storage import storage
 if TYPE_CHECKING:
     from mars_demo.models.checkpoint import Checkpoint
 
-LOOK_EVERY = 30  # seconds between two checks for old models
+MINUTE = 60  # seconds
 
 
 @dataclass(eq=False)
@@ -47,7 +46,6 @@ class Owned:
     ready: bool = False
     checkpoint: Checkpoint | None = None
     files: list[Path] = field(default_factory=list)
-    since: float = field(default_factory=time.monotonic)
 
 
 class Known(NamedTuple):
@@ -60,7 +58,6 @@ class Known(NamedTuple):
 _models: dict[str, Owned] = {}
 _lock = threading.RLock()
 _caller: ContextVar[str | None] = ContextVar("visitor", default=None)  # in the other process
-_watching = False
 
 
 def visitor() -> str | None:
@@ -83,8 +80,7 @@ def trained(name: str | None) -> Checkpoint | None:
 
 
 def take_slot() -> Owned:
-    """Take a slot and an empty folder for a new model of the visitor. Where all slots are taken, their own
-    oldest model is deleted.
+    """Take a slot and an empty folder for a new model of the visitor; it replaces their earlier one.
 
     Raises:
         ValueError: if all slots are taken by others.
@@ -92,20 +88,25 @@ def take_slot() -> Owned:
     request = LocalContext.request.get(None)
     owner = visitor() or secrets.token_hex(16)  # a call without a session owns what nobody can name
     with _lock:
-        while len(_models) >= LIMITS.trained:
-            oldest = next((one for one in _models.values() if one.owner == owner and one.ready), None)
-            if oldest is None:
-                raise ValueError(
-                    f"{LIMITS.trained} trained models are kept here at once, which is the limit. Try again "
-                    "later."
-                )
-            drop(oldest)
+        forget(owner)
+        if len(_models) >= LIMITS.trained:
+            raise ValueError(
+                f"{LIMITS.trained} trained models are kept here at once, which is the limit. Try again "
+                "later."
+            )
         model = Owned(f"mine-{secrets.token_hex(4)}", owner, storage().folder())
         _models[model.name] = model
     if request and request.session_hash:
         visitors.at_leaving(request, forget, owner)
-    _watch()
     return model
+
+
+def keep(model: Owned) -> None:
+    """Call a model ready, and delete it after `LIMITS.kept` minutes."""
+    model.ready = True
+    timer = threading.Timer(MINUTE * LIMITS.kept, drop, [model])
+    timer.daemon = True
+    timer.start()
 
 
 def drop(model: Owned) -> None:
@@ -119,7 +120,7 @@ def drop(model: Owned) -> None:
 
 
 def forget(owner: str) -> None:
-    """Delete all models of a visitor. One that is being trained is dropped by its training."""
+    """Delete the model of a visitor. One that is being trained is dropped by its training."""
     with _lock:
         mine = [one for one in _models.values() if one.owner == owner and one.ready]
     for model in mine:
@@ -132,31 +133,6 @@ def hold(name: str, checkpoint: Checkpoint, folder: Path) -> None:
         if name not in _models:
             _models[name] = Owned(name, visitor() or "", folder, ready=True)
         _models[name].checkpoint = checkpoint
-
-
-def forget_old() -> None:
-    """Delete models that were kept for `LIMITS.kept` minutes."""
-    with _lock:
-        models = list(_models.values())
-    for model in models:
-        if model.ready and time.monotonic() - model.since >= LIMITS.kept * 60:
-            drop(model)
-
-
-def _watch() -> None:
-    """Start the thread that deletes old models, once."""
-    global _watching
-    with _lock:
-        if _watching:
-            return
-        _watching = True
-
-    def look() -> None:
-        while True:
-            time.sleep(LOOK_EVERY)
-            forget_old()
-
-    threading.Thread(target=look, daemon=True).start()
 
 
 # --------------------------------------------------------------------- processes for a lent GPU

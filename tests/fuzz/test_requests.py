@@ -16,7 +16,7 @@ from mars_demo.ui.components.stage import replay_page
 SHORT = KNOWN | {"max_new_tokens": 2}
 CHAT = {"model": "mars-tiny", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 2}
 CHAT |= {"stream": False, "tau": 0.9, "window": None, "temperature": None, "stop": None, "seed": None}
-LONG_WORK = ("replay", "measure", "fit", "conclude")  # if what they are sent happens to be right
+LONG_WORK = ("replay", "measure", "fit")  # if what they are sent happens to be right
 SERVED = ("recording", "opinion", "replay_page", "refusal", "__init__", "load", "get_config")
 QUERY = "tab run prompt model mode tau criterion wait chapter lane pass view mask_kind mask_length".split()
 ROUTES = "run/predict queue/join call/generate component_server reset cancel upload mcp/".split()

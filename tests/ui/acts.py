@@ -1,13 +1,10 @@
 """Acts of a visitor in the tests of several tabs."""
 
 import re
-import threading
-from collections.abc import Callable
 from pathlib import Path
 
 from playwright.sync_api import Locator, Page, expect
 
-GUARD = 300  # seconds after which what never happens fails instead of hanging
 LEGIBLE = (Path(__file__).parent / "legible.js").read_text("utf-8")
 
 
@@ -52,12 +49,3 @@ def is_legible(page: Page, smallest: float = 0) -> None:
     legible = page.evaluate(LEGIBLE)
     assert (legible["texts"], legible["marks"]) == ([], [])
     assert legible["smallest"] >= smallest
-
-
-def eventually(holds: Callable[[], bool]) -> None:
-    """Wait for what happens in the server without an event that could be awaited."""
-    for _ in range(20 * GUARD):
-        if holds():
-            return
-        threading.Event().wait(0.05)
-    raise AssertionError("it never happened")

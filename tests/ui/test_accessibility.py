@@ -11,7 +11,7 @@ LEGIBLE = (Path(__file__).parent / "legible.js").read_text("utf-8")
 TABS = {
     "Race": "#stage .token",
     "Mask": "#grid [data-cells]",
-    "Train": "#train",
+    "Train": "#train-run",
     "Frontier": "#frontier-run",
     "Batch": "#batch-schedule .cell",
     "Learn": "#lesson-stage .token",

@@ -52,7 +52,7 @@ def trains(page: Page, steps: int) -> None:
 def finished(page: Page, steps: int) -> None:
     """Wait until a training of so many steps has ended and is measured."""
     expect(page.locator("#before-after table")).to_be_visible()
-    expect(page.locator("#train")).to_be_enabled()
+    expect(page.locator("#train-run")).to_be_enabled()
     expect(playhead(page)).to_have_attribute("max", f"{steps}")
 
 
@@ -100,7 +100,7 @@ def scrubs(page: Page, lines: list[dict]) -> None:
 def test_a_recorded_training_is_there_and_a_new_one_is_watched_and_its_result_used(open_tab):
     page = open_tab(steps=2)
     scrubs(page, record())
-    page.locator("#train").click()
+    page.locator("#train-run").click()
     finished(page, steps=2)
     expect(page.locator("#curves .note")).to_be_hidden()
     expect(page.locator("#growing .lane")).to_have_count(2)
@@ -129,7 +129,7 @@ def test_a_recorded_training_is_there_and_a_new_one_is_watched_and_its_result_us
 def test_a_paused_training_rests_goes_on_and_a_stopped_one_keeps_what_it_learned(open_tab):
     page = open_tab(steps=2000)
     pause = page.locator("#pause")
-    page.locator("#train").click()
+    page.locator("#train-run").click()
     trains(page, 2000)
     label = pause.inner_text()
     pause.click()
@@ -156,14 +156,14 @@ def test_a_training_that_fails_says_so_and_the_next_one_runs(open_tab):
     page = open_tab()
     hook = register_module_forward_pre_hook(fail)
     try:
-        page.locator("#train").click()
+        page.locator("#train-run").click()
         expect(page.get_by_test_id("toast-body")).to_be_visible()
     finally:
         hook.remove()
     expect(page.get_by_test_id("toast-body")).not_to_contain_text("device")
-    expect(page.locator("#train")).to_be_enabled()
+    expect(page.locator("#train-run")).to_be_enabled()
     expect(page.locator("#train-stop")).to_be_disabled()
-    page.locator("#train").click()
+    page.locator("#train-run").click()
     finished(page, steps=3)
 
 
@@ -197,7 +197,7 @@ def test_a_training_ends_at_the_limit_of_time_and_keeps_what_it_has_learned(open
     monkeypatch.setattr(train, "MINUTE", 0.1)
     monkeypatch.setenv("MARS_DEMO_TRAIN_MINUTES", "30")
     page = open_tab(steps=2000)
-    page.locator("#train").click()
+    page.locator("#train-run").click()
     expect(page.get_by_test_id("toast-body")).to_contain_text("30 ")
     finished(page, steps=2000)
     expect(page.locator("#archive")).to_be_visible()

@@ -6,11 +6,11 @@ import re
 
 import httpx
 import pytest
-from acts import GUARD, eventually
 from gradio_client import Client
 from gradio_client.exceptions import AppError
 from playwright.sync_api import expect
 from test_train import finished, open_tab, trains  # noqa: F401
+from web import HANG_GUARD, until
 
 from mars_demo.limits import LIMITS
 from mars_demo.scheduler import LONG, SCHEDULER
@@ -22,34 +22,33 @@ MEASURING = re.compile(r"\d+ of \d+")
 
 
 def client(url: str) -> Client:
-    return Client(url, verbose=False, httpx_kwargs={"timeout": GUARD})
+    return Client(url, verbose=False, httpx_kwargs={"timeout": HANG_GUARD})
 
 
 @pytest.mark.full
 def test_a_visitor_who_pauses_and_leaves_gives_the_training_slot_back(visit, open_tab):  # noqa: F811
     visit()  # the module's page, which stays open
     one, two = open_tab(steps=2000), open_tab(steps=1)
-    one.locator("#train").click()
+    one.locator("#train-run").click()
     trains(one, 2000)
     pause = one.locator("#pause")
     label = pause.inner_text()
     pause.click()
     expect(pause).not_to_have_text(label)
     expect(pause).to_be_enabled()
-    two.locator("#train").click()
+    two.locator("#train-run").click()
     expect(two.locator("#watched .progress-text, #watched .meta-text").first).to_contain_text("queue")
     one.close()
     finished(two, steps=1)
     assert len(owned._models) == 1
-    for model in owned._models.values():
-        model.since -= 60 * LIMITS.kept
-    owned.forget_old()
+    for model in [*owned._models.values()]:
+        owned.drop(model)  # as after the minutes that it is kept
     two.locator("#race-it").click()
     expect(two.get_by_test_id("toast-body")).to_contain_text(f"{LIMITS.kept} ")
     two.close()
-    eventually(lambda: not owned._models)
+    until(lambda: not owned._models)
     left = ("*.safetensors", "mine-*.zip")
-    eventually(lambda: not any(file for name in left for file in storage().root.rglob(name)))
+    until(lambda: not any(file for name in left for file in storage().root.rglob(name)))
 
 
 @pytest.mark.full
@@ -57,18 +56,18 @@ def test_stop_ends_the_measuring_and_a_visitor_who_leaves_ends_it_too(visit, ope
     monkeypatch.setattr(train, "CURVE_PROMPTS", 400)
     visit()  # the module's page, which stays open
     page = open_tab(steps=1)
-    page.locator("#train").click()
+    page.locator("#train-run").click()
     expect(page.locator("#before-after")).to_contain_text(MEASURING)
     expect(page.locator("#race-it")).to_be_visible()  # before all is measured
     page.locator("#train-stop").click()
     expect(page.locator("#before-after")).not_to_contain_text(MEASURING)
-    expect(page.locator("#train")).to_be_enabled()
+    expect(page.locator("#train-run")).to_be_enabled()
 
-    page.locator("#train").click()
+    page.locator("#train-run").click()
     expect(page.locator("#before-after")).to_contain_text(MEASURING)
     assert SCHEDULER._running[LONG] == 1
     page.close()
-    eventually(lambda: not SCHEDULER._running[LONG] and not owned._models)
+    until(lambda: not SCHEDULER._running[LONG] and not owned._models)
 
 
 def test_a_trained_model_is_only_its_owners(url):

@@ -5,7 +5,7 @@ import math
 import secrets
 import time
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -20,10 +20,10 @@ from mars_demo.scheduler import LONG
 from mars_demo.training import watching
 from mars_demo.training.watching import PRESETS
 from mars_demo.ui import models, owned, visitors
-from mars_demo.ui.board import Board, Number
-from mars_demo.ui.components.curves import Curves
+from mars_demo.ui.board import Number
+from mars_demo.ui.components.drawing import Drawing
 from mars_demo.ui.components.stage import Stage
-from mars_demo.ui.controls import LIVE, MAY_WARN, QUIET, warn
+from mars_demo.ui.controls import LIVE, MAY_WARN, QUIET, Knobs, RunButtons, or_warn, warn
 from mars_demo.ui.gpu import on_gpu, seconds
 from mars_demo.ui.storage import storage
 from mars_demo.ui.tabs import Page
@@ -39,7 +39,11 @@ EVERY = 0.5  # seconds between two records that are shown, and between two looks
 COPIES = 3  # of the weights that a training writes: its folder, the zip, and a zip while it is renewed
 
 
-class Session(Board):
+OUTPUTS = ("curves", "pause", "pace", "table", "plot", "archive", "race_it")  # in the order of the event's
+PAUSE_OFF = {"value": "Pause", "interactive": False}
+
+
+class Session(Knobs):
     """What a visitor may change while their training runs, and its result."""
 
     paused = Number(False)
@@ -47,13 +51,16 @@ class Session(Board):
 
     def __init__(self):
         super().__init__()
-        self.base: str | None = None
-        self.data = "tasks"
         self.trained: str | None = None
         self.left = False
 
     def leave(self) -> None:
         self.left = self.stopped = True
+
+
+def _page(**updates) -> list:
+    """Return the changes of the page, for the outputs of the event."""
+    return [updates.get(name, gr.skip()) for name in OUTPUTS]
 
 
 # ----------------------------------------------------------------------------------- the training
@@ -62,31 +69,41 @@ class Session(Board):
 def fit(
     base, objective, block_size, sft_weight, data, steps, learning_rate, prompt, session: Session,
     request: gr.Request,
-) -> Iterator[tuple]:  # fmt: skip
-    """Train; gives the growing record of the training, and the button that pauses it."""
-    session.base, session.trained = base, None
+) -> Iterator[list]:  # fmt: skip
+    """Train, then compare before and after; gives what changes on the page."""
+    session.trained, session.paused, session.pace = None, False, 1.0
     visitors.at_leaving(request, session.leave)
+    hidden = {name: gr.update(visible=False) for name in OUTPUTS[3:]}
+    yield _page(pace=1.0, pause=gr.Button("Pause", interactive=True), **hidden)
+    settings = (objective, block_size, sft_weight, data, steps, learning_rate)
+    try:
+        yield from or_warn(_trained(base, settings, prompt, session), _page(pause=gr.Button(**PAUSE_OFF)))
+    except Exception:
+        yield _page(pause=gr.Button(**PAUSE_OFF))
+        raise
+
+
+def _trained(base: str, settings: Sequence, prompt: str, session: Session) -> Iterator[list]:
     model = None
     try:
-        recipe = _recipe(objective, block_size, sft_weight, data, steps, learning_rate)
+        recipe = _recipe(*settings)
         storage().require(COPIES * models.stored(base))
         model = owned.take_slot()
-        session.data = recipe.data
         session.until = time.monotonic() + MINUTE * LIMITS.train_minutes
         for text, label in _watched(base, recipe, prompt, session, model.folder, model.name):
-            yield text, gr.Button(label, interactive=True) if label else gr.skip()
+            pause = {"pause": gr.Button(label, interactive=True)} if label else {}
+            yield _page(curves=text, **pause)
         if session.is_over:
             gr.Info(f"Stopped after {LIMITS.train_minutes} minutes, the limit of a training here.")
         models.know_trained(model)
         session.trained = model.name
-        yield gr.skip(), gr.Button("Pause", interactive=False)
-    except ValueError as error:
-        warn(error)
-        yield gr.skip(), gr.skip()
     finally:  # also when the visitor has left
         session.until = math.inf
         if model and (session.left or not model.ready):
             owned.drop(model)
+    if not session.left:
+        session.stopped = False
+        yield from _concluded(text, base, recipe.data, model, session)
 
 
 def _recipe(objective, block_size, sft_weight, data, steps, learning_rate):
@@ -119,7 +136,7 @@ def _watched(base: str, recipe, prompt: str, session: Session, folder: Path, nam
                 yield text, "Continue"
                 while session.paused and not session.stopped:
                     time.sleep(EVERY)
-                    yield gr.skip(), None  # a visitor's leaving is only noticed between two results
+                    yield gr.skip(), "Continue"  # a visitor's leaving is only noticed between two results
                 yield gr.skip(), "Pause"
             elif time.monotonic() - shown > EVERY:
                 yield text, None
@@ -131,26 +148,21 @@ def _watched(base: str, recipe, prompt: str, session: Session, folder: Path, nam
 # ------------------------------------------------------------------------------- before and after
 
 
-def conclude(session: Session, request: gr.Request) -> Iterator[tuple]:
-    """Offer the trained model; give before and after, in a table and a curve as they are measured, until
-    the visitor stops that or leaves."""
-    model = owned.of_visitor(session.trained)
-    if model is None or session.left:
-        yield [gr.skip()] * 4
-        return
-    visitors.at_leaving(request, session.leave)
-    session.stopped = session.left
+def _concluded(text: str, base: str, data: str, model: owned.Owned, session: Session) -> Iterator[list]:
+    """Offer the trained model beside the whole record; give before and after, in a table and a curve as
+    they are measured, until the visitor stops that or leaves."""
     archive = gr.DownloadButton(value=_zipped(model), visible=True)
-    yield gr.skip(), gr.skip(), archive, gr.Button(visible=model.checkpoint.objective == "mars")
-    shown, rows, unchanged = 0.0, [], [gr.skip()] * 2
-    for done, of, rows in _compared(session.base, model.name, session.data, session):
+    races = gr.Button(visible=model.checkpoint.objective == "mars")
+    # Again with the record: the page shows only the last of several results that come at once.
+    yield _page(curves=text, pause=gr.Button(**PAUSE_OFF), archive=archive, race_it=races)
+    shown, rows = 0.0, []
+    for done, of, rows in _compared(base, model.name, data, session):
         if time.monotonic() - shown > EVERY:
-            said = f"{done} of {of} answers. Stop ends it."
-            yield _measured(session.base, model.name, rows, said), gr.skip(), *unchanged
+            yield _page(table=_measured(base, model.name, rows, f"{done} of {of} answers. Stop ends it."))
             shown = time.monotonic()
     said = "Stopped before all was measured." if session.stopped else ""
-    measured = _measured(session.base, model.name, rows, said)
-    yield measured, _curve(session.base, model.name, rows), *unchanged
+    measured = _measured(base, model.name, rows, said)
+    yield _page(table=measured, plot=_curve(base, model.name, rows))
 
 
 def _zipped(model: owned.Owned) -> str:
@@ -218,26 +230,10 @@ def choose(title: str):
     return tuple(preset[key] for key in keys)
 
 
-def begin(session: Session):
-    session.paused = session.stopped = False
-    session.pace = 1.0
-    halt = gr.Button("Pause", interactive=True)
-    hidden = [gr.update(visible=False)] * 4
-    return gr.Button(interactive=False), halt, gr.Button(interactive=True), 1.0, *hidden
-
-
-def end():
-    return gr.Button(interactive=True), gr.Button("Pause", interactive=False), gr.Button(interactive=False)
-
-
 def pause(session: Session):
     """Pause after the current step, or continue."""
     session.paused = not session.paused
     return gr.Button("Pausing" if session.paused else "Pause", interactive=not session.paused)
-
-
-def stop(session: Session) -> None:
-    session.stopped = True
 
 
 def set_pace(session: Session, pace: float) -> None:
@@ -273,11 +269,9 @@ class Controls:
             [preset["title"] for preset in PRESETS], value=first["title"], label="Preset", elem_id="preset"
         )
         self.note = gr.Markdown(first["note"])
-        with gr.Row():
-            start = gr.Button("Train", variant="primary", scale=2, min_width=100, elem_id="train")
-            halt = gr.Button("Pause", interactive=False, min_width=80, elem_id="pause")
-            quit_ = gr.Button("Stop", interactive=False, min_width=70, elem_id="train-stop")
-        self.buttons = [start, halt, quit_]
+        gr.Markdown("A new training replaces the model of your last one.", elem_id="one-model")
+        self.pause = gr.Button(**PAUSE_OFF, min_width=80, elem_id="pause", render=False)
+        self.buttons = RunButtons("train-", "Train", Session(), self.pause)
         self.pace = gr.Slider(
             0,
             3,
@@ -329,7 +323,8 @@ class Results:
     def __init__(self):
         watched = next(example["prompt"] for example in PROMPTS if example["model"] == models.TINY)
         self.prompt = gr.Textbox(watched, label="Prompt to watch", lines=2, elem_id="watched")
-        self.curves = Curves(stage="growing")
+        constants = {"stage": "growing", "recordings": watching.index()}
+        self.curves = Drawing("curves", constants=constants, server_functions=[watching.recording])
         Stage(shelf=False, empty="The recorded training is being loaded.", elem_id="growing")
         self.table = gr.Markdown(visible=False, elem_id="before-after")
         self.plot = gr.Plot(visible=False, show_label=False)
@@ -337,14 +332,9 @@ class Results:
             self.race_it = gr.Button("Use it in the Race tab", visible=False, elem_id="race-it")
             self.archive = gr.DownloadButton("Download the checkpoint", visible=False, elem_id="archive")
 
-    @property
-    def outcome(self) -> list:
-        return [self.table, self.plot, self.archive, self.race_it]
-
 
 def build(page: Page, tab: gr.Tab) -> None:
     """The tab's components and events."""
-    session = gr.State(Session())
     with gr.Row():
         with gr.Column(scale=2, min_width=280):
             c = Controls()
@@ -353,35 +343,18 @@ def build(page: Page, tab: gr.Tab) -> None:
 
     tab.select(list_bases, c.base, c.base, **QUIET)
     c.preset.input(choose, c.preset, [*c.recipe, c.note], **LIVE)
-    _train(c, results, session)
-    results.race_it.click(to_the_race, session, [page.model, page.tabs], **MAY_WARN)
-
-
-def _train(c: Controls, results: Results, session: gr.State) -> None:
-    """What starts a training, and what acts on one that runs."""
-    start, halt, quit_ = c.buttons
-    begun = start.click(begin, session, [*c.buttons, c.pace, *results.outcome], **QUIET)
-    fitted = begun.success(
+    session, r = c.buttons.knobs, results
+    c.buttons.on(
+        [c.buttons.run.click],
         fit,
-        [c.base, *c.recipe, results.prompt, session],
-        [results.curves, halt],
+        [c.base, *c.recipe, r.prompt],
+        [r.curves, c.pause, c.pace, r.table, r.plot, r.archive, r.race_it],
         concurrency_id="training",
         concurrency_limit=1,
         show_progress="minimal",
-        show_progress_on=results.prompt,
+        show_progress_on=r.prompt,
         api_visibility="private",
     )
-    concluded = fitted.success(
-        conclude,
-        session,
-        results.outcome,
-        concurrency_id="long",
-        concurrency_limit=1,
-        show_progress="hidden",
-        api_visibility="private",
-    )
-    for ended in (fitted.failure, concluded.success, concluded.failure):
-        ended(end, None, c.buttons, **QUIET)
-    halt.click(pause, session, halt, **QUIET)
-    quit_.click(stop, session, None, **QUIET)
+    c.pause.click(pause, session, c.pause, **QUIET)
     c.pace.input(set_pace, [session, c.pace], None, **LIVE)
+    r.race_it.click(to_the_race, session, [page.model, page.tabs], **MAY_WARN)
