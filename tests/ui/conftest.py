@@ -64,6 +64,22 @@ def module_page(browser):
 
 
 @pytest.fixture
+def stage(module_page, stage_url):
+    """The stage alone, open on the module's page; a test puts its own records there."""
+    page, troubles = module_page
+    troubles.clear()
+    if not page.url.startswith(stage_url):
+        page.set_viewport_size(DESKTOP)
+        page.emulate_media(reduced_motion="reduce")
+        page.goto(stage_url)
+        expect(page.locator(".token").first).to_be_attached()  # of a recorded run
+    page.mouse.move(0, 0)
+    page.evaluate("document.activeElement.blur(), scrollTo(0, 0)")
+    yield page
+    assert not troubles
+
+
+@pytest.fixture
 def visit(browser, url, module_page):
     """Open the app as a visitor. A script error or a dialog on any of the pages fails the test.
 

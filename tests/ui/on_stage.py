@@ -1,32 +1,15 @@
-"""The stage-only page: one opened stage per module, records put on it, and what it drew of them."""
+"""The stage alone: records put on it, and what it drew of them."""
 
 import re
-from collections.abc import Iterator
 
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page
 
-SCREEN = {"width": 1280, "height": 900}
 PLAYING, PAUSED = re.compile("⏸"), re.compile("▶")
 
 PUT = """texts => {
   document.querySelector(".stage").dispatchEvent(new CustomEvent("record", { detail: texts }));
   return new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)));
 }"""
-
-
-def shared_stage(module_page, url: str) -> Iterator[Page]:
-    """Yield the module's page with the stage open on it; a test puts its own record there."""
-    page, troubles = module_page
-    troubles.clear()
-    if not page.url.startswith(url):
-        page.set_viewport_size(SCREEN)
-        page.emulate_media(reduced_motion="reduce")
-        page.goto(url)
-        expect(page.locator(".token").first).to_be_attached()  # of a recorded run
-    page.mouse.move(0, 0)
-    page.evaluate("document.activeElement.blur(), scrollTo(0, 0)")
-    yield page
-    assert not troubles
 
 
 def put(page: Page, *records: str) -> None:
@@ -36,7 +19,7 @@ def put(page: Page, *records: str) -> None:
 
 def give(page: Page, *records: str) -> None:
     """Choose records as files."""
-    page.locator(".file").set_input_files(
+    page.locator("#stage .file").set_input_files(
         [
             {"name": f"{number}.jsonl", "mimeType": "application/x-ndjson", "buffer": record.encode()}
             for number, record in enumerate(records)

@@ -1,5 +1,6 @@
 """The Race tab as its visitors use it: its parts, and the steps of a race."""
 
+from acts import set_slider
 from playwright.sync_api import Locator, Page, expect
 
 from mars_demo.assets import read_json
@@ -89,10 +90,6 @@ def stop(page: Page) -> None:
     to_the_end(page, "stopped")
 
 
-def set_slider(page: Page, name: str, value: float) -> None:
-    page.locator(f"#{name} input[type=range]").fill(str(value))
-
-
 def set_tau(page: Page, tau: float) -> None:
     set_slider(page, "tau", tau)
 
@@ -107,9 +104,3 @@ def records(page: Page) -> dict[str, Run]:
 
 def taus(run: Run) -> list[float]:
     return [step.tau for step in run.passes]
-
-
-def give(page: Page, text: str) -> None:
-    """Hand the stage a record as a file."""
-    file = {"name": "run.jsonl", "mimeType": "application/x-ndjson", "buffer": text.encode()}
-    page.locator("#stage .file").set_input_files(file)

@@ -38,14 +38,6 @@ def answer(url: str, *data) -> list[tuple[str, object]]:
     ]
 
 
-def test_a_request_is_answered_with_a_record(url):
-    *_, (kind, (record,)) = answer(url, *REQUEST.values())
-    assert kind == "complete"
-    settings = json.loads(record.splitlines()[0])
-    assert (settings["prompt"], settings["criterion"]) == ("hello", "entropy")
-    assert json.loads(record.splitlines()[-1])["tokens"] == 4
-
-
 # Each bad value, and what the message must hold beside the name of the parameter.
 BAD = [
     ("prompt", None, ["None"]),

@@ -5,8 +5,9 @@ import re
 from dataclasses import replace
 
 import pytest
-from on_stage import give, lane, put, says, shared_stage, token
+from on_stage import give, lane, put, says, token
 from playwright.sync_api import Page, expect
+from race_tab import race
 from records import file_of
 
 from mars_demo.decoding.branching import branch, opinion
@@ -45,19 +46,6 @@ def opened(visit, query: str = f"run={RUN}", **options) -> Page:
     expect(page.locator("#model input")).not_to_have_value("")
     expect(page.locator(".token").first).to_be_attached()
     return page
-
-
-def opened_settings(visit, query: str) -> Page:
-    page = visit(query)
-    expect(page.locator("#model input")).not_to_have_value("")
-    expect(page.locator("#facts")).to_contain_text("parameters")
-    return page
-
-
-@pytest.fixture
-def stage(module_page, stage_url):
-    """The stage without an app, for what is drawn from records alone."""
-    yield from shared_stage(module_page, stage_url)
 
 
 def arrived(page: Page, count: int) -> None:
@@ -150,8 +138,8 @@ def test_a_typed_text_replaces_the_lane_and_the_tree_leads_back(visit, mars_tiny
 
 @pytest.mark.full
 def test_a_race_of_a_url_branches_when_it_has_run(visit):
-    page = opened_settings(visit, "prompt=table&mode=mars&tau=0.6")
-    page.locator("#run").click()
+    page = visit("prompt=table&mode=mars&tau=0.6")
+    race(page)
     arrived(page, 2)
     inspect(page, "mars", 4)
     page.locator(".instead-text").fill(" no")
@@ -159,9 +147,8 @@ def test_a_race_of_a_url_branches_when_it_has_run(visit):
     arrived(page, 3)
     text = lane(page, "mars~2").locator(".answer").text_content()
     expect(page).to_have_url(re.compile("branch="))
-    again = opened_settings(visit, page.url.split("?", 1)[1])
-    expect(again.locator(".token")).to_have_count(0)
-    again.locator("#run").click()
+    again = visit(page.url.split("?", 1)[1])
+    race(again)
     arrived(again, 3)
     expect(lane(again, "mars~2").locator(".answer")).to_have_text(text)
 
@@ -217,17 +204,6 @@ def test_the_inspector_says_what_was_guessed_before_and_what_ar_thinks(visit, ma
     expect(page.locator(".inspector")).to_be_hidden()
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("options", [{"viewport": {"width": 390, "height": 844}}, {"color_scheme": "dark"}])
-def test_inspector_and_tree_fit_every_screen(visit, options):
-    page = opened(visit, **options)
-    inspect(page, "mars", 5)
-    go_on(page)
-    arrived(page, 3)
-    inspect(page, "mars~2", 1)
-    page.wait_for_function("document.documentElement.scrollWidth <= innerWidth")
-
-
 # ---------------------------------------------------------------------- records side by side
 
 
@@ -258,16 +234,6 @@ def test_two_files_are_compared_side_by_side(stage):
     prompts = [json.loads(text.splitlines()[0])["prompt"] for text in texts]
     expect(stage.locator(".lane-prompt")).to_have_text(prompts * 2)
     expect(stage.locator(".verdict")).to_have_text(says(f"{TITLE} (A)", f"{TITLE} (B)"))
-
-
-def test_the_same_mode_of_two_records_is_held_against_each_other(stage, mars_tiny):
-    prompt = "Could you count the f's in coffee? Thanks!"
-    ar = decode(mars_tiny, prompt, Request("ar")).finish()
-    strict, loose = (decode(mars_tiny, prompt, Request("mars", tau=tau)).finish() for tau in (0.95, 0.3))
-    put(stage, file_of(ar, strict), file_of(ar, loose))
-    arrived(stage, 4)
-    lane(stage, "mars~2").locator(".name").click()
-    expect(stage.locator(".difference h4")).to_have_text([f"{TITLE} (A)", f"{TITLE} (B)"])
 
 
 @pytest.mark.full

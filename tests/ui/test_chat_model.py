@@ -97,13 +97,6 @@ def test_recorded_runs_of_models_that_are_not_served_are_left_out(serve):
     assert prompt and modes == ["mars"]
 
 
-def test_what_is_written_about_a_model_is_shown():
-    for name in (CHAT, "mars-tiny"):
-        assert models.knows(name)
-    assert models.card("mars-tiny").startswith("# mars-tiny")
-    assert models.knows("trained-here") is None and models.card("../mars-tiny") == ""
-
-
 def test_examples_follow_the_model_and_typed_text_stays(serve):
     serve("--model", "owner/name")
     assert [shown["visible"] for shown in race.show_examples("mars-tiny")] == [False, True]

@@ -1,9 +1,9 @@
 """Conversations on the Race tab, and code in answers."""
 
 import pytest
+from on_stage import give as give_file
 from playwright.sync_api import Page, expect
-from race_tab import dismiss, is_ready, lane, prompt, race, records, run_button, set_slider, stop, toast
-from race_tab import give as give_file
+from race_tab import dismiss, is_ready, lane, prompt, race, records, run_button, toast
 from race_tab import to_the_end as wait_until_over
 from unanswered import unanswered
 
@@ -85,20 +85,6 @@ def test_turns_follow_each_other_from_the_lane_that_the_visitor_picks(visit, mar
 
 
 @pytest.mark.full
-def test_a_past_race_that_continues_nothing_ends_the_conversation(visit):
-    page = visit(f"prompt={KILOMETERS}&mode=mars&tau=0.5")
-    expect(prompt(page)).to_have_value(KILOMETERS)
-    first = run(page)
-    reply(page, "mars")
-    run(page, SPELL)
-    again = run(page, "Why?")  # in place of the second prompt
-    assert again["ar"].settings.messages == first["mars"].messages
-    page.locator("#stage .history .past").last.click()
-    expect(conversation(page)).to_be_hidden()
-    assert not run(page, SPELL)["ar"].settings.messages
-
-
-@pytest.mark.full
 def test_of_replies_in_a_row_the_last_counts(visit):
     page = visit(f"prompt={KILOMETERS}&mode=mars&tau=0.5")
     expect(prompt(page)).to_have_value(KILOMETERS)
@@ -159,24 +145,6 @@ def test_a_system_prompt_comes_first_and_stays_in_the_next_turn(visit, mars_tiny
     reply(page, "ar")
     assert run(page, KILOMETERS)["mars"].settings.messages == first["ar"].messages
     roles(page, "system", "user", "assistant")
-
-
-@pytest.mark.full
-def test_a_stopped_turn_loses_nothing(visit):
-    page = visit(f"prompt={KILOMETERS}&mode=mars&tau=1")
-    expect(prompt(page)).to_have_value(KILOMETERS)
-    run(page)
-    reply(page, "mars")
-    prompt(page).fill("Write a story about a fox.")
-    set_slider(page, "wait", 1000)
-    race(page)
-    expect(page.locator("#stage .prompt")).to_have_text("Write a story about a fox.")
-    expect(begin_anew(page)).to_be_disabled()
-    stop(page)
-    expect(turns(page)).to_have_count(2)
-    expect(begin_anew(page)).to_be_enabled()
-    set_slider(page, "wait", 0)
-    assert len(run(page, SPELL)["mars"].settings.messages) == 2
 
 
 # ----------------------------------------------------------------------------------------- code

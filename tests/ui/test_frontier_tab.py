@@ -217,34 +217,6 @@ def test_a_sweep_draws_its_points_and_can_be_downloaded(open_tab, swept):
 
 
 @pytest.mark.full
-def test_a_race_goes_first_and_the_sweep_goes_on(open_tab, visit):
-    page, other = open_tab(), visit("prompt=table&mode=mars&wait=1000")
-    measure(page, prompts=480)
-    begun(page)
-    other.locator("#run").click()
-    expect(said(page)).to_have_text(tab.WAITS)
-    set_slider(other, "wait", 0)
-    expect(other.locator("#run")).to_be_enabled()
-    expect(said(page)).not_to_have_text(tab.WAITS)
-    page.locator("#frontier-stop").click()
-    expect(page.locator("#frontier-run")).to_be_enabled()
-
-
-@pytest.mark.full
-def test_a_second_visitor_waits_and_one_who_leaves_makes_room(open_tab):
-    two, one = open_tab(), open_tab()  # the first one is the module's, which stays open
-    measure(one, prompts=480)
-    begun(one)
-    measure(two)
-    expect(two.locator("#frontier-place")).to_have_text(re.compile(r"\d"))
-    one.close()
-    begun(two)
-    expect(two.locator("#frontier-place")).to_be_empty()
-    expect(points(two)).to_have_count(3)
-    expect(two.locator("#frontier-run")).to_be_enabled()
-
-
-@pytest.mark.full
 def test_a_sweep_that_is_stopped_keeps_its_points(open_tab):
     page = open_tab()
     measure(page, ", ".join(f"0.{n}" for n in range(10, 22)), prompts=240)
@@ -260,24 +232,12 @@ def test_a_sweep_that_is_stopped_keeps_its_points(open_tab):
     "limit, taus, fact",
     [
         (float("nan"), "1", "nan"),
-        (0, "1", "480"),
         (481, "1", "480"),
         (8.5, "1", r"8\.5"),
         (8, "1, nan", "from 0 to 1"),
-        (8, "", "from 0 to 1"),
         (8, ", ".join(f"0.{n}" for n in range(10, 30)), "12"),
     ],
 )
 def test_numbers_that_cannot_be_measured_are_refused(limit, taus, fact):
     with pytest.raises(ValueError, match=fact):
         tab.checked(limit, taus)
-
-
-def test_a_model_without_masks_and_unknown_tasks_are_refused(url):
-    with pytest.raises(ValueError, match="ar-tiny"):
-        list(tab._swept("ar-tiny", "worlds", 8, [0.9], ["probability"], tab.Knobs()))
-    with pytest.raises(ValueError, match="chess.*worlds"):
-        list(tab._swept("mars-tiny", "chess", 8, [0.9], ["probability"], tab.Knobs()))
-
-
-# ------------------------------------------------------------------------------------- how it looks

@@ -10,8 +10,9 @@ from urllib.parse import urlencode
 import pytest
 from conftest import DESKTOP, HANG_GUARD, Troubles
 from hostile import GOOD, NAMES, ODD, PATHS, SCRIPTS, SPECIAL, with_texts
+from on_stage import give
 from playwright.sync_api import Page, expect
-from race_tab import give, is_ready, lane, prompt, race, run_button, to_the_end
+from race_tab import is_ready, lane, prompt, race, run_button, to_the_end
 
 # Gradio's own page begins with scripts of its own; later ones come from its server.
 POLICY = "script-src-elem 'self' https:; script-src-attr 'none'; object-src 'none'; frame-src 'none'"

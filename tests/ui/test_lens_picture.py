@@ -1,7 +1,6 @@
 """The layer lens in a real browser: in the Mask tab and in its chapter."""
 
 import re
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -12,13 +11,7 @@ from mars_demo.decoding.trace import read_runs
 from mars_demo.ui.tabs import learn
 from mars_demo.views import recordings
 
-LEGIBLE = (Path(__file__).parent / "legible.js").read_text("utf-8")
 CHAPTER = next(chapter for chapter in learn.CHAPTERS if chapter["element"]["kind"] == "lens")
-SCREENS = {
-    "desk": ("", 1280, 900),
-    "phone": ("__theme=dark&", 390, 844),
-    "talk": ("view=talk&", 1920, 1080),
-}
 
 
 def recorded(lane: str):
@@ -137,22 +130,6 @@ def test_the_chapter_shows_another_forward_with_its_slider(visit):
     page.keyboard.press("ArrowRight")  # goes to the next cell, not to another chapter
     expect(cell(page, 2, 2, "#lesson-lens")).to_be_focused()
     expect(page.locator("#chapter h3")).to_contain_text(CHAPTER["title"])
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("screen", SCREENS)
-def test_it_is_legible_and_scrolls_in_its_own_box(visit, screen):
-    query, width, height = SCREENS[screen]
-    page = visit(f"{query}tab=learn&chapter={CHAPTER['id']}", viewport={"width": width, "height": height})
-    expect(page.locator("#lesson-lens .cell").first).to_be_visible()
-    page.wait_for_function("width => document.documentElement.scrollWidth <= width", arg=width)
-    legible = page.evaluate(LEGIBLE)
-    assert (legible["texts"], legible["marks"]) == ([], [])
-    assert screen != "talk" or legible["smallest"] >= 18
-    name = page.locator("#lesson-lens tbody .name").first.bounding_box()
-    cell(page, 3, 9, "#lesson-lens").scroll_into_view_if_needed()
-    expect(cell(page, 3, 9, "#lesson-lens")).to_be_in_viewport()
-    assert page.locator("#lesson-lens tbody .name").first.bounding_box()["x"] == name["x"]
 
 
 @pytest.mark.full

@@ -9,18 +9,18 @@ from itertools import pairwise
 
 import httpx
 import pytest
+from acts import set_slider
+from on_stage import give
 from playwright.sync_api import Page, expect
 from race_tab import (
     count,
     dismiss,
-    give,
     is_ready,
     lane,
     prompt,
     race,
     records,
     run_button,
-    set_slider,
     set_tau,
     stage,
     stop,
@@ -81,18 +81,6 @@ def test_three_lanes_stream_to_a_verdict(visit):
     assert looks[0].count("linear-gradient") == 3  # two ticks and a line, visible without colour
 
 
-def test_tau_acts_on_the_forwards_that_follow(visit):
-    page = visit("tau=1&mode=mars&wait=1000")
-    race(page)
-    expect(lane(page, "mars").locator(".token").first).to_be_attached()
-    set_tau(page, 0)
-    expect(lane(page, "mars").locator(".setting")).to_contain_text("0.00")
-    set_slider(page, "wait", 0)
-    to_the_end(page)
-    moved = taus(records(page)["mars"])
-    assert moved[0] == 1 and moved[-1] == 0 and moved == sorted(moved, reverse=True)
-
-
 def test_two_visitors_race_at_once_with_their_own_tau_and_runs(visit):
     """One of them in slow motion, which leaves the turns to the other."""
     one = visit("prompt=table&tau=1&mode=mars&wait=1000")
@@ -106,6 +94,7 @@ def test_two_visitors_race_at_once_with_their_own_tau_and_runs(visit):
     set_slider(two, "wait", 0)
     to_the_end(two)
     expect(stage(one)).to_have_attribute("data-state", "running")
+    expect(one.locator("#stage .why")).to_be_hidden()
     stop(one)
     first, second = records(one), records(two)
     assert set(taus(first["mars"])) == {1}
@@ -201,25 +190,11 @@ def test_no_value_of_a_control_is_dropped_while_another_is_answered(config):
     assert set(modes) == {"always_last"}
 
 
-def is_plain(value) -> bool:
-    if isinstance(value, dict):
-        return all(isinstance(key, str) for key in value) and all(map(is_plain, value.values()))
-    if isinstance(value, list | tuple):
-        return all(map(is_plain, value))
-    return value is None or isinstance(value, str | int | float | bool)
-
-
 def test_components_hold_nothing_but_plain_data(demo):
     """Every visit copies the config. A listener in it would take the objects behind it along."""
-    components = demo.get_config_file()["components"]
-    assert len(components) > 100
-    odd = {
-        (part["type"], name)
-        for part in components
-        for name, value in part["props"].items()
-        if not is_plain(value)
-    }
-    assert odd == {("state", "delete_callback")}  # Gradio's own, a function
+    odd = []
+    json.dumps(demo.get_config_file()["components"], default=lambda value: odd.append(type(value)))
+    assert set(map(str, odd)) == {"<class 'function'>"}  # how Gradio deletes a state
 
 
 def test_a_page_is_small_and_its_files_are_kept_by_browsers(url):
@@ -347,11 +322,6 @@ def test_a_long_prompt_stays_out_of_the_url(visit):
     expect(page).to_have_url(re.compile("prompt=(%C3%A4){310}&"))
     prompt(page).fill("ä" * 350)
     expect(page).to_have_url(re.compile(r"\?mode=mars%2Clossless&tau=0.95&model=mars-tiny$"))
-    prompt(page).fill("long " * 14_000)
-    set_tau(page, 0.5)
-    expect(page).to_have_url(re.compile(r"\?mode=mars%2Clossless&tau=0.5&model=mars-tiny$"))
-    assert page.reload().ok
-    controls_are(page, PROMPTS[0]["prompt"], "0.5", ["mars", "lossless"])
 
 
 # ------------------------------------------------------------------------------ around the verdict
@@ -361,19 +331,14 @@ def test_the_verdict_names_a_forward_that_took_far_too_long(visit, stage_url):
     page = visit(address=stage_url)
     mars = made_up("mars", [1] * 40, [0.95] * 40)  # 12 ms each
     expect(page.locator("#stage .token").first).to_be_attached()
-    for number, ms, named in (
-        (3, 400.0, True),
-        (0, 400.0, False),  # the prefill is another kind of forward
-        (3, 70.0, False),  # hardly matters in a run of half a second
-    ):
-        passes = [replace(p, ms=ms) if n == number else p for n, p in enumerate(mars.passes)]
-        run = Run(replace(mars.settings, run=f"{number}-{ms:.0f}"), iter(passes)).finish()
+    for number, is_named in ((3, True), (0, False)):  # the prefill is another kind of forward
+        passes = [replace(p, ms=400.0) if n == number else p for n, p in enumerate(mars.passes)]
+        run = Run(replace(mars.settings, run=f"slow-{number}"), iter(passes)).finish()
         give(page, file_of(run))
         expect(stage(page)).to_have_attribute("data-run", run.settings.run)
-        if named:
-            expect(verdict(page)).to_contain_text(re.compile("400 ms.* 33 "))  # times the median
-        else:
-            expect(verdict(page)).not_to_contain_text(" ms")
+        words = expect(verdict(page))
+        named = words.to_contain_text if is_named else words.not_to_contain_text
+        named(re.compile("400 ms.* 33 "))  # times the median
 
 
 # -------------------------------------------------------------------------------- runs of a visit

@@ -3,20 +3,18 @@
 import asyncio
 import json
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from itertools import islice, pairwise
 from types import SimpleNamespace
 
 import gradio as gr
 import pytest
+import web
 
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.trace import Pass, Run, Settings, Slot
-from mars_demo.models import load
-from mars_demo.ui import controls, models, options
+from mars_demo.ui import controls, models
 from mars_demo.ui.controls import Knobs, begin, end
-from mars_demo.ui.history import History
 from mars_demo.ui.racing import growing, race, record
 from mars_demo.ui.tabs import race as tab
 
@@ -91,20 +89,6 @@ def test_what_is_shown_only_grows_and_ends_complete():
     assert shown[-1] == "".join(lines)
 
 
-def test_what_is_shown_is_not_shown_line_by_line(monkeypatch):
-    """At most once per interval, by a clock on which each line takes 10 ms; the last time at the end."""
-    now = 0.0
-
-    def lines():
-        nonlocal now
-        for n in range(1000):
-            now += 0.01
-            yield f"{n}\n"
-
-    monkeypatch.setattr("mars_demo.ui.racing.time", SimpleNamespace(monotonic=lambda: now))
-    assert len(list(growing(lines(), every=0.0951))) == 1000 // 10 + 1
-
-
 def test_no_clock_counts_the_rests_of_slow_motion(mars_tiny, monkeypatch):
     """On a clock that stands still but for the rests, every forward takes no time at all."""
     rests = []
@@ -123,15 +107,9 @@ def test_no_clock_counts_the_rests_of_slow_motion(mars_tiny, monkeypatch):
 SOMEBODY = SimpleNamespace(session_hash=None)
 
 
-def awaited(coroutine):
-    """Run a coroutine in another thread: in this one, a browser of another test may have its loop."""
-    with ThreadPoolExecutor(1) as beside:
-        return beside.submit(asyncio.run, coroutine).result()
-
-
 def test_a_run_that_begins_waits_until_the_last_one_has_stopped():
     knobs = Knobs()
-    awaited(begin(knobs, SOMEBODY))
+    web.run(begin(knobs, SOMEBODY))
 
     def last_run():
         while not knobs.stopped:
@@ -141,7 +119,7 @@ def test_a_run_that_begins_waits_until_the_last_one_has_stopped():
     thread = threading.Thread(target=last_run)
     thread.start()
     knobs.wait = 10
-    awaited(begin(knobs, SOMEBODY, tau=0.5))
+    web.run(begin(knobs, SOMEBODY, tau=0.5))
     thread.join()
     assert knobs.running and not knobs.stopped
     assert knobs.tau == 0.5
@@ -155,17 +133,7 @@ def test_of_two_runs_that_begin_at_once_only_one_goes_on(monkeypatch):
         begun = (begin(knobs, SOMEBODY), begin(knobs, SOMEBODY))
         return await asyncio.gather(*begun, return_exceptions=True)
 
-    assert [isinstance(one, gr.Error) for one in awaited(both())] == [False, True]
-
-
-def test_a_run_that_waits_for_its_turn_is_not_given_up_for_the_next(monkeypatch):
-    monkeypatch.setattr(controls, "PATIENCE", 0)
-    knobs = Knobs()
-    awaited(begin(knobs, SOMEBODY))
-    with pytest.raises(gr.Error):
-        awaited(begin(knobs, SOMEBODY, tau=0.5))
-    assert knobs.running and not knobs.stopped
-    assert knobs.tau == controls.TAU
+    assert [isinstance(one, gr.Error) for one in web.run(both())] == [False, True]
 
 
 def test_lines_are_shown_less_often_while_many_runs_grow(monkeypatch):
@@ -191,26 +159,6 @@ def test_lines_are_shown_less_often_while_many_runs_grow(monkeypatch):
     assert shown(others=0) == 31
     assert shown(others=39) <= 8
     assert shown(others=0) == 31  # those who have left no longer count
-
-
-def test_the_first_visitors_race_loads_its_model_once_and_looks_it_up_once(monkeypatch):
-    loads, lookups = [], []
-
-    def counted(work, calls):
-        return lambda *arguments: calls.append(arguments) or work(*arguments)
-
-    models.serve(options.read(["--only", "--model", models.TINY]))
-    monkeypatch.setattr(load, "load_checkpoint", counted(load.load_checkpoint, loads))
-    starting = threading.Thread(target=models.warm_up)  # as the page does
-    starting.start()
-    tab.introduce(models.TINY)
-    tab.wait_for(models.TINY)
-    monkeypatch.setattr(models, "load", counted(models.load, lookups))
-    *_, record = tab._raced("Hi", models.TINY, ["mars"], "probability", "", History(), False, Knobs())
-    starting.join()
-    assert '"lane":"mars"' in record
-    assert len(loads) == 1
-    assert [name for (name,) in filter(None, lookups)] == [models.TINY]
 
 
 def test_modes_that_are_chosen_meanwhile_stay_chosen():

@@ -2,7 +2,7 @@
 
 import pytest
 from hostile import GOOD, changed, written
-from on_stage import give, says, shared_stage
+from on_stage import give, says
 from playwright.sync_api import expect
 from records import race
 
@@ -16,12 +16,6 @@ DROP = """text => {
   const event = new DragEvent("drop", { dataTransfer: data, bubbles: true });
   document.querySelector(".stage").dispatchEvent(event);
 }"""
-
-
-@pytest.fixture
-def stage(module_page, stage_url):
-    """The stage that the tests of this module share."""
-    yield from shared_stage(module_page, stage_url)
 
 
 def test_a_dropped_record_is_drawn_and_a_bad_one_leaves_it_there(stage):

@@ -2,21 +2,18 @@
 
 import json
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 from acts import LEGIBLE
-from hostile import NAMES, ODD, SCRIPTS, SPECIAL, with_texts
+from hostile import SCRIPTS, with_texts
 from on_stage import PLAYING, caption, give, lane, says
 from playwright.sync_api import Page, expect
 from records import race, slowed
 
 from mars_demo.decoding.trace import read_runs
 from mars_demo.modes import MODES
-from mars_demo.ui import standalone
 from mars_demo.ui.components import bundle
-from mars_demo.ui.components.drawing import Drawing
 from mars_demo.ui.components.stage import replay_page
 from mars_demo.views import recordings
 
@@ -78,19 +75,6 @@ def test_it_replays_by_keys_and_buttons(visit_file, write):
     expect(page.locator(".card .where")).to_have_text(says(1, "␣the"))
 
 
-def test_nothing_on_it_asks_for_a_server(visit_file, write):
-    page = visit_file(write(with_texts("hello")))  # the record of a conversation
-    expect(page.locator(".turn")).to_have_count(1)
-    page.locator(".ghost-range").fill("0.1")
-    expect(page.locator(".ghost-bar")).not_to_have_count(0)
-    expect(page.locator(".replay [data-do]:visible")).to_have_count(5)
-    expect(page.locator("[data-do]:visible")).to_have_count(5)
-    expect(page.locator(".shelf, .reply, .to-mask, .hint")).to_have_count(4)
-    for part in page.locator(".shelf, .reply, .to-mask, .hint").all():
-        expect(part).to_be_hidden()
-    expect(page.locator("a, link[rel=stylesheet], script[src], img")).to_have_count(0)
-
-
 def test_its_policy_forbids_whatever_is_not_its_own(browser, write):
     context = browser.new_context()
     try:
@@ -117,30 +101,6 @@ def test_its_policy_forbids_whatever_is_not_its_own(browser, write):
         assert page.evaluate("window.__hit") is None
     finally:
         context.close()
-
-
-class Tags(HTMLParser):
-    """The elements of a page with their attributes, as an HTML parser finds them."""
-
-    def __init__(self, text: str):
-        super().__init__()
-        self.found: list = []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        self.found.append((tag, [name for name, _ in attrs]))
-
-
-def test_texts_of_a_record_are_no_markup(write):
-    """The page has the same elements whatever the texts are."""
-    elements = Tags(replay_page(with_texts("a"))).found
-    for text in (*SCRIPTS, *SPECIAL, *NAMES, *ODD, *BREAKING):
-        record = with_texts(text)
-        if any("\ud800" <= character <= "\udfff" for character in text):
-            with pytest.raises(ValueError, match="JSON"):
-                write(record)
-            continue
-        assert Tags(write(record).read_text("utf-8")).found == elements, text
 
 
 @pytest.mark.parametrize("ascii", [pytest.param(True, marks=pytest.mark.full), False])
@@ -190,23 +150,6 @@ def test_in_a_talk_nothing_is_small(visit_file, write, ending):
     expect(page.locator(".replay")).to_be_in_viewport()
     page.keyboard.press("Escape")
     expect(page.get_by_role("heading", level=1)).to_be_visible()
-
-
-@pytest.mark.full
-def test_a_figure_that_asks_a_server_stays_as_it_is_without_its_controls(visit_file, tmp_path):
-    asking = Drawing("facts", server_functions=[replay_page], elem_id="asking", render=False)
-    alive = Drawing("facts", elem_id="alive", render=False)
-    asking.html_template += "<label>τ <input type=range></label><button>Go</button>"
-    alive.html_template = asking.html_template
-    value = json.dumps({"phase": "ready", "facts": [["size", "4 million parameters"]]})
-    body = "".join(standalone.figure(one, value) for one in (asking, alive))
-    path = tmp_path / "two.html"
-    path.write_text(standalone.document("Two", body, [asking, alive]), encoding="utf-8")
-    page = visit_file(path)
-    for name, count in (("asking", 0), ("alive", 3)):
-        figure = page.locator(f"[data-figure={name}]")
-        expect(figure).to_contain_text("4 million")
-        expect(figure.locator("input:visible, button:visible, label:visible")).to_have_count(count)
 
 
 # ------------------------------------------------------------------------------------ from the app

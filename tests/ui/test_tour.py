@@ -3,11 +3,10 @@
 import re
 
 import pytest
-from acts import fits, is_legible, is_open, press, set_slider
+from acts import fits, is_legible, is_open, press
 from playwright.sync_api import Page, expect
 
 from mars_demo.assets import read_json
-from mars_demo.ui import controls
 
 STEPS = read_json("tour.json")
 NUMBERED = list(enumerate(STEPS, start=1))
@@ -116,21 +115,6 @@ def test_a_prediction_is_compared_with_its_race(visit):
     expect(start(page)).to_be_focused()
 
 
-@pytest.mark.full
-def test_the_page_can_be_used_beside_the_tour(tour):
-    page = tour()
-    prompt = "Which city is the capital of Latvia?"
-    page.locator("#prompt textarea").fill(prompt)
-    page.locator("#run").click()
-    expect(page.locator("#stage .prompt")).to_have_text(prompt)
-    expect(page.locator("#run")).to_be_enabled()
-    at_step(page, 1)
-    page.get_by_role("tab", name="Mask").click()
-    expect(box(page)).to_be_hidden()
-    page.get_by_role("tab", name="Race").click()
-    at_step(page, 1)
-
-
 # -------------------------------------------------------------------------------- its steps
 
 
@@ -165,39 +149,6 @@ def test_a_race_that_was_stopped_says_nothing_of_the_prediction(tour, gate):
     expect(page.locator("#run")).to_be_enabled()
     expect(said(page)).not_to_have_text(racing)
     expect(said(page)).not_to_have_text(NUMBER)
-
-
-@pytest.mark.full
-def test_a_race_of_the_tour_waits_for_the_one_that_runs(tour):
-    page = tour()
-    setting = page.locator('.lane[data-lane="mars"] .setting')
-    page.locator("#prompt textarea").fill(RACE["prompt"])
-    set_slider(page, "tau", 0.5)
-    set_slider(page, "wait", 1000)  # it does not end by itself before it is stopped
-    page.locator("#run").click()
-    expect(setting).to_contain_text("0.50")
-    forth(page, FIRST_RACE - 1)
-    choices(page).last.click()
-    expect(said(page)).not_to_be_empty()
-    waiting = said(page).inner_text()
-    page.locator("#stop").click()
-    expect(said(page)).not_to_have_text(waiting)
-    expect(setting).to_contain_text("0.95")  # it has begun, with the pause of before
-    set_slider(page, "wait", 0)
-    expect(said(page)).to_contain_text(f"{ACCEPTED}")
-
-
-@pytest.mark.full
-def test_a_race_that_is_refused_can_be_chosen_again(tour, monkeypatch):
-    page = tour(FIRST_RACE)
-    with monkeypatch.context() as crowd:
-        crowd.setattr(controls, "LIMITS", type("Limits", (), {"waiting": 0})())
-        choices(page).last.click()
-        expect(page.get_by_test_id("toast-body")).to_be_visible()
-        expect(page.locator("#run")).to_be_enabled()
-        expect(said(page)).not_to_have_text(NUMBER)
-    choices(page).last.click()
-    expect(said(page)).to_contain_text(f"{ACCEPTED}")
 
 
 @pytest.mark.full
@@ -241,21 +192,4 @@ def test_it_can_be_walked_through_with_the_keyboard_alone(tour):
     assert not page.evaluate("document.querySelector('#tour .box').contains(document.activeElement)")
     keys.press("Shift+Tab")
     keys.press("Escape")
-    expect(box(page)).to_be_hidden()
-
-
-@pytest.mark.full
-def test_the_stage_has_its_keys_outside_of_the_box_only(tour):
-    page = tour(query="run=table")
-    shown = page.locator("#stage .caption")
-    page.keyboard.press("ArrowRight")
-    at_step(page, 2)
-    page.keyboard.press("ArrowLeft")
-    at_step(page, 1)
-    expect(shown).to_contain_text(re.compile(r"\b12\b"))
-    page.locator("#stage .verdict").click()  # no control
-    page.keyboard.press("ArrowLeft")
-    expect(shown).to_contain_text(re.compile(r"\b11\b"))
-    at_step(page, 1)
-    page.keyboard.press("Escape")
     expect(box(page)).to_be_hidden()

@@ -23,9 +23,7 @@ def test_a_record_becomes_a_page(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("content", "fact"),
     [
-        (b"", "record"),
         (written(GOOD[:1]).encode(), "record"),
-        (b"nothing", "line 1"),
         (written([GOOD[0], {**GOOD[1], "accepted": 9}]).encode(), "line 2"),
         (b"\xff\xfe", "UTF-8"),
         (None, "run.jsonl"),

@@ -114,14 +114,10 @@ def run(times: list[float], ids: list[int] | None = None, accepted: int = 1) -> 
     return Run(SETTINGS, iter([*steps[:-1], replace(steps[-1], stop="eos")])).finish()
 
 
-def test_a_forward_has_the_median_of_its_times():
-    """Take medians, which come from different runs and ignore one slow forward."""
+def test_a_forward_has_the_median_of_its_times_and_of_its_parts_where_all_runs_have_them():
     typical = recordings.typical([run([9, 5, 500]), run([8, 4, 3]), run([10, 90, 2])])
     assert [step.ms for step in typical.passes] == [9, 5, 3]
     assert typical.stop == "eos" and typical.token_ids == [0, 1, 2]
-
-
-def test_the_parts_of_a_forward_have_medians_where_all_runs_have_them():
     known = [run([9]), run([5]), run([7])]
     for single, model, read in zip(known, (3, 2, 4), (1, 2, 1)):
         single.passes[0] = replace(single.passes[0], model_ms=model, read_ms=read)

@@ -19,17 +19,6 @@ def answers(mars_tiny):
     }
 
 
-def test_there_are_eight_steps_at_most_and_three_races():
-    assert 1 < len(STEPS) <= 8
-    assert list(RACES) == ["predictable", "hard", "copying"]
-    for step in STEPS:
-        assert step["title"] and step["text"]
-        assert set(step) <= {"title", "text", "at", "race", "tabs"}
-    for race in RACES.values():
-        assert race["model"] == "mars-tiny"
-        assert race["asks"] in ("first", "copied") and race["question"].endswith("?")
-
-
 @pytest.mark.parametrize("name", RACES)
 def test_exactly_one_choice_is_right_for_every_result(name):
     race = RACES[name]
@@ -38,12 +27,6 @@ def test_exactly_one_choice_is_right_for_every_result(name):
             low for low, high in race["choices"] if low <= number and (high is None or number <= high)
         ]
         assert len(holding) == 1, number
-
-
-def test_the_predictable_text_fills_its_windows(answers):
-    first, *rest = (step.accepted for step in answers["predictable"].passes)
-    assert first == 9  # "up to nine tokens"
-    assert set(rest[:-1]) == {9}
 
 
 def test_the_hard_text_gives_one_token_nearly_everywhere(answers):
