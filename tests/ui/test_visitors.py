@@ -12,6 +12,7 @@ import pytest
 from gradio_client import Client
 from playwright.sync_api import Page, expect
 from race_tab import dismiss, is_ready, race, run_button, stage, stop, to_the_end, toast
+from web import until
 
 from benchmarks import visitors as benchmark
 from mars_demo.ui import visitors
@@ -90,23 +91,14 @@ def test_a_visitor_who_leaves_makes_room(visit, narrow, leave):
 @pytest.mark.full
 def test_nothing_is_kept_of_visitors_who_have_left(visit, narrow, one_place):
     sessions = one_place.state_holder.session_data
-    witness = visit()  # of the other app; a page to wait with
-    wait_until(witness, lambda: not sessions)  # those of earlier tests have left
+    until(lambda: not sessions)  # those of earlier tests have left
     page = visit("prompt=story&mode=mars&tau=0", narrow)
     race(page)
     to_the_end(page)
     (session,) = sessions
     assert session in visitors._calls
     page.close()
-    wait_until(witness, lambda: not sessions and session not in visitors._calls)
-
-
-def wait_until(page: Page, true) -> None:
-    for _ in range(2400):
-        if true():
-            return
-        page.wait_for_timeout(50)
-    raise AssertionError("it did not happen within two minutes")
+    until(lambda: not sessions and session not in visitors._calls)
 
 
 def test_visitors_at_once_get_the_decoders_own_answers(url, mars_tiny, monkeypatch):
