@@ -20,6 +20,7 @@ from mars_demo.serving.schedules import with_block_cache, with_cursor_cache
 FOLDER = ASSETS / "runs"
 BATCHED = ("bus", "table", "function", "letter", "story")  # those that share a batch in pictures
 CACHE_BLOCK = 16  # of that batch
+CACHE_BLOCKS = (4, 256)  # from the paper's smallest to its largest
 TIMES = 5  # that a run is recorded
 
 

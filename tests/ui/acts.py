@@ -24,16 +24,6 @@ def press(button: Locator) -> None:
         button.click()
 
 
-def race(page: Page) -> None:
-    """Race what is chosen in the Race tab, to the end."""
-    expect(page.locator("#model input")).not_to_have_value("")
-    page.locator("#run").click()
-    expect(page.locator("#stage .note")).to_be_empty()  # the race has begun
-    expect(page.locator("#run")).to_be_enabled()
-    for forwards in page.locator("#stage .lane [data-count=forwards]").all():
-        expect(forwards).to_have_text(re.compile(r"\d"))
-
-
 def is_open(page: Page, tab: str) -> None:
     expect(page.get_by_role("tab", name=tab, exact=True)).to_have_attribute("aria-selected", "true")
 

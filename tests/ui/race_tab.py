@@ -85,6 +85,11 @@ def to_the_end(page: Page, state: str = "done") -> None:
     expect(page.locator("#stop")).to_be_disabled()
 
 
+def race_to_the_end(page: Page) -> None:
+    race(page)
+    to_the_end(page)
+
+
 def stop(page: Page) -> None:
     page.locator("#stop").click()
     to_the_end(page, "stopped")

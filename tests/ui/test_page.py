@@ -19,6 +19,7 @@ from race_tab import (
     lane,
     prompt,
     race,
+    race_to_the_end,
     records,
     run_button,
     set_tau,
@@ -138,14 +139,12 @@ def test_a_failed_race_gets_a_message_and_the_next_one_runs(visit):
     finally:
         hook.remove()
     to_the_end(page, "stopped")
-    race(page)
-    to_the_end(page)
+    race_to_the_end(page)
 
 
 def test_bad_input_gets_a_message_and_nothing_is_lost(visit):
     page = visit("mode=mars")
-    race(page)
-    to_the_end(page)
+    race_to_the_end(page)
     before = stage(page).inner_text()
     for text in ("   ", "<b>word</b> " * 1000):
         prompt(page).fill(text)
@@ -156,8 +155,7 @@ def test_bad_input_gets_a_message_and_nothing_is_lost(visit):
         expect(prompt(page)).to_have_value(text)
         assert stage(page).inner_text() == before
     prompt(page).fill(STORY)
-    race(page)
-    to_the_end(page)
+    race_to_the_end(page)
 
 
 @pytest.fixture(scope="module")
@@ -259,8 +257,7 @@ def test_the_page_opens_on_a_recorded_run_and_a_race_replaces_the_next_one(visit
     page.locator("#stage .recordings").select_option("lossless-lossy")
     shows(page, "lossless-lossy")
     expect(page).to_have_url(re.compile(r"\?run=lossless-lossy$"))
-    race(page)
-    to_the_end(page)
+    race_to_the_end(page)
     expect(page.locator("#stage .prompt")).to_have_text(STORY)
     assert taus(records(page)["mars"])[0] == 0.3
     expect(page.locator("#stage .lane")).to_have_count(3)
@@ -282,8 +279,7 @@ def test_a_chosen_recording_fills_the_controls_before_the_server_answers(visit):
         expect(page.locator("#tau input[type=number]")).to_have_value("0.3")
         expect(page).to_have_url(re.compile(r"\?run=lossless-lossy$"))
     shows(page, "lossless-lossy")
-    race(page)
-    to_the_end(page)
+    race_to_the_end(page)
     expect(page.locator("#stage .lane")).to_have_count(3)
     expect(page).to_have_url(re.compile(r"\?prompt=story&mode=mars%2Clossless&tau=0.3&model=mars-tiny$"))
 
@@ -347,8 +343,7 @@ def test_the_verdict_names_a_forward_that_took_far_too_long(visit, stage_url):
 def test_runs_of_a_visit_are_kept_and_one_runs_again_at_the_tau_that_was_tried(visit):
     page = visit("prompt=story&tau=1&mode=mars")
     rows = page.locator("#stage .history tbody tr")
-    race(page)
-    to_the_end(page)
+    race_to_the_end(page)
     expect(rows).to_have_count(1)
     first = records(page)["mars"]
 
@@ -373,8 +368,7 @@ def test_runs_of_a_visit_are_kept_and_one_runs_again_at_the_tau_that_was_tried(v
 def test_a_phone_shows_everything_without_scrolling_sideways(visit):
     page = visit("mode=mars", viewport={"width": 390, "height": 844})
     is_ready(page)
-    race(page)
-    to_the_end(page)
+    race_to_the_end(page)
     lane(page, "mars").locator(".token").first.hover()
     expect(page.locator("#stage .card")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390

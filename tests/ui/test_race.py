@@ -55,6 +55,12 @@ def test_stopping_closes_both_runs_and_their_records():
     assert runs["ar"].forwards == 4
     assert next(runs["mars"], None) is None
 
+    runs = {"ar": run(10, 50), "mars": run(30, 50)}
+    left = record(runs, lambda: False)
+    list(islice(left, 5))
+    left.close()  # as when the visitor leaves
+    assert [single.stop for single in runs.values()] == ["stopped", "stopped"]
+
 
 def test_a_run_that_fails_ends_the_record_of_both():
     def failing():
@@ -71,14 +77,6 @@ def test_a_run_that_fails_ends_the_record_of_both():
         ("mars", "stopped"),
     ]
     assert next(runs["mars"], None) is None
-
-
-def test_a_visitor_who_leaves_frees_both_runs():
-    runs = {"ar": run(10, 50), "mars": run(30, 50)}
-    lines = record(runs, lambda: False)
-    list(islice(lines, 5))
-    lines.close()
-    assert [single.stop for single in runs.values()] == ["stopped", "stopped"]
 
 
 def test_what_is_shown_only_grows_and_ends_complete():

@@ -6,8 +6,9 @@ import re
 import zipfile
 
 import pytest
-from acts import choose, is_open, race
+from acts import choose, is_open
 from playwright.sync_api import Page, expect
+from race_tab import race_to_the_end
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 from mars_demo.training import watching
@@ -122,7 +123,7 @@ def test_a_recorded_training_is_there_and_a_new_one_is_watched_and_its_result_us
     page.locator("#race-it").click()
     is_open(page, "Race")
     expect(page.locator("#model input")).to_have_value(re.compile("mine-"))
-    race(page)
+    race_to_the_end(page)
 
 
 @pytest.mark.full
@@ -137,7 +138,7 @@ def test_a_paused_training_rests_goes_on_and_a_stopped_one_keeps_what_it_learned
     expect(pause).to_be_enabled()  # once the step under way has ended
     paused = playhead(page).input_value()
     page.get_by_role("tab", name="Race").click()  # a race takes longer than several steps
-    race(page)
+    race_to_the_end(page)
     page.get_by_role("tab", name="Train").click()
     expect(playhead(page)).to_have_value(paused)
     pause.click()

@@ -11,7 +11,7 @@ from functools import partial
 import pytest
 from gradio_client import Client
 from playwright.sync_api import Page, expect
-from race_tab import dismiss, is_ready, race, run_button, stage, stop, to_the_end, toast
+from race_tab import dismiss, is_ready, race, race_to_the_end, run_button, stage, stop, to_the_end, toast
 from web import until
 
 from benchmarks import visitors as benchmark
@@ -55,8 +55,7 @@ def test_a_race_ends_at_the_time_limit_and_a_shorter_one_does_not(visit, monkeyp
     dismiss(page)
     monkeypatch.setenv("MARS_DEMO_RACE_SECONDS", "300")
     page.locator("#wait input[type=range]").fill("0")
-    race(page)
-    to_the_end(page)
+    race_to_the_end(page)
     expect(toast(page)).to_have_count(0)
 
 
@@ -93,8 +92,7 @@ def test_nothing_is_kept_of_visitors_who_have_left(visit, narrow, one_place):
     sessions = one_place.state_holder.session_data
     until(lambda: not sessions)  # those of earlier tests have left
     page = visit("prompt=story&mode=mars&tau=0", narrow)
-    race(page)
-    to_the_end(page)
+    race_to_the_end(page)
     (session,) = sessions
     assert session in visitors._calls
     page.close()

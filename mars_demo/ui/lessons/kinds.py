@@ -7,7 +7,7 @@ other parts are hidden. To add a kind, add its components to `parts.py` and a fu
 import json
 from collections.abc import Callable
 
-from mars_demo.ui.lessons import comparing, measured, recorded, tables
+from mars_demo.ui.lessons import comparing, recorded, tables
 from mars_demo.ui.lessons.parts import HIDDEN, shown
 from mars_demo.views.worked_step import worked
 
@@ -24,12 +24,12 @@ KINDS: dict[str, Callable[[dict], dict[str, dict]]] = {
     "grid": recorded.grid,
     "choice": recorded.choose,
     "worked-step": worked_step,
-    "costs": measured.costs,
+    "costs": tables.costs,
     "answers": comparing.answers,
     "table": tables.rows,
     "comparison": tables.comparison,
-    "schedule": measured.schedule,
-    "cache-block": measured.cache_block,
+    "schedule": tables.schedule,
+    "cache-block": tables.cache_block,
     "lens": recorded.lens,
 }
 

@@ -5,9 +5,7 @@ import gradio as gr
 from mars_demo.ui.components.drawing import Drawing
 from mars_demo.ui.components.stage import Stage
 from mars_demo.ui.controls import RunButtons, tau_slider
-from mars_demo.views import worked_step
-
-CACHE_BLOCKS = (4, 256)  # from the paper's smallest to its largest
+from mars_demo.views import recordings, worked_step
 
 
 class Parts:
@@ -27,7 +25,7 @@ class Parts:
         self.worked_step = Drawing("worked_step", server_functions=[worked_step.asked])
         self.costs = Drawing("costs")
         self.answers = Drawing("answers")
-        least, most = CACHE_BLOCKS
+        least, most = recordings.CACHE_BLOCKS
         self.cache_block = gr.Slider(
             least, most, step=4, label="Positions of a cache block (B_cache)", elem_id="cache-block"
         )

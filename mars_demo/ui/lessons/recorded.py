@@ -2,9 +2,8 @@
 
 from mars_demo.decoding.trace import read_text
 from mars_demo.ui import models
-from mars_demo.ui.lessons.measured import speeds
 from mars_demo.ui.lessons.parts import shown
-from mars_demo.ui.lessons.tables import chart
+from mars_demo.ui.lessons.tables import chart, speeds
 from mars_demo.ui.tabs import mask
 from mars_demo.views import recordings
 

@@ -23,7 +23,6 @@ from mars_demo.views import recordings
 
 TITLE = "Batch"
 
-CACHE_BLOCKS = (4, 256)  # from the paper's smallest to its largest
 LARGEST = 16  # rows of a batch
 MAX_NEW_TOKENS = 128
 SIZES = (4, 8, 16)  # of the paper's Table 5
@@ -343,7 +342,7 @@ def _build_schedules() -> None:
     with gr.Row():
         with gr.Column(scale=2, min_width=280):
             block = gr.Slider(
-                *CACHE_BLOCKS,
+                *recordings.CACHE_BLOCKS,
                 value=recordings.CACHE_BLOCK,
                 step=4,
                 label="B_cache, positions",

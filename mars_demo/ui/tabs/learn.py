@@ -6,7 +6,7 @@ import gradio as gr
 
 from mars_demo.ui import models
 from mars_demo.ui.controls import LIVE, QUIET, Knobs, in_turns, set_tau
-from mars_demo.ui.lessons import comparing, measured, recorded, tables
+from mars_demo.ui.lessons import comparing, recorded, tables
 from mars_demo.ui.lessons.chapters import CHAPTERS, number_of
 from mars_demo.ui.lessons.kinds import figure
 from mars_demo.ui.lessons.parts import NAMES, Parts
@@ -89,7 +89,7 @@ def build(page: Page, tab: gr.Tab) -> None:
     parts.choice.input(compare, parts.choice, parts[tables.COMPARED], **LIVE)
     parts.which.input(choose, [number, parts.which], parts[CHOSEN], **LIVE)
     parts.forward.input(look, [number, parts.forward], parts.lens, **LIVE)
-    parts.cache_block.input(measured.scheduled, parts.cache_block, parts.schedule, **LIVE)
+    parts.cache_block.input(tables.scheduled, parts.cache_block, parts.schedule, **LIVE)
     _run(parts)
 
 
