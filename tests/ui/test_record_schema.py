@@ -37,10 +37,10 @@ def test_a_dropped_record_is_drawn_and_a_bad_one_leaves_it_there(stage):
 
 def test_a_server_that_does_not_answer_loses_nothing(stage):
     before = stage.locator(".lanes").inner_text()
-    stage.context.set_offline(True)
+    stage.route("**/component_server/**", lambda route: route.abort())
     stage.evaluate(DROP, race())
     expect(stage.locator(".trouble")).to_contain_text("run.jsonl")
-    stage.context.set_offline(False)
+    stage.unroute_all()
     assert stage.locator(".lanes").inner_text() == before
 
 
