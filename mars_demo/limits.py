@@ -6,11 +6,8 @@ import os
 
 
 class Limit:
-    """A whole number, read on access from `MARS_DEMO_` and its name in capitals.
-
-    least: what it may be at least; 0 switches off what it limits.
-    about: what it limits, with its unit, for the documents.
-    """
+    """A whole number, read on access from `MARS_DEMO_` and its name in capitals. `about` tells the
+    documents what it limits; with a `least` of 0 that can be switched off."""
 
     def __init__(self, default: int, about: str, least: int = 1):
         self.default, self.about, self.least = default, about, least

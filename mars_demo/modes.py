@@ -20,35 +20,24 @@ def trained_window(block_size: int | None) -> int:
 
 @dataclass(frozen=True)
 class Mode:
-    """A way to decode.
-
-    title: its name on a page; `explained` says in a few words what it does.
-    objectives: what a checkpoint must have been trained for to run it.
-    strategy: the module of `decoding.strategies` whose function `strategy` decodes in this mode.
-    uses_tau: whether the threshold τ matters.
-    largest_window: from a checkpoint's block size (None for an AR model) the most slots a forward may have.
-    default_window: slots where a request names none; None for the largest window.
-    caches: those that it can use in batches.
-    needs_draft: whether a second checkpoint must draft.
-    causal: whether all that stays in its cache has seen only what comes before it, so that a later text
-        that begins in the same way can reuse it.
-    paced: whether it can choose how many slots each forward has, by what forwards cost.
-    beyond: what a slot after the accepted ones is: `unread`, predicted and thrown away; `draft`, for the
-        next forward to verify; `filled`, kept in its place although a gap comes before it.
-    """
+    """A way to decode."""
 
     name: str
-    title: str
-    explained: str
-    objectives: tuple[str, ...]
-    strategy: str
+    title: str  # on a page
+    explained: str  # what it does, in a few words
+    objectives: tuple[str, ...]  # what a checkpoint must have been trained for to run it
+    strategy: str  # the module of `decoding.strategies` whose function `strategy` decodes in this mode
     uses_tau: bool = False
+    # From a checkpoint's block size (None for an AR model) the most slots a forward may have.
     largest_window: Callable[[int | None], int] = trained_window
-    default_window: int | None = None
-    caches: tuple[str, ...] = CACHES
-    needs_draft: bool = False
+    default_window: int | None = None  # slots where a request names none; None for the largest window
+    caches: tuple[str, ...] = CACHES  # that it can use in batches
+    needs_draft: bool = False  # whether a second checkpoint must draft
+    # Whether what stays in its cache has seen only what comes before it, so that later texts can reuse it.
     causal: bool = True
-    paced: bool = False
+    paced: bool = False  # whether it can choose the slots of each forward by what forwards cost
+    # What a slot after the accepted ones is: `unread`, thrown away; `draft`, for the next forward to
+    # verify; `filled`, kept in its place although a gap comes before it.
     beyond: str = "unread"
 
 

@@ -89,3 +89,9 @@ def ar_tiny():
 def random_checkpoint(request, tokenizer):
     """One random MARS checkpoint per architecture; its end token is far from likely."""
     return wrap(request.param, random_model(request.param, tokenizer), tokenizer)
+
+
+@pytest.fixture(scope="session")
+def checkpoint(tokenizer):
+    """A random MARS checkpoint with room for longer texts."""
+    return wrap("random", random_model("llama", tokenizer, context=256), tokenizer)

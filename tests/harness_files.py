@@ -47,15 +47,6 @@ FILES = {
         "num_fewshot": 2,
         "metric_list": [{"metric": "acc"} | MEAN, {"metric": "acc_norm"} | MEAN],
     },
-    "local-continuations": SHARED
-    | {
-        "output_type": "loglikelihood",
-        "target_delimiter": "",
-        "metric_list": [
-            {"metric": "acc"} | MEAN,
-            {"metric": "perplexity", "aggregation": "perplexity", "higher_is_better": False},
-        ],
-    },
     "local-texts": SHARED
     | {
         "output_type": "loglikelihood_rolling",

@@ -4,22 +4,9 @@ import argparse
 import os
 import warnings
 from collections.abc import Sequence
+from importlib import import_module
 from typing import NoReturn
 
-from mars_demo.cli import (
-    benchmark,
-    chat,
-    evaluate,
-    gallery,
-    generate,
-    models,
-    page,
-    recipe,
-    record,
-    serve,
-    space,
-    train,
-)
 from mars_demo.cli.output import notice
 
 # Read before transformers is imported: standard error is for this program's own progress and notices.
@@ -27,20 +14,8 @@ os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 os.environ.setdefault("HF_HUB_VERBOSITY", "error")
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
-COMMANDS = {
-    "generate": generate,
-    "chat": chat,
-    "serve": serve,
-    "train": train,
-    "evaluate": evaluate,
-    "benchmark": benchmark,
-    "models": models,
-    "recipe": recipe,
-    "record": record,
-    "page": page,
-    "gallery": gallery,
-    "space": space,
-}
+NAMES = "generate chat serve train evaluate benchmark models recipe record page gallery space".split()
+COMMANDS = {name: import_module(f"mars_demo.cli.{name}") for name in NAMES}
 
 
 class Parser(argparse.ArgumentParser):

@@ -8,13 +8,12 @@ from mars_demo.cli import loading
 from mars_demo.cli.output import check_writable
 from mars_demo.cli.request import add_decoding, alone
 from mars_demo.decoding.acceptance import Acceptance
-
-DTYPES = ("auto", "float32", "bfloat16", "float16")
+from mars_demo.models.names import DENSE
 
 
 def register(parser: argparse.ArgumentParser) -> None:
     loading.register(parser)
-    parser.add_argument("--dtype", choices=DTYPES, default="auto")
+    parser.add_argument("--dtype", choices=DENSE, default="auto")
     add_decoding(parser, alone())
     parser.add_argument(
         "--tasks",

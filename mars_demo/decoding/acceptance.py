@@ -41,12 +41,8 @@ def margin(p: Tensor, tokens: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Criterion:
-    """How slots are scored.
-
-    score: from [rows, vocabulary] probabilities in float32 and the [rows] tokens that were chosen, greedily
-        or drawn, to [rows] scores from 0 to 1, of which 1 is certain. Under sampling the score belongs to
-        the token that was drawn.
-    """
+    """How slots are scored: from [rows, vocabulary] probabilities in float32 and the [rows] tokens chosen
+    or drawn, to [rows] scores of these tokens from 0 to 1, of which 1 is certain."""
 
     title: str
     score: Callable[[Tensor, Tensor], Tensor]

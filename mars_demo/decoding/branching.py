@@ -53,15 +53,11 @@ def request_of(run: Run) -> Request:
 
 @dataclass(frozen=True)
 class Opinion:
-    """What a model that reads an answer up to some token thinks of that token, one token at a time.
-
-    probability: of the token. rank: 1 if none is more probable. top: (text, probability, id) of the most
-    probable ones, best first.
-    """
+    """What a model that reads an answer up to some token thinks of that token."""
 
     probability: float
-    rank: int
-    top: list[tuple[str, float, int]]
+    rank: int  # 1 if none is more probable
+    top: list[tuple[str, float, int]]  # text, probability and id of the most probable ones, best first
 
 
 @torch.inference_mode()

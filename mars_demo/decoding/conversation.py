@@ -14,9 +14,6 @@ class Conversation:
 
     request: how every answer is decoded; may be set between turns.
     system: what the model is told before the first turn, if anything.
-
-    Raises:
-        ValueError: if the checkpoint has no chat template, or one that knows no system message.
     """
 
     def __init__(

@@ -91,5 +91,5 @@ class Copying:
 
 
 def expected(draft: Sequence[Reading]) -> float:
-    """Return how many tokens of a draft should hold; a score is the chance once all before it do."""
+    """Return how many tokens of a draft should hold, if each has its score as chance after the others."""
     return sum(itertools.accumulate((reading.score for reading in draft), operator.mul))

@@ -3,8 +3,6 @@
 Costs are measured once and kept in the user's cache folder, one JSON file for each model and machine.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -18,7 +16,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from statistics import fmean, median
-from typing import Any
+from typing import Any, Self
 
 import torch
 
@@ -58,7 +56,7 @@ class Costs:
             raise ValueError("Costs are at least two points (positions, milliseconds), both ascending.")
 
     @classmethod
-    def of(cls, measured: Mapping[int, float]) -> Costs:
+    def of(cls, measured: Mapping[int, float]) -> Self:
         """Return the monotone curve nearest to what was measured (isotonic regression)."""
         blocks: list[list[float]] = []
         for k in sorted(measured):

@@ -47,10 +47,8 @@ def logits_of(model: PreTrainedModel, hidden: Tensor) -> Tensor:
 
 
 class KeysAndValues(DynamicCache):
-    """What the layers of a transformers model keep of a text.
-
-    Made without the config on purpose: every layer keeps every position, so any forward can be rolled back.
-    """
+    """What the layers of a transformers model keep of a text. Made without the config on purpose: every
+    layer keeps every position, so any forward can be rolled back."""
 
     def forward(
         self,

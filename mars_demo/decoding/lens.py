@@ -25,29 +25,20 @@ MOST_LOGITS = 2**25  # numbers that the head gives for one layer
 
 @dataclass(frozen=True)
 class Cell:
-    """What a layer would say in a slot.
+    """What a layer would say in a slot."""
 
-    token: the most probable one, with its `probability`. wanted: the probability of the token that came
-    out, and its `rank` among all tokens, from 1.
-    """
-
-    token: int
+    token: int  # the most probable one
     probability: float
-    wanted: float
-    rank: int
+    wanted: float  # the probability of the token that came out
+    rank: int  # of that token, from 1
 
 
 @dataclass(frozen=True)
 class Lens:
-    """All layers of a forward, slot by slot.
+    """All layers of a forward, slot by slot. Layer 0 is what the first layer reads, the embeddings."""
 
-    tokens: that came out of the slots. verified: drafts that held; the slots after them are those of the
-    masks that see these drafts. layers: a list of `Cell` per layer, a cell per slot. Layer 0 is what the
-    first layer reads, the embeddings.
-    """
-
-    tokens: list[int]
-    verified: int
+    tokens: list[int]  # that came out of the slots
+    verified: int  # drafts that held; the slots after them are those of the masks that see these drafts
     layers: list[list[Cell]]
 
     def settled(self, slot: int) -> int | None:
@@ -70,10 +61,6 @@ def look(
     tokens: that came out of its slots, where a record names them. The others are the most probable ones of
         the last layer.
     verified: drafts of the layout that held; None for those that the last layer itself chooses.
-
-    Raises:
-        ValueError: if the forward does not fit the model or is too large, or if the model has no final norm
-            or is built in a way that cannot be read.
     """
     first = _last_real(layout)
     _require_fitting(model, layout, past, tokens, first)

@@ -80,7 +80,7 @@ class Drafts:
         self.survival.add([self.chance(score) for score in scores])
 
     def chance(self, score: float) -> float:
-        """Return the probability that a draft holds if those before it do: it exceeds its score."""
+        """Return the probability that a draft holds if those before it do; it is higher than the score."""
         place = bisect_right(SCORES, score)
         return (self._held[place] + STRENGTH * sqrt(score)) / (self._seen[place] + STRENGTH)
 

@@ -24,16 +24,13 @@ BLOCK = 128  # neighbours in a large vocabulary, of which only the most probable
 
 @dataclass(frozen=True)
 class Reading:
-    """One slot: its token, the token's score, and candidates, best first, with their probabilities.
-
-    source: where the token came from first, one of `trace.SOURCES`.
-    """
+    """One slot: its token, the token's score, and candidates, best first, with their probabilities."""
 
     token: int
     score: float
     candidates: list[int]
     probabilities: list[float]
-    source: str = "model"
+    source: str = "model"  # where the token came from first, one of `fields.SOURCES`
 
 
 def marked(readings: Sequence[Reading], source: str) -> list[Reading]:

@@ -18,15 +18,11 @@ if TYPE_CHECKING:  # a request can be made without torch
 @dataclass(frozen=True)
 class Branch:
     """The beginning of an answer that is given, not decoded: another answer up to some token, and what is
-    to stand there instead.
-
-    ids: the given tokens.
-    of: the `run` of the record that it leaves, if there is one, of which it keeps the first `at` tokens.
-    """
+    to stand there instead."""
 
     ids: tuple[int, ...]
-    of: str | None = None
-    at: int = 0
+    of: str | None = None  # the `run` of the record that it leaves,
+    at: int = 0  # and how many of its tokens it keeps
 
 
 @dataclass(frozen=True)
@@ -94,11 +90,7 @@ class Request:
         return Acceptance(self.criterion, self.tau if self.rules.uses_tau else None)
 
     def fitted(self, checkpoint: Checkpoint) -> Request:
-        """Return the same request with everything that the checkpoint decides filled in.
-
-        Raises:
-            ValueError: if the checkpoint cannot do what is asked.
-        """
+        """Return the same request with everything that the checkpoint decides filled in."""
         request = replace(self, mode=self.mode or checkpoint.modes[0])
         request._check_mode(checkpoint)
         largest = request.rules.largest_window(checkpoint.block_size)

@@ -5,13 +5,11 @@ Whatever this project draws, grades, saves or times is read from these records. 
 part of its type; it is checked where a record is read.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -174,7 +172,7 @@ class Run:
         self._source = iter(())
         self.stop = self.stop or "stopped"
 
-    def finish(self) -> Run:
+    def finish(self) -> Self:
         for _ in self:
             pass
         return self
@@ -242,7 +240,7 @@ class Run:
             yield self.last_line()
 
     @classmethod
-    def read(cls, lines: Iterable[str]) -> Run:
+    def read(cls, lines: Iterable[str]) -> Self:
         """Return a finished run from its record."""
         runs = read_runs(lines)
         if len(runs) != 1:

@@ -4,13 +4,11 @@ A point is one setting of the decoder on the prompts of a task set. Nothing here
 page draws recorded points at once.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 from pandas import DataFrame
 
@@ -78,18 +76,13 @@ def checked_taus(taus: Iterable[float]) -> list[float]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One prompt's answer at one setting.
+    """One prompt's answer at one setting. Records may leave out `text`, and have no `ids`."""
 
-    number: of the prompt, from 0.
-    leaves: the index of the first token that is not AR's; None if the answers are equal.
-    text: None where a record leaves it out; ids are empty there.
-    """
-
-    number: int
+    number: int  # of the prompt, from 0
     right: bool
     tokens: int
     forwards: int
-    leaves: int | None = None
+    leaves: int | None = None  # the index of the first token that is not AR's, if any
     text: str | None = None
     ids: tuple[int, ...] = field(default=(), repr=False)
 
@@ -136,15 +129,12 @@ class Point:
 
 @dataclass(frozen=True)
 class Frontier:
-    """The points of one model on one task set, AR's first.
-
-    size: rows of the batches.
-    """
+    """The points of one model on one task set, AR's first."""
 
     model: str
     tasks: str
     title: str
-    size: int
+    size: int  # rows of the batches
     machine: str
     prompts: tuple[str, ...]
     points: tuple[Point, ...] = ()
@@ -184,10 +174,7 @@ class Frontier:
         }
 
     def record(self, texts: bool = True) -> dict[str, Any]:
-        """Return the JSON form. Each column of the outcomes is one string.
-
-        texts: whether the wrong answers are in it.
-        """
+        """Return the JSON form, with the wrong answers if `texts`."""
         points = [_point_record(point, texts) for point in self.points]
         return {name: getattr(self, name) for name in _FIELDS} | {
             "prompts": list(self.prompts),
@@ -195,7 +182,7 @@ class Frontier:
         }
 
     @classmethod
-    def read(cls, record: Mapping[str, Any]) -> Frontier:
+    def read(cls, record: Mapping[str, Any]) -> Self:
         """Read what `record` has returned."""
         try:
             prompts, points = tuple(record["prompts"]), tuple(_point(each) for each in record["points"])

@@ -32,14 +32,10 @@ WORLDS = {"average": "all worlds", "word-problems": "word-problems", "letters": 
 
 
 class Table(NamedTuple):
-    """A table as it is shown.
+    """A table as it is shown."""
 
-    frame: its cells as text; the first column names the rows.
-    source: where its numbers come from and what they are.
-    """
-
-    frame: DataFrame
-    source: str
+    frame: DataFrame  # cells as text; the first column names the rows
+    source: str  # where the numbers come from and what they are
 
 
 class Point(NamedTuple):
@@ -50,17 +46,13 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True)
 class Comparison:
-    """A table of the paper and this project's counterpart.
-
-    key: of the table's rows in `PAPER`, from which `theirs` makes the table.
-    file: the results from which `ours` makes the counterpart.
-    """
+    """A table of the paper and this project's counterpart."""
 
     title: str
     unit: str
-    key: str
+    key: str  # of the rows in `PAPER`, from which `theirs` makes the table
     theirs: Callable[[list[dict]], DataFrame]
-    file: str
+    file: str  # the results from which `ours` makes the counterpart
     ours: Callable[[Any], DataFrame]
 
 

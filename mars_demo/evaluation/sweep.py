@@ -126,7 +126,7 @@ class Sweep:
         yield Progress(*place, prompts, prompts, point)
 
     def _answers(self, setting: Setting, left: list[int]) -> Iterator[dict[int, tuple[Run, float]]]:
-        """Yield after each forward the runs it finished, and the seconds so far, not the caller's."""
+        """Yield the runs that each forward finished, with the seconds so far; the caller's do not count."""
         prompts, request = [self._questions[number].prompt for number in left], self._requests[setting]
         if not self._warm:  # the first forwards of a process are slower
             few = replace(request, max_new_tokens=2)

@@ -27,15 +27,11 @@ class Question:
 
 @dataclass(frozen=True)
 class TaskSet:
-    """Questions of one kind.
-
-    draw: the first so many of them, always the same ones; fewer if there are no more.
-    max_new_tokens: where an answer without an end is cut.
-    """
+    """Questions of one kind."""
 
     name: str
     title: str
-    draw: Callable[[int], list[Question]]
+    draw: Callable[[int], list[Question]]  # the first so many, or all; always the same ones
     max_new_tokens: int = MAX_NEW_TOKENS
 
     def questions(self, limit: int) -> list[Question]:

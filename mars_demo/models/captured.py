@@ -129,15 +129,11 @@ class CapturedModel:
 
 
 class CapturedText:
-    """The keys and values of one text, in the store of its model or copied out of it.
-
-    length: positions that count; what lies after them is overwritten.
-    waiting: the copy, while another text is in the store.
-    """
+    """The keys and values of one text, in the store of its model or copied out of it."""
 
     def __init__(self):
-        self.length = 0
-        self.waiting: Tensor | None = None
+        self.length = 0  # positions that count; what lies after them is overwritten
+        self.waiting: Tensor | None = None  # the copy, while another text is in the store
 
     def forward(
         self,

@@ -20,11 +20,7 @@ def encode_text(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
 
 
 def encode_after(tokenizer: PreTrainedTokenizerBase, before: Sequence[int], text: str) -> list[int]:
-    """Return ids that continue those before them with exactly this text.
-
-    Raises:
-        ValueError: if the tokenizer has none, which writes a space before some texts.
-    """
+    """Return ids that continue those before them with exactly this text."""
 
     def decoded(ids: Sequence[int]) -> str:
         return tokenizer.decode([*ids], skip_special_tokens=True, clean_up_tokenization_spaces=False)

@@ -23,29 +23,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A loaded model and what decoding must know of it.
-
-    model: of transformers; without values, on torch's device `meta`, where a packed model stands for it.
-    packed: what decodes one text in its place, if anything; `dense` then loads the model itself.
-    captured: what decodes one text with the same weights, faster; only on a GPU.
-    block_size: masks per block it was trained with; None for an ordinary AR model.
-    objective: what it was trained for last: ar, mars or block-diffusion.
-    context: positions its position embedding was made for.
-    end_ids: every token that ends an answer.
-    source: the folder or GGUF file it was loaded from; None if it was made in memory.
-    """
+    """A loaded model and what decoding must know of it. The model has no values, on torch's device `meta`,
+    where a packed one decodes in its place; `dense` then loads it."""
 
     name: str
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
     mask_id: int | None
-    block_size: int | None
-    objective: str
-    context: int
-    end_ids: frozenset[int]
-    source: Path | None = None
+    block_size: int | None  # masks per block it was trained with; None for an ordinary AR model
+    objective: str  # what it was trained for last: ar, mars or block-diffusion
+    context: int  # positions that it can decode
+    end_ids: frozenset[int]  # every token that ends an answer
+    source: Path | None = None  # the folder or GGUF file it was loaded from, if any
     packed: PackedModel | None = None
-    captured: CapturedModel | None = None
+    captured: CapturedModel | None = None  # decodes one text with the same weights, faster, on a GPU
     _load: Callable[[], PreTrainedModel] | None = field(default=None, repr=False, compare=False)
     _names: dict[int, str] = field(default_factory=dict, repr=False, compare=False)
 

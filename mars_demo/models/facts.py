@@ -18,27 +18,16 @@ _TRAINED_FOR = {
 
 @dataclass(frozen=True)
 class Facts:
-    """What a checkpoint is.
-
-    parameters: numbers that were trained; tied weights count once.
-    trained_for: its objective in words.
-    block_size: masks per block it was trained with; None for an ordinary AR model.
-    context: positions it can read and write.
-    device: where it computes, in words; None if its weights are not loaded.
-    licence: as the front matter of its model card names it; None if that is not said. It is the words of
-        whoever wrote the card.
-    modes: how it can be decoded, the default first.
-    has_template: whether it can read conversations.
-    """
+    """What a checkpoint is."""
 
     name: str
-    parameters: int
+    parameters: int  # tied weights count once
     trained_for: str
     block_size: int | None
     context: int
-    device: str | None
+    device: str | None  # None if its weights are not loaded
     precision: str
-    licence: str | None
+    licence: str | None  # the words of whoever wrote its model card
     modes: tuple[str, ...]
     has_template: bool
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from mars_demo.assets import ASSETS
 
+DENSE = ("auto", "float32", "bfloat16", "float16")  # of models that decode in batches
 PRECISIONS = ("auto", "float32", "bfloat16", "int8", "int4")
 # `--dtype`, for argparse
 DTYPE = {

@@ -27,7 +27,7 @@ _importing = threading.Lock()
 
 
 def library():
-    """Return `load`, `memory` and `facts`, imported once: two threads cannot import transformers."""
+    """Return `load`, `memory` and `facts`. One thread at a time imports them, as transformers requires."""
     with _importing:
         from mars_demo.models import facts, load, memory
 
@@ -40,19 +40,15 @@ class NoRoom(ValueError):
 
 @dataclass(eq=False)
 class Member:
-    """A model of a pool: the name that people choose, and the source that it is loaded from.
-
-    phase: waiting, fetching, loading, ready or failed. done, total: bytes of that phase, 0 where they are
-    not known. problem: why it failed, in a sentence. facts: what it is, known from its first load on.
-    """
+    """A model of a pool: the name that people choose, and the source that it is loaded from."""
 
     name: str
     source: str
-    phase: str = "waiting"
-    done: int = 0
+    phase: str = "waiting"  # then fetching, loading, and ready or failed
+    done: int = 0  # bytes of that phase, 0 where they are not known
     total: int = 0
-    problem: str | None = None
-    facts: Facts | None = None
+    problem: str | None = None  # why it failed, in a sentence
+    facts: Facts | None = None  # known from its first load on
     checkpoint: Checkpoint | None = None
     used: float = 0.0
     failed: float = 0.0
@@ -96,9 +92,6 @@ class Pool:
         """Return the checkpoint of that name. Waits until it is there.
 
         evict: whether others may be let go for it, the one unused longest first, where memory is short.
-
-        Raises:
-            ValueError: if there is no such model, it cannot be had, or memory does not suffice.
         """
         member = self.member(name)
         with member.lock:

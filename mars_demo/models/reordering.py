@@ -4,9 +4,8 @@ torch reorders the matrix of a linear layer in every forward, which for the few 
 longer than the product. Here it is done once; the layer's `weight` stays as it was.
 """
 
-from __future__ import annotations
-
 import copy
+from typing import Self
 
 import torch
 from torch import Tensor, nn
@@ -16,14 +15,14 @@ class ReorderedLinear(nn.Linear):
     """A linear layer that computes with a reordered copy of the weight that it saves and trains."""
 
     @classmethod
-    def of(cls, linear: nn.Linear) -> ReorderedLinear:
+    def of(cls, linear: nn.Linear) -> Self:
         with torch.device("meta"):
             layer = cls(linear.in_features, linear.out_features, bias=False, dtype=linear.weight.dtype)
         layer.weight = linear.weight
         layer._reordered = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach(), 1)
         return layer
 
-    def __deepcopy__(self, memo: dict) -> ReorderedLinear:
+    def __deepcopy__(self, memo: dict) -> Self:
         plain = nn.Linear(1, 1, bias=False)
         plain.weight = copy.deepcopy(self.weight, memo)
         plain.out_features, plain.in_features = plain.weight.shape

@@ -84,7 +84,7 @@ class Step:
         self._output: Tensor | None = None  # of the graph
 
     def take(self, layout: Layout, first: int, past: int) -> None:
-        """Take a layout after `past` positions, whose logits from `first` on are wanted, without a wait."""
+        """Take a layout after `past` positions as the input; logits are wanted from position `first` on."""
         on_gpu = self.model.device.type == "cuda"
         inputs = Inputs(self.shape, pinned=on_gpu)
         inputs.fill(layout, first, past)

@@ -1,10 +1,8 @@
 """The body of a chat request over HTTP: OpenAI's fields as far as the decoder has them, and its own."""
 
-from __future__ import annotations
-
 import reprlib
 import secrets
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
@@ -88,7 +86,7 @@ class ChatBody(BaseModel):
     window: Annotated[int, Field(ge=1)] | None = None
 
     @classmethod
-    def read(cls, raw: bytes) -> ChatBody:
+    def read(cls, raw: bytes) -> Self:
         try:
             fields = from_json(raw, allow_inf_nan=False)
         except ValueError as error:

@@ -6,11 +6,10 @@ the paper, rows that have filled a block wait until all have. Without a cache ev
 whole text again.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Self
 
 from mars_demo.decoding.decode import prepare
 from mars_demo.decoding.request import Request
@@ -43,7 +42,7 @@ class Decoding:
                     row.state = FREE
             yield [number[id(row)] for row, _ in moved]
 
-    def finish(self) -> Decoding:
+    def finish(self) -> Self:
         for _ in self:
             pass
         return self

@@ -13,17 +13,13 @@ COMPUTE, WAIT, COMMIT, FREE = "compute", "wait", "commit", "free"
 
 @dataclass
 class Schedule:
-    """`steps[s][r]` is what row r did at step s; a step is one forward of the whole batch.
-
-    `ms` are the wall-clock milliseconds of measured steps; `positions` what each derived step computes,
-    padding included.
-    """
+    """`steps[s][r]` is what row r did at step s; a step is one forward of the whole batch."""
 
     title: str
     rows: list[str]
     steps: list[list[str]] = field(default_factory=list)
-    ms: list[float] = field(default_factory=list)
-    positions: list[int] = field(default_factory=list)
+    ms: list[float] = field(default_factory=list)  # of measured steps
+    positions: list[int] = field(default_factory=list)  # of derived steps, padding included
 
     def lines(self) -> Iterator[str]:
         """Yield the JSON lines of a derived schedule: a heading, then a line per step."""

@@ -5,13 +5,12 @@ out and leaves. τ decides how many tokens a forward accepts and so how fast pla
 number for all, a request's own, or set by a `Controller` that reads the queue.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Self
 
 from mars_demo.decoding.decode import prepare
 from mars_demo.decoding.request import Request
@@ -44,14 +43,10 @@ class Controller:
 
 @dataclass
 class Job:
-    """A prompt on its way through a `Server`. Iterate to get its passes as they are made.
-
-    arrived, first and finished are seconds on the server's clock: when it arrived, and when its first and
-    its last token came.
-    """
+    """A prompt on its way through a `Server`. Iterate to get its passes as they are made."""
 
     run: Run
-    arrived: float
+    arrived: float  # seconds on the server's clock, as are those of its first and of its last token
     row: Row
     first: float | None = None
     finished: float | None = None
@@ -64,7 +59,7 @@ class Job:
                 raise step
             yield step
 
-    async def finish(self) -> Job:
+    async def finish(self) -> Self:
         async for _ in self:
             pass
         return self
@@ -118,7 +113,7 @@ class Server:
         self._started = time.perf_counter()
         self.moments: deque[Moment] = deque(maxlen=MOMENTS)
 
-    async def __aenter__(self) -> Server:
+    async def __aenter__(self) -> Self:
         self._loop = asyncio.create_task(self._serve())
         return self
 
@@ -167,12 +162,7 @@ class Server:
 
     def submit(self, prompt: str | Sequence[Message], request: Request | None = None) -> Job:
         """Queue a prompt, or a conversation whose last message is the prompt. A `request` of its own
-        decides everything, τ included.
-
-        Raises:
-            ValueError: as `decode.decode`, or if its window is larger than the server's cache has room for;
-                other jobs are not affected.
-        """
+        decides everything, τ included."""
         request = request or replace(self.request, tau=lambda: self.tau_now)
         request = replace(request, costs=None).fitted(self.checkpoint)  # those of one prompt at a time
         if request.window > self.largest_window:

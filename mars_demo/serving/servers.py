@@ -17,10 +17,8 @@ RETRY = 5  # seconds
 
 
 class Servers:
-    """Servers over the models of a pool, all on the event loop that first asks for one.
-
-    size: requests of a model that share its forwards; more of them wait.
-    """
+    """Servers over the models of a pool, all on the event loop that first asks for one. Up to `size`
+    requests of a model share its forwards; more of them wait."""
 
     def __init__(self, pool: Pool, size: int):
         self.pool, self.size = pool, size

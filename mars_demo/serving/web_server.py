@@ -12,7 +12,7 @@ GRACE = 10  # seconds in which connections are closed
 
 
 class WebServer(uvicorn.Server):
-    """Serves until it is interrupted, then ends all answers, for which it would wait, and tells clients."""
+    """Serves until it is interrupted; then it ends all answers, and their clients are told so."""
 
     def __init__(self, servers: Servers):
         application = Starlette(routes=[mounted(servers)], exception_handlers=HANDLERS)

@@ -10,24 +10,19 @@ from mars_demo.assets import read_json
 
 @dataclass(frozen=True)
 class Example:
-    """One problem: what a person types, a worked answer, and what the grader needs.
-
-    unseen: whether its kind of phrasing or of field never occurs in training.
-    """
+    """One problem: what a person types, a worked answer, and what the grader needs."""
 
     task: str
     prompt: str
     answer: str
     facts: dict
-    unseen: bool = False
+    unseen: bool = False  # whether its kind of phrasing or of field never occurs in training
 
 
 @dataclass(frozen=True)
 class Task:
-    """A kind of problem: `make` draws one, `grade` says whether an answer to it is right.
-
-    make_unseen: draws one of the kinds of phrasing or of field that training never sees, if there are any.
-    """
+    """A kind of problem: `make` draws one, `make_unseen` one of a kind that training never sees, and
+    `grade` says whether an answer to it is right."""
 
     name: str
     title: str

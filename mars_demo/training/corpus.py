@@ -26,23 +26,16 @@ POOL = 256  # conversations drawn at a time and sorted by length: few, so that a
 
 @dataclass(frozen=True)
 class Conversation:
-    """The `ids` of a conversation and, for each, whether it belongs to an answer (the end token included).
-
-    own: whether a reference model wrote the answers itself; None if nothing is said about it.
-    """
+    """The `ids` of a conversation and, for each, whether it belongs to an answer with its end token."""
 
     ids: list[int]
     response: list[bool]
-    own: bool | None = None
+    own: bool | None = None  # whether a reference model wrote the answers itself, if that is said
 
 
 def encode(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> Conversation:
     """Return a conversation in the chat template. The template's text after an end token belongs to no
-    answer, and if an answer is `cut`, the conversation ends with its text.
-
-    Raises:
-        ValueError: if the template rewrites earlier turns, so that answers cannot be located.
-    """
+    answer, and if an answer is `cut`, the conversation ends with its text."""
     slotted, texts = with_slots(messages)
     ids: list[int] = []
     response: list[bool] = []
@@ -97,10 +90,7 @@ def mixed_pools(pools: Sequence[Pools]) -> Pools:
 
 
 def file_pools(path: Path, seed: int) -> Pools:
-    """Read a JSONL file with a `messages` list per line, shuffled again in every epoch.
-
-    Warns of lines without a conversation, which are skipped.
-    """
+    """Read a JSONL file with a `messages` list per line, shuffled in every epoch; warn of other lines."""
     conversations, broken = [], []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         if not line.strip():

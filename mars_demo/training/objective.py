@@ -1,10 +1,9 @@
 """What a model is trained on: the two streams of a batch, their targets and their losses (section 3.2)."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
+from typing import Self
 
 import torch
 from torch import Tensor, nn
@@ -54,7 +53,7 @@ class Batch:
         weights = self.weights * (self.targets != IGNORE)
         return torch.stack([weights[:, : self.clean_length].sum(), weights[:, self.clean_length :].sum()])
 
-    def to(self, device: torch.device) -> Batch:
+    def to(self, device: torch.device) -> Self:
         return Batch(*(getattr(self, one.name).to(device) for one in fields(self)))
 
 

@@ -9,50 +9,35 @@ OBJECTIVES = ("ar", "mars", "block-diffusion")
 
 @dataclass(frozen=True)
 class Recipe:
-    """The settings of a training run.
-
-    `batch_tokens` bounds the padded clean stream of a batch; a step takes `accumulate` batches on each
-    process. `sft_weight`, `kl_weight`, `fixed_blocks`, `whole_copy` and `slot_decay` are explained in
-    `objective`.
-    `reference` is the name, folder, GGUF file or hub id of a model whose distributions the clean stream is
-    to keep, and `reference_weight` what that counts. With
-    `muon_learning_rate` the hidden matrices are trained by Muon and only the rest by AdamW; from
-    scratch that takes less than half the steps. `lora` is the rank of adapters to train instead of the
-    weights. Learning rates warm up over the share `warmup` of the run and fall along a cosine to
-    `final_learning_rate`. With `mask_learning_rate` the mask token gets a vector of its own, see
-    `mask_vector`, which learns alone during the share `mask_head_start` of the run. Without `decay_vectors`
-    weight decay acts on matrices only, not on norms and biases. A state is saved every `save_every` steps
-    and when the run is closed; none at all if it is 0. With `compile`, the layers and the head's loss are
-    compiled when they are first used.
-    """
+    """The settings of a training run. `objective` explains the weights of its losses and its blocks."""
 
     objective: str = "mars"
     block_size: int = 8
     sft_weight: float = 1.0
     kl_weight: float = 0.0
-    reference: str | None = None
+    reference: str | None = None  # a model whose distributions the clean stream should match
     reference_weight: float = 0.0
     fixed_blocks: bool = False
     whole_copy: bool = False
     slot_decay: float = 1.0
     data: str = "tasks"
     steps: int = 1000
-    batch_tokens: int = 8192
-    accumulate: int = 1
+    batch_tokens: int = 8192  # of the clean stream of a batch, padding included
+    accumulate: int = 1  # batches of a step on each process
     max_length: int = 512
     learning_rate: float = 5e-5
-    muon_learning_rate: float | None = None
-    mask_learning_rate: float | None = None
-    mask_head_start: float = 0.0
-    final_learning_rate: float = 0.0
-    warmup: float = 0.03
+    muon_learning_rate: float | None = None  # of hidden matrices; from scratch it halves the steps
+    mask_learning_rate: float | None = None  # of a vector of its own for the mask token
+    mask_head_start: float = 0.0  # share of the run in which that vector learns alone
+    final_learning_rate: float = 0.0  # at the end of a cosine
+    warmup: float = 0.03  # share of the run
     weight_decay: float = 0.01
-    decay_vectors: bool = True
+    decay_vectors: bool = True  # whether norms and biases decay too
     gradient_checkpointing: bool = False
-    compile: bool = False
-    lora: int | None = None
+    compile: bool = False  # the layers and the head's loss, when they are first used
+    lora: int | None = None  # the rank of adapters to train instead of the weights
     seed: int = 0
-    save_every: int = 100
+    save_every: int = 100  # steps between saved states; 0 for none at all
 
     def __post_init__(self) -> None:
         if self.objective not in OBJECTIVES:

@@ -1,9 +1,8 @@
 """The two streams of training: a clean and a noisy one of every text in one forward (section 3.2)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -36,17 +35,17 @@ class Streams:
         return self.roles != Role.PADDING
 
     @property
-    def clean(self) -> Streams:
+    def clean(self) -> Self:
         return self._each(lambda values: values[:, : self.clean_length])
 
-    def rows(self, chosen: Tensor) -> Streams:
+    def rows(self, chosen: Tensor) -> Self:
         """Return the streams of some texts, [rows] those chosen."""
         return self._each(lambda values: values[chosen])
 
-    def to(self, device: torch.device) -> Streams:
+    def to(self, device: torch.device) -> Self:
         return self._each(lambda values: values.to(device))
 
-    def _each(self, change: Callable[[Tensor], Tensor]) -> Streams:
+    def _each(self, change: Callable[[Tensor], Tensor]) -> Self:
         tensors = (self.ids, self.positions, self.roles, self.groups, self.spans)
         return Streams(*map(change, tensors), self.clean_length)
 

@@ -114,9 +114,6 @@ def watch(
     name: of the checkpoint that comes out of it.
     pace: read at every step; multiplies the learning rates.
     stopped: asked after every step; what has been learned until then is saved.
-
-    Raises:
-        ValueError: if the prompt cannot be answered, or as `training.train`.
     """
     from mars_demo.evaluation import results
     from mars_demo.export.save import save_checkpoint

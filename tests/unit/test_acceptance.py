@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 import torch
 import without_cache
-from random_models import random_model
 
 from benchmarks.speculative import truncated
 from mars_demo.decoding.acceptance import CRITERIA, Acceptance, accepted, admits, several
@@ -16,7 +15,6 @@ from mars_demo.decoding.reading import most_probable
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling
 from mars_demo.models.chat import encode_prompt
-from mars_demo.models.checkpoint import wrap
 
 PROMPTS = ["How many apples?", "sort 3, 1, 2", "Write a note to Sam.\nThanks!", "ünïcode 👩‍🚀 שלום"]
 EVERY_CRITERION = pytest.mark.parametrize("criterion", CRITERIA)
@@ -108,8 +106,8 @@ def sharper(checkpoint):
 
 
 @pytest.fixture(scope="module")
-def checkpoint(tokenizer):
-    return sharper(wrap("random", random_model("llama", tokenizer, context=256), tokenizer))
+def checkpoint(checkpoint):
+    return sharper(checkpoint)
 
 
 @pytest.mark.parametrize("criterion", ["entropy", "margin"])

@@ -199,15 +199,14 @@ def test_evaluate_writes_the_documented_file(capsys, tmp_path):
     assert record["rows"][0]["tokens_per_forward"] == 1.0
 
 
-def card_of(folder) -> tuple[dict[str, list[list[str]]], str]:
-    """Return the rows of each table of a model card by section, and the text of the card."""
-    text = (folder / "README.md").read_text(encoding="utf-8")
+def card_of(folder) -> dict[str, list[list[str]]]:
+    """Return the rows of each table of a model card by section."""
     tables = {}
-    for section in text.split("\n## ")[1:]:
+    for section in (folder / "README.md").read_text(encoding="utf-8").split("\n## ")[1:]:
         title, *lines = section.splitlines()
         rows = [line.strip("|").split("|") for line in lines if line.startswith("|")]
         tables[title] = [[cell.strip() for cell in row] for row in rows]
-    return tables, text
+    return tables
 
 
 @pytest.mark.full
@@ -222,16 +221,15 @@ def test_train_makes_a_checkpoint_that_generates_and_its_card_has_its_results(ca
     assert step["loss"] == step["noisy"] > 0
     status, text, _ = run(capsys, "generate", EXAMPLE.prompt, "--model", str(out), "--window", "5")
     assert status == 0 and text.strip()
-    assert "Measured" not in card_of(out)[0]
+    assert "Measured" not in card_of(out)
 
-    def evaluate(*options: str) -> tuple[list[list[str]], str]:
+    def evaluate(*options: str) -> list[list[str]]:
         output = ["--output", str(out / "results.json")]
         options = ["--tasks", "units,letters", "--limit", "2", *output, *options]
         assert run(capsys, "evaluate", "--model", str(out), *options)[0] == 0
-        tables, text = card_of(out)
-        return tables["Measured"], text
+        return card_of(out)["Measured"]
 
-    head, _, *rows = evaluate("--mode", "mars", "--taus", "1.0,0.5")[0]
+    head, _, *rows = evaluate("--mode", "mars", "--taus", "1.0,0.5")
     assert head == ["held-out task", "τ", "prompts", "accuracy", "tokens per forward"]
     found = json.loads((out / "results.json").read_text())["rows"]
     assert rows == [
@@ -240,10 +238,9 @@ def test_train_makes_a_checkpoint_that_generates_and_its_card_has_its_results(ca
     ]
     assert len({row[-1] for row in rows}) > 2  # so that no row could stand for another
 
-    measured, _ = evaluate("--mode", "ar")
-    assert [row[1] for row in measured[2:]] == ["–", "–"]
+    assert [row[1] for row in evaluate("--mode", "ar")[2:]] == ["–", "–"]
     assert run(capsys, *command)[0] == 0  # other weights: what was measured is not theirs
-    assert "Measured" not in card_of(out)[0]
+    assert "Measured" not in card_of(out)
 
 
 @pytest.mark.parametrize("given", [True, pytest.param(False, marks=pytest.mark.full)])

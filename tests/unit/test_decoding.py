@@ -307,6 +307,9 @@ def test_special_tokens_spelled_out_in_a_prompt_are_plain_text(mars_tiny, tokeni
     assert prompt in tokenizer.decode(ids)
 
 
+# ----------------------------------------------------------------------------------- a second model drafts
+
+
 @pytest.mark.parametrize(
     ("layers", "window", "prompt"), [(1, 1, 0), (1, 9, 1), (2, 3, 2), (3, 3, 3), (2, 9, 0)]
 )
@@ -361,6 +364,8 @@ def test_bad_drafts_are_refused(random_checkpoint, mars_tiny, tokenizer):
     with pytest.raises(ValueError, match="tokenizers"):
         decode(mars_tiny, "hi", Request(mode="speculative", draft=other))
 
+
+# --------------------------------------------------------------------- answers that end with a stop string
 
 ASKED = [example.prompt for example in tasks.mixed(1)]
 STOPS = [(". ",), ("1", "the"), ("ing ", "e "), ("nowhere",), ("x" * 40, "\n")]
@@ -427,6 +432,8 @@ def test_finished_answers_are_those_of_single_runs(mars_tiny):
         check_same_passes(found[number], run)
     assert list(finished(mars_tiny, [], size=5)) == []
 
+
+# ----------------------------------------------------------------------------- drafts copied from the text
 
 QUOTE = "Copy this: the red fox saw the old owl, and the old owl saw the red fox; the red fox saw"
 

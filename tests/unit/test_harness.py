@@ -177,8 +177,6 @@ def test_all_local_tasks_have_the_figures_of_hf(mars_tiny, hf, folder, options):
                 assert ours_said[0] == pytest.approx(theirs_said[0], rel=1e-5)
                 assert ours_said[1] is theirs_said[1]  # whether it is the greedy continuation
         assert figures(ours, name) == pytest.approx(figures(theirs, name), rel=1e-5)
-    greedy = [said[1] for s in ours["samples"]["local-continuations"] for (said,) in s["resps"]]
-    assert set(greedy) == {True, False} or not options
 
 
 # ------------------------------------------------------------------------ what answers take

@@ -1,13 +1,17 @@
-"""Who may import whom, and what starts without torch."""
+"""Who may import whom, what starts without torch, and the Python examples of the documents."""
 
 import ast
 import functools
 import graphlib
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "mars_demo"
@@ -189,3 +193,17 @@ def test_no_remote_code_runs():
                 allowed = {"False", "True"} if (folder, name) == ("tests", "generate") else {"False"}
                 assert set(given) <= allowed, f"{path}:{call.lineno}"
     assert loading > 10
+
+
+EXAMPLES = [
+    pytest.param(code, id=f"{page.stem}-{number}", marks=pytest.mark.full if "smollm2" in code else ())
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+    for number, code in enumerate(re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL))
+    if "from mars_demo" in code
+]
+
+
+@pytest.mark.parametrize("code", EXAMPLES)
+def test_an_example_runs(code):
+    with ThreadPoolExecutor(1) as beside:  # an example may call asyncio.run, and a browser has a loop here
+        beside.submit(exec, compile(code, "example", "exec"), {}).result()

@@ -9,12 +9,16 @@ from functools import partial
 import pytest
 import torch
 from random_models import random_model
+from torch import nn
 from torch.nn.attention import flex_attention
-from torch.nn.functional import cross_entropy
+from torch.nn.attention.flex_attention import create_mask
+from torch.nn.functional import cross_entropy, log_softmax
 from transformers.integrations.flex_attention import WrappedFlexAttention
 
-from mars_demo.training import corpus
+from mars_demo.training import corpus, head
+from mars_demo.training.blocks import SIZE, block_mask
 from mars_demo.training.corpus import Conversation
+from mars_demo.training.head import Teacher, in_parts
 from mars_demo.training.objective import (
     IGNORE,
     Objective,
@@ -309,6 +313,8 @@ def test_a_block_of_block_diffusion_has_any_number_of_masks_anywhere():
     assert masked.float().mean(0).tolist() == pytest.approx([5 / 8] * 4, abs=0.07)
 
 
+# ------------------------------------------------------------------- a reference's own answers, and others
+
 NOTHING = {"role": "user", "content": "Hi"}
 
 
@@ -373,3 +379,104 @@ def test_every_batch_of_a_mixture_holds_both_kinds(tokenizer):
     for batch in drawn:
         assert abs(sum(c.own for c in batch) - len(batch) / 2) <= 1
         assert len(batch) * max(len(c.ids) for c in batch) <= 2048
+
+
+# ------------------------------------------------------------------ the blocks that FlexAttention computes
+
+LENGTHS = [(40, 300), (9, 12), (400, 131), (1, 3)]  # of prompts and answers
+
+
+def conversations() -> list[Conversation]:
+    return [Conversation([7] * (p + a), [False] * p + [True] * a) for p, a in LENGTHS]
+
+
+BATCHES = {
+    "ar": lambda: ar_batch(conversations(), PAD),
+    "mars": lambda: mars_batch(conversations(), 4, MASK, PAD, random.Random(0)),
+    "whole copy": lambda: mars_batch(
+        conversations(), 8, MASK, PAD, random.Random(0), fixed_blocks=True, whole_copy=True
+    ),
+    "block diffusion": lambda: diffusion_batch(conversations(), 200, MASK, PAD, random.Random(0)),
+}
+
+
+def listed(counts, which) -> torch.Tensor:
+    """[blocks, blocks] the chosen ones of a list of blocks."""
+    chosen = torch.zeros(which.shape[-2:], dtype=torch.bool)
+    for row, (count, columns) in enumerate(zip(counts[0, 0].tolist(), which[0, 0].tolist())):
+        chosen[row, columns[:count]] = True
+    return chosen
+
+
+@pytest.mark.parametrize("kind", BATCHES)
+def test_blocks_are_those_of_the_boolean_mask(kind):
+    batch = BATCHES[kind]()
+    layout, (packed, spans) = batch.layout, batch.streams.packed()
+    real = batch.streams.real
+    expected = torch.block_diag(*(v[kept][:, kept].int() for v, kept in zip(layout.visible, real))).bool()
+    mask = block_mask(spans)
+    assert torch.equal(packed.ids[0], layout.ids[real])
+    assert torch.equal(packed.positions[0], layout.positions[real])
+    count = len(expected)
+    assert torch.equal(create_mask(mask.mask_mod, 1, 1, count, count, "cpu")[0, 0], expected)
+    blocks = torch.nn.functional.pad(expected, 2 * (0, -count % SIZE)).unflatten(0, (-1, SIZE))
+    blocks = blocks.unflatten(-1, (-1, SIZE)).transpose(1, 2).flatten(2)
+    whole = blocks.all(-1)
+    assert torch.equal(listed(mask.full_kv_num_blocks, mask.full_kv_indices), whole)
+    assert torch.equal(listed(mask.kv_num_blocks, mask.kv_indices), blocks.any(-1) & ~whole)
+    assert mask.seq_lengths == (count, count)
+
+
+# -------------------------------------------------------------------------- the loss of the head, in parts
+
+WIDTH, VOCABULARY, COUNT = 12, 50, 23
+
+
+@pytest.fixture
+def data():
+    """Hidden states, a teacher's hidden states, target tokens and their weights."""
+    drawn = torch.Generator().manual_seed(0)
+    hidden, states = torch.randn(2, COUNT, WIDTH, generator=drawn, dtype=torch.float64)
+    ids = torch.randint(VOCABULARY, (COUNT,), generator=drawn)
+    weights = torch.rand(COUNT, generator=drawn, dtype=torch.float64)
+    return hidden.requires_grad_(), states, ids, weights
+
+
+@pytest.mark.parametrize(
+    ("rows", "teaching", "bias"),
+    [
+        (1, None, True),
+        (7, None, False),
+        (7, "itself", True),
+        (23, "another", True),
+        (100, "another", False),
+    ],
+)
+def test_loss_and_gradients_are_those_of_all_logits_at_once(monkeypatch, data, rows, teaching, bias):
+    monkeypatch.setattr(head, "ROWS", rows)
+    torch.manual_seed(0)
+    output = nn.Linear(WIDTH, VOCABULARY, bias=bias, dtype=torch.float64)
+    another = nn.Linear(WIDTH, VOCABULARY, dtype=torch.float64)
+    hidden, states, ids, weights = data
+    logits = output(hidden).float()  # as everywhere, whatever the weights are in
+    nats = cross_entropy(logits, ids, reduction="none")
+    expected, kl, teacher = (weights * nats).sum(), torch.zeros(()), None
+    if teaching:
+        teacher = Teacher({"itself": output, "another": another}[teaching], states, torch.tensor(0.3))
+        wanted = teacher.head(states).float().softmax(-1).detach()
+        kl = (wanted * (wanted.log() - log_softmax(logits, -1))).sum()
+        expected = expected + teacher.weight * kl
+    found = in_parts(output, hidden, ids, weights, teacher)
+    torch.testing.assert_close(found[:2] + found[3:], (expected, nats, kl))
+    assert torch.equal(found.right, logits.argmax(-1) == ids)
+    inputs = [hidden, *output.parameters()]
+    torch.testing.assert_close(  # whatever comes after the loss scales its gradient
+        torch.autograd.grad(2 * found.loss, inputs), torch.autograd.grad(2 * expected, inputs)
+    )
+
+
+def test_a_frozen_head_has_no_gradient_but_passes_one_on(data):
+    output = nn.Linear(WIDTH, VOCABULARY, bias=False, dtype=torch.float64).requires_grad_(False)
+    hidden, _, ids, weights = data
+    in_parts(output, hidden, ids, weights).loss.backward()
+    assert output.weight.grad is None and hidden.grad.abs().sum() > 0

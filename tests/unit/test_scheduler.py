@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import gradio as gr
 import pytest
 from greedy import check_same_passes
+from web import until
 
 from mars_demo import scheduler
 from mars_demo.decoding import costs
@@ -40,12 +41,7 @@ def together(works):
 
 def until_waiting(own: Scheduler, count: int) -> None:
     """Wait until so many threads wait for a turn."""
-    guard = threading.Event()
-    for _ in range(GUARD * 200):
-        if len(own._waiting) >= count:
-            return
-        guard.wait(0.005)
-    pytest.fail("nobody waits for a turn")
+    until(lambda: len(own._waiting) >= count)
 
 
 def test_who_has_waited_longest_comes_first():

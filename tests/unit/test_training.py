@@ -309,6 +309,8 @@ def test_muon_in_float32_takes_the_steps_of_torch_without_its_rounding():
     assert torch.ones(1).bfloat16().dtype == torch.bfloat16
 
 
+# ---------------------------------------------------------------------------------- trainings that are cut
+
 SHORT = Recipe("mars", steps=4, save_every=1, batch_tokens=256, learning_rate=1e-3, data="tasks:units")
 
 
@@ -477,6 +479,9 @@ def test_a_number_that_is_not_finite_leaves_the_state_before_it(
     assert resumed(tokenizer, tmp_path) == whole
 
 
+# ------------------------------------------------------------------------------ trainings that are watched
+
+
 def test_a_recorded_training_is_that_of_its_preset_and_complete():
     for entry in watching.index():
         lines = [json.loads(line) for line in watching.recording(entry["id"]).splitlines()]
@@ -533,6 +538,8 @@ def test_an_unknown_recording_is_refused():
     with pytest.raises(ValueError, match="../runs/bus"):
         watching.recording("../runs/bus")
 
+
+# --------------------------------------------------------------- the mask's own vector, and learning rates
 
 MASK = 2
 MASKED = Recipe(

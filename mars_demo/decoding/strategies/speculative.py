@@ -49,10 +49,8 @@ def strategy(answer: Answer, prompt_ids: list[int], request: Request, past: int 
     """
     rule, mask_id = request.acceptance, answer.checkpoint.mask_id
     drafter, drafts = Drafter(request.draft, request.sampling), request.window - 1
-    new, asked = (
-        prompt_ids[past:],
-        prompt_ids[: len(prompt_ids) - len(answer.ids)],
-    )  # without what was given
+    new = prompt_ids[past:]
+    asked = prompt_ids[: len(prompt_ids) - len(answer.ids)]  # without what was given
     while not answer.stop:
         answer.begin()
         threshold = rule.threshold()

@@ -1,9 +1,7 @@
 """An answer that knows what it took."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 
 class Generated(str):
@@ -15,7 +13,7 @@ class Generated(str):
     tokens: int
     forwards: int
 
-    def __new__(cls, text: str, tokens: int = 0, forwards: int = 0) -> Generated:
+    def __new__(cls, text: str, tokens: int = 0, forwards: int = 0) -> Self:
         self = super().__new__(cls, text)
         self.tokens, self.forwards = tokens, forwards
         return self

@@ -19,12 +19,12 @@ from mars_demo.evaluation.harness.generated import Generated, speed
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.load import load_checkpoint
 from mars_demo.models.messages import Encoded
+from mars_demo.models.names import DENSE
 from mars_demo.serving.decode_batch import finished, fitted
 
 if TYPE_CHECKING:
     from lm_eval.api.instance import Instance
 
-DTYPES = ("auto", "float32", "bfloat16", "float16")  # of models that decode in batches
 DRAWN = ("temperature", "top_p", "top_k")  # of a task's generation settings, those of `Sampling`
 BATCH = 8
 
@@ -39,7 +39,7 @@ class MarsLM(HFLM):
     pretrained: a bundled name, a folder, a GGUF file or a hub id; or a loaded checkpoint.
     mode, tau, criterion, window: as in `decoding.request.Request`.
     block_size: masks per block it was trained with, where it does not say so itself.
-    dtype: one of `DTYPES`; auto as `load_checkpoint` chooses for models that decode in batches.
+    dtype: one of `names.DENSE`; auto as `load_checkpoint` chooses for models that decode in batches.
     batch_size: sequences of a batch; `auto` only measures how many texts can be scored at once.
     max_length: positions of prompt and answer together; longer prompts lose their beginning.
     seed: of the samples, for tasks that ask for sampling.
@@ -112,10 +112,9 @@ class MarsLM(HFLM):
             )
         ids, _ = self.tok_batch_encode([context], left_truncate_len=self.max_length - most)
         sampling = _sampling(settings, seed)
-        request = replace(
-            self.request, max_new_tokens=most, stop_strings=tuple(stops), sampling=sampling
-        )  # fmt: skip
-        return Encoded(ids[0].tolist() or [self.prefix_token_id], context), request
+        asked = {"max_new_tokens": most, "stop_strings": tuple(stops), "sampling": sampling}
+        prompt = Encoded(ids[0].tolist() or [self.prefix_token_id], context)
+        return prompt, replace(self.request, **asked)
 
     def _loglikelihood_tokens(self, requests: Sequence, *args, **kwargs) -> list[tuple[float, bool]]:
         if "ar" not in self.checkpoint.modes:
@@ -152,8 +151,8 @@ def _loaded(
 ) -> Checkpoint:
     if isinstance(pretrained, Checkpoint):
         return pretrained
-    if dtype not in DTYPES:
-        raise ValueError(f"Batches cannot decode in {dtype!r}. Choose from {', '.join(DTYPES)}.")
+    if dtype not in DENSE:
+        raise ValueError(f"Batches cannot decode in {dtype!r}. Choose from {', '.join(DENSE)}.")
     if device and device.startswith("cuda") and not torch.cuda.is_available():
         device = None  # the harness names a GPU where nobody has
     return load_checkpoint(pretrained, device, None if dtype == "auto" else dtype, block_size)

@@ -2,7 +2,6 @@
 
 import json
 import random
-from collections.abc import Sequence
 
 from mars_demo.tasks.common import Example
 from mars_demo.tasks.skills import words
@@ -12,17 +11,9 @@ TEXT = TEXTS["extraction"]
 ASKS, DOCUMENTS = kinds("extraction"), kinds("extraction", "documents")
 
 
-def _number(low: int, high: int):
-    return lambda rng: rng.randint(low, high)
-
-
 def _date(rng: random.Random) -> str:
     day = words.date(rng)
     return rng.choice((words.long_date(day), day.isoformat()))
-
-
-def _one_of(values: Sequence[str]):
-    return lambda rng: rng.choice(values)
 
 
 # How each field of a document is drawn.
@@ -30,22 +21,22 @@ FIELDS = {
     **dict.fromkeys(("order_id", "reference", "tracking"), words.code),
     **dict.fromkeys(("customer", "sender", "host", "guest", "recipient"), words.person),
     **dict.fromkeys(("date", "deadline", "arrival", "arrives"), _date),
-    **dict.fromkeys(("city", "depot"), _one_of(words.CITIES)),
-    "item": _one_of(words.PRODUCTS),
-    "quantity": _number(2, 40),
+    **dict.fromkeys(("city", "depot"), words.one_of(words.CITIES)),
+    "item": words.one_of(words.PRODUCTS),
+    "quantity": lambda rng: rng.randint(2, 40),
     "price": words.price,
-    "company": _one_of(words.COMPANIES),
+    "company": words.one_of(words.COMPANIES),
     "email": words.email,
-    "subject": _one_of(TEXT["subjects"]),
+    "subject": words.one_of(TEXT["subjects"]),
     "phone": lambda rng: f"555-{rng.randint(100, 999)}-{rng.randint(1000, 9999)}",
-    "title": _one_of(TEXT["titles"]),
+    "title": words.one_of(TEXT["titles"]),
     "time": words.clock,
     "place": words.address,
-    "seats": _number(12, 300),
-    "hotel": _one_of(TEXT["hotels"]),
-    "nights": _number(2, 14),
-    "room": _number(101, 560),
-    "weight_kg": _number(2, 30),
+    "seats": lambda rng: rng.randint(12, 300),
+    "hotel": words.one_of(TEXT["hotels"]),
+    "nights": lambda rng: rng.randint(2, 14),
+    "room": lambda rng: rng.randint(101, 560),
+    "weight_kg": lambda rng: rng.randint(2, 30),
 }
 
 

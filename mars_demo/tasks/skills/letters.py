@@ -15,31 +15,15 @@ def _date(rng: random.Random) -> str:
     return words.long_date(words.date(rng))
 
 
-def _gift(rng: random.Random) -> str:
-    return rng.choice([product for product in words.PRODUCTS if product[0] not in "aeiou"])
-
-
-def _occasion(rng: random.Random) -> str:
-    return rng.choice(TEXT["occasions"])
-
-
 # How each field of a letter is drawn.
 FIELDS = {
-    "event": _occasion,
-    "occasion": _occasion,
-    "date": _date,
-    "due date": _date,
-    "new date": _date,
-    "first day": _date,
-    "last day": _date,
+    **dict.fromkeys(("event", "occasion"), words.one_of(TEXT["occasions"])),
+    **dict.fromkeys(("date", "due date", "new date", "first day", "last day"), _date),
     "time": words.clock,
-    "place": words.address,
-    "address": words.address,
-    "gift": _gift,
-    "item": _gift,
-    "company": lambda rng: rng.choice(words.COMPANIES),
-    "invoice": words.code,
-    "order": words.code,
+    **dict.fromkeys(("place", "address"), words.address),
+    **dict.fromkeys(("gift", "item"), words.one_of(words.GIFTS)),
+    "company": words.one_of(words.COMPANIES),
+    **dict.fromkeys(("invoice", "order"), words.code),
     "amount": words.price,
     "deputy": words.person,
 }

@@ -20,7 +20,7 @@ def make(rng: random.Random, unseen: bool) -> Example:
 
 def _filled(rng: random.Random, sentence: str) -> str:
     first, second = rng.sample(words.FIRST_NAMES, 2)
-    product, product2 = rng.sample([p for p in words.PRODUCTS if p == p.lower() and p[0] not in "aeiou"], 2)
+    product, product2 = rng.sample([gift for gift in words.GIFTS if gift == gift.lower()], 2)
     return sentence.format(
         first=first,
         second=second,

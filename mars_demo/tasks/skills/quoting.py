@@ -39,7 +39,7 @@ def _filled(rng: random.Random, sentence: str) -> str:
         color=rng.choice(COLORS),
         email=words.email(rng),
         month=rng.choice(words.MONTHS),
-        product=rng.choice([product for product in words.PRODUCTS if product[0] not in "aeiou"]),
+        product=rng.choice(words.GIFTS),
     )
 
 

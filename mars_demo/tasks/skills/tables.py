@@ -53,24 +53,12 @@ FORMATS: dict[str, tuple[Callable[[Table], str], Callable[[str], Table]]] = {
 }
 
 
-def _first(rng: random.Random) -> str:
-    return rng.choice(words.FIRST_NAMES)
+_first, _city = words.one_of(words.FIRST_NAMES), words.one_of(words.CITIES)
+_product, _day = words.one_of(words.PRODUCTS), words.one_of(words.DAYS)
 
 
 def _count(rng: random.Random) -> str:
     return str(rng.randint(1, 99))
-
-
-def _city(rng: random.Random) -> str:
-    return rng.choice(words.CITIES)
-
-
-def _product(rng: random.Random) -> str:
-    return rng.choice(words.PRODUCTS)
-
-
-def _day(rng: random.Random) -> str:
-    return rng.choice(words.DAYS)
 
 
 COLUMNS = Kinds(

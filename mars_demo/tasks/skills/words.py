@@ -2,6 +2,7 @@
 
 import datetime
 import random
+from collections.abc import Callable, Sequence
 
 from mars_demo.tasks.common import DAYS as DAYS  # of the words here
 from mars_demo.tasks.skills.common import TEXTS
@@ -10,7 +11,13 @@ _WORDS = TEXTS["words"]
 FIRST_NAMES, LAST_NAMES = _WORDS["first_names"].split(), _WORDS["last_names"].split()
 CITIES, STREETS, MONTHS = _WORDS["cities"].split(), _WORDS["streets"].split(), _WORDS["months"].split()
 PRODUCTS, COMPANIES = _WORDS["products"], _WORDS["companies"]
+GIFTS = [product for product in PRODUCTS if product[0] not in "aeiou"]  # that take "a"
 GROUPS = _WORDS["groups"] | {"cities": _WORDS["cities"], "names": _WORDS["first_names"]}
+
+
+def one_of(values: Sequence[str]) -> Callable[[random.Random], str]:
+    """Return what draws one of these values."""
+    return lambda rng: rng.choice(values)
 
 
 def person(rng: random.Random) -> str:
