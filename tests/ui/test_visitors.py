@@ -90,6 +90,7 @@ def test_a_visitor_who_leaves_makes_room(visit, narrow, leave):
 @pytest.mark.full
 def test_nothing_is_kept_of_visitors_who_have_left(visit, narrow, one_place):
     sessions = one_place.state_holder.session_data
+    visit()  # the module's page, which stays open
     until(lambda: not sessions)  # those of earlier tests have left
     page = visit("prompt=story&mode=mars&tau=0", narrow)
     race_to_the_end(page)

@@ -1,7 +1,5 @@
 """The Learn tab: the paper in short chapters, each with an interactive figure."""
 
-from contextlib import closing
-
 import gradio as gr
 
 from mars_demo.ui import models
@@ -61,9 +59,8 @@ def compare(number: int):
 def compete(tau: float, knobs: Knobs, request: gr.Request):
     """The race of the chapter on the window, in slow motion; it obeys the chapter's own slider."""
     prompt = next(example["prompt"] for example in race.PROMPTS if example["id"] == "bus")
-    asked = (prompt, models.TINY, ["mars"], race.CRITERION, "", race.History(), True, knobs, request)
-    with closing(race.compete(*asked)) as shown:
-        yield from shown
+    context = ("", race.History(), True, knobs, request)
+    yield from race.compete(prompt, models.TINY, ["mars"], race.CRITERION, *context)
 
 
 # ------------------------------------------------------------------------------------- the page
