@@ -6,7 +6,6 @@ import json
 import datasets
 import pytest
 
-from mars_demo.models.chat import encode_prompt
 from mars_demo.training import corpus
 
 TALK = [
@@ -30,12 +29,6 @@ def test_answers_and_their_end_tokens_are_the_response(tokenizer):
     assert tokenizer.decode(conversation.ids) == tokenizer.apply_chat_template(TALK, tokenize=False)
     assert conversation.ids.count(tokenizer.mask_token_id) == 0
     assert conversation.ids.count(tokenizer.eos_token_id) == 4
-
-
-def test_ordinary_text_is_tokenized_as_transformers_does(tokenizer):
-    messages = [{"role": "user", "content": "Sort 3, 1, 2\n please — ünïcode 👩‍🚀"}]
-    expected = tokenizer.apply_chat_template(messages, add_generation_prompt=True)["input_ids"]
-    assert encode_prompt(tokenizer, messages[0]["content"]) == expected
 
 
 def test_batches_stay_in_their_budget_and_repeat_for_a_seed(tokenizer):

@@ -1,11 +1,8 @@
 """The masks, compared cell by cell with what the method says, written as plainly as can be."""
 
 import pytest
-import torch
 
 from mars_demo.decoding import layout as layouts
-from mars_demo.decoding.denoising import denoising
-from mars_demo.decoding.layout import NO_GROUP, Role
 from mars_demo.training.two_streams import block_starts
 
 MASK = 2
@@ -48,30 +45,3 @@ def test_blocks_are_counted_from_the_start_of_each_response_and_shifted_by_its_p
     assert block_starts(response, 2, [0, 0]) == [-1, -1, 2, 2, 4, 4, 6, -1, 8, 8, 10]
     assert block_starts(response, 2, [1, 1]) == [-1, -1, 2, 3, 3, 5, 5, -1, 8, 9, 9]
     assert block_starts(response, 4, [3, 2]) == [-1, -1, 2, 3, 3, 3, 3, -1, 8, 8, 10]
-
-
-def told(layout, row: int = 0) -> list[tuple]:
-    """What a layout says of each of its positions."""
-    assert layout.roles.shape == layout.groups.shape == layout.ids.shape
-    return [(Role(r).name, g) for r, g in zip(layout.roles[row].tolist(), layout.groups[row].tolist())]
-
-
-def test_positions_of_inference_say_what_they_are():
-    none = NO_GROUP
-    assert told(layouts.window([5, 6], 2, MASK)) == [("PROMPT", none)] * 2 + [("MASK", 0)] * 2
-    assert told(layouts.window([5], 1, MASK, past=3)) == [("NEW", none), ("MASK", 0)]
-    assert told(layouts.causal([5], 3, drafts=[7, 8])) == [("NEW", none)] + [("DRAFT", none)] * 2
-    real = [("NEW", none), ("DRAFT", none), ("DRAFT", none)]
-    grouped = layouts.verification([9], [7, 8], 2, MASK, 4)
-    assert told(grouped) == real + [("MASK", group) for group in (0, 0, 1, 1, 2, 2)]
-    assert told(layouts.verification([9], [7, 8], 2, MASK, 4, linear=True)) == real + [("MASK", 2)] * 2
-    block = denoising([9], [7, MASK], past=4, causal_until=0, mask_id=MASK)
-    assert told(block) == [("NEW", none), ("NEW", 0), ("MASK", 0)]
-
-
-def test_a_layout_after_another_is_the_forward_of_both():
-    first, then = layouts.causal([5, 6], past=3), layouts.window([7], 2, MASK, past=5)
-    joined = then.after(first)
-    whole = layouts.window([5, 6, 7], 2, MASK, past=3)
-    for name in ("ids", "positions", "visible", "roles", "groups"):
-        assert torch.equal(getattr(joined, name), getattr(whole, name)), name

@@ -292,3 +292,10 @@ def test_the_table_has_a_row_per_point(swept):
     assert (row["accuracy_low"], row["accuracy_high"]) == own.accuracy_interval
     assert row["faster_than_ar"] == 10 / 6
     assert frame.to_csv(index=False).splitlines()[1].startswith("a <model>,units,ar,,,40,")
+
+
+def test_a_sweep_that_cannot_be_is_refused(mars_tiny, ar_tiny):
+    with pytest.raises(ValueError, match="ar-tiny"):
+        grid(ar_tiny)
+    with pytest.raises(ValueError, match="chess.*worlds, word-problems, .*, instructions"):
+        Sweep(mars_tiny, "chess")
