@@ -148,18 +148,6 @@ def test_tau_one_computes_what_ar_computes_and_masks_come_as_soon_as_it_is_lower
     assert len(first.slots) == 1 and len(second.slots) == run.settings.window
 
 
-def test_forwards_carry_only_what_is_new(mars_tiny):
-    prompt = tasks.held_out("units", 1)[0].prompt
-    steps = list(decode(mars_tiny, prompt, Request(mode="mars", window=5, tau=0.9)))
-    assert steps[0].positions == len(encode_prompt(mars_tiny.tokenizer, prompt)) + 4
-    for before, step in zip(steps, steps[1:]):
-        assert step.positions == before.accepted + 4
-    steps = list(decode(mars_tiny, prompt, Request(mode="lossless", window=4, linear=False)))
-    assert all(step.positions == 16 for step in steps[1:])
-    steps = list(decode(mars_tiny, prompt, Request(mode="ar")))
-    assert all(step.positions == 1 for step in steps[1:])
-
-
 def end_after(checkpoint, prompt: str, count: int, **settings) -> tuple[Checkpoint, list[int]]:
     """Return the checkpoint with the `count`-th token of its answer as a second end token, and the answer
     up to there."""

@@ -212,13 +212,6 @@ def test_an_interval_is_that_of_a_plain_bootstrap():
     assert high == pytest.approx(cuts[-1], abs=0.08 * width)
 
 
-def test_intervals_are_reproducible_and_empty_for_equal_values():
-    parts = [3, 5, 8, 1]
-    assert bootstrap.interval(parts, [1, 2, 3, 4]) == bootstrap.interval(parts, [1, 2, 3, 4])
-    assert bootstrap.interval([1] * 9, [1] * 9) == (1.0, 1.0)
-    assert bootstrap.interval([6], [3]) == (2.0, 2.0)
-
-
 # -------------------------------------------------------------------------- settings and points
 
 
