@@ -51,16 +51,21 @@ class Troubles(list):
         page.on("dialog", lambda dialog: (self.append(dialog.message), dialog.dismiss()))
 
 
-@pytest.fixture(scope="module")
-def module_page(browser):
-    """One page for a module's tests, and the troubles seen on it. Opening the app on a page that has its
-    files already takes half as long."""
+def shared_page(browser, script: str = ""):
+    """Yield a page on which a script runs first, and the troubles seen on it."""
     context = browser.new_context(viewport=DESKTOP, reduced_motion="reduce")
     context.set_default_timeout(HANG_GUARD)
+    context.add_init_script(script)
     page, troubles = context.new_page(), Troubles()
     troubles.watch(page)
     yield page, troubles
     context.close()
+
+
+@pytest.fixture(scope="module")
+def module_page(browser):
+    """One page for a module's tests: opening the app on a page that has its files takes half as long."""
+    yield from shared_page(browser)
 
 
 @pytest.fixture

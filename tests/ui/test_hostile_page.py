@@ -8,7 +8,7 @@ import json
 from urllib.parse import urlencode
 
 import pytest
-from conftest import DESKTOP, HANG_GUARD, Troubles
+from conftest import shared_page
 from hostile import GOOD, NAMES, ODD, PATHS, SCRIPTS, SPECIAL, with_texts
 from on_stage import give
 from playwright.sync_api import Page, expect
@@ -71,13 +71,7 @@ def found(page: Page) -> list[str]:
 @pytest.fixture(scope="module")
 def probed_page(browser):
     """One page with the probe in it, which every load starts anew."""
-    context = browser.new_context(viewport=DESKTOP, reduced_motion="reduce")
-    context.set_default_timeout(HANG_GUARD)
-    context.add_init_script(PROBE)
-    page, troubles = context.new_page(), Troubles()
-    troubles.watch(page)
-    yield page, troubles
-    context.close()
+    yield from shared_page(browser, PROBE)
 
 
 @pytest.fixture

@@ -6,15 +6,12 @@ import os
 import pickle
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from mars_demo.ui import board, gpu
-from mars_demo.ui.board import Board
+from mars_demo.ui import board
 from mars_demo.ui.controls import Knobs
-from mars_demo.ui.gpu import on_gpu
 
 ROOT = Path(__file__).parents[2]
 LENT = """
@@ -65,24 +62,6 @@ def test_on_zerogpu_work_is_done_in_a_forked_process():
     assert "1" in done.stdout
 
 
-def test_elsewhere_work_is_done_in_this_process():
-    def work(number):
-        return number, os.getpid()
-
-    def steps(number):
-        yield number
-        yield os.getpid()
-
-    assert not gpu.LENT
-    assert on_gpu(lambda number: 1)(work)(3) == (3, os.getpid())
-    assert list(on_gpu(lambda number: 1)(steps)(3)) == [3, os.getpid()]
-
-
-def test_more_forwards_request_more_time_up_to_a_limit():
-    assert gpu.seconds(10) < gpu.seconds(1000) < gpu.seconds(1000, pause=20) <= gpu.LONGEST
-    assert gpu.seconds(10**9) == gpu.LONGEST
-
-
 # -------------------------------------------------------------------------------------------- boards
 
 
@@ -116,10 +95,3 @@ def test_boards_have_their_own_numbers_and_give_their_memory_back():
     del one, two
     gc.collect()
     assert len(board._free) == free + 2
-
-
-def test_a_board_counts_as_stopped_after_its_time():
-    own = Board()
-    assert not own.stopped
-    own.until = time.monotonic() - 1
-    assert own.stopped and own.is_over
