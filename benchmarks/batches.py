@@ -6,8 +6,6 @@
 All methods answer the same held-out prompts and take turns, round by round.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 from collections.abc import Callable, Iterable, Sequence

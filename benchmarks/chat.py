@@ -6,8 +6,6 @@ The base answers everything greedily, the model as AR, at each τ and losslessly
 are found.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 from collections.abc import Iterator

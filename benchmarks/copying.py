@@ -7,8 +7,6 @@
 here, take turns prompt by prompt. Nothing is graded; answers that are not those of `ar` are counted.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections import Counter

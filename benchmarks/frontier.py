@@ -7,8 +7,6 @@ model those of its worlds, the chat model the checked instructions. Answers are 
 finished, so a run that was cut goes on where it was; `--fresh` measures everything again.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 from pathlib import Path

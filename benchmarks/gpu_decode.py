@@ -14,8 +14,6 @@ for each model, with graphs and without:
 `--smoke` runs a tiny model, also on a CPU, where the fixed buffers are used without graphs.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 from collections.abc import Callable

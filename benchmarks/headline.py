@@ -1,7 +1,5 @@
 """The five rows of the README, from the results of other benchmarks."""
 
-from __future__ import annotations
-
 from statistics import median
 
 from benchmarks import batches, frontier, load, speed, tables

@@ -8,8 +8,6 @@ Batch 1 on this machine. llama.cpp decodes the same weights in Q8_0, greedily, w
 sampler chooses the tokens, so no logits pass through Python. Methods take turns prompt by prompt.
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import tempfile

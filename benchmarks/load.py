@@ -9,8 +9,6 @@ policies take turns seed by seed. Questions are the held-out prompts of the buil
 are graded.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 from pathlib import Path

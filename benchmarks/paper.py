@@ -11,8 +11,6 @@ run the same command again. The answers of `ar-tiny` are written first; after th
 different seeds can run at the same time.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections import defaultdict

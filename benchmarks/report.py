@@ -8,8 +8,6 @@ words are its arguments: `<!-- figures: speed chat-speed.json -->`. A benchmark 
 `table()`, which renders that file as Markdown. CI compares documents and files.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from importlib import import_module

@@ -11,8 +11,6 @@ A second table compares two ways to verify a draft that was sampled at temperatu
 of `decoding.sampling`, and rejection sampling, which accepts with the overlap of the two distributions.
 """
 
-from __future__ import annotations
-
 import argparse
 import copy
 from collections.abc import Sequence

@@ -7,8 +7,6 @@ Every method answers every prompt in every round; methods take turns prompt by p
 moment of the machine falls on all of them.
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """What benchmarks share: their command, and tables with sources and speeds as ratios of rounds."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Timing by turns: A B C A B C …, so that a slow moment of the machine falls on all methods alike."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -9,8 +9,6 @@ CPU what a large product of this machine reaches. With one objective the most me
 is written too.
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import os

@@ -7,8 +7,6 @@ Then as many `gradio_client`s connect at once and want two answers each, with th
 τ. Times begin before the first byte, and every answer is compared with the decoder's own.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

@@ -16,6 +16,10 @@ class Limit:
         self.variable = f"MARS_DEMO_{name.upper()}"
 
     def __get__(self, limits: Limits | None, owner: type[Limits]) -> int:
+        """
+        Raises:
+            ValueError: if the variable holds something else.
+        """
         if limits is None:
             return self
         text = os.environ.get(self.variable, "").strip()
@@ -49,6 +53,10 @@ def all_limits() -> dict[str, Limit]:
 
 
 def refuse_long(*texts: str) -> None:
+    """
+    Raises:
+        ValueError: if a prompt and what is told with it are longer together than `LIMITS.prompt`.
+    """
     if (length := sum(map(len, texts))) > LIMITS.prompt:
         raise ValueError(
             f"The prompt and its conversation have {length} characters; at most {LIMITS.prompt} are read "
@@ -57,5 +65,9 @@ def refuse_long(*texts: str) -> None:
 
 
 def check() -> None:
+    """
+    Raises:
+        ValueError: if a variable holds an invalid limit.
+    """
     for name in all_limits():
         getattr(LIMITS, name)

@@ -161,7 +161,11 @@ class Queue:
 
     @contextmanager
     def ticket(self) -> Iterator[object]:
-        """A ticket at the end of the queue, for as long as this lasts."""
+        """A ticket at the end of the queue, for as long as this lasts.
+
+        Raises:
+            ValueError: if too many wait.
+        """
         ticket = object()
         with self._changed:
             if len(self._tickets) > LIMITS.waiting:

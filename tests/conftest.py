@@ -1,7 +1,5 @@
 """Shared by all tests: a browser, the bundled checkpoints, small random models of each architecture."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -7,7 +7,11 @@ from mars_demo.cli.output import notice
 
 def paced(request, checkpoint):
     """The request with the checkpoint's costs, where they can decide on the window: those that are kept, or
-    measured now if that takes about two seconds."""
+    measured now if that takes about two seconds.
+
+    Raises:
+        ValueError: as `Request.fitted`.
+    """
     from mars_demo.decoding import costs
 
     rules = request.fitted(checkpoint).rules

@@ -21,7 +21,11 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def load(name: str | None, block_size: int | None = None, dtype: str | None = None):
-    """The checkpoint of that name. While it is fetched from a hub, a terminal shows the bytes."""
+    """The checkpoint of that name. While it is fetched from a hub, a terminal shows the bytes.
+
+    Raises:
+        ValueError: as `load_checkpoint`.
+    """
     from mars_demo.models.load import load_checkpoint
 
     with tqdm(unit="B", unit_scale=True, leave=False, delay=1, disable=not sys.stderr.isatty()) as bar:

@@ -34,6 +34,10 @@ def figures_of(run) -> str:
 
 
 def check_writable(path: Path) -> None:
-    """Check, before any work is done, that a file can be written there."""
+    """Check, before any work is done, that a file can be written there.
+
+    Raises:
+        ValueError: if it cannot.
+    """
     if path.is_dir() or not path.parent.is_dir():
         raise ValueError(f"{path} cannot be written. Name a file in an existing folder.")

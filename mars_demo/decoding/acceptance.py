@@ -67,13 +67,21 @@ class Acceptance:
     tau: Tau | None = 0.95
 
     def __post_init__(self):
+        """
+        Raises:
+            ValueError: if there is no such criterion, or τ is a number outside 0 to 1.
+        """
         if self.criterion not in CRITERIA:
             raise ValueError(f"Unknown criterion {self.criterion!r}. Choose from {', '.join(CRITERIA)}.")
         if not callable(self.tau):
             self.threshold()
 
     def threshold(self) -> float | None:
-        """τ as it is now."""
+        """τ as it is now.
+
+        Raises:
+            ValueError: if it is outside 0 to 1.
+        """
         tau = self.tau() if callable(self.tau) else self.tau
         if tau is not None and not 0 <= tau <= 1:
             raise ValueError(f"τ must be between 0 and 1, not {tau}.")

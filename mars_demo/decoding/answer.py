@@ -30,7 +30,11 @@ class Answer:
         return self.limit - len(self.ids)
 
     def give(self, ids: Sequence[int]) -> list[str]:
-        """Let the answer begin with tokens that no forward accepts; the text of each."""
+        """Let the answer begin with tokens that no forward accepts; the text of each.
+
+        Raises:
+            ValueError: if the model has no such token, or nothing could come after them.
+        """
         known = self.checkpoint.model.get_input_embeddings().num_embeddings
         if wrong := [token for token in ids if not 0 <= token < known]:
             raise ValueError(f"{self.checkpoint.name} has no token {wrong[0]}; it has {known}.")

@@ -18,7 +18,12 @@ from mars_demo.scheduler import SCHEDULER
 
 
 def branch(checkpoint: Checkpoint, run: Run, at: int, instead: Sequence[int] | str) -> Branch:
-    """Return an answer's beginning: the first `at` tokens of a run, then other tokens or a text."""
+    """Return the beginning of an answer that keeps the first `at` tokens of a run's answer and goes on with
+    other tokens, or another text.
+
+    Raises:
+        ValueError: if the answer has no token there, or the tokenizer cannot write the text there.
+    """
     kept = _before(checkpoint, run, at)
     if isinstance(instead, str):
         instead = encode_after(checkpoint.tokenizer, kept, instead)
@@ -38,7 +43,11 @@ def _before(checkpoint: Checkpoint, run: Run, at: int) -> list[int]:
 
 
 def request_of(run: Run) -> Request:
-    """Return how a recorded run was decoded, as far as its record says; τ is that of its last forward."""
+    """Return how a recorded run was decoded, as far as its record says; τ is that of its last forward.
+
+    Raises:
+        ValueError: as `Request`.
+    """
     settings = run.settings
     return Request(
         settings.mode,
@@ -62,7 +71,11 @@ class Opinion:
 
 @torch.inference_mode()
 def opinion(checkpoint: Checkpoint, run: Run, at: int) -> Opinion:
-    """Return the model's opinion of the answer's token `at`, as `ar` computes it after the same text."""
+    """Return the model's opinion of the answer's token `at`, as `ar` would compute it after the same text.
+
+    Raises:
+        ValueError: if the answer has no token there, or the text does not fit the model.
+    """
     kept, token = _before(checkpoint, run, at), run.token_ids[at]
     ids = [*encoded(checkpoint, run.settings.conversation, run.settings.raw), *kept]
     if len(ids) >= checkpoint.context:

@@ -14,6 +14,9 @@ class Conversation:
 
     request: how every answer is decoded; may be set between turns.
     system: what the model is told before the first turn, if anything.
+
+    Raises:
+        ValueError: if the checkpoint has no chat template, or one that knows no system message.
     """
 
     def __init__(
@@ -35,7 +38,11 @@ class Conversation:
         return self._run.messages if answered else self._before
 
     def ask(self, prompt: str) -> Run:
-        """Begin the next answer. However far it is iterated, the turn after it continues from there."""
+        """Begin the next answer. However far it is iterated, the turn after it continues from there.
+
+        Raises:
+            ValueError: as `decode`; the conversation is then as it was.
+        """
         if self._run:
             self._run.close()
         before = self.messages

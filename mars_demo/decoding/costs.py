@@ -46,6 +46,9 @@ class Costs:
 
     points: (k, milliseconds), both ascending. Between them c is linear; after them it goes on as between
         the last two.
+
+    Raises:
+        ValueError: if they are no such points, at least two.
     """
 
     points: tuple[tuple[int, float], ...]

@@ -54,6 +54,9 @@ def prepare(
 
     request: one that is `fitted` to the checkpoint.
     engine: whose cache the strategy begins with; None for an empty one.
+
+    Raises:
+        ValueError: if the prompt is empty or does not fit into the context.
     """
     if isinstance(prompt, Encoded):
         prompt_ids, before, last = prompt.ids, [], user(prompt.text)

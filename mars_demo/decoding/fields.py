@@ -142,7 +142,11 @@ def problem(error: ValidationError, below: int = 0) -> tuple[str, str]:
 
 
 def checked(kind: type[Model], values: Any) -> Model:
-    """Return values from elsewhere as a model."""
+    """Return values from elsewhere as a model.
+
+    Raises:
+        ValueError: a sentence about the first field that is wrong.
+    """
     try:
         return kind.model_validate(values)
     except ValidationError as error:

@@ -61,6 +61,10 @@ def look(
     tokens: that came out of its slots, where a record names them. The others are the most probable ones of
         the last layer.
     verified: drafts of the layout that held; None for those that the last layer itself chooses.
+
+    Raises:
+        ValueError: if the forward does not fit the model or is too large, or if the model has no final norm
+            or is built in a way that cannot be read.
     """
     first = _last_real(layout)
     _require_fitting(model, layout, past, tokens, first)

@@ -90,7 +90,11 @@ class Request:
         return Acceptance(self.criterion, self.tau if self.rules.uses_tau else None)
 
     def fitted(self, checkpoint: Checkpoint) -> Request:
-        """Return the same request with everything that the checkpoint decides filled in."""
+        """Return the same request with everything that the checkpoint decides filled in.
+
+        Raises:
+            ValueError: if the checkpoint cannot do what is asked.
+        """
         request = replace(self, mode=self.mode or checkpoint.modes[0])
         request._check_mode(checkpoint)
         largest = request.rules.largest_window(checkpoint.block_size)

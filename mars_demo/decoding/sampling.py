@@ -26,7 +26,11 @@ from transformers import (
 @dataclass(frozen=True)
 class Sampling:
     """Draw from the distribution at `temperature`, of the `top_k` most probable tokens (0 for all) those
-    that make up a probability of `top_p`."""
+    that make up a probability of `top_p`.
+
+    Raises:
+        ValueError: if one of them is out of its range.
+    """
 
     temperature: float = 1.0
     top_p: float = 1.0

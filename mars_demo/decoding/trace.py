@@ -241,7 +241,11 @@ class Run:
 
     @classmethod
     def read(cls, lines: Iterable[str]) -> Self:
-        """Return a finished run from its record."""
+        """Return a finished run from its record.
+
+        Raises:
+            ValueError: as `read_runs`, or if the record holds no run or several.
+        """
         runs = read_runs(lines)
         if len(runs) != 1:
             raise ValueError(f"{NO_RECORD}: it holds {len(runs)} runs, not one.")
@@ -311,7 +315,11 @@ def _written(line: Settings | Pass | Done, lane: str | None) -> str:
 
 
 def read_text(text: Any) -> list[Run]:
-    """Return the runs of a record that somebody sends."""
+    """Return the runs of a record that somebody sends.
+
+    Raises:
+        ValueError: as `read_runs`, or if it is larger than `LIMITS.record`.
+    """
     if not isinstance(text, str) or len(text) > LIMITS.record << 20:
         raise ValueError(f"The record of a run is a text of at most {LIMITS.record} MiB.")
     return read_runs(text.split("\n"))

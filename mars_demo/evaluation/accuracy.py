@@ -55,7 +55,11 @@ def evaluate(
     names: Sequence[str] | None = None,
     limit: int = 40,
 ) -> Iterator[Row]:
-    """A row per task and τ, as each is finished. Modes without a τ give one row per task."""
+    """A row per task and τ, as each is finished. Modes without a τ give one row per task.
+
+    Raises:
+        ValueError: if a task is unknown, `limit` is below 1, or the checkpoint cannot do what is requested.
+    """
     if limit < 1:
         raise ValueError(f"The number of prompts per task must be at least 1, not {limit}.")
     request = request.fitted(checkpoint)

@@ -15,6 +15,9 @@ def interval(parts: Sequence[float], wholes: Sequence[float]) -> tuple[float, fl
 
     parts, wholes: of each prompt, say whether its answer is right and 1, or its tokens and its forwards.
     Prompts that are all alike give an interval without width.
+
+    Raises:
+        ValueError: if there are no prompts, or the two differ in length.
     """
     if not len(parts) or len(parts) != len(wholes):
         raise ValueError(

@@ -22,7 +22,12 @@ TAUS = (0.99, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5)
 
 @dataclass(frozen=True)
 class Setting:
-    """How a point is decoded: the mode, and where it has a τ, the criterion and τ."""
+    """How a point is decoded: the mode, and where it has a τ, the criterion and τ.
+
+    Raises:
+        ValueError: if there is no such mode or criterion, τ is not a number from 0 to 1, or one of the two
+            is missing or too much.
+    """
 
     mode: str
     criterion: str | None = None
@@ -54,7 +59,11 @@ AR = Setting("ar")  # what all others are compared with
 
 
 def parse_taus(text: str) -> list[float]:
-    """Parse a τ grid: numbers separated by commas."""
+    """Parse a τ grid: numbers separated by commas.
+
+    Raises:
+        ValueError: if one of them is not a number from 0 to 1, or there is none.
+    """
     try:
         return checked_taus([float(part) for part in text.split(",")])
     except ValueError:
@@ -64,7 +73,11 @@ def parse_taus(text: str) -> list[float]:
 
 
 def checked_taus(taus: Iterable[float]) -> list[float]:
-    """Return the τ without duplicates, the highest first."""
+    """Return the τ without duplicates, the highest first.
+
+    Raises:
+        ValueError: if one of them is not a number from 0 to 1, or there is none.
+    """
     found = list(taus)
     if not found:
         raise ValueError("The τ grid is empty; give at least one number from 0 to 1.")
@@ -183,7 +196,11 @@ class Frontier:
 
     @classmethod
     def read(cls, record: Mapping[str, Any]) -> Self:
-        """Read what `record` has returned."""
+        """Read what `record` has returned.
+
+        Raises:
+            ValueError: if it is something else.
+        """
         try:
             prompts, points = tuple(record["prompts"]), tuple(_point(each) for each in record["points"])
             if any(point.n != len(prompts) or not point.n for point in points):

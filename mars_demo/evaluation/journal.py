@@ -23,6 +23,9 @@ class Journal:
 
     sweep: all that outcomes depend on apart from the setting; the file's name is its digest. Lines that are
     not whole, since a process was killed while it wrote, are dropped.
+
+    Raises:
+        OSError: if the file cannot be read or written.
     """
 
     def __init__(self, folder: Path | None, sweep: dict[str, Any]):

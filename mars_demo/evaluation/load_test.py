@@ -47,7 +47,11 @@ def arrivals(load: Sequence[tuple[float, float]], capacity: float, seed: int) ->
 async def serve(
     checkpoint: Checkpoint, tau: float | Controller, times: Sequence[float]
 ) -> tuple[list[tuple[tasks.Example, Job]], Server]:
-    """Return held-out examples asked at these seconds, each with its job, and the server that answered."""
+    """Return held-out examples asked at these seconds, each with its job, and the server that answered.
+
+    Raises:
+        ValueError: if that took more forwards than a server remembers.
+    """
     asked = list(itertools.islice(itertools.cycle(tasks.mixed(8)), len(times)))
     request = Request("mars", max_new_tokens=MAX_NEW_TOKENS)
     async with Server(checkpoint, SIZE, tau, request) as server:

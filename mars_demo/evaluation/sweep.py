@@ -24,7 +24,11 @@ LIMIT = 200  # prompts
 def grid(
     checkpoint: Checkpoint, criteria: Sequence[str] = tuple(CRITERIA), taus: Sequence[float] = TAUS
 ) -> list[Setting]:
-    """Return AR, lossless, and every criterion with every τ."""
+    """Return AR, lossless, and every criterion with every τ.
+
+    Raises:
+        ValueError: if the checkpoint has no such settings, or a criterion or τ is missing or unknown.
+    """
     if "mars" not in checkpoint.modes:
         raise ValueError(
             f"{checkpoint.name} was trained for {checkpoint.objective} and not to accept several tokens "

@@ -35,12 +35,20 @@ class TaskSet:
     max_new_tokens: int = MAX_NEW_TOKENS
 
     def questions(self, limit: int) -> list[Question]:
+        """
+        Raises:
+            ValueError: if `limit` is not 1 to `MOST`, or more than a task has.
+        """
         if not 1 <= limit <= MOST:
             raise ValueError(f"The number of prompts must be 1 to {MOST}, not {limit}.")
         return self.draw(limit)
 
 
 def task_set(name: str) -> TaskSet:
+    """
+    Raises:
+        ValueError: if there is none of that name.
+    """
     if name not in TASK_SETS:
         raise ValueError(f"Unknown task set {name!r}. Choose from {', '.join(TASK_SETS)}.")
     return TASK_SETS[name]

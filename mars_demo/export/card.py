@@ -1,7 +1,5 @@
 """The model card of a trained checkpoint, written from the files next to its weights."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

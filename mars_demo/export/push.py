@@ -1,7 +1,5 @@
 """Uploading a folder to the hub."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A checkpoint as a folder that plain transformers loads."""
 
-from __future__ import annotations
-
 import copy
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The app as a folder that is a complete Space on the Hugging Face hub: its card, code and models."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Iterator, Sequence

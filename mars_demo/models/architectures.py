@@ -18,7 +18,11 @@ _SCALES = ("logits_scaling", "logit_scale", "final_logit_softcapping")
 
 
 def require_causal(config: PreTrainedConfig) -> None:
-    """Refuse the config of any other model: an encoder, one that classifies, one that reads pictures."""
+    """Refuse the config of any other model: an encoder, one that classifies, one that reads pictures.
+
+    Raises:
+        ValueError: in which way it is another one.
+    """
     kind = config.model_type
     if config.is_encoder_decoder:
         raise ValueError(f"it is an encoder with a decoder ({kind}), not a causal language model.")

@@ -20,6 +20,10 @@ def settle(
         published says there what its config leaves out.
     published: whether it is in their format.
     block_size: overrides what its files and its name say; 0 stands for an ordinary AR model.
+
+    Raises:
+        ValueError: if the block size is unknown or contradictory, or if block size, mask token or objective
+            is none that the model can have.
     """
     if block_size is None:
         block_size = _read(config, tokenizer, label, published)

@@ -20,7 +20,11 @@ def encode_text(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
 
 
 def encode_after(tokenizer: PreTrainedTokenizerBase, before: Sequence[int], text: str) -> list[int]:
-    """Return ids that continue those before them with exactly this text."""
+    """Return ids that continue those before them with exactly this text.
+
+    Raises:
+        ValueError: if the tokenizer has none, which writes a space before some texts.
+    """
 
     def decoded(ids: Sequence[int]) -> str:
         return tokenizer.decode([*ids], skip_special_tokens=True, clean_up_tokenization_spaces=False)
@@ -42,7 +46,11 @@ def encode_raw(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
 
 
 def render(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message], reply: bool) -> str:
-    """Return the chat template's text, with the opening of an assistant turn if `reply`."""
+    """Return the chat template's text, with the opening of an assistant turn if `reply`.
+
+    Raises:
+        ValueError: if the tokenizer has no chat template, or it refuses the messages.
+    """
     if not tokenizer.chat_template:
         raise ValueError(
             "This checkpoint has no chat template, which a conversation needs. Ask it single prompts, or "
@@ -83,7 +91,11 @@ def with_slots(messages: Sequence[Message]) -> tuple[list[Message], list[str]]:
 
 def encode_prompt(tokenizer: PreTrainedTokenizerBase, prompt: str | Sequence[Message]) -> list[int]:
     """Return a user's prompt, or a conversation, in the chat template, ready for the model's answer. A
-    tokenizer without a template reads a single prompt as raw text."""
+    tokenizer without a template reads a single prompt as raw text.
+
+    Raises:
+        ValueError: if a conversation needs a chat template and there is none.
+    """
     messages = [user(prompt)] if isinstance(prompt, str) else prompt
     if not tokenizer.chat_template and len(messages) == 1:
         return encode_raw(tokenizer, messages[0]["content"])

@@ -124,6 +124,9 @@ def from_files(folder: str | Path, **options) -> tuple[PreTrainedModel, dict]:
     threads would take each other's.
 
     options: of transformers' `from_pretrained`.
+
+    Raises:
+        OSError, ValueError, RuntimeError: if the files are not those of a causal language model.
     """
     with _READING:
         return AutoModelForCausalLM.from_pretrained(
@@ -133,7 +136,11 @@ def from_files(folder: str | Path, **options) -> tuple[PreTrainedModel, dict]:
 
 def require_fit(missing: Collection[str], misshapen: Collection[str], unexpected: Collection[str]) -> None:
     """Refuse weights that do not fit the model their config describes. Missing tensors would be random, and
-    unexpected ones, such as an extra layer or a bias, would be dropped silently."""
+    unexpected ones, such as an extra layer or a bias, would be dropped silently.
+
+    Raises:
+        ValueError: if any name is given.
+    """
     troubles = {
         "lack {} of the tensors that its config needs": missing,
         "hold {} of the tensors in another shape than its config says": misshapen,

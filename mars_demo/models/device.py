@@ -20,7 +20,11 @@ def best() -> str:
 
 
 def usable(name: str | None = None) -> str:
-    """Return the device of that name, the best one for None."""
+    """Return the device of that name, the best one for None.
+
+    Raises:
+        ValueError: if there is no such device here.
+    """
     if name is None:
         return best()
     try:

@@ -39,6 +39,9 @@ def fetch(name: str, report: Report | None = None, weights: bool = True) -> str:
 
     report: is called with `fetching`, the bytes that are here, and the bytes of the model.
     weights: whether they are needed too.
+
+    Raises:
+        ValueError: if it cannot be had, in one sentence.
     """
     try:
         sizes = needed_files(_remote_files(name))

@@ -106,7 +106,11 @@ def _ready(
 
 def outline(name: str, block_size: int | None = None) -> Checkpoint:
     """Return a checkpoint without its weights, on torch's device `meta`: what it is can be told, nothing
-    computed."""
+    computed.
+
+    Raises:
+        ValueError: as `load_checkpoint`.
+    """
     path, label = _found(name, weights=False)
     with _one_sentence(name):
         tokenizer, config = _described(path, label, block_size)

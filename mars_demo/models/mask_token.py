@@ -17,6 +17,9 @@ def ensure_mask(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> N
     The first spare row after the tokenizer's own ids becomes `<|mask|>`; where there is none, a special
     token that is reserved or that no chat template and no other role uses is taken over. Its row becomes
     the mean of all rows, of which a model expects no word in particular: it has never been trained.
+
+    Raises:
+        ValueError: if there is neither.
     """
     if tokenizer.mask_token_id is not None:
         return

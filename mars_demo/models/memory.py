@@ -21,6 +21,10 @@ def needed(path: str, device: str, dtype: torch.dtype) -> int:
     from the headers of its files.
 
     path: a bundled name, a folder or a GGUF file.
+
+    Raises:
+        ValueError: if there is no such checkpoint.
+        SafetensorError, OSError: if its files are broken.
     """
     path = locate(path)
     tied = _tied(path)

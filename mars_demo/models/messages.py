@@ -22,7 +22,12 @@ def user(text: str) -> Message:
 
 
 def checked(messages: Sequence[Mapping[str, Any]]) -> list[Message]:
-    """Return a conversation that a model can continue, with no more than `KEYS` of each message."""
+    """Return a conversation that a model can continue: perhaps a system message, then user and assistant in
+    turn, the user last. Without what else a message may hold.
+
+    Raises:
+        ValueError: if it is none.
+    """
     if not messages or messages[-1].get("role") != "user":
         raise ValueError("The last message of a conversation must be the user's.")
     turns = messages[1:] if messages[0].get("role") == "system" else messages

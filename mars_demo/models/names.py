@@ -22,7 +22,11 @@ def bundled() -> list[str]:
 
 
 def locate(name: str) -> str:
-    """Return the folder, GGUF file or hub id that `name` means. The hub is not asked."""
+    """Return the folder, GGUF file or hub id that `name` means. The hub is not asked.
+
+    Raises:
+        ValueError: if it is none of these.
+    """
     if name in bundled():
         return str(ASSETS / name)
     if Path(name).exists():

@@ -82,7 +82,11 @@ class Pool:
         return list(self._members)
 
     def member(self, name: str | None) -> Member:
-        """Return the model of that name, the default one for None."""
+        """Return the model of that name, the default one for None.
+
+        Raises:
+            ValueError: if there is none.
+        """
         name = next(iter(self._members), None) if name is None else name
         if name not in self._members:
             raise ValueError(f"Unknown model {name!r}. Choose from {', '.join(self._members) or 'none'}.")
@@ -92,6 +96,9 @@ class Pool:
         """Return the checkpoint of that name. Waits until it is there.
 
         evict: whether others may be let go for it, the one unused longest first, where memory is short.
+
+        Raises:
+            ValueError: if there is no such model, it cannot be had, or memory does not suffice.
         """
         member = self.member(name)
         with member.lock:

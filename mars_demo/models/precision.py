@@ -32,6 +32,9 @@ def packed_bits(
 
     `auto` packs what came in few bits, on a CPU: nothing is lost that a visitor could see, and a forward
     costs a fraction. Weights in full precision keep it unless they are asked to give it up.
+
+    Raises:
+        ValueError: if few bits are asked for where they cannot be had.
     """
     if wanted == "auto":
         worth = gguf_file(path) and config.hidden_size >= _WORTH_PACKING

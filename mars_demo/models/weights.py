@@ -9,7 +9,11 @@ from mars_demo.models.names import gguf_file
 
 
 def require_files(folder: Path) -> None:
-    """Refuse a folder without safetensors, or without all of those that its index names."""
+    """Refuse a folder without safetensors, or without all of those that its index names.
+
+    Raises:
+        ValueError: what is missing.
+    """
     here = {file.name for file in folder.iterdir()}
     index = folder / "model.safetensors.index.json"
     if index.exists():
@@ -26,7 +30,11 @@ def require_files(folder: Path) -> None:
 
 
 def stored_shapes(path: str) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of the tensors of a folder or a GGUF file, by the names they have there."""
+    """Return the shapes of the tensors of a folder or a GGUF file, by the names they have there.
+
+    Raises:
+        SafetensorError, OSError, ValueError: if a file is broken.
+    """
     if file := gguf_file(path):
         from mars_demo.models.gguf import packed_tensors  # imports gguf, which plain checkpoints do without
 

@@ -197,6 +197,9 @@ def make(base: str | None, output: Path, stage: str | None = None, scale: str = 
     """Run all stages, or one alone; what is there already of a stage is kept.
 
     base: a GGUF file, folder or hub id of SmolLM2-135M-Instruct, for the first stage.
+
+    Raises:
+        ValueError: if there is no such stage or scale, or the first stage has no base.
     """
     for name, value, known in (("stage", stage, (None, *STAGES)), ("scale", scale, SCALES)):
         if value not in known:

@@ -27,6 +27,9 @@ class Batch:
     rows whose turn it is, and finished rows leave.
 
     `positions` counts what was computed, padding included; `seconds` is the time of the forwards.
+
+    Raises:
+        ValueError: if the cache of so many rows does not fit into the memory that is free.
     """
 
     def __init__(self, checkpoint: Checkpoint, size: int, columns: int):

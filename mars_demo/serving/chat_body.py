@@ -87,6 +87,10 @@ class ChatBody(BaseModel):
 
     @classmethod
     def read(cls, raw: bytes) -> Self:
+        """
+        Raises:
+            Refusal: if it is no such request, or longer than `LIMITS` allow.
+        """
         try:
             fields = from_json(raw, allow_inf_nan=False)
         except ValueError as error:

@@ -50,7 +50,11 @@ class Completion:
         self._head = {"id": f"chatcmpl-{job.run.settings.run}", "created": int(time.time()), "model": model}
 
     async def whole(self) -> dict[str, Any]:
-        """Return the answer once it is finished."""
+        """Return the answer once it is finished.
+
+        Raises:
+            Refusal: if the server ended before.
+        """
         text = "".join([self._cut.add(step.text) async for step in self.job]) + self._cut.rest()
         choice = {
             "index": 0,
@@ -62,7 +66,11 @@ class Completion:
 
     async def chunks(self, with_usage: bool) -> AsyncIterator[dict[str, Any]]:
         """Yield the answer while it is made: a role, a chunk for each pass with text, the reason of its
-        end, and then the usage if it is asked for."""
+        end, and then the usage if it is asked for.
+
+        Raises:
+            Refusal: if the server ended before.
+        """
         more = {"usage": None} if with_usage else {}
         yield self._chunk({"role": "assistant", "content": ""}) | more
         async for step in self.job:

@@ -117,7 +117,11 @@ def _check(prompts: Sequence[str], size: int, cache: str, cache_block: int) -> N
 
 def fitted(checkpoint: Checkpoint, request: Request, size: int, cache: str = "cursor") -> Request:
     """Return the request with the window that suits a batch of `size` rows. Copies are then no longer than
-    other drafts: one row's long draft would pad all rows."""
+    other drafts: one row's long draft would pad all rows.
+
+    Raises:
+        ValueError: if the checkpoint cannot do what is requested.
+    """
     named = request.window is not None
     request = replace(request, costs=None).fitted(checkpoint)  # those of one prompt at a time
     if cache not in request.rules.caches:
@@ -149,6 +153,10 @@ def finished(
 
     Every prompt has a request of its own. Up to `size` share a forward, and the next one takes a finished
     one's place at once.
+
+    Raises:
+        ValueError: if a prompt is too long, the checkpoint cannot do what is requested, or the cache does
+            not fit into memory.
     """
     if not asked:
         return

@@ -25,7 +25,11 @@ MOMENTS = 50_000  # forwards of which a server remembers how long its queue was
 
 @dataclass(frozen=True)
 class Controller:
-    """τ set by the queue: `high` while no job waits, `low` when `full` jobs or more wait."""
+    """τ set by the queue: `high` while no job waits, `low` when `full` jobs or more wait.
+
+    Raises:
+        ValueError: if the bounds are not thresholds or are in the wrong order.
+    """
 
     low: float = 0.8
     high: float = 1.0
@@ -162,7 +166,12 @@ class Server:
 
     def submit(self, prompt: str | Sequence[Message], request: Request | None = None) -> Job:
         """Queue a prompt, or a conversation whose last message is the prompt. A `request` of its own
-        decides everything, τ included."""
+        decides everything, τ included.
+
+        Raises:
+            ValueError: as `decode.decode`, or if its window is larger than the server's cache has room for;
+                other jobs are not affected.
+        """
         request = request or replace(self.request, tau=lambda: self.tau_now)
         request = replace(request, costs=None).fitted(self.checkpoint)  # those of one prompt at a time
         if request.window > self.largest_window:

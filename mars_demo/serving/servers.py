@@ -29,6 +29,10 @@ class Servers:
         self._closed = False
 
     def check(self, name: str) -> None:
+        """
+        Raises:
+            Refusal: if there is no such model.
+        """
         if name not in self.pool.names():
             known = ", ".join(self.pool.names())
             sentence = f"Unknown model {name[:100]!r}. Choose from {known}."
@@ -36,7 +40,11 @@ class Servers:
 
     async def get(self, name: str) -> Server:
         """Return the server of a model, which is loaded if need be. The next request has a place in its
-        queue."""
+        queue.
+
+        Raises:
+            Refusal: if there is no such model, it cannot be had, too many requests wait, or all is ending.
+        """
         self.check(name)
         if name not in self._servers:
             self._check_queue(self._loading)

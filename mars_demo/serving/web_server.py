@@ -26,7 +26,11 @@ class WebServer(uvicorn.Server):
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """Open a socket at that address."""
+    """Open a socket at that address.
+
+    Raises:
+        ValueError: if it cannot be had.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family)

@@ -57,7 +57,11 @@ UNSEEN_SHARE = 0.25  # of held-out prompts, of kinds that training never sees
 
 
 def task(name: str) -> Task:
-    """Return a world or a skill."""
+    """Return a world or a skill.
+
+    Raises:
+        ValueError: if there is none of that name.
+    """
     known = TASKS | SKILLS
     if name not in known:
         raise ValueError(f"Unknown task {name!r}: choose from {', '.join(known)}.")
@@ -65,7 +69,11 @@ def task(name: str) -> Task:
 
 
 def named(chosen: str) -> list[str]:
-    """Return the names in a comma-separated list, in which a family stands for all of its tasks."""
+    """Return the names in a comma-separated list, in which a family stands for all of its tasks.
+
+    Raises:
+        ValueError: if there is no such task.
+    """
     parts = [[*FAMILIES[name]] if name in FAMILIES else [task(name).name] for name in chosen.split(",")]
     return [name for part in parts for name in part]
 

@@ -35,7 +35,11 @@ class Conversation:
 
 def encode(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> Conversation:
     """Return a conversation in the chat template. The template's text after an end token belongs to no
-    answer, and if an answer is `cut`, the conversation ends with its text."""
+    answer, and if an answer is `cut`, the conversation ends with its text.
+
+    Raises:
+        ValueError: if the template rewrites earlier turns, so that answers cannot be located.
+    """
     slotted, texts = with_slots(messages)
     ids: list[int] = []
     response: list[bool] = []
@@ -90,7 +94,13 @@ def mixed_pools(pools: Sequence[Pools]) -> Pools:
 
 
 def file_pools(path: Path, seed: int) -> Pools:
-    """Read a JSONL file with a `messages` list per line, shuffled in every epoch; warn of other lines."""
+    """Read a JSONL file with a `messages` list per line, shuffled again in every epoch.
+
+    Warns of lines without a conversation, which are skipped.
+
+    Raises:
+        ValueError: if no line holds one.
+    """
     conversations, broken = [], []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         if not line.strip():
@@ -116,7 +126,11 @@ def _shuffled(conversations: list[list[Message]], seed: int) -> Pools:
 
 
 def messages_of(row: object) -> list[Message]:
-    """Return the conversation of one row of data."""
+    """Return the conversation of one row of data.
+
+    Raises:
+        ValueError: if it has no list of messages with a role and a text, or none by the assistant.
+    """
     messages = row.get("messages") if isinstance(row, dict) else None
     if not isinstance(messages, list) or not messages:
         raise ValueError("no list of messages")

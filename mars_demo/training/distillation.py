@@ -29,7 +29,11 @@ _LOOP = re.compile(r"(.{24,}?)\1\1", re.DOTALL)
 
 
 def prompts_from(source: str, seed: int = 0) -> Iterator[str]:
-    """Yield `tasks`, endless, or the lines of a text file, or the first user turns of a JSONL file."""
+    """Yield `tasks`, endless, or the lines of a text file, or the first user turns of a JSONL file.
+
+    Raises:
+        ValueError: if the file holds no prompt.
+    """
     if source == "tasks":
         return (example.prompt for example in tasks.examples(None, "train", seed))
     lines = [line for line in Path(source).read_text(encoding="utf-8").splitlines() if line.strip()]

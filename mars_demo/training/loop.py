@@ -176,6 +176,9 @@ def make_accelerator() -> Accelerator:
 
 
 def check_compiler() -> None:
+    """Raises:
+    ValueError: if there is no C++ compiler where torch looks for one.
+    """
     known = [os.environ["CXX"]] if "CXX" in os.environ else ["g++", "clang++", "cl"]
     if not any(map(shutil.which, known)):
         raise ValueError(
@@ -252,7 +255,11 @@ class Trainer:
         return iter(lambda: list(itertools.islice(stream, size)), [])
 
     def step(self, step: int, group: list[list[Conversation]], pace: float, started: float) -> Metrics:
-        """Take one optimizer step on a group of batches."""
+        """Take one optimizer step on a group of batches.
+
+        Raises:
+            ValueError: if the loss is not finite.
+        """
         losses = self._accumulate(step, group)
         grad_norm = self.accelerator.clip_grad_norm_(self.objective.parameters(), 1.0)
         for name, value in (("loss", losses["loss"]), ("gradient", grad_norm)):

@@ -9,7 +9,11 @@ OBJECTIVES = ("ar", "mars", "block-diffusion")
 
 @dataclass(frozen=True)
 class Recipe:
-    """The settings of a training run. `objective` explains the weights of its losses and its blocks."""
+    """The settings of a training run. `objective` explains the weights of its losses and its blocks.
+
+    Raises:
+        ValueError: if a setting is out of range.
+    """
 
     objective: str = "mars"
     block_size: int = 8

@@ -55,7 +55,11 @@ def index() -> list[dict[str, Any]]:
 
 
 def recording(id: str) -> str:
-    """Return a recorded training as JSON lines, as `watch` made them."""
+    """Return a recorded training as JSON lines, as `watch` made them.
+
+    Raises:
+        ValueError: if there is no recording with that id.
+    """
     if id not in [entry["id"] for entry in index()]:
         raise ValueError(f"Unknown recorded training {id!r}.")
     return (FOLDER / f"{id}.jsonl").read_text("utf-8")
@@ -70,7 +74,12 @@ def recipe(
     learning_rate: float,
     seed: int,
 ) -> Recipe:
-    """Return a training on one of `DATA`, short enough to watch. It saves no states."""
+    """Return a training that is short enough to watch, on one of `DATA`. It is not resumed, so it saves no
+    states.
+
+    Raises:
+        ValueError: if a setting is out of range.
+    """
     from mars_demo.training.recipe import Recipe
 
     if not 1 <= steps <= LIMITS.train_steps:
@@ -114,6 +123,9 @@ def watch(
     name: of the checkpoint that comes out of it.
     pace: read at every step; multiplies the learning rates.
     stopped: asked after every step; what has been learned until then is saved.
+
+    Raises:
+        ValueError: if the prompt cannot be answered, or as `training.train`.
     """
     from mars_demo.evaluation import results
     from mars_demo.export.save import save_checkpoint

@@ -1,7 +1,5 @@
 """Branches of runs on the stage: what a visitor asks for, and the runs that go on."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any

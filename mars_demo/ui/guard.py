@@ -5,8 +5,6 @@ then raised with a traceback. So `App.process_api` of the page turns what a func
 into a sentence with `told`, and `Guard` is around the server, for what fails before or after a function.
 """
 
-from __future__ import annotations
-
 import html
 import json
 import logging

@@ -1,7 +1,5 @@
 """The options of `app.py`."""
 
-from __future__ import annotations
-
 import argparse
 import os
 from collections.abc import Mapping, Sequence

@@ -3,8 +3,6 @@
 It is removed when the app exits, and what a killed app has left when the next one starts.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import os

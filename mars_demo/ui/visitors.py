@@ -1,7 +1,5 @@
 """What happens when a visitor leaves: their runs stop, and what was kept for them is dropped."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """A model's attention weights inside a layout, for pictures."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """The lens of a forward as a picture: layers from the input to the output, slots across."""
 
-from __future__ import annotations
-
 import json
 
 from mars_demo.decoding.lens import Lens

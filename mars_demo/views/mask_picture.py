@@ -1,7 +1,5 @@
 """Layouts as pictures: the matrix that runs, with words for its rows, columns and regions."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Callable, Sequence

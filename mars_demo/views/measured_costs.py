@@ -1,7 +1,5 @@
 """c(k), the cost of a forward with k positions, and what it makes of tokens per forward."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any

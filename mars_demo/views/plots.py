@@ -1,7 +1,5 @@
 """Plots, each a function from data to a plotly figure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 
 import plotly.graph_objects as go

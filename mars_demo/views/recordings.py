@@ -4,8 +4,6 @@
 `python -m mars_demo record runs` records them again.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import replace

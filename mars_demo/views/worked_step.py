@@ -4,8 +4,6 @@ The scores are a reader's; what is made of them is decided by `decoding.acceptan
 threshold.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, Any
 

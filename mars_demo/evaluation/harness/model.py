@@ -81,7 +81,11 @@ class MarsLM(HFLM):
         self._answers: dict[str | None, list[Generated]] = defaultdict(list)  # made here, by task
 
     def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[Generated]:
-        """Answer each request's prompt, up to its stop string, as the `hf` model does."""
+        """Answer each request's prompt, up to its stop string, as the `hf` model does.
+
+        Raises:
+            ValueError: if a task asks for unsupported generation, or for more tokens than the context has.
+        """
         asked = [
             self._asked(*request.args, seed=self.seed + number) for number, request in enumerate(requests)
         ]

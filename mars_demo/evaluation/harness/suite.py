@@ -26,7 +26,11 @@ logging.getLogger("lm_eval").setLevel(logging.ERROR)
 
 
 def load(names: Sequence[str], folder: Path | None = None) -> list[Task | Group]:
-    """Load tasks, groups and tags with their data. Names may hold wildcards; `folder` has more files."""
+    """Load tasks, groups and tags with their data. Names may hold wildcards; `folder` has more task files.
+
+    Raises:
+        ValueError: if there is no such task, its data cannot be fetched, or it needs what is not installed.
+    """
     manager = _manager(names, [FOLDER, *([folder] if folder else [])])
     loaded: list[Task | Group] = []
     for name in names:
@@ -70,6 +74,10 @@ def _loaded(manager: TaskManager, name: str) -> list[Task | Group]:
 
 
 def require_confirmed(tasks: Iterable[Task | Group]) -> None:
+    """
+    Raises:
+        ValueError: if one of the tasks executes what a model has written.
+    """
     for task in tasks:
         for leaf in task.get_all_tasks() if isinstance(task, Group) else [task]:
             if getattr(leaf, "UNSAFE_CODE", False):
@@ -96,6 +104,9 @@ def evaluate(
     shots: worked examples before each question; None for the task's own number.
     cache: a folder for answers, from which an interrupted evaluation resumes.
     unsafe_code: whether tasks may execute what the model has written.
+
+    Raises:
+        ValueError: if the model cannot do what a task asks for.
     """
     found = simple_evaluate(
         model,
