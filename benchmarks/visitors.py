@@ -171,7 +171,7 @@ def table(file: str | Path = FILE) -> str:
             "runs meanwhile": page["races"],
             "seconds": tables.percentiles(page["seconds"]),
             "compressed, kB": f"{page['bytes'] / 1000:.0f}",
-            "CPU of the server per load, ms": page.get("cpu_ms") and f"{page['cpu_ms']:.0f}",
+            "CPU of the server per load, ms": page["cpu_ms"] and f"{page['cpu_ms']:.0f}",
         }
         for page in measured["pages"]
     ]
