@@ -1,4 +1,4 @@
-"""Weights from GGUF files: few bits per weight on disk, dense once loaded."""
+"""Weights from GGUF files, also split ones."""
 
 import struct
 from collections.abc import Iterator
@@ -21,6 +21,7 @@ from transformers.integrations.gguf.reader import read_gguf_metadata
 
 from mars_demo.models.architectures import GGUF
 from mars_demo.models.checkpoint import empty, from_files, require_fit
+from mars_demo.models.names import parts
 from mars_demo.models.quantized import Weights, of_gguf, quantize
 
 _LAYERS = 128  # of a model, at most
@@ -95,16 +96,36 @@ def _llama(file: Path, config: PreTrainedConfig) -> Iterator[tuple[str, ReaderTe
 
 
 def packed_tensors(file: Path) -> dict[str, ReaderTensor]:
-    """Return the tensors of a GGUF file by its names for them; their values are views of the file.
+    """Return the tensors of a GGUF file and of its other parts, if it is split, by its names for them;
+    their values are views of the files.
 
     Raises:
-        ValueError: if the file is broken.
+        ValueError: if a file is broken or missing.
+    """
+    tensors = {}
+    for part in parts(file):
+        try:
+            _require_counts(part)
+            tensors |= {tensor.name: tensor for tensor in GGUFReader(part).tensors}
+        except FileNotFoundError as error:
+            raise ValueError(f"its part {part.name} is missing.") from error
+        except (IndexError, ValueError, struct.error) as error:
+            raise ValueError("the GGUF file is incomplete.") from error
+    return tensors
+
+
+def _require_counts(part: Path) -> None:
+    """Refuse counts beyond the file, to which `GGUFReader` would count.
+
+    Raises:
+        ValueError, struct.error: if the header is not one of GGUF.
     """
     try:
-        read_gguf_metadata(str(file))  # refuses counts beyond the file, to which GGUFReader would count
-        return {tensor.name: tensor for tensor in GGUFReader(file).tensors}
-    except (IndexError, ValueError, struct.error) as error:
-        raise ValueError("the GGUF file is incomplete.") from error
+        read_gguf_metadata(str(part))
+    except ValueError as error:
+        # It misses this name after it has read all others; only the first part of a split model has it.
+        if "general.architecture" not in str(error) or part == parts(part)[0]:
+            raise
 
 
 def is_tied(name: str, config: PreTrainedConfig) -> bool:

@@ -25,7 +25,7 @@ from huggingface_hub.errors import (
 )
 from huggingface_hub.utils import tqdm
 
-from mars_demo.models.names import choices
+from mars_demo.models.names import choices, split_name
 
 Report = Callable[[str, int, int], None]  # phase, bytes so far, bytes in all
 
@@ -89,15 +89,20 @@ def _remote_files(name: str) -> list[tuple[str, int]]:
 
 
 def needed_files(files: Iterable[tuple[str, int]]) -> dict[str, int]:
-    """Return the files to load, with their bytes: texts and safetensors, or else one GGUF file."""
+    """Those that a checkpoint is loaded from, with their bytes: texts and safetensors at the top of the
+    repository, or one GGUF model, split or not, if it has no safetensors."""
     top = {file: size for file, size in files if "/" not in file}
     texts = {file: size for file, size in top.items() if file.endswith(_TEXTS)}
     weights = {f: size for f, size in top.items() if f.startswith("model") and f.endswith(".safetensors")}
     if not weights:
-        packed = [file for file in top if file.endswith(".gguf") and "-of-" not in file]
+        packed = {}
+        for file in filter(lambda file: file.endswith(".gguf"), sorted(top)):
+            packed.setdefault(split_name(file), {})[file] = top[file]
         # All of them are dense once loaded, so Q8_0, which loses least; else the smallest.
-        best = min(packed, key=lambda file: ("q8_0" not in file.lower(), top[file]), default=None)
-        weights = {best: top[best]} if best else {}
+        best = min(
+            packed, key=lambda name: ("q8_0" not in name.lower(), sum(packed[name].values())), default=None
+        )
+        weights = packed.get(best, {})
     return texts | weights
 
 

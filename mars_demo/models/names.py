@@ -13,6 +13,7 @@ DTYPE = {
     "default": "auto",
     "help": "auto: bfloat16 on a GPU, int8 on a CPU for GGUF files, else float32",
 }
+PART = re.compile(r"-(\d{5})-of-(\d{5})(?=\.gguf$)")  # in the name of a file of a split GGUF model
 BUNDLED = ("mars-smollm2-135m", "mars-tiny", "ar-tiny")  # best first
 
 
@@ -52,3 +53,16 @@ def gguf_file(path: str) -> Path | None:
     if path.endswith(".gguf"):
         return Path(path)
     return next(iter(sorted(Path(path).glob("*.gguf"))), None) if Path(path).is_dir() else None
+
+
+def split_name(file: str) -> str:
+    """Return a GGUF file's name without the number of its part."""
+    return PART.sub("", file)
+
+
+def parts(file: Path) -> list[Path]:
+    """Return all files of a GGUF model that is split as llama.cpp does it, or the file alone."""
+    if not (numbered := PART.search(file.name)):
+        return [file]
+    count = int(numbered[2])
+    return [file.with_name(PART.sub(f"-{n:05d}-of-{count:05d}", file.name)) for n in range(1, count + 1)]

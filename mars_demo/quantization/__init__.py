@@ -1,1 +1,1 @@
-"""Weights in fewer bits: GPTQ, and packing as GGUF."""
+"""A writer of weights in 8 bits."""

@@ -10,9 +10,8 @@ from playwright.sync_api import expect
 from race_tab import dismiss, race, stage, to_the_end, toast
 from random_models import random_model
 
-from mars_demo.assets import ASSETS
 from mars_demo.export.save import save_checkpoint
-from mars_demo.quantization import packing
+from mars_demo.quantization import q8_0
 from mars_demo.ui.components.drawing import Drawing
 from mars_demo.ui.page import App
 
@@ -36,7 +35,7 @@ def folders(tmp_path_factory, tokenizer, mars_tiny):
     file.write_text(json.dumps(config))
     card = "---\nlicense: <img src=x onerror=alert(1)> ${1+1}\n---\n"
     (parent / PUBLISHED / "README.md").write_text(card)
-    packed = packing.pack(mars_tiny.model, ASSETS / "mars-tiny", parent / "packed", packing.RECIPES["Q8_0"])
+    [packed] = q8_0.write(mars_tiny, parent / "packed")
     packed.rename(parent / "packed" / PACKED)
     shutil.copytree(parent / PLAIN, parent / BROKEN)
     (parent / BROKEN / "model.safetensors").write_bytes(b"no weights")

@@ -138,3 +138,5 @@ def test_the_needed_files_are_texts_and_the_best_weights():
     assert hub.needed_files([*sharded, *others, ("a.gguf", 3)]) == dict([*sharded, *others[:2]])
     assert hub.needed_files([("b-Q8_0.gguf", 8), ("b-Q4_1.gguf", 4)]) == {"b-Q8_0.gguf": 8}
     assert hub.needed_files([("b-F16.gguf", 8), ("b-Q4_1.gguf", 4)]) == {"b-Q4_1.gguf": 4}
+    split = {f"b-Q8_0-0000{i}-of-00002.gguf": 9 for i in (1, 2)}
+    assert hub.needed_files([*split.items(), ("b-Q4_1.gguf", 4)]) == split

@@ -1,0 +1,151 @@
+"""Weights in 8 bits: what goes in comes out, within what the bits allow."""
+
+import re
+import shutil
+
+import pytest
+import torch
+from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
+
+from mars_demo import cli
+from mars_demo.assets import ASSETS
+from mars_demo.export.save import save_checkpoint
+from mars_demo.models import gguf, memory
+from mars_demo.models.facts import facts
+from mars_demo.models.load import load_checkpoint, outline
+from mars_demo.models.names import bundled
+from mars_demo.quantization import q8_0
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory, tokenizer):
+    torch.manual_seed(3)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer), hidden_size=64, intermediate_size=128, num_hidden_layers=2,
+        num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=96,
+        tie_word_embeddings=True, initializer_range=0.2, eos_token_id=tokenizer.eos_token_id,
+        bos_token_id=None, rope_parameters={"rope_type": "default", "rope_theta": 1000.0},
+    )  # fmt: skip
+    folder = tmp_path_factory.mktemp("plain")
+    save_checkpoint(LlamaForCausalLM(config), tokenizer, folder, block_size=8)
+    return folder
+
+
+@pytest.fixture
+def source(saved):
+    return load_checkpoint(str(saved), device="cpu")
+
+
+@pytest.fixture
+def folder(source, tmp_path):
+    """The checkpoint in one file."""
+    q8_0.write(source, tmp_path / "packed")
+    return tmp_path / "packed"
+
+
+def weights(folder) -> dict[str, torch.Tensor]:
+    return load_checkpoint(str(folder), device="cpu", dtype=torch.float32).model.state_dict()
+
+
+def test_weights_come_back_within_half_a_step(source, folder):
+    found = weights(folder)
+    for name, weight in source.model.state_dict().items():
+        groups = weight.unflatten(-1, (-1, 32))
+        step = groups.abs().amax(-1, keepdim=True) / 127 if weight.ndim > 1 else torch.zeros(1)
+        # The scale of a group is a float16.
+        error = (found[name] - weight).abs().view_as(groups)
+        assert (error <= 0.5 * step + 127 * step * 2**-11).all(), name
+
+
+def test_rounded_weights_are_written_as_they_are(folder, tmp_path):
+    again = tmp_path / "again"
+    q8_0.write(load_checkpoint(str(folder), device="cpu", dtype=torch.float32), again)
+    torch.testing.assert_close(weights(again), weights(folder), rtol=0, atol=0)
+
+
+def test_transformers_reads_weights_and_tokenizer_as_we_do(source, folder):
+    named = {"gguf_file": "model.gguf", "trust_remote_code": False}
+    theirs = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32, **named)
+    torch.testing.assert_close(theirs.state_dict(), weights(folder), rtol=0, atol=0)
+    shutil.copy(folder / "model.gguf", folder.parent)  # where no other tokenizer is
+    tokenizer = AutoTokenizer.from_pretrained(folder.parent, **named)
+    for text in (
+        "Sort these: 3, 1 and 2.",
+        "  two  spaces\n\tand a tab, naïve 😀",
+        source.tokenizer.mask_token,
+    ):
+        assert tokenizer(text)["input_ids"] == source.tokenizer(text)["input_ids"]
+    messages = [{"role": "user", "content": "Hello"}]
+    assert tokenizer.apply_chat_template(messages) == source.tokenizer.apply_chat_template(messages)
+
+
+def test_a_split_model_is_the_same_model(source, folder, tmp_path):
+    files = q8_0.write(source, tmp_path / "split", largest=60_000)
+    assert len(files) > 1 and all(f"-of-{len(files):05d}" in file.name for file in files)
+    for name in (tmp_path / "split", files[-1]):
+        torch.testing.assert_close(weights(name), weights(folder), rtol=0, atol=0)
+    files[-1].unlink()
+    with pytest.raises(ValueError, match=re.escape(files[-1].name)):
+        weights(tmp_path / "split")
+
+
+def test_a_packed_folder_is_the_same_checkpoint(source, folder):
+    loaded = load_checkpoint(str(folder), device="cpu")
+    for name in ("block_size", "mask_id", "objective", "context", "end_ids"):
+        assert getattr(loaded, name) == getattr(source, name)
+
+
+def test_a_packed_file_is_described_by_its_header(folder):
+    file = folder / "model.gguf"
+    loaded = load_checkpoint(str(folder), device="cpu", dtype=torch.float32)
+    for name in (file, folder):
+        assert facts(outline(str(name))).parameters == facts(loaded).parameters
+        assert load_checkpoint(str(name), device="cpu").model.dtype == torch.bfloat16  # unless told
+    largest = max(weight.numel() for weight in loaded.model.parameters())
+    size = facts(loaded).parameters * 4 + largest * 4
+    assert memory.needed(str(folder), "cpu", torch.float32) == size
+
+
+@pytest.mark.full
+def test_a_gguf_file_can_be_the_base_of_a_training(folder, tmp_path):
+    file = str(folder / "model.gguf")
+    command = ["train", "--base", file, "--steps", "2", "--max-length", "96", "--batch-tokens", "512"]
+    assert cli.main([*command, "--output", str(tmp_path / "trained")]) == 0
+    trained = load_checkpoint(str(tmp_path / "trained"), device="cpu")
+    assert (trained.block_size, trained.model.dtype) == (8, torch.float32)
+
+
+def test_a_broken_file_is_refused(folder):
+    file = folder / "model.gguf"
+    whole = file.read_bytes()
+    for part in (whole[:5000], whole[:-500], whole.replace(b"blk.1.attn_q", b"blk.1.attn_x"), b"", b"GGUF"):
+        file.write_bytes(part)
+        with pytest.raises(ValueError, match="packed"):
+            load_checkpoint(str(file.parent), device="cpu")
+
+
+def test_a_file_whose_tensors_are_not_the_models_is_refused(source, folder):
+    """What is missing would be random; a config beside the file need not describe it."""
+    file, config = folder / "model.gguf", source.model.config
+
+    def refusal(trouble: str) -> None:
+        with pytest.raises(ValueError, match=trouble):
+            gguf.read(file, config, torch.float32)
+
+    whole = file.read_bytes()
+    file.write_bytes(whole.replace(b"blk.1.attn_q", b"blk.1.attn_x"))
+    refusal(r"\b1\b.*1.*q")
+    file.write_bytes(whole)
+    config.num_hidden_layers = 1
+    refusal(r"\b9\b.*blk.1.attn_k.weight")
+    config.num_hidden_layers, config.intermediate_size = 2, 64
+    refusal(r"\b6\b.*blk.0.ffn_down.weight")
+    config.intermediate_size, config.tie_word_embeddings = 128, False
+    refusal(r"\b1\b.*output.weight")
+
+
+@pytest.mark.parametrize("name", bundled())
+def test_bundled_weights_are_within_their_limits(name):
+    """100 MB a file is what a repository takes, 160 MB in all what a clone should cost."""
+    sizes = [file.stat().st_size for file in (ASSETS / name).rglob("*") if file.is_file()]
+    assert max(sizes) < 100e6 and sum(sizes) < 160e6
