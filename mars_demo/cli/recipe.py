@@ -14,7 +14,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     smollm = recipes.add_parser("smollm", help="mars-smollm2-135m, from SmolLM2-135M-Instruct")
     smollm.add_argument("--base", help="a GGUF file, folder or hub id of SmolLM2-135M-Instruct")
     smollm.add_argument("--output", type=Path, required=True, metavar="DIR")
-    smollm.add_argument("--stage", help="base, data, train or pack alone")
+    smollm.add_argument("--stage", help="base, data, train or bundle alone")
     smollm.add_argument("--scale", default="full", help="full, or cpu (a proof on two cores)")
 
 

@@ -1,10 +1,10 @@
-"""MARS-SmolLM2-135M from its base: its own answers as data, MARS training, packing for the app.
+"""MARS-SmolLM2-135M from its base: AR SFT, then MARS, on everyday skills and the base's own answers.
 
     python -m mars_demo recipe smollm --base SmolLM2-135M-Instruct.Q4_1.gguf --output DIR
 
-The full recipe needs an NVIDIA GPU; `--scale cpu` is a smaller one for two cores with bfloat16
-matrix units. If interrupted, run the same command again; `--stage` runs one stage alone. Packing, the last
-stage, leaves the folder for `assets/` in DIR/bundle.
+The full recipe needs an NVIDIA GPU; `--scale cpu` is a smaller one for two cores with bfloat16 units. If
+interrupted, run the same command again; `--stage` runs one stage alone. The last stage leaves the folder
+for `assets/` in DIR/bundle.
 """
 
 import json
@@ -28,57 +28,48 @@ from mars_demo.training.loop import train
 from mars_demo.training.recipe import Recipe
 
 NAME = "mars-smollm2-135m"
-PACKED_AS = "Q5_1, embedding Q5_0"  # of `packing.RECIPES`
 BASE = "HuggingFaceTB/SmolLM2-135M-Instruct"
 ATTRIBUTION = (
     f"The base, [{BASE}](https://huggingface.co/{BASE}), is by Hugging Face and under the Apache License "
     "2.0, and so is this model; a copy of the licence is next to the weights. Changed from the base: its "
-    "weights, trained further as described below and stored in fewer bits, its mask token, and its "
+    "weights, trained further as described below and stored in 8 bits, its mask token, and its "
     "configuration files."
 )
+# Answers to skills are shorter: three of them have about the tokens of one of the base's own answers.
+DATA = "skills+skills+skills+{chat}"
+# The clean stream learns skills by cross-entropy and keeps the base's distributions on the base's answers.
+AR = Recipe(
+    "ar",
+    reference="base",
+    reference_weight=6.0,
+    learning_rate=2e-4,
+    final_learning_rate=4e-6,
+    muon_learning_rate=6e-4,
+    max_length=400,
+    compile=True,
+)
+MARS = replace(AR, objective="mars", block_size=8)
 
 
 @dataclass(frozen=True)
 class Scale:
-    """How many conversations, how many of them with a second turn, and the trainings, each from the weights
-    of the one before. A training's reference is a folder of the recipe."""
+    """How many conversations, how many of them with a second turn, and the two trainings, the second from
+    the weights of the first."""
 
     held_out: int
     conversations: int
     second_turns: int
     batch: int  # answers written at a time
     max_new_tokens: int
-    trainings: tuple[Recipe, ...]
+    trainings: dict[str, Recipe]  # by folder
 
 
-# Found on two CPU cores: with λ = 1 and a higher learning rate, slot 1 lost a tenth of its right guesses
-# before the masks had learned anything. A reference keeps it near the base, so the full recipe has one.
-MARS = Recipe(
-    "mars", block_size=8, sft_weight=0.0, reference="base", reference_weight=6.0, learning_rate=2e-4
-)
-GENTLE = Recipe(
-    "mars",
-    block_size=4,
-    sft_weight=3.0,
-    learning_rate=7e-5,
-    final_learning_rate=2e-6,
-    mask_learning_rate=4e-3,
-    mask_head_start=0.03,
-    warmup=0.06,
-    decay_vectors=False,
-    max_length=320,
-)
-# GENTLE leaves slot 1 surer than the base is and at other tokens; this one brings it back.
-LIKE_ITS_BASE = replace(
-    GENTLE,
-    sft_weight=0.0,
-    reference="base",
-    reference_weight=6.0,
-    learning_rate=5e-5,
-    final_learning_rate=1e-6,
-    mask_head_start=0.0,
-    seed=1,
-)
+def trainings(steps: tuple[int, int], **size: int) -> dict[str, Recipe]:
+    """Return AR SFT and MARS with so many steps of this size."""
+    recipes = {"ar": AR, NAME: MARS}
+    return {name: replace(recipes[name], steps=number, **size) for name, number in zip(recipes, steps)}
+
+
 SCALES = {
     "full": Scale(
         held_out=600,
@@ -86,18 +77,16 @@ SCALES = {
         second_turns=20_000,
         batch=2048,
         max_new_tokens=384,
-        trainings=(replace(MARS, steps=2500, batch_tokens=32_768, save_every=250),),
+        trainings=trainings((300, 5000), batch_tokens=32_768, save_every=250),
     ),
+    # Three small batches a step: conversations of one length are of few kinds.
     "cpu": Scale(
         held_out=192,
-        conversations=6514,
+        conversations=5185,
         second_turns=0,
         batch=96,
         max_new_tokens=192,
-        trainings=tuple(
-            replace(recipe, steps=steps, batch_tokens=3072, save_every=50, compile=True)
-            for recipe, steps in ((GENTLE, 723), (LIKE_ITS_BASE, 272))
-        ),
+        trainings=trainings((36, 1100), batch_tokens=1100, accumulate=3, save_every=20),
     ),
 }
 
@@ -138,34 +127,31 @@ def _fill(path: Path, base, prompts, count: int, scale: Scale, avoid: Path | Non
         pass
 
 
-def train_mars(output: Path, scale: Scale) -> None:
-    source, trainings = output / "base", []
-    for number, recipe in enumerate(scale.trainings, start=1):
-        folder = output / (NAME if recipe is scale.trainings[-1] else f"{NAME}-{number}")
-        recipe = replace(recipe, data=str(output / "train.jsonl"))
-        if recipe.reference:
-            recipe = replace(recipe, reference=str(output / recipe.reference))
+def train_both(output: Path, scale: Scale) -> None:
+    """Train AR SFT from the base, then MARS from it."""
+    source, summaries = output / "base", []
+    for name, recipe in scale.trainings.items():
+        folder, data = output / name, DATA.format(chat=output / "train.jsonl")
+        recipe = replace(recipe, data=data, reference=str(output / recipe.reference))
         begun = load_checkpoint(str(source), dtype=torch.float32)
         steps = train(begun.model, begun.tokenizer, recipe, folder, resume=True)
-        for _ in training_bar(steps, recipe.steps, folder.name):
+        for _ in training_bar(steps, recipe.steps, name):
             pass
-        trainings.append(summary(recipe, folder / "metrics.jsonl"))
+        summaries.append(summary(recipe, folder / "metrics.jsonl"))
         source = folder
     origin = {"base": BASE, "license": "apache-2.0", "attribution": ATTRIBUTION}
-    named = {"data": "the base's own answers", "reference": recipe.reference and BASE}
-    record = origin | asdict(recipe) | named | {"trainings": trainings}
+    named = {"data": "skills and the base's own answers", "reference": BASE}
+    record = origin | asdict(recipe) | named | {"trainings": summaries}
     (source / "recipe.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
 def summary(recipe: Recipe, log: Path) -> dict:
     """Return what a finished training was and took."""
     return {
+        "objective": recipe.objective,
         "steps": recipe.steps,
         "tokens": json.loads(log.read_text("utf-8").splitlines()[-1])["tokens"],
         "minutes": minutes(log),
-        "sft_weight": recipe.sft_weight,
-        "reference_weight": recipe.reference_weight if recipe.reference else 0.0,
-        "learning_rate": recipe.learning_rate,
         "machine": results.machine(),
     }
 
@@ -176,21 +162,18 @@ def minutes(log: Path) -> int:
     return round(sum(now - before if now > before else now for before, now in pairwise(read)) / 60)
 
 
-def pack(output: Path) -> None:
-    """Make the folder for `assets/`: packed weights, licence, model card and the held-out prompts."""
-    from mars_demo.quantization import gptq, packing  # need gguf, which a machine that only trains can lack
+def bundle(output: Path) -> None:
+    """Make the folder for `assets/`: weights in 8 bits, licence, model card and the held-out prompts."""
+    from mars_demo.quantization import q8_0  # needs gguf, which a machine that only trains can lack
 
-    bundle = output / "bundle" / NAME
-    trained = load_checkpoint(str(output / NAME), device="cpu", dtype=torch.float32)
-    seen = gptq.inputs(trained, str(output / "train.jsonl"))
-    moments = gptq.second_moments(trained.model, seen)
-    packing.pack(trained.model, output / NAME, bundle, packing.RECIPES[PACKED_AS], moments)
-    shutil.copy(LICENSE, bundle / "LICENSE")
-    shutil.copy(output / "held-out.jsonl", bundle)
-    card.write(bundle)
+    folder = output / "bundle" / NAME
+    q8_0.write(load_checkpoint(str(output / NAME), device="cpu", dtype=torch.float32), folder)
+    shutil.copy(LICENSE, folder / "LICENSE")
+    shutil.copy(output / "held-out.jsonl", folder)
+    card.write(folder)
 
 
-STAGES = ("base", "data", "train", "pack")
+STAGES = ("base", "data", "train", "bundle")
 
 
 def make(base: str | None, output: Path, stage: str | None = None, scale: str = "full") -> None:
@@ -213,6 +196,6 @@ def make(base: str | None, output: Path, stage: str | None = None, scale: str = 
     if stage in (None, "data"):
         make_data(output, chosen)
     if stage in (None, "train") and not (output / NAME / "config.json").exists():
-        train_mars(output, chosen)
-    if stage in (None, "pack"):
-        pack(output)
+        train_both(output, chosen)
+    if stage in (None, "bundle"):
+        bundle(output)

@@ -136,7 +136,9 @@ def answered(
         for i, (messages, _) in enumerate(asked):
             text, ended = answers[i]
             if text.strip() and not is_loop(text):
-                answer = {"role": "assistant", "content": text} | ({} if ended else {"cut": True})
+                answer = {"role": "assistant", "content": text, "own": True} | (
+                    {} if ended else {"cut": True}
+                )
                 yield {"messages": [*messages, answer], "asked": first + i}
 
 
