@@ -80,9 +80,11 @@ def _table(measured: Frontier) -> str:
         for point in measured.points
         if point.setting.tau in (None, 0.95, 0.8, 0.5)
     ]
+    areas = ", ".join(f"{criterion} {area:.0f}" for criterion, area in measured.aup().items())
     return (
         f"`{measured.model}`, {measured.title}, {len(measured.prompts)} prompts in batches of "
-        f"{measured.size}, {measured.machine}:\n\n{tables.shown(rows)}"
+        f"{measured.size}, {measured.machine}:\n\n{tables.shown(rows)}\n\n"
+        f"Accuracy under parallelism (AUP): {areas}."
     )
 
 

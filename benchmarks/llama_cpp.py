@@ -15,7 +15,6 @@ from pathlib import Path
 from statistics import median
 
 import torch
-from gguf import GGUFReader, GGUFValueType, GGUFWriter
 
 from benchmarks import tables
 from benchmarks.speed import Answer, recorded, transformers_generate
@@ -26,7 +25,7 @@ from mars_demo.evaluation import results
 from mars_demo.models.chat import encode_prompt
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.load import load_checkpoint
-from mars_demo.quantization import packing
+from mars_demo.quantization import q8_0
 from mars_demo.training import distillation
 
 FILE = "llama-cpp.json"
@@ -69,27 +68,6 @@ class LlamaCpp:
         self._context.decode(batch)
 
 
-def in_q8(checkpoint: Checkpoint, folder: Path) -> Path:
-    """The checkpoint's weights in Q8_0. llama.cpp refuses a file that says nothing of a tokenizer; this one
-    says that there is none."""
-    plain = packing.pack(checkpoint.dense.model, checkpoint.source, folder / "q8", packing.RECIPES["Q8_0"])
-    source, named = GGUFReader(plain), folder / "named.gguf"
-    writer = GGUFWriter(named, "llama")
-    for field in source.fields.values():
-        kind = field.types[0] if field.types else GGUFValueType.ARRAY
-        own = field.name.startswith("GGUF.") or field.name == "general.architecture"
-        if not own and kind != GGUFValueType.ARRAY:
-            writer.add_key_value(field.name, field.contents(), kind)
-    writer.add_tokenizer_model("no_vocab")
-    for tensor in source.tensors:
-        writer.add_tensor(tensor.name, tensor.data, raw_dtype=tensor.tensor_type)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    return named
-
-
 def methods(few: Checkpoint, llama: LlamaCpp, limit: int) -> dict[str, Answer]:
     dense, known = few.dense, costs.measure(few)
 
@@ -119,7 +97,7 @@ def measure(
     few = load_checkpoint(model, "cpu", "int8")
     asked = list(itertools.islice(distillation.prompts_from(held_out), prompts))
     with tempfile.TemporaryDirectory() as folder:
-        llama = LlamaCpp(in_q8(few, Path(folder)), few.end_ids)
+        llama = LlamaCpp(q8_0.write(few.dense, Path(folder))[0], few.end_ids)
         timed = take_turns(methods(few, llama, max_new_tokens), asked, rounds)
     rows = [{"method": name} | one.counts() for name, one in timed.items()]
     size = {"prompts": len(asked), "max_new_tokens": max_new_tokens}

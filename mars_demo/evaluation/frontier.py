@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Self
 
 from pandas import DataFrame
@@ -17,6 +18,7 @@ from mars_demo.decoding.request import Request
 from mars_demo.evaluation import bootstrap
 from mars_demo.modes import MODES
 
+AUP_DECAY, AUP_LOSS = 3.0, 0.05  # as in its paper
 TAUS = (0.99, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5)
 
 
@@ -159,6 +161,35 @@ class Frontier:
         """AR's seconds ÷ this point's; None without AR."""
         ar = self.find(AR)
         return ar and ar.seconds / point.seconds
+
+    def aup(self) -> dict[str, float]:
+        """Return the accuracy under parallelism of each criterion: the area under its accuracies in
+        percent over tokens per forward, AR's first (d3LLM, arXiv 2601.07568).
+
+        A point counts less the more its accuracy is below the best one's, and not at all from
+        `AUP_LOSS` below AR's on. Empty without AR.
+        """
+        ar = self.find(AR)
+        best = max((point.accuracy for point in self.points), default=0.0)
+        if ar is None or not best:
+            return {}
+        areas = {}
+        for criterion in dict.fromkeys(filter(None, (point.setting.criterion for point in self.points))):
+            own = [point for point in self.points if point.setting.criterion == criterion]
+            kept = [point for point in own if point.accuracy >= ar.accuracy - AUP_LOSS]
+            line = [
+                (
+                    point.tokens_per_forward,
+                    100 * point.accuracy,
+                    math.exp(AUP_DECAY * (point.accuracy / best - 1)),
+                )
+                for point in [ar, *sorted(kept, key=lambda point: point.tokens_per_forward)]
+            ]
+            area = line[0][0] * line[0][1]
+            for (x, y, weight), (further, other, its) in pairwise(line):
+                area += (further - x) * (y * weight + other * its) / 2
+            areas[criterion] = area
+        return areas
 
     def frame(self) -> DataFrame:
         """Return a row per point, as CSV files have it."""

@@ -292,3 +292,19 @@ def test_a_sweep_that_cannot_be_is_refused(mars_tiny, ar_tiny):
         grid(ar_tiny)
     with pytest.raises(ValueError, match="chess.*worlds, word-problems, .*, instructions"):
         Sweep(mars_tiny, "chess")
+
+
+def test_aup_of_a_line_is_that_of_its_paper():
+    """Computed by hand: 80 percent at 1 token per forward, then 80 at 2, 78 at 3, and 70, too low, at 4."""
+
+    def made(setting: Setting, right: int, speed: int) -> Point:
+        outcomes = [Outcome(number, number < right, speed, 1) for number in range(100)]
+        return Point(setting, tuple(outcomes), 1.0)
+
+    line = [made(Setting("mars", "margin", tau), *point) for tau, point in
+            ((0.9, (80, 2)), (0.5, (78, 3)), (0.1, (70, 4)))]  # fmt: skip
+    prompts = tuple(map(str, range(100)))
+    found = Frontier("m", "t", "T", 1, "machine", prompts, (made(AR, 80, 1), *line)).aup()
+    weight = math.exp(-3 * (1 - 78 / 80))
+    assert found == {"margin": pytest.approx(80 + 80 + (80 + 78 * weight) / 2)}
+    assert Frontier("m", "t", "T", 1, "machine", prompts, tuple(line)).aup() == {}

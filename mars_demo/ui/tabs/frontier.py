@@ -63,7 +63,8 @@ def point_line(frontier, point) -> str:
 
 def end_line(frontier) -> str:
     files = {"json": json.dumps(frontier.record(), indent=1, ensure_ascii=False) + "\n"}
-    return _line({"done": True} | files | {"csv": frontier.frame().to_csv(index=False)})
+    csv = frontier.frame().to_csv(index=False)
+    return _line({"done": True, "aup": frontier.aup()} | files | {"csv": csv})
 
 
 def _line(record: dict[str, Any]) -> str:

@@ -29,6 +29,7 @@ function show() {
   const paper = find(".paper").checked;
   nodes = drawChart(points, across(), chosen, paper);
   drawPaperWords(paper, across());
+  drawAup(result?.end?.aup ?? {});
   point(chosen);
   for (const { node, point: its } of drawNumbers(points, chosen)) node.addEventListener("click", () => choose(its));
   for (const button of findAll(".files button")) button.disabled = !result?.end;
@@ -36,6 +37,13 @@ function show() {
   drawKept();
   const entry = nodes.find(({ point: its }) => its === chosen) ?? nodes[0];
   entry?.node.setAttribute("tabindex", 0);
+}
+
+/** The area under each line: one number per criterion. */
+function drawAup(areas) {
+  const said = Object.entries(areas).map(([criterion, area]) => `${criterion} ${area.toFixed(0)}`);
+  find(".aup").hidden = !said.length;
+  say(find(".aup"), `Accuracy under parallelism (AUP; AR alone has its accuracy in percent): ${said.join(", ")}.`);
 }
 
 /** What stands below the chart: a point in words, or what can be done. */
