@@ -3,7 +3,7 @@
     python -m benchmarks.frontier [--models mars-tiny] [--limit 24] [--output assets/results/frontier.json]
 
 Every bundled MARS model answers prompts as AR, losslessly, and with each criterion at each τ: the tiny
-model those of its worlds, the chat model the checked instructions. Answers are kept as they are
+model those of its worlds, the chat model its skills. Answers are kept as they are
 finished, so a run that was cut goes on where it was; `--fresh` measures everything again.
 """
 
@@ -19,7 +19,7 @@ from mars_demo.evaluation.sweep import SIZE, Sweep, grid
 from mars_demo.models.load import load_checkpoint
 
 FILE = "frontier.json"
-SETS = {"mars-tiny": ("worlds", 480), "mars-smollm2-135m": ("instructions", 160)}  # and prompts at most
+SETS = {"mars-tiny": ("worlds", 480), "mars-smollm2-135m": ("skills", 255)}  # and prompts at most
 LARGEST = 300_000  # characters of a sweep; wrong answers are left out of a longer one
 
 

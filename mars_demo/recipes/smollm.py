@@ -79,14 +79,14 @@ SCALES = {
         max_new_tokens=384,
         trainings=trainings((300, 5000), batch_tokens=32_768, save_every=250),
     ),
-    # Three small batches a step: conversations of one length are of few kinds.
+    # Several small batches a step: conversations of one length are of few kinds.
     "cpu": Scale(
         held_out=192,
         conversations=5185,
         second_turns=0,
         batch=96,
         max_new_tokens=192,
-        trainings=trainings((36, 1100), batch_tokens=1100, accumulate=3, save_every=20),
+        trainings=trainings((20, 750), batch_tokens=1024, accumulate=4, save_every=20),
     ),
 }
 

@@ -210,8 +210,8 @@ def batches(
     """Yield endless batches of at most `max_tokens` positions, padding included.
 
     Each pool is sorted by length before it is divided, which keeps padding low, and the batches of a pool
-    come in random order. Of a mixture, every batch holds conversations of each kind: what one kind alone
-    asks for is a poor direction of a step. Conversations longer than `max_length` are left out.
+    come in random order. A batch may so be of one kind: of a mixture, a step should accumulate several.
+    Conversations longer than `max_length` are left out.
     """
     for index, pool in enumerate(pools):
         rng = random.Random(f"{seed}-{index}")
@@ -221,19 +221,10 @@ def batches(
             raise ValueError(f"No conversation in the data fits into {max_length} tokens.")
         fitting.sort(key=lambda conversation: (len(conversation.ids), rng.random()))
         cut: list[list[Conversation]] = [[]]
-        for conversation in _spread(fitting):
+        for conversation in fitting:
             longest = max(len(c.ids) for c in (*cut[-1], conversation))
             if cut[-1] and (len(cut[-1]) + 1) * longest > max_tokens:
                 cut.append([])
             cut[-1].append(conversation)
         rng.shuffle(cut)
         yield from cut
-
-
-def _spread(conversations: Sequence[Conversation]) -> list[Conversation]:
-    """Return sorted conversations with those that are `own` spread evenly among the others."""
-    kinds: dict[bool | None, list[Conversation]] = {}
-    for conversation in conversations:
-        kinds.setdefault(conversation.own, []).append(conversation)
-    placed = [(i / len(kind), one) for kind in kinds.values() for i, one in enumerate(kind)]
-    return [conversation for _, conversation in sorted(placed, key=lambda pair: pair[0])]

@@ -1,7 +1,6 @@
 """The two-stream loss: its targets, what may leak into it, and that training sees what decoding sees."""
 
 import copy
-import itertools
 import random
 from dataclasses import replace
 from functools import partial
@@ -371,14 +370,6 @@ def test_a_conversation_is_own_if_all_of_its_answers_are(tokenizer, marks, own):
         ]
     assert corpus.encode(tokenizer, corpus.messages_of({"messages": talk})).own is own
 
-
-def test_every_batch_of_a_mixture_holds_both_kinds(tokenizer):
-    short = [[NOTHING, {"role": "assistant", "content": "Yes " * n, "own": False}] for n in range(1, 41)]
-    long = [[NOTHING, {"role": "assistant", "content": "No " * n, "own": True}] for n in range(41, 81)]
-    drawn = list(itertools.islice(corpus.batches([short + long], tokenizer, 2048, 512, seed=0), 4))
-    for batch in drawn:
-        assert abs(sum(c.own for c in batch) - len(batch) / 2) <= 1
-        assert len(batch) * max(len(c.ids) for c in batch) <= 2048
 
 
 # ------------------------------------------------------------------ the blocks that FlexAttention computes
