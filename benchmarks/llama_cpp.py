@@ -1,15 +1,13 @@
 """Decoding in few bits against llama.cpp with the same bits per weight, and transformers' `generate`.
 
     pip install cyllama==0.2.18
-    python -m benchmarks.llama_cpp [--model mars-smollm2-135m] [--held-out FILE] [--prompts 6] [--rounds 3]
-        [--max-new-tokens 64] [--output FILE]
+    python -m benchmarks.llama_cpp [--model mars-smollm2-135m] [--prompts 17] [--rounds 3] [--output FILE]
 
 Batch 1 on this machine. llama.cpp decodes the same weights in Q8_0, greedily, with as many threads. Its own
 sampler chooses the tokens, so no logits pass through Python. Methods take turns prompt by prompt.
 """
 
 import argparse
-import itertools
 import tempfile
 from pathlib import Path
 from statistics import median
@@ -19,17 +17,17 @@ import torch
 from benchmarks import tables
 from benchmarks.speed import Answer, recorded, transformers_generate
 from benchmarks.timing import take_turns
+from mars_demo import tasks
 from mars_demo.decoding import costs
 from mars_demo.decoding.request import Request
 from mars_demo.evaluation import results
+from mars_demo.evaluation.task_sets import MAX_NEW_TOKENS, task_set
 from mars_demo.models.chat import encode_prompt
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.load import load_checkpoint
 from mars_demo.quantization import q8_0
-from mars_demo.training import distillation
 
 FILE = "llama-cpp.json"
-CHAT = "mars-smollm2-135m"
 CONTEXT = 1024  # positions that llama.cpp reserves
 
 
@@ -86,16 +84,16 @@ def methods(few: Checkpoint, llama: LlamaCpp, limit: int) -> dict[str, Answer]:
         ),
         f"ar, {few.precision}": ours("ar"),
         f"lossless, {few.precision}, adaptive": ours("lossless", costs=known),
+        f"mars τ = 0.95, {few.precision}, adaptive": ours("mars", tau=0.95, costs=known),
         f"mars τ = 0.8, {few.precision}, adaptive": ours("mars", tau=0.8, costs=known),
-        f"mars τ = 0.6, {few.precision}, adaptive": ours("mars", tau=0.6, costs=known),
     }
 
 
 def measure(
-    model: str, held_out: str, prompts: int, rounds: int, max_new_tokens: int, output: Path
+    model: str, prompts: int, rounds: int, max_new_tokens: int, output: Path
 ) -> None:  # fmt: skip
     few = load_checkpoint(model, "cpu", "int8")
-    asked = list(itertools.islice(distillation.prompts_from(held_out), prompts))
+    asked = [question.prompt for question in task_set("skills").questions(prompts)]
     with tempfile.TemporaryDirectory() as folder:
         llama = LlamaCpp(q8_0.write(few.dense, Path(folder))[0], few.end_ids)
         timed = take_turns(methods(few, llama, max_new_tokens), asked, rounds)
@@ -125,11 +123,10 @@ def table(file: str | Path = FILE) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--model", default=CHAT)
-    parser.add_argument("--held-out", default=f"assets/{CHAT}/held-out.jsonl")
-    parser.add_argument("--prompts", type=int, default=6)
+    parser.add_argument("--model", default="mars-smollm2-135m")
+    parser.add_argument("--prompts", type=int, default=len(tasks.SKILLS), help="of the skills in turn")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--max-new-tokens", type=int, default=64)
+    parser.add_argument("--max-new-tokens", type=int, default=MAX_NEW_TOKENS)
     tables.run(parser, measure, table, FILE)
 
 

@@ -55,13 +55,16 @@ def recipe() -> str:
     return shown(
         [
             {
-                "training": {"ar": "AR SFT", "mars": "MARS"}[one["objective"]],
+                "training": number,
                 "steps": one["steps"],
                 "million clean tokens": f"{one['tokens'] / 1e6:.2f}",
                 "minutes": one["minutes"],
+                "SFT loss, λ": f"{one['sft_weight']:g}",
+                "reference, μ": f"{one['reference_weight']:g}",
+                "learning rate": f"{one['learning_rate']:g}",
                 "machine": one["machine"],
             }
-            for one in trainings
+            for number, one in enumerate(trainings, start=1)
         ]
     )
 

@@ -371,7 +371,6 @@ def test_a_conversation_is_own_if_all_of_its_answers_are(tokenizer, marks, own):
     assert corpus.encode(tokenizer, corpus.messages_of({"messages": talk})).own is own
 
 
-
 # ------------------------------------------------------------------ the blocks that FlexAttention computes
 
 LENGTHS = [(40, 300), (9, 12), (400, 131), (1, 3)]  # of prompts and answers
