@@ -2,7 +2,7 @@
 
 import pytest
 from hostile import GOOD, changed, written
-from on_stage import give, says
+from on_stage import give, put, says
 from playwright.sync_api import expect
 from records import race
 
@@ -36,6 +36,7 @@ def test_a_dropped_record_is_drawn_and_a_bad_one_leaves_it_there(stage):
 
 
 def test_a_server_that_does_not_answer_loses_nothing(stage):
+    put(stage, race())
     before = stage.locator(".lanes").inner_text()
     stage.route("**/component_server/**", lambda route: route.abort())
     stage.evaluate(DROP, race())

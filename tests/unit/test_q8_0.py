@@ -64,11 +64,13 @@ def test_rounded_weights_are_written_as_they_are(folder, tmp_path):
 
 
 def test_transformers_reads_weights_and_tokenizer_as_we_do(source, folder):
-    named = {"gguf_file": "model.gguf", "trust_remote_code": False}
-    theirs = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32, **named)
+    name = "model.gguf"
+    theirs = LlamaForCausalLM.from_pretrained(
+        folder, gguf_file=name, dtype=torch.float32, trust_remote_code=False
+    )
     torch.testing.assert_close(theirs.state_dict(), weights(folder), rtol=0, atol=0)
-    shutil.copy(folder / "model.gguf", folder.parent)  # where no other tokenizer is
-    tokenizer = AutoTokenizer.from_pretrained(folder.parent, **named)
+    shutil.copy(folder / name, folder.parent)  # where no other tokenizer is
+    tokenizer = AutoTokenizer.from_pretrained(folder.parent, gguf_file=name, trust_remote_code=False)
     for text in (
         "Sort these: 3, 1 and 2.",
         "  two  spaces\n\tand a tab, naïve 😀",
