@@ -62,7 +62,7 @@ def request_of(run: Run) -> Request:
 
 @dataclass(frozen=True)
 class Opinion:
-    """What a model that reads an answer up to some token thinks of that token."""
+    """A model's opinion of a token of an answer, given the text before it."""
 
     probability: float
     rank: int  # 1 if none is more probable

@@ -47,8 +47,8 @@ def logits_of(model: PreTrainedModel, hidden: Tensor) -> Tensor:
 
 
 class KeysAndValues(DynamicCache):
-    """What the layers of a transformers model keep of a text. Made without the config on purpose: every
-    layer keeps every position, so any forward can be rolled back."""
+    """The keys and values of a text in a transformers model. It is made without the config, so that every
+    layer keeps every position and any forward can be rolled back."""
 
     def forward(
         self,

@@ -25,7 +25,7 @@ MOST_LOGITS = 2**25  # numbers that the head gives for one layer
 
 @dataclass(frozen=True)
 class Cell:
-    """What a layer would say in a slot."""
+    """The prediction of one layer in a slot."""
 
     token: int  # the most probable one
     probability: float

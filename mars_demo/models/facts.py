@@ -1,4 +1,4 @@
-"""What a checkpoint is, for people to read."""
+"""The facts of a checkpoint, for people to read."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ _TRAINED_FOR = {
 
 @dataclass(frozen=True)
 class Facts:
-    """What a checkpoint is."""
+    """The facts of one checkpoint."""
 
     name: str
     parameters: int  # tied weights count once

@@ -1,4 +1,4 @@
-"""Models that visitors have trained, one each. For everybody but its owner a model's name does not exist.
+"""Models trained by visitors, one each. Only the visitor who trained a model can name it.
 
 Gradio sets `LocalContext.request` around every handler and every step of a generator, in whichever thread
 that runs, and `visitor` reads it; so a name is looked up in the thread of the handler. On ZeroGPU a

@@ -1,4 +1,4 @@
-"""Who may import whom, what starts without torch, and the Python examples of the documents."""
+"""Imports between packages, commands that start without torch, and Python examples of the documents."""
 
 import ast
 import functools

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.full
 
 
 class Hub:
-    """What is used of `HfApi`; one owner, `me`, has rights."""
+    """The used part of `HfApi`; one owner, `me`, has rights."""
 
     def __init__(self):
         self.created: list[tuple[str, dict]] = []

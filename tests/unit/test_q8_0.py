@@ -127,7 +127,7 @@ def test_a_broken_file_is_refused(folder):
 
 
 def test_a_file_whose_tensors_are_not_the_models_is_refused(source, folder):
-    """What is missing would be random; a config beside the file need not describe it."""
+    """Missing tensors would be random, and a config beside the file need not describe it."""
     file, config = folder / "model.gguf", source.model.config
 
     def refusal(trouble: str) -> None:
