@@ -33,6 +33,7 @@ class Limit:
 class Limits:
     prompt = Limit(20_000, "characters of a prompt, and of a conversation with its system prompt")
     answer = Limit(1024, "tokens of an answer over HTTP; those of the page have 256", least=256)
+    tokens = Limit(4096, "tokens of a conversation and its answer over HTTP; the cache has room for them")
     races = Limit(64, "races that take turns at once; more visitors wait in the queue")
     waiting = Limit(200, "visitors in a queue; more are asked to come back later")
     race_seconds = Limit(300, "seconds until a race is stopped, slow motion included")

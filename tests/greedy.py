@@ -51,7 +51,8 @@ def check_tokens(checkpoint: Checkpoint, run: Run, expected: Sequence[int]) -> N
     [logits] = Engine(checkpoint.decoder).forward(causal(text), first=len(text) - 1)
     if settings.sampling:
         sampling = Sampling(**settings.sampling)
-        logits = sampling.scores(logits[None])[0] + gumbel(sampling.seed, len(text) - 1, len(logits))
+        noise = gumbel(sampling.seed, len(text) - 1, len(logits), logits.device)
+        logits = sampling.scores(logits[None])[0] + noise
     best, second = logits.topk(2).values.tolist()
     assert best - second < TIE, f"token {at} of {ids} is not that of {list(expected)}"
 

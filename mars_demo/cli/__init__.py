@@ -43,4 +43,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         notice("Stopped.")
         return 130
+    except (MemoryError, RuntimeError) as error:
+        from mars_demo.models.memory import MEMORY, is_short  # imports torch, which the command has done
+
+        if not is_short(error):
+            raise
+        notice(f"mars_demo {arguments.command}: {MEMORY}")
+        return 2
     return 0

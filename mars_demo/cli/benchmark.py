@@ -65,8 +65,7 @@ def run(arguments: argparse.Namespace) -> None:
     tasks = suite.load(arguments.tasks.split(","), arguments.include_path)
     if not arguments.confirm_run_unsafe_code:
         suite.require_confirmed(tasks)
-    dtype = None if arguments.dtype == "auto" else arguments.dtype
-    checkpoint = loading.load(arguments.model, arguments.block_size, dtype)
+    checkpoint = loading.load(arguments.model, arguments.block_size, arguments.dtype).dense
     model = MarsLM(
         checkpoint,
         mode=arguments.mode,

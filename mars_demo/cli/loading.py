@@ -20,7 +20,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def load(name: str | None, block_size: int | None = None, dtype: str | None = None):
+def load(name: str | None, block_size: int | None = None, dtype: str = "auto"):
     """The checkpoint of that name. While it is fetched from a hub, a terminal shows the bytes.
 
     Raises:

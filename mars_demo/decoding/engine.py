@@ -10,6 +10,7 @@ from transformers import Cache, DynamicCache, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutputWithPast
 
 from mars_demo.decoding.layout import Layout
+from mars_demo.models.logits import logits_of
 
 
 def run(
@@ -39,11 +40,6 @@ def hidden_states(
 ) -> Tensor:
     """[rows, n, width] what the last layer makes of a layout; as `run`."""
     return run(model, layout, cache, mask).last_hidden_state
-
-
-def logits_of(model: PreTrainedModel, hidden: Tensor) -> Tensor:
-    """[k, vocabulary] logits in float32 of [k, width] hidden states, chosen before this large product."""
-    return model.get_output_embeddings()(hidden).float()
 
 
 class KeysAndValues(DynamicCache):
@@ -142,3 +138,5 @@ class Engine:
         """Keep the first `count` positions of the last forward and drop the others from the cache."""
         self.cache.ids += self._ids[:count]
         self.cache.rewind(self.length)
+        if hasattr(self.model, "capture_due"):  # after the forward's time was taken
+            self.model.capture_due()

@@ -14,9 +14,10 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from mars_demo.decoding import layout as layouts
-from mars_demo.decoding.engine import KeysAndValues, hidden_states, logits_of, run
+from mars_demo.decoding.engine import KeysAndValues, hidden_states, run
 from mars_demo.decoding.layout import Layout, Role
 from mars_demo.models.architectures import context_of
+from mars_demo.models.logits import logits_of
 from mars_demo.scheduler import SCHEDULER
 
 MOST_CELLS = 4096  # layers times slots

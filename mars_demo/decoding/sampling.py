@@ -62,15 +62,29 @@ class Sampling:
 
         positions: the place in the text of each row's token.
         """
-        noise = torch.stack([gumbel(self.seed, position, logits.shape[-1]) for position in positions])
-        noise = noise.to(logits.device, non_blocking=logits.is_cuda)
+        size, device = logits.shape[-1], logits.device
+        noise = torch.stack([gumbel(self.seed, position, size, device) for position in positions])
         return (self.scores(logits) + noise).argmax(-1)
 
 
 @functools.lru_cache(maxsize=256)  # a token is drafted in one forward and verified in the next
-def gumbel(seed: int, position: int, size: int) -> Tensor:
-    """Return [size] standard Gumbel noise that belongs to one place of one seed."""
-    # Hashed, because generators seeded with neighbouring numbers begin alike.
+def gumbel(seed: int, position: int, size: int, device: torch.device) -> Tensor:
+    """Return [size] standard Gumbel noise that belongs to one place of one seed.
+
+    It is a function of seed, place and token, computed on the device: no generator has a state, and the
+    bits are the same everywhere.
+    """
     digest = hashlib.blake2b(f"{seed} {position}".encode(), digest_size=8).digest()
-    generator = torch.Generator().manual_seed(int.from_bytes(digest) >> 1)
-    return -torch.empty(size, dtype=torch.float32).exponential_(generator=generator).log()
+    bits = torch.arange(size, device=device)
+    for half in (digest[:4], digest[4:]):
+        bits = _mixed(bits ^ int.from_bytes(half))
+    # The smallest shares lead to the largest noise, and float32 has them most exactly.
+    share = ((bits.float() + 0.5) / 2**32).clamp(max=1 - 2**-24)
+    return -(-torch.log1p(-share)).log()
+
+
+def _mixed(bits: Tensor) -> Tensor:
+    """Mix numbers of 32 bits, one to one (lowbias32 of Ellis and Wellons, hash-prospector)."""
+    for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):
+        bits = (bits ^ (bits >> shift)) * factor & 0xFFFFFFFF
+    return bits ^ (bits >> 16)

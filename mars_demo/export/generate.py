@@ -1,6 +1,6 @@
 """MARS decoding for plain transformers: `model.generate(..., custom_generate=..., trust_remote_code=True)`.
 
-Needs `layout.py`, `engine.py` and `acceptance.py` beside it and nothing else but torch and transformers.
+Needs `layout.py`, `engine.py`, `logits.py` and `acceptance.py` beside it, and torch and transformers.
 """
 
 import torch

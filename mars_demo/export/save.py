@@ -2,6 +2,7 @@
 
 import copy
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -10,9 +11,10 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from mars_demo.decoding import acceptance, engine, layout
+from mars_demo.models import logits
 
 UNFINISHED = "unfinished-checkpoint"  # the folder of the files while they are written
-CARRIED = (layout, engine, acceptance)  # what the exported decoder is made of
+CARRIED = (layout, engine, acceptance, logits)  # what the exported decoder is made of
 
 
 def save_checkpoint(
@@ -74,5 +76,5 @@ def _save_custom_generate(folder: Path) -> None:
     folder.mkdir(exist_ok=True)
     generate = Path(__file__).with_name("generate.py")
     for source in (*(Path(module.__file__) for module in CARRIED), generate):
-        code = source.read_text(encoding="utf-8").replace("from mars_demo.decoding.", "from .")
+        code = re.sub(r"from mars_demo\.\w+\.", "from .", source.read_text(encoding="utf-8"))
         (folder / source.name).write_text(code, encoding="utf-8")

@@ -13,6 +13,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from mars_demo.models import architectures
+from mars_demo.models.fused import FusedModel
 from mars_demo.models.step import Shape, Step
 from mars_demo.models.store import Store
 
@@ -20,9 +21,10 @@ if TYPE_CHECKING:
     from mars_demo.decoding.layout import Layout
 
 # A forward is padded to one of these; each shape has a graph of its own. What is longer, prompts above all,
-# computes long enough for the host to keep up.
+# computes long enough for the host to keep up; it is padded to few shapes too, since kernels are chosen and
+# memory is kept by shape.
 _SIZES = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128)
-_ALIGNMENT = 64  # of a width, for kernels that read a mask in vectors
+_ALIGNMENT = 64  # of long forwards, and of a width, for kernels that read a mask in vectors
 
 _log = logging.getLogger(__name__)
 
@@ -30,11 +32,7 @@ _log = logging.getLogger(__name__)
 def captured(model: PreTrainedModel) -> CapturedModel | None:
     """Return what decodes in place of a model on a CUDA device; None for any other model."""
     fits = model.device.type == "cuda" and model.config.model_type in architectures.CAPTURED
-    return CapturedModel(model) if fits and _uses_sdpa(model) else None
-
-
-def _uses_sdpa(model: PreTrainedModel) -> bool:
-    return model.config._attn_implementation == "sdpa"
+    return CapturedModel(model) if fits and model.config._attn_implementation == "sdpa" else None
 
 
 class CapturedModel:
@@ -49,17 +47,14 @@ class CapturedModel:
 
     def __init__(self, model: PreTrainedModel, block: int = 1024):
         self.model, self.device, self._block = model, model.device, block
+        self._fused = FusedModel(model)
         self._store: Store | None = None
         self._steps: dict[tuple, Step] = {}
         self._pool: tuple[int, int] | None = None  # of the graphs' memory
         self._stored: weakref.ref[CapturedText] | None = None  # the text in the store
+        self._due: Step | None = None  # the last one that ran, if it is to be captured
         self._captures = self.device.type == "cuda"
         self._lock = Lock()  # texts of several threads share store and buffers
-
-    @property
-    def usable(self) -> bool:
-        """Whether the model still attends in the way that is captured: training changes it."""
-        return _uses_sdpa(self.model)
 
     def new_text(self) -> CapturedText:
         return CapturedText()
@@ -80,11 +75,20 @@ class CapturedModel:
             self._bring(text, shape.width)
             step = self._step(shape, then)
             step.take(layout, first, text.length)
-            if self._captures and step.runs == 1:  # most shapes of prompts come once
-                self._capture(step)
             found = step.run()[: count - first]
             text.length += count
+            # Most shapes of prompts come once.
+            self._due = step if self._captures and step.runs == 2 and not step.is_captured else None
         return found
+
+    @torch.inference_mode()
+    def capture_due(self) -> None:
+        """Capture the forward that ran last, if its shape has come twice. It computes its input again; that
+        changes nothing, and counts in no forward's time."""
+        with self._lock:
+            if self._due:
+                self._capture(self._due)
+                self._due = None
 
     def _width(self, length: int) -> int:
         """Return columns that attention reads so that `length` positions fit: few different ones."""
@@ -114,9 +118,9 @@ class CapturedModel:
     def _step(self, shape: Shape, then: Callable[[Tensor], Tensor] | None) -> Step:
         """Return the step of a shape, the same whenever the shape comes again."""
         if shape.positions > _SIZES[-1]:
-            return Step(self.model, self._store, shape, then)
+            return Step(self._fused, self._store, shape, then)
         if (shape, then) not in self._steps:
-            self._steps[shape, then] = Step(self.model, self._store, shape, then)
+            self._steps[shape, then] = Step(self._fused, self._store, shape, then)
         return self._steps[shape, then]
 
     def _capture(self, step: Step) -> None:
@@ -124,8 +128,10 @@ class CapturedModel:
             self._pool = self._pool or torch.cuda.graph_pool_handle()
             step.capture(self._pool)
         except Exception as error:  # drivers, libraries and models have many reasons
-            self._captures = False
-            _log.warning("Decoding goes on without CUDA graphs, because a capture failed: %s", error)
+            self._pool = None
+            # There may be memory again when the next shape comes.
+            self._captures = isinstance(error, torch.OutOfMemoryError)
+            _log.warning("Decoding goes on without a CUDA graph, because a capture failed: %s", error)
 
 
 class CapturedText:
@@ -149,4 +155,4 @@ class CapturedText:
 
 
 def _padded(count: int) -> int:
-    return next((size for size in _SIZES if size >= count), count)
+    return next((size for size in _SIZES if size >= count), -(-count // _ALIGNMENT) * _ALIGNMENT)

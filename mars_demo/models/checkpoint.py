@@ -49,9 +49,7 @@ class Checkpoint:
     @property
     def decoder(self) -> PreTrainedModel | PackedModel | CapturedModel:
         """What computes one text."""
-        if self.captured and self.captured.usable:
-            return self.captured
-        return self.packed or self.model
+        return self.captured or self.packed or self.model
 
     @property
     def device(self) -> torch.device:

@@ -5,6 +5,10 @@ from pathlib import Path
 
 import torch
 
+# cuDNN's attention, torch's first choice on recent GPUs, plans anew for every shape, and wrong results with
+# masks are known.
+torch.backends.cuda.enable_cudnn_sdp(False)
+
 # Of a processor, best first, by the flags of /proc/cpuinfo.
 UNITS = {"amx_bf16": "AMX", "avx512_vnni": "AVX-512 VNNI", "avx512f": "AVX-512", "avx2": "AVX2"}
 

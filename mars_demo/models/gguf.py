@@ -30,9 +30,9 @@ _SAME = {8: GGMLQuantizationType.Q8_0, 4: GGMLQuantizationType.Q4_0}  # what the
 _REPEATED = {"output.weight", "rope_freqs.weight"}
 
 
-def read(file: Path, config: PreTrainedConfig, dtype: torch.dtype) -> PreTrainedModel:
-    """Return the model of a GGUF file, dequantized to `dtype`. For a Llama this is several times as fast as
-    transformers.
+def read(file: Path, config: PreTrainedConfig, dtype: torch.dtype, device: str = "cpu") -> PreTrainedModel:
+    """Return the model of a GGUF file, dequantized to `dtype` on a device. For a Llama this is several
+    times as fast as transformers.
 
     Raises:
         OSError, ValueError: if the file is broken, of a model transformers does not know, or if its tensors
@@ -54,12 +54,14 @@ def read(file: Path, config: PreTrainedConfig, dtype: torch.dtype) -> PreTrained
         model.generation_config = packed.generation_config
     else:
         model = empty(config)
-        weights = {name: _unpacked(name, tensor, config).to(dtype) for name, tensor in _llama(file, config)}
+        weights = {
+            name: _unpacked(name, tensor, config).to(device, dtype) for name, tensor in _llama(file, config)
+        }
         model.load_state_dict(weights, strict=False, assign=True)
     model.tie_weights()
     # Position frequencies are not weights; they were made on the meta device.
     model.model.rotary_emb = type(model.model.rotary_emb)(model.config)
-    return model
+    return model.to(device)
 
 
 def few_bits(file: Path, config: PreTrainedConfig, bits: int) -> Weights:

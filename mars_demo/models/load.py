@@ -33,16 +33,16 @@ transformers_logging.disable_progress_bar()  # it would draw a bar for every loa
 def load_checkpoint(
     name: str | None = None,
     device: str | None = None,
-    dtype: torch.dtype | str | None = None,
+    dtype: torch.dtype | str = "auto",
     block_size: int | None = None,
     report: Report | None = None,
 ) -> Checkpoint:
     """Load a bundled name, a local folder, a GGUF file or a hub id. A folder's weights are safetensors or
-    one GGUF file. By default they become bfloat16 on a GPU or if they come from a GGUF file, else float32.
-    The default device is the best one there is.
+    one GGUF file. The default device is the best one there is.
 
     dtype: torch's own, or a name of `names.PRECISIONS`. `int8` and `int4` decode on a CPU with few bits per
-        weight; `auto` is the fastest that keeps what a model says.
+        weight. `auto` is bfloat16 on a GPU, and float16 on one that lacks it; on a CPU int8 for a GGUF
+        file, else float32.
 
     block_size: masks per block it was trained with, where neither its config nor its name says so or where
         they are wrong; 0 for an ordinary AR model.
@@ -83,7 +83,7 @@ def _packed(
 
         weights = gguf.few_bits(file, config, bits)
     else:
-        dense = _weights(path, config, dtype)
+        dense = _weights(path, config, dtype, "cpu")
         weights, shown.generation_config = of_model(dense, bits), dense.generation_config
 
     return replace(
@@ -98,7 +98,7 @@ def _ready(
 ) -> PreTrainedModel:
     """Return a transformers model that computes."""
     with _one_sentence(name):
-        model = _weights(path, config, dtype)
+        model = _weights(path, config, dtype, device)
         if device == "cpu" and dtype == torch.bfloat16 and reordering.is_available():
             reordering.reorder(model)
         return model.to(device).eval()
@@ -157,17 +157,19 @@ def _described(
     return tokenizer, config
 
 
-def _weights(path: str, config: PreTrainedConfig, dtype: torch.dtype) -> PreTrainedModel:
+def _weights(path: str, config: PreTrainedConfig, dtype: torch.dtype, device: str) -> PreTrainedModel:
+    """Read weights tensor by tensor to the device: the host never holds all those of a GPU."""
     if file := gguf_file(path):
         from mars_demo.models import gguf  # imports gguf, which plain checkpoints do without
 
-        return gguf.read(file, config, dtype)
+        return gguf.read(file, config, dtype, device)
     require_files(Path(path))
     _require_size(path, config)
     model, found = from_files(
         path,
         config=config,
         dtype=dtype,
+        device_map={"": device},
         use_safetensors=True,
         attn_implementation="sdpa",
         ignore_mismatched_sizes=True,  # refused below, with names

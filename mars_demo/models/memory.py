@@ -11,6 +11,8 @@ from mars_demo.models import reordering
 from mars_demo.models.names import locate
 from mars_demo.models.weights import stored_shapes
 
+MEMORY = "There is not enough memory for this. A shorter prompt or a smaller model needs less."
+
 # Of what torch raises on a processor, where it has no exception of its own for it.
 _SHORT = ("can't allocate memory", "std::bad_alloc", "could not create a primitive")
 _HEADS = ("lm_head.weight", "output.weight")  # in safetensors and in GGUF
@@ -39,11 +41,18 @@ def needed(path: str, device: str, dtype: torch.dtype) -> int:
 def available(device: str) -> int:
     """Return the free bytes of a device: of a CPU, what machine and container limits leave."""
     kind = torch.device(device)
-    if kind.type == "cuda":
-        return torch.cuda.mem_get_info(kind)[0]
+    if kind.type == "cuda":  # what torch keeps for later tensors is taken in the driver's eyes
+        kept = torch.cuda.memory_reserved(kind) - torch.cuda.memory_allocated(kind)
+        return torch.cuda.mem_get_info(kind)[0] + kept
     if kind.type == "mps":
         return torch.mps.recommended_max_memory() - torch.mps.driver_allocated_memory()
     return min([psutil.virtual_memory().available, *container_rooms(Path("/"))])
+
+
+def release() -> None:
+    """Give back what torch keeps of a GPU's memory for later tensors: other libraries may need it."""
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
 
 
 def is_short(error: BaseException) -> bool:

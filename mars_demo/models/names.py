@@ -6,12 +6,12 @@ from pathlib import Path
 from mars_demo.assets import ASSETS
 
 DENSE = ("auto", "float32", "bfloat16", "float16")  # of models that decode in batches
-PRECISIONS = ("auto", "float32", "bfloat16", "int8", "int4")
+PRECISIONS = (*DENSE, "int8", "int4")
 # `--dtype`, for argparse
 DTYPE = {
     "choices": PRECISIONS,
     "default": "auto",
-    "help": "auto: bfloat16 on a GPU, int8 on a CPU for GGUF files, else float32",
+    "help": "auto: bfloat16 on a GPU (float16 on an older one), int8 on a CPU for GGUF files, else float32",
 }
 PART = re.compile(r"-(\d{5})-of-(\d{5})(?=\.gguf$)")  # in the name of a file of a split GGUF model
 BUNDLED = ("mars-smollm2-135m", "mars-tiny", "ar-tiny")  # best first

@@ -70,7 +70,7 @@ class Pool:
         self,
         sources: Sequence[str],
         device: str | None = None,
-        dtype: str | None = None,
+        dtype: str = "auto",
         block_size: int | None = None,
     ):
         self.device, self.dtype, self.block_size = device, dtype, block_size
@@ -154,8 +154,7 @@ class Pool:
                 size = memory.needed(path, device, dtype)
             except Exception:  # its files are broken, which loading says in a sentence
                 size = 0
-            for place in dict.fromkeys(["cpu", device]):  # weights reach a GPU through the host's memory
-                self._make_room(member, size, place, evict)
+            self._make_room(member, size, device, evict)
             block_size = None if member.source in bundled() else self.block_size
             return load.load_checkpoint(member.source, device, self.dtype, block_size, member.tell)
 
@@ -182,6 +181,8 @@ def let_go(member: Member) -> None:
     held = weakref.ref(member.checkpoint)
     member.checkpoint = None
     gc.collect()
+    _, memory, _ = library()
+    memory.release()
     member.checkpoint = held()
     if member.checkpoint is None:
         member.tell("waiting")

@@ -13,21 +13,21 @@ _WORTH_PACKING = 200  # width below which a forward's time is not that of readin
 
 
 def default_dtype(path: str, device: str) -> torch.dtype:
-    """Return bfloat16 on a GPU that has it and for GGUF files, which are rounded already, else float32."""
-    exact = not computes_bfloat16(device) or (device == "cpu" and not gguf_file(path))
-    return torch.float32 if exact else torch.bfloat16
+    """Return what a device computes fast: bfloat16, float16 on a GPU that lacks it; on a CPU float32, but
+    bfloat16 for GGUF files, which are rounded already."""
+    if not computes_bfloat16(device):
+        return torch.float16
+    return torch.float32 if device == "cpu" and not gguf_file(path) else torch.bfloat16
 
 
-def dense_dtype(wanted: torch.dtype | str | None, path: str, device: str) -> torch.dtype:
+def dense_dtype(wanted: torch.dtype | str, path: str, device: str) -> torch.dtype:
     """Return the dtype of a transformers model, if one is made."""
-    if wanted is None or wanted == "auto" or wanted in BITS:
+    if wanted == "auto" or wanted in BITS:
         return default_dtype(path, device)
     return wanted if isinstance(wanted, torch.dtype) else getattr(torch, wanted)
 
 
-def packed_bits(
-    wanted: torch.dtype | str | None, path: str, device: str, config: PreTrainedConfig
-) -> int | None:
+def packed_bits(wanted: torch.dtype | str, path: str, device: str, config: PreTrainedConfig) -> int | None:
     """Return the bits per weight of a packed model; None where it is a transformers model that computes.
 
     `auto` packs what came in few bits, on a CPU: nothing is lost that a visitor could see, and a forward

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
 
+from mars_demo.models.fused import FusedModel
 from mars_demo.models.store import Store
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _NUMBER = torch.int64.itemsize
 _CAPTURING = Lock()  # torch allows one capture at a time in a process
+# Graphs whose capture failed. They are never freed, because torch's allocator may go on asking them.
+_BROKEN: list[torch.cuda.CUDAGraph] = []
 
 
 class Shape(NamedTuple):
@@ -71,7 +73,7 @@ class Step:
 
     def __init__(
         self,
-        model: PreTrainedModel,
+        model: FusedModel,
         store: Store,
         shape: Shape,
         then: Callable[[Tensor], Tensor] | None = None,
@@ -103,7 +105,10 @@ class Step:
         """Record the forward for all runs to come. It computes the input, which may be run again.
 
         pool: of memory that the graphs of one store share. None of them runs beside another, and their
-            outputs are copied at once.
+            outputs are copied at once. After a failed capture it must not be used again.
+
+        Raises:
+            Exception: whatever CUDA or torch raises; the step then computes without a graph.
         """
         with _CAPTURING, torch.cuda.device(self.model.device):
             current, side = torch.cuda.current_stream(), _side_stream(self.model.device)
@@ -113,25 +118,19 @@ class Step:
                     self._compute()
                 current.wait_stream(side)
                 graph = torch.cuda.CUDAGraph()
+                _BROKEN.append(graph)
                 # Other threads go on computing, and may take memory meanwhile.
                 with torch.cuda.graph(graph, pool=pool, stream=side, capture_error_mode="thread_local"):
-                    self._output = self._compute()
-                self._graph, self.is_captured = graph, True
+                    output = self._compute()
+                self._graph, self._output, self.is_captured = _BROKEN.pop(), output, True
             finally:
                 torch.cuda.set_stream(current)  # a capture that fails leaves its own in place
 
     def _compute(self) -> Tensor:
-        inputs, model = self._inputs, self.model
-        bias = torch.zeros(self.shape.positions, self.shape.width, dtype=model.dtype, device=model.device)
-        bias.masked_fill_(inputs.visible.logical_not(), -torch.inf)
-        hidden = model.base_model(
-            input_ids=inputs.ids[None],
-            position_ids=inputs.places[None],
-            attention_mask=bias[None, None],
-            past_key_values=self.store.cache(inputs.past + self._order, self.shape.width),
-            use_cache=True,
-        ).last_hidden_state
-        logits = model.get_output_embeddings()(hidden[0].index_select(0, inputs.rows)).float()
+        inputs = self._inputs
+        columns = inputs.past + self._order
+        hidden = self.model.hidden(inputs.ids, inputs.places, inputs.visible, columns, self.store.tensor)
+        logits = self.model.logits(hidden.index_select(0, inputs.rows))
         return logits if self.then is None else self.then(logits)
 
 

@@ -2,8 +2,7 @@
 
 import torch
 from torch import Tensor
-from transformers import Cache, PreTrainedModel
-from transformers.cache_utils import CacheLayerMixin
+from transformers import PreTrainedModel
 
 
 class Store:
@@ -24,10 +23,6 @@ class Store:
         """Positions that fit."""
         return self.tensor.shape[3]
 
-    def cache(self, columns: Tensor, width: int) -> Cache:
-        """Return the cache of one forward, which writes to `columns` [n] and reads the first `width`."""
-        return Cache(layers=[StoredLayer(*layer, columns, width) for layer in self.tensor[:, :, None]])
-
     def copy_of(self, length: int) -> Tensor:
         """Return [layers, 2, heads, length, size] of the first `length` positions."""
         return self.tensor[:, :, :, :length].clone()
@@ -35,31 +30,3 @@ class Store:
     def put(self, text: Tensor) -> None:
         """Begin with what `copy_of` gave."""
         self.tensor[:, :, :, : text.shape[3]] = text
-
-
-class StoredLayer(CacheLayerMixin):
-    """One layer's part of a store in one forward; its columns lie on the device, for recorded kernels."""
-
-    is_sliding = False
-
-    def __init__(self, keys: Tensor, values: Tensor, columns: Tensor, width: int):
-        super().__init__()
-        self.keys, self.values, self.columns, self.width = keys, values, columns, width
-        self.is_initialized = True
-
-    def lazy_initialization(self, keys: Tensor, values: Tensor) -> None:
-        """Do nothing: the store is there before any layer."""
-
-    def update(self, keys: Tensor, values: Tensor, *args, **kwargs) -> tuple[Tensor, Tensor]:
-        self.keys.index_copy_(2, self.columns, keys)
-        self.values.index_copy_(2, self.columns, values)
-        return self.keys[:, :, : self.width], self.values[:, :, : self.width]
-
-    def get_seq_length(self) -> int:
-        return 0  # it is on the device; layouts carry their own positions and masks
-
-    def get_max_length(self) -> int:
-        return self.keys.shape[2]
-
-    def get_mask_sizes(self, *args, **kwargs) -> tuple[int, int]:
-        return self.width, 0

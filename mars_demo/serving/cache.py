@@ -4,12 +4,16 @@ from collections.abc import Collection, Sequence
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 from transformers import Cache, PreTrainedModel
 from transformers.cache_utils import CacheLayerMixin
 
-from mars_demo.decoding.engine import hidden_states, logits_of
+from mars_demo.decoding.engine import hidden_states
 from mars_demo.decoding.layout import NO_GROUP, Layout, Role
 from mars_demo.decoding.strategy import Forward
+from mars_demo.models.logits import logits_of
+
+FIRST_ROOM = 64  # columns
 
 
 class Places:
@@ -23,7 +27,8 @@ class Places:
 
 
 class CursorLayer(CacheLayerMixin):
-    """Keys and values of one layer, [rows, heads, columns, size], written wherever `places` says."""
+    """Keys and values of one layer, [rows, heads, room, size], written wherever `places` says. The room
+    doubles when a text needs more, up to `columns`."""
 
     is_sliding = False
 
@@ -32,15 +37,22 @@ class CursorLayer(CacheLayerMixin):
         self.places, self.shape = places, (rows, columns)
 
     def lazy_initialization(self, keys: Tensor, values: Tensor) -> None:
-        rows, columns = self.shape
-        self.keys = keys.new_zeros(rows, keys.shape[1], columns, keys.shape[3])
-        self.values = values.new_zeros(rows, values.shape[1], columns, values.shape[3])
+        rows, _ = self.shape
+        self.keys = keys.new_empty(rows, keys.shape[1], 0, keys.shape[3])
+        self.values = values.new_empty(rows, values.shape[1], 0, values.shape[3])
         self.is_initialized = True
+
+    def _grow(self, width: int) -> None:
+        _, columns = self.shape
+        more = min(columns, max(width, 2 * self.keys.shape[2], FIRST_ROOM)) - self.keys.shape[2]
+        self.keys, self.values = (pad(held, (0, 0, 0, more)) for held in (self.keys, self.values))
 
     def update(self, keys: Tensor, values: Tensor, *args, **kwargs) -> tuple[Tensor, Tensor]:
         if not self.is_initialized:
             self.lazy_initialization(keys, values)
         places = self.places
+        if places.width > self.keys.shape[2]:
+            self._grow(places.width)
         at = (places.rows[:, None], slice(None), places.columns)
         # Indexing with a tensor on both sides of a slice puts the indexed dimensions first.
         self.keys[at] = keys.transpose(1, 2)

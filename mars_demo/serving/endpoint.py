@@ -56,6 +56,10 @@ def _guarded(handler: Callable[[Endpoint, Request], Awaitable[Response]]):
 def _told(error: Exception) -> Refusal:
     if isinstance(error, Refusal):
         return error
+    from mars_demo.models.memory import MEMORY, is_short  # imports torch, which a model has done by now
+
+    if is_short(error):
+        return Refusal(503, MEMORY)
     _log.error("%s: %s", type(error).__name__, " ".join(str(error).split()))
     return Refusal(500, "The server failed on this request. Others are not affected.")
 

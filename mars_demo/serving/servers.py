@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mars_demo.limits import LIMITS
@@ -71,10 +72,10 @@ class Servers:
                 self._servers[name] = await self._stack.enter_async_context(server)
 
     def _made(self, name: str) -> Server:
-        checkpoint = self.pool.load(name)
+        checkpoint = self.pool.load(name).dense
         from mars_demo.serving.server import Server  # imports torch, which loading has done by now
 
-        return Server(checkpoint, self.size)
+        return Server(replace(checkpoint, context=min(checkpoint.context, LIMITS.tokens)), self.size)
 
     def _check_queue(self, waiting: int) -> None:
         if waiting >= LIMITS.waiting:

@@ -30,6 +30,7 @@ from mars_demo.models.mask_token import ensure_mask
 from mars_demo.models.memory import is_short
 from mars_demo.scheduler import SCHEDULER
 from mars_demo.training import corpus
+from mars_demo.training.attention import attending, fastest
 from mars_demo.training.corpus import Conversation
 from mars_demo.training.mask_vector import MaskVector
 from mars_demo.training.objective import (
@@ -202,7 +203,7 @@ class Trainer:
             ensure_mask(model, tokenizer)
         self.pools = corpus.source(recipe.data, recipe.seed)
         self.adapted = add_adapters(model, recipe.lora, tokenizer.mask_token_id) if recipe.lora else None
-        self._choose_attention(model)
+        self.attention = fastest(self.accelerator.device)
         if recipe.gradient_checkpointing:
             model.activation_checkpointing_enable()
         model.train()
@@ -227,10 +228,6 @@ class Trainer:
         """Whether no process holds all weights."""
         return self.accelerator.distributed_type == DistributedType.FSDP
 
-    def _choose_attention(self, model: PreTrainedModel) -> None:
-        if self.accelerator.device.type == "cuda":
-            model.set_attn_implementation("flex_attention")  # it has no backward pass on a CPU
-
     def _reference(self) -> Reference | None:
         if not self.recipe.reference:
             return None
@@ -242,7 +239,7 @@ class Trainer:
                 f"The reference {self.recipe.reference} has other tokens than the model that is trained. "
                 "Take the model's own base."
             )
-        self._choose_attention(model.requires_grad_(False))
+        model.requires_grad_(False).set_attn_implementation(self.attention)
         return Reference(model, self.recipe.reference_weight)
 
     def groups(self) -> Iterator[list[list[Conversation]]]:
@@ -260,7 +257,8 @@ class Trainer:
         Raises:
             ValueError: if the loss is not finite.
         """
-        losses = self._accumulate(step, group)
+        with attending(self.model, self.attention):
+            losses = self._accumulate(step, group)
         grad_norm = self.accelerator.clip_grad_norm_(self.objective.parameters(), 1.0)
         for name, value in (("loss", losses["loss"]), ("gradient", grad_norm)):
             if not math.isfinite(value):  # the weights must not become so, nor a state that is saved

@@ -13,6 +13,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from mars_demo.decoding.engine import hidden_states
 from mars_demo.decoding.layout import Layout
 from mars_demo.training import head
+from mars_demo.training.attention import FLEX
 from mars_demo.training.blocks import block_mask
 from mars_demo.training.corpus import Conversation
 from mars_demo.training.two_streams import CLEAN, Streams, block_starts, two_streams
@@ -290,7 +291,7 @@ class Objective(nn.Module):
 
     def _hidden(self, model: nn.Module, streams: Streams, wanted: Tensor) -> Tensor:
         """Return [k, width] what the last layer makes of the k wanted positions of the streams."""
-        if model.config._attn_implementation != "flex_attention":
+        if model.config._attn_implementation != FLEX:
             return hidden_states(model, streams.layout())[wanted]
         layout, spans = streams.packed()
         return hidden_states(model, layout, mask=block_mask(spans))[0][wanted[streams.real]]

@@ -22,7 +22,6 @@ from mars_demo.limits import LIMITS
 LOG = logging.getLogger("mars_demo")
 LONGEST = 600  # characters of a sentence or of a line in the log, so that nobody fills either
 UNEXPECTED = "This could not be done because of an unexpected error. The server's log has the details."
-MEMORY = "There is not enough memory for this. A shorter prompt or a smaller model needs less."
 CHATTY = ("mcp", "python_multipart")  # loggers of what was sent, at any length, and of tracebacks
 KIND = re.compile(r" \(type: <class '[\w.]+'>\)")  # which Gradio adds to its sentences
 UPLOAD = "/upload"  # a route of Gradio that writes any file to the disk; no component here takes one
@@ -44,7 +43,7 @@ def told(error: Exception, doing: str) -> gr.Error:
 def sentence(error: Exception) -> str:
     """Return what a caller reads. Errors of this project and of Gradio are sentences; others may name
     folders of the server."""
-    from mars_demo.models.memory import is_short  # imports torch, which the page is there before
+    from mars_demo.models.memory import MEMORY, is_short  # imports torch, which the page is there before
 
     if is_short(error):
         return MEMORY

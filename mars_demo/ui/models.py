@@ -22,6 +22,7 @@ from mars_demo.views import recordings
 
 TINY = "mars-tiny"  # of lessons, batches and trainings
 BASE = "ar-tiny"  # what TINY was trained from
+WARM_TOKENS = 8
 
 _pool = Pool(bundled())
 _lessons = Pool([TINY, BASE])  # where the operator leaves out the bundled models
@@ -208,10 +209,13 @@ def _measure(checkpoint) -> None:
 
 
 def warm_up() -> None:
-    """Load the models and run the first one once, before the first visitor comes."""
+    """Load the models and run the first one, before the first visitor comes: in the modes of the page, with
+    each shape twice, so that a GPU has captured it."""
     with SCHEDULER.running():  # its costs are measured afterwards
         with contextlib.suppress(ValueError):  # the page says what is wrong with it
-            decode(load(), "Hello", Request(max_new_tokens=2)).finish()
+            checkpoint = load()
+            for mode in {"ar", "mars"}.intersection(checkpoint.modes):
+                decode(checkpoint, "Hello", Request(mode, max_new_tokens=WARM_TOKENS)).finish()
         _pool.load_all()
 
 

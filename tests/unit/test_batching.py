@@ -8,6 +8,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+import torch
 from greedy import check_same_passes, check_tokens
 from random_models import random_model
 
@@ -15,6 +16,7 @@ from benchmarks.speculative import truncated
 from mars_demo import tasks
 from mars_demo.decoding import layout as layouts
 from mars_demo.decoding.decode import decode
+from mars_demo.decoding.engine import Engine
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.strategy import Forward
 from mars_demo.models.checkpoint import wrap
@@ -216,7 +218,9 @@ def test_the_memory_that_is_asked_for_is_that_of_the_cache(tokenizer, architectu
     model = random_model(architecture, tokenizer, head_dim=16)
     cache = CursorCache(model, 4, 50)
     cache.forward({2: Forward(layouts.causal([1, 2, 3]))})
-    held = sum(part.nbytes for layer in cache._cache.layers for part in (layer.keys, layer.values))
+    parts = [part for layer in cache._cache.layers for part in (layer.keys, layer.values)]
+    assert {part.shape[2] for part in parts} == {50}  # a cache never outgrows its columns
+    held = sum(part.nbytes for part in parts)
     needed = f"{held // 200 * 10**11 / 2**30:.1f} GiB"
     checkpoint = wrap("random", model, tokenizer)
     with pytest.raises(ValueError, match=needed) as error:
@@ -227,6 +231,22 @@ def test_the_memory_that_is_asked_for_is_that_of_the_cache(tokenizer, architectu
     Batch(checkpoint, rows // 2, 10**4)  # nothing is allocated before the first forward
     with pytest.raises(ValueError, match="GiB"):
         Batch(checkpoint, rows * 2, 10**4)
+
+
+def test_the_cache_grows_with_its_texts(tokenizer):
+    """What 5000 columns can hold takes no memory before a text is so long, and what was stored stays."""
+    model = random_model("llama", tokenizer, context=512)
+    ids = torch.arange(5, 205).tolist()
+    cache, wanted = CursorCache(model, 2, 5000), Engine(model)
+    room = []
+    for start in range(0, 200, 40):
+        layout = layouts.causal(ids[start : start + 40], past=start)
+        found = cache.forward({1: Forward(layout)})
+        cache.commit(1, 40)
+        torch.testing.assert_close(found, wanted.forward(layout), atol=2e-5, rtol=2e-5)
+        wanted.commit(40)
+        room.append(cache._cache.layers[0].keys.shape[2])
+    assert room == [64, 128, 128, 256, 256]
 
 
 def test_lossless_drafts_less_in_a_larger_batch(mars_tiny, checkpoint):

@@ -169,6 +169,15 @@ def test_bad_input_is_one_line_and_status_two(capsys, tmp_path, lacking, argumen
     assert re.search(rf"(?<![\d.]){re.escape(fact)}(?![\d])", err), err
 
 
+def test_memory_that_runs_out_is_one_line(capsys, monkeypatch):
+    def run_out(*_):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr("mars_demo.decoding.decode.drive", run_out)
+    status, out, err = run(capsys, "generate", "hi", "--model", "mars-tiny")
+    assert (status, out) == (2, "") and err.count("\n") == 1 and "enough memory" in err
+
+
 @pytest.mark.full
 def test_a_process_that_fails_prints_one_line_alone(lacking):
     """Check what libraries write past Python's streams, too."""

@@ -22,6 +22,7 @@ from mars_demo.models.checkpoint import Checkpoint, wrap
 from mars_demo.models.load import load_checkpoint
 from mars_demo.models.precision import default_dtype
 from mars_demo.serving.decode_batch import decode_batch
+from mars_demo.training.attention import FLEX, SDPA, fastest
 from mars_demo.views.attention_weights import Attention
 
 PROMPT = "Sort 31, 4 and 15"
@@ -64,6 +65,9 @@ def watched(mars_tiny):
         return args, marked
 
     model.base_model.register_forward_pre_hook(mark, with_kwargs=True)
+    model.get_input_embeddings().register_forward_pre_hook(
+        lambda _, args: args[0].as_subclass(OnDevice)  # a captured model begins here
+    )
     OnDevice.waits = Counter()
     return wrap("watched", model, mars_tiny.tokenizer)
 
@@ -100,12 +104,20 @@ def test_the_best_device_is_a_gpu_where_there_is_one(monkeypatch):
     assert device.gpu_name(torch.device("mps")) == "Apple GPU"
 
 
-def test_a_gpu_without_bfloat16_computes_in_float32(monkeypatch):
-    for supported, dtype in ((True, torch.bfloat16), (False, torch.float32)):
+def test_a_gpu_without_bfloat16_computes_in_float16_and_trains_without_a_compiler(monkeypatch):
+    for supported, dtype in ((True, torch.bfloat16), (False, torch.float16)):
         monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation, s=supported: s)
         assert default_dtype(str(ASSETS / "mars-tiny"), "cuda") == dtype
         assert default_dtype(str(ASSETS / "mars-tiny"), "mps") == torch.bfloat16
         assert default_dtype(str(ASSETS / "mars-tiny"), "cpu") == torch.float32
+        assert (fastest(torch.device("cuda")) == FLEX) == supported
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: True)
+    monkeypatch.setenv("SPACES_ZERO_GPU", "true")
+    assert fastest(torch.device("cuda")) == fastest(torch.device("cpu")) == SDPA
+
+
+def test_attention_of_cudnn_is_off():
+    assert not torch.backends.cuda.cudnn_sdp_enabled()
 
 
 def test_a_record_names_the_gpu_if_there_was_one(mars_tiny):

@@ -12,6 +12,7 @@ from pathlib import Path
 import httpx
 import openai
 import pytest
+import torch
 from gate import Gate
 from web import run, serving, until
 
@@ -387,6 +388,24 @@ def test_a_client_that_leaves_the_queue_frees_its_slot(address, server, gate):
     gate.open()
     until(lambda: server.active + server.waiting == 0)
     assert {job.run.stop for job in jobs} == {"stopped"}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_memory_that_runs_out_has_a_sentence_of_its_own(address, server, monkeypatch, stream):
+    def fail_once(self):
+        monkeypatch.undo()
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr("mars_demo.serving.batch.Batch.step", fail_once)
+    with pytest.raises(openai.APIError, match="enough memory"):
+        list(client(address).chat.completions.create(**ASKED, stream=stream))
+
+
+def test_the_operator_limits_the_tokens_that_a_cache_has_room_for(monkeypatch):
+    monkeypatch.setenv("MARS_DEMO_TOKENS", "64")
+    server = Servers(Pool(["mars-tiny"]), 2)._made("mars-tiny")
+    with pytest.raises(ValueError, match=r"\b63\b"):
+        server.submit("word " * 64)
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -15,7 +15,8 @@ from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.limits import LIMITS
 from mars_demo.models.chat import encode_prompt
-from mars_demo.ui.guard import LONGEST, MEMORY, UNEXPECTED, log, sentence, told
+from mars_demo.models.memory import MEMORY
+from mars_demo.ui.guard import LONGEST, UNEXPECTED, log, sentence, told
 from mars_demo.ui.page import build
 from mars_demo.views.mask_picture import WIDEST, of_pass
 

@@ -2,6 +2,7 @@
 
 import shutil
 import threading
+import weakref
 
 import pytest
 
@@ -72,6 +73,54 @@ def test_a_model_that_is_in_use_stays(folders, small_machine):
     assert served.load("one") is used[0] and served.member("three").phase == "waiting"
     del used[1]
     assert served.load("three").name == "three" and served.member("two").phase == "waiting"
+
+
+class Allocator:
+    """Stands for torch's memory on a GPU with room for two tiny models: what is freed stays reserved, and
+    the driver counts it as taken, until the cache is emptied."""
+
+    def __init__(self, size: int):
+        self.size, self.allocated, self.reserved = size, 0, 0
+
+    def take(self) -> None:
+        self.allocated += self.size
+        self.reserved = max(self.reserved, self.allocated)
+
+    def free(self) -> None:
+        self.allocated -= self.size
+
+    def empty(self) -> None:
+        self.reserved = self.allocated
+
+
+def test_a_model_that_is_evicted_from_a_gpu_makes_room_there(folders, monkeypatch):
+    load, _, _ = pool.library()
+    gpu = Allocator(memory.needed("mars-tiny", "cuda", load.torch.float32))
+    monkeypatch.setattr(load.torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(load.torch.cuda, "mem_get_info", lambda device: (2 * gpu.size - gpu.reserved, 0))
+    monkeypatch.setattr(load.torch.cuda, "memory_reserved", lambda device: gpu.reserved)
+    monkeypatch.setattr(load.torch.cuda, "memory_allocated", lambda device: gpu.allocated)
+    monkeypatch.setattr(load.torch.cuda, "empty_cache", gpu.empty)
+    on_cpu = load.load_checkpoint
+
+    def on_gpu(source, device, *rest):
+        assert device == "cuda"
+        found = on_cpu(source, "cpu", *rest)
+        gpu.take()
+        weakref.finalize(found.model, gpu.free)
+        return found
+
+    monkeypatch.setattr(load, "load_checkpoint", on_gpu)
+    monkeypatch.setattr(load, "usable", lambda name: name)
+    served = Pool(list(folders.values()), device="cuda", dtype="float32")
+    for name in ("one", "two", "three"):
+        served.load(name)
+    assert [served.member(name).phase for name in folders] == ["waiting", "ready", "ready"]
+    assert gpu.reserved == gpu.allocated == 2 * gpu.size
+    member = served.member("two")
+    pool.let_go(member)
+    gpu.reserved = 2 * gpu.size  # as if another tensor had come and gone
+    assert memory.available("cuda") == gpu.size  # what torch keeps for later is free
 
 
 def test_loading_all_evicts_nothing(folders, small_machine):

@@ -1,5 +1,7 @@
 """Draws have the distribution they should, and the same one in every mode."""
 
+import hashlib
+import math
 from collections import Counter
 
 import pytest
@@ -9,7 +11,7 @@ from greedy import check_same_passes, check_tokens
 from benchmarks.speculative import truncated
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
-from mars_demo.decoding.sampling import Sampling
+from mars_demo.decoding.sampling import Sampling, gumbel
 from mars_demo.models.chat import encode_prompt
 from mars_demo.serving.decode_batch import decode_batch
 
@@ -64,6 +66,26 @@ def test_neighbouring_seeds_and_places_are_independent():
     bits = bits.double() * 2 - 1
     for shifted in (bits[1:] * bits[:-1], bits[:, 1:] * bits[:, :-1]):
         assert abs(shifted.mean()) < 4 / shifted.numel() ** 0.5
+
+
+def test_noise_is_computed_on_the_device_from_seed_place_and_token_alone():
+    """Against the same hash in Python's own integers."""
+    size = 50_000
+    noise, on_device = (gumbel(7, 3, size, torch.device(name)) for name in ("cpu", "meta"))
+    assert on_device.device.type == "meta"  # made there, and not copied to it
+    digest = hashlib.blake2b(b"7 3", digest_size=8).digest()
+    for token in (0, 1, 255, size - 1):
+        bits = token
+        for key in (digest[:4], digest[4:]):
+            bits ^= int.from_bytes(key)
+            for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):
+                bits = ((bits ^ bits >> shift) * factor) % 2**32
+            bits ^= bits >> 16
+        assert noise[token].item() == pytest.approx(-math.log(-math.log1p(-(bits + 0.5) / 2**32)), abs=1e-4)
+    # The quantiles of a standard Gumbel distribution, within four standard deviations of a sample.
+    for share in (0.01, 0.1, 0.5, 0.9, 0.99):
+        below = (noise < -math.log(-math.log(share))).double().mean().item()
+        assert abs(below - share) < 4 * (share * (1 - share) / size) ** 0.5
 
 
 @pytest.fixture(scope="module")

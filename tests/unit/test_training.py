@@ -23,9 +23,11 @@ from mars_demo import cli
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.export.save import save_checkpoint
+from mars_demo.models.checkpoint import wrap
 from mars_demo.models.load import load_checkpoint
 from mars_demo.recipes import tiny
-from mars_demo.training import corpus, watching
+from mars_demo.training import corpus, loop, watching
+from mars_demo.training.attention import FLEX
 from mars_demo.training.loop import Trainer, make_batch, train
 from mars_demo.training.mask_vector import MaskVector
 from mars_demo.training.objective import Objective
@@ -122,6 +124,21 @@ def test_sharded_weights_of_two_processes_get_the_losses_of_one(tmp_path):
     trained = [plain(folder).state_dict() for folder in (one, two)]
     for name, weight in trained[0].items():
         torch.testing.assert_close(trained[1][name], weight, rtol=0.02, atol=1e-4)
+
+
+def test_a_model_decodes_as_before_when_a_step_with_another_attention_has_failed(
+    tmp_path, tokenizer, monkeypatch
+):
+    """On a GPU steps attend with FlexAttention, to which decoding's mask would mean nothing. On a CPU it
+    has no backward pass."""
+    checkpoint = wrap("x", fresh(tokenizer), tokenizer)
+    request = Request("ar", max_new_tokens=8)
+    wanted = decode(checkpoint, "Hello", request).finish().token_ids
+    monkeypatch.setattr(loop, "fastest", lambda device: FLEX)
+    with pytest.raises(NotImplementedError):
+        next(train(checkpoint.model, tokenizer, RECIPE, tmp_path))
+    assert checkpoint.model.config._attn_implementation == "sdpa"
+    assert decode(checkpoint, "Hello", request).finish().token_ids == wanted
 
 
 def test_lora_trains_adapters_and_leaves_no_parameter_behind(tmp_path, tokenizer):

@@ -159,7 +159,7 @@ def _loaded(
         raise ValueError(f"Batches cannot decode in {dtype!r}. Choose from {', '.join(DENSE)}.")
     if device and device.startswith("cuda") and not torch.cuda.is_available():
         device = None  # the harness names a GPU where nobody has
-    return load_checkpoint(pretrained, device, None if dtype == "auto" else dtype, block_size)
+    return load_checkpoint(pretrained, device, dtype, block_size).dense
 
 
 def _sampling(settings: Mapping[str, Any], seed: int) -> Sampling | None:

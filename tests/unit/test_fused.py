@@ -1,0 +1,75 @@
+"""The fused layers: how many operators they take, and that compilers and savers can use them."""
+
+from collections import Counter
+
+import pytest
+import torch
+from random_models import ARCHITECTURES, random_model
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from mars_demo.export.save import save_checkpoint
+from mars_demo.models.fused import FusedModel
+from mars_demo.models.load import load_checkpoint
+
+MOST = {"llama": 16, "qwen2": 16, "qwen3": 19}  # the norms of its queries and keys, and their joining
+
+
+class Calls(TorchDispatchMode):
+    """Counts operators that compute. Views cost nothing, but a `reshape` copies here."""
+
+    def __init__(self):
+        super().__init__()
+        self.counts = Counter()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        name = func.__name__
+        if func.namespace == "aten" and (not func.is_view or name.startswith("reshape")):
+            self.counts[name] += 1
+        return func(*args, **(kwargs or {}))
+
+
+def inputs(model, count: int = 5, width: int = 64) -> tuple[torch.Tensor, ...]:
+    """Return what `FusedModel.hidden` takes, for the first positions of a text."""
+    config, order = model.config, torch.arange(count)
+    layers, groups, size = config.num_hidden_layers, config.num_key_value_heads, 8
+    visible = torch.ones(count, width, dtype=torch.bool).tril()
+    return order + 5, order, visible, order, torch.zeros(layers, 2, groups, width, size)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@torch.inference_mode()  # as in decoding
+def test_a_layer_takes_few_operators(tokenizer, architecture):
+    model = random_model(architecture, tokenizer)
+    fused, found = FusedModel(model), []
+    for _ in range(2):
+        with Calls() as calls:
+            fused.hidden(*inputs(model))
+        found.append(calls.counts)
+        fused.layers = fused.layers[1:]
+    in_one = found[0] - found[1]
+    assert in_one.total() <= MOST[architecture], in_one
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@torch.no_grad()
+def test_a_compiler_finds_no_break_in_the_forward(tokenizer, architecture):
+    model = random_model(architecture, tokenizer)
+    fused = FusedModel(model)
+    compiled = torch.compile(fused.hidden, fullgraph=True, backend="eager")
+    torch.testing.assert_close(compiled(*inputs(model)), fused.hidden(*inputs(model)))
+
+
+def test_a_model_that_decodes_so_is_saved_and_trained_with_the_same_weights(tokenizer, tmp_path):
+    model = random_model("qwen2", tokenizer)
+    fused = FusedModel(model)
+    save_checkpoint(model, tokenizer, tmp_path, block_size=8)
+    again = load_checkpoint(str(tmp_path), "cpu").model
+    for name, weight in model.state_dict().items():
+        torch.testing.assert_close(again.state_dict()[name], weight.bfloat16().float())
+    with torch.no_grad():
+        before = fused.hidden(*inputs(model))
+        model.model.layers[0].self_attn.k_proj.weight += 0.5
+        model.model.layers[0].mlp.up_proj.weight *= 2
+        changed = FusedModel(model).hidden(*inputs(model))
+        torch.testing.assert_close(fused.hidden(*inputs(model)), changed)
+    assert not torch.allclose(before, changed)
