@@ -55,16 +55,14 @@ def recipe() -> str:
     return shown(
         [
             {
-                "training": number,
+                "training": "AR SFT" if one["objective"] == "ar" else "MARS",
                 "steps": one["steps"],
                 "million clean tokens": f"{one['tokens'] / 1e6:.2f}",
                 "minutes": one["minutes"],
-                "SFT loss, λ": f"{one['sft_weight']:g}",
-                "reference, μ": f"{one['reference_weight']:g}",
-                "learning rate": f"{one['learning_rate']:g}",
+                "learning rate of Muon": f"{one['muon_learning_rate']:g}",
                 "machine": one["machine"],
             }
-            for number, one in enumerate(trainings, start=1)
+            for one in trainings
         ]
     )
 

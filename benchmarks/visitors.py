@@ -156,7 +156,7 @@ def is_right(checkpoint: Checkpoint, prompt: str, request: Request, record: str)
 
 
 def measure(visitors: int, races: int, output: Path) -> None:
-    checkpoint = load_checkpoint(MODEL, dtype="auto")
+    checkpoint = load_checkpoint(MODEL)
     with serving(MODEL) as app:
         pages = [loaded(*app, visitors, runs) for runs in (0, races)]
         record = {"pages": pages, "answers": answered(app[0], checkpoint, visitors)}

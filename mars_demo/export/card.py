@@ -25,6 +25,17 @@ output = model.generate(ids, max_new_tokens=128)  # one token per forward, the o
 _USE_MARS = """# Several tokens per forward; tau is the least score with which a token is accepted.
 output = model.generate(ids, max_new_tokens=128, tau=0.95, custom_generate=FOLDER, trust_remote_code=True)
 """
+_USE_PARTS = """```python
+from mars_demo.decoding.decode import decode
+from mars_demo.decoding.request import Request
+from mars_demo.models.load import load_checkpoint
+
+checkpoint = load_checkpoint(FOLDER)
+print(decode(checkpoint, "...", Request("mars", tau=0.95)).finish().text)
+```
+
+llama.cpp reads the same files, one token per forward: `llama-cli -m FOLDER/{first}`.
+"""
 
 
 def write(folder: Path) -> None:
@@ -32,8 +43,6 @@ def write(folder: Path) -> None:
     recipe = json.loads((folder / "recipe.json").read_text("utf-8"))
     objective, attribution = recipe["objective"], recipe.pop("attribution", None)
     trainings = recipe.pop("trainings", [])
-    packed = next((file.name for file in folder.glob("*.gguf")), None)
-    use = _USE.replace("(FOLDER)", f'(FOLDER, gguf_file="{packed}")', 1) if packed else _USE
     license_line = f"license: {recipe['license']}\n" if "license" in recipe else ""
     parts = [
         f"---\nlibrary_name: transformers\n{license_line}base_model: {recipe['base']}\n---",
@@ -42,7 +51,7 @@ def write(folder: Path) -> None:
         "architecture and the number of parameters of its base.",
         *(["## Licence and attribution", attribution] if attribution else []),
         "## Use",
-        use + (_USE_MARS if (folder / "custom_generate").is_dir() else "") + "```",
+        _use(folder),
         "## Training",
         *([_in_turn(trainings)] if trainings else []),
         table(DataFrame([{"setting": name, "value": _shown(value)} for name, value in recipe.items()])),
@@ -51,6 +60,14 @@ def write(folder: Path) -> None:
     if results.exists():
         parts += ["## Measured", _measured(json.loads(results.read_text("utf-8")))]
     (folder / "README.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+
+
+def _use(folder: Path) -> str:
+    packed = sorted(file.name for file in folder.glob("*.gguf"))
+    if len(packed) > 1:  # transformers reads one file
+        return _USE_PARTS.format(first=packed[0]).rstrip()
+    use = _USE.replace("(FOLDER)", f'(FOLDER, gguf_file="{packed[0]}")', 1) if packed else _USE
+    return use + (_USE_MARS if (folder / "custom_generate").is_dir() else "") + "```"
 
 
 def _in_turn(trainings: list[dict[str, Any]]) -> str:

@@ -152,6 +152,7 @@ def summary(recipe: Recipe, log: Path) -> dict:
         "steps": recipe.steps,
         "tokens": json.loads(log.read_text("utf-8").splitlines()[-1])["tokens"],
         "minutes": minutes(log),
+        "muon_learning_rate": recipe.muon_learning_rate,
         "machine": results.machine(),
     }
 

@@ -62,7 +62,7 @@ def record(entry: dict[str, Any]) -> str:
     from mars_demo.decoding.decode import decode
     from mars_demo.models.load import load_checkpoint
 
-    checkpoint = load_checkpoint(entry["model"], dtype="auto")
+    checkpoint = load_checkpoint(entry["model"])
     longest = entry.get("max_new_tokens", Request.max_new_tokens)
     known = costs.measure(checkpoint) if entry.get("adaptive") else None
 

@@ -62,7 +62,7 @@ def recorded_runs(id: str) -> list[Run]:
 @pytest.mark.parametrize(
     "id",
     [
-        pytest.param(id, marks=() if id == "france" else pytest.mark.full)
+        pytest.param(id, marks=() if id == "order" else pytest.mark.full)
         for id in ENTRIES
         if ENTRIES[id]["model"] == CHAT
     ],
