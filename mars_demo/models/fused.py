@@ -16,7 +16,7 @@ from mars_demo.models.logits import logits_of
 
 @dataclass(frozen=True)
 class Sight:
-    """What all layers of one forward of n positions share.
+    """Inputs that all layers of one forward of n positions share.
 
     cos, sin: [n, 1, size] of the positions; the first half of the sines is negated, for the shift.
     bias: [n × queries per key, width] added to the scores.

@@ -1,4 +1,4 @@
-"""What the head of a model makes of hidden states."""
+"""Logits: what the head of a model makes of hidden states."""
 
 import torch
 from torch import Tensor

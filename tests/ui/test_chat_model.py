@@ -144,5 +144,5 @@ def test_the_chat_model_answers_a_prompt_that_nobody_prepared(monkeypatch):
         asked, CHAT, ["lossless"], "probability", "", race.History(), True, race.Knobs(), gr.Request()
     )
     records = [line for line in shown.splitlines() if '"done":true' in line]
-    assert len(records) == 2 and '"dtype":"bfloat16"' in shown
+    assert len(records) == 2 and '"dtype":"int8"' in shown
     assert "Earth" in shown

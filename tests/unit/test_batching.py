@@ -234,7 +234,7 @@ def test_the_memory_that_is_asked_for_is_that_of_the_cache(tokenizer, architectu
 
 
 def test_the_cache_grows_with_its_texts(tokenizer):
-    """What 5000 columns can hold takes no memory before a text is so long, and what was stored stays."""
+    """Take no memory for 5000 columns before a text is so long, and keep what was stored."""
     model = random_model("llama", tokenizer, context=512)
     ids = torch.arange(5, 205).tolist()
     cache, wanted = CursorCache(model, 2, 5000), Engine(model)

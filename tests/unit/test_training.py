@@ -129,8 +129,8 @@ def test_sharded_weights_of_two_processes_get_the_losses_of_one(tmp_path):
 def test_a_model_decodes_as_before_when_a_step_with_another_attention_has_failed(
     tmp_path, tokenizer, monkeypatch
 ):
-    """On a GPU steps attend with FlexAttention, to which decoding's mask would mean nothing. On a CPU it
-    has no backward pass."""
+    """Fail with FlexAttention, as steps attend on a GPU: to it decoding's mask would mean nothing, and on a
+    CPU it has no backward pass."""
     checkpoint = wrap("x", fresh(tokenizer), tokenizer)
     request = Request("ar", max_new_tokens=8)
     wanted = decode(checkpoint, "Hello", request).finish().token_ids
