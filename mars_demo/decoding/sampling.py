@@ -84,7 +84,7 @@ def gumbel(seed: int, position: int, size: int, device: torch.device) -> Tensor:
 
 
 def _mixed(bits: Tensor) -> Tensor:
-    """Mix numbers of 32 bits, one to one (lowbias32 of Ellis and Wellons, hash-prospector)."""
+    """Mix numbers of 32 bits, one to one (lowbias32, found with hash-prospector)."""
     for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):
         bits = (bits ^ (bits >> shift)) * factor & 0xFFFFFFFF
     return bits ^ (bits >> 16)
