@@ -32,11 +32,15 @@ class Once:
             return await self.app(scope, receive, send)
         url = (scope["scheme"], scope.get("root_path"), scope["path"])
         key = (*url, *map(Headers(scope=scope).get, DEPENDS))
-        for message in self.kept.get(key) or await self._compute(key, scope, receive):
+        for message in self.kept.get(key) or await self._compute(key, scope):
             await send(deepcopy(message))  # other middleware changes the headers
 
-    async def _compute(self, key: tuple, scope: Scope, receive: Receive) -> list[Message]:
-        """Return the messages of an answer, and keep them if it is one."""
+    async def _compute(self, key: tuple, scope: Scope) -> list[Message]:
+        """Return the messages of an answer, and keep them if it is one.
+
+        The answer is for all visitors, so it does not hear that the first of them has left: half of a file
+        would be kept.
+        """
         messages: list[Message] = []
 
         async def collect(message: Message) -> None:
@@ -45,12 +49,17 @@ class Once:
         async with self.computing:
             if key in self.kept:
                 return self.kept[key]
-            await self.app(scope, receive, collect)
+            await self.app(scope, _nothing_more, collect)
             if messages[0].get("status") == 200:
                 self.kept[key] = messages
                 while sum(map(_size, self.kept.values())) > MOST:
                     self.kept.pop(next(iter(self.kept)))
             return messages
+
+
+async def _nothing_more() -> Message:
+    """Wait for ever, as for the next message of a visitor who stays."""
+    return await asyncio.Future()
 
 
 def _is_the_same_for_all(scope: Scope) -> bool:

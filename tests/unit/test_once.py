@@ -1,5 +1,7 @@
 """Answers that are the same for every visitor: which are kept, for whom, and how many."""
 
+import asyncio
+
 import pytest
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -65,6 +67,30 @@ def test_errors_and_whatever_else_is_asked_for_are_not_kept(client, path):
 def test_streams_of_events_are_not_compressed(client):
     answer = client.get("/stream")
     assert "content-encoding" not in answer.headers and answer.text.endswith(f"{TEXT}\n\n")
+
+
+def test_a_visitor_who_leaves_early_takes_nothing_from_the_others():
+    async def file(request):
+        return StreamingResponse(iter(TEXT.split()), media_type="text/javascript")
+
+    async def answer(has_left: bool) -> bytes:
+        messages = []
+
+        async def receive():
+            return {"type": "http.disconnect"} if has_left else await asyncio.Future()
+
+        async def send(message):
+            messages.append(message)
+
+        await app(scope, receive, send)
+        assert not messages[-1].get("more_body", False), "the answer has an end"
+        return b"".join(message.get("body", b"") for message in messages)
+
+    app = once.Once(Starlette(routes=[Route("/assets/plot.js", file)]))
+    scope = {"type": "http", "method": "GET", "scheme": "http", "path": "/assets/plot.js", "headers": []}
+    scope |= {"query_string": b"", "root_path": "", "server": ("testserver", 80)}
+    for has_left in (True, False):
+        assert asyncio.run(answer(has_left)) == TEXT.replace(" ", "").encode()
 
 
 def test_no_more_is_kept_than_there_is_room_for(client, monkeypatch):
