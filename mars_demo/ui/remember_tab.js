@@ -1,4 +1,4 @@
-// The open tab stands in the address, unless it is the first.
+// Put the open tab into the URL, unless it is the first.
 (first) => {
   const name = document.querySelector("[role=tab][aria-selected=true]")?.textContent.trim().toLowerCase();
   const query = new URLSearchParams(location.search);

@@ -1,5 +1,5 @@
-// The talk view, large type and no prose, which `view=talk` in the address asks for; and the keys that work
-// on every tab. Runs in the page's head, so that a talk never sees the small type first.
+// The talk view (`view=talk` in the URL: large type, no prose) and the keys of all tabs. It runs in the
+// page's head, so that a talk never flashes small type.
 
 (() => {
   const page = document.documentElement;
@@ -12,7 +12,8 @@
     page.classList.remove("talk");
   }
 
-  const TYPING = "textarea, select, [contenteditable], input:not([type=range], [type=checkbox], [type=radio])";
+  const TYPING =
+    "textarea, select, [contenteditable], input:not([type=range], [type=checkbox], [type=radio])";
 
   function press(key) {
     const tab = document.querySelectorAll("[role=tab]")[key - 1];
@@ -22,7 +23,7 @@
     else if (key === "Escape" && page.matches(".talk")) leaveTalk();
   }
 
-  // The window hears of a key after everything on the page.
+  // On the window, so that everything on the page handles a key before.
   addEventListener("keydown", ({ key, target, defaultPrevented, ctrlKey, metaKey, altKey }) => {
     if (!defaultPrevented && !ctrlKey && !metaKey && !altKey && !target.closest?.(TYPING)) press(key);
   });
@@ -30,6 +31,6 @@
     const button = target.closest?.("[data-key]");
     if (!button) return;
     press(button.dataset.key);
-    if (detail) button.blur(); // pressed with a pointer: Space then plays and pauses, as everywhere
+    if (detail) button.blur(); // after a click, Space plays and pauses as elsewhere
   });
 })();

@@ -1,10 +1,26 @@
-// Finding and making nodes. Text from people or models goes through `textContent` alone.
+// Queries and constructors of DOM nodes. Texts of visitors and models are only ever set as `textContent`.
 
 import { element } from "./component.js";
 
+/**
+ * Return the first match; `any`, as the callers know the kind of element.
+ * @param {string} selector
+ * @param {ParentNode} root
+ * @returns {any}
+ */
 export const find = (selector, root = element) => root.querySelector(selector);
+
+/**
+ * @param {string} selector
+ * @param {ParentNode} root
+ * @returns {any[]}
+ */
 export const findAll = (selector, root = element) => [...root.querySelectorAll(selector)];
 
+/**
+ * @param {string} tag
+ * @param {string} className
+ */
 export function make(tag, className, text = "") {
   const node = document.createElement(tag);
   node.className = className;
@@ -12,26 +28,44 @@ export function make(tag, className, text = "") {
   return node;
 }
 
-/** A bar in its track; a style sheet gives both their looks. */
+/** Return an empty bar; the style sheet draws its track and its filled part. */
 export function makeBar() {
   const bar = make("span", "bar");
   bar.append(make("i", ""));
   return bar;
 }
 
+/**
+ * @param {HTMLElement} bar
+ * @param {number} share
+ */
 export function fillBar(bar, share) {
-  bar.firstChild.style.width = `${100 * share}%`;
+  /** @type {HTMLElement} */ (bar.firstChild).style.width = `${100 * share}%`;
 }
 
-/** An SVG element. */
-export const draw = (tag, attributes = {}) => set(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes);
+/**
+ * Return an SVG element.
+ * @param {string} tag
+ */
+export const draw = (tag, attributes = {}) =>
+  set(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes);
 
+/**
+ * Set the attributes of an element and return it.
+ * @template {Element} T
+ * @param {T} node
+ * @param {object} attributes
+ */
 export function set(node, attributes) {
   for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
   return node;
 }
 
-/** Write only what changed: a live region speaks at every write, and a write costs layout. */
+/**
+ * Set a text if it changed: screen readers announce every write to a live region, and a write costs layout.
+ * @param {Node} node
+ * @param {string} text
+ */
 export function say(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }

@@ -1,11 +1,11 @@
-// Values that are JSON lines: while something runs they only grow.
+// A reader of component values that are JSON lines, which only grow during a run.
 
 export class Lines {
   constructor() {
     this.read = "";
   }
 
-  /** The whole lines that have come since. Where the value is another one, `begin` is called first. */
+  /** Return the complete lines since the last call. If the value was replaced, call `begin` first. */
   take(value, begin) {
     const whole = value.slice(0, value.lastIndexOf("\n") + 1);
     if (!whole) return [];

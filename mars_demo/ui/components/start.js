@@ -1,14 +1,16 @@
-// Each module below is a function. A component that starts runs its own copies of those it needs, so that no
-// two components share the state of a module.
+// Each module below is a function. Every component runs its own copies of its modules, so that components
+// share no state of modules.
 
+// biome-ignore lint/correctness/noUnusedVariables: the scripts of components and of pages call it
 const marsDemo = {
   modules: {},
 
-  /** Start a component in its folder's name, with what Gradio or a page from disk gives it. */
+  /**
+   * Start the component of folder `name`; `given` is what Gradio or a standalone page passes to scripts.
+   */
   start(name, given, constants) {
     const own = { "component.js": { ...given, constants } };
     const use = (path) => (own[path] ??= marsDemo.modules[path](use));
     use(`${name}/${name}.js`);
   },
 };
-

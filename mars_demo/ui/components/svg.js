@@ -1,10 +1,10 @@
-// Pictures to take home: SVG documents that need no style sheet, and PNGs made of them.
+// Picture export: self-contained SVG documents, and PNGs rendered from them.
 
 import { element } from "./component.js";
 import { draw } from "./dom.js";
 
-// Whatever a style sheet may say about a shape or a text.
-const LOOKS = (
+// The CSS properties of shapes and texts.
+const PROPERTIES = (
   "fill fill-opacity stroke stroke-width stroke-dasharray opacity visibility vector-effect " +
   "paint-order font-family font-size font-weight"
 ).split(" ");
@@ -12,26 +12,26 @@ const LOOKS = (
 export const rounded = (number) => Math.round(number * 100) / 100;
 export const isClear = (colour) => /^(transparent|rgba\(.*, 0\))$/.test(colour);
 
-/** A copy of a drawing on the page with its looks written into it. */
+/** Return a copy of a drawing with its computed style inlined. */
 export function copyOf(original) {
   const copy = original.cloneNode(true);
   const shapes = [original, ...original.querySelectorAll("*")];
   [copy, ...copy.querySelectorAll("*")].forEach((shape, index) => {
     const style = getComputedStyle(shapes[index]);
-    for (const name of LOOKS) shape.style.setProperty(name, style.getPropertyValue(name));
+    for (const name of PROPERTIES) shape.style.setProperty(name, style.getPropertyValue(name));
     shape.removeAttribute("class");
   });
   return copy;
 }
 
-/** What is seen behind a node. */
-function groundOf(node) {
+/** Return the background colour behind a node. */
+function backgroundOf(node) {
   const colour = getComputedStyle(node).backgroundColor;
   if (!isClear(colour)) return colour;
-  return node.parentElement ? groundOf(node.parentElement) : "#ffffff";
+  return node.parentElement ? backgroundOf(node.parentElement) : "#ffffff";
 }
 
-/** The text of an SVG document of these nodes, on the page's own ground. `box` is [x, y, width, height]. */
+/** Return an SVG document of `nodes` on the page's background. `box` is [x, y, width, height]. */
 export function documentOf(nodes, box, scale = 1) {
   const [x, y, width, height] = box;
   const picture = draw("svg", {
@@ -40,12 +40,12 @@ export function documentOf(nodes, box, scale = 1) {
     width: scale * width,
     height: scale * height,
   });
-  picture.append(draw("rect", { x, y, width, height, fill: groundOf(element) }), ...nodes);
+  picture.append(draw("rect", { x, y, width, height, fill: backgroundOf(element) }), ...nodes);
   return new XMLSerializer().serializeToString(picture);
 }
 
-/** A PNG of an SVG document, `scale` times as large. */
-async function rasterized(picture, scale) {
+/** Return a PNG of an SVG document at `scale` times its size. */
+async function rasterize(picture, scale) {
   const image = new Image();
   const url = URL.createObjectURL(new Blob([picture], { type: "image/svg+xml" }));
   try {
@@ -65,11 +65,12 @@ export function download(name, blob) {
   link.href = URL.createObjectURL(blob);
   link.download = name;
   link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10_000); // the browser may still be reading it
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000); // while the browser may still read it
 }
 
-/** Download an SVG document as it is, or as a PNG. */
+/** Download an SVG document as SVG or PNG. */
 export async function downloadPicture(name, kind, picture, scale) {
-  const blob = kind === "svg" ? new Blob([picture], { type: "image/svg+xml" }) : await rasterized(picture, scale);
+  const blob =
+    kind === "svg" ? new Blob([picture], { type: "image/svg+xml" }) : await rasterize(picture, scale);
   download(`${name}.${kind}`, blob);
 }

@@ -1,12 +1,15 @@
-// A page without Gradio: how it looks to whom, and what Gradio would give to the scripts of components.
+// A page without Gradio: its theme, and what Gradio would pass to the scripts of components.
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const root = document.documentElement;
 
-/** The theme of the system; a talk where the address asks for it. */
+/** Apply the theme of the system, and the talk view if the URL requests it. */
 function dress() {
   root.classList.toggle("dark", dark.matches);
-  root.classList.toggle("talk", location.hash === "#talk" || new URLSearchParams(location.search).get("view") === "talk");
+  root.classList.toggle(
+    "talk",
+    location.hash === "#talk" || new URLSearchParams(location.search).get("view") === "talk",
+  );
 }
 
 dark.addEventListener("change", dress);
@@ -16,11 +19,14 @@ addEventListener("keydown", ({ key, defaultPrevented }) => {
 });
 dress();
 
-/** Run a component's script for each of its figures. No server answers it, and nobody listens to its events. */
+/**
+ * Run a component's script for each of its figures, without a server and without listeners to its events.
+ */
+// biome-ignore lint/correctness/noUnusedVariables: the page calls it
 function start(name, script) {
   for (const element of document.querySelectorAll(`[data-figure="${name}"]`)) {
     const value = element.nextElementSibling.textContent;
-    // Its own value would be that of a race which may still grow; this is a whole record.
+    // The stage gets the complete record as an event: its value would be a race that may still grow.
     const stage = element.querySelector(":scope > .stage");
     script({ element, props: { value: stage ? "" : value }, watch() {}, trigger() {}, server: {} });
     stage?.dispatchEvent(new CustomEvent("record", { detail: value }));

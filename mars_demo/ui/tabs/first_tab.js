@@ -1,4 +1,4 @@
-// Python has opened the first tab, which the page does not notice: the address names no other.
+// Remove the tab from the URL: Python has opened the first one, without an event of the page.
 () => {
   const query = new URLSearchParams(location.search);
   query.delete("tab");

@@ -1,4 +1,4 @@
-// The chapter stands in the address, by its id.
+// Put the chapter's id into the URL.
 (ids, heading) => {
   const number = Number(heading.match(/\d+/)[0]) - 1;
   const query = new URLSearchParams(location.search);

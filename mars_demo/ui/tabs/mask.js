@@ -1,14 +1,14 @@
-// After every change of a control, while the tab is open, the settings stand in the address. A sentence that
-// would make it too long for some servers stays out of it. `data.open`: Python has just opened the tab, which
-// the page does not notice.
+// Put the settings of the open tab into the URL after each change of a control, except a sentence that
+// would make the URL too long for some servers. `data.open`: Python has just opened the tab, without an
+// event of the page.
 (data, ...values) => {
   if (data.open) {
     const query = new URLSearchParams(location.search);
     query.set("tab", "mask");
     history.replaceState(history.state, "", `?${query}`);
   }
-  clearTimeout(window.rememberingMask);
-  window.rememberingMask = setTimeout(() => {
+  document.dispatchEvent(new Event("mars:mask-url")); // cancels the pending update
+  const timer = setTimeout(() => {
     const query = new URLSearchParams(location.search);
     if (query.get("tab") !== "mask") return;
     data.names.forEach((name, index) => {
@@ -18,4 +18,5 @@
     });
     history.replaceState(history.state, "", `?${query}`);
   }, 250);
+  document.addEventListener("mars:mask-url", () => clearTimeout(timer), { once: true });
 }

@@ -1,9 +1,11 @@
-// After every change of a control and when a race begins (`data.live`), the address is made to open the same
-// page again. It names a recorded run while the controls are as that was made, else the controls.
+// Update the URL after each change of a control and when a race begins (`data.live`), so that it opens the
+// same page. It names a recorded run while the controls have its settings, and the controls otherwise.
+// "mars:url" cancels a pending update: by the next one, or by a recorded run that the visitor chooses
+// (components/stage/links.js).
 (data, prompt, model, modes, tau, criterion, wait, system) => {
   const settings = () => {
     const text = data.examples[prompt] ?? prompt;
-    // A prompt that continues a conversation means nothing without it.
+    // A prompt that continues a conversation is useless without it.
     const alone = !system && !document.querySelector("#stage .turn");
     const fits = alone && new URLSearchParams({ prompt: text }).toString().length <= data.longest;
     return {
@@ -18,8 +20,9 @@
     const query = new URLSearchParams(location.search);
     const now = settings();
     const fresh = data.settings.every((key) => !query.has(key));
-    const made = data.live ? null : data.recorded[query.get("run")] ?? (fresh && Object.values(data.recorded)[0]);
-    const same = made && Object.entries(now).every(([key, value]) => made[key] === value);
+    const first = fresh && Object.values(data.recorded)[0];
+    const recorded = data.live ? null : (data.recorded[query.get("run")] ?? first);
+    const same = recorded && Object.entries(now).every(([key, value]) => recorded[key] === value);
     const other = ([key, value]) => query.has(key) && query.get(key) !== value;
     const moved = query.has("run") || Object.entries(now).some(other);
     if (!same && moved) for (const key of ["run", "lane", "pass", "branch", "beside"]) query.delete(key);
@@ -28,7 +31,8 @@
       else query.set(key, value);
     history.replaceState(history.state, "", `?${query}`);
   };
-  clearTimeout(window.remembering);
-  if (data.live) write();
-  else window.remembering = setTimeout(write, 250);
+  document.dispatchEvent(new Event("mars:url"));
+  if (data.live) return write();
+  const timer = setTimeout(write, 250);
+  document.addEventListener("mars:url", () => clearTimeout(timer), { once: true });
 }

@@ -1,3 +1,3 @@
-// The settings and the model of the recorded run that a visitor has chosen, which the address names by now, for the
-// controls. Not from the server: until it had answered, the controls and the address would disagree.
+// Return the settings of the recorded run in the URL, for the controls. The browser knows them without a
+// request, during which the controls and the URL would disagree.
 (runs) => runs[new URLSearchParams(location.search).get("run")]

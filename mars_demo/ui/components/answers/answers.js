@@ -1,7 +1,8 @@
-// Draws answers while their records arrive, and says of each finished one whether it is the compared one.
+// Draws answers while their records arrive, and compares the finished ones with one of them.
 //
-// `props.value` is JSON lines, which only grow: a heading with the `lanes`, pairs of a name and a title, and the one
-// that the others are `compared` with; then the lines of their records, each with its lane.
+// `props.value` is JSON lines, which only grow: a heading with the `lanes`, pairs of a name and a title,
+// and `compared`, the lane that the others are compared with; then the lines of their records, each with
+// its lane.
 
 import { props, watch } from "../component.js";
 import { find, make, say } from "../dom.js";
@@ -48,7 +49,7 @@ function accept(lane, { slots, accepted }) {
   }
 }
 
-/** The place of the first token in which two answers differ; null where they are the same. */
+/** Return the index of the first difference of two answers; null if they are the same. */
 function firstDifference(one, other) {
   const at = one.findIndex((id, index) => id !== other[index]);
   return at >= 0 ? at : one.length === other.length ? null : one.length;
@@ -56,7 +57,7 @@ function firstDifference(one, other) {
 
 function compare() {
   const base = lanes.get(heading.compared);
-  for (const [name, lane] of lanes) {
+  for (const lane of lanes.values()) {
     const figures = `${plural(lane.tokens.length, "token")} in ${plural(lane.forwards, "forward")}`;
     say(find(".figures", lane.box), lane.forwards ? figures : "Not answered yet.");
     const over = lane !== base && lane.stop && base.stop;
@@ -67,7 +68,7 @@ function compare() {
     const at = firstDifference(lane.tokens, base.tokens);
     lane.box.dataset.same = at === null ? "yes" : "no";
     find(".text", lane.box).children[at ?? -1]?.classList.add("differs");
-    const words = at === null ? "the same, token for token." : `another answer: token ${at + 1} differs first.`;
+    const words = at === null ? "the same tokens." : `differs from token ${at + 1} on.`;
     say(find(".same", lane.box), `Compared with “${titleOf(heading.compared)}”: ${words}`);
   }
 }

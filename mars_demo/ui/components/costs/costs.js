@@ -1,14 +1,14 @@
-// Draws what a forward costs by its positions, and divides the tokens that it gives by that.
+// The cost of a forward by its positions, and the speed-up: tokens per forward divided by that cost.
 //
-// `props.value` is JSON: the `curves`, each with its title, its source, c(k) ÷ c(1) for k from 1 on (`relative`) and
-// the measured k (`points`), and where the sliders `start`: {positions, tokens}.
+// `props.value` is JSON: the `curves`, each with its title, its source, c(k) ÷ c(1) for k = 1, 2, …
+// (`relative`) and the measured k (`points`), and the `start` of the sliders: {positions, tokens}.
 
 import { props, watch } from "../component.js";
 import { draw, find, make, say, set } from "../dom.js";
 import { plural } from "../words.js";
 
 const [LEFT, RIGHT, TOP, BOTTOM] = [34, 470, 12, 226];
-const HIGHEST = 9; // of the tokens' slider and of the axis
+const HIGHEST = 9; // the end of the slider of tokens and of the axis
 
 let curves = [];
 
@@ -29,7 +29,10 @@ function axes() {
   const marks = [];
   for (let value = 0; value <= HIGHEST; value++) {
     const [, y] = place(1, value);
-    marks.push(draw("line", { class: "grid-line", x1: LEFT, x2: RIGHT, y1: y, y2: y }), write(LEFT - 8, y + 4, `${value}`, "end"));
+    marks.push(
+      draw("line", { class: "grid-line", x1: LEFT, x2: RIGHT, y1: y, y2: y }),
+      write(LEFT - 8, y + 4, `${value}`, "end"),
+    );
   }
   for (const positions of chosen().points.filter((k) => k !== 2)) {
     marks.push(write(place(positions, 0)[0], BOTTOM + 18, `${positions}`, "middle"));
@@ -39,7 +42,9 @@ function axes() {
 }
 
 function drawing(positions, tokens) {
-  const line = chosen().relative.map((cost, index) => place(index + 1, cost).join(",")).join(" ");
+  const line = chosen()
+    .relative.map((cost, index) => place(index + 1, cost).join(","))
+    .join(" ");
   const [x, y] = place(positions, tokens);
   const [, onCurve] = place(positions, costAt(positions));
   const [, one] = place(1, 1);
@@ -64,12 +69,13 @@ function show() {
   say(find(".tokens-shown"), tokens.toFixed(1));
   const svg = find("svg");
   svg.replaceChildren(...drawing(positions, tokens));
-  const told = `A forward of ${plural(positions, "position")} costs ${cost.toFixed(2)} times as much as one of 1 position.`;
-  set(svg, { "aria-label": told });
+  const size = plural(positions, "position");
+  const costs = `A forward of ${size} costs ${cost.toFixed(2)} times as much as one of 1 position.`;
+  set(svg, { "aria-label": costs });
   const speed = `${factor.toFixed(2)} times as fast as one token at a time`;
   const words = factor < 0.995 ? `${speed}, which is slower` : speed;
   say(find(".division"), `${tokens.toFixed(1)} tokens per forward ÷ ${cost.toFixed(2)} = ${words}.`);
-  say(find(".even"), `${told} It pays only if it gives more than ${cost.toFixed(2)} tokens.`);
+  say(find(".even"), `${costs} It pays off only with more than ${cost.toFixed(2)} tokens per forward.`);
   say(find(".source"), `Source: ${chosen().source}.`);
 }
 

@@ -1,25 +1,26 @@
-// Draws the record of a training as it comes, and goes back to any of its steps.
+// The curves of a training, drawn as its record grows, with a replay of its steps.
 
 import { constants, props, server, watch } from "../component.js";
 import { draw, fillBar, find, make, makeBar, say } from "../dom.js";
 import { Lines } from "../lines.js";
 
-// Name → chart, side of its scale, label. Series on the same side of a chart share its scale.
+// Name → chart, side of the scale, label. The series of a side share its scale.
 const SERIES = {
   clean: ["loss", "left", "clean stream: the text itself"],
   noisy: ["loss", "left", "noisy stream: the masks"],
-  accuracy: ["probe", "left", "right answers"],
+  accuracy: ["probe", "left", "accuracy"],
   tokens_per_forward: ["probe", "right", "tokens per forward"],
 };
-const SMOOTH = 20; // steps in a running mean, as losses of single batches jump
+const SMOOTH = 20; // steps of the running mean of losses
 
-const LONGEST = 10_000; // ms that a replay plays for
+const LONGEST = 10_000; // ms, the duration of a replay
 
 const lines = new Lines();
 let state;
-let at = null; // the step that is shown; null follows the training
-let timer = null; // of a replay
-let sent = null; // the answer that is on the stage
+let at = null; // the shown step; null follows the training
+let timer = null; // of the replay
+let sent = null; // the answer on the stage
+
 function clear() {
   state = { settings: null, steps: [], probes: [], answers: [], points: {} };
   for (const name of Object.keys(SERIES)) state.points[name] = [];
@@ -39,19 +40,24 @@ function take(record) {
     for (const name of ["clean", "noisy"]) {
       if (record[name] === undefined) continue;
       const recent = state.steps.slice(-SMOOTH);
-      state.points[name].push([record.step, recent.reduce((sum, step) => sum + step[name], 0) / recent.length]);
+      state.points[name].push([
+        record.step,
+        recent.reduce((sum, step) => sum + step[name], 0) / recent.length,
+      ]);
     }
   }
 }
 
-const known = () => state.steps.length;
-const shown = () => at ?? known();
+const count = () => state.steps.length;
+const shown = () => at ?? count();
 
-/** Where a series' scale ends; all begin at zero. */
+/** Return the end of a series' scale; all scales begin at zero. */
 function topOf(name) {
   if (name === "accuracy") return 1;
   const [chart, side] = SERIES[name];
-  const shared = Object.keys(SERIES).filter((other) => SERIES[other][0] === chart && SERIES[other][1] === side);
+  const shared = Object.keys(SERIES).filter(
+    (other) => SERIES[other][0] === chart && SERIES[other][1] === side,
+  );
   return Math.max(1, ...shared.flatMap((other) => state.points[other].map(([, y]) => y)));
 }
 
@@ -75,7 +81,8 @@ function drawSeries(name) {
   svg.setAttribute("viewBox", `0 0 ${state.settings.recipe.steps} 1`);
   path.setAttribute("d", points.map(([x, y], i) => `${i ? "L" : "M"}${x} ${1 - y / top}`).join(""));
   const last = points.at(-1)?.[1];
-  if (state.points[name].length) find(`.scale.${side}`, figure).replaceChildren(make("span", "", written(top)), make("span", "", "0"));
+  if (state.points[name].length)
+    find(`.scale.${side}`, figure).replaceChildren(make("span", "", written(top)), make("span", "", "0"));
   key.lastChild.textContent = last === undefined ? label : `${label} ${written(last)}`;
   key.hidden = last === undefined;
 }
@@ -92,31 +99,40 @@ function drawSlots() {
   }
   const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
   [...list.children].forEach((row, slot) => {
-    const seen = recent.map((step) => step.slots[slot]).filter(Boolean);
-    const right = mean(seen.map(([, share]) => share));
+    const predictions = recent.map((step) => step.slots[slot]).filter(Boolean);
+    const right = mean(predictions.map(([, share]) => share));
     fillBar(find(".bar", row), right);
-    row.lastChild.textContent = `${Math.round(100 * right)}%, ${mean(seen.map(([nats]) => nats)).toFixed(2)} nats`;
+    const loss = mean(predictions.map(([nats]) => nats));
+    row.lastChild.textContent = `${Math.round(100 * right)}%, ${loss.toFixed(2)} nats`;
   });
 }
 
-/** The held-out prompts as they were answered last. */
+/** Draw the latest answers to the held-out prompts. */
 function drawHeldOut() {
   const probe = state.probes.findLast(({ probe }) => probe <= shown());
   find(".held-out").hidden = !probe;
   if (!probe) return;
   const right = probe.prompts.filter((prompt) => prompt.right).length;
-  say(find(".held-out summary"), `Held-out prompts after step ${probe.probe}: ${right} of ${probe.prompts.length} right`);
+  say(
+    find(".held-out summary"),
+    `Held-out prompts after step ${probe.probe}: ${right} of ${probe.prompts.length} right`,
+  );
   find(".held-out ol").replaceChildren(
     ...probe.prompts.map(({ prompt, text, right, tokens_per_forward }) => {
       const row = make("li", "");
       const rate = `${tokens_per_forward.toFixed(2)} tokens per forward`;
-      row.append(make("b", "mark", right ? "✓ right" : "✗ wrong"), make("p", "prompt", prompt), make("p", "answer", text), make("span", "rate", rate));
+      row.append(
+        make("b", "mark", right ? "✓ right" : "✗ wrong"),
+        make("p", "prompt", prompt),
+        make("p", "answer", text),
+        make("span", "rate", rate),
+      );
       return row;
     }),
   );
 }
 
-/** The answer of the step onto the stage, and the base's where it is in another mode. */
+/** Show the answer of the step on the stage, with the base model's if that is in another mode. */
 function drawAnswer() {
   const answer = state.answers.findLast(({ answer }) => answer <= shown()) ?? state.settings;
   if (answer === sent) return;
@@ -132,10 +148,12 @@ function drawReplay() {
   const { steps } = state.settings.recipe;
   const step = state.steps[shown() - 1];
   const head = find(".playhead");
-  [head.max, head.value, head.disabled] = [steps, shown(), !known()];
-  find(".play").disabled = !known();
+  [head.max, head.value, head.disabled] = [steps, shown(), !count()];
+  find(".play").disabled = !count();
   say(find(".play"), timer === null ? "▶ Play" : "⏸ Pause");
-  const details = step ? `, ${step.tokens.toLocaleString("en")} tokens, learning rate ${step.learning_rate.toExponential(1)}` : "";
+  const details = step
+    ? `, ${step.tokens.toLocaleString("en")} tokens, learning rate ${step.learning_rate.toExponential(1)}`
+    : "";
   say(find(".progress"), `Step ${shown()} of ${steps}${details}`);
 }
 
@@ -150,7 +168,7 @@ function show() {
 // ---------------------------------------------------------------------------------------- replay
 
 function goTo(step) {
-  at = step >= known() ? null : step;
+  at = step >= count() ? null : step;
   show();
 }
 
@@ -164,9 +182,9 @@ function play() {
   else {
     if (at === null) at = 0;
     timer = setInterval(() => {
-      if (shown() + 1 >= known()) pause();
+      if (shown() + 1 >= count()) pause();
       goTo(shown() + 1);
-    }, LONGEST / Math.max(known(), 50));
+    }, LONGEST / Math.max(count(), 50));
   }
   show();
 }
@@ -197,9 +215,12 @@ function update() {
 
 async function showRecording({ id, title }) {
   const text = await server.recording(id);
-  if (props.value) return; // a training has begun meanwhile
+  if (props.value) return; // a training has begun
   read(text);
-  note(`This is a recording: “${title}”, trained earlier (${state.settings.machine}). Press Train to train a model here and now.`);
+  note(
+    `This is a recording: “${title}”, trained earlier (${state.settings.machine}). ` +
+      "Press Train to train a model now.",
+  );
 }
 
 clear();

@@ -1,13 +1,13 @@
-// Says what the chosen model is; until it is there, how much of it has been fetched or loaded.
+// The facts of the chosen model; before, its progress of downloading and loading.
 //
-// `props.value` is JSON: the `phase` of a model's `pool.State` with `done` and `total` bytes, its `problem`, and
-// `facts`, pairs of a name and a text.
+// `props.value` is JSON: the `phase` of a model's `pool.State`, its `done` and `total` bytes, its
+// `problem`, and the `facts`, pairs of a name and a text.
 
 import { props, watch } from "../component.js";
 import { find, make, say } from "../dom.js";
 import { megabytes } from "../words.js";
 
-const DOING = { waiting: "Waits to be loaded.", fetching: "Fetching", loading: "Loading" };
+const DOING = { waiting: "Waiting to load.", fetching: "Fetching", loading: "Loading" };
 
 function sentence({ phase, done, total, problem }) {
   if (phase === "failed") return `⚠ ${problem}`;
@@ -26,7 +26,9 @@ function update() {
   bar.hidden = !["fetching", "loading"].includes(state.phase);
   if (state.total) Object.assign(bar, { max: state.total, value: state.done });
   else bar.removeAttribute("value");
-  find("dl").replaceChildren(...state.facts.flatMap(([name, text]) => [make("dt", "", name), make("dd", "", text)]));
+  find("dl").replaceChildren(
+    ...state.facts.flatMap(([name, text]) => [make("dt", "", name), make("dd", "", text)]),
+  );
 }
 
 watch("value", update);

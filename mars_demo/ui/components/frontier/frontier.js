@@ -1,4 +1,5 @@
-// Draws results as they are measured, and those that were recorded; a point is chosen in the chart or in the table.
+// Results, drawn while they are measured or from recordings. Points are chosen in the chart or in the
+// table.
 
 import { element, props, trigger, watch } from "../component.js";
 import { find, findAll, make, say } from "../dom.js";
@@ -10,14 +11,14 @@ import { drawChart, drawPaperWords } from "./chart.js";
 import { drawNumbers } from "./numbers.js";
 import { begin, nameOf, pointInWords, results, take } from "./results.js";
 
-const HINT = "Choose a point, and the Race tab takes its settings. Choose it again to see the answers behind it.";
+const HINT = "Choose a point to set the Race tab to its settings. Choose it again to see its answers.";
 
 const lines = new Lines();
 let shown = null; // the name of a result
 let chosen = null; // one of its points
-let behind = false; // whether its answers are listed
-let nodes = []; // of the chart's points, with them
-let growing = null; // the result that the value tells of
+let behind = false; // whether its answers are shown
+let nodes = []; // the points of the chart with their nodes
+let growing = null; // the result of the value
 
 const current = () => results.get(shown);
 const across = () => find(".across:checked").value;
@@ -31,7 +32,8 @@ function show() {
   drawPaperWords(paper, across());
   drawAup(result?.end?.aup ?? {});
   point(chosen);
-  for (const { node, point: its } of drawNumbers(points, chosen)) node.addEventListener("click", () => choose(its));
+  for (const { node, point: its } of drawNumbers(points, chosen))
+    node.addEventListener("click", () => choose(its));
   for (const button of findAll(".files button")) button.disabled = !result?.end;
   drawChosen();
   drawKept();
@@ -39,14 +41,17 @@ function show() {
   entry?.node.setAttribute("tabindex", 0);
 }
 
-/** The area under each line: one number per criterion. */
+/** Draw the area under the line of each criterion. */
 function drawAup(areas) {
-  const said = Object.entries(areas).map(([criterion, area]) => `${criterion} ${area.toFixed(0)}`);
-  find(".aup").hidden = !said.length;
-  say(find(".aup"), `Accuracy under parallelism (AUP; AR alone has its accuracy in percent): ${said.join(", ")}.`);
+  const scores = Object.entries(areas).map(([criterion, area]) => `${criterion} ${area.toFixed(0)}`);
+  find(".aup").hidden = !scores.length;
+  say(
+    find(".aup"),
+    `Accuracy under parallelism (AUP; AR alone has its accuracy in percent): ${scores.join(", ")}.`,
+  );
 }
 
-/** What stands below the chart: a point in words, or what can be done. */
+/** Describe a point below the chart, or show the hint. */
 function point(pointed) {
   say(find(".pointed"), pointed ? pointInWords(pointed, across()) : current()?.points.length ? HINT : "");
 }
@@ -55,17 +60,18 @@ function drawChosen() {
   find(".chosen").hidden = !chosen;
   if (!chosen) return hideAnswers();
   const { model } = current().heading;
-  const where = chosen.mode === "ar" ? "AR is a side of every race" : `The Race tab is set to ${nameOf(chosen)}`;
+  const where =
+    chosen.mode === "ar" ? "AR is a side of every race" : `The Race tab is set to ${nameOf(chosen)}`;
   say(find(".set"), `${where}, with ${model}.`);
   const list = find('[data-do="behind"]');
-  say(list, `${behind ? "Hide" : "Show"} the ${plural(chosen.answers.length, "answer")} behind this point`);
+  say(list, `${behind ? "Hide" : "Show"} the ${plural(chosen.answers.length, "answer")} of this point`);
   list.setAttribute("aria-expanded", behind);
   list.hidden = !chosen.answers.length;
   if (behind) drawAnswers(chosen, model);
   else hideAnswers();
 }
 
-/** The results of this visit, to go back to. */
+/** List the results of this visit. */
 function drawKept() {
   find(".kept").hidden = results.size < 2;
   const list = find(".kept select");
@@ -81,7 +87,7 @@ function drawKept() {
 
 // ------------------------------------------------------------------------------ what visitors do
 
-/** Once: the Race tab takes its settings. Again: the answers behind it. */
+/** Choose a point, whose settings the Race tab takes; chosen again, toggle its answers. */
 function choose(its) {
   const focused = document.activeElement;
   const place = [nodes.findIndex(({ node }) => node === focused), findAll(".take").indexOf(focused)];
@@ -102,7 +108,10 @@ function select(name) {
 
 const save = (kind) => {
   const { heading, end } = current();
-  download(`frontier-${heading.model}.${kind}`.replaceAll(/[^\w.-]/g, "-"), new Blob([end[kind]], { type: kind === "csv" ? "text/csv" : "application/json" }));
+  download(
+    `frontier-${heading.model}.${kind}`.replaceAll(/[^\w.-]/g, "-"),
+    new Blob([end[kind]], { type: kind === "csv" ? "text/csv" : "application/json" }),
+  );
 };
 
 const actions = {
@@ -113,17 +122,20 @@ const actions = {
   more: () => listMore(current().heading.model),
 };
 
-/** The next point of the line, or the nearest of another line. */
+/** Return the next point of the line, or the nearest point of another line. */
 function neighbour(at, key) {
   const by = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: 1, ArrowUp: -1 }[key];
   if (key === "ArrowRight" || key === "ArrowLeft") return nodes[at + by];
   const lineOf = ({ node }) => node.parentNode;
   const others = nodes.filter((one) => lineOf(one) !== lineOf(nodes[at]));
-  const ordered = by > 0 ? others.filter((one) => nodes.indexOf(one) > at) : others.filter((one) => nodes.indexOf(one) < at).reverse();
+  const ordered =
+    by > 0
+      ? others.filter((one) => nodes.indexOf(one) > at)
+      : others.filter((one) => nodes.indexOf(one) < at).reverse();
   return ordered[0];
 }
 
-function typed(event) {
+function onKey(event) {
   const at = nodes.findIndex(({ node }) => node === event.target);
   if (at < 0 || event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key === "Enter" || event.key === " ") choose(nodes[at].point);
@@ -148,9 +160,10 @@ function listen() {
     if (action) actions[action]();
     else if (pointOf(target)) choose(pointOf(target));
   });
-  for (const kind of ["pointerover", "focusin"]) find("svg").addEventListener(kind, ({ target }) => point(pointOf(target) ?? chosen));
+  for (const kind of ["pointerover", "focusin"])
+    find("svg").addEventListener(kind, ({ target }) => point(pointOf(target) ?? chosen));
   for (const kind of ["pointerleave", "focusout"]) find("svg").addEventListener(kind, () => point(chosen));
-  find("svg").addEventListener("keydown", typed);
+  find("svg").addEventListener("keydown", onKey);
   for (const control of findAll(".across, .paper")) control.addEventListener("change", show);
   find(".kept select").addEventListener("change", ({ target }) => select(target.value));
   find(".which select").addEventListener("change", () => listOthers(current().heading.model));

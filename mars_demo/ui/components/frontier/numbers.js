@@ -1,9 +1,9 @@
-// All points in a table: what the chart draws, for keys, readers and copying.
+// All points in a table, for the keyboard, screen readers and copying.
 
 import { find, make } from "../dom.js";
 import { figure, series, titleOf } from "./results.js";
 
-/** Rows in the order of the lines; the button of a row does what a click on its point does. */
+/** Draw rows in the order of the lines; the button of a row acts like its point. */
 export function drawNumbers(points, chosen) {
   const rows = series(points).flatMap(([, line]) => line.map((point) => rowOf(point, point === chosen)));
   find(".numbers-of tbody").replaceChildren(...rows.map(({ row }) => row));
@@ -19,7 +19,9 @@ function rowOf(point, chosen) {
   head.scope = "row";
   head.append(button);
   const tau = point.tau === null ? "–" : `${point.tau}`;
-  const figures = ["accuracy", "tokens_per_forward", "answers_per_second"].map((axis) => figure(point, axis));
+  const figures = ["accuracy", "tokens_per_forward", "answers_per_second"].map((axis) =>
+    figure(point, axis),
+  );
   const faster = point.faster === null ? "–" : `${point.faster.toFixed(2)}×`;
   const cells = [tau, ...figures, faster, point.mode === "ar" ? "–" : `${point.left}`, `${point.n}`];
   const row = make("tr", chosen ? "chosen-row" : "");

@@ -1,29 +1,64 @@
-// Where things go on a chart: round numbers along an axis, and labels that do not cover each other.
+// @ts-check
+// Axis ticks and label placement of a chart.
+
+/** @typedef {{ x: number, y: number, width: number, height: number }} Box */
 
 const ROUND = [1, 2, 2.5, 5, 10];
 
-/** Round numbers between two, about so many. */
+/**
+ * Return about `count` round numbers from `low` to `high`.
+ * @param {number} low
+ * @param {number} high
+ * @param {number} count
+ */
 export function ticks(low, high, count) {
   const rough = (high - low) / count;
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = ROUND.map((times) => times * power).find((size) => size >= rough - 1e-9);
+  const step = power * (ROUND.find((factor) => factor * power >= rough - 1e-9) ?? 10);
   const first = Math.ceil(low / step - 1e-9);
-  return Array.from({ length: Math.floor(high / step + 1e-9) - first + 1 }, (_, index) => (first + index) * step);
+  return Array.from(
+    { length: Math.floor(high / step + 1e-9) - first + 1 },
+    (_, index) => (first + index) * step,
+  );
 }
 
-/** From the smallest to the largest of some numbers with air on both sides, at least `span` apart and within
- * [least, most]. */
+/**
+ * Return the ends of an axis: the range of the numbers with margins, at least `span` wide, clipped to
+ * [least, most].
+ * @param {number[]} numbers
+ * @param {number} span
+ * @param {number} least
+ * @param {number} most
+ */
 export function extent(numbers, span, least, most) {
-  let [low, high] = [Math.min(...numbers), Math.max(...numbers)];
-  const air = Math.max(0.06 * (high - low), (span - (high - low)) / 2);
-  [low, high] = [low - air, high + air];
-  return [Math.max(least, low), Math.min(most, high)];
+  const [low, high] = [Math.min(...numbers), Math.max(...numbers)];
+  const margin = Math.max(0.06 * (high - low), (span - (high - low)) / 2);
+  return [Math.max(least, low - margin), Math.min(most, high + margin)];
 }
 
-const overlap = (a, b) => a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
+/**
+ * @param {Box} a
+ * @param {Box} b
+ */
+const overlap = (a, b) =>
+  a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
 
-/** Boxes of so many labels beside their points, in one of four places; null where there is no room.
- * `marks` and `frame` are boxes: what must stay free, and what must not be left. */
+/**
+ * @param {Box} inner
+ * @param {Box} outer
+ */
+const isInside = (inner, outer) =>
+  inner.x >= outer.x &&
+  inner.y >= outer.y &&
+  inner.x + inner.width <= outer.x + outer.width &&
+  inner.y + inner.height <= outer.y + outer.height;
+
+/**
+ * Return the box of each label beside, above or below its point; null where all of these are taken.
+ * @param {Box[]} labels the point and the size of each label
+ * @param {Box[]} marks boxes that must stay free
+ * @param {Box} frame the box that labels must not leave
+ */
 export function placeLabels(labels, marks, frame) {
   const taken = [...marks];
   return labels.map(({ x, y, width, height }) => {
@@ -37,8 +72,9 @@ export function placeLabels(labels, marks, frame) {
       [x - width / 2, y + gap],
     ];
     const boxes = places.map(([left, top]) => ({ x: left, y: top, width, height }));
-    const inside = (box) => box.x >= frame.x && box.y >= frame.y && box.x + width <= frame.x + frame.width && box.y + height <= frame.y + frame.height;
-    const free = boxes.find((box) => inside(box) && !taken.some((other) => overlap(box, other))) ?? null;
+    const isFree = (/** @type {Box} */ box) =>
+      isInside(box, frame) && !taken.some((other) => overlap(box, other));
+    const free = boxes.find(isFree) ?? null;
     if (free) taken.push(free);
     return free;
   });

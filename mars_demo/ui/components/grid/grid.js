@@ -1,13 +1,14 @@
-// The grid: draws a layout and tells its cells, rows and regions in words.
+// The grid: draws a layout, and describes its cells, rows and regions.
 //
-// `props.value` is the JSON of a `mask_picture.Picture`: rows are queries, columns keys, a filled cell is seen.
+// `props.value` is the JSON of a `mask_picture.Picture`: rows are queries, columns are keys, filled cells
+// are visible.
 
 import { element, props, watch } from "../component.js";
 import { draw, find, findAll, make, say, set } from "../dom.js";
 import { copyOf, documentOf, downloadPicture } from "../svg.js";
 import { UNIT, grid, size } from "./layout.js";
 import { drawMatrix } from "./matrix.js";
-import { tell, words } from "./reasons.js";
+import { describe, words } from "./reasons.js";
 import { listRegions, nameRegions } from "./regions.js";
 
 function render() {
@@ -32,12 +33,18 @@ function pointAt(row, column) {
   const [width, height] = size();
   set(find(".lit.row"), { x: 0, y: row * UNIT, width, height: UNIT });
   set(find(".lit.column"), { x: column * UNIT, y: 0, width: UNIT, height });
-  const seen = grid.picture.visible[row][column] === "1";
-  set(find(".here"), { x: column * UNIT, y: row * UNIT, width: UNIT, height: UNIT, "data-seen": seen });
-  say(find(".sentence"), tell(grid.picture, grid.here));
+  const isVisible = grid.picture.visible[row][column] === "1";
+  set(find(".here"), {
+    x: column * UNIT,
+    y: row * UNIT,
+    width: UNIT,
+    height: UNIT,
+    "data-seen": isVisible,
+  });
+  say(find(".sentence"), describe(grid.picture, grid.here));
 }
 
-/** All that a row sees, as text; the rest greyed. */
+/** Write the tokens that a row sees; the others are greyed out. */
 function read(row) {
   const { rows, columns, visible } = grid.picture;
   const box = find(".reads");
@@ -54,13 +61,15 @@ function read(row) {
 function cellAt({ clientX, clientY }) {
   const point = new DOMPoint(clientX, clientY).matrixTransform(find(".matrix").getScreenCTM().inverse());
   const [row, column] = [Math.floor(point.y / UNIT), Math.floor(point.x / UNIT)];
-  const inside = row >= 0 && column >= 0 && row < grid.picture.rows.length && column < grid.picture.columns.length;
+  const inside =
+    row >= 0 && column >= 0 && row < grid.picture.rows.length && column < grid.picture.columns.length;
   return inside ? { row, column } : null;
 }
 
 find(".matrix").addEventListener("pointermove", (event) => {
   const cell = grid.picture && cellAt(event);
-  if (cell && (cell.row !== grid.here?.row || cell.column !== grid.here?.column)) pointAt(cell.row, cell.column);
+  if (cell && (cell.row !== grid.here?.row || cell.column !== grid.here?.column))
+    pointAt(cell.row, cell.column);
 });
 find(".matrix").addEventListener("click", (event) => {
   const cell = grid.picture && cellAt(event);
@@ -85,14 +94,16 @@ find(".plot").addEventListener("keydown", (event) => {
 
 // -------------------------------------------------------------------------------------- a picture
 
-/** The matrix, and below it the list of its regions. */
+/** Return an SVG document of the matrix and the list of its regions. */
 function exported() {
   const matrix = find(".matrix");
   const box = matrix.getAttribute("viewBox").split(" ").map(Number);
   const [x, y, width, height] = box;
   const entries = findAll(".regions .region");
   const em = Math.min(8, width / 0.7 / Math.max(1, ...entries.map((entry) => entry.textContent.length)));
-  const list = entries.flatMap((entry, index) => entryOf(entry, x, y + height + (1.6 * index + 0.5) * em, em));
+  const list = entries.flatMap((entry, index) =>
+    entryOf(entry, x, y + height + (1.6 * index + 0.5) * em, em),
+  );
   const parts = [set(copyOf(matrix), { x, y, width, height }), ...list];
   const below = entries.length ? (1.6 * entries.length + 0.5) * em : 0;
   return documentOf(parts, [x, y, width, height + below], 4);
@@ -118,7 +129,7 @@ const same = (a, b) => a.stream === b.stream && a.position === b.position && a.b
 
 function update() {
   const value = props.value ? JSON.parse(props.value) : null;
-  if (value?.trouble) return say(find(".sentence"), value.trouble); // the picture before it stays
+  if (value?.trouble) return say(find(".sentence"), value.trouble); // keeps the previous picture
   grid.picture = value;
   if (value) value.columns = value.columns.map((cell) => value.rows.find((row) => same(row, cell)) ?? cell);
   render();

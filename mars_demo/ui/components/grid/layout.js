@@ -1,18 +1,18 @@
-// Where the parts of a picture are, in its own coordinates.
+// The layout of a picture, in its own coordinates.
 
 import { visible } from "../words.js";
 
 export const UNIT = 10; // per cell
-const LABELS = 44; // cells up to which every row and column has its name
+const LABELS = 44; // the largest number of rows and columns with names
 
-/** The picture that is drawn, and the cell that is pointed at. */
+/** The drawn picture, and the cell under the pointer. */
 export const grid = { picture: null, here: null };
 
 export const size = () => [grid.picture.columns.length * UNIT, grid.picture.rows.length * UNIT];
 export const shortened = (label) => visible(label).slice(0, 14);
 export const hasNames = () => Math.max(grid.picture.rows.length, grid.picture.columns.length) <= LABELS;
 
-/** The picture's x, y, width and height without the names of bands beneath it. */
+/** Return the picture's x, y, width and height without the names of bands below it. */
 export function extent() {
   const { rows, columns } = grid.picture;
   const longest = Math.max(...[...rows, ...columns].map((cell) => shortened(cell.label).length));

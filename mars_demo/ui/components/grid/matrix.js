@@ -1,4 +1,4 @@
-// The matrix: runs of seen cells per row as rectangles, and names of tokens where they fit.
+// The matrix: rectangles of visible cells per row, and names of tokens where they fit.
 
 import { draw, find, set } from "../dom.js";
 import { UNIT, boxOf, extent, grid, hasNames, shortened, size } from "./layout.js";
@@ -9,17 +9,22 @@ export function drawMatrix() {
   const svg = find(".matrix");
   set(svg, { viewBox: extent().join(" "), "aria-label": `${rows.length} rows, ${columns.length} columns` });
   svg.append(draw("rect", { class: "frame", x: 0, y: 0, width, height, "stroke-width": 0.6 }));
-  visible.forEach((cells, row) => drawRow(svg, cells, row));
+  for (const [row, cells] of visible.entries()) drawRow(svg, cells, row);
   if (hasNames()) svg.append(...lines(width, height), ...names());
-  for (const region of regions) svg.append(draw("rect", { class: "frame", ...boxOf(region), "stroke-width": 1.2 }));
-  svg.append(draw("g", { class: "names" }), draw("rect", { class: "lit row" }), draw("rect", { class: "lit column" }));
+  for (const region of regions)
+    svg.append(draw("rect", { class: "frame", ...boxOf(region), "stroke-width": 1.2 }));
+  svg.append(
+    draw("g", { class: "names" }),
+    draw("rect", { class: "lit row" }),
+    draw("rect", { class: "lit column" }),
+  );
   svg.append(draw("rect", { class: "here", "stroke-width": 1.2 }));
 }
 
 const isMask = (cell) => ["noisy", "mask", "group"].includes(cell.stream);
 const kindOf = (row, column) => (isMask(row) ? (isMask(column) ? "noisy" : "cross") : "clean");
 
-/** One rectangle for neighbouring cells of a kind, or one each where they have weights. */
+/** Draw one rectangle for adjacent cells of a kind, or one per cell if there are attention weights. */
 function drawRow(svg, cells, row) {
   const { rows, columns, weights } = grid.picture;
   const kind = (column) => (cells[column] === "1" ? kindOf(rows[row], columns[column]) : null);
@@ -47,7 +52,7 @@ function lines(width, height) {
   ];
 }
 
-/** Of each row on its left and of each column above it. */
+/** Return the names of the rows, on the left, and of the columns, above. */
 function names() {
   const name = (cell, attributes) => {
     const text = draw("text", { "font-size": 7, ...attributes });
@@ -57,6 +62,8 @@ function names() {
   const { rows, columns } = grid.picture;
   return [
     ...rows.map((cell, row) => name(cell, { x: -3, y: (row + 0.75) * UNIT, "text-anchor": "end" })),
-    ...columns.map((cell, column) => name(cell, { transform: `translate(${(column + 0.75) * UNIT} -3) rotate(-90)` })),
+    ...columns.map((cell, column) =>
+      name(cell, { transform: `translate(${(column + 0.75) * UNIT} -3) rotate(-90)` }),
+    ),
   ];
 }

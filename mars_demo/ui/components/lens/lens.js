@@ -1,13 +1,13 @@
-// The lens: a table of layers and slots, whose cells are told in words.
+// The lens: a table of layers by slots, with descriptions of its cells.
 //
-// `props.value` is the JSON of `lens_picture.line`, or of a `trouble` in its place. Without it nothing is shown.
+// `props.value` is the JSON of `lens_picture.line`, or {trouble: sentence}; empty hides the table.
 
 import { props, watch } from "../component.js";
 import { find, findAll, make, say, set } from "../dom.js";
 import { percent, visible } from "../words.js";
 
-const BOUNDS = [0.01, 0.1, 0.5, 0.9, 0.99]; // between the steps of colour
-const FIRST_WORDS = "Point at a cell, or move with the arrow keys.";
+const BOUNDS = [0.01, 0.1, 0.5, 0.9, 0.99]; // lower bounds of the colour levels
+const HINT = "Point at a cell, or move with the arrow keys.";
 
 let lens = null;
 
@@ -33,10 +33,19 @@ function headings() {
   const ticks = (slot) => (accepted !== null && slot < accepted ? " ✓" : "");
   const settled = ({ settled: layer }) => (layer === null ? "–" : String(layer));
   return [
-    heading("Slot", slots.map((_, slot) => `${slot + 1}${ticks(slot)}`)),
-    heading("Predicted at", slots.map(({ at }) => at)),
-    heading("Came out", slots.map(({ label }) => visible(label))),
-    heading("Right from layer", slots.map(settled)),
+    heading(
+      "Slot",
+      slots.map((_, slot) => `${slot + 1}${ticks(slot)}`),
+    ),
+    heading(
+      "Predicted from",
+      slots.map(({ at }) => at),
+    ),
+    heading(
+      "Output",
+      slots.map(({ label }) => visible(label)),
+    ),
+    heading("Settled from layer", slots.map(settled)),
   ];
 }
 
@@ -44,29 +53,34 @@ function rowOf(cells, layer) {
   const row = make("tr", "");
   const last = layer === lens.layers.length - 1;
   const name = layer === 0 ? "0 input" : last ? `${layer} output` : String(layer);
-  row.append(set(make("th", "name", name), { scope: "row" }), ...cells.map((cell, slot) => cellOf(cell, layer, slot)));
+  row.append(
+    set(make("th", "name", name), { scope: "row" }),
+    ...cells.map((cell, slot) => cellOf(cell, layer, slot)),
+  );
   return row;
 }
 
-function cellOf([label, , wanted], layer, slot) {
+function cellOf([label, , probability], layer, slot) {
   const cell = set(make("td", "cell"), { role: "gridcell", tabindex: -1 });
-  Object.assign(cell.dataset, { layer, slot, level: levelOf(wanted) });
+  Object.assign(cell.dataset, { layer, slot, level: levelOf(probability) });
   if (lens.slots[slot].settled === layer) cell.classList.add("settles");
-  cell.append(make("span", "said", visible(label)), make("span", "share", whole(wanted)));
+  cell.append(make("span", "said", visible(label)), make("span", "share", whole(probability)));
   return cell;
 }
 
 // ---------------------------------------------------------------------------------------- in words
 
 function words(layer, slot) {
-  const [label, probability, wanted, rank] = lens.layers[layer][slot];
-  const { label: out, settled } = lens.slots[slot];
-  const says = `${nameOf(layer)}, slot ${slot + 1}: the lens says ${quoted(label)} (${percent(probability)})`;
-  if (rank > 1) return `${says}. ${quoted(out)}, which came out, has ${percent(wanted)} and rank ${rank}.`;
-  return `${says}, the token that came out${settled === layer ? ". It stays so up to the last layer" : ""}.`;
+  const [label, probability, outputProbability, rank] = lens.layers[layer][slot];
+  const { label: output, settled } = lens.slots[slot];
+  const top = `${quoted(label)} (${percent(probability)})`;
+  const start = `${nameOf(layer)}, slot ${slot + 1}: the lens predicts ${top}`;
+  if (rank > 1)
+    return `${start}. The output ${quoted(output)} has ${percent(outputProbability)} and rank ${rank}.`;
+  return `${start}, the output${settled === layer ? ". It stays so up to the last layer" : ""}.`;
 }
 
-function tell(cell) {
+function describe(cell) {
   const { layer, slot } = cell.dataset;
   for (const other of findAll(".cell[tabindex='0']")) other.tabIndex = -1;
   cell.tabIndex = 0;
@@ -78,8 +92,8 @@ function tell(cell) {
 const MOVES = { ArrowUp: [1, 0], ArrowDown: [-1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 const cellFrom = ({ target }) => target.closest?.(".cell");
 
-find("tbody").addEventListener("pointerover", (event) => cellFrom(event) && tell(cellFrom(event)));
-find("tbody").addEventListener("focusin", (event) => cellFrom(event) && tell(cellFrom(event)));
+find("tbody").addEventListener("pointerover", (event) => cellFrom(event) && describe(cellFrom(event)));
+find("tbody").addEventListener("focusin", (event) => cellFrom(event) && describe(cellFrom(event)));
 find("tbody").addEventListener("click", (event) => cellFrom(event)?.focus());
 find("tbody").addEventListener("keydown", (event) => {
   const cell = cellFrom(event);
@@ -101,14 +115,14 @@ function drawLegend() {
     entry.append(key, text);
     return entry;
   });
-  const marks = ["◆ from here on the right token is the most probable one", "✓ accepted"];
+  const marks = ["◆ from here on, the output is the most probable token", "✓ accepted"];
   find(".legend").append(...steps, ...marks.map((text) => make("span", "", text)));
 }
 
 function render() {
   const { layers, caption } = lens;
   say(find(".caption"), caption);
-  say(find(".sentence"), FIRST_WORDS);
+  say(find(".sentence"), HINT);
   find("thead").replaceChildren(...headings());
   find("tbody").replaceChildren(...layers.map(rowOf).reverse());
   find(".cell").tabIndex = 0;

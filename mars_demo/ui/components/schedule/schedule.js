@@ -1,14 +1,14 @@
-// Draws schedules below each other on one axis of steps while their lines arrive, and plays them.
+// Draws schedules one below the other on a common axis of steps, and replays them.
 //
-// `props.value` is JSON lines, a `schedules.Schedule` each.
+// `props.value` is JSON lines: the heading of each schedule, followed by its steps.
 
 import { props, watch } from "../component.js";
 import { find, make, say } from "../dom.js";
 import { Lines } from "../lines.js";
 import { plural, seconds } from "../words.js";
 
-const PACE = 180; // ms per step,
-const LONGEST = 12_000; // or less, so that a long schedule does not play for longer
+const PACE = 180; // ms per step
+const LONGEST = 12_000; // ms, the longest replay
 const WORDS = { compute: "computes", wait: "waits", commit: "commits its block", free: "free" };
 
 const lines = new Lines();
@@ -17,7 +17,7 @@ let step = 0;
 let timer = null;
 const last = () => Math.max(0, ...schedules.map(({ steps }) => steps.length));
 
-/** A line of the value: the heading of a schedule, or the next step of the last one. */
+/** Read a line of the value: the heading of a schedule, or the next step of the last one. */
 function take(line) {
   if (line.title === undefined) return addStep(schedules.at(-1), line);
   const box = make("section", "one");
@@ -47,18 +47,18 @@ function addStep(schedule, line) {
   });
 }
 
-/** What the steps that are shown add up to. */
+/** Return the totals of the shown steps. */
 function figures({ steps, rows }) {
-  const seen = steps.slice(0, step);
-  const sum = (key) => seen.reduce((total, line) => total + line[key], 0);
+  const shown = steps.slice(0, step);
+  const sum = (key) => shown.reduce((total, line) => total + line[key], 0);
   const share = (state) => {
-    const count = seen.reduce((total, line) => total + line.step.filter((found) => found === state).length, 0);
-    return `${Math.round((100 * count) / Math.max(1, rows.length * seen.length))}%`;
+    const count = shown.reduce((total, line) => total + line.step.filter((one) => one === state).length, 0);
+    return `${Math.round((100 * count) / Math.max(1, rows.length * shown.length))}%`;
   };
   return [
-    plural(seen.length, "forward"),
-    ...(seen[0]?.positions === undefined ? [] : [`${sum("positions").toLocaleString("en")} positions`]),
-    ...(seen[0]?.ms === undefined ? [] : [seconds(sum("ms"))]),
+    plural(shown.length, "forward"),
+    ...(shown[0]?.positions === undefined ? [] : [`${sum("positions").toLocaleString("en")} positions`]),
+    ...(shown[0]?.ms === undefined ? [] : [seconds(sum("ms"))]),
     `${share("wait")} waiting`,
     `${share("commit")} committing`,
   ].join(", ");
@@ -72,7 +72,8 @@ function show() {
   find(".list").style.setProperty("--steps", last());
   find(".begun").hidden = !schedules.some(({ prompts }) => prompts.length);
   for (const schedule of schedules) {
-    for (const strip of schedule.cells) [...strip.children].forEach((cell, at) => cell.classList.toggle("ahead", at >= step));
+    for (const strip of schedule.cells)
+      for (const [at, cell] of [...strip.children].entries()) cell.classList.toggle("ahead", at >= step);
     say(find(".figures", schedule.box), figures(schedule));
     find(".rows", schedule.box).setAttribute("aria-label", `${schedule.title}: ${figures(schedule)}`);
   }
@@ -87,23 +88,29 @@ function play() {
   if (timer !== null) stop();
   else {
     if (step >= last()) step = 0;
-    timer = setInterval(() => {
-      step++;
-      if (step >= last()) stop();
-      show();
-    }, Math.min(PACE, LONGEST / last()));
+    timer = setInterval(
+      () => {
+        step++;
+        if (step >= last()) stop();
+        show();
+      },
+      Math.min(PACE, LONGEST / last()),
+    );
   }
   show();
 }
 
-/** A cell in words. */
-function tell(cell) {
+/** Describe a cell. */
+function describe(cell) {
   const strip = cell.parentElement;
   const { cells, rows, steps, prompts } = schedules.find((schedule) => schedule.cells.includes(strip));
   const at = [...strip.children].indexOf(cell);
   const row = cells.indexOf(strip);
   const text = prompts[steps[at].prompts?.[row]];
-  say(find(".sentence"), `Step ${at + 1}, ${rows[row]}: ${WORDS[cell.dataset.state]}${text ? ` – ${text}` : ""}`);
+  say(
+    find(".sentence"),
+    `Step ${at + 1}, ${rows[row]}: ${WORDS[cell.dataset.state]}${text ? ` – ${text}` : ""}`,
+  );
 }
 
 find(".play").addEventListener("click", play);
@@ -112,7 +119,7 @@ find(".playhead").addEventListener("input", ({ target }) => {
   step = Number(target.value);
   show();
 });
-find(".list").addEventListener("pointerover", ({ target }) => target.matches(".cell") && tell(target));
+find(".list").addEventListener("pointerover", ({ target }) => target.matches(".cell") && describe(target));
 
 function clear() {
   schedules = [];

@@ -1,9 +1,10 @@
-// How many tokens the forwards of a run accepted, and would have at another τ.
+// The numbers of tokens that forwards accepted, and would have accepted at another τ.
 
 import { fillBar, find, make, makeBar, say } from "../dom.js";
-import { acceptedAt, asksWhatIf } from "./passes.js";
+import { acceptedAt, allowsOtherTau } from "./passes.js";
+import { tauText } from "../words.js";
 
-/** The share of the first `count` forwards that accepted 1, 2, … tokens. */
+/** Draw the shares of the first `count` forwards that accepted 1, 2, … tokens. */
 export function drawShares(run, count) {
   const list = find(".shares");
   const sizes = run?.most ?? 0;
@@ -22,27 +23,34 @@ export function drawShares(run, count) {
   });
 }
 
-/** Another τ held against a finished run, forward by forward; null where the visitor has not chosen one. */
+/** Draw what a finished run would have accepted at another τ; null if the visitor has not chosen one. */
 export function drawWhatIf(run, number, tau) {
   const box = find(".ghost");
-  box.hidden = !run?.done || !asksWhatIf(run) || !run.passes.length;
+  box.hidden = !run?.done || !allowsOtherTau(run) || !run.passes.length;
   if (box.hidden) return;
   const start = run.passes.at(-1).tau ?? run.settings.tau;
   if (tau === null) find(".ghost-range").value = start;
-  say(find(".ghost-tau"), (tau ?? start).toFixed(2));
+  say(find(".ghost-tau"), tauText(tau ?? start));
   const again = find('[data-do="again"]');
   again.hidden = tau === null;
-  say(again, `Run again with τ ${(tau ?? start).toFixed(2)}`);
-  say(find(".ghost-words"), tau === null ? "Move the slider to see what each forward would have accepted." : whatIf(run, number, tau));
+  say(again, `Run again with τ ${tauText(tau ?? start)}`);
+  say(
+    find(".ghost-words"),
+    tau === null
+      ? "Move the slider to see what each forward would have accepted."
+      : whatIf(run, number, tau),
+  );
 }
 
 function whatIf(run, number, tau) {
   const pass = run.passes[Math.max(0, number)];
   const accepted = acceptedAt(pass, tau);
-  const here = accepted === pass.accepted ? `${accepted} as well` : `${accepted} instead of ${pass.accepted}`;
+  const here =
+    accepted === pass.accepted ? `${accepted} as well` : `${accepted} instead of ${pass.accepted}`;
   const changed = run.passes.filter((one) => acceptedAt(one, tau) !== one.accepted).length;
   return (
-    `Forward ${pass.pass} would have accepted ${here}. ${changed} of ${run.passes.length} forwards would differ, each ` +
-    "taken alone: after another choice, the next forward would have read another text."
+    `Forward ${pass.pass} would have accepted ${here}. ` +
+    `Taken alone, ${changed} of ${run.passes.length} forwards would differ; ` +
+    "after a change, later forwards would have read another text."
   );
 }

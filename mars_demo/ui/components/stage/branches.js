@@ -1,64 +1,75 @@
-// Going on from another token of an answer: as a new lane, or in place of the lane that is left. What was done since the
-// race is kept as steps [lane, token, instead, replaces], from which an address repeats it: `instead` is a list of one
-// token id or a text, `replaces` 1 or 0.
+// Branches: runs that continue an answer from another token, in a new lane or in place of the original one.
+// The branches since the race are steps [lane, token, instead, replaces], which the URL repeats: `instead`
+// is a list of one token id or a text, `replaces` is 1 or 0.
 
 import { constants, trigger } from "../component.js";
 import { inOrder } from "./modes.js";
 import { stage } from "./state.js";
 
-const LONGEST = 1500; // characters of the steps in an address
+const LONGEST = 1500; // characters of the steps in the URL
 
-let pending = null; // what was asked for and has not come yet: {steps, recording}
-const waiting = []; // steps of the address that are still to be made
+let pending = null; // the requested branch until it begins: {steps, recording}
+const waiting = []; // the steps of the URL that have not been taken yet
 
-/** Whether there is a server that can go on. */
+/** Whether a server can run branches. */
 export const canBranch = () => constants.shelf;
 
-/** Ask for one. Throws a sentence while something runs. */
+/** Request a branch. Throw a sentence while a race runs. */
 export function branchOff(lane, at, instead, replaces) {
   const { reader } = stage;
   const run = reader.runs[lane];
-  if (!reader.over) throw new Error("Something runs on the stage: stop it, or wait until it has ended.");
-  if (!run) throw new Error(`There is no lane ${lane} on the stage.`);
-  const lanes = inOrder(reader.runs).filter(({ race }) => race === run.race).map((one) => one.lane);
+  if (!reader.over) throw new Error("A race is running: stop it, or wait until it ends.");
+  if (!run) throw new Error(`No lane ${lane} on the stage.`);
+  const lanes = inOrder(reader.runs)
+    .filter(({ race }) => race === run.race)
+    .map((one) => one.lane);
   pending = { steps: [...stage.steps, [lane, at, instead, replaces ? 1 : 0]], recording: stage.recording };
-  trigger("branch", { records: lanes.map((name) => reader.texts[name]), of: lanes.indexOf(lane), at, instead, replace: Boolean(replaces) });
+  trigger("branch", {
+    records: lanes.map((name) => reader.texts[name]),
+    of: lanes.indexOf(lane),
+    at,
+    instead,
+    replace: Boolean(replaces),
+  });
 }
 
-/** A new record has come from the server: whether it is the branch that was asked for. */
+/** Return whether a new record from the server is the requested branch. */
 export function settleBranch() {
-  const asked = pending;
+  const requested = pending;
   pending = null;
-  const branched = asked && Object.values(stage.reader.runs).some(({ branch }) => branch);
-  if (branched) Object.assign(stage, { steps: asked.steps, recording: asked.recording });
+  const branched = requested && Object.values(stage.reader.runs).some(({ branch }) => branch);
+  if (branched) Object.assign(stage, { steps: requested.steps, recording: requested.recording });
   return Boolean(branched);
 }
 
-// ------------------------------------------------------------------------------------ the address
+// ---------------------------------------------------------------------------------------- the URL
 
 export const written = (steps) => {
   const text = steps.length ? JSON.stringify(steps) : "";
   return text && text.length <= LONGEST ? text : null;
 };
 
-/** The steps that an address asks for, to be made one after the other once its race is there. */
-export function wantSteps(text) {
+/** Queue the steps of the URL, which are taken one by one after its race. */
+export function queueSteps(text) {
   try {
     const steps = JSON.parse(text ?? "[]");
-    if (Array.isArray(steps)) waiting.push(...steps.filter((step) => Array.isArray(step) && step.length === 4).slice(0, constants.lanes));
+    if (Array.isArray(steps))
+      waiting.push(
+        ...steps.filter((step) => Array.isArray(step) && step.length === 4).slice(0, constants.lanes),
+      );
   } catch {
-    // no steps
+    // invalid steps are ignored
   }
 }
 
-/** The next of them, when the stage has nothing to do. */
-export function nextStep() {
+/** Take the next queued step, if any. */
+export function takeStep() {
   const step = canBranch() && waiting.shift();
   if (!step) return;
   branchOff(...step);
-  pending.isAddressed = true;
+  pending.isQueued = true;
 }
 
-/** Whether the address asks for branches that are not there yet. */
-export const hasSteps = () => waiting.length > 0 || Boolean(pending?.isAddressed);
-export const forgetSteps = () => void waiting.splice(0);
+/** Whether steps of the URL are queued or running. */
+export const hasQueuedSteps = () => waiting.length > 0 || Boolean(pending?.isQueued);
+export const clearSteps = () => void waiting.splice(0);

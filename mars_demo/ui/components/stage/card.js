@@ -1,4 +1,4 @@
-// A token's card: where it came from and what else it could have been.
+// The card of a token: its source and its alternatives.
 
 import { fillBar, find, make, makeBar, say } from "../dom.js";
 import { percent, visible } from "../words.js";
@@ -31,7 +31,7 @@ export function whereOf(run, pass, slot) {
   );
 }
 
-/** A row of what a slot could have held. */
+/** Return the row of a candidate. */
 export function alternative([text, probability]) {
   const row = make("li", "");
   const bar = makeBar();
@@ -40,13 +40,14 @@ export function alternative([text, probability]) {
   return row;
 }
 
-/** Below the token, or above it where there is no room. */
+/** Place the card below the token, or above it if there is no room. */
 function placeAt(card, token) {
   const stage = find(".stage").getBoundingClientRect();
   const box = token.getBoundingClientRect();
   const left = Math.min(box.left - stage.left, stage.width - card.offsetWidth);
   const below = box.bottom + 8;
-  const top = below + card.offsetHeight < innerHeight ? below : Math.max(8, box.top - card.offsetHeight - 8);
+  const top =
+    below + card.offsetHeight < innerHeight ? below : Math.max(8, box.top - card.offsetHeight - 8);
   card.style.left = `${Math.max(0, left)}px`;
   card.style.top = `${top - stage.top}px`;
 }

@@ -1,4 +1,4 @@
-// Code in an answer, marked among its tokens, which keep their colours, brackets and cards.
+// Marks of code in an answer; its tokens keep their colours, brackets and cards.
 
 import { make } from "../dom.js";
 import { codeIn } from "../code.js";
@@ -9,26 +9,34 @@ export class CodeMarks {
     this.layer = make("div", "code-blocks"); // boxes below the tokens of blocks
     this.layer.setAttribute("aria-hidden", true);
     answer.append(this.layer);
-    this.blocks = []; // of each the first and the last character: [token, offset]
-    this.marked = new WeakMap(); // of tokens with inline code in them, where
+    this.blocks = []; // the first and the last character of each block: [token, offset]
+    this.marked = new WeakMap(); // the inline code of each token
   }
 
-  /** Mark the code in the text that these tokens make. */
+  /** Mark the code in the text of these tokens. */
   draw(tokens) {
     const texts = tokens.map((token) => token.textContent);
     const text = texts.join("");
-    const found = /[`~]/.test(text) ? codeIn(text) : [];
+    const codes = /[`~]/.test(text) ? codeIn(text) : [];
     const starts = [];
-    texts.reduce((at, one, index) => ((starts[index] = at), at + one.length), 0);
+    let end = 0;
+    for (const one of texts) {
+      starts.push(end);
+      end += one.length;
+    }
     const place = (at) => {
       const index = starts.findLastIndex((start) => start <= at);
       return [tokens[index], at - starts[index]];
     };
-    this.blocks = found
+    this.blocks = codes
       .filter(({ kind }) => kind === "block")
-      .map(({ start, end }) => [place(start + text.slice(start).search(/\S/)), place(start + text.slice(start, end).trimEnd().length - 1)]);
-    const inline = found.filter(({ kind }) => kind === "inline");
-    tokens.forEach((token, index) => this.markInline(token, texts[index], starts[index], inline));
+      .map(({ start, end }) => [
+        place(start + text.slice(start).search(/\S/)),
+        place(start + text.slice(start, end).trimEnd().length - 1),
+      ]);
+    const inline = codes.filter(({ kind }) => kind === "inline");
+    for (const [index, token] of tokens.entries())
+      this.markInline(token, texts[index], starts[index], inline);
     this.fit();
   }
 
@@ -48,11 +56,11 @@ export class CodeMarks {
     token.replaceChildren(...[...nodes, text.slice(done)].filter(Boolean));
   }
 
-  /** Put the boxes where the tokens of their blocks are. */
+  /** Place the boxes at the tokens of their blocks. */
   fit() {
     while (this.layer.children.length > this.blocks.length) this.layer.lastChild.remove();
     while (this.layer.children.length < this.blocks.length) this.layer.append(make("i", "code-block"));
-    if (!this.blocks.length || !this.answer.offsetParent) return; // on a hidden tab nothing has a place
+    if (!this.blocks.length || !this.answer.offsetParent) return; // no positions on a hidden tab
     const top = this.answer.getBoundingClientRect().top - this.answer.scrollTop;
     const boxes = this.blocks.map(([first, last]) => [boxOf(first).top - top, boxOf(last).bottom - top]);
     boxes.forEach(([from, to], index) => {
@@ -63,7 +71,7 @@ export class CodeMarks {
   }
 }
 
-/** Where one character of a token is. */
+/** Return the box of a character of a token. */
 function boxOf([token, offset]) {
   const walker = document.createTreeWalker(token, NodeFilter.SHOW_TEXT);
   let node = walker.nextNode();

@@ -1,4 +1,4 @@
-// The conversation: what was said before the prompt stands above the lanes, and the next run continues it.
+// The conversation: the messages before the prompt, above the lanes. The next run continues it.
 
 import { constants, trigger } from "../component.js";
 import { drawnText } from "../code.js";
@@ -6,8 +6,9 @@ import { find, make, say } from "../dom.js";
 import { modes } from "./modes.js";
 import { runs, show, stage, view } from "./state.js";
 
-/** What the next run continues: the messages of the record and, where the visitor replies to one of its answers,
- * that exchange too. */
+/**
+ * Return the messages that the next run continues; if the visitor replies to an answer, they end with it.
+ */
 export function conversation() {
   const run = stage.reader.runs[view.reply];
   const { settings } = run ?? runs()[0] ?? {};
@@ -17,28 +18,30 @@ export function conversation() {
   return [...settings.messages, { role: "user", content: settings.prompt }, answer];
 }
 
-/** Every side continues from this lane's answer; once more takes that back. */
+/** Toggle whether every side continues from this lane's answer. */
 export function replyTo(lane) {
   view.reply = view.reply === lane ? null : lane;
-  if (view.reply) tellReply();
-  else tellHistory(null);
+  if (view.reply) sendReply();
+  else sendHistory(null);
   show();
 }
 
-let told = 0; // which the server needs: on its way, what is told may overtake what was told before
+let sent = 0; // the number of messages to the server, which may arrive out of order
 
-/** The next prompt continues the conversation as it is now. */
-export const tellReply = () => trigger("reply", { messages: conversation(), number: ++told });
+/** Tell the server that the next prompt continues the current conversation. */
+export const sendReply = () => trigger("reply", { messages: conversation(), number: ++sent });
 
-/** What stands above the lanes is another conversation. `system` is its system prompt; null leaves the one in the
- * controls. */
-export function tellHistory(system = systemPrompt(conversation())) {
-  trigger("history", { messages: conversation(), system, number: ++told });
+/**
+ * Tell the server that the conversation was replaced. `system` is its system prompt; null keeps that of the
+ * controls.
+ */
+export function sendHistory(system = systemPrompt(conversation())) {
+  trigger("history", { messages: conversation(), system, number: ++sent });
 }
 
 const systemPrompt = ([first]) => (first?.role === "system" ? first.content : "");
 
-/** The lane's button. */
+/** Draw the lane's reply button. */
 export function offerReply(lane) {
   const button = find(".reply", lane.root);
   const replying = view.reply === lane.name;
@@ -61,7 +64,10 @@ export function drawConversation() {
   }
   find('[data-do="anew"]').disabled = stage.live && !stage.reader.over;
   const title = stage.reader.runs[view.reply]?.title;
-  say(find(".continues"), title ? `Enter the next prompt and press Run: every side continues from the answer of “${title}”.` : "");
+  say(
+    find(".continues"),
+    title ? `Enter the next prompt and press Run: every side continues from the answer of “${title}”.` : "",
+  );
 }
 
 const WHO = { system: "System prompt", user: "You", assistant: "Answer" };

@@ -1,16 +1,16 @@
-// Where an answer leaves the one that it is held against: the first token that differs, what both slots could have
-// held, and how likely each of the two tokens was on either side.
+// The first difference of two answers: the candidates of both slots, and the probabilities of both tokens
+// on either side.
 
 import { find, make, say } from "../dom.js";
 import { percent, visible } from "../words.js";
 import { alternative, whereOf } from "./card.js";
 import { firstDifference } from "./passes.js";
 
-const BEFORE = 60; // characters of what both sides wrote until then
+const BEFORE = 60; // characters of the common text before the difference
 
 let drawn = null; // the run
 
-/** `run` against another one, in a race that is over; nothing where their answers are the same. */
+/** Compare `run` with another one when the race is `over`; hide the panel if their answers are the same. */
 export function drawDifference(run, other, over) {
   const panel = find(".difference");
   const index = over ? differenceOf(run, other) : null;
@@ -20,7 +20,10 @@ export function drawDifference(run, other, over) {
   drawn = run;
   say(find(".difference-where", panel), `token ${index + 1}`);
   const before = other.texts.slice(0, index).join("");
-  say(find(".difference-before", panel), `${before.length > BEFORE ? "…" : ""}${before.slice(-BEFORE).replaceAll("\n", "↵")}`);
+  say(
+    find(".difference-before", panel),
+    `${before.length > BEFORE ? "…" : ""}${before.slice(-BEFORE).replaceAll("\n", "↵")}`,
+  );
   find(".difference-both", panel).hidden = !index;
   find(".difference-sides", panel).replaceChildren(...[other, run].map((side) => sideOf(side, index)));
   drawOdds(find(".odds", panel), [other, run], index);
@@ -37,7 +40,15 @@ function sideOf(run, index) {
   const place = run.placeOf(index);
   if (!place) {
     const given = run.given[index];
-    side.append(make("p", "where", given ? `“${visible(given[1])}” was put there; no forward chose it.` : "The answer was cut before this token."));
+    side.append(
+      make(
+        "p",
+        "where",
+        given
+          ? `“${visible(given[1])}” was given; no forward predicted it.`
+          : "The answer was truncated before this token.",
+      ),
+    );
     return side;
   }
   const pass = run.passes[place.pass];
@@ -47,27 +58,33 @@ function sideOf(run, index) {
   return side;
 }
 
-// ------------------------------------------------------------------- both tokens, on either side
+// ------------------------------------------------------------------- both tokens on either side
 
 const slotAt = (run, index) => {
   const place = run.placeOf(index);
   return place && { ...place, slot: run.passes[place.pass].slots[place.slot], number: place.slot + 1 };
 };
 
-/** A row per side, a column per token. */
+/** Draw a row per side and a column per token. */
 function drawOdds(table, sides, index) {
-  const found = sides.map((run) => slotAt(run, index));
-  const tokens = sides.map((run, side) => found[side]?.slot ?? (run.given[index] && { id: run.given[index][0], text: run.given[index][1] }));
-  table.hidden = !tokens.every(Boolean) || !found.some(Boolean);
+  const slots = sides.map((run) => slotAt(run, index));
+  const tokens = sides.map(
+    (run, side) =>
+      slots[side]?.slot ?? (run.given[index] && { id: run.given[index][0], text: run.given[index][1] }),
+  );
+  table.hidden = !tokens.every(Boolean) || !slots.some(Boolean);
   if (table.hidden) return;
   const head = make("tr", "");
   head.append(make("td", ""), ...tokens.map(({ text }) => header(`“${visible(text) || "end"}”`, "col")));
   const rows = sides.flatMap((run, side) => {
-    if (!found[side]) return [];
-    const { slot, number } = found[side];
+    if (!slots[side]) return [];
+    const { slot, number } = slots[side];
     const row = make("tr", "");
     const who = slot.source === "mask" ? `slot ${number}, predicted by a mask` : `slot ${number}`;
-    row.append(header(`${run.title} (${who})`, "row"), ...tokens.map((token) => make("td", "", chanceOf(slot, token))));
+    row.append(
+      header(`${run.title} (${who})`, "row"),
+      ...tokens.map((token) => make("td", "", chanceOf(slot, token))),
+    );
     return [row];
   });
   find("thead", table).replaceChildren(head);
@@ -80,7 +97,9 @@ function header(text, scope) {
   return cell;
 }
 
-/** How likely a slot found a token; below what it names, if it does not name it. */
+/**
+ * Return the probability of a token in a slot; below the least of its candidates if it is not among them.
+ */
 export function chanceOf(slot, token) {
   const place = slot.candidates?.indexOf(token.id) ?? slot.top.findIndex(([text]) => text === token.text);
   const named = slot.top[place];

@@ -1,13 +1,13 @@
-// The scores of all forwards of a run: forwards across, slots down; accepted cells outlined.
+// The heat map of scores: forwards across, slots down, accepted cells outlined.
 
 import { draw, find, findAll, make, say, set } from "../dom.js";
 import { plural } from "../words.js";
 import { acceptedAt, scoreName } from "./passes.js";
 
-const LEVELS = [0.5, 0.8, 0.9, 0.95, 0.99]; // bounds between the steps of colour
+const LEVELS = [0.5, 0.8, 0.9, 0.95, 0.99]; // lower bounds of the colour levels
 
-let drawn = null; // the run,
-let columns = []; // and its forwards, which are added one by one
+let drawn = null; // the run
+let columns = []; // its forwards
 
 export const columnOf = (number) => columns[number];
 
@@ -36,20 +36,23 @@ function columnFor(pass, number) {
   const column = draw("g", { transform: `translate(${number} 0)`, "data-pass": number });
   pass.slots.forEach((slot, index) => {
     const level = LEVELS.filter((bound) => slot.score >= bound).length;
-    column.append(draw("rect", { x: 0.05, y: index + 0.03, width: 0.9, height: 0.94, "data-level": level }));
+    column.append(
+      draw("rect", { x: 0.05, y: index + 0.03, width: 0.9, height: 0.94, "data-level": level }),
+    );
   });
   column.append(outline("accepted-cells", pass.accepted));
   return column;
 }
 
-/** Around the first cells of a column; around none, where block diffusion has accepted none. */
-const outline = (name, cells) => draw("rect", { class: name, x: 0.03, y: 0.03, width: 0.94, height: Math.max(0, cells - 0.06) });
+/** Return the outline of the first cells of a column; empty where block diffusion has accepted none. */
+const outline = (name, cells) =>
+  draw("rect", { class: name, x: 0.03, y: 0.03, width: 0.94, height: Math.max(0, cells - 0.06) });
 
 export function showHeatUntil(count) {
-  columns.forEach((column, number) => column.classList.toggle("future", number >= count));
+  for (const [number, column] of columns.entries()) column.classList.toggle("future", number >= count);
 }
 
-/** Outline what each forward would have accepted at another τ; null takes that away. */
+/** Outline what each forward would have accepted at another τ; null removes the outlines. */
 export function drawHeatAt(tau) {
   for (const old of findAll(".heat .ghost-cells")) old.remove();
   if (tau === null || !drawn) return;
@@ -61,11 +64,11 @@ export function drawHeatAt(tau) {
 
 export function drawHeatLegend() {
   const labels = ["< 0.5", ...LEVELS.map((bound) => `≥ ${bound}`), "accepted"];
-  labels.forEach((label, level) => {
+  for (const [level, label] of labels.entries()) {
     const key = make("i", level > LEVELS.length ? "key-cell outlined" : "key-cell");
     key.dataset.level = level;
     const entry = make("span", "");
     entry.append(key, label);
     find(".heat-legend").append(entry);
-  });
+  }
 }

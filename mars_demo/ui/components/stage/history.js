@@ -1,4 +1,4 @@
-// The races of this visit, to compare and to open again, and what all of them add up to.
+// The races of this visit, to compare and to reopen, and their totals.
 
 import { find, make, say } from "../dom.js";
 import { plural, seconds, visible } from "../words.js";
@@ -7,10 +7,10 @@ import { firstDifference } from "./passes.js";
 
 const KEPT = 8;
 const rows = []; // newest first
-const counted = new Map(); // whether a run is in the sums, by its name: a branch brings along those that it stands beside
+const counted = new Map(); // run id → whether the totals include it; a branch comes with other runs
 const sums = { tokens: 0, forwards: 0, saved: 0, timed: 0 };
 
-/** `open` puts the race back on the stage. */
+/** Add a race; `open` reopens it. */
 export function keep(runs, open) {
   rows.unshift(rowOf(runs, open));
   rows.splice(KEPT);
@@ -29,22 +29,36 @@ function rowOf(runs, open) {
   first.append(button);
   const row = make("tr", "");
   const columns = [settingsOf, rateOf, speedOf, agreementOf];
-  row.append(first, ...columns.map((words) => make("td", "", compared(runs).map((run) => words(run, baselineOf(run, runs))).join(" · "))));
+  row.append(
+    first,
+    ...columns.map((words) =>
+      make(
+        "td",
+        "",
+        compared(runs)
+          .map((run) => words(run, baselineOf(run, runs)))
+          .join(" · "),
+      ),
+    ),
+  );
   return row;
 }
 
-/** An arrow marks one that continues a conversation. */
-const promptOf = ({ settings: { prompt, messages } }) => (messages.length ? "↳ " : "") + visible(prompt).replaceAll("␣", " ");
+/** Return the prompt of a run, with an arrow if it continues a conversation. */
+const promptOf = ({ settings: { prompt, messages } }) =>
+  (messages.length ? "↳ " : "") + visible(prompt).replaceAll("␣", " ");
 
 function settingsOf(run) {
   const from = run.branch ? `⑂ token ${run.branch.at + 1}, ` : "";
   if (!run.mode.uses_tau) return from + run.mode.title;
-  const seen = [...new Set(run.passes.map((pass) => pass.tau))];
-  return from + (seen.length > 2 ? `τ ${Math.min(...seen)}–${Math.max(...seen)}` : `τ ${seen.join(" → ")}`);
+  const taus = [...new Set(run.passes.map((pass) => pass.tau))];
+  return from + (taus.length > 2 ? `τ ${Math.min(...taus)}–${Math.max(...taus)}` : `τ ${taus.join(" → ")}`);
 }
 
 const rateOf = (run) => (run.ids.length / Math.max(1, run.passes.length)).toFixed(2);
-const isTimed = (run, baseline) => Boolean(baseline?.ms && run.ms && run !== baseline && !run.branch); // a branch need not read the prompt
+
+/** Whether two speeds are comparable: not those of branches, which can reuse the cached prompt. */
+const isTimed = (run, baseline) => Boolean(baseline?.ms && run.ms && run !== baseline && !run.branch);
 const speedOf = (run, baseline) => (isTimed(run, baseline) ? (run.speed / baseline.speed).toFixed(2) : "–");
 
 function agreementOf(run, baseline) {
@@ -54,11 +68,12 @@ function agreementOf(run, baseline) {
   return index === null ? "same" : `differs from ${index + 1}`;
 }
 
-// ------------------------------------------------------------------------------ what it adds up to
+// ------------------------------------------------------------------------------------- the totals
 
-/** Runs that are not of this visit, even if one of them branches here. */
+/** Exclude runs of other visits from the totals, even if one of them is branched here. */
 export function leaveOut(runs) {
-  for (const { settings } of Object.values(runs)) counted.set(settings.run, counted.get(settings.run) ?? false);
+  for (const { settings } of Object.values(runs))
+    counted.set(settings.run, counted.get(settings.run) ?? false);
 }
 
 function count(run, baseline) {
@@ -74,8 +89,11 @@ function count(run, baseline) {
 function totals() {
   const { tokens, forwards, saved, timed } = sums;
   const runs = [...counted.values()].filter(Boolean).length;
-  const all = `This visit: ${plural(runs, "run")}, ${plural(tokens, "token")} in ${plural(forwards, "forward")}, ${(tokens / Math.max(1, forwards)).toFixed(2)} tokens per forward.`;
+  const rate = (tokens / Math.max(1, forwards)).toFixed(2);
+  const counts = `${plural(runs, "run")}, ${plural(tokens, "token")} in ${plural(forwards, "forward")}`;
+  const all = `This visit: ${counts}, ${rate} tokens per forward.`;
   if (!timed) return all;
-  const words = saved < 0 ? "more than" : "less than";
-  return `${all} For its tokens, ${timed === 1 ? "one of them" : `${timed} of them together`} took ${seconds(Math.abs(saved))} ${words} one token at a time would have taken.`;
+  const which = timed === 1 ? "One of them" : `${timed} of them together`;
+  const difference = `${seconds(Math.abs(saved))} ${saved < 0 ? "more" : "less"}`;
+  return `${all} ${which} took ${difference} than the same tokens would have taken one at a time.`;
 }

@@ -1,11 +1,11 @@
-// What a visitor does with the stage: buttons, tokens, strips and keys.
+// The input of the stage: buttons, tokens, strips and keys.
 
 import { constants, element, trigger } from "../component.js";
 import { find, findAll } from "../dom.js";
 import { hideCard, showCard } from "./card.js";
-import { replyTo, tellReply } from "./conversation.js";
+import { replyTo, sendReply } from "./conversation.js";
 import { drawHeatAt } from "./heat.js";
-import { askOpinion, goOnWithText } from "./inspector.js";
+import { askOpinion, continueWithText } from "./inspector.js";
 import { clearStage, onPhone } from "./records.js";
 import { goTo, pause, play, step } from "./replay.js";
 import {
@@ -21,16 +21,17 @@ import {
 } from "./shelf.js";
 import { focused, show, shownPass, stage, total, view } from "./state.js";
 import { attempt } from "./trouble.js";
+import { TAU_STEP } from "../words.js";
 
 const actions = {
-  start: () => (pause(), goTo(0)),
+  start: () => stopAt(0),
   back: () => step(-1),
   play() {
-    if (onPhone() && view.playing === null) find(".lanes").scrollIntoView(); // all of them fit there now
+    if (onPhone() && view.playing === null) find(".lanes").scrollIntoView(); // all of them fit there
     play();
   },
   step: () => step(1),
-  end: () => (pause(), goTo(null)),
+  end: () => stopAt(null),
   next: nextRecording,
   again() {
     const { prompt, criterion, messages } = focused().settings;
@@ -40,14 +41,14 @@ const actions = {
   reply: (button) => replyTo(laneOf(button).name),
   anew() {
     clearStage();
-    tellReply();
+    sendReply();
   },
   mask() {
     const { lane, number } = shownPass();
-    if (number < 0) throw new Error("There is no forward to show before the first one.");
+    if (number < 0) throw new Error("Select a forward first: the replay is before the first one.");
     trigger("mask", { record: stage.reader.texts[lane], number: number + 1 });
   },
-  instead: goOnWithText,
+  instead: continueWithText,
   opinion: askOpinion,
   jsonl: saveRecord,
   html: savePage,
@@ -55,12 +56,18 @@ const actions = {
   png: () => savePicture("png"),
   link: copyLink,
 };
+
+function stopAt(time) {
+  pause();
+  goTo(time);
+}
+
 const KEYS = { " ": "play", ArrowLeft: "back", ArrowRight: "step", Home: "start", End: "end" };
 
 // ----------------------------------------------------------------------------------- the selection
 
-/** The pass, and in an answer the slot, that a node stands for. */
-function aim(node) {
+/** Return the pass, and in an answer the slot, that a node draws. */
+function targetOf(node) {
   const lane = node.closest(".lane")?.dataset.lane ?? view.focus;
   const owner = node.closest("[data-pass]");
   if (!owner || !lane) return null;
@@ -69,7 +76,7 @@ function aim(node) {
 }
 
 function hover(node) {
-  view.hover = aim(node);
+  view.hover = targetOf(node);
   if (view.hover?.slot != null) showCard(node, stage.reader.runs[view.hover.lane], view.hover, false);
   show();
 }
@@ -85,7 +92,7 @@ function leave() {
 }
 
 function pin(token) {
-  const target = aim(token);
+  const target = targetOf(token);
   const same = view.pinned && ["lane", "pass", "slot"].every((key) => view.pinned[key] === target[key]);
   view.pinned = same ? null : target;
   view.hover = null;
@@ -101,21 +108,21 @@ function unpin() {
   show();
 }
 
-/** The forwards of a lane into the close-up. */
+/** Show the forwards of a lane in the close-up. */
 function focusOn({ name }) {
   view.focus = name;
-  holdAgainst(null);
+  compareAt(null);
 }
 
-/** Another τ held against the run. */
-function holdAgainst(tau) {
+/** Compare the run with another τ. */
+function compareAt(tau) {
   view.whatIf = tau;
   for (const lane of Object.values(view.lanes)) lane.drawAt(lane.name === view.focus ? tau : null);
   drawHeatAt(tau);
   show();
 }
 
-/** The forward under a place of a lane's strip; its end becomes the time. */
+/** Move the replay to the end of the forward at a place of a lane's strip. */
 function scrub(lane, x) {
   const box = lane.strip.getBoundingClientRect();
   const time = (Math.min(Math.max(x - box.left, 0), box.width) / box.width) * lane.timeScale;
@@ -137,7 +144,7 @@ function press({ target }) {
   else if (target.matches(".name")) focusOn(laneOf(target));
   else if (target.closest(".heat [data-pass]")) {
     pause();
-    goTo(focused().ends[aim(target).pass]);
+    goTo(focused().ends[targetOf(target).pass]);
   }
 }
 
@@ -163,13 +170,20 @@ function listenToPointers() {
 // ------------------------------------------------------------------------------ fields and files
 
 function listenToFields() {
-  find(".ghost-range").addEventListener("input", ({ target }) => holdAgainst(Number(target.value)));
-  find(".recordings").addEventListener("change", ({ target }) => target.value && attempt(() => showRecording(target.value)));
+  find(".ghost-range").step = String(TAU_STEP);
+  find(".ghost-range").addEventListener("input", ({ target }) => compareAt(Number(target.value)));
+  find(".recordings").addEventListener(
+    "change",
+    ({ target }) => target.value && attempt(() => showRecording(target.value)),
+  );
   find(".beside").addEventListener("change", ({ target }) => attempt(() => showBeside(target.value)));
-  find(".instead-text").addEventListener("keydown", (event) => event.key === "Enter" && attempt(goOnWithText));
+  find(".instead-text").addEventListener(
+    "keydown",
+    (event) => event.key === "Enter" && attempt(continueWithText),
+  );
 }
 
-/** Files and links, which the server reads. */
+/** Open chosen and dropped files, and dropped links. */
 function listenToFiles() {
   find(".file").addEventListener("change", async ({ target }) => {
     await attempt(() => openFiles(target.files));
@@ -192,14 +206,16 @@ function listenToFiles() {
 
 // ---------------------------------------------------------------------------------------- keys
 
-const FIELDS = "input, textarea, select, [contenteditable], [role=tab], [role=listbox], [role=option]:not(.token)";
+const FIELDS =
+  "input, textarea, select, [contenteditable], [role=tab], [role=listbox], [role=option]:not(.token)";
 
 function typed(event) {
-  if (!element.isConnected || !element.offsetParent || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (!element.isConnected || !element.offsetParent || event.ctrlKey || event.metaKey || event.altKey)
+    return;
   const { target, key } = event;
-  if (constants.bare && !element.contains(target)) return; // a stage that is a part of something
+  if (constants.bare && !element.contains(target)) return; // a stage inside another figure
   if (key === "Escape") {
-    if (view.pinned || view.hover) event.preventDefault(); // once more leaves the talk view
+    if (view.pinned || view.hover) event.preventDefault(); // the next Escape leaves the talk view
     return unpin();
   }
   if (target.matches(".token") && key !== "Home" && key !== "End") return walk(event);
@@ -208,7 +224,7 @@ function typed(event) {
   actions[KEYS[key]]();
 }
 
-/** Arrows on a token go from token to token, Enter and Space pin it. */
+/** Handle keys on a token: arrows move between tokens, Enter and Space pin it. */
 function walk(event) {
   const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
   if (by) {

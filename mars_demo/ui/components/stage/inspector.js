@@ -1,8 +1,8 @@
-// The inspector: all that is known of one token, and the ways on from there.
+// The inspector: the details of one token, and branches from it.
 
 import { server } from "../component.js";
 import { find, make, say } from "../dom.js";
-import { percent, visible } from "../words.js";
+import { percent, tauText, visible } from "../words.js";
 import { branchOff, canBranch } from "./branches.js";
 import { alternative, whereOf } from "./card.js";
 import { chanceOf } from "./difference.js";
@@ -13,7 +13,7 @@ import { stage, view } from "./state.js";
 import { attempt } from "./trouble.js";
 
 let drawn = null; // {run, pass, slot}
-const opinions = new Map(); // what one token at a time thinks, by run and token
+const opinions = new Map(); // the model's probabilities with one token at a time, by run and token
 
 export function drawInspector() {
   const panel = find(".inspector");
@@ -21,27 +21,38 @@ export function drawInspector() {
   const run = stage.reader.runs[lane];
   panel.hidden = !run || slot == null || !run.passes[pass];
   if (panel.hidden) drawn = null;
-  const same = drawn && drawn.run === run && drawn.pass === pass && drawn.slot === slot && drawn.over === stage.reader.over;
+  const same =
+    drawn &&
+    drawn.run === run &&
+    drawn.pass === pass &&
+    drawn.slot === slot &&
+    drawn.over === stage.reader.over;
   if (panel.hidden || same) return;
   drawn = { run, pass, slot, over: stage.reader.over };
   const step = run.passes[pass];
   const at = run.indexOf(pass, slot);
   say(find(".inspector-whose", panel), `token ${at + 1}, ${run.title}`);
   say(find(".where", panel), whereOf(run, step, slot));
-  say(find(".source", panel), [sourceText(step.slots[slot]), roleOf(run, step, slot)].filter(Boolean).join(" "));
+  say(
+    find(".source", panel),
+    [sourceText(step.slots[slot]), roleOf(run, step, slot)].filter(Boolean).join(" "),
+  );
   drawCandidates(find(".candidates", panel), step.slots[slot], at);
   drawGuesses(find(".guesses", panel), run, at);
   drawOpinion(find(".opinion", panel), run, at);
   find(".instead", panel).hidden = !canBranch() || !stage.reader.over;
 }
 
-/** Why it was accepted. */
+/** Return why the token was accepted. */
 function roleOf(run, pass, slot) {
   if (pass.drafts !== undefined && slot < pass.verified) return "A draft that this forward verified.";
-  if (pass.drafts !== undefined && slot === pass.verified) return "The model's own token after the verified drafts.";
+  if (pass.drafts !== undefined && slot === pass.verified)
+    return "The model's own token after the verified drafts.";
   if (run.mode.beyond === "filled") return "";
-  if (slot === 0) return "Slot 1 is always accepted: it reads real tokens only.";
-  return pass.tau === null ? "" : `Accepted because its score is at least τ = ${pass.tau.toFixed(2)}, and so were those before it.`;
+  if (slot === 0) return "Slot 1 is always accepted: its inputs are real tokens only.";
+  return pass.tau === null
+    ? ""
+    : `Accepted because its score is at least τ = ${tauText(pass.tau)}, and so were those before it.`;
 }
 
 // --------------------------------------------------------------------------------- another token
@@ -54,44 +65,56 @@ function drawCandidates(list, slot, at) {
       return row;
     }),
   );
-  if (!slot.top.length) list.append(make("li", "nothing", "A copy is verified as it is: nothing else was considered."));
+  if (!slot.top.length)
+    list.append(make("li", "nothing", "An n-gram draft has no alternatives: it is verified as it is."));
 }
 
 function actionOf(slot, index, at) {
   const id = slot.candidates?.[index];
   if (id === slot.id) return make("span", "taken", "✓ accepted");
   if (id === undefined || !canBranch() || !stage.reader.over) return make("span", "");
-  const button = make("button", "", "Go on with this");
+  const button = make("button", "", "Continue with this");
   button.type = "button";
-  button.setAttribute("aria-label", `Go on with “${visible(slot.top[index][0])}” from token ${at + 1}`);
-  button.addEventListener("click", () => goOn([id]));
+  button.setAttribute("aria-label", `Continue with “${visible(slot.top[index][0])}” from token ${at + 1}`);
+  button.addEventListener("click", () => continueWith([id]));
   return button;
 }
 
-/** From the token that is shown, with something instead. */
-function goOn(instead) {
+/** Branch off at the shown token, with `instead` in its place. */
+function continueWith(instead) {
   const { run, pass, slot } = drawn;
-  attempt(() => branchOff(run.lane, run.indexOf(pass, slot), instead, find('[name="branch-as"]:checked').value === "replace"));
+  attempt(() =>
+    branchOff(
+      run.lane,
+      run.indexOf(pass, slot),
+      instead,
+      find('[name="branch-as"]:checked').value === "replace",
+    ),
+  );
 }
 
-/** The text that the visitor has typed. */
-export function goOnWithText() {
+/** Branch off with the text that the visitor has entered. */
+export function continueWithText() {
   const text = find(".instead-text").value;
-  if (!text) throw new Error("Type the text that is to stand there instead, with the space before it.");
-  goOn(text);
+  if (!text) throw new Error("Enter the new text, including the space before it.");
+  continueWith(text);
 }
 
-// ------------------------------------------------------------------------- what was guessed before
+// ------------------------------------------------------------------------------ earlier guesses
 
 function drawGuesses(list, run, at) {
   const { id } = slotOf(run, at);
   const rows = earlierGuesses(run, at).map(({ number, slot, guess }) => {
-    const came = guess.id === id;
-    const row = make("li", came ? "came-true" : "did-not");
+    const isRight = guess.id === id;
+    const row = make("li", isRight ? "came-true" : "did-not");
     row.append(
-      make("span", "mark", came ? "✓" : "✗"),
+      make("span", "mark", isRight ? "✓" : "✗"),
       make("span", "candidate", visible(guess.text) || "…"),
-      make("span", "", `forward ${number}, slot ${slot}: ${scoreText(run, guess.score)}, ${came ? "came true" : "did not come true"}`),
+      make(
+        "span",
+        "",
+        `forward ${number}, slot ${slot}: ${scoreText(run, guess.score)}, ${isRight ? "right" : "wrong"}`,
+      ),
     );
     return row;
   });
@@ -104,21 +127,30 @@ function slotOf(run, at) {
   return run.passes[pass].slots[slot];
 }
 
-// ---------------------------------------------------------------------- one token at a time's opinion
+// ------------------------------------------------------------- probabilities with one token at a time
 
-/** From the baseline's own record where it has read the same text; otherwise the model is asked. */
+/**
+ * Draw the probabilities from the baseline's record if it has the same text before; otherwise offer to ask
+ * the model.
+ */
 function drawOpinion(box, run, at) {
   const slot = slotOf(run, at);
   const own = recorded(run, at);
-  const asked = opinions.get(`${run.settings.run} ${at}`);
+  const opinion = opinions.get(`${run.settings.run} ${at}`);
   const button = find("button", box);
-  button.hidden = Boolean(own || asked) || !canBranch() || !stage.reader.over;
-  say(find("p", box), own ? `It gives this token ${chanceOf(own, slot)}.${first(own.top, own.id === slot.id)}` : asked?.words ?? missing(button));
-  find("ol", box).replaceChildren(...(own?.top ?? asked?.top ?? []).map(alternative));
+  button.hidden = Boolean(own || opinion) || !canBranch() || !stage.reader.over;
+  say(
+    find("p", box),
+    own
+      ? `It gives this token ${chanceOf(own, slot)}.${first(own.top, own.id === slot.id)}`
+      : (opinion?.words ?? missing(button)),
+  );
+  find("ol", box).replaceChildren(...(own?.top ?? opinion?.top ?? []).map(alternative));
 }
 
-const missing = (button) => (button.hidden ? "The record does not say." : "");
-const first = ([best], same) => (same ? " It would write the same token." : best ? ` It would write “${visible(best[0]) || "end"}”.` : "");
+const missing = (button) => (button.hidden ? "Not recorded." : "");
+const first = ([best], same) =>
+  same ? " It would write the same token." : best ? ` It would write “${visible(best[0]) || "end"}”.` : "";
 
 function recorded(run, at) {
   const baseline = baselineOf(run, stage.reader.runs);
@@ -136,10 +168,15 @@ export async function askOpinion() {
   find("button", box).hidden = true;
   try {
     const { probability, rank, top } = await server.opinion({ record: stage.reader.texts[run.lane], at });
-    const words = `It gives this token ${percent(probability)}${rank === 1 ? ": it would write the same token." : `, number ${rank} of its vocabulary.${first(top, false)}`}`;
+    const ranked =
+      rank === 1 ? `.${first(top, true)}` : `, rank ${rank} in its vocabulary.${first(top, false)}`;
+    const words = `It gives this token ${percent(probability)}${ranked}`;
     opinions.set(`${run.settings.run} ${at}`, { words, top });
   } catch {
-    opinions.set(`${run.settings.run} ${at}`, { words: `${run.settings.model} could not be asked.`, top: [] });
+    opinions.set(`${run.settings.run} ${at}`, {
+      words: `${run.settings.model} did not answer.`,
+      top: [],
+    });
   }
   if (drawn?.run === run && drawn.pass === pass && drawn.slot === slot) drawOpinion(box, run, at);
 }

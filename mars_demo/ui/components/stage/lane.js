@@ -2,12 +2,16 @@
 
 import { draw, find, findAll, make, say, set } from "../dom.js";
 import { CodeMarks } from "./code_marks.js";
-import { visible } from "../words.js";
+import { tauText, visible } from "../words.js";
 import { HUES, acceptedAt, candidate, describe, isEnd } from "./passes.js";
 import { drawSources, isCopy } from "./sources.js";
 
 const NICE = [1, 2, 5, 10];
-/** The smallest 1, 2 or 5 times a power of ten that leaves some room: a scale that seldom moves. */
+
+/**
+ * Return the smallest 1, 2 or 5 times a power of ten that is at least `value`, so that scales seldom
+ * change.
+ */
 export function scaleFor(value) {
   const power = 10 ** Math.floor(Math.log10(Math.max(value, 1e-3)));
   return NICE.map((step) => step * power).find((step) => step >= value);
@@ -20,16 +24,16 @@ export class Lane {
     this.root.dataset.lane = name;
     this.answer = find(".answer", this.root);
     this.strip = find(".strip", this.root);
-    this.call(title);
+    this.setTitle(title);
     this.answer.addEventListener("scroll", () => this.markEdges());
     find(".to-top", this.root).addEventListener("click", () => (this.answer.scrollTop = 0));
     this.code = new CodeMarks(this.answer);
     this.run = null;
-    this.given = []; // nodes of what its answer begins with
-    this.groups = []; // the answer's node of each pass
-    this.bars = []; // the strip's
-    this.shown = 0; // passes that can be seen
-    this.following = true; // the last of them stays in view; a whole answer is read from its start
+    this.given = []; // the nodes of given tokens
+    this.groups = []; // the answer's group of each pass
+    this.bars = []; // the strip's bar of each pass
+    this.shown = 0; // the number of visible passes
+    this.following = true; // whether the last visible pass stays in view
     this.tauPath = "";
     new ResizeObserver(() => {
       this.code.fit();
@@ -38,7 +42,7 @@ export class Lane {
     }).observe(this.answer);
   }
 
-  call(title) {
+  setTitle(title) {
     if (find(".name", this.root).textContent === title) return;
     set(this.root, { "aria-label": title });
     set(this.answer, { "aria-label": `Answer, ${title}` });
@@ -46,11 +50,11 @@ export class Lane {
     say(find(".name", this.root), title);
   }
 
-  /** Draw the passes that have come since. */
+  /** Draw the new passes of a run. */
   grow(run) {
     if (!this.run) this.addGiven(run);
     this.run = run;
-    this.call(run.title);
+    this.setTitle(run.title);
     const following = this.sees(this.shown);
     for (let index = this.groups.length; index < run.passes.length; index++) {
       this.addTokens(run.passes[index], index);
@@ -62,7 +66,7 @@ export class Lane {
     this.markEdges();
   }
 
-  /** What a branch begins with: the text that it keeps, and what was chosen there. */
+  /** Draw the given tokens of a branch: the kept ones and their replacement. */
   addGiven({ given, branch }) {
     if (!given.length) return;
     const group = make("span", "given");
@@ -90,9 +94,9 @@ export class Lane {
       if (!slot.text.trim()) token.setAttribute("aria-label", candidate(pass, index));
       token.dataset.pass = number;
       token.dataset.slot = index;
-      token.tabIndex = number + index === 0 ? 0 : -1; // one tab stop per answer, arrows move inside
+      token.tabIndex = number + index === 0 ? 0 : -1; // one tab stop per answer; arrows move inside it
       if (isEnd(pass, index)) token.classList.add("end");
-      else if (!slot.text) token.classList.add("waiting"); // its bytes wait for the rest of a character
+      else if (!slot.text) token.classList.add("waiting"); // the incomplete bytes of a character
       if (isCopy(slot)) token.classList.add("copied");
       if (slot.text.includes("\n")) token.classList.add("newline");
       group.append(token);
@@ -101,7 +105,7 @@ export class Lane {
     this.answer.append(group);
   }
 
-  /** Mark the code in what so many passes have written. */
+  /** Mark the code in the text of the first `count` passes. */
   markCode(count) {
     this.code.draw([...this.given, ...this.groups.slice(0, count).flatMap((group) => [...group.children])]);
   }
@@ -118,23 +122,26 @@ export class Lane {
     this.bars.push(bar);
     find(".bars", this.root).append(bar);
     if (pass.tau === null || pass.slots.length < 2) return;
-    this.tauPath += `${this.tauPath ? "L" : "M"}${this.run.startOf(number)} ${-pass.tau}H${this.run.ends[number]}`;
+    const [start, end] = [this.run.startOf(number), this.run.ends[number]];
+    this.tauPath += `${this.tauPath ? "L" : "M"}${start} ${-pass.tau}H${end}`;
     const before = this.run.passes[number - 1]?.tau;
     if (number === 0 || before !== pass.tau) this.addChange(pass, number);
   }
 
   addChange(pass, number) {
-    const change = make("span", "", `τ ${pass.tau.toFixed(2)}`);
+    const change = make("span", "", `τ ${tauText(pass.tau)}`);
     change.dataset.at = this.run.startOf(number);
     find(".changes", this.root).append(change);
   }
 
-  /** Times and heights as all lanes share them: `time` ms across, `height` tokens up, `tokens` to the finish. */
+  /**
+   * Set the scales that all lanes share: `time` in ms, `height` in tokens of a pass, `tokens` of an answer.
+   */
   scale({ time, height, tokens }) {
     find(".strip svg", this.root).setAttribute("viewBox", `0 ${-height} ${time} ${height}`);
     const path = find(".tau", this.root);
     set(path, { d: this.tauPath, transform: `scale(1 ${height})` });
-    // A label only where the one before leaves it room; the line tells the rest.
+    // Labels without room after the previous one are hidden; the line shows all changes.
     let free = -Infinity;
     for (const change of find(".changes", this.root).children) {
       const left = (100 * change.dataset.at) / time;
@@ -146,7 +153,7 @@ export class Lane {
     this.timeScale = time;
   }
 
-  /** Show the passes that had ended at that time of the clock; without a time, the answer as it is. */
+  /** Show the passes that had ended at a time of the run's clock; null shows the whole answer. */
   showAt(time, playing) {
     const { run } = this;
     const until = run.passesAt(time);
@@ -158,8 +165,9 @@ export class Lane {
     else this.markCode(until);
     const ended = time === null && Boolean(run.done);
     if (ended && this.following) this.answer.scrollTop = 0;
-    // A visitor who has scrolled away while it plays is left alone.
-    else if (time !== null && until !== this.shown && (!playing || this.sees(this.shown))) this.reveal(until);
+    // Do not scroll back a visitor who has scrolled away during a replay.
+    else if (time !== null && until !== this.shown && (!playing || this.sees(this.shown)))
+      this.reveal(until);
     this.following = !ended;
     this.shown = until;
     this.count(until);
@@ -172,10 +180,14 @@ export class Lane {
     say(find(".lane-prompt", this.root), run.race.letter ? run.settings.prompt : "");
     this.root.classList.toggle("running", !run.done);
     const count = run.passes.length;
-    set(this.strip, { "aria-valuemax": count, "aria-valuenow": until, "aria-valuetext": `forward ${until} of ${count}` });
+    set(this.strip, {
+      "aria-valuemax": count,
+      "aria-valuenow": until,
+      "aria-valuetext": `forward ${until} of ${count}`,
+    });
   }
 
-  /** Scroll to the last of so many passes, within the answer only; the page stays where it is. */
+  /** Scroll the answer, but not the page, to the last of `count` passes. */
   reveal(count) {
     const box = this.groups[count - 1]?.getBoundingClientRect();
     const frame = this.answer.getBoundingClientRect();
@@ -184,7 +196,7 @@ export class Lane {
     else if (box.top < frame.top) this.answer.scrollTop += box.top - frame.top - 4;
   }
 
-  /** Whether the end of the last of so many passes is in view. */
+  /** Whether the end of the last of `count` passes is in view. */
   sees(count) {
     if (!count) return true;
     const { bottom } = this.groups[count - 1].getBoundingClientRect();
@@ -203,13 +215,14 @@ export class Lane {
 
   count(forwards) {
     const tokens = forwards ? this.run.totals[forwards - 1] : 0;
-    const known = {
+    const counts = {
       tokens,
       forwards,
       perForward: (tokens / forwards).toFixed(2),
       perSecond: Math.round(tokens / (this.run.ends[forwards - 1] / 1000)),
     };
-    for (const cell of findAll("[data-count]", this.root)) say(cell, forwards ? `${known[cell.dataset.count]}` : "–");
+    for (const cell of findAll("[data-count]", this.root))
+      say(cell, forwards ? `${counts[cell.dataset.count]}` : "–");
     find(".distance i", this.root).style.width = `${(100 * tokens) / this.tokensScale}%`;
     drawSources(find(".sources", this.root), this.run.accepted.slice(0, tokens));
   }
@@ -218,13 +231,13 @@ export class Lane {
     return this.groups[pass]?.children[slot];
   }
 
-  /** The place of a token that is the answer's `index`-th. */
+  /** Return the node of the answer's `index`-th token. */
   place(index) {
     const place = this.run.placeOf(index);
     return place ? this.token(place.pass, place.slot) : this.given[index];
   }
 
-  /** Outline on the strip what each pass would have accepted at another τ. */
+  /** Outline on the strip what each pass would have accepted at another τ; null removes the outlines. */
   drawAt(tau) {
     for (const old of findAll(".ghost-bar", this.root)) old.remove();
     if (tau === null) return;

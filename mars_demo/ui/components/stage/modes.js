@@ -1,55 +1,100 @@
-// The table of modes, which Python hands over: titles, their order on the stage, and how each is drawn. A lane is called
-// like the mode of its run; a second run of that mode on the same stage is `mode~2`, and so on.
+// The table of modes from Python: titles, their order on the stage, and how the stage draws each. The name
+// of a lane is the mode of its run; further lanes of the same mode are `mode~2`, `mode~3`, …
 
 import { constants } from "../component.js";
 
+/** @typedef {import("./record.js").Run} Run */
+
 export const modes = new Map(constants.modes.map((mode) => [mode.name, mode]));
-export const BASELINE = constants.modes[0].name; // what the others are compared with
+export const BASELINE = constants.modes[0].name; // the mode that the others are compared with
 
 const order = [...modes.keys()];
+
+/**
+ * Return the sort key of a lane.
+ * @param {string} lane
+ */
 const placeOf = (lane) => {
   const [mode, number = 1] = lane.split("~");
   return [order.indexOf(mode), Number(number)];
 };
 
-/** What is kept by lane, in the order of the lanes. */
+/**
+ * Return the values in the order of their lanes.
+ * @template T
+ * @param {Record<string, T>} byLane
+ */
 export function inOrder(byLane) {
-  const lanes = Object.keys(byLane).map((lane) => [lane, ...placeOf(lane)]);
-  return lanes.sort(([, a, m], [, b, n]) => a - b || m - n).map(([lane]) => byLane[lane]);
+  const lanes = Object.keys(byLane).map((lane) => ({ lane, place: placeOf(lane) }));
+  lanes.sort((a, b) => a.place[0] - b.place[0] || a.place[1] - b.place[1]);
+  return lanes.map(({ lane }) => byLane[lane]);
 }
 
-/** The lane of one more run of a mode. */
+/**
+ * Return the lane of another run of a mode.
+ * @param {string} mode
+ * @param {object} byLane
+ */
 export function freeLane(mode, byLane) {
   let number = 1;
   while (laneName(mode, number) in byLane) number++;
   return laneName(mode, number);
 }
 
+/**
+ * @param {string} mode
+ * @param {number} number
+ */
 const laneName = (mode, number) => (number === 1 ? mode : `${mode}~${number}`);
 
-// -------------------------------------------------------------------- whom a run is compared with
+// ------------------------------------------------------------------------------------ comparisons
 
-/** Whether it is what the other runs of its race are compared with. */
+/**
+ * Whether the other runs of its race are compared with this run.
+ * @param {Run} run
+ */
 export const isBaseline = (run) => run.mode.name === BASELINE && !run.branch;
 
-/** The baseline of a run's race, if there is one. */
-export const baselineOf = (run, runs) => Object.values(runs).find((other) => isBaseline(other) && other.race === run.race) ?? null;
+/**
+ * Return the baseline of a run's race, if any.
+ * @param {Run} run
+ * @param {Record<string, Run>} runs
+ */
+export const baselineOf = (run, runs) =>
+  Object.values(runs).find((other) => isBaseline(other) && other.race === run.race) ?? null;
 
-/** The run that a branch leaves, if it is on the stage. */
-export const originOf = (run, runs) => (run.branch && Object.values(runs).find(({ settings }) => settings.run === run.branch.of)) || null;
+/**
+ * Return the run that a branch comes from, if it is on the stage.
+ * @param {Run} run
+ * @param {Record<string, Run>} runs
+ */
+export const originOf = (run, runs) =>
+  Object.values(runs).find(({ settings }) => run.branch && settings.run === run.branch.of) ?? null;
 
-/** What a run's answer is held against: that which it branches from, the same mode in the first of several races on
- * the same prompt, or the baseline. */
+/**
+ * Return the run whose answer a run's answer is compared with: the origin of a branch, the same mode and
+ * request in the first of several races, or the baseline.
+ * @param {Run} run
+ * @param {Record<string, Run>} runs
+ */
 export function counterpartOf(run, runs) {
-  const sameMode = (other) => other.race !== run.race && other.mode === run.mode && asked(other) === asked(run);
-  const elsewhere = run.race.number ? Object.values(runs).find((other) => other.race.number === 0 && sameMode(other)) : null;
-  const found = originOf(run, runs) ?? elsewhere ?? baselineOf(run, runs);
-  return found === run ? null : found;
+  const isSame = (/** @type {Run} */ other) =>
+    other.race.number === 0 &&
+    other.race !== run.race &&
+    other.mode === run.mode &&
+    requestOf(other) === requestOf(run);
+  const counterpart = originOf(run, runs) ?? Object.values(runs).find(isSame) ?? baselineOf(run, runs);
+  return counterpart === run ? null : counterpart;
 }
 
-const asked = ({ settings: { prompt, messages } }) => JSON.stringify([messages.map(({ role, content }) => [role, content]), prompt]);
+/** @param {Run} run */
+const requestOf = ({ settings: { prompt, messages } }) =>
+  JSON.stringify([messages.map(({ role, content }) => [role, content]), prompt]);
 
-/** All but the baselines, in order; where there is nothing else, these. */
+/**
+ * Return the runs other than baselines, in order; the baselines if there are no others.
+ * @param {Record<string, Run>} runs
+ */
 export function compared(runs) {
   const others = inOrder(runs).filter((run) => !isBaseline(run));
   return others.length ? others : inOrder(runs);

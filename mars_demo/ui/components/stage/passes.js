@@ -1,13 +1,33 @@
-// What can be read from a run's record: states of slots, and settings and scores in words.
+// What a run's record says: states of slots, settings and scores in words.
 
-import { percent, plural, visible } from "../words.js";
+import { percent, plural, tauText, visible } from "../words.js";
 
-export const HUES = 6; // as many as stage.css has
+/** @typedef {import("./record.js").Run} Run */
+/** @typedef {import("./record.js").Pass} Pass */
 
+export const HUES = 6; // the number of hues in stage.css
+
+/**
+ * Whether a slot is the accepted end token.
+ * @param {Pass} pass
+ * @param {number} index
+ */
 export const isEnd = (pass, index) => pass.stop === "eos" && index === pass.accepted - 1;
-export const candidate = (pass, index) => (isEnd(pass, index) ? "end" : visible(pass.slots[index].text) || "…");
 
-/** What a slot became, one of the states of `window.js`. */
+/**
+ * Return the text of a slot as the page shows it.
+ * @param {Pass} pass
+ * @param {number} index
+ */
+export const candidate = (pass, index) =>
+  isEnd(pass, index) ? "end" : visible(pass.slots[index].text) || "…";
+
+/**
+ * Return the state of a slot after its pass, a key of `STATES` in window.js.
+ * @param {Run} run
+ * @param {number} number
+ * @param {number} index
+ */
 export function stateOf(run, number, index) {
   const pass = run.passes[number];
   if (index < pass.accepted) return "accepted";
@@ -18,40 +38,70 @@ export function stateOf(run, number, index) {
   return index === pass.accepted ? "rejected" : "unread";
 }
 
-/** Whether another τ can be held against a run's record: where acceptance goes from left to right. */
-export const asksWhatIf = ({ mode }) => mode.uses_tau && mode.beyond === "unread";
+/**
+ * Whether a run's record can be evaluated at another τ: if it accepts slots from left to right.
+ * @param {Run} run
+ */
+export const allowsOtherTau = ({ mode }) => mode.uses_tau && mode.beyond === "unread";
 
-/** What a pass would have accepted at another τ: verified drafts and the token after them in any case. What it
- * did not reach is unknown to the record: an end token, say. */
+/**
+ * Return the number of tokens that a pass would have accepted at another τ, verified drafts and the token
+ * after them included. Beyond its slots the record is silent, for example about an end token.
+ * @param {Pass} pass
+ * @param {number} tau
+ */
 export function acceptedAt(pass, tau) {
-  const sure = (pass.verified ?? 0) + 1;
-  const refused = pass.slots.findIndex((slot, index) => index >= sure && (slot.score < tau || tau >= 1));
-  const accepted = refused < 0 ? pass.slots.length : refused;
+  const least = (pass.verified ?? 0) + 1;
+  const rejected = pass.slots.findIndex((slot, index) => index >= least && (slot.score < tau || tau >= 1));
+  const accepted = rejected < 0 ? pass.slots.length : rejected;
   return pass.stop ? Math.min(accepted, pass.accepted) : accepted;
 }
 
-/** The group of masks that a pass kept: its number, or null if none saw exactly what was accepted. */
+/**
+ * Return the number of the mask group that a pass kept; null if none followed exactly the accepted drafts.
+ * @param {Pass} pass
+ */
 export function keptGroup(pass) {
-  if (pass.groups === 1 && pass.drafts > 0) return pass.verified === pass.drafts ? 0 : null;
+  if (pass.groups === 1 && pass.drafts) return pass.verified === pass.drafts ? 0 : null;
   return pass.verified;
 }
 
-/** A run's settings in words, with the τ of the moment. */
+/**
+ * Return a run's settings in words, with the current τ.
+ * @param {Run} run
+ * @param {number} tau
+ */
 export function describe({ mode, settings }, tau) {
   const verifies = mode.beyond === "draft" || mode.needs_draft;
   const slots = `${settings.costs ? "up to " : ""}${plural(settings.window, "slot")}`;
   const size = verifies ? `up to ${plural(settings.window - 1, "draft")}` : slots;
   const criterion = isConfidence(settings) ? "" : ` (${settings.criterion})`;
-  return mode.uses_tau ? `τ ${tau.toFixed(2)}${criterion}, ${size}` : size;
+  return mode.uses_tau ? `τ ${tauText(tau)}${criterion}, ${size}` : size;
 }
 
-// The paper calls the probability of a token its confidence; any other criterion has its own name.
+/**
+ * The paper calls the probability of a token its confidence; other criteria keep their names.
+ * @param {{ criterion: string }} settings
+ */
 const isConfidence = ({ criterion }) => criterion === "probability";
-export const scoreName = ({ settings }) => (isConfidence(settings) ? "confidence" : `score (${settings.criterion})`);
-export const scoreText = ({ settings }, score) => (isConfidence(settings) ? percent(score) : (Math.floor(score * 1e4) / 1e4).toFixed(4));
 
-/** What forwards had in the place of the answer's token `at` before one of them accepted it, the earliest first:
- * {number, slot, guess}, both counted from 1. */
+/** @param {Run} run */
+export const scoreName = ({ settings }) =>
+  isConfidence(settings) ? "confidence" : `score (${settings.criterion})`;
+
+/**
+ * @param {Run} run
+ * @param {number} score
+ */
+export const scoreText = ({ settings }, score) =>
+  isConfidence(settings) ? percent(score) : (Math.floor(score * 1e4) / 1e4).toFixed(4);
+
+/**
+ * Return the earlier predictions of the answer's token `at`, the first one first. `number` and `slot` count
+ * from 1.
+ * @param {Run} run
+ * @param {number} at
+ */
 export function earlierGuesses(run, at) {
   const own = run.placeOf(at)?.pass ?? 0;
   return run.passes.slice(0, own).flatMap((pass, index) => {
@@ -61,7 +111,11 @@ export function earlierGuesses(run, at) {
   });
 }
 
-/** The index of the first token in which two answers differ; null where they do not. */
+/**
+ * Return the index of the first difference of two answers; null if they are the same.
+ * @param {number[]} a
+ * @param {number[]} b
+ */
 export function firstDifference(a, b) {
   const length = Math.max(a.length, b.length);
   for (let index = 0; index < length; index++) if (a[index] !== b[index]) return index;

@@ -1,15 +1,17 @@
-// The stage as a picture for slides: real SVG shapes and texts read off the page.
+// The stage as a picture for slides: SVG shapes and texts at their places on the page.
 
 import { draw, find, findAll, set } from "../dom.js";
 import { copyOf, documentOf, isClear, rounded } from "../svg.js";
 
 const [MARGIN, GAP] = [24, 16];
 
-/** An SVG document of what `.stage` shows now, its texts at their full length; parts marked data-export="no"
- * are left out. `fit` puts what has its place by script where it belongs once the texts are unfolded. */
+/**
+ * Return an SVG document of the stage with texts at their full length, without the parts marked
+ * data-export="no". `fit` repositions what scripts have placed, once the texts are unfolded.
+ */
 export function pictureOf(stage, fit) {
   const scrolled = findAll(".answer, .asked, .turns", stage).map((node) => [node, node.scrollTop]);
-  stage.classList.add("unfolded"); // until the browser draws the page again, nobody sees it
+  stage.classList.add("unfolded"); // removed before the browser draws the page again
   fit();
   try {
     return paintedOf(stage);
@@ -20,10 +22,12 @@ export function pictureOf(stage, fit) {
   }
 }
 
-/** Its parts one below the other, without the room of what is left out between them. */
+/** Return its parts one below the other, without gaps for excluded parts. */
 function paintedOf(stage) {
   const frame = stage.getBoundingClientRect();
-  const parts = ["heading", "lanes", "closeup", "inspector", "difference", "why"].map((name) => find(`.${name}`, stage)).filter((part) => part.offsetHeight);
+  const parts = ["heading", "lanes", "closeup", "inspector", "difference", "why"]
+    .map((name) => find(`.${name}`, stage))
+    .filter((part) => part.offsetHeight);
   const height = parts.reduce((sum, part) => sum + part.offsetHeight + GAP, 2 * MARGIN - GAP);
   const painter = new Painter();
   let y = frame.top;
@@ -37,10 +41,10 @@ function paintedOf(stage) {
   return documentOf(groups, [left, top, Math.ceil(frame.width + 2 * MARGIN), Math.ceil(height)]);
 }
 
-/** Paints nodes of the page as shapes and texts at the places where the browser has put them. */
+/** A painter of nodes of the page as SVG shapes and texts at their places. */
 class Painter {
   constructor() {
-    this.brush = document.createElement("canvas").getContext("2d"); // measures fonts
+    this.brush = document.createElement("canvas").getContext("2d"); // to measure fonts
     this.clips = 0;
   }
 
@@ -56,13 +60,23 @@ class Painter {
     if (node.matches(".token.end")) this.paintEnd(node, into);
   }
 
-  /** The word that the style sheet puts where an answer ends. */
+  /** Paint the word that the style sheet puts at the end of an answer. */
   paintEnd(node, into) {
     const { fontSize, fontFamily } = getComputedStyle(node, "::after");
     const box = node.getBoundingClientRect();
-    const [x, y] = [rounded(box.left + 0.3 * parseFloat(fontSize)), rounded(box.bottom - 0.5 * parseFloat(fontSize))];
+    const [x, y] = [
+      rounded(box.left + 0.3 * parseFloat(fontSize)),
+      rounded(box.bottom - 0.5 * parseFloat(fontSize)),
+    ];
     const fill = getComputedStyle(node).color;
-    const label = draw("text", { x, y, fill, opacity: 0.7, "font-size": fontSize, "font-family": fontFamily });
+    const label = draw("text", {
+      x,
+      y,
+      fill,
+      opacity: 0.7,
+      "font-size": fontSize,
+      "font-family": fontFamily,
+    });
     label.textContent = "end";
     into.append(label);
   }
@@ -95,7 +109,8 @@ class Painter {
         );
       if (border && !framed)
         into.append(draw("rect", { ...shape, height: border, fill: style.borderTopColor }));
-      if (node.matches(".pass")) this.paintPass(style, shape, index === 0, index === boxes.length - 1, into);
+      if (node.matches(".pass"))
+        this.paintPass(style, shape, index === 0, index === boxes.length - 1, into);
       if (node.matches(".copied")) this.paintDots(style, shape, into);
       if (node.matches(".threshold .bar")) {
         const x = shape.x + shape.width * style.getPropertyValue("--tau");
@@ -104,32 +119,49 @@ class Painter {
     });
   }
 
-  /** The line of dots under what was copied. */
+  /** Paint the dotted line of n-gram drafts. */
   paintDots({ color, fontSize }, { x, y, width, height }, into) {
     const bottom = rounded(y + height - 0.18 * parseFloat(fontSize));
-    into.append(draw("line", { x1: x, x2: x + width, y1: bottom, y2: bottom, stroke: color, "stroke-width": 2, "stroke-dasharray": "2 2" }));
+    into.append(
+      draw("line", {
+        x1: x,
+        x2: x + width,
+        y1: bottom,
+        y2: bottom,
+        stroke: color,
+        "stroke-width": 2,
+        "stroke-dasharray": "2 2",
+      }),
+    );
   }
 
-  /** The tint and the bracket of a pass, whose ticks stand at its own ends only. */
+  /** Paint the tint and the bracket of a pass; only its own ends have ticks. */
   paintPass(style, { x, y, width, height }, first, last, into) {
     const opacity = parseFloat(style.getPropertyValue("--tint")) / 100;
-    into.append(draw("rect", { x, y, width, height, fill: style.getPropertyValue("--hue").trim(), opacity }));
+    into.append(
+      draw("rect", { x, y, width, height, fill: style.getPropertyValue("--hue").trim(), opacity }),
+    );
     const fill = style.getPropertyValue("--bracket").trim();
     const [bottom, tick] = [y + height, 8];
     into.append(draw("rect", { x, y: bottom - 2, width, height: 2, fill }));
     if (first) into.append(draw("rect", { x, y: bottom - tick, width: 2, height: tick, fill }));
-    if (last) into.append(draw("rect", { x: x + width - 2, y: bottom - tick, width: 2, height: tick, fill }));
+    if (last)
+      into.append(draw("rect", { x: x + width - 2, y: bottom - tick, width: 2, height: tick, fill }));
   }
 
   paintDrawing(node, into) {
     into.append(set(copyOf(node), shapeOf(node.getBoundingClientRect())));
   }
 
-  /** One <text> per line that the browser broke the text into. */
+  /** Paint one <text> per line of the laid-out text. */
   paintText(node, into) {
     if (!node.data) return;
     const style = getComputedStyle(node.parentElement);
-    const font = { "font-family": style.fontFamily, "font-size": style.fontSize, "font-weight": style.fontWeight };
+    const font = {
+      "font-family": style.fontFamily,
+      "font-size": style.fontSize,
+      "font-weight": style.fontWeight,
+    };
     this.brush.font = `${style.fontWeight} ${style.fontSize} ${style.fontFamily}`;
     const ascent = this.brush.measureText("x").fontBoundingBoxAscent;
     const range = document.createRange();
@@ -137,13 +169,14 @@ class Painter {
     let start = 0;
     for (const character of node.data) {
       range.setStart(node, start);
-      range.setEnd(node, (start += character.length));
+      start += character.length;
+      range.setEnd(node, start);
       const box = range.getClientRects()[0];
       if (!box?.width || character === "\n") continue;
       const line = lines.at(-1);
       if (line && Math.abs(line.y - box.y) < 2) {
         line.text += character;
-        line.x = Math.min(line.x, box.x); // written from right to left
+        line.x = Math.min(line.x, box.x); // right-to-left text
       } else lines.push({ x: box.x, y: box.y, text: character });
     }
     for (const { x, y, text } of lines) {
@@ -156,4 +189,9 @@ class Painter {
   }
 }
 
-const shapeOf = ({ x, y, width, height }) => ({ x: rounded(x), y: rounded(y), width: rounded(width), height: rounded(height) });
+const shapeOf = ({ x, y, width, height }) => ({
+  x: rounded(x),
+  y: rounded(y),
+  width: rounded(width),
+  height: rounded(height),
+});

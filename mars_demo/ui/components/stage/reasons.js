@@ -1,72 +1,91 @@
-// Why a run is as fast as it is, in sentences with their figures.
+// What a run's speed is made of, in sentences.
 
-import { plural } from "../words.js";
-import { asksWindow, bestAtTaus, bestWindow, curveThrough, predicted, sizesOf } from "./speed.js";
+import { plural, tauText } from "../words.js";
+import { allowsOtherWindow, bestAtTaus, bestWindow, curveThrough, predicted, sizesOf } from "./speed.js";
 
-/** `points` are those of c(k); null where nothing says what one position costs. */
+/** Return the sentences. `points` are those of c(k); null if the cost of 1 position is unknown. */
 export function reasons(run, baseline, points) {
   if (run.passes.length < 2) return ["The whole answer came with the first forward, the prefill."];
   if (run === baseline) return sizesOf(run).map(aboutBaseline);
-  const found = points && predicted(run, curveThrough(points));
-  if (!found) return [MISSING];
+  const prediction = points && predicted(run, curveThrough(points));
+  if (!prediction) return [MISSING];
   const measured = measuredOf(run, baseline);
-  return [explained(found, measured ?? found.factor), compared(run, found, measured, baseline), ...windowAdvice(run, points)];
+  return [
+    explained(prediction, measured ?? prediction.factor),
+    compared(run, prediction, measured, baseline),
+    ...windowAdvice(run, points),
+  ];
 }
 
 const MISSING =
-  "Which speed-up to expect cannot be said: the record holds neither what forwards cost here nor a side with one token per forward.";
+  "Expected speed-up: unknown. The record has neither measured costs of forwards nor a side with " +
+  "one token per forward.";
 
 function aboutBaseline({ positions, ms }) {
-  return `Each forward computes ${plural(positions, "position")} and gives one token: ${ms.toFixed(1)} ms, the median. The other sides are compared with this one.`;
+  return (
+    `Each forward computes ${plural(positions, "position")} and gives one token: ${ms.toFixed(1)} ms, ` +
+    "the median. The other sides are compared with this one."
+  );
 }
 
-/** The factor that the verdict states; null where it states none. */
+/** Return the measured speed-up of the verdict, if any. */
 function measuredOf(run, baseline) {
   if (!baseline || baseline.stopped || run.stopped || run.branch) return null;
   return run.speed / baseline.speed;
 }
 
-/** Close to 1, a second decimal tells which side is faster. */
+/** Format a speed-up; close to 1, the second decimal says which side is faster. */
 const written = (factor) => factor.toFixed(factor < 1.95 ? 2 : 1);
 export const times = (factor) => `${written(factor)}×`;
 
-/** Tokens per forward divided by what a forward costs. */
+/** Explain the speed-up as tokens per forward divided by the cost of a forward. */
 function explained({ perForward, positions, ratio, factor }, speed) {
   const tokens = perForward.toFixed(2);
-  if (positions === 1) return `${tokens} tokens per forward, and a forward of 1 position takes as long as it does with one token per forward.`;
-  const size = Number.isInteger(positions) ? `${positions} positions` : `${positions.toFixed(1)} positions on average`;
+  if (positions === 1)
+    return `${tokens} tokens per forward. Each forward has 1 position, as with one token per forward.`;
+  const size = Number.isInteger(positions)
+    ? `${positions} positions`
+    : `${positions.toFixed(1)} positions on average`;
   const cost = `a forward of ${size} takes ${ratio.toFixed(2)} times as long as one of 1`;
-  const division = `${tokens} ÷ ${ratio.toFixed(2)} = ${written(factor)}`.replaceAll(" ", "\u00a0"); // on one line
-  if (speed < 1) return `One token at a time wins here: ${tokens} tokens per forward, and ${cost}: ${division}.`;
+  const division = `${tokens} ÷ ${ratio.toFixed(2)} = ${written(factor)}`.replaceAll(" ", "\u00a0");
+  if (speed < 1)
+    return `One token at a time wins here: ${tokens} tokens per forward, and ${cost}: ${division}.`;
   return `${tokens} tokens per forward, but ${cost}: ${division}.`;
 }
 
 function compared(run, { factor }, measured, baseline) {
   const start = `Predicted: ${times(factor)} as fast as one token at a time.`;
-  if (measured !== null) return `${start} Measured: ${times(measured)}, which also counts the prefill of both sides.`;
-  if (baseline && run.branch) return `${start} A branch is not measured against it: it need not read the prompt again.`;
-  return `${start} ${baseline ? "Nothing was measured: the race was stopped." : "There is no side with one token per forward to measure it against."}`;
+  if (measured !== null)
+    return `${start} Measured: ${times(measured)}, which also counts the prefill of both sides.`;
+  if (baseline && run.branch)
+    return `${start} Its measured speed is not compared: a branch can reuse the cached prompt.`;
+  if (baseline) return `${start} Not measured: the race was stopped.`;
+  return `${start} Not measured: no side had one token per forward.`;
 }
 
-/** The window that would have been fastest, for the τ of the run. */
+/** Recommend a window for the run's τ. */
 function windowAdvice(run, points) {
-  if (!asksWindow(run)) return [];
+  if (!allowsOtherWindow(run)) return [];
   const { window, factor, largest, full } = bestWindow(run, curveThrough(points));
   if (largest < 2) return [];
-  const estimate = "estimated from this run's slots";
-  if (window === 1) return [`Best window here: 1 slot, which is one token at a time (${estimate}).`];
-  if (window === largest) return [`Best window here: ${plural(window, "slot")}, the largest that this run shows: ${times(factor)} (${estimate}).`];
-  return [`Best window here: ${plural(window, "slot")}, ${times(factor)}; with ${largest} it would be ${times(full)} (${estimate}).`];
+  const best = `Best window here: ${plural(window, "slot")}`;
+  const estimate = "(estimated from this run's slots)";
+  if (window === 1) return [`${best}, which is one token at a time ${estimate}.`];
+  if (window === largest)
+    return [`${best}, the largest that this run covers: ${times(factor)} ${estimate}.`];
+  return [`${best}, ${times(factor)}; with ${largest} it would be ${times(full)} ${estimate}.`];
 }
 
-/** The best window at the run's τ and at others: {name, window, factor, own}. */
+/** Return the best window at the run's τ (`own`) and at others: {name, window, factor, own}. */
 export function estimates(run, points) {
-  if (!points || !asksWindow(run) || run.passes.length < 2) return [];
+  if (!points || !allowsOtherWindow(run) || run.passes.length < 2) return [];
   const cost = curveThrough(points);
   if (bestWindow(run, cost).largest < 2) return [];
   const [tau, ...moved] = new Set(run.passes.map((pass) => pass.tau ?? 1));
-  const asRan = moved.length ? { tau: -1, name: "as it moved" } : { tau, name: tau.toFixed(2) };
+  const asRan = moved.length ? { tau: -1, name: "as recorded" } : { tau, name: tauText(tau) };
   const own = { ...bestWindow(run, cost), ...asRan, own: true };
-  const others = bestAtTaus(run, cost).filter(({ tau }) => tau !== own.tau).map((row) => ({ ...row, name: row.tau.toFixed(2), own: false }));
+  const others = bestAtTaus(run, cost)
+    .filter(({ tau }) => tau !== own.tau)
+    .map((row) => ({ ...row, name: tauText(row.tau), own: false }));
   return [own, ...others].sort((a, b) => a.tau - b.tau);
 }

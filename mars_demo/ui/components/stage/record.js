@@ -1,33 +1,113 @@
-// The record on the stage: the runs that its lines tell of. No drawing here.
+// @ts-check
+// The record on the stage: runs, read from its JSON lines. No drawing here.
 
 import { constants } from "../component.js";
 import { freeLane, modes } from "./modes.js";
 
-/** One run: its settings, its passes and, per pass, when it ended on the run's own clock. */
+/**
+ * A position that a forward predicted (see decoding/trace.py).
+ * @typedef {object} Slot
+ * @property {number} id
+ * @property {string} text
+ * @property {number} score from 0 to 1, by the run's criterion
+ * @property {[text: string, probability: number][]} top best first
+ * @property {string} [source]
+ * @property {number[]} [candidates] the ids of `top`
+ */
+
+/**
+ * One forward and its accepted slots (see decoding/trace.py).
+ * @typedef {object} Pass
+ * @property {number} pass counted from 1
+ * @property {number | null} tau
+ * @property {number} positions
+ * @property {number} ms
+ * @property {number} accepted
+ * @property {Slot[]} slots
+ * @property {string | null} stop
+ * @property {number} [drafts]
+ * @property {number} [verified]
+ * @property {number} [groups]
+ * @property {number} [draft_forwards]
+ * @property {number} [model_ms]
+ * @property {number} [read_ms]
+ */
+
+/** @typedef {{ role: string, content: string, mode?: string }} Message */
+
+/** @typedef {{ of: string, at: number, given: [id: number, text: string][] }} Branch */
+
+/**
+ * The first line of a run.
+ * @typedef {object} Settings
+ * @property {string} run
+ * @property {string} mode
+ * @property {string} model
+ * @property {number} window
+ * @property {number | null} tau
+ * @property {string} prompt
+ * @property {string} device
+ * @property {string} dtype
+ * @property {string} criterion
+ * @property {Message[]} messages
+ * @property {string} [gpu]
+ * @property {object} [sampling]
+ * @property {[positions: number, ms: number][]} [costs]
+ * @property {Branch} [branch]
+ */
+
+/**
+ * The runs that began together. `letter` is empty unless the stage has several races; `recording` is the
+ * heading of a recorded run.
+ * @typedef {{ number: number, letter: string, recording: Recording | null }} Race
+ */
+
+/** @typedef {{ recording: string, title: string, note: string }} Recording */
+
+/** One run: its settings, its passes and their end times on the run's own clock. */
 export class Run {
+  /**
+   * @param {Settings} settings
+   * @param {string} lane
+   * @param {Race} race
+   */
   constructor(settings, lane, race) {
+    const { branch = null, messages = [] } = settings;
     this.lane = lane;
-    this.race = race; // {number, letter, recording}: those that began together
-    this.branch = settings.branch ?? null; // where it leaves another run
-    this.given = this.branch?.given ?? []; // [id, text] of the tokens that its answer begins with
-    this.settings = { criterion: "probability", ...settings, messages: settings.messages ?? [] };
-    this.mode = modes.get(settings.mode);
+    this.race = race;
+    this.branch = branch;
+    this.given = branch?.given ?? []; // the given tokens at the beginning of the answer
+    this.settings = { ...settings, criterion: settings.criterion ?? "probability", messages };
+    // The server has validated it.
+    this.mode = /** @type {import("../component.js").Mode} */ (modes.get(settings.mode));
+    /** @type {Pass[]} */
     this.passes = [];
-    this.ends = []; // ms
-    this.totals = []; // tokens accepted so far
-    this.filled = []; // which slots have their token after each pass, where gaps may come before them
-    this.accepted = []; // slots
-    this.ids = []; // of them; no forward has accepted what was given
-    this.slots = this.most = settings.window; // the most slots and accepted tokens of a pass, for scales,
-    this.rows = settings.window; // and the most that it verifies and adds
+    /** @type {number[]} */
+    this.ends = []; // ms, the end of each pass
+    /** @type {number[]} */
+    this.totals = []; // the tokens accepted up to the end of each pass
+    /** @type {boolean[][]} */
+    this.filled = []; // whether each slot is filled after each pass, in modes that fill slots after a gap
+    /** @type {Slot[]} */
+    this.accepted = []; // the accepted slots of all passes; excludes given tokens
+    /** @type {number[]} */
+    this.ids = []; // their ids
+    // The largest numbers of a pass, for scales: slots, accepted tokens, and drafts + 1.
+    this.slots = this.most = this.rows = settings.window;
+    /** @type {{ stop: string } | null} */
     this.done = null;
   }
 
-  /** A forward in the form of today's schema; no τ is one that accepts a token per forward. */
+  /**
+   * Add a forward, converted to the current schema. Without a threshold a mode with τ counts as τ = 1,
+   * which accepts one token per forward.
+   * @param {Pass} line
+   */
   add({ slots, tau, ...rest }) {
     const pass = { ...rest, tau: this.mode.uses_tau ? (tau ?? 1) : tau, slots: slots.map(scored) };
     const accepted = pass.slots.slice(0, pass.accepted);
-    if (this.mode.beyond === "filled") this.filled.push(filledAfter(pass, this.passes.at(-1), this.filled.at(-1)));
+    if (this.mode.beyond === "filled")
+      this.filled.push(filledAfter(pass, this.passes.at(-1), this.filled.at(-1)));
     this.passes.push(pass);
     this.ends.push(this.ms + pass.ms);
     this.accepted.push(...accepted);
@@ -42,17 +122,18 @@ export class Run {
     return this.ends.at(-1) ?? 0;
   }
 
-  /** What it is called on the stage. */
+  /** The run's name on the stage. */
   get title() {
     const from = this.branch ? `, from token ${this.branch.at + 1}` : "";
     return `${this.mode.title}${from}${this.race.letter ? ` (${this.race.letter})` : ""}`;
   }
 
-  /** Of the whole answer. */
+  /** The token ids of the whole answer, including its given beginning. */
   get answerIds() {
     return [...this.given.map(([id]) => id), ...this.ids];
   }
 
+  /** The token texts of the whole answer, including its given beginning. */
   get texts() {
     return [...this.given.map(([, text]) => text), ...this.accepted.map(({ text }) => text)];
   }
@@ -61,10 +142,12 @@ export class Run {
     return this.texts.join("");
   }
 
+  /** Tokens per forward. */
   get perForward() {
     return this.ids.length / this.passes.length;
   }
 
+  /** Tokens per millisecond. */
   get speed() {
     return this.ids.length / this.ms;
   }
@@ -73,57 +156,86 @@ export class Run {
     return this.done?.stop === "stopped";
   }
 
-  /** How many passes had ended at a time of the clock; all of them at no particular time. */
+  /**
+   * Return the number of passes that had ended at `time` on the run's clock; all of them for null.
+   * @param {number | null} time ms
+   */
   passesAt(time) {
     if (time === null) return this.passes.length;
     const later = this.ends.findIndex((end) => end > time + 1e-6);
     return later < 0 ? this.passes.length : later;
   }
 
-  /** The index in the answer of what a forward accepted in a slot. */
+  /**
+   * Return the index in the answer of an accepted slot.
+   * @param {number} pass
+   * @param {number} slot
+   */
   indexOf(pass, slot) {
     return this.given.length + (this.totals[pass - 1] ?? 0) + slot;
   }
 
-  /** The forward and the slot of the answer's `index`-th token; null after its end, and where it was given. */
+  /**
+   * Return the pass and the slot of the answer's `index`-th token; null for given tokens and after the end.
+   * @param {number} index
+   */
   placeOf(index) {
-    index -= this.given.length;
-    if (index < 0) return null;
-    const pass = this.totals.findIndex((total) => total > index);
-    return pass < 0 ? null : { pass, slot: index - (this.totals[pass - 1] ?? 0) };
+    const own = index - this.given.length;
+    if (own < 0) return null;
+    const pass = this.totals.findIndex((total) => total > own);
+    return pass < 0 ? null : { pass, slot: own - (this.totals[pass - 1] ?? 0) };
   }
 
+  /**
+   * Return the start of a pass, in ms.
+   * @param {number} index
+   */
   startOf(index) {
     return index ? this.ends[index - 1] : 0;
   }
 }
 
-/** A forward on a block fills its slots that reach τ, and always the surest of those still empty; the next one
- * lists the block from the first slot that was not accepted. */
+/**
+ * Return whether each slot of a block is filled after `pass`. A forward fills the slots that reach τ and
+ * always the most confident empty slot; the next forward lists the block from the first slot that was not
+ * accepted.
+ * @param {Pass} pass
+ * @param {Pass | undefined} before
+ * @param {boolean[] | undefined} filledBefore
+ */
 function filledAfter(pass, before, filledBefore) {
-  const filled = before ? filledBefore.slice(before.accepted) : [];
+  const filled = before && filledBefore ? filledBefore.slice(before.accepted) : [];
+  const tau = pass.tau ?? 1;
   const empty = pass.slots.flatMap(({ score }, index) => (filled[index] ? [] : { score, index }));
-  const surest = empty.reduce((best, slot) => (slot.score > best.score ? slot : best), empty[0]);
-  const reaches = ({ score }) => score >= pass.tau && pass.tau < 1;
-  for (const slot of empty) filled[slot.index] = slot === surest || reaches(slot);
+  const best = empty.reduce((most, slot) => (slot.score > most.score ? slot : most), empty[0]);
+  for (const slot of empty) filled[slot.index] = slot === best || (slot.score >= tau && tau < 1);
   return filled;
 }
 
-/** Schema 1 had one criterion, the probability, and called the score `confidence`. */
-const scored = ({ confidence, ...slot }) => (confidence === undefined ? slot : { ...slot, score: confidence });
+/**
+ * Schema 1 had one criterion, the probability, and called the score `confidence`.
+ * @param {Slot & { confidence?: number }} line
+ * @returns {Slot}
+ */
+const scored = ({ confidence, ...slot }) =>
+  confidence === undefined ? slot : { ...slot, score: confidence };
 
 /**
- * Reads JSON lines as they come. `lane` on a line says whose it is; without one it belongs to the run
- * that began last. Throws a sentence if there are too many runs.
+ * A reader of JSON lines as they come. Lines without a `lane` belong to the run that began last. It throws
+ * a sentence if there are too many runs.
  */
 export class Reader {
   constructor() {
-    this.runs = Object.create(null); // by lane; an address or a record may ask for any name
-    this.current = null; // the lane of the run that began last
-    this.races = []; // of runs that began together, each with the title and note of a recorded one
-    this.texts = {}; // the lines of each run as they came, without lanes
+    /** @type {Record<string, Run>} */
+    this.runs = Object.create(null); // by lane; the lanes of a record may have any name
+    this.current = ""; // the lane of the run that began last
+    /** @type {Race[]} */
+    this.races = [];
+    /** @type {Record<string, string>} */
+    this.texts = Object.create(null); // the lines of each run, without lanes
   }
 
+  /** @param {string} line */
   take(line) {
     const { lane, ...record } = JSON.parse(line);
     if ("recording" in record) return this.beginRace(record);
@@ -134,34 +246,50 @@ export class Reader {
     this.texts[name] += `${JSON.stringify(record)}\n`;
   }
 
-  /** Runs that come now are of another race. */
+  /**
+   * Begin a race, which later runs belong to; a race without runs is reused.
+   * @param {Recording | null} recording
+   */
   beginRace(recording = null) {
     const last = this.races.at(-1);
-    const isEmpty = last && !Object.values(this.runs).some(({ race }) => race === last);
-    if (isEmpty) return void (last.recording = recording ?? last.recording);
+    if (last && !Object.values(this.runs).some(({ race }) => race === last)) {
+      last.recording = recording ?? last.recording;
+      return;
+    }
     this.races.push({ number: this.races.length, letter: "", recording });
-    if (this.races.length > 1) this.races.forEach((race, index) => (race.letter = String.fromCharCode(65 + index)));
+    if (this.races.length < 2) return;
+    for (const race of this.races) race.letter = String.fromCharCode(65 + race.number);
   }
 
+  /**
+   * Begin a run. Without a lane, a second run of a mode begins another race, unless it is a branch.
+   * @param {Settings} settings
+   * @param {string | undefined} lane
+   */
   begin(settings, lane) {
-    const race = this.races.at(-1);
-    const others = Object.values(this.runs).filter((run) => run.race === race);
-    const again = !lane && !settings.branch && others.some((run) => !run.branch && run.settings.mode === settings.mode);
-    if (!race || again) this.beginRace();
+    const last = this.races.at(-1);
+    const others = Object.values(this.runs).filter((run) => run.race === last);
+    const isRepeated =
+      !lane && !settings.branch && others.some((run) => !run.branch && run.settings.mode === settings.mode);
+    if (!last || isRepeated) this.beginRace();
     this.current = lane ?? freeLane(settings.mode, this.runs);
-    if (!(this.current in this.runs) && Object.keys(this.runs).length === constants.lanes) throw new Error(`The stage has room for ${constants.lanes} runs.`);
-    this.runs[this.current] = new Run(settings, this.current, this.races.at(-1));
+    if (!(this.current in this.runs) && Object.keys(this.runs).length === constants.lanes)
+      throw new Error(`The stage has room for ${constants.lanes} runs.`);
+    this.runs[this.current] = new Run(settings, this.current, this.races[this.races.length - 1]);
     this.texts[this.current] = "";
   }
 
-  /** One race's record, with the title and note of a recorded one. */
+  /**
+   * Return the record of one race, with its heading if it was recorded.
+   * @param {Race} race
+   */
   textOf(race) {
     const lanes = Object.entries(this.runs).filter(([, run]) => run.race === race);
     const header = race.recording ? [`${JSON.stringify(race.recording)}\n`] : [];
     return [...header, ...lanes.map(([lane]) => this.texts[lane])].join("");
   }
 
-  /** Of the recorded run that this is, if it is one alone. */
+  /** The heading of the recorded race, if there is only one race. */
   get recording() {
     return this.races.length === 1 ? this.races[0].recording : null;
   }

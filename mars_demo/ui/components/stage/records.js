@@ -1,15 +1,15 @@
-// Records come onto the stage: from the server while a race runs, or whole from elsewhere.
+// Records on the stage: growing ones from the server, and complete ones.
 
 import { constants, props } from "../component.js";
 import { find } from "../dom.js";
 import { Lines } from "../lines.js";
-import { forgetSteps, nextStep, settleBranch } from "./branches.js";
+import { clearSteps, settleBranch, takeStep } from "./branches.js";
 import { hideCard } from "./card.js";
-import { conversation, tellHistory } from "./conversation.js";
+import { conversation, sendHistory } from "./conversation.js";
 import { growHeat } from "./heat.js";
 import { keep, leaveOut } from "./history.js";
 import { Lane, scaleFor } from "./lane.js";
-import { forget, opensSteps, wanted } from "./links.js";
+import { deleteFromUrl, hasBranches, requested } from "./links.js";
 import { compared, counterpartOf, inOrder, isBaseline } from "./modes.js";
 import { firstDifference } from "./passes.js";
 import { Reader } from "./record.js";
@@ -18,7 +18,7 @@ import { clear, focused, runs, show, stage, view } from "./state.js";
 import { plant } from "./tree.js";
 import { attempt, complain } from "./trouble.js";
 
-let lines = new Lines(); // of the server's value, which may be announced more than once
+let lines = new Lines(); // of the server's value; the same value may come more than once
 
 export const onPhone = () => matchMedia("(max-width: 640px)").matches;
 
@@ -30,9 +30,9 @@ function begin(live) {
   complain("");
 }
 
-/** The server's value has grown, or is another one. */
+/** Read the server's value after a change. */
 export function follow() {
-  let anew = view.ended; // a branch of what the value held before
+  let anew = view.ended; // new lines after the end are a branch
   const fresh = lines.take(props.value || "", () => {
     begin(true);
     anew = true;
@@ -47,45 +47,48 @@ export function follow() {
   }
 }
 
-/** The address names what has come: a branch of what it named before, or a race. */
+/** Adapt the view and the URL to a new record: a branch, or a race. */
 function arrive() {
   const branched = settleBranch();
   if (branched) Object.assign(view, { focus: null, pinned: null, ended: false }); // the new lane is shown
   if (branched) hideCard();
-  if (constants.shelf && !branched && !wanted.pass && !opensSteps()) forget(["run", "lane", "pass", "branch", "beside"]);
-  if (!opensSteps()) forgetSteps();
+  if (constants.shelf && !branched && !requested.pass && !hasBranches())
+    deleteFromUrl(["run", "lane", "pass", "branch", "beside"]);
+  if (!hasBranches()) clearSteps();
   if (onPhone() && !branched) find(".stage").scrollIntoView();
 }
 
-/** For a new conversation. */
+/** Empty the stage for a new conversation. */
 export function clearStage() {
   begin(false);
   show();
 }
 
-/** A prompt was chosen that has nothing to do with the conversation, if there is one. */
+/** End the conversation, if any, for an unrelated prompt. */
 export function leaveConversation() {
   if (!conversation().some(({ role }) => role === "user")) return;
   clearStage();
-  tellHistory(null);
+  sendHistory(null);
 }
 
-/** Whole records that the server wrote or has checked, side by side, `chosen` by the visitor; `about` is what the
- * stage knows of them besides. Throws a sentence if they are too many, and then leaves the stage as it is. */
+/**
+ * Show complete, validated records side by side. `chosen`: by the visitor; `about`: further fields of the
+ * stage's state. Throw a sentence if there are too many runs; the stage stays as it is.
+ */
 export function open(texts, chosen = true, about = {}) {
   const whole = new Reader();
   for (const part of [texts].flat()) read(part, whole);
   begin(false);
   lines = new Lines();
   Object.assign(stage, about, { reader: whole });
-  if (constants.shelf && chosen) tellHistory();
+  if (constants.shelf && chosen) sendHistory();
   grow();
 }
 
-/** One more record beside the one on the stage, or in place of the one that is beside it. */
+/** Show a record beside the first one on the stage. */
 export function openBeside(text, about) {
   const [race] = stage.reader.races;
-  if (!race) throw new Error("There is no record on the stage yet to compare with.");
+  if (!race) throw new Error("The stage has no record to compare with yet.");
   open([stage.reader.textOf(race), text], true, { recording: stage.recording, ...about });
 }
 
@@ -96,7 +99,7 @@ function read(text, whole) {
   for (const run of runs(whole).slice(before)) run.done ||= { done: true, stop: "stopped" };
 }
 
-/** New passes came: grow the lanes, then show. */
+/** Draw new passes. */
 function grow() {
   const { reader } = stage;
   for (const run of inOrder(reader.runs)) laneOf(run).grow(run);
@@ -121,28 +124,30 @@ function laneOf(run) {
   return view.lanes[run.lane];
 }
 
-/** The newest branch, else the first lane that is not the baseline, whose windows hold one slot each. */
+/** Return the lane to focus: the newest branch, or the first lane other than the baseline. */
 function mostTelling(all) {
-  const found = compared(all);
-  return (found.findLast(({ branch }) => branch) ?? found[0])?.lane ?? null;
+  const candidates = compared(all);
+  return (candidates.findLast(({ branch }) => branch) ?? candidates[0])?.lane ?? null;
 }
 
-/** Once per record, when all its runs have ended. */
+/** Handle the end of a record: called once, when all its runs have ended. */
 function finish() {
   view.ended = true;
   const { runs: ended } = stage.reader;
   markDifferences(ended);
-  find(".stage").dispatchEvent(new CustomEvent("raced", { bubbles: true, detail: Object.values(ended).map(told) }));
-  if (constants.shelf) remember(ended);
-  attempt(nextStep);
-  if (!wanted.pass || (wanted.lane && !ended[wanted.lane])) return;
-  view.focus = wanted.lane ?? view.focus;
-  if (wanted.pass <= focused().passes.length) goTo(focused().ends[wanted.pass - 1]);
-  wanted.lane = wanted.pass = null;
+  find(".stage").dispatchEvent(
+    new CustomEvent("raced", { bubbles: true, detail: Object.values(ended).map(eventOf) }),
+  );
+  if (constants.shelf) rememberStage(ended);
+  attempt(takeStep);
+  if (!requested.pass || (requested.lane && !ended[requested.lane])) return;
+  view.focus = requested.lane ?? view.focus;
+  if (requested.pass <= focused().passes.length) goTo(focused().ends[requested.pass - 1]);
+  requested.lane = requested.pass = null;
 }
 
-/** What brings the stage back to what it shows now. */
-function remember(ended) {
+/** Keep a way to reopen the current stage. */
+function rememberStage(ended) {
   const { reader, recording, beside, steps, live, raced } = stage;
   const texts = reader.races.map((race) => reader.textOf(race));
   const reopen = (about) => attempt(() => open(texts, true, { recording, beside, steps, ...about }));
@@ -159,8 +164,11 @@ function focusOn(name) {
   show();
 }
 
-/** A run as others on the page hear of it: when it came, and what each of its forwards accepted. */
-const told = ({ mode, title, settings, passes, stopped }) => ({
+/**
+ * Return what other components of the page learn of a run: its start, and the accepted slots of each
+ * forward.
+ */
+const eventOf = ({ mode, title, settings, passes, stopped }) => ({
   mode: mode.name,
   title,
   prompt: settings.prompt,
@@ -169,7 +177,7 @@ const told = ({ mode, title, settings, passes, stopped }) => ({
   accepted: passes.map(({ slots, accepted }) => slots.slice(0, accepted)),
 });
 
-/** Where an answer leaves the one that it is held against, both tokens are marked. */
+/** Mark the first difference between an answer and its counterpart, in both lanes. */
 function markDifferences(ended) {
   for (const run of Object.values(ended)) {
     const other = counterpartOf(run, ended);

@@ -5,7 +5,7 @@ import { seconds } from "../words.js";
 import { hideCard } from "./card.js";
 import { focused, show, total, view } from "./state.js";
 
-const AUTO = 6000; // ms that a replay takes at least
+const AUTO = 6000; // ms, the least duration of a replay
 
 export function goTo(time) {
   view.time = time !== null && time >= total() ? null : time;
@@ -19,7 +19,7 @@ export function pause() {
   view.intro = false;
 }
 
-/** Forwards of the focused lane, one at a time; the other lanes follow the clock. */
+/** Step by forwards of the focused lane; the other lanes follow the clock. */
 export function step(by) {
   pause();
   const run = focused();
@@ -65,22 +65,22 @@ export function drawReplay() {
   for (const button of findAll(".replay button")) button.disabled = !end;
 }
 
-/** The first recording plays once by itself as soon as it is seen; whatever a visitor does ends that. */
+/** Play the first recording once as soon as it is visible; any input ends that. */
 export function introduce() {
   if (matchMedia("(prefers-reduced-motion: reduce)").matches) return;
-  const seen = new IntersectionObserver(
+  const observer = new IntersectionObserver(
     (entries) => {
       if (!entries.some((entry) => entry.isIntersecting)) return;
-      seen.disconnect();
+      observer.disconnect();
       play();
       view.intro = true;
     },
     { threshold: 0.5 },
   );
-  seen.observe(find(".lane"));
-  // The window hears of it after the stage, whose own controls have then done what they say.
+  observer.observe(find(".lane"));
+  // On the window, so that the stage's own controls have handled the input before.
   const end = () => {
-    seen.disconnect();
+    observer.disconnect();
     if (!view.intro) return;
     pause();
     view.time = null;

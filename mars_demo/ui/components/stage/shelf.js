@@ -1,4 +1,4 @@
-// What a visitor takes from the shelf or puts on it: recorded runs, files, pictures and links.
+// The shelf: recorded runs, files, pictures and links.
 
 import { constants, server, trigger } from "../component.js";
 import { find, make, say } from "../dom.js";
@@ -9,16 +9,18 @@ import { pictureOf } from "./picture.js";
 import { open, openBeside } from "./records.js";
 import { runs, stage, view } from "./state.js";
 
+// Gradio does not throw when a server function fails: its result is then no text.
+
 async function recordingOf(id) {
   const text = await server.recording(id);
-  if (!text) throw new Error("The server did not send the recorded run. Try again in a moment."); // Gradio throws nothing then
+  if (!text) throw new Error("The server did not send the recorded run. Try again in a moment.");
   return text;
 }
 
-/** `chosen` by the visitor, not by the page's address. */
+/** Show a recorded run, `chosen` by the visitor or named by the URL. */
 export async function showRecording(id, chosen = true) {
   const text = await recordingOf(id);
-  if (chosen) nameRecording(id); // with what follows in one go: the controls take their settings by this name
+  if (chosen) nameRecording(id); // before the event below: the controls take their settings from the URL
   open(text, chosen, { recording: id });
   if (chosen) trigger("recorded", { id });
 }
@@ -28,7 +30,7 @@ export function nextRecording() {
   return showRecording(ids[(ids.indexOf(stage.reader.recording?.recording) + 1) % ids.length]);
 }
 
-/** A recorded run beside what is on the stage; without an id, nothing. */
+/** Show a recorded run beside the stage's first record; without an id, only that record. */
 export async function showBeside(id) {
   if (id) return openBeside(await recordingOf(id), { beside: id });
   const [race] = stage.reader.races;
@@ -49,25 +51,28 @@ function optionOf(value, text) {
   return option;
 }
 
-/** One file, or several side by side, once the server has found that they are records. */
+/** Show files side by side once the server has validated them. */
 export async function openFiles(files) {
-  if (files.length) open(await Promise.all([...files].map(checked)));
+  if (files.length) open(await Promise.all([...files].map(validated)));
 }
 
-async function checked(file) {
+async function validated(file) {
   const { mebibytes } = constants;
-  if (file.size > mebibytes * 2 ** 20) throw new Error(`This is larger than ${mebibytes} MiB, the most that a record of a run may have here.`);
+  if (file.size > mebibytes * 2 ** 20)
+    throw new Error(`${file.name} is too large: a record has at most ${mebibytes} MiB.`);
   const text = await file.text();
   const refusal = await server.refusal(text);
-  if (typeof refusal !== "string") throw new Error(`The server did not check ${file.name}. Try again in a moment.`); // Gradio throws nothing then
+  if (typeof refusal !== "string")
+    throw new Error(`The server did not check ${file.name}. Try again in a moment.`);
   if (refusal) throw new Error(refusal);
   return text;
 }
 
-/** The recorded run that a link to this page names, beside what is on the stage. */
+/** Show the recorded run that a link names beside the stage's first record. */
 export function openLink(text) {
   const id = constants.shelf && URL.canParse(text) && new URL(text).searchParams.get("run");
-  if (!constants.recordings.some((one) => one.id === id)) throw new Error("Drop one or two records, or a link to one of the recorded runs.");
+  if (!constants.recordings.some((one) => one.id === id))
+    throw new Error("Drop one or two records, or a link to a recorded run.");
   return showBeside(id);
 }
 
@@ -75,21 +80,23 @@ const fileName = () => `mars-${runs()[0]?.settings.run ?? "stage"}`.replaceAll(/
 
 export function saveRecord() {
   const { file } = stage.reader;
-  if (!file) throw new Error("There is no record on the stage yet.");
+  if (!file) throw new Error("The stage has no record yet.");
   download(`${fileName()}.jsonl`, new Blob([file], { type: "application/x-ndjson" }));
 }
 
-/** The record as one HTML file, which replays it without a server. */
+/** Download the record as an HTML file that replays it without a server. */
 export async function savePage() {
   const { races } = stage.reader;
-  if (!races.length) throw new Error("There is no record on the stage yet.");
+  if (!races.length) throw new Error("The stage has no record yet.");
   const page = await server.replay_page(races.map((race) => stage.reader.textOf(race)).join(""));
-  if (!page) throw new Error("The server did not make the page. Try again in a moment."); // Gradio throws nothing then
+  if (!page) throw new Error("The server did not make the page. Try again in a moment.");
   download(`${fileName()}.html`, new Blob([page], { type: "text/html" }));
 }
 
 export function savePicture(kind) {
-  const fit = () => Object.values(view.lanes).forEach((lane) => lane.code.fit());
+  const fit = () => {
+    for (const lane of Object.values(view.lanes)) lane.code.fit();
+  };
   return downloadPicture(fileName(), kind, pictureOf(find(".stage"), fit), 2);
 }
 

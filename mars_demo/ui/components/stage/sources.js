@@ -1,26 +1,32 @@
-// Where tokens came from, in the words that Python hands over.
+// The sources of tokens, with descriptions from Python.
 
 import { constants } from "../component.js";
 import { find, make, say } from "../dom.js";
 
 const words = new Map(Object.entries(constants.sources));
 
-/** Copied tokens have a mark of their own, wherever they are shown. */
+/** Whether a slot is an n-gram draft, which has its own mark wherever it is shown. */
 export const isCopy = ({ source }) => source === "copy";
 
-/** One slot's source in a sentence; nothing where its record does not say. */
-export const sourceText = ({ source }) => (words.has(source) ? `Source: ${source} (${words.get(source)}).` : "");
+/** Return a slot's source as a sentence; empty if it is not recorded. */
+export const sourceText = ({ source }) =>
+  words.has(source) ? `Source: ${source} (${words.get(source)}).` : "";
 
-/** How many of these slots came from where, which is also the key to the mark of copies. Nothing where all of them
- * are the model's own or the record does not say. */
+/**
+ * Draw the number of slots per source, which is also the legend of the mark of n-gram drafts. Hide the list
+ * if the model itself predicted all slots or the sources are not recorded.
+ */
 export function drawSources(list, slots) {
-  const counts = [...words.keys()].map((source) => [source, slots.filter((slot) => slot.source === source).length]);
-  const found = counts.filter(([, count]) => count);
-  list.hidden = !found.some(([source]) => source !== "model");
-  while (list.children.length > found.length) list.lastChild.remove();
-  while (list.children.length < found.length) list.append(make("li", ""));
+  const counts = [...words.keys()].map((source) => [
+    source,
+    slots.filter((slot) => slot.source === source).length,
+  ]);
+  const present = counts.filter(([, count]) => count);
+  list.hidden = !present.some(([source]) => source !== "model");
+  while (list.children.length > present.length) list.lastChild.remove();
+  while (list.children.length < present.length) list.append(make("li", ""));
   if (list.hidden) return;
-  found.forEach(([source, count], index) => {
+  present.forEach(([source, count], index) => {
     const item = list.children[index];
     if (item.dataset.source !== source) {
       item.dataset.source = source;

@@ -1,76 +1,126 @@
-// Why a run is as fast as it is: what its forwards cost, what they accepted, and what other windows would have given.
-// Figures only, no drawing. c(k) is that of decoding/costs.py, tokens per millisecond those of decoding/pace.py.
+// @ts-check
+// What a run's speed is made of: the cost of its forwards, what they accepted, and estimates for other
+// windows. No drawing here. c(k), the cost of a forward of k positions, is that of decoding/costs.py;
+// tokens per millisecond are those of decoding/pace.py.
 
-import { acceptedAt, asksWhatIf } from "./passes.js";
+import { acceptedAt, allowsOtherTau } from "./passes.js";
+
+/** @typedef {import("./record.js").Run} Run */
+/** @typedef {import("./record.js").Pass} Pass */
+
+/** @typedef {[positions: number, ms: number]} Point a point of c(k) */
+
+/** @typedef {(positions: number) => number} Cost c(k) in ms */
+
+/** @typedef {{ slots: number, accepted: number }} Outcome decided and accepted slots of a forward */
 
 const TAUS = [0.5, 0.7, 0.8, 0.9, 0.95, 0.99];
 const LARGEST = 64; // slots of a window
 
+/** @param {number[]} values */
 const sum = (values) => values.reduce((total, value) => total + value, 0);
+/** @param {number[]} values */
 const mean = (values) => sum(values) / values.length;
-const isAmount = (value) => Number.isFinite(value) && value > 0;
+/** @param {unknown} value */
+const isAmount = (value) => Number.isFinite(value) && Number(value) > 0;
 
+/** @param {number[]} values */
 function median(values) {
   const sorted = values.toSorted((a, b) => a - b);
   const middle = sorted.length >> 1;
   return sorted.length % 2 ? sorted[middle] : mean(sorted.slice(middle - 1, middle + 1));
 }
 
-/** The forwards after the prefill, which reads the prompt and is of another kind. */
-const later = (run) => run.passes.slice(1).filter(({ positions, ms }) => isAmount(positions) && isAmount(ms));
+/**
+ * Return the forwards after the prefill, whose cost is that of the prompt.
+ * @param {Run} run
+ */
+const later = (run) =>
+  run.passes.slice(1).filter(({ positions, ms }) => isAmount(positions) && isAmount(ms));
 
-/** How many of these forwards had how many positions, and their median time: {positions, count, ms}, ascending. */
+/**
+ * Return the number and the median time of the forwards of each size, in ascending order of positions.
+ * @param {Run} run
+ */
 export function sizesOf(run) {
+  /** @type {Map<number, number[]>} */
   const times = new Map();
   for (const { positions, ms } of later(run)) times.set(positions, [...(times.get(positions) ?? []), ms]);
-  const sizes = [...times].map(([positions, found]) => ({ positions, count: found.length, ms: median(found) }));
+  const sizes = [...times].map(([positions, ms]) => ({ positions, count: ms.length, ms: median(ms) }));
   return sizes.sort((a, b) => a.positions - b.positions);
 }
 
 // -------------------------------------------------------------------------------------------- costs
 
-/** The points [positions, ms] of c that a run was made with; null where its record has none. */
+/**
+ * Return the points of c(k) that the run's pace used; null if its record has none.
+ * @param {Run} run
+ * @returns {Point[] | null}
+ */
 export function knownCosts({ settings: { costs } }) {
-  const arePoints = Array.isArray(costs) && costs.length > 1 && costs.every((point) => point?.length === 2 && [...point].every(isAmount));
-  const ascend = arePoints && costs.slice(1).every(([k, ms], index) => k > costs[index][0] && ms >= costs[index][1]);
-  return ascend ? costs : null;
+  if (!Array.isArray(costs) || costs.length < 2) return null;
+  if (!costs.every((point) => point?.length === 2 && [...point].every(isAmount))) return null;
+  const isRising = costs.slice(1).every(([k, ms], index) => k > costs[index][0] && ms >= costs[index][1]);
+  return isRising ? costs : null;
 }
 
-/** Those that a run was made with; else the medians of its forwards and of the baseline's, as the nearest curve
- * that never falls. Null where nothing says what one position costs. */
+/**
+ * Return the recorded points of c(k), or the medians of the run's and the baseline's forwards, fitted to a
+ * curve that never falls. Return null if the cost of 1 position is unknown.
+ * @param {Run} run
+ * @param {Run | null} baseline
+ * @returns {Point[] | null}
+ */
 export function costPoints(run, baseline) {
-  const known = knownCosts(run);
-  if (known) return known;
-  const sizes = new Map([run, baseline].flatMap((side) => (side ? sizesOf(side) : [])).map(({ positions, ms }) => [positions, ms]));
+  const recorded = knownCosts(run);
+  if (recorded) return recorded;
+  /** @type {Map<number, number>} */
+  const sizes = new Map();
+  for (const side of [run, baseline])
+    for (const { positions, ms } of side ? sizesOf(side) : []) sizes.set(positions, ms);
   const points = [...sizes].sort(([a], [b]) => a - b);
   return points[0]?.[0] === 1 ? rising(points) : null;
 }
 
-/** Neighbours in the wrong order get their mean (isotonic regression). */
+/**
+ * Fit a curve that never falls, by isotonic regression: neighbours in the wrong order get their mean.
+ * @param {Point[]} points
+ * @returns {Point[]}
+ */
 function rising(points) {
+  /** @type {number[][]} */
   const blocks = [];
   for (const [, ms] of points) {
-    blocks.push([ms]);
-    while (blocks.length > 1 && mean(blocks.at(-2)) > mean(blocks.at(-1))) {
-      const last = blocks.pop();
-      blocks.at(-1).push(...last);
+    let block = [ms];
+    for (let before = blocks.at(-1); before && mean(before) > mean(block); before = blocks.at(-1)) {
+      block = [...before, ...block];
+      blocks.pop();
     }
+    blocks.push(block);
   }
   const level = blocks.flatMap((block) => block.map(() => mean(block)));
   return points.map(([positions], index) => [positions, level[index]]);
 }
 
-/** c(k) through points, straight between them; after the last as between the last two. */
+/**
+ * Return c(k), linear between the points and extrapolated from the last two.
+ * @param {Point[]} points
+ * @returns {Cost}
+ */
 export const curveThrough = (points) => (k) => {
   if (k <= points[0][0] || points.length < 2) return points[0][1];
   const beyond = points.findIndex(([positions]) => positions > k);
-  const place = beyond < 0 ? points.length - 1 : beyond;
-  const [[low, cheap], [high, dear]] = points.slice(place - 1, place + 1);
-  return cheap + ((dear - cheap) * (k - low)) / (high - low);
+  const right = beyond < 0 ? points.length - 1 : beyond;
+  const [[low, msLow], [high, msHigh]] = points.slice(right - 1, right + 1);
+  return msLow + ((msHigh - msLow) * (k - low)) / (high - low);
 };
 
-/** What tokens per forward and the cost of its forwards make of a run's speed, in multiples of one token per forward of
- * one position; null where it had no forward after the prefill. */
+/**
+ * Return the speed-up over one token per forward that tokens per forward and the cost of the forwards
+ * predict; null for a run that has only a prefill.
+ * @param {Run} run
+ * @param {Cost} cost
+ */
 export function predicted(run, cost) {
   const sizes = later(run).map(({ positions }) => positions);
   if (!sizes.length) return null;
@@ -80,16 +130,25 @@ export function predicted(run, cost) {
 
 // ------------------------------------------------------------------------------------------- slots
 
-/** Of a forward: how many slots were decided, and how many of them were accepted. What comes after the end of an
- * answer was not; where drafts are verified, those for the next forward were not yet. */
+/**
+ * Return the decided and the accepted slots of a forward. Slots after the end of an answer are undecided;
+ * so are drafts that the next forward verifies.
+ * @param {Run} run
+ * @param {Pass} pass
+ * @returns {Outcome}
+ */
 function outcomeOf(run, pass, accepted = pass.accepted) {
   if (pass.stop) return { slots: pass.accepted, accepted };
   return { slots: run.mode.beyond === "draft" ? (pass.drafts ?? 0) + 1 : pass.slots.length, accepted };
 }
 
+/** @param {Outcome[]} outcomes */
 const mostSlots = (outcomes) => Math.min(LARGEST, Math.max(0, ...outcomes.map(({ slots }) => slots)));
 
-/** For each place in the window: how many forwards had such a slot, and how many accepted it. */
+/**
+ * Return for each slot of the window the number of forwards that had it, and of those that accepted it.
+ * @param {Run} run
+ */
 export function slotsOf(run) {
   const outcomes = run.passes.map((pass) => outcomeOf(run, pass));
   return Array.from({ length: mostSlots(outcomes) }, (_, index) => {
@@ -98,59 +157,110 @@ export function slotsOf(run) {
   });
 }
 
-/** The probability that the first i masks are accepted, for i from 0: each slot's share where those before it were
- * accepted, so that a forward with fewer slots counts as far as it goes. */
+/**
+ * Return the probabilities that the first 0, 1, 2, … masks are accepted. Each factor is the acceptance rate
+ * of a slot among the forwards that accepted all slots before it, so that short forwards count as far as
+ * they go.
+ * @param {Outcome[]} outcomes
+ */
 function chancesOf(outcomes) {
   const chances = [1];
   for (let place = 1; place < mostSlots(outcomes); place++) {
+    const last = chances[place - 1];
     const reached = outcomes.filter(({ slots, accepted }) => slots > place && accepted >= place);
-    if (!reached.length && chances.at(-1)) return chances;
-    const held = reached.filter(({ accepted }) => accepted > place);
-    chances.push(reached.length ? (chances.at(-1) * held.length) / reached.length : 0);
+    if (!reached.length && last) return chances;
+    const accepting = reached.filter(({ accepted }) => accepted > place);
+    chances.push(reached.length ? (last * accepting.length) / reached.length : 0);
   }
   return chances;
 }
 
-/** Of an answer whose forwards all have that many masks: a forward computes them and what the one before accepted. */
+/**
+ * Return the tokens per millisecond of forwards with `masks` masks each. A forward computes its masks and
+ * the tokens that the previous one accepted.
+ * @param {number[]} chances
+ * @param {number} masks
+ * @param {Cost} cost
+ */
 function tokensPerMs(chances, masks, cost) {
   let ms = chances[masks] * cost(2 * masks + 1);
-  for (let accepted = 1; accepted <= masks; accepted++) ms += (chances[accepted - 1] - chances[accepted]) * cost(accepted + masks);
+  for (let accepted = 1; accepted <= masks; accepted++)
+    ms += (chances[accepted - 1] - chances[accepted]) * cost(accepted + masks);
   return sum(chances.slice(0, masks + 1)) / ms;
 }
 
-/** The speed that each window from 1 slot on would have given, in multiples of one token at a time. */
+/**
+ * Return the speed-ups over one token at a time of windows of 1, 2, … slots.
+ * @param {Outcome[]} outcomes
+ * @param {Cost} cost
+ */
 function factorsOf(outcomes, cost) {
   const chances = chancesOf(outcomes);
   return chances.map((_, masks) => tokensPerMs(chances, masks, cost) * cost(1));
 }
 
-/** Whether another window can be estimated from a run's slots: where no forward depends on drafts of another one. */
-export const asksWindow = (run) => asksWhatIf(run) && !run.mode.needs_draft;
+/**
+ * Whether a run's slots allow estimates for other windows: not if its forwards depend on a second model's
+ * drafts.
+ * @param {Run} run
+ */
+export const allowsOtherWindow = (run) => allowsOtherTau(run) && !run.mode.needs_draft;
 
+/**
+ * @param {Outcome[]} outcomes
+ * @param {Cost} cost
+ */
 function bestOf(outcomes, cost) {
   const factors = factorsOf(outcomes, cost);
   const factor = Math.max(...factors);
-  return { window: factors.indexOf(factor) + 1, factor, largest: factors.length, full: factors.at(-1) };
+  return {
+    window: factors.indexOf(factor) + 1,
+    factor,
+    largest: factors.length,
+    full: factors[factors.length - 1],
+  };
 }
 
-/** The window that would have been fastest with what was accepted: {window, factor}, and the same of the largest that
- * can be estimated: {largest, full}. */
-export const bestWindow = (run, cost) => bestOf(run.passes.map((pass) => outcomeOf(run, pass)), cost);
+/**
+ * Return the fastest window for what the run accepted and its speed-up (`factor`), and the largest window
+ * that can be estimated and its speed-up (`full`).
+ * @param {Run} run
+ * @param {Cost} cost
+ */
+export const bestWindow = (run, cost) =>
+  bestOf(
+    run.passes.map((pass) => outcomeOf(run, pass)),
+    cost,
+  );
 
-/** The same for other thresholds, where each forward is taken alone: {tau, window, factor}. */
+/**
+ * Return the fastest window at other thresholds, with each forward evaluated on its own.
+ * @param {Run} run
+ * @param {Cost} cost
+ */
 export const bestAtTaus = (run, cost) =>
-  TAUS.map((tau) => ({ tau, ...bestOf(run.passes.map((pass) => outcomeOf(run, pass, acceptedAt(pass, tau))), cost) }));
+  TAUS.map((tau) => {
+    const outcomes = run.passes.map((pass) => outcomeOf(run, pass, acceptedAt(pass, tau)));
+    return { tau, ...bestOf(outcomes, cost) };
+  });
 
 // -------------------------------------------------------------------------------------------- time
 
-/** Milliseconds of a run: its prefill, and of the other forwards those in the model, in reading logits and in the
- * rest. These three are null where the record does not tell them apart. */
+/**
+ * Return the milliseconds of the prefill, of the other forwards, and of their parts: the model, reading
+ * logits, the rest. `parts` is null if the record does not separate them.
+ * @param {Run} run
+ */
 export function timesOf(run) {
   const forwards = run.passes.slice(1);
   const prefill = run.passes[0]?.ms ?? 0;
   const others = run.ms - prefill;
-  const parts = ["model_ms", "read_ms"].map((name) => forwards.map((pass) => pass[name]));
-  if (!forwards.length || !parts.flat().every((ms) => Number.isFinite(ms) && ms >= 0)) return { prefill, others, parts: null };
-  const [model, read] = parts.map(sum);
-  return { prefill, others, parts: { model, read, rest: Math.max(0, others - model - read) } };
+  const [model, read] = [
+    forwards.map(({ model_ms }) => model_ms ?? Number.NaN),
+    forwards.map(({ read_ms }) => read_ms ?? Number.NaN),
+  ];
+  if (!forwards.length || ![...model, ...read].every((ms) => ms >= 0))
+    return { prefill, others, parts: null };
+  const rest = Math.max(0, others - sum(model) - sum(read));
+  return { prefill, others, parts: { model: sum(model), read: sum(read), rest } };
 }

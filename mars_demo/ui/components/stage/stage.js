@@ -1,19 +1,19 @@
-// The stage: draws a record, while it grows and afterwards.
+// The stage: draws a record while it grows and afterwards.
 //
-// `props.value` is JSON lines, each tagged with its lane, and only grows during a race; a new first line
-// is a new record. Only lines not read yet are read, so hearing of a value twice changes nothing.
+// `props.value` is JSON lines, each with its lane. It only grows during a race; another first line begins a
+// new record.
 
 import { constants, props, watch } from "../component.js";
-import { remembered } from "../address.js";
 import { find, make, say } from "../dom.js";
+import { queryValue } from "../url.js";
 import { drawShares, drawWhatIf } from "./acceptance.js";
 import { drawConversation, offerReply } from "./conversation.js";
-import { wantSteps } from "./branches.js";
+import { queueSteps } from "./branches.js";
 import { drawDifference } from "./difference.js";
 import { columnOf, drawHeatLegend, growHeat, showHeatUntil } from "./heat.js";
 import { listen } from "./input.js";
 import { drawInspector } from "./inspector.js";
-import { addressed, addressedBeside, opensSteps, rememberSoon, wanted } from "./links.js";
+import { besideInUrl, hasBranches, recordingInUrl, requested, updateUrlSoon } from "./links.js";
 import { baselineOf, compared, counterpartOf } from "./modes.js";
 import { follow, leaveConversation, open } from "./records.js";
 import { drawReplay, introduce } from "./replay.js";
@@ -39,9 +39,11 @@ function render() {
   drawConversation();
   drawCloseUp();
   drawReplay();
-  if (constants.shelf && find(".recordings").value !== (stage.recording ?? "")) find(".recordings").value = stage.recording ?? "";
-  if (constants.shelf && find(".beside").value !== (stage.beside ?? "")) find(".beside").value = stage.beside ?? "";
-  rememberSoon();
+  if (constants.shelf && find(".recordings").value !== (stage.recording ?? ""))
+    find(".recordings").value = stage.recording ?? "";
+  if (constants.shelf && find(".beside").value !== (stage.beside ?? ""))
+    find(".beside").value = stage.beside ?? "";
+  updateUrlSoon();
 }
 
 function stateOfRuns() {
@@ -55,20 +57,23 @@ function stateOfRuns() {
 function drawHeading() {
   const { reader } = stage;
   announce(runs().length ? verdict(reader.runs) : [constants.empty]);
-  const asked = runs()[0]?.settings.prompt ?? "";
-  say(find(".prompt"), asked);
-  find(".asked").hidden = !asked || view.reply !== null || reader.races.length > 1; // it stands above then, or in the lanes
+  const prompt = runs()[0]?.settings.prompt ?? "";
+  say(find(".prompt"), prompt);
+  // The prompt is in the conversation during a reply, and in the lanes if there are several races.
+  find(".asked").hidden = !prompt || view.reply !== null || reader.races.length > 1;
   say(find(".machine"), [...new Set(runs().map(({ settings }) => machineOf(settings)))].join(" · "));
   say(find(".note"), reader.races.map(noteOf).join(" "));
   find(".hint").hidden = !constants.shelf || !reader.recording;
 }
 
-const noteOf = ({ letter, recording }) => (recording ? `Recorded${letter && ` (${letter})`}: ${recording.title}. ${recording.note}` : "");
+const noteOf = ({ letter, recording }) =>
+  recording ? `Recorded${letter && ` (${letter})`}: ${recording.title}. ${recording.note}` : "";
 
 const DEVICES = { cpu: "CPU", cuda: "GPU", mps: "Apple GPU" };
-const machineOf = ({ model, device, gpu, dtype }) => `${model} on ${gpu ?? DEVICES[device] ?? device}, ${dtype}`;
+const machineOf = ({ model, device, gpu, dtype }) =>
+  `${model} on ${gpu ?? DEVICES[device] ?? device}, ${dtype}`;
 
-/** A line per sentence, spoken once. */
+/** Show a line per sentence; screen readers announce a change once. */
 function announce(sentences) {
   const line = find(".verdict");
   if (line.textContent === sentences.map((sentence) => `${sentence} `).join("")) return;
@@ -93,17 +98,20 @@ function drawCloseUp() {
   light(lane, selection() || view.time !== null ? number : null, slot);
 }
 
-/** The answer in focus and the one that it is held against; for a baseline, the other way round. */
+/**
+ * Draw the first difference of the run in focus and its counterpart; for a baseline, of the first compared
+ * run.
+ */
 function drawPair(run) {
   const all = stage.reader.runs;
   const pair = (one) => one && [one, counterpartOf(one, all)];
-  const [one, other] = pair(run)?.[1] ? pair(run) : pair(compared(all)[0]) ?? [];
+  const [one, other] = pair(run)?.[1] ? pair(run) : (pair(compared(all)[0]) ?? []);
   drawDifference(one, other, stage.reader.over);
 }
 
 let lit = [];
 
-/** Point out a forward wherever it is drawn, and one of its tokens. */
+/** Highlight a forward in all drawings, and one of its tokens. */
 function light(name, number, slot) {
   for (const node of lit) {
     node.classList.remove("lit", "chosen");
@@ -130,12 +138,15 @@ listen();
 find(".stage").classList.toggle("bare", constants.bare);
 if (constants.shelf) {
   listRecordings();
-  const [id, second] = [addressed(), addressedBeside()];
-  wantSteps(remembered("branch"));
-  const started = wanted.pass || second || opensSteps() ? () => {} : introduce;
-  if (id && !props.value) attempt(() => showRecording(id, false)).then(second ? () => attempt(() => showBeside(second)) : started);
+  const [id, second] = [recordingInUrl(), besideInUrl()];
+  queueSteps(queryValue("branch"));
+  const started = requested.pass || second || hasBranches() ? () => {} : introduce;
+  if (id && !props.value)
+    attempt(() => showRecording(id, false)).then(
+      second ? () => attempt(() => showBeside(second)) : started,
+    );
 }
-// A record that another component of the page has; a prompt that begins a new conversation.
+// Events of other components: a record to show, and a prompt that begins a new conversation.
 find(".stage").addEventListener("record", ({ detail }) => attempt(() => open(detail)));
 find(".stage").addEventListener("anew", leaveConversation);
 watch("value", follow);

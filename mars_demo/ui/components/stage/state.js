@@ -1,37 +1,45 @@
-// What the stage shows: the record, the playhead and the selection. Whoever changes one of them calls `show`.
+// The state of the stage: record, playhead and selection. Call `show` after changing it.
 
 import { Reader } from "./record.js";
 
-/** The record on the stage and where it comes from. */
+/** The record on the stage and its origin. */
 export const stage = {
   reader: new Reader(),
-  live: false, // it comes from the server while it grows
-  begun: 0, // when it came, on the page's clock
-  raced: false, // it is of the race that the address opens, or of a branch of that
-  recording: null, // the id of the recorded run that it is, or branches from
-  beside: null, // the id of the one beside it
-  steps: [], // the branches since then, as `branches.js` writes them
+  live: false, // whether the server sends it while it grows
+  begun: 0, // when it began, on the page's clock
+  raced: false, // whether it is the race of the URL's settings, or a branch of it
+  recording: null, // the id of its recorded run, which it may branch from
+  beside: null, // the id of the recorded run beside it
+  steps: [], // the branches since then, see branches.js
 };
 
 const untouched = () => ({
-  lanes: {}, // as they are drawn, by name
-  time: null, // of the replay's clock, ms; null follows the record
-  playing: null, // when the last frame of the replay was drawn
+  lanes: {}, // the drawn lanes by name
+  time: null, // ms on the replay's clock; null follows the record
+  playing: null, // the time of the last frame of a running replay
   hover: null, // {lane, pass, slot}
-  pinned: null, // the same; slot is null where a whole pass was chosen
-  reply: null, // the lane whose answer the next run continues from
-  whatIf: null, // the τ that is held against the run
-  ended: false, // the record's end has been noticed
-  intro: false, // the replay began by itself
+  pinned: null, // the same; `slot` is null for a whole pass
+  reply: null, // the lane whose answer the next run continues
+  whatIf: null, // the τ that the run is compared at
+  ended: false, // whether the end of the record was handled
+  intro: false, // whether the replay began by itself
 });
 export const view = {
   ...untouched(),
-  focus: null, // the lane whose forwards are shown below and stepped through; it outlives a record
+  focus: null, // the lane of the close-up and of the step buttons; kept across records
 };
 
-/** An empty stage. */
+/** Empty the stage. */
 export function clear(live) {
-  Object.assign(stage, { reader: new Reader(), live, begun: performance.now(), raced: live, recording: null, beside: null, steps: [] });
+  Object.assign(stage, {
+    reader: new Reader(),
+    live,
+    begun: performance.now(),
+    raced: live,
+    recording: null,
+    beside: null,
+    steps: [],
+  });
   Object.assign(view, untouched());
 }
 
@@ -40,7 +48,7 @@ export const focused = () => stage.reader.runs[view.focus];
 export const total = () => Math.max(0, ...runs().map((run) => run.ms));
 export const selection = () => view.hover ?? view.pinned;
 
-/** The forward in the window: the selected one, otherwise the latest that can be seen. */
+/** Return the forward of the close-up: the selected one, or the latest visible one. */
 export function shownPass() {
   const chosen = selection();
   const lane = chosen?.lane ?? view.focus;
@@ -50,12 +58,12 @@ export function shownPass() {
 let render = () => {};
 let scheduled = false;
 
-/** What draws the state; it is above all that changes it. */
+/** Set the function that draws the state, whose module imports this one. */
 export function drawWith(draw) {
   render = draw;
 }
 
-/** Draw before the next frame, however many things changed until then. */
+/** Draw once before the next frame. */
 export function show() {
   if (scheduled) return;
   scheduled = true;

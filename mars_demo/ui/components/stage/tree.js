@@ -1,32 +1,36 @@
-// The tree of branches: which run leaves which other one where, through which the visitor walks back.
+// The tree of branches, from which earlier runs can be reopened.
 
 import { find, make } from "../dom.js";
 import { plural, visible } from "../words.js";
 
-const known = new Map(); // by the name of a run in its record: {run, open}
+const planted = new Map(); // {run, open} by the id of the run
 
-/** The runs on the stage. `open` brings back what is on it now, with one lane in focus. */
+/** Add the runs on the stage. `open` reopens the current stage with one lane in focus. */
 export function plant(runs, open) {
-  for (const run of Object.values(runs)) if (!known.has(run.settings.run)) known.set(run.settings.run, { run, open });
+  for (const run of Object.values(runs))
+    if (!planted.has(run.settings.run)) planted.set(run.settings.run, { run, open });
   draw(runs);
 }
 
 function draw(runs) {
   const here = Object.values(runs).map(({ settings }) => settings.run);
-  const roots = [...new Set(here.map(rootOf))].filter((name) => childrenOf(name).length || known.get(name).run.branch);
+  const roots = [...new Set(here.map(rootOf))].filter(
+    (name) => childrenOf(name).length || planted.get(name).run.branch,
+  );
   find(".tree").hidden = !roots.length;
   find(".tree ul").replaceChildren(...roots.map((name) => nodeOf(name, here)));
 }
 
 function rootOf(name) {
-  const of = known.get(name).run.branch?.of;
-  return known.has(of) && of !== name ? rootOf(of) : name;
+  const of = planted.get(name).run.branch?.of;
+  return planted.has(of) && of !== name ? rootOf(of) : name;
 }
 
-const childrenOf = (name) => [...known].filter(([own, { run }]) => run.branch?.of === name && own !== name).map(([own]) => own);
+const childrenOf = (name) =>
+  [...planted].filter(([own, { run }]) => run.branch?.of === name && own !== name).map(([own]) => own);
 
 function nodeOf(name, here) {
-  const { run, open } = known.get(name);
+  const { run, open } = planted.get(name);
   const node = make("li", "");
   const button = make("button", "branch", wordsOf(run));
   button.type = "button";
@@ -45,6 +49,9 @@ function nodeOf(name, here) {
 function wordsOf({ mode, branch, given, ids, passes }) {
   const size = `${plural(ids.length, "token")} in ${plural(passes.length, "forward")}`;
   if (!branch) return `${mode.title}: ${size}`;
-  const instead = given.slice(branch.at).map(([, text]) => text).join("");
+  const instead = given
+    .slice(branch.at)
+    .map(([, text]) => text)
+    .join("");
   return `⑂ token ${branch.at + 1}: “${visible(instead) || "…"}”, ${size}`;
 }

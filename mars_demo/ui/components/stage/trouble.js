@@ -1,4 +1,4 @@
-// Whatever can fail does so with a sentence, and the stage stays as it is.
+// Errors: a sentence is shown, and the stage stays as it is.
 
 import { find, say } from "../dom.js";
 import { show } from "./state.js";
@@ -14,6 +14,6 @@ export async function attempt(action) {
     await action();
   } catch (error) {
     complain(error.message || String(error));
-    show(); // a list on the shelf says what could not be had
+    show(); // resets the lists of the shelf
   }
 }

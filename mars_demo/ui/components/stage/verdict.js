@@ -1,14 +1,20 @@
+// @ts-check
 // The result of a race in words.
 
 import { percent, plural } from "../words.js";
 import { baselineOf, inOrder, isBaseline, originOf } from "./modes.js";
 import { firstDifference } from "./passes.js";
 
-const OUTLIER = 5; // times the median forward of its run
-const TIED = 0.8; // how likely the second choice is at least, as a share of the first, where rounding may decide
-const MATTERS = 0.2; // of the run's time: what an outlier must exceed the median by to be worth a sentence
+/** @typedef {import("./record.js").Run} Run */
 
-/** A sentence per side. `runs` has a run per lane. */
+const OUTLIER = 5; // times the median forward of its run
+const TIED = 0.8; // the least ratio of the second to the first probability where rounding may decide
+const MATTERS = 0.2; // of the run's time: the least excess over the median that is reported
+
+/**
+ * Return a sentence for each run.
+ * @param {Record<string, Run>} runs by lane
+ */
 export function verdict(runs) {
   const all = Object.values(runs);
   if (!all.every((run) => run.done)) return ["Racing; each side is timed by its own clock."];
@@ -20,49 +26,79 @@ export function verdict(runs) {
   return [...(stopped ? ["Stopped."] : []), ...parts, ...all.flatMap(hiccup)];
 }
 
+/**
+ * @param {Run} run
+ * @param {Record<string, Run>} runs
+ * @param {boolean} stopped
+ */
 function described(run, runs, stopped) {
   const baseline = baselineOf(run, runs);
   if (run.branch) return branched(run, originOf(run, runs));
   return baseline && !stopped ? compared(run, baseline) : `${summary(run)}.`;
 }
 
-/** No clock is compared: a branch need not read the prompt again. */
+/**
+ * Describe a branch without its speed, which is not comparable: it may reuse the cached prompt.
+ * @param {Run} run
+ * @param {Run | null} origin
+ */
 function branched(run, origin) {
   if (!origin) return `${summary(run)}.`;
   const index = firstDifference(origin.answerIds, run.answerIds);
-  return `${summary(run)}; ${index === null ? "the same answer as its origin" : `another answer than its origin from token ${index + 1} on`}.`;
+  const agreement =
+    index === null ? "same answer as its origin" : `differs from its origin from token ${index + 1} on`;
+  return `${summary(run)}; ${agreement}.`;
 }
 
+/** @param {Run} run */
 const summary = (run) =>
   `${run.title}: ${plural(run.ids.length, "token")} in ${plural(run.passes.length, "forward")}, ` +
   `${run.perForward.toFixed(1)} per forward`;
 
+/**
+ * @param {Run} run
+ * @param {Run} baseline
+ */
 function compared(run, baseline) {
   const factor = (run.speed / baseline.speed).toFixed(1);
   const difference = firstDifference(baseline.answerIds, run.answerIds);
-  const cut = run.done.stop === "length" ? `, cut at ${plural(run.ids.length, "token")}` : "";
-  const agreement = difference === null ? `same answer${cut}` : `differs from token ${difference + 1} on${tie(run, baseline, difference)}`;
+  const truncated = run.done?.stop === "length" ? `, truncated at ${plural(run.ids.length, "token")}` : "";
+  const agreement =
+    difference === null
+      ? `same answer${truncated}`
+      : `differs from token ${difference + 1} on${tie(run, baseline, difference)}`;
   return `${summary(run)}, ${factor}× as fast as one token at a time; ${agreement}.`;
 }
 
-/** Why a run that promises the baseline's answer has another one: two tokens that rounding put into either order. */
+/**
+ * Explain a difference from the baseline of a run that should have the same answer: rounding can swap two
+ * nearly tied tokens.
+ * @param {Run} run
+ * @param {Run} baseline
+ * @param {number} index
+ */
 function tie(run, baseline, index) {
-  const promises = run.mode.beyond === "draft" || run.passes.every(({ tau }) => tau === null || tau >= 1);
+  const isExact = run.mode.beyond === "draft" || run.passes.every(({ tau }) => tau === null || tau >= 1);
   const [other, own] = [run, baseline].map(({ accepted }) => accepted[index]?.top ?? []);
-  const tied = own.length > 1 && own[1][1] >= TIED * own[0][1] && other[0]?.[0] === own[1][0];
-  if (!promises || !tied || baseline.settings.sampling) return "";
+  const isTied = own.length > 1 && own[1][1] >= TIED * own[0][1] && other[0]?.[0] === own[1][0];
+  if (!isExact || !isTied || baseline.settings.sampling) return "";
   const shares = own.slice(0, 2).map(([, share]) => percent(share));
-  return `, where two tokens were nearly tied (${shares.join(" and ")}) and rounding in ${run.settings.dtype} decided`;
+  return (
+    `, where two tokens were nearly tied (${shares.join(" and ")}) ` +
+    `and rounding in ${run.settings.dtype} decided`
+  );
 }
 
-/** What one forward that took far too long did to a run's speed; the prefill, another kind of forward, aside. */
+/**
+ * Describe a forward that took far too long and slowed the run down; the prefill does not count.
+ * @param {Run} run
+ */
 function hiccup(run) {
   const times = run.passes.slice(1).map((pass) => pass.ms);
   const longest = Math.max(...times);
   const median = times.toSorted((a, b) => a - b)[times.length >> 1];
   if (!(longest > OUTLIER * median) || longest - median <= MATTERS * run.ms) return [];
-  return [
-    `${run.title}: one forward took ${longest.toFixed(0)} ms, ${(longest / median).toFixed(0)} times the median. ` +
-      "Something else used the processor, so the speed of this side is understated.",
-  ];
+  const factor = (longest / median).toFixed(0);
+  const slow = `one forward took ${longest.toFixed(0)} ms, ${factor} times the median`;
+  return [`${run.title}: ${slow}. Another process used the CPU, so the speed of this side is understated.`];
 }

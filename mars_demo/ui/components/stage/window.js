@@ -1,7 +1,7 @@
-// The window of one forward: a row per slot.
+// The window of one forward, with a row per slot.
 
 import { fillBar, find, make, makeBar, say } from "../dom.js";
-import { plural, visible } from "../words.js";
+import { plural, tauText, visible } from "../words.js";
 import { HUES, candidate, keptGroup, scoreText, stateOf } from "./passes.js";
 import { isCopy } from "./sources.js";
 
@@ -14,20 +14,23 @@ const STATES = {
   replaced: ["✗", "draft that the model replaced"],
 };
 
-/** Rows of the window: {state, text, score, source, slot}. Where a forward verifies what the one before predicted,
- * also what became of those drafts. */
+/**
+ * Return the rows of the window: {state, text, score, source, slot}. In verifying modes they include the
+ * rejected drafts of the previous forward.
+ */
 function rowsOf(run, number) {
   const pass = run.passes[number];
   const rows = pass.slots.map(({ score, source }, slot) => {
     return { state: stateOf(run, number, slot), text: candidate(pass, slot), score, source, slot };
   });
-  rows.splice(pass.accepted, 0, ...refusedDrafts(run, number));
+  rows.splice(pass.accepted, 0, ...rejectedDrafts(run, number));
   return rows;
 }
 
-function refusedDrafts(run, number) {
+function rejectedDrafts(run, number) {
   const pass = run.passes[number];
-  if (run.mode.beyond !== "draft" || !number || pass.verified >= pass.drafts || pass.stop === "eos") return [];
+  if (run.mode.beyond !== "draft" || !number || pass.verified >= pass.drafts || pass.stop === "eos")
+    return [];
   const before = run.passes[number - 1];
   const drafts = before.slots.slice(before.accepted, before.accepted + pass.drafts);
   return drafts.slice(pass.verified).map(({ text, score, source }, index) => ({
@@ -40,24 +43,28 @@ function refusedDrafts(run, number) {
 }
 
 function captionOf(pass) {
-  const tau = pass.tau === null ? "" : `, τ ${pass.tau.toFixed(2)}`;
+  const tau = pass.tau === null ? "" : `, τ ${tauText(pass.tau)}`;
   const start = `Forward ${pass.pass}: `;
-  if (pass.drafts === undefined) return `${start}${pass.accepted} of ${plural(pass.slots.length, "slot")} accepted${tau}`;
+  if (pass.drafts === undefined)
+    return `${start}${pass.accepted} of ${plural(pass.slots.length, "slot")} accepted${tau}`;
   if (!pass.drafts) return `${start}no draft to verify yet, ${pass.accepted} accepted${tau}`;
-  const drafted = pass.draft_forwards ? ` (made in ${plural(pass.draft_forwards, "forward")} of the draft model)` : "";
-  return `${start}${pass.verified} of ${plural(pass.drafts, "draft")}${drafted} verified, ${pass.accepted} accepted${tau}${masksOf(pass)}`;
+  const drafted = pass.draft_forwards
+    ? ` (made in ${plural(pass.draft_forwards, "forward")} of the draft model)`
+    : "";
+  const verified = `${pass.verified} of ${plural(pass.drafts, "draft")}${drafted} verified`;
+  return `${start}${verified}, ${pass.accepted} accepted${tau}${masksOf(pass)}`;
 }
 
-/** Which group of masks a forward that verifies drafts went on with. */
+/** Return which mask group a verifying forward kept. */
 function masksOf(pass) {
   if (pass.stop || !pass.groups) return "";
-  if (pass.slots.slice(pass.accepted).some(isCopy)) return "; the next drafts are copied";
+  if (pass.slots.slice(pass.accepted).some(isCopy)) return "; the next drafts are n-gram drafts";
   const kept = keptGroup(pass);
   if (pass.groups > 1) return `; mask group ${kept} of 0–${pass.groups - 1} kept`;
   return kept === null ? "; its masks followed a wrong draft, dropped" : "; its masks kept";
 }
 
-/** `chosen` is the slot to point out. */
+/** Draw the window; `chosen` is the slot to highlight. */
 export function drawWindow(run, number, chosen) {
   const panel = find(".window");
   const pass = run?.passes[number];
@@ -106,7 +113,7 @@ function drawRow(node, run, row, chosen) {
 
 function legendOf(run, rows, threshold) {
   const legend = [...new Set(rows.map((row) => row.state))].map((state) => STATES[state].join(" "));
-  if (rows.some((row) => isCopy(row) && row.state !== "replaced")) legend.push("dotted line: copied");
+  if (rows.some((row) => isCopy(row) && row.state !== "replaced")) legend.push("dotted line: n-gram draft");
   if (!threshold || run.mode.beyond !== "unread") return legend;
   const always = run.mode.needs_draft ? "verified drafts and the token after them are" : "slot 1 is";
   return [...legend, `${always} always accepted`];

@@ -1,48 +1,51 @@
-// What a step points at is outlined and scrolled to where the box does not cover it.
+// The part of the page that a step points at: outlined and scrolled into view above the box.
 
 import { find } from "../dom.js";
 
-const MARGIN = 12; // px around what is pointed at
+const MARGIN = 12; // px around the target
 
-let wanted = null; // the selector of what is pointed at
+let selector = null; // of the target
 let target = null;
 
-/** Whatever grows, the box or what is pointed at, both have their room. */
-const resized = new ResizeObserver(() => {
+/** Make room again when the size of the box or of the target changes. */
+const sizes = new ResizeObserver(() => {
   makeRoom();
   bringIntoView();
 });
 
-/** The page may make later, or anew, what is pointed at. */
-const remade = new MutationObserver(() => {
-  if (!target?.isConnected && document.querySelector(wanted)) aim();
+/** Find the target again when the page renders it later or anew. */
+const additions = new MutationObserver(() => {
+  if (!target?.isConnected && document.querySelector(selector)) aim();
 });
 
-/** Point at the part of the page that a selector names, or at nothing. */
-export function pointAt(selector) {
-  wanted = selector ?? null;
-  remade.disconnect();
-  if (wanted) remade.observe(document.body, { childList: true, subtree: true });
+/** Point at the part of the page that matches a selector, or at nothing. */
+export function pointAt(next) {
+  selector = next ?? null;
+  additions.disconnect();
+  if (selector) additions.observe(document.body, { childList: true, subtree: true });
   aim();
 }
 
 function aim() {
   target?.removeAttribute("data-pointed");
-  target = wanted && document.querySelector(wanted);
-  resized.disconnect();
-  resized.observe(find(".box"));
-  makeRoom(); // the observer says nothing of a box that is hidden
+  target = selector && document.querySelector(selector);
+  sizes.disconnect();
+  sizes.observe(find(".box"));
+  makeRoom(); // the observer does not report a hidden box
   if (!target) return;
   target.dataset.pointed = "";
-  resized.observe(target);
+  sizes.observe(target);
 }
 
-/** The page becomes longer by the box, so that everything on it can be scrolled above the box. */
+/** Make the page longer by the box, so that everything can be scrolled above it. */
 function makeRoom() {
   const height = find(".box").offsetHeight; // 0 while it is hidden
   const room = height ? `${height + MARGIN}px` : "";
   document.body.style.paddingBottom = room;
-  Object.assign(document.documentElement.style, { scrollPaddingTop: room && `${MARGIN}px`, scrollPaddingBottom: room });
+  Object.assign(document.documentElement.style, {
+    scrollPaddingTop: room && `${MARGIN}px`,
+    scrollPaddingBottom: room,
+  });
 }
 
 function bringIntoView() {

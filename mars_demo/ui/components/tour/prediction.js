@@ -1,19 +1,19 @@
-// A step that asks for a prediction, races the model live, and then says what the record shows.
+// A step that asks for a prediction, races the model live, and shows the outcome.
 
 import { trigger } from "../component.js";
 import { find, findAll, make, say } from "../dom.js";
 import { choiceText, outcome } from "./outcome.js";
 import { pointAt } from "./pointing.js";
 
-let asked = null; // {step, choice, began} from the choice to the end of its race; when that began, 0 before
+let prediction = null; // {step, choice, began} until the end of its race; `began` is 0 before its start
 
 const runButton = () => document.querySelector("#run");
 
 export function ask(step) {
-  asked = null;
+  prediction = null;
   const { race } = step;
   find(".question").hidden = !race;
-  tell([]);
+  showOutcome([]);
   say(find("#tour-question"), race?.question ?? "");
   find(".choices").replaceChildren(...(race?.choices ?? []).map((choice) => buttonOf(step, choice)));
 }
@@ -27,50 +27,64 @@ function buttonOf(step, choice) {
 }
 
 function choose(button, step, choice) {
-  if (asked?.began) return; // its race is running
+  if (prediction?.began) return; // its race runs
   for (const other of findAll(".choices button")) other.ariaPressed = `${other === button}`;
-  asked = { step, choice, began: 0 };
-  if (runButton().disabled) tell(["Another race is running. This one begins when that has ended, or when you press Stop."]);
+  prediction = { step, choice, began: 0 };
+  if (runButton().disabled)
+    showOutcome(["Another race is running. This one begins when it ends, or when you press Stop."]);
   else begin();
 }
 
 function begin() {
-  asked.began = performance.now();
-  tell(["Racing …"]);
-  const { prompt, model, mode, tau } = asked.step.race;
+  prediction.began = performance.now();
+  showOutcome(["Racing …"]);
+  const { prompt, model, mode, tau } = prediction.step.race;
   trigger("race", { prompt, model, mode, tau, criterion: "probability" });
-  pointAt(asked.step.at);
+  pointAt(prediction.step.at);
 }
 
-/** The sentences of the outcome, the first one set off. */
-function tell(sentences) {
-  find(".outcome").replaceChildren(...sentences.map((sentence, index) => make(index ? "span" : "b", "", `${sentence} `)));
-  find(".box").scrollTop = find(".box").scrollHeight; // where the box is too small for all of it
+/** Show the sentences of the outcome, the first one in bold. */
+function showOutcome(sentences) {
+  find(".outcome").replaceChildren(
+    ...sentences.map((sentence, index) => make(index ? "span" : "b", "", `${sentence} `)),
+  );
+  find(".box").scrollTop = find(".box").scrollHeight; // if the box is too small
 }
 
-/** A race ended on the stage: runs with their mode, prompt and accepted slots by forward. */
+/**
+ * Show the outcome of a race that ended on the stage, from its runs with their accepted slots by forward.
+ */
 function show(runs) {
-  if (!asked?.began) return;
-  const { choice, step } = asked;
-  const isOwn = ({ mode, prompt, begun }) => mode === step.race.mode && prompt === step.race.prompt && begun >= asked.began;
-  const run = runs.find(isOwn); // another race may end after this one was asked for
+  if (!prediction?.began) return;
+  const { choice, step } = prediction;
+  const isOwn = ({ mode, prompt, begun }) =>
+    mode === step.race.mode && prompt === step.race.prompt && begun >= prediction.began;
+  const run = runs.find(isOwn); // another race may end first
   if (!run) return;
-  const sentences = outcome(step.race.asks, choice, run, runs.find(({ mode }) => mode === "ar"));
-  asked = null;
-  tell(sentences ?? ["The race was stopped before its end. Choose again to run it once more."]);
+  const sentences = outcome(
+    step.race.asks,
+    choice,
+    run,
+    runs.find(({ mode }) => mode === "ar"),
+  );
+  prediction = null;
+  showOutcome(sentences ?? ["The race was stopped before its end. Choose again to rerun it."]);
   pointAt(step.at);
 }
 
-/** Run goes on again: whoever waited for that begins; a race that ended without a record has failed. */
+/** Handle the end of a race: begin a waiting one; a race that ended without a record has failed. */
 function idle() {
-  if (!asked) return;
-  if (!asked.began) return begin();
-  asked = null;
-  tell(["The race did not begin. Choose again to try once more."]);
+  if (!prediction) return;
+  if (!prediction.began) return begin();
+  prediction = null;
+  showOutcome(["The race did not begin. Choose again to retry."]);
 }
 
 export function followRaces(isMine) {
-  document.addEventListener("raced", ({ target, detail }) => isMine() && target.closest("#stage") && show(detail));
+  document.addEventListener(
+    "raced",
+    ({ target, detail }) => isMine() && target.closest("#stage") && show(detail),
+  );
   let disabled = false;
   const look = () => {
     if (!isMine() || !runButton() || runButton().disabled === disabled) return;

@@ -1,4 +1,4 @@
-// The tour: a box at the foot of the page, which goes through the steps and leaves the page usable.
+// The tour: a box at the foot of the page with the steps; the page stays usable.
 
 import { constants, element } from "../component.js";
 import { find, make, say } from "../dom.js";
@@ -9,7 +9,8 @@ const steps = constants;
 const box = find(".box");
 let at = null; // the number of the step
 
-const tabOf = (title) => [...document.querySelectorAll("[role=tab]")].find((tab) => tab.textContent.trim() === title);
+const tabOf = (title) =>
+  [...document.querySelectorAll("[role=tab]")].find((tab) => tab.textContent.trim() === title);
 
 function go(number) {
   const step = steps[number];
@@ -51,17 +52,18 @@ function close() {
   find(".start").focus({ preventScroll: true });
 }
 
-/** To another step, or out of the tour after the last one. A button that goes away leaves the focus to the box. */
+/** Move to another step; after the last one, close the tour. The box takes the focus of a hidden button. */
 function move(by) {
   if (at + by >= steps.length) return close();
   go(Math.max(0, at + by));
-  if (!box.contains(document.activeElement) || document.activeElement.hidden) box.focus({ preventScroll: true });
+  if (!box.contains(document.activeElement) || document.activeElement.hidden)
+    box.focus({ preventScroll: true });
 }
 
 const KEYS = { ArrowRight: () => move(1), ArrowLeft: () => move(-1), Escape: close };
 
-/** Keys in the box are the tour's: the stage, which has the arrows otherwise, does not hear of them. */
-function typed(event) {
+/** Handle keys in the box before the stage, which also uses the arrows. */
+function onKey(event) {
   const { key, target, ctrlKey, metaKey, altKey } = event;
   const act = key === "Enter" && target === box ? KEYS.ArrowRight : KEYS[key];
   if (!act || ctrlKey || metaKey || altKey) return;
@@ -70,8 +72,8 @@ function typed(event) {
   act();
 }
 
-/** Escape where nothing has the focus. */
-function leaving(event) {
+/** Close the tour on Escape if nothing has the focus. */
+function onEscape(event) {
   const nowhere = event.target === document.body && !event.defaultPrevented;
   if (event.key !== "Escape" || at === null || !nowhere || !box.offsetHeight) return;
   event.preventDefault();
@@ -82,6 +84,6 @@ find(".start").addEventListener("click", () => (at === null ? open() : close()))
 find(".leave").addEventListener("click", close);
 find(".back").addEventListener("click", () => move(-1));
 find(".next").addEventListener("click", () => move(1));
-box.addEventListener("keydown", typed);
-document.addEventListener("keydown", (event) => element.isConnected && leaving(event));
+box.addEventListener("keydown", onKey);
+document.addEventListener("keydown", (event) => element.isConnected && onEscape(event));
 followRaces(() => element.isConnected && at !== null);

@@ -1,21 +1,27 @@
-// Draws windows of slots below the places of a text. What is accepted is answered by Python, slider by slider.
+// Draws windows of slots below the positions of a text. Python decides what is accepted.
 //
-// `props.value` is the JSON of `worked_step.worked`, which also answers every move of a slider.
+// `props.value` is the JSON of `worked_step.worked`, which also answers each move of a slider.
 
 import { props, server, watch } from "../component.js";
 import { find, findAll, make, say } from "../dom.js";
+import { TAU_STEP } from "../words.js";
 
 const MARKS = { accepted: "✓", rejected: "✗", dropped: "⊘", ignored: "○" };
-const NAMES = { accepted: "accepted", rejected: "first below τ", dropped: "at least τ, but thrown away", ignored: "ignored" };
+const NAMES = {
+  accepted: "accepted",
+  rejected: "first below τ",
+  dropped: "at least τ, but dropped",
+  ignored: "ignored",
+};
 
-let step = null; // as it was last answered
-let settings = null; // as the sliders say
+let step = null; // the last answer
+let settings = null; // those of the sliders
 let asking = false;
 let stale = false;
 
 const two = (number) => number.toFixed(2);
 
-/** A slot in its column; the columns of all windows are the places of the text. */
+/** Return a slot in its column; the columns are the positions of the text. */
 function slotOf({ place, score, state }, slot) {
   const box = make("div", "slot");
   box.dataset.state = state;
@@ -25,7 +31,10 @@ function slotOf({ place, score, state }, slot) {
   box.append(number, make("b", "score", two(score)), make("span", "mark", MARKS[state]));
   box.setAttribute("role", "img");
   const always = slot === 0 ? ", always" : "";
-  box.setAttribute("aria-label", `Slot ${slot + 1}, place ${place}, score ${two(score)}: ${NAMES[state]}${always}`);
+  box.setAttribute(
+    "aria-label",
+    `Slot ${slot + 1}, position ${place}, score ${two(score)}: ${NAMES[state]}${always}`,
+  );
   return box;
 }
 
@@ -41,7 +50,7 @@ function heads() {
 function draw() {
   find(".worked").style.setProperty("--places", step.windows.length * step.windows[0].slots.length);
   const first = make("div", "line");
-  first.append(make("span", "name", "place"), ...heads());
+  first.append(make("span", "name", "position"), ...heads());
   const lines = step.windows.map(({ slots }, index) => {
     const line = make("div", "line");
     line.dataset.forward = index % 2;
@@ -56,7 +65,7 @@ function draw() {
 
 const scoresOf = ({ windows }) => windows.map(({ slots }) => slots.map(({ score }) => score));
 
-/** Ask for the step of the sliders; while an answer is awaited, only the last move counts. */
+/** Request the step of the sliders; during a request, only the last move counts. */
 async function ask() {
   if (asking) {
     stale = true;
@@ -70,7 +79,7 @@ async function ask() {
       draw();
     } while (stale);
   } catch {
-    say(find(".sum"), "The server does not answer; the figure shows the settings before.");
+    say(find(".sum"), "The server did not respond; the figure shows the previous settings.");
   } finally {
     asking = false;
   }
@@ -81,7 +90,7 @@ async function ask() {
 function slider(name, value, set) {
   const label = make("label", "slider");
   const range = make("input", "");
-  Object.assign(range, { type: "range", min: 0, max: 1, step: 0.01 });
+  Object.assign(range, { type: "range", min: 0, max: 1, step: TAU_STEP });
   range.value = value;
   const shown = make("output", "", two(value));
   range.addEventListener("input", () => {
@@ -111,7 +120,11 @@ function controls() {
   find(".controls").replaceChildren(tau, ...groups);
   findAll(".controls input").forEach((range, index) => {
     const window = Math.floor((index - 1) / settings.scores[0].length);
-    if (index) range.setAttribute("aria-label", `Forward ${window + 1}, slot ${((index - 1) % settings.scores[0].length) + 1}`);
+    if (index)
+      range.setAttribute(
+        "aria-label",
+        `Forward ${window + 1}, slot ${((index - 1) % settings.scores[0].length) + 1}`,
+      );
     else range.setAttribute("aria-label", "Threshold τ");
   });
 }

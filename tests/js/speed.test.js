@@ -1,0 +1,197 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import {
+  bestAtTaus,
+  bestWindow,
+  costPoints,
+  curveThrough,
+  knownCosts,
+  predicted,
+  sizesOf,
+  slotsOf,
+  timesOf,
+} from "../../mars_demo/ui/components/stage/speed.js";
+import { forwards, heading, recordedRuns, runOf } from "./records.js";
+
+const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
+const near = (value, expected, message) =>
+  assert.ok(
+    Math.abs(value - expected) <= 1e-9 * Math.max(1, Math.abs(expected)),
+    message ?? `${value}, not ${expected}`,
+  );
+
+/** Return the middle of the values: that with as many smaller as larger ones. */
+function middle(values) {
+  const ranked = [...values].sort((a, b) => a - b);
+  return (ranked[Math.floor((values.length - 1) / 2)] + ranked[Math.ceil((values.length - 1) / 2)]) / 2;
+}
+
+/** Return a run whose forwards after the prefill have these [positions, ms]. */
+function timed(mode, sizes) {
+  const lines = [[100, 50], ...sizes].map(([positions, ms]) => [1, [1], { positions, ms }]);
+  return runOf(heading(mode), forwards(lines));
+}
+
+test("sizes are the medians of the forwards after the prefill", () => {
+  for (const { run, raw } of recordedRuns()) {
+    const later = raw.passes.slice(1);
+    const positions = [...new Set(later.map((pass) => pass.positions))].sort((a, b) => a - b);
+    const expected = positions.map((size) => {
+      const times = later.filter((pass) => pass.positions === size).map(({ ms }) => ms);
+      return { positions: size, count: times.length, ms: middle(times) };
+    });
+    assert.deepEqual(sizesOf(run), expected);
+  }
+});
+
+test("costs fitted to medians are their isotonic regression", () => {
+  const [run, baseline] = [
+    timed("mars", [
+      [3, 9],
+      [5, 14],
+      [7, 11],
+      [9, 10],
+      [17, 30],
+    ]),
+    timed("ar", [[1, 8]]),
+  ];
+  const measured = [8, 9, 14, 11, 10, 30];
+  const points = costPoints(run, baseline);
+  assert.deepEqual(
+    points.map(([positions]) => positions),
+    [1, 3, 5, 7, 9, 17],
+  );
+  for (const [index, [, ms]] of points.entries()) {
+    // The max-min formula: the largest over starts of the smallest over ends of the mean.
+    const starts = measured.slice(0, index + 1).map((_, start) => {
+      const ends = measured.slice(index).map((_, end) => mean(measured.slice(start, index + end + 1)));
+      return Math.min(...ends);
+    });
+    near(ms, Math.max(...starts));
+  }
+});
+
+test("without a forward of 1 position there are no costs", () => {
+  assert.equal(costPoints(timed("mars", [[3, 9]]), null), null);
+});
+
+test("recorded costs are used as they are, if they ascend", () => {
+  for (const { run, raw } of recordedRuns()) {
+    assert.deepEqual(knownCosts(run), raw.settings.costs ?? null);
+    if (raw.settings.costs) assert.deepEqual(costPoints(run, null), raw.settings.costs);
+  }
+  for (const costs of [
+    [[1, 5]],
+    [
+      [1, 5],
+      [1, 6],
+    ],
+    [
+      [1, 5],
+      [2, 4],
+    ],
+    [
+      [0, 5],
+      [2, 6],
+    ],
+    [
+      [1, 5],
+      [2, "6"],
+    ],
+    "1",
+  ])
+    assert.equal(knownCosts(runOf(heading("mars", { costs }), forwards([[1, [1]]]))), null);
+});
+
+test("the curve is linear between its points and beyond them", () => {
+  const cost = curveThrough([
+    [2, 10],
+    [4, 20],
+    [8, 24],
+  ]);
+  assert.deepEqual([1, 2, 3, 4, 6, 8, 12].map(cost), [10, 10, 15, 20, 22, 24, 28]);
+  assert.equal(curveThrough([[1, 7]])(100), 7);
+});
+
+test("the predicted speed-up divides tokens per forward by relative cost", () => {
+  const cost = (k) => 5 + k;
+  for (const { run, raw } of recordedRuns()) {
+    const sizes = raw.passes.slice(1).map(({ positions }) => positions);
+    const prediction = predicted(run, cost);
+    const ratio = mean(sizes.map((k) => 5 + k)) / 6;
+    near(prediction.positions, mean(sizes));
+    near(prediction.ratio, ratio);
+    near(prediction.factor, raw.end.tokens / raw.end.forwards / ratio);
+  }
+  assert.equal(predicted(runOf(heading("mars"), forwards([[1, [1]]])), cost), null);
+});
+
+test("slots count the forwards that had and that accepted them", () => {
+  for (const { run, raw } of recordedRuns()) {
+    const decided = ({ stop, accepted, drafts, slots }) => {
+      if (stop) return accepted;
+      return raw.settings.mode === "lossless" ? drafts + 1 : slots.length;
+    };
+    for (const [index, { had, accepted }] of slotsOf(run).entries()) {
+      assert.equal(had, raw.passes.filter((pass) => decided(pass) > index).length);
+      assert.equal(accepted, raw.passes.filter((pass) => pass.accepted > index).length);
+    }
+    assert.equal(slotsOf(run).length, Math.max(...raw.passes.map(decided)));
+  }
+});
+
+const COUNTS = [4, 1, 2, 4, 3, 1, 4, 2]; // accepted tokens of forwards with 4 slots
+const SCORES = (accepted) => [0.9, 0.9, 0.9, 0.9].map((score, slot) => (slot < accepted ? score : 0.1));
+const STEADY = forwards(COUNTS.map((accepted) => [accepted, SCORES(accepted), { tau: 0.5 }]));
+
+/** Return the speed-up of a window: each forward computes its masks and the tokens accepted before. */
+const speedUp = (counts, window, cost) => {
+  const tokens = counts.map((count) => Math.min(count, window));
+  return (mean(tokens) / mean(tokens.map((count) => cost(window - 1 + count)))) * cost(1);
+};
+
+test("the best window is the one that would have been fastest", () => {
+  const run = runOf(heading("mars"), STEADY);
+  for (const cost of [() => 1, (k) => 10 + k, (k) => 4 + k, (k) => k]) {
+    const factors = [1, 2, 3, 4].map((window) => speedUp(COUNTS, window, cost));
+    const { window, factor, largest, full } = bestWindow(run, cost);
+    near(factor, Math.max(...factors));
+    near(factors[window - 1], factor);
+    assert.equal(largest, 4);
+    near(full, factors[3]);
+  }
+});
+
+test("the best window at another τ follows the scores", () => {
+  const run = runOf(heading("mars"), STEADY);
+  const cost = (k) => 10 + k;
+  for (const { tau, factor, largest } of bestAtTaus(run, cost)) {
+    const counts = tau <= 0.9 ? COUNTS : COUNTS.map(() => 1);
+    near(factor, Math.max(...[1, 2, 3, 4].map((window) => speedUp(counts, window, cost))));
+    assert.equal(largest, 4);
+  }
+});
+
+test("a short forward counts for the slots that it had", () => {
+  const short = [1, [0.9, 0.1], { tau: 0.5 }]; // had 2 slots, accepted 1
+  const full = [3, [0.9, 0.9, 0.9], { tau: 0.5 }];
+  const run = runOf(heading("mars"), forwards([full, short, full, short]));
+  // P(slot 2) = 2/4, and P(slot 3 | slots 1 and 2) = 2/2: free forwards give 1 + 1/2 + 1/2 tokens.
+  near(bestWindow(run, () => 1).factor, 2);
+});
+
+test("times add up to the run", () => {
+  for (const { run, raw } of recordedRuns()) {
+    const [first, ...later] = raw.passes;
+    const total = (key) => later.reduce((sum, pass) => sum + pass[key], 0);
+    const { prefill, others, parts } = timesOf(run);
+    assert.equal(prefill, first.ms);
+    near(others, total("ms"));
+    if (later.some((pass) => pass.model_ms === undefined)) assert.equal(parts, null);
+    else {
+      near(parts.model, total("model_ms"));
+      near(parts.read, total("read_ms"));
+      near(prefill + parts.model + parts.read + parts.rest, run.ms);
+    }
+  }
+});

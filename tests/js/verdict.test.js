@@ -1,0 +1,112 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { verdict } from "../../mars_demo/ui/components/stage/verdict.js";
+import { closing, forwards, heading, readerOf, recordings, split } from "./records.js";
+
+const verdictOf = (lines) => verdict(readerOf(lines).runs);
+const tokens = (count) => Array.from({ length: count }, () => [1, [1]]);
+const plain = (mode, passes, stop, fields) => [heading(mode, fields), ...passes, closing(stop)];
+
+test("the verdict of a recording states its figures", () => {
+  const titles = { mars: "MARS", lossless: "MARS, lossless" };
+  for (const [name, lines] of recordings) {
+    const [baseline, ...others] = split(lines);
+    const idsOf = ({ passes }) =>
+      passes.flatMap(({ slots, accepted }) => slots.slice(0, accepted).map(({ id }) => id));
+    const speedOf = ({ passes, end }) => end.tokens / passes.reduce((sum, { ms }) => sum + ms, 0);
+    const sentences = verdictOf(lines);
+    for (const run of others) {
+      const { mode } = run.settings;
+      const { tokens: count, forwards: passes, stop } = run.end;
+      const start =
+        `${titles[mode]}: ${count} tokens in ${passes} forwards, ${(count / passes).toFixed(1)} per forward, ` +
+        `${(speedOf(run) / speedOf(baseline)).toFixed(1)}× as fast as one token at a time; `;
+      const [own, base] = [idsOf(run), idsOf(baseline)];
+      const index = [...own, null].findIndex((id, at) => id !== base[at]);
+      const isSame = own.join() === base.join();
+      const truncated = stop === "length" ? `, truncated at ${count} tokens` : "";
+      const end = isSame ? `same answer${truncated}.` : `differs from token ${index + 1} on`;
+      assert.ok(
+        sentences.some((sentence) => sentence.startsWith(start + end)),
+        `${name}: ${sentences}`,
+      );
+    }
+  }
+});
+
+test("a race has no verdict before its end", () => {
+  const lines = plain("ar", forwards(tokens(2)));
+  assert.equal(verdictOf([...lines, heading("mars")]).length, 1);
+  assert.match(verdictOf([...lines, heading("mars")])[0], /^Racing/);
+  assert.match(verdictOf([...lines, heading("mars"), closing("stopped")])[0], /^Stopped before/);
+});
+
+test("a stopped race is not compared", () => {
+  const [stopped, ...sentences] = verdictOf([
+    ...plain("ar", forwards(tokens(4)), "stopped"),
+    ...plain("mars", forwards([[2, [1, 1], { tau: 0.5 }]]), "stopped"),
+  ]);
+  assert.equal(stopped, "Stopped.");
+  assert.deepEqual(sentences, [
+    "MARS: 2 tokens in 1 forward, 2.0 per forward.",
+    "One token per forward: 4 tokens in 4 forwards, 1.0 per forward.",
+  ]);
+});
+
+test("a baseline alone gets a summary", () => {
+  assert.deepEqual(verdictOf(plain("ar", forwards(tokens(1)))), [
+    "One token per forward: 1 token in 1 forward, 1.0 per forward.",
+  ]);
+});
+
+test("a branch is compared with its origin, without its speed", () => {
+  const origin = plain(
+    "mars",
+    forwards([
+      [2, [1, 1]],
+      [1, [1]],
+    ]),
+  );
+  const branch = (given, first) =>
+    plain("mars", forwards([[2, [1, 1]]], first), "eos", {
+      run: "b",
+      branch: { of: "mars-run", at: 1, given },
+    });
+  const verdictAfter = (...branched) =>
+    verdictOf([...plain("ar", forwards(tokens(3))), ...origin, ...branched])[1];
+  const size = "MARS, from token 2: 2 tokens in 1 forward, 2.0 per forward";
+  assert.equal(
+    verdictAfter(...branch([[7, " x"]], 1)),
+    `${size}; differs from its origin from token 1 on.`,
+  );
+  assert.equal(verdictAfter(...branch([[0, " w0"]], 1)), `${size}; same answer as its origin.`);
+});
+
+test("a lossless run that differs by rounding is explained", () => {
+  const near = forwards([[1, [0.48]]]);
+  near[0].slots[0].top = [
+    ["a", 0.48],
+    ["b", 0.47],
+  ];
+  const other = forwards([[1, [0.48]]], 5);
+  other[0].slots[0].top = [
+    ["b", 0.48],
+    ["a", 0.47],
+  ];
+  const [sentence] = verdictOf([...plain("ar", near), ...plain("lossless", other)]);
+  assert.match(
+    sentence,
+    /differs from token 1 on, where two tokens were nearly tied \(48\.00% and 47\.00%\)/,
+  );
+  near[0].slots[0].top = [
+    ["a", 0.9],
+    ["b", 0.05],
+  ];
+  assert.doesNotMatch(verdictOf([...plain("ar", near), ...plain("lossless", other)])[0], /tied/);
+});
+
+test("a forward that took far too long is reported, the prefill is not", () => {
+  const slow = (at) => forwards(tokens(9)).map((pass, index) => ({ ...pass, ms: index === at ? 500 : 10 }));
+  assert.match(verdictOf(plain("ar", slow(4))).at(-1), /one forward took 500 ms, 50 times the median/);
+  assert.equal(verdictOf(plain("ar", slow(0))).length, 1);
+});
