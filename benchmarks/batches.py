@@ -1,9 +1,9 @@
-"""Batches on this machine: AR, the paper's block cache, the cursor cache and lossless, side by side.
+"""Throughput of batches: AR, the paper's block cache, the per-sequence cache and lossless.
 
     OMP_NUM_THREADS=1 python -m benchmarks.batches [--sizes 1,2,4,8,16] [--prompts 48] [--rounds 3]
         [--output FILE]
 
-All methods answer the same held-out prompts and take turns, round by round.
+All methods answer the same held-out prompts and take turns in each round.
 """
 
 import argparse
@@ -41,17 +41,17 @@ def methods(checkpoint: Checkpoint, size: int) -> dict[str, Callable[[Sequence[s
 
 def measure(model: str, sizes: str, prompts: int, rounds: int, output: Path) -> None:
     checkpoint = load_checkpoint(model)
-    asked = [example.prompt for example in tasks.mixed(max(1, prompts // len(tasks.TASKS)))]
+    held_out = [example.prompt for example in tasks.mixed(max(1, prompts // len(tasks.TASKS)))]
     rows = []
     for size in map(int, sizes.split(",")):
-        for name, timed in take_turns(methods(checkpoint, size), [asked], rounds).items():
-            [result] = timed.found
+        for name, timed in take_turns(methods(checkpoint, size), [held_out], rounds).items():
+            [result] = timed.outputs
             rows.append(asdict(result) | {"method": name, "seconds": timed.seconds})
-    results.write(output, results.machine(checkpoint), {"prompts": len(asked), "rows": rows})
+    results.write(output, results.machine(checkpoint), {"prompts": len(held_out), "rows": rows})
 
 
 def by_size(file: str | Path = FILE) -> dict[int, dict[str, dict]]:
-    """Return the methods by batch size; of the block caches of one size only the fastest."""
+    """Return the methods by batch size, with only the fastest block cache of each."""
     sizes: dict[int, dict[str, dict]] = {}
     for one in results.read(file)["rows"]:
         sizes.setdefault(one["size"], {})[one["method"]] = one
@@ -68,7 +68,7 @@ def table(file: str | Path = FILE) -> str:
     measured, rows = results.read(file), {}
     for size, chosen in by_size(file).items():
         for name, one in chosen.items():
-            kind = re.sub(r"(block cache|lossless,) \d+( drafts,)?", r"\1", name)  # whose number varies
+            kind = re.sub(r"(block cache|lossless,) \d+( drafts,)?", r"\1", name)  # the number varies
             faster = tables.faster(one["seconds"], chosen[throughput.BASELINE]["seconds"])
             speed = f"{one['tokens'] / median(one['seconds']):.0f}"
             rows.setdefault(kind, {"method": kind})[f"batch {size}"] = f"{speed}, {faster}"

@@ -1,10 +1,10 @@
-"""What prompt lookup gains where answers repeat their prompts: rewriting, editing code, quoting.
+"""The speed-up of prompt lookup where answers repeat their prompts: rewriting, editing code, quoting.
 
     python -m benchmarks.copying [--model mars-smollm2-135m] [--prompts 12] [--rounds 3]
         [--max-new-tokens 160] [--dtype auto] [--output FILE]
 
-`ar` and `lossless`, with and without copies, in its full window and in one that follows what forwards cost
-here, take turns prompt by prompt. Nothing is graded; answers that are not those of `ar` are counted.
+The methods are `ar` and `lossless`, without prompt lookup, with it, and with a window that follows the
+costs of forwards. They take turns prompt by prompt. Answers equal to those of `ar` are counted, not graded.
 """
 
 import argparse
@@ -25,38 +25,38 @@ from mars_demo.models.load import load_checkpoint
 from mars_demo.models.names import DTYPE
 
 FILE = "copying.json"
-PROMPTS = Path(__file__).with_suffix(".json")  # the kinds of tasks in turn, so that a few prompts have all
+PROMPTS = Path(__file__).with_suffix(".json")  # the kinds of tasks in turn, so that few prompts cover all
 
 
-def methods(limit: int, known: Costs) -> dict[str, Request]:
+def methods(limit: int, measured: Costs) -> dict[str, Request]:
     return {
         "ar": Request("ar", max_new_tokens=limit),
-        "lossless, no copies": Request("lossless", copies=0, max_new_tokens=limit),
+        "lossless, no prompt lookup": Request("lossless", ngram_tokens=0, max_new_tokens=limit),
         "lossless": Request("lossless", max_new_tokens=limit),
-        "lossless, adaptive": Request("lossless", max_new_tokens=limit, costs=known),
+        "lossless, adaptive": Request("lossless", max_new_tokens=limit, costs=measured),
     }
 
 
 def measure(model: str, prompts: int, rounds: int, max_new_tokens: int, dtype: str, output: Path) -> None:
     checkpoint = load_checkpoint(model, dtype=dtype)
-    asked = [task["prompt"] for task in json.loads(PROMPTS.read_text("utf-8"))][:prompts]
+    repetitive = [task["prompt"] for task in json.loads(PROMPTS.read_text("utf-8"))][:prompts]
 
     def answering(request: Request):
         return lambda prompt: decode(checkpoint, prompt, request).finish()
 
     chosen = methods(max_new_tokens, costs.measure(checkpoint))
-    timed = take_turns({name: answering(request) for name, request in chosen.items()}, asked, rounds)
+    timed = take_turns({name: answering(request) for name, request in chosen.items()}, repetitive, rounds)
     record = {
-        "prompts": len(asked),
+        "prompts": len(repetitive),
         "max_new_tokens": max_new_tokens,
-        "rows": [row(name, one, timed["ar"].found) for name, one in timed.items()],
+        "rows": [row(name, one, timed["ar"].outputs) for name, one in timed.items()],
     }
     results.write(output, results.machine(checkpoint), record)
 
 
 def row(method: str, timed: Timed, alone: Sequence[Run]) -> dict:
-    """Return what one way to answer took; `equal` counts the answers that are those of `ar`."""
-    runs = timed.found
+    """Return the results of a method; `equal` counts the answers equal to those of `ar`."""
+    runs = timed.outputs
     return {
         "method": method,
         "tokens": sum(run.tokens for run in runs),
@@ -74,7 +74,7 @@ def table(file: str | Path = FILE) -> str:
         {
             "method": one["method"],
             "tokens per forward": tables.per_forward(one),
-            "copied": f"{one['sources'].get('copy', 0) / one['tokens']:.0%}",
+            "from prompt lookup": f"{one['sources'].get('copy', 0) / one['tokens']:.0%}",
             "answers equal to ar": f"{one['equal']} of {measured['prompts']}",
             "faster than ar": tables.faster(one["seconds"], base),
         }

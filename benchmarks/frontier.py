@@ -1,10 +1,10 @@
-"""What a lower τ buys and costs, by criterion: the sweeps that the page shows before anything is measured.
+"""Accuracy against tokens per forward by criterion and τ: the recorded sweeps that the page shows.
 
     python -m benchmarks.frontier [--models mars-tiny] [--limit 24] [--output assets/results/frontier.json]
 
 Every bundled MARS model answers prompts as AR, losslessly, and with each criterion at each τ: the tiny
-model those of its worlds, the chat model its skills. Answers are kept as they are
-finished, so a run that was cut goes on where it was; `--fresh` measures everything again.
+model those of its tasks, the chat model its skills. Finished answers are kept, so that an interrupted run
+resumes; `--fresh` measures everything again.
 """
 
 import argparse
@@ -12,19 +12,18 @@ import json
 from pathlib import Path
 
 from benchmarks import tables
-from mars_demo import markdown
-from mars_demo.evaluation import journal, paper_tables, results
+from mars_demo.evaluation import journal, results
 from mars_demo.evaluation.frontier import TAUS, Frontier
 from mars_demo.evaluation.sweep import SIZE, Sweep, grid
 from mars_demo.models.load import load_checkpoint
 
 FILE = "frontier.json"
-SETS = {"mars-tiny": ("worlds", 480), "mars-smollm2-135m": ("skills", 255)}  # and prompts at most
-LARGEST = 300_000  # characters of a sweep; wrong answers are left out of a longer one
+SETS = {"mars-tiny": ("worlds", 480), "mars-smollm2-135m": ("skills", 255)}  # with the most prompts
+LARGEST = 300_000  # characters of a sweep; a longer one leaves out wrong answers
 
 
 def sweep(name: str, limit: int | None, size: int, taus: list[float], folder: Path | None) -> Frontier:
-    """Measure one model, with a line per point as it is finished."""
+    """Measure one model, and print a line per finished point."""
     tasks, most = SETS[name]
     checkpoint = load_checkpoint(name, device="cpu")
     chosen = Sweep(
@@ -32,7 +31,7 @@ def sweep(name: str, limit: int | None, size: int, taus: list[float], folder: Pa
     )
     for step in chosen:
         if step.point:
-            print(f"{name}, {step.setting.title}: {step.point.accuracy:.1%} right", flush=True)
+            print(f"{name}, {step.setting.title}: {step.point.accuracy:.1%} accuracy", flush=True)
     return chosen.frontier
 
 
@@ -44,7 +43,7 @@ def record(frontier: Frontier) -> dict:
 def measure(
     models: list[str], limit: int | None, taus: list[float], size: int, fresh: bool, output: Path
 ) -> None:  # fmt: skip
-    """Sweep these models; the sweeps of others that `output` holds stay there."""
+    """Sweep these models; sweeps of other models in `output` are kept."""
     sweeps = []
     if output.exists():
         written = json.loads(output.read_text("utf-8"))["sweeps"]
@@ -54,28 +53,23 @@ def measure(
         results.write(output, results.machine(), {"sweeps": sweeps})
 
 
-def table(part: str | Path = FILE) -> str:
-    """Return AR, lossless, and every criterion at a few τ, a table per model; for the part `tasks` some τ
-    of `mars-tiny` by task."""
-    if part == "tasks":
-        ours = paper_tables.here(8)
-        frame = ours.frame[[ours.frame.columns[0], *(f"τ = {tau:g}" for tau in (1, 0.95, 0.8, 0.5))]]
-        return f"{markdown.table(frame)}\n\n<sub>{ours.source}</sub>"
-    measured = results.read(part)
-    found = [_table(each) for each in map(Frontier.read, measured["sweeps"])]
-    return "\n\n".join(found) + tables.source(measured)
+def table(file: str | Path = FILE) -> str:
+    """Return a table per model with AR, lossless, and every criterion at some τ."""
+    measured = results.read(file)
+    shown = [_table(each) for each in map(Frontier.read, measured["sweeps"])]
+    return "\n\n".join(shown) + tables.source(measured)
 
 
 def _table(measured: Frontier) -> str:
     rows = [
         {
-            "slots are scored by": point.setting.title,
+            "setting": point.setting.title,
             "accuracy": _between(point.accuracy, point.accuracy_interval, ".1%"),
             "tokens per forward": _between(
                 point.tokens_per_forward, point.tokens_per_forward_interval, ".2f"
             ),
             "faster than AR": f"{measured.faster(point):.2f}×",
-            "answers unlike AR's": sum(one.leaves is not None for one in point.outcomes),
+            "answers different from AR": sum(one.leaves is not None for one in point.outcomes),
         }
         for point in measured.points
         if point.setting.tau in (None, 0.95, 0.8, 0.5)
@@ -95,10 +89,10 @@ def _between(value: float, interval: tuple[float, float], form: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--models", nargs="+", choices=SETS, default=list(SETS))
-    parser.add_argument("--limit", type=int, help="prompts per model at most")
+    parser.add_argument("--limit", type=int, help="most prompts per model")
     parser.add_argument("--taus", type=float, nargs="+", default=TAUS)
     parser.add_argument("--size", type=int, default=SIZE, help="sequences of a batch")
-    parser.add_argument("--fresh", action="store_true", help="keep nothing, and use nothing that was kept")
+    parser.add_argument("--fresh", action="store_true", help="measure everything again, keep no answers")
     tables.run(parser, measure, table, FILE)
 
 

@@ -1,73 +1,58 @@
-"""The five rows of the README, from the results of other benchmarks."""
+"""The README's figures: both MARS models side by side, from the results of other benchmarks."""
 
 from statistics import median
 
-from benchmarks import batches, frontier, load, speed, tables
-from mars_demo.evaluation import results, throughput
-from mars_demo.evaluation.frontier import AR, Frontier, Point, Setting
+from benchmarks import frontier, llama_cpp, speed, tables
+from mars_demo.evaluation import results
+from mars_demo.evaluation.frontier import AR, Frontier, Setting
 
-SOURCES = (frontier.FILE, speed.FILE, batches.FILE, load.FILE)
+MODELS = {"mars-tiny": speed.FILE, "mars-smollm2-135m": llama_cpp.FILE}  # with the file of its times
+ROWS = ("AR: accuracy",) + tuple(
+    f"{method}: {figure}"
+    for method, figures in {
+        "MARS, τ = 0.95": ("tokens per forward", "accuracy", "as fast as AR"),
+        "lossless": ("tokens per forward", "answers equal to AR's", "as fast as AR"),
+    }.items()
+    for figure in figures
+)
 
 
 def table() -> str:
-    cells = [*_alone(), *_together()]
-    rows = [dict(zip(("`mars-tiny`, on a CPU", "quality", "speed"), row)) for row in cells]
-    files = ", ".join(f"`assets/results/{name}`" for name in SOURCES)
+    """Return a row per figure and a column per model."""
+    sweeps = {sweep["model"]: Frontier.read(sweep) for sweep in results.read(frontier.FILE)["sweeps"]}
+    columns = {
+        f"`{model}`, {sweeps[model].title}": column(sweeps[model], file) for model, file in MODELS.items()
+    }
+    rows = [
+        {"one prompt at a time, on a CPU": row} | {title: cells[index] for title, cells in columns.items()}
+        for index, row in enumerate(ROWS)
+    ]
+    files = ", ".join(f"`assets/results/{name}`" for name in (frontier.FILE, *MODELS.values()))
     return tables.shown(rows) + (
-        f"\n\n<sub>From {files}, which name their commands and machines. In parentheses: the smallest and "
-        "the largest value over several rounds.</sub>"
+        f"\n\n<sub>From {files}, which name their commands, machines and sample sizes. In parentheses: the "
+        "smallest and the largest value over several rounds.</sub>"
     )
 
 
-def _alone() -> list[list[str]]:
-    """Return the rows of one prompt at a time."""
-    sweeps = map(Frontier.read, results.read(frontier.FILE)["sweeps"])
-    tiny = next(sweep for sweep in sweeps if sweep.model == "mars-tiny")
+def column(sweep: Frontier, file: str) -> list[str]:
+    """Return the cells of a model, in the order of `ROWS`."""
     settings = (AR, Setting("mars", "probability", 0.95), Setting("lossless"))
-    ar, tau, lossless = (tiny.find(setting) for setting in settings)
-    equal = sum(one.leaves is None for one in lossless.outcomes)
-    seconds = {row["method"]: row["seconds"] for row in results.read(speed.FILE)["rows"]}
-    best = min((name for name in seconds if "lossless" in name), key=lambda name: median(seconds[name]))
+    ar, mars, lossless = (sweep.find(setting) for setting in settings)
+    equal = sum(outcome.leaves is None for outcome in lossless.outcomes)
+    seconds = {row["method"]: row["seconds"] for row in results.read(file)["rows"]}
+    baseline = next(name for name in seconds if name == "ar" or name.startswith("ar,"))
 
-    def faster(method: str) -> str:
-        return f"{tables.faster(seconds[method], seconds['ar'])} as fast as AR"
-
-    def per_forward(point: Point) -> str:
-        return f"{point.tokens_per_forward:.2f} tokens per forward"
+    def faster(mode: str) -> str:
+        methods = [name for name in seconds if mode in name and name != speed.UNRECORDED]
+        best = min(methods, key=lambda name: median(seconds[name]))
+        return tables.faster(seconds[best], seconds[baseline])
 
     return [
-        [
-            "MARS, τ = 0.95, one prompt",
-            f"{per_forward(tau)}, {tau.accuracy:.1%} right (AR {ar.accuracy:.1%})",
-            faster(speed.RECORDED),
-        ],
-        [
-            "lossless, one prompt",
-            f"{per_forward(lossless)}, {equal} of {lossless.n} answers equal AR's",
-            faster(best),
-        ],
-        [
-            "transformers' `generate`, one prompt",
-            "one token per forward",
-            f"{faster('transformers generate')} here",
-        ],
-    ]
-
-
-def _together() -> list[list[str]]:
-    """Return the rows of batches and of load."""
-    eight = {name: row["seconds"] for name, row in batches.by_size()[8].items()}
-    cursor = eight[f"MARS τ = {throughput.TAU:g}, cursor cache"]
-    ar, controlled = load.burst()
-    return [
-        [
-            "MARS, τ = 0.95, batches of 8, cursor cache",
-            "every row gives the tokens it gives alone",
-            f"{tables.faster(cursor, eight[throughput.BASELINE])} as fast as AR in the same batch",
-        ],
-        [
-            "a burst of requests, τ set by the queue",
-            f"{controlled['accuracy']:.1%} right (AR {ar['accuracy']:.1%})",
-            f"p95 latency {controlled['latency']['p95']:.2f} s (AR {ar['latency']['p95']:.2f} s)",
-        ],
+        f"{ar.accuracy:.1%}",
+        f"{mars.tokens_per_forward:.2f}",
+        f"{mars.accuracy:.1%}",
+        faster("mars τ = 0.95"),
+        f"{lossless.tokens_per_forward:.2f}",
+        f"{equal} of {lossless.n}",
+        faster("lossless"),
     ]

@@ -1,10 +1,10 @@
-"""Decoding in few bits against llama.cpp with the same bits per weight, and transformers' `generate`.
+"""Quantized decoding against llama.cpp with as many bits per weight, and transformers' `generate`.
 
     pip install cyllama==0.2.18
     python -m benchmarks.llama_cpp [--model mars-smollm2-135m] [--prompts 17] [--rounds 3] [--output FILE]
 
-Batch 1 on this machine. llama.cpp decodes the same weights in Q8_0, greedily, with as many threads. Its own
-sampler chooses the tokens, so no logits pass through Python. Methods take turns prompt by prompt.
+The batch size is 1. llama.cpp decodes the same weights in Q8_0, greedily, with as many threads. Its own
+sampler chooses the tokens, so that no logits pass through Python. Methods take turns prompt by prompt.
 """
 
 import argparse
@@ -28,14 +28,14 @@ from mars_demo.models.load import load_checkpoint
 from mars_demo.quantization import q8_0
 
 FILE = "llama-cpp.json"
-CONTEXT = 1024  # positions that llama.cpp reserves
+CONTEXT = 1024  # positions reserved in llama.cpp
 
 
 class LlamaCpp:
-    """A GGUF file in llama.cpp, decoded greedily from token ids to token ids."""
+    """A GGUF model in llama.cpp with greedy decoding."""
 
     def __init__(self, file: Path, ends: frozenset[int]):
-        from cyllama.llama import llama_cpp  # needed by this benchmark alone
+        from cyllama.llama import llama_cpp  # only this benchmark needs it
 
         self._library, self._ends = llama_cpp, ends
         llama_cpp.disable_logging()
@@ -66,44 +66,44 @@ class LlamaCpp:
         self._context.decode(batch)
 
 
-def methods(few: Checkpoint, llama: LlamaCpp, limit: int) -> dict[str, Answer]:
-    dense, known = few.dense, costs.measure(few)
+def methods(quantized: Checkpoint, llama: LlamaCpp, limit: int) -> dict[str, Answer]:
+    dense, measured = quantized.dense, costs.measure(quantized)
 
     def theirs(prompt: str) -> tuple[int, int]:
-        answer = llama.generate(encode_prompt(few.tokenizer, prompt), limit)
+        answer = llama.generate(encode_prompt(quantized.tokenizer, prompt), limit)
         return len(answer), len(answer)
 
     def ours(mode: str, **settings) -> Answer:
         request = Request(mode, max_new_tokens=limit, **settings)
-        return lambda prompt: recorded(few, prompt, request)
+        return lambda prompt: recorded(quantized, prompt, request)
 
     return {
         "llama.cpp, Q8_0": theirs,
         f"transformers generate, {dense.precision}": lambda prompt: transformers_generate(
             dense, prompt, limit
         ),
-        f"ar, {few.precision}": ours("ar"),
-        f"lossless, {few.precision}, adaptive": ours("lossless", costs=known),
-        f"mars τ = 0.95, {few.precision}, adaptive": ours("mars", tau=0.95, costs=known),
-        f"mars τ = 0.8, {few.precision}, adaptive": ours("mars", tau=0.8, costs=known),
+        f"ar, {quantized.precision}": ours("ar"),
+        f"lossless, {quantized.precision}, adaptive": ours("lossless", costs=measured),
+        f"mars τ = 0.95, {quantized.precision}, adaptive": ours("mars", tau=0.95, costs=measured),
+        f"mars τ = 0.8, {quantized.precision}, adaptive": ours("mars", tau=0.8, costs=measured),
     }
 
 
 def measure(
     model: str, prompts: int, rounds: int, max_new_tokens: int, output: Path
 ) -> None:  # fmt: skip
-    few = load_checkpoint(model, "cpu", "int8")
-    asked = [question.prompt for question in task_set("skills").questions(prompts)]
+    quantized = load_checkpoint(model, "cpu", "int8")
+    answered = [question.prompt for question in task_set("skills").questions(prompts)]
     with tempfile.TemporaryDirectory() as folder:
-        llama = LlamaCpp(q8_0.write(few.dense, Path(folder))[0], few.end_ids)
-        timed = take_turns(methods(few, llama, max_new_tokens), asked, rounds)
+        llama = LlamaCpp(q8_0.write(quantized.dense, Path(folder))[0], quantized.end_ids)
+        timed = take_turns(methods(quantized, llama, max_new_tokens), answered, rounds)
     rows = [{"method": name} | one.counts() for name, one in timed.items()]
-    size = {"prompts": len(asked), "max_new_tokens": max_new_tokens}
-    results.write(output, results.machine(few), size | {"rows": rows})
+    size = {"prompts": len(answered), "max_new_tokens": max_new_tokens}
+    results.write(output, results.machine(quantized), size | {"rows": rows})
 
 
 def table(file: str | Path = FILE) -> str:
-    """Answers may differ in length, so the time of a token is compared."""
+    """Return the table; it compares TPOT, because answers may differ in length."""
     measured = results.read(file)
     per_token = {
         row["method"]: [seconds / row["tokens"] for seconds in row["seconds"]] for row in measured["rows"]
@@ -113,7 +113,7 @@ def table(file: str | Path = FILE) -> str:
         {
             "method": row["method"],
             "tokens per forward": tables.per_forward(row),
-            "ms per token": f"{1000 * median(per_token[row['method']]):.1f}",
+            "TPOT, ms": f"{1000 * median(per_token[row['method']]):.1f}",
             "as fast as llama.cpp": tables.faster(per_token[row["method"]], base),
         }
         for row in measured["rows"]
@@ -124,7 +124,9 @@ def table(file: str | Path = FILE) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--model", default="mars-smollm2-135m")
-    parser.add_argument("--prompts", type=int, default=len(tasks.SKILLS), help="of the skills in turn")
+    parser.add_argument(
+        "--prompts", type=int, default=len(tasks.SKILLS), help="taken from the skills in turn"
+    )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--max-new-tokens", type=int, default=MAX_NEW_TOKENS)
     tables.run(parser, measure, table, FILE)

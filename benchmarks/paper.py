@@ -1,11 +1,10 @@
-"""The paper's comparison at this project's scale: its Tables 2, 3, 4 and 9 in our own numbers, and what the
-options of training change.
+"""The paper's Tables 2, 3, 4 and 9 at this project's scale, and the options of training.
 
     python -m benchmarks.paper train --output runs [--seeds 1 2 3]    # a checkpoint per method and seed
     python -m benchmarks.paper evaluate --output runs [--limit 20]    # its answers
     python -m benchmarks.paper table --output runs                    # its result file and tables
 
-Every method trains `ar-tiny` further for the same number of optimizer steps on the built-in worlds; the
+Every method trains `ar-tiny` further for the same number of optimizer steps on the built-in tasks; the
 compute-matched AR baseline takes twice as many, because a MARS step reads two streams. If interrupted,
 run the same command again. The answers of `ar-tiny` are written first; after that, processes with
 different seeds can run at the same time.
@@ -35,7 +34,7 @@ from mars_demo.training.recipe import Recipe
 
 FILE = "paper.json"
 STEPS = 300
-SELF = "its own answers"  # stands for the file of them
+SELF = "its own answers"  # replaced by the path of their file
 CONVERSATIONS = 6000
 _MARS = replace(STAGES["mars-tiny"], steps=STEPS)
 _AR = replace(_MARS, objective="ar")
@@ -69,7 +68,7 @@ COLUMNS = {
     "diffusion τ = 1": "one token per forward",
     "diffusion τ = 0.95": "τ = 0.95",
 }
-# τ = 1 is ordinary decoding, token for token (tests show it), so `ar` stands for it.
+# The modes to evaluate by objective. At τ = 1, MARS equals AR token for token, so `ar` stands for it.
 READ = {
     "ar": ("ar", "jacobi"),
     "mars": ("ar", "τ = 0.95", "lossless"),
@@ -82,7 +81,7 @@ def folder(output: Path, method: str, seed: int) -> Path:
 
 
 def write_answers(path: Path) -> None:
-    """What `ar-tiny` itself answers to prompts of the training split."""
+    """Write the answers of `ar-tiny` to prompts of the training split."""
     model = load_checkpoint("ar-tiny", device="cpu")
     prompts = distillation.prompts_from("tasks", seed=100)
     written = distillation.write(path, model, prompts, CONVERSATIONS, batch=64)
@@ -116,19 +115,19 @@ def evaluate_all(output: Path, seeds: list[int], limit: int, only: str | None) -
             if (only and only != method) or not trained or written.exists():
                 continue
             checkpoint = load_checkpoint(str(target), device="cpu")
-            found = defaultdict(list)
+            by_mode = defaultdict(list)
             for task in progress(tasks.TASKS, len(tasks.TASKS), target.name, "task"):
                 examples = tasks.held_out(task, limit)
                 for name in READ[recipe.objective]:
                     request = REQUESTS[name]
                     graded = answers(checkpoint, examples, request)
-                    found[name].append(asdict(row(task, request.acceptance.threshold(), graded)))
-            written.write_text(json.dumps(found, indent=1) + "\n")
+                    by_mode[name].append(asdict(row(task, request.acceptance.threshold(), graded)))
+            written.write_text(json.dumps(by_mode, indent=1) + "\n")
 
 
 def answers(checkpoint: Checkpoint, examples: list[tasks.Example], request: Request) -> list[tuple]:
-    """Each example with the run that answers it, all in one batch: the tokens are those it gives alone."""
-    # Fitted, so with its window as alone: in a batch lossless would draft less.
+    """Return each example with its run, decoded in one batch, with the same tokens as alone."""
+    # Fitted to the window of a single sequence: in a batch, lossless would draft less.
     request = replace(request, max_new_tokens=MAX_NEW_TOKENS).fitted(checkpoint)
     prompts = [example.prompt for example in examples]
     done = decode_batch(checkpoint, prompts, request, size=len(prompts)).finish()
@@ -136,29 +135,31 @@ def answers(checkpoint: Checkpoint, examples: list[tasks.Example], request: Requ
 
 
 def rows(output: Path, limit: int) -> Iterator[dict]:
-    """A row per method, decoding, seed and task, of all that has been evaluated."""
+    """Yield a row per method, decoding, seed and task evaluated so far."""
     for method, recipe in ALL.items():
         for path in sorted(output.glob(f"{folder(Path(), method, 0).name[:-1]}[0-9]/results-{limit}.json")):
-            found = json.loads(path.read_text())
+            by_mode = json.loads(path.read_text())
             for decoding in READ[recipe.objective]:
-                for measured in found[decoding]:
+                for measured in by_mode[decoding]:
                     origin = {"method": method, "decoding": decoding, "seed": int(path.parent.name[-1])}
                     yield origin | measured
 
 
 def measure(output: Path, limit: int) -> None:
-    """Write the rows of the checkpoints in `output`. A method that is not there keeps its rows: nothing of
-    them depends on the machine."""
-    found, known = list(rows(output, limit)), results.read(FILE)
-    new = {row["method"] for row in found}
-    found += [row for row in known["rows"] if row["method"] not in new]
-    found.sort(key=lambda row: list(ALL).index(row["method"]))
-    machines = " and ".join(dict.fromkeys([*known["machine"].split(" and "), results.machine()]))
-    results.write(results.FOLDER / FILE, machines, {"steps": STEPS, "limit": limit, "rows": found})
+    """Write the rows of the checkpoints in `output`, and keep the rows of methods without one.
+
+    The rows do not depend on the machine.
+    """
+    written, earlier = list(rows(output, limit)), results.read(FILE)
+    new = {row["method"] for row in written}
+    written += [row for row in earlier["rows"] if row["method"] not in new]
+    written.sort(key=lambda row: list(ALL).index(row["method"]))
+    machines = " and ".join(dict.fromkeys([*earlier["machine"].split(" and "), results.machine()]))
+    results.write(results.FOLDER / FILE, machines, {"steps": STEPS, "limit": limit, "rows": written})
 
 
 def table(part: str = "methods") -> str:
-    """Return the methods, or for the part `options` those of training."""
+    """Return the table of methods, or of the training options for the part `options`."""
     return _summary("option", OPTIONS) if part == "options" else _methods()
 
 
@@ -171,7 +172,7 @@ def _methods() -> str:
     seeds = len({row["seed"] for row in measured["rows"]})
     return (
         f"Each of the {seeds} seeds answers the same {prompts} held-out prompts. ± is the standard "
-        f"deviation over the seeds. It leaves out the sampling error over prompts, about {error:.1f} "
+        f"deviation over the seeds, without the sampling error over prompts, about {error:.1f} "
         f"points (one standard error of a share of {share:.0%} in {prompts}). Windows have B + 1 slots; "
         "the paper's have B.\n\n" + _summary("method", METHODS)
     )
@@ -180,19 +181,19 @@ def _methods() -> str:
 def _groups(methods: Collection[str]) -> dict[tuple[str, str], list[dict]]:
     """Return the rows of these methods by method and decoding."""
     groups = results.grouped(results.read(FILE)["rows"])
-    return {key: found for key, found in groups.items() if key[0] in methods}
+    return {key: group for key, group in groups.items() if key[0] in methods}
 
 
 def _summary(title: str, methods: Collection[str]) -> str:
-    """Return a row per method, with its accuracy and tokens per forward in each way to decode."""
+    """Return a table with a row per method: accuracy and tokens per forward for each decoding."""
     measured, rows = results.read(FILE), {}
-    for (method, decoding), found in _groups(methods).items():
-        seeds = results.averages(found, "seed").values()
+    for (method, decoding), group in _groups(methods).items():
+        seeds = results.averages(group, "seed").values()
         accuracy = results.spread([100 * seed.accuracy for seed in seeds], 1)
         speed = results.spread([seed.tokens_per_forward for seed in seeds], 2)
         row = rows.setdefault(method, {title: method, "seeds": len(seeds)})
         row[COLUMNS.get(decoding, decoding)] = f"{accuracy} %, {speed}"
-    size = f"{measured['steps']} steps, {measured['limit']} held-out prompts per world, greedy"
+    size = f"{measured['steps']} steps, {measured['limit']} held-out prompts per task, greedy"
     return tables.shown(list(rows.values())) + tables.source(measured, size)
 
 

@@ -1,11 +1,11 @@
-"""Put the tables of the benchmarks into README.md and docs/.
+"""Rendering the tables of the benchmarks into README.md and docs/.
 
     python -m benchmarks.report
 
-Between `<!-- figures: NAME -->` and `<!-- end -->` stands what `benchmarks.NAME.table()` returns; further
-words are its arguments: `<!-- figures: speed chat-speed.json -->`. A benchmark is one module with
-`measure()`, which runs and writes a file to assets/results/ with its command, machine and sample size, and
-`table()`, which renders that file as Markdown. CI compares documents and files.
+The text between `<!-- figures: NAME -->` and `<!-- end -->` is `benchmarks.NAME.table()`; further words are
+its arguments, as in `<!-- figures: speed chat-speed.json -->`. A benchmark is one module: `measure()`
+writes a file to assets/results/ with the command, the machine and the sample size, and `table()` renders it
+as Markdown. A test compares documents with files.
 """
 
 import re
@@ -23,12 +23,12 @@ BLOCK = re.compile(r"(<!-- figures: ([\w-]+(?: [\w.-]+)*) -->\n).*?(<!-- end -->
 
 
 def filled(text: str) -> str:
-    """Return a document with its blocks as the result files have them."""
+    """Return a document with its blocks rendered from the results files."""
     return BLOCK.sub(lambda block: f"{block[1]}{content(block[2])}\n{block[3]}", text)
 
 
 def content(name: str) -> str:
-    """Return what stands in a block."""
+    """Return the content of a block."""
     if name in OTHERS:
         return OTHERS[name]()
     module, *arguments = name.split()
@@ -36,7 +36,7 @@ def content(name: str) -> str:
 
 
 def limits() -> str:
-    """Return what an operator can set, with the defaults."""
+    """Return the table of limits that an operator can set, with the defaults."""
     return shown(
         [
             {
@@ -50,7 +50,7 @@ def limits() -> str:
 
 
 def recipe() -> str:
-    """Return what the trainings of the bundled chat model took."""
+    """Return the table of the bundled chat model's trainings."""
     trainings = read_json("mars-smollm2-135m", "recipe.json")["trainings"]
     return shown(
         [
@@ -59,7 +59,7 @@ def recipe() -> str:
                 "steps": one["steps"],
                 "million clean tokens": f"{one['tokens'] / 1e6:.2f}",
                 "minutes": one["minutes"],
-                "learning rate of Muon": f"{one['muon_learning_rate']:g}",
+                "Muon learning rate": f"{one['muon_learning_rate']:g}",
                 "machine": one["machine"],
             }
             for one in trainings
@@ -67,7 +67,7 @@ def recipe() -> str:
     )
 
 
-OTHERS: dict[str, Callable[[], str]] = {"limits": limits, "recipe": recipe}  # of no benchmark
+OTHERS: dict[str, Callable[[], str]] = {"limits": limits, "recipe": recipe}  # blocks without a benchmark
 
 
 def main() -> None:

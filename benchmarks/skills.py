@@ -1,9 +1,9 @@
-"""The chat model on its skills, in the form of the paper's Tables 2 to 4: AR SFT, MARS, and lossless.
+"""The chat model on its skills, as in the paper's Tables 2 to 4: AR SFT, MARS, and lossless.
 
     python -m benchmarks.skills --ar smollm/ar [--output FILE]
 
-The columns of MARS are points of the chat model's frontier. This measures the AR SFT model that MARS began
-from on the same held-out prompts, in batches of the same size.
+The columns of MARS are points of the chat model's frontier. This benchmark measures the AR SFT model that
+MARS training started from, on the same held-out prompts and in batches of the same size.
 """
 
 import argparse
@@ -35,16 +35,16 @@ def measured_frontier() -> Frontier:
 
 def measure(ar: str, output: Path) -> None:
     mars = measured_frontier()
-    sft = load_checkpoint(ar, "cpu", torch.bfloat16)  # as the sweep of the chat model
-    found = Sweep(sft, mars.tasks, len(mars.prompts), [], size=mars.size).finish()
-    results.write(output, results.machine(sft), {"ar": found.record(texts=False)})
+    sft = load_checkpoint(ar, "cpu", torch.bfloat16)  # the dtype of the chat model's sweep
+    sweep = Sweep(sft, mars.tasks, len(mars.prompts), [], size=mars.size).finish()
+    results.write(output, results.machine(sft), {"ar": sweep.record(texts=False)})
 
 
 def table(file: str | Path = FILE) -> str:
-    """Return a row per skill and one for all: percent of right answers / tokens per forward."""
+    """Return a row per skill and one for all: accuracy in percent / tokens per forward."""
     measured = results.read(file)
     sft, mars = Frontier.read(measured["ar"]), measured_frontier()
-    assert sft.prompts == mars.prompts, "The two sweeps have other prompts."
+    assert sft.prompts == mars.prompts, "The two sweeps have different prompts."
     columns = {"AR SFT": sft.points[0].outcomes}
     columns |= {title: mars.find(setting).outcomes for title, setting in COLUMNS.items()}
     rows = [
@@ -53,7 +53,7 @@ def table(file: str | Path = FILE) -> str:
         for place, skill in enumerate(tasks.SKILLS.values())
     ]
     rows.append({"skill": "**all**"} | {title: cell(outcomes) for title, outcomes in columns.items()})
-    size = f"{len(mars.prompts)} held-out prompts: percent of right answers / tokens per forward"
+    size = f"{len(mars.prompts)} held-out prompts: accuracy in percent / tokens per forward"
     return tables.shown(rows) + tables.source(measured, size)
 
 
@@ -65,7 +65,7 @@ def cell(outcomes: Sequence[Outcome]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--ar", required=True, help="the folder of the AR SFT model that MARS began from")
+    parser.add_argument("--ar", required=True, help="folder of the AR SFT model before MARS training")
     tables.run(parser, measure, table, FILE)
 
 

@@ -2,13 +2,13 @@
 
     python -m benchmarks.speculative --output runs [--limit 4] [--rounds 3] [--save FILE]
 
-The draft models are the first two of the four layers of `ar-tiny`, trained further as the bundled models
-are, once for one token per forward and once for MARS. They stay in the output folder; if interrupted, run
-the same command again. Targets are the bundled models. All methods answer the same held-out prompts and
-take turns prompt by prompt, in several rounds.
+The draft models are the first two of the four layers of `ar-tiny`, trained further like the bundled models,
+once as AR and once as MARS. They stay in the output folder; if interrupted, run the same command again. The
+targets are the bundled models. All methods answer the same held-out prompts and take turns prompt by
+prompt, in several rounds.
 
-A second table compares two ways to verify a draft that was sampled at temperature 1: the Gumbel coupling
-of `decoding.sampling`, and rejection sampling, which accepts with the overlap of the two distributions.
+A second table compares two ways to verify drafts sampled at temperature 1: the Gumbel coupling of
+`decoding.sampling`, and rejection sampling, whose acceptance rate is the overlap of the two distributions.
 """
 
 import argparse
@@ -44,8 +44,10 @@ DRAFTS = {"draft-ar": replace(_MARS, objective="ar"), "draft-mars": _MARS}
 
 
 def truncated(checkpoint: Checkpoint, layers: int) -> Checkpoint:
-    """Return a draft model to train further: the embedding, the first `layers` layers and the head, with
-    shared weights."""
+    """Return a draft model with the embedding, the first `layers` layers and the head of a checkpoint.
+
+    It shares their weights and is to be trained further.
+    """
     model = checkpoint.model
     config = copy.deepcopy(model.config)
     config.num_hidden_layers = layers
@@ -71,7 +73,7 @@ def trained(folder: Path, recipe: Recipe) -> Checkpoint:
 def raced(
     examples: Sequence[tasks.Example], pairs: Sequence[tuple[Checkpoint, Request]], rounds: int
 ) -> list[dict]:
-    """Return a result per target with what is requested of it."""
+    """Return a result per pair of target and request."""
 
     def answering(target: Checkpoint, request: Request):
         return lambda example: decode(target, example.prompt, request).finish()
@@ -82,16 +84,16 @@ def raced(
 
 
 def result(examples: Sequence[tasks.Example], target: Checkpoint, request: Request, timed: Timed) -> dict:
-    """Return a row; forwards of the draft are counted separately."""
-    passes = [step for run in timed.found for step in run.passes]
+    """Return the row of a method, with the forwards of the draft counted separately."""
+    passes = [step for run in timed.outputs for step in run.passes]
     draft = request.draft
     return {
         "draft": draft.objective if draft else request.mode,
         "target": target.objective,
         "tau": request.acceptance.threshold(),
-        "accuracy": sum(is_right(e, run) for e, run in zip(examples, timed.found)) / len(examples),
+        "accuracy": sum(is_right(e, run) for e, run in zip(examples, timed.outputs)) / len(examples),
         "seconds": timed.seconds,
-        "tokens": sum(run.tokens for run in timed.found),
+        "tokens": sum(run.tokens for run in timed.outputs),
         "target_forwards": len(passes),
         "draft_forwards": sum(step.draft_forwards or 0 for step in passes),
         "drafts": sum(step.drafts or 0 for step in passes),
@@ -103,20 +105,22 @@ def result(examples: Sequence[tasks.Example], target: Checkpoint, request: Reque
 def agreement(
     examples: Sequence[tasks.Example], target: Checkpoint, draft: Checkpoint
 ) -> tuple[float, float]:
-    """Over the places of the target's own answers, the shares of drafts drawn at temperature 1 that hold
-    with Gumbel coupling and with rejection sampling."""
-    same, overlap, places = 0, 0.0, 0
+    """Return the acceptance rates of drafts sampled at temperature 1, over the target's own answers.
+
+    The first one is with Gumbel coupling, the second one with rejection sampling.
+    """
+    same, overlap, positions = 0, 0.0, 0
     for number, example in enumerate(examples):
         prompt = encode_prompt(target.tokenizer, example.prompt)
         greedy = Request("ar", max_new_tokens=MAX_NEW_TOKENS)
         answer = decode(target, example.prompt, greedy).finish().token_ids
         ids = torch.tensor([prompt + answer[:-1]])
         theirs, ours = (model.model(ids).logits[0, len(prompt) - 1 :].float() for model in (draft, target))
-        sampling, at = Sampling(seed=number), range(len(answer))
-        same += int((sampling.choose(theirs, at) == sampling.choose(ours, at)).sum())
+        sampling, indices = Sampling(seed=number), range(len(answer))
+        same += int((sampling.choose(theirs, indices) == sampling.choose(ours, indices)).sum())
         overlap += float(torch.minimum(theirs.softmax(-1), ours.softmax(-1)).sum())
-        places += len(answer)
-    return same / places, overlap / places
+        positions += len(answer)
+    return same / positions, overlap / positions
 
 
 def measure(drafts: Path, limit: int, rounds: int, output: Path) -> None:
@@ -138,11 +142,11 @@ def measure(drafts: Path, limit: int, rounds: int, output: Path) -> None:
         (mars, Request("mars", TAU, **longest)),
         (mars, Request("lossless", **longest)),
     ]
-    drawn = []
+    verified = []
     for name, target in (("draft-ar", ar), ("draft-mars", mars)):
-        common, rejection = agreement(examples, target, models[name])
-        drawn.append({"draft": name, "target": target.name, "common": common, "rejection": rejection})
-    record = {"prompts": len(examples), "rows": raced(examples, pairs, rounds), "drawn": drawn}
+        coupled, rejection = agreement(examples, target, models[name])
+        verified.append({"draft": name, "target": target.name, "common": coupled, "rejection": rejection})
+    record = {"prompts": len(examples), "rows": raced(examples, pairs, rounds), "drawn": verified}
     results.write(output, results.machine(mars), record)
 
 
@@ -151,7 +155,7 @@ def table(file: str | Path = FILE) -> str:
     base = measured["rows"][0]["seconds"]
     rows = [
         {
-            "drafted by": row["draft"],
+            "draft": row["draft"],
             "target": row["target"],
             "τ": None if row["tau"] is None else f"{row['tau']:g}",
             "accuracy": f"{row['accuracy']:.1%}",
@@ -162,10 +166,10 @@ def table(file: str | Path = FILE) -> str:
         }
         for row in measured["rows"]
     ]
-    drawn = [
+    verified = [
         {
-            "drafted by": row["draft"],
-            "verified by": row["target"],
+            "draft": row["draft"],
+            "target": row["target"],
             "Gumbel coupling": f"{row['common']:.1%}",
             "rejection sampling": f"{row['rejection']:.1%}",
         }
@@ -173,15 +177,15 @@ def table(file: str | Path = FILE) -> str:
     ]
     return (
         f"{tables.shown(rows)}\n\n{_masks_after_drafts(measured['rows'])}\n\n"
-        "At temperature 1, the share of drafts accepted with Gumbel coupling, and the share that rejection "
-        "sampling would accept:\n\n"
-        + tables.shown(drawn)
+        "The share of drafts accepted at temperature 1, with Gumbel coupling and with rejection "
+        "sampling:\n\n"
+        + tables.shown(verified)
         + tables.source(measured, tables.prompts(measured), tables.rounds(measured))
     )
 
 
 def _masks_after_drafts(rows: Sequence[dict]) -> str:
-    """Say what the masks add to speculative decoding, here and in the paper."""
+    """Return a sentence on the gain of masks in speculative decoding, here and in the paper."""
 
     def rate(tau: float) -> float:
         pair = ("ar", "mars", tau)

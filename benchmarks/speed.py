@@ -1,10 +1,10 @@
-"""Wall-clock time of one prompt at a time, as ratios to AR from one run.
+"""Wall-clock time of single prompts, as ratios to AR in the same run.
 
     python -m benchmarks.speed [--model mars-tiny] [--prompts 36] [--held-out FILE] [--rounds 3]
         [--taus 0.95] [--max-new-tokens 160] [--output FILE]
 
-Every method answers every prompt in every round; methods take turns prompt by prompt, so that a slow
-moment of the machine falls on all of them.
+Every method answers every prompt in every round. Methods take turns prompt by prompt, so that a slow moment
+of the machine affects all of them.
 """
 
 import argparse
@@ -15,8 +15,7 @@ from statistics import median
 
 from benchmarks import tables
 from benchmarks.timing import take_turns
-from mars_demo import tasks
-from mars_demo.decoding import layout
+from mars_demo import layout, tasks
 from mars_demo.decoding.acceptance import Acceptance, accepted
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.engine import Engine
@@ -29,7 +28,7 @@ from mars_demo.training import distillation
 
 FILE = "speed.json"
 RECORDED, UNRECORDED = "mars τ = 0.95", "mars τ = 0.95, nothing recorded"
-Answer = Callable[[str], tuple[int, int]]  # from a prompt to the numbers of tokens and of forwards
+Answer = Callable[[str], tuple[int, int]]  # from a prompt to the numbers of tokens and forwards
 
 
 def transformers_generate(checkpoint: Checkpoint, prompt: str, limit: int) -> tuple[int, int]:
@@ -38,7 +37,7 @@ def transformers_generate(checkpoint: Checkpoint, prompt: str, limit: int) -> tu
 
 
 def unrecorded(checkpoint: Checkpoint, prompt: str, slots: int, tau: float, limit: int) -> tuple[int, int]:
-    """Decode with the sliding window and keep only tokens: what recording is compared with."""
+    """Decode with the sliding window and keep only tokens, to measure the cost of recording."""
     rule, engine, answer, forwards = Acceptance(tau=tau), Engine(checkpoint.decoder), [], 0
     new = encode_prompt(checkpoint.tokenizer, prompt)
     while len(answer) < limit:
@@ -89,13 +88,13 @@ def measure(
 ) -> None:  # fmt: skip
     checkpoint = load_checkpoint(model)
     if held_out:
-        asked = list(itertools.islice(distillation.prompts_from(held_out), prompts))
+        answered = list(itertools.islice(distillation.prompts_from(held_out), prompts))
     else:
         per_task = max(1, prompts // len(tasks.TASKS))
-        asked = [e.prompt for name in tasks.TASKS for e in tasks.held_out(name, per_task)]
-    timed = take_turns(methods(checkpoint, taus, max_new_tokens), asked, rounds)
+        answered = [e.prompt for name in tasks.TASKS for e in tasks.held_out(name, per_task)]
+    timed = take_turns(methods(checkpoint, taus, max_new_tokens), answered, rounds)
     rows = [{"method": name} | one.counts() for name, one in timed.items()]
-    size = {"prompts": len(asked), "max_new_tokens": max_new_tokens}
+    size = {"prompts": len(answered), "max_new_tokens": max_new_tokens}
     results.write(output, results.machine(checkpoint), size | {"rows": rows})
 
 
@@ -117,7 +116,7 @@ def table(file: str | Path = FILE) -> str:
     also = f"; at least as fast in some round: {tables.listed(tied)}" if tied else ", in every round"
     return (
         tables.shown(rows)
-        + f"\n\nThe smallest median time: {best}{also}. Recording every slot of every forward costs "
+        + f"\n\nSmallest median time: {best}{also}. Recording every slot of every forward costs "
         f"{cost} of the decoding time."
         + tables.source(measured, tables.prompts(measured), tables.rounds(measured))
     )
@@ -129,7 +128,7 @@ def main() -> None:
     parser.add_argument("--prompts", type=int, default=36)
     parser.add_argument("--held-out", help="a file of prompts instead of those of the built-in tasks")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--taus", type=float, nargs="*", default=[], help="more than 0.95")
+    parser.add_argument("--taus", type=float, nargs="*", default=[], help="further τ beside 0.95")
     parser.add_argument("--max-new-tokens", type=int, default=160)
     tables.run(parser, measure, table, FILE)
 

@@ -1,12 +1,11 @@
-"""What a MARS step costs compared with an AR step, with the paper's layout and with this project's.
+"""The cost of a MARS training step relative to an AR step, with the paper's layout and this project's.
 
     python -m benchmarks.training [--model NAME] [--data DATA] [--objectives AR MARS] [--compile]
         [--steps 12] [--batch-tokens 4096] [--rounds 3] [--output FILE]
 
-All rows see the same conversations and take turns step by step. The share of the peak is that of the matrix
-products of a step, 6 FLOPs per weight and position, in what the machine can do: a GPU's data sheet, or on a
-CPU what a large product of this machine reaches. With one objective the most memory that the process held
-is written too.
+All rows train on the same conversations and take turns step by step. MFU is the FLOPs of a step's matrix
+products, 6 per weight and position, relative to the peak: that of a GPU's data sheet, or on a CPU the speed
+of a large matrix product. With one objective, the peak memory is written too.
 """
 
 import argparse
@@ -44,7 +43,7 @@ STEPS = {"plain": "as it is", "compiled": "compiled", "preloaded": "compiled, tc
 
 
 class Training:
-    """A run of a recipe, ready for the next step."""
+    """A training run, ready for its next step."""
 
     def __init__(self, recipe: Recipe, model_name: str, folder: Path):
         checkpoint = load_checkpoint(model_name, dtype=torch.float32)
@@ -62,7 +61,7 @@ class Training:
         return make_batch(conversations, self.trainer.recipe, self.trainer.tokenizer, number, 0)
 
     def flops(self, batch: Batch) -> int:
-        """Of the matrix products of a step: the layers at every position, the head at every target."""
+        """Return the FLOPs of a step's matrix products: layers at positions, the head at targets."""
         model = self.trainer.model
         embeddings = {
             id(e.weight): e.weight for e in (model.get_input_embeddings(), model.get_output_embeddings())
@@ -73,10 +72,10 @@ class Training:
 
 
 def peak(device: torch.device) -> float:
-    """FLOPs per second of bfloat16 products, or of float32 ones where training uses these."""
+    """Return the peak FLOPs per second of matrix products, in the dtype of training."""
     if device.type == "cuda":
         name = torch.cuda.get_device_name()
-        return next((flops for known, flops in PEAK.items() if known in name), float("nan"))
+        return next((flops for gpu, flops in PEAK.items() if gpu in name), float("nan"))
     dtype = torch.bfloat16 if multiplies_bfloat16(device.type) else torch.float32
     one, seconds = torch.ones(2048, 2048, dtype=dtype), []
     for _ in range(10):
@@ -103,7 +102,7 @@ def measure(
         stream = corpus.batches(source, first.trainer.tokenizer, batch_tokens, max_length, 0)
         numbered = list(enumerate(itertools.islice(stream, steps), start=1))
         most = peak(first.device)
-        for training in trainings.values():  # compiled layers are compiled for more than one shape
+        for training in trainings.values():  # warm-up, with compilation for more than one shape
             for step in numbered[1:3]:
                 training.step(step)
         timed = take_turns({name: one.step for name, one in trainings.items()}, numbered, rounds)
@@ -126,14 +125,14 @@ def row(name: str, training: Training, steps: list[tuple[int, list]], seconds: l
 
 
 def memory(device: torch.device) -> int:
-    """Return the most bytes that the process has held, on a GPU those of the device."""
+    """Return the peak memory of the process in bytes, on a GPU that of the device."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated()
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def table(part: str | Path = FILE) -> str:
-    """Return the steps of all objectives, or of the chat model's training for the part `chat`."""
+    """Return the table of all objectives, or of the chat model's training for the part `chat`."""
     if part == "chat":
         return _chat()
     measured = results.read(part)
@@ -158,19 +157,19 @@ def _chat() -> str:
         cells = {"step": title}
         for one in (ar, mars):
             seconds = median(one["seconds"])
-            share = one["flops"] / seconds / measured["peak"]
+            mfu = one["flops"] / seconds / measured["peak"]
             cells[f"{one['objective']}, clean tokens per second"] = f"{one['tokens'] / seconds:.0f}"
-            cells[f"{one['objective']}, share of the peak"] = f"{share:.0%}"
+            cells[f"{one['objective']}, MFU"] = f"{mfu:.0%}"
         rows.append(cells | {"MARS ÷ AR": results.ranged(results.ratios(ar["seconds"], mars["seconds"]))})
-    held = [results.read(f"training-memory-{name}.json")["memory"] / 2**30 for name in ("ar", "mars")]
-    said = (
-        f"Of the same conversations a MARS step computes {mars['positions'] / ar['positions']:.2f} times "
-        "the positions of an AR step, and nearly twice as many targets. The peak is what a large bfloat16 "
-        f"product reached in the same process, {measured['peak'] / 1e12:.1f} TFLOP/s. A process that "
-        f"trains, compiled with tcmalloc, held at most {held[0]:.1f} GiB for AR and {held[1]:.1f} GiB for "
-        "MARS."
+    memory = [results.read(f"training-memory-{name}.json")["memory"] / 2**30 for name in ("ar", "mars")]
+    summary = (
+        f"On the same conversations, a MARS step computes {mars['positions'] / ar['positions']:.2f} times "
+        "the positions of an AR step, and nearly twice as many targets. The peak for MFU is the speed of a "
+        f"large bfloat16 product in the same process, {measured['peak'] / 1e12:.1f} TFLOP/s. A training "
+        f"process, compiled with tcmalloc, has a peak memory of {memory[0]:.1f} GiB for AR and "
+        f"{memory[1]:.1f} GiB for MARS."
     )
-    return f"{tables.shown(rows)}\n\n{said}" + tables.source(
+    return f"{tables.shown(rows)}\n\n{summary}" + tables.source(
         measured, _size(measured), tables.rounds(measured)
     )
 
@@ -182,11 +181,11 @@ def _size(measured: dict) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--model", default="ar-tiny")
-    parser.add_argument("--data", default="tasks", help="as of `train`")
+    parser.add_argument("--data", default="tasks", help="as for `train`")
     parser.add_argument("--objectives", nargs="+", choices=ROWS, default=list(ROWS), metavar="ROW")
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--max-length", type=int, default=512)
-    parser.add_argument("--steps", type=int, default=12, help="of a round")
+    parser.add_argument("--steps", type=int, default=12, help="steps per round")
     parser.add_argument("--batch-tokens", type=int, default=4096)
     parser.add_argument("--rounds", type=int, default=3)
     tables.run(parser, measure, table, FILE)

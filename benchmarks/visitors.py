@@ -1,10 +1,10 @@
-"""What one machine serves: visitors who ask at once, and page loads while others' runs go on.
+"""The app under load: simultaneous visitors, and page loads during other visitors' runs.
 
     OMP_NUM_THREADS=1 python -m benchmarks.visitors [--visitors 50] [--races 5] [--output FILE]
 
-The app is a process of its own on the same machine. Visitors load the page at once, alone and during runs.
-Then as many `gradio_client`s connect at once and want two answers each, with their own prompts, modes and
-τ. Times begin before the first byte, and every answer is compared with the decoder's own.
+The app runs in a process of its own on the same machine. Visitors load the page at once, without and with
+runs going on. Then as many `gradio_client`s connect at once and request two answers each, with their own
+prompts, modes and τ. Times include connecting, and every answer is compared with the decoder's own.
 """
 
 import argparse
@@ -39,13 +39,13 @@ from mars_demo.modes import BASELINE, RACED
 
 FILE, MODEL = "visitors.json", "mars-tiny"
 TAUS, MAX_NEW_TOKENS = (1.0, 0.95, 0.8, 0.6), 64
-OWN_FILES = re.compile(r"gradio_api/components/\w+\.(?:js|css)")  # that a page names
+OWN_FILES = re.compile(r"gradio_api/components/\w+\.(?:js|css)")  # URLs in the page
 connect = partial(Client, verbose=False, analytics_enabled=False)
 
 
 @contextmanager
 def serving(model: str) -> Iterator[tuple[str, psutil.Process]]:
-    """Serve one model in a process of its own, loaded and warm; give the URL and the process."""
+    """Serve one model in a process of its own; yield the URL and the process once it is warm."""
     settings = {"MARS_DEMO_CACHE": "", "GRADIO_ANALYTICS_ENABLED": "False", "PYTHONUNBUFFERED": "1"}
     command = [sys.executable, "app.py", "--only", "--model", model]
     server = psutil.Popen(command, env=os.environ | settings, stdout=subprocess.PIPE, text=True)
@@ -61,7 +61,7 @@ def serving(model: str) -> Iterator[tuple[str, psutil.Process]]:
 
 @contextmanager
 def racing(url: str, runs: int) -> Iterator[None]:
-    """Keep so many AR runs going, each at least once."""
+    """Keep `runs` AR runs going within a `with` block, each at least once."""
     over = threading.Event()
 
     def run(client: Client) -> None:
@@ -79,13 +79,13 @@ def racing(url: str, runs: int) -> Iterator[None]:
 
 
 def at_once(count: int, work: Callable) -> list:
-    """Call `work` with each number below `count`, each in a thread of its own."""
+    """Call `work` with each number below `count`, in separate threads."""
     with ThreadPoolExecutor(count) as pool:
         return list(pool.map(work, range(count)))
 
 
 def loaded(url: str, server: psutil.Process, loads: int, races: int) -> dict:
-    """Load the page, its config and its own files many times at once, while so many runs go on."""
+    """Load the page, its config and its files `loads` times at once, during `races` runs."""
 
     def load(_: int) -> tuple[float, int]:
         started = time.perf_counter()
@@ -99,13 +99,13 @@ def loaded(url: str, server: psutil.Process, loads: int, races: int) -> dict:
         before = sum(server.cpu_times()[:2])
         seconds, sizes = zip(*at_once(loads, load))
         cpu = sum(server.cpu_times()[:2]) - before
-    cpu_ms = None if races else 1000 * cpu / loads  # with runs it would be theirs too
+    cpu_ms = None if races else 1000 * cpu / loads  # runs would count too
     times = percentiles(seconds)
     return {"loads": loads, "races": races, "seconds": times, "bytes": max(sizes), "cpu_ms": cpu_ms}
 
 
 def requests(checkpoint: Checkpoint, visitor: int) -> list[tuple[str, Request]]:
-    """Return what a visitor asks for: prompts, each with a mode and τ."""
+    """Return the requests of a visitor: prompts, each with a mode and τ."""
     draw = Random(visitor)
     modes = [BASELINE, *(mode.name for mode in RACED if mode.name in checkpoint.modes)]
     return [
@@ -115,7 +115,7 @@ def requests(checkpoint: Checkpoint, visitor: int) -> list[tuple[str, Request]]:
 
 
 def visit(url: str, requests: list[tuple[str, Request]]) -> list[dict]:
-    """Return the record of each answer with its seconds to the first token and to the end, or an error."""
+    """Return the record of each answer with its TTFT and total seconds, or an error."""
     answers, started = [], time.perf_counter()
     try:
         client = connect(url)
@@ -129,24 +129,24 @@ def visit(url: str, requests: list[tuple[str, Request]]) -> list[dict]:
             now = time.perf_counter()
             answers.append({"record": job.result(), "ttft": first or now - started, "total": now - started})
             started = now
-    except Exception as error:  # noqa: BLE001  whatever a client raises, its visitor has no answer
+    except Exception as error:  # noqa: BLE001  any error means no answer
         answers += [{"error": f"{type(error).__name__}: {error}"}] * (len(requests) - len(answers))
     return answers
 
 
 def answered(url: str, checkpoint: Checkpoint, visitors: int) -> dict:
-    """Let visitors ask at once; return how many answers came and were right, and after how long."""
-    asked = [requests(checkpoint, visitor) for visitor in range(visitors)]
-    answers = at_once(visitors, lambda visitor: visit(url, asked[visitor]))
-    pairs = [pair for own, found in zip(asked, answers) for pair in zip(own, found)]
-    came = [(own, found) for own, found in pairs if "record" in found]
+    """Send the requests of all visitors at once; return counts of answers and right ones, and times."""
+    sent = [requests(checkpoint, visitor) for visitor in range(visitors)]
+    answers = at_once(visitors, lambda visitor: visit(url, sent[visitor]))
+    pairs = [pair for own, results in zip(sent, answers) for pair in zip(own, results)]
+    received = [(own, answer) for own, answer in pairs if "record" in answer]
     return {
-        **{key: percentiles([found[key] for _, found in came] or [0.0]) for key in ("ttft", "total")},
+        **{key: percentiles([answer[key] for _, answer in received] or [0.0]) for key in ("ttft", "total")},
         "visitors": visitors,
         "answers": len(pairs),
-        "answered": len(came),
-        "right": sum(is_right(checkpoint, *own, found["record"]) for own, found in came),
-        "errors": sorted({found["error"] for _, found in pairs if "error" in found}),
+        "answered": len(received),
+        "right": sum(is_right(checkpoint, *own, answer["record"]) for own, answer in received),
+        "errors": sorted({answer["error"] for _, answer in pairs if "error" in answer}),
     }
 
 
@@ -168,9 +168,9 @@ def table(file: str | Path = FILE) -> str:
     pages = [
         {
             "page loads at once": page["loads"],
-            "runs meanwhile": page["races"],
+            "runs at the same time": page["races"],
             "seconds": tables.percentiles(page["seconds"]),
-            "compressed, kB": f"{page['bytes'] / 1000:.0f}",
+            "compressed size, kB": f"{page['bytes'] / 1000:.0f}",
             "CPU of the server per load, ms": page["cpu_ms"] and f"{page['cpu_ms']:.0f}",
         }
         for page in measured["pages"]
@@ -182,7 +182,7 @@ def table(file: str | Path = FILE) -> str:
         "TTFT, s": tables.percentiles(one["ttft"]),
         "whole answer, s": tables.percentiles(one["total"]),
     }
-    source = tables.source(measured, "p50, p95 and, from 200 values on, p99")
+    source = tables.source(measured, "p50, p95 and, with at least 200 values, p99")
     return f"{tables.shown(pages)}\n\n{tables.shown([answers])}{source}"
 
 

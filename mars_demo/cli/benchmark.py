@@ -1,4 +1,4 @@
-"""`benchmark`: tasks of the lm-evaluation-harness."""
+"""`benchmark`: run tasks of the lm-evaluation-harness."""
 
 import argparse
 from importlib.util import find_spec
@@ -8,6 +8,7 @@ from mars_demo.cli import loading
 from mars_demo.cli.output import check_writable
 from mars_demo.cli.request import add_decoding, alone
 from mars_demo.decoding.acceptance import Acceptance
+from mars_demo.evaluation import results
 from mars_demo.models.names import DENSE
 
 
@@ -19,27 +20,25 @@ def register(parser: argparse.ArgumentParser) -> None:
         "--tasks",
         default="worlds,instructions",
         metavar="A,B",
-        help="worlds, instructions, paper (the paper's six), or any of the harness (default: %(default)s)",
+        help="worlds, instructions, skills, paper (its six), or the harness's tasks (default: %(default)s)",
     )
-    parser.add_argument("--include-path", type=Path, metavar="FOLDER", help="of further task files")
+    parser.add_argument("--include-path", type=Path, metavar="FOLDER", help="folder with more task files")
     parser.add_argument("--limit", type=int, metavar="N", help="documents per task (default: all)")
     parser.add_argument(
-        "--num-fewshot", type=int, metavar="N", help="worked examples (default: the task's)"
+        "--num-fewshot", type=int, metavar="N", help="few-shot examples (default: the task's)"
     )
     parser.add_argument(
         "--chat-template",
         action=argparse.BooleanOptionalAction,
-        help="ask in the chat template (default: if there is one)",
+        help="use the chat template (default: if there is one)",
     )
     parser.add_argument("--system", metavar="TEXT", help="system message of every prompt")
     parser.add_argument("--batch-size", type=int, default=8, metavar="N", help="sequences of a batch")
-    parser.add_argument(
-        "--cache", type=Path, metavar="FOLDER", help="keep answers, and go on from those there"
-    )
+    parser.add_argument("--cache", type=Path, metavar="FOLDER", help="keep answers there, and reuse them")
     parser.add_argument(
         "--confirm-run-unsafe-code",
         action="store_true",
-        help="let tasks such as HumanEval execute what the model has written",
+        help="let tasks such as HumanEval execute code written by the model",
     )
     parser.add_argument("--output", type=Path, metavar="FILE.json")
 
@@ -50,7 +49,7 @@ def run(arguments: argparse.Namespace) -> None:
         if (number := getattr(arguments, name)) is not None and number < least:
             raise ValueError(f"--{name.replace('_', '-')} must be at least {least}, not {number}.")
     if arguments.include_path and not arguments.include_path.is_dir():
-        raise ValueError(f"{arguments.include_path} is not a folder. Name one with task files (.yaml).")
+        raise ValueError(f"{arguments.include_path} is not a folder. Choose one with task files (.yaml).")
     if arguments.output:
         check_writable(arguments.output)
     if find_spec("lm_eval") is None:
@@ -58,8 +57,7 @@ def run(arguments: argparse.Namespace) -> None:
             "The lm-evaluation-harness is not installed. Install it with "
             "`pip install -r requirements-eval.txt`."
         )
-    from mars_demo.evaluation import results
-    from mars_demo.evaluation.harness import suite
+    from mars_demo.evaluation.harness import suite  # imports the harness
     from mars_demo.evaluation.harness.model import MarsLM
 
     tasks = suite.load(arguments.tasks.split(","), arguments.include_path)
@@ -89,12 +87,12 @@ def run(arguments: argparse.Namespace) -> None:
         results.write(arguments.output, results.machine(model.checkpoint), record)
 
 
-def _templated(wanted: bool | None, checkpoint) -> bool:
-    if wanted and not checkpoint.has_template:
+def _templated(template: bool | None, checkpoint) -> bool:
+    if template and not checkpoint.has_template:
         raise ValueError(f"{checkpoint.name} has no chat template. Leave out --chat-template.")
-    if wanted is None:
+    if template is None:
         loading.say_raw(checkpoint)
-    return checkpoint.has_template if wanted is None else wanted
+    return checkpoint.has_template if template is None else template
 
 
 def print_table(rows: list[dict]) -> None:

@@ -1,4 +1,4 @@
-"""`chat`: talk to a model in the terminal."""
+"""`chat`: chat with a model in the terminal."""
 
 import argparse
 import sys
@@ -9,6 +9,7 @@ from mars_demo.cli import loading
 from mars_demo.cli.costs import paced
 from mars_demo.cli.output import figures_of, notice, printable
 from mars_demo.cli.request import add_options, request_of
+from mars_demo.decoding.conversation import Conversation
 
 NEW = "/new"
 HELP = f"{NEW} starts a new conversation, Ctrl-C stops an answer, Ctrl-D ends."
@@ -16,13 +17,11 @@ HELP = f"{NEW} starts a new conversation, Ctrl-C stops an answer, Ctrl-D ends."
 
 def register(parser: argparse.ArgumentParser) -> None:
     add_options(parser)
-    parser.add_argument("--system", default="", metavar="TEXT", help="what the model is told first")
-    parser.epilog = f"Reads prompts from standard input, one a line. {HELP}"
+    parser.add_argument("--system", default="", metavar="TEXT", help="system message")
+    parser.epilog = f"Reads a prompt per line from standard input. {HELP}"
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from mars_demo.decoding.conversation import Conversation
-
     checkpoint = loading.load(arguments.model, arguments.block_size, arguments.dtype)
     request = paced(request_of(arguments), checkpoint)
     conversation = Conversation(checkpoint, request, arguments.system)
@@ -39,10 +38,10 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def prompts() -> Iterator[str]:
-    """The lines of standard input that are not blank."""
+    """Yield the lines of standard input that are not blank."""
     if sys.stdin.isatty():
         with suppress(ImportError):  # not on Windows
-            import readline  # noqa: F401 - gives `input` keys to edit with
+            import readline  # noqa: F401 - line editing for `input`
     while True:
         try:
             line = input("> " if sys.stdin.isatty() else "").strip()
@@ -53,7 +52,7 @@ def prompts() -> Iterator[str]:
 
 
 def answer(conversation, prompt: str) -> None:
-    """Stream an answer and then, on standard error, its figures."""
+    """Stream an answer, and print its figures on standard error."""
     run = conversation.ask(prompt)
     try:
         for step in run:

@@ -1,25 +1,25 @@
-"""A request with the costs of forwards on this machine, measured when a model is first used."""
+"""Requests with the costs of forwards on this machine, measured at a model's first use."""
 
 from dataclasses import replace
 
 from mars_demo.cli.output import notice
+from mars_demo.decoding import costs
 
 
 def paced(request, checkpoint):
-    """The request with the checkpoint's costs, where they can decide on the window: those that are kept, or
-    measured now if that takes about two seconds.
+    """Return the request with the costs of forwards, if they can set its window.
+
+    The costs are loaded, or measured in about two seconds and saved.
 
     Raises:
         ValueError: as `Request.fitted`.
     """
-    from mars_demo.decoding import costs
-
     rules = request.fitted(checkpoint).rules
     if request.window or not rules.paced or not costs.is_measurable(checkpoint) or costs.folder() is None:
         return request
-    found = costs.load(checkpoint)
-    if found is None:
-        notice(f"Measuring once what a forward of {checkpoint.name} costs here.")
-        if found := costs.measure(checkpoint):
-            costs.save(checkpoint, found)
-    return replace(request, costs=found)
+    measured = costs.load(checkpoint)
+    if measured is None:
+        notice(f"Measuring the cost of forwards of {checkpoint.name} on this machine, once.")
+        if measured := costs.measure(checkpoint):
+            costs.save(checkpoint, measured)
+    return replace(request, costs=measured)

@@ -1,13 +1,18 @@
-"""`evaluate`: accuracy and tokens per forward on held-out prompts."""
+"""`evaluate`: measure accuracy and tokens per forward on held-out prompts."""
 
 import argparse
 import json
 from dataclasses import asdict
 from pathlib import Path
 
+from mars_demo import tasks
 from mars_demo.cli import loading
 from mars_demo.cli.output import check_writable
 from mars_demo.cli.request import add_decoding, alone
+from mars_demo.decoding.request import Request
+from mars_demo.evaluation import accuracy
+from mars_demo.evaluation.frontier import parse_taus
+from mars_demo.export import card
 from mars_demo.models.names import DTYPE
 
 
@@ -15,19 +20,17 @@ def register(parser: argparse.ArgumentParser) -> None:
     loading.register(parser)
     parser.add_argument("--dtype", **DTYPE)
     add_decoding(parser, alone(), tau=False)
-    parser.add_argument("--tasks", metavar="A,B", help="names, or skills for all; default: all worlds")
-    parser.add_argument("--taus", default="1.0,0.95,0.9", metavar="T,T", help="for modes that have a τ")
+    parser.add_argument(
+        "--tasks",
+        metavar="A,B",
+        help="task names; tasks or skills for all (default: tasks)",
+    )
+    parser.add_argument("--taus", default="1.0,0.95,0.9", metavar="T,T", help="τ, for modes that use it")
     parser.add_argument("--limit", type=int, default=40, metavar="N", help="prompts per task")
     parser.add_argument("--output", type=Path, metavar="FILE.json")
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from mars_demo import tasks
-    from mars_demo.decoding.request import Request
-    from mars_demo.evaluation import accuracy
-    from mars_demo.evaluation.frontier import parse_taus
-    from mars_demo.export import card
-
     taus = parse_taus(arguments.taus)
     names = tasks.named(arguments.tasks) if arguments.tasks else None
     if arguments.output:

@@ -8,6 +8,7 @@ from mars_demo.cli import loading
 from mars_demo.cli.costs import paced
 from mars_demo.cli.output import check_writable, figures_of, notice, printable
 from mars_demo.cli.request import add_options, request_of
+from mars_demo.decoding.decode import decode
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -18,10 +19,8 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from mars_demo.decoding.decode import decode
-
     only_record = arguments.trace == "-"
-    shown = printable if sys.stdout.isatty() else str  # a file or a program gets the answer as it is
+    shown = printable if sys.stdout.isatty() else str  # files and pipes get the answer unchanged
     if arguments.trace and not only_record:
         check_writable(Path(arguments.trace))
     request = request_of(arguments, arguments.raw)

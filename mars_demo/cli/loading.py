@@ -1,4 +1,4 @@
-"""Which checkpoint a command uses: its options, and loading it with a bar on standard error."""
+"""The checkpoint of a command: its options, and loading with a progress bar on standard error."""
 
 import argparse
 import sys
@@ -6,6 +6,7 @@ import sys
 from tqdm import tqdm
 
 from mars_demo.cli.output import notice
+from mars_demo.models.load import load_checkpoint
 
 NAMES = "bundled name, folder, GGUF file or hub id"
 
@@ -16,18 +17,16 @@ def register(parser: argparse.ArgumentParser) -> None:
         "--block-size",
         type=int,
         metavar="B",
-        help="masks per block it was trained with, if it does not say so itself; 0: none",
+        help="block size of training, if the checkpoint does not say; 0 for an AR model",
     )
 
 
 def load(name: str | None, block_size: int | None = None, dtype: str = "auto"):
-    """The checkpoint of that name. While it is fetched from a hub, a terminal shows the bytes.
+    """Load a checkpoint; a terminal shows the progress of a download.
 
     Raises:
         ValueError: as `load_checkpoint`.
     """
-    from mars_demo.models.load import load_checkpoint
-
     with tqdm(unit="B", unit_scale=True, leave=False, delay=1, disable=not sys.stderr.isatty()) as bar:
 
         def report(phase: str, done: int, total: int) -> None:
@@ -39,6 +38,6 @@ def load(name: str | None, block_size: int | None = None, dtype: str = "auto"):
 
 
 def say_raw(checkpoint) -> None:
-    """Say so if prompts are raw because of the checkpoint."""
+    """Print a notice if the checkpoint has no chat template, so prompts are raw."""
     if not checkpoint.has_template:
         notice(f"{checkpoint.name} has no chat template: prompts are continued as raw text.")

@@ -1,20 +1,19 @@
-"""`models`: say what checkpoints are, without loading their weights."""
+"""`models`: describe checkpoints without loading their weights."""
 
 import argparse
 
 from mars_demo.cli.loading import NAMES
+from mars_demo.models.facts import facts
+from mars_demo.models.load import outline
 from mars_demo.models.names import bundled
 
 
 def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"{NAMES} (default: all bundled)")
-    parser.add_argument("--block-size", type=int, metavar="B", help="as in generate")
+    parser.add_argument("--block-size", type=int, metavar="B", help="as for `generate`")
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from mars_demo.models.facts import facts
-    from mars_demo.models.load import outline
-
     for name in arguments.names or bundled():
         print(name)
         for about, text in facts(outline(name, arguments.block_size)).shown():

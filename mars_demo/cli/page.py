@@ -4,16 +4,15 @@ import argparse
 from pathlib import Path
 
 from mars_demo.cli.output import check_writable, notice
+from mars_demo.ui.components.stage import replay_page
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("record", type=Path, metavar="FILE.jsonl", help="as `generate --trace` writes it")
+    parser.add_argument("record", type=Path, metavar="FILE.jsonl", help="a record from `generate --trace`")
     parser.add_argument("--output", type=Path, required=True, metavar="FILE.html")
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from mars_demo.ui.components.stage import replay_page
-
     check_writable(arguments.output)
     try:
         record = arguments.record.read_text("utf-8")

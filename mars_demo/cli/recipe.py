@@ -1,10 +1,11 @@
-"""`recipe`: train the bundled models from the beginning."""
+"""`recipe`: train the bundled models from scratch."""
 
 import argparse
 from pathlib import Path
 
 from mars_demo.assets import ASSETS
 from mars_demo.cli.output import notice
+from mars_demo.recipes import smollm, tiny
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -14,17 +15,13 @@ def register(parser: argparse.ArgumentParser) -> None:
     smollm = recipes.add_parser("smollm", help="mars-smollm2-135m, from SmolLM2-135M-Instruct")
     smollm.add_argument("--base", help="a GGUF file, folder or hub id of SmolLM2-135M-Instruct")
     smollm.add_argument("--output", type=Path, required=True, metavar="DIR")
-    smollm.add_argument("--stage", help="base, data, train or bundle alone")
-    smollm.add_argument("--scale", default="full", help="full, or cpu (a proof on two cores)")
+    smollm.add_argument("--stage", help="run only base, data, train or bundle")
+    smollm.add_argument("--scale", default="full", help="full, or cpu (a smaller recipe for two cores)")
 
 
 def run(arguments: argparse.Namespace) -> None:
     if arguments.recipe == "tiny":
-        from mars_demo.recipes import tiny
-
         tiny.make(arguments.output)
     else:
-        from mars_demo.recipes import smollm
-
         smollm.make(arguments.base, arguments.output, arguments.stage, arguments.scale)
     notice(f"{arguments.output} is ready.")

@@ -3,6 +3,8 @@
 import argparse
 
 from mars_demo.cli.output import notice
+from mars_demo.training import watching
+from mars_demo.views import recordings
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -11,9 +13,6 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from mars_demo.training import watching
-    from mars_demo.views import recordings
-
     source = recordings if arguments.kind == "runs" else watching
     entries = {entry["id"]: entry for entry in source.index()}
     chosen = arguments.ids or list(entries)

@@ -7,31 +7,38 @@ import re
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 
+import torch
+
 from mars_demo.cli.output import notice
+from mars_demo.export import card
+from mars_demo.export.push import push
+from mars_demo.models.load import load_checkpoint
 from mars_demo.progress import progress, training_bar
+from mars_demo.training import distillation
+from mars_demo.training.loop import train
 from mars_demo.training.recipe import OBJECTIVES, Recipe
 
-OPTIONS = {  # of fields of `Recipe`: the name of the value, or nothing for a switch, and the help
+OPTIONS = {  # for each field of `Recipe`: the metavar, or None for a switch, and the help
     "block_size": ("B", "masks per block, 2 to 32"),
-    "sft_weight": ("λ", "of the clean stream's loss (default 1)"),
-    "kl_weight": ("κ", "of KL(clean ‖ noisy) (default 0)"),
+    "sft_weight": ("λ", "weight of the clean stream's loss (default: 1)"),
+    "kl_weight": ("κ", "weight of KL(clean ‖ noisy) (default: 0)"),
     "reference": ("MODEL", "model whose distributions the clean stream should match"),
-    "reference_weight": ("μ", "of KL(reference ‖ clean)"),
+    "reference_weight": ("μ", "weight of KL(reference ‖ clean)"),
     "fixed_blocks": (None, "no random block phase"),
-    "whole_copy": (None, "a noisy copy of the prompt too, as in the paper"),
-    "slot_decay": ("γ", "loss weight of a slot relative to the previous one (default 1)"),
+    "whole_copy": (None, "copy the prompt too, as in the paper"),
+    "slot_decay": ("γ", "loss weight of a slot relative to the previous one (default: 1)"),
     "data": ("DATA", "tasks, skills, tasks:NAME,NAME, FILE.jsonl, a hub id, several with +, or self"),
     "steps": ("N", None),
-    "batch_tokens": ("N", "clean positions per batch, with padding"),
+    "batch_tokens": ("N", "clean positions per batch, padding included"),
     "accumulate": ("N", "batches per step and process"),
-    "max_length": ("N", "longer conversations are left out"),
+    "max_length": ("N", "leave out longer conversations"),
     "learning_rate": ("LR", None),
-    "final_learning_rate": ("LR", "of the cosine (default 0)"),
-    "mask_learning_rate": ("LR", "a vector of its own for the mask token"),
-    "mask_head_start": ("SHARE", "of the run, in which the mask learns alone"),
-    "gradient_checkpointing": (None, "slower, less memory"),
-    "compile": (None, "faster after a minute; needs a C++ compiler"),
-    "lora": ("RANK", "train adapters, merged on saving"),
+    "final_learning_rate": ("LR", "final rate of the cosine (default: 0)"),
+    "mask_learning_rate": ("LR", "learning rate of a separate mask vector"),
+    "mask_head_start": ("SHARE", "share of the run in which only the mask vector learns"),
+    "gradient_checkpointing": (None, "use less memory, more time"),
+    "compile": (None, "compile the layers; needs a C++ compiler"),
+    "lora": ("RANK", "train LoRA adapters, merged on saving"),
     "seed": ("N", None),
     "save_every": ("N", "steps between saved states"),
 }
@@ -47,24 +54,18 @@ def register(parser: argparse.ArgumentParser) -> None:
         switch = {"action": "store_true", "default": None}
         parser.add_argument(f"--{name.replace('_', '-')}", help=about, **(kind if value else switch))
     parser.add_argument(
-        "--no-sft-loss", dest="sft_weight", action="store_const", const=0.0, help="the same as λ = 0"
+        "--no-sft-loss", dest="sft_weight", action="store_const", const=0.0, help="same as --sft-weight 0"
     )
     parser.add_argument(
-        "--prompts", metavar="FILE", help="with --data self: a text or JSONL file, or tasks"
+        "--prompts", metavar="FILE", help="prompts for --data self: a text or JSONL file, or tasks"
     )
-    parser.add_argument("--conversations", type=int, default=2000, metavar="N", help="with --data self")
+    parser.add_argument("--conversations", type=int, default=2000, metavar="N", help="for --data self")
     parser.add_argument("--output", type=Path, required=True, metavar="DIR")
     parser.add_argument("--resume", action="store_true", help="continue from the last saved state in DIR")
-    parser.add_argument("--push-to-hub", metavar="OWNER/NAME", help="upload DIR when training is done")
+    parser.add_argument("--push-to-hub", metavar="OWNER/NAME", help="upload DIR after training")
 
 
 def run(arguments: argparse.Namespace) -> None:
-    import torch
-
-    from mars_demo.export.push import push
-    from mars_demo.models.load import load_checkpoint
-    from mars_demo.training.loop import train
-
     if arguments.push_to_hub and not re.fullmatch(r"[\w.-]+/[\w.-]+", arguments.push_to_hub):
         raise ValueError(f"--push-to-hub takes OWNER/NAME, not {arguments.push_to_hub!r}.")
     given = {field.name: getattr(arguments, field.name, None) for field in fields(Recipe)}
@@ -75,30 +76,28 @@ def run(arguments: argparse.Namespace) -> None:
     steps = train(base.model, base.tokenizer, recipe, arguments.output, arguments.resume)
     trained = [metrics.step for metrics in training_bar(steps, recipe.steps, arguments.output.name)]
     if int(os.environ.get("RANK", 0)):
-        return  # another process writes
+        return  # the main process writes
     if trained or not (arguments.output / "recipe.json").exists():
         describe(recipe, arguments.base, arguments.output)
         notice(f"Saved {arguments.output}.")
     else:
-        notice(f"{arguments.output} is trained already.")
+        notice(f"{arguments.output} is already trained.")
     if arguments.push_to_hub:
         push(arguments.output, arguments.push_to_hub, ignore_patterns=["*.jsonl"])  # logs and data
         notice(f"Pushed to {arguments.push_to_hub}.")
 
 
 def describe(recipe: Recipe, base: str, output: Path) -> None:
-    """Write next to a checkpoint how it was trained, from the metrics of the process that trained last."""
-    from mars_demo.export import card
-
+    """Write the recipe of a checkpoint next to it, with the speed of its last training process."""
     lines = [json.loads(line) for line in (output / "metrics.jsonl").read_text().splitlines()]
     last = lines[-1]
-    begun = [n for n in range(1, len(lines)) if lines[n]["seconds"] < lines[n - 1]["seconds"]]
-    first = lines[begun[-1] if begun else 0]
+    restarts = [n for n in range(1, len(lines)) if lines[n]["seconds"] < lines[n - 1]["seconds"]]
+    first = lines[restarts[-1] if restarts else 0]
     speed = (last["tokens"] - first["tokens"]) / max(1e-9, last["seconds"] - first["seconds"])
-    measured = {"base": base, "tokens": last["tokens"], "tokens_per_second": round(speed)}
+    facts = {"base": base, "tokens": last["tokens"], "tokens_per_second": round(speed)}
     losses = {name: last[name] for name in ("clean", "noisy", "kl", "reference") if name in last}
-    record = json.dumps(asdict(recipe) | measured | losses, indent=1) + "\n"
-    (output / "results.json").unlink(missing_ok=True)  # of the weights that were here before
+    record = json.dumps(asdict(recipe) | facts | losses, indent=1) + "\n"
+    (output / "results.json").unlink(missing_ok=True)  # belonged to the previous weights
     unfinished = output / "unfinished-recipe.json"
     unfinished.write_text(record, encoding="utf-8")
     os.replace(unfinished, output / "recipe.json")
@@ -106,9 +105,7 @@ def describe(recipe: Recipe, base: str, output: Path) -> None:
 
 
 def own_answers(base, arguments: argparse.Namespace) -> Path:
-    """Write the model's own answers to a file and return it; those of an interrupted run are kept."""
-    from mars_demo.training import distillation
-
+    """Write the model's own answers to a file and return its path; an interrupted run resumes."""
     if arguments.conversations < 1:
         raise ValueError(f"--conversations must be at least 1, not {arguments.conversations}.")
     batch = 32 if base.model.device.type == "cpu" else 512

@@ -1,5 +1,5 @@
-"""What a checkpoint folder holds besides its weights: the decoder, the model card, the licence."""
+"""Export of checkpoints with decoder and model card, and of the app as a Space."""
 
-from pathlib import Path
+from mars_demo.assets import ASSETS
 
-LICENSE = Path(__file__).with_name("LICENSE-APACHE-2.0.txt")  # of models whose base has it
+LICENSE = ASSETS.parent / "LICENSE"  # Apache 2.0, also of models whose base has it

@@ -1,4 +1,4 @@
-"""The model card of a trained checkpoint, written from the files next to its weights."""
+"""The model card of a trained checkpoint, from the files next to its weights."""
 
 import json
 from pathlib import Path
@@ -22,7 +22,7 @@ messages = [{"role": "user", "content": "..."}]
 ids = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_tensors="pt")["input_ids"]
 output = model.generate(ids, max_new_tokens=128)  # one token per forward, the ordinary way
 """
-_USE_MARS = """# Several tokens per forward; tau is the least score with which a token is accepted.
+_USE_MARS = """# Several tokens per forward; tau is the lowest score of an accepted token.
 output = model.generate(ids, max_new_tokens=128, tau=0.95, custom_generate=FOLDER, trust_remote_code=True)
 """
 _USE_PARTS = """```python
@@ -39,7 +39,7 @@ llama.cpp reads the same files, one token per forward: `llama-cli -m FOLDER/{fir
 
 
 def write(folder: Path) -> None:
-    """Write `README.md` from `recipe.json` and, if it is there, `results.json` of an evaluation."""
+    """Write `README.md` from `recipe.json` and, if there is one, the `results.json` of an evaluation."""
     recipe = json.loads((folder / "recipe.json").read_text("utf-8"))
     objective, attribution = recipe["objective"], recipe.pop("attribution", None)
     trainings = recipe.pop("trainings", [])
@@ -48,7 +48,7 @@ def write(folder: Path) -> None:
         f"---\nlibrary_name: transformers\n{license_line}base_model: {recipe['base']}\n---",
         f"# {folder.resolve().name}",
         f"{recipe['base']} after {_TITLES[objective]}. It is an ordinary causal language model with the "
-        "architecture and the number of parameters of its base.",
+        "architecture and size of its base.",
         *(["## Licence and attribution", attribution] if attribution else []),
         "## Use",
         _use(folder),
@@ -63,16 +63,16 @@ def write(folder: Path) -> None:
 
 
 def _use(folder: Path) -> str:
-    packed = sorted(file.name for file in folder.glob("*.gguf"))
-    if len(packed) > 1:  # transformers reads one file
-        return _USE_PARTS.format(first=packed[0]).rstrip()
-    use = _USE.replace("(FOLDER)", f'(FOLDER, gguf_file="{packed[0]}")', 1) if packed else _USE
+    quantized = sorted(file.name for file in folder.glob("*.gguf"))
+    if len(quantized) > 1:  # transformers reads one file
+        return _USE_PARTS.format(first=quantized[0]).rstrip()
+    use = _USE.replace("(FOLDER)", f'(FOLDER, gguf_file="{quantized[0]}")', 1) if quantized else _USE
     return use + (_USE_MARS if (folder / "custom_generate").is_dir() else "") + "```"
 
 
 def _in_turn(trainings: list[dict[str, Any]]) -> str:
     rows = table(DataFrame([{name: _shown(value) for name, value in one.items()} for one in trainings]))
-    return f"Trainings one after the other; the settings below are those of the last one.\n\n{rows}"
+    return f"Consecutive training runs; the settings below are those of the last one.\n\n{rows}"
 
 
 def _measured(results: dict[str, Any]) -> str:

@@ -1,6 +1,7 @@
 """MARS decoding for plain transformers: `model.generate(..., custom_generate=..., trust_remote_code=True)`.
 
-Needs `layout.py`, `engine.py`, `logits.py` and `acceptance.py` beside it, and torch and transformers.
+It needs `layout.py`, `engine.py`, `logits.py` and `acceptance.py` in the same folder, torch and
+transformers.
 """
 
 import torch
@@ -22,28 +23,30 @@ def generate(
     criterion="probability",
     **kwargs,
 ):
-    """Greedy decoding of one sequence, several tokens per forward.
+    """Decode one sequence greedily, with several tokens per forward.
 
-    From the left, tokens of the window are accepted while their score is at least `tau`, the first one
-    always; at `tau` 1 it is ordinary greedy decoding. `criterion` says how they are scored, see
-    `acceptance.py`. `window` is how many slots a forward reads, at most block size + 1. Of the generation
-    config and the keyword arguments, `max_new_tokens`, `max_length` and `eos_token_id` count.
+    Tokens of the window are accepted from the left while their score is at least `tau`; the first one is
+    always accepted. With `tau` = 1 this is ordinary greedy decoding. `criterion` is the scoring of tokens,
+    see `acceptance.py`. `window` is the number of slots per forward, at most block size + 1. Only
+    `max_new_tokens`, `max_length` and `eos_token_id` of the generation config and the keyword arguments are
+    used.
 
-    Returns [1, n] token ids, the prompt's included.
+    Returns:
+        Token ids [1, n], including the prompt.
     """
     input_ids = inputs if input_ids is None else input_ids
     config = model.config
     mask_id, block_size = getattr(config, "mask_token_id", None), getattr(config, "block_size", None)
     if mask_id is None or block_size is None:
         raise ValueError(
-            "This model was not trained for MARS: its config has no block_size and mask_token_id."
+            "This model was not trained for MARS: its config lacks block_size or mask_token_id."
         )
     if input_ids is None or input_ids.shape[0] != 1:
-        raise ValueError("MARS decodes one sequence at a time here: input_ids of shape [1, n] are needed.")
+        raise ValueError("MARS decodes one sequence at a time: input_ids must have the shape [1, n].")
     rule = Acceptance(criterion, tau)
     window = block_size + 1 if window is None else window
     if not 1 <= window <= block_size + 1:
-        raise ValueError(f"A window of {window} slots was not trained: allowed is 1 to {block_size + 1}.")
+        raise ValueError(f"The window must have 1 to {block_size + 1} slots, not {window}.")
     limit, ends = _limits(model, generation_config, kwargs, input_ids.shape[1])
 
     engine, new, answer = Engine(model), input_ids[0].tolist(), []
@@ -54,7 +57,7 @@ def generate(
         logits = engine.forward(window_layout(new, masks, mask_id, engine.length), first=len(new) - 1)
         engine.commit(len(new))
         best = logits.argmax(-1)
-        # One transfer per forward; float32 holds token ids below 2²⁴ exactly.
+        # One transfer per forward; float32 represents token ids below 2²⁴ exactly.
         tokens, scores = torch.stack([best.float(), rule.scores(logits.softmax(-1), best)]).tolist()
         new = [int(token) for token in tokens[: accepted(scores, tau)]]
         end = next((index for index, token in enumerate(new) if token in ends), len(new))
@@ -69,7 +72,7 @@ def generate(
 
 
 def _limits(model, generation_config, kwargs, prompt):
-    """How many new tokens there may be, and the ids that end the answer."""
+    """Return the most new tokens and the ids that end the answer."""
     sources = [kwargs, *(vars(c) for c in (generation_config, model.generation_config) if c is not None)]
 
     def first(name):

@@ -1,17 +1,17 @@
-"""Uploading a folder to the hub."""
+"""Upload of a folder to the hub."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
+from huggingface_hub import HfApi
+
 
 def push(folder: Path, repository: str, *, ignore_patterns: Sequence[str] = (), **settings: str) -> str:
-    """Upload a folder and return its URL. `settings` are those of a new repository.
+    """Upload a folder and return its URL; `settings` apply to a new repository.
 
     Raises:
-        ValueError: if the hub refuses it or cannot be reached.
+        ValueError: if the hub rejects it or is unreachable.
     """
-    from huggingface_hub import HfApi  # slow to import
-
     try:
         url = HfApi().create_repo(repository, exist_ok=True, **settings)
         HfApi().upload_folder(
@@ -20,7 +20,7 @@ def push(folder: Path, repository: str, *, ignore_patterns: Sequence[str] = (), 
             repo_type=settings.get("repo_type"),
             ignore_patterns=list(ignore_patterns),
         )
-    except Exception as error:  # whatever the hub's client raises, the folder is still there
+    except Exception as error:  # the hub's client raises many types
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise ValueError(f"{folder} is written, but {repository} could not be pushed: {reason}") from error
     return str(url)

@@ -1,4 +1,4 @@
-"""A checkpoint as a folder that plain transformers loads."""
+"""Saving of checkpoints as folders that plain transformers loads."""
 
 import copy
 import os
@@ -10,11 +10,12 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from mars_demo.decoding import acceptance, engine, layout
-from mars_demo.models import logits
+from mars_demo import layout
+from mars_demo.decoding import acceptance, engine
+from mars_demo.models.runtime import logits
 
-UNFINISHED = "unfinished-checkpoint"  # the folder of the files while they are written
-CARRIED = (layout, engine, acceptance, logits)  # what the exported decoder is made of
+UNFINISHED = "unfinished-checkpoint"  # the folder of files that are being written
+CARRIED = (layout, engine, acceptance, logits)  # the modules of the exported decoder
 
 
 def save_checkpoint(
@@ -25,12 +26,12 @@ def save_checkpoint(
     objective: str = "mars",
     weights: dict[str, Tensor] | None = None,
 ) -> None:
-    """Write a folder that plain transformers loads: bfloat16 safetensors, tokenizer, config.
+    """Write a folder that plain transformers loads: bfloat16 safetensors, tokenizer and config.
 
-    block_size: None for an AR checkpoint.
-    weights: those to store if they are not the model's own, as where they are spread over processes.
+    An interruption leaves only complete files in the folder.
 
-    An interruption leaves only whole files in the folder.
+    block_size: masks per block; None for an AR checkpoint.
+    weights: the weights to store instead of the model's own, for example if they are sharded.
     """
     config = copy.deepcopy(model.config)
     config.block_size = block_size
@@ -60,10 +61,10 @@ def save_checkpoint(
 
 
 def flush(folder: Path, deep: bool = True) -> None:
-    """Wait until the content of a folder is on the disk: a name must not get there before what it names."""
+    """Flush the files of a folder to the disk, so that no name is stored before its content."""
     for path in [*(folder.rglob("*") if deep else ()), folder]:
         if os.name == "nt" and path.is_dir():
-            continue  # Windows opens no folders
+            continue  # Windows cannot open folders
         file = os.open(path, os.O_RDONLY)
         try:
             os.fsync(file)
@@ -72,9 +73,9 @@ def flush(folder: Path, deep: bool = True) -> None:
 
 
 def _save_custom_generate(folder: Path) -> None:
-    """Write the decoder as files that transformers' `custom_generate` loads without this project."""
+    """Write the decoder as standalone files for transformers' `custom_generate`."""
     folder.mkdir(exist_ok=True)
     generate = Path(__file__).with_name("generate.py")
     for source in (*(Path(module.__file__) for module in CARRIED), generate):
-        code = re.sub(r"from mars_demo\.\w+\.", "from .", source.read_text(encoding="utf-8"))
+        code = re.sub(r"from mars_demo\.(?:\w+\.)*", "from .", source.read_text(encoding="utf-8"))
         (folder / source.name).write_text(code, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The app as a folder that is a complete Space on the Hugging Face hub: its card, code and models."""
+"""Export of the app as a complete Space for the Hugging Face hub: card, code and models."""
 
 import re
 import shutil
@@ -9,32 +9,34 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from huggingface_hub import SpaceHardware, metadata_load
 
 from mars_demo.assets import ASSETS
 from mars_demo.models.names import bundled, locate
 
 ROOT = ASSETS.parent
 ZERO = "zero-a10g"
-ZERO_PYTHON = "3.12.12"  # ZeroGPU has this one and 3.10.13
+ZERO_PYTHON = "3.12.12"  # ZeroGPU has this version and 3.10.13
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 TAGS = ("text-generation", "multi-token-prediction", "speculative-decoding", "mcp-server")
-NEEDED = ("mars-tiny", "ar-tiny")  # of the lessons, the batches and the trainings
-CODE = ("mars_demo", "assets", "pyproject.toml", "space.yaml")
+NEEDED = ("mars-tiny", "ar-tiny")  # the models of the lessons and of the Batch and Train tabs
+CODE = ("mars_demo", "assets", "pyproject.toml", "space.yaml", "LICENSE")
 LEFT_OUT = ("__pycache__", "*.pyc", "*.pyi", "screenshots")
-# What a checkpoint consists of; code and pickles next to it stay where they are.
+# The file types of a checkpoint; code and pickles next to it are not copied.
 OF_A_MODEL = (".safetensors", ".gguf", ".json", ".jinja", ".model", ".txt", ".md")
 LARGE = ("*.gguf", "*.safetensors")  # files that the hub keeps outside of git
 
 
 @dataclass(frozen=True)
 class Space:
-    """What a Space is made for: its hardware by the hub's name for it, and its models, the default first.
+    """The settings of a Space.
 
-    models: bundled names, hub ids, local folders and GGUF files.
-    only: without the bundled models that are neither named nor needed by other tabs than the race.
+    hardware: the hub's name of its hardware.
+    models: bundled names, hub ids, local folders and GGUF files, the default first.
+    only: whether to leave out bundled models that are neither named nor needed outside the Race tab.
 
     Raises:
-        ValueError: if the hub has no such hardware, or one of the models is none of these.
+        ValueError: if the hub has no such hardware, or a model is unknown.
     """
 
     hardware: str
@@ -42,14 +44,12 @@ class Space:
     only: bool = False
 
     def __post_init__(self):
-        from huggingface_hub import SpaceHardware  # slow to import
-
-        known = [flavour.value for flavour in SpaceHardware]
-        if self.hardware not in known:
-            raise ValueError(f"Unknown hardware {self.hardware!r}. Choose from {', '.join(known)}.")
+        flavours = [flavour.value for flavour in SpaceHardware]
+        if self.hardware not in flavours:
+            raise ValueError(f"Unknown hardware {self.hardware!r}. Choose from {', '.join(flavours)}.")
         names = [self.named(model) for model in self.models]
         if len(set(names)) < len(names) or any("," in name for name in names):
-            raise ValueError("The models of a Space need different names without a comma in them.")
+            raise ValueError("The models of a Space need different names without commas.")
 
     @property
     def has_gpu(self) -> bool:
@@ -65,18 +65,19 @@ class Space:
 
     @property
     def included(self) -> list[str]:
-        """Return the bundled models that go with it."""
+        """Return the bundled models that are copied into the Space."""
         return [n for n in bundled() if not self.only or n in self.models or n in NEEDED]
 
     def named(self, model: str) -> str:
-        """Return the Space's name of a model; that of a copied folder or GGUF file is its path there."""
+        """Return the Space's name of a model; for a copied folder or file it is its path in the Space."""
         return f"models/{Path(model).resolve().name}" if Path(model) in self.from_here else model
 
 
 def check_new(output: Path) -> None:
-    """
+    """Check that a folder is new or empty.
+
     Raises:
-        ValueError: if `output` is a file, or a folder with something in it.
+        ValueError: if `output` is a file, or a folder that is not empty.
     """
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise ValueError(f"{output} is not empty. Name a folder that does not exist yet.")
@@ -86,11 +87,11 @@ def write(space: Space, output: Path) -> None:
     """Write the Space's folder.
 
     Raises:
-        ValueError: if there is something in the folder already, or the app's own files are not here.
+        ValueError: if the folder is not empty, or the app's own files are missing.
     """
     check_new(output)
     if not (ROOT / "app.py").is_file():
-        raise ValueError("The app is not here, only its library. Run this in a clone of the repository.")
+        raise ValueError("The library is installed without the app. Run this in a clone of the repository.")
     output.mkdir(parents=True, exist_ok=True)
     unwanted = shutil.ignore_patterns(*LEFT_OUT, *(n for n in bundled() if n not in space.included))
     for name in CODE:
@@ -122,7 +123,7 @@ def _copy_model(source: Path, target: Path) -> None:
 
 
 def _app(space: Space) -> str:
-    """Return the app, which serves the Space's models unless the operator's variable names others."""
+    """Return the text of `app.py`, with the Space's models as the default of `MARS_DEMO_MODELS`."""
     text = (ROOT / "app.py").read_text("utf-8")
     if not space.models:
         return text
@@ -132,7 +133,7 @@ def _app(space: Space) -> str:
 
 
 def _requirements(space: Space) -> str:
-    """Return the pinned packages, for a machine without a GPU with a smaller torch."""
+    """Return the pinned packages, with the CPU build of torch if there is no GPU."""
     pinned = (ROOT / "requirements.txt").read_text("utf-8")
     return pinned if space.has_gpu else f"--extra-index-url {CPU_INDEX}\n{pinned}"
 
@@ -147,14 +148,14 @@ def _readme(space: Space) -> str:
 
 A language model usually computes one token per forward pass. MARS (Mask AutoRegreSsion,
 [arXiv 2604.07023](https://arxiv.org/abs/2604.07023)) fine-tunes it so that one forward predicts several
-next tokens. The first is always accepted, and those after it from the left while each one's score is at
-least a threshold τ. Here a model races itself: one token per forward against as many as it is sure of.
+next tokens. The first token is always accepted; the tokens after it are accepted from the left while their
+scores are at least a threshold τ. Here a model races itself: one token per forward against several.
 
 The models of this Space:
 
 {listed}
 
-The address of the page holds its settings, so a link shows others what you see. The same answers come over
+The URL of the page holds its settings, so a link shows others what you see. The models also answer over
 HTTP and as an MCP tool: see "Use via API" at the foot of the page.
 """
 
@@ -179,21 +180,19 @@ def card(space: Space) -> dict[str, Any]:
 
 
 def _licence(space: Space) -> str:
-    """Return the licence of the models if they name the same one and none comes from the hub."""
+    """Return the licence of the models if all of them share it and none comes from the hub, or "other"."""
     licences = {front["license"] for front in _fronts(space) if "license" in front}
     return licences.pop() if len(licences) == 1 and not space.from_hub else "other"
 
 
 def _bases(space: Space) -> list[str]:
-    """Return the models on the hub that those in the folder were made from."""
+    """Return the base models of the copied models."""
     bases = (str(front.get("base_model")) for front in _fronts(space))
     return list(dict.fromkeys(base for base in bases if re.fullmatch(r"[\w.-]+/[\w.-]+", base)))
 
 
 def _fronts(space: Space) -> Iterator[dict[str, Any]]:
-    """Yield the front matter of the model cards in the folder."""
-    from huggingface_hub import metadata_load  # slow to import
-
-    for place in (*(ASSETS / name for name in space.included), *space.from_here):
+    """Yield the front matter of the copied models' cards."""
+    for folder in (*(ASSETS / name for name in space.included), *space.from_here):
         with suppress(OSError, ValueError, yaml.YAMLError):  # no card, or no front matter
-            yield metadata_load(place / "README.md") or {}
+            yield metadata_load(folder / "README.md") or {}

@@ -1,0 +1,250 @@
+"""Decoding and training on a GPU, with random weights in the shapes of real models.
+
+    python -m benchmarks.gpu [--smoke] [--tiny] [--output FILE]
+
+No model is downloaded, because the time of a forward does not depend on the values of the weights.
+
+- decoding: c(k), the time of a forward with k new positions, from its layout to the readings on the host.
+  c(1) is the time per token of AR. Its share of the bandwidth compares the weights read with a large copy.
+- training: the time of a MARS step with FlexAttention and with SDPA.
+- equality: the logits of the captured model against those of the plain engine, in float32.
+
+`--smoke` repeats less, for a first look. `--tiny` runs tiny shapes on a CPU, without compiling.
+"""
+
+import argparse
+import random
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from statistics import median
+
+import torch
+import transformers
+from torch.optim import Optimizer
+from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel, Qwen2Config
+
+from benchmarks import tables
+from mars_demo import layout as layouts
+from mars_demo.decoding.engine import Engine
+from mars_demo.decoding.reading import fetch, greedy
+from mars_demo.evaluation import results
+from mars_demo.models import device as devices
+from mars_demo.models.runtime.captured import CapturedModel
+from mars_demo.training.attention import FLEX, SDPA
+from mars_demo.training.corpus import Conversation
+from mars_demo.training.objective import Batch, Objective, mars_batch
+from mars_demo.training.optimizers import make_optimizers
+from mars_demo.training.recipe import Recipe
+
+FILE = "gpu.json"
+SIZES = (1, 2, 4, 8, 16)  # new positions of a forward
+CONTEXT, WARM = 512, 8  # cached positions, and forwards, before the measured ones
+BLOCK_SIZE, MASK_ID = 8, 2
+CUDNN = f"{SDPA}, cuDNN"
+use_cudnn = torch.backends.cuda.enable_cudnn_sdp  # off by default in this project
+SHAPES = {
+    "Qwen2.5-0.5B": Qwen2Config(
+        vocab_size=151936, hidden_size=896, intermediate_size=4864, num_hidden_layers=24,
+        num_attention_heads=14, num_key_value_heads=2, max_position_embeddings=32768,
+        tie_word_embeddings=True,
+    ),
+    "Qwen2.5-7B": Qwen2Config(
+        vocab_size=152064, hidden_size=3584, intermediate_size=18944, num_hidden_layers=28,
+        num_attention_heads=28, num_key_value_heads=4, max_position_embeddings=32768,
+    ),
+}  # fmt: skip
+TINY = Qwen2Config(
+    vocab_size=512, hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4,
+    num_key_value_heads=2,
+)  # fmt: skip
+
+
+def random_model(config: PreTrainedConfig, device: str, dtype: torch.dtype) -> PreTrainedModel:
+    with torch.device(device):
+        model = AutoModelForCausalLM.from_config(
+            config, dtype=dtype, attn_implementation=SDPA, trust_remote_code=False
+        )
+        return model.eval()
+
+
+def timed(call: Callable[[], object], device: str, warm: int, times: int) -> float:
+    """Return the median seconds of a call and of what it started on the device."""
+    seconds = []
+    for _ in range(warm + times):
+        started = time.perf_counter()
+        call()
+        if device == "cuda":
+            torch.cuda.synchronize()
+        seconds.append(time.perf_counter() - started)
+    return median(seconds[warm:])
+
+
+def bandwidth(device: str) -> float:
+    """Return the bytes per second that a large copy on the device reads and writes."""
+    size = 2**30 if device == "cuda" else 2**24
+    source = torch.ones(size, dtype=torch.uint8, device=device)
+    target = torch.empty_like(source)
+    return 2 * size / timed(lambda: target.copy_(source), device, 3, 20)
+
+
+def equality(config: PreTrainedConfig, device: str) -> list[dict]:
+    """Compare a captured model with the plain engine; in the last of three rounds, graphs are replayed."""
+    model, rows = random_model(config, device, torch.float32), []
+    for attention in (SDPA, CUDNN):
+        decoder, differences, agreements = CapturedModel(model), [], []
+        plain, fast = Engine(model), Engine(decoder)
+        for layout, keep in texts():
+            expected = plain.forward(layout)
+            plain.commit(keep)
+            use_cudnn(attention == CUDNN)
+            logits = fast.forward(layout)
+            fast.commit(keep)  # captures the forward
+            use_cudnn(False)
+            differences.append(((logits - expected).abs().max() / expected.std()).item())
+            agreements.append((logits.argmax(-1) == expected.argmax(-1)).float().mean().item())
+        graphs = [step.is_captured for step in decoder._steps.values()]
+        row = {"attention": attention, "graphs": sum(graphs), "shapes": len(graphs)}
+        rows.append(row | {"difference": max(differences), "agreement": min(agreements)})
+    return rows
+
+
+def texts() -> Iterator[tuple[layouts.Layout, int]]:
+    """Yield the layouts of a text, each with the number of positions to keep."""
+    yield layouts.causal(range(CONTEXT)), CONTEXT
+    for past in range(CONTEXT, CONTEXT + 18, 6):
+        yield layouts.causal([7], past), 1
+        yield layouts.window([8], BLOCK_SIZE - 1, MASK_ID, past + 1), 1
+        yield layouts.verification([9], [5, 6, 7], 3, MASK_ID, past + 2), 4
+
+
+def decoding(name: str, config: PreTrainedConfig, device: str, times: int) -> list[dict]:
+    """Return the rows of one model; only AR is compiled."""
+    model = random_model(config, device, torch.bfloat16 if device == "cuda" else torch.float32)
+    embedding, head = model.get_input_embeddings().weight, model.get_output_embeddings().weight
+    untied = 0 if embedding is head else embedding.nbytes  # a forward reads only a few of its rows
+    size = sum(weight.nbytes for weight in model.parameters()) - untied
+    ways = {"without graphs": model, "graphs": CapturedModel(model)}
+    rows = {way: costs(decoder, device, times) for way, decoder in ways.items()}
+    use_cudnn(True)
+    rows["graphs, cuDNN"] = costs(CapturedModel(model), device, times)
+    use_cudnn(False)
+    rows["graphs, compiled"] = costs(CapturedModel(model), device, times, compiled=True)
+    return [{"model": name, "bytes": size, "decoding": way, "costs": one} for way, one in rows.items()]
+
+
+def costs(model: PreTrainedModel, device: str, times: int, compiled: bool = False) -> dict[int, float]:
+    """Return c(k) in seconds; the model may be a captured one."""
+    engine = Engine(model)
+    engine.forward(layouts.causal([1] * CONTEXT))
+    engine.commit(CONTEXT)
+    if compiled:  # after the prompt, so that it is compiled for one shape
+        model._fused.hidden = torch.compile(model._fused.hidden)
+
+    def forward(k: int) -> None:
+        layout = layouts.window([1], k - 1, MASK_ID, engine.length)
+        fetch(engine.forward(layout, 0, greedy("probability")))
+        engine.commit(0)
+
+    return {k: timed(partial(forward, k), device, WARM, times) for k in SIZES[: 1 if compiled else None]}
+
+
+def training(config: PreTrainedConfig, device: str, rows: int, length: int, times: int) -> list[dict]:
+    """Return the seconds of a MARS step with each attention, on conversations that are half answers."""
+    answer = [position >= length // 2 for position in range(length)]
+    conversations = [Conversation([5] * length, answer)] * rows
+    batch = mars_batch(conversations, BLOCK_SIZE, MASK_ID, 0, random.Random(0))
+    seconds = {}
+    for attention in (FLEX, SDPA, CUDNN):
+        model = random_model(config, device, torch.float32).train()
+        model.set_attn_implementation(attention.removesuffix(", cuDNN"))
+        objective, [optimizer] = Objective(model), make_optimizers(model, Recipe())
+        learns = device == "cuda" or attention != FLEX  # which has no backward pass on a CPU
+        use_cudnn(attention == CUDNN)
+        seconds[attention] = timed(partial(train, objective, optimizer, batch, learns), device, 2, times)
+        use_cudnn(False)
+    return [{"attention": attention, "seconds": one} for attention, one in seconds.items()]
+
+
+def train(objective: Objective, optimizer: Optimizer, batch: Batch, learns: bool) -> None:
+    with torch.set_grad_enabled(learns), torch.autocast(objective.model.device.type, torch.bfloat16):
+        loss = objective(batch)["loss"]
+    if learns:
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def measure(smoke: bool, tiny: bool, output: Path) -> None:
+    device = "cpu" if tiny else "cuda"
+    if device not in devices.devices():
+        raise SystemExit("There is no CUDA device here; --tiny runs tiny shapes on a CPU.")
+    if tiny and output == results.FOLDER / FILE:
+        raise SystemExit("Tiny shapes need another file than that of the real ones: --output FILE.")
+    machine = devices.gpu_name(torch.device(device)) or devices.processor()
+    machine += f", torch {torch.__version__}, transformers {transformers.__version__}"
+    times, rows, length = (2, 2, 32) if tiny else (16 if smoke else 128, 16, 512)
+    shapes = {"tiny": TINY} if tiny else SHAPES
+    smallest = shapes["tiny" if tiny else "Qwen2.5-0.5B"]
+    record = {"context": CONTEXT, "forwards": times, "training_size": [rows, length, min(times, 16)]}
+    record |= {"bandwidth": bandwidth(device), "decoding": [], "training": []}
+    with torch.compiler.set_stance("force_eager" if tiny else "default"):
+        record["equality"] = equality(smallest, device)
+        results.write(output, machine, record)
+        for name, config in shapes.items():
+            record["decoding"] += decoding(name, config, device, times)
+            results.write(output, machine, record)
+        record["training"] = training(smallest, device, *record["training_size"])
+    results.write(output, machine, record)
+
+
+def milliseconds(seconds: float | None) -> str:
+    return "" if seconds is None else f"{1000 * seconds:.3f}"
+
+
+def table(file: str | Path = FILE) -> str:
+    measured = results.read(file)
+    if measured is None:
+        return "Not measured yet; `python -m benchmarks.gpu` measures it on a CUDA device."
+    decoded = [
+        {
+            "model": row["model"],
+            "decoding": row["decoding"],
+            "AR, share of bandwidth": f"{row['bytes'] / row['costs']['1'] / measured['bandwidth']:.0%}",
+            **{f"c({k}), ms": milliseconds(row["costs"].get(str(k))) for k in SIZES},
+        }
+        for row in measured["decoding"]
+    ]
+    trained = [
+        {"attention": row["attention"], "ms per MARS step": milliseconds(row["seconds"])}
+        for row in measured["training"]
+    ]
+    compared = [
+        {
+            "attention": row["attention"],
+            "shapes with a graph": f"{row['graphs']} of {row['shapes']}",
+            "same most probable token": f"{row['agreement']:.1%}",
+            "largest difference of logits ÷ their deviation": f"{row['difference']:.1e}",
+        }
+        for row in measured["equality"]
+    ]
+    parts = "\n\n".join(tables.shown(part) for part in (decoded, trained, compared) if part)
+    return parts + tables.source(
+        measured,
+        f"a copy moves {measured['bandwidth'] / 1e9:.0f} GB per second",
+        f"{measured['context']} cached positions, medians of {measured['forwards']} forwards",
+        "training with {} sequences of {} tokens, medians of {} steps".format(*measured["training_size"]),
+        "logits in float32 without cuDNN's attention as the reference",
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--smoke", action="store_true", help="repeat less, for a first look")
+    parser.add_argument("--tiny", action="store_true", help="run tiny shapes on a CPU, to test the command")
+    tables.run(parser, measure, table, FILE)
+
+
+if __name__ == "__main__":
+    main()
