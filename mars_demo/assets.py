@@ -1,4 +1,4 @@
-"""Where the data of this project are: checkpoints, recorded runs, lessons, prompts and results."""
+"""The data folder: checkpoints, recorded runs, lessons, prompts and results."""
 
 import json
 from pathlib import Path
@@ -8,5 +8,5 @@ ASSETS = Path(__file__).resolve().parent.parent / "assets"
 
 
 def read_json(*parts: str) -> Any:
-    """The content of a JSON file below `ASSETS`."""
+    """Return the content of a JSON file below `ASSETS`."""
     return json.loads(ASSETS.joinpath(*parts).read_text(encoding="utf-8"))

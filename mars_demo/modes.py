@@ -1,47 +1,47 @@
-"""The modes: the ways to decode, one entry each.
+"""The table of decoding modes.
 
-Whatever lists, validates, starts or draws a mode reads this table: the command line, `Checkpoint.modes`,
-requests, batches, evaluation and the page. A new mode is a file in `decoding/strategies` and an entry here.
+The command line, `Checkpoint.modes`, requests, batches, evaluation and the page all read this table. A new
+mode is a file in `decoding/strategies` and an entry here.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 BASELINE = "ar"  # the mode that the others are compared with
-CACHES = ("cursor", "block", "none")  # of batches
-GUESSED_WINDOW = 64  # the largest window where drafts need no training of the model that verifies them
-LONGEST_COPY = 16  # tokens of earlier text that `lossless` drafts at most
+CACHES = ("ragged", "block", "none")  # the kinds of KV cache of a batch
+GUESSED_WINDOW = 64  # the largest window of modes whose verifying model needs no training on masks
+LONGEST_NGRAM_DRAFT = 16  # the most tokens of an n-gram draft in `lossless`
 
 
 def trained_window(block_size: int | None) -> int:
-    """B masks give B + 1 slots, no masks give one."""
+    """Return the slots of the trained window: B + 1 for B masks per block, 1 without masks."""
     return 1 if block_size is None else block_size + 1
 
 
 @dataclass(frozen=True)
 class Mode:
-    """A way to decode."""
+    """A decoding mode."""
 
     name: str
-    title: str  # on a page
-    explained: str  # what it does, in a few words
-    objectives: tuple[str, ...]  # what a checkpoint must have been trained for to run it
+    title: str  # its name on the page
+    explained: str  # a short description
+    objectives: tuple[str, ...]  # training objectives of the checkpoints that can run it
     strategy: str  # the module of `decoding.strategies` whose function `strategy` decodes in this mode
     uses_tau: bool = False
-    # From a checkpoint's block size (None for an AR model) the most slots a forward may have.
+    # The most slots of a forward, given a checkpoint's block size (None for an AR model).
     largest_window: Callable[[int | None], int] = trained_window
-    default_window: int | None = None  # slots where a request names none; None for the largest window
-    caches: tuple[str, ...] = CACHES  # that it can use in batches
+    default_window: int | None = None  # slots of a forward by default; None for the largest window
+    caches: tuple[str, ...] = CACHES  # the caches that it can use in batches
     needs_draft: bool = False  # whether a second checkpoint must draft
-    # Whether what stays in its cache has seen only what comes before it, so that later texts can reuse it.
+    # Whether its cached tokens attend only to tokens before them, so that later texts can reuse the cache.
     causal: bool = True
-    paced: bool = False  # whether it can choose the slots of each forward by what forwards cost
-    # What a slot after the accepted ones is: `unread`, thrown away; `draft`, for the next forward to
-    # verify; `filled`, kept in its place although a gap comes before it.
+    paced: bool = False  # whether it can choose the slots of each forward by the measured costs
+    # The use of a slot after the accepted ones: `unread`, dropped; `draft`, verified by the next forward;
+    # `filled`, kept at its position after a gap.
     beyond: str = "unread"
 
 
-# For each objective the best mode comes first: it is the default of its checkpoints.
+# The first mode of each objective is the default of its checkpoints.
 MODES = {
     mode.name: mode
     for mode in (
@@ -74,7 +74,7 @@ MODES = {
         Mode(
             "jacobi",
             "Jacobi",
-            "verify guesses, no training needed",
+            "verify guesses, without training",
             objectives=("ar", "mars"),
             strategy="jacobi",
             largest_window=lambda block_size: GUESSED_WINDOW,
@@ -84,13 +84,14 @@ MODES = {
         Mode(
             "block-diffusion",
             "Block diffusion",
-            "fill a block in the order of confidence",
+            "fill a block, most confident slots first",
             objectives=("block-diffusion",),
             strategy="diffusion",
             uses_tau=True,
             largest_window=lambda block_size: block_size,
-            # A finished block sees itself from both sides: it cannot be computed again in a tail.
-            caches=("cursor",),
+            # The tokens of a finished block attend to each other in both directions, so a cache that
+            # recomputes a causal tail cannot hold it.
+            caches=("ragged",),
             causal=False,
             beyond="filled",
         ),
@@ -109,15 +110,15 @@ MODES = {
 }
 
 
-# Those that a visitor can race with one model: against one token per forward, where the model has that.
+# The modes that a visitor can race with one model, against `ar` if the model can run it.
 RACED = tuple(mode for mode in MODES.values() if mode.name != "ar" and not mode.needs_draft)
 
 
 def modes_of(objective: str) -> tuple[str, ...]:
-    """The modes that a checkpoint trained for `objective` can run, its default first."""
+    """Return the modes that a checkpoint trained for `objective` can run, its default first."""
     return tuple(mode.name for mode in MODES.values() if objective in mode.objectives)
 
 
 def objectives() -> tuple[str, ...]:
-    """Whatever a checkpoint can have been trained for."""
+    """Return all training objectives."""
     return tuple(dict.fromkeys(name for mode in MODES.values() for name in mode.objectives))

@@ -1,4 +1,4 @@
-"""A bar on standard error while something is worked through."""
+"""Progress bars on standard error."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
@@ -16,11 +16,12 @@ def progress(
     reached: Callable[[Item], int] | None = None,
     note: Callable[[Item], dict[str, str]] | None = None,
 ) -> Iterator[Item]:
-    """Yield `items` while a bar shows how far they are.
+    """Yield `items` and show a progress bar.
 
-    reached: how much is done once an item is there; each counts 1 if None. note: what the bar says of it.
+    reached: returns the progress after an item; None counts 1 per item.
+    note: returns the figures that the bar shows for an item.
     """
-    bar = None  # drawn from the first item on: before it, there may be a complaint to make
+    bar = None  # created with the first item, so that earlier errors are printed without a bar
     try:
         for item in items:
             bar = bar or tqdm(total=total, desc=title, unit=unit, mininterval=1)
@@ -34,7 +35,7 @@ def progress(
 
 
 def training_bar(steps: Iterable[Item], total: int, title: str) -> Iterator[Item]:
-    """The same for the `training.loop.Metrics` of a training run, with its losses."""
+    """Yield the `training.loop.Metrics` of a training run and show a progress bar with its losses."""
     return progress(
         steps,
         total,

@@ -1,10 +1,9 @@
-"""Who computes next in this process.
+"""The scheduler of all forwards in this process.
 
-Whatever computes takes a turn for each forward, and the thread that has waited longest comes next. So runs
-that go on at once share the machine fairly, and a clock that starts within a turn counts one forward alone.
-Beyond that there are three classes of work. Races and other short work of visitors take turns. Long work,
-such as a training, lets races finish before each of its steps, for a moment. Background work makes a step
-only while nothing runs for a visitor.
+Each forward takes a turn, and the thread that has waited longest is next. Concurrent runs therefore share
+the machine fairly, and a clock that starts within a turn counts one forward alone. There are three classes
+of work. Races and other short work of visitors take turns. Long work, such as training, waits briefly for
+races before each of its steps. Background work makes a step only while nothing runs for a visitor.
 """
 
 import functools
@@ -18,30 +17,30 @@ from contextlib import closing, contextmanager
 from mars_demo.limits import LIMITS
 
 RACE, LONG, BACKGROUND = "race", "long", "background"  # the classes of work
-GIVES_WAY = 3.0  # seconds that a step of long work waits for races, at most
-PATIENCE = 0.25  # seconds that background work waits for its turn before it says so
+GIVES_WAY = 3.0  # the most seconds that a step of long work waits for races
+PATIENCE = 0.25  # seconds that background work waits for a turn before it yields `WAITING`
 WAITING = object()  # the result of a step that background work could not make
-TYPICAL = 20.0  # seconds that work in a queue is expected to take before any has been done
-NEWEST = 0.3  # weight of the newest work in what the next is expected to take
+TYPICAL = 20.0  # the expected seconds of the first work in a queue
+NEWEST = 0.3  # weight of the latest work in the moving average of expected seconds
 _END = object()
 
 
 class Scheduler:
-    """One thread at a time; a turn within a turn of the same thread is part of it."""
+    """A fair lock for forwards, with classes of work. Nested turns of one thread count as one turn."""
 
     def __init__(self):
         self._lock = threading.Lock()
         self._waiting: deque[threading.Lock] = deque()
         self._taken = False
         self._thread = threading.local()
-        self._running: Counter[str] = Counter()  # how much work of each class runs for visitors
+        self._running: Counter[str] = Counter()  # running work by class
         self._changed = threading.Condition()
 
     # --------------------------------------------------------------------------------------- turns
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Wait for a turn, and have it for as long as this lasts."""
+        """Wait for a turn and keep it inside the context."""
         if getattr(self._thread, "has_turn", False):
             yield
             return
@@ -57,7 +56,7 @@ class Scheduler:
 
     @property
     def waited(self) -> float:
-        """Seconds that this thread has waited for turns since it began."""
+        """Return the seconds that this thread has waited for turns since it started."""
         return getattr(self._thread, "waited", 0.0)
 
     def _take(self) -> None:
@@ -81,7 +80,7 @@ class Scheduler:
 
     @contextmanager
     def running(self, kind: str = RACE) -> Iterator[None]:
-        """Count work of a class as running."""
+        """Count work of a class as running inside the context."""
         with self._changed:
             self._running[kind] += 1
         try:
@@ -93,11 +92,11 @@ class Scheduler:
 
     @contextmanager
     def step(self, kind: str) -> Iterator[bool]:
-        """Let a step wait as its class does; whether it may be made. A background step is a turn."""
+        """Wait as the class of a step requires; yield whether it may run. A background step is a turn."""
         if kind == BACKGROUND:
             if self._without(RACE, LONG, patience=PATIENCE):
                 with self.turn():
-                    yield self._without(RACE, LONG, patience=0)  # one may have begun meanwhile
+                    yield self._without(RACE, LONG, patience=0)  # work may have started meanwhile
             else:
                 yield False
             return
@@ -106,13 +105,15 @@ class Scheduler:
         yield True
 
     def _without(self, *kinds: str, patience: float) -> bool:
-        """Wait until no work of these classes runs, or for so many seconds; whether none does."""
+        """Wait at most `patience` seconds until no work of these classes runs; return whether none does."""
         with self._changed:
             return self._changed.wait_for(lambda: not any(self._running[kind] for kind in kinds), patience)
 
     def scheduled(self, work: Callable, kind: str) -> Callable:
-        """Make a function, or for long and background work a generator function, work of a class. In the
-        background, a step that must wait gives `WAITING`, so that it can be stopped then too."""
+        """Wrap a function, or for long and background work a generator function, as work of a class.
+
+        A background step that cannot run yields `WAITING`, so that the caller can stop the work meanwhile.
+        """
 
         @functools.wraps(work)
         def call(*arguments):
@@ -136,7 +137,7 @@ SCHEDULER = Scheduler()
 
 
 class Clock:
-    """The seconds of what runs on it, without the waits for turns."""
+    """A stopwatch that leaves out the waits for turns."""
 
     def __init__(self):
         self.seconds = 0.0
@@ -151,7 +152,7 @@ class Clock:
 
 
 class Queue:
-    """Long work of several visitors, one after the other in the order in which they came."""
+    """A first-come, first-served queue for the long work of visitors."""
 
     def __init__(self):
         self._changed = threading.Condition()
@@ -161,15 +162,15 @@ class Queue:
 
     @contextmanager
     def ticket(self) -> Iterator[object]:
-        """A ticket at the end of the queue, for as long as this lasts.
+        """Yield a ticket at the end of the queue; it is removed when the context ends.
 
         Raises:
-            ValueError: if too many wait.
+            ValueError: if the queue is full.
         """
         ticket = object()
         with self._changed:
             if len(self._tickets) > LIMITS.waiting:
-                raise ValueError(f"{LIMITS.waiting} visitors wait already, which is the limit here.")
+                raise ValueError(f"The queue is full: {LIMITS.waiting} visitors are waiting.")
             self._tickets.append(ticket)
             if self._tickets[0] is ticket:
                 self._since = time.monotonic()
@@ -184,7 +185,7 @@ class Queue:
                 self._changed.notify_all()
 
     def ahead(self, ticket: object, patience: float = 0.0) -> int:
-        """Return how many are ahead of a ticket. Wait so many seconds for there to be none."""
+        """Return the number of tickets ahead of a ticket, after waiting up to `patience` seconds for 0."""
         with self._changed:
             self._changed.wait_for(lambda: self._tickets[0] is ticket, patience)
             return self._tickets.index(ticket)

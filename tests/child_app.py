@@ -1,4 +1,4 @@
-"""Apps as processes of their own."""
+"""Apps in child processes."""
 
 import os
 import queue
@@ -12,14 +12,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-GUARD = 600  # seconds until a child that says nothing has failed
-ADDRESS = re.compile(r"https?://[\w.]+:\d+")
-# Gradio takes the first free port from here on, and each process of tests has its own range.
+GUARD = 600  # seconds without output after which a child has failed
+URL = re.compile(r"https?://[\w.]+:\d+")
+# Gradio takes the first free port from here on. Each test process has its own range.
 PORTS = str(int(os.environ["GRADIO_SERVER_PORT"]) + 100)
 
 
 class Child:
-    """A process and the lines that it writes to standard output."""
+    """A child process and the lines it has written to standard output."""
 
     def __init__(self, process: subprocess.Popen):
         self.process, self.lines = process, []
@@ -32,19 +32,19 @@ class Child:
         self._written.put(None)
 
     def wait_for(self, text: str) -> str:
-        """Return the first line with this text."""
+        """Return the next line that contains a text."""
         while (line := self._written.get(timeout=GUARD)) is not None:
             self.lines.append(line)
             if text in line:
                 return line
-        raise AssertionError(f"It ended without {text!r}:\n{''.join(self.lines)}")
+        raise AssertionError(f"The process ended without {text!r}:\n{''.join(self.lines)}")
 
-    def wait_for_address(self, text: str = "Running on local URL") -> str:
-        """Return the URL in the first line with this text, without a slash in the end."""
-        return ADDRESS.search(self.wait_for(text))[0].replace("0.0.0.0", "127.0.0.1")
+    def wait_for_url(self, text: str = "Running on local URL") -> str:
+        """Return the URL in the next line that contains a text, without a trailing slash."""
+        return URL.search(self.wait_for(text))[0].replace("0.0.0.0", "127.0.0.1")
 
     def rest(self) -> str:
-        """Return what it writes until it ends."""
+        """Return all further output, up to the end of the process."""
         rest = []
         while (line := self._written.get(timeout=GUARD)) is not None:
             rest.append(line)
@@ -56,7 +56,7 @@ def started(
     *command: str, environment: Mapping[str, str] | None = None, python: str = sys.executable,
     folder: Path = ROOT, stdin: int | None = None,
 ) -> Iterator[Child]:  # fmt: skip
-    """Run Python with this command; in the end, kill the process and all that it has started."""
+    """Run Python with a command, and kill it and its children at the end."""
     settings = {"PYTHONUNBUFFERED": "1", "GRADIO_SERVER_PORT": PORTS, **(environment or {})}
     arguments: Sequence[str] = [python, *command]
     process = subprocess.Popen(

@@ -1,15 +1,15 @@
-"""Shared by all tests: a browser, the bundled checkpoints, small random models of each architecture."""
+"""Fixtures of all tests: a browser, the bundled checkpoints, random models of each architecture."""
 
 import os
 import shutil
 import signal
 
-# Set before anything imports transformers or gradio: no test asks a hub or reports home.
+# Set before transformers and gradio are imported: no test uses a hub or sends analytics.
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-# No test measures what forwards cost, or finds what was measured on this machine, unless it asks for that.
+# Tests neither measure forward costs nor read measured ones, unless they set a cache folder.
 os.environ["MARS_DEMO_CACHE"] = ""
-# Workers test next to each other: each computes on one core, and each process has ports of its own.
+# Workers run in parallel: each computes on one core and has its own ports.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["GRADIO_SERVER_PORT"] = str(10_000 + os.getpid() % 100 * 200)
 
@@ -26,24 +26,29 @@ from mars_demo.models.checkpoint import wrap
 from mars_demo.models.load import load_checkpoint
 from mars_demo.ui import models
 
-# Examples of each test in tests/fuzz, always the same few by default. HYPOTHESIS_PROFILE=many, or
-# --hypothesis-profile=many, makes more than ten thousand in all, at random.
-ALIKE = {"deadline": None, "database": None, "suppress_health_check": list(hypothesis.HealthCheck)}
-hypothesis.settings.register_profile("few", max_examples=40, derandomize=True, **ALIKE)
-hypothesis.settings.register_profile("many", max_examples=1500, derandomize=False, **ALIKE)
+# Examples per test in tests/fuzz: by default a few, always the same. HYPOTHESIS_PROFILE=many or
+# --hypothesis-profile=many generates more than 10,000 random ones in all.
+COMMON = {"deadline": None, "database": None, "suppress_health_check": list(hypothesis.HealthCheck)}
+hypothesis.settings.register_profile("few", max_examples=40, derandomize=True, **COMMON)
+hypothesis.settings.register_profile("many", max_examples=1500, derandomize=False, **COMMON)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "few"))
 
 
 def pytest_configure():
-    """Give SIGINT a handler, so that it has its default action in children: a shell ignores it for what it
-    starts in the background, and children would inherit that."""
+    """Set a SIGINT handler, so that children have the default one.
+
+    A shell ignores SIGINT for the processes that it starts in the background, and children inherit an
+    ignored signal.
+    """
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Browser tests run in one worker, which has the only browser and the only app; `full` tests come last,
-    so that a whole run fails early where the default tier would."""
+    """Run browser tests in one worker and `full` tests last.
+
+    The browser and the app exist once per worker. A complete run fails early where the default tier fails.
+    """
     for item in items:
         if {"browser", "url", "stage_url"} & set(item.fixturenames):
             item.add_marker(pytest.mark.xdist_group("browser"))
@@ -52,8 +57,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(autouse=True)
 def unchanged_state():
-    """Restore what a test may change for the whole process: the served models, accelerate's state and
-    torch's default dtype."""
+    """Restore process-wide state: served models, accelerate state and default dtype."""
     pool, lessons, dtype = models._pool, models._lessons, torch.get_default_dtype()
     yield
     models._pool, models._lessons = pool, lessons
@@ -85,11 +89,11 @@ def ar_tiny():
 
 @pytest.fixture(scope="session", params=ARCHITECTURES)
 def random_checkpoint(request, tokenizer):
-    """One random MARS checkpoint per architecture; its end token is far from likely."""
+    """Return a random MARS checkpoint of each architecture; its end token is improbable."""
     return wrap(request.param, random_model(request.param, tokenizer), tokenizer)
 
 
 @pytest.fixture(scope="session")
 def checkpoint(tokenizer):
-    """A random MARS checkpoint with room for longer texts."""
+    """Return a random MARS checkpoint with room for longer texts."""
     return wrap("random", random_model("llama", tokenizer, context=256), tokenizer)

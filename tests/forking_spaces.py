@@ -1,9 +1,9 @@
-"""A stand-in for Hugging Face's package `spaces` on ZeroGPU: `GPU` really forks.
+"""A stand-in for the package `spaces` on ZeroGPU, whose `GPU` really forks.
 
-As there, the process is forked from the app when a function is first called, serves later calls too, gets
-its arguments pickled and sends its results back one by one; sockets of the app are closed in it; a
-generator that is closed in the app is closed in the process when it has yielded the next time. What happens
-is written, a line of JSON each, to the file that `FORKING_SPACES_LOG` names.
+As on ZeroGPU, the first call of a function forks a process from the app, and later calls reuse it.
+Arguments are pickled, and results come back one by one. The child process has the app's sockets closed. A
+generator that the app closes is closed in the child after its next `yield`. Events go to the file named by
+`FORKING_SPACES_LOG`, one JSON line each.
 """
 
 import contextlib
@@ -54,7 +54,7 @@ def GPU(task=None, *, duration=60, size=None):  # noqa: N802
 
 
 def gradio_auto_wrap(task):
-    """Return the function as it is. Gradio calls this on a Space; only decorated functions are wrapped."""
+    """Return the function unchanged; Gradio calls this on a Space, but only decorated functions fork."""
     return task
 
 
@@ -67,17 +67,17 @@ class _Worker:
         _log("fork", task, self.process.pid)
 
     def watch(self):
-        """Tell those who wait for a process that it has died."""
+        """Report the death of the process to a caller that waits for results."""
         self.process.join()
         self.results.put(("problem", "GPU task aborted"))
 
     def serve(self, task, stream):
         for number in map(int, os.listdir("/proc/self/fd")):
-            with contextlib.suppress(OSError):  # the folder itself was one of them
+            with contextlib.suppress(OSError):  # the listing includes the descriptor of the folder itself
                 if stat.S_ISSOCK(os.fstat(number).st_mode):
                     os.close(number)
         if "torch" in sys.modules:
-            sys.modules["torch"].set_num_threads(1)  # those of the app were not forked
+            sys.modules["torch"].set_num_threads(1)  # a fork does not copy the app's threads
         while True:
             arguments = self.arguments.get()
             self.stop.clear()

@@ -1,13 +1,13 @@
-"""A place where forwards wait, so that a test acts in the middle of a run without racing against it."""
+"""A gate for forwards: tests act in the middle of a run without a race condition."""
 
 import math
 import threading
 
-GUARD = 300  # seconds after which a forward that nobody lets through fails instead of hanging
+GUARD = 300  # seconds after which a held forward fails instead of hanging
 
 
 class Gate:
-    """Holds the forwards of a module once `free` of them have passed, until more are let through."""
+    """A gate that lets `free` forwards of a module pass and holds later ones until they are released."""
 
     def __init__(self, module, free: int = 4):
         self._free, self._changed, self._held = free, threading.Condition(), threading.Event()
@@ -21,16 +21,16 @@ class Gate:
             self._free -= 1
 
     def wait_until_held(self) -> None:
-        assert self._held.wait(GUARD), "no forward came to the gate"
+        assert self._held.wait(GUARD), "no forward reached the gate"
 
-    def let(self, forwards: float) -> None:
+    def release(self, forwards: float) -> None:
         with self._changed:
             self._free += forwards
             self._changed.notify_all()
 
     def open(self) -> None:
-        """Let through what waits and all that follows."""
-        self.let(math.inf)
+        """Release all held and all later forwards."""
+        self.release(math.inf)
 
     def remove(self) -> None:
         self.open()

@@ -1,8 +1,8 @@
-"""transformers' own greedy decoding, and comparisons with it that a rounding error cannot fail.
+"""Greedy decoding by transformers, and comparisons with it that tolerate rounding errors.
 
-Two computations of different shapes round differently. Where a model's two best tokens lie within `TIE` of
-each other, either may come first, and after that the answers have different texts before them: there a
-comparison ends. Everywhere else tokens must be equal.
+Computations of different shapes round differently. If the two best tokens of a model lie within `TIE` of
+each other, either may come first, and the answers have different contexts from there on: the comparison
+ends. Everywhere else, tokens must be equal.
 """
 
 import math
@@ -13,9 +13,9 @@ import torch
 
 from mars_demo.decoding.decode import encoded
 from mars_demo.decoding.engine import Engine
-from mars_demo.decoding.layout import causal
 from mars_demo.decoding.sampling import Sampling, gumbel
 from mars_demo.decoding.trace import Pass, Run, Slot
+from mars_demo.layout import causal
 from mars_demo.models.chat import encode_prompt
 from mars_demo.models.checkpoint import Checkpoint
 
@@ -23,24 +23,24 @@ TIE = 1e-4
 
 
 def generate(checkpoint: Checkpoint, prompt: str | list[int], count: int) -> list[int]:
-    """Return the tokens that answer a prompt, or that continue the ids of one; at most `count`."""
+    """Return at most `count` tokens that answer a prompt or continue token ids."""
     ids = encode_prompt(checkpoint.tokenizer, prompt) if isinstance(prompt, str) else prompt
-    given = torch.tensor([ids])
+    inputs = torch.tensor([ids])
     output = checkpoint.model.generate(
-        given,
-        attention_mask=torch.ones_like(given),
+        inputs,
+        attention_mask=torch.ones_like(inputs),
         do_sample=False,
         max_new_tokens=count,
         eos_token_id=sorted(checkpoint.end_ids),
         pad_token_id=checkpoint.tokenizer.pad_token_id,
     )
-    return output[0, given.shape[1] :].tolist()
+    return output[0, inputs.shape[1] :].tolist()
 
 
 def check_tokens(checkpoint: Checkpoint, run: Run, expected: Sequence[int]) -> None:
-    """Assert that an answer has the expected tokens, up to a tie of the model's two best ones.
+    """Assert that an answer has the expected tokens, up to a tie of the two best tokens.
 
-    Whether the first difference is a tie is computed anew, in one forward of the whole text.
+    One forward over the whole text decides whether the first difference is a tie.
     """
     settings, ids = run.settings, list(run.token_ids)
     pairs = enumerate(zip_longest(ids, expected))
@@ -54,14 +54,14 @@ def check_tokens(checkpoint: Checkpoint, run: Run, expected: Sequence[int]) -> N
         noise = gumbel(sampling.seed, len(text) - 1, len(logits), logits.device)
         logits = sampling.scores(logits[None])[0] + noise
     best, second = logits.topk(2).values.tolist()
-    assert best - second < TIE, f"token {at} of {ids} is not that of {list(expected)}"
+    assert best - second < TIE, f"token {at} of {ids} differs from {list(expected)}"
 
 
 def check_passes(run: Iterable[Pass], expected: Iterable[tuple[Sequence[int], int]]) -> int:
-    """Assert that passes chose the expected tokens and accepted as many of them, up to a tie.
+    """Assert that passes chose and accepted the expected tokens, up to a tie; return the compared passes.
 
-    Where a pass has more slots than tokens are expected of it, the others may be any. Drawn tokens have no
-    ties: they must be equal. Return how many passes were compared.
+    A pass may have more slots than expected tokens; the tokens of the others are not compared. Sampled
+    tokens must be equal: they have no ties.
     """
     steps, expected = list(run), list(expected)
     for number, (step, (ids, accepted)) in enumerate(zip(steps, expected)):
@@ -78,7 +78,7 @@ def check_passes(run: Iterable[Pass], expected: Iterable[tuple[Sequence[int], in
 
 
 def check_same_passes(run: Run, other: Run) -> None:
-    """Assert that two runs of one mode chose and accepted the same in every forward, up to a tie."""
+    """Assert that two runs of one mode chose and accepted the same tokens, up to a tie."""
     decisions = [([slot.id for slot in step.slots], step.accepted) for step in other.passes]
     count = check_passes(run.passes, decisions)
     for one, two in zip(run.passes[:count], other.passes):
@@ -87,7 +87,7 @@ def check_same_passes(run: Run, other: Run) -> None:
 
 
 def _is_tie(slot: Slot) -> bool:
-    """Return whether a slot's two best tokens could change places: log p differs as the logits do."""
+    """Return whether the two best tokens of a slot are a tie; log p differs by as much as the logits."""
     if len(slot.top) < 2 or slot.id not in slot.candidates[:2]:
         return False
     (_, best), (_, second) = slot.top[:2]
@@ -95,7 +95,7 @@ def _is_tie(slot: Slot) -> bool:
 
 
 def _is_near_threshold(step: Pass) -> bool:
-    """Return whether a score could lie on either side of τ, or two scores could change places."""
+    """Return whether a score lies within `TIE` of τ or of another score."""
     scores = sorted(slot.score for slot in step.slots)
     gaps = [high - low for low, high in zip(scores, scores[1:])]
     if step.tau is not None and 0 < step.tau < 1:

@@ -1,4 +1,4 @@
-"""Task files in the lm-evaluation-harness's own format, with a little data beside them."""
+"""Task files in the format of the lm-evaluation-harness, with small local data sets."""
 
 import json
 from pathlib import Path
@@ -7,8 +7,8 @@ import yaml
 
 from mars_demo import tasks
 
-WORLDS = ("units", "reversing", "sorting")
-LONG = " ".join(example.answer for example in tasks.held_out("stories", 30))  # more than a context
+TASKS = ("units", "reversing", "sorting")
+LONG = " ".join(example.answer for example in tasks.held_out("stories", 30))  # longer than the context
 
 SHARED = {
     "dataset_path": "json",
@@ -76,11 +76,11 @@ def document(number: int, example: tasks.Example, others: list[tasks.Example]) -
 
 
 def write(folder: Path, count: int = 4) -> Path:
-    """Write the task files `FILES`, each with `count` documents, and return their folder."""
+    """Write `FILES` with `count` documents each, and return the folder."""
     for split, first in (("train", 0), ("test", 3)):
         documents = []
         for number in range(count):
-            examples = tasks.held_out(WORLDS[number % len(WORLDS)], first + count + 3)[first:]
+            examples = tasks.held_out(TASKS[number % len(TASKS)], first + count + 3)[first:]
             documents.append(document(number, examples[number], examples[count : count + 3]))
         lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in documents)
         (folder / f"{split}.jsonl").write_text(lines, encoding="utf-8")
@@ -91,5 +91,5 @@ def write(folder: Path, count: int = 4) -> Path:
 
 
 def add(folder: Path, name: str, config: dict) -> None:
-    """Write one more task file."""
+    """Write one task file."""
     (folder / f"{name}.yaml").write_text(yaml.safe_dump({"task": name} | config), encoding="utf-8")

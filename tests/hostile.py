@@ -1,11 +1,11 @@
-"""Texts that nobody sends who means well, and a good record of a run to put them into."""
+"""Hostile texts, and a valid record of a run to put them into."""
 
 import copy
 import json
 from collections.abc import Iterable
 from typing import Any
 
-# What a browser would run if a text became HTML, a template or a script; `window.__hit` tells.
+# Code that a browser runs if a text becomes HTML, a template or a script; it sets `window.__hit`.
 SCRIPTS = (
     "<script>window.__hit = 1</script>",
     "<img src=x onerror='window.__hit = 1'>",
@@ -119,17 +119,17 @@ GOOD = (
 )
 
 
-def places(line: Any, path: tuple = ()) -> list[tuple]:
-    """The ways to all values in a line."""
-    found = [path] if path else []
+def paths_in(line: Any, path: tuple = ()) -> list[tuple]:
+    """Return the paths to all values in a line."""
+    paths = [path] if path else []
     inner = line.items() if isinstance(line, dict) else enumerate(line) if isinstance(line, list) else ()
     for key, one in inner:
-        found += places(one, (*path, key))
-    return found
+        paths += paths_in(one, (*path, key))
+    return paths
 
 
 def changed(line: dict, path: tuple, new: Any) -> dict:
-    """The line with another value at that place; without one where it is `...`."""
+    """Return the line with a new value at a path; `...` deletes the value."""
     line = copy.deepcopy(line)
     at: Any = line
     for key in path[:-1]:
@@ -146,10 +146,10 @@ def written(lines: Iterable) -> str:
 
 
 def with_texts(new: str) -> str:
-    """A record that is right, with this text wherever a record may have any."""
+    """Return a valid record in which every text is `new`."""
     lines = [copy.deepcopy(line) for line in GOOD]
     for number, line in enumerate(GOOD):
-        for path in places(line):
+        for path in paths_in(line):
             if path[-1] in ("model", "prompt", "content", "text", "gpu", "device", "dtype", "run") or (
                 "top" in path and path[-1] == 0 and len(path) > 4
             ):

@@ -1,4 +1,4 @@
-"""A local Hugging Face hub with as much of the protocol as the hub's client needs."""
+"""A local Hugging Face hub: as much of the protocol as the hub's client needs."""
 
 import hashlib
 import json
@@ -16,8 +16,8 @@ SHA = "0123456789abcdef0123456789abcdef01234567"
 class Hub:
     """Folders served as models `owner/name`.
 
-    breaks_at: bytes of a weight file after which its response breaks off and further ones are 503; None for
-    a hub that works. served: bytes of the files that were sent whole.
+    breaks_at: bytes of a weight file after which the response breaks off and later requests get 503; None:
+    the hub works. served: bytes of the files sent completely.
     """
 
     def __init__(self, folders: dict[str, Path]):
@@ -31,83 +31,83 @@ class Hub:
         return {file.name: file.stat().st_size for file in sorted(self.folders[name].iterdir())}
 
 
-def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+class Handler(BaseHTTPRequestHandler):
+    """Answers of a `Hub`."""
 
-        def log_message(self, *_):
-            """Print nothing."""
+    hub: Hub
+    protocol_version = "HTTP/1.1"
 
-        def do_HEAD(self):  # noqa: N802
-            self.do_GET()
+    def log_message(self, *_):
+        """Print nothing."""
 
-        def do_GET(self):  # noqa: N802
-            parts = unquote(urlsplit(self.path).path).strip("/").split("/")
-            is_api = parts[:2] == ["api", "models"]
-            name = "/".join(parts[2:4] if is_api else parts[:2])
-            if name in hub.gated:
-                return self.answer(403, b"", {"X-Error-Code": "GatedRepo", "X-Error-Message": "Ask first."})
-            if name not in hub.folders:
-                return self.answer(404, b"", {"X-Error-Code": "RepoNotFound"})
-            if is_api and parts[4:5] == ["tree"]:
-                return self.tree(name)
-            if is_api:
-                return self.model(name)
-            file = hub.folders[name] / parts[-1]
-            if not file.is_file():
-                return self.answer(404, b"", {"X-Error-Code": "EntryNotFound"})
-            self.file(file.read_bytes(), is_weights=file.suffix == ".safetensors")
+    def do_HEAD(self):  # noqa: N802
+        self.do_GET()
 
-        def model(self, name: str):
-            siblings = [{"rfilename": file, "size": size} for file, size in hub.sizes(name).items()]
-            self.json({"id": name, "modelId": name, "sha": SHA, "siblings": siblings, "tags": []})
+    def do_GET(self):  # noqa: N802
+        parts = unquote(urlsplit(self.path).path).strip("/").split("/")
+        is_api = parts[:2] == ["api", "models"]
+        name = "/".join(parts[2:4] if is_api else parts[:2])
+        if name in self.hub.gated:
+            return self.answer(403, b"", {"X-Error-Code": "GatedRepo", "X-Error-Message": "Ask first."})
+        if name not in self.hub.folders:
+            return self.answer(404, b"", {"X-Error-Code": "RepoNotFound"})
+        if is_api and parts[4:5] == ["tree"]:
+            return self.tree(name)
+        if is_api:
+            return self.model(name)
+        file = self.hub.folders[name] / parts[-1]
+        if not file.is_file():
+            return self.answer(404, b"", {"X-Error-Code": "EntryNotFound"})
+        self.file(file.read_bytes(), is_weights=file.suffix == ".safetensors")
 
-        def tree(self, name: str):
-            self.json(
-                [
-                    {"type": "file", "path": file, "size": size, "oid": "0" * 40}
-                    for file, size in hub.sizes(name).items()
-                ]
-            )
+    def model(self, name: str):
+        siblings = [{"rfilename": file, "size": size} for file, size in self.hub.sizes(name).items()]
+        self.json({"id": name, "modelId": name, "sha": SHA, "siblings": siblings, "tags": []})
 
-        def file(self, data: bytes, is_weights: bool):
-            headers = {"ETag": f'"{hashlib.sha1(data).hexdigest()}"', "X-Repo-Commit": SHA}
-            if self.command == "GET" and is_weights and hub.breaks_at is not None:
-                return self.break_off(data, headers)
-            if self.command == "GET":
-                hub.served += len(data)
-            self.answer(200, data, headers)
+    def tree(self, name: str):
+        self.json(
+            [
+                {"type": "file", "path": file, "size": size, "oid": "0" * 40}
+                for file, size in self.hub.sizes(name).items()
+            ]
+        )
 
-        def break_off(self, data: bytes, headers: dict[str, str]):
-            if hub.is_down:  # the client asks again at once
-                return self.answer(503, b"", {})
-            hub.is_down = True
-            self.send_response(200)
-            for key, value in (headers | {"Content-Length": str(len(data))}).items():
-                self.send_header(key, value)
-            self.end_headers()
-            self.wfile.write(data[: hub.breaks_at])
-            self.close_connection = True
+    def file(self, data: bytes, is_weights: bool):
+        headers = {"ETag": f'"{hashlib.sha1(data).hexdigest()}"', "X-Repo-Commit": SHA}
+        if self.command == "GET" and is_weights and self.hub.breaks_at is not None:
+            return self.break_off(data, headers)
+        if self.command == "GET":
+            self.hub.served += len(data)
+        self.answer(200, data, headers)
 
-        def json(self, value):
-            self.answer(200, json.dumps(value).encode(), {"Content-Type": "application/json"})
+    def break_off(self, data: bytes, headers: dict[str, str]):
+        if self.hub.is_down:  # the client retries at once
+            return self.answer(503, b"", {})
+        self.hub.is_down = True
+        self.send_response(200)
+        for key, value in (headers | {"Content-Length": str(len(data))}).items():
+            self.send_header(key, value)
+        self.end_headers()
+        self.wfile.write(data[: self.hub.breaks_at])
+        self.close_connection = True
 
-        def answer(self, status: int, data: bytes, headers: dict[str, str]):
-            self.send_response(status)
-            for key, value in (headers | {"Content-Length": str(len(data))}).items():
-                self.send_header(key, value)
-            self.end_headers()
-            if self.command == "GET":
-                self.wfile.write(data)
+    def json(self, value):
+        self.answer(200, json.dumps(value).encode(), {"Content-Type": "application/json"})
 
-    return Handler
+    def answer(self, status: int, data: bytes, headers: dict[str, str]):
+        self.send_response(status)
+        for key, value in (headers | {"Content-Length": str(len(data))}).items():
+            self.send_header(key, value)
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(data)
 
 
 @contextmanager
 def serving(folders: dict[str, Path], monkeypatch, cache: Path):
-    """Run a hub that the hub client of this process uses meanwhile, with a cache of its own."""
+    """Run a hub for the hub client of this process, with its own cache."""
     hub = Hub(folders)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(hub))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("HubHandler", (Handler,), {"hub": hub}))
     Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
     use(f"http://127.0.0.1:{server.server_address[1]}", monkeypatch, cache)
     try:
@@ -118,7 +118,7 @@ def serving(folders: dict[str, Path], monkeypatch, cache: Path):
 
 
 def use(endpoint: str, monkeypatch, cache: Path) -> None:
-    """Let the hub client of this process use another hub."""
+    """Redirect the hub client of this process to another hub."""
     monkeypatch.setattr(constants, "ENDPOINT", endpoint)
     files = endpoint + "/{repo_id}/resolve/{revision}/{filename}"
     monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", files)

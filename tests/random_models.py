@@ -7,7 +7,7 @@ ARCHITECTURES = {"llama": LlamaConfig, "qwen2": Qwen2Config, "qwen3": Qwen3Confi
 
 
 def random_model(architecture: str, tokenizer, context: int = 96, head_dim: int = 8):
-    """Return a float32 model with weights large enough that its answers vary with the prompt."""
+    """Return a random float32 model; its weights are large enough for answers to vary with the prompt."""
     set_seed(7)
     config = ARCHITECTURES[architecture](
         vocab_size=len(tokenizer),

@@ -1,5 +1,4 @@
-"""The endpoint's web server in a thread of the test's own process, so that a test can look at what it
-serves."""
+"""The endpoint's web server in a thread of the test process, so that tests can inspect its state."""
 
 import asyncio
 import threading
@@ -31,14 +30,14 @@ def serving(servers: Servers) -> Iterator[str]:
 
 
 def until(condition: Callable[[], bool], seconds: float = HANG_GUARD) -> None:
-    """Wait for something that another thread does."""
+    """Wait until a condition holds that another thread fulfills."""
     end = monotonic() + seconds
     while not condition():
-        assert monotonic() < end, "it did not happen"
+        assert monotonic() < end, "the condition was never met"
         sleep(0.005)
 
 
 def run(work: Coroutine) -> Any:
-    """Run work in a thread of its own: in this one a browser of other tests may keep an event loop."""
+    """Run a coroutine in its own thread; a test's browser may keep an event loop in this one."""
     with ThreadPoolExecutor(1) as beside:
         return beside.submit(asyncio.run, work).result()

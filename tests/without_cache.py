@@ -1,5 +1,4 @@
-"""Every mode written as plainly as possible: a whole forward for each question, no cache, no groups of
-masks, and nothing of the project's own decoder."""
+"""Reference implementations of all modes: one whole forward per step, no cache, no mask groups."""
 
 import math
 from itertools import takewhile
@@ -12,7 +11,7 @@ from mars_demo.models.chat import encode_prompt
 
 Slot = tuple[int, float]  # a token and its score
 
-# From the probabilities of all tokens, in float64: how sure the model is of the most probable one.
+# The score of the most probable token, from the probabilities of all tokens in float64.
 SCORES = {
     "probability": lambda p: p.max(),
     "entropy": lambda p: (p**p).prod(),  # exp(-H) is the product of all p to the power p
@@ -21,7 +20,7 @@ SCORES = {
 
 
 class Step(NamedTuple):
-    """The expected record of a pass: its slots, how many of them were accepted, what was verified."""
+    """The expected record of a pass."""
 
     slots: list[Slot]
     accepted: int
@@ -51,29 +50,32 @@ def tokens(slots: list[Slot]) -> list[int]:
 
 
 def confident(slots: list[Slot], tau: float) -> int:
-    """Count by the paper's rule: slot 1, and those after it while they reach τ; at τ = 1 slot 1 alone."""
+    """Count the accepted slots: slot 1, then slots while they reach τ; at τ = 1 slot 1 alone."""
     return 1 + (len(list(takewhile(lambda slot: slot[1] >= tau, slots[1:]))) if tau < 1 else 0)
 
 
-def holding(drafts: list[int], own: list[Slot]) -> int:
-    """Count the leading drafts that the model would have chosen itself."""
-    return next((i for i, draft in enumerate(drafts) if draft != own[i][0]), len(drafts))
+def verified_drafts(drafts: list[int], chosen: list[Slot]) -> int:
+    """Count the leading drafts that the model would have chosen."""
+    return next((i for i, draft in enumerate(drafts) if draft != chosen[i][0]), len(drafts))
 
 
-def joined(checkpoint, slots: list[Slot], wanted: int, room: int) -> int:
-    """Count the `wanted` slots that join an answer with room for `room` more tokens."""
-    wanted = min(wanted, room)
-    return next((i for i in range(1, wanted) if slots[i - 1][0] in checkpoint.end_ids), wanted)
+def joined(checkpoint, slots: list[Slot], most: int, room: int) -> int:
+    """Count the tokens that join the answer: at most `most` and `room`, up to an end token."""
+    most = min(most, room)
+    return next((i for i in range(1, most) if slots[i - 1][0] in checkpoint.end_ids), most)
 
 
 def answer(checkpoint, prompt: str, count: int, next_step) -> list[Step]:
-    """Return the passes until an end token or `count` tokens; `next_step(text, room)` gives slots, how many
-    of them are wanted, and the rest of a `Step`."""
+    """Return the passes up to an end token or `count` tokens.
+
+    `next_step(text, room)` returns slots, the number of accepted ones, and the remaining fields of a
+    `Step`.
+    """
     text, steps, room = encode_prompt(checkpoint.tokenizer, prompt), [], count
     while room and not (steps and text[-1] in checkpoint.end_ids):
-        slots, wanted, *known = next_step(text, room)
-        accepted = joined(checkpoint, slots, wanted, room)
-        steps.append(Step(slots, accepted, *known))
+        slots, accepted, *fields = next_step(text, room)
+        accepted = joined(checkpoint, slots, accepted, room)
+        steps.append(Step(slots, accepted, *fields))
         text = text + tokens(slots[:accepted])
         room -= accepted
     return steps
@@ -82,52 +84,57 @@ def answer(checkpoint, prompt: str, count: int, next_step) -> list[Step]:
 def window(
     checkpoint, prompt: str, slots: int, tau: float, count: int, criterion: str = "probability"
 ) -> list[Step]:
-    """Decode as in section 3.3, without masks at τ = 1, where nothing they predict could be accepted."""
+    """Decode as in section 3.3; without masks at τ = 1, where no mask slot could be accepted."""
 
     def step(text, room):
-        found = masked(checkpoint, text, 0 if tau >= 1 else min(slots, room) - 1, criterion)
-        return found, confident(found, tau)
+        window_slots = masked(checkpoint, text, 0 if tau >= 1 else min(slots, room) - 1, criterion)
+        return window_slots, confident(window_slots, tau)
 
     return answer(checkpoint, prompt, count, step)
 
 
 def lossless(checkpoint, prompt: str, slots: int, linear: bool, count: int, copies: int = 16) -> list[Step]:
-    """Draft and verify. Masks after the verified text make the next drafts, in the linear layout only if
-    every draft was accepted. A copy of earlier text replaces them where more of it should be accepted."""
+    """Draft and verify.
+
+    Masks after the verified text make the next drafts; in the linear layout, only if every draft was
+    accepted. An n-gram draft replaces them if more of its tokens are expected to be accepted.
+    """
     drafts: list[int] = []
-    match, history = 0, []  # of the drafts, if they are copied; of copies, pairs of match and what held
+    match, history = 0, []  # match length of n-gram drafts; pairs (match length, accepted)
 
     def step(text, room):
         nonlocal drafts, match
         checked = drafts[: room - 1]
-        own = after(checkpoint, text, checked)
-        verified = holding(checked, own)
+        predictions = after(checkpoint, text, checked)
+        verified = verified_drafts(checked, predictions)
         if match:
             history.extend((match, True) for _ in range(verified))
             history.extend((match, False) for _ in checked[verified : verified + 1])
-        found = masked(checkpoint, text + checked[:verified], min(slots, room) - 1)[1:]
+        draft_slots = masked(checkpoint, text + checked[:verified], min(slots, room) - 1)[1:]
         if linear and verified < len(checked):
-            found = []
-        match, copy = copied(text + tokens(own[: verified + 1]), history, copies)
-        if hoped(copy) > hoped(found):
-            found = copy
+            draft_slots = []
+        match, copy = copied(text + tokens(predictions[: verified + 1]), history, copies)
+        if expected_accepted(copy) > expected_accepted(draft_slots):
+            draft_slots = copy
         else:
             match = 0
-        found = found[: max(0, room - verified - 2)]  # what the answer has room for
-        drafts = tokens(found)
-        return own[: verified + 1] + found, verified + 1, len(checked), verified
+        draft_slots = draft_slots[: max(0, room - verified - 2)]  # the room left in the answer
+        drafts = tokens(draft_slots)
+        return predictions[: verified + 1] + draft_slots, verified + 1, len(checked), verified
 
     return answer(checkpoint, prompt, count, step)
 
 
-def hoped(drafts: list[Slot]) -> float:
-    """Return the expected number of accepted drafts, each with the probability of its score."""
+def expected_accepted(drafts: list[Slot]) -> float:
+    """Return the expected number of accepted drafts; scores are probabilities of acceptance."""
     return sum(math.prod(score for _, score in drafts[: i + 1]) for i in range(len(drafts)))
 
 
 def earlier(text: list[int]) -> tuple[int, int]:
-    """Return the length of the longest end of a text, 3 to 8 tokens, that also occurs before, and the place
-    after its last occurrence. Each length searches the text anew."""
+    """Return the length of the longest repeated suffix, and the position after its last earlier occurrence.
+
+    Suffixes have 3 to 8 tokens. Each length searches the text anew.
+    """
     for length in range(8, 2, -1):
         for place in range(len(text) - 1, length - 1, -1):
             if text[place - length : place] == text[-length:]:
@@ -136,11 +143,11 @@ def earlier(text: list[int]) -> tuple[int, int]:
 
 
 def copied(text: list[int], history: list[tuple[int, bool]], longest: int) -> tuple[int, list[Slot]]:
-    """Copy what followed there while the probability that all of it is accepted is at least 1/4."""
+    """Return the match length and a draft copied from after the match, accepted with p ≥ 1/4 as a whole."""
     match, place = earlier(text)
     if not match or not longest:
         return 0, []
-    outcomes = [held for length, held in history if length == match]
+    outcomes = [accepted for length, accepted in history if length == match]
     chance = (match + sum(outcomes)) / (match + 2 + len(outcomes))
     long, copy = list(text), []
     while len(copy) < longest and chance ** (len(copy) + 1) >= 0.25:
@@ -155,42 +162,42 @@ def jacobi(checkpoint, prompt: str, slots: int, count: int) -> list[Step]:
 
     def step(text, room):
         nonlocal guesses
-        wanted = min(slots, room) - 1
-        checked = (guesses + [text[-1]] * wanted)[:wanted]
-        own = after(checkpoint, text, checked)
-        verified = holding(checked, own)
-        guesses = tokens(own[verified + 1 :])
-        return own, verified + 1, len(checked), verified
+        guessed = min(slots, room) - 1
+        checked = (guesses + [text[-1]] * guessed)[:guessed]
+        predictions = after(checkpoint, text, checked)
+        verified = verified_drafts(checked, predictions)
+        guesses = tokens(predictions[verified + 1 :])
+        return predictions, verified + 1, len(checked), verified
 
     return answer(checkpoint, prompt, count, step)
 
 
 def drafted(draft, text: list[int], count: int) -> tuple[list[int], int]:
-    """Return what a second model expects after `text`, with τ = 0.5, and in how many forwards."""
-    found: list[int] = []
+    """Return `count` tokens of a draft model at τ = 0.5, and the number of its forwards."""
+    drafts: list[int] = []
     forwards = 0
-    while len(found) < count:
-        slots = masked(draft, text + found, min(draft.largest_window, count - len(found)) - 1)
-        found += tokens(slots[: confident(slots, 0.5)])
+    while len(drafts) < count:
+        slots = masked(draft, text + drafts, min(draft.largest_window, count - len(drafts)) - 1)
+        drafts += tokens(slots[: confident(slots, 0.5)])
         forwards += 1
-    return found, forwards
+    return drafts, forwards
 
 
 def speculative(
     checkpoint, draft, prompt: str, slots: int, tau: float, count: int, criterion: str = "probability"
 ) -> list[Step]:
-    """Decode as in section 4.6: verify a second model's drafts, then continue with masks."""
+    """Decode as in section 4.6: verify the drafts of a second model, then continue with masks."""
 
     def step(text, room):
         checked, forwards = drafted(draft, text, min(slots, room) - 1)
-        own = after(checkpoint, text, checked, criterion)
-        verified = holding(checked, own)
-        found = own[: verified + 1]
+        predictions = after(checkpoint, text, checked, criterion)
+        verified = verified_drafts(checked, predictions)
+        window_slots = predictions[: verified + 1]
         if checkpoint.mask_id is not None and tau < 1:
             masks = min(slots, room) - 1
-            found = found + masked(checkpoint, text + checked[:verified], masks, criterion)[1:]
-        wanted = verified + confident(found[verified:], tau)
-        return found, wanted, len(checked), verified, forwards
+            window_slots += masked(checkpoint, text + checked[:verified], masks, criterion)[1:]
+        accepted = verified + confident(window_slots[verified:], tau)
+        return window_slots, accepted, len(checked), verified, forwards
 
     return answer(checkpoint, prompt, count, step)
 
@@ -198,15 +205,17 @@ def speculative(
 def block_diffusion(
     checkpoint, prompt: str, size: int, tau: float, count: int, criterion: str = "probability"
 ) -> list[list[int]]:
-    """Return the tokens of each pass that are filled without a gap. The prompt is causal, blocks are
-    bidirectional."""
+    """Return the tokens that each pass accepts: those filled without a gap.
+
+    The prompt is causal, blocks are bidirectional.
+    """
     prompt_ids = encode_prompt(checkpoint.tokenizer, prompt)
     done: list[int] = []
     passes: list[list[int]] = []
     while True:
         block: list[int | None] = [None] * min(size, count - len(done))
-        start, told = len(prompt_ids) + len(done), 0
-        while told < len(block):
+        start, emitted = len(prompt_ids) + len(done), 0
+        while emitted < len(block):
             ids = prompt_ids + done + [checkpoint.mask_id if t is None else t for t in block]
             visible = torch.ones(len(ids), len(ids), dtype=torch.bool).tril()
             for first in range(len(prompt_ids), len(ids), size):
@@ -219,22 +228,22 @@ def block_diffusion(
                 ).logits[0, start:]
             slots = predicted(logits, criterion)
             unfilled = [i for i, filled in enumerate(block) if filled is None]
-            surest = max(unfilled, key=lambda i: slots[i][1])
+            most_confident = max(unfilled, key=lambda i: slots[i][1])
             for i in unfilled:
-                if i == surest or (tau < 1 and slots[i][1] >= tau):
+                if i == most_confident or (tau < 1 and slots[i][1] >= tau):
                     block[i] = slots[i][0]
             accepted = []
-            while told < len(block) and block[told] is not None:
-                accepted.append(block[told])
-                told += 1
-                if accepted[-1] in checkpoint.end_ids or len(done) + told == count:
+            while emitted < len(block) and block[emitted] is not None:
+                accepted.append(block[emitted])
+                emitted += 1
+                if accepted[-1] in checkpoint.end_ids or len(done) + emitted == count:
                     return [*passes, accepted]
             passes.append(accepted)
         done += block
 
 
 def check(run, expected: list[Step]) -> None:
-    """Assert that each pass of a run is that of the plain implementation, to the last slot, up to a tie."""
+    """Assert that every slot of every pass equals that of the reference implementation, up to a tie."""
     steps = list(run)
     count = check_passes(steps, [(tokens(step.slots), step.accepted) for step in expected])
     steps, expected = steps[:count], expected[:count]

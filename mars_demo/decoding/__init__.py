@@ -1,1 +1,1 @@
-"""From a prompt to an answer: layouts, the engine that runs them, modes' strategies, and the record."""
+"""Decoding: requests, the engine, acceptance, the strategies of the modes, and run records."""

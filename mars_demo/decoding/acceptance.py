@@ -1,7 +1,7 @@
-"""The rule of acceptance: a criterion that scores slots and a threshold that counts from the left.
+"""The acceptance rule: a criterion that scores slots, and a threshold applied from the left.
 
-Every mode with a threshold, batches, evaluation and the exported decoder decide with this file, which is
-carried beside exported weights and so needs nothing else of this project.
+All modes with a threshold, batches, evaluation and the exported decoder use this file. Exported checkpoints
+include a copy of it, so it imports nothing else of this project.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # the command line lists the criteria without importing torch
     from torch import Tensor
 
-Tau = float | Callable[[], float]  # a callable is read again at every forward: that is the live knob
+Tau = float | Callable[[], float]  # a callable is read again at every forward, for the live τ slider
 
 
 def probability(p: Tensor, tokens: Tensor) -> Tensor:
-    """Return p(token), the paper's confidence (section 3.3) if the choice is greedy."""
+    """Return p(token), which under greedy decoding is the paper's confidence (section 3.3)."""
     return p.gather(-1, tokens[:, None])[:, 0]
 
 
 def entropy(p: Tensor, tokens: Tensor) -> Tensor:
     """Return exp(-H) · p(token) / p(most probable token), H the entropy of the distribution in nats.
 
-    exp(-H) is 1 for a distribution that is certain and 1/k for one that is even over k tokens, so a
-    threshold τ on it is the paper's "accept while H ≤ -ln τ". The fraction is 1 for a greedy choice.
+    exp(-H) is 1 for a one-hot distribution and 1/k for a uniform one over k tokens, so a threshold τ on it
+    is the paper's "accept while H ≤ -ln τ". The fraction is 1 under greedy decoding.
     """
     minus_entropy = (p * p.clamp(min=1e-38).log()).sum(-1)  # 0 · log 0 is 0
     chosen = p.gather(-1, tokens[:, None])[:, 0]
@@ -41,8 +41,11 @@ def margin(p: Tensor, tokens: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Criterion:
-    """How slots are scored: from [rows, vocabulary] probabilities in float32 and the [rows] tokens chosen
-    or drawn, to [rows] scores of these tokens from 0 to 1, of which 1 is certain."""
+    """A function that scores slots.
+
+    score: maps float32 probabilities [slots, vocabulary] and the chosen tokens [slots] to scores [slots]
+        from 0 to 1 (certain).
+    """
 
     title: str
     score: Callable[[Tensor, Tensor], Tensor]
@@ -57,27 +60,26 @@ CRITERIA = {
 
 @dataclass(frozen=True)
 class Acceptance:
-    """Accept from the left while score ≥ τ; the first slot, which an AR forward would give too, always.
+    """The acceptance rule: slots are accepted from the left while their score is at least τ.
 
-    At τ = 1 exactly the first slot is accepted: a score in floating point can reach 1, so that is a case of
-    its own and no comparison. A τ of None means the same.
+    The first slot, which an AR forward predicts too, is always accepted. τ = 1 or None accepts only the
+    first slot; that is a special case, because a floating-point score can reach 1.
+
+    Raises:
+        ValueError: if the criterion is unknown, or τ is a number outside 0 to 1.
     """
 
     criterion: str = "probability"
     tau: Tau | None = 0.95
 
     def __post_init__(self):
-        """
-        Raises:
-            ValueError: if there is no such criterion, or τ is a number outside 0 to 1.
-        """
         if self.criterion not in CRITERIA:
             raise ValueError(f"Unknown criterion {self.criterion!r}. Choose from {', '.join(CRITERIA)}.")
         if not callable(self.tau):
             self.threshold()
 
     def threshold(self) -> float | None:
-        """τ as it is now.
+        """Return the current τ.
 
         Raises:
             ValueError: if it is outside 0 to 1.
@@ -88,21 +90,21 @@ class Acceptance:
         return tau
 
     def scores(self, probabilities: Tensor, tokens: Tensor) -> Tensor:
-        """[rows] scores of the tokens chosen from distributions, [rows, vocabulary]."""
+        """Return the scores [slots] of tokens chosen from distributions [slots, vocabulary]."""
         return CRITERIA[self.criterion].score(probabilities, tokens)
 
 
 def admits(score: float, threshold: float | None) -> bool:
-    """Return whether a slot that is not the first may be accepted."""
+    """Return whether a slot after the first may be accepted."""
     return threshold is not None and score >= threshold < 1
 
 
 def accepted(scores: Sequence[float], threshold: float | None) -> int:
-    """Return how many leading slots are accepted (section 3.3)."""
+    """Return the number of accepted leading slots (section 3.3)."""
     admitted = itertools.takewhile(lambda score: admits(score, threshold), scores[1:])
     return 1 + sum(1 for _ in admitted)
 
 
 def several(threshold: float | None) -> bool:
-    """Return whether more than one slot can be accepted; if not, masks need not be computed."""
+    """Return whether a forward can accept more than one slot; if not, it needs no masks."""
     return threshold is not None and threshold < 1

@@ -1,4 +1,4 @@
-"""The answer while it grows: its tokens, its text, and the record of each forward."""
+"""A growing answer: its tokens, its text, and the record of each forward."""
 
 import time
 from collections.abc import Sequence
@@ -11,43 +11,44 @@ from mars_demo.models.checkpoint import Checkpoint
 
 @dataclass
 class Answer:
-    """The answer so far: its tokens, why it stopped, and the text that is ready to be shown."""
+    """An answer so far: its tokens, its stop reason, and the text that can be shown."""
 
     checkpoint: Checkpoint
-    limit: int  # tokens it may have
+    limit: int  # the most tokens
     stop_strings: tuple[str, ...] = ()
     ids: list[int] = field(default_factory=list)
     stop: str | None = None
     passes: int = 0
     _started: float = 0.0
-    _shown: int = 0  # ids whose text has been shown
-    _start: int = 0  # where the context of the next text begins,
-    _context: str = ""  # and the text from there that has been shown
-    _end: str = ""  # of the text, in which a stop string may have begun
+    _shown: int = 0  # number of ids whose text has been returned
+    _start: int = 0  # index of the first id of the decoding context
+    _context: str = ""  # the returned text from `_start` on
+    _end: str = ""  # the end of the text, which may contain the start of a stop string
 
     @property
     def room(self) -> int:
+        """Return the number of tokens that may still be added."""
         return self.limit - len(self.ids)
 
     def give(self, ids: Sequence[int]) -> list[str]:
-        """Let the answer begin with tokens that no forward accepts; the text of each.
+        """Begin the answer with given tokens, which no forward predicts, and return the text of each.
 
         Raises:
-            ValueError: if the model has no such token, or nothing could come after them.
+            ValueError: if a token is not in the vocabulary, or the answer would already end with them.
         """
-        known = self.checkpoint.model.get_input_embeddings().num_embeddings
-        if wrong := [token for token in ids if not 0 <= token < known]:
-            raise ValueError(f"{self.checkpoint.name} has no token {wrong[0]}; it has {known}.")
+        size = self.checkpoint.model.get_input_embeddings().num_embeddings
+        if unknown := [token for token in ids if not 0 <= token < size]:
+            raise ValueError(
+                f"Token {unknown[0]} is not in {self.checkpoint.name}'s vocabulary of {size} tokens."
+            )
         texts = []
         for token in ids:
             self.ids.append(token)
             texts.append(self._next_text())
             if token in self.checkpoint.end_ids or self._completes(token, texts[-1]):
-                raise ValueError("An answer ends with this token: there is nothing to decode after it.")
+                raise ValueError("This token ends the answer, so there is nothing to decode after it.")
         if self.room < 1:
-            raise ValueError(
-                f"An answer has at most {self.limit} tokens here: nothing could come after these."
-            )
+            raise ValueError(f"These tokens already fill the limit of {self.limit} tokens per answer.")
         return texts
 
     def begin(self) -> None:
@@ -55,14 +56,14 @@ class Answer:
         self._started = time.perf_counter()
 
     def step(
-        self, readings: Sequence[Reading], wanted: int, *, tau: float | None = None, **counts: int
+        self, readings: Sequence[Reading], count: int, *, tau: float | None = None, **counts: int
     ) -> Pass:
-        """Accept the first `wanted` readings, fewer if the answer ends within them, and record the pass.
+        """Accept the first `count` readings, fewer if the answer ends within them, and record the pass.
 
-        counts: fields of the `Pass`: `positions` and what a verifying mode counts.
+        counts: fields of the `Pass`: `positions` and the counts of a verifying mode.
         """
         texts = []
-        for reading in readings[:wanted]:
+        for reading in readings[:count]:
             self.ids.append(reading.token)
             if reading.token in self.checkpoint.end_ids:
                 self.stop = "eos"
@@ -97,7 +98,7 @@ class Answer:
         )
 
     def _completes(self, token: int, text: str) -> bool:
-        """Return whether the newest token, and the text that came with it, complete a stop string."""
+        """Return whether the latest token and its text complete a stop string."""
         if not self.stop_strings:
             return False
         end = self._end + text
@@ -107,8 +108,8 @@ class Answer:
         return named or any(string in end for string in self.stop_strings)
 
     def _next_text(self) -> str:
-        """Return the text that the newest token finishes. An unfinished character waits for its rest."""
-        # With a few ids of context: some tokenizers write a token differently at the start of a text.
+        """Return the text that the latest token completes, up to the last complete character."""
+        # With a few ids of context, because some tokenizers decode the first token differently.
         if self._shown - self._start > 16:
             self._start = self._shown - 4
             self._context = self._decode(self.ids[self._start : self._shown])

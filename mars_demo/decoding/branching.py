@@ -1,4 +1,4 @@
-"""Branches of an answer: another token at some place, and how likely one token at a time has it there."""
+"""Branches of an answer at one of its tokens, and the probability of that token in AR decoding."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,43 +7,42 @@ import torch
 
 from mars_demo.decoding.decode import encoded
 from mars_demo.decoding.engine import Engine
-from mars_demo.decoding.layout import causal
 from mars_demo.decoding.reading import ALTERNATIVES, most_probable
 from mars_demo.decoding.request import Branch, Request
 from mars_demo.decoding.sampling import Sampling
 from mars_demo.decoding.trace import Run
+from mars_demo.layout import causal
 from mars_demo.models.chat import encode_after
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.scheduler import SCHEDULER
 
 
 def branch(checkpoint: Checkpoint, run: Run, at: int, instead: Sequence[int] | str) -> Branch:
-    """Return the beginning of an answer that keeps the first `at` tokens of a run's answer and goes on with
-    other tokens, or another text.
+    """Return a branch: the first `at` tokens of a run's answer, followed by other tokens or another text.
 
     Raises:
-        ValueError: if the answer has no token there, or the tokenizer cannot write the text there.
+        ValueError: if the answer has no token `at`, or the tokenizer cannot encode the text there.
     """
     kept = _before(checkpoint, run, at)
     if isinstance(instead, str):
         instead = encode_after(checkpoint.tokenizer, kept, instead)
     if not instead:
-        raise ValueError("A branch needs at least one token to go on from.")
+        raise ValueError("A branch needs at least one token.")
     return Branch((*kept, *instead), run.settings.run, at)
 
 
 def _before(checkpoint: Checkpoint, run: Run, at: int) -> list[int]:
-    """Return the tokens of an answer before token `at`, which there must be."""
-    ids, known = run.token_ids, checkpoint.model.get_input_embeddings().num_embeddings
+    """Return the tokens of an answer before token `at`; check that the answer has that token."""
+    ids, size = run.token_ids, checkpoint.model.get_input_embeddings().num_embeddings
     if not 0 <= at < len(ids):
-        raise ValueError(f"The answer has {len(ids)} tokens, so it has no token {at + 1}.")
-    if not all(0 <= token < known for token in ids):
-        raise ValueError(f"This record has tokens that {checkpoint.name} does not have.")
+        raise ValueError(f"The answer has no token {at + 1}; it ends after {len(ids)}.")
+    if not all(0 <= token < size for token in ids):
+        raise ValueError(f"This record has tokens that are not in {checkpoint.name}'s vocabulary.")
     return ids[:at]
 
 
 def request_of(run: Run) -> Request:
-    """Return how a recorded run was decoded, as far as its record says; τ is that of its last forward.
+    """Return the request of a recorded run, as far as its record says; τ is that of its last forward.
 
     Raises:
         ValueError: as `Request`.
@@ -62,19 +61,19 @@ def request_of(run: Run) -> Request:
 
 @dataclass(frozen=True)
 class Opinion:
-    """A model's opinion of a token of an answer, given the text before it."""
+    """A model's prediction for one token of an answer, given the text before it."""
 
-    probability: float
-    rank: int  # 1 if none is more probable
-    top: list[tuple[str, float, int]]  # text, probability and id of the most probable ones, best first
+    probability: float  # of that token
+    rank: int  # of that token; 1 if it is the most probable one
+    top: list[tuple[str, float, int]]  # text, probability and id of the most probable tokens, best first
 
 
 @torch.inference_mode()
 def opinion(checkpoint: Checkpoint, run: Run, at: int) -> Opinion:
-    """Return the model's opinion of the answer's token `at`, as `ar` would compute it after the same text.
+    """Return the model's AR prediction for the answer's token `at`.
 
     Raises:
-        ValueError: if the answer has no token there, or the text does not fit the model.
+        ValueError: if the answer has no token `at`, or the text does not fit the model.
     """
     kept, token = _before(checkpoint, run, at), run.token_ids[at]
     ids = [*encoded(checkpoint, run.settings.conversation, run.settings.raw), *kept]

@@ -1,4 +1,4 @@
-"""A conversation: each prompt is answered after what has been said."""
+"""Conversations of several turns."""
 
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.engine import TextCache
@@ -10,13 +10,13 @@ from mars_demo.models.messages import Message, user
 
 
 class Conversation:
-    """Turns with one model. What the next prompt shares with the text so far is not computed again.
+    """A conversation with one model, which reuses the KV cache of the previous turns.
 
-    request: how every answer is decoded; may be set between turns.
-    system: what the model is told before the first turn, if anything.
+    request: the decoding request of every answer; may be changed between turns.
+    system: the system message, if any.
 
     Raises:
-        ValueError: if the checkpoint has no chat template, or one that knows no system message.
+        ValueError: if the checkpoint has no chat template, or the template rejects a system message.
     """
 
     def __init__(
@@ -33,15 +33,15 @@ class Conversation:
 
     @property
     def messages(self) -> list[Message]:
-        """Return what has been said. A turn whose answer has no text is left out."""
+        """Return the messages so far, without a last turn whose answer has no text."""
         answered = self._run and self._run.text.strip()
         return self._run.messages if answered else self._before
 
     def ask(self, prompt: str) -> Run:
-        """Begin the next answer. However far it is iterated, the turn after it continues from there.
+        """Begin the next answer. A later turn continues from the part of it that was iterated.
 
         Raises:
-            ValueError: as `decode`; the conversation is then as it was.
+            ValueError: as `decode`; the conversation is then unchanged.
         """
         if self._run:
             self._run.close()

@@ -1,6 +1,6 @@
-"""What a forward costs on this machine, by the number of positions that it computes.
+"""The cost of a forward on this machine, by its number of positions.
 
-Costs are measured once and kept in the user's cache folder, one JSON file for each model and machine.
+Costs are measured once and kept in the user's cache folder, one JSON file per model and machine.
 """
 
 import hashlib
@@ -20,35 +20,35 @@ from typing import Any, Self
 
 import torch
 
-from mars_demo.decoding import layout as layouts
+from mars_demo import layout as layouts
 from mars_demo.decoding.acceptance import Acceptance
 from mars_demo.decoding.engine import Engine
 from mars_demo.decoding.reading import read
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.device import gpu_name, processor
 
-SIZES = (1, 2, 3, 5, 9, 17, 25)  # positions that are measured
-CONTEXT = 150  # cached positions that a measured forward comes after
-SECONDS = 2.0  # that a measurement may take, about
-ROUNDS = (3, 7)  # of all sizes: at least and at most
-LARGEST = 300_000_000  # parameters of a model that is measured without being asked for
-VARIABLE = "MARS_DEMO_CACHE"  # the folder; if it is empty, nothing is kept and nothing measured unasked
-KERNELS = 1  # counted up when forwards are computed differently, so that older files are not used
-SHARE = 9  # forwards of the largest size that take as long as the shortest measurement
+SIZES = (1, 2, 3, 5, 9, 17, 25)  # the measured numbers of positions
+CONTEXT = 150  # cached positions before a measured forward
+SECONDS = 2.0  # approximate time limit of a measurement
+ROUNDS = (3, 7)  # the fewest and the most rounds over all sizes
+LARGEST = 300_000_000  # the most parameters of a model that is measured automatically
+VARIABLE = "MARS_DEMO_CACHE"  # the folder; if it is empty, nothing is kept or measured automatically
+KERNELS = 1  # version of the computation; a change makes older files invalid
+SHARE = 9  # the shortest measurement takes as long as this many forwards of the largest size
 
 
 @dataclass(frozen=True)
 class Costs:
-    """c(k): the milliseconds of a forward with k new positions and of reading all their predictions.
+    """The curve c(k): milliseconds of a forward with k new positions, including reading its predictions.
 
-    For one prompt at a time, after one length of context, `CONTEXT`. A longer context costs more with every
-    window, and only the ratios of costs decide on one.
+    It holds for batch size 1 and a context of `CONTEXT` tokens. A longer context makes every window more
+    expensive, and only the ratios of costs decide between windows.
 
-    points: (k, milliseconds), both ascending. Between them c is linear; after them it goes on as between
-        the last two.
+    points: (k, milliseconds), both ascending; at least two. c is linear between them, and its last segment
+        continues beyond them.
 
     Raises:
-        ValueError: if they are no such points, at least two.
+        ValueError: if the points are too few or not ascending.
     """
 
     points: tuple[tuple[int, float], ...]
@@ -60,7 +60,7 @@ class Costs:
 
     @classmethod
     def of(cls, measured: Mapping[int, float]) -> Self:
-        """Return the monotone curve nearest to what was measured (isotonic regression)."""
+        """Return the monotone curve nearest to the measured points (isotonic regression)."""
         blocks: list[list[float]] = []
         for k in sorted(measured):
             blocks.append([measured[k]])
@@ -71,7 +71,7 @@ class Costs:
         return cls(tuple(zip(sorted(measured), level)))
 
     def __call__(self, k: int) -> float:
-        """Return milliseconds of a forward with k new positions."""
+        """Return the milliseconds of a forward with k new positions."""
         if k <= self.points[0][0]:
             return self.points[0][1]
         place = bisect_right(self.points, (k, math.inf))
@@ -80,7 +80,7 @@ class Costs:
 
 
 def is_measurable(checkpoint: Checkpoint) -> bool:
-    """Return whether it is a small MARS model on a CPU: others hardly gain or take long."""
+    """Return whether the checkpoint is a small MARS model on a CPU; others gain little or take long."""
     return (
         checkpoint.objective == "mars"
         and checkpoint.device.type == "cpu"
@@ -89,7 +89,7 @@ def is_measurable(checkpoint: Checkpoint) -> bool:
 
 
 def measure(checkpoint: Checkpoint) -> Costs | None:
-    """Return its costs on this machine; None if measuring would take longer than about `SECONDS`."""
+    """Return the costs on this machine; None if measuring would take much longer than `SECONDS`."""
     steps = measuring(checkpoint)
     while True:
         try:
@@ -99,14 +99,14 @@ def measure(checkpoint: Checkpoint) -> Costs | None:
 
 
 def measuring(checkpoint: Checkpoint) -> Generator[None, None, Costs | None]:
-    """Yield the measurement in steps of one forward each, so that it can give way to others between them.
+    """Measure one forward per step, so that other work can run between steps; return the costs.
 
-    Medians of several rounds over all sizes, fewer where forwards are slow.
+    The costs are medians of several rounds over all sizes, fewer if forwards are slow.
     """
     engine, largest = Engine(checkpoint.decoder), SIZES[-1]
     spent = 0.0
     while engine.length + 2 * largest <= min(CONTEXT + largest, checkpoint.context):
-        warm = engine.length > 0  # the first forward pays for what happens once
+        warm = engine.length > 0  # the first forward includes one-time work
         took = _forward(engine, largest, keep=largest)
         spent += took
         if warm and took * SHARE > SECONDS:
@@ -125,7 +125,7 @@ def measuring(checkpoint: Checkpoint) -> Generator[None, None, Costs | None]:
 
 
 def _forward(engine: Engine, k: int, keep: int = 0) -> float:
-    """Return seconds of a forward with k new positions as a run makes it: computed, read and committed."""
+    """Return the seconds to compute, read and commit a forward with k new positions, as in a run."""
     started = time.perf_counter()
     layout = layouts.window([0], k - 1, 0, engine.length)
     read(engine.forward(layout), Acceptance())
@@ -137,7 +137,7 @@ def _forward(engine: Engine, k: int, keep: int = 0) -> float:
 
 
 def folder() -> Path | None:
-    """Return where costs are kept; None for nowhere."""
+    """Return the folder of the costs files; None if nothing is kept."""
     if (named := os.environ.get(VARIABLE)) is not None:
         return Path(named) / "costs" if named else None
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
@@ -145,7 +145,7 @@ def folder() -> Path | None:
 
 
 def key(checkpoint: Checkpoint) -> dict[str, Any]:
-    """Return all that a forward's cost depends on: model, shapes, precision and machine."""
+    """Return everything that a forward's cost depends on: model, shapes, precision and machine."""
     model = checkpoint.model
     config = model.config.to_json_string(use_diff=False)
     shapes = [f"{name} {tuple(weight.shape)}" for name, weight in model.named_parameters()]
@@ -162,7 +162,7 @@ def key(checkpoint: Checkpoint) -> dict[str, Any]:
 
 
 def load(checkpoint: Checkpoint) -> Costs | None:
-    """Return what was kept for this model on this machine. None without it, also if its file is damaged."""
+    """Return the stored costs of this model on this machine; None if the file is missing or damaged."""
     cache, described = folder(), key(checkpoint)
     if cache is None:
         return None
@@ -174,7 +174,7 @@ def load(checkpoint: Checkpoint) -> Costs | None:
 
 
 def save(checkpoint: Checkpoint, costs: Costs) -> None:
-    """Keep them for later processes, if there is a folder that can be written."""
+    """Store costs for later processes, if the folder is writable."""
     cache, described = folder(), key(checkpoint)
     if cache is None:
         return

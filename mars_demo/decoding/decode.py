@@ -1,4 +1,4 @@
-"""One prompt or conversation, one model: an answer, computed forward by forward while it is iterated."""
+"""Decoding of one prompt or conversation with one model, forward by forward."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -7,9 +7,9 @@ from importlib import import_module
 
 from mars_demo.decoding.answer import Answer
 from mars_demo.decoding.engine import Engine, TextCache
-from mars_demo.decoding.reading import Reading, compute, read
+from mars_demo.decoding.reading import Reading, read
 from mars_demo.decoding.request import Request
-from mars_demo.decoding.strategy import Forward, Strategy
+from mars_demo.decoding.strategy import Forward, Strategy, compute
 from mars_demo.decoding.trace import Pass, Run, Settings
 from mars_demo.models.chat import encode_prompt, encode_raw
 from mars_demo.models.checkpoint import Checkpoint
@@ -26,21 +26,21 @@ def decode(
     messages: Sequence[Message] = (),
     cache: TextCache | None = None,
 ) -> Run:
-    """Begin an answer that is computed while it is iterated, one forward per step.
+    """Begin an answer; iterating it computes one forward per step.
 
-    messages: a conversation, `role` (system, user or assistant) and `content` of each. The prompt is its
-        next message; without a prompt, its last message is the prompt.
-    cache: of an earlier text. What both share from the start is not computed again, and the cache is this
-        text's then. One run at a time may have it.
+    messages: a conversation, each message with `role` (system, user or assistant) and `content`. The prompt
+        is its next message; without a prompt, its last message is the prompt.
+    cache: the cache of an earlier text, of which the common prefix is reused. The run takes it over; only
+        one run at a time may use it.
 
     Raises:
-        ValueError: if the checkpoint cannot do what is requested, or the prompt or the conversation does
-            not fit.
+        ValueError: if the checkpoint does not support the request, or the prompt or conversation is too
+            long.
     """
     request = request.fitted(checkpoint)
-    asked = list(messages) if prompt is None else [*messages, user(prompt)]
+    conversation = list(messages) if prompt is None else [*messages, user(prompt)]
     engine = Engine(checkpoint.decoder, cache)
-    settings, strategy = prepare(checkpoint, asked, request, engine)
+    settings, strategy = prepare(checkpoint, conversation, request, engine)
     return Run(settings, drive(engine, strategy, request))
 
 
@@ -50,10 +50,10 @@ def prepare(
     request: Request,
     engine: Engine | None = None,
 ) -> tuple[Settings, Strategy]:
-    """Return the record's first line for a prompt or a conversation, and the strategy that will decode it.
+    """Return the record's first line for a prompt or conversation, and the strategy that will decode it.
 
-    request: one that is `fitted` to the checkpoint.
-    engine: whose cache the strategy begins with; None for an empty one.
+    request: already `fitted` to the checkpoint.
+    engine: the engine whose cache the strategy begins with; None for an empty cache.
 
     Raises:
         ValueError: if the prompt is empty or does not fit into the context.
@@ -105,39 +105,41 @@ def _checked(prompt: str | Sequence[Message], raw: bool) -> list[Message]:
     if messages and not (messages[-1].get("content") or "").strip():
         raise ValueError("The prompt is empty; write something for the model to answer.")
     if raw and len(messages) > 1:
-        raise ValueError("A raw prompt has no messages before it: they need the chat template.")
+        raise ValueError("A raw prompt cannot follow other messages, which need the chat template.")
     return checked(messages)
 
 
 def encoded(checkpoint: Checkpoint, messages: Sequence[Message], raw: bool) -> list[int]:
-    """Return ids of all that a model reads before its answer."""
+    """Return the token ids of everything that a model reads before its answer."""
     if raw:
         return encode_raw(checkpoint.tokenizer, messages[0]["content"])
     return encode_prompt(checkpoint.tokenizer, messages)
 
 
 def drive(engine: Engine, strategy: Strategy, request: Request) -> Iterator[Pass]:
-    """Run one strategy on one engine, a turn for each forward; what a pass took does not count the wait for
-    it. On a CPU, where a forward has ended when it returns, a pass says how much of its time went into the
-    model and into reading the logits."""
+    """Run one strategy on one engine, with one turn per forward, and yield its passes.
+
+    The time of a pass excludes the wait for its turn. On a CPU, where forwards are synchronous, a pass also
+    records the time of the model and the time of reading its logits.
+    """
     while True:
         with SCHEDULER.turn():
-            wanted = next(strategy, None)
-            if wanted is None:
+            forward = next(strategy, None)
+            if forward is None:
                 return
-            readings, parts = _timed(engine, wanted, request)
+            readings, parts = _timed(engine, forward, request)
             outcome = strategy.send(readings)
             engine.commit(outcome.keep)
         yield replace(outcome.step, **parts)
 
 
-def _timed(engine: Engine, wanted: Forward, request: Request) -> tuple[list[Reading], dict[str, float]]:
-    """Return what a forward predicts, and its time in parts where they can be told apart."""
+def _timed(engine: Engine, forward: Forward, request: Request) -> tuple[list[Reading], dict[str, float]]:
+    """Return the readings of a forward, and on a CPU the times of its two parts."""
     if engine.model.device.type != "cpu":
-        return compute(engine, wanted, request.acceptance, request.sampling), {}
+        return compute(engine, forward, request.acceptance, request.sampling), {}
     started = time.perf_counter()
-    logits = engine.forward(wanted.layout, wanted.first)
+    logits = engine.forward(forward.layout, forward.first)
     computed = time.perf_counter()
-    readings = read(logits, request.acceptance, wanted.positions, request.sampling)
+    readings = read(logits, request.acceptance, forward.positions, request.sampling)
     ended = time.perf_counter()
     return readings, {"model_ms": 1000 * (computed - started), "read_ms": 1000 * (ended - computed)}

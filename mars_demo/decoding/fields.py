@@ -1,7 +1,7 @@
-"""Fields that come from elsewhere: what each may hold, and the sentence for one that holds something else.
+"""Types of the fields of records and HTTP requests, and error sentences for invalid values.
 
-`trace` declares the lines of a record with these types, the HTTP APIs their parameters. pydantic checks
-them.
+`trace` declares the lines of a record with these types, and the HTTP APIs their parameters. pydantic
+validates them.
 """
 
 import re
@@ -17,7 +17,7 @@ from pydantic import (
     ValidationError,
     with_config,
 )
-from typing_extensions import TypedDict  # Python 3.11's own one lacks what pydantic reads
+from typing_extensions import TypedDict  # pydantic does not support that of Python 3.11
 
 from mars_demo.decoding.acceptance import CRITERIA
 from mars_demo.limits import LIMITS
@@ -28,19 +28,19 @@ SCHEMA = 2
 READABLE = (1, SCHEMA)  # schema 1 had one criterion, the probability, and called the score `confidence`
 NO_RECORD = f"This is not a run record of schema {' or '.join(map(str, READABLE))}"
 
-# Where a token came from before it was accepted, and how that is said of it.
+# The sources of accepted tokens, with descriptions.
 SOURCES = {
     "model": "the model's own next token",
     "mask": "predicted by a mask",
-    "copy": "repeats earlier text",
-    "guess": "guessed by the forward before",
-    "draft": "made by the second model",
+    "copy": "n-gram draft from earlier text",
+    "guess": "guessed by the previous forward",
+    "draft": "drafted by the second model",
 }
 
-MOST_LINES = 6000  # of a record
-LONGEST_LINE = 2_500_000  # characters, which are counted before anything of the line is read
-MOST_SLOTS = 50_000  # of all its forwards
-MOST_GIVEN = 10_000  # tokens that an answer begins with
+MOST_LINES = 6000  # lines of a record
+LONGEST_LINE = 2_500_000  # characters of a line, checked before it is parsed
+MOST_SLOTS = 50_000  # slots of a record
+MOST_GIVEN = 10_000  # given tokens at the beginning of an answer
 WIDEST = 256  # slots of a window
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -48,11 +48,12 @@ STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
 
 def several(most: int) -> Any:
-    """Annotate a list of at most so many items; after a wrong one, no other is looked at."""
+    """Return the annotation of a list of at most `most` items; validation stops at the first error."""
     return Field(max_length=most, fail_fast=True)
 
 
 def rounded(digits: int) -> PlainSerializer:
+    """Return the annotation of a number that is written with `digits` decimal places."""
     return PlainSerializer(lambda number: round(number, digits))
 
 
@@ -66,7 +67,7 @@ def _allowed(tokens: int) -> int:
     return tokens
 
 
-Name = Annotated[str, Field(max_length=1000)]  # or the text of a token
+Name = Annotated[str, Field(max_length=1000)]  # a name, or the text of a token
 Text = Annotated[str, Field(max_length=200_000)]  # a prompt or a message
 Id = Annotated[int, Field(ge=0, lt=2**31)]
 Tokens = Annotated[int, Field(ge=0, le=10_000_000)]
@@ -87,19 +88,19 @@ Costs = Annotated[list[tuple[Tokens, Ms]], several(64)]
 
 
 @with_config(STRICT)
-class Said(TypedDict):
-    """A message of the conversation; `mode` is that of the run which an answer comes from."""
+class RecordedMessage(TypedDict):
+    """A message of the conversation; `mode` is the mode of the run that an answer comes from."""
 
     role: Literal[ROLES]
     content: Text
     mode: NotRequired[Name]
 
 
-Messages = Annotated[list[Said], several(1000)]
+Messages = Annotated[list[RecordedMessage], several(1000)]
 
 
 @with_config(STRICT)
-class Drawn(TypedDict, total=False):
+class RecordedSampling(TypedDict, total=False):
     """The fields of `sampling.Sampling`."""
 
     temperature: Annotated[float, Field(ge=0, le=10**6)]
@@ -109,22 +110,21 @@ class Drawn(TypedDict, total=False):
 
 
 @with_config(STRICT)
-class Begun(TypedDict):
-    """How a branch begins: the first `at` tokens of run `of` and what stands there instead, as `given`."""
+class RecordedBranch(TypedDict):
+    """The start of a branch: `given` holds the first `at` tokens of run `of` and the new tokens."""
 
     of: Name | None
     at: Tokens
     given: Annotated[list[tuple[Id, Name]], several(MOST_GIVEN)]
 
 
-# --------------------------------------------------------------------------------- what is wrong with one
+# ------------------------------------------------------------------------------------------------- errors
 
 
 def problem(error: ValidationError, below: int = 0) -> tuple[str, str]:
-    """Return the first field that is wrong, such as `slots[1].score`, and a sentence about it without a
-    period.
+    """Return the first invalid field, such as `slots[1].score`, and a sentence about it without a period.
 
-    below: steps of the field's path that are left out.
+    below: the number of leading parts of the field's path to leave out.
     """
     [first, *_] = error.errors(include_url=False)
     path = ((f"[{part}]" if isinstance(part, int) else f".{part[:40]}") for part in first["loc"][below:])
@@ -142,10 +142,10 @@ def problem(error: ValidationError, below: int = 0) -> tuple[str, str]:
 
 
 def checked(kind: type[Model], values: Any) -> Model:
-    """Return values from elsewhere as a model.
+    """Return untrusted values as a validated model.
 
     Raises:
-        ValueError: a sentence about the first field that is wrong.
+        ValueError: with a sentence about the first invalid field.
     """
     try:
         return kind.model_validate(values)

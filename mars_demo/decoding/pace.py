@@ -1,4 +1,4 @@
-"""How far ahead a forward looks: as many drafts and masks as pay, by how many have held so far."""
+"""The pace: how many drafts and masks each forward gets, by measured costs and past acceptance."""
 
 from __future__ import annotations
 
@@ -9,90 +9,90 @@ from dataclasses import dataclass
 from itertools import accumulate
 from math import sqrt
 from operator import mul
-from typing import TYPE_CHECKING
 
 from mars_demo.decoding.acceptance import accepted
-from mars_demo.modes import LONGEST_COPY
+from mars_demo.decoding.costs import Costs
+from mars_demo.decoding.reading import Reading
+from mars_demo.modes import LONGEST_NGRAM_DRAFT
 
-if TYPE_CHECKING:
-    from mars_demo.decoding.costs import Costs
-    from mars_demo.decoding.reading import Reading
-
-MEMORY = 0.95  # of what was seen of a slot, how much remains when it is seen again
-STRENGTH = 2.0  # what is expected of a slot counts as much as so many forwards
-NEIGHBOUR = 8.0  # and what the slot before it shows counts as much as so many
-EXPECTED = 0.95  # how often a mask or a draft holds, before anything is known of an answer
-EXPLORING = 0.01  # of the time may go into a slot more than seems to pay: it may have begun to hold
-REMEMBERED = 32  # forwards whose scores are compared again when τ moves
-SCORES = (0.25, 0.5, 0.75, 0.95)  # drafts with scores between two of these are expected to hold alike
+MEMORY = 0.95  # decay of a slot's counts per observation
+STRENGTH = 2.0  # weight of the prior, in forwards
+NEIGHBOUR = 8.0  # weight of the previous slot's acceptance rate, in forwards
+EXPECTED = 0.95  # prior acceptance rate of a mask or draft
+EXPLORING = 0.01  # share of the time for one slot more than seems to pay, in case acceptance has risen
+REMEMBERED = 32  # forwards whose scores are compared again when τ changes
+SCORES = (0.25, 0.5, 0.75, 0.95)  # borders of the score ranges that share an acceptance rate
 
 
 class Survival:
-    """How often each slot of a window held, where those before it did: recent forwards count most.
+    """Decaying acceptance rates of the slots of a window, each given that all slots before it are accepted.
 
-    slots: after the first one, which always holds. A slot about which little is known is expected to hold
-        as often as the one before it, so at first the chances decay geometrically.
+    slots: the number of slots after the first, which is always accepted. The prior of a slot is the rate of
+        the slot before it, so at first the chances decay geometrically.
     """
 
     def __init__(self, slots: int):
-        self._seen, self._held = [0.0] * slots, [0.0] * slots
-        self._unknown = STRENGTH  # what the expectation of slot 1 still counts
+        self._tried, self._accepted = [0.0] * slots, [0.0] * slots
+        self._prior = STRENGTH  # remaining weight of the prior of slot 1
 
-    def add(self, held: Sequence[float]) -> None:
-        """Learn from a forward: for each of its slots whether it held, 1 or 0, or how likely that is."""
-        reached = 1.0  # how likely it is that all slots before this one held
-        for slot, chance in enumerate(held):
+    def add(self, chances: Sequence[float]) -> None:
+        """Learn from a forward: for each slot 1 (accepted), 0 (rejected) or the chance of acceptance."""
+        reached = 1.0  # the chance that all slots before this one are accepted
+        for slot, chance in enumerate(chances):
             kept = 1 - (1 - MEMORY) * reached
-            self._unknown *= kept if slot == 0 else 1
-            self._seen[slot] = kept * self._seen[slot] + reached
-            self._held[slot] = kept * self._held[slot] + reached * chance
+            self._prior *= kept if slot == 0 else 1
+            self._tried[slot] = kept * self._tried[slot] + reached
+            self._accepted[slot] = kept * self._accepted[slot] + reached * chance
             reached *= chance
             if reached < 0.01:
                 break
 
     def chances(self) -> list[float]:
-        """Return the probability that the first i slots hold, for i from 0 to all of them."""
-        chances, rate, weight = [1.0], EXPECTED, self._unknown
-        for seen, held in zip(self._seen, self._held):
-            rate = (held + weight * rate) / (seen + weight)
+        """Return the probability that the first i slots are accepted, for i from 0 to all of them."""
+        chances, rate, weight = [1.0], EXPECTED, self._prior
+        for tried, count in zip(self._tried, self._accepted):
+            rate = (count + weight * rate) / (tried + weight)
             chances.append(chances[-1] * rate)
             weight = NEIGHBOUR
         return chances
 
 
 class Drafts:
-    """How often the drafts of a model have held: by their place, and by their scores."""
+    """The acceptance rates of a model's drafts, by their place in the draft and by their scores."""
 
     def __init__(self, most: int):
         self.survival = Survival(most)
-        self._seen, self._held = [[0.0] * (len(SCORES) + 1) for _ in range(2)]
+        self._tried, self._accepted = [[0.0] * (len(SCORES) + 1) for _ in range(2)]
 
-    def add(self, scores: Sequence[float], held: Sequence[float]) -> None:
-        """Learn from the scores of a draft and, for those that were verified, whether they held, 1 or 0.
+    def add(self, scores: Sequence[float], outcomes: Sequence[float]) -> None:
+        """Learn from the scores of a draft and the outcomes (1 accepted, 0 rejected) of its verified part.
 
-        By their place all count, verified or not, as their scores say: else only sure ones would ever be
-        seen.
+        The rates by place count unverified drafts too, with the chances that their scores imply; otherwise
+        only confident drafts would count.
         """
-        for score, known in zip(scores, held):
-            place = bisect_right(SCORES, score)
-            self._seen[place] = MEMORY * self._seen[place] + 1
-            self._held[place] = MEMORY * self._held[place] + known
+        for score, outcome in zip(scores, outcomes):
+            index = bisect_right(SCORES, score)
+            self._tried[index] = MEMORY * self._tried[index] + 1
+            self._accepted[index] = MEMORY * self._accepted[index] + outcome
         self.survival.add([self.chance(score) for score in scores])
 
     def chance(self, score: float) -> float:
-        """Return the probability that a draft holds if those before it do; it is higher than the score."""
-        place = bisect_right(SCORES, score)
-        return (self._held[place] + STRENGTH * sqrt(score)) / (self._seen[place] + STRENGTH)
+        """Return the probability that a draft is accepted if all drafts before it are.
+
+        The prior is the square root of the score, because drafts are accepted more often than they score.
+        """
+        index = bisect_right(SCORES, score)
+        return (self._accepted[index] + STRENGTH * sqrt(score)) / (self._tried[index] + STRENGTH)
 
 
 class Exploration:
-    """A share of the time to spend on slots that do not seem to pay."""
+    """A time budget for slots that do not seem to pay."""
 
     def __init__(self):
         self._saved = 0.0
 
     def affords(self, ms: float, extra: float) -> bool:
-        """Return whether a forward of `ms` milliseconds may take `extra` more."""
+        """Return whether a forward of `ms` milliseconds may take `extra` more, and charge the budget."""
         self._saved += EXPLORING * ms
         if extra > self._saved:
             return False
@@ -101,10 +101,10 @@ class Exploration:
 
 
 class Pace:
-    """Of one answer in `mars`: how many masks its forwards have.
+    """The number of masks of the forwards of one answer in `mars`.
 
-    The number that would give most tokens per millisecond if every forward had it, and now and then one
-    more, so that easier text is noticed. Without costs, as many as there may be.
+    It maximizes the tokens per millisecond of forwards that all have this number. Now and then a forward
+    gets one mask more, so that easier text is noticed. Without costs, it is always the largest.
     """
 
     def __init__(self, costs: Costs | None, window: int):
@@ -119,44 +119,48 @@ class Pace:
         self._survival = Survival(self._slots)
 
     def masks(self, new: int, most: int, threshold: float | None) -> int:
-        """Return how many masks follow `new` tokens, at most `most`. The scores of earlier forwards are
-        compared with the threshold of now, which a visitor may have moved."""
+        """Return the number of masks after `new` tokens, at most `most`.
+
+        If the threshold has changed, the scores of earlier forwards are compared with the new one.
+        """
         if self._costs is None or most < 1:
             return most
         if threshold != self._threshold:
             self._forget(threshold)
             for scores in self._scores:
-                self._survival.add(_held(scores, threshold))
+                self._survival.add(_outcomes(scores, threshold))
         chances, new = self._survival.chances(), min(new, self._slots + 1)  # a prompt has many
         best = max(range(most + 1), key=lambda masks: tokens_per_ms(chances, masks, self._costs))
         ms, more = self._costs[new + best], self._costs[min(new + best + 1, len(self._costs) - 1)]
         return best + (best < most and self._exploration.affords(ms, more - ms))
 
     def saw(self, scores: Sequence[float]) -> None:
-        """Learn from the scores of a forward's slots, of which the first is always accepted."""
+        """Learn from the scores of a forward's slots; the first slot is always accepted."""
         if self._costs and len(scores) > 1:
             self._scores.append(scores)
-            self._survival.add(_held(scores, self._threshold))
+            self._survival.add(_outcomes(scores, self._threshold))
 
 
 def tokens_per_ms(chances: Sequence[float], masks: int, costs: Sequence[float]) -> float:
-    """Return the tokens per millisecond of an answer whose forwards all have that many masks.
+    """Return the tokens per millisecond of an answer whose forwards all have `masks` masks.
 
-    chances: that the first i masks are accepted. costs: milliseconds by positions; a forward computes its
-        masks and what the one before it accepted.
+    chances: the probability that the first i masks are accepted.
+    costs: milliseconds by positions; a forward computes its masks and the tokens that the previous forward
+        accepted.
     """
     ms = chances[masks] * costs[2 * masks + 1]
     ms += sum((chances[a - 1] - chances[a]) * costs[a + masks] for a in range(1, masks + 1))
     return sum(chances[: masks + 1]) / ms
 
 
-def _held(scores: Sequence[float], threshold: float | None) -> list[int]:
+def _outcomes(scores: Sequence[float], threshold: float | None) -> list[int]:
+    """Return 1 per accepted slot after the first, then 0 if a slot is rejected."""
     return [1] * (accepted(scores, threshold) - 1) + [0] * (accepted(scores, threshold) < len(scores))
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A forward of `lossless`: its drafts, the masks of each group, and whether there is only one group."""
+    """The shape of a forward in `lossless`: its drafts, the masks per group, and its layout."""
 
     drafts: int
     masks: int
@@ -164,34 +168,35 @@ class Plan:
 
     @property
     def positions(self) -> int:
-        """Return how many it computes, its first token among them."""
+        """Return the number of computed positions, including the first token."""
         return 1 + self.drafts + self.masks * (1 if self.linear else self.drafts + 1)
 
 
 class DraftPace:
-    """Of one answer in `lossless`: how many drafts its forwards verify and how many masks make new ones.
+    """The numbers of drafts and masks of the forwards of one answer in `lossless`.
 
-    The number of masks is the one that would give most tokens per millisecond if every forward had as many,
-    and as many drafts. Drafts are then sent while their chances to hold, by their scores, are worth their
-    positions and, in the linear layout, the risk that a wrong one takes the new drafts with it.
+    The number of masks maximizes the tokens per millisecond of forwards that all have this number of masks
+    and of drafts. Drafts are then sent while their chances, by their scores, are worth their positions and,
+    in the linear layout, the risk that a rejected draft loses the new drafts. Without costs, all drafts are
+    sent, with the most masks.
 
-    linear: the layout; None for whichever pays, forward by forward. Without costs, all drafts and as many
-        masks as there may be.
+    linear: the layout; None for the better one of each forward.
     """
 
     def __init__(self, costs: Costs | None, window: int, linear: bool | None):
         self._linear, self._most = linear, window - 1
         self._layouts = (True, False) if linear is None else (linear,)
-        most = window * max(window, LONGEST_COPY + 1)  # positions: the longest draft and its groups
+        most = window * max(window, LONGEST_NGRAM_DRAFT + 1)  # positions of a draft and its groups
         self._costs = costs and [costs(max(k, 1)) for k in range(most + 1)]
         self._exploration = Exploration()
-        self._known = Drafts(window - 1)
-        self._scores: Sequence[float] = ()  # of the present drafts, also of those that are not sent
+        self._rates = Drafts(window - 1)
+        self._scores: Sequence[float] = ()  # of the current drafts, sent or not
 
     def plan(self, draft: Sequence[Reading], room: int) -> Plan:
-        """Return what to send of a draft, and how many masks a group has, at most `room` of each.
+        """Return how many tokens of a draft to send and the masks per group, at most `room` of each.
 
-        The score of a copied token is the chance that it holds; that of a mask's is learned from.
+        The score of an n-gram draft is its chance of acceptance. The chance of a mask's draft is estimated
+        from its score.
         """
         most = max(0, min(self._most, room))
         scores = [reading.score for reading in draft[: max(0, room)]]
@@ -199,14 +204,14 @@ class DraftPace:
             return Plan(len(scores), most, self._linear)
         copied = bool(draft) and draft[0].source == "copy"
         self._scores = () if copied else scores
-        chances = scores if copied else [self._known.chance(score) for score in scores]
+        chances = scores if copied else [self._rates.chance(score) for score in scores]
         rate, masks = self._pays(most)
         ms = self._costs[1 + masks]
-        worth = rate * ms - 1  # of having drafts, in tokens: making them takes a forward, which gives one
+        worth = rate * ms - 1  # value of new drafts in tokens: a forward makes them, and gives one token
         products = [1.0, *accumulate(chances, mul)]
 
         def gain(plan: Plan) -> float:
-            """Return how many tokens more it gives than the rate does in its time."""
+            """Return how many more tokens a plan yields than the average rate in the same time."""
             tokens = sum(products[: plan.drafts + 1])
             drafted = products[plan.drafts] if plan.linear else 1.0
             return tokens + drafted * worth - rate * self._cost(plan)
@@ -223,18 +228,18 @@ class DraftPace:
         return plan
 
     def saw(self, sent: int, verified: int) -> None:
-        """Learn how many of the drafts that were sent held."""
+        """Learn how many of the sent drafts were accepted."""
         if self._costs is None or not self._scores:
             return
-        held = [1.0] * verified + [0.0] * (verified < sent)
-        self._known.add(self._scores[: self._most], held)
+        outcomes = [1.0] * verified + [0.0] * (verified < sent)
+        self._rates.add(self._scores[: self._most], outcomes)
 
     def _cost(self, plan: Plan) -> float:
         return self._costs[min(plan.positions, len(self._costs) - 1)]
 
     def _pays(self, most: int) -> tuple[float, int]:
-        """Return the most tokens per millisecond with equally many drafts and masks, and that number."""
-        chances = self._known.survival.chances()
+        """Return the most tokens per millisecond with as many drafts as masks, and that number."""
+        chances = self._rates.survival.chances()
         rates = [
             (verifying_rate(chances, masks, linear, self._costs), masks)
             for linear in self._layouts
@@ -244,10 +249,9 @@ class DraftPace:
 
 
 def verifying_rate(chances: Sequence[float], drafts: int, linear: bool, costs: Sequence[float]) -> float:
-    """Return tokens per millisecond of an answer in `lossless` whose forwards all have that many masks in a
-    group, and as many drafts wherever there are some.
+    """Return the tokens per millisecond of an answer in `lossless` with as many masks per group as drafts.
 
-    In the linear layout a wrong draft leaves none for the next forward, which accepts one token.
+    In the linear layout a rejected draft leaves no drafts for the next forward, which accepts one token.
     """
     tokens, ms = sum(chances[: drafts + 1]), costs[Plan(drafts, drafts, linear).positions]
     if not linear:

@@ -1,11 +1,10 @@
-"""What logits say about a slot: the token that is chosen, its score and the alternatives."""
+"""Readings of logits: the chosen token of each slot, its score and the alternatives."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -13,44 +12,30 @@ from torch import Tensor
 from mars_demo.decoding.acceptance import Acceptance
 from mars_demo.decoding.sampling import Sampling
 
-if TYPE_CHECKING:
-    from mars_demo.decoding.engine import Engine
-    from mars_demo.decoding.strategy import Forward
-
 ALTERNATIVES = 5  # candidates recorded for each slot
-LARGE = 16384  # a vocabulary of which torch reads several rows in parallel
-BLOCK = 128  # neighbours in a large vocabulary, of which only the most probable one is compared at first
+LARGE = 16384  # vocabulary size from which torch processes several slots with threads
+BLOCK = 128  # tokens per block of a large vocabulary in `most_probable`
 
 
 @dataclass(frozen=True)
 class Reading:
-    """One slot: its token, the token's score, and candidates, best first, with their probabilities."""
+    """The reading of a slot: its token, score, and candidates, best first, with their probabilities."""
 
     token: int
     score: float
     candidates: list[int]
     probabilities: list[float]
-    source: str = "model"  # where the token came from first, one of `fields.SOURCES`
+    source: str = "model"  # the source of the token, one of `fields.SOURCES`
 
 
 def marked(readings: Sequence[Reading], source: str) -> list[Reading]:
-    """Return the same readings, with where their tokens came from."""
+    """Return the readings with another source."""
     return [replace(reading, source=source) for reading in readings]
-
-
-def compute(
-    engine: Engine, wanted: Forward, acceptance: Acceptance, sampling: Sampling | None = None
-) -> list[Reading]:
-    """Run a forward and read what its positions from `wanted.first` on predict."""
-    if sampling is None:
-        return fetch(engine.forward(wanted.layout, wanted.first, greedy(acceptance.criterion)))
-    logits = engine.forward(wanted.layout, wanted.first)
-    return read(logits, acceptance, wanted.positions, sampling)
 
 
 @functools.cache
 def greedy(criterion: str) -> Callable[[Tensor], Tensor]:
-    """`measure` for the most probable tokens; the same function whenever it is asked for."""
+    """Return `measure` for greedy decoding with a criterion, always as the same function object."""
     return functools.partial(measure, acceptance=Acceptance(criterion, None))
 
 
@@ -60,7 +45,7 @@ def read(
     positions: Sequence[int] = (),
     sampling: Sampling | None = None,
 ) -> list[Reading]:
-    """Return a `Reading` per row of [rows, vocabulary] logits, at these positions of the text."""
+    """Return a `Reading` per slot of logits [slots, vocabulary] at these positions of the text."""
     return fetch(measure(logits, acceptance, positions, sampling))
 
 
@@ -70,16 +55,19 @@ def measure(
     positions: Sequence[int] = (),
     sampling: Sampling | None = None,
 ) -> Tensor:
-    """[rows, 2 + 2k] the readings of [rows, vocabulary] logits, still on their device: the token, its
-    score, k candidates and their k probabilities. float32 holds token ids below 2²⁴ exactly."""
+    """Return the readings of logits [slots, vocabulary] as a tensor [slots, 2 + 2k] on their device.
+
+    A row holds the token, its score, k candidates and their k probabilities. float32 represents token ids
+    below 2²⁴ exactly.
+    """
     if logits.device.type == "cpu" and len(logits) > 1 and logits.shape[-1] >= LARGE:
-        # For several rows torch starts its threads, which then wait for more on the cores that compute the
-        # next forward. That costs far more than they save.
-        rows = [
-            measure(row[None], acceptance, place, sampling)
-            for row, place in zip(logits, [[p] for p in positions] or [[]] * len(logits))
+        # For several slots torch starts threads, which then spin on the cores of the next forward. That
+        # costs far more than they save.
+        slots = [
+            measure(slot[None], acceptance, position, sampling)
+            for slot, position in zip(logits, [[p] for p in positions] or [[]] * len(logits))
         ]
-        return torch.cat(rows)
+        return torch.cat(slots)
     p = logits.softmax(-1)
     candidates = most_probable(p, min(ALTERNATIVES, p.shape[-1]))
     greedily = sampling is None or not len(logits)
@@ -89,24 +77,26 @@ def measure(
 
 
 def most_probable(p: Tensor, count: int) -> Tensor:
-    """[rows, count] the tokens with the largest of [rows, vocabulary] probabilities, best first.
+    """Return the most probable tokens [slots, count] of probabilities [slots, vocabulary], best first.
 
-    Whatever is among the largest is in one of the `count` blocks with the largest maxima, so on a CPU a
-    large vocabulary need not be sorted.
+    They are all in the `count` blocks with the largest maxima, so on a CPU a large vocabulary need not be
+    sorted.
     """
     vocabulary = p.shape[-1]
     if p.device.type != "cpu" or vocabulary < LARGE or vocabulary % BLOCK:
         return p.topk(count).indices
     blocks = p.unflatten(-1, (-1, BLOCK))
-    parts = blocks.split(LARGE // BLOCK, dim=1)  # too small for threads, which would then wait for more
+    parts = blocks.split(LARGE // BLOCK, dim=1)  # too small for torch to start threads
     best = torch.cat([part.amax(-1) for part in parts], dim=1).topk(count).indices
     inside = blocks.gather(1, best[..., None].expand(-1, -1, BLOCK)).flatten(1).topk(count).indices
     return best.gather(-1, inside // BLOCK) * BLOCK + inside % BLOCK
 
 
 def fetch(measured: Tensor) -> list[Reading]:
-    """Return the readings that `measure` left on the device, in the one transfer of a forward: the host
-    waits for the device here and nowhere else."""
+    """Return the readings that `measure` left on the device.
+
+    This is the only transfer of a forward, and the only time that the host waits for the device.
+    """
     count = measured.shape[1] // 2 - 1
     return [
         Reading(int(token), score, [int(candidate) for candidate in rest[:count]], rest[count:])

@@ -1,11 +1,11 @@
-"""Which token logits lead to: the most probable one, or one that is drawn.
+"""Sampling with Gumbel coupling.
 
-A draw is an argmax too, of the logits plus Gumbel noise, and the noise belongs to the seed and to the place
-in the text. So drafts are verified by comparing tokens: a draft that was drawn with the noise of its place
-is accepted where the verifying distribution draws the same token with the same noise, and the answer is,
-token for token, what one token per forward would have drawn. The distribution of the answers is
-exactly that of the verifying model, as with rejection sampling (arXiv 2504.15475 compares the two), and
-a seed means the same answer in every mode and batch.
+A sample is the argmax of the logits plus Gumbel noise, and the noise depends only on the seed and the
+position in the text. Verification therefore compares tokens: a draft sampled with the noise of its position
+is accepted if the verifying distribution yields the same token with the same noise. The answer equals,
+token for token, the one sampled with one token per forward. Its distribution is exactly that of the
+verifying model, as with rejection sampling (arXiv 2504.15475 compares the two), and a seed gives the same
+answer in every mode and batch.
 """
 
 import functools
@@ -25,11 +25,14 @@ from transformers import (
 
 @dataclass(frozen=True)
 class Sampling:
-    """Draw from the distribution at `temperature`, of the `top_k` most probable tokens (0 for all) those
-    that make up a probability of `top_p`.
+    """The sampling settings, in the order in which they apply.
+
+    temperature: divides the logits.
+    top_k: the number of most probable tokens to keep; 0 for all.
+    top_p: the total probability of the most probable tokens to keep.
 
     Raises:
-        ValueError: if one of them is out of its range.
+        ValueError: if a value is out of range.
     """
 
     temperature: float = 1.0
@@ -41,15 +44,15 @@ class Sampling:
         if not self.temperature > 0:
             raise ValueError(
                 f"The temperature of sampling must be above 0, not {self.temperature:g}; "
-                "without one the most probable token is chosen."
+                "without sampling, decoding is greedy."
             )
         if not 0 < self.top_p <= 1:
             raise ValueError(f"top_p must be above 0 and at most 1, not {self.top_p:g}.")
         if self.top_k < 0:
-            raise ValueError(f"top_k must be at least 0, which is all tokens, not {self.top_k}.")
+            raise ValueError(f"top_k must be at least 0 (all tokens), not {self.top_k}.")
 
     def scores(self, logits: Tensor) -> Tensor:
-        """[rows, vocabulary] logits of the distribution that is drawn from; what it leaves out is -inf."""
+        """Return the logits [slots, vocabulary] to sample from; excluded tokens have -inf."""
         warpers = LogitsProcessorList([TemperatureLogitsWarper(float(self.temperature))])
         if self.top_k:
             warpers.append(TopKLogitsWarper(self.top_k))
@@ -58,9 +61,9 @@ class Sampling:
         return warpers(None, logits)
 
     def choose(self, logits: Tensor, positions: Sequence[int]) -> Tensor:
-        """[rows] tokens, one drawn from each row of [rows, vocabulary] logits.
+        """Return tokens [slots] sampled from logits [slots, vocabulary].
 
-        positions: the place in the text of each row's token.
+        positions: the position in the text of each slot's token.
         """
         size, device = logits.shape[-1], logits.device
         noise = torch.stack([gumbel(self.seed, position, size, device) for position in positions])
@@ -69,22 +72,22 @@ class Sampling:
 
 @functools.lru_cache(maxsize=256)  # a token is drafted in one forward and verified in the next
 def gumbel(seed: int, position: int, size: int, device: torch.device) -> Tensor:
-    """Return [size] standard Gumbel noise that belongs to one place of one seed.
+    """Return standard Gumbel noise [size] for one seed and one position.
 
-    It is a function of seed, place and token, computed on the device: no generator has a state, and the
-    bits are the same everywhere.
+    It is a stateless function of seed, position and token, computed on the device, with the same bits on
+    every device.
     """
     digest = hashlib.blake2b(f"{seed} {position}".encode(), digest_size=8).digest()
     bits = torch.arange(size, device=device)
     for half in (digest[:4], digest[4:]):
         bits = _mixed(bits ^ int.from_bytes(half))
-    # The smallest shares lead to the largest noise, and float32 has them most exactly.
+    # The smallest shares give the largest noise, and float32 is most precise there.
     share = ((bits.float() + 0.5) / 2**32).clamp(max=1 - 2**-24)
     return -(-torch.log1p(-share)).log()
 
 
 def _mixed(bits: Tensor) -> Tensor:
-    """Mix numbers of 32 bits, one to one (lowbias32, found with hash-prospector)."""
+    """Apply a bijective hash to 32-bit numbers (lowbias32, found with hash-prospector)."""
     for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):
         bits = (bits ^ (bits >> shift)) * factor & 0xFFFFFFFF
     return bits ^ (bits >> 16)

@@ -1,43 +1,56 @@
-"""What a strategy is: a generator that asks for forwards and says what it made of them."""
+"""The interface of strategies: generators that request forwards and return passes."""
 
 import itertools
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 
-from mars_demo.decoding.layout import Layout
-from mars_demo.decoding.reading import Reading
+from mars_demo.decoding.acceptance import Acceptance
+from mars_demo.decoding.engine import Engine
+from mars_demo.decoding.reading import Reading, fetch, greedy, read
+from mars_demo.decoding.sampling import Sampling
 from mars_demo.decoding.trace import Pass
+from mars_demo.layout import Layout
 
 
 @dataclass(frozen=True)
 class Forward:
-    """What a strategy wants: a layout of one row, and what its positions from `first` on predict."""
+    """A request for a forward: a layout of one sequence, with readings of its positions from `first` on."""
 
     layout: Layout
     first: int = 0
 
     @property
     def positions(self) -> list[int]:
-        """Return where in the text those positions stand."""
+        """Return the position ids of the positions from `first` on."""
         return self.layout.positions[0, self.first :].tolist()
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a strategy made of the readings: the pass, and how many positions of the forward stay cached."""
+    """The result of a forward: its pass, and the number of its positions that stay cached."""
 
     step: Pass
     keep: int
 
 
 # A module of `decoding.strategies` has a function `strategy(answer, prompt_ids, request, past=0)`; `past`
-# counts the leading ids of the prompt that the cache already holds.
-# Strategies yield a `Forward`, are sent its readings, and answer with an `Outcome`; again and again.
-# Whoever drives them has the model: `decode` with an engine, `serving` with many rows at a time.
+# is the number of leading prompt ids that are already cached.
+# A strategy yields a `Forward`, receives its readings, and yields an `Outcome`, repeatedly. The caller has
+# the model: `decode` drives one strategy with an engine, `serving` a batch of them.
 Strategy = Generator[Forward | Outcome, list[Reading] | None, None]
 
 
+def compute(
+    engine: Engine, forward: Forward, acceptance: Acceptance, sampling: Sampling | None = None
+) -> list[Reading]:
+    """Run a forward and return the readings of its positions from `forward.first` on."""
+    if sampling is None:
+        return fetch(engine.forward(forward.layout, forward.first, greedy(acceptance.criterion)))
+    logits = engine.forward(forward.layout, forward.first)
+    return read(logits, acceptance, forward.positions, sampling)
+
+
 def count_verified(drafts: Sequence[int], own: Sequence[Reading]) -> int:
-    """Return how many leading drafts are what the model itself chooses in their places."""
+    """Return the number of leading drafts that equal the model's own choices."""
     pairs = zip(drafts, own)
     return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1].token, pairs))

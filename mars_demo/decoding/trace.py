@@ -1,8 +1,8 @@
-"""The record of a run: one `Pass` per forward, one `Run` per answer, and their JSONL form.
+"""Run records: one `Pass` per forward, one `Run` per answer, and their JSON lines.
 
-A run is written as JSON lines: the settings first, then a line per forward, then a closing line.
-Whatever this project draws, grades, saves or times is read from these records. What a field may hold is
-part of its type; it is checked where a record is read.
+A record consists of the settings, a line per forward, and a closing line. Everything that this project
+draws, grades, saves or times comes from these records. The type of a field defines its valid values, which
+are checked when a record is read.
 """
 
 import secrets
@@ -32,17 +32,16 @@ from mars_demo.models.messages import Message, user
 @with_config(fields.STRICT)
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One position a forward predicted.
+    """A position that a forward predicted.
 
-    `text` is what the slot shows. For accepted slots the texts, joined over the run, are the answer
-    exactly: bytes of an unfinished character wait for the slot that finishes it, and an accepted end
-    token has the text "". `score` is what the run's criterion gave the token, from 0 to 1. `top` holds the
-    most probable (text, probability) pairs, best first, and `candidates` their ids; records that were made
-    before branches have none.
+    `text` is the text of the slot. The joined texts of the accepted slots of a run are exactly the answer:
+    an incomplete character belongs to the slot that completes it, and an accepted end token has the text
+    "". `score` is the token's score by the run's criterion, from 0 to 1. `top` holds the most probable
+    (text, probability) pairs, best first, and `candidates` their ids; old records have no candidates.
 
-    `source` is one of `fields.SOURCES`, None in records that were made before there were any. A copy
-    that is still to be verified has no `top`, and its score is the chance that copies have held so far.
-    Verified slots have the model's own score and `top`.
+    `source` is one of `fields.SOURCES`, or None in old records. An n-gram draft that is not verified yet
+    has no `top`, and its score is its estimated chance of acceptance. Verified slots have the model's own
+    score and `top`.
     """
 
     id: fields.Id
@@ -56,17 +55,16 @@ class Slot:
 @with_config(fields.STRICT)
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """One forward of the model and what was accepted of it.
+    """One forward of the model and its accepted slots.
 
-    `positions` counts the positions this forward computed, `ms` its wall-clock milliseconds,
-    `accepted` the leading `slots` that joined the answer. In a self-verifying run `drafts` were
-    checked by this pass and the first `verified` of them held; it carried `groups` groups of masks, one
-    for each number of drafts that might hold, or a single one after all of them. In speculative decoding
-    the drafts took `draft_forwards` forwards of the second model, which `positions` does not count.
+    `positions` is the number of computed positions, `ms` the wall-clock milliseconds, and `accepted` the
+    number of leading `slots` that joined the answer. In verifying modes, `drafts` is the number of drafts
+    that the forward checked, `verified` the number of accepted ones, and `groups` the number of mask
+    groups: one for each possible number of accepted drafts, or one after all drafts. In speculative
+    decoding `draft_forwards` is the number of the second model's forwards; `positions` excludes them.
 
-    Of `ms`, `model_ms` went into the model and `read_ms` into reading its logits. They are None where the
-    host cannot tell them apart: on a GPU, which computes while the host goes on, in a batch, and in records
-    that were made before there were any.
+    `model_ms` and `read_ms` are the parts of `ms` for the model and for reading its logits. They are None
+    on a GPU, which computes asynchronously, in batches, and in old records.
     """
 
     number: Annotated[fields.Tokens, Field(alias="pass", ge=1)]
@@ -85,19 +83,20 @@ class Pass:
 
     @property
     def text(self) -> str:
+        """Return the text of the accepted slots."""
         return "".join(slot.text for slot in self.slots[: self.accepted])
 
     def line(self, lane: str | None = None) -> str:
-        """Return the line of this pass, in a race with its lane."""
+        """Return the JSON line of this pass; in a race it includes the lane."""
         return _written(self, lane)
 
 
 @with_config(fields.STRICT)
 @dataclass(frozen=True)
 class Settings:
-    """The first line of a record: what was asked of whom.
+    """The first line of a record: the model, the request and the prompt.
 
-    `prompt_tokens` counts the tokens of the whole conversation, which ends with the prompt.
+    `prompt_tokens` is the number of tokens of the whole conversation, which ends with the prompt.
     """
 
     mode: fields.Mode
@@ -113,33 +112,33 @@ class Settings:
     criterion: fields.Criterion = "probability"
     run: fields.Name = field(default_factory=lambda: secrets.token_hex(4))
     schema: fields.Readable = fields.SCHEMA
-    sampling: Annotated[fields.Drawn | None, UNLESS_EMPTY] = None
-    raw: Annotated[bool, UNLESS_EMPTY] = False  # the prompt was continued as it is, without a template
-    gpu: Annotated[fields.Name | None, UNLESS_EMPTY] = None  # what the GPU is called, if it was one
-    # Of the conversation, before the prompt.
+    sampling: Annotated[fields.RecordedSampling | None, UNLESS_EMPTY] = None
+    raw: Annotated[bool, UNLESS_EMPTY] = False  # whether the prompt was used without a chat template
+    gpu: Annotated[fields.Name | None, UNLESS_EMPTY] = None  # the name of the GPU, if any
+    # The messages before the prompt.
     messages: Annotated[fields.Messages, UNLESS_EMPTY] = field(default_factory=list)
-    # Tokens of the prompt that were in the cache of an earlier text.
+    # The number of prompt tokens that were already in the cache.
     cached_tokens: Annotated[fields.Tokens, UNLESS_EMPTY] = 0
-    # [positions, milliseconds] by which windows were chosen, if they were.
+    # The [positions, milliseconds] that the pace of the run used, if any.
     costs: Annotated[fields.Costs | None, UNLESS_EMPTY] = None
-    branch: Annotated[fields.Begun | None, UNLESS_EMPTY] = None
+    branch: Annotated[fields.RecordedBranch | None, UNLESS_EMPTY] = None
 
     @property
     def conversation(self) -> list[Message]:
-        """Return all that the model was asked: the messages and, after them, the prompt."""
+        """Return the messages and the prompt."""
         return [*self.messages, user(self.prompt)]
 
     @property
     def given(self) -> list[list]:
-        """Return the [id, text] of the tokens that the answer begins with."""
+        """Return [id, text] of each given token at the beginning of the answer."""
         return self.branch["given"] if self.branch else []
 
 
 class Run:
-    """An answer while it is made and afterwards. Iterating runs the next forward and yields its Pass.
+    """A running or finished answer. Each step of its iteration runs a forward and yields its `Pass`.
 
-    `run.close()` stops it: nothing more is computed and everything held for it is freed.
-    `commits` counts the forwards that accepted nothing and only put a block into the block-level cache.
+    `run.close()` stops it and frees its resources. `commits` is the number of forwards that only put a
+    block into the block-level cache and accepted no token.
     """
 
     def __init__(self, settings: Settings, source: Iterable[Pass] = ()):
@@ -162,57 +161,59 @@ class Run:
         return step
 
     def add(self, step: Pass) -> None:
-        """Record a pass that was run elsewhere, in a batch say."""
+        """Record a pass that was computed elsewhere, such as in a batch."""
         self.passes.append(step)
         self.stop = step.stop or self.stop
 
     def close(self) -> None:
+        """Stop the run and free its resources."""
         if hasattr(self._source, "close"):
             self._source.close()
         self._source = iter(())
         self.stop = self.stop or "stopped"
 
     def finish(self) -> Self:
+        """Compute the rest of the answer and return the run."""
         for _ in self:
             pass
         return self
 
     @property
     def text(self) -> str:
-        """Return the whole answer, with what it was given."""
+        """Return the whole answer, including its given beginning."""
         return "".join([text for _, text in self.settings.given] + [step.text for step in self.passes])
 
     @property
     def messages(self) -> list[Message]:
-        """Return the conversation with this answer, which a follow-up continues."""
+        """Return the conversation with this answer at its end."""
         answer = {"role": "assistant", "content": self.text, "mode": self.settings.mode}
         return [*self.settings.conversation, answer]
 
     @property
     def token_ids(self) -> list[int]:
-        """Return the token ids of the whole answer, with what it was given."""
+        """Return the token ids of the whole answer, including its given beginning."""
         accepted = [slot.id for step in self.passes for slot in step.slots[: step.accepted]]
         return [id for id, _ in self.settings.given] + accepted
 
     @property
     def tau(self) -> float | None:
-        """Return what its last forward had; None in a mode without a threshold."""
+        """Return the τ of the last forward; None in a mode without a threshold."""
         return next((step.tau for step in reversed(self.passes) if step.tau is not None), None)
 
     @property
     def tokens(self) -> int:
-        """Accepted tokens, the end token included."""
+        """Return the number of accepted tokens, including the end token."""
         return sum(step.accepted for step in self.passes)
 
     @property
     def sources(self) -> Counter[str]:
-        """Return how many accepted tokens came from where; empty for records that do not say."""
+        """Return the number of accepted tokens by source; empty for old records."""
         slots = (slot for step in self.passes for slot in step.slots[: step.accepted])
         return Counter(slot.source for slot in slots if slot.source)
 
     @property
     def forwards(self) -> int:
-        """Count every forward: the prefill too, and the commits of a block-level cache."""
+        """Return the number of forwards, including the prefill and commits of a block-level cache."""
         return len(self.passes) + self.commits
 
     @property
@@ -221,19 +222,19 @@ class Run:
 
     @property
     def seconds(self) -> float:
-        """Return the run's own clock: the time of its own forwards and of nothing else."""
+        """Return the total time of the run's own forwards."""
         return sum(step.ms for step in self.passes) / 1000
 
     def first_line(self, lane: str | None = None) -> str:
         return _written(self.settings, lane)
 
     def last_line(self, lane: str | None = None) -> str:
-        # The sum of the times as their lines have them, so that a record that was read is written alike.
+        # The sum of the rounded times, so that reading and writing a record does not change it.
         seconds = round(sum(round(step.ms, 3) for step in self.passes) / 1000, 4)
         return _written(Done(self.tokens, self.forwards, seconds, self.stop, self.commits), lane)
 
     def lines(self) -> Iterator[str]:
-        """Yield the record so far; the closing line only once the run has stopped."""
+        """Yield the lines of the record so far, and the closing line once the run has stopped."""
         yield self.first_line()
         yield from (step.line() for step in self.passes)
         if self.stop:
@@ -241,10 +242,10 @@ class Run:
 
     @classmethod
     def read(cls, lines: Iterable[str]) -> Self:
-        """Return a finished run from its record.
+        """Return the run of a record.
 
         Raises:
-            ValueError: as `read_runs`, or if the record holds no run or several.
+            ValueError: as `read_runs`, or if the record does not hold exactly one run.
         """
         runs = read_runs(lines)
         if len(runs) != 1:
@@ -252,7 +253,7 @@ class Run:
         return runs[0]
 
 
-# ------------------------------------------------------------------------------------------- its lines
+# ----------------------------------------------------------------------------------------------- lines
 
 
 @with_config(fields.STRICT)
@@ -287,7 +288,7 @@ def _consistent(step: Pass) -> Pass:
 
 
 def _kind(line: Any) -> str | None:
-    """Return the field that only lines of this kind have."""
+    """Return the kind of a line: the field that only lines of this kind have."""
     return next((kind for kind in KINDS if kind in line), None) if isinstance(line, dict) else None
 
 
@@ -301,7 +302,7 @@ _LINE = TypeAdapter(
         Discriminator(
             _kind,
             custom_error_type="line",
-            custom_error_message="it is neither settings nor forward nor end of a run",
+            custom_error_message="it is neither the settings, a forward nor the end of a run",
         ),
     ]
 )
@@ -309,27 +310,27 @@ _WRITTEN = {kind: TypeAdapter(kind) for kind in (Settings, Pass, Done)}
 
 
 def _written(line: Settings | Pass | Done, lane: str | None) -> str:
-    # Without warnings: a threshold may be the whole number 1.
+    # No warnings, because a threshold may be the integer 1.
     record = _WRITTEN[type(line)].dump_python(line, mode="json", by_alias=True, warnings=False)
     return to_json(record if lane is None else {"lane": lane} | record).decode()
 
 
 def read_text(text: Any) -> list[Run]:
-    """Return the runs of a record that somebody sends.
+    """Return the runs of an untrusted record.
 
     Raises:
         ValueError: as `read_runs`, or if it is larger than `LIMITS.record`.
     """
     if not isinstance(text, str) or len(text) > LIMITS.record << 20:
-        raise ValueError(f"The record of a run is a text of at most {LIMITS.record} MiB.")
+        raise ValueError(f"A run record must be a text of at most {LIMITS.record} MiB.")
     return read_runs(text.split("\n"))
 
 
 def read_runs(lines: Iterable[str]) -> list[Run]:
-    """Return the runs of a file that holds their records one after the other.
+    """Return the runs of a file of concatenated records.
 
     Raises:
-        ValueError: if the lines are not run records of a known schema; it names the line and the field.
+        ValueError: if the lines are not run records of a known schema; the message names line and field.
     """
     runs: list[Run] = []
     slots = 0

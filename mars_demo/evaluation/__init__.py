@@ -1,1 +1,1 @@
-"""How good and how fast: accuracy, fidelity, throughput, load, and the paper's tables beside ours."""
+"""Evaluation: accuracy, sweeps, throughput, load tests, and the paper's tables beside ours."""

@@ -14,7 +14,7 @@ from mars_demo.models.checkpoint import Checkpoint
 
 @dataclass(frozen=True)
 class Row:
-    """`n` held-out prompts of one task at one τ. `seconds` is the sum of the runs' own clocks."""
+    """The results on `n` held-out prompts of one task at one τ; `seconds` is the sum of the runs' times."""
 
     task: str
     tau: float | None
@@ -29,7 +29,7 @@ class Row:
 def answers(
     checkpoint: Checkpoint, examples: Iterable[tasks.Example], request: Request
 ) -> Iterator[tuple[tasks.Example, Run]]:
-    """Each example with the finished run that answers it, in at most `MAX_NEW_TOKENS` tokens."""
+    """Yield each example with its finished run, of at most `MAX_NEW_TOKENS` tokens."""
     request = replace(request, max_new_tokens=MAX_NEW_TOKENS)
     for example in examples:
         run = decode(checkpoint, example.prompt, request)
@@ -55,10 +55,11 @@ def evaluate(
     names: Sequence[str] | None = None,
     limit: int = 40,
 ) -> Iterator[Row]:
-    """A row per task and τ, as each is finished. Modes without a τ give one row per task.
+    """Yield a row per task and τ as each is finished; modes without τ have one row per task.
 
     Raises:
-        ValueError: if a task is unknown, `limit` is below 1, or the checkpoint cannot do what is requested.
+        ValueError: if a task is unknown, `limit` is below 1, or the checkpoint does not support the
+            request.
     """
     if limit < 1:
         raise ValueError(f"The number of prompts per task must be at least 1, not {limit}.")
@@ -71,6 +72,6 @@ def evaluate(
 
 
 def average(rows: Sequence[Row]) -> Row:
-    """Accuracy as the mean over tasks, tokens per forward as all tokens over all forwards."""
+    """Return the average row: mean accuracy over tasks, and all tokens over all forwards."""
     accuracy = sum(row.accuracy for row in rows) / len(rows)
     return _summed("average", rows[0].tau, sum(row.n for row in rows), accuracy, rows)

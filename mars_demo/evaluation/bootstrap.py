@@ -1,4 +1,4 @@
-"""Confidence intervals over prompts: the bootstrap with percentiles, the same resamples every time."""
+"""Confidence intervals over prompts: the percentile bootstrap with fixed resamples."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -11,17 +11,17 @@ SEED = 0
 
 
 def interval(parts: Sequence[float], wholes: Sequence[float]) -> tuple[float, float]:
-    """Where Σ parts / Σ wholes lies with a confidence of `LEVEL`, if other prompts had been drawn.
+    """Return the bootstrap confidence interval of Σ parts / Σ wholes over prompts, at the level `LEVEL`.
 
-    parts, wholes: of each prompt, say whether its answer is right and 1, or its tokens and its forwards.
-    Prompts that are all alike give an interval without width.
+    parts, wholes: two numbers per prompt, such as its correctness and 1, or its tokens and its forwards.
+    Equal prompts give an interval of width 0.
 
     Raises:
         ValueError: if there are no prompts, or the two differ in length.
     """
     if not len(parts) or len(parts) != len(wholes):
         raise ValueError(
-            f"An interval needs two numbers of at least one prompt, not {len(parts)} and {len(wholes)}."
+            f"An interval needs two lists of one length of at least 1, not {len(parts)} and {len(wholes)}."
         )
     counts = _resamples(len(parts))
     ratios = counts @ np.asarray(parts, float) / (counts @ np.asarray(wholes, float))
@@ -31,6 +31,6 @@ def interval(parts: Sequence[float], wholes: Sequence[float]) -> tuple[float, fl
 
 @lru_cache(maxsize=2)
 def _resamples(prompts: int) -> np.ndarray:
-    """[RESAMPLES, prompts] how often each resample draws each prompt. All points of a sweep share them."""
-    drawn = np.random.default_rng(SEED).multinomial(prompts, [1 / prompts] * prompts, RESAMPLES)
-    return drawn.astype(float)
+    """Return [RESAMPLES, prompts] how often each resample has each prompt, the same for all points."""
+    counts = np.random.default_rng(SEED).multinomial(prompts, [1 / prompts] * prompts, RESAMPLES)
+    return counts.astype(float)

@@ -1,7 +1,7 @@
-"""What speed buys and costs: the points of a sweep, and their form as JSON and as a table.
+"""The frontier of accuracy and speed: the points of a sweep, as JSON and as a table.
 
-A point is one setting of the decoder on the prompts of a task set. Nothing here needs torch, so that the
-page draws recorded points at once.
+A point is one setting of the decoder on the prompts of a task set. This module does not import torch, so
+that the page draws recorded points at once.
 """
 
 import math
@@ -18,17 +18,17 @@ from mars_demo.decoding.request import Request
 from mars_demo.evaluation import bootstrap
 from mars_demo.modes import MODES
 
-AUP_DECAY, AUP_LOSS = 3.0, 0.05  # as in its paper
+AUP_DECAY, AUP_LOSS = 3.0, 0.05  # as in d3LLM (arXiv 2601.07568)
 TAUS = (0.99, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5)
 
 
 @dataclass(frozen=True)
 class Setting:
-    """How a point is decoded: the mode, and where it has a τ, the criterion and τ.
+    """The decoder's setting for a point: the mode and, where it uses τ, the criterion and τ.
 
     Raises:
-        ValueError: if there is no such mode or criterion, τ is not a number from 0 to 1, or one of the two
-            is missing or too much.
+        ValueError: if the mode or criterion is unknown, τ is not a number from 0 to 1, or criterion and τ
+            do not suit the mode.
     """
 
     mode: str
@@ -39,9 +39,9 @@ class Setting:
         if self.mode not in MODES or MODES[self.mode].needs_draft:
             alone = [name for name, mode in MODES.items() if not mode.needs_draft]
             raise ValueError(f"Unknown mode {self.mode!r}. Choose from {', '.join(alone)}.")
-        wanted = MODES[self.mode].uses_tau
-        if not wanted == (self.criterion is not None) == (self.tau is not None):
-            verb = "needs a criterion and a τ" if wanted else "has no criterion and no τ"
+        uses_tau = MODES[self.mode].uses_tau
+        if not uses_tau == (self.criterion is not None) == (self.tau is not None):
+            verb = "needs a criterion and a τ" if uses_tau else "takes neither a criterion nor a τ"
             raise ValueError(f"Mode {self.mode} {verb}.")
         if self.tau is not None:
             Acceptance(self.criterion, self.tau)
@@ -57,54 +57,54 @@ class Setting:
         return Request(self.mode, max_new_tokens=max_new_tokens, **scored)
 
 
-AR = Setting("ar")  # what all others are compared with
+AR = Setting("ar")  # the baseline
 
 
 def parse_taus(text: str) -> list[float]:
-    """Parse a τ grid: numbers separated by commas.
+    """Parse a τ grid, numbers separated by commas.
 
     Raises:
-        ValueError: if one of them is not a number from 0 to 1, or there is none.
+        ValueError: if it is empty or has anything but numbers from 0 to 1.
     """
     try:
         return checked_taus([float(part) for part in text.split(",")])
     except ValueError:
         raise ValueError(
-            f"The τ grid takes numbers from 0 to 1, separated by commas, not {text!r}."
+            f"The τ grid must be numbers from 0 to 1, separated by commas, not {text!r}."
         ) from None
 
 
 def checked_taus(taus: Iterable[float]) -> list[float]:
-    """Return the τ without duplicates, the highest first.
+    """Return the values of τ without duplicates, the highest first.
 
     Raises:
-        ValueError: if one of them is not a number from 0 to 1, or there is none.
+        ValueError: if there are none, or one is not a number from 0 to 1.
     """
-    found = list(taus)
-    if not found:
+    values = list(taus)
+    if not values:
         raise ValueError("The τ grid is empty; give at least one number from 0 to 1.")
-    for tau in found:
+    for tau in values:
         if not isinstance(tau, int | float) or not 0 <= tau <= 1:
             raise ValueError(f"τ must be a number from 0 to 1, not {tau}.")
-    return sorted({float(tau) for tau in found}, reverse=True)
+    return sorted({float(tau) for tau in values}, reverse=True)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """One prompt's answer at one setting. Records may leave out `text`, and have no `ids`."""
+    """One answer at one setting; records can leave out `text` and have no `ids`."""
 
     number: int  # of the prompt, from 0
     right: bool
     tokens: int
     forwards: int
-    leaves: int | None = None  # the index of the first token that is not AR's, if any
+    leaves: int | None = None  # the index of the first difference from AR, if any
     text: str | None = None
     ids: tuple[int, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True)
 class Point:
-    """All prompts answered at one setting, in order; `seconds` is the wall-clock time for all of them."""
+    """The answers to all prompts at one setting; `seconds` is the wall-clock time for all of them."""
 
     setting: Setting
     outcomes: tuple[Outcome, ...]
@@ -120,12 +120,12 @@ class Point:
 
     @cached_property
     def tokens_per_forward(self) -> float:
-        """All tokens ÷ all forwards."""
+        """The ratio of all tokens to all forwards."""
         return sum(one.tokens for one in self.outcomes) / sum(one.forwards for one in self.outcomes)
 
     @property
     def seconds_per_answer(self) -> float:
-        """Return wall-clock seconds; the other sequences of the batch share them."""
+        """The wall-clock seconds per answer, which the sequences of a batch share."""
         return self.seconds / self.n
 
     @cached_property
@@ -144,12 +144,12 @@ class Point:
 
 @dataclass(frozen=True)
 class Frontier:
-    """The points of one model on one task set, AR's first."""
+    """The points of one model on one task set, AR first."""
 
     model: str
     tasks: str
     title: str
-    size: int  # rows of the batches
+    size: int  # sequences of a batch
     machine: str
     prompts: tuple[str, ...]
     points: tuple[Point, ...] = ()
@@ -158,16 +158,16 @@ class Frontier:
         return next((point for point in self.points if point.setting == setting), None)
 
     def faster(self, point: Point) -> float | None:
-        """AR's seconds ÷ this point's; None without AR."""
+        """Return the speed-up over AR in seconds; None without AR."""
         ar = self.find(AR)
         return ar and ar.seconds / point.seconds
 
     def aup(self) -> dict[str, float]:
-        """Return the accuracy under parallelism of each criterion: the area under its accuracies in
-        percent over tokens per forward, AR's first (d3LLM, arXiv 2601.07568).
+        """Return the accuracy under parallelism (AUP) of each criterion (d3LLM, arXiv 2601.07568).
 
-        A point counts less the more its accuracy is below the best one's, and not at all from
-        `AUP_LOSS` below AR's on. Empty without AR.
+        AUP is the area under the curve of accuracy in percent over tokens per forward, from AR on. A point
+        weighs less the lower its accuracy is than the best; more than `AUP_LOSS` below AR it is left out.
+        Empty without AR.
         """
         ar = self.find(AR)
         best = max((point.accuracy for point in self.points), default=0.0)
@@ -192,7 +192,7 @@ class Frontier:
         return areas
 
     def frame(self) -> DataFrame:
-        """Return a row per point, as CSV files have it."""
+        """Return a table with a row per point."""
         return DataFrame([self._row(point) for point in self.points])
 
     def _row(self, point: Point) -> dict[str, Any]:
@@ -218,7 +218,7 @@ class Frontier:
         }
 
     def record(self, texts: bool = True) -> dict[str, Any]:
-        """Return the JSON form, with the wrong answers if `texts`."""
+        """Return the JSON form; `texts` includes the wrong answers."""
         points = [_point_record(point, texts) for point in self.points]
         return {name: getattr(self, name) for name in _FIELDS} | {
             "prompts": list(self.prompts),
@@ -227,10 +227,10 @@ class Frontier:
 
     @classmethod
     def read(cls, record: Mapping[str, Any]) -> Self:
-        """Read what `record` has returned.
+        """Read the JSON form that `record` returns.
 
         Raises:
-            ValueError: if it is something else.
+            ValueError: if it is invalid.
         """
         try:
             prompts, points = tuple(record["prompts"]), tuple(_point(each) for each in record["points"])
@@ -238,10 +238,10 @@ class Frontier:
                 raise ValueError("a point lacks prompts")
             return cls(*(record[name] for name in _FIELDS), prompts, points)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"This is not the record of a sweep ({error}).") from error
+            raise ValueError(f"Not a valid record of a sweep ({error}).") from error
 
 
-_FIELDS = ("model", "tasks", "title", "size", "machine")  # of a frontier, as its record has them
+_FIELDS = ("model", "tasks", "title", "size", "machine")  # fields of a frontier in its record
 _NONE = "-"
 
 

@@ -1,4 +1,4 @@
-"""The answers of a sweep as they are finished, a JSON line each: an interrupted sweep resumes."""
+"""The journal of a sweep: a JSON line per finished answer, from which an interrupted sweep resumes."""
 
 import hashlib
 import json
@@ -13,16 +13,16 @@ from mars_demo.evaluation.frontier import Outcome, Setting
 
 
 def folder() -> Path | None:
-    """Return where sweeps are kept, beside the costs of forwards; None for nowhere."""
+    """Return the folder of sweeps, beside the costs of forwards; None if nothing is kept."""
     beside = costs.folder()
     return beside and beside.with_name("sweeps")
 
 
 class Journal:
-    """A file for one sweep: each line has an outcome, its setting, and what the setting had taken by then.
+    """The file of one sweep: each line has an outcome, its setting, and the setting's seconds so far.
 
-    sweep: all that outcomes depend on apart from the setting; the file's name is its digest. Lines that are
-    not whole, since a process was killed while it wrote, are dropped.
+    sweep: everything that outcomes depend on except the setting; the file's name is its digest. Incomplete
+    lines, from an interrupted write, are dropped.
 
     Raises:
         OSError: if the file cannot be read or written.
@@ -39,19 +39,19 @@ class Journal:
             os.truncate(self.path, self._read(self.path.read_bytes().splitlines(keepends=True)))
 
     def outcomes(self, setting: Setting) -> dict[int, Outcome]:
-        """Return the finished outcomes by number of the prompt."""
+        """Return the finished outcomes by prompt number."""
         return self._outcomes.setdefault(setting, {})
 
     def seconds(self, setting: Setting) -> float:
-        """Return what the outcomes took together."""
+        """Return the seconds of all outcomes of a setting."""
         return self._seconds.get(setting, 0.0)
 
     def add(self, setting: Setting, outcome: Outcome, seconds: float) -> None:
-        """Keep one more outcome; `seconds` is what all of the setting have taken by now."""
+        """Add an outcome; `seconds` is the time of all outcomes of the setting so far."""
         self._keep(setting, outcome, seconds)
         if self.path:
             record = {"setting": asdict(setting), "seconds": seconds, "outcome": asdict(outcome)}
-            with self.path.open("ab", buffering=0) as file:  # one write: only the last line can be torn
+            with self.path.open("ab", buffering=0) as file:  # one write: a crash breaks only the last line
                 file.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
 
     def _keep(self, setting: Setting, outcome: Outcome, seconds: float) -> None:
@@ -59,7 +59,7 @@ class Journal:
         self._seconds[setting] = max(seconds, self.seconds(setting))
 
     def _read(self, lines: Iterable[bytes]) -> int:
-        """Take over all lines up to the first that is not whole; return how many bytes these are."""
+        """Read all lines up to the first incomplete one; return their length in bytes."""
         length = 0
         for line in lines:
             try:

@@ -1,4 +1,4 @@
-"""Load tests: requests that arrive in a pattern, served in real time, and how fast they were answered."""
+"""Load tests: requests that arrive in a pattern, served in real time, and their latencies."""
 
 import itertools
 import random
@@ -17,16 +17,16 @@ SIZE = 8
 STEADY, BURST = 0.7, 3.0
 CONTROLLER = Controller(low=0.8, high=1.0, full=8)
 BASELINE = "AR"
-POLICIES: dict[str, float | Controller] = {  # τ of the server; at 1 it computes no masks, as AR
+POLICIES: dict[str, float | Controller] = {  # τ of the server; 1 is AR, without masks
     BASELINE: 1.0,
     "τ = 0.95": 0.95,
     f"controller, τ {CONTROLLER.low:g} to {CONTROLLER.high:g}": CONTROLLER,
 }
-FOR_P99 = 200  # requests; with fewer, the 99th percentile is only one or two of them
+FOR_P99 = 200  # requests; with fewer, p99 depends on one or two of them
 
 
 def loads(seconds: float) -> dict[str, list[tuple[float, float]]]:
-    """Return each trace as (until, load) in order; a load of 1 is what the server can answer as AR."""
+    """Return each trace as (until, load) in order; load 1 is the server's capacity as AR."""
     third = seconds / 3
     return {
         "steady": [(seconds, STEADY)],
@@ -36,7 +36,7 @@ def loads(seconds: float) -> dict[str, list[tuple[float, float]]]:
 
 
 def arrivals(load: Sequence[tuple[float, float]], capacity: float, seed: int) -> Iterator[float]:
-    """Yield the seconds at which requests arrive, `capacity` of them per second at a load of 1."""
+    """Yield the arrival times in seconds, at `capacity` requests per second for load 1."""
     rng, now = random.Random(seed), 0.0
     for until, share in load:
         while (now := now + rng.expovariate(capacity * share)) < until:
@@ -47,22 +47,22 @@ def arrivals(load: Sequence[tuple[float, float]], capacity: float, seed: int) ->
 async def serve(
     checkpoint: Checkpoint, tau: float | Controller, times: Sequence[float]
 ) -> tuple[list[tuple[tasks.Example, Job]], Server]:
-    """Return held-out examples asked at these seconds, each with its job, and the server that answered.
+    """Submit held-out examples at these times; return each with its job, and the server.
 
     Raises:
-        ValueError: if that took more forwards than a server remembers.
+        ValueError: if the replay takes more forwards than a server keeps.
     """
-    asked = list(itertools.islice(itertools.cycle(tasks.mixed(8)), len(times)))
+    examples = list(itertools.islice(itertools.cycle(tasks.mixed(8)), len(times)))
     request = Request("mars", max_new_tokens=MAX_NEW_TOKENS)
     async with Server(checkpoint, SIZE, tau, request) as server:
-        requests = await replay(server, list(zip(times, (example.prompt for example in asked))))
+        requests = await replay(server, list(zip(times, (example.prompt for example in examples))))
     if server.forwards > len(server.moments):
         raise ValueError(f"The replay took more than {len(server.moments)} forwards. Replay fewer seconds.")
-    return list(zip(asked, requests)), server
+    return list(zip(examples, requests)), server
 
 
 async def capacity(checkpoint: Checkpoint, count: int) -> float:
-    """Return the requests per second as AR if all arrive at once."""
+    """Return the requests per second as AR when all arrive at once."""
     _, server = await serve(checkpoint, POLICIES[BASELINE], [0.0] * count)
     return count / server.moments[-1].seconds
 
@@ -88,14 +88,14 @@ def measured(served: Sequence[tuple[Sequence[tuple[tasks.Example, Job]], Server]
 
 
 def percentiles(values: Sequence[float]) -> dict[str, float]:
-    """Return p50 and p95, and p99 if there are enough values for one."""
+    """Return p50 and p95, and p99 if there are enough values."""
     shares = (0.5, 0.95, 0.99) if len(values) >= FOR_P99 else (0.5, 0.95)
-    cut = np.quantile(values, shares, method="inverted_cdf")
-    return {f"p{100 * share:.0f}": float(value) for share, value in zip(shares, cut)}
+    quantiles = np.quantile(values, shares, method="inverted_cdf")
+    return {f"p{100 * share:.0f}": float(value) for share, value in zip(shares, quantiles)}
 
 
 def drawn(answered: Sequence[tuple[tasks.Example, Job]], server: Server, every: float = 0.1) -> dict:
-    """Return what the picture of a replay needs, a moment per `every` seconds."""
+    """Return the data for the plot of a replay, with a moment per `every` seconds."""
     moments, last = [], -every
     for moment in server.moments:
         if moment.seconds - last >= every:

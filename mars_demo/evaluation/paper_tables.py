@@ -1,4 +1,4 @@
-"""The paper's tables, and what this project has measured of each."""
+"""The paper's tables, and this project's counterpart of each."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from mars_demo.evaluation.frontier import AR, Frontier
 from mars_demo.tasks import TASKS
 
 PAPER = read_json("paper_tables.json")
-# Each of the paper's benchmarks with its task and metric in the lm-evaluation-harness.
+# The task and metric in the lm-evaluation-harness for each of the paper's benchmarks.
 HARNESS = {
     "IFEval": ("ifeval", "prompt_level_strict_acc,none"),
     "BBH": ("bbh", "exact_match,get-answer"),
@@ -23,22 +23,24 @@ HARNESS = {
     "HumanEval": ("humaneval_instruct", "pass@1,create_test"),
 }
 BENCHMARKS = tuple(HARNESS)
-OF_BENCHMARKS = (2, 3, 4)  # the tables that say what all six come to
-SIZES = (4, 8, 16)  # block sizes that were trained
-AR_IN_BATCHES = "AR, continuous"  # what speeds in batches are compared with
-SWEEP = 8  # the table that is drawn as well:
-CURVE = {"task": "GSM8K", "block_size": 8, "sft_loss": True}  # of the paper's, as mars-tiny has B = 8 too
-WORLDS = {"average": "all worlds", "word-problems": "word-problems", "letters": "letters"}  # of ours
+OF_BENCHMARKS = (2, 3, 4)  # the tables on all six
+SIZES = (4, 8, 16)  # trained block sizes
+AR_IN_BATCHES = "AR, continuous"  # the baseline of speeds in batches
+SWEEP = 8  # the table that is also plotted
+CURVE = {"task": "GSM8K", "block_size": 8, "sft_loss": True}  # of the paper; mars-tiny has B = 8 too
+OUR_CURVES = {"average": "all tasks", "word-problems": "word-problems", "letters": "letters"}  # ours
 
 
 class Table(NamedTuple):
-    """A table as it is shown."""
+    """A table to display."""
 
-    frame: DataFrame  # cells as text; the first column names the rows
-    source: str  # where the numbers come from and what they are
+    frame: DataFrame  # cells are text; the first column names the rows
+    source: str  # the origin and unit of the numbers
 
 
 class Point(NamedTuple):
+    """A point of a τ sweep."""
+
     tau: float
     accuracy: float
     tokens_per_forward: float
@@ -50,29 +52,29 @@ class Comparison:
 
     title: str
     unit: str
-    key: str  # of the rows in `PAPER`, from which `theirs` makes the table
+    key: str  # key in `PAPER` of the rows for `theirs`
     theirs: Callable[[list[dict]], DataFrame]
-    file: str  # the results from which `ours` makes the counterpart
+    file: str  # results file for `ours`
     ours: Callable[[Any], DataFrame]
 
 
 def paper(number: int) -> Table:
-    chosen = TABLES[number]
-    return Table(chosen.theirs(PAPER[chosen.key]), f"the paper's Table {number}: {chosen.unit}")
+    comparison = TABLES[number]
+    return Table(comparison.theirs(PAPER[comparison.key]), f"the paper's Table {number}: {comparison.unit}")
 
 
 def here(number: int) -> Table | None:
-    """Return this project's counterpart of Table `number`; None if nothing of it has been measured yet."""
-    chosen = TABLES[number]
-    measured = results.read(chosen.file)
+    """Return this project's counterpart of Table `number`; None if not measured."""
+    comparison = TABLES[number]
+    measured = results.read(comparison.file)
     if measured is None:
         return None
-    frame = chosen.ours(measured)
-    return None if frame.empty else Table(frame, f"{SOURCES[chosen.file](measured)}: {chosen.unit}")
+    frame = comparison.ours(measured)
+    return None if frame.empty else Table(frame, f"{SOURCES[comparison.file](measured)}: {comparison.unit}")
 
 
 def benchmarks() -> Table | None:
-    """Return the paper's six benchmarks on our models, a row per `benchmarks-*.json`; None without any."""
+    """Return the paper's six benchmarks on our models, a row per `benchmarks-*.json`; None without rows."""
     files = [results.read(path.name) for path in sorted(results.FOLDER.glob("benchmarks-*.json"))]
     measured = [(record, six) for record in files if (six := _six(record))]
     if not measured:
@@ -93,12 +95,12 @@ def paper_curves() -> dict[str, list[Point]]:
 
 
 def our_curves() -> dict[str, list[Point]]:
-    """Return the τ sweep of `mars-tiny`: all worlds and two of them; empty if not measured."""
+    """Return the τ sweep of `mars-tiny` on all tasks and on two of them; empty if not measured."""
     measured = results.read("frontier.json")
     curves: dict[str, list[Point]] = {}
-    for tau, worlds in _sweep(measured).items() if measured else ():
-        for world, name in WORLDS.items():
-            point = Point(tau, worlds[world].accuracy, worlds[world].tokens_per_forward)
+    for tau, by_task in _sweep(measured).items() if measured else ():
+        for task, name in OUR_CURVES.items():
+            point = Point(tau, by_task[task].accuracy, by_task[task].tokens_per_forward)
             curves.setdefault(name, []).append(point)
     return curves
 
@@ -107,14 +109,14 @@ def our_curves() -> dict[str, list[Point]]:
 
 
 def _columns(forms: Mapping[str, str]) -> Callable[[list[dict]], DataFrame]:
-    """Return what makes a table of rows, with a format of a row for each column."""
+    """Return a function from rows to a table; `forms` has the format of each column."""
     return lambda rows: DataFrame(
         [{title: form.format(**row, name=_name(row)) for title, form in forms.items()} for row in rows]
     )
 
 
 def _pivot(corner: str, row_form: str, column: str, cell: str) -> Callable[[list[dict]], DataFrame]:
-    """Return what makes a table with a row for each `row_form` and a column for each `column`."""
+    """Return a function from rows to a pivot table by `row_form` and `column`."""
 
     def frame(rows: list[dict]) -> DataFrame:
         named = [row | {"name": _name(row)} for row in rows]
@@ -126,7 +128,7 @@ def _pivot(corner: str, row_form: str, column: str, cell: str) -> Callable[[list
 
 
 def _crossed(corner: str, cells: Mapping[tuple[str, str], str]) -> DataFrame:
-    """Return a table from its cells by row and column, both in the order in which they first come."""
+    """Return a table from its cells by row and column, both in order of first appearance."""
     rows: dict[str, dict[str, str]] = {}
     for (name, column), cell in cells.items():
         rows.setdefault(name, {corner: name})[column] = cell
@@ -134,7 +136,7 @@ def _crossed(corner: str, cells: Mapping[tuple[str, str], str]) -> DataFrame:
 
 
 def _name(row: Mapping) -> str:
-    """Return what the paper's tables call a row: a method in batches, or a model."""
+    """Return the name of a row in the paper's tables: a batched method, or a model."""
     if "cache_block" in row:
         return row["method"] + (f" of {row['cache_block']}" if row["cache_block"] else "")
     if "scale" not in row:
@@ -163,7 +165,7 @@ _SPECULATIVE = _columns(
     {
         "draft for target": "{draft} for {target}",
         "accuracy": "{accuracy_delta:+.1f}",
-        "speedup": "{speedup:.2f}",
+        "speed-up": "{speedup:.2f}",
         "tokens per target forward": "{tokens_per_target_forward:.2f}",
         "tokens per second": "{tokens_per_second:.1f}",
         "seconds": "{seconds:.0f}",
@@ -186,7 +188,7 @@ _JACOBI = _columns(
 
 
 def _methods(*chosen: tuple[str, str], speeds: bool = False) -> Callable[[dict], DataFrame]:
-    """Return what makes a table of these methods of `paper.json`, each with its decoding, if measured."""
+    """Return a function from `paper.json` to a table of these methods and decodings, if measured."""
 
     def frame(measured: dict) -> DataFrame:
         groups = results.grouped(measured["rows"])
@@ -207,40 +209,40 @@ def _methods(*chosen: tuple[str, str], speeds: bool = False) -> Callable[[dict],
 
 
 def _method(rows: list[dict], speeds: bool) -> dict[str, str]:
-    """Return the cells of one method: over seeds the average of all worlds, then each world's own."""
-    seeds, worlds = results.averages(rows, "seed").values(), results.averages(rows, "task")
+    """Return the cells of one method over seeds: the average over tasks, then each task."""
+    seeds, by_task = results.averages(rows, "seed").values(), results.averages(rows, "task")
     cells = {"average": results.spread([100 * seed.accuracy for seed in seeds], 1)}
     if not speeds:
-        return cells | {world: f"{100 * row.accuracy:.1f}" for world, row in worlds.items()}
+        return cells | {task: f"{100 * row.accuracy:.1f}" for task, row in by_task.items()}
     cells["tokens per forward"] = results.spread([seed.tokens_per_forward for seed in seeds], 2)
-    return cells | {w: _pair(100 * row.accuracy, row.tokens_per_forward) for w, row in worlds.items()}
+    return cells | {t: _pair(100 * row.accuracy, row.tokens_per_forward) for t, row in by_task.items()}
 
 
 def _sweep(measured: dict) -> dict[float, dict[str, frontier.Point]]:
-    """Return the points of `mars-tiny` by τ and by world, that of all worlds first. AR stands for τ = 1."""
+    """Return the points of `mars-tiny` by τ and task, the average first; AR stands for τ = 1."""
     record = next(one for one in measured["sweeps"] if one["model"] == "mars-tiny")
     sweep = {}
     for point in Frontier.read(record).points:
         if point.setting == AR or point.setting.criterion == "probability":
-            worlds = {
+            by_task = {
                 name: replace(point, outcomes=point.outcomes[number :: len(TASKS)])
-                for number, name in enumerate(TASKS)  # the prompts are of each world in turn
+                for number, name in enumerate(TASKS)  # prompts take the tasks in turn
             }
-            sweep[point.setting.tau or 1.0] = {"average": point, **worlds}
+            sweep[point.setting.tau or 1.0] = {"average": point, **by_task}
     return sweep
 
 
 def _our_tau_sweep(measured: dict) -> DataFrame:
     cells = {
-        (world, f"τ = {tau:g}"): _pair(100 * point.accuracy, point.tokens_per_forward)
-        for tau, worlds in _sweep(measured).items()
-        for world, point in worlds.items()
+        (task, f"τ = {tau:g}"): _pair(100 * point.accuracy, point.tokens_per_forward)
+        for tau, by_task in _sweep(measured).items()
+        for task, point in by_task.items()
     }
-    return _crossed("mars-tiny, world", cells)
+    return _crossed("mars-tiny, task", cells)
 
 
 def _our_batches(measured: dict) -> DataFrame:
-    """The ratio is of seconds for the same prompts, as in the paper, round by round."""
+    """Return tokens per second and, as in the paper, the ratio of seconds for the same prompts."""
     rows = measured["rows"]
     seconds = {(row["method"], row["size"]): row["seconds"] for row in rows}
     cells = {}
@@ -253,7 +255,7 @@ def _our_batches(measured: dict) -> DataFrame:
 
 
 def _our_speculative(measured: dict) -> DataFrame:
-    """As in the paper, AR that drafts for AR has speedup 1."""
+    """Return a row per pair; as in the paper, AR drafting for AR has speed-up 1."""
     rows = measured["rows"]
     ar = next((r for r in rows if (r["draft"], r["target"]) == ("ar", "ar") and r["draft_forwards"]), None)
     return DataFrame([_speculated(row, ar and ar["seconds"]) for row in rows])
@@ -265,7 +267,7 @@ def _speculated(row: dict, base: Sequence[float] | None) -> dict[str, str]:
         pair = f"no draft, {row['target']} in mode {row['draft']}"
     pair += "" if row["tau"] is None else f", τ = {row['tau']:g}"
     seconds = median(row["seconds"])
-    speedup = {"speedup": results.ranged(results.ratios(row["seconds"], base))} if base else {}
+    speedup = {"speed-up": results.ranged(results.ratios(row["seconds"], base))} if base else {}
     return {"draft for target": pair, "accuracy": f"{100 * row['accuracy']:.1f}", **speedup} | {
         "tokens per target forward": f"{row['tokens'] / row['target_forwards']:.2f}",
         "tokens per second": f"{row['tokens'] / seconds:.1f}",
@@ -274,7 +276,7 @@ def _speculated(row: dict, base: Sequence[float] | None) -> dict[str, str]:
 
 
 def _six(record: dict) -> dict[str, dict]:
-    """Return the rows of those of the six benchmarks that a file of results has."""
+    """Return the rows of the six benchmarks in a results file, as far as it has them."""
     tasks = {row["task"]: row for row in record["tasks"]}
     return {name: tasks[task] for name, (task, _) in HARNESS.items() if task in tasks}
 
@@ -295,15 +297,15 @@ def _trained(measured: dict) -> str:
     seeds = len({row["seed"] for row in measured["rows"]})
     return (
         f"`{measured['command']}`, {measured['steps']} steps from `ar-tiny` (compute-matched: twice as "
-        f"many), {measured['limit']} held-out prompts per world, the same for each of {seeds} seeds; ± is "
-        "the standard deviation over the seeds and leaves out the sampling error over prompts; windows "
-        "have B + 1 slots, the paper's B"
+        f"many), {measured['limit']} held-out prompts per task, the same for each of {seeds} seeds; ± is "
+        "the standard deviation over the seeds, without the sampling error over prompts; windows have "
+        "B + 1 slots, the paper's B"
     )
 
 
 def _swept(measured: dict) -> str:
     prompts = next(iter(_sweep(measured).values()))["average"].n
-    return f"`{measured['command']}`, {prompts} held-out prompts, τ with probabilities as scores"
+    return f"`{measured['command']}`, {prompts} held-out prompts, slots scored by probability"
 
 
 def _timed(measured: dict) -> str:
@@ -314,8 +316,8 @@ def _timed(measured: dict) -> str:
     )
 
 
-_RIGHT = "percent of right answers"
-_BOTH = "percent of right answers and tokens per forward"
+_ACCURACY = "accuracy in percent"
+_BOTH = "accuracy in percent and tokens per forward"
 _TABLE_2 = _methods(
     ("AR SFT", "ar"),
     ("AR SFT, compute-matched", "ar"),
@@ -332,8 +334,8 @@ _TABLE_4 = _methods(
     *((f"MARS, B = {b}", decoding) for decoding in ("τ = 0.95", "lossless") for b in SIZES), speeds=True
 )
 _TABLE_9 = _methods(("AR SFT", "ar"), ("AR SFT", "jacobi"), ("MARS, B = 4", "τ = 0.95"), speeds=True)
-_SPEEDS = "tokens per second, and the seconds of the AR row that has 1.00× ÷ those of the method"
-_CHANGES = "accuracy in percent, of the paper its change in points; speedup over AR that drafts for AR"
+_SPEEDS = "tokens per second, and the speed-up over the AR row with 1.00×"
+_CHANGES = "accuracy in percent (the paper: change in points); speed-up over AR drafting for AR"
 SOURCES: dict[str, Callable[[Any], str]] = {
     "paper.json": _trained,
     "frontier.json": _swept,
@@ -343,8 +345,9 @@ SOURCES: dict[str, Callable[[Any], str]] = {
 TABLES = {
     number: Comparison(f"Table {number}: {title}", *fields)
     for number, title, *fields in (
-        (2, "one token per forward", _RIGHT, "table2_one_token_mode", _ONE_TOKEN, "paper.json", _TABLE_2),
-        (3, "SFT loss", _RIGHT, "table3_sft_loss", _ONE_TOKEN, "paper.json", _TABLE_3),
+        (2, "one token per forward", _ACCURACY, "table2_one_token_mode", _ONE_TOKEN, "paper.json",
+         _TABLE_2),
+        (3, "SFT loss", _ACCURACY, "table3_sft_loss", _ONE_TOKEN, "paper.json", _TABLE_3),
         (4, "several tokens", _BOTH, "table4_multi_token", _SEVERAL_TOKENS, "paper.json", _TABLE_4),
         (5, "batches", _SPEEDS, "table5_batch_wall_clock", _BATCHES, "batches.json", _our_batches),
         (6, "speculative decoding", _CHANGES, "table6_speculative", _SPECULATIVE, "speculative.json",

@@ -1,4 +1,4 @@
-"""A sweep: the same prompts answered at every setting, in batches, each answer kept as it is finished."""
+"""A sweep: the same prompts answered at every setting, in batches, resumable answer by answer."""
 
 import hashlib
 import time
@@ -17,7 +17,7 @@ from mars_demo.evaluation.task_sets import task_set
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.serving.decode_batch import decode_batch
 
-SIZE = 32  # rows of a batch: on two cores more are hardly faster
+SIZE = 32  # sequences of a batch; on two cores more are hardly faster
 LIMIT = 200  # prompts
 
 
@@ -27,12 +27,12 @@ def grid(
     """Return AR, lossless, and every criterion with every τ.
 
     Raises:
-        ValueError: if the checkpoint has no such settings, or a criterion or τ is missing or unknown.
+        ValueError: if the checkpoint has no τ to sweep, or a criterion or τ is missing or unknown.
     """
     if "mars" not in checkpoint.modes:
         raise ValueError(
-            f"{checkpoint.name} was trained for {checkpoint.objective} and not to accept several tokens "
-            "by a score, so there is no τ to sweep. Choose a MARS model."
+            f"{checkpoint.name} was trained for {checkpoint.objective} and has no τ to sweep. "
+            "Choose a MARS model."
         )
     if not criteria:
         raise ValueError(f"No criterion is chosen. Choose from {', '.join(CRITERIA)}.")
@@ -43,7 +43,7 @@ def grid(
 
 @dataclass(frozen=True)
 class Progress:
-    """A step of a sweep: the number of its setting, from 1, answered prompts, and the finished point."""
+    """The progress of a sweep: the setting's number from 1, the answered prompts, and a finished point."""
 
     setting: Setting
     number: int
@@ -54,18 +54,18 @@ class Progress:
 
 
 class Sweep:
-    """Iterating runs the next forward and yields a `Progress`; `frontier` holds the finished points.
+    """A sweep over settings; iterating runs the next forward and yields a `Progress`.
 
-    Every answer has the tokens and the forwards that it has when its prompt is decoded alone. AR comes
-    first: the others are compared with it.
+    `frontier` has the finished points. Every answer has the tokens and forwards of its prompt decoded
+    alone. AR comes first, as the baseline.
 
-    limit: prompts, at most. size: sequences of a batch.
-    folder: of a `Journal` of this model, machine, prompts and batch size, whose answers are not computed
-        again; `journal.folder()` is the usual one, None keeps nothing.
+    limit: the number of prompts. size: sequences of a batch.
+    folder: the folder of the `Journal`, whose answers are not computed again; `journal.folder()` is the
+        usual one, None keeps nothing.
 
     Raises:
-        ValueError: if the task set is unknown, a number is out of range, or a setting is not for this
-            checkpoint.
+        ValueError: if the task set is unknown, a number is out of range, or the checkpoint does not support
+            a setting.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Sweep:
         self._journal = Journal(folder, self._header(chosen.max_new_tokens))
 
     def _header(self, max_new_tokens: int) -> dict[str, Any]:
-        """Return all that answers and times depend on, apart from the setting."""
+        """Return everything that answers and times depend on, except the setting."""
         prompts = "\0".join(self.frontier.prompts)
         return {
             "model": costs.key(self._checkpoint) | {"values": _values(self._checkpoint)},
@@ -116,13 +116,13 @@ class Sweep:
         return self.frontier
 
     def _measure(self, setting: Setting, number: int) -> Iterator[Progress]:
-        """Yield the steps of one setting, with its point at the end."""
+        """Yield the progress of one setting, with its point at the end."""
         place = (setting, number, len(self._requests))
         prompts, done = len(self._questions), self._journal.outcomes(setting)
         left = [number for number in range(prompts) if number not in done]
         for runs in self._answers(setting, left) if left else ():
-            for asked, (run, seconds) in runs.items():
-                self._journal.add(setting, self._outcome(asked, run), seconds)
+            for prompt, (run, seconds) in runs.items():
+                self._journal.add(setting, self._outcome(prompt, run), seconds)
             yield Progress(*place, len(done), prompts)
         outcomes = tuple(done[number] for number in range(prompts))
         point = Point(setting, outcomes, self._journal.seconds(setting))
@@ -130,7 +130,7 @@ class Sweep:
         yield Progress(*place, prompts, prompts, point)
 
     def _answers(self, setting: Setting, left: list[int]) -> Iterator[dict[int, tuple[Run, float]]]:
-        """Yield the runs that each forward finished, with the seconds so far; the caller's do not count."""
+        """Yield the runs that each forward finished, with the seconds so far, without the caller's."""
         prompts, request = [self._questions[number].prompt for number in left], self._requests[setting]
         if not self._warm:  # the first forwards of a process are slower
             few = replace(request, max_new_tokens=2)
@@ -159,13 +159,13 @@ class Sweep:
 
 
 def first_difference(one: Sequence[int], other: Sequence[int]) -> int | None:
-    """Return the first index where two lists of tokens differ, or where the shorter ends; None if equal."""
+    """Return the index of the first difference of two token lists; None if they are equal."""
     shared = next((i for i, (a, b) in enumerate(zip(one, other)) if a != b), min(len(one), len(other)))
     return None if shared == len(one) == len(other) else shared
 
 
 def _values(checkpoint: Checkpoint) -> str:
-    """Return a digest of some values of every weight: a model that was trained further is another one."""
+    """Return a digest of some values of every weight, which tells further-trained models apart."""
     digest = hashlib.sha256()
     for weight in checkpoint.model.parameters():
         values = weight.detach().flatten()

@@ -1,4 +1,4 @@
-"""How fast prompts are answered in batches: AR, the paper's block cache, the cursor cache and lossless."""
+"""Throughput in batches: AR, the paper's block cache, the per-sequence cache and lossless."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -7,8 +7,8 @@ from mars_demo.decoding.request import Request
 from mars_demo.models.chat import encode_prompt, left_padded, pad_id
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.scheduler import SCHEDULER, Clock
+from mars_demo.serving.batch_sequence import CACHE_BLOCK
 from mars_demo.serving.decode_batch import decode_batch, lossless_window
-from mars_demo.serving.row import CACHE_BLOCK
 from mars_demo.serving.schedules import waiting
 
 MAX_NEW_TOKENS = 128
@@ -20,7 +20,7 @@ BASELINE = "AR, continuous"
 
 @dataclass(frozen=True)
 class Result:
-    """All prompts answered by one method; positions with padding, and the share of slots that waited."""
+    """The throughput of one method; positions include padding, `waiting` is the share of idle slots."""
 
     method: str
     size: int
@@ -37,10 +37,10 @@ class Result:
 
 @dataclass(frozen=True)
 class Method:
-    """A request, and the settings of `decode_batch` beside it."""
+    """A request with the settings of `decode_batch`."""
 
     request: Request
-    cache: str = "cursor"
+    cache: str = "ragged"
     cache_block: int = CACHE_BLOCK
     continuous: bool = True
 
@@ -58,9 +58,9 @@ def methods(checkpoint: Checkpoint, size: int) -> dict[str, Method]:
             f"MARS τ = {TAU}, block cache {block}": Method(mars, "block", block, continuous=False)
             for block in CACHE_BLOCKS
         },
-        f"MARS τ = {TAU}, cursor cache, static": Method(mars, continuous=False),
-        f"MARS τ = {TAU}, cursor cache": Method(mars),
-        f"lossless, {lossless_window(checkpoint, size) - 1} drafts, cursor cache": Method(lossless),
+        f"MARS τ = {TAU}, per-sequence cache, static": Method(mars, continuous=False),
+        f"MARS τ = {TAU}, per-sequence cache": Method(mars),
+        f"lossless, {lossless_window(checkpoint, size) - 1} drafts, per-sequence cache": Method(lossless),
     }
 
 
@@ -85,7 +85,7 @@ def measure(checkpoint: Checkpoint, prompts: Sequence[str], size: int) -> Iterat
 def decoding(
     checkpoint: Checkpoint, prompts: Sequence[str], name: str, size: int, method: Method
 ) -> Iterator[Result | Progress]:
-    """Answer all prompts with `decode_batch`; the result comes last."""
+    """Answer all prompts with `decode_batch`; yield progress, then the result."""
     clock = Clock()
     with clock.running():
         done = decode_batch(
@@ -112,7 +112,7 @@ def decoding(
 def generating(
     checkpoint: Checkpoint, prompts: Sequence[str], size: int, max_new_tokens: int = MAX_NEW_TOKENS
 ) -> Iterator[Result | Progress]:
-    """Answer all prompts with transformers' `generate` in static batches; a batch takes one turn."""
+    """Answer all prompts with transformers' `generate` in static batches, one turn per batch."""
     checkpoint, clock = checkpoint.dense, Clock()
     tokens = forwards = positions = 0
     for start in range(0, len(prompts), size):
@@ -130,7 +130,7 @@ def generating(
 def _generated(
     checkpoint: Checkpoint, prompts: Sequence[str], max_new_tokens: int
 ) -> tuple[int, list[list[int]]]:
-    """Return the width of a batch of padded prompts, and the answers' ids with their end tokens."""
+    """Return the padded prompt length of a batch, and the answers' ids with their end tokens."""
     tokenizer = checkpoint.tokenizer
     encoded = [encode_prompt(tokenizer, prompt) for prompt in prompts]
     ids, real = left_padded(encoded, pad_id(tokenizer), checkpoint.model.device)

@@ -1,1 +1,1 @@
-"""From a name to a checkpoint that can decode, and text as its token ids."""
+"""Models: loading of checkpoints by name, their facts and memory needs, and chat templates."""

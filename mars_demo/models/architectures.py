@@ -1,10 +1,13 @@
-"""Which model types are supported, and how far.
+"""The table of supported model types.
 
-Every causal model of transformers decodes in full precision if its logits are its head's alone. What needs
-code of its own for an architecture is listed here.
+Every causal model of transformers decodes in full precision if it does not transform the logits of its
+head. Features that need code for each architecture are listed here.
 """
 
-from transformers import PreTrainedConfig, Qwen2Config
+import copy
+
+import torch
+from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel, Qwen2Config
 from transformers.models.auto.modeling_auto import (
     MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
     MODEL_FOR_MASKED_LM_MAPPING_NAMES,
@@ -12,34 +15,34 @@ from transformers.models.auto.modeling_auto import (
 
 QUANTIZED = ("llama", "qwen2", "qwen3")  # int8 and int4 on a CPU
 CAPTURED = ("llama", "qwen2", "qwen3")  # CUDA graphs
-GGUF = ("llama",)  # GGUF files read here; transformers reads those of others, more slowly
-PUBLISHED = "a2d-qwen2"  # in configs of the paper's authors: weights and layers are Qwen2's
+GGUF = ("llama",)  # our own GGUF reader; transformers reads other types, more slowly
+PUBLISHED = "a2d-qwen2"  # model type of the paper's checkpoints, which have the weights and layers of Qwen2
 _SCALES = ("logits_scaling", "logit_scale", "final_logit_softcapping")
 
 
 def require_causal(config: PreTrainedConfig) -> None:
-    """Refuse the config of any other model: an encoder, one that classifies, one that reads pictures.
+    """Check that a config describes a supported causal language model.
 
     Raises:
-        ValueError: in which way it is another one.
+        ValueError: if it does not, with the reason.
     """
     kind = config.model_type
     if config.is_encoder_decoder:
-        raise ValueError(f"it is an encoder with a decoder ({kind}), not a causal language model.")
+        raise ValueError(f"it is an encoder-decoder model ({kind}), not a causal language model.")
     is_encoder = kind in MODEL_FOR_MASKED_LM_MAPPING_NAMES and not getattr(config, "is_decoder", False)
     if is_encoder or kind not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
         raise ValueError(f"its model type {kind} is not a causal language model.")
     stored = (config.architectures or [None])[0]
     if stored and stored not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values():
-        raise ValueError(f"its weights are of {stored}, which is not a causal language model.")
+        raise ValueError(f"its weights are those of {stored}, which is not a causal language model.")
     if type(getattr(config, "max_position_embeddings", None)) is not int:
-        raise ValueError("its config does not say how many positions it was made for.")
+        raise ValueError("its config does not give its context length (max_position_embeddings).")
     if scale := next((name for name in _SCALES if getattr(config, name, None) not in (None, 1)), None):
-        raise ValueError(f"it changes its head's logits afterwards ({scale}), which is not done here.")
+        raise ValueError(f"it scales the logits of its head ({scale}), which is not supported.")
 
 
 def context_of(config: PreTrainedConfig) -> int:
-    """Return how many positions can be decoded: every layer must see the whole text."""
+    """Return the context length; a sliding attention window limits it, since every layer must see all."""
     window = getattr(config, "sliding_window", None)
     kinds = getattr(config, "layer_types", None)
     if not window or (kinds and "sliding_attention" not in kinds):
@@ -47,8 +50,18 @@ def context_of(config: PreTrainedConfig) -> int:
     return min(window, config.max_position_embeddings)
 
 
+def empty(config: PreTrainedConfig) -> PreTrainedModel:
+    """Return a model without weight values, on torch's device `meta`."""
+    config = copy.deepcopy(config)
+    with torch.device("meta"):
+        # transformers would set a dtype as torch's default for all threads while it builds the model.
+        return AutoModelForCausalLM.from_config(
+            config, dtype=None, attn_implementation="sdpa", trust_remote_code=False
+        )
+
+
 def published_config(folder: str) -> Qwen2Config | None:
-    """Return the config of a checkpoint that the paper's authors published; None for any other."""
+    """Return the config of one of the paper's checkpoints; None for any other checkpoint."""
     config, _ = PreTrainedConfig.get_config_dict(folder)
     if config.get("model_type") != PUBLISHED:
         return None

@@ -1,4 +1,4 @@
-"""Conversations as token ids. Typed text never becomes a special token."""
+"""Encoding of conversations as token ids. Text from users never becomes a special token."""
 
 import re
 from collections.abc import Sequence
@@ -10,64 +10,62 @@ from transformers import PreTrainedTokenizerBase
 
 from mars_demo.models.messages import Message, user
 
-# Private-use characters stand for the typed texts while the template is rendered.
+# Private-use characters mark the places of the users' texts while the template is rendered.
 _SLOT = re.compile("\ue000([0-9]+)\ue001")
 
 
 def encode_text(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
-    """Return plain text as ids. Names of special tokens in it are ordinary text."""
+    """Return the ids of a plain text. Names of special tokens in it are ordinary text."""
     return tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"]
 
 
 def encode_after(tokenizer: PreTrainedTokenizerBase, before: Sequence[int], text: str) -> list[int]:
-    """Return ids that continue those before them with exactly this text.
+    """Return ids that continue the text of the ids before them with exactly `text`.
 
     Raises:
-        ValueError: if the tokenizer has none, which writes a space before some texts.
+        ValueError: if there are none, because the tokenizer would add a space.
     """
 
     def decoded(ids: Sequence[int]) -> str:
         return tokenizer.decode([*ids], skip_special_tokens=True, clean_up_tokenization_spaces=False)
 
-    wanted = decoded(before) + text
-    for start in ("", "\n", "."):  # some tokenizers write a text differently at the beginning
+    result = decoded(before) + text
+    for start in ("", "\n", "."):  # some tokenizers encode the start of a text differently
         opening = encode_text(tokenizer, start)
         ids = encode_text(tokenizer, start + text)
-        if ids[: len(opening)] == opening and decoded([*before, *ids[len(opening) :]]) == wanted:
+        if ids[: len(opening)] == opening and decoded([*before, *ids[len(opening) :]]) == result:
             return ids[len(opening) :]
-    raise ValueError(
-        "This model's tokenizer cannot write that text at this place; try it with a space before it."
-    )
+    raise ValueError("This model's tokenizer cannot encode that text here; try it with a space before it.")
 
 
 def encode_raw(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
-    """Return a text for the model to continue, after the token that begins texts, if there is one."""
+    """Return the ids of a text without a chat template, after the BOS token if the tokenizer adds one."""
     return tokenizer(text, split_special_tokens=True)["input_ids"]
 
 
 def render(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message], reply: bool) -> str:
-    """Return the chat template's text, with the opening of an assistant turn if `reply`.
+    """Return the messages in the chat template, with the opening of an assistant turn if `reply`.
 
     Raises:
-        ValueError: if the tokenizer has no chat template, or it refuses the messages.
+        ValueError: if the tokenizer has no chat template, or the template rejects the messages.
     """
     if not tokenizer.chat_template:
         raise ValueError(
-            "This checkpoint has no chat template, which a conversation needs. Ask it single prompts, or "
-            "use a checkpoint that has one."
+            "This checkpoint has no chat template, which a conversation needs. Use single prompts or "
+            "another checkpoint."
         )
     plain = [{"role": message["role"], "content": message["content"]} for message in messages]
     try:
         return tokenizer.apply_chat_template(plain, tokenize=False, add_generation_prompt=reply)
     except TemplateError as error:
         roles = ", ".join(dict.fromkeys(message["role"] for message in messages))
-        raise ValueError(f"The chat template refuses messages of {roles}: {error}.") from error
+        raise ValueError(f"The chat template rejects messages of {roles}: {error}.") from error
 
 
 def encode_rendered(tokenizer: PreTrainedTokenizerBase, rendered: str, texts: Sequence[str]) -> list[int]:
-    """Return ids of a rendered template whose slots stand for `texts`.
+    """Return the ids of a rendered template with `texts` in its slots.
 
-    Where no text spells a special token this is the tokenizer's own reading of the whole.
+    If no text contains the name of a special token, these are the tokenizer's ids of the whole text.
     """
     special = [token for token in tokenizer.get_added_vocab() if any(token in t for t in texts)]
     if not special:
@@ -83,15 +81,16 @@ def encode_rendered(tokenizer: PreTrainedTokenizerBase, rendered: str, texts: Se
 
 
 def with_slots(messages: Sequence[Message]) -> tuple[list[Message], list[str]]:
-    """Return the messages with a slot for each text, and the texts without the slots' own characters."""
+    """Return the messages with a slot for each text, and the texts without the slots' characters."""
     slotted = [{**m, "content": f"\ue000{i}\ue001"} for i, m in enumerate(messages)]
     texts = [m["content"].replace("\ue000", "").replace("\ue001", "") for m in messages]
     return slotted, texts
 
 
 def encode_prompt(tokenizer: PreTrainedTokenizerBase, prompt: str | Sequence[Message]) -> list[int]:
-    """Return a user's prompt, or a conversation, in the chat template, ready for the model's answer. A
-    tokenizer without a template reads a single prompt as raw text.
+    """Return the ids of a prompt or a conversation in the chat template, up to the model's answer.
+
+    Without a template, a single prompt is encoded as raw text.
 
     Raises:
         ValueError: if a conversation needs a chat template and there is none.
@@ -104,14 +103,14 @@ def encode_prompt(tokenizer: PreTrainedTokenizerBase, prompt: str | Sequence[Mes
 
 
 def pad_id(tokenizer: PreTrainedTokenizerBase) -> int:
-    """Return the padding token, or the end token if the tokenizer has none."""
+    """Return the id of the padding token, or of the end token if there is no padding token."""
     return tokenizer.eos_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
 
 
 def left_padded(
     rows: Sequence[Sequence[int]], pad: int, device: torch.device, multiple: int = 1
 ) -> tuple[Tensor, Tensor]:
-    """Return [rows, width] ids padded on the left to a multiple of a width, and which are real."""
+    """Return left-padded ids [batch, width] and their padding mask; `multiple` divides the width."""
     width = -(-max(map(len, rows)) // multiple) * multiple
     ids = [[pad] * (width - len(row)) + list(row) for row in rows]
     real = [[0] * (width - len(row)) + [1] * len(row) for row in rows]

@@ -1,4 +1,4 @@
-"""The facts of a checkpoint, for people to read."""
+"""The facts of a checkpoint, for the page and the terminal."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,13 +27,13 @@ class Facts:
     context: int
     device: str | None  # None if its weights are not loaded
     precision: str
-    licence: str | None  # the words of whoever wrote its model card
+    licence: str | None  # as its model card gives it
     modes: tuple[str, ...]
     has_template: bool
 
     def shown(self) -> list[tuple[str, str]]:
-        """Return pairs of what is told and what it is, for a page or a terminal."""
-        told = {
+        """Return (label, text) pairs of all known facts."""
+        texts = {
             "parameters": _rounded(self.parameters),
             "trained for": self.trained_for,
             "block size": self.block_size and f"{self.block_size} masks",
@@ -43,11 +43,11 @@ class Facts:
             "modes": ", ".join(self.modes),
             "chat template": None if self.has_template else "none: prompts are continued as they are",
         }
-        return [(about, text) for about, text in told.items() if text]
+        return [(label, text) for label, text in texts.items() if text]
 
 
 def _rounded(count: int) -> str:
-    """Thousands, millions or billions with two or three digits."""
+    """Return a count in thousands, millions or billions with three significant digits."""
     size, word = next(
         ((s, w) for s, w in ((1e9, "billion"), (1e6, "million")) if count >= s), (1e3, "thousand")
     )
@@ -55,6 +55,7 @@ def _rounded(count: int) -> str:
 
 
 def facts(checkpoint: Checkpoint) -> Facts:
+    """Return the facts of a checkpoint."""
     model = checkpoint.model
     return Facts(
         name=checkpoint.name,
@@ -71,7 +72,7 @@ def facts(checkpoint: Checkpoint) -> Facts:
 
 
 def licence_in(source: Path) -> str | None:
-    """Return the licence in the front matter of the model card beside the weights, on one short line."""
+    """Return the licence from the front matter of the model card next to the weights, on one short line."""
     try:
         fields = metadata_load((source if source.is_dir() else source.parent) / "README.md") or {}
     except (OSError, yaml.YAMLError, RecursionError, ValueError):

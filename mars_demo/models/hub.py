@@ -1,7 +1,4 @@
-"""Checkpoints on a Hugging Face hub: which of their files are needed, and fetching them.
-
-What has been fetched stays in the hub client's own cache, which other programs share.
-"""
+"""Downloads of checkpoints from a Hugging Face hub, into the hub client's shared cache."""
 
 import errno
 import shutil
@@ -27,21 +24,22 @@ from huggingface_hub.utils import tqdm
 
 from mars_demo.models.names import choices, split_name
 
-Report = Callable[[str, int, int], None]  # phase, bytes so far, bytes in all
+Report = Callable[[str, int, int], None]  # phase, bytes so far, total bytes
 
 _TEXTS = (".json", ".jinja", ".txt", ".model", "README.md")  # config, tokenizer, template, card
-_PATIENCE = 10  # seconds for the hub's first answer
+_PATIENCE = 10  # timeout of the hub's first response in seconds
 
 
 def fetch(name: str, report: Report | None = None, weights: bool = True) -> str:
-    """Return the folder with a model's files, fetched from the hub where they are not in the cache yet. If
-    the hub cannot be reached, a model that is in the cache is taken from there.
+    """Return the folder of a model's files; download those that are not cached.
 
-    report: is called with `fetching`, the bytes that are here, and the bytes of the model.
-    weights: whether they are needed too.
+    If the hub is unreachable, a completely cached model is used.
+
+    report: called with `fetching`, the bytes so far, and the bytes of the model.
+    weights: whether to fetch the weights too.
 
     Raises:
-        ValueError: if it cannot be had, in one sentence.
+        ValueError: if it cannot be fetched, with the reason in one sentence.
     """
     try:
         sizes = needed_files(_remote_files(name))
@@ -52,22 +50,22 @@ def fetch(name: str, report: Report | None = None, weights: bool = True) -> str:
     if not weights:
         sizes = {file: size for file, size in sizes.items() if not _is_weights(file)}
     elif not any(map(_is_weights, sizes)):
-        raise ValueError(f"{name} has no weights in safetensors or GGUF on the hub; others are not read.")
+        raise ValueError(f"{name} has no weights in safetensors or GGUF on the hub.")
     here = sum(sizes[file] for file in sizes if isinstance(try_to_load_from_cache(name, file), str))
     total = sum(sizes.values())
     _require_room(name, total - here)
     bar = _counting(here, total, report)
     try:
         return snapshot_download(name, allow_patterns=list(sizes), tqdm_class=bar)
-    except Exception as error:  # whatever the hub's HTTP client raises
+    except Exception as error:  # the hub's HTTP client raises many types
         raise ValueError(_interruption(name, error, bar.done, total)) from error
 
 
 def _cached(name: str, weights: bool) -> str | None:
-    """Return the folder of a model that is completely in the cache, or None. Nobody is asked."""
+    """Return the folder of a completely cached model, or None, without network access."""
     try:
         sizes = needed_files((file.path, file.size) for file in get_cached_repo_tree(name))
-    except CachedRepoTreeNotFoundError:  # fetched file by file, by another program
+    except CachedRepoTreeNotFoundError:  # another program fetched single files
         sizes = {"config.json": 0}
     sizes = {file: size for file, size in sizes.items() if weights or not _is_weights(file)}
     try:
@@ -78,31 +76,36 @@ def _cached(name: str, weights: bool) -> str | None:
 
 
 def _remote_files(name: str) -> list[tuple[str, int]]:
-    """Return the files of a model on the hub and their bytes."""
+    """Return the files of a model on the hub and their sizes in bytes."""
     try:
         info = HfApi().model_info(name, files_metadata=True, timeout=_PATIENCE)
     except OSError:
         raise
-    except Exception as error:  # the HTTP client has exceptions of its own
+    except Exception as error:  # the HTTP client has its own exception types
         raise ConnectionError(str(error)) from error
     return [(file.rfilename, file.size or 0) for file in info.siblings or ()]
 
 
 def needed_files(files: Iterable[tuple[str, int]]) -> dict[str, int]:
-    """Those that a checkpoint is loaded from, with their bytes: texts and safetensors at the top of the
-    repository, or one GGUF model, split or not, if it has no safetensors."""
+    """Return the files that loading needs, with their sizes in bytes.
+
+    These are the config and tokenizer files and the safetensors in the top folder, or one GGUF model, split
+    or not, if there are no safetensors.
+    """
     top = {file: size for file, size in files if "/" not in file}
     texts = {file: size for file, size in top.items() if file.endswith(_TEXTS)}
     weights = {f: size for f, size in top.items() if f.startswith("model") and f.endswith(".safetensors")}
     if not weights:
-        packed = {}
+        quantized = {}
         for file in filter(lambda file: file.endswith(".gguf"), sorted(top)):
-            packed.setdefault(split_name(file), {})[file] = top[file]
-        # All of them are dense once loaded, so Q8_0, which loses least; else the smallest.
+            quantized.setdefault(split_name(file), {})[file] = top[file]
+        # Prefer Q8_0, which loses least; otherwise the smallest, as all take the same memory once loaded.
         best = min(
-            packed, key=lambda name: ("q8_0" not in name.lower(), sum(packed[name].values())), default=None
+            quantized,
+            key=lambda name: ("q8_0" not in name.lower(), sum(quantized[name].values())),
+            default=None,
         )
-        weights = packed.get(best, {})
+        weights = quantized.get(best, {})
     return texts | weights
 
 
@@ -117,19 +120,19 @@ def _require_room(name: str, size: int) -> None:
     free = shutil.disk_usage(folder).free
     if size > free:
         raise ValueError(
-            f"There is no room for {name} on the disk: {megabytes(size)} must be fetched, and "
+            f"There is not enough disk space for {name}: it needs {megabytes(size)}, and "
             f"{megabytes(free)} are free."
         )
 
 
 def _counting(here: int, total: int, report: Report | None) -> type[tqdm]:
-    """Return a progress bar for the hub client that draws nothing and reports bytes."""
+    """Return a progress bar class for the hub client, which reports bytes and draws nothing."""
 
     class Bar(tqdm):
         done = here
 
         def __init__(self, *arguments, **options):
-            # Of the client's bars (files, bytes received, bytes written) the last one counts.
+            # Count only the last of the client's bars (files, bytes received, bytes written).
             self._counts = options.get("name") == "huggingface_hub.snapshot_download"
             super().__init__(*arguments, **options | {"disable": True})
 
@@ -143,23 +146,24 @@ def _counting(here: int, total: int, report: Report | None) -> type[tqdm]:
 
 
 def megabytes(size: int) -> str:
+    """Return a number of bytes in megabytes."""
     return f"{size / 1e6:.1f} MB"
 
 
 def _refusal(name: str, error: OSError) -> str:
     if isinstance(error, GatedRepoError):
-        return f"{name} asks for permission first: accept its terms on the hub, and set HF_TOKEN here."
+        return f"{name} is a gated model: accept its terms on the hub and set HF_TOKEN here."
     if isinstance(error, RepositoryNotFoundError):
-        return f"There is no folder {name!r}, and no such model came from the hub. {choices()}"
+        return f"There is no folder {name!r}, and the hub has no such model. {choices()}"
     if isinstance(error, OfflineModeIsEnabled):
-        return f"There is no folder {name!r}, and nothing comes from the hub while HF_HUB_OFFLINE is set."
+        return f"There is no folder {name!r}, and HF_HUB_OFFLINE prevents downloads from the hub."
     if isinstance(error, HfHubHTTPError):
-        return f"{name} cannot be fetched: the hub answers with status {error.response.status_code}."
-    return f"{name} cannot be fetched: the hub at {constants.ENDPOINT} cannot be reached."
+        return f"{name} cannot be fetched: the hub returned status {error.response.status_code}."
+    return f"{name} cannot be fetched: the hub at {constants.ENDPOINT} is unreachable."
 
 
 def _interruption(name: str, error: Exception, done: int, total: int) -> str:
     where = f"at {megabytes(done)} of {megabytes(total)}"
     if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return f"The disk is full: fetching {name} stopped {where}. Make room, then try again."
-    return f"Fetching {name} broke off {where}. Try again; files that have arrived whole are kept."
+        return f"The disk is full: fetching {name} stopped {where}. Free some space, then try again."
+    return f"Fetching {name} was interrupted {where}. Try again; complete files are kept."

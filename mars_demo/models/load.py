@@ -1,4 +1,4 @@
-"""Names, folders and hub ids → a `Checkpoint` that can decode."""
+"""Loading of checkpoints from names, folders, GGUF files and hub ids."""
 
 import math
 from collections.abc import Iterator
@@ -17,17 +17,19 @@ from transformers import (
 )
 from transformers.utils import logging as transformers_logging
 
-from mars_demo.models import blocks, hub, precision, reordering
-from mars_demo.models.architectures import GGUF, published_config, require_causal
-from mars_demo.models.checkpoint import Checkpoint, empty, from_files, require_fit, wrap
+from mars_demo.models import block_size as blocks
+from mars_demo.models import hub, precision
+from mars_demo.models.architectures import GGUF, empty, published_config, require_causal
+from mars_demo.models.checkpoint import Checkpoint, from_files, require_fit, wrap
 from mars_demo.models.device import usable
 from mars_demo.models.hub import Report
 from mars_demo.models.memory import is_short
 from mars_demo.models.names import bundled, gguf_file, locate
-from mars_demo.models.quantized import of_model
+from mars_demo.models.runtime import reordering
+from mars_demo.models.runtime.quantized_weights import of_model
 from mars_demo.models.weights import require_files, stored_shapes
 
-transformers_logging.disable_progress_bar()  # it would draw a bar for every load, in tests and apps too
+transformers_logging.disable_progress_bar()  # it would draw a bar for every load
 
 
 def load_checkpoint(
@@ -37,66 +39,69 @@ def load_checkpoint(
     block_size: int | None = None,
     report: Report | None = None,
 ) -> Checkpoint:
-    """Load a bundled name, a local folder, a GGUF file or a hub id. A folder's weights are safetensors or
-    one GGUF file. The default device is the best one there is.
+    """Load a checkpoint from a bundled name, a local folder, a GGUF file or a hub id.
 
-    dtype: torch's own, or a name of `names.PRECISIONS`. `int8` and `int4` decode on a CPU with few bits per
-        weight. `auto` is bfloat16 on a GPU, and float16 on one that lacks it; on a CPU int8 for a GGUF
-        file, else float32.
+    The weights of a folder are safetensors or one GGUF model.
 
-    block_size: masks per block it was trained with, where neither its config nor its name says so or where
-        they are wrong; 0 for an ordinary AR model.
-    report: is called with `fetching`, the bytes that are here and all bytes, and then with `loading`, 0, 0.
+    device: None for the best one of this machine.
+    dtype: a torch dtype, or a name of `names.PRECISIONS`. `int8` and `int4` decode with quantized weights
+        on a CPU. `auto` is bfloat16 on a GPU, float16 on a GPU without bfloat16, int8 on a CPU for a GGUF
+        file, and float32 otherwise.
+    block_size: masks per block in training, if its config and name do not say so or are wrong; 0 for an
+        ordinary AR model.
+    report: called with `fetching`, the bytes so far and all bytes, then with `loading`, 0, 0.
 
     Raises:
-        ValueError: in one sentence, if there is no such checkpoint, it cannot be fetched, it is broken, it
-            is not a causal language model, its block size is unknown, or the device has no room for it.
+        ValueError: with a reason in one sentence, if the checkpoint does not exist, cannot be fetched, is
+            broken, is not a causal language model, has no known block size, or does not fit into memory.
     """
     name = name or next(iter(bundled()), None)
     if name is None:
-        raise ValueError("No checkpoint is bundled here. Name a local folder or a hub id (owner/name).")
+        raise ValueError("There is no bundled checkpoint. Name a local folder or a hub id (owner/name).")
     device = usable(device)
-    path, label = _found(name, report)
+    path, label = _located(name, report)
     if report:
         report("loading", 0, 0)
     with _one_sentence(name):
         tokenizer, config = _described(path, label, block_size)
-        bits = precision.packed_bits(dtype, path, device, config)
-        if bits and (packed := _packed(name, path, tokenizer, config, bits)):
-            return packed
-    model = _ready(name, path, config, precision.dense_dtype(dtype, path, device), device)
+        bits = precision.quantized_bits(dtype, path, device, config)
+        if bits and (quantized := _quantized(name, path, tokenizer, config, bits)):
+            return quantized
+    model = _dense(name, path, config, precision.dense_dtype(dtype, path, device), device)
     return wrap(name, model, tokenizer, Path(path))
 
 
-def _packed(
+def _quantized(
     name: str, path: str, tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig, bits: int
 ) -> Checkpoint | None:
-    """Return a checkpoint that decodes with few bits per weight, and can load its model when that is asked
-    for; None if this processor's kernels do not compute what they should."""
-    from mars_demo.models.packed import PackedModel, kernels  # imports what only few bits need
+    """Return a checkpoint with quantized weights; None if the kernels of this CPU are wrong."""
+    from mars_demo.models.runtime.quantized import (  # imports ONNX Runtime, which other models do not need
+        QuantizedModel,
+        kernels,
+    )
 
     if not kernels(bits).right:
         return None
-    shown, dtype = empty(config), precision.default_dtype(path, "cpu")
+    model, dtype = empty(config), precision.default_dtype(path, "cpu")
     if (file := gguf_file(path)) and config.model_type in GGUF:
         from mars_demo.models import gguf
 
-        weights = gguf.few_bits(file, config, bits)
+        weights = gguf.read_quantized(file, config, bits)
     else:
         dense = _weights(path, config, dtype, "cpu")
-        weights, shown.generation_config = of_model(dense, bits), dense.generation_config
+        weights, model.generation_config = of_model(dense, bits), dense.generation_config
 
     return replace(
-        wrap(name, shown, tokenizer, Path(path)),
-        packed=PackedModel(config, weights, bits),
-        _load=lambda: _ready(name, path, config, dtype, "cpu"),
+        wrap(name, model, tokenizer, Path(path)),
+        quantized=QuantizedModel(config, weights, bits),
+        _load=lambda: _dense(name, path, config, dtype, "cpu"),
     )
 
 
-def _ready(
+def _dense(
     name: str, path: str, config: PreTrainedConfig, dtype: torch.dtype, device: str
 ) -> PreTrainedModel:
-    """Return a transformers model that computes."""
+    """Return a transformers model with its weights on the device."""
     with _one_sentence(name):
         model = _weights(path, config, dtype, device)
         if device == "cpu" and dtype == torch.bfloat16 and reordering.is_available():
@@ -105,20 +110,19 @@ def _ready(
 
 
 def outline(name: str, block_size: int | None = None) -> Checkpoint:
-    """Return a checkpoint without its weights, on torch's device `meta`: what it is can be told, nothing
-    computed.
+    """Return a checkpoint without weights, on torch's device `meta`, for its facts only.
 
     Raises:
         ValueError: as `load_checkpoint`.
     """
-    path, label = _found(name, weights=False)
+    path, label = _located(name, weights=False)
     with _one_sentence(name):
         tokenizer, config = _described(path, label, block_size)
         return wrap(name, empty(config), tokenizer, Path(path))
 
 
-def _found(name: str, report: Report | None = None, weights: bool = True) -> tuple[str, str]:
-    """Return the folder or GGUF file of a checkpoint, fetched if need be, and its own name."""
+def _located(name: str, report: Report | None = None, weights: bool = True) -> tuple[str, str]:
+    """Return the folder or GGUF file of a checkpoint, fetched if necessary, and its own name."""
     path = locate(name)
     if Path(path).exists():
         return path, Path(path).resolve().name
@@ -127,12 +131,12 @@ def _found(name: str, report: Report | None = None, weights: bool = True) -> tup
 
 @contextmanager
 def _one_sentence(name: str) -> Iterator[None]:
-    """Say what is wrong with a checkpoint in one sentence, whatever a library says of it."""
+    """Turn any error of a library into a `ValueError` of one sentence about the checkpoint."""
     try:
         yield
     except SafetensorError as error:
         raise ValueError(f"The weights of {name} are damaged or incomplete ({error}).") from error
-    except Exception as error:  # files from elsewhere break in many ways, and each library has its own
+    except Exception as error:  # libraries raise many types for broken files
         if is_short(error):
             raise ValueError(f"There is not enough memory for {name}.") from error
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
@@ -142,48 +146,48 @@ def _one_sentence(name: str) -> Iterator[None]:
 def _described(
     path: str, label: str, block_size: int | None
 ) -> tuple[PreTrainedTokenizerBase, PreTrainedConfig]:
-    """Read a checkpoint's tokenizer, and its config with what it was trained for."""
-    # Without an explicit no, transformers asks on the terminal whether code next to the weights may run.
+    """Return a checkpoint's tokenizer, and its config with its training settings."""
     file, published = gguf_file(path), None
     if file and not file.with_name("config.json").exists():
-        source, named = file.parent, {"gguf_file": file.name}
+        source, options = file.parent, {"gguf_file": file.name}
     else:
-        source, named = file.parent if file else path, {}
+        source, options = file.parent if file else path, {}
         published = published_config(str(source))
-    config = published or AutoConfig.from_pretrained(source, trust_remote_code=False, **named)
+    # If `trust_remote_code` is not False, transformers asks on the terminal whether to run a model's code.
+    config = published or AutoConfig.from_pretrained(source, trust_remote_code=False, **options)
     require_causal(config)
-    tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False, **named)
+    tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False, **options)
     blocks.settle(config, tokenizer, label, published is not None, block_size)
     return tokenizer, config
 
 
 def _weights(path: str, config: PreTrainedConfig, dtype: torch.dtype, device: str) -> PreTrainedModel:
-    """Read weights tensor by tensor to the device: the host never holds all those of a GPU."""
+    """Return a model with weights read tensor by tensor to the device, to save host memory."""
     if file := gguf_file(path):
-        from mars_demo.models import gguf  # imports gguf, which plain checkpoints do without
+        from mars_demo.models import gguf  # imports gguf, which safetensors do not need
 
         return gguf.read(file, config, dtype, device)
     require_files(Path(path))
     _require_size(path, config)
-    model, found = from_files(
+    model, loading = from_files(
         path,
         config=config,
         dtype=dtype,
         device_map={"": device},
         use_safetensors=True,
         attn_implementation="sdpa",
-        ignore_mismatched_sizes=True,  # refused below, with names
+        ignore_mismatched_sizes=True,  # rejected below, with their names
     )
-    misshapen = {name for name, *_ in found["mismatched_keys"]}
-    require_fit(found["missing_keys"], misshapen, found["unexpected_keys"])
+    misshapen = {name for name, *_ in loading["mismatched_keys"]}
+    require_fit(loading["missing_keys"], misshapen, loading["unexpected_keys"])
     return model
 
 
 def _require_size(path: str, config: PreTrainedConfig) -> None:
-    """Refuse weights of a far smaller model than the config describes before memory is taken for it."""
+    """Reject a config of a far larger model than the stored weights, before memory is allocated."""
     stored = stored_shapes(path)
     described = {name: tuple(weight.shape) for name, weight in empty(config).state_dict().items()}
     if sum(map(math.prod, described.values())) <= 2 * sum(map(math.prod, stored.values())):
-        return  # transformers says which tensors do not fit, if any
+        return  # loading reports tensors that do not fit, if any
     misshapen = [name for name in described.keys() & stored if described[name] != stored[name]]
     require_fit(described.keys() - stored.keys(), misshapen, ())

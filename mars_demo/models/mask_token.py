@@ -1,4 +1,4 @@
-"""The mask token: a row of the embedding that is otherwise unused."""
+"""The mask token, which takes an unused row of the embedding."""
 
 import re
 
@@ -14,12 +14,12 @@ _RESERVED = re.compile("reserved|unused|extra_id|placeholder", re.IGNORECASE)
 def ensure_mask(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
     """Give the tokenizer a mask token if it has none, without a new row in the embedding.
 
-    The first spare row after the tokenizer's own ids becomes `<|mask|>`; where there is none, a special
-    token that is reserved or that no chat template and no other role uses is taken over. Its row becomes
-    the mean of all rows, of which a model expects no word in particular: it has never been trained.
+    The first spare row after the tokenizer's own ids becomes `<|mask|>`. If there is none, it takes over a
+    reserved special token, or one that neither the chat template nor another role uses. The untrained row
+    becomes the mean of all rows, which suggests no particular word.
 
     Raises:
-        ValueError: if there is neither.
+        ValueError: if there is neither a spare row nor an unused special token.
     """
     if tokenizer.mask_token_id is not None:
         return
@@ -43,7 +43,7 @@ def _unused_special(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) 
     ]
     if not free:
         raise ValueError(
-            "The tokenizer has no room for a mask token: "
-            "no spare row in the embedding and no unused special token."
+            "There is no room for a mask token: the embedding has no spare row, and the tokenizer has no "
+            "unused special token."
         )
     return next((name for name in free if _RESERVED.search(name)), free[-1])

@@ -1,4 +1,4 @@
-"""How much memory a checkpoint will take on a device, and how much the device has left."""
+"""The memory needs of checkpoints, and the free memory of devices."""
 
 import math
 from pathlib import Path
@@ -7,20 +7,26 @@ import psutil
 import torch
 from transformers import PreTrainedConfig
 
-from mars_demo.models import reordering
+from mars_demo.limits import LIMITS
 from mars_demo.models.names import locate
+from mars_demo.models.runtime import reordering
+from mars_demo.models.runtime.step import SIZES
 from mars_demo.models.weights import stored_shapes
 
-MEMORY = "There is not enough memory for this. A shorter prompt or a smaller model needs less."
+MEMORY = "There is not enough memory for this. Use a shorter prompt or a smaller model."
 
-# Of what torch raises on a processor, where it has no exception of its own for it.
+# Parts of torch's messages on a CPU, where it has no exception type for lack of memory.
 _SHORT = ("can't allocate memory", "std::bad_alloc", "could not create a primitive")
+_KEYS_AND_VALUES = tuple(
+    f"{name}.weight" for name in ("k_proj", "v_proj", "attn_k", "attn_v")
+)  # in safetensors and in GGUF
 _HEADS = ("lm_head.weight", "output.weight")  # in safetensors and in GGUF
 
 
 def needed(path: str, device: str, dtype: torch.dtype) -> int:
-    """Return the bytes of the device that a checkpoint takes at most, while it is loaded and afterwards,
-    from the headers of its files.
+    """Return the peak bytes of a device for loading and keeping a checkpoint, from its files' headers.
+
+    On a GPU this includes decoding.
 
     path: a bundled name, a folder or a GGUF file.
 
@@ -30,18 +36,26 @@ def needed(path: str, device: str, dtype: torch.dtype) -> int:
     """
     path = locate(path)
     tied = _tied(path)
-    sizes = [math.prod(s) for name, s in stored_shapes(path).items() if not (tied and name in _HEADS)]
-    # The largest tensor is there twice while it is unpacked or converted, at most in float32.
+    shapes = stored_shapes(path)
+    sizes = [math.prod(shape) for name, shape in shapes.items() if not (tied and name in _HEADS)]
+    # While the largest tensor is dequantized or converted, it exists twice, at most in float32.
     largest = max(sizes, default=0) * 4
     on_cpu = torch.device(device).type == "cpu"
     copies = 2 if on_cpu and dtype == torch.bfloat16 and reordering.is_available() else 1
-    return copies * sum(sizes) * dtype.itemsize + largest
+    return copies * sum(sizes) * dtype.itemsize + largest + (0 if on_cpu else _decoding(shapes, dtype))
+
+
+def _decoding(shapes: dict[str, tuple[int, ...]], dtype: torch.dtype) -> int:
+    """Return the bytes of the KV caches of two texts, active and waiting, and of a graph's logits."""
+    keys_and_values = sum(shape[0] for name, shape in shapes.items() if name.endswith(_KEYS_AND_VALUES))
+    vocabulary = max((shape[0] for shape in shapes.values()), default=0)
+    return 2 * LIMITS.tokens * keys_and_values * dtype.itemsize + SIZES[-1] * vocabulary * 4
 
 
 def available(device: str) -> int:
-    """Return the free bytes of a device: of a CPU, what machine and container limits leave."""
+    """Return the free bytes of a device; on a CPU, container limits count too."""
     kind = torch.device(device)
-    if kind.type == "cuda":  # what torch keeps for later tensors is taken in the driver's eyes
+    if kind.type == "cuda":  # the driver counts memory that torch reserves for later tensors as used
         kept = torch.cuda.memory_reserved(kind) - torch.cuda.memory_allocated(kind)
         return torch.cuda.mem_get_info(kind)[0] + kept
     if kind.type == "mps":
@@ -50,20 +64,20 @@ def available(device: str) -> int:
 
 
 def release() -> None:
-    """Give back what torch keeps of a GPU's memory for later tensors: other libraries may need it."""
+    """Free the GPU memory that torch reserves for later tensors, since other libraries may need it."""
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
 
 
 def is_short(error: BaseException) -> bool:
-    """Return whether an error says that there was not enough memory."""
+    """Return whether an error means that memory ran out."""
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
     return isinstance(error, RuntimeError) and any(words in str(error) for words in _SHORT)
 
 
 def _tied(path: str) -> bool:
-    """Return whether the head is the embedding, so that a stored one takes nothing."""
+    """Return whether the head is tied to the embedding, so that a stored head takes no memory."""
     if not Path(path).is_dir():
         return False
     config, _ = PreTrainedConfig.get_config_dict(path)
@@ -71,13 +85,15 @@ def _tied(path: str) -> bool:
 
 
 def container_rooms(root: Path) -> list[int]:
-    """Return what the memory limits of this process's control groups leave, of version 1 and 2: the limits
-    of its group and of those around it. A group's file cache is given back when memory is short, so it is
-    free."""
+    """Return the free bytes under each memory limit of this process's control groups, version 1 and 2.
+
+    The limits of all parent groups count. A group's file cache is reclaimed when memory is short, so it
+    counts as free.
+    """
     rooms = []
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
-    except OSError:  # no Linux
+    except OSError:  # not Linux
         return rooms
     for line in lines:
         _, controllers, group = line.split(":", 2)
@@ -86,7 +102,7 @@ def container_rooms(root: Path) -> list[int]:
         base = root / "sys/fs/cgroup" / ("memory" if controllers else "")
         names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
         names = names if controllers else ("memory.max", "memory.current", "inactive_file")
-        # In a container the group's path may be the host's: then only the top is there.
+        # In a container the group's path may be that of the host; then only the top folder exists.
         inner = base / group.strip("/")
         for folder in (inner, *inner.parents):
             if not folder.is_relative_to(base):
@@ -99,6 +115,6 @@ def _room(folder: Path, limit: str, usage: str, cache: str) -> list[int]:
     try:
         most, used = (folder / limit).read_text().strip(), int((folder / usage).read_text())
         counts = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
-    except OSError:  # no such group, or one without a limit
+    except OSError:  # no such group, or no limit
         return []
     return [] if most == "max" else [max(0, int(most) - used + int(counts.get(cache, 0)))]

@@ -1,19 +1,19 @@
-"""What a name means: a bundled checkpoint, a folder, a GGUF file or a hub id. Nothing is loaded here."""
+"""Names of checkpoints: bundled names, folders, GGUF files and hub ids."""
 
 import re
 from pathlib import Path
 
 from mars_demo.assets import ASSETS
 
-DENSE = ("auto", "float32", "bfloat16", "float16")  # of models that decode in batches
+DENSE = ("auto", "float32", "bfloat16", "float16")  # the precisions of models that can decode in batches
 PRECISIONS = (*DENSE, "int8", "int4")
-# `--dtype`, for argparse
+# The argparse settings of `--dtype`.
 DTYPE = {
     "choices": PRECISIONS,
     "default": "auto",
     "help": "auto: bfloat16 on a GPU (float16 on an older one), int8 on a CPU for GGUF files, else float32",
 }
-PART = re.compile(r"-(\d{5})-of-(\d{5})(?=\.gguf$)")  # in the name of a file of a split GGUF model
+PART = re.compile(r"-(\d{5})-of-(\d{5})(?=\.gguf$)")  # the part number in a split GGUF model's file name
 BUNDLED = ("mars-smollm2-135m", "mars-tiny", "ar-tiny")  # best first
 
 
@@ -23,10 +23,10 @@ def bundled() -> list[str]:
 
 
 def locate(name: str) -> str:
-    """Return the folder, GGUF file or hub id that `name` means. The hub is not asked.
+    """Return the folder, GGUF file or hub id of a name, without network access.
 
     Raises:
-        ValueError: if it is none of these.
+        ValueError: if the name is neither known nor a possible hub id.
     """
     if name in bundled():
         return str(ASSETS / name)
@@ -44,24 +44,24 @@ def locate(name: str) -> str:
 
 
 def choices() -> str:
-    """Return what a name may be, as the second sentence of a refusal."""
+    """Return the possible names, as the second sentence of an error."""
     return f"Choose from {', '.join([*bundled(), 'a local folder', 'a hub id (owner/name)'])}."
 
 
 def gguf_file(path: str) -> Path | None:
-    """Return the GGUF file that `path` is or that holds the weights of the folder it is, or None."""
+    """Return the GGUF file at `path` or in the folder `path`, or None."""
     if path.endswith(".gguf"):
         return Path(path)
     return next(iter(sorted(Path(path).glob("*.gguf"))), None) if Path(path).is_dir() else None
 
 
 def split_name(file: str) -> str:
-    """Return a GGUF file's name without the number of its part."""
+    """Return a GGUF file's name without its part number."""
     return PART.sub("", file)
 
 
 def parts(file: Path) -> list[Path]:
-    """Return all files of a GGUF model that is split as llama.cpp does it, or the file alone."""
+    """Return all files of a GGUF model with llama.cpp's split naming, or the single file."""
     if not (numbered := PART.search(file.name)):
         return [file]
     count = int(numbered[2])

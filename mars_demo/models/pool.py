@@ -1,7 +1,4 @@
-"""The models that an app serves: each loaded once, shared by everybody, and let go when memory is short.
-
-Nothing here imports torch before the first model is loaded, so that a page can be up before that.
-"""
+"""The pool of an app's models: loaded once, shared by all visitors, and evicted when memory is short."""
 
 from __future__ import annotations
 
@@ -9,61 +6,52 @@ import gc
 import threading
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from mars_demo.models import facts, hub, load, memory, precision
+from mars_demo.models.checkpoint import Checkpoint
+from mars_demo.models.device import usable
+from mars_demo.models.facts import Facts
 from mars_demo.models.names import bundled, locate
 
-if TYPE_CHECKING:
-    from mars_demo.models.checkpoint import Checkpoint
-    from mars_demo.models.facts import Facts
-
-RETRY_AFTER = 60  # seconds after a failure; a hub that could not be reached may be back
-
-_importing = threading.Lock()
-
-
-def library():
-    """Return `load`, `memory` and `facts`. One thread at a time imports them, as transformers requires."""
-    with _importing:
-        from mars_demo.models import facts, load, memory
-
-        return load, memory, facts
+RETRY_AFTER = 60  # seconds until a failed load may be retried, since an unreachable hub may be back
 
 
 class NoRoom(ValueError):
-    """Memory does not suffice for a model."""
+    """An error for too little memory to load a model."""
 
 
 @dataclass(eq=False)
 class Member:
-    """A model of a pool: the name that people choose, and the source that it is loaded from."""
+    """A model of a pool, with its public name, its source and the progress of its loading."""
 
     name: str
     source: str
     phase: str = "waiting"  # then fetching, loading, and ready or failed
-    done: int = 0  # bytes of that phase, 0 where they are not known
-    total: int = 0
-    problem: str | None = None  # why it failed, in a sentence
-    facts: Facts | None = None  # known from its first load on
+    done: int = 0  # bytes of the phase so far; 0 if unknown
+    total: int = 0  # bytes of the phase; 0 if unknown
+    problem: str | None = None  # the reason of a failure, in a sentence
+    facts: Facts | None = None  # known after the first load
     checkpoint: Checkpoint | None = None
     used: float = 0.0
     failed: float = 0.0
     lock: threading.RLock = field(default_factory=threading.RLock)
 
-    def tell(self, phase: str, done: int = 0, total: int = 0) -> None:
+    def report(self, phase: str, done: int = 0, total: int = 0) -> None:
+        """Record the progress of loading."""
         self.phase, self.done, self.total = phase, done, total
 
 
 class Pool:
-    """Models by name, each loaded when it is first asked for.
+    """A thread-safe pool of models by name, each loaded on first use.
 
     sources: bundled names, folders, GGUF files and hub ids; the first one is the default.
-    device, dtype: for all of them, as `load_checkpoint` takes them.
-    block_size: masks per block of those that are not bundled; None for what they say themselves.
+    device, dtype: arguments of `load_checkpoint` for all models.
+    block_size: masks per block of models that are not bundled; None to read it from the models.
+    run: calls a function that loads a model, in the right thread.
     """
 
     def __init__(
@@ -72,20 +60,22 @@ class Pool:
         device: str | None = None,
         dtype: str = "auto",
         block_size: int | None = None,
+        run: Callable[[Callable[[], Checkpoint]], Checkpoint] = lambda load: load(),
     ):
-        self.device, self.dtype, self.block_size = device, dtype, block_size
+        self.device, self.dtype, self.block_size, self._run = device, dtype, block_size, run
         self._members = {name: Member(name, source) for name, source in labels(sources).items()}
         # Two models must not count on the same free memory.
         self._one_at_a_time = threading.Lock()
 
     def names(self) -> list[str]:
+        """Return the names of all models, the default first."""
         return list(self._members)
 
     def member(self, name: str | None) -> Member:
-        """Return the model of that name, the default one for None.
+        """Return the model with a name, or the default model for None.
 
         Raises:
-            ValueError: if there is none.
+            ValueError: if there is no such model.
         """
         name = next(iter(self._members), None) if name is None else name
         if name not in self._members:
@@ -93,12 +83,12 @@ class Pool:
         return self._members[name]
 
     def load(self, name: str | None = None, evict: bool = True) -> Checkpoint:
-        """Return the checkpoint of that name. Waits until it is there.
+        """Return the checkpoint with a name, after loading it if necessary.
 
-        evict: whether others may be let go for it, the one unused longest first, where memory is short.
+        evict: whether to evict the least recently used models if memory is short.
 
         Raises:
-            ValueError: if there is no such model, it cannot be had, or memory does not suffice.
+            ValueError: if there is no such model, it cannot be loaded, or memory does not suffice.
         """
         member = self.member(name)
         with member.lock:
@@ -108,92 +98,91 @@ class Pool:
             return member.checkpoint
 
     def begin(self, name: str) -> None:
-        """Begin to load a model unless that was done."""
+        """Start loading a model in the background, unless it is loaded or being loaded."""
         if self.member(name).phase in ("waiting", "failed"):
             threading.Thread(target=self._try, args=[name], daemon=True).start()
 
     def load_all(self) -> None:
-        """Load one after the other as far as memory goes; the others wait until they are asked for."""
+        """Load one model after the other while memory suffices; the others load on first use."""
         for name in self.names():
             self._try(name, evict=False)
 
     def _try(self, name: str, evict: bool = True) -> None:
-        with suppress(ValueError):  # the member says what is wrong
+        with suppress(ValueError):  # the member keeps the error
             self.load(name, evict)
 
     def _bring(self, member: Member, evict: bool) -> None:
-        """Fetch and load a model, or note why it cannot be had."""
+        """Fetch and load a model, or record the error."""
         if member.problem and time.monotonic() - member.failed < RETRY_AFTER:
             raise ValueError(member.problem)
-        member.tell("loading")
+        member.report("loading")
         try:
-            found = replace(self._loaded(member, evict), name=member.name)
+            checkpoint = replace(self._loaded(member, evict), name=member.name)
         except NoRoom:
-            member.tell("waiting")
+            member.report("waiting")
             raise
         except Exception as error:
-            # Files from elsewhere break in many ways; none may leave people waiting for this model.
+            # Broken files raise many types, and none may leave visitors waiting for this model.
             member.problem = (str(error) or type(error).__name__).replace(member.source, member.name)
             member.failed = time.monotonic()
-            member.tell("failed")
+            member.report("failed")
             raise ValueError(member.problem) from error
-        _, _, facts = library()
-        member.checkpoint, member.facts, member.problem = found, facts.facts(found), None
-        member.tell("ready")
+        member.checkpoint, member.facts, member.problem = checkpoint, facts.facts(checkpoint), None
+        member.report("ready")
 
     def _loaded(self, member: Member, evict: bool) -> Checkpoint:
-        load, memory, _ = library()
         path = locate(member.source)
         if not Path(path).exists():
-            path = load.hub.fetch(path, member.tell)  # in its own time: others can be loaded meanwhile
+            path = hub.fetch(path, member.report)  # outside the lock, so that others can load meanwhile
         with self._one_at_a_time:
-            device = load.usable(self.device)
-            # A packed model takes less; its dense form may be asked for later.
-            dtype = load.precision.dense_dtype(self.dtype, path, device)
+            device = usable(self.device)
+            # Also enough for a quantized model, whose dequantized weights may be needed later.
+            dtype = precision.dense_dtype(self.dtype, path, device)
             try:
                 size = memory.needed(path, device, dtype)
-            except Exception:  # its files are broken, which loading says in a sentence
+            except Exception:  # broken files, for which loading raises a clear error
                 size = 0
             self._make_room(member, size, device, evict)
             block_size = None if member.source in bundled() else self.block_size
-            return load.load_checkpoint(member.source, device, self.dtype, block_size, member.tell)
+            return self._run(
+                lambda: load.load_checkpoint(member.source, device, self.dtype, block_size, member.report)
+            )
 
-    def _make_room(self, wanted: Member, size: int, device: str, evict: bool) -> None:
-        """Evict models until `size` bytes are free, if that is allowed."""
-        _, memory, _ = library()
-        others = sorted(self._members.values(), key=lambda member: member.used) if evict else []
+    def _make_room(self, member: Member, size: int, device: str, evict: bool) -> None:
+        """Evict other models, if allowed, until `size` bytes are free."""
+        others = sorted(self._members.values(), key=lambda other: other.used) if evict else []
         for other in others:
             if memory.available(device) >= size:
                 break
-            if other is not wanted:
-                let_go(other)
+            if other is not member:
+                unload(other)
         if (free := memory.available(device)) < size:
             raise NoRoom(
-                f"There is no memory for {wanted.name} on {device}: it needs {size / 1e9:.1f} GB, and "
-                f"{free / 1e9:.1f} GB are free."
+                f"There is not enough memory for {member.name} on {device}: it needs {size / 1e9:.1f} GB, "
+                f"and {free / 1e9:.1f} GB are free."
             )
 
 
-def let_go(member: Member) -> None:
-    """Forget a checkpoint, unless a run holds it and would keep its memory."""
+def unload(member: Member) -> None:
+    """Drop a model's checkpoint, unless a run still uses it and would keep its memory."""
     if member.checkpoint is None:
         return
-    held = weakref.ref(member.checkpoint)
+    reference = weakref.ref(member.checkpoint)
     member.checkpoint = None
     gc.collect()
-    _, memory, _ = library()
     memory.release()
-    member.checkpoint = held()
+    member.checkpoint = reference()
     if member.checkpoint is None:
-        member.tell("waiting")
+        member.report("waiting")
 
 
 def labels(sources: Sequence[str]) -> dict[str, str]:
-    """Return names without the server's folders, and their sources; equal ones are numbered."""
-    found: dict[str, str] = {}
+    """Return sources by name, without the server's folders in the names; equal names are numbered."""
+    names: dict[str, str] = {}
     for source in dict.fromkeys(sources):
         path = Path(source)
-        name = source if source in bundled() or not path.exists() else path.resolve().name
-        same = sum(name == other.partition(" (")[0] for other in found)
-        found[f"{name} ({same + 1})" if same else name] = source
-    return found
+        is_folder = source not in bundled() and (path.is_absolute() or path.exists())
+        name = path.resolve().name if is_folder else source
+        same = sum(name == other.partition(" (")[0] for other in names)
+        names[f"{name} ({same + 1})" if same else name] = source
+    return names

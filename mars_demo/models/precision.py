@@ -1,4 +1,4 @@
-"""In which precision a model computes."""
+"""The precision of a model's weights."""
 
 from importlib.util import find_spec
 
@@ -9,49 +9,55 @@ from mars_demo.models.device import computes_bfloat16
 from mars_demo.models.names import gguf_file
 
 BITS = {"int8": 8, "int4": 4}
-_WORTH_PACKING = 200  # width below which a forward's time is not that of reading its weights
+_WORTH_QUANTIZING = 200  # width below which forwards are not limited by memory bandwidth
 
 
 def default_dtype(path: str, device: str) -> torch.dtype:
-    """Return what a device computes fast: bfloat16, float16 on a GPU that lacks it; on a CPU float32, but
-    bfloat16 for GGUF files, which are rounded already."""
+    """Return the fast dtype of a device: bfloat16, or float16 on a GPU without bfloat16.
+
+    On a CPU it is float32, and bfloat16 for GGUF files, whose weights are rounded already.
+    """
     if not computes_bfloat16(device):
         return torch.float16
     return torch.float32 if device == "cpu" and not gguf_file(path) else torch.bfloat16
 
 
-def dense_dtype(wanted: torch.dtype | str, path: str, device: str) -> torch.dtype:
-    """Return the dtype of a transformers model, if one is made."""
-    if wanted == "auto" or wanted in BITS:
+def dense_dtype(dtype: torch.dtype | str, path: str, device: str) -> torch.dtype:
+    """Return the dtype of the transformers model for a requested dtype or precision."""
+    if dtype == "auto" or dtype in BITS:
         return default_dtype(path, device)
-    return wanted if isinstance(wanted, torch.dtype) else getattr(torch, wanted)
+    return dtype if isinstance(dtype, torch.dtype) else getattr(torch, dtype)
 
 
-def packed_bits(wanted: torch.dtype | str, path: str, device: str, config: PreTrainedConfig) -> int | None:
-    """Return the bits per weight of a packed model; None where it is a transformers model that computes.
+def quantized_bits(
+    dtype: torch.dtype | str, path: str, device: str, config: PreTrainedConfig
+) -> int | None:
+    """Return the bits per weight of a quantized model; None for a transformers model.
 
-    `auto` packs what came in few bits, on a CPU: nothing is lost that a visitor could see, and a forward
-    costs a fraction. Weights in full precision keep it unless they are asked to give it up.
+    On a CPU, `auto` quantizes the weights of GGUF files, which are quantized already: the loss is not
+    visible, and forwards cost a fraction. Full-precision weights are quantized only on request.
 
     Raises:
-        ValueError: if few bits are asked for where they cannot be had.
+        ValueError: if the requested quantization is not supported.
     """
-    if wanted == "auto":
-        worth = gguf_file(path) and config.hidden_size >= _WORTH_PACKING
-        return 8 if worth and _hindrance(device, config) is None else None
-    if wanted not in BITS:
+    if dtype == "auto":
+        worth = gguf_file(path) and config.hidden_size >= _WORTH_QUANTIZING
+        return 8 if worth and _obstacle(device, config) is None else None
+    if dtype not in BITS:
         return None
-    if reason := _hindrance(device, config):
-        raise ValueError(f"{wanted} cannot be had: {reason} Choose float32 or bfloat16.")
-    return BITS[wanted]
+    if reason := _obstacle(device, config):
+        raise ValueError(f"{dtype} is not supported here: {reason} Choose float32 or bfloat16.")
+    return BITS[dtype]
 
 
-def _hindrance(device: str, config: PreTrainedConfig) -> str | None:
-    """Return why a model cannot be packed, as a sentence."""
+def _obstacle(device: str, config: PreTrainedConfig) -> str | None:
+    """Return the reason, as a sentence, why a model cannot be quantized; None if it can."""
     if torch.device(device).type != "cpu":
-        return f"weights of few bits compute on a CPU, not on {device}."
+        return f"quantized weights need a CPU, not {device}."
     if not (find_spec("onnx") and find_spec("onnxruntime")):
         return "onnx and onnxruntime are not installed."
-    from mars_demo.models.graph import unsupported  # imports onnx, which other models do without
+    from mars_demo.models.runtime.onnx_graph import (
+        unsupported,  # imports onnx, which other models do not need
+    )
 
     return unsupported(config)

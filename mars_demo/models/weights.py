@@ -1,4 +1,4 @@
-"""What weight files hold, read from their headers: names and shapes, no values."""
+"""Names and shapes of stored weights, from the headers of their files."""
 
 import json
 from pathlib import Path
@@ -9,10 +9,10 @@ from mars_demo.models.names import gguf_file
 
 
 def require_files(folder: Path) -> None:
-    """Refuse a folder without safetensors, or without all of those that its index names.
+    """Check that a folder has safetensors, and all files that its index names.
 
     Raises:
-        ValueError: what is missing.
+        ValueError: if a file is missing.
     """
     here = {file.name for file in folder.iterdir()}
     index = folder / "model.safetensors.index.json"
@@ -23,25 +23,25 @@ def require_files(folder: Path) -> None:
     elif "model.safetensors" not in here:
         pickled = any(file.endswith((".bin", ".pt", ".pth")) for file in here)
         raise ValueError(
-            "its weights are pickled, which can run code; safetensors and GGUF are read."
+            "its weights are pickled, which can run code; use safetensors or GGUF."
             if pickled
-            else "there are no weights in safetensors or GGUF."
+            else "it has no weights in safetensors or GGUF."
         )
 
 
 def stored_shapes(path: str) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of the tensors of a folder or a GGUF file, by the names they have there.
+    """Return the shapes of the tensors of a folder or a GGUF file by their stored names.
 
     Raises:
         SafetensorError, OSError, ValueError: if a file is broken.
     """
     if file := gguf_file(path):
-        from mars_demo.models.gguf import packed_tensors  # imports gguf, which plain checkpoints do without
+        from mars_demo.models.gguf import stored_tensors  # imports gguf, which safetensors do not need
 
-        return {name: tuple(map(int, t.shape[::-1])) for name, t in packed_tensors(file).items()}
+        return {name: tuple(map(int, t.shape[::-1])) for name, t in stored_tensors(file).items()}
     shapes = {}
     for file in sorted(Path(path).glob("*.safetensors")):
         with safe_open(file, framework="numpy") as tensors:
-            for name in tensors.keys():  # noqa: SIM118, it is no dict
+            for name in tensors.keys():  # noqa: SIM118, it is not a dict
                 shapes[name] = tuple(tensors.get_slice(name).get_shape())
     return shapes

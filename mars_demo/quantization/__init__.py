@@ -1,1 +1,1 @@
-"""A writer of weights in 8 bits."""
+"""Quantization: a writer of 8-bit GGUF files."""

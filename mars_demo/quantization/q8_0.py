@@ -1,6 +1,6 @@
 """A writer of GGUF files in Q8_0: 8 bits per weight, and a scale for every 32 weights of a row.
 
-llama.cpp, transformers and this project read them. The rest of the checkpoint is copied next to them.
+llama.cpp, transformers and this project can read them.
 """
 
 import shutil
@@ -13,19 +13,19 @@ from transformers import LlamaForCausalLM, PreTrainedTokenizerBase
 from mars_demo.models import gguf
 from mars_demo.models.checkpoint import Checkpoint
 
-KIND = GGMLQuantizationType.Q8_0  # of matrices; norms stay float32
+KIND = GGMLQuantizationType.Q8_0  # the format of matrices; norms stay float32
 FILE = "model.gguf"  # or `model-00001-of-00002.gguf` and so on
-LARGEST = 95_000_000  # bytes of tensors in a file: repositories refuse files over 100 MB
-PRE_TOKENIZER = "smollm"  # llama.cpp's name for the way SmolLM2 splits text before merging
+LARGEST = 95_000_000  # bytes of tensors in a file, because git hosts reject files over 100 MB
+PRE_TOKENIZER = "smollm"  # llama.cpp's name of SmolLM2's pre-tokenizer
 
 
 def write(checkpoint: Checkpoint, output: Path, largest: int = LARGEST) -> list[Path]:
-    """Write `output`, the folder of a checkpoint with its weights in Q8_0; return the weight files.
+    """Write a checkpoint with weights in Q8_0 to the folder `output`; return the weight files.
 
-    Training logs and states are not copied.
+    Config, tokenizer, licence and decoder are copied, but no training logs or states.
 
     Raises:
-        ValueError: if the model is not a Llama; only its tensor names are known here.
+        ValueError: if the model is not a Llama.
     """
     model, config = checkpoint.model, checkpoint.model.config
     if not isinstance(model, LlamaForCausalLM):
@@ -56,9 +56,9 @@ def write(checkpoint: Checkpoint, output: Path, largest: int = LARGEST) -> list[
         kind = KIND if weight.ndim > 1 else GGMLQuantizationType.F32
         array = quantize(weight.float().numpy(), kind)
         if heads := gguf.rotated_heads(name, config):
-            # GGUF has the two halves of a head's rows interleaved.
+            # GGUF interleaves the two halves of a head's rows.
             array = array.reshape(heads, 2, -1, array.shape[-1]).swapaxes(1, 2).reshape(array.shape)
-        writer.add_tensor(gguf.packed_name(name), array, raw_dtype=kind)
+        writer.add_tensor(gguf.gguf_name(name), array, raw_dtype=kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -69,7 +69,7 @@ def write(checkpoint: Checkpoint, output: Path, largest: int = LARGEST) -> list[
 def _add_tokenizer(
     writer: GGUFWriter, tokenizer: PreTrainedTokenizerBase, size: int, folder: Path
 ) -> None:  # fmt: skip
-    """Add a byte-level BPE tokenizer as llama.cpp reads it, with its chat template."""
+    """Add a byte-level BPE tokenizer with its chat template, for llama.cpp."""
     tokens = {id: token for token, id in tokenizer.get_vocab().items()}
     kinds = dict.fromkeys(tokens, TokenType.NORMAL)
     for id, token in tokenizer.added_tokens_decoder.items():

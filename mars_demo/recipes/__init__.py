@@ -1,1 +1,1 @@
-"""How the bundled models are trained from their beginnings."""
+"""Recipes of the bundled models."""

@@ -1,10 +1,10 @@
-"""MARS-SmolLM2-135M from its base: AR SFT, then MARS, on everyday skills and the base's own answers.
+"""The recipe of MARS-SmolLM2-135M: AR SFT, then MARS, on skills and the base's own answers.
 
     python -m mars_demo recipe smollm --base SmolLM2-135M-Instruct.Q4_1.gguf --output DIR
 
 The full recipe needs an NVIDIA GPU; `--scale cpu` is a smaller one for two cores with bfloat16 units. If
-interrupted, run the same command again; `--stage` runs one stage alone. The last stage leaves the folder
-for `assets/` in DIR/bundle.
+interrupted, run the same command again; `--stage` runs one stage alone. The last stage writes the folder
+for `assets/` to DIR/bundle.
 """
 
 import json
@@ -35,9 +35,9 @@ ATTRIBUTION = (
     "weights, trained further as described below and stored in 8 bits, its mask token, and its "
     "configuration files."
 )
-# Answers to skills are shorter: three of them have about the tokens of one of the base's own answers.
+# Three answers to skills have about as many tokens as one of the base's own answers.
 DATA = "skills+skills+skills+{chat}"
-# The clean stream learns skills by cross-entropy and keeps the base's distributions on the base's answers.
+# The clean stream learns skills by cross-entropy and matches the base's distributions on its answers.
 AR = Recipe(
     "ar",
     reference="base",
@@ -53,19 +53,18 @@ MARS = replace(AR, objective="mars", block_size=8)
 
 @dataclass(frozen=True)
 class Scale:
-    """How many conversations, how many of them with a second turn, and the two trainings, the second from
-    the weights of the first."""
+    """The size of a recipe: conversations, second turns, and two trainings, the second from the first."""
 
     held_out: int
     conversations: int
     second_turns: int
-    batch: int  # answers written at a time
+    batch: int  # answers decoded at a time
     max_new_tokens: int
     trainings: dict[str, Recipe]  # by folder
 
 
 def trainings(steps: tuple[int, int], **size: int) -> dict[str, Recipe]:
-    """Return AR SFT and MARS with so many steps of this size."""
+    """Return the recipes of AR SFT and MARS with these steps and batch sizes."""
     recipes = {"ar": AR, NAME: MARS}
     return {name: replace(recipes[name], steps=number, **size) for name, number in zip(recipes, steps)}
 
@@ -79,7 +78,7 @@ SCALES = {
         max_new_tokens=384,
         trainings=trainings((300, 5000), batch_tokens=32_768, save_every=250),
     ),
-    # Several small batches a step: conversations of one length are of few kinds.
+    # Several small batches per step, because conversations of one length are of few kinds.
     "cpu": Scale(
         held_out=192,
         conversations=5185,
@@ -99,14 +98,14 @@ def make_data(output: Path, scale: Scale) -> None:
         (held_out, scale.held_out, 1, None),
         (first, scale.conversations, 2, held_out),
     ):
-        # A file that is continued gets new prompts.
+        # A resumed file gets new prompts.
         prompts = _mixed(base, min(scale.batch, count), 1_000_003 * seed + _lines(path))
         _fill(path, base, prompts, count, scale, avoid)
     if _lines(all_turns) < scale.conversations:
         all_turns.write_text(first.read_text("utf-8"), encoding="utf-8")
-    begun = map(json.loads, first.read_text("utf-8").splitlines()[: 4 * scale.second_turns])
+    conversations = map(json.loads, first.read_text("utf-8").splitlines()[: 4 * scale.second_turns])
     count = scale.conversations + scale.second_turns
-    _fill(all_turns, base, distillation.follow_ups(begun), count, scale, held_out)
+    _fill(all_turns, base, distillation.follow_ups(conversations), count, scale, held_out)
 
 
 def _lines(path: Path) -> int:
@@ -114,11 +113,11 @@ def _lines(path: Path) -> int:
 
 
 def _mixed(base: Checkpoint, batch: int, seed: int) -> Iterator[str]:
-    """Yield made prompts and the model's own in turn, without those of the checked instructions."""
-    checked = {instruction.prompt for instruction in instructions.instructions()}
+    """Yield template prompts and the model's own in turn, without those of verifiable instructions."""
+    excluded = {instruction.prompt for instruction in instructions.instructions()}
     own = distillation.self_prompts(base, batch, seed)
-    for made in distillation.made_prompts(seed):
-        yield from (prompt for prompt in (made, next(own)) if prompt not in checked)
+    for template in distillation.made_prompts(seed):
+        yield from (prompt for prompt in (template, next(own)) if prompt not in excluded)
 
 
 def _fill(path: Path, base, prompts, count: int, scale: Scale, avoid: Path | None) -> None:
@@ -133,20 +132,20 @@ def train_both(output: Path, scale: Scale) -> None:
     for name, recipe in scale.trainings.items():
         folder, data = output / name, DATA.format(chat=output / "train.jsonl")
         recipe = replace(recipe, data=data, reference=str(output / recipe.reference))
-        begun = load_checkpoint(str(source), dtype=torch.float32)
-        steps = train(begun.model, begun.tokenizer, recipe, folder, resume=True)
+        start = load_checkpoint(str(source), dtype=torch.float32)
+        steps = train(start.model, start.tokenizer, recipe, folder, resume=True)
         for _ in training_bar(steps, recipe.steps, name):
             pass
         summaries.append(summary(recipe, folder / "metrics.jsonl"))
         source = folder
     origin = {"base": BASE, "license": "apache-2.0", "attribution": ATTRIBUTION}
-    named = {"data": "skills and the base's own answers", "reference": BASE}
-    record = origin | asdict(recipe) | named | {"trainings": summaries}
+    names = {"data": "skills and the base's own answers", "reference": BASE}
+    record = origin | asdict(recipe) | names | {"trainings": summaries}
     (source / "recipe.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
 def summary(recipe: Recipe, log: Path) -> dict:
-    """Return what a finished training was and took."""
+    """Return the settings and costs of a finished training."""
     return {
         "objective": recipe.objective,
         "steps": recipe.steps,
@@ -158,14 +157,14 @@ def summary(recipe: Recipe, log: Path) -> dict:
 
 
 def minutes(log: Path) -> int:
-    """Return how long a training took; the clock of its log begins anew where it was resumed."""
+    """Return the minutes of a training; the clock of its log restarts where it was resumed."""
     read = [0.0, *(json.loads(line)["seconds"] for line in log.read_text("utf-8").splitlines())]
     return round(sum(now - before if now > before else now for before, now in pairwise(read)) / 60)
 
 
 def bundle(output: Path) -> None:
-    """Make the folder for `assets/`: weights in 8 bits, licence, model card and the held-out prompts."""
-    from mars_demo.quantization import q8_0  # needs gguf, which a machine that only trains can lack
+    """Write the folder for `assets/`: 8-bit weights, licence, model card and held-out prompts."""
+    from mars_demo.quantization import q8_0  # needs gguf, which training does not
 
     folder = output / "bundle" / NAME
     q8_0.write(load_checkpoint(str(output / NAME), device="cpu", dtype=torch.float32), folder)
@@ -178,20 +177,20 @@ STAGES = ("base", "data", "train", "bundle")
 
 
 def make(base: str | None, output: Path, stage: str | None = None, scale: str = "full") -> None:
-    """Run all stages, or one alone; what is there already of a stage is kept.
+    """Run all stages, or one alone; the existing output of a stage is kept.
 
     base: a GGUF file, folder or hub id of SmolLM2-135M-Instruct, for the first stage.
 
     Raises:
         ValueError: if there is no such stage or scale, or the first stage has no base.
     """
-    for name, value, known in (("stage", stage, (None, *STAGES)), ("scale", scale, SCALES)):
-        if value not in known:
-            raise ValueError(f"Unknown {name} {value!r}. Choose from {', '.join(filter(None, known))}.")
+    for name, value, choices in (("stage", stage, (None, *STAGES)), ("scale", scale, SCALES)):
+        if value not in choices:
+            raise ValueError(f"Unknown {name} {value!r}. Choose from {', '.join(filter(None, choices))}.")
     chosen = SCALES[scale]
     if stage in (None, "base") and not (output / "base" / "config.json").exists():
         if base is None:
-            raise ValueError("The stage base needs --base, a GGUF file, folder or hub id.")
+            raise ValueError("The stage `base` needs --base, a GGUF file, folder or hub id.")
         plain = load_checkpoint(base, device="cpu", dtype=torch.bfloat16)
         save_checkpoint(plain.model, plain.tokenizer, output / "base", block_size=None)
     if stage in (None, "data"):

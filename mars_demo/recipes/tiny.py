@@ -1,7 +1,7 @@
-"""The bundled tiny models from scratch: a tokenizer, a fresh Llama, AR training, then MARS training.
+"""The recipe of the bundled tiny models: a tokenizer, a fresh Llama, AR training, then MARS training.
 
-`python -m mars_demo recipe tiny` makes `ar-tiny` and `mars-tiny`. If interrupted, run it again and it
-continues.
+`python -m mars_demo recipe tiny` makes `ar-tiny` and `mars-tiny`. If interrupted, run it again to
+resume.
 """
 
 import itertools
@@ -30,8 +30,8 @@ CHAT_TEMPLATE = (
 )
 
 _ALL = {"batch_tokens": 2048, "weight_decay": 0.1}
-# Each stage begins with the checkpoint of the one before. The second takes half the first's learning
-# rates: with the same ones it unlearned 1.5 points of what the first had learned (benchmarks.bundled).
+# Each stage starts from the checkpoint of the previous one. The second has half the learning rates: with
+# the same ones, it lost 1.5 points of the first stage's accuracy.
 STAGES = {
     "ar-tiny": Recipe("ar", steps=6000, learning_rate=3e-3, muon_learning_rate=6e-3, **_ALL),
     "mars-tiny": Recipe(
@@ -41,8 +41,7 @@ STAGES = {
 
 
 def train_tokenizer(examples: int = 60_000) -> PreTrainedTokenizerFast:
-    """Return a byte-level BPE over the training split: any text can be encoded, and each digit is a
-    token."""
+    """Return a byte-level BPE tokenizer of the training split, with a token per digit."""
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -58,8 +57,8 @@ def train_tokenizer(examples: int = 60_000) -> PreTrainedTokenizerFast:
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    drawn = itertools.islice(tasks.examples(None, "train", seed=0), examples)
-    bpe.train_from_iterator((f"{e.prompt}\n{e.answer}" for e in drawn), trainer)
+    sample = itertools.islice(tasks.examples(None, "train", seed=0), examples)
+    bpe.train_from_iterator((f"{e.prompt}\n{e.answer}" for e in sample), trainer)
     tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=bpe,
         pad_token=PAD,
@@ -95,7 +94,7 @@ def fresh_model(tokenizer: PreTrainedTokenizerFast, seed: int = 0) -> LlamaForCa
 
 
 def make(output: Path = ASSETS) -> None:
-    """Train both models into folders below `output`; finished ones are kept."""
+    """Train both models into folders in `output`; finished ones are kept."""
     base = None
     for name, recipe in STAGES.items():
         if not (output / name / "config.json").exists():

@@ -1,1 +1,1 @@
-"""Many prompts at once: caches with a length per row, batches, and a server."""
+"""Batched decoding: per-sequence KV caches, batches, a server and its HTTP endpoint."""

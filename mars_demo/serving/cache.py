@@ -1,4 +1,4 @@
-"""The cursor cache: keys and values of many texts, each with its own length, and one forward for all."""
+"""The per-sequence (ragged) KV cache: sequences of different lengths that share one forward."""
 
 from collections.abc import Collection, Sequence
 
@@ -9,26 +9,30 @@ from transformers import Cache, PreTrainedModel
 from transformers.cache_utils import CacheLayerMixin
 
 from mars_demo.decoding.engine import hidden_states
-from mars_demo.decoding.layout import NO_GROUP, Layout, Role
 from mars_demo.decoding.strategy import Forward
-from mars_demo.models.logits import logits_of
+from mars_demo.layout import NO_GROUP, Layout, Role
+from mars_demo.models.runtime.logits import logits_of
 
 FIRST_ROOM = 64  # columns
 
 
 class Places:
-    """Where the next forward is stored: the rows of the cache that take part, and a column for each of
-    their new positions. Columns from `width` on are not read."""
+    """The cache rows and columns that the next forward reads and writes.
+
+    Each new position has a column; columns from `width` on are not read.
+    """
 
     rows: Tensor
-    chosen: Tensor | slice  # the same rows; a slice of rows next to each other is read without a copy
+    chosen: Tensor | slice  # the same rows; adjacent ones are a slice, which is read without a copy
     columns: Tensor
     width: int
 
 
-class CursorLayer(CacheLayerMixin):
-    """Keys and values of one layer, [rows, heads, room, size], written wherever `places` says. The room
-    doubles when a text needs more, up to `columns`."""
+class RaggedLayer(CacheLayerMixin):
+    """Keys and values of one layer, [rows, heads, capacity, size], written at `places`.
+
+    The capacity doubles when a sequence outgrows it, up to `columns`.
+    """
 
     is_sliding = False
 
@@ -45,7 +49,7 @@ class CursorLayer(CacheLayerMixin):
     def _grow(self, width: int) -> None:
         _, columns = self.shape
         more = min(columns, max(width, 2 * self.keys.shape[2], FIRST_ROOM)) - self.keys.shape[2]
-        self.keys, self.values = (pad(held, (0, 0, 0, more)) for held in (self.keys, self.values))
+        self.keys, self.values = (pad(tensor, (0, 0, 0, more)) for tensor in (self.keys, self.values))
 
     def update(self, keys: Tensor, values: Tensor, *args, **kwargs) -> tuple[Tensor, Tensor]:
         if not self.is_initialized:
@@ -61,11 +65,11 @@ class CursorLayer(CacheLayerMixin):
         return self.keys[chosen, :, : places.width], self.values[chosen, :, : places.width]
 
     def move(self, source: int, target: int, length: int) -> None:
-        for held in (self.keys, self.values):
-            held[target, :, :length] = held[source, :, :length]
+        for tensor in (self.keys, self.values):
+            tensor[target, :, :length] = tensor[source, :, :length]
 
     def get_seq_length(self) -> int:
-        return 0  # rows have different lengths; layouts carry their own positions and masks
+        return 0  # sequences differ in length; layouts carry their own positions and masks
 
     def get_max_length(self) -> int:
         return self.shape[1]
@@ -74,46 +78,46 @@ class CursorLayer(CacheLayerMixin):
         return self.places.width, 0
 
 
-class CursorCache:
-    """A KV cache of many texts, each with its own length, on one model.
+class RaggedCache:
+    """A KV cache on one model, with a length per sequence.
 
-    Texts are stored next to each other, so that a forward of all of them reads the cache without a copy:
-    where one has been cleared, another one is moved to.
+    Sequences are stored in adjacent rows, so that a forward over all of them reads the cache without a
+    copy; another sequence moves into a row that was cleared.
     """
 
     def __init__(self, model: PreTrainedModel, rows: int, columns: int):
         self.model = model
         self.lengths = [0] * rows
-        self._stored = list(range(rows))  # where the keys and values of each row are
+        self._stored = list(range(rows))  # the cache row of each batch slot
         self._places = Places()
-        layers = [CursorLayer(self._places, rows, columns) for _ in range(model.config.num_hidden_layers)]
+        layers = [RaggedLayer(self._places, rows, columns) for _ in range(model.config.num_hidden_layers)]
         self._cache = Cache(layers=layers)
 
     @torch.inference_mode()
-    def forward(self, wanted: dict[int, Forward]) -> Tensor:
-        """Return what `engine.Engine.forward` would give for each row that wants a forward, one after the
-        other in the order of the rows.
+    def forward(self, forwards: dict[int, Forward]) -> Tensor:
+        """Return the logits of these forwards, concatenated in the order of their batch slots.
 
-        A layout counts the row's length as its past. Rows are padded to the longest; padding is stored in a
-        last column that no other position sees.
+        Each sequence gets the logits that `engine.Engine.forward` would give it; its layout counts its
+        length as the past. Layouts are padded to the longest; padding is stored in a last column that no
+        other position sees.
         """
-        self._arrange(wanted)
-        rows = sorted(wanted, key=self._stored.__getitem__)
-        layouts = [wanted[row].layout for row in rows]
+        self._arrange(forwards)
+        rows = sorted(forwards, key=self._stored.__getitem__)
+        layouts = [forwards[row].layout for row in rows]
         longest = max(layout.ids.shape[1] for layout in layouts)
         dump = max(self.lengths[row] + layout.ids.shape[1] for row, layout in zip(rows, layouts))
         self._place(rows, layouts, longest, dump)
         hidden = hidden_states(self.model, _padded(layouts, longest, dump), self._cache)
         read = {
-            row: hidden[index, wanted[row].first : layout.ids.shape[1]]
+            row: hidden[index, forwards[row].first : layout.ids.shape[1]]
             for index, (row, layout) in enumerate(zip(rows, layouts))
         }
         return logits_of(self.model, torch.cat([read[row] for row in sorted(read)]))
 
-    def _arrange(self, wanted: Collection[int]) -> None:
-        """Store the texts next to each other from place 0 on, and after them the rows that begin one."""
+    def _arrange(self, active: Collection[int]) -> None:
+        """Move the stored sequences to the first cache rows, and give new ones the rows after them."""
         texts = [row for row, length in enumerate(self.lengths) if length]
-        empty = sorted(set(range(len(self.lengths))).difference(texts), key=lambda row: row not in wanted)
+        empty = sorted(set(range(len(self.lengths))).difference(texts), key=lambda row: row not in active)
         free = sorted(self._stored[row] for row in empty)
         beyond = [row for row in texts if self._stored[row] >= len(texts)]
         for row, place in zip(beyond, list(free)):
@@ -144,7 +148,7 @@ class CursorCache:
 
 
 def _padded(layouts: Sequence[Layout], longest: int, dump: int) -> Layout:
-    """Join layouts of one row each into one of many rows; padding sees column `dump` alone."""
+    """Join layouts of one sequence each into one layout; padding sees column `dump` alone."""
     rows = len(layouts)
     padded = Layout(
         ids=torch.zeros(rows, longest, dtype=torch.long),
@@ -154,9 +158,9 @@ def _padded(layouts: Sequence[Layout], longest: int, dump: int) -> Layout:
         groups=torch.full((rows, longest), NO_GROUP),
     )
     for index, layout in enumerate(layouts):
-        count, seen = layout.visible.shape[1:]
+        count, width = layout.visible.shape[1:]
         for name in ("ids", "positions", "roles", "groups"):
             getattr(padded, name)[index, :count] = getattr(layout, name)[0]
-        padded.visible[index, :count, :seen] = layout.visible[0]
+        padded.visible[index, :count, :width] = layout.visible[0]
         padded.visible[index, count:, dump] = True
     return padded

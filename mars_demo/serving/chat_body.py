@@ -1,4 +1,4 @@
-"""The body of a chat request over HTTP: OpenAI's fields as far as the decoder has them, and its own."""
+"""The body of a chat request over HTTP: the supported OpenAI fields, and fields of this project."""
 
 import reprlib
 import secrets
@@ -9,11 +9,12 @@ from pydantic_core import from_json
 
 from mars_demo.decoding import fields as types
 from mars_demo.decoding.request import Request
+from mars_demo.decoding.sampling import Sampling
 from mars_demo.limits import LIMITS
 from mars_demo.models.messages import Message
 from mars_demo.serving.refusal import Refusal
 
-# What clients send along that the decoder does not have, each with the one value that changes nothing.
+# Unsupported fields that clients send, each with the one value that changes nothing.
 NEUTRAL = {
     "n": 1,
     "frequency_penalty": 0,
@@ -24,15 +25,15 @@ NEUTRAL = {
     "tools": [],
     "response_format": {"type": "text"},
 }
-# What says something about the client and nothing about the answer.
+# Fields that describe the client and do not change the answer.
 IGNORED = """user metadata store service_tier safety_identifier prompt_cache_key tool_choice
     parallel_tool_calls""".split()
-COLDEST = 0.01  # the lowest temperature that is drawn at; below it, drawing only adds rounding errors
+COLDEST = 0.01  # below this temperature, decoding is greedy: sampling would only add rounding errors
 StopString = Annotated[str, Field(min_length=1)]
 
 
 def _text(content: Any) -> str:
-    """Return a message's content, which clients also send as a list of parts."""
+    """Return a message's content, a text or a list of text parts, as one text."""
     parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
     texts = [
         part.get("text") if isinstance(part, dict) and part.get("type") == "text" else None
@@ -44,12 +45,12 @@ def _text(content: Any) -> str:
 
 
 def _strings(stop: Any) -> Any:
-    """Return stop strings as a list; clients also send one alone."""
+    """Return stop strings as a list, also a single one."""
     return [stop] if isinstance(stop, str) else stop
 
 
-class Said(BaseModel):
-    """A message. What else clients keep with one, such as `name`, is ignored."""
+class ChatMessage(BaseModel):
+    """A chat message; other fields, such as `name`, are ignored."""
 
     model_config = ConfigDict(strict=True)
     role: Literal["system", "developer", "user", "assistant"]
@@ -57,20 +58,22 @@ class Said(BaseModel):
 
 
 class StreamOptions(BaseModel):
-    """What a stream says besides the answer."""
+    """The options of a streamed answer."""
 
     model_config = ConfigDict(strict=True)
     include_usage: bool = False
 
 
 class ChatBody(BaseModel):
-    """A chat request. `tau`, `mode`, `criterion`, `window` and `top_k` are fields of our own, and mean what
-    they mean in a `Request`. Without a `temperature`, `top_p` or `top_k` nothing is drawn: the most
-    probable tokens are taken."""
+    """A chat request.
+
+    `tau`, `mode`, `criterion`, `window` and `top_k` are this project's fields, as in a `Request`. Without
+    `temperature`, `top_p` and `top_k`, decoding is greedy.
+    """
 
     model_config = types.STRICT
     model: str
-    messages: Annotated[list[Said], Field(min_length=1)]
+    messages: Annotated[list[ChatMessage], Field(min_length=1)]
     stream: bool = False
     stream_options: StreamOptions = StreamOptions()
     max_tokens: types.NewTokens | None = None
@@ -87,9 +90,10 @@ class ChatBody(BaseModel):
 
     @classmethod
     def read(cls, raw: bytes) -> Self:
-        """
+        """Parse and validate a request body.
+
         Raises:
-            Refusal: if it is no such request, or longer than `LIMITS` allow.
+            Refusal: if it is not a valid chat request, or exceeds `LIMITS`.
         """
         try:
             fields = from_json(raw, allow_inf_nan=False)
@@ -118,9 +122,9 @@ class ChatBody(BaseModel):
 
     @property
     def conversation(self) -> list[Message]:
-        """Return the messages as a model reads them, where "developer" is another word for "system"."""
-        said = [(message.role.replace("developer", "system"), message.content) for message in self.messages]
-        return [{"role": role, "content": content} for role, content in said]
+        """Return the messages for the model; the role "developer" becomes "system"."""
+        pairs = [(m.role.replace("developer", "system"), m.content) for m in self.messages]
+        return [{"role": role, "content": content} for role, content in pairs]
 
     @property
     def request(self) -> Request:
@@ -136,11 +140,9 @@ class ChatBody(BaseModel):
 
     @property
     def _sampling(self):
-        drawn = (self.temperature, self.top_p, self.top_k)
+        options = (self.temperature, self.top_p, self.top_k)
         temperature = 1.0 if self.temperature is None else self.temperature
-        if all(value is None for value in drawn) or temperature < COLDEST:
+        if all(value is None for value in options) or temperature < COLDEST:
             return None
-        from mars_demo.decoding.sampling import Sampling  # imports torch
-
         seed = secrets.randbits(32) if self.seed is None else self.seed
         return Sampling(temperature, self.top_p or 1.0, self.top_k or 0, seed)

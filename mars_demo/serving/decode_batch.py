@@ -1,8 +1,8 @@
-"""Many prompts at once: every row decodes as it would alone and shares its forwards with the others.
+"""Batched decoding: each sequence decodes as it would alone and shares its forwards with the others.
 
-Rows run the strategies of `decoding`; only whose turn it is differs. With the cursor cache each row has
-its own length, so no row waits, and a finished row's place goes to the next prompt. With the block cache of
-the paper, rows that have filled a block wait until all have. Without a cache every forward computes the
+Sequences run the strategies of `decoding`; only the schedule differs. With the per-sequence cache
+(`ragged`) no sequence waits, and the next prompt takes the slot of a finished one. With the paper's block
+cache, sequences that have filled a block wait until all have. Without a cache every forward computes the
 whole text again.
 """
 
@@ -18,14 +18,14 @@ from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.messages import Encoded
 from mars_demo.modes import CACHES
 from mars_demo.serving.batch import Batch, columns
-from mars_demo.serving.row import CACHE_BLOCK, Row
+from mars_demo.serving.batch_sequence import CACHE_BLOCK, BatchSequence
 from mars_demo.serving.schedules import FREE, Schedule
 
 
 class Decoding:
-    """Prompts decoded together. Iterating yields the numbers of the runs that each forward moved on."""
+    """Prompts decoded together; iterating yields the numbers of the runs that each forward advanced."""
 
-    def __init__(self, rows: list[Row], batch: Batch, title: str, continuous: bool):
+    def __init__(self, rows: list[BatchSequence], batch: Batch, title: str, continuous: bool):
         self.runs, self.batch = [row.run for row in rows], batch
         self.schedule = Schedule(title, [run.settings.prompt for run in self.runs])
         self._rows, self._waiting, self._continuous = rows, deque(rows), continuous
@@ -48,9 +48,16 @@ class Decoding:
         return self
 
 
-def _advance(batch: Batch, waiting: deque[Row], continuous: bool = True) -> list[tuple[Row, Pass]]:
-    """Admit waiting rows, each as soon as there is room or all at once, and run the next forward: the rows
-    that it moved on, each with its pass. The fault of one row ends them all."""
+def _advance(
+    batch: Batch, waiting: deque[BatchSequence], continuous: bool = True
+) -> list[tuple[BatchSequence, Pass]]:
+    """Admit waiting sequences, run a forward, and return the sequences it advanced with their passes.
+
+    With `continuous`, a sequence is admitted as soon as a slot is free, otherwise once the batch is empty.
+
+    Raises:
+        Exception: the first error of a sequence, which ends the batch.
+    """
     if continuous or not batch.active:
         while waiting and batch.room:
             batch.admit(waiting.popleft())
@@ -67,19 +74,19 @@ def decode_batch(
     request: Request = Request(),  # noqa: B008
     *,
     size: int = 8,
-    cache: str = "cursor",
+    cache: str = "ragged",
     cache_block: int = CACHE_BLOCK,
     continuous: bool = True,
 ) -> Decoding:
-    """Decode every prompt as `request` says, at most `size` at a time.
+    """Decode the prompts as `request` says, at most `size` at a time.
 
-    cache: `cursor`, a length per row; `block`, the paper's block-level cache of `cache_block` positions;
-        `none`, every forward computes the whole text.
-    continuous: whether a waiting prompt takes a finished row's place at once, or when all have finished.
+    cache: `ragged`, a length per sequence; `block`, the paper's block-level cache of `cache_block`
+        positions; `none`, every forward computes the whole text.
+    continuous: whether a waiting prompt takes a free slot at once, or when all sequences have finished.
 
     Raises:
         ValueError: if there is no prompt, `size` or `cache_block` is below 1, the cache does not fit into
-            memory, or the checkpoint cannot do what is requested. If a prompt is too long, the message
+            memory, or the checkpoint does not support the request. If a prompt is too long, the message
             has its number.
     """
     _check(prompts, size, cache, cache_block)
@@ -92,12 +99,12 @@ def decode_batch(
             settings, strategy = prepare(checkpoint, prompt, request)
         except ValueError as error:
             raise ValueError(f"Prompt {number}: {error}") from error
-        rows.append(Row(Run(settings), strategy, request, cache, cache_block))
+        rows.append(BatchSequence(Run(settings), strategy, request, cache, cache_block))
     longest = max(row.run.settings.prompt_tokens for row in rows) + request.max_new_tokens
     more = cache_block if cache == "block" else 0
     batch = Batch(checkpoint, size, columns(checkpoint, longest, request.window) + more)
     titles = {
-        "cursor": "Cursor cache",
+        "ragged": "Per-sequence cache",
         "block": f"Block cache, {cache_block} positions",
         "none": "No cache",
     }
@@ -115,58 +122,59 @@ def _check(prompts: Sequence[str], size: int, cache: str, cache_block: int) -> N
         raise ValueError(f"The cache block must have at least 1 position, not {cache_block}.")
 
 
-def fitted(checkpoint: Checkpoint, request: Request, size: int, cache: str = "cursor") -> Request:
-    """Return the request with the window that suits a batch of `size` rows. Copies are then no longer than
-    other drafts: one row's long draft would pad all rows.
+def fitted(checkpoint: Checkpoint, request: Request, size: int, cache: str = "ragged") -> Request:
+    """Return the request with the window for a batch of `size` sequences.
+
+    Prompt-lookup drafts are then no longer than the others: one long draft would pad all sequences.
 
     Raises:
-        ValueError: if the checkpoint cannot do what is requested.
+        ValueError: if the checkpoint does not support the request.
     """
-    named = request.window is not None
-    request = replace(request, costs=None).fitted(checkpoint)  # those of one prompt at a time
+    has_window = request.window is not None
+    request = replace(request, costs=None).fitted(checkpoint)  # costs are of a single sequence
     if cache not in request.rules.caches:
         raise ValueError(
             f"Mode {request.mode} cannot use the {cache} cache. Choose from "
             f"{', '.join(request.rules.caches)}."
         )
-    if request.mode == "lossless" and not named:
+    if request.mode == "lossless" and not has_window:
         window = lossless_window(checkpoint, size)
-        return replace(request, window=window, copies=min(request.copies, window - 1))
+        return replace(request, window=window, ngram_tokens=min(request.ngram_tokens, window - 1))
     return request
 
 
-# Up to so many rows, so many drafts are worth their positions: a larger batch has fewer positions to spare.
+# Drafts that pay off, by the largest batch size: a larger batch has fewer positions to spare.
 # Measured on a CPU; see docs/decisions.md.
 LOSSLESS_DRAFTS = {4: 8, 1024: 4}
 
 
 def lossless_window(checkpoint: Checkpoint, size: int) -> int:
-    """Return the window of `lossless` in a batch of `size` rows."""
+    """Return the window of `lossless` in a batch of `size` sequences."""
     drafts = next((drafts for up_to, drafts in LOSSLESS_DRAFTS.items() if size <= up_to), 2)
     return min(drafts + 1, checkpoint.largest_window)
 
 
 def finished(
-    checkpoint: Checkpoint, asked: Sequence[tuple[str | Encoded, Request]], size: int
+    checkpoint: Checkpoint, requests: Sequence[tuple[str | Encoded, Request]], size: int
 ) -> Iterator[tuple[int, Run]]:
-    """Yield the number and the run of each prompt as soon as it is finished, and keep nothing of it.
+    """Yield the number and the run of each prompt as soon as it is finished, without keeping it.
 
-    Every prompt has a request of its own. Up to `size` share a forward, and the next one takes a finished
-    one's place at once.
+    Every prompt has a request of its own. Up to `size` share a forward, and the next prompt takes a free
+    slot at once.
 
     Raises:
-        ValueError: if a prompt is too long, the checkpoint cannot do what is requested, or the cache does
+        ValueError: if a prompt is too long, the checkpoint does not support a request, or the cache does
             not fit into memory.
     """
-    if not asked:
+    if not requests:
         return
-    checkpoint, size = checkpoint.dense, min(size, len(asked))
+    checkpoint, size = checkpoint.dense, min(size, len(requests))
     waiting, numbers = deque(), {}
     longest = window = 1
-    for number, (prompt, request) in enumerate(asked):
+    for number, (prompt, request) in enumerate(requests):
         request = fitted(checkpoint, request, size)
         settings, strategy = prepare(checkpoint, prompt, request)
-        waiting.append(Row(Run(settings), strategy, request))
+        waiting.append(BatchSequence(Run(settings), strategy, request))
         numbers[id(waiting[-1])] = number
         longest = max(longest, settings.prompt_tokens + request.max_new_tokens)
         window = max(window, request.window)

@@ -1,7 +1,7 @@
-"""The HTTP endpoint that chat clients speak to: `/models` and `/chat/completions`, in OpenAI's form.
+"""The OpenAI-compatible HTTP endpoint: `/models` and `/chat/completions`.
 
-It is an application of its own, which a web server mounts under `/v1`. Forwards run in threads; everything
-else happens on the event loop of that web server.
+It is a Starlette application, which a web server mounts under `/v1`. Forwards run in threads; the rest runs
+on the event loop of that web server.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 
 from mars_demo.limits import LIMITS
+from mars_demo.models.memory import MEMORY, is_short
 from mars_demo.serving.chat_body import ChatBody
 from mars_demo.serving.completion import Completion
 from mars_demo.serving.refusal import Refusal
 from mars_demo.serving.servers import Servers
 
 PREFIX = "/v1"
-BODY_SECONDS = 30  # until a request must have sent its body
+BODY_SECONDS = 30  # time limit for receiving a request's body
 _log = logging.getLogger(__name__)
 
 
 def mounted(servers: Servers) -> Mount:
-    """Return the endpoint as a route of any application."""
+    """Return the endpoint as a route to mount in any application."""
     endpoint = Endpoint(servers)
     routes = [
         Route("/models", endpoint.models),
@@ -41,31 +42,29 @@ def mounted(servers: Servers) -> Mount:
 
 
 def _guarded(handler: Callable[[Endpoint, Request], Awaitable[Response]]):
-    """Answer errors with a sentence, and log those that are the server's fault."""
+    """Turn the errors of a handler into responses, and log internal ones."""
 
     @wraps(handler)
     async def guarded(self: Endpoint, request: Request) -> Response:
         try:
             return await handler(self, request)
         except Exception as error:
-            return _told(error).response()
+            return _refusal(error).response()
 
     return guarded
 
 
-def _told(error: Exception) -> Refusal:
+def _refusal(error: Exception) -> Refusal:
     if isinstance(error, Refusal):
         return error
-    from mars_demo.models.memory import MEMORY, is_short  # imports torch, which a model has done by now
-
     if is_short(error):
         return Refusal(503, MEMORY)
     _log.error("%s: %s", type(error).__name__, " ".join(str(error).split()))
-    return Refusal(500, "The server failed on this request. Others are not affected.")
+    return Refusal(500, "Internal server error on this request; others are not affected.")
 
 
 class Endpoint:
-    """The handlers of the routes."""
+    """The handlers of the endpoint's routes."""
 
     def __init__(self, servers: Servers):
         self._servers = servers
@@ -100,7 +99,7 @@ class Endpoint:
 
 
 class Events(StreamingResponse):
-    """A completion as server-sent events. A client that leaves frees its place."""
+    """A completion as server-sent events; a disconnect cancels its job."""
 
     media_type = "text/event-stream"
 
@@ -120,7 +119,7 @@ async def _events(completion: Completion, with_usage: bool) -> AsyncIterator[str
         async for chunk in completion.chunks(with_usage):
             yield f"data: {json.dumps(chunk)}\n\n"
     except Exception as error:
-        yield f"data: {json.dumps(_told(error).body)}\n\n"
+        yield f"data: {json.dumps(_refusal(error).body)}\n\n"
     yield "data: [DONE]\n\n"
 
 
@@ -131,11 +130,11 @@ async def _cancel_when_gone(request: Request, completion: Completion) -> None:
 
 
 async def _read(request: Request) -> bytes:
-    """Return the body of a request."""
-    # Pages of other sites can send other types from a visitor's browser without asking this server first.
+    """Return the body of a request, within the limits on type, size and time."""
+    # A browser lets pages of other sites send other content types without a CORS preflight.
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise Refusal(415, "The content type must be application/json.")
-    # A character of the messages takes up to 12 bytes; the rest is for the other fields.
+    # A character of the messages takes up to 12 bytes in JSON; the rest is for the other fields.
     most, body = 12 * LIMITS.prompt + (64 << 10), bytearray()
     try:
         async with asyncio.timeout(BODY_SECONDS):
@@ -146,7 +145,7 @@ async def _read(request: Request) -> bytes:
     except TimeoutError:
         raise Refusal(408, f"The body did not arrive within {BODY_SECONDS} seconds.") from None
     except ClientDisconnect:
-        raise Refusal(400, "The client left before its request had arrived.") from None
+        raise Refusal(400, "The client disconnected before its request had arrived.") from None
     return bytes(body)
 
 
@@ -155,9 +154,9 @@ def _model(name: str) -> dict[str, str | int]:
 
 
 async def _not_served(request: Request, error: HTTPException) -> Response:
-    """Addresses and methods that there are not."""
-    found = f"{request.method} {request.url.path[:100]}"
-    return Refusal(error.status_code, f"{found} is not served here: {error.detail}.").response()
+    """Answer requests for unknown URLs and methods."""
+    route = f"{request.method} {request.url.path[:100]}"
+    return Refusal(error.status_code, f"{route} is not served here: {error.detail}.").response()
 
 
 HANDLERS = {HTTPException: _not_served}

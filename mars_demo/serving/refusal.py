@@ -1,4 +1,4 @@
-"""An error of the endpoint, in the form that chat clients know."""
+"""Errors of the endpoint, in OpenAI's format."""
 
 from starlette.responses import JSONResponse
 
@@ -6,9 +6,10 @@ TYPES = {404: "not_found_error", 429: "rate_limit_error"}
 
 
 class Refusal(Exception):
-    """A status of HTTP and a sentence, and which field of the request it is about, if one.
+    """An HTTP error with a message.
 
-    code: a word for programs. retry: seconds after which it is worth asking again.
+    param: the request field at fault, if any. code: the machine-readable reason. retry: seconds to wait
+    before trying again.
     """
 
     def __init__(

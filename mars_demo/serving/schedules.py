@@ -1,4 +1,4 @@
-"""Which row computes when in a batch: a state per row and step, measured or derived from recorded runs."""
+"""Schedules of a batch: a state per sequence and step, measured or derived from recorded runs."""
 
 import json
 from collections import deque
@@ -13,7 +13,7 @@ COMPUTE, WAIT, COMMIT, FREE = "compute", "wait", "commit", "free"
 
 @dataclass
 class Schedule:
-    """`steps[s][r]` is what row r did at step s; a step is one forward of the whole batch."""
+    """A schedule; `steps[s][r]` is the state of row r at step s, one forward of the whole batch."""
 
     title: str
     rows: list[str]
@@ -29,39 +29,43 @@ class Schedule:
 
 
 def heading(title: str, rows: Sequence[str], prompts: Sequence[str] = ()) -> str:
-    """Return the line that begins a schedule. With `prompts` its rows are the places of a batch."""
+    """Return the first line of a schedule; with `prompts`, its rows are batch slots."""
     record = {"title": title, "rows": list(rows), "prompts": list(prompts)}
     return json.dumps(record, ensure_ascii=False)
 
 
-def step_line(states: Sequence[str], **known) -> str:
-    """Return the line of a step: the states of all rows and what else is known of it: the `positions` that
-    it computed, its `ms`, the number of the prompt in each place (`prompts`)."""
-    return json.dumps({"step": states} | known)
+def step_line(states: Sequence[str], **measured) -> str:
+    """Return the line of a step: the states of all rows, and further fields.
+
+    These are the computed `positions`, the time in `ms`, and the number of the prompt in each batch slot
+    (`prompts`).
+    """
+    return json.dumps({"step": states} | measured)
 
 
 def seated(steps: Iterable[Sequence[str]], size: int) -> Iterator[tuple[list[str], list[int | None]]]:
-    """Steps of prompts as steps of a batch of `size` places: the state of each place and the number of the
-    prompt in it. A prompt takes the first free place, as in `batching.Batch`."""
-    seats: list[int | None] = [None] * size
+    """Yield, for each step, the state of each of `size` batch slots and the number of the prompt in it.
+
+    steps: the states of all prompts. A prompt takes the first free slot, as in `batch.Batch`.
+    """
+    slots: list[int | None] = [None] * size
     for states in steps:
-        seats = [None if seat is None or states[seat] == FREE else seat for seat in seats]
+        slots = [None if prompt is None or states[prompt] == FREE else prompt for prompt in slots]
         for prompt, state in enumerate(states):
-            if state != FREE and prompt not in seats:
-                seats[seats.index(None)] = prompt
-        yield [FREE if seat is None else states[seat] for seat in seats], list(seats)
+            if state != FREE and prompt not in slots:
+                slots[slots.index(None)] = prompt
+        yield [FREE if prompt is None else states[prompt] for prompt in slots], list(slots)
 
 
 def waiting(steps: Iterable[Sequence[str]], size: int) -> float:
-    """Return the share of a batch's slots, over all forwards, in which a prompt waited."""
-    places = [state for states, _ in seated(steps, size) for state in states]
-    return places.count(WAIT) / len(places) if places else 0.0
+    """Return the share of batch slots, over all forwards, in which a sequence waited."""
+    slots = [state for states, _ in seated(steps, size) for state in states]
+    return slots.count(WAIT) / len(slots) if slots else 0.0
 
 
-def with_cursor_cache(rows: Sequence[str], runs: Sequence[Sequence[Pass]]) -> Schedule:
-    """Schedule forwards that rows made alone side by side, each row with its own length in the cache: no
-    row waits."""
-    schedule = Schedule("Cursor cache", list(rows))
+def with_ragged_cache(rows: Sequence[str], runs: Sequence[Sequence[Pass]]) -> Schedule:
+    """Schedule the forwards of separate runs as a batch with a per-sequence cache: no sequence waits."""
+    schedule = Schedule("Per-sequence cache", list(rows))
     for step in zip_longest(*runs):
         schedule.steps.append([FREE if one is None else COMPUTE for one in step])
         schedule.positions.append(_padded([one.positions for one in step if one is not None]))
@@ -69,16 +73,16 @@ def with_cursor_cache(rows: Sequence[str], runs: Sequence[Sequence[Pass]]) -> Sc
 
 
 def with_block_cache(rows: Sequence[str], runs: Sequence[Sequence[Pass]], cache_block: int) -> Schedule:
-    """Schedule the same forwards with the paper's block-level cache: a row that has filled its
-    `cache_block` positions waits until all have; then one forward commits the block for all rows.
+    """Schedule the forwards of separate runs as a batch with the paper's block-level cache.
 
-    A forward's tokens that reach over the end of a block count for the next one. Until a block is
-    committed, every forward of a row computes again what the row has of it.
+    A sequence that has filled its `cache_block` positions waits until all have; then one forward commits
+    the block for all. Tokens beyond the end of a block count for the next one. Until a block is committed,
+    every forward of a sequence computes its tokens again.
     """
     schedule = Schedule(f"Block cache, {cache_block} positions", list(rows))
     left = [deque(passes) for passes in runs]
-    ahead = [0] * len(rows)  # tokens of the current block that a row has
-    newest = [0] * len(rows)  # those of its last forward, which the next one computed alone too
+    ahead = [0] * len(rows)  # tokens of the current block, per sequence
+    newest = [0] * len(rows)  # tokens of the last forward, which a run alone computes again too
     while any(left):
         step, sizes = [], []
         for row, passes in enumerate(left):
@@ -103,5 +107,5 @@ def with_block_cache(rows: Sequence[str], runs: Sequence[Sequence[Pass]], cache_
 
 
 def _padded(sizes: Sequence[int]) -> int:
-    """Return the positions of one forward for rows of these sizes, padded to the longest."""
+    """Return the positions of one forward for sequences of these sizes, padded to the longest."""
     return len(sizes) * max(sizes, default=0)

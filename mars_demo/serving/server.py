@@ -1,8 +1,8 @@
-"""A server for prompts that arrive at any time: an asynchronous scheduler over the cursor cache.
+"""An asynchronous server: continuous batching over the per-sequence KV cache.
 
-A job waits until a place in the batch is free, shares its forwards with the other rows, streams its passes
-out and leaves. τ decides how many tokens a forward accepts and so how fast places become free. It is one
-number for all, a request's own, or set by a `Controller` that reads the queue.
+A job waits for a free batch slot, shares its forwards with the other sequences, streams its passes and
+leaves. τ decides how many tokens a forward accepts and so how fast slots become free. It is one number for
+all, a request's own, or set by a `Controller` from the queue.
 """
 
 import asyncio
@@ -18,17 +18,17 @@ from mars_demo.decoding.trace import Pass, Run
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.messages import Message
 from mars_demo.serving.batch import Batch, columns
-from mars_demo.serving.row import Row
+from mars_demo.serving.batch_sequence import BatchSequence
 
-MOMENTS = 50_000  # forwards of which a server remembers how long its queue was
+MOMENTS = 50_000  # most recent forwards that a server keeps
 
 
 @dataclass(frozen=True)
 class Controller:
-    """τ set by the queue: `high` while no job waits, `low` when `full` jobs or more wait.
+    """A controller that lowers τ as the queue grows: from `high` when it is empty to `low` at `full` jobs.
 
     Raises:
-        ValueError: if the bounds are not thresholds or are in the wrong order.
+        ValueError: if the bounds are not thresholds in ascending order, or `full` is below 1.
     """
 
     low: float = 0.8
@@ -47,11 +47,11 @@ class Controller:
 
 @dataclass
 class Job:
-    """A prompt on its way through a `Server`. Iterate to get its passes as they are made."""
+    """A prompt in a `Server`; iterating yields its passes as they are decoded."""
 
     run: Run
-    arrived: float  # seconds on the server's clock, as are those of its first and of its last token
-    row: Row
+    arrived: float  # seconds on the server's clock, as are `first` and `finished`: its first and last token
+    row: BatchSequence
     first: float | None = None
     finished: float | None = None
     cancelled: bool = False
@@ -69,13 +69,13 @@ class Job:
         return self
 
     def cancel(self) -> None:
-        """Leave the queue or the batch before the next forward."""
+        """Remove the job from the queue or the batch before the next forward."""
         self.cancelled = True
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A forward of the server: when it ended, how many jobs waited and computed when it began, and τ."""
+    """A forward of the server: its end, and at its start the waiting and active jobs and τ."""
 
     seconds: float
     waiting: int
@@ -84,15 +84,15 @@ class Moment:
 
 
 class Server:
-    """Up to `size` requests at a time on one model; use it as `async with Server(…) as server`.
+    """A server for up to `size` sequences on one model; use it as `async with Server(…) as server`.
 
-    tau: for prompts without a request of their own; a number or a `Controller`. May be set at any time.
-    request: how prompts without a request of their own are decoded; its τ is not used.
+    tau: a number or a `Controller`, for prompts without a request of their own; can be set at any time.
+    request: the request of prompts that bring none; its τ is not used.
 
-    `moments` has its last forwards, at most `MOMENTS`.
+    `moments` has the last forwards, at most `MOMENTS`.
 
     Raises:
-        ValueError: if the size is below 1, τ is no threshold, or the cache does not fit into memory.
+        ValueError: if the size is below 1, τ is not a threshold, or the cache does not fit into memory.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class Server:
     async def __aexit__(self, *_) -> None:
         self._left = True
         self._wake.set()
-        await self._loop  # to the end of the forward that is being computed: its thread cannot be cancelled
+        await self._loop  # until the current forward ends: its thread cannot be cancelled
         for job in (*self._active.values(), *self._waiting):
             job.cancel()
         self._leave()
@@ -147,8 +147,11 @@ class Server:
 
     @property
     def tau(self) -> float | Controller:
-        """For prompts without a request of their own. Setting it raises a ValueError unless it is a number
-        from 0 to 1 or a `Controller`."""
+        """The τ of prompts without a request of their own.
+
+        Raises:
+            ValueError: on setting anything but a number from 0 to 1 or a `Controller`.
+        """
         return self._tau
 
     @tau.setter
@@ -161,26 +164,27 @@ class Server:
 
     @property
     def tau_now(self) -> float:
-        """Return what jobs without a request of their own decode with."""
+        """The current threshold of jobs without a request of their own."""
         return self.tau.tau(self.waiting) if isinstance(self.tau, Controller) else self.tau
 
     def submit(self, prompt: str | Sequence[Message], request: Request | None = None) -> Job:
-        """Queue a prompt, or a conversation whose last message is the prompt. A `request` of its own
-        decides everything, τ included.
+        """Queue a prompt, or a conversation whose last message is the prompt.
+
+        A `request` replaces the server's, including τ.
 
         Raises:
-            ValueError: as `decode.decode`, or if its window is larger than the server's cache has room for;
-                other jobs are not affected.
+            ValueError: as `decode.decode`, or if the window is too large for the server's cache; other jobs
+                are not affected.
         """
         request = request or replace(self.request, tau=lambda: self.tau_now)
-        request = replace(request, costs=None).fitted(self.checkpoint)  # those of one prompt at a time
+        request = replace(request, costs=None).fitted(self.checkpoint)  # costs are of a single sequence
         if request.window > self.largest_window:
             raise ValueError(
                 f"A window of {request.window} slots is larger than this server's {self.largest_window}."
             )
         settings, strategy = prepare(self.checkpoint, prompt, request)
         run = Run(settings)
-        job = Job(run, self.clock, Row(run, strategy, request))
+        job = Job(run, self.clock, BatchSequence(run, strategy, request))
         self._waiting.append(job)
         self._wake.set()
         return job
@@ -198,9 +202,9 @@ class Server:
                 continue
             waiting, active, tau = self.waiting, self.active, self.tau_now
             try:
-                # In a thread, so that jobs arrive and stream out while a forward computes.
+                # In a thread, so that jobs arrive and stream while a forward computes.
                 moved = await asyncio.to_thread(self._batch.step)
-            except Exception as error:  # whatever it was, waiting jobs get their turn
+            except Exception as error:  # active jobs fail, waiting ones go on
                 self._fail(error)
                 continue
             self.moments.append(Moment(self.clock, waiting, active, tau))
@@ -238,7 +242,7 @@ class Server:
 
 
 async def replay(server: Server, arrivals: Iterable[tuple[float, str]]) -> list[Job]:
-    """Submit each prompt at its time, in seconds, and wait until all are answered."""
+    """Submit each prompt at its arrival time, in seconds, and wait until all are answered."""
     begun, jobs = server.clock, []
     for at, prompt in arrivals:
         await asyncio.sleep(max(0.0, begun + at - server.clock))

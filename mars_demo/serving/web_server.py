@@ -1,4 +1,4 @@
-"""A web server with the endpoint and nothing else."""
+"""A web server for the endpoint alone."""
 
 import socket
 
@@ -8,31 +8,31 @@ from starlette.applications import Starlette
 from mars_demo.serving.endpoint import HANDLERS, mounted
 from mars_demo.serving.servers import Servers
 
-GRACE = 10  # seconds in which connections are closed
+GRACE = 10  # seconds to wait for open connections
 
 
 class WebServer(uvicorn.Server):
-    """Serves until it is interrupted; then it ends all answers, and their clients are told so."""
+    """A web server that, when interrupted, ends all answers with an error for their clients."""
 
     def __init__(self, servers: Servers):
         application = Starlette(routes=[mounted(servers)], exception_handlers=HANDLERS)
         quiet = {"log_level": "warning", "lifespan": "off"}
         super().__init__(uvicorn.Config(application, timeout_graceful_shutdown=GRACE, **quiet))
-        self._ours = servers
+        self._servers = servers
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        await self._ours.close()
+        await self._servers.close()
         await super().shutdown(sockets)
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """Open a socket at that address.
+    """Return a socket that listens on this host and port.
 
     Raises:
-        ValueError: if it cannot be had.
+        ValueError: if the system does not allow it.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family)
     except OSError as error:
-        raise ValueError(f"{host}:{port} cannot be listened on: {error.strerror or error}.") from error
+        raise ValueError(f"Cannot listen on {host}:{port}: {error.strerror or error}.") from error

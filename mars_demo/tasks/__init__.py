@@ -1,12 +1,12 @@
-"""Chat problems with worked answers and exact graders: the small closed worlds of mars-tiny, and skills.
+"""Tasks with worked answers and exact graders: the small closed worlds of mars-tiny, and skills.
 
-A very small model learns these worlds from scratch, so every answer is written to be easy to derive:
-numbers are small, arithmetic is shown step by step, and vocabularies are closed. The worlds differ on
-purpose in how predictable their answers are: a times table is almost all boilerplate, while a tiny story is
-nearly all free choice.
+A very small model learns the tasks of `TASKS` from scratch, so their answers are easy to derive: numbers
+are small, arithmetic is shown step by step, and vocabularies are closed. The tasks differ on purpose in
+how predictable their answers are: a times table is almost all boilerplate, a tiny story nearly all free
+choice. `SKILLS` are tasks for a larger model.
 
-Each world is a file of its own and a line in `TASKS`: a `Task` that draws examples and grades answers. One
-prompt in ten is held out, chosen by a hash of the prompt alone. `SKILLS` are tasks for a larger model.
+Each task is a module and a line in `TASKS`: a `Task` that draws examples and grades answers. One prompt in
+ten is held out, chosen by a hash of the prompt alone.
 """
 
 import hashlib
@@ -30,10 +30,10 @@ from mars_demo.tasks import (
 from mars_demo.tasks.common import Example, Task
 from mars_demo.tasks.skills import SKILLS
 
-# The order matters: the same seed draws other examples from the same worlds in another order.
+# The order matters: in another order, the same seed draws other examples.
 TASKS: dict[str, Task] = {
-    world.TASK.name: world.TASK
-    for world in (
+    module.TASK.name: module.TASK
+    for module in (
         word_problems,
         units,
         weekdays,
@@ -49,27 +49,27 @@ TASKS: dict[str, Task] = {
     )
 }
 
-FAMILIES = {"tasks": TASKS, "skills": SKILLS}  # by what `--data` and `--tasks` call them
+FAMILIES = {"tasks": TASKS, "skills": SKILLS}  # by their names in `--data` and `--tasks`
 
 SPLITS = ("train", "held-out")
 HELD_OUT_SHARE = 10  # one prompt in this many is held out
-UNSEEN_SHARE = 0.25  # of held-out prompts, of kinds that training never sees
+UNSEEN_SHARE = 0.25  # share of held-out prompts of kinds that training never sees
 
 
 def task(name: str) -> Task:
-    """Return a world or a skill.
+    """Return the task or skill of this name.
 
     Raises:
-        ValueError: if there is none of that name.
+        ValueError: if there is none.
     """
-    known = TASKS | SKILLS
-    if name not in known:
-        raise ValueError(f"Unknown task {name!r}: choose from {', '.join(known)}.")
-    return known[name]
+    every = TASKS | SKILLS
+    if name not in every:
+        raise ValueError(f"Unknown task {name!r}: choose from {', '.join(every)}.")
+    return every[name]
 
 
 def named(chosen: str) -> list[str]:
-    """Return the names in a comma-separated list, in which a family stands for all of its tasks.
+    """Return the task names in a comma-separated list, in which a family stands for all its tasks.
 
     Raises:
         ValueError: if there is no such task.
@@ -79,7 +79,7 @@ def named(chosen: str) -> list[str]:
 
 
 def split_of(prompt: str) -> str:
-    """Return the split a prompt belongs to, the same on every machine."""
+    """Return the split of a prompt, the same on every machine."""
     digest = hashlib.sha256(prompt.encode()).digest()
     return "held-out" if int.from_bytes(digest[:8], "big") % HELD_OUT_SHARE == 0 else "train"
 
@@ -95,22 +95,22 @@ def examples(names: Sequence[str] | None, split: str, seed: int) -> Iterator[Exa
 
 
 def held_out(name: str, count: int, seed: int = 0) -> list[Example]:
-    """Return `count` held-out examples of one task, no two with the same prompt."""
+    """Return `count` held-out examples of one task with different prompts."""
     rng = random.Random(f"{name}/{seed}")
     draws = _draws([task(name)], "held-out", rng)
-    found: dict[str, Example] = {}
+    by_prompt: dict[str, Example] = {}
     for _ in range(1000 + 20 * count):
-        if len(found) == count:
+        if len(by_prompt) == count:
             break
         example = next(draws)
-        found.setdefault(example.prompt, example)
-    if len(found) < count:
-        raise ValueError(f"Task {name!r} has too few held-out prompts to give {count}.")
-    return list(found.values())
+        by_prompt.setdefault(example.prompt, example)
+    if len(by_prompt) < count:
+        raise ValueError(f"Task {name!r} has fewer than {count} held-out prompts.")
+    return list(by_prompt.values())
 
 
 def mixed(per_task: int, names: Sequence[str] = tuple(TASKS)) -> list[Example]:
-    """Return `per_task` held-out examples of every task, one task after the other in turn."""
+    """Return `per_task` held-out examples of every task, with the tasks in turn."""
     return [example for turn in zip(*(held_out(name, per_task) for name in names)) for example in turn]
 
 

@@ -1,4 +1,4 @@
-"""What the worlds share: examples, tasks, words that several of them use, and how questions are asked."""
+"""Helpers shared by all tasks: examples, tasks, common words, and phrasings of questions."""
 
 import random
 import re
@@ -10,19 +10,22 @@ from mars_demo.assets import read_json
 
 @dataclass(frozen=True)
 class Example:
-    """One problem: what a person types, a worked answer, and what the grader needs."""
+    """A problem: the prompt, a worked answer, and facts for the grader."""
 
     task: str
     prompt: str
     answer: str
     facts: dict
-    unseen: bool = False  # whether its kind of phrasing or of field never occurs in training
+    unseen: bool = False  # whether its kind of phrasing or field never occurs in training
 
 
 @dataclass(frozen=True)
 class Task:
-    """A kind of problem: `make` draws one, `make_unseen` one of a kind that training never sees, and
-    `grade` says whether an answer to it is right."""
+    """A kind of problem, with a maker of examples and a grader of answers.
+
+    `make` draws an example, `make_unseen` one of a kind that training never sees, and `grade` returns
+    whether an answer is right.
+    """
 
     name: str
     title: str
@@ -37,14 +40,14 @@ _WORDS = TEXTS["words"]
 PEOPLE = [tuple(person.split()) for person in _WORDS["people"].split(", ")]  # names and pronouns
 NAMES = tuple(name for name, _ in PEOPLE)
 DAYS = tuple(_WORDS["days"].split())
-# Few, because a small model has to meet each of them often to copy it: two for each of many initials, so
-# that lists of different initials are easy to draw.
+# Few, because a small model copies only words that it meets often; two for each of many initials, so that
+# lists with different initials are easy to draw.
 NOUNS = tuple(_WORDS["nouns"].split())
 WORDS = tuple(_WORDS["words"].split())  # to spell; two tasks use them, so each spelling is learned twice
 
 
 def ask(rng: random.Random, phrasings: Sequence[str], **details: object) -> str:
-    """Return a question in one of its phrasings, typed as people type: some sloppily, some politely."""
+    """Return a question in one of its phrasings, typed sloppily or politely at times."""
     text = rng.choice(phrasings).format(**details)
     style = rng.random()
     if style < 0.12:
@@ -57,7 +60,7 @@ def ask(rng: random.Random, phrasings: Sequence[str], **details: object) -> str:
 
 
 def concluding(task: str, prompt: str, steps: str, conclusion: str) -> Example:
-    """Return an example whose answer is right when it ends in `conclusion`."""
+    """Return an example whose answer is right if it ends with `conclusion`."""
     answer = f"{steps} {conclusion}" if steps else conclusion
     return Example(task, prompt, answer, {"conclusion": conclusion})
 
@@ -77,7 +80,7 @@ def listed(items: Sequence[object]) -> str:
 
 
 def sentences_of(text: str) -> list[str]:
-    """Return the sentences of a text; what follows the last stop counts as one too."""
+    """Return the sentences of a text, including an unfinished last one."""
     return [part for part in re.split(r"(?<=[.?!])\s+", text.strip()) if part]
 
 
@@ -89,7 +92,7 @@ _TENS = "zero ten twenty thirty forty fifty sixty seventy eighty ninety".split()
 
 
 def in_words(number: int) -> str:
-    """Return 0..9999 in words: 4203 is "four thousand two hundred and three"."""
+    """Return a number from 0 to 9999 in words: 4203 is "four thousand two hundred and three"."""
     if number < 20:
         return _ONES[number]
     if number < 100:

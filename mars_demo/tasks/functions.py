@@ -1,4 +1,4 @@
-"""Python functions of one line, compared with the right one by their syntax trees."""
+"""One-line Python functions, graded by their syntax trees."""
 
 import ast
 import random
@@ -7,8 +7,7 @@ import re
 from mars_demo.tasks.common import TEXTS, Example, Task, ask, in_words
 
 _TEXTS = TEXTS["functions"]
-# Kinds of one-line functions: what each does in words, what it may be called, its argument, docstring and
-# result.
+# Kinds of one-line functions, each with descriptions, names, the argument, the docstring and the result.
 KINDS = _TEXTS["kinds"]
 GREETINGS = _TEXTS["greetings"].split()
 
@@ -22,7 +21,7 @@ def make(rng: random.Random) -> Example:
         name = rng.choice(kind["names"]).format(**blanks)
         prompt = ask(rng, _TEXTS["asks"]["named"], name=name, does=does)
     else:
-        # A function that is not given a name gets the first one of its kind.
+        # Without a name in the prompt, the function gets the first name of its kind.
         name = kind["names"][0].format(**blanks)
         prompt = ask(rng, _TEXTS["asks"]["nameless"], does=does)
     code = (
@@ -40,7 +39,7 @@ def grade(example: Example, answer: str) -> bool:
 
 
 def _syntax(code: str) -> str | None:
-    """Return the code's syntax tree as text, None if it has none; the code is read, never run."""
+    """Return the code's syntax tree as text, or None if it does not parse; the code is never run."""
     # Far longer than any right answer; very deep nesting could exhaust the parser.
     if len(code) > 1000:
         return None

@@ -1,7 +1,7 @@
-"""Instructions whose answers a program can check: format, length, inclusion, arithmetic, lists.
+"""Verifiable instructions: format, length, inclusion, arithmetic and lists.
 
-They measure whether a chat model still does what it is told; `assets/checks.json` holds them, each a prompt
-with named checks, all of which must hold.
+They measure how well a chat model follows instructions. `assets/checks.json` has them, each a prompt with
+named checks that must all hold.
 """
 
 import re
@@ -14,16 +14,16 @@ from mars_demo.assets import read_json
 
 @dataclass(frozen=True)
 class Instruction:
-    """A prompt, and by name what every check of its answer wants."""
+    """A prompt with named checks of its answer and their arguments."""
 
     id: str
     prompt: str
     checks: dict[str, Any]
 
     def holds(self, answer: str) -> bool:
-        """Return whether an answer passes all of the checks; an empty one passes none."""
+        """Return whether an answer passes all checks; an empty one fails."""
         return bool(answer.strip()) and all(
-            CHECKS[name](answer, wanted) for name, wanted in self.checks.items()
+            CHECKS[name](answer, argument) for name, argument in self.checks.items()
         )
 
 
@@ -40,12 +40,12 @@ def sentences(text: str) -> int:
 
 
 def items(text: str) -> int:
-    """Count lines that begin with a dash, a bullet or a number."""
+    """Return the number of lines that begin with a dash, a bullet or a number."""
     return len(re.findall(r"^\s*(?:[-*•]|\d+[.)])\s*\S", text, re.MULTILINE))
 
 
 def has(text: str, part: str) -> bool:
-    """Return whether a text has the beginning of a word, in any case; a number or a sign as it stands."""
+    """Return whether a text has a word that begins with `part`; numbers and signs must match exactly."""
     if part.isdigit():
         return re.search(rf"(?<![\d.,]){part}(?![\d]|[.,]\d)", text) is not None
     if not part[0].isalnum():

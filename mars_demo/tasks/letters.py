@@ -9,7 +9,7 @@ ASKS = TEXTS["letters"]
 
 def make(rng: random.Random) -> Example:
     word = rng.choice(WORDS)
-    # Some letters are not in the word at all.
+    # At times the letter is not in the word.
     letter = rng.choice("abcdefghiklmnoprstuwy" if rng.random() < 0.15 else word)
     shown, times = [], 0
     for spelled in word:

@@ -1,4 +1,4 @@
-"""Short letters of invitation that must mention every detail that was asked for."""
+"""Short invitation letters that must mention every requested detail."""
 
 import random
 import re
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from mars_demo.tasks.common import NAMES, TEXTS, Example, Task, ask, sentences_of
 
 _TEXTS = TEXTS["notes"]
-# No choice may contain another of its kind: the grader checks that only the asked one is there.
+# No choice may contain another of its kind, because the grader accepts only the requested one.
 DETAILS = _TEXTS["details"]
 
 

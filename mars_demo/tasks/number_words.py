@@ -8,7 +8,7 @@ ASKS = TEXTS["number-words"]
 
 
 def make(rng: random.Random) -> Example:
-    # Longer numbers are drawn more often, because there are more of them to learn.
+    # Longer numbers are more frequent, because there are more of them to learn.
     low, high = rng.choices(((0, 9), (10, 99), (100, 999), (1000, 9999)), (1, 3, 5, 6))[0]
     number = rng.randint(low, high)
     digits, words = f"{number:,}", in_words(number)

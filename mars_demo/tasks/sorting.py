@@ -4,7 +4,7 @@ import random
 
 from mars_demo.tasks.common import NOUNS, TEXTS, Example, Task, ask, concludes, concluding, listed
 
-ASKS = TEXTS["sorting"]  # by how the answer begins
+ASKS = TEXTS["sorting"]  # by the beginning of the answer
 
 
 def make(rng: random.Random) -> Example:
@@ -20,7 +20,7 @@ def make(rng: random.Random) -> Example:
 
 
 def _numbers_to_sort(rng: random.Random, count: int) -> list[int]:
-    """Return two-digit numbers that mostly differ in their tens, which then settle the order."""
+    """Return two-digit numbers, mostly with different tens, which are easier to sort."""
     if rng.random() < 0.1:
         return rng.sample(range(10, 100), count)
     return [10 * tens + rng.randint(0, 9) for tens in rng.sample(range(1, 10), count)]

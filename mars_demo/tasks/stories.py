@@ -1,4 +1,4 @@
-"""Tiny stories of three sentences whose words can hardly be guessed."""
+"""Tiny stories of three sentences with unpredictable words."""
 
 import random
 import re
@@ -8,7 +8,7 @@ from mars_demo.tasks.common import TEXTS, Example, Task, ask, sentences_of
 _TEXTS = TEXTS["stories"]
 HEROES, OBJECTS = _TEXTS["heroes"].split(), _TEXTS["objects"].split()
 # Every word of a story is drawn from one of these lists (or is the hero or the object), so that hardly any
-# word can be guessed from the words before it.
+# word is predictable.
 WORDS = {slot: words.split() for slot, words in _TEXTS["words"].items()}
 VOCABULARY = {word.lower() for words in (HEROES, OBJECTS, *WORDS.values()) for word in words}
 

@@ -1,4 +1,4 @@
-"""Times tables, multiples and the odd or even numbers of a range."""
+"""Times tables, multiples, and the odd or even numbers in a range."""
 
 import random
 

@@ -1,10 +1,10 @@
-"""Unit conversion: how many of the smaller unit a number of the larger one is."""
+"""Unit conversion from a larger to a smaller unit."""
 
 import random
 
 from mars_demo.tasks.common import TEXTS, Example, Task, ask, concludes, concluding
 
-UNITS = TEXTS["units"]["units"]  # singular, plural, the smaller unit, and how many of those make one
+UNITS = TEXTS["units"]["units"]  # singular, plural, the smaller unit, and the factor
 ASKS = TEXTS["units"]["asks"]
 
 

@@ -16,7 +16,7 @@ ASKS = TEXTS["weekdays"]
 
 
 def make(rng: random.Random) -> Example:
-    # Months make few different prompts, so they are asked about less often.
+    # Months are less frequent, because they make few different prompts.
     return _month(rng) if rng.random() < 0.15 else _day_count(rng)
 
 
@@ -31,7 +31,7 @@ def _day_count(rng: random.Random) -> Example:
         size = f"{whole} and {quantity(rest, 'day')}" if rest else f"exactly {whole}"
         steps = [f"{days} is {size}.", f"{whole} {'later' if later else 'earlier'} it is {day}."]
     if rest:
-        # Numbering the days shows where to stop.
+        # Numbered days show where to stop.
         counted = [f"{DAYS[(start + step * i) % 7]} ({i})" for i in range(1, rest + 1)]
         steps.append(f"Counting {'on' if later else 'back'} from {day}: {listed(counted)}.")
     prompt = ask(rng, ASKS["later" if later else "earlier"], n=days, day=day)

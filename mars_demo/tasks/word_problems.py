@@ -1,4 +1,4 @@
-"""Word problems of two or three steps of arithmetic, worked out one step at a time."""
+"""Word problems with two or three arithmetic steps, worked out one at a time."""
 
 import random
 import re
@@ -13,7 +13,7 @@ GAINS, LOSSES = _TEXTS["gains"], _TEXTS["losses"]
 
 
 def _drawn(rng: random.Random, **choices: tuple[int, int] | list[str]) -> SimpleNamespace:
-    """Draw a number of each range and one of each list, in the order given."""
+    """Draw a number from each range and an entry from each list, in the given order."""
     return SimpleNamespace(
         **{
             name: rng.randint(*choice) if isinstance(choice, tuple) else rng.choice(choice)
@@ -99,7 +99,7 @@ def _bus(rng: random.Random, who: str) -> SimpleNamespace:
     return v
 
 
-# The numbers and words of each problem, by the name of its texts; the order decides what a seed draws.
+# The numbers and words of each problem, by the name of its texts; the order affects what a seed draws.
 TALES: dict[str, Callable[[random.Random, str], SimpleNamespace]] = {
     "gain then lose": _gain_then_lose,
     "lose then gain": _lose_then_gain,

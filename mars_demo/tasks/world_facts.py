@@ -4,7 +4,7 @@ import random
 
 from mars_demo.tasks.common import TEXTS, Example, Task, ask, concludes, concluding
 
-RELATIONS = TEXTS["world-facts"]["relations"]  # each asks about one column of a table
+RELATIONS = TEXTS["world-facts"]["relations"]  # each with questions about one column of a table
 TABLES = {
     name: [line.split("|") for line in lines] for name, lines in TEXTS["world-facts"]["tables"].items()
 }

@@ -1,1 +1,1 @@
-"""Objectives, training text, the training loop, and trainings that are watched."""
+"""Training: objectives, data, the training loop, and live and recorded trainings."""

@@ -1,4 +1,4 @@
-"""How a model attends while it is trained, and that it decodes as before afterwards."""
+"""The attention implementation of training."""
 
 import os
 from collections.abc import Iterator
@@ -13,10 +13,10 @@ FLEX, SDPA = "flex_attention", "sdpa"
 
 
 def fastest(device: torch.device) -> str:
-    """Return the attention that trains fastest on a device.
+    """Return the attention implementation that trains fastest on a device.
 
-    FlexAttention computes no block of keys that the two streams mask, but only a compiler makes it fast:
-    there is none for older GPUs, and ZeroGPU allows none. On a CPU it has no backward pass.
+    FlexAttention skips the blocks of keys that the two streams mask, but is fast only when compiled. There
+    is no compiler for older GPUs, and ZeroGPU does not allow one. On a CPU it has no backward pass.
     """
     is_compiled = device.type == "cuda" and computes_bfloat16(str(device))
     return FLEX if is_compiled and not os.environ.get("SPACES_ZERO_GPU") else SDPA
@@ -24,8 +24,11 @@ def fastest(device: torch.device) -> str:
 
 @contextmanager
 def attending(model: PreTrainedModel, implementation: str) -> Iterator[None]:
-    """Let a model attend in another way for a while. Decoding masks with booleans, which FlexAttention
-    would add to the scores."""
+    """Use another attention implementation within a `with` block.
+
+    The old one must come back for decoding, whose masks are booleans: FlexAttention would add them to the
+    scores.
+    """
     before = model.config._attn_implementation
     model.set_attn_implementation(implementation)
     try:

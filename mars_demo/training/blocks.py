@@ -1,21 +1,20 @@
-"""What FlexAttention computes of a packed row: blocks of queries and keys, without those that nobody sees.
+"""The block mask of FlexAttention for packed sequences: the blocks of queries and keys to compute.
 
-They come from the stretches that each position sees: there is no mask of all positions times all positions.
+It is built from the spans that each position sees, never from a mask of all positions times all positions.
 """
 
 import torch
 from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask
 
-SIZE = 128  # queries, and keys, of a block: what the fused kernels expect
+SIZE = 128  # queries and keys of a block, as the fused kernels expect
 
 
 def block_mask(spans: Tensor) -> BlockMask:
-    """Return who sees whom of n positions in one row, from [n, 2, 2] `spans`, as `Streams.packed` gives
-    them."""
+    """Return the block mask of n packed positions from their [n, 2, 2] `spans` (see `Streams.packed`)."""
     begin, end = spans.unbind(-1)
     touched = _covered(begin // SIZE, torch.where(end > begin, -(-end // SIZE), 0)) > 0
-    whole = _covered(-(-begin // SIZE), end // SIZE) == SIZE  # by every query: no look at the mask
+    whole = _covered(-(-begin // SIZE), end // SIZE) == SIZE  # seen by every query, so not masked within
     first, first_end, second, second_end = (one.contiguous() for one in spans.flatten(1).unbind(1))
 
     def sees(row: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
@@ -32,7 +31,7 @@ def block_mask(spans: Tensor) -> BlockMask:
 
 
 def _covered(first: Tensor, last: Tensor) -> Tensor:
-    """Return [blocks, blocks] how many of a block's queries have a stretch that covers a block of keys."""
+    """Return [blocks, blocks] counts of the queries of a block with a span over a block of keys."""
     queries = len(first)
     blocks = -(-queries // SIZE)
     of_query = (torch.arange(queries, device=first.device) // SIZE)[:, None].expand_as(first)
@@ -44,7 +43,9 @@ def _covered(first: Tensor, last: Tensor) -> Tensor:
 
 
 def _listed(chosen: Tensor) -> tuple[Tensor, Tensor]:
-    """Return [1, 1, blocks] how many blocks of keys each block of queries has, and [1, 1, blocks, blocks]
-    which, those first."""
-    which = chosen.int().argsort(dim=1, descending=True, stable=True)
-    return chosen.sum(1, dtype=torch.int32)[None, None], which.int()[None, None]
+    """Return the blocks of keys that each block of queries sees, as FlexAttention takes them.
+
+    They are [1, 1, blocks] counts and [1, 1, blocks, blocks] indices, the seen blocks first.
+    """
+    indices = chosen.int().argsort(dim=1, descending=True, stable=True)
+    return chosen.sum(1, dtype=torch.int32)[None, None], indices.int()[None, None]

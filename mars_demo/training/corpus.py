@@ -1,4 +1,4 @@
-"""Where training text comes from, tokenized and grouped into batches of similar length."""
+"""Training data: conversations from several sources, tokenized and batched by length."""
 
 from __future__ import annotations
 
@@ -21,21 +21,23 @@ from mars_demo.models.chat import Message, encode_rendered, render, with_slots
 if TYPE_CHECKING:
     from datasets import IterableDataset
 
-POOL = 256  # conversations drawn at a time and sorted by length: few, so that a batch mixes tasks
+POOL = 256  # conversations sorted by length at a time; few, so that a batch mixes tasks
 
 
 @dataclass(frozen=True)
 class Conversation:
-    """The `ids` of a conversation and, for each, whether it belongs to an answer with its end token."""
+    """A tokenized conversation; `response` marks the ids of answers, end tokens included."""
 
     ids: list[int]
     response: list[bool]
-    own: bool | None = None  # whether a reference model wrote the answers itself, if that is said
+    own: bool | None = None  # whether the reference model wrote the answers, if known
 
 
 def encode(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> Conversation:
-    """Return a conversation in the chat template. The template's text after an end token belongs to no
-    answer, and if an answer is `cut`, the conversation ends with its text.
+    """Tokenize a conversation with the chat template.
+
+    The template's text after an end token does not count as an answer. If an answer is truncated (`cut`),
+    the conversation ends with its last token.
 
     Raises:
         ValueError: if the template rewrites earlier turns, so that answers cannot be located.
@@ -50,7 +52,7 @@ def encode(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> C
         opening = render(tokenizer, slotted[:turn], reply=True)
         closed = render(tokenizer, slotted[: turn + 1], reply=False)
         if not (opening.startswith(done) and closed.startswith(opening)):
-            raise ValueError("This chat template rewrites earlier turns; it cannot be trained on.")
+            raise ValueError("This chat template rewrites earlier turns, so training cannot use it.")
         prompt_ids = encode_rendered(tokenizer, opening[len(done) :], texts)
         answer_ids = encode_rendered(tokenizer, closed[len(opening) :], texts)
         end = len(answer_ids)
@@ -70,36 +72,36 @@ def _own(messages: Sequence[Message]) -> bool | None:
     return marks.pop() if len(marks) == 1 else None
 
 
-# Endless pools of conversations, the same for a seed.
+# Endless pools of conversations, reproducible from a seed.
 Pools = Iterator[list[list[Message]]]
 
 
 def task_pools(names: Sequence[str] | None, seed: int) -> Pools:
-    """Draw from the training split of built-in tasks, whose answers no model wrote."""
+    """Yield pools from the training split of built-in tasks, whose answers no model wrote."""
     for index in itertools.count():
-        drawn = itertools.islice(tasks.examples(names, "train", seed=seed * 1_000_003 + index), POOL)
+        sample = itertools.islice(tasks.examples(names, "train", seed=seed * 1_000_003 + index), POOL)
         yield [
             [
                 {"role": "user", "content": example.prompt},
                 {"role": "assistant", "content": example.answer, "own": False},
             ]
-            for example in drawn
+            for example in sample
         ]
 
 
 def mixed_pools(pools: Sequence[Pools]) -> Pools:
-    """Take the conversations of several sources in turn, as many of each."""
+    """Yield pools that take conversations from several sources in turn, equally many of each."""
     for parts in zip(*pools):
         yield list(itertools.chain(*zip(*parts)))
 
 
 def file_pools(path: Path, seed: int) -> Pools:
-    """Read a JSONL file with a `messages` list per line, shuffled again in every epoch.
+    """Return pools from a JSONL file with a `messages` list per line, shuffled anew in every epoch.
 
-    Warns of lines without a conversation, which are skipped.
+    Lines without a conversation are skipped with a warning.
 
     Raises:
-        ValueError: if no line holds one.
+        ValueError: if no line has a conversation.
     """
     conversations, broken = [], []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
@@ -110,10 +112,10 @@ def file_pools(path: Path, seed: int) -> Pools:
         except ValueError as error:
             broken.append(f"line {number}: {error}")
     if not conversations:
-        raise ValueError(f"{path} holds no conversation{f' ({broken[0]})' if broken else ''}.")
+        raise ValueError(f"{path} has no conversations{f' ({broken[0]})' if broken else ''}.")
     if broken:
         lines = len(broken) + len(conversations)
-        warnings.warn(f"{len(broken)} of {lines} lines of {path} are skipped; {broken[0]}.", stacklevel=2)
+        warnings.warn(f"Skipped {len(broken)} of {lines} lines of {path}; {broken[0]}.", stacklevel=2)
     return _shuffled(conversations, seed)
 
 
@@ -126,10 +128,10 @@ def _shuffled(conversations: list[list[Message]], seed: int) -> Pools:
 
 
 def messages_of(row: object) -> list[Message]:
-    """Return the conversation of one row of data.
+    """Return the conversation of one row of a data set.
 
     Raises:
-        ValueError: if it has no list of messages with a role and a text, or none by the assistant.
+        ValueError: if it is not a list of messages with role and content, at least one by the assistant.
     """
     messages = row.get("messages") if isinstance(row, dict) else None
     if not isinstance(messages, list) or not messages:
@@ -141,12 +143,12 @@ def messages_of(row: object) -> list[Message]:
             raise ValueError("a message without role and text")
     if not any(message["role"] == "assistant" for message in messages):
         raise ValueError("no message by the assistant")
-    known = ("role", "content", "cut", "own")
-    return [{key: message[key] for key in known if key in message} for message in messages]
+    keys = ("role", "content", "cut", "own")
+    return [{key: message[key] for key in keys if key in message} for message in messages]
 
 
 def dataset_pools(rows: IterableDataset, seed: int) -> Pools:
-    """Stream a data set with a `messages` column, shuffled in a buffer; other rows are skipped."""
+    """Yield pools from a streamed data set, shuffled in a buffer; rows without `messages` are skipped."""
     shuffled = rows.shuffle(seed=seed, buffer_size=10_000)
 
     def endless() -> Iterator[list[Message]]:
@@ -166,8 +168,10 @@ def dataset_pools(rows: IterableDataset, seed: int) -> Pools:
 
 
 def source(data: str, seed: int) -> Pools:
-    """Return the pools of `tasks`, `skills`, `tasks:NAME,NAME`, a JSONL file, a data set with messages on
-    the hub, or several of these with a plus between them, mixed in equal parts.
+    """Return the pools that `data` names.
+
+    data: `tasks`, `skills`, `tasks:NAME,NAME`, a JSONL file, the hub id of a data set with messages, or
+        several of these joined by `+`, mixed in equal parts.
 
     Raises:
         ValueError: if `data` is none of these.
@@ -184,7 +188,7 @@ def source(data: str, seed: int) -> Pools:
     raise ValueError(
         f"Unknown training data {data!r}. Choose tasks, skills, tasks:NAME,NAME, the path of a JSONL file "
         "with a list of messages per line, the hub id (owner/name) of a data set with messages, or "
-        "several of these with a plus between them."
+        "several of these joined by +."
     )
 
 
@@ -193,10 +197,10 @@ def _from_hub(name: str) -> IterableDataset:
 
     try:
         return load_dataset(name, split="train", streaming=True, trust_remote_code=False)
-    except Exception as error:  # whatever the hub's client raises, the answer is the same
+    except Exception as error:  # the hub's client raises many types
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise ValueError(
-            f"There is no file {name!r}, and no such data set came from the hub: {reason}"
+            f"There is no file {name!r}, and the hub returned no such data set: {reason}"
         ) from error
 
 
@@ -209,9 +213,9 @@ def batches(
 ) -> Iterator[list[Conversation]]:
     """Yield endless batches of at most `max_tokens` positions, padding included.
 
-    Each pool is sorted by length before it is divided, which keeps padding low, and the batches of a pool
-    come in random order. A batch may so be of one kind: of a mixture, a step should accumulate several.
-    Conversations longer than `max_length` are left out.
+    Each pool is sorted by length before it is split, which keeps padding low, and the batches of a pool
+    come in random order. One batch may therefore come from one source: with mixed data, accumulate several
+    per step. Conversations longer than `max_length` are left out.
     """
     for index, pool in enumerate(pools):
         rng = random.Random(f"{seed}-{index}")
@@ -220,11 +224,11 @@ def batches(
         if not fitting:
             raise ValueError(f"No conversation in the data fits into {max_length} tokens.")
         fitting.sort(key=lambda conversation: (len(conversation.ids), rng.random()))
-        cut: list[list[Conversation]] = [[]]
+        groups: list[list[Conversation]] = [[]]
         for conversation in fitting:
-            longest = max(len(c.ids) for c in (*cut[-1], conversation))
-            if cut[-1] and (len(cut[-1]) + 1) * longest > max_tokens:
-                cut.append([])
-            cut[-1].append(conversation)
-        rng.shuffle(cut)
-        yield from cut
+            longest = max(len(c.ids) for c in (*groups[-1], conversation))
+            if groups[-1] and (len(groups[-1]) + 1) * longest > max_tokens:
+                groups.append([])
+            groups[-1].append(conversation)
+        rng.shuffle(groups)
+        yield from groups

@@ -1,7 +1,7 @@
-"""Training data from the model itself: its own questions, or given ones, and its own greedy answers.
+"""Self-distillation data: a model's greedy answers to given prompts, or to prompts it samples itself.
 
-A model that learns from its own answers has nothing new to learn except the masks, and text that it would
-write anyway is accepted in longer runs.
+A model that trains on its own answers only has to learn the masks, and it accepts longer runs of text that
+it would write anyway.
 """
 
 import itertools
@@ -29,10 +29,10 @@ _LOOP = re.compile(r"(.{24,}?)\1\1", re.DOTALL)
 
 
 def prompts_from(source: str, seed: int = 0) -> Iterator[str]:
-    """Yield `tasks`, endless, or the lines of a text file, or the first user turns of a JSONL file.
+    """Return prompts: those of `tasks`, endless, the lines of a text file, or first user turns from JSONL.
 
     Raises:
-        ValueError: if the file holds no prompt.
+        ValueError: if the file has no prompts.
     """
     if source == "tasks":
         return (example.prompt for example in tasks.examples(None, "train", seed))
@@ -41,7 +41,7 @@ def prompts_from(source: str, seed: int = 0) -> Iterator[str]:
         lines = [_first_user_turn(line) for line in lines]
     lines = [line for line in lines if line]
     if not lines:
-        raise ValueError(f"{source} holds no prompt.")
+        raise ValueError(f"{source} has no prompts.")
     return iter(lines)
 
 
@@ -53,35 +53,38 @@ def _first_user_turn(line: str) -> str | None:
 
 
 def made_prompts(seed: int = 0) -> Iterator[str]:
-    """Yield prompts made from the templates in `assets/distillation.json`. Endless."""
-    made = read_json("distillation.json")
-    kinds, shares = list(made["shares"]), list(made["shares"].values())
+    """Yield endless prompts from the templates in `assets/distillation.json`."""
+    data = read_json("distillation.json")
+    kinds, shares = list(data["shares"]), list(data["shares"].values())
     rng = random.Random(seed)
     while True:
         kind = rng.choices(kinds, shares)[0]
-        fields = {name: rng.choice(choices) for name, choices in made["fields"].items()}
+        fields = {name: rng.choice(choices) for name, choices in data["fields"].items()}
         numbers = {
             "a": rng.randint(10, 200),
             "b": rng.randint(10, 200),
             "c": rng.randint(6, 12),
             "d": rng.randint(2, 5),
         }
-        yield rng.choice(made["templates"][kind]).format(**fields, **numbers)
+        yield rng.choice(data["templates"][kind]).format(**fields, **numbers)
 
 
 def follow_ups(conversations: Iterable[dict], seed: int = 0) -> Iterator[list[Message]]:
-    """Yield each conversation with a complete answer, with one more turn by the user."""
-    asks = read_json("distillation.json")["follow_ups"]
+    """Yield each conversation with a complete answer, followed by one more user turn."""
+    turns = read_json("distillation.json")["follow_ups"]
     rng = random.Random(seed)
     for conversation in conversations:
         if conversation["messages"][-1].get("cut"):
             continue
-        yield [*conversation["messages"], {"role": "user", "content": rng.choice(asks)}]
+        yield [*conversation["messages"], {"role": "user", "content": rng.choice(turns)}]
 
 
 def self_prompts(checkpoint: Checkpoint, batch: int, seed: int = 0) -> Iterator[str]:
-    """Yield questions that the model itself writes after its chat template's opening of a user turn,
-    sampled at temperature 1 and top-p 0.95. Endless; those longer than `MAX_PROMPT` tokens are dropped."""
+    """Yield endless prompts sampled from the model itself, at temperature 1 and top-p 0.95.
+
+    The model continues its chat template's opening of a user turn. Prompts longer than `MAX_PROMPT` tokens
+    are dropped.
+    """
     tokenizer = checkpoint.tokenizer
     slotted, _ = with_slots([{"role": "user", "content": "x"}])
     opening = render(tokenizer, slotted, reply=False).partition("\ue000")[0]
@@ -98,42 +101,44 @@ def answered(
     talks: Iterable[str | list[Message]],
     batch: int = 32,
     max_new_tokens: int = 256,
-    known: Iterable[str] = (),
+    excluded: Iterable[str] = (),
     pool: int | None = None,
     skip: int = 0,
 ) -> Iterator[dict]:
-    """Yield a conversation per prompt with the model's greedy answer; a prompt is a text or a whole
-    conversation that ends in a user's turn.
+    """Yield a conversation with the model's greedy answer for each prompt.
 
-    Left out are prompts that are among the `known` ones, came before or do not fit, and answers that go
-    round in a loop. An answer that does not end within `max_new_tokens` is marked as `cut`. Prompts are
-    taken `pool` at a time, eight batches if None, after those to `skip`; `asked` of a conversation counts
-    them from 0.
+    talks: the prompts, each a text or a conversation that ends with a user turn.
+    excluded: prompts to leave out.
+    pool: prompts taken at a time; eight batches if None.
+    skip: prompts to skip at the start; `asked` of a conversation is the number of its prompt, from 0.
+
+    Repeated prompts, prompts that do not fit the context, and looping answers are left out. An answer
+    longer than `max_new_tokens` is truncated and marked `cut`.
     """
-    seen = {_key(prompt) for prompt in known}
+    keys = {_key(prompt) for prompt in excluded}
 
     def fresh() -> Iterator[tuple[list[Message], list[int]]]:
         for talk in talks:
             messages = [{"role": "user", "content": talk}] if isinstance(talk, str) else talk
             key = _key("\n".join(message["content"] for message in messages))
-            if not messages[-1]["content"].strip() or key in seen:
+            if not messages[-1]["content"].strip() or key in keys:
                 continue
-            seen.add(key)
+            keys.add(key)
             ids = encode_prompt(checkpoint.tokenizer, messages)
             if len(ids) + max_new_tokens <= checkpoint.context:
                 yield messages, ids
 
     pending = itertools.islice(fresh(), skip, None)
-    # Many at a time, sorted by length: less padding, and finished rows make room for the next.
+    # Many at a time, sorted by length: less padding, and slots of finished sequences fill up again.
     pool = pool or 8 * batch
     for first in itertools.count(skip, pool):
-        if not (asked := list(itertools.islice(pending, pool))):
+        if not (prompts := list(itertools.islice(pending, pool))):
             return
-        shortest_first = sorted(range(len(asked)), key=lambda i: len(asked[i][1]))
-        written = generate(checkpoint, [asked[i][1] for i in shortest_first], max_new_tokens, batch)
+        shortest_first = sorted(range(len(prompts)), key=lambda i: len(prompts[i][1]))
+        written = generate(checkpoint, [prompts[i][1] for i in shortest_first], max_new_tokens, batch)
         answers = dict(zip(shortest_first, written))
-        # In the order asked: whoever stops early has not only short ones.
-        for i, (messages, _) in enumerate(asked):
+        # In the order of the prompts, so that an early stop does not leave only short answers.
+        for i, (messages, _) in enumerate(prompts):
             text, ended = answers[i]
             if text.strip() and not is_loop(text):
                 answer = {"role": "assistant", "content": text, "own": True} | (
@@ -147,7 +152,7 @@ def _key(prompt: str) -> str:
 
 
 def is_loop(text: str) -> bool:
-    """Return whether the text says the same thing three times in a row."""
+    """Return whether a passage of the text repeats three times in a row."""
     return _LOOP.search(text) is not None
 
 
@@ -160,25 +165,24 @@ def write(
     max_new_tokens: int = 256,
     avoid: Path | None = None,
 ) -> Iterator[int]:
-    """Answer prompts into a JSONL file until it holds `count` conversations; yields how many it holds.
+    """Answer prompts into a JSONL file until it has `count` conversations, and yield the count as it grows.
 
-    Called again with the same prompts it goes on with the file. Each line says in `asked` which of the
-    prompts it answers. Prompts are answered in pools, and an interrupted pool is answered again as a whole:
-    its batches, on whose rows an answer may depend, are those of a run that was never interrupted.
-    Prompts of the file to `avoid`, held out, are not answered.
+    Another call with the same prompts resumes the file; `asked` of a line is the number of its prompt. An
+    answer may depend on the other sequences of its batch, so an interrupted pool is answered again as a
+    whole, in the same batches. Prompts in the file `avoid` (lines out) are left out.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    held = _whole_lines(path) if path.exists() else []
-    if len(held) >= count:
+    lines = _whole_lines(path) if path.exists() else []
+    if len(lines) >= count:
         return
     avoided = avoid.read_text(encoding="utf-8").splitlines() if avoid else []
-    known = ["\n".join(m["content"] for m in json.loads(line)["messages"][:-1]) for line in avoided]
-    last = json.loads(held[-1]).get("asked", len(held) - 1) if held else -1
-    pool = min(8 * batch, count + count // 4 + 1)  # some will be dropped
-    number = len(held)
+    excluded = ["\n".join(m["content"] for m in json.loads(line)["messages"][:-1]) for line in avoided]
+    last = json.loads(lines[-1]).get("asked", len(lines) - 1) if lines else -1
+    pool = min(8 * batch, count + count // 4 + 1)  # some answers are dropped
+    number = len(lines)
     with path.open("ab") as file:
         for conversation in answered(
-            checkpoint, talks, batch, max_new_tokens, known, pool, skip=(last + 1) // pool * pool
+            checkpoint, talks, batch, max_new_tokens, excluded, pool, skip=(last + 1) // pool * pool
         ):
             if conversation["asked"] <= last:
                 continue
@@ -191,7 +195,7 @@ def write(
 
 
 def _whole_lines(path: Path) -> list[str]:
-    """Return the lines of a file, from which a last, unfinished one is removed."""
+    """Return the lines of a file, after removing an unfinished last one."""
     content = path.read_bytes()
     whole = content[: content.rfind(b"\n") + 1]
     if whole != content:
@@ -206,9 +210,9 @@ def generate(
     batch: int,
     sampling: Sampling | None = None,
 ) -> list[tuple[str, bool]]:
-    """Return, for each prompt, the text that the model writes after it, and whether it ended by itself.
+    """Return the model's continuation of each prompt, and whether it ended with an end token.
 
-    sampling: how tokens are drawn, each prompt's with a seed of its own; None for the most probable ones.
+    sampling: the sampling settings, from whose seed each prompt gets its own; None for greedy decoding.
     """
     if checkpoint.device.type == "cuda":
         return [
@@ -218,14 +222,16 @@ def generate(
         ]
     seeds = random.Random(sampling.seed if sampling else 0)
     request = Request("ar", max_new_tokens=max_new_tokens)
-    asked = [
+    requests = [
         (
             Encoded(ids, ""),
             replace(request, sampling=sampling and replace(sampling, seed=seeds.getrandbits(63))),
         )
         for ids in prompts
     ]
-    answers = {number: (run.text, run.stop == "eos") for number, run in finished(checkpoint, asked, batch)}
+    answers = {
+        number: (run.text, run.stop == "eos") for number, run in finished(checkpoint, requests, batch)
+    }
     return [answers[number] for number in range(len(prompts))]
 
 
@@ -233,13 +239,13 @@ def generate(
 def _compiled(
     checkpoint: Checkpoint, prompts: Sequence[list[int]], max_new_tokens: int, sampling: Sampling | None
 ) -> list[tuple[str, bool]]:
-    """Answer one batch by transformers' compiled forward: thousands of rows cost it nothing in Python."""
+    """Answer one batch with transformers' compiled forward, without Python overhead per sequence."""
     tokenizer = checkpoint.tokenizer
     settings = {"do_sample": sampling is not None}
     if sampling:
         torch.manual_seed(sampling.seed)
         settings |= {name: getattr(sampling, name) for name in ("temperature", "top_p", "top_k")}
-    # Compiled for its shapes, so there should be few of them.
+    # Each shape is compiled, so there should be few.
     ids, real = left_padded(prompts, pad_id(tokenizer), checkpoint.model.device, multiple=64)
     output = checkpoint.model.generate(
         ids,

@@ -1,8 +1,8 @@
-"""The loss of a language model's head, some positions at a time.
+"""The loss of a language model's head, computed in chunks of positions.
 
-All logits of a step at once would be its largest tensor by far: [targets, vocabulary] in float32. Here
-the gradient of a part is computed as soon as its logits are there, and these are forgotten; the backward
-pass computes none of them again.
+All logits of a step, [targets, vocabulary] in float32, would be its largest tensor by far. Here the
+gradient of a chunk is computed together with its loss, and its logits are freed; the backward pass
+recomputes nothing.
 """
 
 from collections.abc import Callable
@@ -13,22 +13,27 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, kl_div, log_softmax
 
-ROWS = 1024  # positions at a time
+ROWS = 1024  # positions of a chunk
 
 
 @dataclass(frozen=True)
 class Teacher:
-    """Distributions that k positions should match: those that `head` gives for [k, width] `hidden` states.
-    `weight` is that of the KL divergence from them, in nats."""
+    """The distributions that k positions should match: the output of `head` on [k, width] `hidden` states.
+
+    `weight` is the weight of the KL divergence from them, in nats.
+    """
 
     head: nn.Module
     hidden: Tensor
     weight: Tensor
 
 
-class Found(NamedTuple):
-    """The `loss` of k positions, which has a gradient, and what it is made of, which has none: [k] the
-    `nats` of each target and whether it was the best guess, and the summed divergence `kl`."""
+class Losses(NamedTuple):
+    """The `loss` of k positions and, without gradients, its parts.
+
+    `nats` is the [k] cross-entropy of each target, `right` whether its prediction was correct, and `kl` the
+    summed KL divergence.
+    """
 
     loss: Tensor
     nats: Tensor
@@ -45,13 +50,13 @@ def of_part(
     teacher_hidden: Tensor | None = None,
     teacher_weight: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Compute what `Found` holds, of positions whose logits are computed at once."""
+    """Return the fields of a `Losses` for one chunk of positions."""
     logits = head(hidden).float()
     nats = cross_entropy(logits, ids, reduction="none")
     loss, kl = (weights * nats).sum(), nats.new_zeros(())
     if teacher_hidden is not None:
-        wanted = log_softmax(teacher_head(teacher_hidden).float(), -1).detach()
-        kl = kl_div(log_softmax(logits, -1), wanted, reduction="sum", log_target=True)
+        expected = log_softmax(teacher_head(teacher_hidden).float(), -1).detach()
+        kl = kl_div(log_softmax(logits, -1), expected, reduction="sum", log_target=True)
         loss = loss + teacher_weight * kl
     return loss, nats.detach(), logits.argmax(-1) == ids, kl.detach()
 
@@ -63,19 +68,19 @@ def in_parts(
     weights: Tensor,
     teacher: Teacher | None = None,
     compute: Callable = of_part,
-) -> Found:
-    """Compute the loss of [k, width] hidden states, `ROWS` at a time.
+) -> Losses:
+    """Return the losses of [k, width] hidden states, computed `ROWS` positions at a time.
 
-    ids, weights: [k] target tokens, and what the nats of each count in the loss.
-    compute: `of_part`, or that compiled.
+    ids, weights: [k] target tokens, and the weight of each target's cross-entropy.
+    compute: `of_part` or a compiled version of it.
     """
     parameters = [p for p in head.parameters() if p.requires_grad]
     needed = torch.is_grad_enabled()
-    return Found(*_InParts.apply(head, ids, weights, teacher, compute, needed, hidden, *parameters))
+    return Losses(*_InParts.apply(head, ids, weights, teacher, compute, needed, hidden, *parameters))
 
 
 class _InParts(torch.autograd.Function):
-    """A loss that computes its gradients with itself."""
+    """A loss whose forward pass also computes the gradients."""
 
     @staticmethod
     def forward(ctx, head, ids, weights, teacher, compute, needed, hidden, *parameters):
@@ -95,9 +100,9 @@ class _InParts(torch.autograd.Function):
             for kept, one in zip((losses, nats, right, kls), (loss.detach(), *others)):
                 kept.append(one)
         ctx.save_for_backward(*gradients)
-        found = torch.cat(nats), torch.cat(right), torch.stack(kls).sum()
-        ctx.mark_non_differentiable(*found)
-        return torch.stack(losses).sum(), *found
+        parts = torch.cat(nats), torch.cat(right), torch.stack(kls).sum()
+        ctx.mark_non_differentiable(*parts)
+        return torch.stack(losses).sum(), *parts
 
     @staticmethod
     def backward(ctx, gradient, *unused):

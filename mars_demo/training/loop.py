@@ -1,4 +1,4 @@
-"""The training loop: a generator that yields the metrics of each step and can be resumed."""
+"""The training loop: a resumable generator of the metrics of each step."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ from mars_demo.training.optimizers import add_adapters, make_optimizers, make_sc
 from mars_demo.training.recipe import Recipe
 from mars_demo.training.states import Log, Progress, States
 
-# It warns of the tied head at every saved state; that is stored once on purpose.
+# It warns at every saved state that the tied head is stored once, which is intended.
 logging.getLogger("accelerate.utils").setLevel(logging.ERROR)
 
 
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # of a disk, of its share for a user, of a file
-FULL_WORDS = (  # of safetensors and of torch, which have no number for it
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # disk full, over quota, file too large
+FULL_WORDS = (  # messages of safetensors and torch, which set no errno
     "No space left on device",
     "Disk quota exceeded",
     "File too large",
@@ -61,9 +61,12 @@ FULL_WORDS = (  # of safetensors and of torch, which have no number for it
 
 @dataclass(frozen=True)
 class Metrics:
-    """One optimizer step. Losses are nats per token; `seconds` is the time since this process began
-    training, `tokens` the real clean tokens seen since step 1. `slots` has, for each slot of the window
-    from the first, the mean loss and the share of right guesses, of this step's targets."""
+    """The metrics of one optimizer step.
+
+    Losses are nats per token, `seconds` the time since this process began training, `tokens` the clean
+    tokens seen since step 1, without padding. `slots` has, for each slot of the window, the mean loss and
+    the accuracy on this step's targets.
+    """
 
     step: int
     steps: int
@@ -80,7 +83,7 @@ class Metrics:
 
     @property
     def losses(self) -> dict[str, float]:
-        """Those there are of clean, noisy, kl and reference."""
+        """The losses of this step: those of clean, noisy, kl and reference that are computed."""
         named = {name: getattr(self, name) for name in ("clean", "noisy", "kl", "reference")}
         return {name: loss for name, loss in named.items() if loss is not None}
 
@@ -96,24 +99,24 @@ def train(
     resume: bool = False,
     pace: Callable[[], float] = lambda: 1.0,
 ) -> Iterator[Metrics]:
-    """Train `model` in place and save it as a checkpoint folder in `output` when the last step is done.
+    """Train `model` in place and save it as a checkpoint folder in `output` after the last step.
 
-    Every `save_every` steps, and when the generator is closed, the whole state goes to a folder in
-    `output`; with `resume` the run continues from there, to the same losses as an uninterrupted run, and
-    one that was finished has no more steps. A line of metrics per step is kept in `output/metrics.jsonl`.
-    `pace` is read at every step and multiplies the scheduled learning rates. A step takes a turn: what runs
-    for visitors of the same process goes on between two steps.
+    Every `save_every` steps, and when the generator is closed, the whole state is saved to a folder in
+    `output`. With `resume` the run continues from there, with the same losses as an uninterrupted run; a
+    finished run has no more steps. `output/metrics.jsonl` has a line of metrics per step. `pace` is read at
+    every step and multiplies the scheduled learning rates. A step takes one turn of the scheduler, so that
+    other visitors' runs in this process go on between two steps.
 
-    Under `accelerate launch` every process runs this; the first one writes.
+    Under `accelerate launch` every process runs this; the main process writes.
 
     Raises:
         ValueError: if the data cannot be used, there is no room for a mask token, a loss is not finite, or
-            memory or the disk runs out; the state that was saved last is kept.
+            memory or the disk runs out. The last saved state is kept.
     """
     trainer = Trainer(model, tokenizer, recipe, output)
     if resume:
         if not trainer.states.exist() and is_finished(output, recipe.steps):
-            trainer.states.clear()  # it may have been cut while it removed them
+            trainer.states.clear()  # a process may have stopped while removing them
             return
         trainer.states.load()
     log = Log(output / "metrics.jsonl", trainer.progress.step, trainer.accelerator.is_main_process)
@@ -139,57 +142,59 @@ def train(
 
 
 def is_finished(output: Path, steps: int) -> bool:
-    """Return whether a run of so many steps has saved its checkpoint in `output`."""
+    """Return whether a run of `steps` steps has saved its checkpoint in `output`."""
     return Log.steps(output / "metrics.jsonl") == steps and (output / "config.json").exists()
 
 
 @contextlib.contextmanager
 def _one_sentence(trainer: Trainer) -> Iterator[None]:
-    """Say what a training ran out of."""
+    """Turn errors about memory or disk space into a ValueError with one sentence."""
     try:
         yield
     except (MemoryError, OSError, RuntimeError, SafetensorError) as error:
-        step, said = trainer.progress.step + 1, str(error)
+        step, message = trainer.progress.step + 1, str(error)
         if is_short(error):
             raise ValueError(
-                f"Out of memory at step {step}: smaller batches than {trainer.recipe.batch_tokens} tokens, "
+                f"Out of memory at step {step}. Batches of less than {trainer.recipe.batch_tokens} tokens, "
                 "gradient checkpointing or LoRA may help."
             ) from error
-        if getattr(error, "errno", None) in FULL or any(words in said for words in FULL_WORDS):
+        if getattr(error, "errno", None) in FULL or any(words in message for words in FULL_WORDS):
             raise ValueError(
-                f"The disk has no room at step {step}. Free some and resume: the last saved state is kept."
+                f"The disk is full at step {step}. Free some space and resume from the last saved state."
             ) from error
         raise
 
 
 def make_accelerator() -> Accelerator:
-    """Return what spreads a run over the processes there are, as `accelerate launch` says."""
-    # Autocast keeps float32 weights and does the matrix products in bfloat16, where that is faster.
+    """Return the accelerator of this run, with the processes that `accelerate launch` has started."""
+    # Autocast keeps float32 weights and computes matrix products in bfloat16 where that is faster.
     fast = multiplies_bfloat16(best())
     accelerator = Accelerator(mixed_precision="bf16" if fast else "no")
-    asked = os.environ.get("ACCELERATE_USE_FSDP", "").lower() == "true"
-    if asked and accelerator.distributed_type == DistributedType.MULTI_CPU:
-        # torch spreads weights over processes without GPUs too, which accelerate never asks it for.
-        # Products are in float32 then: accelerate leaves rounding to FSDP's own policies.
+    use_fsdp = os.environ.get("ACCELERATE_USE_FSDP", "").lower() == "true"
+    if use_fsdp and accelerator.distributed_type == DistributedType.MULTI_CPU:
+        # torch can shard weights over CPU processes, but accelerate never requests it.
+        # Products are then in float32: accelerate leaves mixed precision to FSDP's own policies.
         accelerator.state.fsdp_plugin = FullyShardedDataParallelPlugin()
         accelerator.state.distributed_type = PartialState().distributed_type = DistributedType.FSDP
     return accelerator
 
 
 def check_compiler() -> None:
-    """Raises:
-    ValueError: if there is no C++ compiler where torch looks for one.
+    """Check that torch can find a C++ compiler.
+
+    Raises:
+        ValueError: if it cannot.
     """
-    known = [os.environ["CXX"]] if "CXX" in os.environ else ["g++", "clang++", "cl"]
-    if not any(map(shutil.which, known)):
+    compilers = [os.environ["CXX"]] if "CXX" in os.environ else ["g++", "clang++", "cl"]
+    if not any(map(shutil.which, compilers)):
         raise ValueError(
-            f"Compiling needs a C++ compiler, and there is no {' or '.join(known)} here. Install one, or "
-            "train without compiling."
+            f"Compiling needs a C++ compiler, but {' or '.join(compilers)} is not installed. "
+            "Install one, or train without compiling."
         )
 
 
 class Trainer:
-    """A model with its objective, optimizers and schedules, on however many processes."""
+    """A model with its objective, optimizers and schedules, on one or several processes."""
 
     def __init__(
         self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, recipe: Recipe, output: Path
@@ -198,7 +203,7 @@ class Trainer:
         self.model, self.tokenizer, self.recipe, self.output = model, tokenizer, recipe, output
         self.accelerator = make_accelerator()
         if self._is_spread and (recipe.muon_learning_rate or recipe.mask_learning_rate or recipe.lora):
-            raise ValueError("FSDP trains with AdamW alone: no Muon, no LoRA, no vector of the mask's own.")
+            raise ValueError("FSDP supports only AdamW, without Muon, LoRA or a separate mask vector.")
         if recipe.objective != "ar":
             ensure_mask(model, tokenizer)
         self.pools = corpus.source(recipe.data, recipe.seed)
@@ -225,25 +230,25 @@ class Trainer:
 
     @property
     def _is_spread(self) -> bool:
-        """Whether no process holds all weights."""
+        """Whether the weights are sharded over the processes."""
         return self.accelerator.distributed_type == DistributedType.FSDP
 
     def _reference(self) -> Reference | None:
         if not self.recipe.reference:
             return None
-        found = load_checkpoint(self.recipe.reference, str(self.accelerator.device), torch.float32)
-        model, known = found.model, self.tokenizer.get_vocab()
-        same = all(known.get(token, id) == id for token, id in found.tokenizer.get_vocab().items())
+        loaded = load_checkpoint(self.recipe.reference, str(self.accelerator.device), torch.float32)
+        model, vocabulary = loaded.model, self.tokenizer.get_vocab()
+        same = all(vocabulary.get(token, id) == id for token, id in loaded.tokenizer.get_vocab().items())
         if model.config.vocab_size != self.model.config.vocab_size or not same:
             raise ValueError(
-                f"The reference {self.recipe.reference} has other tokens than the model that is trained. "
-                "Take the model's own base."
+                f"The reference {self.recipe.reference} and the trained model have different vocabularies. "
+                "Use the model's own base."
             )
         model.requires_grad_(False).set_attn_implementation(self.attention)
         return Reference(model, self.recipe.reference_weight)
 
     def groups(self) -> Iterator[list[list[Conversation]]]:
-        """Yield the conversations of each step, cut into the step's batches."""
+        """Return an iterator over steps: the batches of each, as lists of conversations."""
         recipe = self.recipe
         stream = corpus.batches(
             self.pools, self.tokenizer, recipe.batch_tokens, recipe.max_length, recipe.seed
@@ -261,7 +266,7 @@ class Trainer:
             losses = self._accumulate(step, group)
         grad_norm = self.accelerator.clip_grad_norm_(self.objective.parameters(), 1.0)
         for name, value in (("loss", losses["loss"]), ("gradient", grad_norm)):
-            if not math.isfinite(value):  # the weights must not become so, nor a state that is saved
+            if not math.isfinite(value):  # keep the weights and saved states finite
                 raise ValueError(
                     f"The {name} is not finite at step {step}; a lower learning rate than "
                     f"{self.recipe.learning_rate:g} may help."
@@ -287,7 +292,7 @@ class Trainer:
         )
 
     def save(self) -> None:
-        """Write the checkpoint folder; the saved states are no longer needed."""
+        """Write the checkpoint folder and remove the saved states."""
         if self.mask_vector:
             self.mask_vector.merge()
         model = self.adapted.merge_and_unload() if self.adapted else self.model
@@ -303,17 +308,18 @@ class Trainer:
             self.states.clear()
 
     def _accumulate(self, step: int, group: list[list[Conversation]]) -> dict[str, Tensor]:
-        """Compute a step's gradients and return its losses; each process takes its share of the batches.
+        """Compute a step's gradients and return its losses; the processes share the batches.
 
-        Losses are means over all targets of the step on all processes, as for one large batch on one.
+        Losses are means over all targets of the step on all processes, as for one large batch.
         """
         accelerator, processes = self.accelerator, self.accelerator.num_processes
         batches = [
-            make_batch(group[i], self.recipe, self.tokenizer, step, i).to(accelerator.device)
+            make_batch(group[i], self.recipe, self.tokenizer, step, i)
             for i in range(accelerator.process_index, len(group), processes)
         ]
         # DDP averages gradients over the processes, hence the division.
-        totals = accelerator.reduce(sum(batch.totals for batch in batches), "sum") / processes
+        totals = sum(batch.totals for batch in batches).to(accelerator.device)
+        totals = accelerator.reduce(totals, "sum") / processes
         sums: dict[str, Tensor] = {}
         for batch in batches:
             last = batch is batches[-1]

@@ -1,7 +1,7 @@
 """A vector that is added to the mask token's embedding during training and merged into it when saved.
 
-At the learning rate of the other weights, the mask's row of the embedding hardly leaves the mean of all
-tokens, where it begins. A vector of its own has a learning rate of its own, and a head start.
+At the learning rate of the other weights, the mask's embedding hardly moves from its initial value, the
+mean of all tokens. A separate vector has its own learning rate, and a head start.
 """
 
 import torch
@@ -9,13 +9,13 @@ from torch import Tensor, nn
 
 
 class MaskVector(nn.Module):
-    """Added to the embedding of every mask as long as it is not merged."""
+    """A trainable vector added to the embedding of every mask until it is merged."""
 
     def __init__(self, embedding: nn.Embedding, mask_id: int):
         super().__init__()
         self.vector = nn.Parameter(torch.zeros(embedding.embedding_dim, device=embedding.weight.device))
         self.mask_id = mask_id
-        self._embedding = (embedding,)  # in a tuple: it is a part of the model, not of this module
+        self._embedding = (embedding,)  # in a tuple, because it belongs to the model and not to this module
         self._hook = embedding.register_forward_hook(self._add)
 
     def _add(self, module: nn.Module, inputs: tuple[Tensor], embedded: Tensor) -> Tensor:
@@ -23,6 +23,6 @@ class MaskVector(nn.Module):
 
     @torch.no_grad()
     def merge(self) -> None:
-        """Add the vector to the embedding's row for good."""
+        """Add the vector to the embedding weight and remove the hook."""
         self._hook.remove()
         self._embedding[0].weight[self.mask_id] += self.vector

@@ -1,9 +1,9 @@
-"""What a model is trained on: the two streams of a batch, their targets and their losses (section 3.2)."""
+"""Training objectives: the two streams of a batch, their targets and their losses (section 3.2)."""
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
-from typing import Self
+from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -11,12 +11,12 @@ from transformers import PreTrainedModel
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from mars_demo.decoding.engine import hidden_states
-from mars_demo.decoding.layout import Layout
+from mars_demo.layout import Layout
 from mars_demo.training import head
 from mars_demo.training.attention import FLEX
 from mars_demo.training.blocks import block_mask
 from mars_demo.training.corpus import Conversation
-from mars_demo.training.two_streams import CLEAN, Streams, block_starts, two_streams
+from mars_demo.training.two_streams import CLEAN, Streams, block_starts, to_device, two_streams
 
 IGNORE = -100
 MAX_SLOTS = 33  # a window of the largest block size, 32
@@ -24,12 +24,12 @@ MAX_SLOTS = 33  # a window of the largest block size, 32
 
 @dataclass(frozen=True)
 class Batch:
-    """Two streams and, for each of their [rows, n] positions, the token it must predict or `IGNORE`.
+    """The two streams of a batch and, for each of their [rows, n] positions, a target token or `IGNORE`.
 
-    `slots` says which slot of a window a position predicts: 1 for the clean stream, up to block size + 1
-    for the noisy one. `weights` are the shares of the positions in their stream's loss. `sft` and `taught`
-    are [rows]: whether the clean stream of a row learns its tokens, and whether it learns a reference's
-    distributions, where there is a reference; without one every row learns its tokens.
+    `slots` is the slot of a window that a position predicts: 1 for the clean stream, up to block size + 1
+    for the noisy one. `weights` are the loss weights within a stream. With a reference, the [rows] flags
+    `sft` and `taught` say whether the clean stream of a sequence learns its tokens, and whether it learns
+    the reference's distributions; without one, every sequence learns its tokens.
     """
 
     streams: Streams
@@ -41,7 +41,7 @@ class Batch:
 
     @property
     def clean_length(self) -> int:
-        """Columns of the clean stream, the first ones."""
+        """The length of the clean stream, which comes first."""
         return self.streams.clean_length
 
     @property
@@ -50,17 +50,14 @@ class Batch:
 
     @property
     def totals(self) -> Tensor:
-        """[2] the summed weights of the clean and of the noisy targets: what the losses are means over."""
+        """The [2] summed weights of the clean and noisy targets, by which losses are normalized."""
         weights = self.weights * (self.targets != IGNORE)
         return torch.stack([weights[:, : self.clean_length].sum(), weights[:, self.clean_length :].sum()])
-
-    def to(self, device: torch.device) -> Self:
-        return Batch(*(getattr(self, one.name).to(device) for one in fields(self)))
 
 
 @dataclass
 class _Noisy:
-    """The noisy stream of one conversation, position by position."""
+    """The noisy stream of one conversation, as lists over its positions."""
 
     ids: list[int] = field(default_factory=list)
     positions: list[int] = field(default_factory=list)
@@ -71,14 +68,14 @@ class _Noisy:
 
 
 def pad(rows: Sequence[Sequence[float]], value: float) -> Tensor:
-    """Return rows of numbers as one tensor; it is of integers if `value` is one."""
+    """Return lists of numbers as one tensor, padded with `value`; integers if `value` is one."""
     length = max(map(len, rows))
     dtype = torch.long if isinstance(value, int) else torch.float32
     return torch.tensor([[*row, *[value] * (length - len(row))] for row in rows], dtype=dtype)
 
 
 def ar_batch(sequences: Sequence[Conversation], pad_id: int) -> Batch:
-    """Make a batch of the clean stream alone: ordinary supervised fine-tuning on the answers."""
+    """Return a batch with the clean stream alone, for supervised fine-tuning on the answers."""
     return _batch(sequences, [_Noisy() for _ in sequences], pad_id)
 
 
@@ -92,15 +89,15 @@ def mars_batch(
     whole_copy: bool = False,
     slot_decay: float = 1.0,
 ) -> Batch:
-    """Make a batch of both streams: a mask at every answer position whose successor is in the answer too.
+    """Return a batch with both streams, with a mask at every answer position but the last.
 
     The mask at position p predicts the token at p + 1, like every other position. Prompt positions have
-    no noisy copy, because nothing that is trained would look at it, and the block phase is drawn for each
-    answer. As in the paper, `fixed_blocks` begins blocks at multiples of the block size, counted from the
-    start of the text with `whole_copy`, which copies the prompt too: 2L positions instead of L + R.
+    no noisy copy, because no trained position would see it, and each answer has a random block phase. As in
+    the paper, `fixed_blocks` starts blocks at multiples of the block size; with `whole_copy`, the paper's
+    2L positions instead of L + R, the prompt is copied too and blocks count from the start of the text.
 
-    The target of slot s, from 2 on, counts `slot_decay` to the power of s - 2: slots are accepted from the
-    left, so a later one matters only if those before it were right.
+    The target of slot s ≥ 2 has the loss weight `slot_decay` to the power of s - 2: slots are accepted from
+    the left, so a later one matters only if the earlier ones were right.
     """
     noisy = []
     for sequence in sequences:
@@ -124,18 +121,18 @@ def mars_batch(
 
 
 def _runs(flags: Sequence[bool]) -> int:
-    """Return how many stretches of True there are."""
+    """Return the number of runs of True."""
     return sum(inside and not before for before, inside in zip([False, *flags], flags))
 
 
 def diffusion_batch(
     sequences: Sequence[Conversation], block_size: int, mask_id: int, pad_id: int, rng: random.Random
 ) -> Batch:
-    """Block diffusion, the paper's baseline (BD3-LM): fill the masks of a block, seen from both sides.
+    """Return a batch for block diffusion, the paper's baseline (BD3-LM), with bidirectional blocks.
 
-    Blocks begin with the answer. Of each, m tokens become masks, m drawn from 1 to all of them, and count
+    Blocks begin with the answer. In each block m tokens, uniformly from 1 to all, become masks and weigh
     1/m of the block each, which makes the loss the bound on the likelihood. A mask predicts the token at
-    its own position; the clean stream, which the next blocks read, has no loss.
+    its own position; the clean stream, which later blocks see, has no loss.
     """
     noisy, clean_starts = [], []
     for sequence in sequences:
@@ -194,21 +191,21 @@ def _batch(
 
 @dataclass(frozen=True)
 class Reference:
-    """A model that is not trained, and what the clean stream's divergence from it counts."""
+    """A frozen reference model, and the weight of the clean stream's KL divergence from it."""
 
     model: PreTrainedModel
     weight: float
 
 
 class Objective(nn.Module):
-    """A causal LM and its loss: noisy cross-entropy + λ · clean cross-entropy + κ · KL(clean ‖ noisy)
-    + μ · KL(reference ‖ clean).
+    """A causal language model and its loss.
 
-    λ is `sft_weight`, κ `kl_weight`, μ the weight of the `reference`. The first KL term teaches a mask the
-    whole distribution that the clean stream of the same forward has for the same token, the second one
-    keeps the clean stream at the distributions of another model. Each term is a mean over the targets of
-    its stream; a stream without targets has no term. With a reference, conversations that it wrote itself
-    (`Conversation.own`) have no clean cross-entropy, and those of others have no second KL term.
+    The loss is noisy cross-entropy + λ · clean cross-entropy + κ · KL(clean ‖ noisy) + μ · KL(reference ‖
+    clean), where λ is `sft_weight`, κ `kl_weight` and μ the weight of the `reference`. The first KL term
+    distils the clean stream's distribution for a token into the mask that predicts it, the second one keeps
+    the clean stream close to another model. Each term is a mean over the targets of its stream; a stream
+    without targets has no term. With a reference, conversations that it wrote itself (`Conversation.own`)
+    have no clean cross-entropy, and others have no second KL term.
     """
 
     def __init__(
@@ -221,41 +218,43 @@ class Objective(nn.Module):
     ):
         super().__init__()
         self.model = model
-        self.mask_vector = mask_vector  # it acts in the embedding; here it joins the weights
+        self.mask_vector = mask_vector  # it acts through the embedding; registered here as a parameter
         self.sft_weight = sft_weight
         self.kl_weight = kl_weight
-        self.reference = reference  # no module of this one: neither trained nor saved
+        self.reference = reference  # not a submodule, so neither trained nor saved
         self._of_part = head.of_part
 
     def compile(self) -> None:
-        """Compile the loss of the head and each layer of the models, when they are first used."""
+        """Compile the head's loss and each layer of the models, lazily at their first use."""
         self._of_part = torch.compile(head.of_part, dynamic=True)
         for model in (self.model, self.reference and self.reference.model):
             for module in model.modules() if model else ():
-                if isinstance(module, GradientCheckpointingLayer):  # as every layer of transformers is
+                if isinstance(module, GradientCheckpointingLayer):  # the base of transformers' layers
                     module.compile(dynamic=True)
 
     def forward(self, batch: Batch, totals: Tensor | None = None) -> dict[str, Tensor]:
-        """Return the losses in nats per token: `loss`, to be minimized, and those of `clean`, `noisy`, `kl`
-        and `reference` that there are, which have no gradient. `slots` is [MAX_SLOTS, 3]: targets, summed
-        nats and right guesses per slot.
+        """Return the losses in nats per token.
 
-        totals: [2] what the terms are divided by, `batch.totals` if None; that of all batches where
-            several make one step.
+        `loss` is to be minimized; `clean`, `noisy`, `kl` and `reference`, as far as they are computed, have
+        no gradient. `slots` is [MAX_SLOTS, 3]: the targets, summed nats and correct predictions per slot.
+
+        batch: on the host, where all indices are computed, so that it does not wait for a GPU.
+        totals: [2] divisors of the terms; `batch.totals` if None, or the sum over the batches of a step.
         """
-        wanted = batch.targets != IGNORE  # logits only where a loss needs them
-        hidden = self._hidden(self.model, batch.streams, wanted)
-        columns = torch.arange(wanted.shape[1], device=wanted.device).expand_as(wanted)
-        is_clean = (columns < batch.clean_length)[wanted]
-        ids, weights, slots = (t[wanted] for t in (batch.targets, batch.weights, batch.slots))
-        losses = {"loss": weights.new_zeros(()), "slots": weights.new_zeros(MAX_SLOTS, 3)}
+        is_target = batch.targets != IGNORE  # logits only where a loss needs them
+        hidden = self._hidden(self.model, batch.streams, is_target)
+        send = partial(to_device, device=hidden.device)
+        row, column = is_target.nonzero(as_tuple=True)
+        is_clean = column < batch.clean_length
+        ids, weights, slots = (t[is_target] for t in (batch.targets, batch.weights, batch.slots))
+        zeros = partial(weights.new_zeros, device=hidden.device)
+        losses = {"loss": zeros(()), "slots": zeros((MAX_SLOTS, 3))}
         output = self.model.get_output_embeddings()
-        clean_total, noisy_total = batch.totals if totals is None else totals
-        row = wanted.nonzero(as_tuple=True)[0]
+        clean_total, noisy_total = send(batch.totals if totals is None else totals)
         learns = self.sft_weight * (batch.sft[row] if self.reference else torch.ones_like(is_clean))
         taught = is_clean & batch.taught[row] & bool(self.reference)
         if self.reference:
-            losses["reference"] = weights.new_zeros(())
+            losses["reference"] = zeros(())
         for name, chosen, factors, total, teach in (
             ("clean", is_clean & ~taught, learns, clean_total, None),
             ("clean", taught, learns, clean_total, self._of_reference),
@@ -263,51 +262,54 @@ class Objective(nn.Module):
         ):
             if not chosen.any():
                 continue
-            shares = weights[chosen] / total
+            states = hidden[send(chosen.nonzero()[:, 0])]
+            shares = send(weights[chosen]) / total
             teacher = teach and teach(batch, hidden, total)
-            weighted = factors[chosen] * shares
-            found = head.in_parts(output, hidden[chosen], ids[chosen], weighted, teacher, self._of_part)
-            losses["loss"] = losses["loss"] + found.loss
-            losses[name] = losses.get(name, 0) + (shares * found.nats).sum()
+            weighted = send(factors[chosen]) * shares
+            part = head.in_parts(output, states, send(ids[chosen]), weighted, teacher, self._of_part)
+            losses["loss"] = losses["loss"] + part.loss
+            losses[name] = losses.get(name, 0) + (shares * part.nats).sum()
             if teacher:
-                losses["reference" if name == "clean" else "kl"] = found.kl / total
-            losses["slots"] += _per_slot(slots[chosen], found.nats, found.right)
+                losses["reference" if name == "clean" else "kl"] = part.kl / total
+            losses["slots"] += _per_slot(send(slots[chosen]), part.nats, part.right)
         return losses
 
     def _of_clean(self, batch: Batch, hidden: Tensor, total: Tensor) -> head.Teacher | None:
-        """Return what teaches the noisy targets, of the hidden states of all targets."""
+        """Return the teacher of the noisy targets, given the hidden states of all targets."""
         if not self.kl_weight:
             return None
-        of_clean = hidden[_teachers(batch, batch.targets != IGNORE)].detach()
+        of_clean = hidden[to_device(_teachers(batch, batch.targets != IGNORE), hidden.device)].detach()
         return head.Teacher(self.model.get_output_embeddings(), of_clean, self.kl_weight / total)
 
     def _of_reference(self, batch: Batch, _, total: Tensor) -> head.Teacher:
-        """Return what teaches the clean targets of the rows that the reference teaches."""
+        """Return the teacher of the clean targets in the `taught` sequences."""
         model, streams = self.reference.model, batch.streams.clean.rows(batch.taught)
-        wanted = batch.targets[batch.taught, : batch.clean_length] != IGNORE
+        is_target = batch.targets[batch.taught, : batch.clean_length] != IGNORE
         with torch.no_grad():
-            hidden = self._hidden(model, streams, wanted)
+            hidden = self._hidden(model, streams, is_target)
         return head.Teacher(model.get_output_embeddings(), hidden, self.reference.weight / total)
 
-    def _hidden(self, model: nn.Module, streams: Streams, wanted: Tensor) -> Tensor:
-        """Return [k, width] what the last layer makes of the k wanted positions of the streams."""
-        if model.config._attn_implementation != FLEX:
-            return hidden_states(model, streams.layout())[wanted]
-        layout, spans = streams.packed()
-        return hidden_states(model, layout, mask=block_mask(spans))[0][wanted[streams.real]]
+    def _hidden(self, model: nn.Module, streams: Streams, is_target: Tensor) -> Tensor:
+        """Return the [k, width] final hidden states of the k target positions."""
+        if model.config._attn_implementation == FLEX:
+            layout, spans = streams.packed()
+            mask, is_target = block_mask(to_device(spans, model.device)), is_target[streams.real]
+            hidden = hidden_states(model, layout, mask=mask)
+        else:
+            hidden = hidden_states(model, streams.to(model.device).layout())
+        return hidden.flatten(0, 1)[to_device(is_target.flatten().nonzero()[:, 0], hidden.device)]
 
 
-def _teachers(batch: Batch, wanted: Tensor) -> Tensor:
-    """Return, for each noisy target, which of the wanted logits is the clean stream's for the same
-    token."""
-    order = (wanted.flatten().cumsum(0) - 1).view_as(wanted)
-    rows, columns = wanted.nonzero(as_tuple=True)
+def _teachers(batch: Batch, is_target: Tensor) -> Tensor:
+    """Return, for each noisy target, the index of the clean stream's target for the same token."""
+    order = (is_target.flatten().cumsum(0) - 1).view_as(is_target)
+    rows, columns = is_target.nonzero(as_tuple=True)
     noisy = columns >= batch.clean_length
     return order[rows[noisy], batch.streams.positions[rows[noisy], columns[noisy]]]
 
 
 def _per_slot(slots: Tensor, nats: Tensor, right: Tensor) -> Tensor:
-    """Return [MAX_SLOTS, 3]: how many targets, their summed nats and how many were guessed right."""
+    """Return [MAX_SLOTS, 3] numbers of targets, summed nats and correct predictions."""
     table = nats.new_zeros(MAX_SLOTS, 3)
     table.index_add_(0, slots - 1, torch.stack([torch.ones_like(nats), nats, right.to(nats.dtype)], dim=1))
     return table

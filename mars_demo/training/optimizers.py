@@ -1,5 +1,4 @@
-"""Which parameters are trained, by which optimizer and at which learning rates: AdamW, AdamW with Muon, or
-adapters."""
+"""Optimizers and learning-rate schedules: AdamW, AdamW with Muon, or LoRA adapters."""
 
 from __future__ import annotations
 
@@ -19,14 +18,16 @@ from mars_demo.training.recipe import Recipe
 if TYPE_CHECKING:
     from peft import PeftModel
 
-MASK_FACTOR = 10  # times the rate of the weights, and
-MASK_REST = 1 / 20  # of its own rate, fading out, is what the mask vector learns at after its head start
+# After its head start, the mask vector learns at MASK_FACTOR times the rate of the weights, plus MASK_REST
+# of its own rate, which decays linearly.
+MASK_FACTOR = 10
+MASK_REST = 1 / 20
 
 
 def add_adapters(model: PreTrainedModel, rank: int, mask_id: int | None) -> PeftModel:
-    """Add LoRA in place to every linear layer; the mask token's embedding is trained in full.
+    """Add LoRA in place to every linear layer, and train the mask token's embedding in full.
 
-    Merged into the weights when the run is saved: a checkpoint has no more parameters than its base.
+    Saving merges the adapters, so a checkpoint has as many parameters as its base.
     """
     from peft import LoraConfig, get_peft_model  # slow to import
 
@@ -41,7 +42,7 @@ def add_adapters(model: PreTrainedModel, rank: int, mask_id: int | None) -> Peft
 
 
 class _InFloat32(TorchFunctionMode):
-    """Tensors that are asked for themselves in bfloat16 stay as they are."""
+    """A mode in which `Tensor.bfloat16` keeps the dtype."""
 
     def __torch_function__(self, function, types, arguments=(), options=None):
         if function is torch.Tensor.bfloat16:
@@ -50,7 +51,7 @@ class _InFloat32(TorchFunctionMode):
 
 
 class ExactMuon(torch.optim.Muon):
-    """torch's Muon, which orthogonalizes in bfloat16, for processors that are slow at that."""
+    """Muon that orthogonalizes in float32 instead of bfloat16, for CPUs that are slow at bfloat16."""
 
     def step(self, closure=None):
         with _InFloat32():
@@ -60,8 +61,10 @@ class ExactMuon(torch.optim.Muon):
 def make_optimizers(
     model: PreTrainedModel, recipe: Recipe, mask_vector: MaskVector | None = None
 ) -> list[torch.optim.Optimizer]:
-    """AdamW for everything, or Muon for the hidden matrices and AdamW for embeddings and norms. The mask
-    vector, if there is one, is the last group of AdamW."""
+    """Return AdamW for all weights, or AdamW for embeddings and norms and Muon for the hidden matrices.
+
+    The mask vector, if any, is the last parameter group of AdamW.
+    """
     trained = [p for p in model.parameters() if p.requires_grad]
     matrices = []
     if recipe.muon_learning_rate is not None:
@@ -94,7 +97,7 @@ def make_optimizers(
 def make_schedulers(
     optimizers: list[torch.optim.Optimizer], recipe: Recipe, mask_vector: MaskVector | None = None
 ) -> list[LambdaLR]:
-    """Return the learning rates of each optimizer's groups over the run."""
+    """Return the learning-rate schedules of the optimizers."""
     schedulers = []
     for optimizer in optimizers:
         rates = [partial(body_rate, recipe)] * len(optimizer.param_groups)
@@ -105,9 +108,9 @@ def make_schedulers(
 
 
 def body_rate(recipe: Recipe, step: int) -> float:
-    """Return the learning rate of the weights at a step, from 0, relative to the recipe's.
+    """Return the learning rate of the weights at a step (from 0), relative to the recipe's.
 
-    0 during the mask's head start; then a linear warm-up and a cosine down to the final rate.
+    The schedule is 0 during the mask's head start, then a linear warm-up and a cosine to the final rate.
     """
     begin = round(recipe.mask_head_start * recipe.steps)
     warmup = round(recipe.warmup * recipe.steps)
@@ -123,7 +126,7 @@ def body_rate(recipe: Recipe, step: int) -> float:
 def mask_rate(recipe: Recipe, step: int) -> float:
     """Return the learning rate of the mask vector at a step, relative to the recipe's `mask_learning_rate`.
 
-    All of it during the head start; then one that follows the weights.
+    The rate is constant during the head start and then follows that of the weights.
     """
     if step < round(recipe.mask_head_start * recipe.steps):
         return 1.0

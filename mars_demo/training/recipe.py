@@ -1,4 +1,4 @@
-"""The settings of a training run, everything except its base."""
+"""The settings of a training run, except its base."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ OBJECTIVES = ("ar", "mars", "block-diffusion")
 
 @dataclass(frozen=True)
 class Recipe:
-    """The settings of a training run. `objective` explains the weights of its losses and its blocks.
+    """The settings of a training run; see `objective` for the loss weights and blocks.
 
     Raises:
         ValueError: if a setting is out of range.
@@ -26,22 +26,22 @@ class Recipe:
     slot_decay: float = 1.0
     data: str = "tasks"
     steps: int = 1000
-    batch_tokens: int = 8192  # of the clean stream of a batch, padding included
-    accumulate: int = 1  # batches of a step on each process
+    batch_tokens: int = 8192  # clean positions per batch, padding included
+    accumulate: int = 1  # batches per step on each process
     max_length: int = 512
     learning_rate: float = 5e-5
-    muon_learning_rate: float | None = None  # of hidden matrices; from scratch it halves the steps
-    mask_learning_rate: float | None = None  # of a vector of its own for the mask token
-    mask_head_start: float = 0.0  # share of the run in which that vector learns alone
+    muon_learning_rate: float | None = None  # for hidden matrices; from scratch, Muon halves the steps
+    mask_learning_rate: float | None = None  # for a separate mask vector
+    mask_head_start: float = 0.0  # share of the run in which only that vector learns
     final_learning_rate: float = 0.0  # at the end of a cosine
     warmup: float = 0.03  # share of the run
     weight_decay: float = 0.01
     decay_vectors: bool = True  # whether norms and biases decay too
     gradient_checkpointing: bool = False
-    compile: bool = False  # the layers and the head's loss, when they are first used
-    lora: int | None = None  # the rank of adapters to train instead of the weights
+    compile: bool = False  # the layers and the head's loss
+    lora: int | None = None  # the rank of adapters, trained instead of the weights
     seed: int = 0
-    save_every: int = 100  # steps between saved states; 0 for none at all
+    save_every: int = 100  # steps between saved states; 0 saves none
 
     def __post_init__(self) -> None:
         if self.objective not in OBJECTIVES:
@@ -63,8 +63,8 @@ class Recipe:
         self._check_mask()
         if bool(self.reference) != bool(self.reference_weight):
             raise ValueError(
-                "A reference needs a weight above 0, and such a weight a reference, not "
-                f"{self.reference_weight:g} and {self.reference or 'none'}."
+                "Set both a reference and a reference weight above 0, or neither, not "
+                f"{self.reference or 'none'} and {self.reference_weight:g}."
             )
         if self.reference and self.objective == "block-diffusion":
             raise ValueError("Block diffusion has no loss on the clean stream, so it takes no reference.")
@@ -76,13 +76,13 @@ class Recipe:
             )
         if self.mask_learning_rate is None:
             if self.mask_head_start:
-                raise ValueError("A head start of the mask needs a learning rate of the mask.")
+                raise ValueError("A head start of the mask needs a mask learning rate.")
         elif not self.mask_learning_rate > 0:
             raise ValueError(f"The mask's learning rate must be above 0, not {self.mask_learning_rate}.")
         elif self.objective == "ar" or self.lora:
             raise ValueError(
-                "A learning rate of the mask needs an objective with masks, and no LoRA, which trains the "
-                "mask's embedding itself."
+                "A mask learning rate needs an objective with masks and no LoRA, which trains the mask's "
+                "embedding itself."
             )
 
 

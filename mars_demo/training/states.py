@@ -1,4 +1,4 @@
-"""What a training run writes while it runs: states to resume from, and a line of metrics per step."""
+"""Files of a training run in progress: states to resume from, and a line of metrics per step."""
 
 import os
 import shutil
@@ -8,11 +8,11 @@ from accelerate import Accelerator
 
 from mars_demo.export.save import flush
 
-UNFINISHED = "unfinished-state"  # the folder of a state while it is written
+UNFINISHED = "unfinished-state"  # the folder of a state that is being written
 
 
 class Progress:
-    """How far a run is: what a saved state holds besides weights and optimizers."""
+    """The progress of a run, saved in a state beside weights and optimizers."""
 
     def __init__(self):
         self.step = self.tokens = 0
@@ -25,8 +25,10 @@ class Progress:
 
 
 class States:
-    """The saved states of a run, folders `state-STEP`. An interruption while one is written loses only that
-    one."""
+    """The saved states of a run, in folders `state-STEP`.
+
+    An interrupted write loses only the state being written.
+    """
 
     def __init__(self, accelerator: Accelerator, output: Path):
         self.accelerator, self.output = accelerator, output
@@ -61,7 +63,7 @@ class States:
             shutil.rmtree(unfinished, ignore_errors=True)
 
     def _remove(self, state: Path) -> None:
-        """Remove a state at once, under a name that nothing reads."""
+        """Remove a state atomically: rename it to a name that nothing reads, then delete it."""
         unfinished = self.output / UNFINISHED
         shutil.rmtree(unfinished, ignore_errors=True)
         os.replace(state, unfinished)
@@ -79,8 +81,10 @@ class States:
 
 
 class Log:
-    """The metrics file of a run, cut to the step it resumes from. A line is on the disk before the state of
-    its step is."""
+    """The metrics file of a run, truncated to the step it resumes from.
+
+    A line is on the disk before the state of its step.
+    """
 
     def __init__(self, path: Path, step: int, writes: bool):
         self.path, self.writes = path, writes
@@ -99,5 +103,5 @@ class Log:
 
     @staticmethod
     def steps(path: Path) -> int:
-        """Return how many steps the file of an earlier run holds."""
+        """Return the number of steps in the file of an earlier run."""
         return path.read_bytes().count(b"\n") if path.exists() else 0

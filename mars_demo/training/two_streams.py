@@ -1,4 +1,4 @@
-"""The two streams of training: a clean and a noisy one of every text in one forward (section 3.2)."""
+"""The two streams of training: clean and noisy tokens of each sequence in one forward (section 3.2)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,19 +7,19 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from mars_demo.decoding.layout import NO_GROUP, Layout, Role
+from mars_demo.layout import NO_GROUP, Layout, Role
 
 CLEAN = -1  # the block start of a position that belongs to no block
 
 
 @dataclass(frozen=True)
 class Streams:
-    """`[x ; x̃]`: the clean stream of each text, followed by its noisy stream.
+    """The clean stream of each sequence, followed by its noisy stream: `[x ; x̃]`.
 
-    ids, positions, roles, groups: [rows, n] as those of a `Layout`.
-    spans: [rows, n, 2, 2] whom a position sees: the columns of two stretches, each from its first number to
-        before its second one. Padding sees itself only, which keeps its softmax finite.
-    clean_length: columns of the clean stream, the first ones.
+    ids, positions, roles, groups: [rows, n], as in a `Layout`.
+    spans: [rows, n, 2, 2] two half-open ranges of columns that a position sees. Padding sees only itself,
+        which keeps its softmax finite.
+    clean_length: the length of the clean stream, which comes first.
     """
 
     ids: Tensor
@@ -31,7 +31,7 @@ class Streams:
 
     @property
     def real(self) -> Tensor:
-        """[rows, n] what is not padding."""
+        """The [rows, n] positions that are not padding."""
         return self.roles != Role.PADDING
 
     @property
@@ -39,24 +39,26 @@ class Streams:
         return self._each(lambda values: values[:, : self.clean_length])
 
     def rows(self, chosen: Tensor) -> Self:
-        """Return the streams of some texts, [rows] those chosen."""
+        """Return the streams of some sequences; `chosen` is a [rows] mask."""
         return self._each(lambda values: values[chosen])
 
     def to(self, device: torch.device) -> Self:
-        return self._each(lambda values: values.to(device))
+        return self._each(lambda values: to_device(values, device))
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> Self:
         tensors = (self.ids, self.positions, self.roles, self.groups, self.spans)
         return Streams(*map(change, tensors), self.clean_length)
 
     def layout(self) -> Layout:
-        """Return the layout with everyone's view of everyone: [rows, n, n]."""
-        visible = seen(self.spans, self.ids.shape[1])
+        """Return the layout with its [rows, n, n] mask."""
+        visible = in_spans(self.spans, self.ids.shape[1])
         return Layout(self.ids, self.positions, visible, self.roles, self.groups)
 
     def packed(self) -> tuple[Layout, Tensor]:
-        """Return the texts one after the other without padding, as one row: its layout, without a view of
-        who sees whom, and [n, 2, 2] spans."""
+        """Return the sequences packed into one, without padding.
+
+        The layout has no mask; the [n, 2, 2] spans say which positions see which.
+        """
         real = self.real
         rows, columns = real.shape
         place = torch.cat([real.new_zeros(1, dtype=torch.long), real.flatten().cumsum(0)])
@@ -68,19 +70,24 @@ class Streams:
         return Layout(ids, positions, torch.zeros(1, 0, 0, dtype=torch.bool), roles, groups), spans
 
 
-def seen(spans: Tensor, columns: int) -> Tensor:
-    """Return […, columns] which of the columns are in either of the stretches of […, 2, 2] `spans`."""
+def to_device(values: Tensor, device: torch.device) -> Tensor:
+    """Return the values on `device`; the host does not wait for a GPU."""
+    return values.to(device, non_blocking=device.type == "cuda")
+
+
+def in_spans(spans: Tensor, columns: int) -> Tensor:
+    """Return the […, columns] mask of the columns in either range of […, 2, 2] `spans`."""
     keys = torch.arange(columns, device=spans.device)
     begin, end = spans[..., None].unbind(-2)
     return ((begin <= keys) & (keys < end)).any(-2)
 
 
 def block_starts(response: Sequence[bool], block_size: int, phases: Sequence[int]) -> list[int]:
-    """Return the block of every noisy position: the position of the block's first mask, `CLEAN` elsewhere.
+    """Return the start of each position's block, the position of its first mask; `CLEAN` outside blocks.
 
     Blocks are counted from the first position of each response, so that no block reaches into a prompt.
     A phase p in 0 … block_size-1, one per response, shortens that response's first block by p: a sliding
-    window starts anywhere, training blocks should too.
+    window can start anywhere, and so should training blocks.
     """
     starts, origin, phase, remaining = [], CLEAN, 0, iter(phases)
     for position, inside in enumerate(response):
@@ -106,14 +113,14 @@ def two_streams(
 ) -> Streams:
     """Return a batch of clean streams, each followed by its noisy stream (section 3.2).
 
-    clean: [rows, L] token ids, padded on the right; lengths: [rows] tokens of each row that are real.
-    noisy: [rows, N] token ids, most of them masks; noisy_positions: [rows, N] where each stands; starts:
-        [rows, N] the first position of its block, or `CLEAN` where a row has fewer than N.
-    clean_starts: [rows, L] the block start of each clean token, or `CLEAN`. None for MARS. Given, it is
-        block diffusion: within a block every position sees every other, in both streams.
+    clean: [rows, L] token ids, padded on the right; lengths: [rows] lengths without padding.
+    noisy: [rows, N] token ids, most of them masks; noisy_positions: [rows, N] their positions; starts:
+        [rows, N] the first position of each one's block, or `CLEAN` for padding.
+    clean_starts: [rows, L] the block start of each clean token, or `CLEAN`, for block diffusion: within a
+        block every position sees every other, in both streams. None for MARS.
 
-    Clean sees clean causally. Noisy sees the clean tokens before its block and, causally, the noisy ones
-    of its own block. With N = 0 this is the plain causal batch of AR training.
+    Clean positions see clean ones causally. Noisy positions see the clean tokens before their block and,
+    causally, the noisy ones of their block. With N = 0 this is the causal batch of AR training.
     """
     rows, length = clean.shape
     text = torch.arange(length).expand(rows, length)
@@ -143,8 +150,7 @@ def two_streams(
 
 
 def _edges(blocks: Tensor) -> tuple[Tensor, Tensor]:
-    """Return [rows, n] the first column of each column's block, which is a run of equal numbers, and the
-    column after its last one."""
+    """Return the [rows, n] first and end columns of each column's block, a run of equal numbers."""
     count = blocks.shape[1]
     columns = torch.arange(count).expand_as(blocks)
     changes = (blocks[:, 1:] != blocks[:, :-1]).long()
@@ -155,7 +161,7 @@ def _edges(blocks: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _block_numbers(starts: Tensor) -> Tensor:
-    """Return [rows, n] the number of each position's block in its text; NO_GROUP of the clean ones."""
+    """Return the [rows, n] number of each position's block in its sequence; NO_GROUP if clean."""
     first = torch.zeros_like(starts, dtype=torch.bool)
     first[:, 1:] = (starts[:, 1:] != starts[:, :-1]) & (starts[:, 1:] != CLEAN)
     first[:, 0] = starts[:, 0] != CLEAN

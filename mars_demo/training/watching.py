@@ -1,6 +1,6 @@
-"""A training to watch: its curves, answers to held-out prompts, and one answer as it improves.
+"""Live and recorded trainings: curves, answers to held-out prompts, and one answer as it improves.
 
-`assets/trainings/index.json` lists the recorded ones; each has a file of JSON lines next to it.
+`assets/trainings/index.json` lists the recordings; each has a JSONL file next to it.
 `python -m mars_demo record trainings` records them again.
 """
 
@@ -14,43 +14,50 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import torch
+
+from mars_demo import tasks
 from mars_demo.assets import ASSETS, read_json
+from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.trace import Run
+from mars_demo.evaluation import accuracy, results
+from mars_demo.evaluation.accuracy import Row
+from mars_demo.evaluation.task_sets import is_right
+from mars_demo.export.save import save_checkpoint
 from mars_demo.limits import LIMITS
-
-if TYPE_CHECKING:  # the page names trainings before it loads torch
-    from mars_demo.evaluation.accuracy import Row
-    from mars_demo.models.checkpoint import Checkpoint
-    from mars_demo.tasks import Example
-    from mars_demo.training.recipe import Recipe
+from mars_demo.models.checkpoint import Checkpoint
+from mars_demo.models.load import load_checkpoint
+from mars_demo.tasks import Example
+from mars_demo.training.loop import train
+from mars_demo.training.recipe import Recipe
 
 SCHEMA = 1
 FOLDER = ASSETS / "trainings"
 PRESETS = read_json("presets.json")
 DATA = {
     "word problems": "tasks:word-problems",
-    "all worlds": "tasks",
+    "all tasks": "tasks",
     "tables and lists": "tasks:tables,sorting,reversing",
     "notes and stories": "tasks:notes,stories",
     "code": "tasks:functions",
 }
 BATCH_TOKENS = 1024
-MUON = 2  # times the learning rate, for the hidden matrices
+MUON = 2  # Muon's learning rate relative to AdamW's
 
-PROBE_TASKS = ("word-problems", "units", "letters", "notes", "functions", "tables")  # of all worlds
+PROBE_TASKS = ("word-problems", "units", "letters", "notes", "functions", "tables")  # by default
 PROBE_PROMPTS = 6
-PROBES, ANSWERS = 4, 16  # how often held-out prompts are answered, and how often the watched one
+PROBES, ANSWERS = 4, 16  # how often a training answers held-out prompts, and the watched one
 TAU = 0.95
 MAX_NEW_TOKENS = 128
 TIMED = 3  # runs of the watched prompt per answer
-ALTERNATIVES = 2  # kept for each accepted slot of the watched answer
+ALTERNATIVES = 2  # recorded per accepted slot of the watched answer
 
 
 def index() -> list[dict[str, Any]]:
-    """Return the recorded trainings in the order shown: `id`, `title`, and how they were made."""
+    """Return the recorded trainings in display order: `id`, `title`, and their settings."""
     return json.loads((FOLDER / "index.json").read_text("utf-8"))
 
 
@@ -74,14 +81,11 @@ def recipe(
     learning_rate: float,
     seed: int,
 ) -> Recipe:
-    """Return a training that is short enough to watch, on one of `DATA`. It is not resumed, so it saves no
-    states.
+    """Return the recipe of a training short enough to watch, on one of `DATA`, without saved states.
 
     Raises:
         ValueError: if a setting is out of range.
     """
-    from mars_demo.training.recipe import Recipe
-
     if not 1 <= steps <= LIMITS.train_steps:
         raise ValueError(f"The number of steps must be from 1 to {LIMITS.train_steps}, not {steps:g}.")
     if not 0 < learning_rate <= 0.1:
@@ -112,36 +116,22 @@ def watch(
     pace: Callable[[], float] = lambda: 1.0,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Iterator[str]:
-    """Train `checkpoint` in place, save it in `output`, and yield the record of that, line by line.
+    """Train `checkpoint` in place, save it in `output`, and yield the training's record line by line.
 
-    The first line has the `recipe`, the `base`, the `machine`, the `prompt` and in `before` the base's own
-    answer to it, the lines of a `trace.Run`. A line per step follows, a `training.Metrics`, and in between
-    lines with `answer`, the step after which the prompt was answered again, and the `record` of that; and
-    lines with `probe`, the step after which held-out prompts were answered: their `accuracy`, their
-    `tokens_per_forward`, and the `prompts` themselves. A last line says `done` and after how many `steps`.
+    The first line has the `recipe`, the `base`, the `machine`, the `prompt` and in `before` the base's
+    answer to it, as the lines of a `trace.Run`. A line of `loop.Metrics` per step follows. In between,
+    lines with `answer`, a step, have the `record` of the answer after that step; lines with `probe`, a
+    step, have the `accuracy`, the `tokens_per_forward` and the `prompts` of an evaluation on held-out
+    prompts. The last line has `done` and the number of `steps`.
 
-    name: of the checkpoint that comes out of it.
-    pace: read at every step; multiplies the learning rates.
-    stopped: asked after every step; what has been learned until then is saved.
+    name: the name of the trained checkpoint.
+    pace: factor of the learning rates, read at every step.
+    stopped: whether to stop, read after every step; the weights are then saved as they are.
 
     Raises:
         ValueError: if the prompt cannot be answered, or as `training.train`.
     """
-    from mars_demo.evaluation import results
-    from mars_demo.export.save import save_checkpoint
-    from mars_demo.training.loop import train
-
-    yield _line(
-        {
-            "training": secrets.token_hex(4),
-            "schema": SCHEMA,
-            "base": checkpoint.name,
-            "machine": results.machine(checkpoint),
-            "recipe": asdict(recipe),
-            "prompt": prompt,
-            "before": _record(_answer(checkpoint, prompt, "ar")),
-        }
-    )
+    yield _head(checkpoint, recipe, prompt)
 
     def look(probe: bool) -> Iterator[str]:
         grown = as_trained(checkpoint, recipe, name)
@@ -162,9 +152,9 @@ def watch(
                 yield from look("probe" in due)
                 checkpoint.model.train()
                 answered = step
-            if stopped() and step < recipe.steps:  # after the last one the loop ends by itself and saves
+            if stopped() and step < recipe.steps:  # the last step ends the loop, which saves
                 break
-    finally:  # also when the visitor has left
+    finally:  # also when the visitor leaves
         run.close()
         checkpoint.model.eval()
     if step < recipe.steps:
@@ -175,8 +165,23 @@ def watch(
     yield _line({"done": True, "steps": step})
 
 
+def _head(checkpoint: Checkpoint, recipe: Recipe, prompt: str) -> str:
+    """Return the first line of a record."""
+    return _line(
+        {
+            "training": secrets.token_hex(4),
+            "schema": SCHEMA,
+            "base": checkpoint.name,
+            "machine": results.machine(checkpoint),
+            "recipe": asdict(recipe),
+            "prompt": prompt,
+            "before": _record(_answer(checkpoint, prompt, "ar")),
+        }
+    )
+
+
 def as_trained(checkpoint: Checkpoint, recipe: Recipe, name: str) -> Checkpoint:
-    """Return the model as it is now, as the checkpoint it will be saved as."""
+    """Return the checkpoint of a model in training, as saving would make it."""
     if recipe.objective == "ar":
         return replace(checkpoint, name=name, block_size=None, objective="ar")
     mask_id = checkpoint.tokenizer.mask_token_id
@@ -188,8 +193,10 @@ def as_trained(checkpoint: Checkpoint, recipe: Recipe, name: str) -> Checkpoint:
 def measuring(
     checkpoint: Checkpoint, data: str, tau: float, prompts: int, mode: str | None = None
 ) -> Iterator[Row | None]:
-    """Average over about `prompts` held-out prompts of the tasks in `data`: yields None after each answer
-    and the average at the end."""
+    """Answer about `prompts` held-out prompts of the tasks in `data`.
+
+    Yields None after each answer and the average at the end.
+    """
     graded = []
     for pair in _answers(checkpoint, data, tau, prompts, mode):
         graded.append(pair)
@@ -198,7 +205,7 @@ def measuring(
 
 
 def measured(data: str, prompts: int) -> int:
-    """Return how many answers `measuring` makes."""
+    """Return the number of answers that `measuring` decodes."""
     names = _names(data)
     return len(names) * (prompts // len(names))
 
@@ -210,24 +217,17 @@ def _names(data: str) -> list[str]:
 def _answers(
     checkpoint: Checkpoint, data: str, tau: float, prompts: int, mode: str | None = None
 ) -> Iterator[tuple[Example, Run]]:
-    from mars_demo import tasks
-    from mars_demo.evaluation import accuracy
-
     for name in _names(data):
         examples = tasks.held_out(name, prompts // len(_names(data)))
         yield from accuracy.answers(checkpoint, examples, Request(mode, tau))
 
 
 def _average(graded: list[tuple[Example, Run]], tau: float) -> Row:
-    from mars_demo.evaluation import accuracy
-
     by_task = itertools.groupby(graded, key=lambda pair: pair[0].task)
     return accuracy.average([accuracy.row(name, tau, list(pairs)) for name, pairs in by_task])
 
 
 def _probe(grown: Checkpoint, data: str) -> dict[str, Any]:
-    from mars_demo.evaluation.task_sets import is_right
-
     graded = list(_answers(grown, data, TAU, PROBE_PROMPTS))
     average = _average(graded, TAU)
     return {
@@ -246,9 +246,7 @@ def _probe(grown: Checkpoint, data: str) -> dict[str, Any]:
 
 
 def _answer(checkpoint: Checkpoint, prompt: str, mode: str) -> Run:
-    """Return an answer with median times: a single run just after a step is too noisy."""
-    from mars_demo.decoding.decode import decode
-
+    """Return an answer with median times; a single run right after a step is too noisy."""
     request = Request(mode, TAU, max_new_tokens=MAX_NEW_TOKENS)
     runs = [decode(checkpoint, prompt, request).finish() for _ in range(TIMED)]
     times = [median(step.ms for step in same) for same in zip(*(run.passes for run in runs))]
@@ -257,7 +255,7 @@ def _answer(checkpoint: Checkpoint, prompt: str, mode: str) -> Run:
 
 
 def _record(run: Run) -> list[dict[str, Any]]:
-    """Return a run's record with alternatives for accepted slots only."""
+    """Return a run's record with alternatives only for accepted slots."""
     lines = [json.loads(line) for line in run.lines()]
     for line in lines:
         for number, slot in enumerate(line.get("slots", [])):
@@ -268,7 +266,7 @@ def _record(run: Run) -> list[dict[str, Any]]:
 
 
 def _short(value: Any) -> Any:
-    """Return metrics in as many digits as a curve can show."""
+    """Return metrics rounded to the digits that a curve can show."""
     if isinstance(value, dict):
         return {name: _short(inner) for name, inner in value.items()}
     if isinstance(value, list):
@@ -281,11 +279,7 @@ def _line(record: dict[str, Any]) -> str:
 
 
 def record(entry: dict[str, Any]) -> Iterator[str]:
-    """Run an entry of the index: a preset on a base, with a seed."""
-    import torch
-
-    from mars_demo.models.load import load_checkpoint
-
+    """Run an entry of the index, a preset on a base with a seed, and yield its record."""
     preset = next(preset for preset in PRESETS if preset["id"] == entry["preset"])
     settings = ("objective", "block_size", "sft_weight", "data", "steps", "learning_rate")
     chosen = recipe(*(preset[name] for name in settings), seed=entry["seed"])

@@ -1,10 +1,14 @@
-"""The pages: what a visitor sees of the records the decoder makes."""
+"""The Gradio app: pages that draw the decoder's records."""
 
 import os
+from contextlib import suppress
 
-# Before Gradio is imported. After every event of its queue it would make a table of the last 10 000 for a
-# page of its own that nobody opens, which costs each of fifty visitors more than showing them their tokens.
+with suppress(ImportError):  # not installed outside of Spaces
+    import spaces  # noqa: F401  before torch, which it patches
+
+# Set before Gradio is imported. By default, after every event of its queue, Gradio tabulates the last
+# 10 000 events for its analytics page. With fifty visitors, that costs more than showing them their tokens.
 os.environ.setdefault("GRADIO_ANALYTICS_CACHE_FREQUENCY", "1000")
 os.environ.setdefault("GRADIO_ANALYTICS_MAX_EVENTS", "100")
-# A visitor whose connection is lost without a word is missed at the next sign of life.
+# A lost connection is noticed at the next heartbeat.
 os.environ.setdefault("GRADIO_HEARTBEAT_INTERVAL", "5")

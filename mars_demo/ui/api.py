@@ -1,4 +1,4 @@
-"""The HTTP API: `generate`, which takes whatever came over HTTP and answers with a record or a sentence."""
+"""The HTTP API: `generate` validates its parameters and streams the record of a run."""
 
 from collections.abc import Iterator
 from typing import Annotated, Literal
@@ -12,7 +12,7 @@ from mars_demo.decoding.request import Request
 from mars_demo.modes import BASELINE, RACED
 from mars_demo.ui import models
 from mars_demo.ui.controls import TAU, Knobs
-from mars_demo.ui.gpu import on_gpu, seconds
+from mars_demo.ui.hosting.gpu import on_gpu, seconds
 from mars_demo.ui.racing import streamed, within_limits
 
 MODES = (*(mode.name for mode in RACED), BASELINE)
@@ -20,14 +20,14 @@ MAX_NEW_TOKENS = 256
 
 
 class Parameters(BaseModel):
-    """The parameters of `generate` as they come over HTTP."""
+    """The parameters of `generate`, with their types and ranges."""
 
     model_config = fields.STRICT
     prompt: str
     model: Annotated[str, Field(max_length=200)] | None
     mode: Literal[MODES]
     tau: fields.Share
-    window: Annotated[int, Field(ge=1, le=10**9)] | None  # the most is the mode's
+    window: Annotated[int, Field(ge=1, le=10**9)] | None  # the mode sets the maximum
     max_new_tokens: fields.NewTokens
     criterion: fields.Criterion
 
@@ -43,20 +43,21 @@ def generate(
 ) -> str:
     """Answer a prompt and stream the record of the run: JSON lines that grow as the model writes.
 
-    The first line holds the settings, then there is a line per forward with its slots and what was
-    accepted, and a closing line. The accepted slots' texts, joined, are the answer.
+    The first line holds the settings, the last line closes the record, and each line between them holds one
+    forward, with its slots and the number of accepted tokens. The texts of the accepted slots, joined, are
+    the answer.
 
     Args:
-        prompt: what the model is asked.
-        model: one of the page's models; its first one if left out.
-        mode: mars accepts slot 1, then while score ≥ tau; lossless and jacobi equal ar, a token a forward.
-        tau: from 0 to 1; 1 is one token per forward.
-        window: slots per forward; what the model was trained for if left out.
-        max_new_tokens: where an answer without an end is cut.
-        criterion: a token's score: its probability, its distribution's entropy, its margin over the next.
+        prompt: the user's message.
+        model: one of the page's models; default: its first model.
+        mode: ar: a token per forward; mars: slot 1, then while score ≥ tau; lossless, jacobi: ar's answer.
+        tau: from 0 to 1; 1 means one token per forward.
+        window: slots per forward; default: as the model was trained.
+        max_new_tokens: longer answers are truncated.
+        criterion: a token's score: probability, entropy of its distribution, or margin over the runner-up.
 
     Raises:
-        gr.Error: a sentence, if one of them is not what it must be.
+        gr.Error: if a parameter is invalid.
     """
     try:
         values = (prompt, model, mode, tau, window, max_new_tokens, criterion)
@@ -64,11 +65,11 @@ def generate(
         request = Request(mode, tau, criterion, window=window, max_new_tokens=max_new_tokens)
         knobs = Knobs()
         yield from within_limits(_answered(model, prompt, request, knobs), knobs)
-    except ValueError as error:  # whoever asked is told; it is no fault of the server's
+    except ValueError as error:  # the caller's mistake, not a server error
         raise gr.Error(str(error), print_exception=False) from error
 
 
 @on_gpu(lambda model, prompt, request, knobs: seconds(request.max_new_tokens))
 def _answered(model: str | None, prompt: str, request: Request, knobs: Knobs) -> Iterator[str]:
-    """Yield the record while it grows."""
+    """Yield the growing record."""
     yield from streamed({None: models.decode(models.load(model), prompt, request)}, knobs)

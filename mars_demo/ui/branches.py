@@ -1,4 +1,4 @@
-"""Branches of runs on the stage: what a visitor asks for, and the runs that go on."""
+"""Branches of runs on the stage: validated requests for them, and the continued runs."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -6,12 +6,13 @@ from typing import Any
 
 import gradio as gr
 
+from mars_demo.decoding import branching
 from mars_demo.decoding.trace import Run, read_text
 from mars_demo.limits import refuse_long
 from mars_demo.ui import api, models
 from mars_demo.ui.controls import Knobs
-from mars_demo.ui.gpu import on_gpu, seconds
 from mars_demo.ui.history import History
+from mars_demo.ui.hosting.gpu import on_gpu, seconds
 from mars_demo.ui.racing import streamed
 
 MOST_LANES = 6  # on a stage
@@ -19,10 +20,10 @@ MOST_LANES = 6  # on a stage
 
 @dataclass(frozen=True)
 class Wish:
-    """Another token in an answer on the stage, from which its run is to go on.
+    """A request to continue a run on the stage with another token of its answer.
 
-    kept: the records of the runs that stay on the stage. run: the one that is left.
-    at: the position in its answer. instead: token ids or a text.
+    kept: the records of the runs that stay on the stage. run: the run to branch.
+    at: the index of the replaced token in its answer. instead: token ids or a text.
     """
 
     kept: str
@@ -35,25 +36,25 @@ class Wish:
         return self.run.settings.model
 
 
-def wish(asked: gr.EventData) -> Wish:
-    """Check what a page asks for.
+def wish(event: gr.EventData) -> Wish:
+    """Validate a page's request for a branch.
 
     Raises:
         ValueError: if it is not a branch of a record.
     """
-    records, of, at, instead = asked.records, asked.of, asked.at, asked.instead
+    records, of, at, instead = event.records, event.of, event.at, event.instead
     if not isinstance(records, list) or not 1 <= len(records) <= MOST_LANES:
         raise ValueError(f"A stage has 1 to {MOST_LANES} runs.")
     if type(of) is not int or not 0 <= of < len(records) or type(at) is not int:
         raise ValueError("There is no such token on the stage.")
     runs = [_read(record) for record in records]
-    if asked.replace is True:
+    if event.replace is True:
         kept = [run for index, run in enumerate(runs) if index != of]
     elif len(runs) < MOST_LANES:
         kept = runs
     else:
         raise ValueError(
-            f"The stage is full: it has {MOST_LANES} lanes. Put the branch in place of one of them."
+            f"The stage is full: it has {MOST_LANES} lanes. Replace one of them with the branch."
         )
     text = "".join(f"{line}\n" for run in kept for line in run.lines())
     return Wish(text, runs[of], at, _instead(instead))
@@ -71,7 +72,7 @@ def _read(record: str) -> Run:
 def _instead(instead: Any) -> tuple[int, ...] | str:
     if isinstance(instead, str):
         if any("\ud800" <= character <= "\udfff" for character in instead):
-            raise ValueError("The text has half of a character in it (a lone surrogate).")
+            raise ValueError("The text contains half of a character (a lone surrogate).")
         refuse_long(instead)
         return instead
     if isinstance(instead, list) and len(instead) == 1 and type(instead[0]) is int:
@@ -81,20 +82,17 @@ def _instead(instead: Any) -> tuple[int, ...] | str:
 
 @on_gpu(lambda wish, history, knobs: seconds(api.MAX_NEW_TOKENS, knobs.wait))
 def branched(wish: Wish, history: History, knobs: Knobs) -> Iterator[str]:
-    """Give the growing value of the stage: the runs that stay, and the one that continues with the τ of the
-    knobs.
+    """Yield the growing value of the stage: the kept runs and the branch, which follows the knobs' τ.
 
     Raises:
-        ValueError: if the model or the branch cannot be had.
+        ValueError: if the model is not available, or the branch is not possible.
     """
-    from mars_demo.decoding.branching import branch, request_of
-
     checkpoint, settings = models.load(wish.model), wish.run.settings
     request = replace(
-        request_of(wish.run),
+        branching.request_of(wish.run),
         tau=lambda: knobs.tau,
         max_new_tokens=min(settings.max_new_tokens, api.MAX_NEW_TOKENS),
-        branch=branch(checkpoint, wish.run, wish.at, wish.instead),
+        branch=branching.branch(checkpoint, wish.run, wish.at, wish.instead),
     )
     context = {"messages": settings.messages, "cache": history.cache(settings.mode)}
     run = models.decode(checkpoint, settings.prompt, request, **context)
@@ -102,13 +100,13 @@ def branched(wish: Wish, history: History, knobs: Knobs) -> Iterator[str]:
         yield wish.kept + text
 
 
-def opinion(asked: Any) -> dict[str, Any]:
-    """Return the probability and rank of token `at` of a `record`'s answer for AR, and the alternatives.
+def opinion(request: Any) -> dict[str, Any]:
+    """Return AR's probability, rank and alternatives for token `at` of the answer in a `record`.
 
     Raises:
-        ValueError: if there is no such token, or the model is not here.
+        ValueError: if there is no such token, or the model is not available.
     """
-    record, at = (asked.get("record"), asked.get("at")) if isinstance(asked, dict) else (None, None)
+    record, at = (request.get("record"), request.get("at")) if isinstance(request, dict) else (None, None)
     if type(at) is not int:
         raise ValueError("There is no such token on the stage.")
     return _opinion(_read(record), at)
@@ -116,7 +114,5 @@ def opinion(asked: Any) -> dict[str, Any]:
 
 @on_gpu(lambda run, at: seconds(1))
 def _opinion(run: Run, at: int) -> dict[str, Any]:
-    from mars_demo.decoding.branching import opinion
-
-    found = opinion(models.load(run.settings.model), run, at)
-    return {"probability": found.probability, "rank": found.rank, "top": found.top}
+    token = branching.opinion(models.load(run.settings.model), run, at)
+    return {"probability": token.probability, "rank": token.rank, "top": token.top}

@@ -1,4 +1,4 @@
-"""Controls, and settings of events, that several tabs share."""
+"""Controls and event settings that several tabs share."""
 
 import asyncio
 import functools
@@ -13,50 +13,51 @@ from gradio.context import LocalContext
 
 from mars_demo.limits import LIMITS
 from mars_demo.scheduler import Queue
-from mars_demo.ui.board import Board, Number
-from mars_demo.ui.gpu import LENT
-from mars_demo.ui.guard import sentence
-from mars_demo.ui.visitors import at_leaving
+from mars_demo.ui.hosting.gpu import LENT
+from mars_demo.ui.hosting.guard import sentence
+from mars_demo.ui.hosting.shared_state import Number, SharedState
+from mars_demo.ui.hosting.visitors import at_leaving
 
 TAU = 0.95
+TAU_STEP = 0.01  # of every τ slider, as in components/words.js
 
-# Settings of events. Answered at once, outside of Gradio's queue, without warnings and errors on the page.
+# Event settings. Such handlers run at once, outside of Gradio's queue; the page shows no errors of theirs.
 QUIET = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
-# Following a control: while one value is being answered, only the last of the next ones waits.
+# For a control that is being moved: while one value is handled, only the latest of the next ones waits.
 LIVE = {**QUIET, "trigger_mode": "always_last"}
-# Only a script in the browser.
+# For scripts that run in the browser only.
 IN_BROWSER = {"show_progress": "hidden", "api_visibility": "private"}
-# Answered at once too, by a handler that may warn or fail with a sentence.
+# For handlers that also run at once and may show a warning or an error.
 MAY_WARN = {"concurrency_limit": None, **IN_BROWSER}
-# The same where the event says what was chosen: Gradio's page would drop those that come while one is being
-# answered, and "always_last" would repeat the first.
+# The same for events that carry data: by default Gradio's page drops those that come while one is being
+# handled, and "always_last" would repeat the first.
 EACH = {**MAY_WARN, "trigger_mode": "multiple"}
 NAP = 0.1  # seconds
-PATIENCE = 20  # seconds that a run may take to stop for the next one of its visitor
+PATIENCE = 20  # seconds within which a run must stop for its visitor's next one
 QUEUE = Queue()
-LOOK = 0.5  # seconds between two messages to a visitor who waits in it
+LOOK = 0.5  # seconds between two messages to a visitor in the queue
 SECOND = "Your last run has not stopped yet: stop it, or wait until it has ended."
 
 
 def at_once() -> int:
-    """Return how many races go on at once, in turns. A lent GPU serves one at a time."""
+    """Return the number of races that run concurrently, in turns. A lent GPU serves one at a time."""
     return 1 if LENT else LIMITS.races
 
 
 def in_turns() -> dict[str, Any]:
-    """Return the settings of events that race: more visitors wait in Gradio's queue."""
+    """Return the settings of events that start a race; further visitors wait in Gradio's queue."""
     return {"concurrency_id": "model", "concurrency_limit": at_once(), "api_visibility": "private"}
 
 
-class Knobs(Board):
-    """What a visitor may change while models run."""
+class Knobs(SharedState):
+    """The settings that a visitor may change while models run."""
 
     tau = Number(TAU)
     wait = Number(0)  # ms of slow motion after each forward
-    running = Number(False)  # from the start of a run until the page knows of its end
+    running = Number(False)  # from the start of a run until the page has been notified of its end
 
     def pause(self) -> None:
-        """Rest in slow motion, while others have their turns; a changed wait or a stop counts soon."""
+        """Sleep for the slow-motion pause; a changed pause or a stop takes effect within `NAP`."""
         started = time.monotonic()
         while not self.stopped and (left := self.wait / 1000 - (time.monotonic() - started)) > 0:
             time.sleep(min(left, NAP))
@@ -70,12 +71,14 @@ def model_list(elem_id: str, **more: Any) -> gr.Dropdown:
 
 
 def tau_slider(elem_id: str, value: float = TAU, info: str | None = None) -> gr.Slider:
-    return gr.Slider(0, 1, value, step=0.01, label="Threshold τ", info=info, elem_id=elem_id)
+    return gr.Slider(0, 1, value, step=TAU_STEP, label="Threshold τ", info=info, elem_id=elem_id)
 
 
 class RunButtons:
-    """A button that starts work, perhaps one that pauses it, one that stops it, and the visitor's knobs of
-    that work. The ids are `run` and `stop` after the prefix."""
+    """Buttons that start, optionally pause, and stop some work, and the visitor's knobs for it.
+
+    Their element ids are `run` and `stop` after the prefix.
+    """
 
     def __init__(
         self,
@@ -90,7 +93,7 @@ class RunButtons:
             if pause:
                 pause.render()
             self.stop = gr.Button("Stop", interactive=False, min_width=70, elem_id=f"{prefix}stop")
-        # Once, whatever starts work: of several requests for one click the last might stop the next run.
+        # Registered once, not in `on`: if a click sent several requests, the last could stop the next run.
         self.stop.click(stop, self.knobs, None, **QUIET)
 
     def on(
@@ -103,10 +106,10 @@ class RunButtons:
         before: tuple[Callable, Any] | None = None,
         **more: Any,
     ) -> None:
-        """Let events start `work`, which gets `inputs` and the knobs.
+        """Start `work`, with `inputs` and the knobs, on each of the events.
 
-        settings: the components with the knobs' τ and wait. before: a handler that waits for something
-        before that, and its inputs. more: settings of the event that works.
+        settings: the components with the knobs' τ and wait. before: a handler to finish first, and its
+        inputs. more: settings of the event that does the work.
         """
         both = [self.run, self.stop]
         for start in starts:
@@ -116,7 +119,7 @@ class RunButtons:
                 begun = begun.success(*before, None, **MAY_WARN)
                 begun.failure(end, self.knobs, both, **QUIET)
             worked = begun.success(work, [*inputs, self.knobs], outputs, **more)
-            for ended in (worked.success, worked.failure):  # `then` would only hear of a success
+            for ended in (worked.success, worked.failure):  # `then` would follow a success only
                 ended(end, self.knobs, both, **QUIET)
 
 
@@ -124,8 +127,9 @@ class RunButtons:
 
 
 async def begin(knobs: Knobs, request: gr.Request, tau: float = TAU, wait: float = 0):
-    """Begin a run: set the knobs as the page shows them; Run off, Stop on. The run stops when its visitor
-    leaves, and when they start another.
+    """Begin a run: set the knobs to the page's values, disable Run and enable Stop.
+
+    The run stops when its visitor leaves or starts another.
 
     Raises:
         gr.Error: if their last run does not stop in time. The page does not show it; see `refuse_second`.
@@ -139,8 +143,8 @@ async def begin(knobs: Knobs, request: gr.Request, tau: float = TAU, wait: float
 async def _take_over(knobs: Knobs) -> None:
     """Stop the current run, if there is one, and wait for its end. If it does not stop in time, it goes on.
 
-    This runs in the server's event loop, so it blocks no thread, and of two runs that begin together only
-    one gets through.
+    This coroutine runs in the server's event loop, so it blocks no thread, and only one of two runs that
+    begin together continues.
     """
     was_stopped, given_up = knobs.stopped, time.monotonic() + PATIENCE
     while knobs.running:
@@ -153,23 +157,24 @@ async def _take_over(knobs: Knobs) -> None:
 
 
 def refuse_second() -> None:
-    """After `begin` has failed."""
+    """Warn that the last run has not stopped, after `begin` has failed."""
     gr.Warning(SECOND)
 
 
 def refuse_crowd() -> None:
-    """
+    """Reject a run while Gradio's queue is full. Gradio's own check comes too late to reset the buttons.
+
     Raises:
-        gr.Error: if too many visitors wait. Gradio would raise it too late to reset the buttons.
+        gr.Error: if too many visitors are waiting.
     """
     app = LocalContext.blocks.get(None)
     if app and len(app._queue) >= LIMITS.waiting:
-        told = f"{LIMITS.waiting} visitors wait already, which is the limit here. Try again in a minute."
-        raise gr.Error(told, print_exception=False)
+        message = f"The queue is full: {LIMITS.waiting} visitors are waiting. Try again in a minute."
+        raise gr.Error(message, print_exception=False)
 
 
 def end(knobs: Knobs):
-    """End a run: Run on, Stop off."""
+    """End a run: enable Run and disable Stop."""
     knobs.running = False
     return gr.Button(interactive=True), gr.Button(interactive=False)
 
@@ -187,19 +192,20 @@ def set_wait(knobs: Knobs, wait: float) -> None:
 
 
 def in_queue(work: Callable[..., Iterator], outputs: int, queue: Queue = QUEUE) -> Callable[..., Iterator]:
-    """Make a handler that waits in a queue, where a visitor can stop, unlike in Gradio's. It has one output
-    more than `work`, the last: the visitor's place and estimated wait.
+    """Return a handler that runs `work` after waiting in a queue that visitors can leave, unlike Gradio's.
 
-    work: a generator function of some inputs and, the last, a `Board`, with so many outputs.
+    It has one more output than `work`, the last: the visitor's place in the queue and estimated wait.
+
+    work: a generator function with `outputs` outputs; its last input is a `SharedState`.
     """
     still = [gr.skip()] * outputs
 
     def steps(*inputs: Any) -> Iterator[list]:
-        board: Board = inputs[-1]
+        shared: SharedState = inputs[-1]
         with queue.ticket() as ticket:
             while ahead := queue.ahead(ticket, LOOK):
-                if board.stopped:
-                    yield [*still, "Stopped before it began."]
+                if shared.stopped:
+                    yield [*still, "Stopped before it started."]
                     return
                 others = "One long run is" if ahead == 1 else f"{ahead} long runs are"
                 yield [*still, f"{others} ahead of yours: about {queue.seconds(ahead):.0f} seconds."]
@@ -216,7 +222,7 @@ def in_queue(work: Callable[..., Iterator], outputs: int, queue: Queue = QUEUE) 
 
 
 def or_warn(results: Iterator, nothing: Any) -> Iterator:
-    """Give the results; a ValueError becomes a warning, and `nothing` the last result."""
+    """Yield the results; turn a ValueError into a warning and a last result `nothing`."""
     try:
         yield from results
     except ValueError as error:

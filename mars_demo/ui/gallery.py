@@ -1,4 +1,4 @@
-"""The gallery: the recorded runs and the lessons as a folder of pages that need no server."""
+"""The gallery: recorded runs and lessons as a folder of static pages."""
 
 import html
 from collections.abc import Sequence
@@ -29,8 +29,8 @@ from mars_demo.views import recordings
 TITLE = "MARS Demo: recorded runs and lessons"
 WHAT = Path(__file__).with_suffix(".md").read_text("utf-8")
 INDEX = Template(Path(__file__).with_suffix(".html").read_text("utf-8"))
-RACED = "In the app this race also runs live, and τ can be moved while the model writes."
-CHOSEN = "These are all tables; in the app one is chosen at a time, and Table 8 is drawn as well."
+RACED = "In the app this race also runs live, and you can move τ while the model writes."
+CHOSEN = "This page shows all tables; in the app you choose one at a time, and Table 8 also has a chart."
 INTERACTIVE = "In the app this figure is interactive."
 MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
 
@@ -39,7 +39,7 @@ def write(output: Path) -> None:
     """Write the gallery's folder, which is also a static Space.
 
     Raises:
-        ValueError: if there is something in the folder already.
+        ValueError: if the folder is not empty.
     """
     check_new(output)
     with gr.Blocks():
@@ -64,11 +64,9 @@ def write(output: Path) -> None:
 
 
 def _lesson(chapter: dict, parts: Parts) -> tuple[str, list[Drawing]]:
-    """Return a chapter and what stands beside it in the Learn tab, as far as that needs no server, as HTML;
-    and the components in it.
-    """
+    """Return a chapter with its figure as HTML, without parts that need a server, and its components."""
     element = chapter["element"]
-    # Where one of several is chosen in the app, all are shown here.
+    # Where the app offers a choice of figures, the page shows all of them.
     options = range(len(element["options"])) if element["kind"] == "choice" else []
     beside = [
         (getattr(parts, name), update.get("value"))
@@ -90,7 +88,7 @@ def _lesson(chapter: dict, parts: Parts) -> tuple[str, list[Drawing]]:
 
 
 def _drawn(part: gr.blocks.Block, value: Any) -> str | None:
-    """Return a part beside a chapter as HTML; None for one that does nothing without the app."""
+    """Return a part of a chapter's figure as HTML; None for a part that needs the app."""
     if isinstance(part, Drawing):
         return standalone.figure(part, value) if value else None
     if isinstance(part, gr.Markdown):
@@ -99,7 +97,7 @@ def _drawn(part: gr.blocks.Block, value: Any) -> str | None:
 
 
 def _plotted(plot: Figure) -> str:
-    """Return the points of a plot as a table: a row per place on the x-axis, a column per line."""
+    """Return the points of a plot as a table: a row per x-value, a column per line."""
     across, up = plot.layout.xaxis.title.text, plot.layout.yaxis.title.text
     lines = {line.name: dict(zip(line.x, line.y)) for line in plot.data}
     places = sorted({x for points in lines.values() for x in points})
@@ -108,7 +106,7 @@ def _plotted(plot: Figure) -> str:
 
 
 def _compared(number: int) -> str:
-    """Return a table of the paper and this project's, as Markdown."""
+    """Return a table of the paper, and the same table measured here, as Markdown."""
     *_, theirs, ours = (update["value"] for update in tables.compared(number).values())
     return f"## {paper_tables.TABLES[number].title}\n\n{theirs}\n\n{ours}"
 
@@ -125,7 +123,7 @@ def _html(text: str) -> str:
 
 
 def _page(entries: Sequence[dict], number: int, main: str, drawings: Sequence[Drawing]) -> str:
-    """Return the page of `entries[number]`, with links to those before and after it."""
+    """Return the page of `entries[number]`, with links to the previous and the next page."""
     title = entries[number]["title"]
     links = [
         f"{name}: {_link(entries[at])}"
@@ -157,7 +155,7 @@ def _index(runs: Sequence[dict]) -> str:
 
 
 def _figures(entry: dict) -> str:
-    """Return the model of a recorded run, and its tokens per forward where that is not always one."""
+    """Return the model of a recorded run, and the tokens per forward of each mode but AR."""
     sides = [
         f"{run.tokens_per_forward:.2f} ({MODES[run.settings.mode].title})"
         for run in read_text(recordings.recording(entry["id"]))

@@ -1,29 +1,28 @@
-"""What a visitor's next race continues."""
+"""The conversation that a visitor's next race continues."""
 
 import weakref
 from collections.abc import Mapping
 
+from mars_demo.decoding.engine import TextCache
 from mars_demo.limits import refuse_long
 from mars_demo.models.messages import Message, checked, user
 
-KEPT = 8  # visitors whose caches are kept, those who raced last
+KEPT = 8  # visitors whose caches are kept: those who raced most recently
 
 
 class History:
-    """The messages so far and a cache for each mode. Handlers change it in place."""
+    """The messages so far and a KV cache for each mode. Handlers change it in place."""
 
     def __init__(self):
         self.messages: list[Message] = []  # without the system prompt, which is among the controls
-        self._told = 0  # the number of what the page told last
+        self._newest = 0  # the highest number of a message from the page
         self._caches = {}
 
     def put(self, messages) -> str:
-        """Continue from these messages, which come from a browser. Without any, nothing is kept.
-
-        Returns: their system prompt, "" if there is none.
+        """Continue from these messages of a browser, or begin anew without any; return their system prompt.
 
         Raises:
-            ValueError: if they are no conversation with an answer at its end, or longer than one may be.
+            ValueError: if they are not a conversation that ends with an answer, or are too long.
         """
         if not isinstance(messages, list) or not all(isinstance(message, Mapping) for message in messages):
             raise ValueError("A conversation is a list of messages, each with a role and a content.")
@@ -36,21 +35,19 @@ class History:
         return "".join(system)
 
     def is_news(self, number) -> bool:
-        """Return whether a numbered message of the page is newer than those before it."""
-        news = isinstance(number, int) and number > self._told
+        """Return whether a numbered message of the page is newer than all before it."""
+        news = isinstance(number, int) and number > self._newest
         if news:
-            self._told = number
+            self._newest = number
         return news
 
     def after(self, system: str) -> list[Message]:
-        """Return the messages before the next prompt, the system prompt first."""
+        """Return the messages before the next prompt, beginning with the system prompt."""
         opening = [{"role": "system", "content": system}] if system.strip() else []
         return [*opening, *self.messages]
 
     def cache(self, mode: str):
-        """Return the cache that a mode's lane continues with."""
-        from mars_demo.decoding.engine import TextCache  # imports torch, which the page is there before
-
+        """Return the KV cache that a mode's lane continues with."""
         _newest(self)
         return self._caches.setdefault(mode, TextCache())
 
@@ -62,7 +59,7 @@ _recent: list[weakref.ref] = []  # histories with caches, the newest last
 
 
 def _newest(history: History) -> None:
-    """Mark a history as the newest; drop the caches of those that are too old."""
+    """Mark a history as the most recent; drop the caches of all but the `KEPT` most recent."""
     others = [ref for ref in _recent if ref() not in (None, history)]
     for ref in others[: -(KEPT - 1)]:
         if old := ref():

@@ -1,5 +1,7 @@
-"""The models of the page by name: those that the operator serves, and each visitor's own (`ui.owned`). A
-name is looked up in the thread of its handler."""
+"""The models of the page by name: those that the operator serves, and each visitor's own.
+
+A name is looked up in the thread of its handler, which identifies the visitor; see `ui.hosting.owned`.
+"""
 
 import argparse
 import contextlib
@@ -9,33 +11,40 @@ import weakref
 from dataclasses import replace
 from typing import Any
 
+import torch
+
 from mars_demo.assets import ASSETS, read_json
+from mars_demo.decoding import costs
+from mars_demo.decoding import decode as decoding
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.trace import Run
 from mars_demo.limits import LIMITS, refuse_long
+from mars_demo.models.facts import facts
+from mars_demo.models.load import load_checkpoint
 from mars_demo.models.names import bundled
-from mars_demo.models.pool import Member, Pool, library
+from mars_demo.models.pool import Member, Pool
 from mars_demo.scheduler import BACKGROUND, SCHEDULER
-from mars_demo.ui import owned
-from mars_demo.ui.storage import pathless
+from mars_demo.ui.hosting import owned
+from mars_demo.ui.hosting.main_thread import MAIN
+from mars_demo.ui.hosting.storage import pathless
 from mars_demo.views import recordings
 
-TINY = "mars-tiny"  # of lessons, batches and trainings
-BASE = "ar-tiny"  # what TINY was trained from
+TINY = "mars-tiny"  # the model of lessons, batches and trainings
+BASE = "ar-tiny"  # its base
 WARM_TOKENS = 8
 
-_pool = Pool(bundled())
-_lessons = Pool([TINY, BASE])  # where the operator leaves out the bundled models
-_measured = weakref.WeakKeyDictionary()  # what forwards cost by model; None while unknown
+_pool = Pool(bundled(), run=MAIN.run)
+_lessons = Pool([TINY, BASE], run=MAIN.run)  # used if the operator leaves out the bundled models
+_measured = weakref.WeakKeyDictionary()  # the costs of forwards by model; None while unknown
 _lock = threading.RLock()
 
 
 def serve(options: argparse.Namespace) -> None:
-    """Serve the models that the operator names, before a page is built: see `ui.options`."""
+    """Serve the models that the operator names (see `ui.options`); call this before building a page."""
     global _pool
     named = options.models
     own = [] if options.only else [name for name in bundled() if name not in named]
-    _pool = Pool([*named, *own], options.device, options.dtype, options.block_size)
+    _pool = Pool([*named, *own], options.device, options.dtype, options.block_size, MAIN.run)
 
 
 def pool() -> Pool:
@@ -43,7 +52,7 @@ def pool() -> Pool:
 
 
 def names() -> list[str]:
-    """Return the names to choose from, the default first."""
+    """Return the names of the served models, the default first."""
     return _pool.names()
 
 
@@ -52,7 +61,7 @@ def is_served(name: str) -> bool:
 
 
 def is_known(name: str) -> bool:
-    """Return whether it is served, or the visitor's own trained model."""
+    """Return whether a model is served or the visitor's own."""
     return is_served(name) or owned.trained(name) is not None
 
 
@@ -63,18 +72,18 @@ def recorded() -> list[dict]:
     return sorted(shown, key=lambda entry: entry["model"] != served[0])
 
 
-def knows(name: str) -> str | None:
-    """Return what a model was trained on, in a sentence, if that is written down."""
+def description(name: str) -> str | None:
+    """Return a description of what a model can do, if there is one."""
     return read_json("models.json").get(name)
 
 
-def knows_worlds(name: str) -> bool:
-    """Return whether a model was trained on the built-in tasks alone: a tiny one, or trained here."""
+def knows_tasks_only(name: str) -> bool:
+    """Return whether a model was trained on the built-in tasks alone."""
     return not is_served(name) or name in (BASE, TINY)
 
 
 def card(name: str) -> str:
-    """Return the model card of a bundled model without its front matter; empty for others."""
+    """Return the model card of a bundled model without its front matter; "" for other models."""
     path = ASSETS / name / "README.md"
     if name not in bundled() or not path.exists():
         return ""
@@ -83,40 +92,39 @@ def card(name: str) -> str:
 
 def _member(name: str) -> Member:
     if checkpoint := owned.trained(name):
-        _, _, facts = library()
-        return Member(name, name, "ready", facts=facts.facts(checkpoint))
+        return Member(name, name, "ready", facts=facts(checkpoint))
     return _pool.member(name)
 
 
 def state(name: str) -> str:
-    """Return how far a model is loaded and what it is, as the value of `ModelFacts`."""
+    """Return a model's loading state and facts, as JSON for the facts component."""
     member = _member(name)
     fields = {field: getattr(member, field) for field in ("phase", "done", "total", "problem")}
     return json.dumps(fields | {"facts": member.facts.shown() if member.facts else []})
 
 
 def is_settled(name: str) -> bool:
-    """Return whether a model is loaded or cannot be."""
+    """Return whether the loading of a model has ended, successfully or not."""
     return _member(name).phase in ("ready", "failed")
 
 
 def modes(name: str) -> tuple[str, ...] | None:
-    """Return the modes of a model, its default first; None before they are known."""
+    """Return the modes of a model, its default first; None while they are unknown."""
     facts = _member(name).facts
     return facts and facts.modes
 
 
 def begin(name: str) -> None:
-    """Begin to load a served model, unless that was done."""
+    """Begin to load a served model, unless it was begun before."""
     if owned.trained(name) is None:
         _pool.begin(name)
 
 
 def load(name: str | None = None):
-    """Return the checkpoint of that name, or the default one, once it is loaded.
+    """Load and return the checkpoint of that name, by default the page's first.
 
     Raises:
-        ValueError: if it is neither served nor the visitor's own, or cannot be loaded.
+        ValueError: if the model is neither served nor the visitor's own, or cannot be loaded.
     """
     if checkpoint := owned.trained(name):
         return checkpoint
@@ -126,14 +134,11 @@ def load(name: str | None = None):
 
 
 def fresh(name: str):
-    """Return a private copy of a served checkpoint, in float32, to train.
+    """Return a private float32 copy of a served checkpoint for training.
 
     Raises:
-        ValueError: if it is not served, or too large.
+        ValueError: if it is not served or too large.
     """
-    loading, _, _ = library()
-    import torch
-
     stored(name)
     member = _pool.member(name)
     if member.facts.parameters > LIMITS.parameters * 1_000_000:
@@ -142,11 +147,11 @@ def fresh(name: str):
             f"At most {LIMITS.parameters} million can be trained here."
         )
     with pathless(member.source, name):
-        return loading.load_checkpoint(member.source, dtype=torch.float32)
+        return load_checkpoint(member.source, dtype=torch.float32)
 
 
 def stored(name: str) -> int:
-    """Return the bytes that the saved weights of a base take, in 16 bits each.
+    """Return the size in bytes of a base's weights, saved in 16 bits each.
 
     Raises:
         ValueError: if there is no such base.
@@ -157,34 +162,29 @@ def stored(name: str) -> int:
     return 2 * _pool.member(name).facts.parameters
 
 
-def know_trained(model: owned.Owned) -> None:
-    """Load a model that was trained in another process, and call it ready."""
+def keep_trained(model: owned.Owned) -> None:
+    """Load a trained model, unless it was trained in this process, and mark it as ready."""
     if model.checkpoint is None:
-        loading, _, _ = library()
         with pathless(model.folder, model.name):
-            found = loading.load_checkpoint(str(model.folder), device="cpu")
-        model.checkpoint = replace(found, name=model.name)
+            checkpoint = load_checkpoint(str(model.folder), device="cpu")
+        model.checkpoint = replace(checkpoint, name=model.name)
     owned.keep(model)
 
 
 def decode(checkpoint, prompt: str, request: Request, **more: Any) -> Run:
-    """Return a run that has not begun; its windows follow what forwards cost, if that is known.
+    """Return a run that has not begun; its windows adapt to the measured costs of forwards, if known.
 
     more: as in `decoding.decode`.
 
     Raises:
-        ValueError: as `decoding.decode`, or if the prompt and the messages are longer than `LIMITS.prompt`.
+        ValueError: as in `decoding.decode`, or if the prompt and messages are longer than `LIMITS.prompt`.
     """
     refuse_long(prompt or "", *(message["content"] for message in more.get("messages", ())))
-    from mars_demo.decoding.decode import decode  # imports torch, which loading has done by now
-
-    return decode(checkpoint, prompt, replace(request, costs=_costs(checkpoint)), **more)
+    return decoding.decode(checkpoint, prompt, replace(request, costs=_costs(checkpoint)), **more)
 
 
 def _costs(checkpoint):
-    """Return what its forwards cost, or begin to measure that while nothing runs."""
-    from mars_demo.decoding import costs
-
+    """Return the costs of a model's forwards; if they are unknown, start a background measurement."""
     if not costs.is_measurable(checkpoint) or costs.folder() is None:
         return None
     with _lock:
@@ -196,23 +196,24 @@ def _costs(checkpoint):
 
 
 def _measure(checkpoint) -> None:
-    """Measure what its forwards cost, one at a time while nothing runs."""
-    from mars_demo.decoding import costs
+    """Measure the costs of a model's forwards, one forward at a time while nothing else runs."""
 
     def steps():
-        if found := (yield from costs.measuring(checkpoint)):
-            costs.save(checkpoint, found)
-            _measured[checkpoint.model] = found
+        if measured := (yield from costs.measuring(checkpoint)):
+            costs.save(checkpoint, measured)
+            _measured[checkpoint.model] = measured
 
     for _ in SCHEDULER.scheduled(steps, BACKGROUND)():
         pass
 
 
 def warm_up() -> None:
-    """Load the models and run the first one, before the first visitor comes: in the modes of the page, with
-    each shape twice, so that a GPU has captured it."""
-    with SCHEDULER.running():  # its costs are measured afterwards
-        with contextlib.suppress(ValueError):  # the page says what is wrong with it
+    """Load the models, and run the first one in the page's modes before the first visitor comes.
+
+    Each shape runs twice, so that a GPU captures its CUDA graph.
+    """
+    with SCHEDULER.running():  # the costs of its forwards are measured afterwards
+        with contextlib.suppress(ValueError):  # the page shows the error
             checkpoint = load()
             for mode in {"ar", "mars"}.intersection(checkpoint.modes):
                 decode(checkpoint, "Hello", Request(mode, max_new_tokens=WARM_TOKENS)).finish()
@@ -220,7 +221,7 @@ def warm_up() -> None:
 
 
 def load_all() -> None:
-    """Load every model that is served, and the one of the lessons."""
+    """Load all served models and the model of the lessons."""
     _pool.load_all()
     with contextlib.suppress(ValueError):
         load(TINY)

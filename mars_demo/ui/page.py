@@ -1,4 +1,4 @@
-"""The page: a title, the tabs, and how they look."""
+"""The page: its title, its tabs and its look."""
 
 import inspect
 import threading
@@ -10,24 +10,26 @@ from gradio.utils import get_space
 from starlette.middleware import Middleware
 
 from mars_demo.limits import LIMITS
-from mars_demo.ui import gpu, guard, models, visitors
+from mars_demo.ui import models
 from mars_demo.ui.components import files
 from mars_demo.ui.components.tour import Tour
 from mars_demo.ui.controls import QUIET
-from mars_demo.ui.once import Once
+from mars_demo.ui.hosting import gpu, guard, visitors
+from mars_demo.ui.hosting.main_thread import MAIN
+from mars_demo.ui.hosting.response_cache import ResponseCache
+from mars_demo.ui.hosting.storage import storage
 from mars_demo.ui.scripts import script
-from mars_demo.ui.storage import storage
 from mars_demo.ui.tabs import Page, batch, frontier, learn, mask, race, train
 
-# In their order on the page. In the address a tab is called by its title in lower case.
+# In their order on the page. A URL names a tab by its title in lower case.
 TABS = {tab.TITLE.lower(): tab for tab in (race, mask, train, frontier, batch, learn)}
 
 _HERE = Path(__file__).parent
 _SANS = ("system-ui", "-apple-system", "Segoe UI", "Roboto", "sans-serif")
 _MONO = ("ui-monospace", "SFMono-Regular", "Menlo", "Consolas", "DejaVu Sans Mono", "monospace")
 
-POLLING = 0.01  # seconds between two looks at Gradio's queue; its own millisecond is much for two cores
-HANDLERS = 40  # threads for all that is answered at once, beside those of races
+POLLING = 0.01  # seconds between two checks of Gradio's queue; its default, 1 ms, loads two cores
+HANDLERS = 40  # threads for handlers outside of the queue, besides those of races
 
 LOOK = {
     "theme": gr.themes.Base(
@@ -36,7 +38,7 @@ LOOK = {
         text_size="md",
         font=_SANS,
         font_mono=_MONO,
-    ).set(  # a step darker than usual: text on them and of them reaches a contrast of 4.5
+    ).set(  # a step darker than the default, for a text contrast of at least 4.5
         body_text_color_subdued="*neutral_500",
         button_primary_background_fill="*primary_600",
         button_primary_background_fill_hover="*primary_700",
@@ -54,11 +56,11 @@ TITLE = """
 # MARS Demo
 
 A language model writes one token per forward pass. Here it races itself: **one token per forward** against
-**as many as it is sure of**.
+**as many tokens as it is confident of**.
 """
 
 
-# Its buttons press the keys that they name.
+# Each button presses the key that it names.
 TALK_ROW = """
 <button type="button" data-key="n"><kbd>N</kbd>next recording</button>
 <button type="button" data-key="Escape"><kbd>Esc</kbd>leave talk view</button>
@@ -66,7 +68,7 @@ TALK_ROW = """
 
 
 class App(gr.Blocks):
-    """Blocks that answers whatever comes over HTTP with a value or a sentence: see `guard`."""
+    """Blocks whose HTTP answers are values or error messages, never tracebacks; see `guard`."""
 
     def launch(self, *settings, routes=(), **more):
         """Launch as Gradio does, with the page's `LOOK`; `routes` are served beside the page."""
@@ -74,32 +76,44 @@ class App(gr.Blocks):
         return super().launch(
             *settings,
             app_kwargs={
-                "middleware": [Middleware(guard.Guard), Middleware(Once)],
+                "middleware": [Middleware(guard.Guard), Middleware(ResponseCache)],
                 "routes": [files.ROUTE, *routes],
             },
-            max_threads=HANDLERS + LIMITS.races,  # a race has one while it waits for its turn
-            state_session_capacity=visitors.SESSIONS,  # whoever calls under ever new names fills no memory
-            _frontend=False,  # else a machine too busy to send the page within three seconds ends the start
+            max_threads=HANDLERS + LIMITS.races,  # a race keeps its thread while it waits for its turn
+            state_session_capacity=visitors.SESSIONS,  # limits a client that opens ever new sessions
+            _frontend=False,  # else the start fails if the machine is too busy to send the page within 3 s
             **{**LOOK, **more},
         )
 
+    def block_thread(self) -> None:
+        """Block the main thread until the server ends; on ZeroGPU it loads models meanwhile."""
+        try:
+            while gpu.LENT and self.is_running:
+                MAIN.serve(wait=0.1)
+        except KeyboardInterrupt:
+            self.close()
+        super().block_thread()
+
     async def process_api(self, block_fn, *values, **more):
-        """Run a function of the page, or go on with it."""
+        """Run or continue a function of the page; turn its exceptions into error messages."""
         fn = self.fns[block_fn] if isinstance(block_fn, int) else block_fn
         try:
             return await super().process_api(fn, *values, **more)
         except Exception as error:
-            raise guard.told(error, str(fn.name)) from None
+            raise guard.public_error(error, str(fn.name)) from None
 
     def validate_inputs(self, block_fn, inputs):
-        wanted = list(inspect.signature(block_fn.fn).parameters) if block_fn.fn else []
+        """Reject a call with too few inputs."""
+        parameters = list(inspect.signature(block_fn.fn).parameters) if block_fn.fn else []
         if len(inputs) < len(block_fn.inputs):
-            needed = f"{len(block_fn.inputs)} values are needed ({', '.join(wanted)})"
+            needed = f"{len(block_fn.inputs)} values are needed ({', '.join(parameters)})"
             raise gr.Error(f"{needed}, not {len(inputs)}.", print_exception=False)
 
     def get_api_info(self, *settings, **more):
-        """What Gradio says of the API, with examples that run as they are: it puts "..." for what can be
-        left out, and for a prompt."""
+        """Return Gradio's description of the API with runnable examples.
+
+        Gradio's own have "..." for optional parameters and for the prompt.
+        """
         info = super().get_api_info(*settings, **more)
         for parameter in info["named_endpoints"].get("/generate", {}).get("parameters", []):
             if parameter["parameter_has_default"]:
@@ -110,25 +124,25 @@ class App(gr.Blocks):
 
 
 def open_tab(request: gr.Request):
-    """The tab that the page's address names."""
-    asked = request.query_params.get("tab")
-    return gr.Tabs(selected=asked) if asked in TABS else gr.skip()
+    """Open the tab that the URL names."""
+    name = request.query_params.get("tab")
+    return gr.Tabs(selected=name) if name in TABS else gr.skip()
 
 
 def build() -> gr.Blocks:
-    """The whole app, ready to launch; the best model begins to load beside it."""
+    """Return the app, ready to launch; begin to load its models in the background."""
 
     def leave(request: gr.Request) -> None:
-        """A visitor has left. Gradio would keep what it knows of them for an hour more."""
+        """Delete the data of a visitor who has left; Gradio would keep it for another hour."""
         visitors.leave(request.session_hash)
         demo.state_holder.session_data.pop(request.session_hash, None)
 
-    storage()  # before Gradio looks where its files go
-    kept = (60, 60 * LIMITS.kept)  # seconds between looks for Gradio's files that are too old
+    storage()  # before Gradio reads the folder of its files
+    kept = (60, 60 * LIMITS.kept)  # Gradio's files: seconds between clean-ups, and maximum age
     with App(title="MARS Demo", analytics_enabled=False, fill_width=True, delete_cache=kept) as demo:
         gr.Markdown(TITLE, elem_id="title")
         gr.HTML(TALK_ROW, elem_id="talk-row", apply_default_css=False)
-        tour = Tour(visible=models.is_served(models.TINY))  # its races are that model's
+        tour = Tour(visible=models.is_served(models.TINY))  # its races need that model
         with gr.Tabs() as tabs:
             page = Page(demo, tabs, tour)
             for name, module in TABS.items():
@@ -141,12 +155,12 @@ def build() -> gr.Blocks:
         if get_space():
             gr.DuplicateButton(elem_id="duplicate")
         demo.unload(leave)
-    # Its own limit comes after that of `controls.refuse_crowd`.
+    # A higher limit than that of `controls.refuse_crowd`, which must come first.
     demo.queue(max_size=LIMITS.waiting + HANDLERS)
     demo._queue.sleep_when_free = POLLING
     demo._queue.send_message = guard.to_who_is_there(demo._queue.send_message)
     if gpu.LENT:
-        models.load_all()  # in this thread and before the launch: that is when ZeroGPU looks for weights
+        models.load_all()  # in this thread and before the launch: ZeroGPU collects the weights then
     else:
         threading.Thread(target=models.warm_up, daemon=True).start()
     return demo

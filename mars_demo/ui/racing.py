@@ -1,5 +1,7 @@
-"""A fair race on one machine: each run's clock counts its own forwards only, and the run whose clock is
-behind takes the next step."""
+"""A fair race on one machine.
+
+Each run's clock counts its own forwards only; the run whose clock is behind takes the next step.
+"""
 
 import math
 import time
@@ -11,17 +13,17 @@ import gradio as gr
 
 from mars_demo.decoding.trace import Pass, Run
 from mars_demo.limits import LIMITS
-from mars_demo.ui.board import Board
 from mars_demo.ui.controls import Knobs
+from mars_demo.ui.hosting.shared_state import SharedState
 
-EVERY, LONGEST_PAUSE = 0.05, 0.5  # seconds between two values that a page is shown
-CROWD = 4  # things that grow at a time without being shown less often
+EVERY, LONGEST_PAUSE = 0.05, 0.5  # seconds between two updates of a page: least, most
+CROWD = 4  # concurrent streams without fewer updates
 
 _growing: set[object] = set()
 
 
 def race(runs: Mapping[str, Run]) -> Iterator[tuple[str, Pass]]:
-    """Step whichever run's own clock is behind, until all have ended."""
+    """Step the run whose clock is behind, until all have ended."""
     racing = dict(runs)
     while racing:
         lane = min(racing, key=lambda name: racing[name].seconds)
@@ -35,9 +37,10 @@ def race(runs: Mapping[str, Run]) -> Iterator[tuple[str, Pass]]:
 def record(
     runs: Mapping[str | None, Run], stopped: Callable[[], bool], pause: Callable[[], None] = lambda: None
 ) -> Iterator[str]:
-    """Race; give the JSON lines, each with its lane, if that is not None. No clock counts the pauses.
+    """Race; yield the JSON lines, each with its lane unless that is None. Clocks exclude the pauses.
 
-    Ends early once `stopped()`, and where a run fails, with what it raises; always closes the runs.
+    The race ends early once `stopped()`, or when a run raises, whose exception is passed on. All runs are
+    closed in any case.
     """
     failure = None
     try:
@@ -51,7 +54,7 @@ def record(
                 pause()
                 if stopped():
                     break
-        except Exception as error:  # noqa: BLE001  whatever it is, the record is ended before it is raised
+        except Exception as error:  # noqa: BLE001  raised again below, after the record's last lines
             failure = error
         for lane, run in runs.items():
             if not run.stop:
@@ -65,26 +68,28 @@ def record(
 
 
 def streamed(runs: Mapping[str | None, Run], knobs: Knobs) -> Iterator[str]:
-    """Race; give the growing record, with the pauses and until the stop of the knobs."""
+    """Race; yield the growing record, with the pauses of the knobs, until they are stopped."""
     with closing(record(runs, lambda: knobs.stopped, knobs.pause)) as lines:
         yield from growing(lines)
 
 
-def within_limits(results: Iterator, board: Board) -> Iterator[Any]:
-    """Give the results of a visitor's run, which is stopped with a message after `LIMITS.race_seconds`."""
+def within_limits(results: Iterator, shared: SharedState) -> Iterator[Any]:
+    """Yield the results of a visitor's run; stop it with a message after `LIMITS.race_seconds`."""
     longest = LIMITS.race_seconds
-    board.until = time.monotonic() + longest
+    shared.until = time.monotonic() + longest
     try:
         yield from results
-        if board.is_over:
-            gr.Info(f"Stopped after {longest} seconds, which is the limit here.")
+        if shared.is_over:
+            gr.Info(f"Stopped after {longest} seconds, the time limit here.")
     finally:
-        board.until = math.inf
+        shared.until = math.inf
 
 
 def growing(lines: Iterable[str], every: float = EVERY) -> Iterator[str]:
-    """Give the lines so far, at most once per `every` seconds and always once at the end, also where it
-    fails. While many things grow, each is shown less often: an update costs more than a tiny forward."""
+    """Yield the lines so far, at most once per `every` seconds, and once at the end or before a failure.
+
+    With many concurrent streams, each is updated less often: an update costs more than a tiny forward.
+    """
     text, shown, pause, ticket = "", time.monotonic(), every, object()
     _growing.add(ticket)
     try:

@@ -1,4 +1,4 @@
-"""JavaScript that Gradio's events run in the browser: each a file that holds one function."""
+"""JavaScript that Gradio's events run in the browser; each file contains one function."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,8 @@ _HERE = Path(__file__).parent
 
 
 def script(name: str, data: Any = None) -> str:
-    """The function in a file below this folder, as the `js` of an event. It is called with `data` and then
-    the values of the event's inputs.
+    """Return the function of a file in this folder, for the `js` of an event.
+
+    It is called with `data`, followed by the values of the event's inputs.
     """
     return f"(...values) => (\n{(_HERE / name).read_text('utf-8')})({json.dumps(data)}, ...values)"

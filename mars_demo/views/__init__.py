@@ -1,1 +1,1 @@
-"""Data in, pictures out: mask pictures, attention weights, plots, recorded runs."""
+"""Views of data: mask pictures, attention weights, plots and recorded runs."""

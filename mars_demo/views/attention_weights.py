@@ -1,4 +1,4 @@
-"""A model's attention weights inside a layout, for pictures."""
+"""Attention weights of a model on a layout, for mask pictures."""
 
 import copy
 from collections.abc import Sequence
@@ -8,15 +8,17 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from mars_demo.decoding.engine import KeysAndValues, run
-from mars_demo.decoding.layout import Layout, causal
+from mars_demo.layout import Layout, causal
 
 
 class Attention:
-    """A model with the weights of another that gives its attention weights, which the fast implementations
-    do not."""
+    """A model that shares another's weights and returns attention weights.
+
+    The fast attention implementations do not return them.
+    """
 
     def __init__(self, model: PreTrainedModel):
-        # Layers without layers inside them hold the weights; these are not copied.
+        # The leaf modules have the weights, which are not copied.
         shared = {id(layer): layer for layer in model.modules() if not list(layer.children())}
         self.model = copy.deepcopy(model, shared).eval()
         self.model.set_attn_implementation("eager")
@@ -31,8 +33,10 @@ class Attention:
 
     @torch.inference_mode()
     def weights(self, layout: Layout, past: Sequence[int], layer: int, head: int | None) -> Tensor:
-        """Return [n, past + n] weights of one layer's head, or the mean of its heads, for a layout of one
-        row after the `past` token ids. What the layout hides is exactly 0."""
+        """Return the [n, past + n] attention weights of one head, or the mean of a layer's heads.
+
+        The layout has one sequence and follows the `past` token ids. Masked positions are exactly 0.
+        """
         cache = KeysAndValues()
         for each in [causal(past), layout] if past else [layout]:
             bias = torch.zeros(each.visible[:, None].shape, dtype=self.model.dtype)

@@ -1,4 +1,4 @@
-"""The lens of a forward as a picture: layers from the input to the output, slots across."""
+"""The lens of a forward as a picture: layers from input to output by slots."""
 
 import json
 
@@ -8,23 +8,23 @@ from mars_demo.models.checkpoint import Checkpoint
 
 
 def line(lens: Lens, checkpoint: Checkpoint, caption: str = "", accepted: int | None = None) -> str:
-    """Return the picture's JSON.
+    """Return the picture as JSON.
 
-    Of each slot its token, what stands at the position that predicts it (the last real token, a draft that
-    held or a mask) and the layer at which it settles; of each layer, a cell per slot: its most probable
-    token, that token's probability, the probability of the token that came out, and its rank.
+    A slot has its token, the kind of position that predicts it (the last real token, an accepted draft or a
+    mask), and the layer at which it settles. A layer has a cell per slot: its most probable token, that
+    token's probability, and the probability and the rank of the slot's token.
 
-    accepted: how many slots joined the answer, where that is known.
+    accepted: how many slots were accepted, if known.
     """
 
     def name(token: int) -> str:
         return "MASK" if token == checkpoint.mask_id else checkpoint.token_name(token)
 
-    def place(slot: int) -> str:
+    def kind(slot: int) -> str:
         return "token" if slot == 0 else "draft" if slot <= lens.verified else "mask"
 
     slots = [
-        {"label": name(token), "at": place(slot), "settled": lens.settled(slot)}
+        {"label": name(token), "at": kind(slot), "settled": lens.settled(slot)}
         for slot, token in enumerate(lens.tokens)
     ]
     layers = [
@@ -36,6 +36,8 @@ def line(lens: Lens, checkpoint: Checkpoint, caption: str = "", accepted: int | 
 
 
 def recorded(step: Pass) -> tuple[list[int | None], int]:
-    """Return the tokens that came out of a recorded forward's slots, and how many of its drafts held. What
-    was copied in place of what a mask predicted is None."""
+    """Return the tokens of a recorded forward's slots, and how many of its drafts were accepted.
+
+    A slot whose draft came from prompt lookup instead of its mask is None.
+    """
     return [None if slot.source == "copy" else slot.id for slot in step.slots], step.verified or 0

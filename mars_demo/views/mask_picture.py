@@ -1,26 +1,26 @@
-"""Layouts as pictures: the matrix that runs, with words for its rows, columns and regions."""
+"""Layouts as pictures: the mask that runs, with labels for its rows, columns and regions."""
 
 import json
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
-from mars_demo.decoding import layout as layouts
-from mars_demo.decoding.layout import Layout, Role
+from mars_demo import layout as layouts
 from mars_demo.decoding.trace import Run
+from mars_demo.layout import Layout, Role
 from mars_demo.training.corpus import Conversation
 from mars_demo.training.objective import IGNORE, Batch, ar_batch, diffusion_batch, mars_batch
 
-WIDEST, MOST_CELLS = 4096, 2**20  # of the picture of a forward: columns, and cells in all
+WIDEST, MOST_CELLS = 4096, 2**20  # most columns and cells of a forward's picture
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One row or column: what stands there.
+    """The label of a row or column.
 
-    stream: clean, noisy, cached, new, mask, draft or group. block: of noisy ones the number of their block,
-    of groups the number of theirs. target: what the row is trained to predict, and how far that lies
-    after the last real token it sees (`offset`).
+    stream: clean, noisy, cached, new, mask, draft or group. block: the number of the block or group, if
+    any. target: the token that the row is trained to predict. offset: the target's distance from the last
+    real token that the row sees.
     """
 
     label: str
@@ -33,7 +33,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Region:
-    """A named rectangle of the picture, [first, end) of its rows and columns."""
+    """A named rectangle of the picture, with half-open ranges [first, end) of rows and columns."""
 
     text: str
     rows: tuple[int, int]
@@ -42,9 +42,9 @@ class Region:
 
 @dataclass(frozen=True)
 class Picture:
-    """A layout of one row after the token ids `past`, with a `Cell` for each of its rows and columns.
+    """A layout of one sequence after the token ids `past`, with a `Cell` per row and column.
 
-    weights: of attention, [rows, columns], where they are asked for.
+    weights: [rows, columns] attention weights, if requested.
     """
 
     kind: str
@@ -70,11 +70,13 @@ class Picture:
 
 @dataclass(frozen=True)
 class Sentence:
-    """What a layout is drawn of: `ids`. A training reads the first `prompt` of them as the question; in
-    `window` the last `new` are newly accepted, in the other layouts of inference they are drafts.
+    """The tokens and settings of a layout to draw.
 
-    block_size: of training, or the masks of a window or of each group. seed: of the random block phase;
-    None begins blocks with the answer. name: the text of a token.
+    In training layouts the first `prompt` of the `ids` are the question. In `window` the last `new` are
+    newly accepted; in the other inference layouts they are drafts.
+
+    block_size: the block size of training, or the masks of a window or of each group. seed: the seed of the
+    random block phase; None starts blocks with the answer. name: the text of a token.
     """
 
     ids: list[int]
@@ -88,7 +90,7 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of layout that can be drawn: `draw` makes its picture of a sentence."""
+    """A kind of layout; `draw` makes its picture from a sentence."""
 
     title: str
     draw: Callable[[Sentence], Picture]
@@ -96,7 +98,7 @@ class Kind:
 
 
 def _training(kind: str, make: Callable[[Conversation, Sentence], Batch]) -> Callable[[Sentence], Picture]:
-    """Return the function that draws an objective's mask for one conversation."""
+    """Return a function that draws an objective's mask for one conversation."""
 
     def draw(sentence: Sentence) -> Picture:
         response = [i >= sentence.prompt for i in range(len(sentence.ids))]
@@ -123,18 +125,18 @@ def _diffusion(conversation: Conversation, sentence: Sentence) -> Batch:
 
 def _of_batch(kind: str, batch: Batch, mask_id: int, name: Callable[[int], str]) -> Picture:
     layout, targets = batch.layout, batch.targets[0].tolist()
-    starts: dict[int, int] = {}  # of each block, the first position
+    starts: dict[int, int] = {}  # first position of each block
     cells = []
     for token, position, role, block, target in zip(*_columns(layout), targets):
-        wanted = None if target == IGNORE else name(target)
+        target_name = None if target == IGNORE else name(target)
         if role == Role.CLEAN:
-            cells.append(Cell(name(token), "clean", position, None, wanted, wanted and 1))
+            cells.append(Cell(name(token), "clean", position, None, target_name, target_name and 1))
             continue
         start = starts.setdefault(block, position)
         predicted = position if kind == "block-diffusion" else position + 1
         label = "MASK" if token == mask_id else name(token)
-        offset = None if wanted is None else predicted - (start - 1)
-        cells.append(Cell(label, "noisy", position, block + 1, wanted, offset))
+        offset = None if target_name is None else predicted - (start - 1)
+        cells.append(Cell(label, "noisy", position, block + 1, target_name, offset))
     clean, total = batch.clean_length, len(cells)
     regions = [Region("clean sees clean, causally", (0, clean), (0, clean))]
     if total > clean:
@@ -151,20 +153,19 @@ def _of_batch(kind: str, batch: Batch, mask_id: int, name: Callable[[int], str])
 
 
 def _columns(layout: Layout) -> list[list[int]]:
-    """Return the ids, positions, roles and groups of a layout of one row."""
+    """Return the ids, positions, roles and groups of a layout of one sequence."""
     return [tensor[0].tolist() for tensor in (layout.ids, layout.positions, layout.roles, layout.groups)]
 
 
 def _window(sentence: Sentence) -> Picture:
-    """Draw one forward over the `new` last tokens and the masks after them."""
+    """Draw one forward over the last `new` tokens and the masks after them."""
     ids, cached = sentence.ids, len(sentence.ids) - min(sentence.new, len(sentence.ids))
     layout = layouts.window(ids[cached:], sentence.block_size, sentence.mask_id, cached)
     return _of_inference("window", layout, ids[:cached], sentence.name)
 
 
 def _verification(kind: str, linear: bool = False) -> Callable[[Sentence], Picture]:
-    """Return the function that draws a forward over the last accepted token, the drafts and groups of
-    masks."""
+    """Return a function that draws a forward over the last accepted token, the drafts and mask groups."""
 
     def draw(sentence: Sentence) -> Picture:
         ids, masks = sentence.ids, sentence.block_size
@@ -198,7 +199,7 @@ def _of_inference(kind: str, layout: Layout, past: Sequence[int], name: Callable
     return Picture(kind, layout, list(past), cells, before + cells, regions)
 
 
-# What the Mask tab offers. A new layout is a function from a sentence to a picture, and a line here.
+# The layouts of the Mask tab. To add one, write a function from a sentence to a picture, and a line here.
 KINDS = {
     "mars": Kind("MARS training", _training("mars", _mars), trains=True),
     "ar": Kind("AR training", _training("ar", _ar), trains=True),
@@ -215,27 +216,27 @@ KINDS = {
 def of_pass(
     run: Run, index: int, name: Callable[[int], str], prompt_ids: Sequence[int], mask_id: int
 ) -> Picture:
-    """Draw a forward of a recorded run as it was laid out: cached, newly accepted or drafted, masks.
+    """Draw the layout of a forward in a recorded run: cached, newly accepted or drafted tokens, and masks.
 
-    prompt_ids: of the run's whole conversation and of what its answer was given.
+    prompt_ids: the ids of the run's whole conversation, including a given beginning of the answer.
 
     Raises:
-        ValueError: if the run's mode puts tokens into a forward that the record does not name, or the
-            record does not fit its prompt, or the picture would be too large.
+        ValueError: if the record does not name all tokens of a forward in the run's mode, the record does
+            not match its prompt, or the picture would be too large.
     """
     mode = run.settings.mode
     if mode not in ("ar", "mars", "lossless"):
         raise ValueError(
-            f"A record of mode {mode} does not hold what was guessed: "
-            "the mask can be drawn for ar, mars and lossless."
+            f"A record of mode {mode} does not name all tokens of a forward. "
+            "The mask can be drawn for ar, mars and lossless."
         )
     before, step = run.passes[:index], run.passes[index]
     text = [*prompt_ids, *(slot.id for past in before for slot in past.slots[: past.accepted])]
     width = len(text) + step.positions
     if width > WIDEST or step.positions * width > MOST_CELLS:
         raise ValueError(
-            f"The forward computes {step.positions} positions, which see {width}: too many for a picture, "
-            f"which has at most {WIDEST} columns and {MOST_CELLS} cells."
+            f"The mask of this forward, {step.positions} × {width}, is too large for a picture of at most "
+            f"{WIDEST} columns and {MOST_CELLS} cells."
         )
     if mode == "lossless" and before:
         last = before[-1]

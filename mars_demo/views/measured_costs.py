@@ -1,4 +1,4 @@
-"""c(k), the cost of a forward with k positions, and what it makes of tokens per forward."""
+"""Costs of forwards: c(k) for k positions, and the resulting speed of methods."""
 
 from collections.abc import Mapping, Sequence
 from statistics import median
@@ -11,33 +11,35 @@ from mars_demo.evaluation import results
 
 
 def curves(measured: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return curves, each c(k) ÷ c(1) for k from 1 to the largest that was measured.
+    """Return curves of c(k) ÷ c(1) from k = 1 to the largest size.
 
-    measured: the `title`, `source` and `points` of each, a point being k and the milliseconds of a forward.
+    measured: the `title`, `source` and `points` of each curve; a point is k and milliseconds per forward.
     """
-    found = []
+    shown = []
     for one in measured:
         costs = Costs.of(dict(one["points"]))
         relative = [costs(k) / costs(1) for k in range(1, SIZES[-1] + 1)]
         sizes = [k for k, _ in costs.points]
-        found.append(
+        shown.append(
             {"title": one["title"], "source": one["source"], "relative": relative, "points": sizes}
         )
-    return found
+    return shown
 
 
 def speeds(file: str, methods: Mapping[str, str], base: str) -> tuple[DataFrame, str] | None:
-    """Return methods of a result file relative to a base: what a forward gave, what it cost, and the speed.
-    Also where the figures come from; None if nothing is measured yet.
+    """Return tokens per forward, cost of a forward and speed of methods relative to a base.
 
-    methods: what to call each method, and its name in the file; in a file of batches, `name @ size`.
-    base: the method, as the file names it; of the same batch size.
+    The second value is the source of the figures. None if nothing is measured yet.
+
+    file: the results file.
+    methods: titles, each with the method's name in the file; for batches, `name @ size`.
+    base: the name of the base in the file, taken at the same batch size.
     """
     measured = results.read(file)
     if measured is None:
         return None
     rows = {(row["method"], row.get("size")): row for row in measured["rows"]}
-    found = []
+    table = []
     for title, name in methods.items():
         method, _, size = name.partition(" @ ")
         size = int(size) if size else None
@@ -45,7 +47,7 @@ def speeds(file: str, methods: Mapping[str, str], base: str) -> tuple[DataFrame,
         faster = results.ranged(results.ratios(row["seconds"], one["seconds"]), unit="×")
         forwards = {key: median(r["seconds"]) / r["forwards"] for key, r in (("row", row), ("one", one))}
         each = row["tokens"] / row["forwards"], one["tokens"] / one["forwards"]
-        found.append(
+        table.append(
             {
                 "method": title,
                 "tokens per forward": f"{each[0] / each[1]:.2f}",
@@ -54,4 +56,4 @@ def speeds(file: str, methods: Mapping[str, str], base: str) -> tuple[DataFrame,
             }
         )
     source = f"`{measured['command']}` · {measured['machine']} · {measured['prompts']} prompts"
-    return DataFrame(found), source
+    return DataFrame(table), source

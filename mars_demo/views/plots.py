@@ -15,8 +15,7 @@ _INK, _GRID = "#808890", "rgba(128,136,144,0.25)"
 
 
 def ar_share(block_sizes: Sequence[int], chosen: int) -> go.Figure:
-    """Plot the share of positions that train AR behaviour: 1/B, with the SFT loss (1 + 1/B)/2 (section
-    3.2)."""
+    """Plot the share of positions that train AR: 1/B, with the SFT loss (1 + 1/B)/2 (section 3.2)."""
     shares = [100 * (1 + 1 / b) / 2 for b in block_sizes], [100 / b for b in block_sizes]
     figure = _sft_loss([(block_sizes, each) for each in shares])
     figure.update_traces(
@@ -28,8 +27,7 @@ def ar_share(block_sizes: Sequence[int], chosen: int) -> go.Figure:
 
 
 def paper_sft_loss(rows: Sequence[Mapping]) -> go.Figure:
-    """Plot the paper's Table 3: its average at one token per forward, with the SFT loss and without, by
-    B."""
+    """Plot the paper's Table 3: average at one token per forward by B, with and without the SFT loss."""
     mars = [row for row in rows if row["model"] == "MARS" and row["scale"] == "0.5B"]
     sides = ([row for row in mars if row["sft_loss"] == sft] for sft in (True, False))
     points = [zip(*((row["block_size"], row["Avg"]) for row in side)) for side in sides]
@@ -44,7 +42,7 @@ def paper_sft_loss(rows: Sequence[Mapping]) -> go.Figure:
 
 
 def _sft_loss(sides: Iterable[Iterable[Sequence]]) -> go.Figure:
-    """Plot two lines by B, each given as x and y: with the SFT loss, and without."""
+    """Plot two lines by B, each given as x and y: with and without the SFT loss."""
     figure = go.Figure()
     for number, (name, (x, y)) in enumerate(zip(("with the SFT loss", "without"), sides)):
         line = {"dash": _DASHES[number], "color": _COLOURS[number]}
@@ -54,8 +52,10 @@ def _sft_loss(sides: Iterable[Iterable[Sequence]]) -> go.Figure:
 
 
 def frontier(curves: Mapping[str, Sequence[Row | Point]], source: str = "") -> go.Figure:
-    """Plot accuracy against tokens per forward: a line per name, a point per τ. Lines differ in dashes
-    too."""
+    """Plot accuracy against tokens per forward, a line per name and a point per τ.
+
+    Lines differ in dashes too, for readers who cannot tell their colours apart.
+    """
     figure = go.Figure()
     named = _apart([row for rows in curves.values() for row in rows])
     for number, (name, rows) in enumerate(curves.items()):
@@ -70,16 +70,16 @@ def frontier(curves: Mapping[str, Sequence[Row | Point]], source: str = "") -> g
             name=name,
             line={"dash": _DASHES[number % len(_DASHES)], "color": _COLOURS[number % len(_COLOURS)]},
             marker={"symbol": _SYMBOLS[number % len(_SYMBOLS)], "size": 9},
-            hovertemplate="%{customdata} %{x:.2f} per forward, %{y:.0f} % right"
+            hovertemplate="%{customdata} %{x:.2f} per forward, %{y:.0f} % accuracy"
             "<extra>%{fullData.name}</extra>",
         )
-    _dress(figure, "tokens per forward" + (f"<br>{source}" if source else ""), "right answers, %", 360)
+    _dress(figure, "tokens per forward" + (f"<br>{source}" if source else ""), "accuracy, %", 360)
     figure.update_xaxes(rangemode="tozero")
     return figure
 
 
 def _apart(rows: Sequence[Row | Point]) -> list[Row | Point]:
-    """Return the points with room for a label: those far enough from every labelled one before them."""
+    """Return the points to label: those far enough from every labelled point before them."""
     reach = max(row.tokens_per_forward for row in rows)
     named: list[Row | Point] = []
     for row in rows:
@@ -93,18 +93,20 @@ def _apart(rows: Sequence[Row | Point]) -> list[Row | Point]:
 
 
 def replays(policies: Mapping[str, Mapping]) -> go.Figure:
-    """Plot the same arrivals served with each policy, as `load_test.drawn` records them: arrivals per
-    second, and over time the queue, τ, and the latency of the request that arrived then."""
-    titles = ("arrivals<br>per second", "waiting", "τ", "latency, s")
+    """Plot replays of the same arrivals with each policy, as recorded by `load_test.drawn`.
+
+    The rows are arrivals per second and, over time, the queue, τ, and latency by arrival.
+    """
+    titles = ("arrivals<br>per second", "queue", "τ", "latency, s")
     figure = make_subplots(len(titles), 1, shared_xaxes=True, vertical_spacing=0.04)
-    came = [int(arrived) for arrived, _, _ in next(iter(policies.values()))["requests"]]
-    seconds = range(max(came) + 1)
+    arrivals = [int(arrived) for arrived, _, _ in next(iter(policies.values()))["requests"]]
+    seconds = range(max(arrivals) + 1)
     figure.add_bar(
         x=[second + 0.5 for second in seconds],
-        y=[came.count(second) for second in seconds],
+        y=[arrivals.count(second) for second in seconds],
         marker={"color": _INK},
         showlegend=False,
-        hovertemplate="%{y} came<extra></extra>",
+        hovertemplate="%{y} arrivals<extra></extra>",
         row=1,
         col=1,
     )
@@ -135,13 +137,13 @@ def replays(policies: Mapping[str, Mapping]) -> go.Figure:
 
 
 def _dress(figure: go.Figure, x: str, y: str, height: int) -> None:
-    """Set axis titles, and percent on the y-axis."""
+    """Set axis titles, with percent on the y-axis."""
     figure.update_layout(xaxis_title=x, yaxis_title=y, yaxis_range=[0, 105])
     _tint(figure, height)
 
 
 def _tint(figure: go.Figure, height: int) -> None:
-    """Set colours that are readable on light and dark pages, and the legend on top."""
+    """Set colours that are readable on light and dark pages, and move the legend to the top."""
     figure.update_layout(
         margin={"l": 60, "r": 20, "t": 20, "b": 50},
         height=height,

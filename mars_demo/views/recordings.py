@@ -1,6 +1,6 @@
 """Recorded runs, which the page shows before any model is loaded.
 
-`assets/runs/index.json` says what to record; each entry has a file of run records next to it.
+`assets/runs/index.json` lists the recordings; each has a JSONL file of run records next to it.
 `python -m mars_demo record runs` records them again.
 """
 
@@ -11,24 +11,27 @@ from statistics import median
 from typing import Any
 
 from mars_demo.assets import ASSETS
+from mars_demo.decoding import costs
+from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.trace import Pass, Run, read_text
-from mars_demo.serving.schedules import with_block_cache, with_cursor_cache
+from mars_demo.models.load import load_checkpoint
+from mars_demo.serving.schedules import with_block_cache, with_ragged_cache
 
 FOLDER = ASSETS / "runs"
-BATCHED = ("bus", "table", "function", "letter", "story")  # those that share a batch in pictures
+BATCHED = ("bus", "table", "function", "letter", "story")  # runs that share a batch in pictures
 CACHE_BLOCK = 16  # of that batch
 CACHE_BLOCKS = (4, 256)  # from the paper's smallest to its largest
-TIMES = 5  # that a run is recorded
+TIMES = 5  # repetitions of a recording
 
 
 def index() -> list[dict[str, Any]]:
-    """Return the recorded runs in the order shown: `id`, `title`, `note` and how they were made."""
+    """Return the recorded runs in display order: `id`, `title`, `note` and their settings."""
     return json.loads((FOLDER / "index.json").read_text("utf-8"))
 
 
 def recording(id: str) -> str:
-    """Return a recorded run as JSON lines: its title and note, then the record of each side.
+    """Return a recorded run as JSON lines: its title and note, then the record of each mode.
 
     Raises:
         ValueError: if there is no recording with that id.
@@ -42,33 +45,32 @@ def recording(id: str) -> str:
 
 
 def batched(cache_block: int = CACHE_BLOCK) -> str:
-    """Return how a batch of recorded runs would be scheduled, with the block cache and with the cursor
-    cache, as JSON lines."""
+    """Return the JSON lines of two schedules of recorded runs as a batch.
+
+    The first one has the paper's block cache, the second one the per-sequence cache.
+    """
     titles = {entry["id"]: entry["title"] for entry in index()}
     rows = [titles[id] for id in BATCHED]
     runs = [run.passes for id in BATCHED for run in read_text(recording(id)) if run.settings.mode == "mars"]
-    schedules = with_block_cache(rows, runs, cache_block), with_cursor_cache(rows, runs)
+    schedules = with_block_cache(rows, runs, cache_block), with_ragged_cache(rows, runs)
     return "".join(f"{line}\n" for schedule in schedules for line in schedule.lines())
 
 
 def record(entry: dict[str, Any]) -> str:
-    """Run an entry of the index `TIMES` times, its modes in turn; each forward gets its median time. Where
-    the entry says `adaptive`, the window follows what forwards cost here.
+    """Run an entry of the index and return its record, with median times over `TIMES` rounds.
+
+    Its modes take turns. With `adaptive`, the window follows the costs of forwards on this machine.
 
     Raises:
-        ValueError: if the same mode did not accept the same tokens each time.
+        ValueError: if a mode does not accept the same tokens each time.
     """
-    from mars_demo.decoding import costs
-    from mars_demo.decoding.decode import decode
-    from mars_demo.models.load import load_checkpoint
-
     checkpoint = load_checkpoint(entry["model"])
     longest = entry.get("max_new_tokens", Request.max_new_tokens)
-    known = costs.measure(checkpoint) if entry.get("adaptive") else None
+    measured = costs.measure(checkpoint) if entry.get("adaptive") else None
 
     def run(mode: str) -> Run:
         tau = entry["tau"][0][1]
-        request = Request(mode, lambda: tau, max_new_tokens=longest, costs=known)
+        request = Request(mode, lambda: tau, max_new_tokens=longest, costs=measured)
         run = decode(checkpoint, entry["prompt"], request)
         while not run.stop:
             tau = [tau for first, tau in entry["tau"] if first <= run.forwards + 1][-1]
@@ -83,11 +85,10 @@ def record(entry: dict[str, Any]) -> str:
 
 
 def typical(runs: Sequence[Run]) -> Run:
-    """Return the first of several equal runs, each forward with the median of its times, so that what else
-    the machine did does not count.
+    """Return one run with median times per forward, which leave out other load on the machine.
 
     Raises:
-        ValueError: if they did not accept the same tokens in the same forwards.
+        ValueError: if the runs did not accept the same tokens in the same forwards.
     """
     first, *others = runs
     accepted = [[step.accepted for step in run.passes] for run in runs]
@@ -98,6 +99,6 @@ def typical(runs: Sequence[Run]) -> Run:
 
 
 def _median(same: Sequence[Pass]) -> Pass:
-    """Return one forward that ran several times, each of its times the median where all of them have it."""
+    """Return one of several equal passes with median times, as far as all have them."""
     times = {key: [getattr(step, key) for step in same] for key in ("ms", "model_ms", "read_ms")}
-    return replace(same[0], **{key: median(found) for key, found in times.items() if None not in found})
+    return replace(same[0], **{key: median(values) for key, values in times.items() if None not in values})

@@ -1,7 +1,6 @@
-"""One step of decoding, worked: which slots of a window are accepted, and where the next window begins.
+"""Worked example of decoding steps: accepted slots, and the start of the next window.
 
-The scores are a reader's; what is made of them is decided by `decoding.acceptance`, as in every mode with a
-threshold.
+The reader sets the scores; `decoding.acceptance` accepts slots, as in every mode with a threshold.
 """
 
 from collections.abc import Sequence
@@ -18,11 +17,11 @@ Scores = Annotated[list[fields.Share], Field(min_length=SLOTS, max_length=SLOTS)
 
 
 def worked(tau: float, scores: Sequence[Sequence[float]]) -> dict[str, Any]:
-    """Windows one after the other, the scores of each given.
+    """Return consecutive windows worked out from their scores.
 
-    Of each: the place of the text where it begins (`first`, from 1), how many of its slots are accepted,
-    its `slots` with their place, score and state, and a sentence about them. A slot is `accepted`;
-    `rejected`, the first below τ; `dropped`, after that one though its score is at least τ; or `ignored`.
+    A window has its `first` position in the text, from 1, the number of `accepted` slots, its `slots` with
+    place, score and state, and a sentence about them. A slot is `accepted`; `rejected`, the first below τ;
+    `dropped`, after that one with a score of at least τ; or `ignored`.
     """
     windows, first = [], 1
     for window in scores:
@@ -38,8 +37,8 @@ def worked(tau: float, scores: Sequence[Sequence[float]]) -> dict[str, Any]:
     return {"tau": tau, "windows": windows, "words": _sum(len(windows), first - 1)}
 
 
-class Asked(BaseModel):
-    """What a browser sends: τ and the scores of all windows."""
+class Settings(BaseModel):
+    """The input from the browser: τ and the scores of all windows."""
 
     model_config = fields.STRICT
     tau: fields.Share
@@ -47,13 +46,13 @@ class Asked(BaseModel):
 
 
 def asked(settings: Any) -> dict[str, Any]:
-    """Return `worked` for what a browser sends: {tau, scores}.
+    """Return `worked` for input from the browser: {tau, scores}.
 
     Raises:
-        ValueError: if it is anything else.
+        ValueError: if the input is invalid.
     """
-    found = fields.checked(Asked, settings)
-    return worked(found.tau, found.scores)
+    checked = fields.checked(Settings, settings)
+    return worked(checked.tau, checked.scores)
 
 
 def _state(slot: int, score: float, count: int, tau: float) -> str:

@@ -1,4 +1,4 @@
-"""The app with its endpoint in this process, and what must hold after every test."""
+"""The app with its endpoint in this process, and checks after each test."""
 
 import json
 import logging
@@ -10,7 +10,8 @@ from service import KNOWN, App
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.trace import Run
-from mars_demo.ui import endpoint, models, options
+from mars_demo.ui import models, options
+from mars_demo.ui.hosting import endpoint
 from mars_demo.ui.page import LOOK, build
 
 TALK = [{"role": "user", "content": "Sort 3, 1 and 2"}, {"role": "assistant", "content": "1, 2, 3"}]
@@ -28,7 +29,7 @@ def app():
 
 @pytest.fixture(autouse=True)
 def service(app, mars_tiny, caplog, capfd):
-    """Check after a test that others got their own answers and the log holds nothing of what was sent."""
+    """Check after each test that other visitors get their own answers and the log has no sent text."""
     app.talk("who-stays", TALK)
     capfd.readouterr()
     with caplog.at_level(logging.WARNING, "mars_demo"):

@@ -1,4 +1,4 @@
-"""A client of the app, and what must hold of every answer."""
+"""A client of the app that checks every answer."""
 
 import itertools
 import json
@@ -10,7 +10,7 @@ API = "/gradio_api"
 JSON = {"content-type": "application/json"}
 KNOWN = {"prompt": "How many meters is 14 kilometers?", "model": "mars-tiny", "mode": "mars", "tau": 0.9}
 KNOWN |= {"window": None, "max_new_tokens": 24, "criterion": "probability"}
-# What no answer may hold: traces of the code, and what is in files that are nobody's business.
+# Traces of code and contents of private files, which no answer may contain.
 LEAKS = re.compile(
     r"Traceback \(most|File \\?\"|site-packages|\.py\\?\", line|mars_demo/|\b\w+Error\b: |"
     r"object has no attribute|NoneType|unhashable type|root:x:0|/tmp/|/home/\w+/"
@@ -18,11 +18,11 @@ LEAKS = re.compile(
 SENTENCE = re.compile(r"\S.*[.!?…]\W*$", re.DOTALL)
 
 
-def assert_told(answer: object) -> None:
-    """Check that an answer says in a sentence what was wrong."""
-    said = answer.get("error") or answer.get("detail") if isinstance(answer, dict) else None
-    said = said.get("message") if isinstance(said, dict) else said
-    assert isinstance(said, str) and SENTENCE.match(said), answer
+def assert_explained(answer: object) -> None:
+    """Assert that an answer contains an error message that is a sentence."""
+    message = answer.get("error") or answer.get("detail") if isinstance(answer, dict) else None
+    message = message.get("message") if isinstance(message, dict) else message
+    assert isinstance(message, str) and SENTENCE.match(message), answer
 
 
 class App:
@@ -48,11 +48,11 @@ class App:
         if "text/html" not in response.headers.get("content-type", ""):  # the page names its own modules
             assert not LEAKS.search(response.text), response.text[:300]
         if response.status_code >= 500:
-            assert_told(response.json())
+            assert_explained(response.json())
         return response
 
     def generate(self, content: bytes, form: str = "call") -> str | None:
-        """The record with which `generate` answers; None if it answers with a sentence."""
+        """Return the record that `generate` answers with; None for an error message."""
         response = self.post(f"{API}/{form}/generate", content)
         if response.is_error:
             return None
@@ -61,14 +61,14 @@ class App:
         answer = json.loads(data.removeprefix("data: "))
         if kind == "event: complete":
             return answer[0]
-        assert_told(answer)
+        assert_explained(answer)
 
     def call(self, name_or_function, data: list, event=None, session: str | None = None) -> dict | None:
-        """What a function of the page answers; None if it is refused."""
+        """Return what a function of the page answers; None if the request is rejected."""
         one = self.named(name_or_function) if isinstance(name_or_function, str) else name_or_function
         session = session or f"visitor{next(self._numbers)}"
-        asked = {"data": data, "fn_index": one["id"], "session_hash": session, "event_data": event}
-        content = json.dumps(asked).encode()
+        request = {"data": data, "fn_index": one["id"], "session_hash": session, "event_data": event}
+        content = json.dumps(request).encode()
         if not one["queue"]:
             response = self.post(f"{API}/run/predict", content)
             return None if response.is_error else response.json()
@@ -84,16 +84,16 @@ class App:
                 if message["msg"] == "process_completed" and message.get("event_id") == event:
                     if message["success"]:
                         return message["output"]
-                    return assert_told(message["output"])
+                    return assert_explained(message["output"])
         raise AssertionError("the stream ended without an answer")
 
     def talk(self, session: str, messages: list[dict]) -> None:
-        """Let a visitor's session continue from these messages."""
+        """Set the conversation of a session."""
         number = next(self._numbers)
         event = {"messages": messages, "system": None, "number": number}
         assert self.call("show_history", [None], event, session) is not None
 
     def race(self, session: str) -> str:
-        """The record of a visitor's next race."""
+        """Return the record of a session's next race."""
         data = [KNOWN["prompt"], None, [], "probability", "", None, None, None]
         return self.call("compete", data, session=session)["data"][0]

@@ -2,13 +2,13 @@
 
 import json
 
-from hostile import GOOD, NAMES, ODD, PATHS, SCRIPTS, SPECIAL, changed, places, written
+from hostile import GOOD, NAMES, ODD, PATHS, SCRIPTS, SPECIAL, changed, paths_in, written
 from hypothesis import strategies as st
 
 texts = (
     st.sampled_from((*SCRIPTS, *SPECIAL, *NAMES, *PATHS, *ODD))
     | st.text(max_size=40)
-    | st.builds("".join, st.lists(st.characters(), max_size=20))  # halves of characters too
+    | st.builds("".join, st.lists(st.characters(), max_size=20))  # including lone surrogates
     | st.sampled_from(("word ", "é", "{{", "\u202e")).map(lambda part: part * 30_000)
 )
 numbers = st.integers() | st.floats() | st.sampled_from((-1, 0, 1, 2**31, 2**63, 10**30, 10**400))
@@ -32,7 +32,7 @@ values = st.recursive(
 
 
 def body(value: object) -> bytes:
-    """JSON, with NaN and halves of characters where there are any."""
+    """Return JSON, including NaN and lone surrogates."""
     return json.dumps(value).encode()
 
 
@@ -43,13 +43,13 @@ messages = st.lists(st.fixed_dictionaries({"role": roles | values, "content": te
 
 
 def mistaken(good: dict[str, object]) -> st.SearchStrategy:
-    """Good parameters of which some have any value, and perhaps some that nobody knows."""
+    """Return valid parameters with some values replaced and possibly an unknown one added."""
     wrong = st.fixed_dictionaries({}, optional=dict.fromkeys(good, values))
     unknown = st.dictionaries(st.sampled_from(NAMES), values, max_size=1)
     return st.builds(lambda *parts: {**good, **parts[0], **parts[1]}, wrong, unknown)
 
 
-# The data of an event of the stage or of another component.
+# The data of a component event.
 events = values | st.fixed_dictionaries(
     {},
     optional=dict.fromkeys(("prompt", "tau", "criterion", "system", "id", "record", "number", "at"), values)
@@ -59,13 +59,13 @@ events = values | st.fixed_dictionaries(
 
 @st.composite
 def records(draw) -> str:
-    """A good record of which some lines, values or characters are others."""
+    """Return a valid record with some lines, values or characters changed."""
     long = (GOOD[0], *[GOOD[1]] * 200, GOOD[3])
     lines = list(draw(st.sampled_from((GOOD, long)) | st.permutations(GOOD)))
     for _ in range(draw(st.integers(0, 2))):
         at = draw(st.integers(0, len(lines) - 1))
-        place = draw(st.sampled_from(places(lines[at])))
-        lines[at] = changed(lines[at], place, draw(values | st.just(...)))
+        path = draw(st.sampled_from(paths_in(lines[at])))
+        lines[at] = changed(lines[at], path, draw(values | st.just(...)))
     text = written(lines)
     if draw(st.booleans()):
         return text

@@ -1,4 +1,4 @@
-"""What the operator allows, from both sides."""
+"""Limits set by the operator, tested at and above the limit."""
 
 import json
 
@@ -11,7 +11,7 @@ LIMITED = {"MARS_DEMO_PROMPT": "400", "MARS_DEMO_ANSWER": "256", "MARS_DEMO_RECO
 
 @pytest.fixture
 def limited(app, monkeypatch):
-    """The app with small limits of its operator."""
+    """Return the app with small limits."""
     for name, limit in LIMITED.items():
         monkeypatch.setenv(name, limit)
     return app
@@ -22,14 +22,14 @@ def limited(app, monkeypatch):
     [("prompt", "abcd " * 80, "a" * 401), ("max_new_tokens", 256, 257)],
     ids=["prompt", "answer"],
 )
-def test_a_parameter_may_be_as_large_as_the_operator_says(limited, name, allowed, above):
+def test_a_parameter_has_a_limit(limited, name, allowed, above):
     for value, answered in ((allowed, True), (above, False)):
-        asked = KNOWN | {"mode": "ar", "max_new_tokens": 1} | {name: value}
-        record = limited.generate(json.dumps({"data": [*asked.values()]}).encode())
+        parameters = KNOWN | {"mode": "ar", "max_new_tokens": 1} | {name: value}
+        record = limited.generate(json.dumps({"data": [*parameters.values()]}).encode())
         assert (record is not None) == answered
 
 
-def test_a_conversation_counts_with_its_prompt(limited):
+def test_the_prompt_limit_includes_the_conversation(limited):
     for length, answered in ((400, True), (401, False)):
         answer = "y" * (length - len(KNOWN["prompt"]) - 5)
         talk = [{"role": "user", "content": "x" * 5}, {"role": "assistant", "content": answer}]
@@ -37,22 +37,22 @@ def test_a_conversation_counts_with_its_prompt(limited):
         assert isinstance(limited.race(f"talk{length}"), str) == answered
 
 
-def test_a_record_may_be_as_large_as_the_operator_says(limited):
-    def drawn(record: str) -> str:
+def test_a_record_has_a_limit(limited):
+    def trouble(record: str) -> str:
         answer = limited.call("show_pass", [False], {"record": record, "number": 1})
-        [told] = [value for value in answer["data"] if isinstance(value, str) and value.startswith("{")]
-        return json.loads(told).get("trouble", "")
+        [message] = [value for value in answer["data"] if isinstance(value, str) and value.startswith("{")]
+        return json.loads(message).get("trouble", "")
 
     record, most = written(GOOD), 1 << 20
-    assert "MiB" not in drawn(record + " " * (most - len(record)))
-    assert "1 MiB" in drawn(record + " " * (most - len(record) + 1))
+    assert "MiB" not in trouble(record + " " * (most - len(record)))
+    assert "1 MiB" in trouble(record + " " * (most - len(record) + 1))
 
 
-def test_a_request_that_is_larger_than_any_record_is_refused_unread(limited):
+def test_a_request_larger_than_any_record_is_rejected_unread(limited):
     most = 4 << 20
     for size, status in ((most, 422), (most + 1, 413)):
         response = limited.post(f"{API}/run/predict", b'"' + b"x" * (size - 2) + b'"')
         assert response.status_code == status
     assert "4 MiB" in response.json()["error"]
-    parts = (b"x" * (1 << 20) for _ in range(6))  # without its length
+    parts = (b"x" * (1 << 20) for _ in range(6))  # without a Content-Length
     assert limited.post(f"{API}/run/predict", parts).status_code in (400, 413)

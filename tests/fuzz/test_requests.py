@@ -1,4 +1,4 @@
-"""Any request gets a value or a sentence, and nobody else notices."""
+"""Any request gets a value or an error message, and other visitors are not affected."""
 
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import quote, urlencode
@@ -16,7 +16,7 @@ from mars_demo.ui.components.stage import replay_page
 SHORT = KNOWN | {"max_new_tokens": 2}
 CHAT = {"model": "mars-tiny", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 2}
 CHAT |= {"stream": False, "tau": 0.9, "window": None, "temperature": None, "stop": None, "seed": None}
-LONG_WORK = ("replay", "measure", "fit")  # if what they are sent happens to be right
+LONG_WORK = ("replay", "measure", "fit")  # if random data happen to be valid
 SERVED = ("recording", "opinion", "replay_page", "refusal", "__init__", "load", "get_config")
 QUERY = "tab run prompt model mode tau criterion wait chapter lane pass view mask_kind mask_length".split()
 ROUTES = "run/predict queue/join call/generate component_server reset cancel upload mcp/".split()
@@ -32,8 +32,8 @@ def test_generate(app, parameters, count, by_name):
 
 @given(mistaken(CHAT), st.none() | messages)
 def test_the_endpoint(app, parameters, conversation):
-    asked = parameters if conversation is None else parameters | {"messages": conversation}
-    response = app.post("/v1/chat/completions", body(asked))
+    request = parameters if conversation is None else parameters | {"messages": conversation}
+    response = app.post("/v1/chat/completions", body(request))
     assert response.status_code in (200, 400, 404, 413)
 
 
@@ -60,15 +60,15 @@ def test_a_record_on_the_stage(app, record, number):
 
 
 @given(st.sampled_from(SERVED) | texts, st.data())
-def test_what_scripts_ask_of_a_component(app, name, data):
+def test_server_functions_of_components(app, name, data):
     sent = data.draw(values | records() | st.fixed_dictionaries({"record": records(), "at": values}))
     number = data.draw(st.sampled_from(app.components) | values)
-    asked = {"session_hash": "scripts", "component_id": number, "fn_name": name, "data": sent}
-    app.post(f"{API}/component_server", body(asked))
+    request = {"session_hash": "scripts", "component_id": number, "fn_name": name, "data": sent}
+    app.post(f"{API}/component_server", body(request))
 
 
 @given(st.sampled_from(ROUTES), junk, st.sampled_from(("application/json", "text/plain", "x/y", "")))
-def test_bytes_that_a_route_cannot_read(app, route, content, kind):
+def test_unreadable_bytes(app, route, content, kind):
     app.post(f"{API}/{route}", content, {"content-type": kind})
     app.post("/v1/chat/completions", content)
 
@@ -78,12 +78,12 @@ def test_a_url(app, query, data):
     opening = [one for one in app.functions if any(event == "load" for _, event in one["targets"])]
     one = data.draw(st.sampled_from(opening))
     fields = urlencode({name: value[:500] for name, value in query.items()}, errors="replace")
-    asked = {"data": [None] * len(one["inputs"]), "fn_index": one["id"], "session_hash": "opens"}
-    app.post(f"{API}/run/predict?{fields}", body(asked))
+    request = {"data": [None] * len(one["inputs"]), "fn_index": one["id"], "session_hash": "opens"}
+    app.post(f"{API}/run/predict?{fields}", body(request))
 
 
 @given(st.sampled_from(("file=", "file/", "stream/", "call/generate/", "")), texts)
-def test_a_file_that_is_nobodys_business(app, start, path):
+def test_a_private_file(app, start, path):
     app.get(f"{API}/{start}{quote(path[:200], safe='/%', errors='replace')}")
 
 
@@ -95,11 +95,12 @@ ASKED = st.fixed_dictionaries(
 
 @settings(max_examples=settings.default.max_examples // 5)
 @given(st.lists(ASKED, min_size=2, max_size=4))
-def test_visitors_at_once_get_their_own_answers(app, mars_tiny, asked):
-    with ThreadPoolExecutor(len(asked)) as pool:
-        bodies = [body({"data": [*(SHORT | one | {"max_new_tokens": 8}).values()]}) for one in asked]
+def test_concurrent_visitors_get_their_own_answers(app, mars_tiny, requests):
+    with ThreadPoolExecutor(len(requests)) as pool:
+        bodies = [body({"data": [*(SHORT | one | {"max_new_tokens": 8}).values()]}) for one in requests]
         answers = list(pool.map(app.generate, bodies))
-    for one, record in zip(asked, answers):
-        own = decode(mars_tiny, one["prompt"], Request(one["mode"], one["tau"], max_new_tokens=8)).finish()
+    for one, record in zip(requests, answers):
+        request = Request(one["mode"], one["tau"], max_new_tokens=8)
+        expected = decode(mars_tiny, one["prompt"], request).finish()
         run = Run.read(record.split("\n"))
-        assert (run.settings.prompt, run.token_ids) == (one["prompt"], own.token_ids)
+        assert (run.settings.prompt, run.token_ids) == (one["prompt"], expected.token_ids)

@@ -1,4 +1,4 @@
-"""Spaces as the hub would run them: a fresh environment of the written requirements, `python app.py`."""
+"""Spaces run as on the hub: `python app.py` in a fresh environment with their requirements."""
 
 import json
 import shutil
@@ -20,8 +20,10 @@ PROMPT = "Which city is the capital of Latvia?"
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory) -> str:
-    """Of an environment with what a Space for a CPU asks for. Where its index of builds for CPUs cannot be
-    reached, pip goes on with the others."""
+    """Return the Python of an environment with the requirements of a CPU Space.
+
+    If the index of CPU builds cannot be reached, pip uses the other index.
+    """
     place = tmp_path_factory.mktemp("runner")
     write(Space("cpu-basic", only=True), place / "space")
     subprocess.run([sys.executable, "-m", "venv", place / "venv"], check=True)
@@ -32,34 +34,34 @@ def python(tmp_path_factory) -> str:
 
 
 def settings(folder: Path) -> dict[str, str]:
-    """The environment that the hub's runner sets."""
+    """Return the environment variables set by the runner of the hub."""
     return {
         "SYSTEM": "spaces", "SPACE_ID": "me/mars", "GRADIO_SERVER_NAME": "0.0.0.0", "HOME": str(folder),
     }  # fmt: skip
 
 
 @pytest.mark.full
-def test_a_space_for_each_kind_of_hardware_starts_and_answers(python, tmp_path):
-    own = tmp_path / "own"
-    shutil.copytree(ASSETS / "ar-tiny", own)
-    lends = tmp_path / "lends"  # the package `spaces`, which is there on ZeroGPU before anything else
-    lends.mkdir()
-    shutil.copy(TESTS / "forking_spaces.py", lends / "spaces.py")
+def test_a_space_starts_and_answers_on_each_hardware(python, tmp_path):
+    local = tmp_path / "local"
+    shutil.copytree(ASSETS / "ar-tiny", local)
+    preinstalled = tmp_path / "lends"  # ZeroGPU preinstalls the package `spaces`
+    preinstalled.mkdir()
+    shutil.copy(TESTS / "forking_spaces.py", preinstalled / "spaces.py")
     spaces = {
         "cpu-basic": (Space("cpu-basic"), "mars-smollm2-135m", {}),
         "zero-a10g": (
             Space("zero-a10g", ["mars-tiny"], only=True),
             "mars-tiny",
-            {"PYTHONPATH": str(lends), "SPACES_ZERO_GPU": "true"},
+            {"PYTHONPATH": str(preinstalled), "SPACES_ZERO_GPU": "true"},
         ),
-        "t4-small": (Space("t4-small", [str(own)], only=True), "own", {}),
+        "t4-small": (Space("t4-small", [str(local)], only=True), "local", {}),
     }
     for hardware, (space, default, more) in spaces.items():
         folder = tmp_path / hardware
         write(space, folder)
         environment = settings(folder) | more
         with started("app.py", python=python, folder=folder, environment=environment) as child:
-            client = Client(child.wait_for_address(), verbose=False, httpx_kwargs={"timeout": GUARD})
+            client = Client(child.wait_for_url(), verbose=False, httpx_kwargs={"timeout": GUARD})
             record = client.predict(PROMPT, mode="ar", max_new_tokens=48, api_name="/generate")
             assert json.loads(record.splitlines()[0])["model"] == default
             text = Run.read(record.splitlines()).text

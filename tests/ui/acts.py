@@ -1,4 +1,4 @@
-"""Acts of a visitor in the tests of several tabs."""
+"""Actions of a visitor that the tests of several tabs share."""
 
 import re
 from pathlib import Path
@@ -19,7 +19,7 @@ def choose(page: Page, name: str, option: str) -> None:
 
 
 def press(button: Locator) -> None:
-    """Press a button and wait until the server has answered, outside of Gradio's queue."""
+    """Press a button and wait for the server's answer outside Gradio's queue."""
     with button.page.expect_response(re.compile("gradio_api/run/")):
         button.click()
 
@@ -29,13 +29,13 @@ def is_open(page: Page, tab: str) -> None:
 
 
 def fits(page: Page) -> None:
-    """Check that nothing is to be scrolled sideways."""
+    """Assert that nothing needs horizontal scrolling."""
     width = page.viewport_size["width"]
     page.wait_for_function(f"document.documentElement.scrollWidth <= {width}")
 
 
 def is_legible(page: Page, smallest: float = 0) -> None:
-    """Check contrasts, and the size of the smallest text."""
+    """Assert sufficient contrasts and the size of the smallest text."""
     legible = page.evaluate(LEGIBLE)
     assert (legible["texts"], legible["marks"]) == ([], [])
     assert legible["smallest"] >= smallest

@@ -1,4 +1,4 @@
-"""A real app and a real browser, once per session; one page per module, opened anew by each test."""
+"""A real app and browser per session, and a page per module that each test reopens."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from mars_demo.ui import models, options
 from mars_demo.ui.components.stage import Stage
 from mars_demo.ui.page import App, build
 
-HANG_GUARD = 120_000  # milliseconds: what is awaited comes within a second or two on an idle machine
+HANG_GUARD = 120_000  # milliseconds; an idle machine needs a second or two
 DESKTOP = {"width": 1280, "height": 900}
 
 expect.set_options(timeout=HANG_GUARD)
@@ -18,7 +18,7 @@ expect.set_options(timeout=HANG_GUARD)
 
 @pytest.fixture(scope="session")
 def demo():
-    """An app that serves the tiny models alone: they answer in milliseconds."""
+    """Run an app that serves only the tiny models, which answer in milliseconds."""
     models.serve(options.read(["--only", "--model", "mars-tiny", "--model", "ar-tiny"]))
     served = build()
     served.launch(prevent_thread_lock=True, quiet=True)
@@ -29,17 +29,17 @@ def demo():
 
 @pytest.fixture(scope="session")
 def url(demo):
-    """The URL of the app."""
+    """Return the URL of the app."""
     return demo.local_url
 
 
 @pytest.fixture(scope="session")
 def stage_url():
-    """The URL of a page with nothing on it but the stage and its recorded runs; no model is loaded."""
+    """Yield the URL of a page with only the stage and its recorded runs; no model is loaded."""
     with App() as demo:
         Stage()
-    _, address, _ = demo.launch(prevent_thread_lock=True, quiet=True)
-    yield address
+    _, launched_url, _ = demo.launch(prevent_thread_lock=True, quiet=True)
+    yield launched_url
     demo.close()
 
 
@@ -52,7 +52,7 @@ class Troubles(list):
 
 
 def shared_page(browser, script: str = ""):
-    """Yield a page on which a script runs first, and the troubles seen on it."""
+    """Yield a page that runs a script first, and the troubles on it."""
     context = browser.new_context(viewport=DESKTOP, reduced_motion="reduce")
     context.set_default_timeout(HANG_GUARD)
     context.add_init_script(script)
@@ -64,20 +64,20 @@ def shared_page(browser, script: str = ""):
 
 @pytest.fixture(scope="module")
 def module_page(browser):
-    """One page for a module's tests: opening the app on a page that has its files takes half as long."""
+    """Yield one page for a module's tests: the app reopens twice as fast on a page with cached files."""
     yield from shared_page(browser)
 
 
 @pytest.fixture
 def stage(module_page, stage_url):
-    """The stage alone, open on the module's page; a test puts its own records there."""
+    """Open the stage alone on the module's page, where a test puts its own records."""
     page, troubles = module_page
     troubles.clear()
     if not page.url.startswith(stage_url):
         page.set_viewport_size(DESKTOP)
         page.emulate_media(reduced_motion="reduce")
         page.goto(stage_url)
-        expect(page.locator(".token").first).to_be_attached()  # of a recorded run
+        expect(page.locator(".token").first).to_be_attached()  # a recorded run
     page.mouse.move(0, 0)
     page.evaluate("document.activeElement.blur(), scrollTo(0, 0)")
     yield page
@@ -86,17 +86,16 @@ def stage(module_page, stage_url):
 
 @pytest.fixture
 def visit(browser, url, module_page):
-    """Open the app as a visitor. A script error or a dialog on any of the pages fails the test.
+    """Open the app as a visitor; a script error or a dialog fails the test.
 
-    The first visitor of a test comes on the module's page. Others come on pages of their own, and so do
-    visits with `options` that an open page cannot change. Nothing moves by itself, unless `reduced_motion`
-    says so.
+    The first visitor of a test uses the module's page. Later visitors, and visits with `options` that an
+    open page cannot change, get their own pages. Motion is reduced unless `reduced_motion` says otherwise.
     """
     page, troubles = module_page
     troubles.clear()
     contexts, free = [], [page]
 
-    def open_page(query: str = "", address: str = url, **options):
+    def open_page(query: str = "", base_url: str = url, **options):
         viewport = options.pop("viewport", DESKTOP)
         motion = options.pop("reduced_motion", "reduce")
         scheme = options.pop("color_scheme", None)
@@ -111,7 +110,7 @@ def visit(browser, url, module_page):
             contexts.append(context)
             opened = context.new_page()
             troubles.watch(opened)
-        opened.goto(f"{address}?{query}")
+        opened.goto(f"{base_url}?{query}")
         return opened
 
     yield open_page
@@ -124,7 +123,7 @@ def visit(browser, url, module_page):
 
 
 def _leave(page) -> None:
-    """Take a test's app, storage, route handlers and pointer off the module's page."""
+    """Remove the app, storage, route handlers and pointer of a test from the module's page."""
     page.unroute_all()
     page.evaluate("try { localStorage.clear(); sessionStorage.clear(); } catch {}")
     page.goto("about:blank")
@@ -133,8 +132,10 @@ def _leave(page) -> None:
 
 @pytest.fixture
 def visit_file(browser):
-    """Open a page from disk, without a network. An error on it, or a request for anything but the page and
-    what is in its `folder`, fails the test."""
+    """Open a page from disk without a network.
+
+    Errors fail the test, and so do requests for anything but the page and the contents of `folder`.
+    """
     contexts, troubles = [], []
 
     def open_file(path: Path, ending: str = "", folder: Path | None = None, **options):
@@ -145,11 +146,11 @@ def visit_file(browser):
         contexts.append(context)
         page = context.new_page()
 
-        def ask(request):
+        def check(request):
             if not request.url.startswith((allowed, "data:", "blob:")):
                 troubles.append(request.url)
 
-        page.on("request", ask)
+        page.on("request", check)
         page.on("pageerror", lambda error: troubles.append(error.stack or str(error)))
         page.on("console", lambda message: message.type == "error" and troubles.append(message.text))
         page.on("dialog", lambda dialog: (troubles.append(dialog.message), dialog.dismiss()))
@@ -165,6 +166,6 @@ def visit_file(browser):
 @pytest.fixture
 def gate(url):
     """Hold the forwards of the default model after the first few, until the test opens the gate."""
-    held = Gate(models.load().model.base_model)
-    yield held
-    held.remove()
+    gate = Gate(models.load().model.base_model)
+    yield gate
+    gate.remove()

@@ -1,4 +1,4 @@
-"""The stage alone: records put on it, and what it drew of them."""
+"""The stage alone: putting records on it, and reading what it shows."""
 
 import re
 
@@ -13,7 +13,7 @@ PUT = """texts => {
 
 
 def put(page: Page, *records: str) -> None:
-    """Replace what is on the stage by records, and wait until they are drawn."""
+    """Replace the records on the stage, and wait until they are drawn."""
     page.evaluate(PUT, list(records))
 
 
@@ -28,7 +28,7 @@ def give(page: Page, *records: str) -> None:
 
 
 def says(*facts: object) -> re.Pattern:
-    """Match a text that holds every fact, in any order and wording; a number only as a whole."""
+    """Return a pattern for texts with all facts, in any order and wording; numbers match as a whole."""
     patterns = (re.escape(str(fact)).replace(r"\ ", r"\s") for fact in facts)
     return re.compile("".join(rf"(?=.*(?<![\d.]){pattern}(?!\.?\d))" for pattern in patterns), re.DOTALL)
 
@@ -38,7 +38,7 @@ def lane(page: Page, name: str) -> Locator:
 
 
 def shown(page: Page, name: str) -> Locator:
-    """Find the forwards of a lane that can be seen."""
+    """Return the visible forwards of a lane."""
     return lane(page, name).locator(".pass:not(.future)")
 
 

@@ -1,4 +1,4 @@
-"""The Race tab as its visitors use it: its parts, and the steps of a race."""
+"""The parts of the Race tab, and the steps of a race."""
 
 from acts import set_slider
 from playwright.sync_api import Locator, Page, expect
@@ -6,7 +6,7 @@ from playwright.sync_api import Locator, Page, expect
 from mars_demo.assets import read_json
 from mars_demo.decoding.trace import Run, read_runs
 
-# A run that was not there before, nor recorded, and its first token.
+# A run that is neither recorded nor from before, and its first token.
 HAS_BEGUN = """before => {
   const stage = document.querySelector("#stage .stage");
   const { run } = stage.dataset;
@@ -37,7 +37,7 @@ def lane(page: Page, name: str) -> Locator:
 
 
 def count(page: Page, name: str, figure: str) -> Locator:
-    """A figure of a lane: `tokens`, `forwards`, `perForward` or `perSecond`."""
+    """Return a number of a lane: `tokens`, `forwards`, `perForward` or `perSecond`."""
     return lane(page, name).locator(f'[data-count="{figure}"]')
 
 
@@ -63,7 +63,7 @@ def dismiss(page: Page) -> None:
 
 
 def is_ready(page: Page) -> None:
-    """Wait until the server has filled the controls: the models, and what the URL sets."""
+    """Wait until the server has filled the controls: the models, and values of the URL."""
     page.wait_for_function(IS_FILLED, arg=EXAMPLES)
 
 
@@ -79,7 +79,7 @@ def race(page: Page, press: str | None = None) -> None:
 
 
 def to_the_end(page: Page, state: str = "done") -> None:
-    """Wait until the race is over and the next one may start."""
+    """Wait until the race is over and another one may start."""
     expect(stage(page)).to_have_attribute("data-state", state)
     expect(run_button(page)).to_be_enabled()
     expect(page.locator("#stop")).to_be_disabled()
@@ -100,7 +100,7 @@ def set_tau(page: Page, tau: float) -> None:
 
 
 def records(page: Page) -> dict[str, Run]:
-    """The runs on the stage by mode, as the page hands them out as a file."""
+    """Return the runs on the stage by mode, as the page saves them in a file."""
     with page.expect_download() as download:
         page.locator('#stage [data-do="jsonl"]').click()
     runs = read_runs(download.value.path().read_text("utf-8").splitlines())

@@ -1,4 +1,4 @@
-"""Small made-up runs whose every figure is known, as the files a visitor drops on the stage."""
+"""Small made-up runs with known numbers, as the files that visitors drop on the stage."""
 
 import re
 
@@ -11,7 +11,7 @@ def run(mode: str, accepted: list[int], taus: list[float] | None = None, words=W
     """Return a run whose n-th forward accepts `accepted[n]` words.
 
     Slot k of a forward has confidence 0.99 - k/10, the first rejected slot at most 0.4. A forward of AR
-    takes 10 ms, of the others 12 ms.
+    takes 10 ms, of other modes 12 ms.
     """
     settings = Settings(
         mode,
@@ -29,10 +29,10 @@ def run(mode: str, accepted: list[int], taus: list[float] | None = None, words=W
     passes, at, left = [], 0, 0
     for number, count in enumerate(accepted, start=1):
         stop = "eos" if number == len(accepted) else None
-        shown = 1 if mode == "ar" else window
-        texts = [f" {word}" for word in words[at : at + shown]] + [" ?"] * shown
+        size = 1 if mode == "ar" else window
+        texts = [f" {word}" for word in words[at : at + size]] + [" ?"] * size
         slots = []
-        for k in range(shown):
+        for k in range(size):
             end = stop and k == count - 1
             text = "" if end else texts[k]
             confidence = 0.99 - k / 10 if k < count else 0.4 - k / 100
@@ -41,12 +41,12 @@ def run(mode: str, accepted: list[int], taus: list[float] | None = None, words=W
         lossless = {}
         if mode == "lossless":
             lossless = {"drafts": left, "verified": min(count - 1, left), "groups": left + 1}
-            left = shown - count
+            left = size - count
         passes.append(
             Pass(
                 number,
                 taus[number - 1] if taus else None,
-                positions=shown + 1,
+                positions=size + 1,
                 ms=10.0 if mode == "ar" else 12.0,
                 accepted=count,
                 slots=tuple(slots),
@@ -68,10 +68,10 @@ def file_of(*runs: Run) -> str:
 
 
 def race() -> str:
-    """Return AR in 10 forwards against MARS in 4, whose τ falls from 0.95 to 0.5 at forward 3."""
+    """Return AR in 10 forwards and MARS in 4; its τ changes from 0.95 to 0.5 at forward 3."""
     return file_of(run("ar", [1] * 10), run("mars", [1, 3, 2, 4], [0.95, 0.95, 0.5, 0.5]))
 
 
 def slowed(record: str) -> str:
-    """Return the record with forwards that take 1000 times as long, so that no replay ends by chance."""
-    return re.sub(r'"ms":([\d.]+)', lambda found: f'"ms":{1000 * float(found[1])}', record)
+    """Return the record with forwards 1000 times as long, so that no replay ends during a test."""
+    return re.sub(r'"ms":([\d.]+)', lambda match: f'"ms":{1000 * float(match[1])}', record)

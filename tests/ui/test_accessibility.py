@@ -19,7 +19,7 @@ TABS = {
 
 
 def each_tab(page: Page):
-    """Open one tab after the other and measure how legible it is."""
+    """Open the tabs one after the other, and check that they are legible."""
     for tab, shown in TABS.items():
         page.get_by_role("tab", name=tab).click()
         expect(page.locator(shown).first).to_be_visible()
@@ -27,8 +27,8 @@ def each_tab(page: Page):
 
 
 @pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.full)])
-def test_texts_and_marks_have_the_contrast_that_wcag_asks_for(visit, theme):
-    """4.5 for texts and 3 for marks that mean something, on every tab, with a token's card open."""
+def test_texts_and_marks_have_the_contrast_required_by_wcag(visit, theme):
+    """Require 4.5 for texts and 3 for meaningful marks, on every tab and with an open token card."""
     page = visit(f"__theme={theme}&run=change&lane=mars&pass=3")
     expect(page.locator("#stage .heat g").nth(2)).to_have_class(re.compile(r"\blit\b"))
     page.locator('.lane[data-lane="mars"] .token').first.click()
@@ -53,7 +53,7 @@ def test_tokens_are_options_by_forward_and_every_control_has_a_name(visit, stage
     page.keyboard.press("Escape")
     expect(answer.get_by_role("option", selected=True)).to_have_count(0)
     last = answer.get_by_role("option").last
-    expect(last).to_have_text("")  # the end token has no text of its own, but a name
+    expect(last).to_have_text("")  # the end token has no text, but a name
     expect(last).not_to_have_accessible_name("")
 
     controls = page.locator("#stage").locator("button, select, input, [role=slider], [role=listbox]")
@@ -63,15 +63,15 @@ def test_tokens_are_options_by_forward_and_every_control_has_a_name(visit, stage
         expect(control).not_to_have_accessible_name("")
 
 
-# ------------------------------------------------------------------------------------- a talk
+# ------------------------------------------------------------------------------ the talk view
 
 
 @pytest.mark.full
-def test_a_talk_has_nothing_small_and_is_led_by_keys(visit):
+def test_a_talk_has_no_small_text_and_is_controlled_by_keys(visit):
     page = visit("view=talk", viewport={"width": 1920, "height": 1080})
     expect(page.locator("#stage .token").first).to_be_visible()
     for tab, legible in each_tab(page):
-        assert legible["smallest"] >= 18, tab  # pixels, half of what is read most
+        assert legible["smallest"] >= 18, tab  # pixels, half the size of the main texts
     assert page.evaluate("document.documentElement.scrollWidth") <= 1920
     for number, tab in enumerate(TABS, start=1):
         page.keyboard.press(str(number))
@@ -85,14 +85,14 @@ def test_a_talk_has_nothing_small_and_is_led_by_keys(visit):
     expect(shown).to_have_value("table")
     page.locator("#talk-row button[data-key=n]").click()
     expect(shown).to_have_value("function")
-    page.keyboard.press("Space")  # goes to the stage, not to the button
+    page.keyboard.press("Space")  # the stage handles the key, not the button
     expect(page.locator("#stage .play")).to_contain_text("⏸")
     expect(shown).to_have_value("function")
 
     page.locator("#prompt textarea").press_sequentially("25n")
     expect(page.locator("#prompt textarea")).to_have_value(re.compile("25n$"))
     page.locator("#tau input[type=range]").focus()
-    page.keyboard.press("2")  # a slider is not a text field
+    page.keyboard.press("2")  # a slider does not take text
     expect(page.get_by_role("tab", name="Mask")).to_have_attribute("aria-selected", "true")
 
 
@@ -109,7 +109,7 @@ def test_a_talk_is_left_by_escape_or_a_button(visit):
     expect(row).to_be_hidden()
     expect(page.locator("#title")).to_be_visible()
     expect(page).to_have_url(re.compile(r"\?(?!.*view=).*run=table"))
-    page.keyboard.press("2")  # the keys go on
+    page.keyboard.press("2")  # keys continue to work
     expect(page.get_by_role("tab", name="Mask")).to_have_attribute("aria-selected", "true")
     page.goto(f"{page.url}&view=talk")
     page.locator("#talk-row button[data-key=Escape]").click()

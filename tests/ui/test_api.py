@@ -1,4 +1,4 @@
-"""The API over HTTP: one answer, one table of bad values, and a log without tracebacks."""
+"""The HTTP API: answers, bad values, and a log without tracebacks."""
 
 import json
 import math
@@ -24,7 +24,7 @@ MOST = str(LIMITS.answer)
 
 
 def answer(url: str, *data) -> list[tuple[str, object]]:
-    """The events with which the server answers values in this order, as `curl` would get them."""
+    """Return the events that the server sends for these values, as `curl` would get them."""
     path = f"{url}gradio_api/call/generate"
     kind = {"Content-Type": "application/json"}
     request = urllib.request.Request(path, json.dumps({"data": data}).encode(), kind)
@@ -38,11 +38,11 @@ def answer(url: str, *data) -> list[tuple[str, object]]:
     ]
 
 
-# Each bad value, and what the message must hold beside the name of the parameter.
+# Bad values, and facts that the message must contain beside the parameter name.
 BAD = [
     ("prompt", None, ["None"]),
     ("prompt", "  ", []),
-    ("prompt", "\ud800", None),  # half of a character
+    ("prompt", "\ud800", None),  # a lone surrogate
     ("prompt", ["x" * 10_000], ["xxx"]),
     ("model", "/etc", ["'/etc'", "mars-tiny", "ar-tiny"]),
     ("mode", "fast", ["'fast'", "mars", "lossless", "jacobi", "block-diffusion", "ar"]),
@@ -56,15 +56,15 @@ BAD = [
 
 
 def is_clean(message: str) -> bool:
-    """Return whether a message is a short sentence without a trace of the code."""
+    """Return whether a message is a short sentence without traces of code."""
     traces = r"Traceback|\w+Error\b|\.py\b|site-packages|NoneType"
     return 0 < len(message) < 300 and "\n" not in message and not re.search(traces, message)
 
 
 @pytest.mark.parametrize(("name", "value", "facts"), BAD, ids=lambda part: str(part)[:20])
 def test_a_bad_value_gets_a_message_and_no_traceback(url, capfd, name, value, facts):
-    [(kind, told)] = answer(url, *(REQUEST | {name: value}).values())
-    message = told["error"]
+    [(kind, event)] = answer(url, *(REQUEST | {name: value}).values())
+    message = event["error"]
     assert kind == "error" and is_clean(message)
     if facts is not None:
         assert name in message.lower()
@@ -74,10 +74,10 @@ def test_a_bad_value_gets_a_message_and_no_traceback(url, capfd, name, value, fa
 
 def test_too_few_values_get_a_message_and_no_traceback(url, capfd):
     for data in ([], ["hello", None]):
-        [(kind, told)] = answer(url, *data)
-        assert kind == "error" and is_clean(told["error"])
-        assert all(name in told["error"] for name in REQUEST)
-        assert "7" in told["error"] and str(len(data)) in told["error"]
+        [(kind, event)] = answer(url, *data)
+        assert kind == "error" and is_clean(event["error"])
+        assert all(name in event["error"] for name in REQUEST)
+        assert "7" in event["error"] and str(len(data)) in event["error"]
     assert "Traceback" not in "".join(capfd.readouterr())
 
 

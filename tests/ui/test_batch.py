@@ -1,4 +1,4 @@
-"""The Batch tab in a real browser: small batches of the bundled model, really run."""
+"""The Batch tab in a real browser, with small real batches of the bundled model."""
 
 import re
 
@@ -11,12 +11,12 @@ from mars_demo.evaluation import load_test, results
 from mars_demo.evaluation.throughput import BASELINE
 from mars_demo.ui.tabs import batch
 
-SAME = re.compile(r"\b(\d+)\D+\1\b")  # as many answers are the same as there are
+SAME = re.compile(r"\b(\d+)\D+\1\b")  # all answers are the same
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """The folder in which the tab looks for results; what has been measured so far is not in it."""
+    """Use an empty folder of result files, and return it."""
     monkeypatch.setattr(results, "FOLDER", tmp_path)
     return tmp_path
 
@@ -42,7 +42,7 @@ def forwards(page: Page, number: int) -> int:
     return int(re.match(r"\d+", figures.inner_text())[0])
 
 
-def test_recorded_schedules_are_there_and_a_run_fills_both_where_the_cursor_waits_for_nobody(open_tab):
+def test_a_run_replaces_recorded_schedules_and_the_cursor_cache_never_waits(open_tab):
     page = open_tab()
     expect(page.locator("#batch-schedule .one")).to_have_count(2)
     for state in ("compute", "wait", "commit", "free"):
@@ -69,7 +69,7 @@ def test_recorded_schedules_are_there_and_a_run_fills_both_where_the_cursor_wait
 
 
 @pytest.mark.full
-def test_a_run_can_be_stopped_and_begun_again(open_tab, gate):
+def test_a_run_can_be_stopped_and_restarted(open_tab, gate):
     page = open_tab()
     run = page.locator("#batch-run")
     run.click()
@@ -79,14 +79,14 @@ def test_a_run_can_be_stopped_and_begun_again(open_tab, gate):
     gate.open()
     expect(run).to_be_enabled()
     expect(page.locator("#batch-said")).not_to_have_text(re.compile(r"\d"))
-    expect(page.locator("#batch-schedule .cells")).to_have_count(6)  # of the first cache alone
+    expect(page.locator("#batch-schedule .cells")).to_have_count(6)  # of the first cache only
     run.click()
     expect(page.locator("#batch-said")).to_contain_text(SAME)
     expect(run).to_be_enabled()
 
 
 @pytest.mark.full
-def test_the_methods_are_measured_row_by_row(open_tab, monkeypatch):
+def test_the_methods_are_measured_one_after_the_other(open_tab, monkeypatch):
     monkeypatch.setattr(batch, "MEASURED", 4)
     page = open_tab()
     here, rows = page.locator("#batch-here"), page.locator("#batch-here tbody tr")
@@ -95,22 +95,22 @@ def test_the_methods_are_measured_row_by_row(open_tab, monkeypatch):
     page.locator("#measure-run").click()
     expect(rows.filter(has_text=BASELINE)).to_contain_text("1.00×")
     expect(page.locator("#measure-run")).to_be_enabled()
-    expect(here).to_contain_text("8 ")  # two batches of prompts
+    expect(here).to_contain_text("8 ")  # two batches
     expect(rows.filter(has_text="lossless")).to_be_visible()
     expect(rows.first).to_contain_text("transformers")
 
 
 @pytest.mark.full
-def test_a_race_goes_on_while_somebody_measures_and_another_measuring_waits(visit, open_tab, monkeypatch):
+def test_races_continue_during_a_measurement_and_a_second_one_waits(visit, open_tab, monkeypatch):
     monkeypatch.setattr(batch, "MEASURED", 480)
-    two, one = open_tab(), open_tab()  # the first one is the module's, which stays open
+    two, one = open_tab(), open_tab()  # the first page is the module's and stays open
     one.locator("#measure-run").click()
     expect(one.locator("#batch-here")).to_contain_text(re.compile(r"\bof 480\b"))
     two.locator("#measure-run").click()
     expect(two.locator("#measure-place")).to_have_text(re.compile(r"\d"))
     race_to_the_end(visit("prompt=story&mode=mars&tau=0"))
     expect(one.locator("#measure-stop")).to_be_enabled()
-    one.close()  # nobody stopped it
+    one.close()  # it was not stopped
     here = two.locator("#batch-here")
     expect(here).to_contain_text(re.compile(r"\b\d+ of 480\b"))
     two.locator("#measure-stop").click()
@@ -120,7 +120,7 @@ def test_a_race_goes_on_while_somebody_measures_and_another_measuring_waits(visi
 
 
 @pytest.mark.full
-def test_recorded_replays_are_there_at_once_and_a_trace_can_be_chosen(visit):
+def test_recorded_replays_appear_at_once_and_a_trace_can_be_chosen(visit):
     page = visit("tab=batch")
     expect(page.locator("#load-plot .main-svg").first).to_be_visible()
     for row in results.read("load.json")["traces"]:
@@ -131,7 +131,7 @@ def test_recorded_replays_are_there_at_once_and_a_trace_can_be_chosen(visit):
 
 @pytest.mark.full
 def test_a_trace_is_replayed_here(open_tab, monkeypatch):
-    """However slow the machine is, some requests arrive within the second."""
+    """Set a minimum capacity, so that some requests arrive within the second on any machine."""
     measured = load_test.capacity
 
     async def capacity(*settings):
@@ -152,7 +152,7 @@ def test_a_trace_is_replayed_here(open_tab, monkeypatch):
 def test_a_replay_ends_when_it_is_stopped_or_its_visitor_leaves(open_tab, monkeypatch):
     monkeypatch.setattr(batch, "SECONDS", 600)
     monkeypatch.setattr(batch, "AT_ONCE", 2)
-    two, one = open_tab(), open_tab()  # the first one is the module's, which stays open
+    two, one = open_tab(), open_tab()  # the first page is the module's and stays open
     numbers, serving = one.locator("#load-numbers"), re.compile(r"\b600\b")
     one.locator("#replay-run").click()
     expect(numbers).to_contain_text(serving)

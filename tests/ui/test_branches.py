@@ -1,4 +1,4 @@
-"""Branches in the page: from a token that was clicked, through the tree, a URL or a file, and back."""
+"""Branches on the page: from a clicked token, through the tree, a URL or a file, and back."""
 
 import json
 import re
@@ -31,7 +31,7 @@ def recorded(mode: str) -> Run:
 
 
 def inspect(page: Page, name: str, index: int) -> None:
-    """Pin one token of a lane that no forward was given."""
+    """Pin a token of a lane."""
     token(page, name, index).click()
     expect(page.locator(".inspector")).to_be_visible()
 
@@ -49,15 +49,15 @@ def opened(visit, query: str = f"run={RUN}", **options) -> Page:
 
 
 def arrived(page: Page, count: int) -> None:
-    """Wait until a race or a branch has ended with so many lanes."""
+    """Wait until a race or a branch has ended with `count` lanes."""
     expect(page.locator(".lane")).to_have_count(count)
     expect(page.locator(".stage")).to_have_class(re.compile(r"\bover\b"))
-    if page.locator("#run").count():  # the stage alone has no such button
+    if page.locator("#run").count():  # the stage alone has no Run button
         expect(page.locator("#run")).to_be_enabled()
 
 
 def writes(page: Page, name: str, text: str) -> None:
-    """Wait until a lane shows this answer, what it was given included."""
+    """Wait until a lane shows this answer, including the given prefix."""
     page.wait_for_function(
         """([name, text]) => text === [
              ...document.querySelectorAll(`.lane[data-lane="${name}"] :is(.kept, .token)`),
@@ -73,32 +73,32 @@ def alone(checkpoint, run: Run, at: int, instead) -> Run:
     return decode(checkpoint, settings.prompt, request).finish()
 
 
-def test_a_candidate_goes_on_as_a_new_lane_and_its_url_opens_it_again(visit, mars_tiny):
+def test_a_candidate_continues_in_a_new_lane_and_its_url_reopens_it(visit, mars_tiny):
     page, run = opened(visit), recorded("mars")
-    expect(page.locator(".totals")).to_be_hidden()  # a recorded run is not of this visit
+    expect(page.locator(".totals")).to_be_hidden()  # a recorded run is not a run of this visit
     inspect(page, "mars", 5)
     expect(page.locator(".candidates .taken")).to_have_count(1)
     go_on(page)
     arrived(page, 3)
     slot = next(slot for slot in run.passes[0].slots if slot.id == run.token_ids[5])
     other = next(token for token in slot.candidates if token != slot.id)
-    own = alone(mars_tiny, run, 5, [other])
-    writes(page, "mars~2", own.text)
+    expected = alone(mars_tiny, run, 5, [other])
+    writes(page, "mars~2", expected.text)
     writes(page, "mars", run.text)
-    expect(lane(page, "mars~2").locator(".instead")).to_have_text(own.settings.given[-1][1])
-    expect(lane(page, "mars~2").locator('[data-count="forwards"]')).to_have_text(str(own.forwards))
-    expect(page.locator(".verdict")).to_have_text(says("token 6"))  # where it leaves its origin
+    expect(lane(page, "mars~2").locator(".instead")).to_have_text(expected.settings.given[-1][1])
+    expect(lane(page, "mars~2").locator('[data-count="forwards"]')).to_have_text(str(expected.forwards))
+    expect(page.locator(".verdict")).to_have_text(says("token 6"))  # the first difference from its origin
     expect(page.locator(".difference-where")).to_have_text(says(6))
-    expect(page.locator(".odds tbody tr")).to_have_count(1)  # no forward chose what was put there
+    expect(page.locator(".odds tbody tr")).to_have_count(1)  # no forward chose the replaced token
     expect(page.locator(".inspector")).to_be_hidden()
     tokens = lane(page, "mars~2").locator('[data-count="tokens"]').inner_text()
-    expect(page.locator(".totals")).to_have_text(says("1 run", tokens, own.forwards))
+    expect(page.locator(".totals")).to_have_text(says("1 run", tokens, expected.forwards))
 
     expect(page).to_have_url(re.compile(rf"run={RUN}&branch="))
     page.reload()
     arrived(page, 3)
-    writes(page, "mars~2", own.text)
-    page.locator("#run").click()  # a new race forgets it
+    writes(page, "mars~2", expected.text)
+    page.locator("#run").click()  # a new race discards the branch
     arrived(page, 2)
     expect(page).not_to_have_url(re.compile("branch="))
     expect(page.locator(".totals")).to_have_text(says("3 runs"))
@@ -127,7 +127,7 @@ def test_a_typed_text_replaces_the_lane_and_the_tree_leads_back(visit, mars_tiny
     again = branch(mars_tiny, first, len(first.settings.given) + 2, " so")
     second = decode(mars_tiny, run.settings.prompt, Request("mars", tau=0.5, branch=again)).finish()
     writes(page, "mars~2", second.text)
-    nodes.first.click()  # back to where it began
+    nodes.first.click()  # back to the original answer
     expect(page.locator(".lane")).to_have_count(2)
     writes(page, "mars", run.text)
     expect(nodes).to_have_count(3)
@@ -137,7 +137,7 @@ def test_a_typed_text_replaces_the_lane_and_the_tree_leads_back(visit, mars_tiny
 
 
 @pytest.mark.full
-def test_a_race_of_a_url_branches_when_it_has_run(visit):
+def test_a_race_of_a_url_branches_after_it_has_run(visit):
     page = visit("prompt=table&mode=mars&tau=0.6")
     race(page)
     arrived(page, 2)
@@ -154,14 +154,14 @@ def test_a_race_of_a_url_branches_when_it_has_run(visit):
 
 
 @pytest.mark.full
-def test_a_branch_that_cannot_be_leaves_the_stage_as_it_is(visit):
+def test_an_impossible_branch_leaves_the_stage_unchanged(visit):
     foreign = replace(recorded("mars").settings, model="<img src=x onerror=alert(1)>")
     page = opened(visit)
     give(page, file_of(Run(foreign, iter(recorded("mars").passes)).finish()))
     expect(page.locator(".lane")).to_have_count(1)
     inspect(page, "mars", 2)
     page.locator('[data-do="instead"]').click()
-    expect(page.locator(".trouble")).to_be_visible()  # nothing was typed
+    expect(page.locator(".trouble")).to_be_visible()  # no text was typed
     go_on(page)
     expect(page.get_by_test_id("toast-body")).to_contain_text("<img src=x")
     expect(page.locator("#run")).to_be_enabled()
@@ -172,7 +172,7 @@ def test_a_branch_that_cannot_be_leaves_the_stage_as_it_is(visit):
 
 
 @pytest.mark.full
-def test_the_inspector_says_what_was_guessed_before_and_what_ar_thinks(visit, mars_tiny):
+def test_the_inspector_shows_earlier_guesses_and_the_ar_probability(visit, mars_tiny):
     page, run = opened(visit), recorded("mars")
     ids, start = run.token_ids, 0
     guesses = {}
@@ -188,13 +188,13 @@ def test_the_inspector_says_what_was_guessed_before_and_what_ar_thinks(visit, ma
         rows = page.locator(".guesses li")
         expect(rows).to_have_text([says(forward, slot) for forward, slot, _ in each])
         expect(rows).to_have_class(["came-true" if right else "did-not" for *_, right in each])
-    at = len(ids) - 2  # after the first difference: only the model itself can say
+    at = len(ids) - 2  # after the first difference, only the model knows
     inspect(page, "mars", at)
     page.locator('[data-do="opinion"]').click()
     share = int(opinion(mars_tiny, run, at).probability * 1e4) / 100
     expect(page.locator(".opinion p")).to_have_text(says(f"{share:.2f}%"))
     expect(page.locator(".opinion li")).to_have_count(5)
-    inspect(page, "mars", 2)  # before it: the lane beside has read the same text
+    inspect(page, "mars", 2)  # before it, the other lane has the same text
     expect(page.locator(".opinion p")).to_have_text(re.compile(r"\d\.\d\d%"))
     expect(page.locator('[data-do="opinion"]')).to_be_hidden()
     expect(page.locator(".inspector .source")).to_have_text(says("0.50"))  # its score reaches τ
@@ -208,17 +208,17 @@ def test_the_inspector_says_what_was_guessed_before_and_what_ar_thinks(visit, ma
 
 
 @pytest.mark.full
-def test_a_file_holds_branches(stage, mars_tiny):
+def test_a_file_contains_branches(stage, mars_tiny):
     run = decode(mars_tiny, "Name the capital of Latvia.", Request("mars", tau=0.6)).finish()
-    own = alone(mars_tiny, run, 2, " no")
-    put(stage, file_of(run, own))
+    expected = alone(mars_tiny, run, 2, " no")
+    put(stage, file_of(run, expected))
     arrived(stage, 2)
     writes(stage, "mars", run.text)
-    writes(stage, "mars~2", own.text)
+    writes(stage, "mars~2", expected.text)
     expect(stage.locator(".tree button")).to_have_count(2)
     expect(lane(stage, "mars~2").locator(".name")).to_have_text(says(TITLE, "token 3"))
-    stage.locator('[data-do="reply"]').last.click()  # the whole answer is what the next prompt continues
-    expect(stage.locator(".turn").last).to_contain_text(own.text.strip()[:20])
+    stage.locator('[data-do="reply"]').last.click()  # the next prompt continues the whole answer
+    expect(stage.locator(".turn").last).to_contain_text(expected.text.strip()[:20])
 
 
 def test_two_files_are_compared_side_by_side(stage):

@@ -1,4 +1,4 @@
-"""What the Race tab makes of several models: which one is the default, and what follows a choice."""
+"""Several models on the Race tab: the default, and what changes with the choice."""
 
 import re
 from types import SimpleNamespace
@@ -16,7 +16,7 @@ KEYS = ("prompt", "modes", "tau")
 
 @pytest.fixture
 def serve(monkeypatch):
-    """Serve models as `app.py` with these arguments does."""
+    """Serve models as `app.py` does with these arguments."""
     monkeypatch.setattr(models, "_pool", models._pool)
     return lambda *arguments: models.serve(options.read(arguments, {}))
 
@@ -29,14 +29,14 @@ def skipped(update) -> bool:
     return update.get("__type__") == "update"
 
 
-def test_the_chat_model_is_the_default_and_has_prompts_of_its_own(serve):
+def test_the_chat_model_is_the_default_and_has_its_own_prompts(serve):
     serve()
     assert models.names() == [CHAT, "mars-tiny", "ar-tiny"]
     assert race.list_models(request(tau="0.9")).value == CHAT
     assert set(race.EXAMPLES) == {CHAT, "mars-tiny"}
 
 
-def test_models_are_named_by_options_or_by_the_environment(serve):
+def test_models_are_set_by_options_or_by_the_environment(serve):
     serve("--model", "mars-tiny", "--model", "owner/name")
     assert models.names() == ["mars-tiny", "owner/name", CHAT, "ar-tiny"]
     serve("--model", "mars-tiny", "--only")
@@ -57,7 +57,7 @@ def test_wrong_options_get_one_line(capsys, arguments, named):
     assert named in message and message.startswith("app.py: ") and message.count("\n") == 1
 
 
-def test_a_url_finds_the_model_that_its_prompt_was_made_for(serve):
+def test_a_url_selects_the_model_of_its_prompt(serve):
     serve()
     assert race.list_models(request(prompt="bus")).value == "mars-tiny"
     assert race.list_models(request(prompt="bus", model=CHAT)).value == CHAT
@@ -83,14 +83,14 @@ def test_a_url_without_settings_opens_the_first_recorded_run_of_the_default_mode
     assert race.opening({"run": "unknown", "model": CHAT}) is None
 
 
-def test_a_url_that_makes_no_sense_changes_nothing(serve):
+def test_an_invalid_url_changes_nothing(serve):
     serve()
     arrived = race.arrive(request(tau="nan", mode="<b>", model="/etc/passwd", criterion="luck", wait="inf"))
     assert all(skipped(update) for update in arrived)
     assert race.list_models(request(model="/etc/passwd")).value == CHAT
 
 
-def test_recorded_runs_of_models_that_are_not_served_are_left_out(serve):
+def test_recorded_runs_of_models_not_served_are_omitted(serve):
     serve("--only", "--model", "ar-tiny")
     assert models.recorded() == [] and race.opening({}) is None
     prompt, modes, *_ = race.first()
@@ -109,13 +109,13 @@ def test_examples_follow_the_model_and_typed_text_stays(serve):
         assert skipped(race.replace_example("mars-tiny", prompt))
 
 
-def test_a_race_runs_the_chosen_modes_that_a_model_has():
+def test_a_race_runs_the_chosen_modes_of_the_model():
     assert race.lanes(("mars", "lossless", "ar", "jacobi"), ["jacobi", "mars"]) == ["ar", "mars", "jacobi"]
     assert race.lanes(("ar", "jacobi"), ["mars"]) == ["ar"]
     assert race.lanes(("block-diffusion",), ["mars"]) == ["block-diffusion"]
 
 
-def test_lessons_have_the_tiny_model_where_it_is_not_served(serve, monkeypatch):
+def test_lessons_use_the_tiny_model_even_if_it_is_not_served(serve, monkeypatch):
     serve("--only", "--model", "ar-tiny")
     assert models.load("mars-tiny").name == "mars-tiny"
     with pytest.raises(ValueError, match=f"{CHAT}.*ar-tiny"):
@@ -123,12 +123,12 @@ def test_lessons_have_the_tiny_model_where_it_is_not_served(serve, monkeypatch):
 
 
 @pytest.mark.parametrize("base", ["/etc", "../main", "nobody/no-such-model-here", None])
-def test_visitors_train_what_is_served_and_make_the_server_fetch_nothing(base):
+def test_visitors_train_only_served_models(base):
     with pytest.raises(ValueError, match=re.escape(repr(base))):
         models.fresh(base)
 
 
-def test_a_base_that_is_too_large_to_train_is_refused(serve, monkeypatch):
+def test_a_base_too_large_to_train_is_refused(serve, monkeypatch):
     serve("--only", "--model", "ar-tiny")
     monkeypatch.setenv("MARS_DEMO_PARAMETERS", "1")
     with pytest.raises(ValueError, match=r"ar-tiny.*\b4\b.*\b1\b"):
@@ -136,13 +136,13 @@ def test_a_base_that_is_too_large_to_train_is_refused(serve, monkeypatch):
 
 
 @pytest.mark.full
-def test_the_chat_model_answers_a_prompt_that_nobody_prepared(monkeypatch):
-    """The chat model decodes from its quantized weights, as the page opens."""
+def test_the_chat_model_answers_a_new_prompt(monkeypatch):
+    """Decode with quantized weights, the default of the page."""
     monkeypatch.setattr(models, "_pool", Pool([CHAT]))
-    asked = "Which planet do we live on? Answer in one short sentence."
-    *_, shown = race.compete(
-        asked, CHAT, ["lossless"], "probability", "", race.History(), True, race.Knobs(), gr.Request()
+    question = "Which planet do we live on? Answer in one short sentence."
+    *_, record = race.compete(
+        question, CHAT, ["lossless"], "probability", "", race.History(), True, race.Knobs(), gr.Request()
     )
-    records = [line for line in shown.splitlines() if '"done":true' in line]
-    assert len(records) == 2 and '"dtype":"int8"' in shown
-    assert "Earth" in shown
+    records = [line for line in record.splitlines() if '"done":true' in line]
+    assert len(records) == 2 and '"dtype":"int8"' in record
+    assert "Earth" in record

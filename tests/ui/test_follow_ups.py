@@ -16,7 +16,7 @@ SPELL = "How do you spell planet backwards?"
 
 
 def run(page: Page, text: str | None = None) -> dict[str, Run]:
-    """Race, with another prompt if there is one, and return the records."""
+    """Race, optionally with a new prompt, and return the records."""
     if text is not None:
         prompt(page).fill(text)
     race(page)
@@ -44,11 +44,11 @@ def conversation(page: Page):
     return page.locator("#stage .conversation")
 
 
-def begin_anew(page: Page):
+def start_over(page: Page):
     return page.locator('#stage [data-do="anew"]')
 
 
-def test_turns_follow_each_other_from_the_lane_that_the_visitor_picks(visit, mars_tiny, monkeypatch):
+def test_turns_continue_from_the_lane_chosen_by_the_visitor(visit, mars_tiny, monkeypatch):
     page = visit(f"prompt={KILOMETERS}&mode=mars&tau=0.5")
     expect(prompt(page)).to_have_value(KILOMETERS)
     first = run(page)
@@ -68,7 +68,7 @@ def test_turns_follow_each_other_from_the_lane_that_the_visitor_picks(visit, mar
     history = first["mars"].messages
     for mode, continued in second.items():
         assert continued.settings.messages == history and history[-1]["mode"] == "mars"
-        # Both answers began in the same way, so every side reuses more than the first prompt.
+        # Both answers start alike, so each lane reuses more than the first prompt.
         assert continued.settings.cached_tokens > first[mode].settings.prompt_tokens
         alone = decode(mars_tiny, SPELL, Request(mode, tau=0.5), messages=history).finish()
         assert continued.token_ids == alone.token_ids
@@ -76,16 +76,16 @@ def test_turns_follow_each_other_from_the_lane_that_the_visitor_picks(visit, mar
 
     reply(page, "ar")
     expect(turns(page)).to_have_count(4)
-    lane(page, "ar").locator(".reply").click()  # once more takes it back
+    lane(page, "ar").locator(".reply").click()  # a second click undoes it
     expect(turns(page)).to_have_count(2)
 
     monkeypatch.setenv("MARS_DEMO_PROMPT", "20")
     lane(page, "mars").locator(".reply").click()
-    expect(toast(page)).to_contain_text("20")  # the most characters
+    expect(toast(page)).to_contain_text("20")  # the maximum of characters
 
 
 @pytest.mark.full
-def test_of_replies_in_a_row_the_last_counts(visit):
+def test_the_last_of_several_replies_counts(visit):
     page = visit(f"prompt={KILOMETERS}&mode=mars&tau=0.5")
     expect(prompt(page)).to_have_value(KILOMETERS)
     first = run(page)
@@ -98,12 +98,12 @@ def test_of_replies_in_a_row_the_last_counts(visit):
 
 
 @pytest.mark.full
-def test_a_new_conversation_an_example_and_a_recording_begin_anew(visit):
+def test_new_conversations_examples_and_recordings_start_over(visit):
     page = visit(f"prompt={KILOMETERS}&mode=mars")
     expect(prompt(page)).to_have_value(KILOMETERS)
     run(page)
     reply(page, "ar")
-    begin_anew(page).click()
+    start_over(page).click()
     expect(conversation(page)).to_be_hidden()
     expect(page.locator("#stage .lane")).to_have_count(0)
     expect(prompt(page)).to_be_focused()
@@ -149,7 +149,7 @@ def test_a_system_prompt_comes_first_and_stays_in_the_next_turn(visit, mars_tiny
 
 # ----------------------------------------------------------------------------------------- code
 
-# Marks split over tokens and forwards, half marks while it streams, marks that are none, and HTML.
+# Marks split over tokens and forwards, partial marks while streaming, false marks, and HTML.
 ANSWER = [
     ["Use", " `", "print", "(x)", "`", " like"],
     [" this", ":\n\n``"],
@@ -167,7 +167,7 @@ MESSAGES = [
 
 
 def give(page: Page, name: str) -> None:
-    """Hand the stage a record, and wait until it is drawn."""
+    """Put a record on the stage, and wait until it is drawn."""
     settings = Settings(
         "mars", "toy", 6, 8, 0.9, "Say it", 3, "cpu", "float32", 64, run=name, messages=MESSAGES
     )
@@ -181,7 +181,7 @@ def give(page: Page, name: str) -> None:
 
 
 def covered(page: Page) -> list[str]:
-    """The text of the tokens that each box of code lies below, among those that can be seen."""
+    """Return the text of the visible tokens above each code box."""
     return page.evaluate(
         """() => [...document.querySelectorAll(".code-block")].map((box) => {
           const { top, bottom } = box.getBoundingClientRect();
@@ -194,8 +194,8 @@ def covered(page: Page) -> list[str]:
     )
 
 
-def test_code_is_shown_as_code_and_its_tokens_keep_what_they_are(visit, stage_url):
-    page = visit(address=stage_url)
+def test_code_is_formatted_and_its_tokens_stay_tokens(visit, stage_url):
+    page = visit(base_url=stage_url)
     expect(page.locator("#stage .token").first).to_be_attached()
     give(page, "shown")
     answer = lane(page, "mars").locator(".answer")
@@ -220,14 +220,14 @@ def test_code_is_shown_as_code_and_its_tokens_keep_what_they_are(visit, stage_ur
     expect(card.locator(".where")).to_contain_text("print")
     expect(answer.locator(".pass").first).to_have_attribute("data-hue", "1")
 
-    said = page.locator("#stage .turn .said")
-    expect(said.first).to_have_text("<b>Be brief.</b>")
-    expect(said.locator("pre.code")).to_have_text("<i>1</i>")
-    expect(said.locator("code.code")).to_have_text("x")
-    expect(said.locator("b, i")).to_have_count(0)
+    messages = page.locator("#stage .turn .said")
+    expect(messages.first).to_have_text("<b>Be brief.</b>")
+    expect(messages.locator("pre.code")).to_have_text("<i>1</i>")
+    expect(messages.locator("code.code")).to_have_text("x")
+    expect(messages.locator("b, i")).to_have_count(0)
 
-    page.locator('[data-do="start"]').click()  # it grows with the answer
-    for boxes in (0, 0, 1, 1, 1, 2):  # two of three marks are no fence yet
+    page.locator('[data-do="start"]').click()  # boxes grow with the answer
+    for boxes in (0, 0, 1, 1, 1, 2):  # two of three backticks are not yet a fence
         page.locator('[data-do="step"]').click()
         expect(page.locator(".code-block")).to_have_count(boxes)
     page.locator('[data-do="back"]').click()

@@ -1,4 +1,4 @@
-"""The Frontier tab in a real browser: recorded points, sweeps that really run, and their answers."""
+"""The Frontier tab in a real browser: recorded points, real sweeps, and their answers."""
 
 import csv
 import io
@@ -22,14 +22,14 @@ LOW = Setting("mars", "probability", 0.3)
 
 @pytest.fixture(scope="module")
 def swept(mars_tiny) -> Frontier:
-    """A few points, one of them so bold that more answers go wrong than elsewhere."""
+    """Return a few points, one with a τ so low that more answers are wrong."""
     settings = [*grid(mars_tiny, ["probability"], [0.9, 0.3]), Setting("mars", "margin", 0.9)]
     return Sweep(mars_tiny, "worlds", PROMPTS, settings, size=12).finish()
 
 
 @pytest.fixture
 def open_tab(visit, tmp_path, monkeypatch, swept):
-    """Open the tab on the points that were swept."""
+    """Open the tab with the points of the sweep."""
     monkeypatch.setattr(results, "FOLDER", tmp_path)
     record = {"command": COMMAND, "machine": swept.machine, "sweeps": [swept.record()]}
     (tmp_path / "frontier.json").write_text(json.dumps(record))
@@ -52,12 +52,12 @@ def point(page: Page, setting: Setting):
     return page.locator("#frontier").get_by_role("group").get_by_role("button", name=name)
 
 
-def said(page: Page):
+def status(page: Page):
     return page.locator("#frontier-said")
 
 
 def chosen(page: Page):
-    """Return the tab's text about the point that the Race tab is set to."""
+    """Return the text about the point that the Race tab is set to."""
     return page.locator("#frontier .set")
 
 
@@ -71,8 +71,8 @@ def measure(page: Page, taus: str = "0.9", prompts: int = 8) -> None:
     page.locator("#frontier-run").click()
 
 
-def begun(page: Page) -> None:
-    """Wait until a sweep here has its first point."""
+def has_started(page: Page) -> None:
+    """Wait until a new sweep has its first point."""
     expect(page.locator("#frontier .about")).not_to_contain_text(COMMAND)
     expect(points(page).first).to_be_attached()
 
@@ -91,16 +91,16 @@ def in_figures(value: float, interval: tuple[float, float]) -> str:
 # ------------------------------------------------------------------------------ recorded results
 
 
-def test_recorded_points_are_there_at_once_and_one_of_them_sets_the_race(open_tab, swept):
+def test_recorded_points_appear_at_once_and_one_of_them_sets_the_race(open_tab, swept):
     page = open_tab()
     expect(page.locator("#frontier .about")).to_contain_text(COMMAND)
     expect(page.locator("#frontier .about")).to_contain_text(swept.machine)
     expect(page.locator("#frontier .legend")).to_contain_text(re.compile(rf"margin\D+{PROMPTS}"))
-    found = swept.find(LOW)
+    low = swept.find(LOW)
     row = page.locator("#frontier tbody tr").filter(has_text=LOW.criterion)
     row = row.filter(has=page.get_by_role("cell", name=f"{LOW.tau:g}", exact=True))
-    expect(row).to_contain_text(in_figures(found.accuracy, found.accuracy_interval))
-    expect(row).to_contain_text(f"{found.tokens_per_forward:.2f}")
+    expect(row).to_contain_text(in_figures(low.accuracy, low.accuracy_interval))
+    expect(row).to_contain_text(f"{low.tokens_per_forward:.2f}")
 
     page.get_by_role("radio", name="answers per second").check()
     expect(page.locator("#frontier .axis-title").first).to_have_text("answers per second")
@@ -112,12 +112,12 @@ def test_recorded_points_are_there_at_once_and_one_of_them_sets_the_race(open_ta
         expect(chosen(page)).to_contain_text(fact)
     expect(page.locator("#frontier .behind")).to_be_hidden()
     point(page, LOW).click()
-    parted = sum(one.leaves is not None for one in found.outcomes)
-    for kind, count in (("wrong", len(found.wrong)), ("parted", parted), ("all", PROMPTS)):
+    different = sum(one.leaves is not None for one in low.outcomes)
+    for kind, count in (("wrong", len(low.wrong)), ("different", different), ("all", PROMPTS)):
         option = page.locator(f"#frontier .which option[value={kind}]")
         expect(option).to_contain_text(f"({count})")
-    wrong = found.wrong[0]
-    expect(answers(page)).to_have_count(len(found.wrong))
+    wrong = low.wrong[0]
+    expect(answers(page)).to_have_count(len(low.wrong))
     expect(answers(page).first.locator(".prompt")).to_have_text(swept.prompts[wrong.number])
     expect(answers(page).first.locator(".text")).to_have_text(wrong.text)
     expect(answers(page).first.locator(".mark")).to_contain_text("✗")
@@ -130,12 +130,12 @@ def test_recorded_points_are_there_at_once_and_one_of_them_sets_the_race(open_ta
 
 
 @pytest.mark.full
-def test_the_papers_table_can_be_laid_over_it_and_without_records_nothing_is_drawn(open_tab):
+def test_the_table_of_the_paper_can_be_overlaid_and_no_records_draw_nothing(open_tab):
     page = open_tab()
     page.locator("#frontier .paper").check()
-    expect(page.locator("#frontier .paper-line .mark")).to_have_count(6 * 2 + 1)  # and the key
+    expect(page.locator("#frontier .paper-line .mark")).to_have_count(6 * 2 + 1)  # and the legend
     expect(page.locator("#frontier .paper-words")).to_be_visible()
-    page.get_by_role("radio", name="answers per second").check()  # the paper has no times
+    page.get_by_role("radio", name="answers per second").check()  # the paper reports no times
     expect(page.locator("#frontier .paper-words")).to_be_visible()
     expect(page.locator("#frontier figure > svg .paper-line")).to_have_count(0)
     choose(page, "frontier-model", "ar-tiny")
@@ -147,11 +147,11 @@ def test_the_papers_table_can_be_laid_over_it_and_without_records_nothing_is_dra
 
 
 @pytest.mark.full
-def test_an_answer_is_opened_beside_ars_with_the_token_where_it_leaves_it(open_tab, swept, mars_tiny):
+def test_an_answer_opens_beside_that_of_ar_with_the_first_different_token(open_tab, swept, mars_tiny):
     page = open_tab()
     point(page, LOW).click()
     page.locator("#frontier [data-do=behind]").click()
-    page.locator("#frontier .which select").select_option("parted")
+    page.locator("#frontier .which select").select_option("different")
     outcome = next(one for one in swept.find(LOW).outcomes if one.leaves is not None)
     prompt = swept.prompts[outcome.number]
     number = re.compile(rf"\b{outcome.leaves + 1}\b")
@@ -175,7 +175,7 @@ def test_an_answer_is_opened_beside_ars_with_the_token_where_it_leaves_it(open_t
 
 
 @pytest.mark.full
-def test_points_are_chosen_with_keys_alone(open_tab):
+def test_points_can_be_chosen_with_the_keyboard(open_tab):
     page = open_tab()
     expect(page.locator("#frontier .point[tabindex='0']")).to_have_count(1)
     points(page).first.focus()
@@ -196,36 +196,36 @@ def test_points_are_chosen_with_keys_alone(open_tab):
     expect(row).to_be_focused()
 
 
-# --------------------------------------------------------------------------------- measuring here
+# ------------------------------------------------------------------------------------- new sweeps
 
 
 def test_a_sweep_draws_its_points_and_can_be_downloaded(open_tab, swept):
     page = open_tab()
     measure(page, "0.9, 0.5")
-    begun(page)
+    has_started(page)
     expect(page.locator("#frontier-run")).to_be_enabled()
-    expect(said(page)).to_contain_text(re.compile(r"\b4\D+\b8\b"))
+    expect(status(page)).to_contain_text(re.compile(r"\b4\D+\b8\b"))
     expect(points(page)).to_have_count(4)
-    found = Frontier.read(json.loads(downloaded(page, "json")))
-    assert [one.setting.mode for one in found.points] == ["ar", "lossless", "mars", "mars"]
-    assert len(found.prompts) == 8
+    frontier = Frontier.read(json.loads(downloaded(page, "json")))
+    assert [one.setting.mode for one in frontier.points] == ["ar", "lossless", "mars", "mars"]
+    assert len(frontier.prompts) == 8
     rows = list(csv.DictReader(io.StringIO(downloaded(page, "csv"))))
     assert [row["tau"] for row in rows] == ["", "", "0.9", "0.5"]
-    assert float(rows[2]["accuracy"]) == found.points[2].accuracy
+    assert float(rows[2]["accuracy"]) == frontier.points[2].accuracy
     page.locator("#frontier .kept select").select_option(index=0)
     expect(points(page)).to_have_count(len(swept.points))
 
 
 @pytest.mark.full
-def test_a_sweep_that_is_stopped_keeps_its_points(open_tab):
+def test_a_stopped_sweep_keeps_its_points(open_tab):
     page = open_tab()
     measure(page, ", ".join(f"0.{n}" for n in range(10, 22)), prompts=240)
-    begun(page)
+    has_started(page)
     press(page.locator("#frontier-stop"))
     expect(page.locator("#frontier-run")).to_be_enabled()
-    expect(said(page)).to_contain_text(re.compile(r"\b([1-9]|1[0-3])\D+\b240\b"))
-    found = Frontier.read(json.loads(downloaded(page, "json")))
-    expect(points(page)).to_have_count(len(found.points))
+    expect(status(page)).to_contain_text(re.compile(r"\b([1-9]|1[0-3])\D+\b240\b"))
+    frontier = Frontier.read(json.loads(downloaded(page, "json")))
+    expect(points(page)).to_have_count(len(frontier.points))
 
 
 @pytest.mark.parametrize(
@@ -238,6 +238,6 @@ def test_a_sweep_that_is_stopped_keeps_its_points(open_tab):
         (8, ", ".join(f"0.{n}" for n in range(10, 30)), "12"),
     ],
 )
-def test_numbers_that_cannot_be_measured_are_refused(limit, taus, fact):
+def test_invalid_numbers_are_refused(limit, taus, fact):
     with pytest.raises(ValueError, match=fact):
         tab.checked(limit, taus)

@@ -1,4 +1,4 @@
-"""The gallery: a folder of pages that open from disk, each with its run or its lesson."""
+"""The gallery: a folder of pages that open from disk, each with a run or a lesson."""
 
 import re
 
@@ -28,7 +28,7 @@ def gallery(tmp_path_factory):
 
 @pytest.fixture
 def look(visit_file, gallery):
-    """Open a page of the gallery; nothing outside of its folder may be asked for."""
+    """Open a page of the gallery; requests outside its folder fail the test."""
     return lambda name, ending="", **options: visit_file(gallery / name, ending, gallery, **options)
 
 
@@ -59,7 +59,7 @@ def test_the_index_leads_to_every_page(look, gallery):
     }
     page.get_by_role("link", name=RECORDED[0]["title"]).click()
     expect(page.locator(".token").first).to_be_visible()
-    page.get_by_role("link", name=RECORDED[1]["title"]).click()  # the next one
+    page.get_by_role("link", name=RECORDED[1]["title"]).click()  # the next page
     expect(page.locator("h1")).to_have_text(RECORDED[1]["title"])
     page.locator('a[href="../index.html"]').first.click()
     expect(page.locator(".runs li")).to_have_count(len(RECORDED))
@@ -110,13 +110,13 @@ def test_figures_of_lessons_work_without_the_app(look):
     page = look(lesson_of("schedule"))
     page.get_by_role("slider").first.fill("3")
     expect(page.locator(".at")).to_contain_text("3")
-    page = look(lesson_of("worked-step"))  # its sliders would ask the server
+    page = look(lesson_of("worked-step"))  # its sliders would need the server
     expect(page.locator(".slot").first).to_be_visible()
     expect(page.locator("[data-figure] input:visible, [data-figure] button:visible")).to_have_count(0)
 
 
 @pytest.mark.full
-def test_tables_of_lessons_are_there_without_the_app(look):
+def test_lessons_have_their_tables_without_the_app(look):
     page = look(lesson_of("table"))
     expect(page.locator("tbody tr")).to_have_count(4)
     page = look(lesson_of("comparison"))
@@ -124,7 +124,7 @@ def test_tables_of_lessons_are_there_without_the_app(look):
     expect(page.locator("article + section > h2")).to_have_text(titles)
 
 
-def test_a_folder_with_something_in_it_stays_as_it_is(tmp_path, capsys):
+def test_a_non_empty_folder_is_not_changed(tmp_path, capsys):
     (tmp_path / "mine").write_text("mine")
     assert cli.main(["gallery", "--output", str(tmp_path)]) == 2
     assert capsys.readouterr().err.count("\n") == 1

@@ -1,7 +1,7 @@
-"""What others wrote is shown and never run: in prompts, answers, records, addresses, names and messages.
+"""Untrusted text is shown and never run: prompts, answers, records, URLs, names and messages.
 
-A probe in every page notices what a browser would run: a canary, dialogs, elements and attributes that hold
-code, and what a content-security policy without inline code would forbid.
+A probe in every page detects code that a browser runs or would run: a canary, dialogs, elements and
+attributes with code, and violations of a content-security policy without inline code.
 """
 
 import json
@@ -14,10 +14,10 @@ from on_stage import give
 from playwright.sync_api import Page, expect
 from race_tab import is_ready, lane, prompt, race, run_button, to_the_end
 
-# Gradio's own page begins with scripts of its own; later ones come from its server.
+# Gradio's page starts with inline scripts; later ones come from its server.
 POLICY = "script-src-elem 'self' https:; script-src-attr 'none'; object-src 'none'; frame-src 'none'"
 CODE = " ".join((*SCRIPTS[:4], "${window.__hit = 1}"))
-# Fields of the URL that hold code, each kind where it is read; and numbers that are none.
+# URL fields with code, of each kind where it is read, and invalid numbers.
 URLS = (
     urlencode(dict.fromkeys(("prompt", "run", "model", "mode", "tau", "criterion", "wait", "tab"), CODE)),
     urlencode({"mask_sentence": CODE, "mask_kind": CODE, "tab": "mask", "pass": "1e999"}),
@@ -63,31 +63,31 @@ FORBID = """policy => {
 }"""
 
 
-def found(page: Page) -> list[str]:
+def findings(page: Page) -> list[str]:
     page.evaluate("() => new Promise(requestAnimationFrame)")
     return page.evaluate("window.__found")
 
 
 @pytest.fixture(scope="module")
 def probed_page(browser):
-    """One page with the probe in it, which every load starts anew."""
+    """Yield one page with the probe, which every load restarts."""
     yield from shared_page(browser, PROBE)
 
 
 @pytest.fixture
 def visit_probed(probed_page, url):
-    """Open the probed page; in the end, the probe must have found nothing, and no script failed."""
+    """Open the probed page; at the end, require no findings of the probe and no script errors."""
     page, troubles = probed_page
     troubles.clear()
 
-    def open_page(query: str = "", address: str = url) -> Page:
-        page.goto(f"{address}?{query}")
+    def open_page(query: str = "", base_url: str = url) -> Page:
+        page.goto(f"{base_url}?{query}")
         page.locator(".stage").first.wait_for(state="attached")
         page.evaluate(FORBID, POLICY)
         return page
 
     yield open_page
-    troubles += found(page)
+    troubles += findings(page)
     page.goto("about:blank")
     assert troubles == []
 
@@ -99,7 +99,7 @@ def stage(visit_probed, stage_url):
     return page
 
 
-def test_the_probe_notices_what_runs(probed_page, stage_url):
+def test_the_probe_detects_code(probed_page, stage_url):
     page, troubles = probed_page
     page.goto(stage_url)
     expect(page.locator(".token").first).to_be_attached()
@@ -109,11 +109,11 @@ def test_the_probe_notices_what_runs(probed_page, stage_url):
         ("new Function('return `' + text + '`')()", "${window.__hit = 1}"),
         ("document.body.appendChild(document.createElement('a')).href = text", "javascript:window.__hit=1"),
     ):
-        assert found(page) == []
+        assert findings(page) == []
         page.evaluate(f"text => {{ {code}; }}", text)
         page.wait_for_function("window.__found.length > 0")
         page.evaluate("window.__found.length = 0")
-        if text == SCRIPTS[1]:  # its picture fails later, and tells that too
+        if text == SCRIPTS[1]:  # its picture fails to load later, which is also reported
             page.goto(stage_url)
             expect(page.locator(".token").first).to_be_attached()
 
@@ -124,7 +124,7 @@ def shows(page: Page, selector: str, text: str) -> None:
     page.wait_for_function(is_there, arg=[selector, text])
 
 
-def test_texts_of_a_record_are_shown_as_they_are(stage):
+def test_texts_of_a_record_are_shown_unchanged(stage):
     for text in (*SCRIPTS, *SPECIAL, *NAMES, *PATHS, *ODD, "\n  white\tspace  "):
         if not text or any("\ud800" <= character <= "\udfff" for character in text):
             continue
@@ -132,12 +132,12 @@ def test_texts_of_a_record_are_shown_as_they_are(stage):
         shows(stage, "#stage .prompt", text)
         shows(stage, "#stage .token", text)
         if text in SCRIPTS:
-            stage.locator("#stage .token").first.dispatch_event("click")  # its card
+            stage.locator("#stage .token").first.dispatch_event("click")  # the card of a token
             expect(stage.locator("#stage .card .alternatives .candidate").first).to_be_attached()
             expect(stage.locator("#stage .note")).to_contain_text(text)
 
 
-def test_pictures_and_files_of_such_a_record_hold_no_code(stage):
+def test_pictures_and_files_of_a_hostile_record_contain_no_code(stage):
     page = stage
     give(page, with_texts("".join(SCRIPTS)))
     shows(page, "#stage .prompt", "".join(SCRIPTS))
@@ -151,7 +151,7 @@ def test_pictures_and_files_of_such_a_record_hold_no_code(stage):
     assert lines[0]["prompt"] == "".join(SCRIPTS) and len(lines) == len(GOOD)
 
 
-def test_a_prompt_of_code_is_raced_shown_and_continued(visit_probed):
+def test_a_prompt_with_code_is_raced_shown_and_continued(visit_probed):
     page = visit_probed("prompt=units&mode=mars")
     is_ready(page)
     texts = (*SCRIPTS, " ".join(SPECIAL), "\u202eabc\u202c")
@@ -166,7 +166,7 @@ def test_a_prompt_of_code_is_raced_shown_and_continued(visit_probed):
     for role in ("system", "user", "assistant"):
         expect(page.locator(f"#stage .turn[data-role={role}] .said")).to_contain_text(SCRIPTS[1])
 
-    page.get_by_role("tab", name="Frontier").click()  # where a message repeats what is typed
+    page.get_by_role("tab", name="Frontier").click()  # where a message repeats the typed text
     expect(page.locator("#frontier-model input")).not_to_have_value("")
     page.locator("#frontier-taus textarea, #frontier-taus input").first.fill(SCRIPTS[1])
     page.locator("#frontier-run").click()
@@ -177,7 +177,7 @@ def test_a_prompt_of_code_is_raced_shown_and_continued(visit_probed):
 @pytest.mark.parametrize(
     "query", [URLS[0], *(pytest.param(query, marks=pytest.mark.full) for query in URLS[1:])]
 )
-def test_a_url_of_code_or_of_no_numbers_opens_the_page(visit_probed, query):
+def test_a_url_with_code_or_invalid_numbers_opens_the_page(visit_probed, query):
     page = visit_probed(query)
     is_ready(page)
     if "learn" in query:

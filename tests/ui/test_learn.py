@@ -1,4 +1,4 @@
-"""The Learn tab in a real browser: every chapter, what stands beside it, and its URL."""
+"""The Learn tab in a real browser: every chapter, its figures and its URL."""
 
 import json
 import re
@@ -30,7 +30,7 @@ BESIDE = {
     "lens": "#lesson-lens .cell",
     "comparison": "#paper-table table",
 }
-# What else a kind of figure has beside its own mark.
+# Further marks of a kind of figure.
 COMPANIONS = {
     "choice": {"stage", "race", "grid"},
     "cache-block": {"schedule", "comparison"},
@@ -62,7 +62,7 @@ def element(chapter: str) -> dict:
 
 
 def shown(page: Page) -> set[str]:
-    """The kinds of figures that can be seen."""
+    """Return the kinds of visible figures."""
     return {kind for kind, one in BESIDE.items() if page.locator(f"{one} >> visible=true").count()}
 
 
@@ -71,7 +71,7 @@ def move(page: Page, name: str, value: float) -> None:
 
 
 def chapter_is_open(page: Page, number: int) -> None:
-    """Check a chapter's text, its URL and that its figure stands beside it alone."""
+    """Check a chapter's text, its URL and that only its figure is visible."""
     chapter = CHAPTERS[number]
     expect(heading(page)).to_contain_text(f"{number + 1} ")
     expect(heading(page)).to_contain_text(chapter["title"])
@@ -86,7 +86,7 @@ def chapter_is_open(page: Page, number: int) -> None:
     "view", ["desktop", *(pytest.param(view, marks=pytest.mark.full) for view in ("dark", "phone", "talk"))]
 )
 def test_all_chapters_from_the_first_to_the_last(open_chapter, view):
-    """One page walks through, with the buttons and with the arrow keys."""
+    """Walk through on one page, with the buttons and with the arrow keys."""
     errors = []
     page = open_chapter(CHAPTERS[0]["id"], **VIEWS[view])
     page.on("console", lambda message: message.type == "error" and errors.append(message.text))
@@ -126,16 +126,15 @@ SCORES = [
 ]
 
 
-def test_the_worked_step_shows_what_the_decoder_accepts(open_chapter):
-    """The figure is the same for as long as the chapter is open."""
+def test_the_worked_step_accepts_as_the_decoder_does(open_chapter):
     page = open_chapter("one-step")
     for tau, windows in SCORES:
         move(page, "Threshold τ", tau)
         for forward, scores in enumerate(windows, start=1):
             for slot, score in enumerate(scores, start=1):
                 move(page, f"Forward {forward}, slot {slot}", score)
-        drawn = json.dumps({"tau": tau, "scores": windows}, separators=(",", ":"), ensure_ascii=False)
-        expect(page.locator("#worked-step .worked")).to_have_attribute("data-shown", drawn)
+        state_shown = json.dumps({"tau": tau, "scores": windows}, separators=(",", ":"), ensure_ascii=False)
+        expect(page.locator("#worked-step .worked")).to_have_attribute("data-shown", state_shown)
         begins = 1
         for index, scores in enumerate(windows):
             count = accepted(scores, tau)
@@ -149,7 +148,7 @@ def test_the_worked_step_shows_what_the_decoder_accepts(open_chapter):
         expect(page.locator("#worked-step .sum")).to_contain_text(f"{begins - 1} ")
 
 
-# ---------------------------------------------------------------------- what a chapter lets one choose
+# --------------------------------------------------------------------------------- choices in chapters
 
 
 @pytest.mark.full
@@ -167,7 +166,7 @@ def test_one_of_several_runs_is_chosen(open_chapter):
 @pytest.mark.full
 def test_speed_is_tokens_per_forward_divided_by_a_measured_cost(open_chapter):
     page = open_chapter("cost")
-    for measured in read_json("lessons", "7-cost.json")["element"]["curves"][:2]:
+    for measured in read_json("lessons", "cost.json")["element"]["curves"][:2]:
         costs, title = Costs.of(dict(measured["points"])), measured["title"]
         options = page.locator("#costs option").all_text_contents()
         page.locator("#costs .curves").select_option(next(option for option in options if title in option))
@@ -183,7 +182,7 @@ def test_speed_is_tokens_per_forward_divided_by_a_measured_cost(open_chapter):
 
 
 @pytest.mark.full
-def test_the_cache_block_is_the_visitors(open_chapter):
+def test_the_visitor_sets_the_cache_block(open_chapter):
     page = open_chapter("cache-block")
     for size in (4, 256):
         set_slider(page, "cache-block", size)
@@ -197,12 +196,12 @@ def test_the_cache_block_is_the_visitors(open_chapter):
 
 
 @pytest.mark.full
-def test_every_table_of_the_paper_stands_above_ours_and_fits_a_phone(open_chapter):
+def test_every_table_of_the_paper_is_above_ours_and_fits_a_phone(open_chapter):
     page = open_chapter("paper")
     page.set_viewport_size({"width": 390, "height": 844})
-    known = {2: "28.7", 3: "22.2", 4: "1.46", 5: "241.9, 1.71×", 6: "58.6", 8: "47.5, 3.41", 9: "1.07"}
-    assert known.keys() == paper_tables.TABLES.keys()
-    for number, value in known.items():
+    values = {2: "28.7", 3: "22.2", 4: "1.46", 5: "241.9, 1.71×", 6: "58.6", 8: "47.5, 3.41", 9: "1.07"}
+    assert values.keys() == paper_tables.TABLES.keys()
+    for number, value in values.items():
         choose_table(page, number)
         paper, ours = page.locator("#paper-table"), page.locator("#our-table")
         expect(paper).to_contain_text(f"Table {number}")
@@ -226,7 +225,7 @@ def choose_table(page: Page, number: int) -> None:
     page.get_by_role("option", name=f"Table {number}:").click()
 
 
-# --------------------------------------------------------------------------------- what really runs
+# ---------------------------------------------------------------------------------------- real runs
 
 
 @pytest.mark.full
@@ -248,7 +247,7 @@ def test_lossless_is_the_fine_tuned_model_and_not_its_base(open_chapter):
 
 
 @pytest.mark.full
-def test_the_race_of_a_chapter_obeys_its_own_slider_and_can_be_stopped_and_run_again(open_chapter, gate):
+def test_the_race_of_a_chapter_follows_its_slider_and_can_be_stopped_and_rerun(open_chapter, gate):
     page = open_chapter("window")
     run, lane = page.locator("#lesson-run"), page.locator("#lesson-stage .lane").nth(1)
     forwards = lane.locator("[data-count=forwards]")

@@ -33,8 +33,8 @@ def look_inside(page: Page) -> None:
 
 
 @pytest.fixture
-def sent(visit):
-    """The Mask tab with a forward of the stage."""
+def sent_to_mask(visit):
+    """Open the Mask tab with a forward from the stage."""
 
     def open_it(lane: str, number: int) -> Page:
         page = visit(f"run=bus&lane={lane}&pass={number}")
@@ -51,9 +51,9 @@ def sent(visit):
 @pytest.mark.parametrize(
     "lane", ["mars", *(pytest.param(lane, marks=pytest.mark.full) for lane in ("ar", "lossless"))]
 )
-def test_a_forward_of_a_race_is_read_layer_by_layer(sent, lane):
-    """A column per slot of the record, headed by its token; the output's figures are the record's."""
-    page, step = sent(lane, 3), recorded(lane).passes[2]
+def test_a_forward_of_a_race_is_shown_layer_by_layer(sent_to_mask, lane):
+    """Expect a column per slot of the record, headed by its token; the output row equals the record."""
+    page, step = sent_to_mask(lane, 3), recorded(lane).passes[2]
     expect(page.locator("#lens .lens")).to_be_hidden()
     look_inside(page)
     labels = [slot.text.replace(" ", "␣") for slot in step.slots]
@@ -75,18 +75,18 @@ def test_a_forward_of_a_race_is_read_layer_by_layer(sent, lane):
 
 
 @pytest.mark.full
-def test_pointer_and_keyboard_tell_a_cell_in_words(sent):
-    page = sent("mars", 2)
+def test_pointer_and_keyboard_describe_a_cell_in_words(sent_to_mask):
+    page = sent_to_mask("mars", 2)
     look_inside(page)
     cell(page, 4, 1).hover()
     expect(sentence(page)).to_have_text(says(4, 1, "␣"))
     cell(page, 1, 2).click()
-    # What it says there, and the share and rank of the token that came out.
+    # The top token of the cell, and probability and rank of the final token.
     expect(sentence(page)).to_have_text(re.compile(r"1\b.*2\b.*“MASK”.*“5”.*\b0\.\d+%.* \d+"))
     page.keyboard.press("ArrowDown")
     expect(cell(page, 0, 2)).to_be_focused()
     expect(sentence(page)).to_have_text(says(0, 2))
-    page.keyboard.press("ArrowDown")  # there is nothing below
+    page.keyboard.press("ArrowDown")  # there is no cell below
     expect(cell(page, 0, 2)).to_be_focused()
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowUp")
@@ -95,8 +95,8 @@ def test_pointer_and_keyboard_tell_a_cell_in_words(sent):
 
 
 @pytest.mark.full
-def test_the_lens_stands_in_the_url_and_follows_the_controls(sent, visit):
-    page = sent("mars", 2)
+def test_the_lens_is_part_of_the_url_and_follows_the_controls(sent_to_mask, visit):
+    page = sent_to_mask("mars", 2)
     look_inside(page)
     expect(page).to_have_url(re.compile("mask_lens=true"))
     again = visit(urlsplit(page.url).query)
@@ -108,7 +108,7 @@ def test_the_lens_stands_in_the_url_and_follows_the_controls(sent, visit):
     expect(again.locator("#lens thead tr").nth(2).locator(".head").nth(0)).to_be_visible()
     again.locator("#kind input").click()
     again.get_by_role("option", name="AR training").click()
-    expect(again.locator("#lens .scroll")).to_be_hidden()  # the lens looks into forwards of decoding
+    expect(again.locator("#lens .scroll")).to_be_hidden()  # the lens shows decoding forwards
     expect(sentence(again)).not_to_be_empty()
     again.locator("#look-inside input").uncheck()
     expect(again.locator("#lens .lens")).to_be_hidden()
@@ -127,13 +127,13 @@ def test_the_chapter_shows_another_forward_with_its_slider(visit):
         texts = [slot.text.replace(" ", "␣") or "<|end|>" for slot in slots]
         expect(heads).to_have_text(texts)
     cell(page, 2, 1, "#lesson-lens").click()
-    page.keyboard.press("ArrowRight")  # goes to the next cell, not to another chapter
+    page.keyboard.press("ArrowRight")  # moves to the next cell, not to another chapter
     expect(cell(page, 2, 2, "#lesson-lens")).to_be_focused()
     expect(page.locator("#chapter h3")).to_contain_text(CHAPTER["title"])
 
 
 @pytest.mark.full
-def test_hostile_tokens_are_drawn_as_they_are(visit):
+def test_hostile_tokens_are_drawn_unchanged(visit):
     hostile = "<img src=x onerror=alert(1)> ${alert(1)} {{1+1}} <b>x</b>"
     page = visit("tab=mask&mask_kind=window&mask_lens=true")
     expect(page.locator("#lens .cell").first).to_be_visible()

@@ -22,7 +22,7 @@ def open_tab(visit):
     def open_it(query: str = "", **options) -> Page:
         page = visit(f"tab=mask&{query}", **options)
         expect(page.locator(".matrix [data-cells]").first).to_be_attached()
-        expect(page.locator(".js-plotly-plot .main-svg").first).to_be_visible()  # it comes last
+        expect(page.locator(".js-plotly-plot .main-svg").first).to_be_visible()  # the last part to appear
         return page
 
     return open_it
@@ -30,7 +30,7 @@ def open_tab(visit):
 
 @pytest.fixture(scope="module")
 def tokens(tokenizer) -> int:
-    """How many tokens the sentence has that the tab opens with."""
+    """Return the number of tokens of the initial sentence of the tab."""
     return len(tokenizer(mask.SENTENCE, add_special_tokens=False)["input_ids"])
 
 
@@ -44,7 +44,7 @@ def has_size(page: Page, rows: int, columns: int) -> None:
 
 
 def point_at(page: Page, row: int, column: int) -> None:
-    """Point at a cell, as a mouse does."""
+    """Point at a cell with the mouse."""
     page.locator(".matrix").scroll_into_view_if_needed()
     unit = "document.querySelector('.matrix').getScreenCTM()"
     matrix = page.evaluate(f"(m => ({{a: m.a, d: m.d, e: m.e, f: m.f}}))({unit})")
@@ -53,10 +53,10 @@ def point_at(page: Page, row: int, column: int) -> None:
     )
 
 
-def is_seen(page: Page, seen: bool, row: int, column: int) -> None:
-    """Check which cell is pointed at and whether its row sees its column."""
+def check_cell(page: Page, visible: bool, row: int, column: int) -> None:
+    """Check the cell under the pointer, and whether its row sees its column."""
     here = page.locator("#grid .here")
-    expect(here).to_have_attribute("data-seen", f"{seen}".lower())
+    expect(here).to_have_attribute("data-seen", f"{visible}".lower())
     for name, value in (("x", 10 * column), ("y", 10 * row)):
         expect(here).to_have_attribute(name, f"{value}")
 
@@ -70,14 +70,14 @@ def write(page: Page, text: str) -> None:
     page.locator("#sentence textarea").blur()
 
 
-def test_a_picture_follows_its_controls_and_tells_its_cells(open_tab, tokenizer, tokens):
+def test_a_picture_follows_its_controls_and_describes_its_cells(open_tab, tokenizer, tokens):
     page = open_tab()
     prompt, block = 8, 4
     noisy = -(-(tokens - prompt) // block) * block
     size = re.compile(r"^(\d+)\D+(\d+)\D*$")
     rows = int(size.match(page.locator("#grid .matrix").get_attribute("aria-label"))[1])
     assert tokens < rows <= tokens + noisy
-    for cell, seen in {
+    for cell, visible in {
         (3, 1): True,
         (1, 3): False,
         (tokens, 0): True,
@@ -85,14 +85,14 @@ def test_a_picture_follows_its_controls_and_tells_its_cells(open_tab, tokenizer,
         (0, tokens): False,
     }.items():
         point_at(page, *cell)
-        is_seen(page, seen, *cell)
+        check_cell(page, visible, *cell)
     point_at(page, tokens, 0)
     expect(sentence(page)).to_contain_text(re.compile(rf"\b{prompt}\b.*\bblock 1\b.*\b2 tokens\b"))
 
-    page.locator(".plot").focus()  # the keys walk on from the cell
+    page.locator(".plot").focus()  # the keys continue from the cell
     page.keyboard.press("ArrowUp")
     page.keyboard.press("ArrowRight")
-    is_seen(page, True, tokens - 1, 1)
+    check_cell(page, True, tokens - 1, 1)
     page.keyboard.press("Enter")
     expect(page.locator(".reads .unseen").first).to_be_attached()
 
@@ -100,10 +100,10 @@ def test_a_picture_follows_its_controls_and_tells_its_cells(open_tab, tokenizer,
     expect(page.locator("#prompt-length input[type=range]")).to_have_attribute("max", "4")
     has_size(page, 6 + 1, 6 + 1)
     ids = tokenizer(mask.SENTENCE, add_special_tokens=False)["input_ids"][:6]
-    drawn = Sentence(ids, tokenizer.mask_token_id, str, prompt=4, new=2, block_size=block)
+    shortened = Sentence(ids, tokenizer.mask_token_id, str, prompt=4, new=2, block_size=block)
     for kind in (*KINDS, "linear"):
         choose_kind(page, kind)
-        picture = KINDS[kind].draw(drawn)
+        picture = KINDS[kind].draw(shortened)
         has_size(page, len(picture.rows), len(picture.columns))
         expect(page.locator("#grid .region")).to_have_count(len(picture.regions))
 
@@ -111,10 +111,10 @@ def test_a_picture_follows_its_controls_and_tells_its_cells(open_tab, tokenizer,
     expect(page.locator(".matrix [fill-opacity]").first).to_be_attached()
     point_at(page, 0, 1)
     expect(sentence(page)).to_contain_text(re.compile(r"0\.\d+"))
-    told, first = sentence(page).inner_text(), page.locator(".matrix text").first
+    text, first = sentence(page).inner_text(), page.locator(".matrix text").first
     label = first.text_content()
     write(page, "a")  # too short for a picture
-    expect(sentence(page)).not_to_have_text(told)
+    expect(sentence(page)).not_to_have_text(text)
     expect(first).to_have_text(label)
     choose_kind(page, "ar")
     write(page, "<img src=x onerror=alert(1)> ${alert(1)} {{1+1}}")
@@ -123,14 +123,14 @@ def test_a_picture_follows_its_controls_and_tells_its_cells(open_tab, tokenizer,
 
 
 @pytest.mark.full
-def test_a_change_at_256_positions_is_one_answer_outside_the_queue_and_one_redraw(open_tab):
-    """What makes the picture follow a slider at once, tested without a clock."""
+def test_a_change_at_256_positions_is_one_request_outside_the_queue_and_one_redraw(open_tab):
+    """Count requests and redraws, which make the picture follow a slider at once, instead of seconds."""
     page = open_tab()
     write(page, "one two three four five six seven eight nine ten " * 16)
     set_slider(page, "length", 128)
     expect(page.locator("#grid .caption")).to_contain_text("128 ")
-    asked = []
-    page.on("request", lambda request: asked.append(request.url.split("/gradio_api/")[-1].split("?")[0]))
+    requests = []
+    page.on("request", lambda request: requests.append(request.url.split("/gradio_api/")[-1].split("?")[0]))
     redraws = page.evaluate(
         """async () => {
           const slider = document.querySelector("#block-size input[type=range]");
@@ -150,13 +150,13 @@ def test_a_change_at_256_positions_is_one_answer_outside_the_queue_and_one_redra
           return redraws;
         }"""
     )
-    assert asked == 5 * ["run/predict"]  # no queue, which a slider would have to wait for
+    assert requests == 5 * ["run/predict"]  # not in the queue, where a slider would have to wait
     assert redraws == 5
-    assert page.locator(".matrix *").count() < 1000  # a shape per run of cells, not for each of the 65,536
+    assert page.locator(".matrix *").count() < 1000  # a shape per run of cells, not per cell (65,536)
 
 
 @pytest.mark.full
-def test_sliders_go_as_far_as_the_model_and_the_sentence_and_act_only_where_they_matter(open_tab, tokens):
+def test_sliders_are_limited_by_model_and_sentence_and_enabled_where_used(open_tab, tokens):
     page = open_tab()
     config = json.loads((ASSETS / "mars-tiny" / "config.json").read_text())
 
@@ -171,7 +171,7 @@ def test_sliders_go_as_far_as_the_model_and_the_sentence_and_act_only_where_they
         expect(slider(name)).to_have_attribute("max", str(most))
         set_slider(page, name, most)
     expect(page.locator(".matrix [fill-opacity]").first).to_be_attached()
-    expect(sentence(page)).to_have_text(hint)  # no complaint
+    expect(sentence(page)).to_have_text(hint)  # no error message
     set_slider(page, "prompt-length", tokens - 2)
     expect(page.locator("#grid .caption")).to_contain_text("R = 2 ")
     set_slider(page, "length", 6)
@@ -212,7 +212,7 @@ def test_a_forward_of_the_stage_sets_the_controls_and_the_url(visit, lane):
     is_drawn(page)
     is_open(page, "Mask")
     expect(page).to_have_url(re.compile(f"mask_block_size={masks}&"))
-    expect(page.locator("#grid .caption")).to_contain_text(run.settings.prompt)  # nothing has drawn over it
+    expect(page.locator("#grid .caption")).to_contain_text(run.settings.prompt)  # not replaced later
     query = dict(parse_qsl(urlsplit(page.url).query))
     assert query["tab"] == "mask"
     expect(page.locator("#sentence textarea")).to_have_value(query["mask_sentence"])
@@ -237,7 +237,7 @@ def test_the_picture_can_be_exported(open_tab):
     assert download.value.path().read_bytes().startswith(b"\x89PNG")
 
 
-# At one moment, however often the picture is drawn anew meanwhile.
+# Both lists at the same moment, as the picture may be redrawn in between.
 BOXES = """() => ["#grid [data-cells]", "#grid .region"].map((selector) =>
   [...document.querySelectorAll(selector)].map((node) => node.getBoundingClientRect().toJSON()))"""
 SCREENS = {"desk": ("", 1440, 850), "phone": ("__theme=dark", 390, 844), "talk": ("view=talk", 1920, 1080)}
@@ -246,14 +246,14 @@ REGIONS = {"mars": 4, "ar": 1, "window": 3, "linear": 3, "speculative": 3}
 
 @pytest.mark.full
 @pytest.mark.parametrize("screen", SCREENS)
-def test_names_of_regions_are_outside_the_cells_and_read_apart_on_any_screen(open_tab, screen):
+def test_names_of_regions_overlap_neither_cells_nor_each_other_on_any_screen(open_tab, screen):
     query, width, height = SCREENS[screen]
     page = open_tab(query)
     page.set_viewport_size({"width": width, "height": height})
     fits(page)
     for kind, count in REGIONS.items():
         choose_kind(page, kind)
-        for length in (20, 5):  # with few tokens every cell is large
+        for length in (20, 5):  # with few tokens, cells are large
             set_slider(page, "length", length)
             expect(page.locator("#grid .region")).to_have_count(count)
             cells, boxes = page.evaluate(BOXES)

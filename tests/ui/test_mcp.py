@@ -1,4 +1,4 @@
-"""The app as an MCP server: another model finds `generate` with what it does, and gets an answer."""
+"""The app as an MCP server: the `generate` tool, its description and its answers."""
 
 from mcp import ClientSession
 from mcp.client.streamable_http import streamablehttp_client
@@ -12,7 +12,7 @@ REQUEST = {"prompt": "Sort 31, 4 and 15", "model": "mars-tiny", "tau": 0.9, "max
 
 
 async def visit(url: str):
-    """The tools of the server, and what the first one answers to a right and to a wrong call."""
+    """Return the tools of the server, and the answers of the first one to a valid and an invalid call."""
     async with streamablehttp_client(f"{url}gradio_api/mcp/") as (read, write, _):  # noqa: SIM117
         async with ClientSession(read, write) as session:
             await session.initialize()
@@ -27,11 +27,11 @@ def test_generate_is_a_tool_that_answers(url, mars_tiny):
     assert tool.description
     parameters = tool.inputSchema["properties"]
     assert tool.inputSchema["required"] == ["prompt"] and parameters.keys() > REQUEST.keys()
-    assert all(parameters[name]["description"].endswith(".") for name in parameters)  # none is truncated
+    assert all(parameters[name]["description"].endswith(".") for name in parameters)  # not truncated
     assert not right.isError
     record = right.content[0].text
-    own = decode(mars_tiny, REQUEST["prompt"], Request("mars", 0.9, max_new_tokens=64)).finish()
-    assert Run.read(record.splitlines()).token_ids == own.token_ids
+    expected = decode(mars_tiny, REQUEST["prompt"], Request("mars", 0.9, max_new_tokens=64)).finish()
+    assert Run.read(record.splitlines()).token_ids == expected.token_ids
     assert wrong.isError
     message = wrong.content[0].text
     assert "tau" in message and "2" in message and "Traceback" not in message

@@ -19,9 +19,9 @@ from mars_demo.models.checkpoint import wrap
 from mars_demo.modes import MODES
 from mars_demo.ui.components.stage import BASELINE, drawn_modes
 
-# The states of slots behind the accepted ones, by how a mode treats them.
+# States of the slots after the accepted ones, by kind of mode.
 BEYOND = {"unread": {"rejected"}, "draft": {"draft"}, "filled": {"filled", "unread"}}
-TAU = 0.02  # a random model has no confidence
+TAU = 0.02  # a random model is never confident
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ def test_a_record_of_every_mode_is_drawn(stage, checkpoint, mode):
         if not step.stop and step.accepted < len(step.slots):
             assert set(shown) & BEYOND[MODES[mode].beyond]
 
-    # "What if" is for modes in which τ decides from left to right.
+    # "What if" exists for modes that accept by τ from left to right.
     asks = MODES[mode].uses_tau and MODES[mode].beyond == "unread"
     expect(stage.locator(".ghost")).to_be_visible(visible=asks)
     if asks:
@@ -82,8 +82,8 @@ def test_a_record_of_every_mode_is_drawn(stage, checkpoint, mode):
         expect(stage.locator(".ghost-bar")).to_have_count(differ)
 
 
-def test_what_block_diffusion_has_filled_stays_filled(stage, checkpoint):
-    """At τ = 1, each forward fills one slot, the most confident one, wherever it is."""
+def test_slots_filled_by_block_diffusion_stay_filled(stage, checkpoint):
+    """Use τ = 1, at which each forward fills only the most confident slot, at any position."""
     run = made(checkpoint, "block-diffusion", tau=1.0, window=6)
     put(stage, file_of(run))
     filled = []
@@ -95,7 +95,7 @@ def test_what_block_diffusion_has_filled_stays_filled(stage, checkpoint):
     assert filled[:-1] == list(range(1, run.forwards))
 
 
-def test_a_record_of_schema_1_opens_as_it_did(stage):
+def test_a_record_of_schema_1_still_opens(stage):
     text = Path(__file__).with_name("schema-1.jsonl").read_text("utf-8")
     first, step = map(json.loads, text.splitlines()[:2])
     assert first["schema"] == 1 and "confidence" in step["slots"][0]

@@ -1,4 +1,4 @@
-"""`app.py --endpoint` and `python -m mars_demo serve` as processes, asked by the `openai` package."""
+"""`app.py --endpoint` and `python -m mars_demo serve` as processes, with the `openai` client."""
 
 import signal
 import subprocess
@@ -13,13 +13,13 @@ from gradio_client import Client
 from mars_demo import tasks
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
-from mars_demo.ui import endpoint
+from mars_demo.ui.hosting import endpoint
 
 PROMPT = tasks.held_out("units", 1)[0].prompt
 
 
-def ask(address: str, **more):
-    client = openai.OpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0, timeout=GUARD)
+def ask(url: str, **more):
+    client = openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0, timeout=GUARD)
     messages = [{"role": "user", "content": PROMPT}]
     return client.chat.completions.create(model="mars-tiny", messages=messages, **more)
 
@@ -28,16 +28,16 @@ def ask(address: str, **more):
 def test_the_page_and_the_endpoint_in_one_process(mars_tiny):
     expected = decode(mars_tiny, PROMPT, Request(max_new_tokens=256)).finish()
     with started("app.py", "--endpoint", "--only", "--model", "mars-tiny", "--host", "127.0.0.1") as child:
-        address = child.wait_for_address()
-        child.wait_for("public link")  # printed once Gradio has reached its own page
-        assert ask(address).choices[0].message.content == expected.text
-        stream = ask(address, stream=True)
+        url = child.wait_for_url()
+        child.wait_for("public link")  # printed after Gradio has reached its own page
+        assert ask(url).choices[0].message.content == expected.text
+        stream = ask(url, stream=True)
         assert "".join(chunk.choices[0].delta.content or "" for chunk in stream) == expected.text
         with pytest.raises(openai.BadRequestError, match=r"tau.*\b2\b"):
-            ask(address, extra_body={"tau": 2})
-        assert httpx.get(f"{address}/v1/nothing").json()["error"]["type"] == "not_found_error"
-        assert "MARS Demo" in httpx.get(address, timeout=GUARD).text
-        record = Client(address, verbose=False, httpx_kwargs={"timeout": GUARD}).predict(
+            ask(url, extra_body={"tau": 2})
+        assert httpx.get(f"{url}/v1/nothing").json()["error"]["type"] == "not_found_error"
+        assert "MARS Demo" in httpx.get(url, timeout=GUARD).text
+        record = Client(url, verbose=False, httpx_kwargs={"timeout": GUARD}).predict(
             PROMPT, max_new_tokens=256, api_name="/generate"
         )
         assert record.count('"pass"') == expected.forwards
@@ -48,7 +48,7 @@ def test_a_page_without_the_option_has_no_endpoint(url):
 
 
 def test_zerogpu_has_no_endpoint(monkeypatch):
-    monkeypatch.setattr("mars_demo.ui.gpu.LENT", True)
+    monkeypatch.setattr("mars_demo.ui.hosting.gpu.LENT", True)
     with pytest.raises(ValueError, match="--endpoint"):
         endpoint.settings()
 
@@ -57,10 +57,10 @@ def test_zerogpu_has_no_endpoint(monkeypatch):
 def test_the_command_serves_until_it_is_interrupted(mars_tiny):
     command = ["-m", "mars_demo", "serve", "--model", "mars-tiny", "--port", "0", "--size", "2"]
     with started(*command) as child:
-        address = child.wait_for_address("Serving")
+        url = child.wait_for_url("Serving")
         expected = decode(mars_tiny, PROMPT, Request(max_new_tokens=256)).finish()
-        assert ask(address).choices[0].message.content == expected.text
-        port = address.rpartition(":")[2]
+        assert ask(url).choices[0].message.content == expected.text
+        port = url.rpartition(":")[2]
         taken = subprocess.run(
             [sys.executable, *command[:-3], port], cwd=ROOT, capture_output=True, text=True
         )

@@ -1,4 +1,4 @@
-"""The Race tab in a real browser, on the bundled tiny model."""
+"""The Race tab in a real browser, with the bundled tiny model."""
 
 import itertools
 import json
@@ -43,7 +43,7 @@ PROMPTS = EXAMPLES["mars-tiny"]
 STORY, TABLE = (
     next(example["prompt"] for example in PROMPTS if example["id"] == name) for name in ("story", "table")
 )
-MOST = 250_000  # compressed bytes of the page, its config and its components' files
+MOST = 250_000  # compressed bytes of the page, its config and component files
 RECORDED = {entry["id"]: entry for entry in recordings.index() if entry["model"] == "mars-tiny"}
 
 
@@ -83,12 +83,12 @@ def test_three_lanes_stream_to_a_verdict(visit):
 
 
 def test_two_visitors_race_at_once_with_their_own_tau_and_runs(visit):
-    """One of them in slow motion, which leaves the turns to the other."""
+    """Slow one race down, so that the other gets the turns."""
     one = visit("prompt=table&tau=1&mode=mars&wait=1000")
     two = visit("prompt=story&tau=0.5&mode=mars&wait=1000")
     race(one)
     race(two)
-    for page in (one, two):  # AR's first token may come before the first forward of MARS
+    for page in (one, two):  # the first token of AR may precede the first forward of MARS
         expect(lane(page, "mars").locator(".token").first).to_be_attached()
     set_tau(two, 0)
     expect(lane(two, "mars").locator(".setting")).to_contain_text("0.00")
@@ -105,7 +105,7 @@ def test_two_visitors_race_at_once_with_their_own_tau_and_runs(visit):
 
 
 def test_stop_ends_a_race_and_the_next_start_replaces_one(visit):
-    """A key starts the next one: the button is disabled during a race."""
+    """Start the next race with a key, because the button is disabled during a race."""
     page = visit("prompt=table&mode=mars&tau=1&wait=1000")
     expect(page.locator("#stop")).to_be_disabled()
     race(page)
@@ -122,27 +122,27 @@ def test_stop_ends_a_race_and_the_next_start_replaces_one(visit):
 
 
 @pytest.mark.full
-def test_a_failed_race_gets_a_message_and_the_next_one_runs(visit):
+def test_a_failed_race_shows_a_message_and_the_next_one_runs(visit):
     calls = itertools.count()
 
     def fail(*_):
         if next(calls) == 9:
             raise RuntimeError("the device is gone")
 
-    last = models.load().model.base_model.layers[-1]  # by then the layers before it have cached the forward
+    last = models.load().model.base_model.layers[-1]  # earlier layers have cached the forward
     hook = last.register_forward_pre_hook(fail)
     try:
         page = visit("prompt=table&mode=mars&tau=1")
         race(page)
         expect(toast(page)).to_be_visible()
-        expect(toast(page)).not_to_contain_text("the device is gone")  # for the log only
+        expect(toast(page)).not_to_contain_text("the device is gone")  # only in the log
     finally:
         hook.remove()
     to_the_end(page, "stopped")
     race_to_the_end(page)
 
 
-def test_bad_input_gets_a_message_and_nothing_is_lost(visit):
+def test_bad_input_shows_a_message_and_nothing_is_lost(visit):
     page = visit("mode=mars")
     race_to_the_end(page)
     before = stage(page).inner_text()
@@ -166,7 +166,7 @@ def config(url):
 
 
 def test_a_click_on_stop_is_one_request(config):
-    """The last of several requests could reach the server after the next run has begun, and stop it."""
+    """Allow no second request: it could arrive after the next run has started, and stop that."""
     stops = [
         part["id"] for part in config["components"] if part["props"].get("elem_id", "").endswith("stop")
     ]
@@ -175,8 +175,8 @@ def test_a_click_on_stop_is_one_request(config):
     assert sorted(block for block, event in targets if event == "click" and block in stops) == sorted(stops)
 
 
-def test_no_value_of_a_control_is_dropped_while_another_is_answered(config):
-    """Gradio's page drops them by default."""
+def test_no_value_of_a_control_is_dropped_during_a_request(config):
+    """Require another trigger mode than Gradio's default, which drops values."""
     modes = [
         event["trigger_mode"]
         for event in config["dependencies"]
@@ -188,14 +188,14 @@ def test_no_value_of_a_control_is_dropped_while_another_is_answered(config):
     assert set(modes) == {"always_last"}
 
 
-def test_components_hold_nothing_but_plain_data(demo):
-    """Every visit copies the config. A listener in it would take the objects behind it along."""
+def test_components_contain_only_plain_data(demo):
+    """Allow no listener in the config: each visit would copy the objects that it refers to."""
     odd = []
     json.dumps(demo.get_config_file()["components"], default=lambda value: odd.append(type(value)))
-    assert set(map(str, odd)) == {"<class 'function'>"}  # how Gradio deletes a state
+    assert set(map(str, odd)) == {"<class 'function'>"}  # Gradio's function that deletes a state
 
 
-def test_a_page_is_small_and_its_files_are_kept_by_browsers(url):
+def test_a_page_is_small_and_its_files_are_cached_by_browsers(url):
     asking = {"Accept-Encoding": "gzip"}
     page = httpx.get(url, headers=asking)
     size = int(page.headers["content-length"])
@@ -217,7 +217,7 @@ def test_a_page_is_small_and_its_files_are_kept_by_browsers(url):
 
 
 def shows(page: Page, id: str) -> None:
-    """Wait for that recorded run on the stage and for its settings in all controls."""
+    """Wait for a recorded run on the stage, with its settings in all controls."""
     entry = RECORDED[id]
     expect(page.locator("#stage .note")).to_contain_text(entry["title"])
     expect(page.locator("#stage .recordings")).to_have_value(id)
@@ -266,10 +266,10 @@ def test_the_page_opens_on_a_recorded_run_and_a_race_replaces_the_next_one(visit
 
 
 def test_a_chosen_recording_fills_the_controls_before_the_server_answers(visit):
-    """Also after a change from a model with other modes, and after an edit that is not in the URL yet."""
+    """Start from a model with other modes, and from an edit that is not in the URL yet."""
     page = visit("prompt=letter&tau=0.6&mode=mars&model=ar-tiny")
     expect(page.locator("#facts")).to_contain_text("jacobi")
-    expect(page.locator("#stage .token")).to_have_count(0)  # no recording beside other settings
+    expect(page.locator("#stage .token")).to_have_count(0)  # no recording with other settings
     with unanswered(page):
         page.locator("#model input").click()
         page.get_by_role("option", name="mars-tiny").click()
@@ -284,7 +284,7 @@ def test_a_chosen_recording_fills_the_controls_before_the_server_answers(visit):
     expect(page).to_have_url(re.compile(r"\?prompt=story&mode=mars%2Clossless&tau=0.3&model=mars-tiny$"))
 
 
-def test_an_edit_takes_the_recording_out_of_the_url_and_a_missing_one_does_not_get_in(visit):
+def test_an_edit_removes_the_recording_from_the_url_and_a_missing_one_is_not_added(visit):
     page = visit("run=table")
     shows(page, "table")
     page.route("**/component_server/**", lambda route: route.abort())
@@ -302,7 +302,7 @@ def test_an_edit_takes_the_recording_out_of_the_url_and_a_missing_one_does_not_g
     expect(page).to_have_url(
         re.compile(r"\?prompt=I\+need\+the\+3\+times\+table&mode=mars&tau=0.95&model=mars-tiny$")
     )
-    page.locator('#stage [data-do="step"]').click()  # in the recording, which the URL no longer opens
+    page.locator('#stage [data-do="step"]').click()  # not in the URL any more
     set_tau(page, 0.9)
     expect(page).to_have_url(re.compile("table&mode=mars&tau=0.9&model=mars-tiny$"))
     page.reload()
@@ -314,20 +314,20 @@ def test_an_edit_takes_the_recording_out_of_the_url_and_a_missing_one_does_not_g
 def test_a_long_prompt_stays_out_of_the_url(visit):
     page = visit("prompt=story")
     controls_are(page, STORY, "0.95", ["mars", "lossless"])
-    prompt(page).fill("ä" * 310)  # six bytes each, encoded
+    prompt(page).fill("ä" * 310)  # six bytes each when encoded
     expect(page).to_have_url(re.compile("prompt=(%C3%A4){310}&"))
     prompt(page).fill("ä" * 350)
     expect(page).to_have_url(re.compile(r"\?mode=mars%2Clossless&tau=0.95&model=mars-tiny$"))
 
 
-# ------------------------------------------------------------------------------ around the verdict
+# ------------------------------------------------------------------------------------- the verdict
 
 
-def test_the_verdict_names_a_forward_that_took_far_too_long(visit, stage_url):
-    page = visit(address=stage_url)
+def test_the_verdict_names_a_much_too_slow_forward(visit, stage_url):
+    page = visit(base_url=stage_url)
     mars = made_up("mars", [1] * 40, [0.95] * 40)  # 12 ms each
     expect(page.locator("#stage .token").first).to_be_attached()
-    for number, is_named in ((3, True), (0, False)):  # the prefill is another kind of forward
+    for number, is_named in ((3, True), (0, False)):  # the prefill is not compared
         passes = [replace(p, ms=400.0) if n == number else p for n, p in enumerate(mars.passes)]
         run = Run(replace(mars.settings, run=f"slow-{number}"), iter(passes)).finish()
         give(page, file_of(run))
@@ -340,7 +340,7 @@ def test_the_verdict_names_a_forward_that_took_far_too_long(visit, stage_url):
 # -------------------------------------------------------------------------------- runs of a visit
 
 
-def test_runs_of_a_visit_are_kept_and_one_runs_again_at_the_tau_that_was_tried(visit):
+def test_runs_of_a_visit_are_listed_and_can_be_rerun_at_a_tried_tau(visit):
     page = visit("prompt=story&tau=1&mode=mars")
     rows = page.locator("#stage .history tbody tr")
     race_to_the_end(page)

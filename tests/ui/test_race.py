@@ -44,8 +44,10 @@ def test_the_record_of_each_lane_is_the_record_of_its_run():
     runs = {"ar": run(10, 3), "mars": run(30, 2)}
     lines = records(record(runs, lambda: False))
     for lane, single in runs.items():
-        own = [{k: v for k, v in line.items() if k != "lane"} for line in lines if line["lane"] == lane]
-        assert own == records(single.lines())
+        own_lines = [
+            {k: v for k, v in line.items() if k != "lane"} for line in lines if line["lane"] == lane
+        ]
+        assert own_lines == records(single.lines())
 
 
 def test_stopping_closes_both_runs_and_their_records():
@@ -58,7 +60,7 @@ def test_stopping_closes_both_runs_and_their_records():
     runs = {"ar": run(10, 50), "mars": run(30, 50)}
     left = record(runs, lambda: False)
     list(islice(left, 5))
-    left.close()  # as when the visitor leaves
+    left.close()  # as if the visitor leaves
     assert [single.stop for single in runs.values()] == ["stopped", "stopped"]
 
 
@@ -79,16 +81,16 @@ def test_a_run_that_fails_ends_the_record_of_both():
     assert next(runs["mars"], None) is None
 
 
-def test_what_is_shown_only_grows_and_ends_complete():
+def test_the_shown_record_only_grows_and_ends_complete():
     lines = [f"{n}\n" for n in range(1000)]
     shown = list(growing(lines, every=0))
-    assert len(shown) == 1001  # no rest between them: after each line, and at the end
+    assert len(shown) == 1001  # without pauses: after each line, and at the end
     assert all(later.startswith(earlier) for earlier, later in pairwise(shown))
     assert shown[-1] == "".join(lines)
 
 
-def test_no_clock_counts_the_rests_of_slow_motion(mars_tiny, monkeypatch):
-    """On a clock that stands still but for the rests, every forward takes no time at all."""
+def test_no_clock_counts_the_pauses_of_slow_motion(mars_tiny, monkeypatch):
+    """Let time pass only in pauses, so that each forward takes 0 ms."""
     rests = []
     clock = SimpleNamespace(perf_counter=lambda: 1000.0 * len(rests))
     monkeypatch.setattr("mars_demo.decoding.answer.time", clock)
@@ -105,7 +107,7 @@ def test_no_clock_counts_the_rests_of_slow_motion(mars_tiny, monkeypatch):
 SOMEBODY = SimpleNamespace(session_hash=None)
 
 
-def test_a_run_that_begins_waits_until_the_last_one_has_stopped():
+def test_a_new_run_waits_until_the_previous_one_has_stopped():
     knobs = Knobs()
     web.run(begin(knobs, SOMEBODY))
 
@@ -123,19 +125,19 @@ def test_a_run_that_begins_waits_until_the_last_one_has_stopped():
     assert knobs.tau == 0.5
 
 
-def test_of_two_runs_that_begin_at_once_only_one_goes_on(monkeypatch):
+def test_only_one_of_two_concurrent_starts_continues(monkeypatch):
     monkeypatch.setattr(controls, "PATIENCE", 0)
     knobs = Knobs()
 
     async def both():
-        begun = (begin(knobs, SOMEBODY), begin(knobs, SOMEBODY))
-        return await asyncio.gather(*begun, return_exceptions=True)
+        starts = (begin(knobs, SOMEBODY), begin(knobs, SOMEBODY))
+        return await asyncio.gather(*starts, return_exceptions=True)
 
     assert [isinstance(one, gr.Error) for one in web.run(both())] == [False, True]
 
 
 def test_lines_are_shown_less_often_while_many_runs_grow(monkeypatch):
-    """The clock of this test moves by 11 ms a line."""
+    """Advance the clock by 11 ms per line."""
     now = 0.0
     monkeypatch.setattr("mars_demo.ui.racing.time", SimpleNamespace(monotonic=lambda: now))
 
@@ -156,11 +158,11 @@ def test_lines_are_shown_less_often_while_many_runs_grow(monkeypatch):
 
     assert shown(others=0) == 31
     assert shown(others=39) <= 8
-    assert shown(others=0) == 31  # those who have left no longer count
+    assert shown(others=0) == 31  # visitors who have left do not count
 
 
-def test_modes_that_are_chosen_meanwhile_stay_chosen():
+def test_modes_chosen_during_a_request_are_kept():
     models.load(models.TINY)
-    late = tab.mode_choices(models.TINY, ["mars"])  # asked for before the visitor chose another
+    late = tab.mode_choices(models.TINY, ["mars"])  # requested before the visitor chose another mode
     assert "value" not in late.constructor_args and late.constructor_args["choices"]
     assert tab.mode_choices(models.TINY, ["mars", "block-diffusion"]).constructor_args["value"] == ["mars"]

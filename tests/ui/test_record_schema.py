@@ -1,4 +1,4 @@
-"""Records that visitors drop on the stage: the server reads them first, and a saved page takes none."""
+"""Records dropped on the stage: the server validates them; a saved page takes none."""
 
 import pytest
 from hostile import GOOD, changed, written
@@ -18,7 +18,7 @@ DROP = """text => {
 }"""
 
 
-def test_a_dropped_record_is_drawn_and_a_bad_one_leaves_it_there(stage):
+def test_a_dropped_record_is_drawn_and_an_invalid_one_does_not_replace_it(stage):
     stage.evaluate(DROP, race())
     expect(stage.locator(".prompt")).to_have_text("Say it")
     before = stage.locator(".lanes").inner_text()
@@ -46,7 +46,7 @@ def test_a_server_that_does_not_answer_loses_nothing(stage):
 
 
 @pytest.mark.full
-def test_the_most_lines_are_drawn(stage):
+def test_a_record_with_the_most_lines_is_drawn(stage):
     give(stage, written([GOOD[0], *[GOOD[2]] * (MOST_LINES - 2), GOOD[3]]))
     expect(stage.locator(".pass")).to_have_count(MOST_LINES - 2)
 

@@ -1,4 +1,4 @@
-"""The stage alone in a real browser, on recorded and made-up runs: no model is loaded anywhere here."""
+"""The stage alone in a real browser, on recorded and made-up runs; no model is loaded."""
 
 import json
 import re
@@ -18,20 +18,20 @@ from mars_demo.ui.racing import record
 from mars_demo.views import recordings
 
 SVG = "{http://www.w3.org/2000/svg}"
-# Leaves `WORDS` at its fourth word.
+# Differs from `WORDS` first at word 4.
 OTHER_WORDS = "the quick brown cat sleeps and snores".split()
 
 
 @pytest.fixture
 def stage(stage):
-    """The stage that the tests of this module share, with a made-up race on it."""
+    """Return the stage that the tests of this module share, with a made-up race."""
     put(stage, race())
     return stage
 
 
 @pytest.fixture
 def look(visit, stage_url):
-    """Open a stage of its own, by default with a made-up race on it."""
+    """Open a new stage, by default with a made-up race."""
 
     def open_stage(query: str = "", file: str | None = race(), **options) -> Page:
         page = visit(query, stage_url, **options)
@@ -45,7 +45,7 @@ def look(visit, stage_url):
 
 @pytest.fixture
 def serve():
-    """Serve pages of their own, until the test has ended."""
+    """Serve apps until the test ends."""
     served = []
 
     def start(demo: App) -> str:
@@ -58,7 +58,7 @@ def serve():
 
 
 def saved(page: Page, kind: str) -> bytes:
-    """Return what a button of the shelf downloads."""
+    """Return the download of a button of the shelf."""
     with page.expect_download() as download:
         page.locator(f'[data-do="{kind}"]').click()
     return download.value.path().read_bytes()
@@ -90,7 +90,7 @@ def test_a_link_opens_the_same_recorded_run_at_the_same_forward(stage):
     expect(shown(stage, "mars")).to_have_count(3)
 
 
-# ------------------------------------------------------------------------------ what is said of a race
+# ----------------------------------------------------------------------------------------- the verdict
 
 
 def test_the_stage_names_the_model_the_device_and_the_precision(stage):
@@ -99,7 +99,7 @@ def test_the_stage_names_the_model_the_device_and_the_precision(stage):
     expect(stage.locator(".machine")).to_have_text(says("toy", "NVIDIA <b>H200", "bfloat16"))
 
 
-def test_the_same_answer_is_said_with_the_figures_of_the_race(stage):
+def test_the_verdict_has_the_numbers_of_a_race_with_the_same_answer(stage):
     expect(stage.locator(".verdict")).to_have_text(says("MARS", 10, 4, "2.5", "2.1×", "same answer"))
     expect(stage.locator(".verdict")).to_have_attribute("role", "status")
     expect(stage.locator(".differs")).to_have_count(0)
@@ -107,8 +107,8 @@ def test_the_same_answer_is_said_with_the_figures_of_the_race(stage):
     expect(stage.locator(".share .part")).to_have_text(["25% (1)"] * 4)  # of the forwards: 1 to 4 tokens
 
 
-def test_the_first_difference_is_marked_and_its_candidates_stand_side_by_side(stage):
-    """Token 4: AR's fourth forward, and the second slot of the second forward of MARS."""
+def test_the_first_difference_is_marked_with_its_candidates_side_by_side(stage):
+    """Expect token 4: the fourth forward of AR, and slot 2 of the second forward of MARS."""
     put(stage, file_of(run("ar", [1] * 10), run("mars", [2, 3, 3], [0.9] * 3, words=OTHER_WORDS)))
     expect(stage.locator(".verdict")).to_have_text(says("MARS", 8, 3, "2.7", "2.2×", "token 4"))
     expect(lane(stage, "ar").locator(".differs")).to_have_text([" fox"])
@@ -119,12 +119,12 @@ def test_the_first_difference_is_marked_and_its_candidates_stand_side_by_side(st
     expect(sides.nth(0)).to_have_text(says(4, 1, "␣fox", "99.00%"))
     expect(sides.nth(1)).to_have_text(says(2, "␣cat", "89.00%"))
     expect(sides.nth(0).locator("li .candidate")).to_have_text(["␣fox", "␣or"])
-    lane(stage, "ar").locator(".name").click()  # it is the same from both sides
+    lane(stage, "ar").locator(".name").click()  # both lanes show the same
     expect(sides.nth(1)).to_have_text(says(2, "␣cat"))
 
 
-def test_a_near_tie_that_went_the_other_way_is_said(stage):
-    """Only where the mode promises the answer of one token at a time."""
+def test_a_difference_at_a_near_tie_is_explained(stage):
+    """Expect it only in modes that promise the AR answer."""
 
     def tied(made, best, second):
         made.settings = replace(made.settings, dtype="bfloat16")
@@ -150,7 +150,7 @@ def test_a_near_tie_that_went_the_other_way_is_said(stage):
 # ------------------------------------------------------------------------ a token and its forward
 
 
-def test_a_token_that_is_pointed_at_lights_its_whole_forward_until_a_click_pins_it(stage):
+def test_hovering_a_token_highlights_its_forward_and_a_click_pins_it(stage):
     card, third = stage.locator(".card"), token(stage, "mars", 2)
     third.hover()
     expect(card.locator(".where")).to_have_text(says(2, "␣brown", "89.00%"))
@@ -184,7 +184,7 @@ def test_the_keyboard_reads_and_pins_tokens(stage):
     expect(stage.locator(".card")).to_be_hidden()
 
 
-def test_the_window_tells_accepted_first_rejected_and_unread(stage):
+def test_the_window_marks_accepted_first_rejected_and_unread_slots(stage):
     token(stage, "mars", 0).hover()
     expect(caption(stage)).to_have_text(says(1, 4, "0.95"))
     expect(stage.locator(".slot:visible .mark")).to_have_text(["✓", "✗", "○", "○"])
@@ -192,31 +192,31 @@ def test_the_window_tells_accepted_first_rejected_and_unread(stage):
     expect(stage.locator(".slots")).to_have_class(re.compile("threshold"))
 
 
-def test_a_lossless_window_tells_drafts_verified_and_the_group_kept(stage):
+def test_a_lossless_window_marks_verified_drafts_and_the_kept_group(stage):
     put(stage, file_of(run("ar", [1] * 7), run("lossless", [1, 3, 3])))
-    expect(stage.locator(".ghost")).to_be_hidden()  # τ plays no part
+    expect(stage.locator(".ghost")).to_be_hidden()  # τ is not used
     token(stage, "lossless", 1).hover()
     expect(caption(stage)).to_have_text(says(2, 3, "group 2", "0–3"))  # 2 of 3 drafts verified, 3 accepted
     expect(stage.locator(".slot:visible .mark")).to_have_text(["✓", "✓", "✓", "✗", "◇"])
     expect(stage.locator(".window .legend")).to_have_text(says("✗", "◇"))
 
 
-def test_copied_tokens_have_a_line_of_dots_and_a_word(stage):
+def test_tokens_of_n_gram_drafts_have_a_dotted_line_and_a_word(stage):
     put(stage, recordings.recording("quoting"))
     runs = read_text(recordings.recording("quoting"))
     run = next(run for run in runs if run.settings.mode == "lossless")
     accepted = [slot for step in run.passes for slot in step.slots[: step.accepted]]
     side = lane(stage, "lossless")
-    copied = side.locator(".token.copied")
-    expect(copied).to_have_text([slot.text for slot in accepted if slot.source == "copy"])
+    tokens = side.locator(".token.copied")
+    expect(tokens).to_have_text([slot.text for slot in accepted if slot.source == "copy"])
     style = "node => getComputedStyle(node).textDecoration"
-    assert {"underline", "dotted"} < {*copied.first.evaluate(style).split()}
+    assert {"underline", "dotted"} < {*tokens.first.evaluate(style).split()}
     assert "underline" not in side.locator(".token:not(.copied)").first.evaluate(style)
     for name in ("model", "mask", "copy"):
         count = sum(slot.source == name for slot in accepted)
         expect(side.locator(f'.sources li[data-source="{name}"] b')).to_have_text(f"{count}")
     expect(lane(stage, "ar").locator(".sources")).to_be_hidden()
-    copied.first.hover()
+    tokens.first.hover()
     expect(stage.locator(".card .source")).to_have_text(says("copy"))
     expect(stage.locator(".slot .candidate.copied:visible")).not_to_have_count(0)
 
@@ -224,7 +224,7 @@ def test_copied_tokens_have_a_line_of_dots_and_a_word(stage):
 # --------------------------------------------------------------------------------------- replay
 
 
-def test_a_replay_runs_to_the_end_on_the_runs_own_clock_and_keys_of_a_field_are_its_own(stage):
+def test_a_replay_follows_the_clock_of_the_run_and_ignores_keys_of_fields(stage):
     speed = stage.locator(".speed")
     speed.select_option("1")
     stage.locator('[data-do="start"]').click()
@@ -267,7 +267,7 @@ def test_the_strip_shows_where_tau_changed(stage):
     expect(caption(stage)).to_have_text(says("0.50"))
 
 
-def test_the_heat_map_has_a_cell_per_slot_and_outlines_what_was_accepted(stage):
+def test_the_heat_map_has_a_cell_per_slot_and_outlines_accepted_ones(stage):
     expect(stage.locator(".heat g")).to_have_count(4)
     expect(stage.locator(".heat [data-level]")).to_have_count(16)
     heights = stage.locator(".heat .accepted-cells").evaluate_all(
@@ -282,7 +282,7 @@ def test_the_heat_map_has_a_cell_per_slot_and_outlines_what_was_accepted(stage):
 # ---------------------------------------------------------------------------------------- files
 
 
-def test_pictures_are_real_svg_with_the_text_in_it_and_a_png_of_twice_the_size(stage):
+def test_pictures_are_svg_with_text_and_a_png_of_twice_the_size(stage):
     picture = ElementTree.fromstring(saved(stage, "svg"))
     texts = [node.text for node in picture.iter(f"{SVG}text")]
     assert {f" {word}" for word in WORDS[:9]} <= {*texts}
@@ -297,7 +297,7 @@ def test_pictures_are_real_svg_with_the_text_in_it_and_a_png_of_twice_the_size(s
 # ------------------------------------------------------------------------------------ appearance
 
 
-def test_reduced_motion_stills_the_tokens_and_the_replay(stage, stage_url):
+def test_reduced_motion_stops_animations_and_the_replay(stage, stage_url):
     assert stage.locator(".pass").first.evaluate("n => getComputedStyle(n).animationName") == "none"
     stage.goto(stage_url)
     expect(stage.locator(".token").first).to_be_attached()
@@ -305,7 +305,7 @@ def test_reduced_motion_stills_the_tokens_and_the_replay(stage, stage_url):
     expect(stage.locator(".pass.future")).to_have_count(0)
 
 
-# -------------------------------------------------------------------- answers longer than their room
+# -------------------------------------------------------------------------------------- long answers
 
 LONG = [f"word{n}" for n in range(240)]
 
@@ -322,7 +322,7 @@ def in_view(token: Locator) -> None:
 
 
 @pytest.mark.full
-def test_a_long_answer_follows_its_head_and_ends_at_its_start(visit, serve):
+def test_a_long_answer_scrolls_while_running_and_ends_at_its_start(visit, serve):
     runs = {
         name: Run(single.settings, iter(single.passes))
         for name, single in (
@@ -334,10 +334,10 @@ def test_a_long_answer_follows_its_head_and_ends_at_its_start(visit, serve):
     with App() as demo:
         stage = Stage("".join(lines[:150]))
         gr.Button("finish").click(lambda: "".join(lines), None, stage, show_progress="hidden")
-    page = visit(address=serve(demo), viewport={"width": 390, "height": 844})
+    page = visit(base_url=serve(demo), viewport={"width": 390, "height": 844})
     reading, tokens = lane(page, "ar").locator(".reading"), lane(page, "ar").locator(".token")
 
-    expect(reading).to_have_class("reading above")  # it runs: its head is seen, a fade says there is more
+    expect(reading).to_have_class("reading above")  # running: scrolled to the end, fade above
     in_view(tokens.last)
     lane(page, "ar").locator(".to-top").click()
     expect(reading).to_have_class("reading below")
@@ -346,7 +346,7 @@ def test_a_long_answer_follows_its_head_and_ends_at_its_start(visit, serve):
 
     page.get_by_role("button", name="finish").click()
     expect(tokens).to_have_count(240)
-    expect(reading).to_have_class("reading below")  # it has ended: more room, and from the start
+    expect(reading).to_have_class("reading below")  # finished: a larger box, from the start
     in_view(tokens.first)
     assert 1.5 * small < reading.bounding_box()["height"] < 0.65 * 844
 
@@ -354,11 +354,11 @@ def test_a_long_answer_follows_its_head_and_ends_at_its_start(visit, serve):
     box = strip.bounding_box()
     strip.click(position={"x": 0.3 * box["width"], "y": box["height"] - 8})
     expect(shown(page, "mars")).not_to_have_count(80)
-    in_view(shown(page, "ar").last.locator(".token").last)  # a replay follows its head again
+    in_view(shown(page, "ar").last.locator(".token").last)  # a replay shows its newest tokens
     page.keyboard.press("Space")
     expect(page.locator(".stage")).to_have_class(re.compile("replaying"))
     lanes = [lane(page, name).bounding_box()["height"] for name in ("ar", "mars")]
-    assert sum(lanes) < 844  # on a phone a race fits one screen
+    assert sum(lanes) < 844  # a race fits one phone screen
 
 
 # --------------------------------------------------------------------------------- the first screen
@@ -366,7 +366,7 @@ def test_a_long_answer_follows_its_head_and_ends_at_its_start(visit, serve):
 
 @pytest.fixture
 def first_screen(visit, serve, tmp_path, monkeypatch):
-    """Open a page whose first recording takes a hundred seconds: its replay can be met on the way."""
+    """Open a page whose first recording replays for 100 s, so that tests can interrupt it."""
     (tmp_path / "slow.jsonl").write_text(slowed(race()), "utf-8")
     entry = {"id": "slow", "title": "Slow", "note": "", "prompt": "Say it"}
     (tmp_path / "index.json").write_text(json.dumps([entry]), "utf-8")
@@ -374,10 +374,10 @@ def first_screen(visit, serve, tmp_path, monkeypatch):
     with App() as demo:
         gr.Textbox(elem_id="prompt")
         Stage()
-    address = serve(demo)
+    base_url = serve(demo)
 
     def open_page(query: str = "") -> Page:
-        page = visit(query, address, reduced_motion="no-preference")
+        page = visit(query, base_url, reduced_motion="no-preference")
         expect(page.locator(".token").first).to_be_attached()
         return page
 
@@ -385,7 +385,7 @@ def first_screen(visit, serve, tmp_path, monkeypatch):
 
 
 @pytest.mark.full
-def test_the_first_screen_replays_until_a_visitor_does_something(first_screen):
+def test_the_first_screen_replays_until_the_visitor_acts(first_screen):
     page = first_screen()
     play, future = page.locator(".play"), page.locator(".pass.future")
     expect(page.locator(".hint")).to_be_visible()
@@ -397,12 +397,12 @@ def test_the_first_screen_replays_until_a_visitor_does_something(first_screen):
 
     page.reload()
     expect(play).to_have_text(PLAYING)
-    play.click()  # its own controls do what they say
+    play.click()  # the controls of the replay still work
     expect(play).to_have_text(PAUSED)
     expect(future).not_to_have_count(0)
     play.click()
     expect(play).to_have_text(PLAYING)
-    page.locator(".verdict").click()  # what a visitor has started is not ended by a click
+    page.locator(".verdict").click()  # a click does not end a replay started by the visitor
     expect(play).to_have_text(PLAYING)
 
     page.reload()
@@ -414,10 +414,10 @@ def test_the_first_screen_replays_until_a_visitor_does_something(first_screen):
 
 
 @pytest.mark.full
-def test_nothing_moves_where_a_forward_is_asked_for(first_screen):
+def test_a_url_with_a_forward_starts_no_replay(first_screen):
     at = first_screen("run=slow&lane=mars&pass=2")
     expect(caption(at)).to_have_text(says(2, 3, 4))
-    # A replay would have begun by the second frame after the stage has been seen.
+    # A replay would start within two frames after the stage becomes visible.
     at.evaluate(
         """() => new Promise((done) => {
           const twice = () => requestAnimationFrame(() => requestAnimationFrame(done));

@@ -1,4 +1,4 @@
-"""A run as one HTML file: it replays from disk without a server, and what others wrote in it stays text."""
+"""A run as one HTML file: it replays from disk, and untrusted text in it stays text."""
 
 import json
 import re
@@ -19,14 +19,14 @@ from mars_demo.views import recordings
 
 COMPONENTS = Path(bundle.__file__).parent
 RECORDED = recordings.index()
-MOST = 1_000_000  # bytes of a file
-# What ends a script or begins another language, and the separators of lines that JSON lets stand.
+MOST = 1_000_000  # bytes
+# Ends of scripts, starts of other languages, and line separators that JSON does not escape.
 BREAKING = "</script> <!--<script> ]]> --></title></head> \u2028\u2029 &lt;b&gt;&amp; \\ '\"`".split(" ")
 
 
 @pytest.fixture
 def write(tmp_path):
-    """Write a record as a page to a file."""
+    """Write a record to a file as a page."""
 
     def write_page(record: str) -> Path:
         path = tmp_path / "run.html"
@@ -37,7 +37,7 @@ def write(tmp_path):
 
 
 def answers(page: Page) -> dict[str, str]:
-    """Return what each lane shows, by its title."""
+    """Return the answers of the lanes by title."""
     return page.evaluate(
         """() => Object.fromEntries([...document.querySelectorAll(".lane")].map((lane) => [
           lane.querySelector(".name").textContent,
@@ -50,7 +50,7 @@ def recorded(record: str) -> dict[str, str]:
     return {MODES[run.settings.mode].title: run.text for run in read_runs(record.split("\n"))}
 
 
-def test_it_replays_by_keys_and_buttons(visit_file, write):
+def test_a_saved_page_replays_by_keys_and_buttons(visit_file, write):
     page = visit_file(write(slowed(race())))
     mars = lane(page, "mars").locator(".pass:not(.future)")
     expect(mars).to_have_count(4)
@@ -75,7 +75,7 @@ def test_it_replays_by_keys_and_buttons(visit_file, write):
     expect(page.locator(".card .where")).to_have_text(says(1, "␣the"))
 
 
-def test_its_policy_forbids_whatever_is_not_its_own(browser, write):
+def test_the_policy_of_a_saved_page_allows_only_its_own_content(browser, write):
     context = browser.new_context()
     try:
         page = context.new_page()
@@ -104,7 +104,7 @@ def test_its_policy_forbids_whatever_is_not_its_own(browser, write):
 
 
 @pytest.mark.parametrize("ascii", [pytest.param(True, marks=pytest.mark.full), False])
-def test_texts_of_a_record_are_shown_as_they_are(visit_file, write, ascii):
+def test_texts_of_a_record_are_shown_unchanged(visit_file, write, ascii):
     texts = "".join((*SCRIPTS, *BREAKING, "\x01\u202eabc\u202c"))
     lines = [json.loads(line) for line in with_texts(texts).splitlines()]
     path = write("\n".join(json.dumps(line, ensure_ascii=ascii) for line in lines))
@@ -113,7 +113,7 @@ def test_texts_of_a_record_are_shown_as_they_are(visit_file, write, ascii):
     assert page.locator(".prompt").evaluate("node => node.textContent") == texts
     assert page.locator(".token").first.evaluate("node => node.textContent") == texts
     assert page.locator(".note").evaluate("node => node.textContent").count(texts) == 2  # title and note
-    page.locator(".token").first.dispatch_event("click")  # its card
+    page.locator(".token").first.dispatch_event("click")  # the card of a token
     expect(page.locator(".card .alternatives .candidate").first).to_be_attached()
     assert page.evaluate("window.__hit") is None
     expect(page.locator(".figure img, iframe, [onerror], [onload]")).to_have_count(0)
@@ -121,11 +121,11 @@ def test_texts_of_a_record_are_shown_as_they_are(visit_file, write, ascii):
 
 @pytest.mark.full
 @pytest.mark.parametrize("mode", ["light", "dark"])
-def test_its_colours_are_those_of_the_app(visit, visit_file, stage_url, write, mode):
+def test_the_colours_of_a_saved_page_are_those_of_the_app(visit, visit_file, stage_url, write, mode):
     styles = " ".join(path.read_text("utf-8") for path in COMPONENTS.glob("*/*.css"))
     theme = sorted(set(re.findall(r"var\((--(?:body|background|border|font)-[a-z-]+)", styles)))
     assert len(theme) > 4
-    # Gradio names its theme's variables; a colour is compared as the browser understands it.
+    # Compare computed colours, because Gradio has its own variable names.
     read = """names => names.map((name) => {
       const probe = document.createElement("i");
       document.querySelector(".stage").append(probe);
@@ -142,7 +142,7 @@ def test_its_colours_are_those_of_the_app(visit, visit_file, stage_url, write, m
 
 @pytest.mark.full
 @pytest.mark.parametrize("ending", ["?view=talk", "#talk"])
-def test_in_a_talk_nothing_is_small(visit_file, write, ending):
+def test_a_talk_has_no_small_text(visit_file, write, ending):
     page = visit_file(write(recordings.recording("bus")), ending, viewport={"width": 1920, "height": 1080})
     expect(page.locator(".token").first).to_be_visible()
     assert page.evaluate(LEGIBLE)["smallest"] >= 18
@@ -152,7 +152,7 @@ def test_in_a_talk_nothing_is_small(visit_file, write, ending):
     expect(page.get_by_role("heading", level=1)).to_be_visible()
 
 
-# ------------------------------------------------------------------------------------ from the app
+# ----------------------------------------------------------------------------- saving from the app
 
 
 def save(page: Page, path: Path) -> Path:

@@ -1,4 +1,4 @@
-"""The page is there before its models."""
+"""The start of the app: the page is served before its models are loaded."""
 
 import asyncio
 import subprocess
@@ -15,7 +15,7 @@ from mars_demo.ui.page import App
 
 pytestmark = pytest.mark.full
 
-# Python runs this before the app: an import of torch or transformers waits until standard input ends.
+# Code that Python runs before the app: imports of torch and transformers wait for the end of stdin.
 HOLD = """
 import sys
 from importlib.machinery import PathFinder
@@ -33,16 +33,16 @@ sys.meta_path.insert(0, Held())
 
 
 def test_the_page_is_served_before_torch_and_transformers_are_imported(tmp_path):
-    """Importing them takes most of a start; the page and what is recorded need none of it."""
+    """Block these imports, which take most of the start; the page and recordings need neither."""
     (tmp_path / "sitecustomize.py").write_text(HOLD)
     with started("app.py", environment={"PYTHONPATH": str(tmp_path)}, stdin=subprocess.PIPE) as child:
-        page = httpx.get(child.wait_for_address(), timeout=GUARD).text
+        page = httpx.get(child.wait_for_url(), timeout=GUARD).text
         child.process.stdin.close()
     assert "window.gradio_config = {" in page and "MARS Demo" in page
 
 
-def test_a_page_that_comes_late_does_not_end_the_start():
-    """Gradio would wait for its own page and give up."""
+def test_a_slow_page_does_not_end_the_start():
+    """Delay the page: by default, Gradio waits for it and gives up."""
     launched = threading.Event()
 
     async def late(request):

@@ -1,17 +1,17 @@
-"""The lists of all tabs are filled, also of those that a URL does not open."""
+"""The dropdowns of all tabs are filled, whichever tab a URL opens."""
 
 import pytest
 from playwright.sync_api import expect
 
 from mars_demo.ui.page import TABS
 
-LISTS = {  # drop-down lists of each tab
+LISTS = {  # dropdowns of each tab
     "race": 1,  # the model
     "mask": 2,  # the kind of mask and the model
     "train": 3,  # the preset, the data and the base
     "frontier": 2,  # the model and the tasks
     "batch": 0,
-    "learn": 0,  # its first chapter has none
+    "learn": 0,  # the first chapter has no dropdown
 }
 
 
@@ -29,6 +29,6 @@ def test_every_list_of_every_tab_is_filled(visit, first):
         expect(lists).to_have_count(LISTS[name])
         for chosen in lists.all():
             expect(chosen).not_to_have_value("")
-    if first in ("learn", "batch"):  # it is filled when its tab is opened, first or later
+    if first in ("learn", "batch"):  # filled when the tab is opened, at the start or later
         page.get_by_role("tab", name="Batch", exact=True).click()
         expect(page.locator("#trace").get_by_role("radio", checked=True)).to_have_count(1)

@@ -1,4 +1,4 @@
-"""The tour over the Race tab: its steps, its keys, how it is left, and what it says of its races."""
+"""The tour of the Race tab: its steps, its keys, leaving it, and its statements about races."""
 
 import re
 
@@ -11,14 +11,14 @@ from mars_demo.assets import read_json
 STEPS = read_json("tour.json")
 NUMBERED = list(enumerate(STEPS, start=1))
 FIRST_RACE, RACE = next((number, step["race"]) for number, step in NUMBERED if "race" in step)
-ACCEPTED = 9  # tokens of the first forward of that race
+ACCEPTED = 9  # tokens of its first forward
 VIEWS = {
     "dark": {"query": "__theme=dark"},
     "phone": {"viewport": {"width": 390, "height": 844}, "has_touch": True},
     "talk": {"query": "view=talk", "viewport": {"width": 1280, "height": 720}},
 }
-# How much of what a step points at lies under its box, or of its top outside of the screen, in pixels;
-# infinitely much while it points at nothing.
+# Pixels of the element that a step points at that are under the box of the tour, or off the top of the
+# screen; infinity while the step points at nothing.
 COVERED = """() => {
   const pointed = document.querySelector("[data-pointed]");
   if (!pointed) return Infinity;
@@ -37,7 +37,7 @@ def box(page: Page):
 
 
 def start(page: Page):
-    """The button that starts the tour, and ends it."""
+    """Return the button that starts and ends the tour."""
     return page.locator("#tour .start")
 
 
@@ -50,8 +50,8 @@ def choices(page: Page):
     return box(page).locator(".choices button")
 
 
-def said(page: Page):
-    """What is said of a prediction; numbers are in it once its race has ended."""
+def outcome(page: Page):
+    """Return the outcome of a prediction; it has numbers after the race has ended."""
     return box(page).locator(".outcome")
 
 
@@ -61,31 +61,31 @@ def at_step(page: Page, number: int) -> None:
     expect(box(page)).to_have_accessible_description(STEPS[number - 1]["text"])
 
 
-def predict(page: Page, asked: dict) -> None:
-    """Make the last choice, and compare what is then said with what the stage shows."""
-    expect(choices(page)).to_have_count(len(asked["choices"]))
+def predict(page: Page, step: dict) -> None:
+    """Select the last choice, and compare the outcome with the stage."""
+    expect(choices(page)).to_have_count(len(step["choices"]))
     choices(page).last.click()
     expect(choices(page).last).to_have_attribute("aria-pressed", "true")
-    expect(said(page)).to_have_text(NUMBER)
-    expect(page.locator("#stage .prompt")).to_have_text(asked["prompt"])
-    expect(page.locator("#prompt textarea")).to_have_value(asked["prompt"])
-    lane, counts = page.locator(f'#stage .lane[data-lane="{asked["mode"]}"]'), {}
+    expect(outcome(page)).to_have_text(NUMBER)
+    expect(page.locator("#stage .prompt")).to_have_text(step["prompt"])
+    expect(page.locator("#prompt textarea")).to_have_value(step["prompt"])
+    lane, counts = page.locator(f'#stage .lane[data-lane="{step["mode"]}"]'), {}
     for name in COUNTS:
         counts[name] = int(lane.locator(f"[data-count={name}]").inner_text())
     baseline = page.locator('#stage .lane[data-lane="ar"] [data-count=forwards]').inner_text()
-    if asked["asks"] == "first":
+    if step["asks"] == "first":
         first = lane.get_by_role("group").filter(has=page.locator("[data-pass='0']")).locator(".token")
         number = first.count()
-        expect(said(page)).to_contain_text("".join(first.all_text_contents()).replace("\n", "↵"))
+        expect(outcome(page)).to_contain_text("".join(first.all_text_contents()).replace("\n", "↵"))
     else:
         number = int(lane.locator(".sources [data-source=copy] b").inner_text())
     for figure in (number, *counts.values(), baseline):
-        expect(said(page)).to_contain_text(re.compile(rf"\b{figure}\b"))
+        expect(outcome(page)).to_contain_text(re.compile(rf"\b{figure}\b"))
 
 
 @pytest.fixture
 def tour(visit):
-    """Return a function that opens the app and its tour at a step."""
+    """Return a function that opens the tour at a step."""
 
     def open_tour(step: int = 1, query: str = "", **options) -> Page:
         page = visit(query, **options)
@@ -109,18 +109,18 @@ def test_a_prediction_is_compared_with_its_race(visit):
     at_step(page, FIRST_RACE)
     page.wait_for_function(f"({COVERED})() <= 1")
     predict(page, RACE)
-    expect(said(page)).to_contain_text(f"{ACCEPTED}")
+    expect(outcome(page)).to_contain_text(f"{ACCEPTED}")
     box(page).locator(".leave").click()
     expect(box(page)).to_be_hidden()
     expect(start(page)).to_be_focused()
 
 
-# -------------------------------------------------------------------------------- its steps
+# ------------------------------------------------------------------------------------ steps
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("view", VIEWS)
-def test_every_step_shows_what_it_points_at_and_what_was_predicted_beside_what_happened(tour, view):
+def test_every_step_shows_its_element_and_predictions_beside_outcomes(tour, view):
     page = tour(**VIEWS[view])
     for number, step in NUMBERED:
         at_step(page, number)
@@ -138,17 +138,17 @@ def test_every_step_shows_what_it_points_at_and_what_was_predicted_beside_what_h
 
 
 @pytest.mark.full
-def test_a_race_that_was_stopped_says_nothing_of_the_prediction(tour, gate):
+def test_a_stopped_race_has_no_outcome_of_the_prediction(tour, gate):
     page = tour(FIRST_RACE)
     choices(page).first.click()
     gate.wait_until_held()
-    racing = said(page).inner_text()
+    racing = outcome(page).inner_text()
     expect(page.locator("#stop")).to_be_enabled()
     press(page.locator("#stop"))
     gate.open()
     expect(page.locator("#run")).to_be_enabled()
-    expect(said(page)).not_to_have_text(racing)
-    expect(said(page)).not_to_have_text(NUMBER)
+    expect(outcome(page)).not_to_have_text(racing)
+    expect(outcome(page)).not_to_have_text(NUMBER)
 
 
 @pytest.mark.full
@@ -162,11 +162,11 @@ def test_the_last_step_leads_to_the_other_tabs(tour):
     expect(box(page)).to_be_hidden()
 
 
-# --------------------------------------------------------------------------------- the keys
+# ------------------------------------------------------------------------------------- keys
 
 
 @pytest.mark.full
-def test_it_can_be_walked_through_with_the_keyboard_alone(tour):
+def test_the_tour_can_be_taken_with_the_keyboard(tour):
     page = tour()
     keys = page.keyboard
     expect(box(page)).to_be_focused()
@@ -177,18 +177,18 @@ def test_it_can_be_walked_through_with_the_keyboard_alone(tour):
     keys.press("Tab")  # the first choice
     expect(choices(page).first).to_be_focused()
     keys.press("Space")
-    expect(said(page)).to_contain_text(f"{ACCEPTED}")
+    expect(outcome(page)).to_contain_text(f"{ACCEPTED}")
     expect(choices(page).first).to_be_focused()
     keys.press("ArrowLeft")
     at_step(page, 2)
-    expect(box(page)).to_be_focused()  # the choice is gone
+    expect(box(page)).to_be_focused()  # the choice is removed
     for name in ("leave", "back", "next"):
         keys.press("Tab")
         expect(box(page).locator(f".{name}")).to_be_focused()
     keys.press("Enter")
     at_step(page, 3)
     expect(box(page).locator(".next")).to_be_focused()
-    keys.press("Tab")  # out of the box, to the tabs
+    keys.press("Tab")  # from the box to the tabs
     assert not page.evaluate("document.querySelector('#tour .box').contains(document.activeElement)")
     keys.press("Shift+Tab")
     keys.press("Escape")

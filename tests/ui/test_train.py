@@ -1,4 +1,4 @@
-"""The Train tab in a real browser: a few steps of real training."""
+"""The Train tab in a real browser, with a few steps of real training."""
 
 import io
 import json
@@ -17,7 +17,7 @@ from mars_demo.ui.tabs import train
 
 @pytest.fixture
 def open_tab(visit, monkeypatch):
-    """Open the tab, where a training answers fewer prompts while it goes on and at its end."""
+    """Open the tab with fewer prompts for the measurements of a training."""
     monkeypatch.setattr(train, "CURVE_PROMPTS", 1)
     monkeypatch.setattr(train, "TAUS", (1.0, 0.6))
     monkeypatch.setattr(watching, "PROBE_TASKS", watching.PROBE_TASKS[:2])
@@ -40,18 +40,18 @@ def set_steps(page: Page, steps: int) -> None:
 
 
 def playhead(page: Page):
-    """The slider of steps, which follows a training."""
+    """Return the slider of steps, which follows a training."""
     return page.locator("#curves .playhead")
 
 
 def trains(page: Page, steps: int) -> None:
-    """Wait until a training of so many steps has made its first."""
+    """Wait for the first step of a training of `steps` steps."""
     expect(playhead(page)).to_have_attribute("max", f"{steps}")
     expect(playhead(page)).to_have_value(re.compile("[1-9]"))
 
 
 def finished(page: Page, steps: int) -> None:
-    """Wait until a training of so many steps has ended and is measured."""
+    """Wait until a training of `steps` steps has ended and is measured."""
     expect(page.locator("#before-after table")).to_be_visible()
     expect(page.locator("#train-run")).to_be_enabled()
     expect(playhead(page)).to_have_attribute("max", f"{steps}")
@@ -68,11 +68,11 @@ def text_of(answer: dict) -> str:
 
 
 def scrubs(page: Page, lines: list[dict]) -> None:
-    """Go to steps of the recorded training and check what is drawn of each, without the server."""
+    """Move through the recorded training and check what each step shows, without the server."""
     steps = [line for line in lines if "step" in line]
     expect(page.locator("#curves .note")).to_contain_text(lines[0]["machine"])
-    asked = []
-    page.on("request", lambda request: asked.append(request.url))
+    urls = []
+    page.on("request", lambda request: urls.append(request.url))
     page.locator("#curves .held-out summary").click()
     for step in (len(steps), len(steps) // 2, 1):
         playhead(page).fill(str(step))
@@ -90,15 +90,15 @@ def scrubs(page: Page, lines: list[dict]) -> None:
             path = page.locator(f'#curves path[data-series="{series}"]').get_attribute("d")
             assert len(re.findall("[ML]", path)) == step
     playhead(page).fill("0")
-    expect(page.locator("#growing .lane")).to_have_count(1)  # the base alone
+    expect(page.locator("#growing .lane")).to_have_count(1)  # the base model only
     expect(page.locator("#curves .held-out")).to_be_hidden()
     playhead(page).fill(str(len(steps) - 5))
     page.locator("#curves .play").click()
     expect(playhead(page)).to_have_value(str(len(steps)))
-    assert not [url for url in asked if "gradio_api" in url]
+    assert not [url for url in urls if "gradio_api" in url]
 
 
-def test_a_recorded_training_is_there_and_a_new_one_is_watched_and_its_result_used(open_tab):
+def test_a_recorded_training_is_shown_and_a_new_one_is_watched_and_used(open_tab):
     page = open_tab(steps=2)
     scrubs(page, record())
     page.locator("#train-run").click()
@@ -127,7 +127,7 @@ def test_a_recorded_training_is_there_and_a_new_one_is_watched_and_its_result_us
 
 
 @pytest.mark.full
-def test_a_paused_training_rests_goes_on_and_a_stopped_one_keeps_what_it_learned(open_tab):
+def test_a_training_can_be_paused_resumed_and_stopped_with_its_result(open_tab):
     page = open_tab(steps=2000)
     pause = page.locator("#pause")
     page.locator("#train-run").click()
@@ -135,9 +135,9 @@ def test_a_paused_training_rests_goes_on_and_a_stopped_one_keeps_what_it_learned
     label = pause.inner_text()
     pause.click()
     expect(pause).not_to_have_text(label)
-    expect(pause).to_be_enabled()  # once the step under way has ended
+    expect(pause).to_be_enabled()  # after the current step
     paused = playhead(page).input_value()
-    page.get_by_role("tab", name="Race").click()  # a race takes longer than several steps
+    page.get_by_role("tab", name="Race").click()  # a race takes longer than a few steps
     race_to_the_end(page)
     page.get_by_role("tab", name="Train").click()
     expect(playhead(page)).to_have_value(paused)
@@ -150,7 +150,7 @@ def test_a_paused_training_rests_goes_on_and_a_stopped_one_keeps_what_it_learned
 
 
 @pytest.mark.full
-def test_a_training_that_fails_says_so_and_the_next_one_runs(open_tab):
+def test_a_failed_training_shows_a_message_and_the_next_one_runs(open_tab):
     def fail(*_):
         raise RuntimeError("the device is gone")
 
@@ -178,7 +178,7 @@ def test_a_preset_sets_the_controls(open_tab):
 
 
 @pytest.mark.parametrize("limit", [0, 50, 2500])
-def test_a_space_can_limit_steps_or_switch_training_off(monkeypatch, limit):
+def test_a_space_can_limit_steps_or_disable_training(monkeypatch, limit):
     monkeypatch.setenv("MARS_DEMO_TRAIN_STEPS", str(limit))
     settings = {
         "objective": "mars",
@@ -194,7 +194,7 @@ def test_a_space_can_limit_steps_or_switch_training_off(monkeypatch, limit):
 
 
 @pytest.mark.full
-def test_a_training_ends_at_the_limit_of_time_and_keeps_what_it_has_learned(open_tab, monkeypatch):
+def test_a_training_ends_at_the_time_limit_with_its_result(open_tab, monkeypatch):
     monkeypatch.setattr(train, "MINUTE", 0.1)
     monkeypatch.setenv("MARS_DEMO_TRAIN_MINUTES", "30")
     page = open_tab(steps=2000)

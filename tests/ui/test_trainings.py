@@ -1,4 +1,4 @@
-"""Trainings of several visitors: whose the results are, and what becomes of those that somebody leaves."""
+"""Trainings of several visitors: who may use the results, and cleanup when a visitor leaves."""
 
 import contextlib
 import json
@@ -14,8 +14,8 @@ from web import HANG_GUARD, until
 
 from mars_demo.limits import LIMITS
 from mars_demo.scheduler import LONG, SCHEDULER
-from mars_demo.ui import owned
-from mars_demo.ui.storage import storage
+from mars_demo.ui.hosting import owned
+from mars_demo.ui.hosting.storage import storage
 from mars_demo.ui.tabs import train
 
 MEASURING = re.compile(r"\d+ of \d+")
@@ -27,7 +27,7 @@ def client(url: str) -> Client:
 
 @pytest.mark.full
 def test_a_visitor_who_pauses_and_leaves_gives_the_training_slot_back(visit, open_tab):  # noqa: F811
-    visit()  # the module's page, which stays open
+    visit()  # the module's page stays open
     one, two = open_tab(steps=2000), open_tab(steps=1)
     one.locator("#train-run").click()
     trains(one, 2000)
@@ -42,7 +42,7 @@ def test_a_visitor_who_pauses_and_leaves_gives_the_training_slot_back(visit, ope
     finished(two, steps=1)
     assert len(owned._models) == 1
     for model in [*owned._models.values()]:
-        owned.drop(model)  # as after the minutes that it is kept
+        owned.drop(model)  # as if its retention time had passed
     two.locator("#race-it").click()
     expect(two.get_by_test_id("toast-body")).to_contain_text(f"{LIMITS.kept} ")
     two.close()
@@ -52,13 +52,13 @@ def test_a_visitor_who_pauses_and_leaves_gives_the_training_slot_back(visit, ope
 
 
 @pytest.mark.full
-def test_stop_ends_the_measuring_and_a_visitor_who_leaves_ends_it_too(visit, open_tab, monkeypatch):  # noqa: F811
+def test_stopping_or_leaving_ends_the_measurement(visit, open_tab, monkeypatch):  # noqa: F811
     monkeypatch.setattr(train, "CURVE_PROMPTS", 400)
-    visit()  # the module's page, which stays open
+    visit()  # the module's page stays open
     page = open_tab(steps=1)
     page.locator("#train-run").click()
     expect(page.locator("#before-after")).to_contain_text(MEASURING)
-    expect(page.locator("#race-it")).to_be_visible()  # before all is measured
+    expect(page.locator("#race-it")).to_be_visible()  # before the measurement is complete
     page.locator("#train-stop").click()
     expect(page.locator("#before-after")).not_to_contain_text(MEASURING)
     expect(page.locator("#train-run")).to_be_enabled()
@@ -70,22 +70,22 @@ def test_stop_ends_the_measuring_and_a_visitor_who_leaves_ends_it_too(visit, ope
     until(lambda: not SCHEDULER._running[LONG] and not owned._models)
 
 
-def test_a_trained_model_is_only_its_owners(url):
+def test_a_trained_model_is_usable_only_by_its_visitor(url):
     one, two = client(url), client(url)
-    said = []
+    messages = []
     with contextlib.ExitStack() as stack:
         stack.callback(lambda: [owned.drop(model) for model in [*owned._models.values()]])
         made = owned.Owned("mine-0a0b0c0d", one.session_hash, storage().folder(), True)
-        made.checkpoint = owned.library()[0].load_checkpoint("mars-tiny")
+        made.checkpoint = owned.load_checkpoint("mars-tiny")
         owned._models[made.name] = made
         record = one.predict("Hello", model=made.name, max_new_tokens=4, api_name="/generate")
         assert json.loads(record.splitlines()[0])["prompt"] == "Hello"
-        for asked in (made.name, "mine-00000000"):
+        for name in (made.name, "mine-00000000"):
             with pytest.raises(AppError) as caught:
-                two.predict("Hello", model=asked, max_new_tokens=4, api_name="/generate")
-            said.append(str(caught.value).replace(asked, "X"))
-    assert said[0] == said[1]  # as if it did not exist
-    assert "X" in said[0] and "mars-tiny" in said[0] and "mine-" not in said[0]
+                two.predict("Hello", model=name, max_new_tokens=4, api_name="/generate")
+            messages.append(str(caught.value).replace(name, "X"))
+    assert messages[0] == messages[1]  # as if it did not exist
+    assert "X" in messages[0] and "mars-tiny" in messages[0] and "mine-" not in messages[0]
 
 
 def test_files_are_refused(url):

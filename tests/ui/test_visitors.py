@@ -1,4 +1,4 @@
-"""Visitors of a hosted app: queues, limits, what is kept of them, and the API page."""
+"""Visitors of a hosted app: queue, limits, retained data, and the API page."""
 
 import contextlib
 import io
@@ -15,17 +15,17 @@ from race_tab import dismiss, is_ready, race, race_to_the_end, run_button, stage
 from web import until
 
 from benchmarks import visitors as benchmark
-from mars_demo.ui import visitors
+from mars_demo.ui.hosting import visitors
 from mars_demo.ui.page import LOOK, build
 
-# Four lanes in slow motion, which would take many minutes.
+# Four lanes in slow motion take many minutes.
 ENDLESS = "prompt=table&tau=1&mode=mars,lossless,jacobi&wait=1000"
-SOON = 60_000  # milliseconds, a small part of that
+SOON = 60_000  # milliseconds, a small part of these minutes
 
 
 @pytest.fixture(scope="module")
 def one_place(url):
-    """An app that runs one race at a time."""
+    """Run an app that allows one race at a time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MARS_DEMO_RACES", "1")
         demo = build()
@@ -35,18 +35,18 @@ def one_place(url):
 
 
 @pytest.fixture
-def narrow(one_place):
+def one_race_url(one_place):
     return one_place.local_url
 
 
 def waits(page: Page, place: str) -> None:
-    """Press Run and wait for that place in the queue."""
+    """Press Run and wait for a position in the queue."""
     is_ready(page)
     run_button(page).click()
     expect(page.locator("#prompt")).to_contain_text(re.compile(rf"\b{place}\b"))
 
 
-def test_a_race_ends_at_the_time_limit_and_a_shorter_one_does_not(visit, monkeypatch):
+def test_only_a_race_longer_than_the_time_limit_is_stopped(visit, monkeypatch):
     monkeypatch.setenv("MARS_DEMO_RACE_SECONDS", "2")
     page = visit("prompt=table&tau=1&mode=mars&wait=1000")
     race(page)
@@ -60,12 +60,12 @@ def test_a_race_ends_at_the_time_limit_and_a_shorter_one_does_not(visit, monkeyp
 
 
 @pytest.mark.full
-def test_a_full_queue_rejects_a_visitor_who_may_try_again(visit, narrow, monkeypatch):
-    one, two, three = (visit("prompt=table&tau=1&mode=mars&wait=1000", narrow) for _ in range(3))
+def test_a_full_queue_rejects_a_visitor_who_can_retry(visit, one_race_url, monkeypatch):
+    one, two, three = (visit("prompt=table&tau=1&mode=mars&wait=1000", one_race_url) for _ in range(3))
     is_ready(three)
     monkeypatch.setenv("MARS_DEMO_WAITING", "1")
     race(one)
-    waits(two, "1/1")  # the last one for whom there is room
+    waits(two, "1/1")  # the last position in the queue
     run_button(three).click()
     expect(toast(three)).to_contain_text(re.compile(r"\b1\b"))
     expect(run_button(three)).to_be_enabled()
@@ -78,8 +78,8 @@ def test_a_full_queue_rejects_a_visitor_who_may_try_again(visit, narrow, monkeyp
 
 @pytest.mark.full
 @pytest.mark.parametrize("leave", [Page.close, Page.reload])
-def test_a_visitor_who_leaves_makes_room(visit, narrow, leave):
-    two, one = visit("prompt=story&tau=0", narrow), visit(ENDLESS, narrow)
+def test_a_leaving_visitor_frees_a_position(visit, one_race_url, leave):
+    two, one = visit("prompt=story&tau=0", one_race_url), visit(ENDLESS, one_race_url)
     race(one)
     waits(two, "1/1")
     leave(one)
@@ -88,11 +88,11 @@ def test_a_visitor_who_leaves_makes_room(visit, narrow, leave):
 
 
 @pytest.mark.full
-def test_nothing_is_kept_of_visitors_who_have_left(visit, narrow, one_place):
+def test_nothing_is_kept_of_former_visitors(visit, one_race_url, one_place):
     sessions = one_place.state_holder.session_data
-    visit()  # the module's page, which stays open
-    until(lambda: not sessions)  # those of earlier tests have left
-    page = visit("prompt=story&mode=mars&tau=0", narrow)
+    visit()  # the module's page stays open
+    until(lambda: not sessions)  # visitors of earlier tests have left
+    page = visit("prompt=story&mode=mars&tau=0", one_race_url)
     race_to_the_end(page)
     (session,) = sessions
     assert session in visitors._calls
@@ -100,14 +100,14 @@ def test_nothing_is_kept_of_visitors_who_have_left(visit, narrow, one_place):
     until(lambda: not sessions and session not in visitors._calls)
 
 
-def test_visitors_at_once_get_the_decoders_own_answers(url, mars_tiny, monkeypatch):
+def test_concurrent_visitors_get_the_answers_of_the_decoder(url, mars_tiny, monkeypatch):
     monkeypatch.setattr(benchmark, "connect", partial(benchmark.connect, httpx_kwargs={"timeout": 300}))
-    found = benchmark.answered(url, mars_tiny, visitors=4)
-    assert (found["answered"], found["right"], found["errors"]) == (8, 8, [])
+    result = benchmark.answered(url, mars_tiny, visitors=4)
+    assert (result["answered"], result["right"], result["errors"]) == (8, 8, [])
 
 
 @pytest.mark.full
-def test_the_examples_of_the_api_page_run_as_they_are(url):
+def test_the_examples_of_the_api_page_run_unchanged(url):
     with urllib.request.urlopen(f"{url}gradio_api/info") as response:
         [endpoint] = json.load(response)["named_endpoints"].values()
     snippets = endpoint["code_snippets"]
@@ -117,10 +117,10 @@ def test_the_examples_of_the_api_page_run_as_they_are(url):
         exec(snippets["python"], {})
     assert json.loads(output.getvalue().splitlines()[-2])["done"]
 
-    address = shlex.split(snippets["bash"])[3]
+    api_url = shlex.split(snippets["bash"])[3]
     body = json.loads(re.search(r"-d '(.*)'", snippets["bash"])[1])
     request = urllib.request.Request(
-        address, json.dumps(body).encode(), {"Content-Type": "application/json"}
+        api_url, json.dumps(body).encode(), {"Content-Type": "application/json"}
     )
     with urllib.request.urlopen(request) as response:
         event = json.load(response)["event_id"]

@@ -1,4 +1,4 @@
-"""The panel "Why this speed?" in a real browser; the right figures are computed here, from the records."""
+"""The panel "Why this speed?" in a real browser, with expected values computed from the records."""
 
 import re
 from collections.abc import Callable
@@ -23,11 +23,11 @@ WORDS = [f"word{n}" for n in range(60)]
 SVG = "{http://www.w3.org/2000/svg}"
 PREFILL = 30.0  # ms
 WINDOW = 4
-ACCEPTED = [2, 4, 3, 4, 4, 1, 4, 4]  # of slots whose scores fall from 0.99 by 0.1; the last is full
+ACCEPTED = [2, 4, 3, 4, 4, 1, 4, 4]  # slot scores fall from 0.99 in steps of 0.1; the last window is full
 
 
 def timed(made: Run, ms: Callable[[int], float], **settings) -> Run:
-    """Return the run with the positions that its forwards have, and the time that they take."""
+    """Return the run with the positions of its forwards and with their times."""
     steps, new = [], 40
     for step in made.passes:
         positions = new + len(step.slots) - 1
@@ -36,9 +36,9 @@ def timed(made: Run, ms: Callable[[int], float], **settings) -> Run:
     return Run(replace(made.settings, **settings), iter(steps)).finish()
 
 
-def mars(costs: Costs, accepted=ACCEPTED, slower: float = 1.0, known: bool = True) -> Run:
+def mars(costs: Costs, accepted=ACCEPTED, slower: float = 1.0, with_costs: bool = True) -> Run:
     made = run("mars", accepted, [0.6] * len(accepted), words=WORDS, window=WINDOW)
-    points = [list(point) for point in costs.points] if known else None
+    points = [list(point) for point in costs.points] if with_costs else None
     return timed(made, lambda k: slower * costs(k), costs=points)
 
 
@@ -46,10 +46,10 @@ def ar(tokens: int, ms: float = 10.0) -> Run:
     return timed(run("ar", [1] * tokens, words=WORDS), lambda _: ms)
 
 
-def cut(accepted: list[int], window: int, costs: Callable[[int], float]) -> float:
-    """Return the speed-up of a window, from what would have been accepted of it."""
-    kept = [min(count, window) for count in accepted]
-    return fmean(kept) / fmean(costs(count + window - 1) for count in kept) * costs(1)
+def speed_up(accepted: list[int], window: int, costs: Callable[[int], float]) -> float:
+    """Return the speed-up of a window, from the accepted slots that fit it."""
+    fitting = [min(count, window) for count in accepted]
+    return fmean(fitting) / fmean(costs(count + window - 1) for count in fitting) * costs(1)
 
 
 def written(factor: float) -> str:
@@ -62,7 +62,7 @@ def sentences(page: Page):
 
 @pytest.fixture
 def look(stage):
-    """Put runs on the stage that the tests of this module share."""
+    """Put runs on the shared stage."""
 
     def on_stage(*runs: Run) -> Page:
         put(stage, file_of(*runs))
@@ -76,7 +76,7 @@ def look(stage):
 
 
 def predicted(single: Run, costs: Callable[[int], float]) -> tuple[float, float, float]:
-    """Return mean positions of the forwards after the prefill, their relative cost, and the speed-up."""
+    """Return the mean positions per forward after the prefill, their relative cost, and the speed-up."""
     sizes = [step.positions for step in single.passes[1:]]
     ratio = fmean(map(costs, sizes)) / costs(1)
     return fmean(sizes), ratio, single.tokens_per_forward / ratio
@@ -96,8 +96,8 @@ def test_the_speed_up_is_tokens_per_forward_divided_by_what_a_forward_costs(look
     expect(page.locator(".why-whose")).to_have_text(MODES["ar"].title)
 
 
-def test_without_costs_the_medians_of_the_race_take_their_place(look):
-    baseline, single = ar(26, ms=8.0), mars(CHEAP, known=False)
+def test_without_costs_the_medians_of_the_race_are_used(look):
+    baseline, single = ar(26, ms=8.0), mars(CHEAP, with_costs=False)
     times = {}
     for step in single.passes[1:]:
         times.setdefault(step.positions, []).append(step.ms)
@@ -111,8 +111,8 @@ def test_without_costs_the_medians_of_the_race_take_their_place(look):
     expect(page.locator(".cost .one")).to_have_count(1)
 
 
-def test_medians_in_the_wrong_order_become_the_nearest_rising_curve(look):
-    """The isotonic regression of `Costs.of`: here a forward of 5 positions took longer than one of 7."""
+def test_decreasing_medians_become_the_nearest_increasing_curve(look):
+    """Use the isotonic regression of `Costs.of`: a forward of 5 positions took longer than one of 7."""
     odd = {4: 14.0, 5: 20.0, 6: 17.0, 7: 16.0}
     single = timed(run("mars", ACCEPTED, [0.6] * 8, words=WORDS, window=WINDOW), odd.__getitem__)
     assert {step.positions for step in single.passes[1:]} == set(odd)
@@ -121,26 +121,26 @@ def test_medians_in_the_wrong_order_become_the_nearest_rising_curve(look):
 
 
 def test_a_run_alone_is_predicted_from_its_costs_and_not_measured(look):
-    page = look(mars(CHEAP, known=False))
+    page = look(mars(CHEAP, with_costs=False))
     expect(sentences(page)).to_have_count(1)
-    expect(sentences(page)).not_to_have_text(re.compile(r"\d"))  # no figure without a cost
+    expect(sentences(page)).not_to_have_text(re.compile(r"\d"))  # no number without a cost
     expect(page.locator(".estimates")).to_be_hidden()
     expect(page.locator(".cost .used")).not_to_have_count(0)
     page = look(mars(CHEAP))
     expect(sentences(page)).to_have_count(3)
-    expect(sentences(page).nth(1)).to_have_text(re.compile(r"^[^×]*×[^×]*$"))  # predicted alone
+    expect(sentences(page).nth(1)).to_have_text(re.compile(r"^[^×]*×[^×]*$"))  # only predicted
 
 
 # ------------------------------------------------------------------------------- windows and slots
 
 
-def test_the_best_window_is_estimated_as_the_pace_of_the_decoder_would(look):
+def test_the_best_window_is_estimated_as_by_the_decoder(look):
     accepted = [2, 1, 2, 2, 1, 3, 2, 2, 1, 2, 2, 4]
     steep = Costs(((1, 10.0), (3, 11.0), (4, 17.0), (16, 90.0)))
-    factors = {window: cut(accepted, window, steep) for window in range(1, WINDOW + 1)}
+    factors = {window: speed_up(accepted, window, steep) for window in range(1, WINDOW + 1)}
     chances = [sum(count > i for count in accepted) / len(accepted) for i in range(WINDOW)]
     tables = [steep(max(k, 1)) for k in range(20)]
-    for window, factor in factors.items():  # the figure of this test is the decoder's own
+    for window, factor in factors.items():  # this test expects the decoder's own value
         assert tokens_per_ms(chances, window - 1, tables) * steep(1) == pytest.approx(factor)
     best = max(factors, key=factors.get)
     assert 1 < best < WINDOW
@@ -152,8 +152,8 @@ def test_the_best_window_is_estimated_as_the_pace_of_the_decoder_would(look):
     expect(page.locator(".estimates .own td")).to_have_text([f"{best} slots", f"{written(factors[best])}×"])
 
 
-def test_a_narrower_window_says_nothing_of_the_slots_it_did_not_have(look):
-    """A forward with two slots does not count in the share of slot 3 that was accepted."""
+def test_a_narrower_window_does_not_count_for_slots_it_lacks(look):
+    """Exclude forwards with two slots from the acceptance rate of slot 3."""
     wide, narrow = mars(CHEAP, [3, 3, 2, 2, 4]).passes, mars(CHEAP).settings
     steps = [step if n != 3 else replace(step, slots=step.slots[:2]) for n, step in enumerate(wide)]
     page = look(Run(narrow, iter(steps)).finish())
@@ -177,16 +177,19 @@ def test_other_thresholds_take_each_forward_alone(look):
     for name, window, factor in rows:
         if name == "0.60":
             continue
-        kept = []
+        counts = []
         for step in single.passes:
             scores = [slot.score for slot in step.slots]
             count = next((k for k in range(1, 4) if scores[k] < float(name)), 4)
-            kept.append(min(count, step.accepted) if step.stop else count)
-        best = max(range(1, 5), key=lambda size: cut(kept, size, CHEAP))
-        assert (window, factor) == (f"{best} slot{'s' * (best > 1)}", f"{written(cut(kept, best, CHEAP))}×")
+            counts.append(min(count, step.accepted) if step.stop else count)
+        best = max(range(1, 5), key=lambda size: speed_up(counts, size, CHEAP))
+        assert (window, factor) == (
+            f"{best} slot{'s' * (best > 1)}",
+            f"{written(speed_up(counts, best, CHEAP))}×",
+        )
 
 
-# --------------------------------------------------------------------------------- the pictures
+# ------------------------------------------------------------------------------------- pictures
 
 
 def test_the_curve_shows_the_costs_and_the_windows_that_were_used(look):
@@ -198,7 +201,7 @@ def test_the_curve_shows_the_costs_and_the_windows_that_were_used(look):
     svg = page.locator(".cost svg")
     expect(svg.locator(".used")).to_have_count(len(sizes))
     expect(svg.locator(".count")).to_have_text([f"×{sizes[size]}" for size in sorted(sizes)])
-    # To 8, the first after the largest.
+    # Up to 8, the first size after the largest.
     assert len(svg.locator(".curve").get_attribute("points").split()) == 4
     figures = [f"{k} position{'s' * (k > 1)} {CHEAP(k):.1f} ms" for k in (1, 2, 4, 8)]
     figures += [
@@ -208,7 +211,7 @@ def test_the_curve_shows_the_costs_and_the_windows_that_were_used(look):
     expect(svg).to_have_attribute("aria-label", says(*figures))
 
 
-def test_time_is_split_where_the_record_tells_its_parts(look):
+def test_time_is_split_if_the_record_has_its_parts(look):
     single = mars(CHEAP, slower=1.1)
     page, parts = look(single), page_parts(single)
     expect(page.locator(".times .part")).to_have_text(
@@ -217,12 +220,12 @@ def test_time_is_split_where_the_record_tells_its_parts(look):
     steps = [replace(step, model_ms=0.7 * step.ms, read_ms=0.2 * step.ms) for step in single.passes]
     others = sum(step.ms for step in steps[1:])
     page = look(Run(single.settings, iter(steps)).finish())
-    # Prefill, model, reading logits, the rest.
+    # Prefill, model, reading logits, other.
     expect(page.locator(".times .part")).to_have_text(
         [parts(ms) for ms in (PREFILL, 0.7 * others, 0.2 * others, 0.1 * others)]
     )
 
 
 def page_parts(single: Run) -> Callable[[float], str]:
-    """Write a part of a run's time as its share and its milliseconds."""
+    """Format a part of a run's time as its share and milliseconds."""
     return lambda ms: f"{100 * ms / (single.seconds * 1e3):.0f}% ({ms:.0f} ms)"

@@ -1,14 +1,16 @@
-"""The app as on ZeroGPU: what computes runs in processes that a stand-in for `spaces` really forks."""
+"""The app as on ZeroGPU: computation runs in processes that a stand-in for `spaces` really forks."""
 
 import json
 import os
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 from acts import set_slider
 from child_app import GUARD, ROOT, started
 from gradio_client import Client
+from gradio_client.exceptions import AppError
 from playwright.sync_api import expect
 from race_tab import lane, prompt, race, records, set_tau, stage, stop, taus, to_the_end
 
@@ -21,7 +23,9 @@ pytestmark = pytest.mark.full
 START = """
 import runpy, sys, forking_spaces
 sys.modules["spaces"] = forking_spaces
-sys.argv = ["app.py", "--model", "mars-tiny", "--model", "ar-tiny", "--only"]
+sys.argv = ["app.py", "--model", "mars-tiny", "--model", "ar-tiny", "--model", sys.argv[1], "--only"]
+from mars_demo.models import pool
+pool.RETRY_AFTER = 0
 from mars_demo.training import watching
 from mars_demo.ui.tabs import train
 train.CURVE_PROMPTS = watching.PROBE_PROMPTS = 1  # as much as is needed to see that it works
@@ -30,10 +34,10 @@ runpy.run_path("app.py", run_name="__main__")
 
 
 class App:
-    """The address, and what the stand-in has written: who was forked, called and has ended."""
+    """The URL of the app and the log of the stand-in: forks, calls and ends."""
 
-    def __init__(self, url: str, log: Path):
-        self.url, self._log = url, log
+    def __init__(self, url: str, log: Path, missing: Path):
+        self.url, self._log, self.missing = url, log, missing
 
     def client(self) -> Client:
         return Client(self.url, verbose=False, httpx_kwargs={"timeout": GUARD})
@@ -47,29 +51,38 @@ class App:
 
 @pytest.fixture(scope="module")
 def app(tmp_path_factory):
-    log = tmp_path_factory.mktemp("zerogpu") / "log"
+    folder = tmp_path_factory.mktemp("zerogpu")
+    log, missing = folder / "log", folder / "late"
     environment = {
         "SPACES_ZERO_GPU": "true", "FORKING_SPACES_LOG": str(log), "MARS_DEMO_TRAIN_STEPS": "2",
         "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")]),
     }  # fmt: skip
-    with started("-c", START, environment=environment) as child:
-        yield App(f"{child.wait_for_address()}/", log)
+    with started("-c", START, str(missing), environment=environment) as child:
+        yield App(f"{child.wait_for_url()}/", log, missing)
 
 
 def test_a_forked_process_gives_the_tokens_of_this_one_and_serves_again(app, mars_tiny):
     client, prompts = app.client(), ["Sort 31, 4 and 15", "How many days are 3 weeks?"]
     for text in prompts:
         record = client.predict(text, tau=0.9, max_new_tokens=64, api_name="/generate")
-        own = decode(mars_tiny, text, Request("mars", 0.9, max_new_tokens=64)).finish()
-        assert Run.read(record.splitlines()).token_ids == own.token_ids
+        expected = decode(mars_tiny, text, Request("mars", 0.9, max_new_tokens=64)).finish()
+        assert Run.read(record.splitlines()).token_ids == expected.token_ids
     calls, ends = app.log("_answered", "call"), app.log("_answered")
     assert len(calls) == len(ends) == 2
-    assert calls[0]["worker"] == calls[1]["worker"] != calls[0]["app"]  # forked once
+    assert calls[0]["worker"] == calls[1]["worker"] != calls[0]["app"]  # forked only once
+
+
+def test_a_model_missing_at_launch_answers_when_it_exists(app):
+    client, arguments = app.client(), {"tau": 0.9, "model": "late", "api_name": "/generate"}
+    with pytest.raises(AppError, match="late"):
+        client.predict("Sort 31, 4 and 15", **arguments)
+    shutil.copytree(ROOT / "assets/mars-tiny", app.missing)
+    assert Run.read(client.predict("Sort 31, 4 and 15", **arguments).splitlines()).stop == "eos"
 
 
 def test_tau_and_stop_reach_the_forked_process(visit, app):
     page = visit("prompt=table&tau=1&mode=mars&model=mars-tiny&wait=200", app.url)
-    for tau in (0, 0.5):  # the second time in a process that was forked before
+    for tau in (0, 0.5):  # the second time in a process forked earlier
         set_tau(page, 1)
         set_slider(page, "wait", 200)
         race(page)
@@ -88,7 +101,7 @@ def test_tau_and_stop_reach_the_forked_process(visit, app):
     assert len({call["worker"] for call in app.log("_raced", "call")}) == 1
 
 
-def test_the_other_tabs_compute_there_too_and_a_trained_model_races(visit, app):
+def test_the_other_tabs_compute_in_forked_processes_and_a_trained_model_races(visit, app):
     page = visit("tab=train", app.url)
     expect(page.locator("#base input")).to_have_value("ar-tiny")
     page.locator("#train-run").click()
@@ -100,7 +113,7 @@ def test_the_other_tabs_compute_there_too_and_a_trained_model_races(visit, app):
     expect(page.locator("#stage .machine")).to_contain_text("mine-")
 
     page.get_by_role("tab", name="Mask").click()
-    expect(page.locator("#grid .matrix [data-cells]").first).to_be_attached()  # it sets the controls
+    expect(page.locator("#grid .matrix [data-cells]").first).to_be_attached()  # sets the controls
     page.locator("#attention input").check()
     expect(page.locator(".matrix [fill-opacity]").first).to_be_attached()
 

@@ -11,7 +11,7 @@ CALLS = re.compile("gradio_api/(run|queue/join)")
 
 @contextmanager
 def unanswered(page: Page) -> Iterator[None]:
-    """Hold the page's calls of its handlers; afterwards, let them through, the last first."""
+    """Hold requests of the page to its handlers, and send them at the end in reverse order."""
     waiting = []
     page.route(CALLS, lambda route: waiting.append(route))
     yield

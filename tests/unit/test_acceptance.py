@@ -1,4 +1,4 @@
-"""The rule of acceptance: every criterion against formulas of its own, and the decoders that use it."""
+"""Acceptance criteria against independent formulas, and decoding with each criterion."""
 
 import copy
 import math
@@ -21,7 +21,7 @@ EVERY_CRITERION = pytest.mark.parametrize("criterion", CRITERIA)
 
 
 def score(criterion: str, logits: list[float], token: int) -> float:
-    """Return a token's score, from the definitions, in plain Python."""
+    """Return the score of a token, from the definitions, in plain Python."""
     largest = max(logits)
     weights = [math.exp(x - largest) for x in logits]
     total = math.fsum(weights)
@@ -35,7 +35,7 @@ def score(criterion: str, logits: list[float], token: int) -> float:
 
 
 def scores(criterion: str, logits: torch.Tensor, tokens: list[int] | None = None) -> list[float]:
-    """Return what the project gives `tokens` of [rows, vocabulary] logits, by default the best ones."""
+    """Return the project's scores of `tokens` of [rows, vocabulary] logits, by default of the best ones."""
     chosen = logits.argmax(-1) if tokens is None else torch.tensor(tokens)
     return Acceptance(criterion).scores(logits.softmax(-1), chosen).tolist()
 
@@ -47,7 +47,6 @@ def random_logits(scale: float, rows: int = 40, vocabulary: int = 50) -> torch.T
 
 @EVERY_CRITERION
 def test_scores_follow_the_definition_for_any_token(criterion):
-    """Under sampling the token may be any: the score is its own."""
     for scale in (0.1, 1.0, 5.0, 1e4):
         logits = random_logits(scale, rows=10)
         for token in range(0, logits.shape[1], 3):
@@ -61,17 +60,17 @@ def test_scores_follow_the_definition_for_any_token(criterion):
         ([0.1, 0.9, 0.8, 0.2], 0.5, 3),
         ([0.1, 0.9, 0.8, 0.2], 0.85, 2),
         ([0.1, 0.9, 0.8, 0.2], 0.95, 1),
-        ([0.1, 0.9, 0.2, 0.9], 0.5, 2),  # what comes after a gap does not count
-        ([0.1, 0.5, 0.5], 0.5, 3),  # τ itself is enough
+        ([0.1, 0.9, 0.2, 0.9], 0.5, 2),  # slots after a gap do not count
+        ([0.1, 0.5, 0.5], 0.5, 3),  # a score equal to τ is accepted
         ([0.0, 0.0, 0.0], 0.0, 3),
         ([1.0, 1.0, 1.0], 0.999999, 3),
-        ([1.0, 1.0, 1.0], 1.0, 1),  # a score that is rounded to 1 is not certain
+        ([1.0, 1.0, 1.0], 1.0, 1),  # a score rounded to 1 is not certain
         ([1.0, 1.0, 1.0], None, 1),
         ([0.0], 0.5, 1),
         ([0.0, math.nan, 1.0], 0.0, 1),
     ],
 )
-def test_slots_are_accepted_from_the_left_and_the_first_one_always(scored, tau, count):
+def test_slots_are_accepted_from_the_left_and_always_the_first(scored, tau, count):
     assert accepted(scored, tau) == count
     assert all(admits(one, tau) for one in scored[1:count])
     assert count == len(scored) or not admits(scored[count], tau)
@@ -96,7 +95,7 @@ def test_thresholds_out_of_range_are_refused_with_the_range(tau):
             refused()
 
 
-# Decoding with each criterion. A random model is hardly ever sure; a sharper one sometimes is.
+# Decoding with each criterion. A random model is rarely confident; a sharper one sometimes is.
 
 
 def sharper(checkpoint):
@@ -112,7 +111,7 @@ def checkpoint(checkpoint):
 
 @pytest.mark.parametrize("criterion", ["entropy", "margin"])
 def test_mars_accepts_what_the_rule_without_cache_accepts(random_checkpoint, criterion):
-    """Of the probability, `test_decoding` tests that."""
+    """Cover all criteria but the probability, which `test_decoding` covers."""
     sharp, counts = sharper(random_checkpoint), set()
     for tau, prompt in zip((0.2, 0.4, 0.7, 0.0, 1.0, 0.4), [*PROMPTS, *PROMPTS]):
         request = Request(mode="mars", tau=tau, criterion=criterion, max_new_tokens=24)
@@ -128,7 +127,7 @@ def test_mars_accepts_what_the_rule_without_cache_accepts(random_checkpoint, cri
     ("criterion", "tau"),
     [("probability", 0.6), ("entropy", 0.2), ("entropy", 1.0), ("margin", 0.2), ("margin", 0.6)],
 )
-def test_other_modes_with_a_threshold_follow_the_criterion_too(checkpoint, criterion, tau):
+def test_other_modes_with_a_threshold_use_the_criterion(checkpoint, criterion, tau):
     draft = truncated(checkpoint, 2)
     diffusion = replace(checkpoint, objective="block-diffusion")
     for prompt in PROMPTS[:2]:
@@ -142,8 +141,8 @@ def test_other_modes_with_a_threshold_follow_the_criterion_too(checkpoint, crite
 
 
 @EVERY_CRITERION
-def test_drawn_tokens_join_by_their_own_scores(checkpoint, criterion):
-    """Each pass again without a cache, with the tokens that it drew."""
+def test_sampled_tokens_are_accepted_by_their_own_scores(checkpoint, criterion):
+    """Check each pass against a forward without a cache, with the tokens that the pass sampled."""
     tau, room, counts, others = 0.3, 40, set(), 0
     settings = {"mode": "mars", "tau": tau, "criterion": criterion, "max_new_tokens": room}
     request = Request(**settings, sampling=Sampling(1.2, seed=1))
@@ -153,22 +152,22 @@ def test_drawn_tokens_join_by_their_own_scores(checkpoint, criterion):
             masks = [checkpoint.mask_id] * (len(step.slots) - 1)
             with torch.no_grad():
                 logits = checkpoint.model(torch.tensor([text + masks])).logits[0, len(text) - 1 :]
-            own = [
+            slots = [
                 (slot.id, score(criterion, row, slot.id)) for slot, row in zip(step.slots, logits.tolist())
             ]
-            assert [slot.score for slot in step.slots] == pytest.approx([s for _, s in own], abs=1e-3)
-            wanted = without_cache.confident(own, tau)
-            assert step.accepted == without_cache.joined(checkpoint, own, wanted, left)
-            others += sum(a != b for (a, _), b in zip(own, logits.argmax(-1).tolist()))
-            text, left = text + [token for token, _ in own[: step.accepted]], left - step.accepted
+            assert [slot.score for slot in step.slots] == pytest.approx([s for _, s in slots], abs=1e-3)
+            accepted = without_cache.confident(slots, tau)
+            assert step.accepted == without_cache.joined(checkpoint, slots, accepted, left)
+            others += sum(a != b for (a, _), b in zip(slots, logits.argmax(-1).tolist()))
+            text, left = text + [token for token, _ in slots[: step.accepted]], left - step.accepted
             counts.add(step.accepted)
     assert others > 20 and len(counts) >= 3
 
 
-def test_the_most_probable_tokens_of_a_large_vocabulary_are_those_of_a_sort():
+def test_the_most_probable_tokens_of_a_large_vocabulary_equal_a_sort():
     for vocabulary in (49152, 16384, 20001):
         p = random_logits(3.0, rows=8, vocabulary=vocabulary).softmax(-1)
-        p[0, :600] = 0.5  # more equal ones than are wanted
-        found = most_probable(p, 5)
-        assert (p.gather(-1, found) == p.sort(-1, descending=True).values[:, :5]).all()
-        assert all(len(set(row)) == 5 for row in found.tolist())
+        p[0, :600] = 0.5  # more equal probabilities than requested tokens
+        best = most_probable(p, 5)
+        assert (p.gather(-1, best) == p.sort(-1, descending=True).values[:, :5]).all()
+        assert all(len(set(row)) == 5 for row in best.tolist())

@@ -1,4 +1,4 @@
-"""Batches: every row gives the tokens it gives alone; which row computes when."""
+"""Batches: every sequence gives the tokens that it gives alone, and the schedule of forwards."""
 
 import itertools
 import json
@@ -13,15 +13,15 @@ from greedy import check_same_passes, check_tokens
 from random_models import random_model
 
 from benchmarks.speculative import truncated
+from mars_demo import layout as layouts
 from mars_demo import tasks
-from mars_demo.decoding import layout as layouts
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.engine import Engine
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.strategy import Forward
 from mars_demo.models.checkpoint import wrap
 from mars_demo.serving.batch import PADDING, Batch
-from mars_demo.serving.cache import CursorCache
+from mars_demo.serving.cache import RaggedCache
 from mars_demo.serving.decode_batch import decode_batch, lossless_window
 from mars_demo.serving.schedules import (
     COMMIT,
@@ -31,7 +31,7 @@ from mars_demo.serving.schedules import (
     Schedule,
     seated,
     with_block_cache,
-    with_cursor_cache,
+    with_ragged_cache,
 )
 from mars_demo.views import plots, recordings
 
@@ -54,15 +54,15 @@ SETTINGS = [
 ]
 
 
-# Every size with every cache, every mode with two of these.
+# Every size with every cache, every mode with two combinations of them.
 CASES = [
-    (0, 1, "cursor"), (0, 3, 4), (1, 3, "cursor"), (1, 6, 16), (2, 6, "cursor"), (2, 1, 4), (3, 6, 4),
-    (3, 3, "none"), (4, 1, 16), (4, 6, "none"), (5, 3, 16), (5, 1, "none"), (6, 6, "cursor"), (6, 3, 4),
+    (0, 1, "ragged"), (0, 3, 4), (1, 3, "ragged"), (1, 6, 16), (2, 6, "ragged"), (2, 1, 4), (3, 6, 4),
+    (3, 3, "none"), (4, 1, 16), (4, 6, "none"), (5, 3, 16), (5, 1, "none"), (6, 6, "ragged"), (6, 3, 4),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("settings", "size", "cache"), CASES)
-def test_every_row_gives_the_tokens_it_gives_alone(checkpoint, settings, size, cache):
+def test_every_sequence_gives_the_tokens_it_gives_alone(checkpoint, settings, size, cache):
     settings = SETTINGS[settings]
     if settings["mode"] == "speculative":
         settings = settings | {"draft": truncated(checkpoint, 2)}
@@ -76,19 +76,19 @@ def test_every_row_gives_the_tokens_it_gives_alone(checkpoint, settings, size, c
 
 
 @pytest.mark.parametrize("size", [1, 3])
-def test_block_diffusion_batches_with_the_cursor_cache_alone(checkpoint, size):
+def test_block_diffusion_batches_only_with_the_ragged_cache(checkpoint, size):
     checkpoint = replace(checkpoint, objective="block-diffusion")
     request = Request("block-diffusion", tau=0.2, max_new_tokens=20)
     batch = decode_batch(checkpoint, PROMPTS, request, size=size).finish()
     for prompt, run in zip(PROMPTS, batch.runs):
         check_same_passes(run, decode(checkpoint, prompt, request).finish())
     for cache in ("block", "none"):
-        with pytest.raises(ValueError, match=f"block-diffusion.*{cache}.*cursor"):
+        with pytest.raises(ValueError, match=f"block-diffusion.*{cache}.*ragged"):
             decode_batch(checkpoint, PROMPTS, request, cache=cache)
 
 
 def turns(lengths: list[int], size: int, continuous: bool) -> list[list[int]]:
-    """Return which rows compute at each step, if row r needs `lengths[r]` forwards and `size` have room."""
+    """Return which sequences compute in each step; sequence r needs `lengths[r]` forwards, `size` fit."""
     left, waiting, seated, steps = list(lengths), list(range(len(lengths))), [], []
     while waiting or seated:
         if continuous or not seated:
@@ -102,10 +102,10 @@ def turns(lengths: list[int], size: int, continuous: bool) -> list[list[int]]:
 
 
 @pytest.mark.parametrize(("size", "continuous"), [(1, True), (2, True), (2, False), (3, False)])
-def test_a_finished_row_makes_room_at_once_or_when_all_have_finished(checkpoint, size, continuous):
+def test_a_finished_sequence_frees_its_slot_at_once_or_with_all_others(checkpoint, size, continuous):
     prompts = [f"{prompt} {i}" for i, prompt in enumerate(["Hi", "How many?", "x", "Thanks!", "12"])]
     settings = {"tau": 0.0, "window": 3, "mode": "mars"}
-    # Answers of different lengths: an end token of some is none that others come to.
+    # Answers of different lengths: some have an end token that others never sample.
     ids = [
         decode(checkpoint, p, Request(max_new_tokens=24, **settings)).finish().token_ids for p in prompts
     ]
@@ -122,27 +122,30 @@ def test_a_finished_row_makes_room_at_once_or_when_all_have_finished(checkpoint,
         [COMPUTE if row in step else FREE for row in range(len(prompts))] for step in expected
     ]
     assert [run.token_ids for run in batch.runs] == [run.token_ids for run in alone]
-    passes = [iter(run.passes) for run in batch.runs]  # every row is padded to the longest
+    passes = [iter(run.passes) for run in batch.runs]  # every sequence is padded to the longest
     padded = [len(step) * max(next(passes[row]).positions for row in step) for step in expected]
     assert batch.batch.positions == sum(padded)
 
 
 @pytest.mark.parametrize("cache_block", [1, 8, 16])
-def test_rows_that_have_filled_a_block_wait_until_all_have(mars_tiny, cache_block):
-    """The first pass puts the prompt into the cache; each later one computes what the one before accepted,
-    and that stays to be computed until it fills the block. Who has ended keeps nobody waiting."""
+def test_sequences_with_a_full_block_wait_for_the_others(mars_tiny, cache_block):
+    """Predict the schedule from the accepted tokens of each pass.
+
+    The first pass caches the prompt. Each later pass computes the tokens accepted by the one before; they
+    stay pending until they fill the block. Finished sequences delay no others.
+    """
     prompts = [tasks.held_out(name, 1)[0].prompt for name in ("letters", "stories", "units", "notes")]
     settings = {"mode": "mars", "tau": 0.9, "window": 6, "max_new_tokens": 40}
     alone = [decode(mars_tiny, prompt, Request(**settings)).finish() for prompt in prompts]
-    kept = [[0, *(step.accepted for step in run.passes[:-1])] for run in alone]
+    computed = [[0, *(step.accepted for step in run.passes[:-1])] for run in alone]
     rows = range(len(prompts))
     done, pending, expected = [0 for _ in rows], [0 for _ in rows], []
-    while active := [row for row in rows if done[row] < len(kept[row])]:
+    while active := [row for row in rows if done[row] < len(computed[row])]:
         computing = [row for row in active if pending[row] < cache_block]
         step = [FREE if row not in active else WAIT if computing else COMMIT for row in rows]
         for row in computing:
             step[row] = COMPUTE
-            pending[row] += kept[row][done[row]]
+            pending[row] += computed[row][done[row]]
             done[row] += 1
         if not computing:
             pending = [0 for _ in rows]
@@ -157,11 +160,11 @@ def test_rows_that_have_filled_a_block_wait_until_all_have(mars_tiny, cache_bloc
 
 
 def test_padding_sees_one_column_that_no_token_sees(checkpoint):
-    """A query that sees nothing is NaN in some kernels, and what is NaN in the cache spreads."""
-    seen = []
+    """Give padding one visible column: without one, some kernels return NaN, which spreads in the cache."""
+    inputs = []
 
-    def keep(module, args, given):
-        seen.append((given["position_ids"], given["attention_mask"][:, 0]))
+    def keep(module, args, named):
+        inputs.append((named["position_ids"], named["attention_mask"][:, 0]))
 
     hook = checkpoint.model.base_model.register_forward_pre_hook(keep, with_kwargs=True)
     try:
@@ -170,18 +173,18 @@ def test_padding_sees_one_column_that_no_token_sees(checkpoint):
         ).finish()
     finally:
         hook.remove()
-    assert len(seen) == batch.batch.forwards
-    for positions, visible in seen:
+    assert len(inputs) == batch.batch.forwards
+    for positions, visible in inputs:
         assert visible.any(-1).all()
         padding = visible[:, :, -1]
         assert (visible[padding].sum(-1) == 1).all()
         assert (positions[padding] == 0).all()
-    assert any(visible[:, :, -1].any() for _, visible in seen)
+    assert any(visible[:, :, -1].any() for _, visible in inputs)
 
 
 @pytest.mark.parametrize(("length", "together"), [(PADDING + 1, True), (PADDING + 2, False)])
-def test_a_long_prompt_computes_before_the_others_where_padding_costs_more(checkpoint, length, together):
-    """Beside one row that computes one position, a prompt of n tokens costs n - 1 positions of padding."""
+def test_a_long_prompt_computes_alone_if_padding_costs_more(checkpoint, length, together):
+    """Compute a long prompt alone: beside it, each sequence with one position has n - 1 of padding."""
     prompts = ["Hi", "a b c d e", " ".join(["x"] * length)]
     settings = {"mode": "ar", "raw": True, "max_new_tokens": 5}
     alone = [decode(checkpoint, prompt, Request(**settings)).finish().token_ids for prompt in prompts]
@@ -202,7 +205,7 @@ def test_a_long_prompt_computes_before_the_others_where_padding_costs_more(check
         ([], {}, "prompt"),
         (["hi"], {"size": 0}, r"size.*\b0\b"),
         (["hi"], {"cache_block": 0}, r"block.*\b0\b"),
-        (["hi"], {"cache": "big"}, "big.*cursor, block, none"),
+        (["hi"], {"cache": "big"}, "big.*ragged, block, none"),
         (["hi", "  "], {}, r"\b2\b.*prompt"),
         (["hi", "word " * 900], {}, r"\b2\b.*\b255\b"),
     ],
@@ -213,60 +216,60 @@ def test_bad_input_is_named(checkpoint, prompts, settings, message):
 
 
 @pytest.mark.parametrize("architecture", ["llama", "qwen3"])
-def test_the_memory_that_is_asked_for_is_that_of_the_cache(tokenizer, architecture):
-    """Head size is a setting of its own in these models, not the hidden size over the heads."""
+def test_the_memory_check_uses_the_size_of_the_cache(tokenizer, architecture):
+    """Use a head size that differs from hidden size / heads, as these models may have."""
     model = random_model(architecture, tokenizer, head_dim=16)
-    cache = CursorCache(model, 4, 50)
+    cache = RaggedCache(model, 4, 50)
     cache.forward({2: Forward(layouts.causal([1, 2, 3]))})
     parts = [part for layer in cache._cache.layers for part in (layer.keys, layer.values)]
-    assert {part.shape[2] for part in parts} == {50}  # a cache never outgrows its columns
-    held = sum(part.nbytes for part in parts)
-    needed = f"{held // 200 * 10**11 / 2**30:.1f} GiB"
+    assert {part.shape[2] for part in parts} == {50}  # a cache has at most its number of columns
+    size = sum(part.nbytes for part in parts)
+    needed = f"{size // 200 * 10**11 / 2**30:.1f} GiB"
     checkpoint = wrap("random", model, tokenizer)
     with pytest.raises(ValueError, match=needed) as error:
         Batch(checkpoint, 10**7, 10**4)
-    *_, free, rows = re.findall(r"\d+\.\d+(?= GiB)|\d+(?= rows)", str(error.value))
+    *_, free, rows = re.findall(r"\d+\.\d+(?= GiB)|\d+(?= sequences)", str(error.value))
     free, rows = float(free), int(rows)
-    assert rows == pytest.approx(free * 2**30 / (held // 200 * 10**4), rel=0.1)
+    assert rows == pytest.approx(free * 2**30 / (size // 200 * 10**4), rel=0.1)
     Batch(checkpoint, rows // 2, 10**4)  # nothing is allocated before the first forward
     with pytest.raises(ValueError, match="GiB"):
         Batch(checkpoint, rows * 2, 10**4)
 
 
 def test_the_cache_grows_with_its_texts(tokenizer):
-    """Take no memory for 5000 columns before a text is so long, and keep what was stored."""
+    """Allocate columns as texts grow, not all 5000 at once, and keep the stored ones."""
     model = random_model("llama", tokenizer, context=512)
     ids = torch.arange(5, 205).tolist()
-    cache, wanted = CursorCache(model, 2, 5000), Engine(model)
+    cache, engine = RaggedCache(model, 2, 5000), Engine(model)
     room = []
     for start in range(0, 200, 40):
         layout = layouts.causal(ids[start : start + 40], past=start)
-        found = cache.forward({1: Forward(layout)})
+        logits = cache.forward({1: Forward(layout)})
         cache.commit(1, 40)
-        torch.testing.assert_close(found, wanted.forward(layout), atol=2e-5, rtol=2e-5)
-        wanted.commit(40)
+        torch.testing.assert_close(logits, engine.forward(layout), atol=2e-5, rtol=2e-5)
+        engine.commit(40)
         room.append(cache._cache.layers[0].keys.shape[2])
     assert room == [64, 128, 128, 256, 256]
 
 
-def test_lossless_drafts_less_in_a_larger_batch(mars_tiny, checkpoint):
+def test_lossless_drafts_fewer_tokens_in_a_larger_batch(mars_tiny, checkpoint):
     sizes = {1: 9, 4: 9, 5: 5, 1024: 5, 1025: 3}
     assert {size: lossless_window(mars_tiny, size) for size in sizes} == sizes
     narrow = replace(mars_tiny, block_size=3)
     assert [lossless_window(narrow, size) for size in sizes] == [4, 4, 4, 4, 3]
     prompts = [tasks.held_out(name, 1)[0].prompt for name in tasks.TASKS][:6]
     alone = [decode(mars_tiny, p, Request(mode="ar", max_new_tokens=60)).finish() for p in prompts]
-    for size, window in ((3, 9), (6, 5), (64, 5)):  # no more rows than there are prompts
-        found = decode_batch(
+    for size, window in ((3, 9), (6, 5), (64, 5)):  # at most one sequence per prompt
+        batch = decode_batch(
             mars_tiny, prompts, Request(mode="lossless", max_new_tokens=60), size=size
         ).finish()
-        for run, ar in zip(found.runs, alone):
+        for run, ar in zip(batch.runs, alone):
             check_tokens(mars_tiny, run, ar.token_ids)
-        assert {run.settings.window for run in found.runs} == {window}
-        assert max(step.drafts for run in found.runs for step in run.passes) == window - 1
+        assert {run.settings.window for run in batch.runs} == {window}
+        assert max(step.drafts for run in batch.runs for step in run.passes) == window - 1
 
 
-STEPS = [  # three prompts in two places
+STEPS = [  # three prompts in two slots
     [COMPUTE, COMPUTE, FREE],
     [COMPUTE, WAIT, FREE],
     [FREE, COMPUTE, COMPUTE],
@@ -274,7 +277,7 @@ STEPS = [  # three prompts in two places
 ]
 
 
-def test_a_prompt_takes_the_first_place_that_is_free():
+def test_a_prompt_takes_the_first_free_slot():
     assert list(seated(STEPS, 2)) == [
         ([COMPUTE, COMPUTE], [0, 1]),
         ([COMPUTE, WAIT], [0, 1]),
@@ -284,20 +287,20 @@ def test_a_prompt_takes_the_first_place_that_is_free():
 
 
 def letters(schedule: Schedule) -> list[str]:
-    """A line per step, a letter per row: compute, wait, commit (!), free (-)."""
+    """Return a line per step with a letter per sequence: compute, wait, commit (!), free (-)."""
     short = {COMPUTE: "c", WAIT: "w", COMMIT: "!", FREE: "-"}
     return ["".join(short[state] for state in step) for step in schedule.steps]
 
 
 def forwards(*counts: int, positions: Sequence[int] = ()) -> list[SimpleNamespace]:
-    """Return forwards that accept so many tokens and compute so many positions, 9 if none are named."""
+    """Return forwards with these numbers of accepted tokens and of positions, by default 9."""
     pairs = zip(counts, positions or [9] * len(counts))
     return [SimpleNamespace(accepted=accepted, positions=each) for accepted, each in pairs]
 
 
-def test_with_a_block_cache_rows_wait_until_all_have_filled_the_block():
-    # a fills the block at once and waits for b; c ends without having filled it. Of the next block a and b
-    # have one token each already, which reached over the end of the first.
+def test_a_derived_block_schedule_waits_until_all_blocks_are_full():
+    # a fills the block at once and waits for b; c ends before it fills the block. a and b already have
+    # one token each of the next block: their accepted tokens reached beyond the first.
     runs = [forwards(4, 1, 1), forwards(1, 1, 2, 5), forwards(2)]
     schedule = with_block_cache(["a", "b", "c"], runs, 3)
     assert letters(schedule) == ["ccc", "wc-", "wc-", "!!-", "cc-", "c--"]
@@ -307,30 +310,32 @@ def test_with_a_block_cache_rows_wait_until_all_have_filled_the_block():
 
 def test_a_schedule_counts_the_positions_of_each_step():
     runs = [forwards(2, 1, 1, positions=[9, 6, 5]), forwards(1, 1, 1, positions=[8, 5, 5])]
-    cursor = with_cursor_cache(["a", "b"], runs)
-    assert cursor.positions == [18, 12, 10]
-    # Nothing is committed: the second forward of a computes its 2 new tokens, the third these and 1 more.
+    ragged = with_ragged_cache(["a", "b"], runs)
+    assert ragged.positions == [18, 12, 10]
+    # Nothing is committed: the second forward of a computes its 2 new tokens, the third computes 3.
     whole = with_block_cache(["a", "b"], runs, 99)
     assert whole.positions == [18, 12, 2 * max(5 + 2, 5 + 1)]
-    # a has filled its block at once and waits for b; two rows commit 2 positions each.
+    # a fills its block at once and waits for b; two sequences commit 2 positions each.
     block = with_block_cache(["a", "b"], runs, 2)
     assert letters(block) == ["cc", "wc", "!!", "cc", "c-"]
     assert block.positions == [18, 5, 4, 12, 5]
 
 
-def test_derived_blocks_are_like_measured_ones(mars_tiny):
-    """The same prompts in a batch: about as many forwards and positions with every block size."""
+def test_derived_schedules_agree_with_measured_ones(mars_tiny):
+    """Compare derived with measured forwards and positions, for every block size."""
     prompts = [entry["prompt"] for entry in recordings.index() if entry["id"] in recordings.BATCHED]
     for block in (8, 256):
         lines = map(json.loads, recordings.batched(block).splitlines())
-        derived = [*itertools.takewhile(lambda line: "Cursor" not in line.get("title", ""), lines)][1:]
+        derived = [*itertools.takewhile(lambda line: "Per-sequence" not in line.get("title", ""), lines)][
+            1:
+        ]
         paper = {"cache": "block", "cache_block": block, "continuous": False}
         done = decode_batch(mars_tiny, prompts, Request("mars", 0.95), size=5, **paper).finish()
         assert len(derived) == pytest.approx(done.batch.forwards, rel=0.25)
         assert sum(line["positions"] for line in derived) == pytest.approx(done.batch.positions, rel=0.25)
 
 
-def test_a_replay_is_drawn_with_lines_that_differ_in_more_than_colour():
+def test_lines_of_a_replay_differ_in_more_than_colour():
     picture = {
         "moments": [[0.1, 0, 1, 1.0], [0.2, 3, 2, 0.9]],
         "requests": [[1.2, 1.3, 1.9], [0.0, 0.1, 0.5]],

@@ -1,4 +1,4 @@
-"""Branches: an answer that goes on from another token is that of decoding the same prefix afresh."""
+"""Branches: continuing an answer from another token equals decoding that prefix afresh."""
 
 from dataclasses import replace
 
@@ -36,7 +36,7 @@ def requests(checkpoint) -> list[Request]:
     ]
 
 
-def able(checkpoint, request: Request):
+def trained_for(checkpoint, request: Request):
     return (
         replace(checkpoint, objective="block-diffusion")
         if request.mode == "block-diffusion"
@@ -45,17 +45,17 @@ def able(checkpoint, request: Request):
 
 
 def afresh(checkpoint, run: Run, request: Request, ids: list[int]) -> Run:
-    """The same prefix as a prompt of its own, without any cache."""
+    """Decode the same prefix as a prompt, without a cache."""
     prefix = encode_prompt(checkpoint.tokenizer, run.settings.conversation) + ids
     shorter = replace(request, branch=None, max_new_tokens=request.max_new_tokens - len(ids))
     settings, strategy = prepare(checkpoint, Encoded(prefix, PROMPT), shorter.fitted(checkpoint))
     return Run(settings, drive(Engine(checkpoint.decoder), strategy, shorter.fitted(checkpoint))).finish()
 
 
-def test_a_branch_is_decoded_as_the_same_prefix_afresh(random_checkpoint):
-    first = list(ARCHITECTURES).index(random_checkpoint.name)  # every architecture has its own third
+def test_a_branch_equals_decoding_its_prefix_afresh(random_checkpoint):
+    first = list(ARCHITECTURES).index(random_checkpoint.name)  # each architecture covers a third of them
     for request in requests(random_checkpoint)[first::3]:
-        checkpoint, cache = able(random_checkpoint, request), TextCache()
+        checkpoint, cache = trained_for(random_checkpoint, request), TextCache()
         run = decode(checkpoint, PROMPT, request, cache=cache).finish()
         at = run.tokens // 2
         other = next(
@@ -69,11 +69,11 @@ def test_a_branch_is_decoded_as_the_same_prefix_afresh(random_checkpoint):
         assert goes_on.token_ids[: at + 1] == [*run.token_ids[:at], other]
         fresh = afresh(checkpoint, run, request, [*run.token_ids[:at], other])
         check_same_passes(goes_on, fresh)
-        if checkpoint is random_checkpoint:  # the cache up to the branch is used again
+        if checkpoint is random_checkpoint:  # the cache up to the branch is reused
             assert goes_on.settings.cached_tokens == goes_on.settings.prompt_tokens + at
         for one, two in zip(goes_on.passes, fresh.passes):
             if [slot.id for slot in one.slots] != [slot.id for slot in two.slots]:
-                break  # after a tie
+                break  # the texts differ after a tie
             scores = [[slot.score for slot in step.slots] for step in (one, two)]
             assert scores[0] == pytest.approx(scores[1], rel=1e-4, abs=1e-5), request
 
@@ -87,7 +87,7 @@ def test_a_branch_of_ar_is_transformers_generate(random_checkpoint):
     check_tokens(random_checkpoint, goes_on, expected)
 
 
-def test_a_record_holds_its_branch_and_a_branch_of_that(mars_tiny):
+def test_a_record_contains_its_branch_and_a_branch_of_that(mars_tiny):
     request = Request("mars", tau=0.6)
     run = decode(mars_tiny, "Name the capital of Latvia.", request).finish()
     first = decode(
@@ -104,29 +104,30 @@ def test_a_record_holds_its_branch_and_a_branch_of_that(mars_tiny):
     assert [one.text for one in runs] == [run.text, first.text, second.text]
     assert [one.token_ids for one in runs] == [run.token_ids, first.token_ids, second.token_ids]
     assert first.token_ids[:2] == run.token_ids[:2] and second.token_ids[:4] == first.token_ids[:4]
-    given = "".join(text for _, text in second.settings.given)
-    assert given.endswith(" yes, but") and second.text.startswith(given)
-    assert second.tokens == len(second.token_ids) - len(again.ids)  # a forward has accepted these alone
+    prefix = "".join(text for _, text in second.settings.given)
+    assert prefix.endswith(" yes, but") and second.text.startswith(prefix)
+    assert second.tokens == len(second.token_ids) - len(again.ids)  # only these were accepted by a forward
     assert list(runs[2].lines()) == list(second.lines())
 
 
-def test_a_request_is_that_of_the_record(mars_tiny):
-    asked = Request("mars", tau=0.6, criterion="margin", max_new_tokens=20, sampling=Sampling(0.5, seed=2))
-    run = decode(mars_tiny, "Name the capital of Latvia.", asked).finish()
-    assert request_of(Run.read(run.lines())) == replace(asked, window=9)
+def test_the_request_is_restored_from_a_record(mars_tiny):
+    sampling = Sampling(0.5, seed=2)
+    request = Request("mars", tau=0.6, criterion="margin", max_new_tokens=20, sampling=sampling)
+    run = decode(mars_tiny, "Name the capital of Latvia.", request).finish()
+    assert request_of(Run.read(run.lines())) == replace(request, window=9)
 
 
-def test_what_ar_thinks_of_a_token_is_the_models_own_distribution(random_checkpoint):
+def test_the_ar_opinion_is_the_distribution_of_the_model(random_checkpoint):
     run = decode(random_checkpoint, PROMPT, Request("mars", tau=0.05, max_new_tokens=16)).finish()
     ids = encode_prompt(random_checkpoint.tokenizer, PROMPT)
     with torch.no_grad():
         logits = random_checkpoint.model(torch.tensor([ids + run.token_ids])).logits[0].double()
     for at, token in enumerate(run.token_ids):
         p = logits[len(ids) + at - 1].softmax(-1)
-        found = opinion(random_checkpoint, run, at)
-        assert found.probability == pytest.approx(p[token].item(), rel=1e-4)
-        assert found.rank == 1 + (p > p[token]).sum()
-        assert [id for _, _, id in found.top] == p.topk(5).indices.tolist()
+        ar = opinion(random_checkpoint, run, at)
+        assert ar.probability == pytest.approx(p[token].item(), rel=1e-4)
+        assert ar.rank == 1 + (p > p[token]).sum()
+        assert [id for _, _, id in ar.top] == p.topk(5).indices.tolist()
 
 
 @pytest.mark.parametrize(
@@ -138,35 +139,35 @@ def test_what_ar_thinks_of_a_token_is_the_models_own_distribution(random_checkpo
         (2, "", "token"),
     ],
 )
-def test_a_branch_that_cannot_be_is_refused(mars_tiny, at, instead, message):
+def test_impossible_branches_are_refused(mars_tiny, at, instead, message):
     run = decode(mars_tiny, "Name the capital of Latvia.", Request("mars")).finish()
     with pytest.raises(ValueError, match=message):
         branch(mars_tiny, run, at, instead)
 
 
 def test_tokens_that_cannot_begin_an_answer_are_refused(mars_tiny):
-    def begun(ids, **more):
+    def begin(ids, **more):
         return decode(mars_tiny, "Name the capital of Latvia.", Request(branch=Branch(tuple(ids)), **more))
 
     with pytest.raises(ValueError, match="9999999"):
-        begun([9_999_999])
+        begin([9_999_999])
     with pytest.raises(ValueError, match="token"):
-        begun([5, next(iter(mars_tiny.end_ids))])
+        begin([5, next(iter(mars_tiny.end_ids))])
     with pytest.raises(ValueError, match=r"\b3\b"):
-        begun([5, 6, 7], max_new_tokens=3)
+        begin([5, 6, 7], max_new_tokens=3)
     with pytest.raises(ValueError, match=rf"\b{mars_tiny.context - 1}\b"):
-        begun([5] * mars_tiny.context)
+        begin([5] * mars_tiny.context)
 
 
 @pytest.mark.parametrize("text", [" Riga", "Riga", "\nRiga", "<|im_end|>", " <mask>", "é", "日本", "  two"])
-def test_a_typed_text_stands_there_exactly(mars_tiny, text):
+def test_a_typed_text_appears_exactly(mars_tiny, text):
     before = encode_prompt(mars_tiny.tokenizer, "The capital is")[:3]
     ids = encode_after(mars_tiny.tokenizer, before, text)
     decoded = mars_tiny.tokenizer.decode([*before, *ids], clean_up_tokenization_spaces=False)
     assert decoded.endswith(text) and not mars_tiny.end_ids & {*ids}
 
 
-# ------------------------------------------------------------------------- what a page asks for
+# ------------------------------------------------------------------------- requests of the page
 
 
 @pytest.fixture(scope="module")
@@ -177,7 +178,7 @@ def records(mars_tiny) -> list[str]:
     return ["".join(f"{line}\n" for line in run.lines()) for run in runs]
 
 
-def asked(**fields) -> branches.Wish:
+def wish(**fields) -> branches.Wish:
     return branches.wish(gr.EventData(None, fields))
 
 
@@ -193,16 +194,16 @@ def asked(**fields) -> branches.Wish:
         ({"instead": "a" * 20_001}, "20000"),
     ],
 )
-def test_what_is_no_branch_is_refused_in_one_line(records, changes, message):
+def test_invalid_branches_are_refused_in_one_line(records, changes, message):
     with pytest.raises(ValueError, match=message) as caught:
-        asked(**{"records": records, "of": 1, "at": 1, "instead": " x", "replace": False} | changes)
+        wish(**{"records": records, "of": 1, "at": 1, "instead": " x", "replace": False} | changes)
     assert "\n" not in str(caught.value) and "Traceback" not in str(caught.value)
 
 
 def test_a_stage_has_room_for_six_runs(records):
     full = [records[0]] * branches.MOST_LANES
     with pytest.raises(ValueError):
-        asked(records=full, of=0, at=1, instead=" x", replace=False)
-    assert asked(records=full, of=0, at=1, instead=" x", replace=True).kept
+        wish(records=full, of=0, at=1, instead=" x", replace=False)
+    assert wish(records=full, of=0, at=1, instead=" x", replace=True).kept
     with pytest.raises(ValueError):
-        asked(records=["".join(records)], of=0, at=1, instead=" x", replace=True)
+        wish(records=["".join(records)], of=0, at=1, instead=" x", replace=True)

@@ -1,4 +1,4 @@
-"""Loading checkpoints; a broken one is refused in one line, with the cause."""
+"""Loading checkpoints; broken ones are refused in one line that names the cause."""
 
 import copy
 import io
@@ -26,11 +26,12 @@ from mars_demo.decoding.request import Request
 from mars_demo.decoding.trace import Run
 from mars_demo.export.save import save_checkpoint
 from mars_demo.models import mask_token
+from mars_demo.models.architectures import empty
 from mars_demo.models.chat import encode_prompt
-from mars_demo.models.checkpoint import empty, wrap
+from mars_demo.models.checkpoint import wrap
 from mars_demo.models.load import load_checkpoint, outline
 from mars_demo.models.mask_token import ensure_mask
-from mars_demo.models.reordering import ReorderedLinear, is_available, reorder
+from mars_demo.models.runtime.reordering import ReorderedLinear, is_available, reorder
 
 
 def refusal(name, **options) -> str:
@@ -41,7 +42,7 @@ def refusal(name, **options) -> str:
 
 
 def edit(file, **changes):
-    """Change entries of a JSON file; None removes one."""
+    """Change entries of a JSON file; None removes an entry."""
     stored = json.loads(file.read_text()) | changes
     file.write_text(json.dumps({key: value for key, value in stored.items() if value is not None}))
 
@@ -54,7 +55,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 def published(tmp_path, tokenizer):
-    """Return a maker of folders in the format of the paper's authors."""
+    """Return a function that makes folders in the format of the paper's authors."""
 
     def make(name: str, model=None, **changes):
         folder = tmp_path / name
@@ -98,7 +99,7 @@ def test_unsupported_config_options_are_named(tmp_path, tokenizer):
 
 
 def test_a_sliding_window_limits_the_context(tmp_path, tokenizer):
-    """Limit the context to the sliding window, within which a full mask is right."""
+    """Limit the context to the sliding window, in which a full mask is right."""
     model = random_model("qwen2", tokenizer)
     assert wrap("x", model, tokenizer).context == 96
     model.config.use_sliding_window, model.config.sliding_window = True, 24
@@ -136,7 +137,7 @@ def test_other_ar_models_give_the_tokens_of_transformers(tmp_path, tokenizer, ki
 def test_damaged_files_are_named(folder):
     weights = folder / "model.safetensors"
     whole = weights.read_bytes()
-    huge = struct.pack("<Q", 1 << 40) + whole[8:]  # the length of a header that the file cannot hold
+    huge = struct.pack("<Q", 1 << 40) + whole[8:]  # a header length beyond the end of the file
     for damage in (b"", whole[:100], whole[:100_000], b"\xff" * 4000, huge, whole[:-1]):
         weights.write_bytes(damage)
         assert "damaged" in refusal(folder)
@@ -155,12 +156,12 @@ def header(tensors: int, fields: int, *rest: int | bytes) -> bytes:
     )
 
 
-STRING, BYTES = b"\x08\0\0\0", b"\x09\0\0\0\0\0\0\0"  # types of fields: a text, an array of bytes
+STRING, BYTES = b"\x08\0\0\0", b"\x09\0\0\0\0\0\0\0"  # field types: a string, an array of bytes
 
 
 @pytest.mark.parametrize("config_beside", [True, False])
-def test_a_gguf_file_of_something_else_or_with_a_hostile_header_is_named_at_once(folder, config_beside):
-    """Name files whose headers announce far more than there is, without counting to it."""
+def test_gguf_files_of_other_kinds_or_with_hostile_headers_are_refused_at_once(folder, config_beside):
+    """Refuse headers that announce far more entries than the file has, without iterating over them."""
     if not config_beside:
         (folder / "config.json").unlink()
     file, before = folder / "model.gguf", psutil.Process().memory_info().rss
@@ -175,7 +176,7 @@ def test_a_gguf_file_of_something_else_or_with_a_hostile_header_is_named_at_once
     assert psutil.Process().memory_info().rss - before < 500e6
 
 
-def test_a_tokenizer_that_is_damaged_or_missing_is_named(folder):
+def test_a_damaged_or_missing_tokenizer_is_named(folder):
     (folder / "tokenizer.json").write_text("{")
     assert str(folder) in refusal(folder)
     (folder / "tokenizer.json").unlink()
@@ -212,7 +213,7 @@ def test_mask_tokens_outside_the_vocabulary_are_refused(folder):
     for mask_id in (99_999, -1, "2", 2.5):
         edit(folder / "config.json", mask_token_id=mask_id)
         assert repr(mask_id) in refusal(folder)
-    edit(folder / "config.json", mask_token_id=None)  # then the tokenizer's
+    edit(folder / "config.json", mask_token_id=None)  # the tokenizer's mask is used
     assert load_checkpoint(str(folder), device="cpu").mask_id == 2
     edit(folder / "tokenizer_config.json", mask_token=None)
     assert "mask" in refusal(folder)
@@ -238,9 +239,9 @@ def test_the_block_size_comes_from_name_config_or_option(published):
     nameless = published("copied")
     message = refusal(nameless)
     assert "--block-size" in message
-    told = load_checkpoint(str(nameless), device="cpu", block_size=16)
-    assert (told.block_size, told.objective) == (16, "mars")
-    assert decode(told, "hello", Request(window=17, max_new_tokens=5)).finish().tokens
+    loaded = load_checkpoint(str(nameless), device="cpu", block_size=16)
+    assert (loaded.block_size, loaded.objective) == (16, "mars")
+    assert decode(loaded, "hello", Request(window=17, max_new_tokens=5)).finish().tokens
     assert load_checkpoint(str(nameless), device="cpu", block_size=0).modes[0] == "ar"
     inside = published("configured", block_size=8, objective="block-diffusion")
     assert (outline(str(inside)).block_size, outline(str(inside)).objective) == (8, "block-diffusion")
@@ -278,7 +279,7 @@ def test_without_a_template_there_is_no_conversation(without_template):
 
 @pytest.mark.full
 def test_a_model_larger_than_memory_is_refused(tmp_path, tokenizer):
-    """Load it in a child process whose memory is limited to little more than it has before."""
+    """Load the model in a child process that may allocate little more than it already has."""
     config = random_model("llama", tokenizer).config
     config.hidden_size, config.intermediate_size, config.head_dim = 512, 20_000, 64
     empty(config).to_empty(device="cpu").save_pretrained(tmp_path)
@@ -303,15 +304,15 @@ def test_a_missing_device_is_named(folder):
         assert "cuda" in refusal(folder, device="cuda")
 
 
-def test_every_end_token_counts(mars_tiny, tokenizer):
+def test_all_end_tokens_are_used(mars_tiny, tokenizer):
     assert tokenizer.eos_token_id in mars_tiny.end_ids
     model, generation = mars_tiny.model, mars_tiny.model.generation_config
-    kept = generation.eos_token_id
+    original = generation.eos_token_id
     try:
-        generation.eos_token_id = [kept, 40]
+        generation.eos_token_id = [original, 40]
         assert wrap("x", model, tokenizer).end_ids == {tokenizer.eos_token_id, 40}
     finally:
-        generation.eos_token_id = kept
+        generation.eos_token_id = original
 
 
 def test_unknown_names_are_refused_with_the_known_ones(tmp_path):
@@ -321,7 +322,7 @@ def test_unknown_names_are_refused_with_the_known_ones(tmp_path):
 
 
 def edited(tmp_path, weights=lambda tensors: None, **config):
-    """Return a folder with the tiny model's weights and config, changed."""
+    """Return a folder with the tiny model's config and weights after an edit."""
     folder = shutil.copytree(ASSETS / "mars-tiny", tmp_path / "edited")
     tensors = load_file(folder / "model.safetensors")
     weights(tensors)
@@ -335,7 +336,7 @@ def layer(tensors: dict, number: int) -> list[str]:
 
 
 def test_missing_tensors_are_refused_by_number_and_name(tmp_path):
-    """Refuse tensors that would get random values."""
+    """Refuse missing tensors: they would have random values."""
     folder = edited(tmp_path / "one", lambda tensors: tensors.pop("model.layers.1.mlp.up_proj.weight"))
     assert re.search(r"\b1\b.*model\.layers\.1\.mlp\.up_proj\.weight", refusal(folder))
     folder = edited(tmp_path / "layer", lambda t: [t.pop(name) for name in layer(t, 2)])
@@ -360,8 +361,8 @@ def test_only_a_tied_head_may_be_missing(tmp_path, mars_tiny):
     assert "model.embed_tokens.weight" in refusal(lost)
 
 
-def test_tensors_without_a_place_in_the_config_are_refused(tmp_path):
-    """Refuse layers and biases that would be left out of every answer."""
+def test_tensors_unknown_to_the_config_are_refused(tmp_path):
+    """Refuse layers and biases that the config does not have: decoding would ignore them."""
     assert re.search(r"\b9\b", refusal(edited(tmp_path / "layer", num_hidden_layers=3)))
     bias = "model.layers.0.self_attn.q_proj.bias"
     folder = edited(tmp_path / "bias", lambda tensors: tensors.update({bias: torch.ones(256)}))
@@ -371,7 +372,7 @@ def test_tensors_without_a_place_in_the_config_are_refused(tmp_path):
 
 
 def test_the_first_spare_row_becomes_the_mask(tokenizer, monkeypatch):
-    monkeypatch.setattr(mask_token, "MASK", "<|spare|>")  # this tokenizer has a <|mask|> already
+    monkeypatch.setattr(mask_token, "MASK", "<|spare|>")  # this tokenizer already has <|mask|>
     tokenizer = copy.deepcopy(tokenizer)
     tokenizer.mask_token = None
     model = random_model("qwen2", tokenizer)
@@ -381,15 +382,15 @@ def test_the_first_spare_row_becomes_the_mask(tokenizer, monkeypatch):
     before = model.get_input_embeddings().weight.detach().clone()
     ensure_mask(model, tokenizer)
     rows = model.get_input_embeddings().weight.detach()
-    torch.testing.assert_close(rows[spare], before.mean(dim=0))  # it begins as no word in particular
+    torch.testing.assert_close(rows[spare], before.mean(dim=0))  # it starts without the meaning of any word
     assert (rows != before).any(dim=1).nonzero().flatten().tolist() == [spare]
     assert (tokenizer.mask_token, tokenizer.mask_token_id) == ("<|spare|>", spare)
     assert tokenizer("<|spare|>", split_special_tokens=True)["input_ids"] != [spare]
 
 
-def test_without_a_spare_row_an_unused_special_token_is_taken_over(tokenizer):
+def test_without_a_spare_row_an_unused_special_token_becomes_the_mask(tokenizer):
     tokenizer = copy.deepcopy(tokenizer)
-    tokenizer.mask_token = None  # its token is still there, special and without a role
+    tokenizer.mask_token = None  # its token still exists, special and without a role
     rows = len(tokenizer)
     ensure_mask(random_model("llama", tokenizer), tokenizer)
     assert tokenizer.mask_token_id is not None
@@ -408,8 +409,10 @@ def test_without_room_for_a_mask_token_there_is_an_error(tokenizer):
 
 @pytest.fixture
 def remote_code(monkeypatch):
-    """Return a function that writes code into a checkpoint's folder and the path of the file that the code
-    would leave; a question whether it may run is answered with yes."""
+    """Return a function that writes code into a checkpoint folder, and the file that the code would write.
+
+    A question whether the code may run is answered with yes.
+    """
     monkeypatch.setattr("sys.stdin", io.StringIO("yes\n" * 9))
 
     def lay(folder):
@@ -448,7 +451,7 @@ def test_the_published_format_loads_without_remote_code(
     ran = remote_code(folder)
     checkpoint = load_checkpoint(str(folder), device="cpu")
     assert not ran.exists()
-    assert not capfd.readouterr().out  # no question
+    assert not capfd.readouterr().out  # no question was asked
     assert (checkpoint.objective, checkpoint.block_size) == (objective, block_size)
     if objective == "mars":
         assert checkpoint.mask_id == tokenizer.mask_token_id
@@ -465,8 +468,8 @@ def test_code_beside_a_known_model_is_ignored_and_an_unknown_model_is_refused(fo
     assert not ran.exists()
 
 
-def test_threads_that_load_at_once_get_their_own_dtypes():
-    """Load models at once, for each of which transformers changes torch's default dtype."""
+def test_concurrent_loads_get_their_own_dtypes():
+    """Load models concurrently, although transformers changes torch's default dtype for each."""
     kinds = [torch.float32, torch.bfloat16] * 4
 
     def dtypes(kind) -> set[torch.dtype]:
@@ -478,7 +481,7 @@ def test_threads_that_load_at_once_get_their_own_dtypes():
     assert torch.get_default_dtype() == torch.float32
 
 
-def test_a_model_can_be_outlined_while_another_one_is_decoded(monkeypatch):
+def test_a_model_can_be_outlined_while_another_decodes(monkeypatch):
     changes = []
     monkeypatch.setattr(torch, "set_default_dtype", changes.append)
     assert outline("mars-smollm2-135m").model.device.type == "meta"
@@ -492,13 +495,13 @@ def models():
         folder, dtype=torch.bfloat16, trust_remote_code=False
     ).eval()
     reordered = copy.deepcopy(plain)
-    if is_available():  # elsewhere there is nothing to reorder, and nothing must change
+    if is_available():  # on other CPUs nothing is reordered, and results must not change
         reorder(reordered)
     return plain, reordered
 
 
 @pytest.mark.parametrize("count", [1, 2, 9, 150])
-def test_logits_are_those_of_the_plain_layers(models, count):
+def test_logits_equal_those_of_plain_layers(models, count):
     ids = torch.randint(10, 3000, (1, count), generator=torch.Generator().manual_seed(count))
     with torch.inference_mode():
         plain, reordered = (model(ids).logits.float() for model in models)
@@ -507,15 +510,15 @@ def test_logits_are_those_of_the_plain_layers(models, count):
     assert torch.equal(copied, reordered)
 
 
-def test_weights_gradients_and_casts_are_the_plain_ones(models):
+def test_weights_gradients_and_casts_equal_those_of_plain_layers(models):
     plain, reordered = models
     torch.testing.assert_close(reordered.state_dict(), plain.state_dict(), rtol=0, atol=0)
     ids = torch.tensor([[5, 6, 7, 8]])
     for model in models:
         model.zero_grad()
         model(ids, labels=ids).loss.backward()
-    found, wanted = (model.model.layers[0].mlp.up_proj.weight.grad for model in (reordered, plain))
-    torch.testing.assert_close(found, wanted, rtol=0, atol=0)
+    gradient, expected = (model.model.layers[0].mlp.up_proj.weight.grad for model in (reordered, plain))
+    torch.testing.assert_close(gradient, expected, rtol=0, atol=0)
     with torch.inference_mode():
         exact = [copy.deepcopy(model).float()(ids).logits for model in models]
     torch.testing.assert_close(*exact, rtol=0, atol=0)
@@ -530,7 +533,7 @@ def test_bfloat16_on_a_cpu_is_reordered_and_float32_is_not():
     assert ReorderedLinear not in kinds[torch.float32]
 
 
-def test_what_was_reordered_can_be_saved(tmp_path):
+def test_reordered_weights_can_be_saved(tmp_path):
     loaded = load_checkpoint("mars-tiny", device="cpu", dtype=torch.bfloat16)
     save_checkpoint(loaded.model, loaded.tokenizer, tmp_path, 8)
     again = load_checkpoint(str(tmp_path), device="cpu", dtype=torch.bfloat16)

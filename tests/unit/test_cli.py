@@ -1,4 +1,4 @@
-"""The command line: its output, errors and exit status."""
+"""The command line: output, errors and exit status."""
 
 import io
 import json
@@ -72,7 +72,7 @@ def test_the_record_in_a_file(capsys, tmp_path):
     assert (record.settings.window, record.settings.tau, record.settings.max_new_tokens) == (3, 0.5, 5)
 
 
-def test_a_seed_gives_the_same_draw_in_every_mode_and_another_one_another(capsys):
+def test_a_seed_gives_the_same_answer_in_every_mode_and_seeds_differ(capsys):
     def answer(*more: str) -> str:
         status, out, _ = run(
             capsys, "generate", "Write a story about a fox.", "--model", "mars-tiny", "--max-new-tokens",
@@ -81,10 +81,10 @@ def test_a_seed_gives_the_same_draw_in_every_mode_and_another_one_another(capsys
         assert status == 0
         return out
 
-    drawn = answer("--seed", "3", "--mode", "ar")
-    assert answer("--seed", "3", "--mode", "lossless") == drawn
-    assert answer("--seed", "3", "--mode", "speculative", "--draft", "ar-tiny", "--tau", "1") == drawn
-    assert answer("--seed", "4", "--mode", "ar") != drawn
+    expected = answer("--seed", "3", "--mode", "ar")
+    assert answer("--seed", "3", "--mode", "lossless") == expected
+    assert answer("--seed", "3", "--mode", "speculative", "--draft", "ar-tiny", "--tau", "1") == expected
+    assert answer("--seed", "4", "--mode", "ar") != expected
 
 
 def numbers_in(text: str) -> set[str]:
@@ -92,7 +92,7 @@ def numbers_in(text: str) -> set[str]:
 
 
 def test_the_forwards_of_target_and_draft_are_counted(capsys):
-    """Compare the printed figures with hooks on both models."""
+    """Compare the printed figures with forward hooks on both models."""
     forwards = Counter()
 
     def count(module, *_):
@@ -117,7 +117,7 @@ def test_the_forwards_of_target_and_draft_are_counted(capsys):
 
 @pytest.fixture(scope="module")
 def lacking(tmp_path_factory):
-    """Return a checkpoint without one of its tensors."""
+    """Return a checkpoint folder without one of its tensors."""
     folder = tmp_path_factory.mktemp("lacking")
     for file in (ASSETS / "mars-tiny").iterdir():
         (folder / file.name).write_bytes(file.read_bytes())
@@ -169,7 +169,7 @@ def test_bad_input_is_one_line_and_status_two(capsys, tmp_path, lacking, argumen
     assert re.search(rf"(?<![\d.]){re.escape(fact)}(?![\d])", err), err
 
 
-def test_memory_that_runs_out_is_one_line(capsys, monkeypatch):
+def test_out_of_memory_is_one_line(capsys, monkeypatch):
     def run_out(*_):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
@@ -179,8 +179,8 @@ def test_memory_that_runs_out_is_one_line(capsys, monkeypatch):
 
 
 @pytest.mark.full
-def test_a_process_that_fails_prints_one_line_alone(lacking):
-    """Check what libraries write past Python's streams, too."""
+def test_a_failing_process_prints_only_one_line(lacking):
+    """Include the output of libraries that bypasses Python's streams."""
     command = ["-m", "mars_demo", "generate", "hi", "--model", str(lacking)]
     done = subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True, input="y\n")
     assert (done.returncode, done.stdout) == (2, "")
@@ -209,7 +209,7 @@ def test_evaluate_writes_the_documented_file(capsys, tmp_path):
 
 
 def card_of(folder) -> dict[str, list[list[str]]]:
-    """Return the rows of each table of a model card by section."""
+    """Return the table rows of a model card by section."""
     tables = {}
     for section in (folder / "README.md").read_text(encoding="utf-8").split("\n## ")[1:]:
         title, *lines = section.splitlines()
@@ -240,21 +240,21 @@ def test_train_makes_a_checkpoint_that_generates_and_its_card_has_its_results(ca
 
     head, _, *rows = evaluate("--mode", "mars", "--taus", "1.0,0.5")
     assert head == ["held-out task", "τ", "prompts", "accuracy", "tokens per forward"]
-    found = json.loads((out / "results.json").read_text())["rows"]
+    measured = json.loads((out / "results.json").read_text())["rows"]
     assert rows == [
         [r["task"], f"{r['tau']:g}", "2", f"{r['accuracy']:.1%}", f"{r['tokens_per_forward']:.2f}"]
-        for r in found
+        for r in measured
     ]
-    assert len({row[-1] for row in rows}) > 2  # so that no row could stand for another
+    assert len({row[-1] for row in rows}) > 2  # so that no two rows could be swapped unnoticed
 
     assert [row[1] for row in evaluate("--mode", "ar")[2:]] == ["–", "–"]
-    assert run(capsys, *command)[0] == 0  # other weights: what was measured is not theirs
+    assert run(capsys, *command)[0] == 0  # new weights invalidate the measurements
     assert "Measured" not in card_of(out)
 
 
 @pytest.mark.parametrize("given", [True, pytest.param(False, marks=pytest.mark.full)])
 def test_training_on_its_own_answers(capsys, tmp_path, ar_tiny, given):
-    """Train with `--data self` on the greedy answers to prompts from a file or sampled from the model."""
+    """Train with `--data self` on greedy answers to prompts from a file or sampled from the model."""
     prompts = [tasks.held_out(name, 1)[0].prompt for name in ("units", "world-facts", "letters")]
     (tmp_path / "prompts.txt").write_text("\n".join(prompts) + "\n")
     out = tmp_path / "out"
@@ -311,7 +311,7 @@ def test_chat_answers_each_line_in_its_conversation(capsys, monkeypatch, mars_ti
     assert (status, out) == (0, f"{first.text}\n{second.text}\n{alone.text}\n")
     cached = [
         re.findall(r"\d+(?:\.\d+)?", line)[-2:] for line in figures
-    ]  # the cached prompt tokens of all
+    ]  # the cached tokens of all prompts
     assert [int(total) for _, total in cached] == [r.settings.prompt_tokens for r in (first, second, alone)]
     assert int(cached[0][0]) == int(cached[2][0]) == 0 < int(cached[1][0])
     assert {str(first.tokens), str(first.forwards)} <= numbers_in(figures[0])
@@ -343,7 +343,7 @@ def test_an_interrupt_stops_the_answer_and_not_the_conversation(capsys, monkeypa
 @pytest.mark.parametrize(
     "more, fact", [(["--window", "3"], r"\bar\b"), (["--mode", "speculative"], "speculative")]
 )
-def test_chat_refuses_what_cannot_be_decoded_before_the_first_turn(capsys, monkeypatch, more, fact):
+def test_chat_refuses_bad_settings_before_the_first_turn(capsys, monkeypatch, more, fact):
     status, out, notices = talk(capsys, monkeypatch, f"{SPELL}\n", *more)
     assert (status, out, len(notices)) == (2, "", 1) and re.search(fact, notices[0])
 
@@ -372,7 +372,7 @@ def test_chat_in_a_terminal_prompts_and_ends_at_end_of_file():
 
 
 def read_until(terminal: int, pattern: str) -> str:
-    """Return what a terminal shows up to a regular expression; both may come in one piece."""
+    """Return the output of a terminal up to a regular expression; it may arrive in one piece."""
     text = b""
     while not re.search(pattern.encode(), text, re.DOTALL):
         assert select.select([terminal], [], [], HANG_GUARD)[0], text
@@ -386,7 +386,7 @@ def read_until(terminal: int, pattern: str) -> str:
         (["--size", "0"], "--size"),
         (["--port", "70000"], "70000"),
         (["--model", "no such model"], "no such model"),
-        (["--host", "203.0.113.1"], "203.0.113.1"),  # an address for documentation, which no machine has
+        (["--host", "203.0.113.1"], "203.0.113.1"),  # an address reserved for documentation
     ],
 )
 def test_serve_refuses_bad_options_before_it_serves(capsys, arguments, fact):

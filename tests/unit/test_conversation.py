@@ -1,4 +1,4 @@
-"""Turns that continue each other: the answers of a fresh decode of everything, with less computed."""
+"""Conversations: follow-up answers equal a fresh decode of everything, with fewer computed tokens."""
 
 import gc
 import weakref
@@ -22,12 +22,12 @@ PROMPTS = ["How many?", "And in feet?", "Why?"]
 SYSTEM = {"role": "system", "content": "Be brief."}
 
 
-def said(text: str) -> dict[str, str]:
+def assistant(text: str) -> dict[str, str]:
     return {"role": "assistant", "content": text}
 
 
 def answer_of_transformers(checkpoint, messages, count: int) -> list[int]:
-    """The greedy answer to the conversation in its own chat template."""
+    """Return transformers' greedy answer to a conversation in its own chat template."""
     ids = checkpoint.tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)
     return generate(checkpoint, ids["input_ids"], count)
 
@@ -44,38 +44,38 @@ def requests(checkpoint):
     ]
 
 
-def test_follow_ups_are_transformers_generate_on_the_whole_conversation(random_checkpoint):
+def test_follow_ups_equal_transformers_generate_on_the_whole_conversation(random_checkpoint):
     for request in requests(random_checkpoint):
         conversation, messages = Conversation(random_checkpoint, request, "Be brief."), [SYSTEM]
         for turn, prompt in enumerate(PROMPTS):
             messages.append(user(prompt))
             run = conversation.ask(prompt).finish()
             check_tokens(random_checkpoint, run, answer_of_transformers(random_checkpoint, messages, 12))
-            messages.append(said(run.text))
+            messages.append(assistant(run.text))
             fresh = decode(random_checkpoint, request=request, messages=messages[:-1]).finish()
             less = fresh.passes[0].positions - run.passes[0].positions
             assert less == run.settings.cached_tokens
-            # All that the turns before have in common is reused, but for an answer that reads otherwise.
+            # The common prefix with earlier turns is reused; an answer whose text has other tokens is not.
             assert less >= (turn > 0) * run.settings.prompt_tokens // 3
         assert [(m["role"], m["content"]) for m in conversation.messages] == [
             (m["role"], m["content"]) for m in messages
         ]
 
 
-def test_a_follow_up_in_mars_is_that_of_a_fresh_decode(mars_tiny):
+def test_a_mars_follow_up_equals_a_fresh_decode(mars_tiny):
     first, then = "How many meters is 14 kilometers?", "How do you spell planet backwards?"
     conversation = Conversation(mars_tiny, Request("mars", tau=0.9))
     conversation.ask(first).finish()
     run = conversation.ask(then).finish()
     fresh = decode(mars_tiny, then, Request("mars", tau=0.9), messages=run.settings.messages).finish()
     check_same_passes(run, fresh)
-    # The end token of the first answer was accepted by its last forward, so it is computed now.
-    asked = len(encode_prompt(mars_tiny.tokenizer, run.settings.conversation))
-    assert run.settings.prompt_tokens == asked
+    # The last forward accepted the end token of the first answer; it is computed only now.
+    prompt_tokens = len(encode_prompt(mars_tiny.tokenizer, run.settings.conversation))
+    assert run.settings.prompt_tokens == prompt_tokens
     assert run.settings.cached_tokens > len(encode_prompt(mars_tiny.tokenizer, first))
 
 
-def test_block_diffusion_does_not_reuse_what_has_seen_ahead(mars_tiny):
+def test_block_diffusion_does_not_reuse_bidirectional_keys(mars_tiny):
     checkpoint = replace(mars_tiny, objective="block-diffusion")
     request = Request("block-diffusion", tau=0.1, max_new_tokens=16)
     conversation = Conversation(checkpoint, request)
@@ -109,7 +109,7 @@ def test_a_stopped_answer_and_an_interrupted_forward_can_be_continued(mars_tiny)
             next(conversation.ask("And then?"))
     finally:
         hook.remove()
-    assert conversation.messages == stopped  # the turn without an answer is left out
+    assert conversation.messages == stopped  # the turn without an answer is omitted
     run = conversation.ask("And then?").finish()
     fresh = decode(mars_tiny, "And then?", Request("mars", max_new_tokens=40), messages=stopped).finish()
     check_same_passes(run, fresh)
@@ -124,18 +124,18 @@ def interrupt(*_):
     "messages, message",
     [
         ([], "user"),
-        ([user("Hi"), said("Hello.")], "user"),
-        ([said("Hello."), user("Hi")], r"\b1\b"),
+        ([user("Hi"), assistant("Hello.")], "user"),
+        ([assistant("Hello."), user("Hi")], r"\b1\b"),
         ([user("Hi"), user("Hi")], r"\b2\b"),
         ([user("Hi"), SYSTEM, user("Hi")], r"\b2\b"),
-        ([user("Hi"), said(" "), user("Hi")], r"\b2\b"),
-        ([user("Hi"), said(None), user("Hi")], r"\b2\b"),
+        ([user("Hi"), assistant(" "), user("Hi")], r"\b2\b"),
+        ([user("Hi"), assistant(None), user("Hi")], r"\b2\b"),
         ([{"role": "tool", "content": "x"}, user("Hi")], r"\b1\b.*tool"),
         ([user("Hi\ud800")], "character"),
-        ([user("Hi 1 " * 400), said("Hello."), user("Hi")], r"conversation.*\b511\b"),
+        ([user("Hi 1 " * 400), assistant("Hello."), user("Hi")], r"conversation.*\b511\b"),
     ],
 )
-def test_what_is_no_conversation_is_refused(mars_tiny, messages, message):
+def test_invalid_conversations_are_refused(mars_tiny, messages, message):
     with pytest.raises(ValueError, match=message) as caught:
         decode(mars_tiny, messages=messages)
     assert "\n" not in str(caught.value)
@@ -154,33 +154,33 @@ def test_raw_prompts_and_templates_without_a_system_message_say_so(mars_tiny, mo
     assert decode(mars_tiny, "Hi", Request("ar", max_new_tokens=1)).finish().tokens == 1
 
 
-def test_a_visitors_history_takes_conversations_alone_and_old_caches_go():
+def test_a_history_takes_only_conversations_and_evicts_old_caches():
     history = History()
-    assert history.put([SYSTEM, user("Hi"), said("Hello.")]) == SYSTEM["content"]
-    assert history.after("New") == [{"role": "system", "content": "New"}, user("Hi"), said("Hello.")]
+    assert history.put([SYSTEM, user("Hi"), assistant("Hello.")]) == SYSTEM["content"]
+    assert history.after("New") == [{"role": "system", "content": "New"}, user("Hi"), assistant("Hello.")]
     cache = history.cache("ar")
     assert history.cache("ar") is cache is not history.cache("mars")
-    for wrong in (None, "Hi", [1], [{"role": "user"}], [user("Hi")], [user("Hi"), said(7)]):
+    for wrong in (None, "Hi", [1], [{"role": "user"}], [user("Hi")], [user("Hi"), assistant(7)]):
         with pytest.raises(ValueError):
             history.put(wrong)
-    assert history.messages == [user("Hi"), said("Hello.")] and history.cache("ar") is cache
+    assert history.messages == [user("Hi"), assistant("Hello.")] and history.cache("ar") is cache
     others = [History() for _ in range(KEPT)]
     for other in others:
         other.cache("ar")
     assert history.cache("ar") is not cache
-    kept = others[-1].cache("ar")
+    cached = others[-1].cache("ar")
     assert history.put([]) == "" and history.after(" ") == []
-    assert others[-1].cache("ar") is kept
+    assert others[-1].cache("ar") is cached
 
 
-def test_what_was_overtaken_on_its_way_is_no_news():
+def test_only_newer_messages_are_news():
     history = History()
     assert [history.is_news(number) for number in (1, 3, 2, 3, None, "9", 4)] == [
         True, True, False, False, False, False, True,
     ]  # fmt: skip
 
 
-def test_the_mask_of_a_follow_up_is_drawn_with_what_was_cached(mars_tiny):
+def test_the_mask_picture_of_a_follow_up_includes_cached_tokens(mars_tiny):
     conversation = Conversation(mars_tiny, Request("lossless"))
     conversation.ask("How many meters is 14 kilometers?").finish()
     run = Run.read(conversation.ask("How many meters is 3 kilometers?").finish().lines())

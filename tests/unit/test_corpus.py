@@ -31,15 +31,15 @@ def test_answers_and_their_end_tokens_are_the_response(tokenizer):
     assert conversation.ids.count(tokenizer.eos_token_id) == 4
 
 
-def test_batches_stay_in_their_budget_and_repeat_for_a_seed(tokenizer):
+def test_batches_stay_within_their_budget_and_repeat_for_a_seed(tokenizer):
     def draw():
         pools = corpus.source("tasks:units,letters", seed=3)
         return list(itertools.islice(corpus.batches(pools, tokenizer, 1024, 512, seed=3), 12))
 
-    drawn = draw()
-    for batch in drawn:
+    batches = draw()
+    for batch in batches:
         assert len(batch) * max(len(c.ids) for c in batch) <= 1024
-    assert drawn == draw()
+    assert batches == draw()
 
 
 def test_a_jsonl_file_is_read_and_shuffled_each_round(tmp_path, tokenizer):
@@ -93,7 +93,7 @@ def rows(tmp_path):
     )
 
 
-def test_a_streamed_data_set_is_read_whole_and_repeats(rows):
+def test_a_streamed_data_set_is_read_completely_and_repeats(rows):
     first, again = (list(itertools.islice(corpus.dataset_pools(rows, seed=0), 5)) for _ in range(2))
     first_round = [talk[0]["content"] for talk in itertools.chain(*first)][:700]
     assert sorted(map(int, first_round)) == list(range(700))

@@ -1,4 +1,4 @@
-"""What a forward costs: the curve, measuring it, and keeping it."""
+"""Forward costs: the curve, measuring and storing."""
 
 import itertools
 import json
@@ -23,7 +23,7 @@ def cache(tmp_path, monkeypatch):
     return tmp_path / "cache" / "costs"
 
 
-def test_costs_are_linear_between_what_was_measured_and_go_on_after_it():
+def test_costs_are_interpolated_between_measured_sizes_and_extrapolated():
     assert [COSTS(k) for k in (0, 1, 2, 3, 6, 9, 12)] == pytest.approx([10, 10, 12, 14, 17, 20, 23])
     assert all(COSTS(k) <= COSTS(k + 1) for k in range(50))
 
@@ -35,34 +35,34 @@ def test_noise_is_smoothed_into_a_monotone_curve():
 
 @pytest.fixture
 def idle(monkeypatch):
-    """A machine that is never busy: on its clock nothing takes longer than a millisecond."""
+    """Simulate an idle machine: on its clock, nothing takes more than 1 ms."""
     ticks = (0.001 * tick for tick in itertools.count())
     monkeypatch.setattr(store, "time", SimpleNamespace(perf_counter=ticks.__next__))
 
 
-def test_a_measurement_counts_every_size_and_leaves_nothing_behind(mars_tiny, idle):
-    """Seen from the model: how many positions it computed, forward by forward."""
-    seen = []
+def test_a_measurement_covers_every_size_and_leaves_nothing_behind(mars_tiny, idle):
+    """Record with a forward hook how many positions each forward computes."""
+    sizes = []
     hook = mars_tiny.model.base_model.register_forward_pre_hook(
-        lambda module, inputs, named: seen.append(named["input_ids"].shape[1]), with_kwargs=True
+        lambda module, inputs, named: sizes.append(named["input_ids"].shape[1]), with_kwargs=True
     )
     try:
         steps = sum(1 for _ in measuring(mars_tiny))
-        assert steps == len(seen)
+        assert steps == len(sizes)
         costs = measure(mars_tiny)
     finally:
         hook.remove()
     assert is_measurable(mars_tiny)
-    assert set(seen) == set(SIZES)
+    assert set(sizes) == set(SIZES)
     assert [k for k, _ in costs.points] == list(SIZES)
 
 
-def test_a_measurement_that_would_take_too_long_is_given_up(mars_tiny, monkeypatch):
+def test_a_slow_measurement_is_abandoned(mars_tiny, monkeypatch):
     monkeypatch.setattr(store, "time", SimpleNamespace(perf_counter=itertools.count().__next__))
     assert measure(mars_tiny) is None
 
 
-def test_what_was_kept_is_found_again_for_the_same_model_and_precision(cache, mars_tiny):
+def test_stored_costs_are_loaded_for_the_same_model_and_precision(cache, mars_tiny):
     assert store.load(mars_tiny) is None
     store.save(mars_tiny, COSTS)
     assert store.load(mars_tiny) == COSTS
@@ -74,7 +74,7 @@ def test_what_was_kept_is_found_again_for_the_same_model_and_precision(cache, ma
         assert store.load(mars_tiny) is None
     finally:
         torch.set_num_threads(threads)
-    # Cast there and back, a model's position frequencies would no longer be what they were.
+    # Casting a model back and forth would change its position frequencies.
     assert store.load(load_checkpoint("mars-tiny", "cpu", torch.bfloat16)) is None
 
 
@@ -86,7 +86,7 @@ def test_what_was_kept_is_found_again_for_the_same_model_and_precision(cache, ma
         '{"key": {}, "costs": [[1, 2], [2, 3]]}',
     ],
 )  # fmt: skip
-def test_a_damaged_or_foreign_file_is_as_none(cache, mars_tiny, text):
+def test_damaged_or_foreign_files_are_ignored(cache, mars_tiny, text):
     store.save(mars_tiny, COSTS)
     [file] = cache.iterdir()
     key = json.dumps(store.key(mars_tiny))
@@ -96,7 +96,7 @@ def test_a_damaged_or_foreign_file_is_as_none(cache, mars_tiny, text):
     assert store.load(mars_tiny) == COSTS
 
 
-def test_the_folder_is_the_users_cache_unless_it_is_named(monkeypatch, tmp_path):
+def test_the_default_folder_is_the_cache_of_the_user(monkeypatch, tmp_path):
     monkeypatch.setenv(store.VARIABLE, "")
     assert store.folder() is None
     monkeypatch.delenv(store.VARIABLE)
@@ -107,14 +107,14 @@ def test_the_folder_is_the_users_cache_unless_it_is_named(monkeypatch, tmp_path)
     assert store.folder() == tmp_path / ".cache" / "mars-demo" / "costs"
 
 
-def test_a_folder_that_cannot_be_written_is_no_error(monkeypatch, tmp_path, mars_tiny):
+def test_a_read_only_folder_is_not_an_error(monkeypatch, tmp_path, mars_tiny):
     (tmp_path / "file").touch()
     monkeypatch.setenv(store.VARIABLE, str(tmp_path / "file"))
     store.save(mars_tiny, COSTS)
     assert store.load(mars_tiny) is None
 
 
-def test_generate_uses_what_was_kept_unless_a_window_is_named(cache, mars_tiny, capsys):
+def test_generate_uses_stored_costs_unless_a_window_is_set(cache, mars_tiny, capsys):
     def settings(*more: str):
         assert cli.main(["generate", "hello", "--model", "mars-tiny", "--trace", "-", *more]) in (0, None)
         captured = capsys.readouterr()
@@ -128,7 +128,7 @@ def test_generate_uses_what_was_kept_unless_a_window_is_named(cache, mars_tiny, 
     assert (named.window, named.costs) == (3, None)
 
 
-def test_generate_measures_once_and_says_so(cache, capsys, monkeypatch):
+def test_generate_measures_once_and_reports_it(cache, capsys, monkeypatch):
     measured = []
     monkeypatch.setattr(store, "measure", lambda checkpoint: measured.append(checkpoint.name) or COSTS)
     command = ["generate", "hello", "--model", "mars-tiny", "--max-new-tokens", "2"]

@@ -1,4 +1,4 @@
-"""Decoding against transformers' generate and against plain implementations that use no cache."""
+"""Decoding compared with transformers generate and with reference implementations without a cache."""
 
 import copy
 import gc
@@ -15,9 +15,9 @@ from random_models import random_model
 from benchmarks.speculative import truncated
 from mars_demo import tasks
 from mars_demo.decoding.answer import Answer
-from mars_demo.decoding.copying import Lookup
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.engine import Engine
+from mars_demo.decoding.prompt_lookup import Lookup
 from mars_demo.decoding.reading import Reading
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.trace import Run
@@ -36,16 +36,16 @@ def checkpoint(tokenizer):
 
 
 def trained_for(checkpoint, mode: str) -> Checkpoint:
-    """Return the checkpoint, for block diffusion as if it had been trained for that."""
+    """Return the checkpoint; for block diffusion, with the objective of that mode."""
     return replace(checkpoint, objective=mode) if mode == "block-diffusion" else checkpoint
 
 
-def needed(checkpoint, mode: str) -> dict:
-    """Return the settings without which a mode does not run."""
+def required(checkpoint, mode: str) -> dict:
+    """Return the settings that a mode requires."""
     return {"mode": mode} | ({"draft": truncated(checkpoint, 1)} if mode == "speculative" else {})
 
 
-def test_ar_is_transformers_greedy_generate(random_checkpoint):
+def test_ar_equals_transformers_greedy_generate(random_checkpoint):
     for prompt in PROMPTS:
         run = decode(random_checkpoint, prompt, Request(mode="ar", max_new_tokens=24)).finish()
         check_tokens(random_checkpoint, run, generate(random_checkpoint, prompt, 24))
@@ -56,7 +56,7 @@ def test_ar_is_transformers_greedy_generate(random_checkpoint):
     ("slots", "tau", "first"),
     [(9, 0.0, 0), (9, 0.05, 1), (4, 0.1, 2), (8, 0.6, 3), (1, 0.0, 2), (9, 1.0, 3)],
 )
-def test_mars_is_the_rule_without_cache(random_checkpoint, slots, tau, first):
+def test_mars_equals_the_reference(random_checkpoint, slots, tau, first):
     for prompt in (PROMPTS[first], PROMPTS[first - 2]):
         request = Request(mode="mars", window=slots, tau=tau, max_new_tokens=24)
         run = decode(random_checkpoint, prompt, request)
@@ -67,7 +67,7 @@ def test_mars_is_the_rule_without_cache(random_checkpoint, slots, tau, first):
     ("window", "linear", "prompt"),
     [(1, False, 0), (2, True, 1), (4, False, 2), (4, True, 3), (9, False, 3), (9, True, 0)],
 )
-def test_lossless_drafts_and_verifies_as_without_cache(random_checkpoint, window, linear, prompt):
+def test_lossless_equals_the_reference(random_checkpoint, window, linear, prompt):
     prompt = PROMPTS[prompt]
     request = Request(mode="lossless", window=window, linear=linear, max_new_tokens=24)
     run = decode(random_checkpoint, prompt, request)
@@ -79,7 +79,7 @@ def test_lossless_drafts_and_verifies_as_without_cache(random_checkpoint, window
 @pytest.mark.parametrize(
     ("size", "tau", "prompt"), [(1, 0.2, 0), (3, 1.0, 1), (3, 0.0, 0), (8, 0.2, 1), (8, 1.0, 0)]
 )
-def test_block_diffusion_matches_an_implementation_without_cache(random_checkpoint, size, tau, prompt):
+def test_block_diffusion_equals_the_reference(random_checkpoint, size, tau, prompt):
     checkpoint, prompt = trained_for(random_checkpoint, "block-diffusion"), PROMPTS[prompt]
     request = Request(mode="block-diffusion", window=size, tau=tau, max_new_tokens=20)
     expected = without_cache.block_diffusion(checkpoint, prompt, size, tau, 20)
@@ -87,32 +87,32 @@ def test_block_diffusion_matches_an_implementation_without_cache(random_checkpoi
 
 
 @pytest.mark.parametrize(("window", "prompt"), [(1, 0), (2, 1), (9, 0), (20, 1)])
-def test_jacobi_guesses_as_without_cache(random_checkpoint, window, prompt):
+def test_jacobi_equals_the_reference(random_checkpoint, window, prompt):
     prompt = PROMPTS[prompt]
     run = decode(random_checkpoint, prompt, Request(mode="jacobi", window=window, max_new_tokens=24))
     without_cache.check(run, without_cache.jacobi(random_checkpoint, prompt, window, 24))
     check_tokens(random_checkpoint, run, generate(random_checkpoint, prompt, 24))
 
 
-def test_whatever_verifies_guesses_gives_the_tokens_of_ar_in_fewer_forwards(mars_tiny):
-    """With a trained model drafts hold, wholly and in part: every pass is what it is without a cache."""
+def test_modes_that_verify_give_the_tokens_of_ar_in_fewer_forwards(mars_tiny):
+    """Compare every pass with the reference, on a trained model: some, all or no drafts are accepted."""
     verified: dict[tuple, set[int]] = {}
     for name in ("letters", "notes", "stories", "number-words", "units", "sorting"):
         prompt = tasks.held_out(name, 1)[0].prompt
         ar = decode(mars_tiny, prompt, Request(mode="ar", max_new_tokens=48)).finish()
         for mode, linear in (("lossless", False), ("lossless", True), ("jacobi", None)):
             run = decode(mars_tiny, prompt, Request(mode=mode, linear=linear, max_new_tokens=48))
-            given = () if linear is None else (linear,)
-            without_cache.check(run, getattr(without_cache, mode)(mars_tiny, prompt, 9, *given, 48))
+            layout = () if linear is None else (linear,)
+            without_cache.check(run, getattr(without_cache, mode)(mars_tiny, prompt, 9, *layout, 48))
             check_tokens(mars_tiny, run, ar.token_ids)
             assert run.forwards < ar.forwards
-            found = {step.verified for step in run.passes if step.drafts == 8}
-            verified.setdefault((mode, linear), set()).update(found)
-    assert all(found >= {0, 1, 2, 3, 8} for found in verified.values())
+            counts = {step.verified for step in run.passes if step.drafts == 8}
+            verified.setdefault((mode, linear), set()).update(counts)
+    assert all(counts >= {0, 1, 2, 3, 8} for counts in verified.values())
 
 
 def saturated(checkpoint) -> Checkpoint:
-    """Return the checkpoint with logits so large that the best token has a probability of exactly 1."""
+    """Return the checkpoint with logits so large that the best token has probability 1."""
     model = copy.deepcopy(checkpoint.model)
     model.get_output_embeddings().weight.data *= 1000
     return replace(checkpoint, model=model)
@@ -124,10 +124,10 @@ def test_tau_one_is_one_token_per_forward_even_when_the_softmax_is_one(checkpoin
     for mode in ("mars", "speculative", "block-diffusion"):
         trained = trained_for(checkpoint, mode)
         run = decode(
-            trained, PROMPTS[0], Request(tau=1.0, max_new_tokens=16, **needed(checkpoint, mode))
+            trained, PROMPTS[0], Request(tau=1.0, max_new_tokens=16, **required(checkpoint, mode))
         ).finish()
         if mode == "block-diffusion":
-            assert run.forwards == run.tokens  # a mask per forward, in whatever order
+            assert run.forwards == run.tokens  # one mask per forward, in any order
         else:
             check_tokens(checkpoint, run, ar.token_ids)
             assert all(step.accepted == (step.verified or 0) + 1 for step in run.passes)
@@ -135,7 +135,7 @@ def test_tau_one_is_one_token_per_forward_even_when_the_softmax_is_one(checkpoin
         assert certain.count(1.0) > len(certain) / 2
 
 
-def test_tau_one_computes_what_ar_computes_and_masks_come_as_soon_as_it_is_lowered(mars_tiny):
+def test_tau_one_computes_as_ar_and_masks_appear_when_tau_is_lowered(mars_tiny):
     ar = decode(mars_tiny, PROMPTS[0], Request(mode="ar", max_new_tokens=12)).finish()
     one = decode(mars_tiny, PROMPTS[0], Request(tau=1.0, max_new_tokens=12)).finish()
     assert [step.positions for step in one.passes] == [step.positions for step in ar.passes]
@@ -149,8 +149,10 @@ def test_tau_one_computes_what_ar_computes_and_masks_come_as_soon_as_it_is_lower
 
 
 def end_after(checkpoint, prompt: str, count: int, **settings) -> tuple[Checkpoint, list[int]]:
-    """Return the checkpoint with the `count`-th token of its answer as a second end token, and the answer
-    up to there."""
+    """Return the checkpoint with the `count`-th token of its answer as a second end token, and the answer.
+
+    The answer ends with that token.
+    """
     ids = decode(checkpoint, prompt, Request(max_new_tokens=40, **settings)).finish().token_ids
     extra = ids[count - 1]
     ended = replace(checkpoint, end_ids=checkpoint.end_ids | {extra})
@@ -160,7 +162,7 @@ def end_after(checkpoint, prompt: str, count: int, **settings) -> tuple[Checkpoi
 @pytest.mark.parametrize("mode", MODES)
 def test_any_end_token_inside_a_window_ends_the_answer(checkpoint, mode):
     checkpoint = trained_for(checkpoint, mode)
-    settings = needed(checkpoint, mode) | ({} if mode in ("ar", "lossless") else {"tau": 0.0})
+    settings = required(checkpoint, mode) | ({} if mode in ("ar", "lossless") else {"tau": 0.0})
     for count in (1, 3, 7):
         ended, expected = end_after(checkpoint, PROMPTS[1], count, **settings)
         run = decode(ended, PROMPTS[1], Request(max_new_tokens=40, **settings)).finish()
@@ -172,7 +174,7 @@ def test_any_end_token_inside_a_window_ends_the_answer(checkpoint, mode):
 @pytest.mark.parametrize("mode", MODES)
 def test_max_new_tokens_is_exact(checkpoint, mode):
     checkpoint = trained_for(checkpoint, mode)
-    settings = needed(checkpoint, mode)
+    settings = required(checkpoint, mode)
     for limit in (1, 2, 5, 10, 11):
         run = decode(checkpoint, PROMPTS[0], Request(tau=0.0, max_new_tokens=limit, **settings)).finish()
         assert (run.tokens, run.stop) == (limit, "length")
@@ -181,7 +183,7 @@ def test_max_new_tokens_is_exact(checkpoint, mode):
 @pytest.mark.parametrize("mode", MODES)
 def test_the_context_limit_ends_the_answer(checkpoint, mode):
     checkpoint = trained_for(checkpoint, mode)
-    settings = needed(checkpoint, mode)
+    settings = required(checkpoint, mode)
     run = decode(checkpoint, PROMPTS[2], Request(tau=0.0, max_new_tokens=10_000, **settings)).finish()
     assert run.stop == "length"
     assert run.settings.prompt_tokens + run.tokens == checkpoint.context
@@ -198,7 +200,7 @@ def test_closing_stops_and_frees_everything(checkpoint, mode, monkeypatch):
 
     monkeypatch.setattr(Engine, "__init__", remember)
     checkpoint = trained_for(checkpoint, mode)
-    run = decode(checkpoint, PROMPTS[0], Request(max_new_tokens=50, **needed(checkpoint, mode)))
+    run = decode(checkpoint, PROMPTS[0], Request(max_new_tokens=50, **required(checkpoint, mode)))
     next(run)
     next(run)
     run.close()
@@ -209,14 +211,16 @@ def test_closing_stops_and_frees_everything(checkpoint, mode, monkeypatch):
     assert list(run) == []
 
 
-def test_streamed_text_is_the_answer_and_never_half_a_character(tokenizer):
-    """Random models answer in random bytes; the accepted texts, joined, are the tokenizer's own decoding,
-    and no prefix of the stream ends in bytes that a later token completes."""
+def test_streamed_text_is_the_answer_and_never_splits_a_character(tokenizer):
+    """Check that no streamed prefix ends in bytes that a later token completes.
+
+    Random models answer in random bytes. The accepted texts, joined, equal the decoding of the tokenizer.
+    """
     checkpoint = wrap("random", random_model("llama", tokenizer, context=512), tokenizer)
     rng = random.Random(0)
-    for number, prompt in enumerate([*PROMPTS, *(str(rng.random()) for _ in range(4))]):
+    for number, prompt in enumerate([*PROMPTS, *(str(rng.random()) for _ in range(2))]):
         for mode in list(MODES)[number % 3 :: 3]:
-            settings = needed(checkpoint, mode) | {"tau": 0.1, "max_new_tokens": 60}
+            settings = required(checkpoint, mode) | {"tau": 0.1, "max_new_tokens": 60}
             run = decode(trained_for(checkpoint, mode), prompt, Request(**settings))
             shown = ""
             for step in run:
@@ -254,7 +258,7 @@ def test_bad_input_is_named_in_one_line(mars_tiny, settings, message):
 
 
 def test_modes_have_defaults_of_their_own(checkpoint):
-    """On a CPU, where positions cost time, lossless drafts in a line."""
+    """Draft in the linear layout on a CPU, where positions cost time."""
     draft = truncated(checkpoint, 1)
     widths = {"ar": 1, "mars": 9, "lossless": 9, "jacobi": 9, "speculative": 5, "block-diffusion": 8}
     for mode, width in widths.items():
@@ -295,7 +299,7 @@ def test_special_tokens_spelled_out_in_a_prompt_are_plain_text(mars_tiny, tokeni
     assert prompt in tokenizer.decode(ids)
 
 
-# ----------------------------------------------------------------------------------- a second model drafts
+# -------------------------------------------------------------------------------- drafts of a second model
 
 
 @pytest.mark.parametrize(
@@ -323,25 +327,25 @@ def test_an_ar_target_verifies_what_a_mars_model_drafts(ar_tiny, mars_tiny):
 @pytest.mark.parametrize(
     ("window", "tau", "prompt"), [(2, 0.0, 0), (2, 0.05, 1), (5, 0.05, 0), (5, 1.0, 1)]
 )
-def test_every_pass_is_what_it_is_without_a_cache(random_checkpoint, window, tau, prompt):
+def test_every_speculative_pass_equals_the_reference(random_checkpoint, window, tau, prompt):
     draft, prompt = truncated(random_checkpoint, 2), PROMPTS[prompt]
     settings = {"draft": draft, "tau": tau, "window": window, "max_new_tokens": 24}
     run = decode(random_checkpoint, prompt, Request(mode="speculative", **settings))
     without_cache.check(run, without_cache.speculative(random_checkpoint, draft, prompt, window, tau, 24))
 
 
-def test_a_mars_target_goes_on_after_the_drafts_while_it_is_confident(mars_tiny):
+def test_a_mars_target_continues_after_the_drafts_while_confident(mars_tiny):
     draft = truncated(mars_tiny, 2)
-    seen = set()
+    counts = set()
     for name in ("units", "letters", "notes"):
         prompt = tasks.held_out(name, 1)[0].prompt
         settings = {"draft": draft, "tau": 0.9, "window": 4, "max_new_tokens": 60}
         run = decode(mars_tiny, prompt, Request(mode="speculative", **settings))
         without_cache.check(run, without_cache.speculative(mars_tiny, draft, prompt, 4, 0.9, 60))
-        seen |= {(step.verified, step.accepted - step.verified - 1) for step in run.passes[:-1]}
+        counts |= {(step.verified, step.accepted - step.verified - 1) for step in run.passes[:-1]}
         assert Run.read(list(run.lines())).passes[0].draft_forwards == run.passes[0].draft_forwards
-    verified, behind = map(set, zip(*seen))
-    assert verified == behind == {0, 1, 2, 3}  # drafts that held, and masks accepted after them
+    verified, after = map(set, zip(*counts))
+    assert verified == after == {0, 1, 2, 3}  # accepted drafts, and masks accepted after them
 
 
 def test_bad_drafts_are_refused(random_checkpoint, mars_tiny, tokenizer):
@@ -353,14 +357,14 @@ def test_bad_drafts_are_refused(random_checkpoint, mars_tiny, tokenizer):
         decode(mars_tiny, "hi", Request(mode="speculative", draft=other))
 
 
-# --------------------------------------------------------------------- answers that end with a stop string
+# -------------------------------------------------------------------------------------------- stop strings
 
 ASKED = [example.prompt for example in tasks.mixed(1)]
 STOPS = [(". ",), ("1", "the"), ("ing ", "e "), ("nowhere",), ("x" * 40, "\n")]
 
 
 def up_to_stop(checkpoint, ids: list[int], stops: tuple[str, ...]) -> tuple[list[int], str | None]:
-    """Return the leading ids whose text is the first to hold a stop string, decoding each length anew."""
+    """Return the fewest leading ids whose text contains a stop string, decoding each length anew."""
     for count in range(1, len(ids) + 1):
         text = checkpoint.tokenizer.decode(ids[:count], skip_special_tokens=True)
         if any(stop in text for stop in stops) and ids[count - 1] not in checkpoint.end_ids:
@@ -379,7 +383,7 @@ def up_to_stop(checkpoint, ids: list[int], stops: tuple[str, ...]) -> tuple[list
         ("jacobi", 1.0, 1),
     ],
 )
-def test_an_answer_ends_with_the_token_that_completes_one(mars_tiny, mode, tau, stops):
+def test_an_answer_ends_with_the_token_that_completes_a_stop_string(mars_tiny, mode, tau, stops):
     stops = STOPS[stops]
     for prompt in ASKED[3:6]:
         whole = decode(mars_tiny, prompt, Request(mode, tau, max_new_tokens=60)).finish()
@@ -406,7 +410,7 @@ def test_an_empty_stop_string_is_refused():
         Request(stop_strings=("a", ""))
 
 
-def test_finished_answers_are_those_of_single_runs(mars_tiny):
+def test_finished_answers_equal_single_runs(mars_tiny):
     requests = [
         Request(
             "mars", 0.9, max_new_tokens=20 + 10 * (number % 4), stop_strings=(". ",) if number % 2 else ()
@@ -414,22 +418,24 @@ def test_finished_answers_are_those_of_single_runs(mars_tiny):
         for number in range(len(ASKED))
     ]
     alone = [decode(mars_tiny, *pair).finish() for pair in zip(ASKED, requests)]
-    found = dict(finished(mars_tiny, list(zip(ASKED, requests)), size=5))
-    assert sorted(found) == list(range(len(ASKED)))
+    answers = dict(finished(mars_tiny, list(zip(ASKED, requests)), size=5))
+    assert sorted(answers) == list(range(len(ASKED)))
     for number, run in enumerate(alone):
-        check_same_passes(found[number], run)
+        check_same_passes(answers[number], run)
     assert list(finished(mars_tiny, [], size=5)) == []
 
 
-# ----------------------------------------------------------------------------- drafts copied from the text
+# ------------------------------------------------------------------------------------------- n-gram drafts
 
 QUOTE = "Copy this: the red fox saw the old owl, and the old owl saw the red fox; the red fox saw"
 
 
 @pytest.fixture(scope="module")
 def looping(tokenizer):
-    """A random model that says hardly more than eight tokens, each mostly because of the one before it: it
-    repeats itself often, and seldom for long."""
+    """Return a random model that repeats itself often, but rarely for long.
+
+    It says little more than eight tokens, each mostly determined by the one before.
+    """
     model = random_model("llama", tokenizer, context=256)
     for name, weight in model.named_parameters():
         if "o_proj" in name or "down_proj" in name:
@@ -441,19 +447,19 @@ def looping(tokenizer):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_the_index_finds_what_a_search_of_the_whole_text_finds(seed):
+def test_the_index_equals_a_search_of_the_whole_text(seed):
     rng = random.Random(seed)
     size, start = [1, 2, 3, 6, 40][seed % 5], rng.randrange(12)
     ids = [rng.randrange(size) for _ in range(120)]
     lookup = Lookup(ids[:start])
     for end in range(start, len(ids)):
-        found = without_cache.earlier(ids[:end])
-        assert lookup.find() == found
-        match, place = found
+        expected = without_cache.earlier(ids[:end])
+        assert lookup.find() == expected
+        match, place = expected
         if match:
             long = ids[:end]
             for at in range(place, place + 9):
-                long.append(long[at])  # token by token, into what it has just written
+                long.append(long[at])  # token by token, including copied tokens
             assert lookup.follow(place, 9) == long[end:]
         lookup.extend(ids[end : end + 1])
 
@@ -463,28 +469,28 @@ def is_copy(slot) -> bool:
 
 
 @pytest.mark.parametrize(("window", "linear"), [(1, True), (4, True), (4, False)])
-def test_copies_leave_the_answer_and_save_forwards(looping, window, linear):
+def test_n_gram_drafts_save_forwards_and_change_no_answer(looping, window, linear):
     request = Request("lossless", window=window, linear=linear, max_new_tokens=80)
     run = decode(looping, QUOTE, request).finish()
     check_tokens(looping, run, generate(looping, QUOTE, 80))
     plain = without_cache.lossless(looping, QUOTE, window, linear, 80)
     without_cache.check(decode(looping, QUOTE, request), plain)
     assert run.sources["copy"] > 20
-    # Some copies hold wholly, some in part, and some not at all.
+    # Some n-gram drafts are accepted completely, some partly, some not at all.
     copied = [step for before, step in itertools.pairwise(run.passes) if is_copy(before.slots[-1])]
     assert {(step.verified > 0, step.verified < step.drafts) for step in copied} == {
         (True, True),
         (True, False),
         (False, True),
     }
-    request = replace(request, copies=0)
+    request = replace(request, ngram_tokens=0)
     alone = decode(looping, QUOTE, request).finish()
     assert alone.sources["copy"] == 0 and alone.tokens_per_forward < run.tokens_per_forward
     assert max(step.drafts for step in run.passes) > 4
     assert max(step.drafts for step in alone.passes) == window - 1
 
 
-@pytest.mark.parametrize("copies", [-1, 17])
-def test_a_copy_has_at_most_sixteen_tokens(copies):
-    with pytest.raises(ValueError, match=rf"copies.*\b16\b.*{copies}"):
-        Request(copies=copies)
+@pytest.mark.parametrize("ngram_tokens", [-1, 17])
+def test_an_n_gram_draft_has_at_most_sixteen_tokens(ngram_tokens):
+    with pytest.raises(ValueError, match=rf"ngram_tokens.*\b16\b.*{ngram_tokens}"):
+        Request(ngram_tokens=ngram_tokens)

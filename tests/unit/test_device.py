@@ -1,4 +1,4 @@
-"""Where a model computes, and how often the host waits for it."""
+"""The device that a model computes on, and how often the host waits for it."""
 
 import copy
 import warnings
@@ -12,32 +12,32 @@ from random_models import ARCHITECTURES, random_model
 from mars_demo.assets import ASSETS
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.engine import Engine
-from mars_demo.decoding.layout import verification
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling
 from mars_demo.decoding.trace import Run
+from mars_demo.layout import verification
 from mars_demo.models import device
-from mars_demo.models.captured import CapturedModel
 from mars_demo.models.checkpoint import Checkpoint, wrap
 from mars_demo.models.load import load_checkpoint
 from mars_demo.models.precision import default_dtype
+from mars_demo.models.runtime.captured import CapturedModel
 from mars_demo.serving.decode_batch import decode_batch
 from mars_demo.training.attention import FLEX, SDPA, fastest
 from mars_demo.views.attention_weights import Attention
 
 PROMPT = "Sort 31, 4 and 15"
 DRAWN = Sampling(0.9, top_p=0.95, top_k=20, seed=3)
-# What makes the host wait for a GPU, by the name under which torch's functions are overridden.
+# Operations that make the host wait for a GPU, by their names in torch's function overrides.
 WAITS = {
     "tolist", "item", "cpu", "numpy", "nonzero", "unique", "masked_select", "equal", "allclose",
     "is_nonzero", "__bool__", "__int__", "__float__", "__index__", "__contains__",
 }  # fmt: skip
 
-on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="There is no GPU here.")
+on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="requires a GPU")
 
 
 class OnDevice(torch.Tensor):
-    """Stands for a tensor on a GPU: whatever is computed from one is one too, and reading it is counted."""
+    """A stand-in for a tensor on a GPU: results computed from it are stand-ins too, reads are counted."""
 
     waits = Counter()
 
@@ -54,7 +54,7 @@ class OnDevice(torch.Tensor):
 
 @pytest.fixture
 def watched(mars_tiny):
-    """A checkpoint whose inputs, and so all that it computes, are watched, and what was counted."""
+    """Return a checkpoint whose inputs are stand-ins, and the reads of all values computed from them."""
     model = copy.deepcopy(mars_tiny.model)
 
     def mark(_, args, kwargs):
@@ -66,7 +66,7 @@ def watched(mars_tiny):
 
     model.base_model.register_forward_pre_hook(mark, with_kwargs=True)
     model.get_input_embeddings().register_forward_pre_hook(
-        lambda _, args: args[0].as_subclass(OnDevice)  # a captured model begins here
+        lambda _, args: args[0].as_subclass(OnDevice)  # captured models start here
     )
     OnDevice.waits = Counter()
     return wrap("watched", model, mars_tiny.tokenizer)
@@ -94,8 +94,7 @@ def test_the_host_waits_once_per_forward_of_a_batch(watched, sampling):
     assert OnDevice.waits == {"tolist": done.batch.forwards}
 
 
-def test_the_best_device_is_a_gpu_where_there_is_one(monkeypatch):
-    """Which of them torch has is the machine's; what is chosen of them is tried with every answer."""
+def test_the_best_device_is_a_gpu_if_there_is_one(monkeypatch):
     for cuda, mps, best in ((True, True, "cuda"), (False, True, "mps"), (False, False, "cpu")):
         monkeypatch.setattr(torch.cuda, "is_available", lambda cuda=cuda: cuda)
         monkeypatch.setattr(torch.backends.mps, "is_available", lambda mps=mps: mps)
@@ -120,34 +119,34 @@ def test_attention_of_cudnn_is_off():
     assert not torch.backends.cuda.cudnn_sdp_enabled()
 
 
-def test_a_record_names_the_gpu_if_there_was_one(mars_tiny):
+def test_a_record_names_the_gpu(mars_tiny):
     run = decode(mars_tiny, PROMPT, Request(max_new_tokens=2)).finish()
     assert '"gpu"' not in run.first_line() and '"device":"cpu"' in run.first_line()
     line = run.first_line().replace('"device":"cpu"', '"device": "cuda", "gpu": "NVIDIA H200"')
     assert Run.read([line, run.last_line()]).settings.gpu == "NVIDIA H200"
 
 
-def test_attention_is_drawn_from_the_weights_that_are_there(tokenizer):
+def test_attention_plots_share_the_weights_of_the_model(tokenizer):
     model = random_model("llama", tokenizer)
-    drawn = Attention(model).model
-    assert {id(weight) for weight in drawn.parameters()} == {id(weight) for weight in model.parameters()}
-    assert model.config._attn_implementation == "sdpa" and drawn.config._attn_implementation == "eager"
+    eager = Attention(model).model
+    assert {id(weight) for weight in eager.parameters()} == {id(weight) for weight in model.parameters()}
+    assert model.config._attn_implementation == "sdpa" and eager.config._attn_implementation == "eager"
 
 
-def waits_once_per_forward(checkpoint: Checkpoint, request: Request) -> None:
-    """That decoding waits for the GPU as often as it runs the model, and names it."""
+def check_waits(checkpoint: Checkpoint, request: Request) -> None:
+    """Assert that decoding waits for the GPU once per forward, and that the record names the GPU."""
     with warnings.catch_warnings(record=True) as waits:
         warnings.simplefilter("always")
         torch.cuda.set_sync_debug_mode("warn")
         run = decode(checkpoint, PROMPT, request).finish()
         torch.cuda.set_sync_debug_mode("default")
-    told = [str(wait.message) for wait in waits]
-    assert sum("called a synchronizing" in words for words in told) == run.forwards, told
+    messages = [str(wait.message) for wait in waits]
+    assert sum("called a synchronizing" in words for words in messages) == run.forwards, messages
     assert run.settings.gpu == torch.cuda.get_device_name()
 
 
 @on_a_gpu
-def test_a_gpu_holds_the_model_once_in_bfloat16_and_is_asked_once_per_forward():
+def test_a_gpu_has_one_bfloat16_copy_and_is_read_once_per_forward():
     before = torch.cuda.memory_allocated()
     checkpoint = load_checkpoint("mars-tiny")
     size = sum(weight.numel() * weight.itemsize for weight in checkpoint.model.parameters())
@@ -156,29 +155,29 @@ def test_a_gpu_holds_the_model_once_in_bfloat16_and_is_asked_once_per_forward():
     for mode in ("ar", "mars", "lossless"):
         for sampling in (None, DRAWN):
             request = Request(mode, 0.9, max_new_tokens=24, sampling=sampling)
-            for _ in range(2):  # what is allocated once, and captured when it comes again
+            for _ in range(2):  # allocations and captures that happen only once
                 decode(checkpoint, PROMPT, request).finish()
-            waits_once_per_forward(checkpoint, request)
+            check_waits(checkpoint, request)
 
 
 @pytest.fixture(scope="module", params=ARCHITECTURES)
 def on_gpu(request, tokenizer):
-    """A random checkpoint in float32 on the GPU."""
+    """Return a random float32 checkpoint on the GPU."""
     model = random_model(request.param, tokenizer, context=512, head_dim=16).to("cuda")
     return wrap(request.param, model, tokenizer)
 
 
 @on_a_gpu
-def test_graphs_compute_what_the_same_forwards_do_without_them(on_gpu):
+def test_graphs_compute_the_same_logits(on_gpu):
     graphs, eager = (CapturedModel(on_gpu.model, 64) for _ in range(2))
     eager._captures = False
     engines = [Engine(model) for model in (graphs, eager, on_gpu.model)]
-    for number in range(40):  # beyond the first store, every shape often enough to be replayed
+    for number in range(40):  # more than fits the first store; each shape is replayed
         drafts, masks = [(0, 0), (0, 8), (3, 3)][number % 3]
         layout = verification([5 + number, 6], range(9, 9 + drafts), masks, 3, engines[0].length)
-        replayed, computed, wanted = (engine.forward(layout, 1) for engine in engines)
+        replayed, computed, expected = (engine.forward(layout, 1) for engine in engines)
         torch.testing.assert_close(replayed, computed, atol=1e-5, rtol=1e-5)
-        torch.testing.assert_close(replayed, wanted, atol=1e-3, rtol=1e-3)
+        torch.testing.assert_close(replayed, expected, atol=1e-3, rtol=1e-3)
         for engine in engines:
             engine.commit(2)
     assert graphs._captures, "a capture failed"
@@ -188,11 +187,11 @@ def test_graphs_compute_what_the_same_forwards_do_without_them(on_gpu):
 
 @on_a_gpu
 @pytest.mark.parametrize("mode", ["ar", "mars", "lossless"])
-def test_answers_from_graphs_are_those_without_and_wait_once_per_forward(on_gpu, mode, caplog):
+def test_graphs_give_the_same_answers_and_wait_once_per_forward(on_gpu, mode, caplog):
     request = Request(mode, 0.6, max_new_tokens=80)
-    wanted = decode(replace(on_gpu, captured=None), PROMPT, request).finish()
+    expected = decode(replace(on_gpu, captured=None), PROMPT, request).finish()
     runs = [decode(on_gpu, PROMPT, request).finish() for _ in range(3)]
-    assert [run.token_ids for run in runs] == [wanted.token_ids] * 3
+    assert [run.token_ids for run in runs] == [expected.token_ids] * 3
     assert not [record for record in caplog.records if record.name.startswith("mars_demo")]
     assert on_gpu.decoder is on_gpu.captured
-    waits_once_per_forward(on_gpu, request)
+    check_waits(on_gpu, request)

@@ -18,19 +18,19 @@ def prompts(count: int) -> list[str]:
     return [tasks.held_out(name, 1)[0].prompt for name in itertools.islice(tasks.TASKS, count)]
 
 
-def test_greedy_answers_are_those_of_transformers(mars_tiny):
-    """Answer prompts of different lengths in fewer batch slots, which finished ones free."""
-    asked = [encode_prompt(mars_tiny.tokenizer, prompt) for prompt in prompts(8)]
+def test_greedy_answers_equal_transformers(mars_tiny):
+    """Answer prompts of different lengths in fewer batch slots, which finished sequences free."""
+    encoded = [encode_prompt(mars_tiny.tokenizer, prompt) for prompt in prompts(8)]
     ends = sorted(mars_tiny.end_ids)
     expected = []
-    for ids in asked:
+    for ids in encoded:
         output = mars_tiny.model.generate(
             torch.tensor([ids]), do_sample=False, max_new_tokens=48, eos_token_id=ends
         )[0, len(ids) :].tolist()
         text = mars_tiny.tokenizer.decode(output, skip_special_tokens=True)
         expected.append((text, output[-1] in ends))
     assert mars_tiny.model.dtype == torch.float32 and {ended for _, ended in expected} == {True, False}
-    assert distillation.generate(mars_tiny, asked, 48, batch=3) == expected
+    assert distillation.generate(mars_tiny, encoded, 48, batch=3) == expected
 
 
 @pytest.mark.full
@@ -53,10 +53,10 @@ def test_a_truncated_answer_is_marked_and_trained_without_an_end_token(mars_tiny
     assert first == whole["messages"] and again["role"] == "user"
 
 
-def test_a_prompt_is_answered_once_in_any_spelling_of_case_and_spaces(mars_tiny):
-    asked = ["Which city is the capital of Latvia?", "which  city is the capital of latvia? ", " "]
-    assert len(list(distillation.answered(mars_tiny, asked))) == 1
-    assert not list(distillation.answered(mars_tiny, asked, known=[asked[0].upper()]))
+def test_a_prompt_is_answered_once_whatever_its_case_and_spaces(mars_tiny):
+    spellings = ["Which city is the capital of Latvia?", "which  city is the capital of latvia? ", " "]
+    assert len(list(distillation.answered(mars_tiny, spellings))) == 1
+    assert not list(distillation.answered(mars_tiny, spellings, excluded=[spellings[0].upper()]))
 
 
 def test_a_truncated_file_is_continued(tmp_path, mars_tiny):
@@ -64,10 +64,10 @@ def test_a_truncated_file_is_continued(tmp_path, mars_tiny):
     for count in (3, 5, 5):
         list(distillation.write(path, mars_tiny, prompts(8), count, batch=2))
         assert len(path.read_text().splitlines()) == count
-        path.write_text(path.read_text() + '{"messages": [{"role": "us')  # cut while it was written
+        path.write_text(path.read_text() + '{"messages": [{"role": "us')  # truncated while being written
     list(distillation.write(path, mars_tiny, [], 5))
-    asked = [json.loads(line)["messages"][0]["content"] for line in path.read_text().splitlines()]
-    assert len(set(asked)) == 5
+    answered = [json.loads(line)["messages"][0]["content"] for line in path.read_text().splitlines()]
+    assert len(set(answered)) == 5
 
 
 def test_prompts_come_from_text_and_jsonl_files(tmp_path):
@@ -85,11 +85,11 @@ def test_held_out_prompts_are_avoided(tmp_path, mars_tiny):
     held_out, rest = tmp_path / "held-out.jsonl", tmp_path / "train.jsonl"
     list(distillation.write(held_out, mars_tiny, prompts(3), 3))
     list(distillation.write(rest, mars_tiny, prompts(6), 6, avoid=held_out))
-    asked = [
+    answered = [
         {json.loads(line)["messages"][0]["content"] for line in path.read_text().splitlines()}
         for path in (held_out, rest)
     ]
-    assert asked[1] and not asked[0] & asked[1]
+    assert answered[1] and not answered[0] & answered[1]
 
 
 @pytest.mark.full
@@ -106,8 +106,8 @@ def test_the_chat_recipe_runs_at_a_small_scale_and_resumes(tmp_path, monkeypatch
     talks = [json.loads(line)["messages"] for line in (tmp_path / "train.jsonl").read_text().splitlines()]
     assert 12 <= len(talks) <= 16
     bundle = tmp_path / "bundle" / smollm.NAME
-    packed = load_checkpoint(str(bundle), device="cpu")
-    assert (packed.block_size, packed.model.dtype) == (8, torch.bfloat16)
+    quantized = load_checkpoint(str(bundle), device="cpu")
+    assert (quantized.block_size, quantized.model.dtype) == (8, torch.bfloat16)
     assert len(list(distillation.prompts_from(str(bundle / "held-out.jsonl")))) == 4
     assert (bundle / "custom_generate" / "generate.py").exists()
     card = (bundle / "README.md").read_text()
@@ -120,7 +120,7 @@ def test_the_chat_recipe_runs_at_a_small_scale_and_resumes(tmp_path, monkeypatch
 def test_looping_answers_are_recognized():
     assert distillation.is_loop("Start. " + "I like it very much indeed. " * 3 + "End.")
     assert not distillation.is_loop("I like it very much indeed. I like it very much indeed. Do you?")
-    assert not distillation.is_loop("12, 12, 12, 12, 12, 12")  # short repeats are lists and tables
+    assert not distillation.is_loop("12, 12, 12, 12, 12, 12")  # short repeats occur in lists and tables
 
 
 def test_made_prompts_are_many_and_whole():

@@ -1,4 +1,4 @@
-"""The HTTP endpoint with the `openai` client, and with hostile clients."""
+"""The HTTP endpoint, tested with the `openai` client and with hostile clients."""
 
 import asyncio
 import json
@@ -22,14 +22,14 @@ from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling
 from mars_demo.limits import LIMITS
 from mars_demo.models.pool import Pool
-from mars_demo.serving.completion import Cut
+from mars_demo.serving.completion import StopFilter
 from mars_demo.serving.servers import Servers
 
 ROOT = Path(__file__).parents[2]
 PROMPTS = [tasks.held_out(name, 1)[0].prompt for name in tasks.TASKS]
 STORY = "Tell me a short story about a lantern and a wizard."
 HANG_GUARD = 300  # seconds
-ASKED = {"model": "mars-tiny", "messages": [{"role": "user", "content": PROMPTS[0]}]}
+REQUEST = {"model": "mars-tiny", "messages": [{"role": "user", "content": PROMPTS[0]}]}
 
 
 @pytest.fixture(scope="module")
@@ -38,27 +38,27 @@ def servers():
 
 
 @pytest.fixture(scope="module")
-def address(servers):
-    with serving(servers) as address:
-        client(address).chat.completions.create(**ASKED)  # the model is there
-        yield address
+def url(servers):
+    with serving(servers) as url:
+        client(url).chat.completions.create(**REQUEST)  # the model is loaded
+        yield url
 
 
 @pytest.fixture(scope="module")
-def server(address, servers):
+def server(url, servers):
     return servers._servers["mars-tiny"]
 
 
 @pytest.fixture
 def gate(server):
-    """A gate that no forward passes unless a test lets it."""
+    """Hold all forwards until a test releases them."""
     gate = Gate(server.checkpoint.model.base_model, free=0)
     yield gate
     gate.remove()
 
 
-def client(address: str) -> openai.OpenAI:
-    return openai.OpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0, timeout=HANG_GUARD)
+def client(url: str) -> openai.OpenAI:
+    return openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0, timeout=HANG_GUARD)
 
 
 def user(text: str) -> list[dict]:
@@ -69,28 +69,28 @@ def alone(model, prompt: str, **settings):
     return decode(model, prompt, Request(max_new_tokens=LIMITS.answer, **settings)).finish()
 
 
-def post(address: str, body, **more) -> httpx.Response:
+def post(url: str, body, **more) -> httpx.Response:
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     headers = {"Content-Type": "application/json"}
     return httpx.post(
-        f"{address}/v1/chat/completions",
+        f"{url}/v1/chat/completions",
         content=content,
         timeout=HANG_GUARD,
         **{"headers": headers, **more},
     )
 
 
-def test_models_are_listed_as_openai_lists_them(address):
-    models = client(address).models
+def test_models_are_listed_as_openai_lists_them(url):
+    models = client(url).models
     assert [model.id for model in models.list()] == ["mars-tiny", "ar-tiny"]
     assert models.retrieve("ar-tiny").object == "model"
     with pytest.raises(openai.NotFoundError, match="gpt.*mars-tiny, ar-tiny"):
         models.retrieve("gpt")
 
 
-def test_an_answer_and_its_usage_are_those_of_the_decoder(address, mars_tiny):
+def test_an_answer_and_its_usage_are_those_of_the_decoder(url, mars_tiny):
     expected = alone(mars_tiny, PROMPTS[0])
-    answer = client(address).chat.completions.create(**ASKED)
+    answer = client(url).chat.completions.create(**REQUEST)
     assert answer.choices[0].message.content == expected.text
     assert answer.choices[0].finish_reason == "stop" and answer.model == "mars-tiny"
     usage = answer.usage
@@ -101,9 +101,9 @@ def test_an_answer_and_its_usage_are_those_of_the_decoder(address, mars_tiny):
     assert usage.tokens_per_forward == pytest.approx(expected.tokens_per_forward, abs=0.001)
 
 
-def test_a_stream_has_a_chunk_per_pass_and_ends_with_the_usage_on_request(address, mars_tiny):
+def test_a_stream_has_a_chunk_per_pass_and_ends_with_the_usage_on_request(url, mars_tiny):
     expected = alone(mars_tiny, STORY)
-    stream = client(address).chat.completions.create(
+    stream = client(url).chat.completions.create(
         model="mars-tiny", messages=user(STORY), stream=True, stream_options={"include_usage": True}
     )
     *chunks, last = list(stream)
@@ -113,24 +113,24 @@ def test_a_stream_has_a_chunk_per_pass_and_ends_with_the_usage_on_request(addres
     assert [chunk.choices[0].finish_reason for chunk in chunks] == [None] * (len(chunks) - 1) + ["stop"]
     assert all(chunk.usage is None for chunk in chunks) and last.choices == []
     assert (last.usage.completion_tokens, last.usage.forwards) == (expected.tokens, expected.forwards)
-    plain = list(client(address).chat.completions.create(**ASKED, stream=True))
+    plain = list(client(url).chat.completions.create(**REQUEST, stream=True))
     assert all(chunk.usage is None and chunk.choices for chunk in plain)
 
 
-def test_many_clients_at_once_get_their_own_answers(address, mars_tiny):
-    """Send three times as many requests as share a forward, half of them streamed."""
+def test_concurrent_clients_get_their_own_answers(url, mars_tiny):
+    """Send three times as many requests as fit a batch, half of them streamed."""
     settings = [{}, {"tau": 0.5}, {"mode": "lossless"}, {"mode": "ar"}, {"criterion": "entropy"}]
     requests = [(prompt, settings[n % len(settings)]) for n, prompt in enumerate(PROMPTS)]
 
     async def ask(clients, number, prompt, extra):
-        asked = {"model": "mars-tiny", "messages": user(prompt), "extra_body": extra}
+        fields = {"model": "mars-tiny", "messages": user(prompt), "extra_body": extra}
         if number % 2:
-            return (await clients.chat.completions.create(**asked)).choices[0].message.content
-        stream = await clients.chat.completions.create(**asked, stream=True)
+            return (await clients.chat.completions.create(**fields)).choices[0].message.content
+        stream = await clients.chat.completions.create(**fields, stream=True)
         return "".join([chunk.choices[0].delta.content or "" async for chunk in stream])
 
     async def ask_all():
-        async with openai.AsyncOpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0) as clients:
+        async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0) as clients:
             asks = [ask(clients, number, *one) for number, one in enumerate(requests)]
             return await asyncio.gather(*asks)
 
@@ -151,8 +151,8 @@ def test_many_clients_at_once_get_their_own_answers(address, mars_tiny):
         ),
     ],
 )
-def test_sampling_fields_and_our_own_take_effect(address, mars_tiny, fields, settings):
-    answer = client(address).chat.completions.create(
+def test_sampling_fields_and_extra_fields_take_effect(url, mars_tiny, fields, settings):
+    answer = client(url).chat.completions.create(
         model="mars-tiny", messages=user(STORY), max_tokens=30, extra_body=fields
     )
     expected = decode(mars_tiny, STORY, Request(max_new_tokens=30, **settings)).finish()
@@ -161,15 +161,13 @@ def test_sampling_fields_and_our_own_take_effect(address, mars_tiny, fields, set
     assert answer.choices[0].finish_reason == ("length" if expected.stop == "length" else "stop")
 
 
-def test_without_a_seed_samples_differ(address):
-    asked = {"model": "mars-tiny", "messages": user(STORY), "temperature": 1.5, "max_tokens": 30}
-    answers = {
-        client(address).chat.completions.create(**asked).choices[0].message.content for _ in range(3)
-    }
+def test_without_a_seed_samples_differ(url):
+    fields = {"model": "mars-tiny", "messages": user(STORY), "temperature": 1.5, "max_tokens": 30}
+    answers = {client(url).chat.completions.create(**fields).choices[0].message.content for _ in range(3)}
     assert len(answers) == 3
 
 
-def test_the_message_formats_of_clients_are_accepted(address, mars_tiny):
+def test_the_message_formats_of_clients_are_accepted(url, mars_tiny):
     messages = [
         {"role": "user", "content": [{"type": "text", "text": PROMPTS[0]}], "name": "someone"},
         {"role": "assistant", "content": "Yes.", "refusal": None, "tool_calls": None},
@@ -180,9 +178,7 @@ def test_the_message_formats_of_clients_are_accepted(address, mars_tiny):
     ]
     harmless = {"n": 1, "frequency_penalty": 0.0, "presence_penalty": 0, "logprobs": False, "user": "me"}
     harmless |= {"response_format": {"type": "text"}, "tools": [], "stop": None, "store": False}
-    answer = client(address).chat.completions.create(
-        model="mars-tiny", messages=messages, extra_body=harmless
-    )
+    answer = client(url).chat.completions.create(model="mars-tiny", messages=messages, extra_body=harmless)
     plain = [*user(PROMPTS[0]), {"role": "assistant", "content": "Yes."}]
     expected = decode(mars_tiny, PROMPTS[1], Request(max_new_tokens=LIMITS.answer), messages=plain).finish()
     assert answer.choices[0].message.content == expected.text
@@ -195,11 +191,11 @@ def test_the_message_formats_of_clients_are_accepted(address, mars_tiny):
         (["a", "antern a"], True),
     ],
 )
-def test_an_answer_ends_before_its_stop_string(address, mars_tiny, stop, stream):
+def test_an_answer_ends_before_its_stop_string(url, mars_tiny, stop, stream):
     whole = alone(mars_tiny, STORY).text
     places = [at for one in ([stop] if isinstance(stop, str) else stop) if (at := whole.find(one)) >= 0]
-    asked = {"model": "mars-tiny", "messages": user(STORY), "stop": stop, "stream": stream}
-    answer = client(address).chat.completions.create(**asked)
+    fields = {"model": "mars-tiny", "messages": user(STORY), "stop": stop, "stream": stream}
+    answer = client(url).chat.completions.create(**fields)
     if stream:
         chunks = [chunk.choices[0] for chunk in answer]
         text, reason = "".join(c.delta.content or "" for c in chunks), chunks[-1].finish_reason
@@ -209,13 +205,13 @@ def test_an_answer_ends_before_its_stop_string(address, mars_tiny, stop, stream)
 
 
 def test_a_truncated_text_ends_before_the_first_stop_string():
-    """Compare with `find` on the whole text, over all ways to break it in three."""
+    """Compare with `find` on the whole text, for every split in three parts."""
     text = "abcabdabcd"
     for strings in ([], ["abd"], ["abcd", "bda"], ["cd"], ["d", "abd"], ["x"], ["dabcdx"], ["dx", "cdx"]):
         places = [at for one in strings if (at := text.find(one)) >= 0]
         for a in range(len(text)):
             for b in range(a, len(text)):
-                cut = Cut(strings)
+                cut = StopFilter(strings)
                 shown = [cut.add(part) for part in (text[:a], text[a:b], text[b:])] + [cut.rest()]
                 assert "".join(shown) == text[: min(places, default=None)]
 
@@ -241,10 +237,10 @@ BAD = [
 ]  # fmt: skip
 
 
-def test_a_bad_value_is_named_in_a_short_message(address):
+def test_a_bad_value_is_named_in_a_short_message(url):
     for fields, fact in BAD:
         with pytest.raises(openai.BadRequestError, match=fact) as refused:
-            client(address).chat.completions.create(**ASKED | {"extra_body": fields})
+            client(url).chat.completions.create(**REQUEST | {"extra_body": fields})
         error = refused.value
         assert error.status_code == 400 and error.type == "invalid_request_error", fields
         assert set(error.body) == {"message", "type", "param", "code"}, fields
@@ -256,9 +252,9 @@ def ours(caplog) -> list[logging.LogRecord]:
 
 
 @pytest.mark.full
-def test_the_examples_of_the_documents_run(address, mars_tiny, capsys):
+def test_the_examples_of_the_documents_run(url, mars_tiny, capsys):
     text = (ROOT / "docs" / "batches-and-serving.md").read_text(encoding="utf-8")
-    text = text.replace("http://127.0.0.1:8000", address)
+    text = text.replace("http://127.0.0.1:8000", url)
     (code,) = (code for code in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "openai" in code)
     exec(compile(code, "example", "exec"), {})
     assert alone(mars_tiny, "How many meters is 14 kilometers?", tau=0.9).text in capsys.readouterr().out
@@ -268,72 +264,72 @@ def test_the_examples_of_the_documents_run(address, mars_tiny, capsys):
     assert answer == alone(mars_tiny, "Sort 31, 4 and 15", tau=0.9).text
 
 
-def test_unknown_paths_and_models_get_errors_of_the_same_form(address):
+def test_unknown_paths_and_models_get_errors_of_the_same_form(url):
     for method, path, status in (
         ("GET", "/v1/chat/completions", 405), ("POST", "/v1/models", 405), ("GET", "/v1/embeddings", 404),
         ("GET", "/", 404), ("GET", "/v1/models/../../etc/passwd", 404),
     ):  # fmt: skip
-        response = httpx.request(method, address + path)
+        response = httpx.request(method, url + path)
         assert response.status_code == status, path
         assert set(response.json()["error"]) == {"message", "type", "param", "code"}
     with pytest.raises(openai.NotFoundError, match="no/such") as refused:
-        client(address).chat.completions.create(model="no/such", messages=user("Hi"))
+        client(url).chat.completions.create(model="no/such", messages=user("Hi"))
     assert refused.value.code == "model_not_found"
 
 
-def test_another_content_type_is_refused(address):
-    """Refuse what a page of another site can send from a visitor's browser without a preflight request."""
+def test_another_content_type_is_refused(url):
+    """Refuse requests that a foreign site can send from a browser without a preflight request."""
     for kind in ("text/plain", "application/x-www-form-urlencoded"):
-        response = post(address, ASKED, headers={"Content-Type": kind})
+        response = post(url, REQUEST, headers={"Content-Type": kind})
         assert response.status_code == 415 and "application/json" in response.json()["error"]["message"]
-    assert post(address, ASKED, headers={"Content-Type": "application/json; charset=utf-8"}).is_success
+    assert post(url, REQUEST, headers={"Content-Type": "application/json; charset=utf-8"}).is_success
 
 
-def test_prompts_have_a_limit(address, monkeypatch):
+def test_prompts_have_a_limit(url, monkeypatch):
     monkeypatch.setenv("MARS_DEMO_PROMPT", "30")
     messages = [{"role": "system", "content": "s" * 10}, {"role": "user", "content": "u" * 20}]
-    asked = {"model": "mars-tiny", "max_tokens": 1}
-    client(address).chat.completions.create(**asked, messages=messages)
+    fields = {"model": "mars-tiny", "max_tokens": 1}
+    client(url).chat.completions.create(**fields, messages=messages)
     messages[0]["content"] += "s"
     with pytest.raises(openai.BadRequestError, match="31.*30") as refused:
-        client(address).chat.completions.create(**asked, messages=messages)
+        client(url).chat.completions.create(**fields, messages=messages)
     assert refused.value.code == "context_length_exceeded"
 
 
 @pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens"])
-def test_answers_have_a_limit(address, monkeypatch, name):
+def test_answers_have_a_limit(url, monkeypatch, name):
     monkeypatch.setenv("MARS_DEMO_ANSWER", "256")
-    asked = {"model": "mars-tiny", "messages": user(STORY)}
+    fields = {"model": "mars-tiny", "messages": user(STORY)}
     for most, reason in ((7, "length"), (256, "stop")):
-        answer = client(address).chat.completions.create(**asked, **{name: most})
+        answer = client(url).chat.completions.create(**fields, **{name: most})
         assert answer.usage.completion_tokens <= most
         assert answer.choices[0].finish_reason == reason
     with pytest.raises(openai.BadRequestError, match=f"{name}.*256.*257"):
-        client(address).chat.completions.create(**asked, **{name: 257})
+        client(url).chat.completions.create(**fields, **{name: 257})
 
 
-def test_bodies_have_a_limit(address, monkeypatch):
+def test_bodies_have_a_limit(url, monkeypatch):
     monkeypatch.setenv("MARS_DEMO_PROMPT", "100")
     most = 12 * 100 + (64 << 10)
-    fits = json.dumps(ASKED).encode().ljust(most)
-    assert post(address, fits).is_success
-    response = post(address, fits + b" ")
+    fits = json.dumps(REQUEST).encode().ljust(most)
+    assert post(url, fits).is_success
+    response = post(url, fits + b" ")
     assert response.status_code == 413 and str(most) in response.json()["error"]["message"]
-    parts = (b" " * 8192 for _ in range(100))  # in chunks, without a Content-Length
+    parts = (b" " * 8192 for _ in range(100))  # chunked, without a Content-Length
     chunked = httpx.post(
-        f"{address}/v1/chat/completions", content=parts, headers={"Content-Type": "application/json"}
+        f"{url}/v1/chat/completions", content=parts, headers={"Content-Type": "application/json"}
     )
     assert chunked.status_code == 413
-    assert post(address, b" " * (20 << 20)).status_code == 413
+    assert post(url, b" " * (20 << 20)).status_code == 413
 
 
-def port_of(address: str) -> int:
-    return int(address.rpartition(":")[2])
+def port_of(url: str) -> int:
+    return int(url.rpartition(":")[2])
 
 
-def test_a_body_that_does_not_arrive_is_a_timeout(address, monkeypatch):
+def test_a_body_that_does_not_arrive_is_a_timeout(url, monkeypatch):
     monkeypatch.setattr("mars_demo.serving.endpoint.BODY_SECONDS", 0.05)
-    with socket.create_connection(("127.0.0.1", port_of(address))) as slow:
+    with socket.create_connection(("127.0.0.1", port_of(url))) as slow:
         slow.sendall(
             b"POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
             b"Content-Length: 100\r\n\r\n{"
@@ -341,24 +337,24 @@ def test_a_body_that_does_not_arrive_is_a_timeout(address, monkeypatch):
         assert slow.recv(1000).startswith(b"HTTP/1.1 408")
 
 
-def test_a_full_queue_asks_to_retry_and_serves_what_it_accepted(address, server, gate, monkeypatch):
+def test_a_full_queue_asks_to_retry_and_serves_accepted_requests(url, server, gate, monkeypatch):
     monkeypatch.setenv("MARS_DEMO_WAITING", "2")
     with ThreadPoolExecutor(6) as clients:
-        asked = [clients.submit(client(address).chat.completions.create, **ASKED) for _ in range(6)]
+        requests = [clients.submit(client(url).chat.completions.create, **REQUEST) for _ in range(6)]
         until(lambda: server.active + server.waiting == server.size + 2)
         with pytest.raises(openai.RateLimitError, match="2") as refused:
-            client(address).chat.completions.create(**ASKED)
+            client(url).chat.completions.create(**REQUEST)
         assert int(refused.value.response.headers["Retry-After"]) >= 1
         gate.open()
-        answers = {one.result().choices[0].message.content for one in asked}
+        answers = {one.result().choices[0].message.content for one in requests}
     assert len(answers) == 1
-    assert client(address).chat.completions.create(**ASKED).choices[0].message.content in answers
+    assert client(url).chat.completions.create(**REQUEST).choices[0].message.content in answers
 
 
-def test_a_client_that_leaves_in_mid_stream_frees_its_slot(address, server, gate, mars_tiny):
-    asked = {"model": "mars-tiny", "messages": user(STORY), "stream": True, "extra_body": {"mode": "ar"}}
-    streams = [client(address).chat.completions.create(**asked) for _ in range(server.size)]
-    gate.let(10)
+def test_a_client_that_disconnects_mid_stream_frees_its_slot(url, server, gate, mars_tiny):
+    fields = {"model": "mars-tiny", "messages": user(STORY), "stream": True, "extra_body": {"mode": "ar"}}
+    streams = [client(url).chat.completions.create(**fields) for _ in range(server.size)]
+    gate.release(10)
     for stream in streams:
         while not next(stream).choices[0].delta.content:
             pass
@@ -370,14 +366,14 @@ def test_a_client_that_leaves_in_mid_stream_frees_its_slot(address, server, gate
     gate.open()
     until(lambda: server.active == 0)
     assert {job.run.stop for job in jobs} == {"stopped"}
-    answer = client(address).chat.completions.create(**ASKED)
+    answer = client(url).chat.completions.create(**REQUEST)
     assert answer.choices[0].message.content == alone(mars_tiny, PROMPTS[0]).text
 
 
-def test_a_client_that_leaves_the_queue_frees_its_slot(address, server, gate):
-    body = json.dumps(ASKED).encode()
+def test_a_client_that_leaves_the_queue_frees_its_slot(url, server, gate):
+    body = json.dumps(REQUEST).encode()
     head = "POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
-    connections = [socket.create_connection(("127.0.0.1", port_of(address))) for _ in range(6)]
+    connections = [socket.create_connection(("127.0.0.1", port_of(url))) for _ in range(6)]
     for connection in connections:
         connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
     until(lambda: server.active + server.waiting == 6)
@@ -391,26 +387,26 @@ def test_a_client_that_leaves_the_queue_frees_its_slot(address, server, gate):
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_memory_that_runs_out_has_a_sentence_of_its_own(address, server, monkeypatch, stream):
+def test_out_of_memory_has_its_own_message(url, server, monkeypatch, stream):
     def fail_once(self):
         monkeypatch.undo()
         raise torch.OutOfMemoryError("CUDA out of memory")
 
     monkeypatch.setattr("mars_demo.serving.batch.Batch.step", fail_once)
     with pytest.raises(openai.APIError, match="enough memory"):
-        list(client(address).chat.completions.create(**ASKED, stream=stream))
+        list(client(url).chat.completions.create(**REQUEST, stream=stream))
 
 
-def test_the_operator_limits_the_tokens_that_a_cache_has_room_for(monkeypatch):
+def test_the_operator_limits_the_tokens_of_a_cache(monkeypatch):
     monkeypatch.setenv("MARS_DEMO_TOKENS", "64")
-    server = Servers(Pool(["mars-tiny"]), 2)._made("mars-tiny")
+    server = Servers(Pool(["mars-tiny"]), 2)._make("mars-tiny")
     with pytest.raises(ValueError, match=r"\b63\b"):
         server.submit("word " * 64)
 
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_failed_forward_is_a_server_error_and_the_next_request_is_served(
-    address, server, monkeypatch, stream, caplog
+    url, server, monkeypatch, stream, caplog
 ):
     def fail_once(self):
         monkeypatch.undo()
@@ -418,18 +414,18 @@ def test_a_failed_forward_is_a_server_error_and_the_next_request_is_served(
 
     monkeypatch.setattr("mars_demo.serving.batch.Batch.step", fail_once)
     with pytest.raises(openai.APIError) as failed:
-        list(client(address).chat.completions.create(**ASKED, stream=stream))
+        list(client(url).chat.completions.create(**REQUEST, stream=stream))
     assert "secret" not in str(failed.value.body)
     (record,) = [record for record in ours(caplog) if record.levelno >= logging.ERROR]
     assert "secret" in record.getMessage() and record.exc_info is None
-    assert client(address).chat.completions.create(**ASKED).choices[0].message.content
+    assert client(url).chat.completions.create(**REQUEST).choices[0].message.content
 
 
-def test_another_model_is_loaded_at_its_first_request(address, servers, ar_tiny):
-    asked = {"model": "ar-tiny", "messages": user(PROMPTS[0])}
+def test_another_model_is_loaded_at_its_first_request(url, servers, ar_tiny):
+    fields = {"model": "ar-tiny", "messages": user(PROMPTS[0])}
     with ThreadPoolExecutor(3) as clients:
-        asked = [clients.submit(client(address).chat.completions.create, **asked) for _ in range(3)]
-        texts = {one.result().choices[0].message.content for one in asked}
+        requests = [clients.submit(client(url).chat.completions.create, **fields) for _ in range(3)]
+        texts = {one.result().choices[0].message.content for one in requests}
     assert texts == {alone(ar_tiny, PROMPTS[0]).text}
     assert set(servers._servers) == {"mars-tiny", "ar-tiny"}
 
@@ -437,30 +433,30 @@ def test_another_model_is_loaded_at_its_first_request(address, servers, ar_tiny)
 def test_a_broken_model_is_an_error_and_the_others_are_served(tmp_path):
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "config.json").write_text("{}")
-    with serving(Servers(Pool([str(tmp_path / "broken"), "mars-tiny"], device="cpu"), 2)) as address:
-        response = post(address, ASKED | {"model": "broken"})
+    with serving(Servers(Pool([str(tmp_path / "broken"), "mars-tiny"], device="cpu"), 2)) as url:
+        response = post(url, REQUEST | {"model": "broken"})
         assert response.status_code == 503 and str(tmp_path) not in response.text
-        assert post(address, ASKED).is_success
+        assert post(url, REQUEST).is_success
 
 
-def test_a_server_that_ends_tells_streams_and_the_queue(caplog):
+def test_a_server_that_ends_notifies_streams_and_the_queue(caplog):
     servers = Servers(Pool(["mars-tiny"], device="cpu"), 1)
     with ThreadPoolExecutor(3) as clients:
-        with serving(servers) as address:
-            client(address).chat.completions.create(**ASKED)
+        with serving(servers) as url:
+            client(url).chat.completions.create(**REQUEST)
             server = servers._servers["mars-tiny"]
             gate = Gate(server.checkpoint.model.base_model, free=0)
-            stream = client(address).chat.completions.create(**ASKED, stream=True)
-            gate.let(1)
+            stream = client(url).chat.completions.create(**REQUEST, stream=True)
+            gate.release(1)
             while not next(stream).choices[0].delta.content:
                 pass
-            asked = [clients.submit(client(address).chat.completions.create, **ASKED) for _ in range(2)]
+            waiting = [clients.submit(client(url).chat.completions.create, **REQUEST) for _ in range(2)]
             until(lambda: server.waiting == 2)
             ending = clients.submit(until, lambda: server._left)
-            ending.add_done_callback(lambda _: gate.open())  # the forward that is being computed ends
+            ending.add_done_callback(lambda _: gate.open())  # lets the current forward end
         with pytest.raises(openai.APIError, match="server"):
             list(stream)
-        for one in asked:
+        for one in waiting:
             with pytest.raises(openai.InternalServerError, match="server"):
                 one.result()
     assert not ours(caplog)

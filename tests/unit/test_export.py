@@ -1,4 +1,4 @@
-"""A saved checkpoint outside this project."""
+"""Saved checkpoints used without this project."""
 
 import json
 import subprocess
@@ -39,7 +39,7 @@ def exported(tmp_path_factory, mars_tiny):
 
 
 def generate_outside(folder, calls):
-    """Return the results of calls in a child process, far from this project's code."""
+    """Return the results of calls in a child process that cannot import this project."""
     command = [sys.executable, "-c", OUTSIDE, str(folder), json.dumps(calls)]
     done = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
     return [json.loads(line) for line in done.stdout.splitlines()]

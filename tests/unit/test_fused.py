@@ -1,4 +1,4 @@
-"""The fused layers: how many operators they take, and that compilers and savers can use them."""
+"""Fused layers: their number of operators, compiling and saving."""
 
 from collections import Counter
 
@@ -8,14 +8,14 @@ from random_models import ARCHITECTURES, random_model
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from mars_demo.export.save import save_checkpoint
-from mars_demo.models.fused import FusedModel
 from mars_demo.models.load import load_checkpoint
+from mars_demo.models.runtime.fused import FusedModel
 
-MOST = {"llama": 16, "qwen2": 16, "qwen3": 19}  # the norms of its queries and keys, and their joining
+MOST = {"llama": 16, "qwen2": 16, "qwen3": 19}  # norms of queries and keys, and their concatenation
 
 
 class Calls(TorchDispatchMode):
-    """Counts operators that compute. Views cost nothing, but a `reshape` copies here."""
+    """A counter of computing operators; views are free, but a `reshape` copies here."""
 
     def __init__(self):
         super().__init__()
@@ -29,7 +29,7 @@ class Calls(TorchDispatchMode):
 
 
 def inputs(model, count: int = 5, width: int = 64) -> tuple[torch.Tensor, ...]:
-    """Return what `FusedModel.hidden` takes, for the first positions of a text."""
+    """Return arguments of `FusedModel.hidden` for the first positions of a text."""
     config, order = model.config, torch.arange(count)
     layers, groups, size = config.num_hidden_layers, config.num_key_value_heads, 8
     visible = torch.ones(count, width, dtype=torch.bool).tril()
@@ -37,16 +37,16 @@ def inputs(model, count: int = 5, width: int = 64) -> tuple[torch.Tensor, ...]:
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-@torch.inference_mode()  # as in decoding
-def test_a_layer_takes_few_operators(tokenizer, architecture):
+@torch.inference_mode()  # as decoding does
+def test_a_layer_has_few_operators(tokenizer, architecture):
     model = random_model(architecture, tokenizer)
-    fused, found = FusedModel(model), []
+    fused, counts = FusedModel(model), []
     for _ in range(2):
         with Calls() as calls:
             fused.hidden(*inputs(model))
-        found.append(calls.counts)
+        counts.append(calls.counts)
         fused.layers = fused.layers[1:]
-    in_one = found[0] - found[1]
+    in_one = counts[0] - counts[1]
     assert in_one.total() <= MOST[architecture], in_one
 
 
@@ -59,7 +59,7 @@ def test_a_compiler_finds_no_break_in_the_forward(tokenizer, architecture):
     torch.testing.assert_close(compiled(*inputs(model)), fused.hidden(*inputs(model)))
 
 
-def test_a_model_that_decodes_so_is_saved_and_trained_with_the_same_weights(tokenizer, tmp_path):
+def test_a_fused_model_is_saved_and_trained_with_the_same_weights(tokenizer, tmp_path):
     model = random_model("qwen2", tokenizer)
     fused = FusedModel(model)
     save_checkpoint(model, tokenizer, tmp_path, block_size=8)

@@ -1,4 +1,4 @@
-"""Functions on ZeroGPU: results, errors, time limits, closing, and what reaches a forked process."""
+"""Functions on ZeroGPU: results, errors, time limits, closing, and state shared with forked processes."""
 
 import copy
 import gc
@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from mars_demo.ui import board
 from mars_demo.ui.controls import Knobs
+from mars_demo.ui.hosting import shared_state as shared
 
 ROOT = Path(__file__).parents[2]
 LENT = """
 import sys, threading, forking_spaces
 sys.modules["spaces"] = forking_spaces
-from mars_demo.ui.board import Board
-from mars_demo.ui.gpu import LENT, on_gpu
+from mars_demo.ui.hosting.shared_state import SharedState
+from mars_demo.ui.hosting.gpu import LENT, on_gpu
 
 assert LENT
 
@@ -33,27 +33,27 @@ except ValueError as error:
 else:
     raise AssertionError
 
-@on_gpu(lambda board, pause: 1)
-def until_stopped(board, pause):
+@on_gpu(lambda shared, pause: 1)
+def until_stopped(shared, pause):
     number = 0
-    while not board.stopped:
+    while not shared.stopped:
         yield number
         number += 1
-        while pause and not board.stopped:
+        while pause and not shared.stopped:
             threading.Event().wait(0.01)
 
-board = Board()
-assert len(list(until_stopped(board, False))) > 1  # ends with its second
-assert not board.stopped  # it may run again
+shared = SharedState()
+assert len(list(until_stopped(shared, False))) > 1  # ends with its second
+assert not shared.stopped  # it may run again
 
-steps = until_stopped(board, True)
+steps = until_stopped(shared, True)
 assert next(steps) == 0
 steps.close()  # ends the pause
 """
 
 
 @pytest.mark.full
-def test_on_zerogpu_work_is_done_in_a_forked_process():
+def test_on_zerogpu_work_runs_in_a_forked_process():
     path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
     done = subprocess.run(
         [sys.executable, "-c", LENT], env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True
@@ -62,10 +62,10 @@ def test_on_zerogpu_work_is_done_in_a_forked_process():
     assert "1" in done.stdout
 
 
-# -------------------------------------------------------------------------------------------- boards
+# --------------------------------------------------------------------------------------------- shared state
 
 
-def test_a_board_is_the_same_in_a_process_that_was_forked_before():
+def test_shared_state_reaches_a_process_forked_earlier():
     here, there = os.pipe(), os.pipe()
     if (child := os.fork()) == 0:
         try:
@@ -77,21 +77,21 @@ def test_a_board_is_the_same_in_a_process_that_was_forked_before():
     knobs = Knobs()
     knobs.tau = 0.7
     data = pickle.dumps(knobs)
-    knobs.wait, knobs.stopped = 300, True  # after the pickle
+    knobs.wait, knobs.stopped = 300, True  # after pickling
     os.write(here[1], data)
     assert pickle.loads(os.read(there[0], 1 << 16)) == (0.7, 300, True)
     os.waitpid(child, 0)
     assert knobs.tau == 0.25
 
 
-def test_boards_have_their_own_numbers_and_give_their_memory_back():
+def test_shared_states_are_independent_and_free_their_memory():
     one = Knobs()
     one.tau, one.note = 0.5, ["x"]
     two = copy.deepcopy(one)
     assert (two.tau, two.note) == (0.5, ["x"]) and two.note is not one.note
     two.tau = 0.1
     assert (one.tau, two.tau, Knobs().tau) == (0.5, 0.1, 0.95)
-    free = len(board._free)
+    free = len(shared._free)
     del one, two
     gc.collect()
-    assert len(board._free) == free + 2
+    assert len(shared._free) == free + 2

@@ -1,4 +1,4 @@
-"""Errors as a caller and the log see them, and limits of prompts and records."""
+"""Errors as callers and the log see them, and limits of prompts and records."""
 
 import asyncio
 import logging
@@ -16,13 +16,13 @@ from mars_demo.decoding.request import Request
 from mars_demo.limits import LIMITS
 from mars_demo.models.chat import encode_prompt
 from mars_demo.models.memory import MEMORY
-from mars_demo.ui.guard import LONGEST, UNEXPECTED, log, sentence, told
+from mars_demo.ui.hosting.guard import LONGEST, UNEXPECTED, log, public_error, sentence
 from mars_demo.ui.page import build
 from mars_demo.views.mask_picture import WIDEST, of_pass
 
 
 def unallocatable() -> Exception:
-    """Return torch's error for more memory than a CPU has."""
+    """Return torch's error for an allocation beyond the memory of a CPU."""
     try:
         torch.empty(1 << 60, dtype=torch.uint8)
     except RuntimeError as error:
@@ -64,12 +64,12 @@ def test_a_caller_gets_one_message_without_details_of_the_server(error, message)
 
 def test_markup_in_an_error_is_escaped():
     for script in SCRIPTS:
-        assert not re.search("<[a-z/!]", told(ValueError(script), "race").message, re.IGNORECASE)
+        assert not re.search("<[a-z/!]", public_error(ValueError(script), "race").message, re.IGNORECASE)
 
 
-def test_an_error_for_the_caller_is_passed_on_and_not_logged(caplog):
-    own = gr.Error("tau must be a number from 0 to 1, not 'x'.", print_exception=False)
-    assert told(own, "generate") is own
+def test_an_error_for_the_caller_is_passed_on_unlogged(caplog):
+    error = gr.Error("tau must be a number from 0 to 1, not 'x'.", print_exception=False)
+    assert public_error(error, "generate") is error
     assert not ours(caplog)
 
 
@@ -85,7 +85,7 @@ def test_the_log_gets_one_printable_line_for_any_input(caplog):
 
 
 def test_a_picture_of_a_forward_is_bounded(mars_tiny):
-    """Check the positions of a record before they are laid out."""
+    """Check the positions of a record before drawing them."""
     run = decode(mars_tiny, "Sort 3 and 1", Request(max_new_tokens=8)).finish()
     ids = encode_prompt(mars_tiny.tokenizer, run.settings.conversation)
 

@@ -39,8 +39,8 @@ SETTINGS = {
 }
 
 
-class Few(TaskManager):
-    """A manager of the task files of this project and of a test; the harness's own take long to read."""
+class LocalTasks(TaskManager):
+    """A task manager with the project's and local tasks only; the harness's own tasks load slowly."""
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options | {"include_defaults": False})
@@ -48,26 +48,26 @@ class Few(TaskManager):
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr(suite, "TaskManager", Few)
-    monkeypatch.setattr(lm_eval.tasks, "TaskManager", Few)
+    monkeypatch.setattr(suite, "TaskManager", LocalTasks)
+    monkeypatch.setattr(lm_eval.tasks, "TaskManager", LocalTasks)
     # It runs a dozen programs to describe the machine.
     monkeypatch.setattr(lm_eval.evaluator, "add_env_info", lambda storage: None)
 
 
 @pytest.fixture
-def logging_kept():
-    """Restore the logging that the harness's own command sets up for a process."""
+def restored_logging():
+    """Restore the logging configuration that the harness's command changes."""
     loggers = [logging.getLogger(), logging.getLogger("lm_eval")]
-    kept = [(logger, logger.level, list(logger.handlers)) for logger in loggers]
+    states = [(logger, logger.level, list(logger.handlers)) for logger in loggers]
     yield
-    for logger, level, handlers in kept:
+    for logger, level, handlers in states:
         logger.setLevel(level)
         logger.handlers[:] = handlers
 
 
 @pytest.fixture(scope="module", autouse=True)
 def data_cache(tmp_path_factory):
-    """Keep what `datasets` makes of the local files in a folder of the tests."""
+    """Set the cache of `datasets` to a temporary folder."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path_factory.mktemp("datasets")))
         yield
@@ -80,7 +80,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def hf():
-    """Return the harness's own model of the same folder."""
+    """Return the harness's own model of the same checkpoint."""
     return HFLM(pretrained=locate("mars-tiny"), dtype="float32", device="cpu", batch_size=1)
 
 
@@ -88,12 +88,12 @@ def hf():
 def answers_of_hf(hf):
     @functools.cache
     def answer(name: str) -> list[str]:
-        return hf.generate_until(asked(chat(hf), SETTINGS[name]), disable_tqdm=True)
+        return hf.generate_until(instances(chat(hf), SETTINGS[name]), disable_tqdm=True)
 
     return answer
 
 
-def asked(prompts, settings) -> list[Instance]:
+def instances(prompts, settings) -> list[Instance]:
     return [
         Instance("generate_until", {}, (prompt, settings), 0, ("test", number, 1))
         for number, prompt in enumerate(prompts)
@@ -105,14 +105,14 @@ def chat(model, prompts=PROMPTS) -> list[str]:
 
 
 def measured(model, folder, **options) -> dict:
-    """Return the harness's own results for all local tasks."""
-    files = Few(include_path=str(folder))
+    """Return the harness's results of all local tasks."""
+    files = LocalTasks(include_path=str(folder))
     names = list(harness_files.NAMES)
     return simple_evaluate(model, tasks=names, task_manager=files, bootstrap_iters=0, **options)
 
 
-def figures(found, name) -> dict[str, float]:
-    return {key: value for key, value in found["results"][name].items() if not isinstance(value, str)}
+def figures(results, name) -> dict[str, float]:
+    return {key: value for key, value in results["results"][name].items() if not isinstance(value, str)}
 
 
 def command(capsys, *arguments: str) -> tuple[int, str, str]:
@@ -124,7 +124,7 @@ def command(capsys, *arguments: str) -> tuple[int, str, str]:
     return status, captured.out, captured.err
 
 
-# ------------------------------------------------------------------------------- against `hf`
+# ----------------------------------------------------------------------- comparison with `hf`
 
 
 FULL = pytest.mark.full
@@ -138,19 +138,19 @@ FULL = pytest.mark.full
         pytest.param("special token", "lossless", 4, marks=FULL),
     ],
 )
-def test_answers_are_those_of_hf_to_the_last_character(mars_tiny, hf, answers_of_hf, mode, rows, name):
+def test_answers_equal_hf_to_the_last_character(mars_tiny, hf, answers_of_hf, mode, rows, name):
     model = MarsLM(mars_tiny, mode=mode, tau=1.0, batch_size=rows)
     assert chat(model) == chat(hf)
-    found = model.generate_until(asked(chat(model), SETTINGS[name]), disable_tqdm=True)
-    assert found == answers_of_hf(name)
-    per_forward = {answer.tokens / answer.forwards for answer in found}
+    answers = model.generate_until(instances(chat(model), SETTINGS[name]), disable_tqdm=True)
+    assert answers == answers_of_hf(name)
+    per_forward = {answer.tokens / answer.forwards for answer in answers}
     assert (max(per_forward) > 2) if mode == "lossless" else (per_forward == {1.0})
 
 
 @FULL
-def test_a_long_prompt_loses_its_beginning_as_with_hf(mars_tiny, hf):
+def test_a_long_prompt_is_truncated_on_the_left_as_by_hf(mars_tiny, hf):
     model = MarsLM(mars_tiny, mode="ar")
-    requests = asked([harness_files.LONG], {"until": [], "max_gen_toks": 12})
+    requests = instances([harness_files.LONG], {"until": [], "max_gen_toks": 12})
     assert model.generate_until(requests, disable_tqdm=True) == hf.generate_until(
         requests, disable_tqdm=True
     )
@@ -158,7 +158,7 @@ def test_a_long_prompt_loses_its_beginning_as_with_hf(mars_tiny, hf):
 
 @FULL
 @pytest.mark.parametrize("options", [{"apply_chat_template": True, "fewshot_as_multiturn": True}, {}])
-def test_all_local_tasks_have_the_figures_of_hf(mars_tiny, hf, folder, options):
+def test_all_local_tasks_have_the_results_of_hf(mars_tiny, hf, folder, options):
     if options:
         options = options | {"system_instruction": "Answer in one sentence."}
     ours = measured(MarsLM(mars_tiny, mode="mars", tau=1.0, batch_size=3), folder, **options)
@@ -171,15 +171,15 @@ def test_all_local_tasks_have_the_figures_of_hf(mars_tiny, hf, folder, options):
             if name == "local-answers":
                 assert sample["resps"] == other["resps"]
                 continue
-            for (ours_said,), (theirs_said,) in zip(sample["resps"], other["resps"], strict=True):
+            for (our_answer,), (their_answer,) in zip(sample["resps"], other["resps"], strict=True):
                 if name == "local-texts":
-                    ours_said, theirs_said = (ours_said, None), (theirs_said, None)
-                assert ours_said[0] == pytest.approx(theirs_said[0], rel=1e-5)
-                assert ours_said[1] is theirs_said[1]  # whether it is the greedy continuation
+                    our_answer, their_answer = (our_answer, None), (their_answer, None)
+                assert our_answer[0] == pytest.approx(their_answer[0], rel=1e-5)
+                assert our_answer[1] is their_answer[1]  # whether the continuation is greedy
         assert figures(ours, name) == pytest.approx(figures(theirs, name), rel=1e-5)
 
 
-# ------------------------------------------------------------------------ what answers take
+# ----------------------------------------------------------- tokens and forwards of answers
 
 
 def test_instructions_are_graded_by_their_checks():
@@ -195,22 +195,22 @@ def test_instructions_are_graded_by_their_checks():
 def test_a_resumed_evaluation_computes_only_missing_answers(monkeypatch, mars_tiny, tmp_path):
     names = ["world-units", "world-notes"]
     whole = suite.evaluate(MarsLM(mars_tiny), suite.load(names), limit=4)
-    kept, keep = [], CacheHook.add_partial
+    cached, cache_answer = [], CacheHook.add_partial
 
-    def cut(hook, *answer):
-        if len(kept) == 3:
+    def interrupt(hook, *answer):
+        if len(cached) == 3:
             raise KeyboardInterrupt
-        kept.append(answer)
-        keep(hook, *answer)
+        cached.append(answer)
+        cache_answer(hook, *answer)
 
     with monkeypatch.context() as patch:
-        patch.setattr(CacheHook, "add_partial", cut)
+        patch.setattr(CacheHook, "add_partial", interrupt)
         with pytest.raises(KeyboardInterrupt):
             suite.evaluate(MarsLM(mars_tiny, batch_size=2), suite.load(names), limit=4, cache=tmp_path)
     model = MarsLM(mars_tiny, batch_size=2)
     resumed = suite.evaluate(model, suite.load(names), limit=4, cache=tmp_path)
     made = model.get_model_info()["speed"]
-    assert sum(found["answers"] for found in made.values()) == 8 - 3
+    assert sum(speed["answers"] for speed in made.values()) == 8 - 3
     assert resumed["tasks"] == whole["tasks"]
     other = MarsLM(mars_tiny, tau=0.5)  # answers are cached per τ
     suite.evaluate(other, suite.load(["world-units"]), limit=4, cache=tmp_path)
@@ -221,10 +221,10 @@ def test_a_resumed_evaluation_computes_only_missing_answers(monkeypatch, mars_ti
 def test_tokens_are_sampled_with_the_settings_of_the_task(mars_tiny):
     settings = {"until": [], "max_gen_toks": 20, "do_sample": True, "temperature": 0.8, "top_p": 0.9}
     model = MarsLM(mars_tiny, mode="lossless", batch_size=3, seed=5)
-    found = model.generate_until(asked(chat(model, PROMPTS[:3]), settings), disable_tqdm=True)
-    for number, (prompt, answer) in enumerate(zip(PROMPTS, found)):
-        drawn = Sampling(0.8, 0.9, seed=5 + number)
-        alone = decode(mars_tiny, prompt, Request("ar", max_new_tokens=20, sampling=drawn)).finish()
+    answers = model.generate_until(instances(chat(model, PROMPTS[:3]), settings), disable_tqdm=True)
+    for number, (prompt, answer) in enumerate(zip(PROMPTS, answers)):
+        sampling = Sampling(0.8, 0.9, seed=5 + number)
+        alone = decode(mars_tiny, prompt, Request("ar", max_new_tokens=20, sampling=sampling)).finish()
         assert answer == alone.text
 
 
@@ -245,10 +245,10 @@ def test_models_without_a_likelihood_are_refused(mars_tiny):
 )
 def test_unsupported_settings_of_a_task_are_refused(mars_tiny, settings, fact):
     with pytest.raises(ValueError, match=fact):
-        MarsLM(mars_tiny).generate_until(asked(["Hi"], settings))
+        MarsLM(mars_tiny).generate_until(instances(["Hi"], settings))
 
 
-# ------------------------------------------------------------------------------- the commands
+# ----------------------------------------------------------------------------------- commands
 
 
 def test_the_command_writes_a_file_of_results(capsys, folder, tmp_path):
@@ -272,7 +272,7 @@ def test_the_command_writes_a_file_of_results(capsys, folder, tmp_path):
 
 
 @FULL
-def test_the_harness_has_the_model_in_its_own_command(capsys, monkeypatch, logging_kept, folder, tmp_path):
+def test_the_command_of_the_harness_has_the_model(capsys, monkeypatch, restored_logging, folder, tmp_path):
     monkeypatch.setattr(
         "sys.argv",
         [
@@ -314,7 +314,7 @@ def test_bad_input_is_one_line_and_status_two(capsys, folder, arguments, fact):
         defaults += ["--include-path", str(folder)]
     status, out, err = command(capsys, *defaults, *arguments)
     assert (status, out) == (2, "")
-    bars = ("it/s]", "examples/s]")  # of data sets that are read for the first time
+    bars = ("it/s]", "examples/s]")  # progress bars of data sets read for the first time
     [line] = [line for line in err.splitlines() if line and not any(bar in line for bar in bars)]
     assert line.startswith("mars_demo benchmark: ") and fact in line
 
@@ -332,11 +332,11 @@ def test_without_the_harness_the_command_names_the_requirements():
 
 
 @FULL
-def test_the_papers_six_are_tasks_of_the_harness(monkeypatch):
+def test_the_six_benchmarks_of_the_paper_are_tasks_of_the_harness(monkeypatch):
     monkeypatch.setattr(suite, "TaskManager", TaskManager)
     manager = suite._manager(["paper"], [suite.FOLDER])
     group = yaml.safe_load((suite.FOLDER / "paper.yaml").read_text())
     names = [entry["group"] if isinstance(entry, dict) else entry for entry in group["task"]]
     assert len(names) == 6 and all(suite._is_whole(manager, name) for name in names)
-    with pytest.raises(ValueError, match="paper"):  # there is no hub
+    with pytest.raises(ValueError, match="paper"):  # no hub is available
         suite.load(["paper"])

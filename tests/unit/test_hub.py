@@ -1,4 +1,4 @@
-"""Fetching checkpoints from a local hub that works or breaks off."""
+"""Fetching checkpoints from a local hub that works, breaks off or is unreachable."""
 
 import os
 import re
@@ -70,20 +70,20 @@ def test_an_outline_fetches_no_weights(served):
 
 
 def test_a_fetch_that_breaks_off_is_reported_and_resumes(served, monkeypatch):
-    monkeypatch.setattr(constants, "DOWNLOAD_CHUNK_SIZE", 1_000_000)  # it counts the bytes by these
+    monkeypatch.setattr(constants, "DOWNLOAD_CHUNK_SIZE", 1_000_000)  # needed to count the bytes
     served.breaks_at = 5_000_000
     message = refusal()
     assert re.search(r"\b5\.\d MB.*\b8\.4 MB", message)
     served.breaks_at = None
     before = served.served
     assert load_checkpoint(NAME, device="cpu").block_size == 8
-    assert served.served - before == served.sizes(NAME)["model.safetensors"]  # the rest was kept
+    assert served.served - before == served.sizes(NAME)["model.safetensors"]  # the earlier part is kept
 
 
 def test_a_full_disk_is_reported_before_anything_is_fetched(served, tmp_path):
     free = shutil.disk_usage(tmp_path).free
     with (served.folders[NAME] / "model.safetensors").open("r+b") as weights:
-        weights.truncate(free + (1 << 36))  # a hole, which takes no room here
+        weights.truncate(free + (1 << 36))  # a sparse file
     assert "MB" in refusal()
     assert served.served == 0
 
@@ -101,7 +101,7 @@ except ValueError as error:
 
 @pytest.mark.full
 def test_a_disk_that_fills_up_during_a_fetch_is_reported_and_the_fetch_resumes(served):
-    """Limit the size of files in a child process."""
+    """Simulate a full disk by a limit on file sizes in a child process."""
     settings = {
         "HF_ENDPOINT": constants.ENDPOINT, "HF_HUB_CACHE": constants.HF_HUB_CACHE, "HF_HUB_OFFLINE": "0",
         "HF_HUB_DISABLE_XET": "1", "NO_PROXY": "127.0.0.1",
@@ -114,7 +114,7 @@ def test_a_disk_that_fills_up_during_a_fetch_is_reported_and_the_fetch_resumes(s
     assert load_checkpoint(NAME, device="cpu").block_size == 8
 
 
-def test_missing_and_gated_models_are_told_apart(served):
+def test_missing_and_gated_models_have_different_errors(served):
     missing = refusal("someone/else")
     served.gated.add(NAME)
     assert refusal().replace(NAME, "") != missing.replace("someone/else", "")

@@ -1,4 +1,4 @@
-"""The layer lens against the model's own output, and against layers applied one after the other by hand."""
+"""The layer lens, compared with the model's output and with transformers' hidden states."""
 
 import json
 from types import SimpleNamespace
@@ -17,7 +17,7 @@ from transformers import (
     set_seed,
 )
 
-from mars_demo.decoding import layout as layouts
+from mars_demo import layout as layouts
 from mars_demo.decoding import lens as lenses
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.engine import Engine
@@ -25,8 +25,8 @@ from mars_demo.decoding.lens import Lens, look, slot_rows
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling
 from mars_demo.decoding.trace import read_runs
-from mars_demo.models import reordering
 from mars_demo.models.chat import encode_prompt
+from mars_demo.models.runtime import reordering
 from mars_demo.views import lens_picture, mask_picture, recordings
 
 PAST, MASK = list(range(20, 33)), 2
@@ -40,7 +40,7 @@ SMALL = {"hidden_size": 32, "num_attention_heads": 4, "num_hidden_layers": 3, "v
 GATED = {**SMALL, "intermediate_size": 64, "num_key_value_heads": 2, "head_dim": 8}
 LIMITED = {"max_position_embeddings": 96, "initializer_range": 0.3}
 OTHERS = {
-    "gemma": GemmaConfig(**GATED, **LIMITED),  # scaled embeddings, and a head tied to them
+    "gemma": GemmaConfig(**GATED, **LIMITED),  # scaled embeddings, tied to the head
     "gemma2": Gemma2Config(**GATED, **LIMITED, final_logit_softcapping=None, sliding_window=96),
     "olmo2": Olmo2Config(
         **SMALL, **LIMITED, intermediate_size=64, num_key_value_heads=2, bos_token_id=None
@@ -57,7 +57,7 @@ def made(config):
 
 
 def own_logits(model, layout, past=PAST):
-    """What the engine gives for a layout, from its last real token on."""
+    """Return the engine's logits of a layout, from its last real token on."""
     engine = Engine(model)
     if past:
         engine.forward(layouts.causal(past))
@@ -66,25 +66,25 @@ def own_logits(model, layout, past=PAST):
 
 
 def is_exact(model, layout, past=PAST):
-    """Whether the lens's last layer is the model's own output, bit by bit."""
+    """Return whether the last layer of the lens equals the model's output bit by bit."""
     lens = look(model, layout, past, verified=0)
     rows = [row - slot_rows(layout, 0)[0] for row in slot_rows(layout, 0)]
     p = own_logits(model, layout, past)[rows].softmax(-1)
-    own = [(token.item(), best.item()) for best, token in zip(*p.max(-1))]
-    return [(cell.token, cell.probability) for cell in lens.layers[-1]] == own
+    expected = [(token.item(), best.item()) for best, token in zip(*p.max(-1))]
+    return [(cell.token, cell.probability) for cell in lens.layers[-1]] == expected
 
 
 @pytest.mark.parametrize(
     "family", [*ARCHITECTURES, *(pytest.param(o, marks=pytest.mark.full) for o in OTHERS)]
 )
-def test_the_last_layer_is_the_models_own_output_bit_by_bit(family, tokenizer):
-    """Also in families with other names, norms and embeddings."""
+def test_the_last_layer_equals_the_output_of_the_model_bit_by_bit(family, tokenizer):
+    """Include model families with other names, norms and embeddings."""
     model = made(OTHERS[family]) if family in OTHERS else random_model(family, tokenizer)
     for shape, layout in LAYOUTS.items():
         assert is_exact(model, layout), shape
 
 
-def test_so_it_is_with_weights_in_a_processors_own_order(tokenizer):
+def test_the_last_layer_is_exact_with_reordered_weights(tokenizer):
     model = random_model("llama", tokenizer).to(torch.bfloat16)
     if reordering.is_available():
         reordering.reorder(model)
@@ -92,33 +92,32 @@ def test_so_it_is_with_weights_in_a_processors_own_order(tokenizer):
 
 
 def pictures(checkpoint, run):
-    """Yield the forwards of a run, each with its picture."""
+    """Yield the forwards of a run with their pictures."""
     ids = encode_prompt(checkpoint.tokenizer, run.settings.conversation)
     for index, step in enumerate(run.passes):
         yield step, mask_picture.of_pass(run, index, str, ids, checkpoint.mask_id)
 
 
 def by_hand(checkpoint, picture):
-    """Return the logits of a forward's layers, by transformers' own hidden states over the whole text at
-    once."""
-    known, new = len(picture.past), picture.layout.ids.shape[1]
-    visible = torch.ones(known + new, known + new, dtype=torch.bool).tril()
-    visible[known:] = picture.layout.visible[0]
+    """Return the logits of each layer of a forward, from transformers' hidden states of the whole text."""
+    past, new = len(picture.past), picture.layout.ids.shape[1]
+    visible = torch.ones(past + new, past + new, dtype=torch.bool).tril()
+    visible[past:] = picture.layout.visible[0]
     with torch.inference_mode():
-        found = checkpoint.model(
+        hidden = checkpoint.model(
             input_ids=torch.tensor([[*picture.past, *picture.layout.ids[0].tolist()]]),
-            position_ids=torch.tensor([[*range(known), *picture.layout.positions[0].tolist()]]),
+            position_ids=torch.tensor([[*range(past), *picture.layout.positions[0].tolist()]]),
             attention_mask=visible[None, None],
             output_hidden_states=True,
             use_cache=False,
         ).hidden_states
         norm, head = checkpoint.model.model.norm, checkpoint.model.lm_head
-        states = [*map(norm, found[:-1]), found[-1]]  # transformers has normalized the last one
-        return [head(state)[0, known:] for state in states]
+        states = [*map(norm, hidden[:-1]), hidden[-1]]  # transformers normalizes the last one
+        return [head(state)[0, past:] for state in states]
 
 
 @pytest.mark.parametrize(("mode", "linear"), [("mars", None), ("lossless", False), ("lossless", True)])
-def test_every_cell_is_what_the_norm_and_the_head_make_of_the_layer(random_checkpoint, mode, linear):
+def test_every_cell_is_the_head_of_the_norm_of_the_layer(random_checkpoint, mode, linear):
     request_ = Request(mode, tau=0.5, linear=linear, max_new_tokens=12)
     run = decode(random_checkpoint, "How many apples?", request_).finish()
     for step, picture in pictures(random_checkpoint, run):
@@ -129,17 +128,17 @@ def test_every_cell_is_what_the_norm_and_the_head_make_of_the_layer(random_check
         assert len(lens.layers) == 4 and {len(cells) for cells in lens.layers} == {len(rows)}
         for cells, logits in zip(lens.layers, expected):
             p = logits[rows].softmax(-1)
-            for cell, own, wanted in zip(cells, p, lens.tokens):
-                torch.testing.assert_close(cell.wanted, own[wanted].item(), rtol=1e-3, atol=1e-5)
-                torch.testing.assert_close(cell.probability, own.max().item(), rtol=1e-3, atol=1e-5)
-                torch.testing.assert_close(own[cell.token], own.max(), rtol=1e-3, atol=1e-5)
+            for cell, row, token in zip(cells, p, lens.tokens):
+                torch.testing.assert_close(cell.wanted, row[token].item(), rtol=1e-3, atol=1e-5)
+                torch.testing.assert_close(cell.probability, row.max().item(), rtol=1e-3, atol=1e-5)
+                torch.testing.assert_close(row[cell.token], row.max(), rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize(
     ("mode", "linear"), [("ar", True), ("mars", True), ("lossless", True), ("lossless", False)]
 )
-def test_the_last_layer_says_what_the_record_says(mars_tiny, mode, linear):
-    """Its tokens and their scores, slot by slot; what was copied is no slot of the masks."""
+def test_the_last_layer_agrees_with_the_record(mars_tiny, mode, linear):
+    """Compare tokens and scores slot by slot; n-gram drafts are not slots of masks."""
     prompt = "How many meters is 3 kilometers? " * 3
     request_ = Request(mode, window=1 if mode == "ar" else 3, linear=linear)
     run = decode(mars_tiny, prompt, request_).finish()
@@ -147,29 +146,29 @@ def test_the_last_layer_says_what_the_record_says(mars_tiny, mode, linear):
         tokens, verified = lens_picture.recorded(step)
         lens = look(mars_tiny.model, picture.layout, picture.past, tokens, verified)
         assert lens.verified == (step.verified or 0)
-        for slot, wanted, cell in zip(step.slots, tokens, lens.layers[-1]):
-            if wanted is not None:
+        for slot, token, cell in zip(step.slots, tokens, lens.layers[-1]):
+            if token is not None:
                 assert (cell.token, cell.rank) == (slot.id, 1)
                 assert cell.probability == pytest.approx(slot.score, abs=1e-4)
         unrecorded = look(mars_tiny.model, picture.layout, picture.past)
         assert unrecorded.verified == lens.verified and unrecorded.layers[-1] == lens.layers[-1]
 
 
-def test_of_a_drawn_token_the_lens_tells_its_own_probability(mars_tiny):
+def test_the_lens_shows_the_probability_of_sampled_tokens(mars_tiny):
     request_ = Request("mars", sampling=Sampling(temperature=2.0, seed=3), max_new_tokens=24)
     run = decode(mars_tiny, "How many apples?", request_).finish()
-    seen = 0
+    others = 0
     for step, picture in pictures(mars_tiny, run):
         lens = look(mars_tiny.model, picture.layout, picture.past, *lens_picture.recorded(step))
         assert lens.tokens == [slot.id for slot in step.slots]
         for slot, cell in enumerate(lens.layers[-1]):
-            drawn = cell.token != lens.tokens[slot]
-            seen += drawn
-            assert (lens.settled(slot) is None) == drawn == (cell.rank > 1)
-    assert seen
+            differs = cell.token != lens.tokens[slot]
+            others += differs
+            assert (lens.settled(slot) is None) == differs == (cell.rank > 1)
+    assert others
 
 
-def test_a_token_is_settled_where_it_is_right_from_then_on():
+def test_a_token_is_settled_from_the_layer_that_keeps_it_first():
     def lens(*ranks: int) -> Lens:
         return Lens([5], 0, [[lenses.Cell(5 if rank == 1 else 6, 0.5, 0.1, rank)] for rank in ranks])
 
@@ -183,7 +182,7 @@ def test_a_token_is_settled_where_it_is_right_from_then_on():
         assert lens(*ranks).settled(0) == settled, ranks
 
 
-# ------------------------------------------------------------------------------- what cannot be shown
+# ------------------------------------------------------------------------ refused models and forwards
 
 
 @pytest.mark.parametrize(
@@ -202,7 +201,7 @@ def test_a_forward_that_does_not_fit_the_model_is_refused(random_checkpoint, lay
         look(random_checkpoint.model, layout, past, tokens)
 
 
-def test_what_would_be_too_large_is_refused_before_it_is_computed(random_checkpoint, monkeypatch):
+def test_large_lenses_are_refused_before_computing(random_checkpoint, monkeypatch):
     monkeypatch.setattr(lenses, "MOST_LOGITS", 4 * random_checkpoint.model.config.vocab_size)
     with pytest.raises(ValueError, match=r"\b4\b.*\b5\b"):
         look(random_checkpoint.model, LAYOUTS["window"], PAST)
@@ -218,12 +217,12 @@ def test_a_model_without_a_final_norm_is_refused():
         look(model, LAYOUTS["window"], PAST)
 
 
-def test_a_model_that_does_something_unknown_after_its_norm_is_refused(tokenizer):
+def test_a_model_with_an_unknown_step_after_its_norm_is_refused(tokenizer):
     class Doubling(type(random_model("llama", tokenizer).model)):
         def forward(self, *arguments, **named):
-            found = super().forward(*arguments, **named)
-            found.last_hidden_state = found.last_hidden_state * 2
-            return found
+            output = super().forward(*arguments, **named)
+            output.last_hidden_state = output.last_hidden_state * 2
+            return output
 
     model = random_model("llama", tokenizer)
     model.model.__class__ = Doubling
@@ -231,7 +230,7 @@ def test_a_model_that_does_something_unknown_after_its_norm_is_refused(tokenizer
         look(model, LAYOUTS["window"], PAST)
 
 
-# --------------------------------------------------------------------------------------- on the page
+# ------------------------------------------------------------------------------------------ the page
 
 
 @pytest.fixture(scope="module")
@@ -244,13 +243,13 @@ def tab():
 
 
 def shown(tab, record: str, number: int = 1) -> dict:
-    """What the lens gets of a forward that the stage sends."""
+    """Return what the lens of the page shows of a forward on the stage."""
     *_, lens, _ = tab.show_pass(True, SimpleNamespace(record=record, number=number))
     return json.loads(lens) if isinstance(lens, str) else lens
 
 
-def test_a_model_of_few_bits_is_read_in_the_form_that_has_layers(tab):
-    """What decodes with 8 bits has no layers to look into; the picture says what was computed instead."""
+def test_the_lens_uses_the_dequantized_weights_of_a_quantized_model(tab):
+    """Use the dequantized weights: quantized decoding has no layers to inspect. The caption says so."""
     from mars_demo.ui import models, options
 
     served = models.pool()
@@ -258,11 +257,11 @@ def test_a_model_of_few_bits_is_read_in_the_form_that_has_layers(tab):
         models.serve(options.read(["--only", "--model", "mars-tiny", "--dtype", "int8"]))
         checkpoint = models.load("mars-tiny")
         run = models.decode(checkpoint, "How many apples?", Request("mars", max_new_tokens=12)).finish()
-        assert checkpoint.packed
+        assert checkpoint.quantized
         lens = shown(tab, "\n".join(run.lines()), 2)
     finally:
         models._pool = served
-    assert "8 bits" in lens["caption"] and "float32" in lens["caption"]
+    assert "int8" in lens["caption"] and "float32" in lens["caption"]
     assert len(lens["layers"]) == 5 and len(lens["slots"]) == len(run.passes[1].slots)
     assert lens["slots"][0]["label"] == run.passes[1].slots[0].text
 
@@ -283,11 +282,11 @@ def test_hostile_records_are_refused(tab):
     slots = lines[1]["slots"]
     for token in (10_000, 2**31 - 1):
         strange = [{**slots[0], "id": token}, *slots[1:]]
-        assert "vocabulary" in shown(tab, changed(1, slots=strange))["trouble"]  # of what came out,
-        assert "vocabulary" in shown(tab, changed(1, slots=strange), 2)["trouble"]  # and before it
+        assert "vocabulary" in shown(tab, changed(1, slots=strange))["trouble"]  # in the output
+        assert "vocabulary" in shown(tab, changed(1, slots=strange), 2)["trouble"]  # in the text before
     wide = shown(tab, changed(1, positions=1000))
     assert "1000" in wide["trouble"] and "512" in wide["trouble"]
     many = shown(tab, changed(1, slots=slots * 20))
-    assert len(many["slots"]) == 9  # as many as the forward had positions
+    assert len(many["slots"]) == 9  # as many as the positions of the forward
     few = shown(tab, changed(1, slots=slots[:1], accepted=1))
     assert len(few["slots"]) == 9 and few["slots"][0]["settled"] is not None

@@ -1,4 +1,4 @@
-"""Pictures of layouts against the rules themselves, cell by cell."""
+"""Mask pictures, compared cell by cell with the rules."""
 
 import json
 
@@ -32,7 +32,7 @@ def inference(kind, ids, new, masks):
 
 
 def mars_by_hand(length: int, prompt: int, block_size: int) -> list[str]:
-    """Blocks begin with the answer; a mask at every answer position but the last."""
+    """Return the mask; blocks start with the answer, whose positions but the last have masks."""
     noisy = list(range(prompt, length - 1))
     block = {p: (p - prompt) // block_size for p in noisy}
     rows = []
@@ -40,18 +40,18 @@ def mars_by_hand(length: int, prompt: int, block_size: int) -> list[str]:
         row = ""
         for key in [*(("clean", p) for p in range(length)), *(("noisy", p) for p in noisy)]:
             if query[0] == "clean":
-                seen = key[0] == "clean" and key[1] <= query[1]
+                visible = key[0] == "clean" and key[1] <= query[1]
             elif key[0] == "clean":
-                seen = key[1] < prompt + block[query[1]] * block_size
+                visible = key[1] < prompt + block[query[1]] * block_size
             else:
-                seen = block[key[1]] == block[query[1]] and key[1] <= query[1]
-            row += "1" if seen else "0"
+                visible = block[key[1]] == block[query[1]] and key[1] <= query[1]
+            row += "1" if visible else "0"
         rows.append(row)
     return rows
 
 
 @pytest.mark.parametrize("block_size", range(1, 9))
-def test_the_drawn_training_mask_is_the_rule(block_size):
+def test_the_training_mask_follows_the_rule(block_size):
     for length in (4, 7, 12, 17, 24):
         for prompt in (1, length // 2, length - 2):
             ids = list(range(10, 10 + length))
@@ -59,7 +59,7 @@ def test_the_drawn_training_mask_is_the_rule(block_size):
             assert picture.visible == mars_by_hand(length, prompt, block_size)
 
 
-def test_rows_tell_their_block_their_target_and_its_offset():
+def test_rows_have_their_block_target_and_offset():
     picture = training("mars", list(range(10, 22)), 4, 3, None)
     noisy = [cell for cell in picture.rows if cell.stream == "noisy"]
     assert [cell.position for cell in noisy] == list(range(4, 11))
@@ -69,14 +69,14 @@ def test_rows_tell_their_block_their_target_and_its_offset():
     assert {cell.label for cell in noisy} == {"MASK"}
 
 
-def test_a_block_diffusion_mask_predicts_its_own_place():
+def test_a_block_diffusion_mask_predicts_its_own_position():
     picture = training("block-diffusion", list(range(10, 22)), 4, 4, 0)
     masks = [cell for cell in picture.rows if cell.label == "MASK"]
     assert masks and all(cell.target == f"<{10 + cell.position}>" for cell in masks)
 
 
 @pytest.mark.parametrize("kind", ["window", "verification", "linear", "speculative"])
-def test_inference_pictures_have_a_row_per_computed_position(kind):
+def test_inference_pictures_have_a_row_per_position(kind):
     picture = inference(kind, list(range(10, 22)), 5 if kind == "window" else 2, 3)
     cached = 7 if kind == "window" else 9
     rows = {"window": 5 + 3, "verification": 3 + 3 * 3, "linear": 3 + 3, "speculative": 3 + 3 * 3}[kind]
@@ -90,7 +90,7 @@ def test_inference_pictures_have_a_row_per_computed_position(kind):
 @pytest.mark.parametrize(
     ("mode", "linear"), [("ar", True), ("mars", True), ("lossless", True), ("lossless", False)]
 )
-def test_the_picture_of_a_recorded_forward_is_the_mask_that_ran(mars_tiny, monkeypatch, mode, linear):
+def test_the_picture_of_a_recorded_forward_is_its_actual_mask(mars_tiny, monkeypatch, mode, linear):
     ran = []
     forward = Engine.forward
 
@@ -119,7 +119,7 @@ def test_a_record_without_its_guesses_is_not_drawn(mars_tiny):
         mask_picture.of_pass(run, 1, name, [5, 6], mars_tiny.mask_id)
 
 
-def test_drawn_attention_is_the_models_and_zero_where_the_mask_is(tokenizer):
+def test_attention_is_that_of_the_model_and_zero_under_the_mask(tokenizer):
     checkpoint = wrap("random", random_model("llama", tokenizer), tokenizer)
     ids = list(range(10, 22))
     attention = Attention(checkpoint.model)
@@ -136,6 +136,6 @@ def test_drawn_attention_is_the_models_and_zero_where_the_mask_is(tokenizer):
     torch.testing.assert_close(attention.weights(whole.layout, [], layer=2, head=3), expected)
 
 
-def test_shares_of_ar_signal_are_the_papers():
+def test_shares_of_ar_signal_equal_the_paper():
     for line, shares in zip(plots.ar_share((4, 8, 16), 4).data, ([62.5, 56.2, 53.1], [25, 12.5, 6.2])):
         assert [round(share, 1) for share in line.y] == shares

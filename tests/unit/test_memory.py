@@ -1,4 +1,4 @@
-"""The memory that checkpoints need and a machine has, and the facts about a checkpoint."""
+"""Memory that checkpoints need and a machine has, and facts about a checkpoint."""
 
 from pathlib import Path
 
@@ -6,13 +6,16 @@ import pytest
 import torch
 from random_models import random_model
 
+from mars_demo.limits import LIMITS
 from mars_demo.models import memory
 from mars_demo.models.facts import licence_in
 from mars_demo.models.load import load_checkpoint
-from mars_demo.models.reordering import ReorderedLinear
+from mars_demo.models.runtime.reordering import ReorderedLinear
+from mars_demo.models.runtime.step import SIZES
+from mars_demo.models.runtime.store import Store
 
 
-def held(model: torch.nn.Module) -> int:
+def size_of(model: torch.nn.Module) -> int:
     """Return the bytes of all weights and of their reordered copies."""
     tensors = list(model.parameters())
     size = sum(weight.numel() * weight.itemsize for weight in tensors)
@@ -29,7 +32,7 @@ def held(model: torch.nn.Module) -> int:
         (torch.bfloat16, "qwen2", True),
     ],
 )
-def test_needed_is_what_a_loaded_model_holds_and_its_largest_tensor(
+def test_needed_memory_is_the_loaded_model_and_its_largest_tensor(
     tmp_path, tokenizer, dtype, architecture, tied
 ):
     model = random_model(architecture, tokenizer)
@@ -41,8 +44,10 @@ def test_needed_is_what_a_loaded_model_holds_and_its_largest_tensor(
     loaded = load_checkpoint(str(tmp_path), device="cpu", dtype=dtype).model
     largest = max(weight.numel() for weight in loaded.parameters()) * 4
     once = sum(weight.numel() * weight.itemsize for weight in loaded.parameters())
-    assert memory.needed(str(tmp_path), "cuda", dtype) == once + largest
-    assert held(loaded) + largest <= memory.needed(str(tmp_path), "cpu", dtype) <= 2 * once + largest
+    texts = 2 * Store(loaded, LIMITS.tokens).tensor.nbytes
+    logits = 4 * SIZES[-1] * loaded.config.vocab_size
+    assert memory.needed(str(tmp_path), "cuda", dtype) == once + largest + texts + logits
+    assert size_of(loaded) + largest <= memory.needed(str(tmp_path), "cpu", dtype) <= 2 * once + largest
     if dtype == torch.float32:
         assert memory.needed(str(tmp_path), "cpu", dtype) == once + largest
 
@@ -57,7 +62,7 @@ def group(root: Path, path: str, limit: str, names: tuple[str, str, str], used: 
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_the_limit_of_a_container_counts_and_its_file_cache_is_free(tmp_path, version):
+def test_available_memory_respects_a_container_and_counts_its_file_cache(tmp_path, version):
     first = ("memory.limit_in_bytes", "memory.usage_in_bytes", "memory.stat")
     names, base = (first, "memory/") if version == 1 else (("memory.max", "memory.current", first[2]), "")
     line = "4:cpu,memory:/box/inner" if version == 1 else "0::/box/inner"
@@ -84,14 +89,14 @@ def test_the_limit_of_a_container_counts_and_its_file_cache_is_free(tmp_path, ve
         (None, None),
     ],
 )  # fmt: skip
-def test_the_licence_is_that_of_the_card_and_a_hostile_card_has_none(tmp_path, card, licence):
+def test_the_licence_comes_from_the_card_and_a_hostile_card_has_none(tmp_path, card, licence):
     if card is not None:
         (tmp_path / "README.md").write_text(card)
     assert licence_in(tmp_path) == licence
     assert licence_in(tmp_path / "weights.gguf") == licence
 
 
-def test_a_card_that_refers_to_itself_costs_nothing(tmp_path):
+def test_a_self_referential_card_is_read_quickly(tmp_path):
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 12)]
     (tmp_path / "README.md").write_text("\n".join(["---", *lines, "license: *a11", "---", ""]))

@@ -1,4 +1,4 @@
-"""The two-stream loss: its targets, what may leak into it, and that training sees what decoding sees."""
+"""The two-stream loss: targets, leakage, and agreement with what decoding sees."""
 
 import copy
 import random
@@ -43,7 +43,7 @@ def model(tokenizer):
 
 @pytest.fixture(scope="module")
 def pair(model):
-    """A model and a reference that differs from it."""
+    """Return a model and a reference with other weights."""
     reference = copy.deepcopy(model).requires_grad_(False)
     with torch.no_grad():
         for parameter in reference.parameters():
@@ -58,8 +58,10 @@ def hidden_states(model, layout):
 
 
 def masks_of(batch, row=0):
-    """(index, position, block start) of each real mask: the clean tokens it sees are those before its
-    block, so its last visible clean position + 1 is the block's start."""
+    """Yield (index, position, block start) of each real mask.
+
+    A mask sees the clean tokens before its block: its last visible clean position + 1 is the block start.
+    """
     layout, clean = batch.layout, batch.clean_length
     for index in range(clean, layout.ids.shape[1]):
         if batch.targets[row, index] != IGNORE:
@@ -68,9 +70,12 @@ def masks_of(batch, row=0):
 
 
 @pytest.mark.parametrize(("block_size", "phase"), [(1, 0), (4, 3), (8, 0), (16, 0), (16, 5), (16, 15)])
-def test_the_loss_is_that_of_plain_windows(model, block_size, phase):
-    """Block by block: the ordinary model on `[prefix, MASK, …]`, each mask with the token after its own
-    place. The clean stream's loss is that of the ordinary model on the text."""
+def test_the_loss_equals_that_of_plain_windows(model, block_size, phase):
+    """Compute the loss block by block with the ordinary model.
+
+    Each mask of `[prefix, MASK, …]` predicts the token after its position. The clean stream has the loss of
+    the ordinary model on the text.
+    """
     sequences = [conversation(6, 40), conversation(3, 20, 1)]
     nats: dict[int, list] = {slot: [] for slot in range(1, block_size + 2)}
     for sequence in sequences:
@@ -80,25 +85,25 @@ def test_the_loss_is_that_of_plain_windows(model, block_size, phase):
             nats[1].append(cross_entropy(clean[target - 1], torch.tensor(ids[target])))
         bounds = [answer, *range(answer + block_size - phase, len(ids), block_size), len(ids)]
         for start, end in zip(bounds, bounds[1:]):
-            masks = min(end, len(ids) - 1) - start  # the last token of an answer has no successor
+            masks = min(end, len(ids) - 1) - start  # the last token of an answer has no next token
             logits = model(torch.tensor([ids[:start] + [MASK] * masks])).logits[0]
             for mask in range(masks):
                 target = torch.tensor(ids[start + mask + 1])
                 nats[mask + 2].append(cross_entropy(logits[start + mask], target))
     losses = Objective(model)(mars_batch(sequences, block_size, MASK, PAD, _Phases([phase, phase])))
-    noisy = [loss for slot, found in nats.items() if slot > 1 for loss in found]
+    noisy = [loss for slot, terms in nats.items() if slot > 1 for loss in terms]
     torch.testing.assert_close(losses["noisy"], torch.stack(noisy).mean())
     torch.testing.assert_close(losses["clean"], torch.stack(nats[1]).mean())
     torch.testing.assert_close(losses["loss"], losses["noisy"] + losses["clean"])
-    for slot, found in nats.items():
+    for slot, terms in nats.items():
         count, summed, _ = losses["slots"][slot - 1]
-        assert count == len(found)
-        torch.testing.assert_close(summed, sum(found, torch.zeros(())))
+        assert count == len(terms)
+        torch.testing.assert_close(summed, sum(terms, torch.zeros(())))
     assert (losses["slots"][block_size + 1 :] == 0).all()
 
 
 class _Phases:
-    """Draws the given block phases one after the other."""
+    """A random generator that returns the given block phases in order."""
 
     def __init__(self, phases):
         self.phases = list(phases)
@@ -107,7 +112,7 @@ class _Phases:
         return self.phases.pop(0)
 
 
-def test_ar_loss_is_transformers_own_loss_on_the_answer(model):
+def test_ar_loss_equals_the_loss_of_transformers_on_the_answer(model):
     sequence = conversation(5, 12)
     labels = torch.tensor([[t if r else -100 for t, r in zip(sequence.ids, sequence.response)]])
     expected = model(input_ids=torch.tensor([sequence.ids]), labels=labels).loss
@@ -116,7 +121,7 @@ def test_ar_loss_is_transformers_own_loss_on_the_answer(model):
     assert "noisy" not in losses
 
 
-def test_with_a_decay_a_slot_counts_a_share_of_the_one_before(model):
+def test_a_decay_weights_each_slot_relative_to_the_previous_one(model):
     sequence = conversation(5, 21)
     plain, batch = (
         mars_batch([sequence], 4, MASK, PAD, random.Random(0), slot_decay=decay) for decay in (1.0, 0.5)
@@ -130,31 +135,31 @@ def test_with_a_decay_a_slot_counts_a_share_of_the_one_before(model):
     losses = Objective(model)(batch)
     torch.testing.assert_close(losses["noisy"], nats / counts)
     torch.testing.assert_close(losses["loss"], losses["clean"] + nats / counts)
-    torch.testing.assert_close(losses["slots"], Objective(model)(plain)["slots"])  # as they were right
+    torch.testing.assert_close(losses["slots"], Objective(model)(plain)["slots"])  # unweighted
 
 
 def test_block_phase_varies_between_answers():
     sequences = [conversation(4, 24, seed) for seed in range(40)]
     batch = mars_batch(sequences, 8, MASK, PAD, random.Random(0))
     second = {sorted({s for *_, s in masks_of(batch, row)})[1] for row in range(40)}
-    assert second == set(range(5, 13))  # the first block, from position 4 on, has one to eight masks
+    assert second == set(range(5, 13))  # the first block starts at position 4 and has 1 to 8 masks
 
 
 def turns() -> Conversation:
-    """Two questions with an answer each, the second answer followed by one more question."""
+    """Return two questions with answers; another question follows the second answer."""
     rng = random.Random(4)
     response = [False] * 3 + [True] * 5 + [False] * 4 + [True] * 6 + [False] * 2
     return Conversation([rng.randrange(10, 300) for _ in response], response)
 
 
 @pytest.mark.parametrize("whole_copy", [False, True])
-def test_each_answer_of_a_conversation_has_blocks_of_its_own(whole_copy):
-    """Nothing is learned across the end of an answer; the paper's whole copy has blocks through it all."""
+def test_each_answer_of_a_conversation_has_its_own_blocks(whole_copy):
+    """Train no prediction across the end of an answer; blocks of the paper's whole copy span all turns."""
     sequence = turns()
     phases = _Phases([2] if whole_copy else [1, 2])
     batch = mars_batch([sequence], 4, MASK, PAD, phases, whole_copy=whole_copy)
     assert not phases.phases
-    predicting = [3, 4, 5, 6, 12, 13, 14, 15, 16]  # a token of the same answer follows
+    predicting = [3, 4, 5, 6, 12, 13, 14, 15, 16]  # followed by a token of the same answer
     starts = [2, 2, 2, 6, 10, 10, 14, 14, 14] if whole_copy else [3, 3, 3, 6, 12, 12, 14, 14, 14]
     assert [(position, start) for _, position, start in masks_of(batch)] == list(zip(predicting, starts))
     for index, position, start in masks_of(batch):
@@ -166,7 +171,7 @@ def test_each_answer_of_a_conversation_has_blocks_of_its_own(whole_copy):
     else:
         assert noisy == [MASK] * len(predicting)
     clean = [t for t in range(batch.clean_length) if batch.targets[0, t] != IGNORE]
-    assert clean == [2, 3, 4, 5, 6, 11, 12, 13, 14, 15, 16]  # each answer's first token as well
+    assert clean == [2, 3, 4, 5, 6, 11, 12, 13, 14, 15, 16]  # including the first token of each answer
 
 
 DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
@@ -174,18 +179,18 @@ DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("make", [mars_batch, diffusion_batch])
-def test_flex_attention_gives_loss_and_gradients_of_the_boolean_mask(tokenizer, make, device, monkeypatch):
+def test_flex_attention_has_loss_and_gradients_of_the_boolean_mask(tokenizer, make, device, monkeypatch):
     sequences = [conversation(5, 30), conversation(9, 12, 1)]
-    model = random_model("llama", tokenizer, head_dim=16).to(device)  # the least that the kernels take
+    model = random_model("llama", tokenizer, head_dim=16).to(device)  # the minimum of the kernels
     if device == "cpu":
-        # Only the fused kernel has no backward pass there; FlexAttention's own unfused one does.
+        # The fused kernel has no backward pass on a CPU; the unfused FlexAttention has one.
         monkeypatch.setattr(flex_attention, "_validate_device", lambda *tensors: None)
         monkeypatch.setattr(torch, "compile", lambda function, **options: function)
         monkeypatch.setattr(WrappedFlexAttention, "_instance", None)
     losses, gradients = [], []
     for implementation in ("sdpa", "flex_attention"):
         model.set_attn_implementation(implementation)
-        batch = make(sequences, 4, MASK, PAD, random.Random(0)).to(device)
+        batch = make(sequences, 4, MASK, PAD, random.Random(0))
         model.zero_grad()
         losses.append(Objective(model)(batch)["loss"])
         losses[-1].backward()
@@ -198,30 +203,30 @@ def test_the_papers_whole_copy_counts_blocks_from_the_start_of_the_text():
     sequence = conversation(6, 14)
     batch = mars_batch([sequence], 4, MASK, PAD, random.Random(0), fixed_blocks=True, whole_copy=True)
     noisy = batch.layout.ids[0, batch.clean_length :].tolist()
-    assert noisy == sequence.ids[:6] + [MASK] * 13  # the last token has nothing to predict
+    assert noisy == sequence.ids[:6] + [MASK] * 13  # the last token has no target
     assert {start for *_, start in masks_of(batch)} == {4, 8, 12, 16}
     assert {position for _, position, _ in masks_of(batch)} == set(range(6, 19))
-    own = mars_batch([conversation(4, 24)], 8, MASK, PAD, random.Random(0), fixed_blocks=True)
-    assert {start for *_, start in masks_of(own)} == {4, 12, 20}  # of the answer alone
+    default = mars_batch([conversation(4, 24)], 8, MASK, PAD, random.Random(0), fixed_blocks=True)
+    assert {start for *_, start in masks_of(default)} == {4, 12, 20}  # counted from the answer
 
 
 def test_right_guesses_are_counted_per_slot(model):
-    """With every third target made what the model would say anyway."""
+    """Replace every third target by the model's prediction, so that some are right."""
     batch = mars_batch([conversation(5, 30)], 4, MASK, PAD, random.Random(0))
-    said = model.get_output_embeddings()(hidden_states(model, batch.layout)).argmax(-1)
-    wanted = batch.targets != IGNORE
-    third = wanted & (torch.arange(wanted.shape[1])[None] % 3 == 0)
-    batch = replace(batch, targets=torch.where(third, said, batch.targets))
+    predictions = model.get_output_embeddings()(hidden_states(model, batch.layout)).argmax(-1)
+    has_target = batch.targets != IGNORE
+    third = has_target & (torch.arange(has_target.shape[1])[None] % 3 == 0)
+    batch = replace(batch, targets=torch.where(third, predictions, batch.targets))
     right = Objective(model)(batch)["slots"][:, 2]
     for slot in range(1, 6):
-        here = wanted & (batch.slots == slot)
-        expected = (said[here] == batch.targets[here]).sum()
+        here = has_target & (batch.slots == slot)
+        expected = (predictions[here] == batch.targets[here]).sum()
         assert 0 < expected < here.sum()
         assert right[slot - 1] == expected
 
 
 def test_the_clean_stream_teaches_the_masks_and_learns_nothing_from_them(model):
-    """The KL term and its gradient are those of a teacher whose logits are constants."""
+    """Compare the KL term and its gradient with those of a teacher with constant logits."""
     batch = mars_batch([conversation(5, 12), conversation(3, 9, 1)], 4, MASK, PAD, random.Random(0))
     weights = model.get_output_embeddings().weight
     logits = hidden_states(model, batch.layout).detach() @ weights.T
@@ -240,16 +245,16 @@ def test_the_clean_stream_teaches_the_masks_and_learns_nothing_from_them(model):
 @pytest.mark.parametrize(
     "batched", [ar_batch, partial(mars_batch, block_size=4, mask_id=MASK, rng=random.Random(0))]
 )
-def test_a_reference_holds_the_clean_stream_at_its_own_distributions(pair, batched):
-    """The term and its gradient are those of transformers' own logits, text by text."""
+def test_the_reference_term_is_the_kl_divergence_of_the_clean_stream(pair, batched):
+    """Compare the term and its gradient with those from transformers' logits, sequence by sequence."""
     model, reference = pair
     talks = [conversation(5, 12), conversation(3, 9, 1)]
     total, count = 0.0, 0
     for talk in talks:
         ids = torch.tensor([talk.ids])
         answers = [place for place in range(len(talk.ids) - 1) if talk.response[place + 1]]
-        wanted, found = (one(ids).logits[0, answers].log_softmax(-1) for one in (reference, model))
-        total = total + (wanted.exp() * (wanted - found)).sum()
+        target, output = (one(ids).logits[0, answers].log_softmax(-1) for one in (reference, model))
+        total = total + (target.exp() * (target - output)).sum()
         count += len(answers)
     weights = list(model.parameters())
     expected = torch.autograd.grad(3.0 * total / count, weights)
@@ -258,22 +263,24 @@ def test_a_reference_holds_the_clean_stream_at_its_own_distributions(pair, batch
     torch.testing.assert_close(with_it["reference"], (total / count).detach())
     torch.testing.assert_close(with_it["loss"], without["loss"] + 3.0 * with_it["reference"])
     gradients = (torch.autograd.grad(one["loss"], weights) for one in (with_it, without))
-    for of_both, of_one, wanted in zip(*gradients, expected):
-        torch.testing.assert_close(of_both - of_one, wanted, rtol=1e-3, atol=1e-5)
+    for of_both, of_one, gradient in zip(*gradients, expected):
+        torch.testing.assert_close(of_both - of_one, gradient, rtol=1e-3, atol=1e-5)
 
 
 def test_a_reference_is_neither_trained_nor_saved(model):
     objective = Objective(model, reference=Reference(copy.deepcopy(model), 1.0))
-    own = {id(parameter) for parameter in model.parameters()}
-    assert {id(parameter) for parameter in objective.parameters()} == own
+    trained = {id(parameter) for parameter in model.parameters()}
+    assert {id(parameter) for parameter in objective.parameters()} == trained
     assert all(name.startswith("model.") for name in objective.state_dict())
     objective(ar_batch([conversation(5, 12)], PAD))["loss"].backward()
     assert all(parameter.grad is None for parameter in objective.reference.model.parameters())
 
 
-def test_the_loss_of_block_diffusion_is_that_of_plain_denoising(model):
-    """Block by block, the ordinary model on the text so far and the block with its masks, prompt causal and
-    blocks whole; of a block with m masks each counts 1/m of its tokens."""
+def test_the_loss_of_block_diffusion_equals_that_of_plain_denoising(model):
+    """Compute the loss block by block with the ordinary model: causal prompt, bidirectional blocks.
+
+    Each of the m masks of a block has the weight (tokens of the block) / m.
+    """
     sequences = [conversation(4, 14), conversation(7, 9, 1)]
     batch = diffusion_batch(sequences, 4, MASK, PAD, random.Random(2))
     total = 0.0
@@ -312,34 +319,34 @@ def test_a_block_of_block_diffusion_has_any_number_of_masks_anywhere():
     assert masked.float().mean(0).tolist() == pytest.approx([5 / 8] * 4, abs=0.07)
 
 
-# ------------------------------------------------------------------- a reference's own answers, and others
+# -------------------------------------------------------------------- answers of the reference, and others
 
 NOTHING = {"role": "user", "content": "Hi"}
 
 
 def losses(pair, talks, **settings):
-    """Return the losses of conversations and the gradients of the model's weights."""
+    """Return the losses of conversations and the gradients of the weights."""
     model, reference = pair
     batch = settings.pop("batched", ar_batch)(talks, pad_id=PAD)
     objective = Objective(model, reference=Reference(reference, 3.0), **settings)
-    found = objective(batch)
-    return found, torch.autograd.grad(found["loss"], list(model.parameters()), allow_unused=True)
+    result = objective(batch)
+    return result, torch.autograd.grad(result["loss"], list(model.parameters()), allow_unused=True)
 
 
 @pytest.mark.parametrize(
     "batched",
     [ar_batch, partial(mars_batch, block_size=4, mask_id=MASK, rng=random.Random(0), fixed_blocks=True)],
 )
-def test_own_answers_are_held_to_the_reference_and_others_are_learned(pair, batched):
+def test_own_answers_get_the_reference_term_and_others_the_sft_loss(pair, batched):
     own, learned = conversation(4, 15, own=True), conversation(4, 8, 1, own=False)
     both, gradients = losses(pair, [own, learned], sft_weight=2.0, batched=batched)
-    held, of_own = losses(pair, [replace(own, own=None)], sft_weight=0.0, batched=batched)
+    reference_loss, of_own = losses(pair, [replace(own, own=None)], sft_weight=0.0, batched=batched)
     plain = Objective(pair[0], sft_weight=2.0)(batched([learned], pad_id=PAD))
     of_learned = torch.autograd.grad(plain["loss"], list(pair[0].parameters()), allow_unused=True)
-    shares = [15 / 23, 8 / 23]  # of the clean targets; the noisy ones are one less each
-    torch.testing.assert_close(both["reference"], shares[0] * held["reference"])
+    shares = [15 / 23, 8 / 23]  # of the clean targets; each answer has one noisy target less
+    torch.testing.assert_close(both["reference"], shares[0] * reference_loss["reference"])
     if batched is ar_batch:
-        expected = shares[0] * 3.0 * held["reference"] + shares[1] * plain["loss"].detach()
+        expected = shares[0] * 3.0 * reference_loss["reference"] + shares[1] * plain["loss"].detach()
         torch.testing.assert_close(both["loss"].detach(), expected)
         for all_of_it, one, other in zip(gradients, of_own, of_learned):
             if all_of_it is not None:
@@ -347,15 +354,15 @@ def test_own_answers_are_held_to_the_reference_and_others_are_learned(pair, batc
                     all_of_it, shares[0] * one + shares[1] * other, rtol=1e-3, atol=1e-6
                 )
     else:
-        noisy = (14 * held["noisy"] + 7 * plain["noisy"]) / 21
+        noisy = (14 * reference_loss["noisy"] + 7 * plain["noisy"]) / 21
         torch.testing.assert_close(both["noisy"], noisy)
 
 
-def test_an_answer_of_nobody_has_both_terms(pair):
-    found, _ = losses(pair, [conversation(4, 15)])
-    expected = found["clean"] + 3.0 * found["reference"]
-    torch.testing.assert_close(found["loss"].detach(), expected)
-    assert found["reference"] > 0
+def test_an_unmarked_answer_gets_both_terms(pair):
+    result, _ = losses(pair, [conversation(4, 15)])
+    expected = result["clean"] + 3.0 * result["reference"]
+    torch.testing.assert_close(result["loss"].detach(), expected)
+    assert result["reference"] > 0
 
 
 @pytest.mark.parametrize(
@@ -371,9 +378,9 @@ def test_a_conversation_is_own_if_all_of_its_answers_are(tokenizer, marks, own):
     assert corpus.encode(tokenizer, corpus.messages_of({"messages": talk})).own is own
 
 
-# ------------------------------------------------------------------ the blocks that FlexAttention computes
+# --------------------------------------------------------------------------------- blocks of FlexAttention
 
-LENGTHS = [(40, 300), (9, 12), (400, 131), (1, 3)]  # of prompts and answers
+LENGTHS = [(40, 300), (9, 12), (400, 131), (1, 3)]  # (prompt, answer) lengths
 
 
 def conversations() -> list[Conversation]:
@@ -391,7 +398,7 @@ BATCHES = {
 
 
 def listed(counts, which) -> torch.Tensor:
-    """[blocks, blocks] the chosen ones of a list of blocks."""
+    """Return a boolean [blocks, blocks] matrix of the blocks in a list."""
     chosen = torch.zeros(which.shape[-2:], dtype=torch.bool)
     for row, (count, columns) in enumerate(zip(counts[0, 0].tolist(), which[0, 0].tolist())):
         chosen[row, columns[:count]] = True
@@ -399,7 +406,7 @@ def listed(counts, which) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("kind", BATCHES)
-def test_blocks_are_those_of_the_boolean_mask(kind):
+def test_blocks_equal_those_of_the_boolean_mask(kind):
     batch = BATCHES[kind]()
     layout, (packed, spans) = batch.layout, batch.streams.packed()
     real = batch.streams.real
@@ -417,18 +424,18 @@ def test_blocks_are_those_of_the_boolean_mask(kind):
     assert mask.seq_lengths == (count, count)
 
 
-# -------------------------------------------------------------------------- the loss of the head, in parts
+# --------------------------------------------------------------------------- the loss of the head in parts
 
 WIDTH, VOCABULARY, COUNT = 12, 50, 23
 
 
 @pytest.fixture
 def data():
-    """Hidden states, a teacher's hidden states, target tokens and their weights."""
-    drawn = torch.Generator().manual_seed(0)
-    hidden, states = torch.randn(2, COUNT, WIDTH, generator=drawn, dtype=torch.float64)
-    ids = torch.randint(VOCABULARY, (COUNT,), generator=drawn)
-    weights = torch.rand(COUNT, generator=drawn, dtype=torch.float64)
+    """Return hidden states, hidden states of a teacher, target tokens and their weights."""
+    generator = torch.Generator().manual_seed(0)
+    hidden, states = torch.randn(2, COUNT, WIDTH, generator=generator, dtype=torch.float64)
+    ids = torch.randint(VOCABULARY, (COUNT,), generator=generator)
+    weights = torch.rand(COUNT, generator=generator, dtype=torch.float64)
     return hidden.requires_grad_(), states, ids, weights
 
 
@@ -442,26 +449,26 @@ def data():
         (100, "another", False),
     ],
 )
-def test_loss_and_gradients_are_those_of_all_logits_at_once(monkeypatch, data, rows, teaching, bias):
+def test_loss_and_gradients_in_parts_equal_those_of_all_logits(monkeypatch, data, rows, teaching, bias):
     monkeypatch.setattr(head, "ROWS", rows)
     torch.manual_seed(0)
     output = nn.Linear(WIDTH, VOCABULARY, bias=bias, dtype=torch.float64)
     another = nn.Linear(WIDTH, VOCABULARY, dtype=torch.float64)
     hidden, states, ids, weights = data
-    logits = output(hidden).float()  # as everywhere, whatever the weights are in
+    logits = output(hidden).float()  # losses use float32 logits for weights of any dtype
     nats = cross_entropy(logits, ids, reduction="none")
     expected, kl, teacher = (weights * nats).sum(), torch.zeros(()), None
     if teaching:
         teacher = Teacher({"itself": output, "another": another}[teaching], states, torch.tensor(0.3))
-        wanted = teacher.head(states).float().softmax(-1).detach()
-        kl = (wanted * (wanted.log() - log_softmax(logits, -1))).sum()
+        p = teacher.head(states).float().softmax(-1).detach()
+        kl = (p * (p.log() - log_softmax(logits, -1))).sum()
         expected = expected + teacher.weight * kl
-    found = in_parts(output, hidden, ids, weights, teacher)
-    torch.testing.assert_close(found[:2] + found[3:], (expected, nats, kl))
-    assert torch.equal(found.right, logits.argmax(-1) == ids)
+    result = in_parts(output, hidden, ids, weights, teacher)
+    torch.testing.assert_close(result[:2] + result[3:], (expected, nats, kl))
+    assert torch.equal(result.right, logits.argmax(-1) == ids)
     inputs = [hidden, *output.parameters()]
-    torch.testing.assert_close(  # whatever comes after the loss scales its gradient
-        torch.autograd.grad(2 * found.loss, inputs), torch.autograd.grad(2 * expected, inputs)
+    torch.testing.assert_close(  # operations after the loss scale its gradient
+        torch.autograd.grad(2 * result.loss, inputs), torch.autograd.grad(2 * expected, inputs)
     )
 
 

@@ -1,4 +1,4 @@
-"""Trained models of visitors: whose they are, how many are kept, and when they are deleted."""
+"""Trained models of visitors: their owners, their number, and when they are deleted."""
 
 import contextlib
 
@@ -7,7 +7,7 @@ import pytest
 from gradio.context import LocalContext
 from web import until
 
-from mars_demo.ui import owned, visitors
+from mars_demo.ui.hosting import owned, visitors
 
 
 @contextlib.contextmanager
@@ -30,16 +30,14 @@ def visitor():
 
 
 def trained(checkpoint) -> owned.Owned:
-    """Keep a checkpoint as a training does."""
+    """Store a checkpoint as a training does."""
     model = owned.take_slot()
     owned.hold(model.name, checkpoint, model.folder)
     owned.keep(model)
     return model
 
 
-def test_a_new_model_replaces_the_visitors_earlier_one_and_those_of_others_take_up_room(
-    mars_tiny, monkeypatch
-):
+def test_a_new_model_replaces_the_earlier_one_and_models_of_others_count(mars_tiny, monkeypatch):
     monkeypatch.setenv("MARS_DEMO_TRAINED", "2")
     first = trained(mars_tiny)
     with visiting("two"):
@@ -51,7 +49,7 @@ def test_a_new_model_replaces_the_visitors_earlier_one_and_those_of_others_take_
         owned.take_slot()
 
 
-def test_a_visitor_who_leaves_and_old_age_delete_a_model_with_its_files(mars_tiny, monkeypatch, tmp_path):
+def test_leaving_and_age_delete_a_model_with_its_files(mars_tiny, monkeypatch, tmp_path):
     left = trained(mars_tiny)
     archive = tmp_path / "mine.zip"
     archive.touch()

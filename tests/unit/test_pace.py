@@ -1,4 +1,4 @@
-"""A window that knows what it pays: against enumeration, and in simulated answers against fixed windows."""
+"""The adaptive window: expected tokens per millisecond against enumeration, and simulated answers."""
 
 import itertools
 import random
@@ -17,7 +17,7 @@ from mars_demo.decoding.strategies import lossless
 
 MASKS = 4
 FLAT = Costs(((1, 4.0), (25, 9.0)))  # a tiny model
-STEEP = Costs(((1, 15.0), (25, 140.0)))  # one whose positions cost as much as its weights
+STEEP = Costs(((1, 15.0), (25, 140.0)))  # a model whose positions cost as much as its weights
 PROMPTS = ["How many meters is 14 kilometers?", "How do you spell planet backwards?"]
 
 
@@ -26,7 +26,7 @@ def drafted(*scores: float) -> list[Reading]:
 
 
 class Fixed:
-    """What a `Pace` and a `DraftPace` are without costs, with fewer masks."""
+    """A fixed window with the interface of `Pace` and `DraftPace`."""
 
     def __init__(self, masks: int, linear: bool = True):
         self.most, self.linear = masks, linear
@@ -42,7 +42,7 @@ class Fixed:
 
 
 def mars(pace, costs: Costs, rate_at: Callable[[int], float], length: int, seed: int) -> float:
-    """Milliseconds of a simulated answer, each of whose masks is accepted with `rate_at` the place."""
+    """Return the milliseconds of a simulated answer; a mask is accepted with the rate at its position."""
     chance, done, new, ms = random.Random(seed), 0, 1, 0.0
     while done < length:
         masks = pace.masks(new, min(MASKS, length - done - 1), 0.5)
@@ -55,25 +55,25 @@ def mars(pace, costs: Costs, rate_at: Callable[[int], float], length: int, seed:
 
 
 def verified(pace, costs: Costs, rate_at: Callable[[int], float], length: int, seed: int) -> float:
-    """Milliseconds of a simulated answer in `lossless`; a draft's score is the rate at which it holds."""
+    """Return the milliseconds of a simulated `lossless` answer; scores are acceptance rates."""
     chance, done, drafts, ms = random.Random(seed), 0, 0, 0.0
     while done < length:
         most = min(MASKS, length - done - 1)
         plan = pace.plan(drafted(*[rate_at(done)] * min(drafts, most)), most)
-        held = 0
-        while held < plan.drafts and chance.random() < rate_at(done):
-            held += 1
-        pace.saw(plan.drafts, held)
+        count = 0
+        while count < plan.drafts and chance.random() < rate_at(done):
+            count += 1
+        pace.saw(plan.drafts, count)
         ms += costs(plan.positions)
-        done += held + 1
-        drafts = 0 if plan.linear and held < plan.drafts else plan.masks
+        done += count + 1
+        drafts = 0 if plan.linear and count < plan.drafts else plan.masks
     return ms
 
 
 @pytest.mark.parametrize("costs", [FLAT, STEEP])
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
-def test_tokens_per_millisecond_are_those_of_all_outcomes(costs, rate):
-    """Every sequence of outcomes of two forwards: the second pays for what the first accepted."""
+def test_tokens_per_millisecond_equal_an_enumeration_of_all_outcomes(costs, rate):
+    """Enumerate the outcomes of two forwards: the second also computes what the first accepted."""
     table = [costs(max(k, 1)) for k in range(30)]
     chances = [rate**i for i in range(MASKS + 1)]
     for masks in range(MASKS + 1):
@@ -81,15 +81,15 @@ def test_tokens_per_millisecond_are_those_of_all_outcomes(costs, rate):
         for outcome in itertools.product([1.0, 0.0], repeat=masks):
             count = accepted([1.0, *outcome], 0.5)
             probability = 1.0
-            for held in outcome:
-                probability *= rate if held else 1 - rate
+            for is_accepted in outcome:
+                probability *= rate if is_accepted else 1 - rate
             tokens += probability * count
             ms += probability * costs(count + masks)
         assert tokens_per_ms(chances, masks, table) == pytest.approx(tokens / ms)
 
 
 def compare(simulate, adaptive, fixed, costs, rates, length, answers) -> float:
-    """Tokens per millisecond of the adaptive window by those of the best fixed one, over many answers."""
+    """Return the tokens per millisecond of the adaptive window relative to the best fixed one."""
 
     def total(make) -> float:
         return sum(simulate(make(), costs, rates[n % len(rates)], length, n) for n in range(answers))
@@ -108,12 +108,12 @@ def paces(costs: Costs) -> list[tuple]:
 
 
 @pytest.mark.parametrize(("costs", "rate"), [(FLAT, 0.05), (STEEP, 0.4), (FLAT, 0.7), (STEEP, 0.95)])
-def test_an_adaptive_window_is_hardly_slower_than_the_best_fixed_one(costs, rate):
+def test_an_adaptive_window_is_about_as_fast_as_the_best_fixed_one(costs, rate):
     for case in paces(costs):
         assert compare(*case, costs, [lambda _: rate], length=200, answers=40) >= 0.97
 
 
-def test_a_threshold_that_moves_counts_at_once():
+def test_a_changed_threshold_takes_effect_at_once():
     pace = Pace(STEEP, MASKS + 1)
     for _ in range(20):
         pace.masks(1, MASKS, 0.9)
@@ -123,7 +123,7 @@ def test_a_threshold_that_moves_counts_at_once():
     assert pace.masks(1, MASKS, 0.9) <= 1
 
 
-def test_at_tau_1_there_are_no_masks_and_without_costs_as_many_as_there_may_be(mars_tiny):
+def test_there_are_no_masks_at_tau_1_and_the_most_without_costs(mars_tiny):
     assert Pace(FLAT, 9).masks(1, 0, 1.0) == 0
     assert Pace(None, 9).masks(1, 8, 0.9) == 8
     assert DraftPace(None, 9, True).plan(drafted(0.1, 0.0), 8) == Plan(2, 8, True)
@@ -133,7 +133,7 @@ def test_at_tau_1_there_are_no_masks_and_without_costs_as_many_as_there_may_be(m
     assert [len(step.slots) for step in run.passes] == [1] * ar.forwards
 
 
-def test_lossless_gives_the_tokens_of_ar_whatever_is_planned(mars_tiny, monkeypatch):
+def test_lossless_gives_the_tokens_of_ar_with_any_plan(mars_tiny, monkeypatch):
     chance = random.Random(3)
 
     class Whim(DraftPace):
@@ -149,7 +149,7 @@ def test_lossless_gives_the_tokens_of_ar_whatever_is_planned(mars_tiny, monkeypa
 
 
 @pytest.mark.parametrize("mode", ["mars", "lossless"])
-def test_the_record_says_what_decided_and_a_named_window_is_kept(mars_tiny, mode):
+def test_the_record_has_the_costs_and_a_given_window_is_kept(mars_tiny, mode):
     run = decode(mars_tiny, PROMPTS[0], Request(mode, 0.9, costs=STEEP)).finish()
     assert run.settings.window == 9
     assert run.settings.costs == [(1, 15.0), (25, 140.0)]

@@ -1,10 +1,12 @@
-"""Records as pages: the command, and content that a page refuses."""
+"""Records as pages: the command, and content that pages refuse."""
+
+from pathlib import Path
 
 import pytest
 from hostile import GOOD, written
 
 from mars_demo import cli
-from mars_demo.ui import standalone
+from mars_demo.ui import controls, standalone
 from mars_demo.ui.components.stage import replay_page
 from mars_demo.views import recordings
 
@@ -40,6 +42,11 @@ def test_a_broken_record_is_refused_in_one_line(tmp_path, capsys, content, fact)
 
 
 @pytest.mark.parametrize("record", [None, 3, ["a"], "x" * (9 << 20)])
-def test_a_page_of_anything_but_a_record_is_refused(record):
+def test_a_page_of_something_else_than_a_record_is_refused(record):
     with pytest.raises(ValueError, match="8 MiB"):
         replay_page(record)
+
+
+def test_tau_sliders_have_one_step():
+    words = (Path(standalone.__file__).parents[1] / "components/words.js").read_text("utf-8")
+    assert f"TAU_STEP = {controls.TAU_STEP};" in words

@@ -1,4 +1,4 @@
-"""The paper's tables, and ours from the result files."""
+"""The tables of the paper, and the project's tables from its result files."""
 
 import json
 import os
@@ -24,7 +24,7 @@ def row(seed: int, task: str, accuracy: float, tokens: int = 100, forwards: int 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Return an empty folder of results."""
+    """Use an empty folder of result files, and return it."""
     monkeypatch.setattr(results, "FOLDER", tmp_path)
     return tmp_path
 
@@ -47,7 +47,7 @@ def test_a_table_without_results_is_none(folder, number):
     assert paper_tables.our_curves() == {}
 
 
-def test_methods_are_averaged_over_seeds_and_missing_ones_are_left_out(folder):
+def test_methods_are_averaged_over_seeds_and_missing_ones_omitted(folder):
     rows = [
         row(seed, task, accuracy, method=method, decoding=decoding)
         for method, decoding in (
@@ -79,7 +79,7 @@ def test_speeds_in_batches_are_ratios_of_seconds_round_by_round(folder):
 
     rows = [
         row("AR, continuous", 4, 100, 2.0, 4.0),
-        row("MARS", 4, 120, 1.0, 1.0),  # other answers than AR's, so not the ratio of tokens per second
+        row("MARS", 4, 120, 1.0, 1.0),  # answers differ, so not tokens per second
         row("MARS", 8, 100, 0.5),
     ]
     about = {
@@ -97,7 +97,7 @@ def test_speeds_in_batches_are_ratios_of_seconds_round_by_round(folder):
     assert mars == ["MARS", "120.0, 3.00× (2.00–4.00)", "200.0"]
 
 
-def test_the_curves_of_tau_are_those_of_the_tables():
+def test_the_curves_of_tau_agree_with_the_tables():
     paper = paper_tables.paper_curves()
     assert [point.tau for point in paper["7B, GSM8K, B = 8"]] == [1.0, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5]
     assert paper["0.5B, GSM8K, B = 8"][-1] == (0.5, 0.105, 2.75)
@@ -106,7 +106,7 @@ def test_the_curves_of_tau_are_those_of_the_tables():
     examples = tasks.mixed(40)
     assert sweep.prompts == tuple(example.prompt for example in examples)
     ours, table = paper_tables.our_curves(), paper_tables.here(8)
-    for world, name in paper_tables.WORLDS.items():
+    for world, name in paper_tables.OUR_CURVES.items():
         assert len(ours[name]) == 8
         for tau, accuracy, tokens_per_forward in ours[name]:
             point = sweep.find(AR if tau == 1 else Setting("mars", "probability", tau))
@@ -145,13 +145,13 @@ def test_a_result_file_names_its_command_and_its_machine(tmp_path):
     script = tmp_path / "measuring.py"
     script.write_text(
         "from pathlib import Path\nfrom mars_demo.evaluation import results\n"
-        "results.write(Path('found/it.json'), results.machine(), {'rows': [1]})\n"
+        "results.write(Path('results/it.json'), results.machine(), {'rows': [1]})\n"
     )
     run = [sys.executable, "-m", "measuring", "--name", "two words"]
     project = str(Path(results.__file__).parents[2])
     env = os.environ | {"PYTHONPATH": project, "OMP_NUM_THREADS": "1"}
     subprocess.run(run, cwd=tmp_path, env=env, check=True)
-    found = json.loads((tmp_path / "found" / "it.json").read_text())
-    assert found["command"] == "python -m measuring --name 'two words'"
-    assert found["machine"].startswith("1 CPU thread, ")
-    assert found["rows"] == [1]
+    result = json.loads((tmp_path / "results" / "it.json").read_text())
+    assert result["command"] == "python -m measuring --name 'two words'"
+    assert result["machine"].startswith("1 CPU thread, ")
+    assert result["rows"] == [1]

@@ -1,19 +1,24 @@
 """The models that an app serves: loaded once, evicted when memory is short, refused with a reason."""
 
+import os
 import shutil
 import threading
 import weakref
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
+import torch
 
 from mars_demo.assets import ASSETS
 from mars_demo.models import memory, pool
 from mars_demo.models.pool import Pool, labels
+from mars_demo.ui.hosting.main_thread import MainThread
 
 
 @pytest.fixture
 def folders(tmp_path):
-    """Return three models of the same size in their own folders."""
+    """Return the folders of three models of the same size."""
     for name in ("one", "two", "three"):
         shutil.copytree(ASSETS / "mars-tiny", tmp_path / name)
     return {name: str(tmp_path / name) for name in ("one", "two", "three")}
@@ -21,9 +26,9 @@ def folders(tmp_path):
 
 @pytest.fixture
 def small_machine(monkeypatch):
-    """Limit memory to two tiny models; the loaded members of the returned list count."""
+    """Limit memory to two tiny models, and return a list for the pool members whose models use it."""
     served = []
-    size = memory.needed("mars-tiny", "cpu", pool.library()[0].torch.float32)
+    size = memory.needed("mars-tiny", "cpu", torch.float32)
 
     def available(device):
         return 2 * size - size * sum(member.checkpoint is not None for member in served)
@@ -32,23 +37,24 @@ def small_machine(monkeypatch):
     return served
 
 
-def test_names_show_nothing_of_the_folders_and_differ(tmp_path):
+def test_names_reveal_no_folders_and_differ(tmp_path):
     for parent in ("a", "b"):
         (tmp_path / parent / "model").mkdir(parents=True)
-    sources = ["mars-tiny", str(tmp_path / "a/model"), str(tmp_path / "b/model"), "owner/name", "mars-tiny"]
-    assert list(labels(sources)) == ["mars-tiny", "model", "model (2)", "owner/name"]
+    folders = [str(tmp_path / "a/model"), str(tmp_path / "b/model"), str(tmp_path / "missing")]
+    sources = ["mars-tiny", *folders, "owner/name", "mars-tiny"]
+    assert list(labels(sources)) == ["mars-tiny", "model", "model (2)", "missing", "owner/name"]
     assert list(labels(sources).values()) == sources[:-1]
 
 
-def test_a_model_is_loaded_once_for_everybody(folders):
-    found, served = [], Pool([folders["one"]])
-    threads = [threading.Thread(target=lambda: found.append(served.load("one"))) for _ in range(3)]
+def test_a_model_is_loaded_once_for_all_visitors(folders):
+    loaded, served = [], Pool([folders["one"]])
+    threads = [threading.Thread(target=lambda: loaded.append(served.load("one"))) for _ in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(found) == 3 and all(one is found[0] for one in found) and found[0].name == "one"
-    assert served.load() is found[0]  # the default
+    assert len(loaded) == 3 and all(one is loaded[0] for one in loaded) and loaded[0].name == "one"
+    assert served.load() is loaded[0]  # the default
     assert served.member("one").facts.parameters == 4_081_920
 
 
@@ -61,10 +67,10 @@ def test_the_least_recently_used_model_is_evicted_when_memory_is_short(folders, 
     served.load("three")
     assert [member.phase for member in small_machine] == ["ready", "waiting", "ready"]
     assert served.load("two").name == "two" and served.member("one").phase == "waiting"
-    assert served.member("one").facts.block_size == 8  # what it is stays known
+    assert served.member("one").facts.block_size == 8  # its facts are kept
 
 
-def test_a_model_that_is_in_use_stays(folders, small_machine):
+def test_a_model_in_use_is_not_evicted(folders, small_machine):
     served = Pool(list(folders.values()))
     small_machine += [served.member(name) for name in folders]
     used = [served.load(name) for name in ("one", "two")]
@@ -76,8 +82,10 @@ def test_a_model_that_is_in_use_stays(folders, small_machine):
 
 
 class Allocator:
-    """Stands for torch's memory on a GPU with room for two tiny models: what is freed stays reserved, and
-    the driver counts it as taken, until the cache is emptied."""
+    """A stand-in for torch's memory on a GPU with room for two tiny models.
+
+    Freed memory stays reserved, and in use for the driver, until the cache is emptied.
+    """
 
     def __init__(self, size: int):
         self.size, self.allocated, self.reserved = size, 0, 0
@@ -93,34 +101,62 @@ class Allocator:
         self.reserved = self.allocated
 
 
-def test_a_model_that_is_evicted_from_a_gpu_makes_room_there(folders, monkeypatch):
-    load, _, _ = pool.library()
-    gpu = Allocator(memory.needed("mars-tiny", "cuda", load.torch.float32))
-    monkeypatch.setattr(load.torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(load.torch.cuda, "mem_get_info", lambda device: (2 * gpu.size - gpu.reserved, 0))
-    monkeypatch.setattr(load.torch.cuda, "memory_reserved", lambda device: gpu.reserved)
-    monkeypatch.setattr(load.torch.cuda, "memory_allocated", lambda device: gpu.allocated)
-    monkeypatch.setattr(load.torch.cuda, "empty_cache", gpu.empty)
+def test_a_model_evicted_from_a_gpu_frees_its_memory(folders, monkeypatch):
+    load = pool.load
+    gpu = Allocator(memory.needed("mars-tiny", "cuda", torch.float32))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (2 * gpu.size - gpu.reserved, 0))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: gpu.reserved)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: gpu.allocated)
+    monkeypatch.setattr(torch.cuda, "empty_cache", gpu.empty)
     on_cpu = load.load_checkpoint
 
     def on_gpu(source, device, *rest):
         assert device == "cuda"
-        found = on_cpu(source, "cpu", *rest)
+        checkpoint = on_cpu(source, "cpu", *rest)
         gpu.take()
-        weakref.finalize(found.model, gpu.free)
-        return found
+        weakref.finalize(checkpoint.model, gpu.free)
+        return checkpoint
 
     monkeypatch.setattr(load, "load_checkpoint", on_gpu)
-    monkeypatch.setattr(load, "usable", lambda name: name)
+    monkeypatch.setattr(pool, "usable", lambda name: name)
     served = Pool(list(folders.values()), device="cuda", dtype="float32")
     for name in ("one", "two", "three"):
         served.load(name)
     assert [served.member(name).phase for name in folders] == ["waiting", "ready", "ready"]
     assert gpu.reserved == gpu.allocated == 2 * gpu.size
     member = served.member("two")
-    pool.let_go(member)
-    gpu.reserved = 2 * gpu.size  # as if another tensor had come and gone
-    assert memory.available("cuda") == gpu.size  # what torch keeps for later is free
+    pool.unload(member)
+    gpu.reserved = 2 * gpu.size  # as if another tensor had been allocated and freed
+    assert memory.available("cuda") == gpu.size  # memory that torch only reserves is available
+
+
+def test_the_main_thread_loads_models_missing_at_launch(folders, monkeypatch):
+    folder, away = Path(folders["one"]), Path(folders["one"]).with_name("away")
+    folder.rename(away)
+    load = pool.load
+    threads, loading = [], load.load_checkpoint
+
+    def load_checkpoint(*arguments):
+        threads.append(threading.get_ident())
+        return loading(*arguments)
+
+    monkeypatch.setattr(load, "load_checkpoint", load_checkpoint)
+    monkeypatch.setattr(pool, "RETRY_AFTER", 0)
+    main = MainThread()
+    served = Pool([str(folder)], run=main.run)
+    served.load_all()
+    assert served.member("one").phase == "failed"
+    away.rename(folder)
+    main.serve(wait=0)
+    with ThreadPoolExecutor() as pool_of_one:
+        loaded = pool_of_one.submit(served.load, "one")
+        while not loaded.done():
+            main.serve(wait=0.01)
+    assert loaded.result().name == "one" and set(threads) == {threading.get_ident()}
+    if (child := os.fork()) == 0:  # the main thread serves no requests
+        os._exit(main.run(lambda: 7))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
 
 def test_loading_all_evicts_nothing(folders, small_machine):
@@ -138,11 +174,11 @@ def test_a_broken_model_has_a_reason_and_the_others_load(folders, tmp_path, monk
     served.load_all()
     broken = served.member("one")
     assert broken.phase == "failed" and "damaged" in broken.problem
-    missing = served.member(str(tmp_path / "nothing"))
+    missing = served.member("nothing")
     assert missing.phase == "failed" and missing.problem
     assert served.member("two").phase == "ready"
     weights.write_bytes(whole)
-    with pytest.raises(ValueError, match="damaged"):  # not tried again at every request
+    with pytest.raises(ValueError, match="damaged"):  # not retried at every request
         served.load("one")
     monkeypatch.setattr(pool, "RETRY_AFTER", 0)
     assert served.load("one").name == "one" and broken.problem is None

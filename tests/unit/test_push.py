@@ -13,7 +13,7 @@ pytestmark = pytest.mark.full
 
 
 class Hub:
-    """The used part of `HfApi`; one owner, `me`, has rights."""
+    """A stand-in for the used part of `HfApi`; only the owner `me` has write access."""
 
     def __init__(self):
         self.created: list[tuple[str, dict]] = []
@@ -38,7 +38,7 @@ def hub(monkeypatch):
     return stand_in
 
 
-def test_a_pushed_space_is_all_on_the_hub(tmp_path, hub, capsys):
+def test_a_pushed_space_is_complete_on_the_hub(tmp_path, hub, capsys):
     folder, other = tmp_path / "space", tmp_path / "other"
     command = ["space", "--hardware", "zero-a10g", "--only", "--output"]
     assert cli.main([*command, str(folder), "--push", "me/model"]) == 0
@@ -55,9 +55,9 @@ def test_a_pushed_space_is_all_on_the_hub(tmp_path, hub, capsys):
     assert str(other) in error and "somebody/space" in error and "Request ID" not in error
 
 
-def test_a_pushed_checkpoint_is_all_on_the_hub_and_nothing_of_its_training(tmp_path, hub, capsys):
+def test_a_pushed_checkpoint_is_complete_without_training_files(tmp_path, hub, capsys):
     folder = tmp_path / "trained"
-    (folder / "unfinished-state").mkdir(parents=True)  # of a run that was cut while it saved
+    (folder / "unfinished-state").mkdir(parents=True)  # left by a run interrupted while saving
     (folder / "unfinished-state" / "optimizer.bin").write_bytes(b"x")
     (folder / "self.jsonl").write_text("{}\n")
     command = ["train", "--base", "mars-tiny", "--data", "tasks:units", "--steps", "1", "--resume"]

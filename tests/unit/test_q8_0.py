@@ -1,4 +1,4 @@
-"""Weights in 8 bits: what goes in comes out, within what the bits allow."""
+"""GGUF Q8_0 files: writing, reading and rounding errors."""
 
 import re
 import shutil
@@ -38,26 +38,26 @@ def source(saved):
 
 @pytest.fixture
 def folder(source, tmp_path):
-    """The checkpoint in one file."""
-    q8_0.write(source, tmp_path / "packed")
-    return tmp_path / "packed"
+    """Return a folder with the checkpoint in one file."""
+    q8_0.write(source, tmp_path / "quantized")
+    return tmp_path / "quantized"
 
 
 def weights(folder) -> dict[str, torch.Tensor]:
     return load_checkpoint(str(folder), device="cpu", dtype=torch.float32).model.state_dict()
 
 
-def test_weights_come_back_within_half_a_step(source, folder):
-    found = weights(folder)
+def test_weights_are_read_back_within_half_a_step(source, folder):
+    read = weights(folder)
     for name, weight in source.model.state_dict().items():
         groups = weight.unflatten(-1, (-1, 32))
         step = groups.abs().amax(-1, keepdim=True) / 127 if weight.ndim > 1 else torch.zeros(1)
         # The scale of a group is a float16.
-        error = (found[name] - weight).abs().view_as(groups)
+        error = (read[name] - weight).abs().view_as(groups)
         assert (error <= 0.5 * step + 127 * step * 2**-11).all(), name
 
 
-def test_rounded_weights_are_written_as_they_are(folder, tmp_path):
+def test_rounded_weights_are_written_unchanged(folder, tmp_path):
     again = tmp_path / "again"
     q8_0.write(load_checkpoint(str(folder), device="cpu", dtype=torch.float32), again)
     torch.testing.assert_close(weights(again), weights(folder), rtol=0, atol=0)
@@ -69,7 +69,7 @@ def test_transformers_reads_weights_and_tokenizer_as_we_do(source, folder):
         folder, gguf_file=name, dtype=torch.float32, trust_remote_code=False
     )
     torch.testing.assert_close(theirs.state_dict(), weights(folder), rtol=0, atol=0)
-    shutil.copy(folder / name, folder.parent)  # where no other tokenizer is
+    shutil.copy(folder / name, folder.parent)  # without other tokenizer files
     tokenizer = AutoTokenizer.from_pretrained(folder.parent, gguf_file=name, trust_remote_code=False)
     for text in (
         "Sort these: 3, 1 and 2.",
@@ -91,18 +91,18 @@ def test_a_split_model_is_the_same_model(source, folder, tmp_path):
         weights(tmp_path / "split")
 
 
-def test_a_packed_folder_is_the_same_checkpoint(source, folder):
+def test_a_quantized_folder_is_the_same_checkpoint(source, folder):
     loaded = load_checkpoint(str(folder), device="cpu")
     for name in ("block_size", "mask_id", "objective", "context", "end_ids"):
         assert getattr(loaded, name) == getattr(source, name)
 
 
-def test_a_packed_file_is_described_by_its_header(folder):
+def test_a_quantized_file_is_described_by_its_header(folder):
     file = folder / "model.gguf"
     loaded = load_checkpoint(str(folder), device="cpu", dtype=torch.float32)
     for name in (file, folder):
         assert facts(outline(str(name))).parameters == facts(loaded).parameters
-        assert load_checkpoint(str(name), device="cpu").model.dtype == torch.bfloat16  # unless told
+        assert load_checkpoint(str(name), device="cpu").model.dtype == torch.bfloat16  # by default
     largest = max(weight.numel() for weight in loaded.model.parameters())
     size = facts(loaded).parameters * 4 + largest * 4
     assert memory.needed(str(folder), "cpu", torch.float32) == size
@@ -122,12 +122,12 @@ def test_a_broken_file_is_refused(folder):
     whole = file.read_bytes()
     for part in (whole[:5000], whole[:-500], whole.replace(b"blk.1.attn_q", b"blk.1.attn_x"), b"", b"GGUF"):
         file.write_bytes(part)
-        with pytest.raises(ValueError, match="packed"):
+        with pytest.raises(ValueError, match="quantized"):
             load_checkpoint(str(file.parent), device="cpu")
 
 
-def test_a_file_whose_tensors_are_not_the_models_is_refused(source, folder):
-    """Missing tensors would be random, and a config beside the file need not describe it."""
+def test_a_file_with_tensors_of_another_model_is_refused(source, folder):
+    """Refuse missing tensors, which would be random; a config beside the file need not describe it."""
     file, config = folder / "model.gguf", source.model.config
 
     def refusal(trouble: str) -> None:
@@ -148,6 +148,6 @@ def test_a_file_whose_tensors_are_not_the_models_is_refused(source, folder):
 
 @pytest.mark.parametrize("name", bundled())
 def test_bundled_weights_are_within_their_limits(name):
-    """100 MB a file is what a repository takes, 160 MB in all what a clone should cost."""
+    """Limit a file to 100 MB, for the repository, and all files to 160 MB, for a clone."""
     sizes = [file.stat().st_size for file in (ASSETS / name).rglob("*") if file.is_file()]
     assert max(sizes) < 100e6 and sum(sizes) < 160e6

@@ -1,4 +1,4 @@
-"""Recorded runs, compared with the bundled models, and their timing."""
+"""Recorded runs: agreement with the bundled models, and timing."""
 
 import functools
 import itertools
@@ -10,9 +10,9 @@ from greedy import check_same_passes
 
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.engine import Engine
-from mars_demo.decoding.layout import causal
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.trace import Pass, Run, Settings, Slot, read_runs
+from mars_demo.layout import causal
 from mars_demo.models.chat import encode_prompt
 from mars_demo.models.load import load_checkpoint
 from mars_demo.views import recordings
@@ -23,13 +23,13 @@ ENTRIES = {entry["id"]: entry for entry in recordings.index()}
 
 
 def taus(entry: dict) -> list[float]:
-    """Return the τ of each forward from the index, whose `[forward, τ]` pairs name the first forward."""
+    """Return the τ of each forward from the `[first forward, τ]` pairs of the index."""
     changes = [*entry["tau"], [1000, None]]
     return [tau for (first, tau), (end, _) in itertools.pairwise(changes) for _ in range(first, end)]
 
 
 def decoded_again(recorded: Run, entry: dict) -> Run:
-    """Decode with the settings of the record and the τ of each forward."""
+    """Decode with the settings of the record and its τ at each forward."""
     settings = recorded.settings
     assert (settings.device, settings.dtype) == ("cpu", "float32")
     checkpoint = load(settings.model, settings.device, torch.float32)
@@ -68,9 +68,9 @@ def recorded_runs(id: str) -> list[Run]:
     ],
 )
 def test_a_recorded_run_of_the_chat_model_has_its_best_tokens_up_to_ties(id):
-    """Check the recorded tokens in one forward over the whole text, because CPUs may differ in int8.
+    """Check the recorded tokens in one forward over the whole text; CPUs may differ in int8.
 
-    They are the best ones or nearly so: all of them where drafts are verified, else the first of each pass.
+    They must be (nearly) the best tokens: all of them if drafts are verified, else the first of each pass.
     """
     checkpoint = load(CHAT, "cpu", "auto")
     for run in recorded_runs(id):
@@ -88,7 +88,7 @@ def test_a_recorded_run_of_the_chat_model_has_its_best_tokens_up_to_ties(id):
 
 
 @pytest.mark.parametrize("id", [id for id in ENTRIES if ENTRIES[id]["model"] != CHAT])
-def test_a_recorded_run_is_what_the_model_does(id):
+def test_a_recorded_run_is_reproduced_by_the_model(id):
     entry = ENTRIES[id]
     for recorded in recorded_runs(id):
         run = decoded_again(recorded, entry)
@@ -114,14 +114,14 @@ def run(times: list[float], ids: list[int] | None = None, accepted: int = 1) -> 
     return Run(SETTINGS, iter([*steps[:-1], replace(steps[-1], stop="eos")])).finish()
 
 
-def test_a_forward_has_the_median_of_its_times_and_of_its_parts_where_all_runs_have_them():
+def test_a_forward_has_the_median_of_its_times_and_of_parts_in_all_runs():
     typical = recordings.typical([run([9, 5, 500]), run([8, 4, 3]), run([10, 90, 2])])
     assert [step.ms for step in typical.passes] == [9, 5, 3]
     assert typical.stop == "eos" and typical.token_ids == [0, 1, 2]
-    known = [run([9]), run([5]), run([7])]
-    for single, model, read in zip(known, (3, 2, 4), (1, 2, 1)):
+    timed = [run([9]), run([5]), run([7])]
+    for single, model, read in zip(timed, (3, 2, 4), (1, 2, 1)):
         single.passes[0] = replace(single.passes[0], model_ms=model, read_ms=read)
-    [step] = recordings.typical(known).passes
+    [step] = recordings.typical(timed).passes
     assert (step.ms, step.model_ms, step.read_ms) == (7, 3, 1)
     [step] = recordings.typical([run([9]), run([5])]).passes
     assert (step.ms, step.model_ms, step.read_ms) == (7, None, None)
@@ -129,7 +129,7 @@ def test_a_forward_has_the_median_of_its_times_and_of_its_parts_where_all_runs_h
 
 @pytest.mark.parametrize("other", [run([1, 1, 1, 1], [0, 1, 2, 7]), run([1, 1], [0, 2], accepted=2)])
 def test_runs_that_differ_are_not_averaged(other):
-    """Refuse runs that differ in their tokens or in the forwards that accepted them."""
+    """Refuse runs that differ in tokens or in accepted tokens per forward."""
     with pytest.raises(ValueError, match="tokens"):
         recordings.typical([run([1, 1, 1, 1]), other])
 
@@ -138,11 +138,11 @@ def test_modes_are_timed_in_turn_and_recorded_exactly(mars_tiny, monkeypatch):
     modes = []
     original = decode
 
-    def noted(checkpoint, prompt, request):
+    def noting_mode(checkpoint, prompt, request):
         modes.append(request.mode)
         return original(checkpoint, prompt, request)
 
-    monkeypatch.setattr("mars_demo.decoding.decode.decode", noted)
+    monkeypatch.setattr("mars_demo.views.recordings.decode", noting_mode)
     entry = {
         "model": "mars-tiny",
         "prompt": "Write 57 in words.",
@@ -150,7 +150,7 @@ def test_modes_are_timed_in_turn_and_recorded_exactly(mars_tiny, monkeypatch):
         "tau": [[1, 0.95]],
     }
     runs = read_runs(recordings.record(entry).splitlines())
-    assert modes == ["ar", "mars"] * (1 + recordings.TIMES)  # one round to warm up
+    assert modes == ["ar", "mars"] * (1 + recordings.TIMES)  # one warm-up round
     for single in runs:
         again = original(mars_tiny, entry["prompt"], Request(single.settings.mode)).finish()
         assert single.token_ids == again.token_ids and single.stop == again.stop == "eos"

@@ -1,4 +1,4 @@
-"""Draws have the distribution they should, and the same one in every mode."""
+"""Sampling: the distribution of tokens, and its equality in every mode."""
 
 import hashlib
 import math
@@ -18,22 +18,22 @@ from mars_demo.serving.decode_batch import decode_batch
 PROMPTS = ["How many apples?", "sort 3, 1, 2", "Write a note to Sam.\nThanks!"]
 
 
-def p_value(drawn: Counter, expected: dict) -> float:
-    """Return the p value of Pearson's chi-squared test."""
-    count = sum(drawn.values())
-    statistic = sum((drawn[key] - share * count) ** 2 / (share * count) for key, share in expected.items())
+def p_value(counts: Counter, expected: dict) -> float:
+    """Return the p-value of Pearson's chi-squared test."""
+    count = sum(counts.values())
+    statistic = sum((counts[key] - share * count) ** 2 / (share * count) for key, share in expected.items())
     halves = torch.tensor([(len(expected) - 1) / 2, statistic / 2], dtype=torch.double)
     return float(torch.special.gammaincc(*halves))
 
 
 def exact(logits: torch.Tensor, temperature: float, top_p: float, top_k: int) -> torch.Tensor:
-    """Return the distribution as it is defined, token by token."""
+    """Return the distribution by definition, token by token."""
     probabilities = (logits.double() / temperature).softmax(-1)
     order = probabilities.argsort(descending=True).tolist()
-    kept = order[: top_k or len(order)]
+    candidates = order[: top_k or len(order)]
     total, nucleus = 0.0, []
-    mass = sum(probabilities[token] for token in kept)
-    for token in kept:
+    mass = sum(probabilities[token] for token in candidates)
+    for token in candidates:
         if total / mass >= top_p and nucleus:
             break
         nucleus.append(token)
@@ -47,32 +47,32 @@ def exact(logits: torch.Tensor, temperature: float, top_p: float, top_k: int) ->
     ("temperature", "top_p", "top_k"),
     [(1.0, 1.0, 0), (0.5, 1.0, 0), (2.0, 0.8, 0), (1.0, 0.9, 5), (1.0, 1.0, 1)],
 )
-def test_draws_have_the_exact_distribution(temperature, top_p, top_k):
+def test_samples_have_the_exact_distribution(temperature, top_p, top_k):
     logits = torch.randn(12, generator=torch.Generator().manual_seed(3)) * 1.5
     sampling = Sampling(temperature, top_p, top_k, seed=11)
     count = 20_000
-    drawn = Counter(sampling.choose(logits.expand(count, -1), range(count)).tolist())
+    counts = Counter(sampling.choose(logits.expand(count, -1), range(count)).tolist())
     expected = exact(logits, temperature, top_p, top_k)
     possible = {token: float(expected[token]) for token in expected.nonzero().flatten().tolist()}
-    assert set(drawn) <= set(possible)
-    assert len(possible) == 1 or p_value(drawn, possible) > 1e-3
+    assert set(counts) <= set(possible)
+    assert len(possible) == 1 or p_value(counts, possible) > 1e-3
 
 
-def test_neighbouring_seeds_and_places_are_independent():
+def test_neighbouring_seeds_and_positions_are_independent():
     logits = torch.zeros(2)
     bits = torch.stack(
-        [Sampling(seed=seed).choose(logits.expand(200, -1), range(200)) for seed in range(200)]
+        [Sampling(seed=seed).choose(logits.expand(100, -1), range(100)) for seed in range(100)]
     )
     bits = bits.double() * 2 - 1
     for shifted in (bits[1:] * bits[:-1], bits[:, 1:] * bits[:, :-1]):
         assert abs(shifted.mean()) < 4 / shifted.numel() ** 0.5
 
 
-def test_noise_is_computed_on_the_device_from_seed_place_and_token_alone():
-    """Against the same hash in Python's own integers."""
+def test_noise_depends_only_on_seed_position_and_token():
+    """Compare with the same hash in Python integers."""
     size = 50_000
     noise, on_device = (gumbel(7, 3, size, torch.device(name)) for name in ("cpu", "meta"))
-    assert on_device.device.type == "meta"  # made there, and not copied to it
+    assert on_device.device.type == "meta"  # created on the device, not copied to it
     digest = hashlib.blake2b(b"7 3", digest_size=8).digest()
     for token in (0, 1, 255, size - 1):
         bits = token
@@ -82,15 +82,15 @@ def test_noise_is_computed_on_the_device_from_seed_place_and_token_alone():
                 bits = ((bits ^ bits >> shift) * factor) % 2**32
             bits ^= bits >> 16
         assert noise[token].item() == pytest.approx(-math.log(-math.log1p(-(bits + 0.5) / 2**32)), abs=1e-4)
-    # The quantiles of a standard Gumbel distribution, within four standard deviations of a sample.
+    # Quantiles of a standard Gumbel distribution, within four standard deviations of the sample.
     for share in (0.01, 0.1, 0.5, 0.9, 0.99):
         below = (noise < -math.log(-math.log(share))).double().mean().item()
         assert abs(below - share) < 4 * (share * (1 - share) / size) ** 0.5
 
 
 @pytest.fixture(scope="module")
-def drawn(checkpoint):
-    """What one token per forward draws, by seed and prompt."""
+def ar_answers(checkpoint):
+    """Return the AR answers by seed and prompt."""
     return {
         (seed, prompt): decode(
             checkpoint, prompt, Request("ar", sampling=Sampling(0.8, 0.95, seed=seed), max_new_tokens=20)
@@ -111,18 +111,18 @@ def drawn(checkpoint):
     ],
     ids=str,
 )
-def test_a_seed_gives_the_answer_that_one_token_per_forward_draws(checkpoint, drawn, settings):
+def test_a_seed_gives_the_answer_of_ar_in_every_mode(checkpoint, ar_answers, settings):
     if settings["mode"] == "speculative":
         settings = settings | {"draft": truncated(checkpoint, 2)}
-    for (seed, prompt), ar in drawn.items():
+    for (seed, prompt), ar in ar_answers.items():
         sampling = Sampling(0.8, 0.95, seed=seed)
         run = decode(checkpoint, prompt, Request(sampling=sampling, max_new_tokens=20, **settings))
         check_tokens(checkpoint, run.finish(), ar.token_ids)
-    assert len({tuple(ar.token_ids) for ar in drawn.values()}) == len(drawn)
+    assert len({tuple(ar.token_ids) for ar in ar_answers.values()}) == len(ar_answers)
 
 
 def test_lossless_has_the_exact_distribution_of_a_small_vocabulary(mars_tiny):
-    """Answers of two tokens, against their probabilities written out: p(first) · p(second | first)."""
+    """Compare answers of two tokens with p(first) · p(second | first)."""
     prompt, temperature, top_k, count = "Write a tiny story about a fox.", 1.5, 3, 300
     ids = encode_prompt(mars_tiny.tokenizer, prompt)
     expected = {}
@@ -133,7 +133,7 @@ def test_lossless_has_the_exact_distribution_of_a_small_vocabulary(mars_tiny):
             second = exact(logits, temperature, 1.0, top_k)
             for b in second.nonzero().flatten().tolist():
                 expected[a, b] = float(first[a] * second[b])
-    drawn = Counter()
+    counts = Counter()
     for seed in range(count):
         run = decode(
             mars_tiny,
@@ -145,13 +145,13 @@ def test_lossless_has_the_exact_distribution_of_a_small_vocabulary(mars_tiny):
                 max_new_tokens=2,
             ),
         ).finish()
-        drawn[tuple(run.token_ids)] += 1
-    assert set(drawn) <= set(expected)
-    assert p_value(drawn, expected) > 1e-3
+        counts[tuple(run.token_ids)] += 1
+    assert set(counts) <= set(expected)
+    assert p_value(counts, expected) > 1e-3
 
 
 @pytest.mark.parametrize("mode", ["ar", "mars", "lossless", "jacobi"])
-def test_rows_of_a_batch_draw_what_they_draw_alone(checkpoint, mode):
+def test_sequences_of_a_batch_sample_the_tokens_they_sample_alone(checkpoint, mode):
     sampling = Sampling(0.9, top_k=50, seed=5)
     request = Request(mode, tau=0.2, sampling=sampling, max_new_tokens=16)
     batch = decode_batch(checkpoint, PROMPTS, request, size=3).finish()

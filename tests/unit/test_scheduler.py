@@ -1,4 +1,4 @@
-"""Who computes next: turns of forwards, races before long work before the background, and the queue."""
+"""The scheduler: turns of forwards, priorities of races, long and background work, and the queue."""
 
 import functools
 import re
@@ -19,8 +19,8 @@ from mars_demo.decoding.request import Request
 from mars_demo.scheduler import BACKGROUND, LONG, RACE, SCHEDULER, WAITING, Clock, Queue, Scheduler
 from mars_demo.serving.decode_batch import decode_batch
 from mars_demo.ui import controls, models, options
-from mars_demo.ui.board import Board
 from mars_demo.ui.controls import in_queue
+from mars_demo.ui.hosting.shared_state import SharedState
 
 GUARD = 300  # seconds
 PROMPTS = [
@@ -34,34 +34,34 @@ PROMPTS = [
 
 
 def together(works):
-    """Run functions in threads of their own and return their results in order."""
+    """Run functions in threads and return their results in order."""
     with ThreadPoolExecutor(len(works)) as threads:
         return [future.result(GUARD) for future in [threads.submit(work) for work in works]]
 
 
-def until_waiting(own: Scheduler, count: int) -> None:
-    """Wait until so many threads wait for a turn."""
-    until(lambda: len(own._waiting) >= count)
+def until_waiting(scheduler: Scheduler, count: int) -> None:
+    """Wait until `count` threads wait for a turn."""
+    until(lambda: len(scheduler._waiting) >= count)
 
 
-def test_who_has_waited_longest_comes_first():
-    own, order = Scheduler(), []
+def test_the_longest_waiting_thread_comes_first():
+    instance, order = Scheduler(), []
 
     def take(name):
-        with own.turn(), own.turn():  # a turn within a turn is part of it
+        with instance.turn(), instance.turn():  # a turn within a turn is part of it
             order.append(name)
             if name == 2:
-                raise RuntimeError  # passes the turn on all the same
+                raise RuntimeError  # still passes the turn on
 
-    with ThreadPoolExecutor(5) as threads, own.turn():
+    with ThreadPoolExecutor(5) as threads, instance.turn():
         for number in range(5):
             threads.submit(take, number)
-            until_waiting(own, number + 1)
+            until_waiting(instance, number + 1)
     assert order == [0, 1, 2, 3, 4]
-    assert not own._taken
+    assert not instance._taken
 
 
-def test_runs_and_batches_at_once_alternate_and_give_the_answers_that_they_give_alone(mars_tiny):
+def test_concurrent_runs_and_batches_alternate_and_answer_as_alone(mars_tiny):
     request = Request("mars", 0.8, max_new_tokens=40)
     alone = [decode(mars_tiny, prompt, request).finish() for prompt in PROMPTS]
     order, ready = [], threading.Barrier(len(PROMPTS))
@@ -78,14 +78,14 @@ def test_runs_and_batches_at_once_alternate_and_give_the_answers_that_they_give_
     for run, expected in zip([*runs, *batch.runs], [*alone, *alone]):
         check_same_passes(run, expected)
     shortest = min(run.forwards for run in runs)
-    # While all run, none is more than a few forwards ahead: those that it makes before the others wait.
+    # While all run, none is more than a few forwards ahead: those before the others wait for a turn.
     first = order[: shortest * len(PROMPTS)]
     counts = [first.count(number) for number in range(len(PROMPTS))]
     assert max(counts) - min(counts) <= shortest // 2
 
 
 def test_no_clock_counts_the_wait_for_a_turn(mars_tiny, monkeypatch):
-    """Another thread has a turn for an hour of the clock, of which the record shows nothing."""
+    """Let another thread take a turn of one hour, which the record must not include."""
     hour, late, perf_counter = 3600.0, 0.0, time.perf_counter
     monkeypatch.setattr(time, "perf_counter", lambda: perf_counter() + late)
     clock = Clock()
@@ -103,14 +103,14 @@ def test_no_clock_counts_the_wait_for_a_turn(mars_tiny, monkeypatch):
     assert 0 < run.seconds <= clock.seconds < hour / 2
 
 
-# ------------------------------------------------------------------------------------------- classes
+# ---------------------------------------------------------------------------------------- priorities
 
 
-def counting(own: Scheduler, kind: str):
+def counting(instance: Scheduler, kind: str):
     def count():
         yield from (1, 2, 3)
 
-    return own.scheduled(count, kind)()
+    return instance.scheduled(count, kind)()
 
 
 @pytest.fixture(autouse=True)
@@ -120,66 +120,66 @@ def impatient(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", [RACE, LONG])
-def test_the_background_waits_while_something_runs_for_a_visitor(kind):
-    own = Scheduler()
-    steps = counting(own, BACKGROUND)
+def test_background_work_waits_for_runs_of_visitors(kind):
+    instance = Scheduler()
+    steps = counting(instance, BACKGROUND)
     assert next(steps) == 1
-    with own.running(kind):
+    with instance.running(kind):
         assert [next(steps), next(steps)] == [WAITING, WAITING]
     assert list(steps) == [2, 3]
 
 
-def test_a_race_waits_for_the_end_of_a_step_of_the_background():
-    own, order = Scheduler(), []
+def test_a_race_waits_for_the_current_background_step():
+    instance, order = Scheduler(), []
 
     def race():
-        with own.running(), own.turn():
+        with instance.running(), instance.turn():
             order.append("race")
 
-    with ThreadPoolExecutor(1) as threads, own.step(BACKGROUND) as is_allowed:
+    with ThreadPoolExecutor(1) as threads, instance.step(BACKGROUND) as is_allowed:
         threads.submit(race)
-        until_waiting(own, 1)
+        until_waiting(instance, 1)
         order.append("step")
     assert is_allowed and order == ["step", "race"]
 
 
-def test_long_work_lets_races_end_but_not_for_ever(monkeypatch):
-    own, order, begun, ended = Scheduler(), [], threading.Event(), threading.Event()
-    steps = counting(own, LONG)
+def test_long_work_waits_for_races_up_to_a_limit(monkeypatch):
+    instance, order, started, ended = Scheduler(), [], threading.Event(), threading.Event()
+    steps = counting(instance, LONG)
     assert next(steps) == 1
 
     def race():
-        with own.running():
-            begun.set()
+        with instance.running():
+            started.set()
             ended.wait(GUARD)
             order.append("race")
 
     monkeypatch.setattr(scheduler, "GIVES_WAY", GUARD)
     with ThreadPoolExecutor(2) as threads:
         threads.submit(race)
-        assert begun.wait(GUARD)
+        assert started.wait(GUARD)
         step = threads.submit(lambda: order.append(next(steps)))
         assert not step.done()
         ended.set()
     assert order == ["race", 2]
     monkeypatch.setattr(scheduler, "GIVES_WAY", 0.05)
-    with own.running():
+    with instance.running():
         assert next(steps) == 3
 
 
 @pytest.mark.parametrize("kind", [RACE, LONG])
-def test_work_that_fails_or_is_closed_counts_no_longer(kind):
-    own = Scheduler()
+def test_failed_or_closed_work_is_no_longer_counted(kind):
+    instance = Scheduler()
 
     def fail():
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
-        own.scheduled(fail, kind)()
-    begun = counting(own, kind)
-    assert next(begun) == 1 and own._running[kind] == 1
-    begun.close()
-    assert not own._running[kind]
+        instance.scheduled(fail, kind)()
+    steps = counting(instance, kind)
+    assert next(steps) == 1 and instance._running[kind] == 1
+    steps.close()
+    assert not instance._running[kind]
 
 
 def test_the_app_measures_a_model_after_its_first_run(tmp_path, monkeypatch):
@@ -190,37 +190,37 @@ def test_the_app_measures_a_model_after_its_first_run(tmp_path, monkeypatch):
         [measuring] = [thread for thread in threading.enumerate() if "_measure" in thread.name]
     measuring.join(GUARD)
     checkpoint = models.load()
-    kept = costs.load(checkpoint)
-    known = models.decode(checkpoint, "Hello", Request(max_new_tokens=2)).settings.costs
-    assert (known is None) == (kept is None)  # None on a busy machine
+    stored = costs.load(checkpoint)
+    used = models.decode(checkpoint, "Hello", Request(max_new_tokens=2)).settings.costs
+    assert (used is None) == (stored is None)  # None on a busy machine
     window = models.decode(checkpoint, "Hello", Request(window=3, max_new_tokens=2)).settings
     assert (window.window, window.costs) == (3, None)
 
 
-# ----------------------------------------------------------------------------------------- the queue
+# --------------------------------------------------------------------------------------------- queue
 
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A clock that a test sets, for an empty queue."""
+    """Return a clock that the test sets, with an empty queue."""
     clock = SimpleNamespace(now=0.0, queue=Queue())
     monkeypatch.setattr(scheduler, "time", SimpleNamespace(monotonic=lambda: clock.now))
     return clock
 
 
-def visit(clock, name: str, board: Board | None = None):
-    def work(name, board):
+def visit(clock, name: str, shared: SharedState | None = None):
+    def work(name, shared):
         for step in ("begun", "done"):
             yield f"{name} {step}"
 
-    return in_queue(work, 1, clock.queue)(name, board or Board())
+    return in_queue(work, 1, clock.queue)(name, shared or SharedState())
 
 
 def numbers_in(text: str) -> list[str]:
     return re.findall(r"\d+", text)
 
 
-def test_visitors_start_in_order_and_get_a_place_and_an_estimate(clock):
+def test_visitors_start_in_order_and_see_their_position_and_an_estimate(clock):
     first, second, third = visit(clock, "a"), visit(clock, "b"), visit(clock, "c")
     assert [next(first), next(first)] == [[gr.skip(), ""], ["a begun", gr.skip()]]
     assert numbers_in(next(second)[1]) == ["20"]
@@ -233,11 +233,11 @@ def test_visitors_start_in_order_and_get_a_place_and_an_estimate(clock):
 
 
 def test_a_waiting_visitor_may_stop_and_leaves_the_queue(clock):
-    board = Board()
-    first, second, third = visit(clock, "a"), visit(clock, "b", board), visit(clock, "c")
+    shared = SharedState()
+    first, second, third = visit(clock, "a"), visit(clock, "b", shared), visit(clock, "c")
     for steps in (first, second, third):
         next(steps)
-    board.stopped = True
+    shared.stopped = True
     assert next(second)[1] and list(second) == []
     assert numbers_in(next(third)[1]) == ["20"]
 

@@ -1,11 +1,11 @@
-"""The skills: plausible wrong answers fail, hostile ones do no harm, and skills are training data."""
+"""Skills: plausible wrong answers fail, hostile ones are harmless, and skills are training data."""
 
 import json
 import sqlite3
 
 import pytest
 import yaml
-from task_examples import drawn
+from task_examples import examples_of
 
 from mars_demo import tasks
 from mars_demo.assets import ASSETS
@@ -40,27 +40,27 @@ from mars_demo.training import corpus
     ],
 )
 def test_plausible_wrong_answers_are_wrong(name, old, new):
-    changed = [example for example in drawn(name) if old in example.answer]
+    changed = [example for example in examples_of(name) if old in example.answer]
     assert changed
     for example in changed:
         assert not SKILLS[name].grade(example, example.answer.replace(old, new)), example
 
 
 def test_the_form_of_an_answer_may_differ():
-    example = drawn("extraction")[0]
+    example = examples_of("extraction")[0]
     assert SKILLS["extraction"].grade(example, f"```json\n{json.dumps(example.facts['fields'])}\n```")
-    example = next(e for e in drawn("lists") if e.answer.startswith("- "))
+    example = next(e for e in examples_of("lists") if e.answer.startswith("- "))
     assert SKILLS["lists"].grade(example, example.answer.replace("- ", "* "))
-    example = next(e for e in drawn("sql") if "WHERE" in e.answer)
+    example = next(e for e in examples_of("sql") if "WHERE" in e.answer)
     assert SKILLS["sql"].grade(example, example.answer.lower().replace(*_value_in_capitals(example)))
-    example = drawn("quoting")[0]
+    example = examples_of("quoting")[0]
     assert SKILLS["quoting"].grade(example, example.answer.strip('"'))
-    example = drawn("renaming")[0]
+    example = examples_of("renaming")[0]
     assert SKILLS["renaming"].grade(example, example.facts["code"] + "  # renamed")
 
 
 def _value_in_capitals(example: Example) -> tuple[str, str]:
-    """Return a value of a query in lower case and as it is in the rows."""
+    """Return the value that a query has in lower case and its rows have capitalized."""
     value = example.answer.partition("'")[2].partition("'")[0] or "select"
     return value.lower(), value
 
@@ -85,7 +85,7 @@ def _value_in_capitals(example: Example) -> tuple[str, str]:
         "X = 1\0",
     ],
 )
-def test_only_definitions_of_data_are_run(code, monkeypatch):
+def test_only_data_definitions_are_executed(code, monkeypatch):
     def run(*_, **__):
         raise AssertionError("This code must not reach a child process.")
 
@@ -93,7 +93,7 @@ def test_only_definitions_of_data_are_run(code, monkeypatch):
     assert sandbox.evaluated(code, "X") is None
 
 
-def test_a_child_that_takes_too_much_is_ended(tmp_path, monkeypatch):
+def test_a_child_process_over_its_limits_is_killed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sandbox, "_is_data", lambda code: True)
     for code in ("while True: pass", "X = bytearray(1 << 31)", "raise SystemExit", "open('x', 'w')"):
@@ -116,13 +116,13 @@ def test_a_child_that_takes_too_much_is_ended(tmp_path, monkeypatch):
         "SELECT 1; DROP TABLE {table};",
     ],
 )
-def test_queries_only_read_and_soon_end(query):
-    example = drawn("sql", 1)[0]
+def test_queries_are_read_only_and_limited_in_time(query):
+    example = examples_of("sql", 1)[0]
     assert not SKILLS["sql"].grade(example, query.format(table=example.facts["table"]))
 
 
 def test_a_query_that_guesses_the_rows_is_wrong():
-    example = next(e for e in drawn("sql") if "COUNT(*)" in e.answer and "WHERE" in e.answer)
+    example = next(e for e in examples_of("sql") if "COUNT(*)" in e.answer and "WHERE" in e.answer)
     database = sql._database(example.facts, 0)
     (count,) = database.execute(example.answer).fetchone()
     assert not SKILLS["sql"].grade(example, f"SELECT {count};")

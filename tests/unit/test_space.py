@@ -1,4 +1,4 @@
-"""The folder of a Space: its card, its files, and bad options."""
+"""The folder of a Space: card, files, and bad options."""
 
 import os
 import subprocess
@@ -53,13 +53,13 @@ def test_every_hardware_has_its_torch_and_its_python(hardware):
 
 @pytest.mark.full
 def test_models_of_the_hub_are_preloaded_and_local_ones_are_copied(folder, tmp_path):
-    own = tmp_path / "my model"
-    own.mkdir()
+    local = tmp_path / "my model"
+    local.mkdir()
     for file in (ASSETS / "ar-tiny").iterdir():
-        (own / file.name).write_bytes(file.read_bytes())
-    (own / "modeling_mine.py").write_text("raise SystemExit")
-    (own / "optimizer.bin").write_bytes(b"x")
-    space = Space("t4-small", ["owner/name", str(own)], only=True)
+        (local / file.name).write_bytes(file.read_bytes())
+    (local / "modeling_mine.py").write_text("raise SystemExit")
+    (local / "optimizer.bin").write_bytes(b"x")
+    space = Space("t4-small", ["owner/name", str(local)], only=True)
     write(space, folder)
     fields = front_matter(folder)
     assert fields["preload_from_hub"] == fields["models"] == ["owner/name"]
@@ -70,8 +70,8 @@ def test_models_of_the_hub_are_preloaded_and_local_ones_are_copied(folder, tmp_p
         not (folder / "assets" / "mars-smollm2-135m").exists()
         and (folder / "assets" / "mars-tiny").exists()
     )
-    # Its app serves them in this order, unless the operator's variable names others.
-    ask = "import sys; sys.argv = ['app.py']; import app; print(app.models.names())"
+    # Its app serves them in this order, unless the variable of the operator names others.
+    program = "import sys; sys.argv = ['app.py']; import app; print(app.models.names())"
     for variable, names in (
         (None, "['owner/name', 'my model', 'mars-tiny', 'ar-tiny']"),
         ("ar-tiny", "['ar-tiny', 'm"),
@@ -79,7 +79,7 @@ def test_models_of_the_hub_are_preloaded_and_local_ones_are_copied(folder, tmp_p
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         environment |= {"MARS_DEMO_MODELS": variable} if variable else {}
         done = subprocess.run(
-            [sys.executable, "-c", ask],
+            [sys.executable, "-c", program],
             cwd=folder,
             env=environment,
             capture_output=True,
@@ -102,7 +102,7 @@ def test_impossible_spaces_are_refused(settings, fact):
         Space(**settings)
 
 
-def test_a_folder_with_files_is_left_alone(folder, capsys):
+def test_a_folder_with_files_is_not_changed(folder, capsys):
     folder.mkdir()
     (folder / "mine").write_text("mine")
     assert cli.main(["space", "--output", str(folder), "--hardware", "cpu-basic"]) == 2

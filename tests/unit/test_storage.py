@@ -1,4 +1,4 @@
-"""The temporary files of visitors: their place, limit and removal."""
+"""Temporary files of visitors: folder, limit and removal."""
 
 import os
 import subprocess
@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from mars_demo.ui.storage import LOCK, PREFIX, Storage
+from mars_demo.ui.hosting.storage import LOCK, PREFIX, Storage
 
 APP = """
 import sys
 from pathlib import Path
-from mars_demo.ui.storage import Storage
+from mars_demo.ui.hosting.storage import Storage
 storage = Storage(Path(sys.argv[1]))
 (storage.folder() / "weights").write_bytes(bytes(1000))
 print(storage.root, flush=True)
@@ -27,7 +27,7 @@ def app(parent: Path) -> tuple[subprocess.Popen, Path]:
     return process, Path(process.stdout.readline().strip())
 
 
-def test_files_of_a_killed_app_are_removed_by_the_next_and_those_of_a_living_one_are_kept(tmp_path):
+def test_an_app_removes_files_of_killed_apps_but_not_of_running_ones(tmp_path):
     killed, left = app(tmp_path)
     living, used = app(tmp_path)
     try:
@@ -39,7 +39,7 @@ def test_files_of_a_killed_app_are_removed_by_the_next_and_those_of_a_living_one
         storage = Storage(tmp_path)
         assert not left.exists()
         assert storage.root.exists() and used.exists() and other.exists()
-        living.communicate("")  # it exits
+        living.communicate("")  # the app exits
         assert not used.exists()
         storage.close()
         assert not storage.root.exists()

@@ -1,4 +1,4 @@
-"""Sweeps: answers as prompts get alone, each computed once, resuming; the figures of their points."""
+"""Sweeps: outcomes, resuming, and the results of their points."""
 
 import itertools
 import json
@@ -23,7 +23,7 @@ from mars_demo.evaluation.sweep import Sweep, grid
 from mars_demo.evaluation.task_sets import task_set
 from mars_demo.models.checkpoint import wrap
 from mars_demo.modes import MODES
-from mars_demo.serving.cache import CursorCache
+from mars_demo.serving.cache import RaggedCache
 
 LOSSLESS = Setting("lossless")
 SETTINGS = [AR, LOSSLESS, Setting("mars", "probability", 0.3), Setting("mars", "margin", 0.05)]
@@ -31,7 +31,7 @@ LIMIT = 6
 
 
 def outcomes(frontier: Frontier) -> list[tuple]:
-    """Return what does not depend on a clock."""
+    """Return the outcomes without times."""
     return [(point.setting, point.outcomes) for point in frontier.points]
 
 
@@ -40,9 +40,9 @@ def whole(mars_tiny) -> Frontier:
     return Sweep(mars_tiny, "letters", LIMIT, SETTINGS, size=4).finish()
 
 
-def test_outcomes_are_those_of_prompts_decoded_alone(mars_tiny, whole):
+def test_outcomes_equal_single_runs(mars_tiny, whole):
     examples = tasks.held_out("letters", LIMIT)
-    own = {}
+    ar_ids = {}
     for point, setting in zip(whole.points, SETTINGS, strict=True):
         assert point.setting == setting and point.seconds > 0
         for example, outcome in zip(examples, point.outcomes, strict=True):
@@ -52,7 +52,7 @@ def test_outcomes_are_those_of_prompts_decoded_alone(mars_tiny, whole):
             assert (outcome.tokens, outcome.forwards) == (run.tokens, run.forwards)
             right = run.stop == "eos" and tasks.TASKS["letters"].grade(example, run.text)
             assert outcome.right == right
-            ar = own.setdefault(outcome.number, run.token_ids)
+            ar = ar_ids.setdefault(outcome.number, run.token_ids)
             pairs = itertools.zip_longest(run.token_ids, ar)
             unlike = [index for index, (token, other) in enumerate(pairs) if token != other]
             assert outcome.leaves == (unlike[0] if unlike else None)
@@ -63,19 +63,19 @@ def test_outcomes_are_those_of_prompts_decoded_alone(mars_tiny, whole):
 
 
 def test_an_interrupted_sweep_resumes_also_with_more_settings(mars_tiny, whole, tmp_path, monkeypatch):
-    cut = iter(Sweep(mars_tiny, "letters", LIMIT, SETTINGS[:2], size=4, folder=tmp_path))
+    interrupted = iter(Sweep(mars_tiny, "letters", LIMIT, SETTINGS[:2], size=4, folder=tmp_path))
     for _ in range(40):
-        next(cut)
-    cut.close()
+        next(interrupted)
+    interrupted.close()
     [file] = tmp_path.iterdir()
-    known = file.read_text().splitlines()
-    assert 0 < len(known) < 2 * LIMIT
+    stored = file.read_text().splitlines()
+    assert 0 < len(stored) < 2 * LIMIT
     again = Sweep(mars_tiny, "letters", LIMIT, SETTINGS, size=4, folder=tmp_path)
     first = again.finish()
     assert outcomes(first) == outcomes(whole)
     lines = file.read_text().splitlines()
-    assert lines[: len(known)] == known and len(lines) == LIMIT * len(SETTINGS)
-    monkeypatch.setattr(CursorCache, "forward", None)  # nothing can be computed from here on
+    assert lines[: len(stored)] == stored and len(lines) == LIMIT * len(SETTINGS)
+    monkeypatch.setattr(RaggedCache, "forward", None)  # no forward can be computed from here on
     assert again.finish() == first
     assert Sweep(mars_tiny, "letters", LIMIT, SETTINGS, size=4, folder=tmp_path).finish() == first
 
@@ -98,8 +98,8 @@ def test_a_torn_line_is_dropped(mars_tiny, tmp_path):
         file.write_bytes(torn)
         again = Sweep(mars_tiny, "letters", 3, [AR], size=4, folder=tmp_path).finish()
         assert outcomes(again) == outcomes(full)
-        kept = [json.loads(line) for line in file.read_text().splitlines()]
-        assert sorted(line["outcome"]["number"] for line in kept) == [0, 1, 2]
+        records = [json.loads(line) for line in file.read_text().splitlines()]
+        assert sorted(line["outcome"]["number"] for line in records) == [0, 1, 2]
 
 
 def test_different_sweeps_have_different_files(mars_tiny, tokenizer, tmp_path):
@@ -110,7 +110,7 @@ def test_different_sweeps_have_different_files(mars_tiny, tokenizer, tmp_path):
     trained = wrap("mars-tiny", random_model("llama", tokenizer), tokenizer)
     counts = [number(mars_tiny), number(mars_tiny), number(mars_tiny, "units"), number(mars_tiny, limit=3)]
     counts += [number(mars_tiny, size=5), number(trained)]
-    with torch.no_grad():  # the same name and shapes, other values
+    with torch.no_grad():  # the same name and shapes, different values
         trained.model.lm_head.weight.mul_(1.5)
     counts += [number(trained), number(trained)]
     assert counts == [1, 1, 2, 3, 4, 5, 6, 6]
@@ -139,7 +139,7 @@ def test_tasks_alternate_and_a_smaller_set_begins_a_larger_one():
 
 
 def answered(text: str, stop: str) -> Run:
-    """Return a run with that answer."""
+    """Return a run with the given answer."""
     settings = Settings("ar", "m", 1, None, None, "", 1, "cpu", "float32", 9)
     return Run(settings, [Pass(1, None, 1, 1.0, 1, (Slot(5, text, 1.0),), stop)]).finish()
 
@@ -157,9 +157,9 @@ TAUS = (1.0, 0.5)
 
 
 @pytest.mark.parametrize("mode", [name for name, mode in MODES.items() if not mode.needs_draft])
-def test_every_mode_that_has_a_tau_is_swept_and_no_other(mars_tiny, mode):
-    own = "mars" in MODES[mode].objectives
-    checkpoint = mars_tiny if own else replace(mars_tiny, objective=MODES[mode].objectives[0])
+def test_only_modes_with_a_tau_are_swept(mars_tiny, mode):
+    is_mars = "mars" in MODES[mode].objectives
+    checkpoint = mars_tiny if is_mars else replace(mars_tiny, objective=MODES[mode].objectives[0])
     rows = list(evaluate(checkpoint, Request(mode), TAUS, ["units"], limit=1))
     assert [row.tau for row in rows] == (list(TAUS) if MODES[mode].uses_tau else [None])
     [example] = tasks.held_out("units", 1)
@@ -178,7 +178,7 @@ MADE_UP = [
 
 
 def point(setting: Setting, seconds: float = 8.0) -> Point:
-    """Return a point with made-up outcomes, which depend on the setting."""
+    """Return a point with made-up outcomes that depend on the setting."""
     rng = random.Random(setting.title)
     outcomes = [
         Outcome(number, rng.random() < 0.8, rng.randint(20, 60), rng.randint(5, 20), None, f"<b>{number}")
@@ -197,14 +197,14 @@ def swept() -> Frontier:
 # ------------------------------------------------------------------------------- intervals
 
 
-def test_an_interval_is_that_of_a_plain_bootstrap():
+def test_an_interval_equals_a_plain_bootstrap():
     rng = random.Random(1)
     tokens = [rng.randint(10, 90) for _ in range(60)]
     forwards = [rng.randint(3, 20) for _ in tokens]
     ratios = []
     for _ in range(4000):
-        drawn = rng.choices(range(len(tokens)), k=len(tokens))
-        ratios.append(sum(tokens[i] for i in drawn) / sum(forwards[i] for i in drawn))
+        resampled = rng.choices(range(len(tokens)), k=len(tokens))
+        ratios.append(sum(tokens[i] for i in resampled) / sum(forwards[i] for i in resampled))
     cuts = statistics.quantiles(ratios, n=40)
     low, high = bootstrap.interval(tokens, forwards)
     width = cuts[-1] - cuts[0]
@@ -215,7 +215,7 @@ def test_an_interval_is_that_of_a_plain_bootstrap():
 # -------------------------------------------------------------------------- settings and points
 
 
-def test_the_figures_of_a_point_are_sums_over_prompts(swept):
+def test_the_results_of_a_point_are_sums_over_prompts(swept):
     one = swept.points[2]
     assert one.n == COUNT and one.accuracy == sum(o.right for o in one.outcomes) / COUNT
     tokens, forwards = (sum(getattr(o, name) for o in one.outcomes) for name in ("tokens", "forwards"))
@@ -243,10 +243,10 @@ def test_a_record_survives_a_round_trip(swept):
     record = json.loads(json.dumps(swept.record()))
     read = Frontier.read(record)
     assert read.record() == record
-    for ours, own in zip(read.points, swept.points, strict=True):
-        assert ours.setting == own.setting and ours.seconds == own.seconds
-        assert ours.accuracy_interval == own.accuracy_interval
-        assert [o.text for o in ours.wrong] == [o.text for o in own.wrong]
+    for ours, original in zip(read.points, swept.points, strict=True):
+        assert ours.setting == original.setting and ours.seconds == original.seconds
+        assert ours.accuracy_interval == original.accuracy_interval
+        assert [o.text for o in ours.wrong] == [o.text for o in original.wrong]
         assert all(o.text is None for o in ours.outcomes if o.right)
     bare = Frontier.read(swept.record(texts=False))
     assert all(o.text is None for p in bare.points for o in p.outcomes)
@@ -280,22 +280,25 @@ def test_a_broken_record_is_refused(swept, change):
 def test_the_table_has_a_row_per_point(swept):
     frame = swept.frame()
     assert len(frame) == len(MADE_UP) and list(frame["n"].unique()) == [COUNT]
-    row, own = frame.iloc[4], swept.points[4]
+    row, point = frame.iloc[4], swept.points[4]
     assert (row["mode"], row["criterion"], row["tau"]) == ("mars", "probability", 0.5)
-    assert (row["accuracy_low"], row["accuracy_high"]) == own.accuracy_interval
+    assert (row["accuracy_low"], row["accuracy_high"]) == point.accuracy_interval
     assert row["faster_than_ar"] == 10 / 6
     assert frame.to_csv(index=False).splitlines()[1].startswith("a <model>,units,ar,,,40,")
 
 
-def test_a_sweep_that_cannot_be_is_refused(mars_tiny, ar_tiny):
+def test_impossible_sweeps_are_refused(mars_tiny, ar_tiny):
     with pytest.raises(ValueError, match="ar-tiny"):
         grid(ar_tiny)
     with pytest.raises(ValueError, match="chess.*worlds, word-problems, .*, instructions"):
         Sweep(mars_tiny, "chess")
 
 
-def test_aup_of_a_line_is_that_of_its_paper():
-    """Computed by hand: 80 percent at 1 token per forward, then 80 at 2, 78 at 3, and 70, too low, at 4."""
+def test_aup_of_a_line_follows_its_paper():
+    """Compare with a calculation by hand.
+
+    Accuracy is 80% at 1 and 2 tokens per forward, 78% at 3, and 70%, which is too low, at 4.
+    """
 
     def made(setting: Setting, right: int, speed: int) -> Point:
         outcomes = [Outcome(number, number < right, speed, 1) for number in range(100)]
@@ -304,7 +307,7 @@ def test_aup_of_a_line_is_that_of_its_paper():
     line = [made(Setting("mars", "margin", tau), *point) for tau, point in
             ((0.9, (80, 2)), (0.5, (78, 3)), (0.1, (70, 4)))]  # fmt: skip
     prompts = tuple(map(str, range(100)))
-    found = Frontier("m", "t", "T", 1, "machine", prompts, (made(AR, 80, 1), *line)).aup()
+    aup = Frontier("m", "t", "T", 1, "machine", prompts, (made(AR, 80, 1), *line)).aup()
     weight = math.exp(-3 * (1 - 78 / 80))
-    assert found == {"margin": pytest.approx(80 + 80 + (80 + 78 * weight) / 2)}
+    assert aup == {"margin": pytest.approx(80 + 80 + (80 + 78 * weight) / 2)}
     assert Frontier("m", "t", "T", 1, "machine", prompts, tuple(line)).aup() == {}

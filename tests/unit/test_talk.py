@@ -1,4 +1,4 @@
-"""The URLs of the speaker's page name what there is."""
+"""The URLs on the speaker's page."""
 
 import re
 from pathlib import Path
@@ -19,7 +19,7 @@ PROMPTS = {example["id"]: example["model"] for example in read_json("prompts.jso
 
 
 @pytest.mark.parametrize("query", URLS)
-def test_a_url_of_the_talk_names_what_there_is(query):
+def test_urls_of_the_talk_name_existing_things(query):
     named = dict(parse_qsl(query, strict_parsing=True))
     assert named.pop("view") == "talk"
     if "run" in named:

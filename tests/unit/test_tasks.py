@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from task_examples import ALL, drawn
+from task_examples import ALL, examples_of
 
 from mars_demo.tasks import TASKS, examples, held_out, instructions, split_of
 from mars_demo.tasks.common import Example, Task
@@ -27,7 +27,7 @@ def grade(example: Example, answer: str) -> bool:
 
 @EVERY_TASK
 def test_reference_answers_are_right_and_answers_to_other_prompts_are_wrong(name):
-    for example, other in itertools.pairwise(drawn(name)):
+    for example, other in itertools.pairwise(examples_of(name)):
         assert example.task == name
         assert grade(example, example.answer), example
         assert grade(example, example.answer + " \n\n"), example
@@ -37,7 +37,7 @@ def test_reference_answers_are_right_and_answers_to_other_prompts_are_wrong(name
 
 @EVERY_TASK
 def test_truncated_continued_or_empty_answers_are_wrong(name):
-    for example in drawn(name, 6):
+    for example in examples_of(name, 6):
         half = example.answer[: len(example.answer) // 2]
         for answer in ("", "   \n", half, example.answer + "\nnonsense"):
             assert not grade(example, answer), (example, answer)
@@ -45,7 +45,7 @@ def test_truncated_continued_or_empty_answers_are_wrong(name):
 
 @pytest.mark.parametrize("name", ["sorting", "reversing"])
 def test_swapped_items_are_wrong(name):
-    for example in drawn(name, 100):
+    for example in examples_of(name, 100):
         if "Backwards" not in example.answer:
             start, last = example.answer.rsplit(": ", 1)
             first, second, *rest = last.rstrip(".").split(", ")
@@ -53,7 +53,7 @@ def test_swapped_items_are_wrong(name):
 
 
 def test_a_letter_without_a_detail_or_with_another_one_is_wrong():
-    for example in drawn("notes", 100):
+    for example in examples_of("notes", 100):
         for detail in example.facts.values():
             assert not grade(example, example.answer.replace(detail, ""))
         for day in {"Monday", "Friday"} - {example.facts["day"]}:
@@ -62,7 +62,7 @@ def test_a_letter_without_a_detail_or_with_another_one_is_wrong():
 
 
 def test_a_story_needs_its_cast_three_sentences_and_known_words():
-    for example in drawn("stories", 100):
+    for example in examples_of("stories", 100):
         first, second, third = re.split(r"(?<=\.) ", example.answer)
         assert not grade(example, f"{first} {second}")
         assert not grade(example, f"{first} {second} {third} {third}")
@@ -72,7 +72,7 @@ def test_a_story_needs_its_cast_three_sentences_and_known_words():
 
 
 def test_functions_are_compared_by_syntax():
-    example = drawn("functions", 1)[0]
+    example = examples_of("functions", 1)[0]
     respaced = example.answer.replace("\n```", "  # same\n\n```")
     assert grade(example, respaced)
     assert not grade(example, example.answer.replace("return", "yield"))
@@ -86,37 +86,37 @@ def test_model_code_is_never_run(name, depth, tmp_path):
     trace = tmp_path / "trace"
     code = f"{depth}__import__('os').system('touch {trace}')"
     for answer in (code, f"```python\n{code}\n```"):
-        assert ALL[name].grade(drawn(name, 1)[0], answer) is False
+        assert ALL[name].grade(examples_of(name, 1)[0], answer) is False
     assert not trace.exists()
 
 
 @EVERY_TASK
 def test_examples_are_reproducible_and_fit(name):
-    assert drawn(name, 20) == drawn(name, 20) != drawn(name, 20, seed=1)
-    for example in drawn(name, 200):
+    assert examples_of(name, 20) == examples_of(name, 20) != examples_of(name, 20, seed=1)
+    for example in examples_of(name, 200):
         assert 0 < len(example.prompt) + len(example.answer) < (600 if name in TASKS else 1000)
         assert example.prompt == example.prompt.strip() and example.answer == example.answer.strip()
 
 
 @pytest.mark.parametrize("name", TASKS)
 def test_prompts_are_many_and_sometimes_sloppy(name):
-    prompts = {example.prompt for example in drawn(name, 3000)}
+    prompts = {example.prompt for example in examples_of(name, 3000)}
     assert len(prompts) > 1000 and not any("{" in prompt for prompt in prompts)
     assert any(prompt[0].islower() and prompt[-1] not in ".?!" for prompt in prompts)
 
 
 @EVERY_TASK
 def test_held_out_prompts_differ_and_are_never_trained_on(name):
-    kept = held_out(name, 40)
-    assert len({example.prompt for example in kept}) == 40
-    assert all(example.unseen or split_of(example.prompt) == "held-out" for example in kept)
-    assert {example.unseen for example in kept} == ({True, False} if name in SKILLS else {False})
+    examples = held_out(name, 40)
+    assert len({example.prompt for example in examples}) == 40
+    assert all(example.unseen or split_of(example.prompt) == "held-out" for example in examples)
+    assert {example.unseen for example in examples} == ({True, False} if name in SKILLS else {False})
     trained = taken(400, [name], "train", 0)
     assert not any(example.unseen for example in trained)
-    assert {example.prompt for example in kept}.isdisjoint(example.prompt for example in trained)
+    assert {example.prompt for example in examples}.isdisjoint(example.prompt for example in trained)
 
 
-def test_examples_depend_on_their_seed_and_not_on_that_of_hashes():
+def test_examples_depend_on_their_seed_but_not_on_the_hash_seed():
     assert taken(100, None, "train", 3) != taken(100, None, "train", 4)
     assert held_out("notes", 20, seed=1) != held_out("notes", 20, seed=2)
     script = (
@@ -152,10 +152,10 @@ def test_too_many_held_out_prompts_are_refused(monkeypatch):
         held_out("small", 50)
 
 
-def test_arithmetic_shown_is_true():
+def test_shown_arithmetic_is_right():
     sums = {"+": int.__add__, "-": int.__sub__, "x": int.__mul__, "/": int.__floordiv__}
     for name in ("word-problems", "units", "tables"):
-        for example in drawn(name, 300):
+        for example in examples_of(name, 300):
             answer = example.answer.replace(",", "")
             for left, sign, right, result in re.findall(
                 r"(?<![x+] )\b(\d+) ([-+x/]) (\d+) = (\d+)\b(?! x)", answer
@@ -163,7 +163,7 @@ def test_arithmetic_shown_is_true():
                 assert sums[sign](int(left), int(right)) == int(result), example
 
 
-def test_there_are_enough_instructions_and_all_checks_are_known():
+def test_there_are_enough_instructions_and_all_checks_exist():
     bundled = instructions.instructions()
     assert len(bundled) >= 150
     assert len({instruction.prompt for instruction in bundled}) == len(bundled)

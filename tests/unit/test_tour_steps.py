@@ -1,4 +1,4 @@
-"""The steps of the tour, and the facts that its texts state about its races."""
+"""The steps of the tour, and facts about its races that its texts state."""
 
 import pytest
 
@@ -23,19 +23,17 @@ def answers(mars_tiny):
 def test_exactly_one_choice_is_right_for_every_result(name):
     race = RACES[name]
     for number in range(race["asks"] == "first", 300):
-        holding = [
-            low for low, high in race["choices"] if low <= number and (high is None or number <= high)
-        ]
-        assert len(holding) == 1, number
+        right = [low for low, high in race["choices"] if low <= number and (high is None or number <= high)]
+        assert len(right) == 1, number
 
 
-def test_the_hard_text_gives_one_token_nearly_everywhere(answers):
+def test_most_forwards_of_the_hard_text_accept_one_token(answers):
     accepted = [step.accepted for step in answers["hard"].passes]
     assert accepted[0] == 1
     assert sum(accepted) / len(accepted) < 1.5
 
 
-def test_the_repeating_text_is_copied_and_is_the_answer_of_ar(answers, mars_tiny):
+def test_the_repeating_text_uses_n_gram_drafts_and_is_the_answer_of_ar(answers, mars_tiny):
     run, race = answers["copying"], RACES["copying"]
     slots = [slot for step in run.passes for slot in step.slots[: step.accepted]]
     assert sum(slot.source == "copy" for slot in slots) >= 6

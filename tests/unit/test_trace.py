@@ -1,4 +1,4 @@
-"""The run record: what is written is the contract, and reading it back gives the same run."""
+"""The run record: its documented lines, and reading them back."""
 
 import json
 import time
@@ -46,8 +46,8 @@ def test_record_has_the_documented_lines(mars_tiny, mode):
     assert joined == run.text
 
 
-def test_the_parts_of_a_forwards_time_are_those_that_it_took(mars_tiny, monkeypatch):
-    """A model that takes an hour of the clock shows in `model_ms` and nowhere else."""
+def test_the_time_of_a_forward_is_split_into_its_parts(mars_tiny, monkeypatch):
+    """Let the model take one hour: only `model_ms` may include it."""
     hour, late, perf_counter = 3600.0, 0.0, time.perf_counter
     monkeypatch.setattr(time, "perf_counter", lambda: perf_counter() + late)
 
@@ -71,21 +71,21 @@ def test_the_parts_of_a_forwards_time_are_those_that_it_took(mars_tiny, monkeypa
     [
         ({"mode": "ar"}, None, None),
         ({"mode": "mars", "tau": 0.5}, None, "mask"),
-        ({"mode": "lossless", "copies": 0}, "mask", "mask"),
+        ({"mode": "lossless", "ngram_tokens": 0}, "mask", "mask"),
         ({"mode": "jacobi"}, "guess", "guess"),
         ({"mode": "speculative", "tau": 0.9}, "draft", "mask"),
     ],
     ids=str,
 )
-def test_every_slot_says_where_its_token_came_from(mars_tiny, ar_tiny, settings, verified, beyond):
-    """Verified drafts from what made them, the next token from the model, and what follows from masks."""
+def test_every_slot_has_the_source_of_its_token(mars_tiny, ar_tiny, settings, verified, beyond):
+    """Expect verified drafts from their source, the next token from the model, later ones from masks."""
     more = {"draft": ar_tiny} if settings["mode"] == "speculative" else {}
     prompt = tasks.held_out("units", 1)[0].prompt
     run = decode(mars_tiny, prompt, Request(**settings, **more, max_new_tokens=40)).finish()
     for step in run.passes:
-        held = step.verified or 0
-        after = len(step.slots) - held - 1
-        expected = [verified] * held + ["model"] + [beyond] * after
+        count = step.verified or 0
+        after = len(step.slots) - count - 1
+        expected = [verified] * count + ["model"] + [beyond] * after
         assert [slot.source for slot in step.slots] == expected
     accepted = [slot.source for step in run.passes for slot in step.slots[: step.accepted]]
     assert run.sources == {source: accepted.count(source) for source in set(accepted)}
@@ -93,7 +93,7 @@ def test_every_slot_says_where_its_token_came_from(mars_tiny, ar_tiny, settings,
     assert list(Run.read(run.lines()).lines()) == list(run.lines())
 
 
-def test_a_run_cut_short_has_no_closing_line_until_it_is_closed(mars_tiny):
+def test_an_unfinished_run_has_no_closing_line_until_it_is_closed(mars_tiny):
     run = decode(mars_tiny, "hello", Request(max_new_tokens=50))
     next(run)
     assert len(list(run.lines())) == 2
@@ -101,14 +101,14 @@ def test_a_run_cut_short_has_no_closing_line_until_it_is_closed(mars_tiny):
     assert json.loads(list(run.lines())[-1])["stop"] == "stopped"
 
 
-# ------------------------------------------------------------------------------- records from elsewhere
+# -------------------------------------------------------------------------------------- foreign records
 
 SETTINGS, FIRST, SECOND, LAST = GOOD
 SLOT = FIRST["slots"][2]
 
 
 def with_field(number: int, *path, value=...) -> str:
-    """Return the good record with another value at one place of a line; without it by default."""
+    """Return the valid record with a new value in a line; by default without the value."""
     lines = [*GOOD]
     lines[number] = changed(lines[number], path, value)
     return written(lines)
@@ -136,7 +136,7 @@ def test_recorded_runs_are_read_and_written_alike():
     ],
     ids=["good", "schema 1", "wide", "no tau", "long"],
 )
-def test_what_is_within_bounds_is_read(text):
+def test_values_within_bounds_are_read(text):
     [run] = read_text(text)
     assert run.tokens == 3
     assert [slot.score for slot in run.passes[0].slots] == [1.0, 0.95, 0.2]
@@ -169,7 +169,7 @@ def test_what_is_within_bounds_is_read(text):
         ),
     ],
 )
-def test_anything_else_is_refused_in_one_sentence(text, facts):
+def test_other_values_are_refused_in_one_sentence(text, facts):
     with pytest.raises(ValueError, match=NO_RECORD) as caught:
         read_text(text)
     message = str(caught.value)
@@ -178,22 +178,22 @@ def test_anything_else_is_refused_in_one_sentence(text, facts):
     assert "\n" not in message and message.endswith(".") and len(message) < 250
 
 
-def test_after_a_wrong_item_no_other_is_looked_at():
-    """A line of hundreds of thousands of errors took half a minute to refuse."""
+def test_reading_stops_at_the_first_wrong_item():
+    """Refuse lines with hundreds of thousands of errors quickly."""
     for wrong in (7, {"id": "x", "a": 1}):
         with pytest.raises(ValidationError) as caught:
             TypeAdapter(Pass).validate_json(json.dumps({**FIRST, "slots": [wrong] * 1000}))
         assert len({place for _, place, *_ in (error["loc"] for error in caught.value.errors())}) == 1
 
 
-def test_a_record_of_no_run_or_of_several_is_not_one_run():
+def test_a_record_of_no_run_or_several_runs_is_not_one_run():
     for text in ("", written((*GOOD, *GOOD))):
         with pytest.raises(ValueError, match=r"\b(0|2) runs"):
             Run.read(text.splitlines())
 
 
 @pytest.mark.parametrize("record", [None, 3, ["a"], " " * ((LIMITS.record << 20) + 1)])
-def test_a_record_has_a_largest_size(record):
+def test_a_record_has_a_size_limit(record):
     with pytest.raises(ValueError, match=f"{LIMITS.record} MiB"):
         read_text(record)
     assert read_text(" " * (LIMITS.record << 20)) == []

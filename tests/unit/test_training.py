@@ -1,4 +1,4 @@
-"""Training: learning, being cut and resuming to the same losses, what is watched, the mask's own vector."""
+"""Training: losses, resuming after interruptions, watched trainings, and the mask vector."""
 
 import copy
 import itertools
@@ -46,7 +46,7 @@ def fresh(tokenizer):
 
 
 def plain(folder):
-    """Load a saved checkpoint with transformers alone."""
+    """Load a saved checkpoint with transformers only."""
     return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, trust_remote_code=False)
 
 
@@ -57,16 +57,18 @@ def plain(folder):
         {"muon_learning_rate": None, "mask_learning_rate": 4e-2, "mask_head_start": 0.3},
     ],
 )
-def test_an_interrupted_run_resumes_to_the_losses_of_a_whole_one(tmp_path, tokenizer, monkeypatch, changed):
+def test_an_interrupted_run_resumes_to_the_losses_of_an_uninterrupted_one(
+    tmp_path, tokenizer, monkeypatch, changed
+):
     monkeypatch.chdir(tmp_path)
     save_checkpoint(fresh(tokenizer), tokenizer, tmp_path / "base", block_size=None)
     recipe = replace(RECIPE, **changed)
     whole = list(train(fresh(tokenizer), tokenizer, recipe, tmp_path / "whole"))
-    cut = train(fresh(tokenizer), tokenizer, recipe, tmp_path / "cut")
-    for metrics in cut:
+    interrupted = train(fresh(tokenizer), tokenizer, recipe, tmp_path / "cut")
+    for metrics in interrupted:
         if metrics.step == 3:
             break
-    cut.close()
+    interrupted.close()
     rest = list(train(fresh(tokenizer), tokenizer, recipe, tmp_path / "cut", resume=True))
     assert [m.step for m in rest] == [4, 5, 6]
     assert [(m.losses, m.tokens) for m in rest] == [(m.losses, m.tokens) for m in whole[3:]]
@@ -88,7 +90,7 @@ def losses_of(output) -> list[tuple[float, float, int]]:
 
 
 @pytest.mark.full
-def test_two_processes_get_the_losses_of_one_with_the_same_global_batch(tmp_path):
+def test_two_processes_have_the_losses_of_one_with_the_same_global_batch(tmp_path):
     one, two = tmp_path / "one", tmp_path / "two"
     subprocess.run([sys.executable, *command(one, "--accumulate", "2")], check=True, capture_output=True)
     launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
@@ -107,7 +109,7 @@ FSDP = {
 
 
 @pytest.mark.full
-def test_sharded_weights_of_two_processes_get_the_losses_of_one(tmp_path):
+def test_sharded_weights_of_two_processes_have_the_losses_of_one(tmp_path):
     one, two = tmp_path / "one", tmp_path / "two"
     launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     run = [sys.executable, *launch, *command(two)]
@@ -126,22 +128,22 @@ def test_sharded_weights_of_two_processes_get_the_losses_of_one(tmp_path):
         torch.testing.assert_close(trained[1][name], weight, rtol=0.02, atol=1e-4)
 
 
-def test_a_model_decodes_as_before_when_a_step_with_another_attention_has_failed(
-    tmp_path, tokenizer, monkeypatch
-):
-    """Fail with FlexAttention, as steps attend on a GPU: to it decoding's mask would mean nothing, and on a
-    CPU it has no backward pass."""
+def test_a_model_decodes_as_before_after_a_failed_step(tmp_path, tokenizer, monkeypatch):
+    """Let a step with FlexAttention fail, as it must on a CPU, where it has no backward pass.
+
+    FlexAttention cannot interpret the masks of decoding.
+    """
     checkpoint = wrap("x", fresh(tokenizer), tokenizer)
     request = Request("ar", max_new_tokens=8)
-    wanted = decode(checkpoint, "Hello", request).finish().token_ids
+    expected = decode(checkpoint, "Hello", request).finish().token_ids
     monkeypatch.setattr(loop, "fastest", lambda device: FLEX)
     with pytest.raises(NotImplementedError):
         next(train(checkpoint.model, tokenizer, RECIPE, tmp_path))
     assert checkpoint.model.config._attn_implementation == "sdpa"
-    assert decode(checkpoint, "Hello", request).finish().token_ids == wanted
+    assert decode(checkpoint, "Hello", request).finish().token_ids == expected
 
 
-def test_lora_trains_adapters_and_leaves_no_parameter_behind(tmp_path, tokenizer):
+def test_lora_trains_adapters_and_saves_no_extra_parameter(tmp_path, tokenizer):
     model = fresh(tokenizer)
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
     list(train(model, tokenizer, replace(RECIPE, lora=4, muon_learning_rate=None), tmp_path))
@@ -163,7 +165,7 @@ def test_gradient_checkpointing_changes_no_loss(tmp_path, tokenizer):
     assert losses[0] == pytest.approx(losses[1], rel=1e-3)
 
 
-def test_the_pace_multiplies_the_learning_rate_of_a_running_training(tmp_path, tokenizer):
+def test_the_pace_scales_the_learning_rate_of_a_running_training(tmp_path, tokenizer):
     paces = iter([1.0, 1.0, 1.0] + [0.0] * 100)
     model = fresh(tokenizer)
     weights = []
@@ -203,7 +205,7 @@ def test_recipes_out_of_range_are_refused(changed, fact):
 
 
 @pytest.mark.full
-def test_a_compiled_training_has_the_losses_of_one_that_is_not(tmp_path, tokenizer):
+def test_a_compiled_training_has_the_same_losses(tmp_path, tokenizer):
     recipes = [replace(RECIPE, steps=3, compile=chosen) for chosen in (False, True)]
     plain, compiled = (
         list(train(fresh(tokenizer), tokenizer, recipe, tmp_path / str(recipe.compile)))
@@ -212,7 +214,7 @@ def test_a_compiled_training_has_the_losses_of_one_that_is_not(tmp_path, tokeniz
     for one, other in zip(plain, compiled, strict=True):
         assert one.slots[0] == pytest.approx(other.slots[0], rel=1e-2)
         assert one.loss == pytest.approx(other.loss, rel=1e-2)
-        assert one.grad_norm == pytest.approx(other.grad_norm, rel=5e-2)  # bfloat16 rounds in another order
+        assert one.grad_norm == pytest.approx(other.grad_norm, rel=5e-2)  # in bfloat16, order matters
 
 
 def test_compiling_without_a_compiler_is_refused(tmp_path, tokenizer, monkeypatch):
@@ -222,11 +224,11 @@ def test_compiling_without_a_compiler_is_refused(tmp_path, tokenizer, monkeypatc
         next(train(fresh(tokenizer), tokenizer, replace(RECIPE, compile=True), tmp_path / "never"))
 
 
-def test_accumulated_batches_are_one_large_batch(tmp_path, tokenizer):
-    """Compare gradients, losses and the next step of three batches of different sizes with those of all
-    their conversations in one batch.
+def test_accumulated_batches_equal_one_large_batch(tmp_path, tokenizer):
+    """Compare gradients, losses and the next step with those of one batch of all conversations.
 
-    Autocast leaves weights in float64 alone. Blocks are fixed because phases would be sampled per batch.
+    The three batches have different sizes. Autocast does not cast float64 weights. Blocks are fixed because
+    phases are sampled per batch.
     """
     recipe = replace(
         RECIPE, steps=1, accumulate=3, muon_learning_rate=None, fixed_blocks=True, kl_weight=0.5, seed=4,
@@ -237,8 +239,8 @@ def test_accumulated_batches_are_one_large_batch(tmp_path, tokenizer):
     assert len({len(part) for part in parts}) > 1
     large = make_batch([c for part in parts for c in part], recipe, tokenizer, 1, 0)
 
-    whole = fresh(tokenizer).double()
-    expected = Objective(whole, kl_weight=0.5)(large)
+    reference = fresh(tokenizer).double()
+    expected = Objective(reference, kl_weight=0.5)(large)
     expected["loss"].backward()
 
     model, gradients = fresh(tokenizer).double(), {}
@@ -248,14 +250,14 @@ def test_accumulated_batches_are_one_large_batch(tmp_path, tokenizer):
         )
     metrics = next(train(model, tokenizer, recipe, tmp_path))
 
-    for name, weight in whole.named_parameters():
+    for name, weight in reference.named_parameters():
         torch.testing.assert_close(gradients[name], weight.grad, rtol=1e-4, atol=1e-8)
     for name in ("loss", "clean", "noisy", "kl"):
         assert getattr(metrics, name) == pytest.approx(expected[name].item(), rel=1e-6)
-    norm = torch.nn.utils.clip_grad_norm_(whole.parameters(), 1.0)
+    norm = torch.nn.utils.clip_grad_norm_(reference.parameters(), 1.0)
     assert metrics.grad_norm == pytest.approx(norm.item(), rel=1e-6)
-    make_optimizers(whole, recipe)[0].step()
-    for weight, other in zip(model.parameters(), whole.parameters()):
+    make_optimizers(reference, recipe)[0].step()
+    for weight, other in zip(model.parameters(), reference.parameters()):
         torch.testing.assert_close(weight, other, rtol=0, atol=1e-3 * recipe.learning_rate)
 
 
@@ -302,8 +304,8 @@ def test_the_tiny_recipe_runs_all_stages_and_resumes(tmp_path, monkeypatch):
     assert len(ar.tokenizer) == len(mars.tokenizer)
 
 
-def test_muon_in_float32_takes_the_steps_of_torch_without_its_rounding():
-    """Check the optimizer for CPUs that emulate bfloat16, whose products take ten times as long."""
+def test_muon_in_float32_takes_the_steps_of_torch_up_to_rounding():
+    """Check the optimizer for CPUs that emulate bfloat16, where matrix products take ten times as long."""
     draw = torch.Generator().manual_seed(0)
     start = [torch.randn(shape, generator=draw) for shape in ((48, 16), (16, 64), (32, 32))]
     gradients = [torch.randn(weight.shape, generator=draw) for weight in start]
@@ -318,7 +320,7 @@ def test_muon_in_float32_takes_the_steps_of_torch_without_its_rounding():
 
     for exact, rounded, gradient in zip(moved(ExactMuon), moved(torch.optim.Muon), gradients):
         torch.testing.assert_close(exact, rounded, rtol=0, atol=0.05 * float(rounded.abs().max()))
-        # Orthogonalized means: the same singular vectors, and singular values that are nearly equal.
+        # Orthogonalized: the same singular vectors, and singular values that are nearly equal.
         u, _, v = torch.linalg.svd(gradient, full_matrices=False)
         core = u.T @ (-exact) @ v.T
         assert (core - core.diag().diag()).abs().max() < 1e-4 * core.diag().max()
@@ -326,12 +328,12 @@ def test_muon_in_float32_takes_the_steps_of_torch_without_its_rounding():
     assert torch.ones(1).bfloat16().dtype == torch.bfloat16
 
 
-# ---------------------------------------------------------------------------------- trainings that are cut
+# ----------------------------------------------------------------------------------- interrupted trainings
 
 SHORT = Recipe("mars", steps=4, save_every=1, batch_tokens=256, learning_rate=1e-3, data="tasks:units")
 
 
-STEPS = 12  # of a training in a process of its own
+STEPS = 12  # steps of a training in a child process
 
 
 def resuming(output: Path, data: str) -> list[str]:
@@ -343,7 +345,7 @@ def resuming(output: Path, data: str) -> list[str]:
 
 
 def start(output: Path, data: str) -> subprocess.Popen:
-    """Begin or resume a training on one thread: sums in another order would be other losses."""
+    """Start or resume a training on one thread: another order of sums would change the losses."""
     return subprocess.Popen(
         [sys.executable, "-m", "mars_demo", *resuming(output, data)],
         env=os.environ | {"OMP_NUM_THREADS": "1"},
@@ -351,11 +353,11 @@ def start(output: Path, data: str) -> subprocess.Popen:
 
 
 def read_everything(output: Path) -> None:
-    """Read what a resumed run would read. Of a file to which lines are appended, the last may be torn."""
+    """Read all that a resumed run would read; the last line of an appended file may be incomplete."""
     for file in output.glob("**/*.safetensors"):
         if not any("unfinished" in part for part in file.parts):
             with safe_open(file, "pt") as weights:
-                for name in weights.keys():  # noqa: SIM118, it is no dict
+                for name in weights.keys():  # noqa: SIM118, it is not a dict
                     weights.get_slice(name)
     for file in output.glob("state-*/*.bin"):
         torch.load(file, weights_only=False)
@@ -385,10 +387,10 @@ def whole(tmp_path_factory, tokenizer):
 
 
 @pytest.mark.full
-def test_a_training_that_is_killed_while_it_writes_resumes_to_the_same_losses(tmp_path):
-    """The kills come once lines of data, and once files of a state, have been written."""
-    whole, output = tmp_path / "whole", tmp_path / "killed"
-    assert start(whole, "self").wait() == 0
+def test_a_training_killed_while_writing_resumes_to_the_same_losses(tmp_path):
+    """Kill one run after it has written data lines, and one after files of a state."""
+    uninterrupted, output = tmp_path / "whole", tmp_path / "killed"
+    assert start(uninterrupted, "self").wait() == 0
     for written in ("self.jsonl", "unfinished-state/*"):
         process = start(output, "self")
         while process.poll() is None and not any(output.glob(written)):
@@ -397,26 +399,26 @@ def test_a_training_that_is_killed_while_it_writes_resumes_to_the_same_losses(tm
         assert process.wait() == -signal.SIGKILL
         read_everything(output)
     assert start(output, "self").wait() == 0
-    assert losses(output) == losses(whole)
+    assert losses(output) == losses(uninterrupted)
     for name in ("self.jsonl", "model.safetensors"):
-        assert (output / name).read_bytes() == (whole / name).read_bytes()
+        assert (output / name).read_bytes() == (uninterrupted / name).read_bytes()
 
 
-class Cut(BaseException):
-    """An exception that nothing handles, as a kill."""
+class Killed(BaseException):
+    """An exception that nothing catches, as if the process were killed."""
 
 
 @pytest.mark.parametrize(
     "place", [pytest.param(n, marks=pytest.mark.full if n in (0, 3, 5) else ()) for n in (0, 1, 2, 3, 5, 8)]
 )
-def test_a_run_that_is_cut_at_any_write_resumes(tmp_path, tokenizer, whole, monkeypatch, place):
-    """Stop before the nth rename or removal of states, metrics and the checkpoint."""
+def test_a_run_interrupted_at_any_write_resumes(tmp_path, tokenizer, whole, monkeypatch, place):
+    """Stop before the nth rename or removal of states, metrics and checkpoint files."""
     left = iter(range(place, -1, -1))
 
     def stopping(work):
         def call(*arguments, **more):
             if next(left, 0) == 0:
-                raise Cut
+                raise Killed
             return work(*arguments, **more)
 
         return call
@@ -424,7 +426,7 @@ def test_a_run_that_is_cut_at_any_write_resumes(tmp_path, tokenizer, whole, monk
     with monkeypatch.context() as patched:
         patched.setattr(os, "replace", stopping(os.replace))
         patched.setattr(States, "_remove", stopping(States._remove))
-        with pytest.raises(Cut):
+        with pytest.raises(Killed):
             for _ in train(fresh(tokenizer), tokenizer, SHORT, tmp_path):
                 pass
     read_everything(tmp_path)
@@ -459,10 +461,10 @@ raise SystemExit(cli.main(command))
 
 @pytest.mark.full
 @pytest.mark.parametrize("kind", ["RLIMIT_FSIZE", "RLIMIT_AS"])
-def test_a_full_disk_and_full_memory_end_a_run_that_resumes(tmp_path, kind):
-    asked = resuming(tmp_path / "cut", "tasks:units")
+def test_a_run_resumes_after_a_full_disk_or_memory(tmp_path, kind):
+    arguments = resuming(tmp_path / "cut", "tasks:units")
     run = subprocess.run(
-        [sys.executable, "-c", LIMITED, kind, str(1 << 20), *asked],
+        [sys.executable, "-c", LIMITED, kind, str(1 << 20), *arguments],
         capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     message = run.stderr.strip().splitlines()[-1]
@@ -475,18 +477,16 @@ def test_a_full_disk_and_full_memory_end_a_run_that_resumes(tmp_path, kind):
 
 
 @pytest.mark.parametrize("where", ["loss", "gradient"])
-def test_a_number_that_is_not_finite_leaves_the_state_before_it(
-    tmp_path, tokenizer, whole, monkeypatch, where
-):
+def test_a_non_finite_loss_keeps_the_previous_state(tmp_path, tokenizer, whole, monkeypatch, where):
     accumulate = Trainer._accumulate
 
     def broken(self, step, group):
-        found = accumulate(self, step, group)
+        result = accumulate(self, step, group)
         if step == 3 and where == "loss":
-            return found | {"loss": torch.tensor(float("nan"))}
+            return result | {"loss": torch.tensor(float("nan"))}
         if step == 3:
             next(self.objective.parameters()).grad.fill_(float("inf"))
-        return found
+        return result
 
     with monkeypatch.context() as patched:
         patched.setattr(Trainer, "_accumulate", broken)
@@ -496,10 +496,10 @@ def test_a_number_that_is_not_finite_leaves_the_state_before_it(
     assert resumed(tokenizer, tmp_path) == whole
 
 
-# ------------------------------------------------------------------------------ trainings that are watched
+# --------------------------------------------------------------------------------------- watched trainings
 
 
-def test_a_recorded_training_is_that_of_its_preset_and_complete():
+def test_a_recorded_training_matches_its_preset_and_is_complete():
     for entry in watching.index():
         lines = [json.loads(line) for line in watching.recording(entry["id"]).splitlines()]
         preset = next(preset for preset in watching.PRESETS if preset["id"] == entry["preset"])
@@ -507,8 +507,8 @@ def test_a_recorded_training_is_that_of_its_preset_and_complete():
         recipe = watching.recipe(*(preset[name] for name in settings), seed=entry["seed"])
         first, last = lines[0], lines[-1]
         assert (first["schema"], first["base"], first["prompt"]) == (1, entry["base"], entry["prompt"])
-        # Settings that came after the recording stand at their defaults.
-        assert Recipe(**first["recipe"] | {"save_every": 0}) == recipe  # none was ever read
+        # Settings newer than the recording have their defaults.
+        assert Recipe(**first["recipe"] | {"save_every": 0}) == recipe  # saved states were never read
         assert [line["step"] for line in lines if "step" in line] == list(range(1, recipe.steps + 1))
         assert last == {"done": True, "steps": recipe.steps}
         for kind in ("answer", "probe"):
@@ -520,15 +520,15 @@ def test_a_stopped_training_is_saved_at_any_step(stop, tmp_path, monkeypatch):
     monkeypatch.setattr(watching, "PROBE_PROMPTS", 1)
     checkpoint = load_checkpoint("ar-tiny", "cpu", torch.float32)
     recipe = watching.recipe("mars", 4, 1, "code", steps=2, learning_rate=1e-3, seed=0)
-    seen = []
+    lines = []
 
     def stopped() -> bool:
-        return sum('"step"' in line for line in seen) >= stop
+        return sum('"step"' in line for line in lines) >= stop
 
     for line in watching.watch(checkpoint, recipe, "Hello", tmp_path, "mine", stopped=stopped):
-        seen.append(line)
-    assert json.loads(seen[-1]) == {"done": True, "steps": stop}
-    records = [line.get("record") or line.get("before") for line in map(json.loads, seen)]
+        lines.append(line)
+    assert json.loads(lines[-1]) == {"done": True, "steps": stop}
+    records = [line.get("record") or line.get("before") for line in map(json.loads, lines)]
     slots = [slot for record in records for line in record or [] for slot in line.get("slots", [])]
     assert slots and all(len(slot.get("candidates", [])) == len(slot["top"]) for slot in slots)
     saved = load_checkpoint(str(tmp_path), "cpu")
@@ -556,7 +556,7 @@ def test_an_unknown_recording_is_refused():
         watching.recording("../runs/bus")
 
 
-# --------------------------------------------------------------- the mask's own vector, and learning rates
+# ---------------------------------------------------------------------- the mask vector and learning rates
 
 MASK = 2
 MASKED = Recipe(
@@ -576,33 +576,33 @@ def logits(model):
         return model(ids).logits
 
 
-def test_it_is_added_to_every_mask_and_merged_into_the_row(model):
-    """The model does not tie its head to the embedding: a changed row is a changed input and no more."""
+def test_the_mask_vector_is_added_to_every_mask_and_merged_into_the_embedding(model):
+    """Use a model with an untied head: a changed embedding row changes only inputs."""
     plain = copy.deepcopy(model)
     vector = torch.randn(model.config.hidden_size)
-    own = MaskVector(model.get_input_embeddings(), MASK)
+    mask_vector = MaskVector(model.get_input_embeddings(), MASK)
     torch.testing.assert_close(logits(model), logits(plain))
-    own.vector.data += vector
+    mask_vector.vector.data += vector
     plain.get_input_embeddings().weight.data[MASK] += vector
     torch.testing.assert_close(logits(model), logits(plain))
-    own.merge()
+    mask_vector.merge()
     torch.testing.assert_close(logits(model), logits(plain))
     assert torch.equal(model.get_input_embeddings().weight, plain.get_input_embeddings().weight)
 
 
 def rates(recipe, model, vector=None):
-    """The learning rates of AdamW's groups at each step."""
+    """Return the learning rates of the AdamW groups at each step."""
     optimizers = make_optimizers(model, recipe, vector)
     [scheduler] = make_schedulers(optimizers, recipe, vector)
-    found = []
+    history = []
     for _ in range(recipe.steps):
-        found.append(scheduler.get_last_lr())
+        history.append(scheduler.get_last_lr())
         optimizers[0].step()
         scheduler.step()
-    return found
+    return history
 
 
-def test_without_a_vector_it_is_the_cosine_of_transformers(model):
+def test_without_a_vector_the_schedule_is_the_cosine_of_transformers(model):
     recipe = Recipe(steps=20, warmup=0.25, learning_rate=3e-4)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
     scheduler = get_cosine_schedule_with_warmup(optimizer, 5, 20)
@@ -612,16 +612,16 @@ def test_without_a_vector_it_is_the_cosine_of_transformers(model):
         scheduler.step()
 
 
-def test_the_mask_begins_and_then_follows_the_weights(model):
+def test_the_rate_of_the_mask_starts_first_and_then_follows_the_weights(model):
     recipe = replace(MASKED, steps=100)
-    found = rates(recipe, model, MaskVector(model.get_input_embeddings(), MASK))
-    for step, (body, mask) in enumerate(found):
+    history = rates(recipe, model, MaskVector(model.get_input_embeddings(), MASK))
+    for step, (body, mask) in enumerate(history):
         if step < 30:
             assert (body, mask) == (0.0, 4e-2)
         else:
             assert mask == pytest.approx(10 * body + 4e-2 / 20 * (1 - step / 100))
-    bodies = [body for body, _ in found]
-    assert bodies[30] == 0 and max(bodies) == bodies[50] == pytest.approx(1e-3)  # after 20 steps of warm-up
+    bodies = [body for body, _ in history]
+    assert bodies[30] == 0 and max(bodies) == bodies[50] == pytest.approx(1e-3)  # after 20 warm-up steps
     assert bodies[50:] == sorted(bodies[50:], reverse=True)
     assert bodies[-1] == pytest.approx(1e-5, rel=0.3)
 

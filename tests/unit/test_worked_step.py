@@ -1,4 +1,4 @@
-"""The worked step of the lessons decides as the decoder does."""
+"""The worked step of the lessons: the same decisions as the decoder's."""
 
 import itertools
 import math
@@ -17,16 +17,16 @@ def states(step: dict) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("tau", [0, 0.5, 0.95, 1])
-def test_every_window_of_a_few_scores_is_the_decoders(tau):
+def test_every_window_of_a_few_scores_equals_the_decoder(tau):
     for scores in itertools.product((0.0, 0.5, 0.95, 1.0), repeat=4):
         [window] = worked(tau, [scores])["windows"]
         count = accepted(scores, tau)
-        [found] = states({"windows": [window]})
-        assert window["accepted"] == count == found.count(ACCEPTED)
-        assert found[:count] == [ACCEPTED] * count
-        for score, state in list(zip(scores, found))[count + 1 :]:
+        [decided] = states({"windows": [window]})
+        assert window["accepted"] == count == decided.count(ACCEPTED)
+        assert decided[:count] == [ACCEPTED] * count
+        for score, state in list(zip(scores, decided))[count + 1 :]:
             assert state == (DROPPED if tau < 1 and score >= tau else IGNORED)
-        assert (REJECTED in found) == (count < 4 and tau < 1)
+        assert (REJECTED in decided) == (count < 4 and tau < 1)
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_every_window_of_a_few_scores_is_the_decoders(tau):
         {"tau": 1.1, "scores": LESSON["scores"]},
     ],
 )
-def test_what_a_browser_should_not_send_is_refused(settings):
+def test_invalid_values_of_a_browser_are_refused(settings):
     with pytest.raises(ValueError) as caught:
         asked(settings)
     assert "\n" not in str(caught.value)

@@ -1,1 +1,1 @@
-"""A file per strategy, each with a generator function `strategy`; `modes.MODES` names them."""
+"""The strategies: one module each, with a generator function `strategy`; `modes.MODES` names them."""

@@ -11,12 +11,12 @@ from mars_demo.decoding.strategy import Forward, Outcome, Strategy
 
 
 def strategy(answer: Answer, prompt_ids: list[int], request: Request, past: int = 0) -> Strategy:
-    """Fill a block of masks in the order of their scores, then go on to the next (the paper's baseline).
+    """Fill one block of masks after the other, most confident slots first (the paper's baseline).
 
-    Every forward fills the masks whose score is at least τ, and always the surest one. A pass lists
-    the block from the first token not yet read; those that it accepts are filled without a gap. The
-    finished block joins the cache with the first forward of the next one, where it sees itself from both
-    sides, as in training.
+    Every forward fills the masks whose score is at least τ, and always the most confident one. A pass
+    lists the block from the first token that is not accepted yet, and accepts the tokens before the first
+    gap. A finished block enters the cache with the first forward of the next block, with bidirectional
+    attention inside the block, as in training.
     """
     rule, mask_id = request.acceptance, answer.checkpoint.mask_id
     pending = prompt_ids[past:]
@@ -31,13 +31,13 @@ def strategy(answer: Answer, prompt_ids: list[int], request: Request, past: int 
             layout = denoising(pending, ids, past, causal_until, mask_id)
             readings = marked((yield Forward(layout, first=len(pending))), "mask")
             masked = [i for i, reading in enumerate(block) if reading is None]
-            surest = max(masked, key=lambda i: readings[i].score)
+            most_confident = max(masked, key=lambda i: readings[i].score)
             for i in masked:
-                if i == surest or admits(readings[i].score, threshold):
+                if i == most_confident or admits(readings[i].score, threshold):
                     block[i] = readings[i]
             filled = itertools.takewhile(lambda reading: reading is not None, block)
             step = answer.step(
-                [was or now for was, now in zip(block, readings)][read_so_far:],
+                [filled_slot or reading for filled_slot, reading in zip(block, readings)][read_so_far:],
                 sum(1 for _ in filled) - read_so_far,
                 positions=layout.ids.shape[1],
                 tau=threshold,

@@ -1,6 +1,6 @@
-"""Jacobi decoding, the baseline without training."""
+"""Jacobi decoding, a baseline that needs no training."""
 
-from mars_demo.decoding import layout as layouts
+from mars_demo import layout as layouts
 from mars_demo.decoding.answer import Answer
 from mars_demo.decoding.reading import marked
 from mars_demo.decoding.request import Request
@@ -8,10 +8,10 @@ from mars_demo.decoding.strategy import Forward, Outcome, Strategy, count_verifi
 
 
 def strategy(answer: Answer, prompt_ids: list[int], request: Request, past: int = 0) -> Strategy:
-    """Fixed-point iteration: what the model predicts after a wrong guess is its next guess there.
+    """Decode by fixed-point iteration: the predictions after a wrong guess are the next guesses.
 
-    It needs no training and gives the tokens of greedy decoding. Where there is no guess yet, the last
-    known token is used. A pass records what it accepted and, after that, the guesses for the next pass.
+    It yields the tokens of greedy decoding. The latest token stands in for missing guesses. A pass records
+    the accepted slots and, after them, the guesses for the next pass.
     """
     new, guesses = prompt_ids[past:], []
     while not answer.stop:

@@ -1,36 +1,35 @@
-"""Lossless self-verification: the window's own predictions, or a copy of earlier text, become drafts."""
+"""Self-speculative decoding: masks or n-grams make drafts, which the same model verifies."""
 
 from dataclasses import replace
 
-from mars_demo.decoding import layout as layouts
+from mars_demo import layout as layouts
 from mars_demo.decoding.answer import Answer
-from mars_demo.decoding.copying import Copying
 from mars_demo.decoding.pace import DraftPace
+from mars_demo.decoding.prompt_lookup import PromptLookup
 from mars_demo.decoding.reading import marked
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.strategy import Forward, Outcome, Strategy, count_verified
 
 
 def strategy(answer: Answer, prompt_ids: list[int], request: Request, past: int = 0) -> Strategy:
-    """Verify the window's predictions, or a copy of earlier text, as drafts in the next forward: the tokens
-    of greedy decoding.
+    """Verify the window's predictions, or n-gram drafts, in the next forward.
 
-    A forward over `[token, d1 … dK | g0 | … | gK]` (see `layout.verification`) compares each draft with the
-    model's own choice before it. If a drafts hold, they and the model's next token are accepted, and the
-    next drafts are read from group ga, whose prefix is exactly what was accepted, unless `Copying` finds
-    better ones. A pass records the accepted slots and, after them, the drafts for the next pass. Where
-    costs are known, the answer's `DraftPace` decides how many of the drafts are sent, how many masks there
-    are, and which layout it is.
+    The answer equals that of `ar`. A forward over `[token, d1 … dK | g0 | … | gK]` (see
+    `layout.verification`) compares each draft with the model's own choice at its position. If n drafts are
+    accepted, the model's next token is accepted too, and the next drafts are read from group gn, whose
+    prefix is exactly the accepted text, unless `PromptLookup` finds better ones. A pass records accepted
+    slots and, after them, the drafts for the next pass. With known costs, the answer's `DraftPace` decides
+    the number of drafts, the number of masks, and the layout of each forward.
     """
     mask_id = answer.checkpoint.mask_id
     pace = DraftPace(request.costs, request.window, request.linear)
     answer.begin()
-    copying = Copying(prompt_ids, request.copies)
+    lookup = PromptLookup(prompt_ids, request.ngram_tokens)
     masks = pace.plan([], answer.room - 1).masks
     new = prompt_ids[past:]
     layout = layouts.window(new, masks, mask_id, past)
     readings = yield Forward(layout, first=len(new) - 1)
-    draft, past = copying.next_draft(readings[:1], marked(readings[1:], "mask")), len(prompt_ids)
+    draft, past = lookup.next_draft(readings[:1], marked(readings[1:], "mask")), len(prompt_ids)
     plan = pace.plan(draft, answer.room - 2)
     draft = draft[: plan.drafts]
     step = answer.step(
@@ -54,7 +53,7 @@ def strategy(answer: Answer, prompt_ids: list[int], request: Request, past: int 
         else:
             group = checked + 1 + (0 if linear else verified * masks)
             draft = marked(readings[group : group + masks], "mask")
-        draft = copying.next_draft(accepted, draft, checked)
+        draft = lookup.next_draft(accepted, draft, checked)
         plan = pace.plan(draft, answer.room - len(accepted) - 1)
         draft = draft[: plan.drafts]
         step = answer.step(

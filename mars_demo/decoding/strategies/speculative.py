@@ -2,22 +2,22 @@
 
 from collections.abc import Sequence
 
-from mars_demo.decoding import layout as layouts
+from mars_demo import layout as layouts
 from mars_demo.decoding.acceptance import Acceptance, accepted, several
 from mars_demo.decoding.answer import Answer
 from mars_demo.decoding.engine import Engine
-from mars_demo.decoding.reading import compute, marked
+from mars_demo.decoding.reading import marked
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling
-from mars_demo.decoding.strategy import Forward, Outcome, Strategy, count_verified
+from mars_demo.decoding.strategy import Forward, Outcome, Strategy, compute, count_verified
 from mars_demo.models.checkpoint import Checkpoint
 
-# A draft is verified anyway, so what it needs is a fair chance.
+# A low threshold, because drafts are verified anyway.
 DRAFTING = Acceptance(tau=0.5)
 
 
 class Drafter:
-    """A second model that continues a text, several tokens per forward if it was trained for MARS."""
+    """A draft model, which decodes several tokens per forward if it was trained for MARS."""
 
     def __init__(self, checkpoint: Checkpoint, sampling: Sampling | None = None):
         self.checkpoint, self.sampling = checkpoint, sampling
@@ -25,37 +25,37 @@ class Drafter:
         self.forwards = 0
 
     def draft(self, text: Sequence[int], count: int) -> list[int]:
-        """Return the `count` tokens that it expects after `text`."""
+        """Return its next `count` tokens after `text`."""
         new, drafted = list(text[self.engine.reuse(text) :]), []
         while len(drafted) < count:
             slots = min(self.checkpoint.largest_window, count - len(drafted))
             layout = layouts.window(new, slots - 1, self.checkpoint.mask_id, self.engine.length)
-            wanted = Forward(layout, first=len(new) - 1)
-            readings = compute(self.engine, wanted, DRAFTING, self.sampling)
-            enough = accepted([reading.score for reading in readings], DRAFTING.threshold())
+            forward = Forward(layout, first=len(new) - 1)
+            readings = compute(self.engine, forward, DRAFTING, self.sampling)
+            accepted_count = accepted([reading.score for reading in readings], DRAFTING.threshold())
             self.engine.commit(len(new))
             self.forwards += 1
-            new = [reading.token for reading in readings[:enough]]
+            new = [reading.token for reading in readings[:accepted_count]]
             drafted += new
         return drafted
 
 
 def strategy(answer: Answer, prompt_ids: list[int], request: Request, past: int = 0) -> Strategy:
-    """Verify a second model's drafts, then go on with masks (section 4.6).
+    """Verify a second model's drafts, then continue with masks (section 4.6).
 
-    A forward over `[tokens, d1 … dK | g0 | … | gK]` verifies the drafts, as in `lossless`. What the mask
-    group after the last verified draft predicts is accepted while its score is at least τ. At τ = 1, and
-    with an AR model as the target, there are no mask groups, and the tokens are those of `ar`.
+    A forward over `[tokens, d1 … dK | g0 | … | gK]` verifies the drafts, as in `lossless`. The predictions
+    of the mask group after the last verified draft are accepted while their score is at least τ. At τ = 1,
+    or with an AR model as the target, there are no mask groups, and the tokens are those of `ar`.
     """
     rule, mask_id = request.acceptance, answer.checkpoint.mask_id
     drafter, drafts = Drafter(request.draft, request.sampling), request.window - 1
     new = prompt_ids[past:]
-    asked = prompt_ids[: len(prompt_ids) - len(answer.ids)]  # without what was given
+    question = prompt_ids[: len(prompt_ids) - len(answer.ids)]  # without the given tokens of the answer
     while not answer.stop:
         answer.begin()
         threshold = rule.threshold()
         before = drafter.forwards
-        guesses = drafter.draft([*asked, *answer.ids], min(drafts, answer.room - 1))
+        guesses = drafter.draft([*question, *answer.ids], min(drafts, answer.room - 1))
         masks = min(drafts, answer.room - 1) if mask_id is not None and several(threshold) else 0
         layout = layouts.verification(new, guesses, masks, mask_id, past)
         readings = yield Forward(layout, first=len(new) - 1)

@@ -1,6 +1,6 @@
-"""MARS and AR: the sliding window (section 3.3), of which AR is the case of one slot."""
+"""The sliding window of MARS (section 3.3); AR is its case of one slot."""
 
-from mars_demo.decoding import layout as layouts
+from mars_demo import layout as layouts
 from mars_demo.decoding.acceptance import accepted, several
 from mars_demo.decoding.answer import Answer
 from mars_demo.decoding.pace import Pace
@@ -10,16 +10,18 @@ from mars_demo.decoding.strategy import Forward, Outcome, Strategy
 
 
 def strategy(answer: Answer, prompt_ids: list[int], request: Request, past: int = 0) -> Strategy:
-    """Compute the newly accepted tokens and window - 1 masks in each forward; the masks leave the cache at
-    once. Slot 1 is predicted by the last real token and always accepted. At τ = 1 nothing else can be, so
-    there are no masks, and a forward costs what one of `ar` costs. Where costs are known, the answer's
-    `Pace` decides how many masks a forward has."""
+    """Compute the newly accepted tokens and window - 1 masks in each forward.
+
+    Masks never stay in the cache. The last real token predicts slot 1, which is always accepted. At τ = 1
+    no other slot can be accepted, so there are no masks, and a forward costs as much as in `ar`. With known
+    costs, the answer's `Pace` decides the number of masks of each forward.
+    """
     rule, mask_id = request.acceptance, answer.checkpoint.mask_id
     new, pace = prompt_ids[past:], Pace(request.costs, request.window)
     while not answer.stop:
         answer.begin()
         threshold = rule.threshold()
-        # Slots that could never be accepted are not computed.
+        # Do not compute slots that cannot be accepted.
         most = min(request.window, answer.room) - 1 if several(threshold) else 0
         masks = pace.masks(len(new), most, threshold)
         layout = layouts.window(new, masks, mask_id, past)

@@ -1,4 +1,4 @@
-"""EleutherAI's lm-evaluation-harness: this project's models in it, its own tasks, and the paper's suite.
+"""EleutherAI's lm-evaluation-harness with this project's models and tasks, and the paper's suite.
 
-The harness is an optional dependency (`requirements-eval.txt`). It is imported here and nowhere else.
+The harness is an optional dependency (`requirements-eval.txt`). Only this package imports it.
 """

@@ -1,4 +1,4 @@
-"""`python -m mars_demo.evaluation.harness`: the harness's own command, with the model `mars_demo`."""
+"""The harness's command line, `python -m mars_demo.evaluation.harness`, with the model `mars_demo`."""
 
 from lm_eval.__main__ import cli_evaluate
 

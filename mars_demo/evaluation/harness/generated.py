@@ -1,4 +1,4 @@
-"""An answer that knows what it took."""
+"""Answers of the harness with their tokens and forwards."""
 
 from collections.abc import Iterable
 from typing import NamedTuple, Self
@@ -7,7 +7,7 @@ from typing import NamedTuple, Self
 class Generated(str):
     """The text of an answer, truncated at its stop string, with the tokens and forwards of its run.
 
-    The harness keeps answers as they are, in its cache too, so they still know their forwards.
+    The harness keeps answers as they are, also in its cache, so these fields survive.
     """
 
     tokens: int
@@ -20,7 +20,7 @@ class Generated(str):
 
 
 class Speed(NamedTuple):
-    """Answers of a task, their accepted tokens and their forwards."""
+    """The numbers of a task's answers, tokens and forwards."""
 
     answers: int
     tokens: int
@@ -35,8 +35,8 @@ class Speed(NamedTuple):
 
 
 def speed(answers: Iterable[object]) -> Speed | None:
-    """Return the sums over answers; None without any, or if another model generated them."""
-    found = list(answers)
-    if not found or not all(isinstance(answer, Generated) for answer in found):
+    """Return the totals of answers; None without answers, or if another model generated them."""
+    answers = list(answers)
+    if not answers or not all(isinstance(answer, Generated) for answer in answers):
         return None
-    return Speed(len(found), sum(a.tokens for a in found), sum(a.forwards for a in found))
+    return Speed(len(answers), sum(a.tokens for a in answers), sum(a.forwards for a in answers))

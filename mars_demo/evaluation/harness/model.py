@@ -25,7 +25,7 @@ from mars_demo.serving.decode_batch import finished, fitted
 if TYPE_CHECKING:
     from lm_eval.api.instance import Instance
 
-DRAWN = ("temperature", "top_p", "top_k")  # of a task's generation settings, those of `Sampling`
+SAMPLING = ("temperature", "top_p", "top_k")  # generation settings that `Sampling` takes
 BATCH = 8
 
 
@@ -33,19 +33,19 @@ BATCH = 8
 class MarsLM(HFLM):
     """A checkpoint of this project, decoded in any of its modes.
 
-    Texts are scored, and prompts rendered and tokenized, by the harness's own `hf` model: without its masks
-    a MARS model is an ordinary causal one. Answers are generated here, in batches.
+    The harness's own `hf` model scores texts and renders and tokenizes prompts: without masks, a MARS model
+    is an ordinary causal one. This class generates answers, in batches.
 
-    pretrained: a bundled name, a folder, a GGUF file or a hub id; or a loaded checkpoint.
+    pretrained: a bundled name, a folder, a GGUF file, a hub id, or a loaded checkpoint.
     mode, tau, criterion, window: as in `decoding.request.Request`.
-    block_size: masks per block it was trained with, where it does not say so itself.
-    dtype: one of `names.DENSE`; auto as `load_checkpoint` chooses for models that decode in batches.
-    batch_size: sequences of a batch; `auto` only measures how many texts can be scored at once.
-    max_length: positions of prompt and answer together; longer prompts lose their beginning.
-    seed: of the samples, for tasks that ask for sampling.
+    block_size: the block size of training, if the checkpoint does not say.
+    dtype: one of `names.DENSE`; `auto` is the choice of `load_checkpoint` for batched decoding.
+    batch_size: sequences of a batch; `auto` only applies to scoring texts.
+    max_length: positions of prompt and answer together; longer prompts are truncated on the left.
+    seed: the seed of tasks that sample.
 
     Raises:
-        ValueError: in one sentence, if the checkpoint cannot be loaded or cannot do what is asked.
+        ValueError: if the checkpoint cannot be loaded or does not support the settings.
     """
 
     def __init__(
@@ -78,69 +78,69 @@ class MarsLM(HFLM):
         self.rows = int(batch_size) if str(batch_size).isdigit() else BATCH
         self.request = fitted(checkpoint, request, self.rows)
         self.seed = seed
-        self._answers: dict[str | None, list[Generated]] = defaultdict(list)  # made here, by task
+        self._answers: dict[str | None, list[Generated]] = defaultdict(list)  # generated answers by task
 
     def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[Generated]:
-        """Answer each request's prompt, up to its stop string, as the `hf` model does.
+        """Answer each request's prompt, up to its stop string.
 
         Raises:
-            ValueError: if a task asks for unsupported generation, or for more tokens than the context has.
+            ValueError: if a task needs unsupported settings, or more tokens than the context has.
         """
-        asked = [
-            self._asked(*request.args, seed=self.seed + number) for number, request in enumerate(requests)
+        prompts = [
+            self._parsed(*request.args, seed=self.seed + number) for number, request in enumerate(requests)
         ]
         # The longest first, so that sequences of about the same length share their forwards.
-        order = sorted(range(len(asked)), key=lambda number: -len(asked[number][0].ids))
-        found: dict[int, Generated] = {}
-        runs = finished(self.checkpoint, [asked[number] for number in order], self.rows)
+        order = sorted(range(len(prompts)), key=lambda number: -len(prompts[number][0].ids))
+        answers: dict[int, Generated] = {}
+        runs = finished(self.checkpoint, [prompts[number] for number in order], self.rows)
         title = "Running generate_until requests"
-        for place, run in tqdm(runs, title, total=len(asked), disable=disable_tqdm):
-            number = order[place]
-            request, stops = requests[number], asked[number][1].stop_strings
+        for index, run in tqdm(runs, title, total=len(prompts), disable=disable_tqdm):
+            number = order[index]
+            request, stops = requests[number], prompts[number][1].stop_strings
             text = postprocess_generated_text(self.tok_decode(run.token_ids), list(stops), None)
-            found[number] = answer = Generated(text, run.tokens, run.forwards)
+            answers[number] = answer = Generated(text, run.tokens, run.forwards)
             self._answers[request.task_name].append(answer)
             self.cache_hook.add_partial("generate_until", request.args, answer)
-        return [found[number] for number in range(len(asked))]
+        return [answers[number] for number in range(len(prompts))]
 
-    def _asked(self, context: str, settings: dict, seed: int) -> tuple[Encoded, Request]:
-        """Return a prompt of the harness, and its settings as a request."""
+    def _parsed(self, context: str, settings: dict, seed: int) -> tuple[Encoded, Request]:
+        """Return a prompt of the harness as ids, and its settings as a request."""
         settings = dict(normalize_gen_kwargs(settings, self.max_gen_toks))
         eos = self.tok_decode(self.eot_token_id, skip_special_tokens=False)
         stops = [stop for stop in handle_stop_sequences(settings.pop("until"), eos) if stop]
         most = settings.pop("max_gen_toks")
         if most >= self.max_length:
             raise ValueError(
-                f"A task asks for answers of up to {most} tokens, and {self.checkpoint.name} can read only "
-                f"{self.max_length} with the prompt. Set max_gen_toks to less."
+                f"A task needs answers of up to {most} tokens, but prompt and answer of "
+                f"{self.checkpoint.name} must fit into {self.max_length} tokens. Lower max_gen_toks."
             )
         ids, _ = self.tok_batch_encode([context], left_truncate_len=self.max_length - most)
         sampling = _sampling(settings, seed)
-        asked = {"max_new_tokens": most, "stop_strings": tuple(stops), "sampling": sampling}
+        limits = {"max_new_tokens": most, "stop_strings": tuple(stops), "sampling": sampling}
         prompt = Encoded(ids[0].tolist() or [self.prefix_token_id], context)
-        return prompt, replace(self.request, **asked)
+        return prompt, replace(self.request, **limits)
 
     def _loglikelihood_tokens(self, requests: Sequence, *args, **kwargs) -> list[tuple[float, bool]]:
         if "ar" not in self.checkpoint.modes:
             raise ValueError(
-                f"{self.checkpoint.name} was trained for {self.checkpoint.objective} and gives a text no "
-                "likelihood token by token. Choose tasks that generate."
+                f"{self.checkpoint.name}, trained for {self.checkpoint.objective}, cannot score texts. "
+                "Choose tasks that generate."
             )
         return super()._loglikelihood_tokens(requests, *args, **kwargs)
 
     def get_model_info(self) -> dict[str, Any]:
-        """Return what the harness writes into its results; speeds are of answers not from its cache."""
-        counted = {task: speed(answers) for task, answers in self._answers.items()}
+        """Return the fields for the harness's results; speeds leave out cached answers."""
+        speeds = {task: speed(answers) for task, answers in self._answers.items()}
         return {
             "model_num_parameters": self.model.num_parameters(),
             "model_dtype": self.checkpoint.precision,
             **self.settings,
-            "speed": {task: found.record() for task, found in counted.items()},
+            "speed": {task: total.record() for task, total in speeds.items()},
         }
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Return how answers are decoded."""
+        """The settings that answers are decoded with."""
         request = self.request
         return {
             "mode": request.mode,
@@ -158,17 +158,17 @@ def _loaded(
     if dtype not in DENSE:
         raise ValueError(f"Batches cannot decode in {dtype!r}. Choose from {', '.join(DENSE)}.")
     if device and device.startswith("cuda") and not torch.cuda.is_available():
-        device = None  # the harness names a GPU where nobody has
+        device = None  # the harness's default, even without a GPU
     return load_checkpoint(pretrained, device, dtype, block_size).dense
 
 
 def _sampling(settings: Mapping[str, Any], seed: int) -> Sampling | None:
-    """Return how a task's tokens are sampled; None for greedy decoding."""
-    if unknown := settings.keys() - {"do_sample", *DRAWN}:
+    """Return the sampling settings of a task; None for greedy decoding."""
+    if unknown := settings.keys() - {"do_sample", *SAMPLING}:
         raise ValueError(
-            f"A task asks for generation with {', '.join(sorted(unknown))}, which is not supported. Choose "
-            f"from until, max_gen_toks, do_sample, {', '.join(DRAWN)}."
+            f"A task uses unsupported settings: {', '.join(sorted(unknown))}. Supported are until, "
+            f"max_gen_toks, do_sample, {', '.join(SAMPLING)}."
         )
     if not settings["do_sample"]:
         return None
-    return Sampling(**{name: settings[name] for name in DRAWN if name in settings}, seed=seed)
+    return Sampling(**{name: settings[name] for name in SAMPLING if name in settings}, seed=seed)

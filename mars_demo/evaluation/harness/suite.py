@@ -1,4 +1,4 @@
-"""Tasks of the harness on a model: accuracy as the harness measures it, and tokens per forward."""
+"""Running the harness's tasks on a model: its metrics, and tokens per forward."""
 
 import hashlib
 import json
@@ -19,25 +19,27 @@ from mars_demo.evaluation.harness.model import MarsLM
 
 FOLDER = ASSETS / "harness"  # this project's task files
 OWN = ("worlds", "instructions", "paper", "skills")
-RESAMPLED = 1000  # times, for the standard errors of metrics that are no means
+RESAMPLED = 1000  # resamples for the standard errors of metrics that are not means
 
-# It notes on every task what its authors should know of it.
+# It logs notes for the authors of each task.
 logging.getLogger("lm_eval").setLevel(logging.ERROR)
 
 
 def load(names: Sequence[str], folder: Path | None = None) -> list[Task | Group]:
-    """Load tasks, groups and tags with their data. Names may hold wildcards; `folder` has more task files.
+    """Load tasks, groups and tags with their data.
+
+    names: their names, also with wildcards. folder: a folder with more task files.
 
     Raises:
-        ValueError: if there is no such task, its data cannot be fetched, or it needs what is not installed.
+        ValueError: if there is no such task, its data cannot be fetched, or a package is missing.
     """
     manager = _manager(names, [FOLDER, *([folder] if folder else [])])
     loaded: list[Task | Group] = []
     for name in names:
         if not (matches := manager.match_tasks([name])):
             raise ValueError(
-                f"Unknown task {name!r}. Choose from {', '.join(OWN)}, those of your own task files, and "
-                "the harness's, which `lm-eval ls tasks` lists."
+                f"Unknown task {name!r}. Choose from {', '.join(OWN)}, your own task files, and the "
+                "harness's tasks, which `lm-eval ls tasks` lists."
             )
         for match in matches:
             loaded += _loaded(manager, match)
@@ -45,14 +47,14 @@ def load(names: Sequence[str], folder: Path | None = None) -> list[Task | Group]
 
 
 def _manager(names: Sequence[str], folders: Sequence[Path]) -> TaskManager:
-    """Return an index of the task files that the names need. Reading the harness's own takes long."""
+    """Return an index of the task files needed; reading the harness's own takes long."""
     few = TaskManager(include_path=list(folders), include_defaults=False)
     needed = {match for name in names for match in few.match_tasks([name]) or [name]}
     return few if all(_is_whole(few, name) for name in needed) else TaskManager(include_path=list(folders))
 
 
 def _is_whole(manager: TaskManager, name: str) -> bool:
-    """Return whether a task, and all tasks of a group, are in the index."""
+    """Return whether the index has a task, or all tasks of a group."""
     if (entry := manager.task_index.get(name)) is None:
         return False
     members = (entry.cfg or {}).get("task")
@@ -64,26 +66,27 @@ def _is_whole(manager: TaskManager, name: str) -> bool:
 
 def _loaded(manager: TaskManager, name: str) -> list[Task | Group]:
     try:
-        found = manager.load([name])
-    except Exception as error:  # each task has its own way to miss its data, its metric or its packages
+        loaded = manager.load([name])
+    except Exception as error:  # missing data, metrics and packages raise many types
         lines = [line for line in str(error).splitlines() if any(c.isalnum() for c in line)]
         reason = lines[0].strip() if lines else type(error).__name__
         raise ValueError(f"Task {name} cannot be loaded: {reason}") from error
-    group = found["groups"].get(name)
-    return [group] if group else list(found["tasks"].values())
+    group = loaded["groups"].get(name)
+    return [group] if group else list(loaded["tasks"].values())
 
 
 def require_confirmed(tasks: Iterable[Task | Group]) -> None:
-    """
+    """Reject tasks that execute code written by the model.
+
     Raises:
-        ValueError: if one of the tasks executes what a model has written.
+        ValueError: if one of the tasks does.
     """
     for task in tasks:
         for leaf in task.get_all_tasks() if isinstance(task, Group) else [task]:
             if getattr(leaf, "UNSAFE_CODE", False):
                 raise ValueError(
-                    f"Task {leaf.task_name} executes code that the model has written. Run it where that "
-                    "can do no harm, and confirm it with --confirm-run-unsafe-code."
+                    f"Task {leaf.task_name} executes code written by the model. Run it in a sandbox and "
+                    "confirm with --confirm-run-unsafe-code."
                 )
 
 
@@ -98,17 +101,17 @@ def evaluate(
     cache: Path | None = None,
     unsafe_code: bool = False,
 ) -> dict[str, Any]:
-    """Return what the harness measures and tokens per forward, as a record for a file of results.
+    """Return the harness's metrics and tokens per forward, as a record for a results file.
 
-    limit: documents of each task; None for all.
-    shots: worked examples before each question; None for the task's own number.
+    limit: documents per task; None for all.
+    shots: few-shot examples per question; None for the task's own number.
     cache: a folder for answers, from which an interrupted evaluation resumes.
-    unsafe_code: whether tasks may execute what the model has written.
+    unsafe_code: whether tasks may execute code written by the model.
 
     Raises:
-        ValueError: if the model cannot do what a task asks for.
+        ValueError: if the model does not support a task.
     """
-    found = simple_evaluate(
+    measured = simple_evaluate(
         model,
         tasks=list(tasks),
         task_manager=TaskManager(include_defaults=False),  # they are loaded already
@@ -129,25 +132,25 @@ def evaluate(
         "chat_template": chat_template,
         "system": system,
         "limit": limit,
-        "tasks": _rows(found),
+        "tasks": _rows(measured),
     }
 
 
 def _cache_name(model: MarsLM) -> str:
-    """Return the file name of a model's answers: the harness finds an answer by its prompt alone."""
+    """Return a cache file name per model, because the harness finds an answer by its prompt alone."""
     checkpoint = model.checkpoint
-    whose = [str(checkpoint.source), checkpoint.precision, model.settings, model.seed, model.max_length]
-    return f"{checkpoint.name}-{hashlib.sha256(json.dumps(whose).encode()).hexdigest()[:12]}"
+    settings = [str(checkpoint.source), checkpoint.precision, model.settings, model.seed, model.max_length]
+    return f"{checkpoint.name}-{hashlib.sha256(json.dumps(settings).encode()).hexdigest()[:12]}"
 
 
-def _rows(found: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return each task and group with its metrics, by name and filter, their standard errors and speed."""
-    speeds = {task: speed(_answers(samples)) for task, samples in found["samples"].items()}
+def _rows(output: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return each task and group with its metrics by name and filter, standard errors and speed."""
+    speeds = {task: speed(_answers(samples)) for task, samples in output["samples"].items()}
     rows = []
-    for name, measured in found["results"].items():
-        leaves = _leaves(name, found["group_subtasks"])
-        known = [one for leaf in leaves if (one := speeds.get(leaf))]
-        total = Speed(*map(sum, zip(*known))) if known else None
+    for name, measured in output["results"].items():
+        leaves = _leaves(name, output["group_subtasks"])
+        measured_speeds = [one for leaf in leaves if (one := speeds.get(leaf))]
+        total = Speed(*map(sum, zip(*measured_speeds))) if measured_speeds else None
         metrics = {key: value for key, value in measured.items() if "," in key}
         errors = {key: value for key, value in metrics.items() if "_stderr," in key}
         rows.append(
@@ -155,7 +158,7 @@ def _rows(found: Mapping[str, Any]) -> list[dict[str, Any]]:
                 "task": name,
                 "group": leaves != [name],
                 "n": measured["sample_len"],
-                "shots": found["n-shot"].get(name),
+                "shots": output["n-shot"].get(name),
                 "metrics": {key: value for key, value in metrics.items() if key not in errors},
                 "stderr": {
                     key.replace("_stderr", ""): value for key, value in errors.items() if value != "N/A"
@@ -167,7 +170,7 @@ def _rows(found: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _answers(samples: Iterable[Mapping[str, Any]]) -> list[Generated]:
-    """Return a task's answers; each document comes once for every filter."""
+    """Return a task's answers once; `samples` repeats each document for every filter."""
     documents = {sample["doc_id"]: sample for sample in samples}
     return [answer for sample in documents.values() for repeats in sample["resps"] for answer in repeats]
 

@@ -1,8 +1,8 @@
-"""Everyday text chores for a small model on one's own machine, each with an exact grader.
+"""Skills: everyday text tasks for a small local model, each with an exact grader.
 
-As with the worlds, each skill is a file of its own and an entry of a table, and one prompt in ten is held
-out. A skill also has kinds of phrasing or of field that training never sees. Nothing in a skill needs
-knowledge that its prompt does not give, and most of an answer follows from its prompt.
+As with the other tasks, each skill is a module and an entry of a table, and one prompt in ten is held out.
+A skill also has kinds of phrasing or field that training never sees. A skill needs no knowledge beyond its
+prompt, and most of an answer follows from its prompt.
 """
 
 from mars_demo.tasks.common import Task
@@ -24,7 +24,7 @@ from mars_demo.tasks.skills import (
     tables,
 )
 
-# The order matters: the same seed draws other examples from the same skills in another order.
+# The order matters: in another order, the same seed draws other examples.
 SKILLS: dict[str, Task] = {
     task.name: task
     for task in (

@@ -1,4 +1,4 @@
-"""Changelogs and commit messages from given changes."""
+"""Changelogs and commit messages from lists of changes."""
 
 import random
 
@@ -9,7 +9,7 @@ from mars_demo.tasks.skills.common import LONGEST, TEXTS, kinds, lines_of, reque
 TEXT = TEXTS["changelog"]
 LOG_ASKS, COMMIT_ASKS = kinds("changelog", "log"), kinds("changelog", "commit")
 PARTS = TEXT["parts"]
-CHANGES = TEXT["changes"]  # for each kind of change: its type in a commit, and phrases about a part
+CHANGES = TEXT["changes"]  # by kind of change: its type in a commit, and phrases about a part
 
 
 def make(rng: random.Random, unseen: bool) -> Example:
@@ -49,7 +49,7 @@ def _commit(rng: random.Random, unseen: bool) -> Example:
 
 
 def grade(example: Example, answer: str) -> bool:
-    """Return whether the answer has the right lines, blank ones aside."""
+    """Return whether the answer has the right lines, ignoring blank ones."""
     return lines_of(answer[:LONGEST]) == example.facts["lines"]
 
 

@@ -1,4 +1,4 @@
-"""Helpers shared by the skills: composing requests and reading answers."""
+"""Helpers shared by the skills: making requests and reading answers."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -9,12 +9,12 @@ from mars_demo.assets import read_json
 from mars_demo.tasks.common import Example, Task
 
 TEXTS = read_json("skills.json")  # phrasings, sentences and words, by skill
-LONGEST = 4000  # characters of an answer that graders read
+LONGEST = 4000  # graders read at most this many characters of an answer
 
 
 @dataclass(frozen=True)
 class Kinds:
-    """Phrasings or fields of a skill: those of training, and those of held-out prompts alone."""
+    """Phrasings or fields of a skill: those of training, and those only of held-out prompts."""
 
     seen: Sequence[Any]
     unseen: Sequence[Any]
@@ -38,7 +38,7 @@ def skill(
     grade: Callable[[Example, str], bool],
     weight: float = 1.0,
 ) -> Task:
-    """Return a task from `make(rng, unseen)`, whose second argument asks for kinds training never sees."""
+    """Return a task from `make(rng, unseen)`; with `unseen`, it uses kinds that training never sees."""
 
     def make_unseen(rng: random.Random) -> Example:
         return replace(make(rng, True), unseen=True)
@@ -47,7 +47,7 @@ def skill(
 
 
 def request(rng: random.Random, instruction: str, material: str) -> str:
-    """Return an instruction with its material before or after it, as people type them."""
+    """Return an instruction with its material before or after it, in varied styles."""
     style = rng.random()
     if style < 0.1:
         instruction = (
@@ -65,7 +65,7 @@ def request(rng: random.Random, instruction: str, material: str) -> str:
 
 
 def unfenced(answer: str) -> str:
-    """Return an answer without the code fence around it, if there is one."""
+    """Return an answer without a code fence around it."""
     lines = answer.strip().splitlines()
     if len(lines) >= 2 and lines[0].startswith("```") and lines[-1].strip() == "```":
         lines = lines[1:-1]
@@ -73,15 +73,15 @@ def unfenced(answer: str) -> str:
 
 
 def lines_of(answer: str) -> list[str]:
-    """Return the lines of an answer that are not blank, without spaces around them."""
+    """Return the non-blank lines of an answer, stripped."""
     return [line.strip() for line in unfenced(answer).splitlines() if line.strip()]
 
 
 def python(code: str) -> str:
-    """Return code in a fence."""
+    """Return Python code in a fence."""
     return f"```python\n{code.rstrip()}\n```"
 
 
 def and_list(items: Sequence[str]) -> str:
-    """Return items as a sentence lists them."""
+    """Return items as a list in a sentence."""
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"

@@ -1,4 +1,4 @@
-"""Amounts in another unit, whose size the request gives, with the multiplication step by step."""
+"""Amounts in another unit, with the factor in the request and the multiplication step by step."""
 
 import random
 
@@ -6,7 +6,7 @@ from mars_demo.tasks.common import Example, ask, concludes, concluding
 from mars_demo.tasks.skills.common import kinds, skill
 
 ASKS = kinds("conversion")
-# For each unit: its singular and plural, the smaller unit, and how many of those make one.
+# For each unit: its singular and plural, the smaller unit, and possible factors.
 UNITS = kinds("conversion", "units")
 
 
@@ -20,7 +20,7 @@ def make(rng: random.Random, unseen: bool) -> Example:
 
 
 def multiplied(n: int, factor: int) -> str:
-    """Return a product in steps: tens, ones, and their sum."""
+    """Return a multiplication in steps: tens, ones, and their sum."""
     tens, ones = n // 10 * 10, n % 10
     if not tens or not ones:
         return f"{n} x {factor} = {n * factor}."

@@ -1,4 +1,4 @@
-"""Dates in another form, with the steps."""
+"""Dates in another format, with the steps."""
 
 import datetime
 import random
@@ -36,9 +36,9 @@ def _steps(day: datetime.date) -> str:
 
 
 def grade(example: Example, answer: str) -> bool:
-    """Return whether each line of the answer ends in its date, after an arrow or alone."""
-    found = [line.rpartition("->")[2].strip() for line in lines_of(answer[:LONGEST])]
-    return found == example.facts["dates"]
+    """Return whether each line of the answer ends with its date, after an arrow or alone."""
+    values = [line.rpartition("->")[2].strip() for line in lines_of(answer[:LONGEST])]
+    return values == example.facts["dates"]
 
 
 TASK = skill("dates", "Dates in another form", make, grade)

@@ -1,4 +1,4 @@
-"""Fields of an email, an order, an event or a booking, extracted as JSON."""
+"""Extracting fields of an email, an order, an event or a booking as JSON."""
 
 import json
 import random
@@ -16,7 +16,7 @@ def _date(rng: random.Random) -> str:
     return rng.choice((words.long_date(day), day.isoformat()))
 
 
-# How each field of a document is drawn.
+# The generator of each field of a document.
 FIELDS = {
     **dict.fromkeys(("order_id", "reference", "tracking"), words.code),
     **dict.fromkeys(("customer", "sender", "host", "guest", "recipient"), words.person),
@@ -43,24 +43,24 @@ FIELDS = {
 def make(rng: random.Random, unseen: bool) -> Example:
     what = DOCUMENTS.pick(rng, unseen)
     sentences = TEXT["sentences"][what]
-    told = rng.sample(list(sentences), rng.randint(3, len(sentences)))
-    values = {key: FIELDS[key](rng) for key in told}
-    text = " ".join(rng.choice(sentences[key]).format(values[key]) for key in told)
-    wanted = rng.sample(told, rng.randint(2, min(5, len(told))))
-    prompt = request(rng, ASKS.pick(rng, unseen).format(what=what, keys=and_list(wanted)), text)
-    found = {key: values[key] for key in wanted}
-    return Example("extraction", prompt, json.dumps(found, indent=2), {"fields": found})
+    stated = rng.sample(list(sentences), rng.randint(3, len(sentences)))
+    values = {key: FIELDS[key](rng) for key in stated}
+    text = " ".join(rng.choice(sentences[key]).format(values[key]) for key in stated)
+    requested = rng.sample(stated, rng.randint(2, min(5, len(stated))))
+    prompt = request(rng, ASKS.pick(rng, unseen).format(what=what, keys=and_list(requested)), text)
+    answer = {key: values[key] for key in requested}
+    return Example("extraction", prompt, json.dumps(answer, indent=2), {"fields": answer})
 
 
 def grade(example: Example, answer: str) -> bool:
-    """Return whether the answer is a JSON object with these fields alone; numbers may be strings."""
+    """Return whether the answer is a JSON object with exactly these fields; numbers may be strings."""
     try:
-        found = json.loads(unfenced(answer[:LONGEST]))
+        fields = json.loads(unfenced(answer[:LONGEST]))
     except (ValueError, RecursionError):
         return False
-    wanted = example.facts["fields"]
-    return isinstance(found, dict) and {k: str(v) for k, v in found.items()} == {
-        k: str(v) for k, v in wanted.items()
+    right = example.facts["fields"]
+    return isinstance(fields, dict) and {k: str(v) for k, v in fields.items()} == {
+        k: str(v) for k, v in right.items()
     }
 
 

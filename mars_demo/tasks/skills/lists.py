@@ -1,4 +1,4 @@
-"""Lists sorted, without duplicates, numbered, or as bullets."""
+"""Lists to sort, deduplicate, number, or write as bullets."""
 
 import random
 
@@ -19,7 +19,7 @@ CHANGES = {
     "same": list,
     "distinct and sort": lambda items: sorted(set(items)),
 }
-CHORES = TEXTS["lists"]  # the change of each list, the form of the answer, and phrasings
+CHORES = TEXTS["lists"]  # each with the change, the format of the answer, and phrasings
 
 
 def make(rng: random.Random, unseen: bool) -> Example:
@@ -36,9 +36,9 @@ def make(rng: random.Random, unseen: bool) -> Example:
 
 
 def grade(example: Example, answer: str) -> bool:
-    """Return whether the answer has the right lines; any bullet is a bullet."""
-    found = [f"- {line[1:].strip()}" if line[0] in "*•" else line for line in lines_of(answer[:LONGEST])]
-    return found == example.facts["lines"]
+    """Return whether the answer has the right lines, with any kind of bullet."""
+    lines = [f"- {line[1:].strip()}" if line[0] in "*•" else line for line in lines_of(answer[:LONGEST])]
+    return lines == example.facts["lines"]
 
 
 TASK = skill("lists", "Lists in order", make, grade)

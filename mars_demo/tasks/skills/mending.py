@@ -1,4 +1,4 @@
-"""Texts whose capitals, spaces and punctuation are mended."""
+"""Correcting capitals, spaces and punctuation in texts."""
 
 import random
 import re
@@ -34,14 +34,14 @@ def _filled(rng: random.Random, sentence: str) -> str:
 
 
 def _spoiled(rng: random.Random, text: str) -> str:
-    """Return a text in lower case with wrong spaces, perhaps without its last full stop."""
+    """Return a text in lower case with wrong spaces, at times without its last full stop."""
     text = text.lower()[:-1] if rng.random() < 0.5 and text.endswith(".") else text.lower()
     text = re.sub(r"([.,?])", lambda mark: rng.choice((" ", "", "")) + mark[1], text)
     return re.sub(" ", lambda _: rng.choices((" ", "  ", "   "), (6, 2, 1))[0], text)
 
 
 def grade(example: Example, answer: str) -> bool:
-    """Return whether the answer is the mended text, perhaps in quotes."""
+    """Return whether the answer is the correct text, with or without quotation marks."""
     return answer[:LONGEST].strip().strip('"') == example.facts["text"]
 
 

@@ -1,4 +1,4 @@
-"""Phone numbers in another form, with their digits as a step."""
+"""Phone numbers in another format, with their digits as a step."""
 
 import random
 
@@ -24,15 +24,15 @@ def make(rng: random.Random, unseen: bool) -> Example:
 
 
 def filled(form: str, digits: str) -> str:
-    """Return a form whose X are replaced by digits, one after the other."""
+    """Return a format with its X replaced by the digits in order."""
     rest = iter(digits)
     return "".join(next(rest) if sign == "X" else sign for sign in form)
 
 
 def grade(example: Example, answer: str) -> bool:
-    """Return whether each line of the answer ends in its number, after an arrow or alone."""
-    found = [line.rpartition("->")[2].strip() for line in lines_of(answer[:LONGEST])]
-    return found == example.facts["numbers"]
+    """Return whether each line of the answer ends with its number, after an arrow or alone."""
+    values = [line.rpartition("->")[2].strip() for line in lines_of(answer[:LONGEST])]
+    return values == example.facts["numbers"]
 
 
 TASK = skill("phones", "Phone numbers in another form", make, grade)

@@ -1,4 +1,4 @@
-"""The sentence of a passage that says something, quoted."""
+"""Quoting the sentence of a passage that states something."""
 
 import random
 
@@ -8,23 +8,23 @@ from mars_demo.tasks.skills.common import LONGEST, TEXTS, kinds, request, skill
 
 TEXT = TEXTS["quoting"]
 PLACES, COLORS, ASKS = TEXT["places"], TEXT["colors"].split(), kinds("quoting")
-SUBJECTS = kinds("quoting", "subjects")  # how a question refers to each, and sentences that state it
+SUBJECTS = kinds("quoting", "subjects")  # each as a question names it, with sentences that state it
 
 
 def make(rng: random.Random, unseen: bool) -> Example:
     place = rng.choice(PLACES)
-    asked = SUBJECTS.pick(rng, unseen)
-    others = [subject for subject in SUBJECTS.seen if subject is not asked]
-    subjects = [asked, *rng.sample(others, rng.randint(2, 5))]
-    said = [_filled(rng, rng.choice(sentences)) for _, sentences in subjects]
-    rest = said[1:]
-    rest.insert(rng.randint(0, len(rest)), said[0])
+    target = SUBJECTS.pick(rng, unseen)
+    others = [subject for subject in SUBJECTS.seen if subject is not target]
+    subjects = [target, *rng.sample(others, rng.randint(2, 5))]
+    stated = [_filled(rng, rng.choice(sentences)) for _, sentences in subjects]
+    rest = stated[1:]
+    rest.insert(rng.randint(0, len(rest)), stated[0])
     opening = rng.choice(
         ("This is about the {} of our town.", "The {} has a long story.", "Our {} in short:")
     )
     passage = " ".join([opening.format(place), *rest])
-    prompt = request(rng, ASKS.pick(rng, unseen).format(what=asked[0]), passage)
-    return Example("quoting", prompt, f'"{said[0]}"', {"sentence": said[0]})
+    prompt = request(rng, ASKS.pick(rng, unseen).format(what=target[0]), passage)
+    return Example("quoting", prompt, f'"{stated[0]}"', {"sentence": stated[0]})
 
 
 def _filled(rng: random.Random, sentence: str) -> str:
@@ -44,7 +44,7 @@ def _filled(rng: random.Random, sentence: str) -> str:
 
 
 def grade(example: Example, answer: str) -> bool:
-    """Return whether the answer is the sentence, with or without quotation marks."""
+    """Return whether the answer is the right sentence, with or without quotation marks."""
     return answer[:LONGEST].strip().strip('"“”') == example.facts["sentence"]
 
 

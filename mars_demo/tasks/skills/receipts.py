@@ -1,4 +1,4 @@
-"""The total of a shopping list, added up line by line."""
+"""Totals of shopping lists, added up line by line."""
 
 import random
 

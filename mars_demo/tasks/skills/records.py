@@ -1,4 +1,4 @@
-"""A dataclass, a dictionary or a table of tests from a list of fields, graded by running it."""
+"""Dataclasses, dictionaries and test tables from a list of fields, graded by running them."""
 
 import random
 
@@ -81,9 +81,9 @@ def _literal(value: str | int) -> str:
 
 
 def grade(example: Example, answer: str) -> bool:
-    """Return whether the answer, run, defines the name as the right code does."""
-    wanted = evaluated(example.facts["code"], example.facts["name"])
-    return wanted is not None and evaluated(unfenced(answer[:LONGEST]), example.facts["name"]) == wanted
+    """Return whether the answer, when run, defines the same value as the right code."""
+    right = evaluated(example.facts["code"], example.facts["name"])
+    return right is not None and evaluated(unfenced(answer[:LONGEST]), example.facts["name"]) == right
 
 
 TASK = skill("records", "Dataclasses, dictionaries, tests", make, grade)

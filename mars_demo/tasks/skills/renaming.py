@@ -1,4 +1,4 @@
-"""A name changed throughout a piece of Python."""
+"""Renaming throughout a piece of Python code."""
 
 import ast
 import random
@@ -8,7 +8,7 @@ from mars_demo.tasks.common import Example
 from mars_demo.tasks.skills.common import LONGEST, TEXTS, kinds, python, request, skill, unfenced
 
 ASKS, NAMES = kinds("renaming"), TEXTS["renaming"]["names"].split()
-SNIPPETS = kinds("renaming", "snippets")  # names in angle brackets are drawn; any of them may change
+SNIPPETS = kinds("renaming", "snippets")  # names in angle brackets are filled in, and one is renamed
 
 
 def make(rng: random.Random, unseen: bool) -> Example:
@@ -32,12 +32,12 @@ def _filled(snippet: str, names: dict[str, str]) -> str:
 
 
 def grade(example: Example, answer: str) -> bool:
-    """Return whether the answer has the syntax tree of the renamed code."""
+    """Return whether the answer has the same syntax tree as the renamed code."""
     try:
-        found = ast.dump(ast.parse(unfenced(answer[:LONGEST])))
+        tree = ast.dump(ast.parse(unfenced(answer[:LONGEST])))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
-    return found == ast.dump(ast.parse(example.facts["code"]))
+    return tree == ast.dump(ast.parse(example.facts["code"]))
 
 
 TASK = skill("renaming", "A name changed in code", make, grade)

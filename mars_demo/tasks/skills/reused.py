@@ -1,4 +1,4 @@
-"""Worlds of mars-tiny that are skills of a larger model too, asked in more ways."""
+"""Tasks of mars-tiny as skills of a larger model, with more phrasings."""
 
 import random
 from dataclasses import replace
@@ -10,16 +10,16 @@ from mars_demo.tasks.skills.common import TEXTS, Kinds, skill
 ASKS = Kinds(**TEXTS["reused"])
 
 
-def asked_anew(world: Task, name: str) -> Task:
-    """Return a world as a skill of another name."""
+def as_skill(task: Task, name: str) -> Task:
+    """Return a task as a skill with another name and phrasings."""
 
     def make(rng: random.Random, unseen: bool) -> Example:
-        example = world.make(rng)
+        example = task.make(rng)
         return replace(example, task=name, prompt=ASKS.pick(rng, unseen).format(example.prompt))
 
-    return skill(name, world.title, make, world.grade)
+    return skill(name, task.title, make, task.grade)
 
 
-STORY_PROBLEMS = asked_anew(word_problems.TASK, "story-problems")
-ONE_LINE_FUNCTIONS = asked_anew(functions.TASK, "one-line-functions")
-NUMBER_TABLES = asked_anew(tables.TASK, "number-tables")
+STORY_PROBLEMS = as_skill(word_problems.TASK, "story-problems")
+ONE_LINE_FUNCTIONS = as_skill(functions.TASK, "one-line-functions")
+NUMBER_TABLES = as_skill(tables.TASK, "number-tables")

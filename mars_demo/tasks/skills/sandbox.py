@@ -1,7 +1,7 @@
-"""The value that a piece of Python defines, found by running it in a child process with limits.
+"""A sandbox that runs Python definitions of data in a child process with limits.
 
-Only definitions of data run: any statement, name or call that no dataclass, dictionary or list needs is
-rejected before. The child has one second, little memory, and can neither open files nor start processes.
+Only definitions of data run: a check rejects any statement, name or call that no dataclass, dictionary or
+list needs. The child has one second of CPU time, little memory, and cannot open files or start processes.
 """
 
 import ast
@@ -10,7 +10,7 @@ import functools
 import subprocess
 import sys
 
-SECONDS = 300  # to wait for a child, which has one second of CPU time: a busy machine changes no grade
+SECONDS = 300  # long, so that a busy machine does not change a grade; the child has one second of CPU time
 NODES = (
     ast.Module, ast.ClassDef, ast.ImportFrom, ast.alias, ast.Assign, ast.AnnAssign, ast.Pass, ast.Expr,
     ast.Name, ast.Load, ast.Store, ast.Constant, ast.List, ast.Tuple, ast.Dict, ast.Set, ast.UnaryOp,
@@ -35,19 +35,19 @@ for limit, most in (
 sys.modules["answer"] = type(sys)("answer")  # dataclasses look up the module of a class
 scope = {"__name__": "answer"}
 exec(compile(source, "answer", "exec"), scope)
-found = scope[name]
-if isinstance(found, type):
-    found = [
+value = scope[name]
+if isinstance(value, type):
+    value = [
         (field.name, field.type, None if field.default is dataclasses.MISSING else (field.default,))
-        for field in dataclasses.fields(found)
+        for field in dataclasses.fields(value)
     ]
-print(repr(found), end="")
+print(repr(value), end="")
 """
 
 
 @functools.lru_cache(maxsize=256)
 def evaluated(code: str, name: str) -> str | None:
-    """Return what `code` defines as `name` (the fields of a dataclass), or None if it is not such code."""
+    """Return the value of `name` in `code` (the fields of a dataclass), or None if it is rejected."""
     if not _is_data(code):
         return None
     try:
@@ -65,7 +65,7 @@ def evaluated(code: str, name: str) -> str | None:
 
 
 def _is_data(code: str) -> bool:
-    """Return whether code consists of nothing but known imports and definitions of data."""
+    """Return whether code has only allowed imports and definitions of data."""
     try:
         nodes = list(ast.walk(ast.parse(code)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -76,8 +76,8 @@ def _is_data(code: str) -> bool:
 def _is_harmless(node: ast.AST) -> bool:
     match node:
         case ast.ImportFrom(module=module, names=names):
-            known = IMPORTS.get(module, set())
-            return all(alias.name in known and alias.asname is None for alias in names)
+            allowed = IMPORTS.get(module, set())
+            return all(alias.name in allowed and alias.asname is None for alias in names)
         case ast.Call(func=function):
             return isinstance(function, ast.Name) and function.id in CALLS
         case ast.Name(id=name, ctx=ast.Load()):

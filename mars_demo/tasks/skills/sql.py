@@ -1,4 +1,4 @@
-"""SQL for a question and a schema, graded by the rows that sqlite returns from made databases."""
+"""SQL queries for a question and a schema, graded by their results on random SQLite databases."""
 
 import random
 import sqlite3
@@ -10,14 +10,14 @@ from mars_demo.tasks.skills import words
 from mars_demo.tasks.skills.common import LONGEST, TEXTS, Kinds, kinds, request, skill, unfenced
 
 FUNCTIONS = {"count", "sum", "avg", "min", "max", "round", "lower", "upper", "like"}
-STEPS = 100_000  # of sqlite's machine, after which a query is stopped
-ROWS = 200  # of a result that are compared
-DATABASES = 3  # made for a query, so that it is not right by chance
+STEPS = 100_000  # most SQLite virtual machine steps per query
+ROWS = 200  # most rows of a result to compare
+DATABASES = 3  # per query, against results that are right by chance
 
 
 @dataclass(frozen=True)
 class Schema:
-    """A table with a column of names, of categories with their values, and of numbers."""
+    """A table with columns for names, for categories with their values, and for numbers."""
 
     table: str
     name: str
@@ -52,7 +52,7 @@ SCHEMAS = Kinds(
         Schema("plants", "species", "bed", ("Front", "Back", "Roof"), "height"),
     ),
 )
-QUESTIONS = TEXTS["sql"]["questions"]  # with the queries that answer them
+QUESTIONS = TEXTS["sql"]["questions"]  # each with its query
 ASKS = kinds("sql")
 
 
@@ -69,34 +69,34 @@ def make(rng: random.Random, unseen: bool) -> Example:
         "k": rng.randint(2, 9),
     }
     create = schema.create(rng.sample(schema.columns, 3))
-    asked = ASKS.pick(rng, unseen).format(question=question.format(**blanks))
+    instruction = ASKS.pick(rng, unseen).format(question=question.format(**blanks))
     query = query.format(**blanks)
     facts = {"query": query, "create": create, "values": schema.values, "columns": schema.columns}
     return Example(
-        "sql", request(rng, asked, create), query, facts | {"table": schema.table, "n": blanks["n"]}
+        "sql", request(rng, instruction, create), query, facts | {"table": schema.table, "n": blanks["n"]}
     )
 
 
 def grade(example: Example, answer: str) -> bool:
-    """Return whether the answer finds the right rows in each database, in their order if they have one."""
+    """Return whether the answer gives the right rows in each database, in order if the query has one."""
     facts, answer = example.facts, unfenced(answer[:LONGEST])
     for number in range(DATABASES):
         with closing(_database(facts, number)) as database:
-            wanted, found = (_rows(database, query) for query in (facts["query"], answer))
-        if found is not None and "ORDER BY" not in facts["query"]:
-            wanted, found = sorted(wanted, key=repr), sorted(found, key=repr)
-        if wanted != found:
+            right, rows = (_rows(database, query) for query in (facts["query"], answer))
+        if rows is not None and "ORDER BY" not in facts["query"]:
+            right, rows = sorted(right, key=repr), sorted(rows, key=repr)
+        if right != rows:
             return False
     return True
 
 
 def _database(facts: dict, number: int) -> sqlite3.Connection:
-    """Return a database in memory with made rows, whose queries may only read and soon end."""
+    """Return an in-memory database of random rows that allows only reading, for limited steps."""
     rng = random.Random(f"{facts['query']}-{number}")
     database = sqlite3.connect(":memory:")
     database.execute(facts["create"])
     numbers = rng.sample(range(1, 1000), 30)
-    numbers[:2] = facts["n"], facts["n"] + 1  # the bound itself and its neighbour tell > from >=
+    numbers[:2] = facts["n"], facts["n"] + 1  # the bound and its neighbour distinguish > from >=
     rows = [
         (f"{rng.choice(words.FIRST_NAMES)} {i}", rng.choice(facts["values"]), n)
         for i, n in enumerate(numbers)
@@ -112,13 +112,13 @@ def _database(facts: dict, number: int) -> sqlite3.Connection:
 
 
 def _permit(action: int, _, name: str | None, *__) -> int:
-    is_known = action == sqlite3.SQLITE_FUNCTION and (name or "").lower() in FUNCTIONS
+    is_allowed = action == sqlite3.SQLITE_FUNCTION and (name or "").lower() in FUNCTIONS
     is_read = action in (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ)
-    return sqlite3.SQLITE_OK if is_known or is_read else sqlite3.SQLITE_DENY
+    return sqlite3.SQLITE_OK if is_allowed or is_read else sqlite3.SQLITE_DENY
 
 
 def _rows(database: sqlite3.Connection, query: str) -> list[tuple] | None:
-    """Return what a query finds, or None if it is not a query that may run."""
+    """Return the result of a query, or None if it is invalid or not allowed."""
     try:
         return database.execute(query).fetchmany(ROWS)
     except (sqlite3.Error, sqlite3.Warning, ValueError):

@@ -1,4 +1,4 @@
-"""Tables between CSV, Markdown and JSON."""
+"""Converting tables between CSV, Markdown and JSON."""
 
 import csv
 import json
@@ -45,7 +45,7 @@ def _read_json(text: str) -> Table:
     return [header, *([str(row[key]) for key in header] for row in rows if row.keys() == rows[0].keys())]
 
 
-# How each format is written and read.
+# The writer and the reader of each format.
 FORMATS: dict[str, tuple[Callable[[Table], str], Callable[[str], Table]]] = {
     "CSV": (_csv, _read_csv),
     "Markdown": (_markdown, _read_markdown),
@@ -83,18 +83,18 @@ def make(rng: random.Random, unseen: bool) -> Example:
     columns = COLUMNS.pick(rng, unseen)
     header = rng.sample(list(columns), rng.randint(2, len(columns)))
     table = [header, *([columns[key](rng) for key in header] for _ in range(rng.randint(2, 4)))]
-    asked = ASKS.pick(rng, unseen).format(source=source, target=target)
-    prompt = request(rng, asked, FORMATS[source][0](table))
+    instruction = ASKS.pick(rng, unseen).format(source=source, target=target)
+    prompt = request(rng, instruction, FORMATS[source][0](table))
     return Example("table-formats", prompt, FORMATS[target][0](table), {"format": target, "table": table})
 
 
 def grade(example: Example, answer: str) -> bool:
-    """Return whether the answer, read in its format, is the same table."""
+    """Return whether the answer, parsed in its format, is the same table."""
     try:
-        found = FORMATS[example.facts["format"]][1](unfenced(answer[:LONGEST]))
+        table = FORMATS[example.facts["format"]][1](unfenced(answer[:LONGEST]))
     except (ValueError, RecursionError, csv.Error):
         return False
-    return found == example.facts["table"]
+    return table == example.facts["table"]
 
 
 TASK = skill("table-formats", "Tables in another format", make, grade)

@@ -1,22 +1,22 @@
-"""Names, things and numbers to fill requests with."""
+"""Names, things and numbers for requests."""
 
 import datetime
 import random
 from collections.abc import Callable, Sequence
 
-from mars_demo.tasks.common import DAYS as DAYS  # of the words here
+from mars_demo.tasks.common import DAYS as DAYS  # re-exported with the words here
 from mars_demo.tasks.skills.common import TEXTS
 
 _WORDS = TEXTS["words"]
 FIRST_NAMES, LAST_NAMES = _WORDS["first_names"].split(), _WORDS["last_names"].split()
 CITIES, STREETS, MONTHS = _WORDS["cities"].split(), _WORDS["streets"].split(), _WORDS["months"].split()
 PRODUCTS, COMPANIES = _WORDS["products"], _WORDS["companies"]
-GIFTS = [product for product in PRODUCTS if product[0] not in "aeiou"]  # that take "a"
+GIFTS = [product for product in PRODUCTS if product[0] not in "aeiou"]  # with the article "a"
 GROUPS = _WORDS["groups"] | {"cities": _WORDS["cities"], "names": _WORDS["first_names"]}
 
 
 def one_of(values: Sequence[str]) -> Callable[[random.Random], str]:
-    """Return what draws one of these values."""
+    """Return a function that draws one of these values."""
     return lambda rng: rng.choice(values)
 
 

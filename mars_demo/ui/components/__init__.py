@@ -1,1 +1,1 @@
-"""Components of our own, each a folder of Python, HTML, CSS and JavaScript."""
+"""Custom components, each a folder of HTML, CSS, JavaScript and, for some, Python."""

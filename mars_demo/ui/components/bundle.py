@@ -1,8 +1,8 @@
-"""The components' JavaScript modules as one script, and their style sheets as one.
+"""The bundler of the components: one script of all JavaScript modules, and one style sheet.
 
-A module begins with its imports, `import { a, b } from "./other.js";` and nothing else, and marks what it
-gives with `export` at the start of a line. The file named `COMPONENT` exists nowhere: it stands for what
-Gradio hands to the script of a component, and for the constants from Python.
+A module begins with its imports, all of the form `import { a, b } from "./other.js";`, and has each
+`export` at the start of a line. The file `COMPONENT` does not exist: it stands for the arguments that
+Gradio passes to a component's script, and for the constants from Python.
 """
 
 import json
@@ -23,7 +23,7 @@ def script(names: Iterable[str] = ALL) -> str:
     """Return the script with the modules of these components, each once.
 
     Raises:
-        ValueError: if a module imports something that is not there.
+        ValueError: if a module imports a name that is not exported.
     """
     modules: dict[Path, str] = {}
     for name in names:
@@ -37,14 +37,14 @@ def style(names: Iterable[str] = ALL) -> str:
 
 
 def _collect(path: Path, modules: dict[Path, str]) -> tuple[str, ...]:
-    """Add a module and all that it imports; return the names that it exports."""
+    """Add a module and its imports, recursively; return the names that it exports."""
     if path == COMPONENT:
         return GIVEN
     imports, body = _read(path)
     exported = tuple(_EXPORT.findall(body))
     if path in modules:
         return exported
-    modules[path] = ""  # a circle of imports ends here
+    modules[path] = ""  # ends a cycle of imports
     lines = []
     for names, source in imports:
         if missing := set(names) - set(_collect(source, modules)):
@@ -58,17 +58,18 @@ def _collect(path: Path, modules: dict[Path, str]) -> tuple[str, ...]:
 
 
 def _read(path: Path) -> tuple[list[tuple[list[str], Path]], str]:
-    """Return the names that a module imports and from where, and the rest of it. Only its beginning is
-    searched: further on, a text may look like an import.
+    """Return a module's imports, each as names and a file, and the rest of its text.
+
+    Imports are read at the beginning only: later on, a string may look like one.
     """
     text, at, imports = path.read_text("utf-8"), 0, []
-    while found := _IMPORT.match(text, at):
-        names = [name.strip() for name in found[1].split(",") if name.strip()]
-        imports.append((names, (path.parent / found[2]).resolve()))
-        at = found.end()
+    while match := _IMPORT.match(text, at):
+        names = [name.strip() for name in match[1].split(",") if name.strip()]
+        imports.append((names, (path.parent / match[2]).resolve()))
+        at = match.end()
     return imports, text[at:]
 
 
 def _key(path: Path) -> str:
-    """Return the name of a module in the script."""
+    """Return the key of a module in the script, as JSON."""
     return json.dumps(os.path.relpath(path, FOLDER))

@@ -1,4 +1,4 @@
-"""Components of our own, made of HTML, CSS and JavaScript modules."""
+"""The base class of the custom components."""
 
 import json
 from typing import Any
@@ -8,16 +8,16 @@ import gradio as gr
 from mars_demo.ui.components import bundle
 from mars_demo.ui.components.files import SCRIPT_URL
 
-GIVEN = "{ element, props, watch, trigger, server }"  # what Gradio gives to a component's script
+GIVEN = "{ element, props, watch, trigger, server }"  # the arguments of a component's script in Gradio
 
 
 class Drawing(gr.HTML):
     """A `gr.HTML` made of a folder beside this file: `NAME/NAME.html`, `.css` and `.js`.
 
-    The template is fixed and never sees a text: Gradio would read it as HTML and as JavaScript. The value
-    is data, which the scripts draw. `constants` are for them too, and stand in the line that starts them:
-    Gradio forgets the properties of a component that was hidden. A class with events of its own lists them
-    in `EVENTS`. `settings` are those of `gr.HTML`.
+    The template is fixed and contains no values, which Gradio would read as HTML and as JavaScript. The
+    value is data that the scripts draw. The scripts' `constants` are part of the line that starts them,
+    since Gradio forgets the properties of a hidden component. Subclasses list their own events in `EVENTS`.
+    `settings` are those of `gr.HTML`.
     """
 
     EVENTS: list = []
@@ -34,8 +34,8 @@ class Drawing(gr.HTML):
         )
 
     def __getattr__(self, name: str):
-        """Know no other events: `gr.HTML` takes every word in quotes in the script for one."""
+        """Reject unknown events: `gr.HTML` takes every quoted word of the script for one."""
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}.")
 
     def postprocess(self, value: str | None) -> str | None:
-        return value  # data, never HTML: what gr.HTML warns about is drawn as text
+        return value  # data, never HTML: the scripts draw it as text, so gr.HTML's warning does not apply

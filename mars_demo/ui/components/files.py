@@ -1,4 +1,4 @@
-"""The components' script and style sheet as files of the server, which browsers keep forever."""
+"""The components' script and style sheet as files of the server, which browsers cache permanently."""
 
 import hashlib
 
@@ -8,12 +8,12 @@ from starlette.routing import Route
 
 from mars_demo.ui.components import bundle
 
-PREFIX = "gradio_api/components"  # below Gradio's own prefix: its Node server passes few other paths on
+PREFIX = "gradio_api/components"  # below Gradio's prefix: its Node server forwards few other paths
 FOREVER = {"Cache-Control": "public, max-age=31536000, immutable"}
 
 
 def _url(text: str, ending: str) -> str:
-    """Return the URL of a file with this text, relative to the page: a proxy may put it below a path."""
+    """Return the URL of a file with this text, relative to the page: a proxy may add a path before it."""
     return f"{PREFIX}/{hashlib.sha256(text.encode()).hexdigest()[:16]}.{ending}"
 
 

@@ -1,1 +1,1 @@
-"""Lessons: chapters are data in `assets/lessons`; the kinds of figures beside them are code here."""
+"""The lessons: chapters are data in `assets/lessons`, the kinds of their figures are code here."""

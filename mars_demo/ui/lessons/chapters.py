@@ -1,17 +1,14 @@
-"""The chapters of the Learn tab, in their order."""
+"""The chapters of the Learn tab, in the order of `assets/lessons/order.json`."""
 
-import json
+from mars_demo.assets import read_json
 
-from mars_demo.assets import ASSETS
-
-FILES = sorted((ASSETS / "lessons").glob("*.json"), key=lambda path: int(path.name.split("-")[0]))
-CHAPTERS = [json.loads(path.read_text("utf-8")) for path in FILES]
+CHAPTERS = [read_json("lessons", f"{name}.json") for name in read_json("lessons", "order.json")]
 
 
-def number_of(asked: str | None) -> int:
-    """The chapter that an address names, by its id or its number; the first one if it names none."""
+def number_of(name: str | None) -> int:
+    """Return the index of the chapter with this id or number, by default the first one."""
     ids = [chapter["id"] for chapter in CHAPTERS]
-    if asked in ids:
-        return ids.index(asked)
-    number = int(asked) if asked and asked.isdecimal() and len(asked) < 4 else 1
+    if name in ids:
+        return ids.index(name)
+    number = int(name) if name and name.isdecimal() and len(name) < 4 else 1
     return min(max(number, 1), len(CHAPTERS)) - 1

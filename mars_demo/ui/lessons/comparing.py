@@ -1,4 +1,4 @@
-"""The same prompt answered before and after the training for MARS, while a visitor looks on."""
+"""The comparison figure: live answers to a prompt from before and after the training for MARS."""
 
 import json
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ import gradio as gr
 from mars_demo.decoding.request import Request
 from mars_demo.ui import api, models
 from mars_demo.ui.controls import Knobs, or_warn
-from mars_demo.ui.gpu import on_gpu, seconds
+from mars_demo.ui.hosting.gpu import on_gpu, seconds
 from mars_demo.ui.lessons.parts import shown
 from mars_demo.ui.racing import streamed, within_limits
 
@@ -22,7 +22,7 @@ HEADING = json.dumps({"lanes": _TITLES, "compared": "ar"}) + "\n"
 
 
 def answers(element: dict) -> dict[str, dict]:
-    """Return prompts to choose from, and the places of their answers."""
+    """Show the prompts to choose from and the empty lanes of their answers."""
     prompts = element["prompts"]
     return {
         "asking": shown(),
@@ -32,7 +32,7 @@ def answers(element: dict) -> dict[str, dict]:
 
 
 def compare(prompt: str, knobs: Knobs) -> Iterator:
-    """Yield all answers as the growing value of the figure; without a model it stays as it was."""
+    """Yield all answers as the growing value of the figure, which stays unchanged without a model."""
     yield from or_warn(within_limits(_answered(prompt, knobs), knobs), gr.skip())
 
 

@@ -1,7 +1,7 @@
-"""The kinds of figures that may stand beside a chapter.
+"""The kinds of figures beside chapters.
 
-A chapter names a kind, whose function gets the chapter's `element` and returns updates of `Parts`; all
-other parts are hidden. To add a kind, add its components to `parts.py` and a function to this table.
+A chapter names a kind. Its function takes the chapter's `element` and returns updates of `Parts`; all other
+parts are hidden. To add a kind, add its components to `parts.py` and a function to this table.
 """
 
 import json
@@ -13,7 +13,7 @@ from mars_demo.views.worked_step import worked
 
 
 def worked_step(element: dict) -> dict[str, dict]:
-    """Return windows with the chapter's τ and scores, to be moved."""
+    """Show windows with sliders for τ and the scores, which begin with the chapter's values."""
     value = json.dumps(worked(element["tau"], element["scores"]), ensure_ascii=False)
     return {"worked_step": shown(value=value)}
 
@@ -35,5 +35,5 @@ KINDS: dict[str, Callable[[dict], dict[str, dict]]] = {
 
 
 def figure(chapter: dict) -> dict[str, dict]:
-    """Return an update for each part beside a chapter."""
+    """Return an update for each of the `Parts`."""
     return HIDDEN | KINDS[chapter["element"]["kind"]](chapter["element"])

@@ -1,4 +1,4 @@
-"""The components that may stand beside a chapter. Kinds of figures share them: a page has each once."""
+"""The components beside a chapter, shared by all kinds of figures: the page has each of them once."""
 
 import gradio as gr
 
@@ -9,7 +9,7 @@ from mars_demo.views import recordings, worked_step
 
 
 class Parts:
-    """An attribute for each of `NAMES`, in the order in which they stand on the page."""
+    """The components beside a chapter, an attribute for each of `NAMES`, in their order on the page."""
 
     def __init__(self):
         with gr.Group(visible=False) as self.live:
@@ -27,7 +27,7 @@ class Parts:
         self.answers = Drawing("answers")
         least, most = recordings.CACHE_BLOCKS
         self.cache_block = gr.Slider(
-            least, most, step=4, label="Positions of a cache block (B_cache)", elem_id="cache-block"
+            least, most, step=4, label="Positions per cache block (B_cache)", elem_id="cache-block"
         )
         self.schedule = Drawing("schedule")
         self.choice = gr.Dropdown([], label="The paper's tables", filterable=False, elem_id="choice")
@@ -53,5 +53,5 @@ HIDDEN = {name: {"visible": False} for name in NAMES}
 
 
 def shown(**more) -> dict:
-    """The update of a part that a chapter shows."""
+    """Return the update of a visible part."""
     return {"visible": True} | more

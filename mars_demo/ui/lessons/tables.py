@@ -1,51 +1,47 @@
-"""Tables and charts of the paper and of this project, and what was measured, beside a chapter."""
+"""Figures with tables, charts and measurements of the paper and of this project."""
 
 import json
 
 from pandas import DataFrame
 
 from mars_demo.assets import read_json
+from mars_demo.evaluation import paper_tables
 from mars_demo.markdown import table
 from mars_demo.ui.lessons.parts import shown
-from mars_demo.views import recordings
+from mars_demo.views import measured_costs, plots, recordings
 
 PAPER = read_json("paper_tables.json")
-COMPARED = ("plot", "our_plot", "paper_table", "our_table")  # what a choice of table changes
+COMPARED = ("plot", "our_plot", "paper_table", "our_table")  # the parts that a choice of table changes
 BATCHES = 5  # the paper's table with the speeds of cache blocks
 MOST_MASKS = 16  # of a block
 NOT_MEASURED = "This table has not been measured here yet."
 
 
 def rows(element: dict) -> dict[str, dict]:
-    """Return a chapter's own table."""
+    """Show a chapter's own table."""
     source = f"\n\nSource: {element['source']}." if "source" in element else ""
     return {"table": shown(value=table(DataFrame(element["rows"], columns=element["columns"])) + source)}
 
 
 def chart(element: dict) -> dict[str, dict]:
-    """Return what the loss on the clean stream changes, by block size: the quality in the paper's Table 3,
-    or the share of AR-like signal."""
-    from mars_demo.views import plots
+    """Show the effect of the SFT loss by block size.
 
+    It is the quality in the paper's Table 3, or the share of AR-like training signal (section 3.2).
+    """
     if element["figure"] == "quality":
         return {"plot": shown(value=plots.paper_sft_loss(PAPER["table3_sft_loss"]))}
     return {"plot": shown(value=plots.ar_share(range(1, MOST_MASKS + 1), element.get("block_size", 4)))}
 
 
 def comparison(element: dict) -> dict[str, dict]:
-    """Return the paper's tables to choose from, and what is shown of the first."""
-    from mars_demo.evaluation import paper_tables
-
+    """Show a choice of the paper's tables, and the first of them."""
     choices = [(chosen.title, number) for number, chosen in paper_tables.TABLES.items()]
     first = choices[0][1]
     return {"choice": shown(choices=choices, value=first)} | compared(first)
 
 
 def compared(number: int) -> dict[str, dict]:
-    """Return a table of the paper and this project's, and the charts of the one that sweeps τ."""
-    from mars_demo.evaluation import paper_tables
-    from mars_demo.views import plots
-
+    """Show a table of the paper and the same table measured here, with charts if it sweeps τ."""
     theirs = sourced("The paper", paper_tables.paper(number))
     ours = sourced("Here", paper_tables.here(number))
     if number in paper_tables.OF_BENCHMARKS and (six := paper_tables.benchmarks()):
@@ -59,39 +55,37 @@ def compared(number: int) -> dict[str, dict]:
     return {name: {"visible": value is not None, "value": value} for name, value in values}
 
 
-def sourced(title: str, found: tuple[DataFrame, str] | None) -> str:
-    """Return a titled table in Markdown with its source; a sentence for one that was not measured."""
-    shown_table = f"{table(found[0])}\n\nSource: {found[1]}." if found else NOT_MEASURED
-    return f"#### {title}\n\n{shown_table}"
+def sourced(title: str, measurements: tuple[DataFrame, str] | None) -> str:
+    """Return a titled Markdown table with its source, or a message if it has not been measured."""
+    if not measurements:
+        return f"#### {title}\n\n{NOT_MEASURED}"
+    frame, source = measurements
+    return f"#### {title}\n\n{table(frame)}\n\nSource: {source}."
 
 
 # ------------------------------------------------------------ costs of forwards, and cache blocks
 
 
 def costs(element: dict) -> dict[str, dict]:
-    """Return curves of c(k) with sliders, and the speeds of methods that were timed."""
-    from mars_demo.views import measured_costs  # imports torch, which the page is there before
-
+    """Show curves of c(k) with sliders, and the measured speeds of methods."""
     curves = measured_costs.curves(element["curves"])
     value = json.dumps({"curves": curves, "start": element["start"]}, ensure_ascii=False)
     return {"costs": shown(value=value), "measured": shown(value=speeds(element["speeds"]))}
 
 
-def speeds(timed: list[dict]) -> str:
-    """Return tables of timed methods, each with its source."""
-    from mars_demo.views import measured_costs
-
-    found = [measured_costs.speeds(one["file"], one["methods"], one["base"]) for one in timed]
-    return "\n\n".join(sourced(one["title"], speed) for one, speed in zip(timed, found))
+def speeds(entries: list[dict]) -> str:
+    """Return tables of measured speeds, each with its source."""
+    tables = [measured_costs.speeds(entry["file"], entry["methods"], entry["base"]) for entry in entries]
+    return "\n\n".join(sourced(entry["title"], speed) for entry, speed in zip(entries, tables))
 
 
 def schedule(element: dict) -> dict[str, dict]:
-    """Return recorded runs as a batch, with the block cache and with the cursor cache."""
+    """Show recorded runs as a batch, with the block cache and with the per-sequence cache."""
     return {"schedule": shown(value=recordings.batched())}
 
 
 def cache_block(element: dict) -> dict[str, dict]:
-    """Return the same with a slider for the size of a block, and what was measured of it."""
+    """Show the same schedules with a slider for the block size, and the measured speeds."""
     size = element["cache_block"]
     return {
         "cache_block": shown(value=size),
@@ -100,10 +94,10 @@ def cache_block(element: dict) -> dict[str, dict]:
 
 
 def scheduled(size: float) -> str:
-    """Return the schedules with a block of that size.
+    """Return the schedules with cache blocks of `size` positions.
 
     Raises:
-        ValueError: if it is not one that the slider has.
+        ValueError: if the size is outside of the slider's range.
     """
     least, most = recordings.CACHE_BLOCKS
     if not least <= size <= most:

@@ -1,7 +1,7 @@
-"""Pages that need no server: HTML files in which the scripts of the app's components run without Gradio.
+"""Static pages: HTML files in which the scripts of the app's components run without Gradio.
 
-A page holds its data itself, as JSON that cannot be markup, and a policy that lets it run its own scripts
-and load nothing else. It is one file, or its scripts and style sheets lie in a folder that pages share.
+A page contains its data, as JSON without markup, and a content security policy that allows its own scripts
+only. It is a single file, or it shares a folder of scripts and style sheets with other pages.
 """
 
 import html
@@ -28,8 +28,10 @@ _MARKUP = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u202
 
 
 def figure(component: Drawing, value: str) -> str:
-    """Return the HTML of a component on a page, with its value: JSON or JSON lines. One that asks the
-    server what to draw stays as the value has it, without its controls."""
+    """Return the HTML of a component with its value, JSON or JSON lines.
+
+    A component that needs the server draws its value only, without its controls.
+    """
     still = " data-still" if asks_server(component) else ""
     return (
         f'<div data-figure="{component.elem_id}"{still}>\n{component.html_template}</div>\n'
@@ -42,22 +44,23 @@ def asks_server(component: Drawing) -> bool:
 
 
 def data(value: str) -> str:
-    """Return JSON or JSON lines in which nothing can be read as markup. Outside of texts JSON has none of
-    these characters, and within texts it may write them with a backslash.
+    """Escape JSON or JSON lines so that they contain no markup.
+
+    JSON has the escaped characters in strings only, where escapes are allowed.
     """
     return value.translate(_MARKUP)
 
 
 def document(title: str, body: str, components: Sequence[Drawing] = (), shared: str | None = None) -> str:
-    """Return a page.
+    """Return the HTML of a page.
 
     Args:
-        title: a text.
+        title: plain text.
         body: HTML, with the figures of `components`.
-        components: those that the page starts.
-        shared: the URL of the folder with the page's `files`; None for a page that is one file.
+        components: the components that the page starts.
+        shared: the URL of the folder with the page's `files`; None for a single file.
     """
-    nonce = secrets.token_urlsafe(16)  # the policy allows no URL, only what has the page's own number
+    nonce = secrets.token_urlsafe(16)  # the policy allows no URLs, only elements with this nonce
     starts = {component.elem_id: data(component.js_on_load) for component in components}
     return _PAGE.substitute(
         nonce=nonce,
@@ -70,7 +73,7 @@ def document(title: str, body: str, components: Sequence[Drawing] = (), shared: 
 
 
 def files(components: Sequence[Drawing]) -> dict[str, str]:
-    """Return the scripts and style sheets of pages with these components, by their names."""
+    """Return the scripts and style sheets of pages with these components, by file name."""
     drawings = sorted({component.drawing for component in components})
     return {
         "page.css": (_HERE / "page.css").read_text("utf-8"),
@@ -81,7 +84,7 @@ def files(components: Sequence[Drawing]) -> dict[str, str]:
 
 
 def _tag(name: str, text: str, nonce: str, shared: str | None) -> str:
-    """Return the element that brings a file into a page: with its text, or with its URL in a folder."""
+    """Return the HTML element of a script or style sheet, with its text or its URL in a folder."""
     if name.endswith(".css"):
         if shared is None:
             return f'<style nonce="{nonce}">\n{text}</style>\n'

@@ -1,6 +1,6 @@
 """The tabs: modules with a `TITLE` and a function `build(page, tab)` that fills the tab.
 
-A new one is a module here and an entry in the list of `ui/page.py`.
+A new tab is a module here and an entry in the list of `ui/page.py`.
 """
 
 import gradio as gr
@@ -13,14 +13,14 @@ from mars_demo.ui.controls import model_list
 
 
 class Page:
-    """What tabs are built into, and what they share.
+    """The page that tabs are built into, and the components that they share.
 
-    blocks: the page, whose `load` event comes when a visitor does.
-    tabs: all of them, to open one.
-    stage: the race's, shown by the Race tab.
-    model: the race's choice of models, shown there too.
-    frontier: shown by the Frontier tab; the Race tab takes the points that are chosen in it.
-    tour: shown above the tabs; the Race tab runs its races.
+    blocks: the page, whose `load` event fires when a visitor arrives.
+    tabs: the container of all tabs, used to open one.
+    stage: the stage of the Race tab.
+    model: the model list of the Race tab.
+    frontier: the chart of the Frontier tab; the Race tab reacts to the points chosen in it.
+    tour: the tour above the tabs; the Race tab runs its races.
     """
 
     def __init__(self, blocks: gr.Blocks, tabs: gr.Tabs, tour: Tour):

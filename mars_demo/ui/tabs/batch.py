@@ -1,4 +1,4 @@
-"""The Batch tab: who waits for whom in a batch, how fast it is, and what τ does when requests queue up."""
+"""The Batch tab: waiting in batches, their throughput, and τ under load."""
 
 import asyncio
 import time
@@ -10,64 +10,68 @@ from typing import Any
 import gradio as gr
 from pandas import DataFrame
 
+from mars_demo import tasks
 from mars_demo.decoding.request import Request
+from mars_demo.evaluation import load_test, paper_tables, results, throughput
+from mars_demo.evaluation.throughput import BASELINE
 from mars_demo.markdown import table
 from mars_demo.serving import schedules
+from mars_demo.serving.decode_batch import decode_batch
 from mars_demo.ui import models
 from mars_demo.ui.components.drawing import Drawing
 from mars_demo.ui.controls import LIVE, MAY_WARN, QUIET, Knobs, RunButtons, in_queue, tau_slider
-from mars_demo.ui.gpu import LONGEST, on_gpu, seconds
+from mars_demo.ui.hosting.gpu import LONGEST, on_gpu, seconds
 from mars_demo.ui.racing import growing
 from mars_demo.ui.tabs import Page
-from mars_demo.views import recordings
+from mars_demo.views import plots, recordings
 
 TITLE = "Batch"
 
-LARGEST = 16  # rows of a batch
+LARGEST = 16  # batch slots
 MAX_NEW_TOKENS = 128
 SIZES = (4, 8, 16)  # of the paper's Table 5
-MEASURED = 24  # prompts, or two batches if these are more
+MEASURED = 24  # prompts; two batches if these have more
 SECONDS = 9  # of arrivals in a replay
-EVERY = 0.2  # seconds between two words of progress
-AT_ONCE = 32  # requests whose answering as AR tells what a load of 1 is
-LOOK = 0.5  # seconds between two looks at a replay
+EVERY = 0.2  # seconds between two progress messages
+AT_ONCE = 32  # simultaneous requests whose throughput as AR defines a load of 1
+LOOK = 0.5  # seconds between two checks of a replay
 
 WAITS = """
-### Who waits
+### Waiting in a batch
 
-A batch decodes several prompts at once: each **forward** (a pass through the model) computes the next
-tokens of every row. The paper's **block cache** has one length for all rows: a row that has filled its
-block of B_cache positions waits until all have, one more forward **commits** the block (puts it into the
-cache), and the next prompts come when all rows have ended. The **cursor cache** gives every row
-a length of its own: no row waits for a block, and the next prompt takes a place as soon as it is free. On a
-CPU, new prompts first compute a forward of their own (the **prefill**), for which the others wait.
+A batch decodes several sequences at once: each **forward** (a pass through the model) computes the next
+tokens of all sequences. The paper's **block cache** has one length for the whole batch. A sequence that has
+filled its block of B_cache positions waits for the others; then one more forward **commits** the block
+(adds it to the cache). The next prompts start when all sequences have ended. A **per-sequence cache**
+has a length for each sequence: no sequence waits for a block, and the next prompt
+takes a batch slot as soon as it is free. On a CPU, a new prompt gets a forward of its own (the
+**prefill**), for which the others wait.
 """
 DERIVED = f"""
 Derived from five recorded runs with B_cache = {recordings.CACHE_BLOCK}. **Run** decodes two batches of
-held-out prompts with each cache, here and now.
+held-out prompts with each cache on this machine.
 """
 FAST = """
-### How fast
+### Throughput
 
-The paper's Table 5, and the same methods on this machine: tokens per second, and how many times as fast as
-AR (one token per forward) all prompts were answered in the same batch: a ratio of seconds, as in the
-paper. The paper's AR has a KV cache; ours, "AR, continuous", also gives a free place to the next prompt at
-once. Where methods were measured in several rounds, the median is shown with the smallest and the largest
-ratio.
+The paper's Table 5, and the same methods on this machine: tokens per second, and the speed-up over AR (one
+token per forward) at the same batch size. As in the paper, the speed-up is a ratio of the seconds for all
+prompts. The paper's AR uses a KV cache; ours, “AR, continuous”, also fills a free batch slot with the next
+prompt at once. Methods measured in several rounds show the median, with the smallest and the largest ratio.
 """
 LOADED = """
-### What τ does under load
+### τ under load
 
 Requests arrive in a pattern and queue for a batch of 8. The same arrivals are served three times: as
-**AR**, one token per forward; with the threshold τ at 0.95; and by a **controller** that lowers τ from 1
-to 0.8 as the queue grows. A load of 1 is what the batch answers as AR when it is never idle.
+**AR**, one token per forward; with the threshold τ = 0.95; and by a **controller** that lowers τ from 1 to
+0.8 as the queue grows. A load of 1 is the throughput of AR in a batch that is never idle.
 """
 BATCHES = "python -m benchmarks.batches --output assets/results/batches.json"
-NOT_MEASURED = f"Not measured yet; `{BATCHES}` measures what is shown here."
+NOT_MEASURED = f"Not measured yet; `{BATCHES}` measures this table."
 REPLAYS = "python -m benchmarks.load --output assets/results/load.json"
 
 
-# --------------------------------------------------------------------------------- what is shared
+# ----------------------------------------------------------------------------------------- shared
 
 
 def _checkpoint():
@@ -75,27 +79,20 @@ def _checkpoint():
 
 
 def _prompts(count: int) -> list[str]:
-    """Return held-out prompts of all tasks in turn."""
-    from mars_demo import tasks
-
+    """Return held-out prompts, alternating between all tasks."""
     return [example.prompt for example in tasks.mixed(-(-count // len(tasks.TASKS)))[:count]]
 
 
 def _machine(checkpoint) -> str:
-    from mars_demo.evaluation import results
-
     return results.machine(checkpoint)
 
 
-# ------------------------------------------------------------------------------------- who waits
+# --------------------------------------------------------------------------------------- waiting
 
 
 @on_gpu(lambda block, size, tau, knobs: seconds(4 * MAX_NEW_TOKENS))
 def decode(block: float, size: float, tau: float, knobs: Knobs) -> Iterator[tuple]:
-    """Decode the same prompts with both caches; gives the growing value of the schedules, then the result
-    in words."""
-    from mars_demo.serving.decode_batch import decode_batch
-
+    """Decode the same prompts with both caches; yield the growing schedules, then the result in words."""
     checkpoint, size = _checkpoint(), int(size)
     prompts = _prompts(2 * size)
     request = Request("mars", tau, max_new_tokens=MAX_NEW_TOKENS)
@@ -114,48 +111,46 @@ def decode(block: float, size: float, tau: float, knobs: Knobs) -> Iterator[tupl
 
 
 def _lines(both: Sequence, prompts: Sequence[str], knobs: Knobs) -> Iterator[str]:
-    """Run decodings; give the lines of their schedules, by batch slot."""
+    """Run both decodings; yield the lines of their schedules, by batch slot."""
     for decoding in both:
         schedule, batch, computed = decoding.schedule, decoding.batch, 0
-        rows = [f"row {place + 1}" for place in range(len(batch.rows))]
-        yield schedules.heading(schedule.title, rows, prompts) + "\n"
+        slots = [f"slot {slot + 1}" for slot in range(len(batch.rows))]
+        yield schedules.heading(schedule.title, slots, prompts) + "\n"
         steps = (schedule.steps[-1] for _ in decoding)
-        for states, seats in schedules.seated(steps, len(rows)):
+        for states, seats in schedules.seated(steps, len(slots)):
             positions, computed = batch.positions - computed, batch.positions
-            known = {"positions": positions, "ms": schedule.ms[-1], "prompts": seats}
-            yield schedules.step_line(states, **known) + "\n"
+            step = {"positions": positions, "ms": schedule.ms[-1], "prompts": seats}
+            yield schedules.step_line(states, **step) + "\n"
             if knobs.stopped:
                 return
 
 
-def verdict(block, cursor) -> str:
+def verdict(block, ragged) -> str:
     """Compare two finished decodings of the same prompts in words."""
-    pairs = list(zip(block.runs, cursor.runs))
+    pairs = list(zip(block.runs, ragged.runs))
     same = sum(one.token_ids == other.token_ids for one, other in pairs)
     return (
-        f"{same} of {len(pairs)} answers are the same with both caches, token for token. The cursor cache "
-        f"took {cursor.batch.forwards} forwards instead of {block.batch.forwards} and computed "
-        f"{cursor.batch.positions:,} positions instead of {block.batch.positions:,}, padding included."
+        f"{same} of {len(pairs)} answers are the same with both caches, token for token. The per-sequence "
+        f"cache took {ragged.batch.forwards} forwards instead of {block.batch.forwards} and computed "
+        f"{ragged.batch.positions:,} positions instead of {block.batch.positions:,}, padding included."
     )
 
 
-# -------------------------------------------------------------------------------------- how fast
+# ------------------------------------------------------------------------------------ throughput
 
 
 @on_gpu(lambda size, knobs: LONGEST)
 def measure(size: int, knobs: Knobs) -> Iterator[str]:
-    """Measure the methods of Table 5 in batches of `size`; gives the table as it grows."""
-    from mars_demo.evaluation import throughput
-
+    """Measure the methods of Table 5 in batches of `size`; yield the growing table."""
     checkpoint, prompts = _checkpoint(), _prompts(max(MEASURED, 2 * size))
     source = f"{_machine(checkpoint)}, {len(prompts)} held-out prompts, one run of each method"
-    found, shown = [], f"Measuring: {source}."
+    rows, shown = [], f"Measuring: {source}."
     yield shown
     with closing(throughput.measure(checkpoint, prompts, size)) as steps:
         for step in spaced(steps, throughput.Result):
             if isinstance(step, throughput.Result):
-                found.append(step)
-                shown = f"{measured(found)}\n\nSource: measured on this page, {source}."
+                rows.append(step)
+                shown = f"{measured(rows)}\n\nSource: measured on this page, {source}."
                 yield shown
             else:
                 yield f"{shown}\n\nNow: {step.method}, {step.answered} of {len(prompts)} prompts answered."
@@ -165,7 +160,7 @@ def measure(size: int, knobs: Knobs) -> Iterator[str]:
 
 
 def spaced(steps: Iterator, kept: type) -> Iterator:
-    """Give the steps of one type, and of the others at most one per `EVERY` seconds."""
+    """Yield all steps of one type, and at most one of the others per `EVERY` seconds."""
     shown = 0.0
     for step in steps:
         if isinstance(step, kept):
@@ -175,26 +170,26 @@ def spaced(steps: Iterator, kept: type) -> Iterator:
             yield step
 
 
-def _compared(found) -> str:
+def _compared(measurements) -> str:
     """Return a `paper_tables.Table` as Markdown."""
-    return f"{table(found.frame)}\n\nSource: {found.source}." if found else NOT_MEASURED
+    if not measurements:
+        return NOT_MEASURED
+    return f"{table(measurements.frame)}\n\nSource: {measurements.source}."
 
 
-def measured(found: Sequence) -> str:
+def measured(measurements: Sequence) -> str:
     """Return a table of `throughput.Result`s of one batch size."""
-    from mars_demo.evaluation.throughput import BASELINE
-
-    base = next((result.seconds for result in found if result.method == BASELINE), None)
+    base = next((result.seconds for result in measurements if result.method == BASELINE), None)
     rows = [
         {
             f"batch {result.size}": result.method,
             "tokens per second": f"{result.tokens_per_second:.1f}",
-            "faster than AR": f"{base / result.seconds:.2f}×" if base else None,
+            "speed, × AR": f"{base / result.seconds:.2f}×" if base else None,
             "forwards": result.forwards,
             "positions": f"{result.positions:,}",
             "waiting": f"{result.waiting:.0%}",
         }
-        for result in found
+        for result in measurements
     ]
     return table(DataFrame(rows))
 
@@ -203,38 +198,34 @@ def measured(found: Sequence) -> str:
 
 
 def recorded(trace: str) -> tuple:
-    """Return the figure and the table of a trace as the benchmark recorded it."""
-    from mars_demo.evaluation import results
-
+    """Return the recorded figure and table of a trace."""
     record = results.read("load.json")
     if record is None:
-        return gr.Plot(visible=False), f"No replay is recorded yet; `{REPLAYS}` records what is shown here."
-    found = [row for row in record["traces"] if row["trace"] == trace]
+        return gr.Plot(visible=False), f"No recorded replay yet; `{REPLAYS}` records one."
+    policies = [row for row in record["traces"] if row["trace"] == trace]
     source = (
         f"`{record['command']}`, {record['machine']}, batch {record['size']}, {len(record['seeds'])} seeds"
     )
-    return _replayed(found, f"{source}, load 1 is {record['capacity']:.1f} requests per second")
+    return _replayed(policies, f"{source}, load 1 is {record['capacity']:.1f} requests per second")
 
 
 def replay(trace: str, knobs: Knobs) -> Iterator[tuple]:
-    """Serve a trace in real time with one policy after the other; draw each."""
-    for found, words in _served(trace, knobs):
-        yield _replayed(found, words) if found else (gr.skip(), words)
+    """Serve a trace in real time, one policy after the other; draw each."""
+    for policies, words in _served(trace, knobs):
+        yield _replayed(policies, words) if policies else (gr.skip(), words)
 
 
 @on_gpu(lambda trace, knobs: 4 * (SECONDS + 5))
 def _served(trace: str, knobs: Knobs) -> Iterator[tuple[list[dict], str]]:
-    """Give the measurements so far and their source; or none, and what is going on."""
-    from mars_demo.evaluation import load_test
-
-    checkpoint, found = _checkpoint(), []
-    words = f"Answering {AT_ONCE} requests at once to learn what a load of 1 is."
+    """Yield the measurements so far with their source, or an empty list with a progress message."""
+    checkpoint, policies = _checkpoint(), []
+    words = f"Answering {AT_ONCE} simultaneous requests as AR, to calibrate a load of 1."
     full = yield from _waited(load_test.capacity(checkpoint, AT_ONCE), words, knobs)
     if knobs.stopped:
         return
     times = list(load_test.arrivals(load_test.loads(SECONDS)[trace], full, seed=1))
     if not times:
-        raise ValueError(f"{checkpoint.name} answers {full:.2f} requests per second, too few to replay.")
+        raise ValueError(f"{checkpoint.name} is too slow for a replay: {full:.2f} requests per second.")
     source = f"measured on this page, {_machine(checkpoint)}, batch {load_test.SIZE}, load 1 is {full:.1f}"
     for policy, policy_tau in load_test.POLICIES.items():
         words = f"Serving {len(times)} requests in {SECONDS} seconds: {policy} …"
@@ -242,13 +233,15 @@ def _served(trace: str, knobs: Knobs) -> Iterator[tuple[list[dict], str]]:
         if knobs.stopped:
             return
         picture = {"picture": load_test.drawn(*served)}
-        found.append({"trace": trace, "policy": policy} | load_test.measured([served]) | picture)
-        yield found, f"{source} requests per second"
+        policies.append({"trace": trace, "policy": policy} | load_test.measured([served]) | picture)
+        yield policies, f"{source} requests per second"
 
 
 def _waited(work: Coroutine, words: str, knobs: Knobs) -> Iterator[tuple[list, str]]:
-    """Give what is going on until a coroutine, in a thread of its own, returns; return its result, or None
-    once it is stopped."""
+    """Run a coroutine in its own thread; yield the progress message until it ends or is stopped.
+
+    Return its result; None if it was stopped.
+    """
 
     async def until_stopped() -> Any:
         task = asyncio.ensure_future(work)
@@ -257,8 +250,8 @@ def _waited(work: Coroutine, words: str, knobs: Knobs) -> Iterator[tuple[list, s
         task.cancel()
         return None if knobs.stopped else await task
 
-    with ThreadPoolExecutor(1) as beside:
-        serving = beside.submit(asyncio.run, until_stopped())
+    with ThreadPoolExecutor(1) as executor:
+        serving = executor.submit(asyncio.run, until_stopped())
         try:
             while not wait([serving], LOOK).done:
                 yield [], words
@@ -270,31 +263,29 @@ def _waited(work: Coroutine, words: str, knobs: Knobs) -> Iterator[tuple[list, s
     return serving.result()
 
 
-def _replayed(found: Sequence[dict], source: str) -> tuple:
-    from mars_demo.views import plots
-
-    figure = plots.replays({row["policy"]: row["picture"] for row in found})
-    return gr.Plot(figure, visible=True), f"{latencies(found)}\n\nSource: {source}."
+def _replayed(policies: Sequence[dict], source: str) -> tuple:
+    figure = plots.replays({row["policy"]: row["picture"] for row in policies})
+    return gr.Plot(figure, visible=True), f"{latencies(policies)}\n\nSource: {source}."
 
 
-def latencies(found: Sequence[dict]) -> str:
+def latencies(policies: Sequence[dict]) -> str:
     """Return a table of the policies' measurements."""
 
     def seconds(values: dict) -> str:
         return f"{', '.join(f'{value:.2f}' for value in values.values())} s"
 
-    shares = ", ".join(found[0]["latency"])  # p99 only where there are requests enough for one
+    shares = ", ".join(policies[0]["latency"])  # with p99 only if there are enough requests
     rows = [
         {
             "policy": row["policy"],
             "requests": row["requests"],
             f"latency {shares}": seconds(row["latency"]),
-            f"first token {shares}": seconds(row["first_token"]),
+            f"TTFT {shares}": seconds(row["first_token"]),
             "tokens per second": f"{row['tokens_per_second']:.0f}",
             "queue: mean, most": f"{row['queue']['mean']:.1f}, {row['queue']['most']}",
-            "right answers": f"{row['accuracy']:.1%}",
+            "accuracy": f"{row['accuracy']:.1%}",
         }
-        for row in found
+        for row in policies
     ]
     return table(DataFrame(rows))
 
@@ -303,12 +294,9 @@ def latencies(found: Sequence[dict]) -> str:
 
 
 def opened(before: bool):
-    """Fill the tab when it is first opened, with what needs the model code."""
+    """Fill the tab when it is first opened: these values need the model code."""
     if before:
         return [gr.skip()] * 6
-    models.library()  # its import of the model code waits for any other that is under way
-    from mars_demo.evaluation import load_test, paper_tables
-
     traces = list(load_test.loads(SECONDS))
     return (
         True,
@@ -320,7 +308,7 @@ def opened(before: bool):
 
 
 def _runs(name: str, label: str, work: Callable, inputs: list, outputs: list) -> None:
-    """Build a button that starts `work` and one that stops it."""
+    """Build the buttons that start and stop `work`."""
     buttons = RunButtons(f"{name}-", label)
     place = gr.Markdown(elem_id=f"{name}-place")
     steps = in_queue(work, len(outputs))
@@ -328,7 +316,7 @@ def _runs(name: str, label: str, work: Callable, inputs: list, outputs: list) ->
 
 
 def build(page: Page, tab: gr.Tab) -> None:
-    """The tab's components and events."""
+    """Build the tab's components and events."""
     with gr.Column(elem_id="batch-page"):
         _build_schedules()
         tables = _build_speeds()

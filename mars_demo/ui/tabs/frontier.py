@@ -1,4 +1,4 @@
-"""The Frontier tab: what τ buys and costs, a point per setting; recorded results, and a sweep run here."""
+"""The Frontier tab: accuracy against speed, a point per setting, recorded or measured on the page."""
 
 import json
 import math
@@ -11,11 +11,16 @@ from typing import Any
 import gradio as gr
 
 from mars_demo.decoding.acceptance import CRITERIA
+from mars_demo.evaluation import paper_tables, results
+from mars_demo.evaluation.frontier import Frontier, parse_taus
+from mars_demo.evaluation.journal import folder
+from mars_demo.evaluation.sweep import Sweep, grid
+from mars_demo.evaluation.task_sets import TASK_SETS
 from mars_demo.markdown import table
 from mars_demo.scheduler import BACKGROUND, WAITING, Queue
 from mars_demo.ui import models
 from mars_demo.ui.controls import LIVE, MAY_WARN, QUIET, Knobs, RunButtons, in_queue, or_warn
-from mars_demo.ui.gpu import LONGEST, on_gpu
+from mars_demo.ui.hosting.gpu import LONGEST, on_gpu
 from mars_demo.ui.tabs import Page
 from mars_demo.ui.tabs.race import wait_for
 
@@ -25,16 +30,16 @@ LIMIT = 48  # prompts
 LARGEST = 480
 MOST_TAUS = 12
 TAUS = "1, 0.95, 0.9, 0.8, 0.6"
-ROWS = 16  # of a batch: a race never waits for longer than one of its forwards
-EVERY = 0.2  # seconds between two words of progress
+ROWS = 16  # batch slots; a race waits for at most one forward of such a batch
+EVERY = 0.2  # seconds between two progress messages
 
 INTRODUCTION = """
 A lower **threshold τ** accepts more tokens per **forward** (a pass through the model) and may make answers
-worse. Each point is one setting on the same prompts; the lines around it are 95% intervals over prompts.
-**AR** writes one token per forward. **Lossless** verifies its own drafts, so its answers are those of AR,
-near ties in bfloat16 aside.
+worse. Each point is one setting, measured on the same prompts; the lines around it are 95% intervals over
+prompts. **AR** writes one token per forward. **Lossless** verifies its own drafts, so its answers equal
+AR's, except for near ties in bfloat16.
 """
-WAITS = "Waiting: a race or another run has the machine."
+WAITS = "Waiting for a race or another run."
 RECORDS = "python -m benchmarks.frontier --output assets/results/frontier.json"
 SWEEPS = Queue()
 
@@ -43,7 +48,7 @@ SWEEPS = Queue()
 
 
 def lines(frontier, name: str, about: str) -> Iterator[str]:
-    """Give a whole `evaluation.frontier.Frontier` as the value of the component."""
+    """Yield a complete `evaluation.frontier.Frontier` as the value of the component."""
     yield heading(frontier, name, about)
     for point in frontier.points:
         yield point_line(frontier, point)
@@ -55,7 +60,7 @@ def heading(frontier, name: str, about: str) -> str:
 
 
 def point_line(frontier, point) -> str:
-    """Return what is drawn of a point, and its answers."""
+    """Return the line of a point: its measurements and its answers."""
     alone = replace(frontier, points=(point,))
     [row], [answers] = alone.frame().to_dict("records"), alone.record()["points"]
     return _line(answers | row | {"faster_than_ar": frontier.faster(point)})
@@ -68,7 +73,7 @@ def end_line(frontier) -> str:
 
 
 def _line(record: dict[str, Any]) -> str:
-    """Write a line; pandas' nan is null."""
+    """Return a line of JSON, with null in place of NaN."""
     nan = {key: None for key, value in record.items() if isinstance(value, float) and math.isnan(value)}
     return json.dumps(record | nan, ensure_ascii=False) + "\n"
 
@@ -77,33 +82,29 @@ def _line(record: dict[str, Any]) -> str:
 
 
 def recorded(model: str, tasks: str) -> str:
-    """Return the recorded points of a model on a task set, or a sentence that there are none."""
-    record, found = _recorded(model)
-    if tasks in found:
-        about = (
-            f"Recorded on {described(found[tasks])}. Source: {record['command']}, {found[tasks].machine}."
-        )
-        name = f"Recorded: {model}, {found[tasks].title}"
-        return "".join(lines(found[tasks], name, about))
-    others = f" Recorded of it: {', '.join(one.title for one in found.values())}." if found else ""
+    """Return the recorded points of a model on a task set, or a message that there are none."""
+    record, frontiers = _recorded(model)
+    if tasks in frontiers:
+        frontier = frontiers[tasks]
+        about = f"Recorded on {described(frontier)}. Source: {record['command']}, {frontier.machine}."
+        return "".join(lines(frontier, f"Recorded: {model}, {frontier.title}", about))
+    titles = ", ".join(frontier.title for frontier in frontiers.values())
+    others = f" It has results for: {titles}." if titles else ""
     about = (
-        f"Nothing is recorded of {model} on these tasks.{others} Press Run to measure it here; "
-        f"{RECORDS} records what is shown at once."
+        f"No recorded results for {model} on these tasks.{others} "
+        f"Press “Measure here”, or record results with {RECORDS}."
     )
-    return _line({"results": f"{model}: nothing recorded", "about": about, "model": model, "prompts": []})
+    name = f"{model}: no recorded results"
+    return _line({"results": name, "about": about, "model": model, "prompts": []})
 
 
 def described(frontier) -> str:
-    """Say what a frontier was measured on."""
+    """Return the prompts, tasks and batch size of a frontier in words."""
     return f"{len(frontier.prompts)} prompts, {frontier.title}, in batches of {frontier.size}"
 
 
 def _recorded(model: str) -> tuple[dict, dict]:
-    """Return the file of recorded results, and the frontiers of a model in it by task set."""
-    models.library()  # its import of the model code waits for any other that is under way
-    from mars_demo.evaluation import results
-    from mars_demo.evaluation.frontier import Frontier
-
+    """Return the file of recorded results, and a model's frontiers in it by task set."""
     record = results.read("frontier.json") or {"sweeps": []}
     read = [Frontier.read(each) for each in record["sweeps"] if each["model"] == model]
     return record, {frontier.tasks: frontier for frontier in read}
@@ -115,7 +116,7 @@ def _recorded(model: str) -> tuple[dict, dict]:
 def measure(
     model: str, tasks: str, limit: float, taus: str, criteria: Sequence[str], knobs: Knobs
 ) -> Iterator[tuple]:
-    """Sweep in the background; gives the growing value of the component, and how far it is."""
+    """Sweep in the background; yield the growing value of the component, and the progress."""
     yield from or_warn(_drawn(model, tasks, limit, taus, criteria, knobs), (gr.skip(), "Not measured."))
 
 
@@ -123,10 +124,8 @@ def checked(limit: float, taus: str) -> tuple[int, list[float]]:
     """Return the number of prompts and the grid of τ.
 
     Raises:
-        ValueError: if one of them is not what it must be.
+        ValueError: if one of them is out of range.
     """
-    from mars_demo.evaluation.frontier import parse_taus
-
     if not (isinstance(limit, int | float) and 1 <= limit <= LARGEST and limit == int(limit)):
         raise ValueError(f"The number of prompts must be a whole number from 1 to {LARGEST}, not {limit}.")
     grid = parse_taus(str(taus))
@@ -161,7 +160,7 @@ def _drawn(
         return
     count = len(frontier.points)
     text += end_line(frontier) if count else ""
-    whole = count > 0 and count == settings  # a lent GPU may have been taken back
+    whole = count > 0 and count == settings  # the time limit of a lent GPU may have ended the sweep
     ended = "Measured" if whole else "Stopped"
     yield text, f"{ended}: {count} point{'s' * (count != 1)} on {described(frontier)}."
 
@@ -182,10 +181,7 @@ def _progress(step) -> str:
 def _swept(
     model: str, tasks: str, limit: int, taus: list[float], criteria: list[str], knobs: Knobs
 ) -> Iterator:
-    """Give the empty frontier, then each `Progress`, until it is stopped."""
-    from mars_demo.evaluation.journal import folder
-    from mars_demo.evaluation.sweep import Sweep, grid
-
+    """Yield the empty frontier, then each `Progress`, until the sweep ends or is stopped."""
     checkpoint = models.load(model)
     settings = grid(checkpoint, criteria, taus)
     sweep = Sweep(checkpoint, tasks, limit, settings, size=ROWS, folder=folder())
@@ -202,12 +198,9 @@ def _swept(
 
 def opened(model: str | None, tasks: str | None, raced: str | None):
     """Fill the tab when it is opened: the models, the task sets, and the recorded results."""
-    models.library()  # its import of the model code waits for any other that is under way
-    from mars_demo.evaluation.task_sets import TASK_SETS
-
     names = models.names()
-    names += [raced] if raced and raced not in names else []  # one that was trained here
-    choices = [(one.title, name) for name, one in TASK_SETS.items()]
+    names += [raced] if raced and raced not in names else []  # the visitor's own model
+    choices = [(task_set.title, name) for name, task_set in TASK_SETS.items()]
     if model:
         return gr.Dropdown(choices=names), gr.skip(), gr.skip(), gr.skip()
     model = next((name for name in names if _recorded(name)[1]), names[0])
@@ -221,24 +214,22 @@ def opened(model: str | None, tasks: str | None, raced: str | None):
 
 
 def _benchmarks():
-    """Return the paper's six benchmarks on our models, if they have been measured."""
-    from mars_demo.evaluation import paper_tables
-
-    if (six := paper_tables.benchmarks()) is None:
+    """Return the table of our models on the paper's six benchmarks, if it has been measured."""
+    if (benchmarks := paper_tables.benchmarks()) is None:
         return gr.skip()
-    text = f"#### The paper's benchmarks\n\n{table(six.frame)}\n\nSource: {six.source}."
+    text = f"#### The paper's benchmarks\n\n{table(benchmarks.frame)}\n\nSource: {benchmarks.source}."
     return gr.Markdown(text, visible=True)
 
 
 def choose(model: str, tasks: str):
-    """Show what is recorded of another model, on its first task set if there is nothing on this one."""
-    found = _recorded(model)[1]
-    tasks = tasks if tasks in found or not found else next(iter(found))
+    """Show another model's recorded results: on this task set, or else on the first that has any."""
+    frontiers = _recorded(model)[1]
+    tasks = tasks if tasks in frontiers or not frontiers else next(iter(frontiers))
     return tasks, recorded(model, tasks)
 
 
 class Controls:
-    """What stands beside the chart."""
+    """The controls beside the chart."""
 
     def __init__(self):
         self.model = gr.Dropdown([], label="Model", elem_id="frontier-model")
@@ -256,12 +247,12 @@ class Controls:
             elem_id="frontier-criteria",
         )
         self.buttons = RunButtons("frontier-", "Measure here")
-        self.said = gr.Markdown("Runs in the background: races go first.", elem_id="frontier-said")
+        self.said = gr.Markdown("Runs in the background; races have priority.", elem_id="frontier-said")
         self.place = gr.Markdown(elem_id="frontier-place")
 
 
 def build(page: Page, tab: gr.Tab) -> None:
-    """The tab's components and events; the Race tab hears of the points that are chosen in it."""
+    """Build the tab's components and events; the Race tab reacts to the points chosen in it."""
     gr.Markdown(INTRODUCTION, elem_classes="intro")
     with gr.Row(elem_id="frontier-page"):
         with gr.Column(scale=2, min_width=280):

@@ -12,16 +12,18 @@ from mars_demo.ui.scripts import script
 from mars_demo.ui.tabs import Page, race
 
 TITLE = "Learn"
-SLOW = 40  # ms that the chapter's race rests after each forward
-CHOSEN = ("words", "stage", "grid", "plot")  # what one of several runs, pictures or charts changes
+SLOW = 40  # ms of pause after each forward of the chapter's race
+CHOSEN = ("words", "stage", "grid", "plot")  # the parts that a choice of run, picture or chart changes
 
 
-# ------------------------------------------------------------------------------ what events call
+# --------------------------------------------------------------------------------- event handlers
 
 
 def turn(at: int | None, by: int, request: gr.Request):
-    """A chapter's number, its text, what may be pressed and what stands beside it. The first time, `at` is
-    None, it is the one that the page's address names."""
+    """Return a chapter's number, its text, the state of the buttons, and its figure.
+
+    At first, when `at` is None, the URL names the chapter.
+    """
     at = number_of(request.query_params.get("chapter")) if at is None else at + by
     at = min(max(at, 0), len(CHAPTERS) - 1)
     chapter = CHAPTERS[at]
@@ -35,7 +37,7 @@ def turn(at: int | None, by: int, request: gr.Request):
 
 
 def choose(at: int, index: int):
-    """One of the runs, pictures or charts that a chapter has to choose from."""
+    """Show one of the runs, pictures or charts that a chapter offers."""
     element = CHAPTERS[at]["element"]
     if element["kind"] != "choice" or not 0 <= index < len(element["options"]):
         raise ValueError("This chapter has no such choice.")
@@ -44,7 +46,7 @@ def choose(at: int, index: int):
 
 
 def look(at: int, forward: int) -> str:
-    """The lens of another forward of the chapter that is open."""
+    """Return the lens of another forward of the open chapter."""
     element = CHAPTERS[at]["element"]
     if element["kind"] != "lens":
         raise ValueError("This chapter has no such choice.")
@@ -52,12 +54,12 @@ def look(at: int, forward: int) -> str:
 
 
 def compare(number: int):
-    """The table that was chosen, and what stands beside it."""
+    """Show the chosen table and its charts."""
     return [gr.update(**update) for update in tables.compared(number).values()]
 
 
 def compete(tau: float, knobs: Knobs, request: gr.Request):
-    """The race of the chapter on the window, in slow motion; it obeys the chapter's own slider."""
+    """Race the prompt of the chapter on the window, in slow motion, with the τ of its own slider."""
     prompt = next(example["prompt"] for example in race.PROMPTS if example["id"] == "bus")
     context = ("", race.History(), True, knobs, request)
     yield from race.compete(prompt, models.TINY, ["mars"], race.CRITERION, *context)
@@ -67,7 +69,7 @@ def compete(tau: float, knobs: Knobs, request: gr.Request):
 
 
 def build(page: Page, tab: gr.Tab) -> None:
-    """The tab's components and events."""
+    """Build the tab's components and events."""
     number = gr.State(None)
     with gr.Row(elem_id="learn-page"):
         with gr.Column(scale=4, min_width=320):
@@ -91,7 +93,7 @@ def build(page: Page, tab: gr.Tab) -> None:
 
 
 def _run(parts: Parts) -> None:
-    """Connect the buttons that run models: the race of a chapter, and the answers of another."""
+    """Connect the buttons that run models: the race of one chapter, and the answers of another."""
     buttons, tau = parts.buttons, parts.tau
     buttons.on(
         [buttons.run.click],

@@ -1,4 +1,4 @@
-"""The Mask tab: what each position sees, in training and in each forward of decoding."""
+"""The Mask tab: the attention mask of training and of each forward of decoding."""
 
 import json
 import re
@@ -9,14 +9,19 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
+from mars_demo.decoding.lens import look
 from mars_demo.decoding.trace import Run, read_text
 from mars_demo.limits import refuse_long
+from mars_demo.models.chat import encode_prompt
 from mars_demo.ui import models
 from mars_demo.ui.components.drawing import Drawing
 from mars_demo.ui.controls import LIVE, QUIET, model_list
-from mars_demo.ui.gpu import on_gpu
+from mars_demo.ui.hosting.gpu import on_gpu
 from mars_demo.ui.scripts import script
 from mars_demo.ui.tabs import Page
+from mars_demo.views import lens_picture, mask_picture, plots
+from mars_demo.views.attention_weights import Attention
+from mars_demo.views.mask_picture import KINDS, Sentence
 
 TITLE = "Mask"
 SENTENCE = "Which city is the capital of Latvia? The capital of Latvia is Riga."
@@ -25,10 +30,10 @@ Each row is a position that the model computes; a filled cell is a position that
 the **clean stream** is the text itself and the **noisy stream** holds the masks, in blocks of B. In
 decoding, one **forward** (a pass through the model) computes the rows; everything else is in the cache.
 """
-NO_FORWARD = "The lens looks into forwards of decoding: choose one under “Show the mask of”."
+NO_FORWARD = "The lens needs a forward of decoding: choose one under “Show the mask of”."
 MAX_TOKENS = 128
 MAX_MASKS = MAX_DRAFTS = 16
-LONGEST_SENTENCE = 2048  # bytes of a sentence in the address
+LONGEST_SENTENCE = 2048  # bytes of a sentence in the URL
 DEPENDENT = ("prompt", "new", "block_size", "random_phase", "layer", "head")
 NUMBERS = ("length", "prompt", "new", "block_size", "layer", "head")
 
@@ -50,11 +55,12 @@ class Settings(NamedTuple):
     lens: bool
 
     def ids(self) -> list[int]:
-        """Return the first tokens of the sentence, special tokens included: a forward that the stage sends
-        has the chat template in it.
+        """Return the first tokens of the sentence.
+
+        Special tokens are included, since a forward from the stage contains those of the chat template.
 
         Raises:
-            ValueError: if there are too few, or the sentence is longer than a prompt may be.
+            ValueError: if there are fewer than four, or the sentence is longer than a prompt may be.
         """
         tokenizer = models.load(self.model).tokenizer
         refuse_long(self.sentence or "")
@@ -66,12 +72,14 @@ class Settings(NamedTuple):
 
 
 SETTINGS = Settings._fields
-LOOKS = ("look", "layer", "head", "lens")  # what is shown of a picture, whatever its layout
+LOOKS = ("look", "layer", "head", "lens")  # the settings that do not affect the layout
 
 
 class Shown(NamedTuple):
-    """A picture, a sentence about it and, for a recorded forward, its result: the tokens of its slots, how
-    many drafts were verified and how many slots were accepted."""
+    """A picture, its caption and, for a recorded forward, the result.
+
+    tokens: those of its slots. verified, accepted: the numbers of accepted drafts and slots.
+    """
 
     picture: Any
     words: str
@@ -81,13 +89,13 @@ class Shown(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """A forward that the stage has sent, and the settings that stand for it."""
+    """A forward from the stage, and the settings that describe it."""
 
     settings: Settings
     shown: Shown
 
     def fits(self, chosen: Settings) -> bool:
-        """Return whether the settings still stand for it."""
+        """Return whether the settings still describe it."""
         pairs = zip(SETTINGS, self.settings, chosen)
         return all(name in LOOKS or sent == now for name, sent, now in pairs)
 
@@ -96,8 +104,7 @@ class Sent(NamedTuple):
 
 
 def see(sent: Sent | None, *settings):
-    """Return the picture of a sentence's layout, or of the sent forward while the settings stand for it,
-    and its lens."""
+    """Return the picture and the lens of the sent forward, if the settings fit, or of the sentence."""
     chosen = Settings(*settings)
     try:
         shown = sent.shown if sent and sent.fits(chosen) else Shown(*_picture(chosen))
@@ -112,48 +119,38 @@ def see(sent: Sent | None, *settings):
 
 
 def _lens(shown: Shown, model: str) -> str:
-    from mars_demo.views import lens_picture
-
     checkpoint, picture = models.load(model), shown.picture
     try:
         if _kinds()[picture.kind].trains:
             raise ValueError(NO_FORWARD)
-        found = look_inside(model, picture.layout, picture.past, shown.tokens, shown.verified)
+        lens = look_inside(model, picture.layout, picture.past, shown.tokens, shown.verified)
     except ValueError as error:
         return _trouble(error)
     words = f"Layer by layer. {shown.words}"
-    if checkpoint.packed:
+    if checkpoint.quantized:
         words += (
-            f" The model decodes with {checkpoint.precision.removeprefix('int')} bits per weight, the lens "
-            f"with a copy of it in {checkpoint.dense.precision}: its last layer may differ a little from "
-            "the record."
+            f" The model decodes with {checkpoint.precision} weights, the lens uses dequantized weights "
+            f"({checkpoint.dense.precision}), so its last layer may differ slightly from the record."
         )
-    return lens_picture.line(found, checkpoint, words, shown.accepted)
+    return lens_picture.line(lens, checkpoint, words, shown.accepted)
 
 
 @on_gpu(lambda *_: 5)
 def look_inside(model: str, layout, past: list[int], tokens: Sequence[int | None], verified: int | None):
-    from mars_demo.decoding.lens import look
-
     return look(models.load(model).dense.model, layout, past, tokens, verified)
 
 
 def _trouble(error: Exception) -> str:
-    """Return what takes a picture's place. Gradio's warnings need the queue, too slow for a slider."""
+    """Return an error message in place of a picture. Gradio's warnings need its queue: too slow here."""
     return json.dumps({"trouble": str(error)})
 
 
 def _kinds() -> dict:
-    from mars_demo.views.mask_picture import KINDS  # imports torch, which the page is there before
-
     return KINDS
 
 
 def _picture(chosen: Settings):
-    """Return the picture of a layout, and its size in words."""
-    models.library()
-    from mars_demo.views.mask_picture import Sentence
-
+    """Return the picture of a layout and a caption with its size."""
     checkpoint, ids, kind = models.load(chosen.model), chosen.ids(), _kinds()[chosen.kind]
     prompt = min(int(chosen.prompt), len(ids) - 2)
     picture = kind.draw(
@@ -179,21 +176,19 @@ def _training_size(kind: str, tokens: int, answer: int, positions: int) -> str:
         return words
     return (
         f"{words} With L = {tokens} tokens, R = {answer} of them the answer, that is about L + R; "
-        f"the paper's whole copy computes 2L = {2 * tokens}."
+        f"the paper copies the whole text and computes 2L = {2 * tokens} positions."
     )
 
 
 @lru_cache(maxsize=1)
 def _attention(model):
-    """Return the attention of a model; that of the last one is kept for all visitors."""
-    from mars_demo.views.attention_weights import Attention
-
+    """Return the attention of a model, cached for the last model."""
     return Attention(model)
 
 
 @on_gpu(lambda *_: 5)
 def _weights(model: str, layout, past: list[int], layer: int, head: int) -> list[list[float]]:
-    """Return the attention weights of a layout; head -1 is the mean of all."""
+    """Return the attention weights of a layout; head -1 means the average of all heads."""
     attention = _attention(models.load(model).dense.model)
     if not 0 <= layer < attention.layers or head >= attention.heads:
         raise ValueError(f"{model} has layers 1 to {attention.layers} and heads 1 to {attention.heads}.")
@@ -205,12 +200,12 @@ def _weights(model: str, layout, past: list[int], layer: int, head: int) -> list
 
 
 def ranges(*settings) -> dict[str, dict]:
-    """Return the updates of the controls whose range depends on the others."""
+    """Return updates of the controls whose range depends on other controls."""
     chosen = Settings(*settings)
     config = models.load(chosen.model).model.config
     try:
         tokens = len(chosen.ids())
-    except ValueError:  # the picture says that the sentence is too short
+    except ValueError:  # the sentence is too short, which the picture says
         tokens = 4
     training, window, ar = _kinds()[chosen.kind].trains, chosen.kind == "window", chosen.kind == "ar"
     masks = "Block size B" if training else "Masks" if window else "Masks per group"
@@ -231,7 +226,7 @@ def ranges(*settings) -> dict[str, dict]:
 
 
 def adjust(sent: Sent | None, *settings):
-    """Return the ranges that follow a setting, and the picture with its lens."""
+    """Return the ranges that depend on the settings, and the picture with its lens."""
     updates = ranges(*settings)
     values = dict(zip(SETTINGS, settings)) | {
         name: update["value"] for name, update in updates.items() if "value" in update
@@ -240,25 +235,27 @@ def adjust(sent: Sent | None, *settings):
 
 
 def adjust_unless_drawn(sent: Sent | None, sentence: str, *settings):
-    """Return the same for a sentence, unless it is that of a sent forward, which is drawn already."""
+    """Do the same for a new sentence; skip that of a sent forward, which is drawn already."""
     if sent and sentence == sent.settings.sentence:
         return [gr.skip()] * (len(DEPENDENT) + 2)
     return adjust(sent, sentence, *settings)
 
 
 def opened(shown: str, request: gr.Request, *settings):
-    """Fill the tab when it is first opened: the models, the settings that the URL names, and their picture.
-    One that the stage has sent stays."""
+    """Fill the tab when it is first opened, with the settings in the URL and their picture.
+
+    A forward from the stage stays.
+    """
     if shown:
         return [gr.skip()] * (len(SETTINGS) + 2)
     names = models.names()
-    updates = _updates(dict(zip(SETTINGS, settings)) | {"model": names[0]} | _asked(request, names))
+    updates = _updates(dict(zip(SETTINGS, settings)) | {"model": names[0]} | _in_url(request, names))
     values = (update["value"] for update in updates.values())
     return *(gr.update(**update) for update in updates.values()), *see(None, *values)
 
 
 def _updates(values: dict[str, Any]) -> dict[str, dict]:
-    """Return the updates of all controls: their values, the ranges that follow from these, and choices."""
+    """Return updates of all controls: their values, ranges and choices."""
     updates = {name: {"value": value} for name, value in values.items()}
     for name, update in ranges(*values.values()).items():
         updates[name] |= update
@@ -267,8 +264,8 @@ def _updates(values: dict[str, Any]) -> dict[str, dict]:
     return updates
 
 
-def _asked(request: gr.Request, names: list[str]) -> dict:
-    """Return the settings that the URL names, if they are valid."""
+def _in_url(request: gr.Request, names: list[str]) -> dict:
+    """Return the valid settings in the URL."""
     query = {name: request.query_params.get(f"mask_{name}", "") for name in SETTINGS}
     numbers = {name: int(query[name]) for name in NUMBERS if re.fullmatch("[0-9]{1,4}", query[name])}
     if "length" in numbers:
@@ -279,19 +276,20 @@ def _asked(request: gr.Request, names: list[str]) -> dict:
     return numbers | {name: text for name, text in texts.items() if text} | flags
 
 
-def show_pass(lens: bool, asked: gr.EventData):
-    """Draw the mask of a forward of the stage, given its run's record and its number; set the controls to
-    what is drawn."""
-    models.library()  # its import of the model code waits for any other that is under way
+def show_pass(lens: bool, event: gr.EventData):
+    """Draw the mask of a forward from the stage, and set the controls to it.
+
+    event: its run's `record`, and its `number`.
+    """
     try:
-        run, *_ = read_text(asked.record) or [None]
+        run, *_ = read_text(event.record) or [None]
         refuse_long(*(message["content"] for message in run.settings.conversation))
-        number = int(asked.number)
+        number = int(event.number)
         if not 1 <= number <= run.forwards:
             raise ValueError(f"The record has no forward {number}.")
         shown, prompt_tokens = _of_run(run, number)
     except (ValueError, TypeError, AttributeError, OverflowError) as error:
-        error = error if type(error) is ValueError else ValueError("This is no forward of a run's record.")
+        error = error if type(error) is ValueError else ValueError("This is not a forward of a record.")
         return *[gr.skip()] * (len(SETTINGS) + 1), _trouble(error), gr.skip(), gr.Tabs(selected="mask")
     updates = _controls(shown.picture, models.load(run.settings.model), prompt_tokens, lens)
     sent = Sent(Settings(*(updates[name]["value"] for name in SETTINGS)), shown)
@@ -305,14 +303,11 @@ def show_pass(lens: bool, asked: gr.EventData):
 
 
 def _of_run(run: Run, number: int) -> tuple[Shown, int]:
-    """Return a forward of a recorded run, and how many tokens its prompt has.
+    """Return a forward of a recorded run, and the number of tokens of its prompt.
 
     Raises:
         ValueError: if it cannot be drawn.
     """
-    from mars_demo.models.chat import encode_prompt
-    from mars_demo.views import lens_picture, mask_picture
-
     checkpoint, step = models.load(run.settings.model), run.passes[number - 1]
     prompt_ids = encode_prompt(checkpoint.tokenizer, run.settings.conversation)
     prompt_ids += [token for token, _ in run.settings.given]
@@ -322,14 +317,15 @@ def _of_run(run: Run, number: int) -> tuple[Shown, int]:
 
 
 def lens_of(run: Run, number: int) -> str:
-    """Return the lens of a forward of a recorded run; if there can be none, why."""
-    models.library()  # its import of the model code waits for any other that is under way
+    """Return the lens of a forward of a recorded run, or the reason why there is none."""
     return _lens(_of_run(run, number)[0], run.settings.model)
 
 
 def _controls(picture, checkpoint, prompt_tokens: int, lens: bool) -> dict[str, dict]:
-    """Return the updates of the controls with which a forward's picture is drawn, apart from text that the
-    tokenizer splits into other tokens than the model wrote."""
+    """Return updates of the controls that describe a forward's picture.
+
+    They are inexact if the tokenizer splits the text into other tokens than the model wrote.
+    """
     streams = [cell.stream for cell in picture.rows]
     groups = [cell.block for cell in picture.rows if cell.stream == "group"]
     new, drafts = streams.count("new"), streams.count("draft")
@@ -352,8 +348,6 @@ def _controls(picture, checkpoint, prompt_tokens: int, lens: bool) -> dict[str, 
 
 
 def share(block_size: float):
-    from mars_demo.views import plots
-
     return plots.ar_share(range(1, 17), max(1, int(block_size)))
 
 
@@ -361,7 +355,7 @@ def share(block_size: float):
 
 
 class Controls:
-    """What stands beside the picture, an attribute for each of `SETTINGS`."""
+    """The controls beside the picture, an attribute for each of `SETTINGS`."""
 
     def __init__(self):
         self.kind = gr.Dropdown([("MARS training", "mars")], label="Show the mask of", elem_id="kind")
@@ -376,7 +370,7 @@ class Controls:
         self.look = gr.Checkbox(False, label="Show the model's attention", elem_id="attention")
         self.layer = gr.Slider(1, 4, 1, step=1, label="Layer", interactive=False, elem_id="layer")
         self.head = gr.Slider(0, 4, 0, step=1, label="Head (0: mean)", interactive=False, elem_id="head")
-        self.lens = gr.Checkbox(False, label="Show what each layer would say", elem_id="look-inside")
+        self.lens = gr.Checkbox(False, label="Show each layer's prediction", elem_id="look-inside")
         self.model = model_list("mask-model")
 
     def __getitem__(self, names: tuple[str, ...]) -> list:
@@ -389,7 +383,7 @@ def remember(open: bool = False) -> str:
 
 
 def build(page: Page, tab: gr.Tab) -> None:
-    """The tab's components and events; the race's stage can send a forward here."""
+    """Build the tab's components and events; the stage of the Race tab can send a forward here."""
     gr.Markdown(INTRODUCTION, elem_classes="intro")
     with gr.Row():
         with gr.Column(scale=2, min_width=280):
@@ -397,14 +391,14 @@ def build(page: Page, tab: gr.Tab) -> None:
         with gr.Column(scale=7, min_width=640):
             grid = Drawing("grid")
             lens = Drawing("lens")
-            gr.Markdown("### How much of the training signal is AR-like")
+            gr.Markdown("### Share of AR-like training signal")
             shares = gr.Plot(show_label=False)
 
     settings, dependent, pictures = c[SETTINGS], c[DEPENDENT], [grid, lens]
     sent = gr.State(None)  # a `Sent`
     share_of_size = (share, c.block_size, shares)
     tab.select(opened, [grid, *settings], [*settings, *pictures], **QUIET).then(*share_of_size, **QUIET)
-    # A text that is pasted changes without an input event.
+    # A `change` event, because pasting a text fires no `input` event.
     given = [sent, *settings]
     c.sentence.change(adjust_unless_drawn, given, [*dependent, *pictures], **LIVE)
     others = c["model", "kind", "length", "look"]

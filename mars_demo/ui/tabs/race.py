@@ -1,4 +1,4 @@
-"""The Race tab: one model several times on the same prompt, one token per forward and in other modes."""
+"""The Race tab: a model races against itself on one prompt, one token per forward and in other modes."""
 
 import contextlib
 from collections.abc import Mapping, Sequence
@@ -31,31 +31,31 @@ from mars_demo.ui.controls import (
     tau_slider,
     warn,
 )
-from mars_demo.ui.gpu import on_gpu, seconds
 from mars_demo.ui.history import History
+from mars_demo.ui.hosting.gpu import on_gpu, seconds
+from mars_demo.ui.hosting.visitors import at_leaving
 from mars_demo.ui.racing import streamed, within_limits
 from mars_demo.ui.scripts import script
 from mars_demo.ui.tabs import Page
-from mars_demo.ui.visitors import at_leaving
 
 TITLE = "Race"
 PROMPTS = read_json("prompts.json")  # each made for one model
-GENERAL = PROMPTS[0]["model"]  # its examples suit other chat models too
+GENERAL = PROMPTS[0]["model"]  # a chat model, whose examples also suit other chat models
 EXAMPLES = {e["model"]: [own for own in PROMPTS if own["model"] == e["model"]] for e in PROMPTS}
 MODES = {f"{mode.title}: {mode.explained}": mode.name for mode in RACED}
 SCORES = {criterion.title.capitalize(): name for name, criterion in CRITERIA.items()}
-CRITERION = Request.criterion  # of the paper, of recorded runs, and where the address names none
+CRITERION = Request.criterion  # that of the paper and of recorded runs; the default of the URL
 MAX_WAIT = 1000  # ms of slow motion per forward
-LONGEST_PROMPT = 2048  # bytes, encoded, of a prompt in the address
+LONGEST_PROMPT = 2048  # bytes of an encoded prompt in the URL
 
 
 # ------------------------------------------------------------------------------------- the race
 
 
 def compete(prompt, model, modes, criterion, system, history, adapts, knobs, request: gr.Request):
-    """Race; gives the growing value of the stage, which stays as it was where the runs cannot be had.
+    """Race; yield the growing value of the stage, which stays unchanged if the runs are not possible.
 
-    adapts: whether windows follow what forwards cost; if not, the answers are those of a sweep.
+    adapts: whether windows adapt to the costs of forwards; if not, the answers are those of a sweep.
     """
     at_leaving(request, history.forget)
     runs = _raced(prompt, model, modes, criterion, system, history, adapts, knobs)
@@ -83,78 +83,74 @@ def go_on(wish: branches.Wish, history: History, knobs: Knobs, request: gr.Reque
 
 
 def lanes(has: Sequence[str], chosen: Sequence[str]) -> list[str]:
-    """Return the modes that race: the baseline and the chosen ones, as far as the model has them; if it has
-    none of these, its default."""
+    """Return the modes that race: the baseline and the chosen ones that the model has, or its default."""
     modes = [mode for mode in (BASELINE, *MODES.values()) if mode == BASELINE or mode in chosen]
     return [mode for mode in modes if mode in has] or [has[0]]
 
 
 def wait_for(model: str) -> None:
-    """Wait until a model is loaded, or cannot be: before a race takes its place in the queue.
+    """Load a model before a race enters the queue. A failure is reported later, by the race.
 
     Raises:
-        gr.Error: if too many visitors wait already.
+        gr.Error: if the queue is full.
     """
     refuse_crowd()
     with contextlib.suppress(ValueError):
         models.load(model)
 
 
-def take_wish(asked: gr.EventData):
-    """Return what is to branch where, and its τ for the slider.
+def take_wish(event: gr.EventData):
+    """Return the requested branch, and its τ for the slider.
 
     Raises:
-        ValueError: if that is not a branch of a record.
+        ValueError: if it is not a branch of a record.
     """
-    wish = branches.wish(asked)
+    wish = branches.wish(event)
     return wish, gr.skip() if wish.run.tau is None else wish.run.tau
 
 
-# ------------------------------------------------------- what the stage and the frontier ask for
+# -------------------------------------------------------- requests of the stage and the frontier
 
 
 def _thresholds(tau, criterion):
-    """Return τ and a criterion as a page sends them for their controls; what is null or wrong changes
-    nothing."""
+    """Return a page's τ and criterion for their controls; null and invalid values change nothing."""
     is_tau = isinstance(tau, int | float) and 0 <= tau <= 1
     is_criterion = isinstance(criterion, str) and criterion in CRITERIA
     return tau if is_tau else gr.skip(), criterion if is_criterion else gr.skip()
 
 
-def again(history: History, asked: gr.EventData):
-    """Return the prompt, τ, criterion and system prompt of a run on the stage for the controls; its earlier
-    messages become the history."""
-    if not isinstance(asked.prompt, str):
+def again(history: History, event: gr.EventData):
+    """Set the prompt, τ, criterion and system prompt to those of a run; continue its earlier messages."""
+    if not isinstance(event.prompt, str):
         return [gr.skip()] * 4
-    return asked.prompt, *_thresholds(asked.tau, asked.criterion), put(history, asked.messages)
+    return event.prompt, *_thresholds(event.tau, event.criterion), put(history, event.messages)
 
 
-def take(asked: gr.EventData):
-    """Return the model, mode, τ and criterion of a chosen point for the controls. Those that it does not
-    have stay."""
-    model, mode = asked.model, asked.mode
+def take(event: gr.EventData):
+    """Set the model, mode, τ and criterion to those of a chosen point; keep the ones that it lacks."""
+    model, mode = event.model, event.mode
     if not isinstance(model, str) or not models.is_known(model):
         warn(ValueError(f"Unknown model {model!r}."))
         return [gr.skip()] * 4
     return (
         gr.Dropdown(choices=list(dict.fromkeys([*models.names(), model])), value=model),
         [mode] if mode in MODES.values() else gr.skip(),
-        *_thresholds(asked.tau, asked.criterion),
+        *_thresholds(event.tau, event.criterion),
     )
 
 
-def take_answer(history: History, asked: gr.EventData):
-    """Return the same for an answer behind a point, with its prompt, which begins a new conversation, and
-    the tab."""
-    if not isinstance(asked.prompt, str):
+def take_answer(history: History, event: gr.EventData):
+    """Do the same for an answer behind a point; begin a new conversation with its prompt in this tab."""
+    if not isinstance(event.prompt, str):
         return [gr.skip()] * 7
     put(history, [])
-    return *take(asked), asked.prompt, "", gr.Tabs(selected="race")
+    return *take(event), event.prompt, "", gr.Tabs(selected="race")
 
 
 # ------------------------------------------------------------------------------ the conversation
 #
-# In the server's event loop, one after the other: two at once could each be news and leave the older one.
+# The coroutines run in the server's event loop, one after the other. Two concurrent handlers could both
+# count as the newest, and the older one could win.
 
 
 def put(history: History, messages):
@@ -166,24 +162,23 @@ def put(history: History, messages):
         return gr.skip()
 
 
-async def reply(history: History, asked: gr.EventData):
-    """Let the next race continue from the answer that the visitor picked, or begin a new conversation; the
-    prompt is emptied."""
-    if not history.is_news(asked.number):
+async def reply(history: History, event: gr.EventData):
+    """Let the next race continue from the picked answer, or begin a new conversation; clear the prompt."""
+    if not history.is_news(event.number):
         return gr.skip()
-    put(history, asked.messages)
+    put(history, event.messages)
     return ""
 
 
-async def show_history(history: History, asked: gr.EventData):
-    """Take over the conversation above the lanes; return its system prompt, if that is to change."""
-    if not history.is_news(asked.number):
+async def show_history(history: History, event: gr.EventData):
+    """Continue the conversation shown above the lanes; return its system prompt, if it is to change."""
+    if not history.is_news(event.number):
         return gr.skip()
-    system = put(history, asked.messages)
-    return gr.skip() if asked.system is None else system
+    system = put(history, event.messages)
+    return gr.skip() if event.system is None else system
 
 
-# ---------------------------------------------------------------- recorded runs and the address
+# -------------------------------------------------------------------- recorded runs and the URL
 
 
 def recorded(entry: dict):
@@ -193,44 +188,49 @@ def recorded(entry: dict):
 
 
 def follow() -> str:
-    """Return the script that sets the controls as in the recorded run that a visitor chose."""
+    """Return the script that sets the controls to those of the chosen recorded run."""
     made = {entry["id"]: [*recorded(entry), entry["model"]] for entry in models.recorded()}
     return script("tabs/recorded.js", made)
 
 
-def opening(asked: Mapping[str, str]) -> dict | None:
-    """Return the recorded run that the stage opens on: `run` of the URL, or the first one where the URL has
-    no settings of a race."""
+def opening(query: Mapping[str, str]) -> dict | None:
+    """Return the recorded run that the stage opens with.
+
+    It is the `run` of the URL, or the first recorded run if the URL has no settings of a race.
+    """
     entries = {entry["id"]: entry for entry in models.recorded()}
-    if asked.get("run") in entries:
-        return entries[asked["run"]]
-    return None if any(key in asked for key in SETTINGS) else next(iter(entries.values()), None)
+    if query.get("run") in entries:
+        return entries[query["run"]]
+    return None if any(key in query for key in SETTINGS) else next(iter(entries.values()), None)
 
 
 def arrive(request: gr.Request):
-    """Return the controls as the URL has them: those of its recorded run, or `prompt` (or an example's id),
-    `mode`, `tau`, `criterion`; and slow motion, `wait`. Others stay: a visitor may type already."""
-    asked = dict(request.query_params)
-    wait = _within(asked.get("wait"), MAX_WAIT)
-    if "run" in asked and (entry := opening(asked)):
+    """Set the controls that the URL names; keep the others, in which a visitor may be typing already.
+
+    The URL names a recorded run, or `prompt` (a text or an example's id), `mode`, `tau` and `criterion`;
+    and the slow motion, `wait`.
+    """
+    query = dict(request.query_params)
+    wait = _within(query.get("wait"), MAX_WAIT)
+    if "run" in query and (entry := opening(query)):
         return *recorded(entry), wait
     texts = {example["id"]: example["prompt"] for example in PROMPTS}
-    prompt = asked.get("prompt")
-    if not prompt and models.is_served(asked.get("model")):
-        prompt = EXAMPLES[_whose(asked["model"])][0]["id"]
-    modes = [mode for mode in asked.get("mode", "").split(",") if mode in MODES.values()]
-    criterion = asked.get("criterion")
+    prompt = query.get("prompt")
+    if not prompt and models.is_served(query.get("model")):
+        prompt = EXAMPLES[_whose(query["model"])][0]["id"]
+    modes = [mode for mode in query.get("mode", "").split(",") if mode in MODES.values()]
+    criterion = query.get("criterion")
     return (
         texts.get(prompt, prompt) if prompt else gr.skip(),
         modes or gr.skip(),
-        _within(asked.get("tau"), 1),
+        _within(query.get("tau"), 1),
         criterion if criterion in CRITERIA else gr.skip(),
         wait,
     )
 
 
 def _within(text: str | None, most: float):
-    """Return a number from 0 to `most`, or nothing to change."""
+    """Parse a number from 0 to `most`; return no change for other texts."""
     try:
         number = float(text)
     except (TypeError, ValueError):
@@ -239,7 +239,10 @@ def _within(text: str | None, most: float):
 
 
 def remember(live: bool = False) -> str:
-    """Return the script that writes the URL, for a race that begins or a change of a control."""
+    """Return the script that writes the settings into the URL.
+
+    live: whether a race begins; if not, a control has changed.
+    """
     ids = {example["prompt"]: example["id"] for example in PROMPTS}
 
     def made(entry: dict) -> dict:
@@ -263,26 +266,26 @@ def remember(live: bool = False) -> str:
 
 
 def list_models(request: gr.Request):
-    """List the models to choose from; the URL may name one, or a recorded run or a prompt that has one."""
-    served, asked = models.names(), dict(request.query_params)
-    made_for = next((e["model"] for e in PROMPTS if e["id"] == asked.get("prompt")), None)
-    recorded_with = (opening(asked) or {}).get("model")
-    names = (name for name in (recorded_with, asked.get("model"), made_for, *served) if name in served)
+    """List the models; choose that of the URL's recorded run, `model` or example, if there is one."""
+    served, query = models.names(), dict(request.query_params)
+    made_for = next((e["model"] for e in PROMPTS if e["id"] == query.get("prompt")), None)
+    recorded_with = (opening(query) or {}).get("model")
+    names = (name for name in (recorded_with, query.get("model"), made_for, *served) if name in served)
     return gr.Dropdown(choices=served, value=next(names, None))
 
 
 def introduce(model: str):
-    """Begin to load a model; return what it knows, in a sentence below its name and in its card."""
+    """Begin to load a model; show its description and its card."""
     if model is None:
         return [gr.skip()] * 4
     models.begin(model)
     text = models.card(model)
-    about = gr.Dropdown(info=models.knows(model)), gr.Accordion(visible=bool(text)), text
+    about = gr.Dropdown(info=models.description(model)), gr.Accordion(visible=bool(text)), text
     return *about, gr.Timer(active=True)
 
 
 def follow_loading(model: str, chosen: list[str]):
-    """Return how far the chosen model is and its modes; stop asking once that is settled."""
+    """Show the loading state and the modes of the chosen model; stop the timer when loading has ended."""
     if model is None:
         return [gr.skip()] * 3
     settled = models.is_settled(model)
@@ -290,47 +293,49 @@ def follow_loading(model: str, chosen: list[str]):
 
 
 def mode_choices(model: str, chosen: list[str]):
-    """Offer the modes that the model has; those of them that are chosen stay chosen."""
+    """Offer the model's modes; the chosen ones among them stay chosen."""
     has = models.modes(model)
     if has is None:
         return gr.skip()
     choices = [(title, name) for title, name in MODES.items() if name in has]
     kept = [name for name in chosen if name in has]
-    if kept and kept == chosen:  # the visitor may have chosen others since this was asked
+    if kept and kept == chosen:  # no value: the visitor may have chosen other modes meanwhile
         return gr.CheckboxGroup(choices)
     return gr.CheckboxGroup(choices, value=kept or [name for _, name in choices][:1])
 
 
 def show_examples(model: str):
-    """Show the examples that were made for a model, and no others."""
+    """Show only the examples that suit a model."""
     return [gr.update(visible=name == _whose(model)) for name in EXAMPLES]
 
 
 def replace_example(model: str, prompt: str):
-    """Replace an example that was made for another model than the chosen one."""
+    """Replace the prompt if it is an example for another model."""
     others = {example["prompt"] for example in PROMPTS if example["model"] != _whose(model)}
     return EXAMPLES[_whose(model)][0]["prompt"] if prompt in others else gr.skip()
 
 
 def _whose(model: str) -> str:
-    """Return the model whose examples suit a model. One that was trained here knows the built-in tasks."""
+    """Return the model whose examples suit a model: the tiny one for models trained on its tasks."""
     if model in EXAMPLES:
         return model
-    return models.TINY if models.knows_worlds(model) else GENERAL
+    return models.TINY if models.knows_tasks_only(model) else GENERAL
 
 
 # ------------------------------------------------------------------------------------- the page
 
 
 def first():
-    """Return the settings that the page opens with: those of the first recorded run, if there is one."""
+    """Return the settings that the page opens with: those of the first recorded run, if any."""
     entry = opening({})
     return recorded(entry) if entry else (PROMPTS[0]["prompt"], [RACED[0].name], TAU, CRITERION)
 
 
 class ModeChoice(gr.CheckboxGroup):
-    """A choice of modes that accepts all of them. Gradio would reject those that are not offered, but a
-    recorded run or a point of the frontier brings its modes before those of its model are offered."""
+    """A choice of modes that accepts modes before they are offered, which Gradio would reject.
+
+    A recorded run or a point of the frontier sets its modes before the modes of its model are known.
+    """
 
     is_template = True  # drawn as a CheckboxGroup
 
@@ -339,7 +344,7 @@ class ModeChoice(gr.CheckboxGroup):
 
 
 class Controls:
-    """What stands beside the stage."""
+    """The controls beside the stage."""
 
     def __init__(self, page: Page):
         first_prompt, first_modes, first_tau, _ = first()
@@ -381,7 +386,7 @@ class Controls:
             self.system = gr.Textbox(
                 "",
                 label="System prompt",
-                info="What the model is told before the conversation.",
+                info="Instructions that precede the conversation.",
                 lines=2,
                 max_lines=6,
                 elem_id="system",
@@ -399,12 +404,12 @@ class Controls:
 
     @property
     def settings(self) -> list:
-        """Those that the address depends on, in the order in which `race.js` takes them."""
+        """The controls that the URL depends on, in the order of the inputs of `race.js`."""
         return [self.prompt, self.model, self.modes, self.tau, self.criterion, self.wait, self.system]
 
 
 def build(page: Page, tab: gr.Tab) -> None:
-    """The tab's components and events, and the function of the HTTP API."""
+    """Build the tab's components and events, and the function of the HTTP API."""
     with gr.Row(elem_id="race"):
         with gr.Column(scale=2, min_width=280, elem_id="controls"):
             controls = Controls(page)
@@ -416,10 +421,10 @@ def build(page: Page, tab: gr.Tab) -> None:
 
 
 def _fill(page: Page, controls: Controls) -> None:
-    """What sets the controls, and what follows them."""
+    """Connect the events that set the controls or depend on them."""
     c, model = controls, controls.model
-    # First: Gradio's page calls the handlers of an event one after the other, each when the one before has
-    # been answered, and by then others may have changed the address.
+    # Registered first: Gradio's page waits for each handler of an event before it calls the next one, and a
+    # later handler might change the URL meanwhile.
     changes = [control.change for control in c.settings]
     gr.on(changes, None, c.settings, None, js=remember(), **IN_BROWSER)
     made = [c.prompt, c.modes, c.tau, c.criterion]
@@ -433,11 +438,11 @@ def _fill(page: Page, controls: Controls) -> None:
 
 
 def _run(page: Page, controls: Controls) -> None:
-    """What starts a race, and what acts on one that runs."""
+    """Connect the events that start a race or change a running one."""
     c, history = controls, gr.State(History())
     _converse(page, controls, history)
-    asked = page.stage.again(again, history, [c.prompt, c.tau, c.criterion, c.system], **MAY_WARN)
-    starts = [c.buttons.run.click, c.prompt.submit, asked.then]
+    repeated = page.stage.again(again, history, [c.prompt, c.tau, c.criterion, c.system], **MAY_WARN)
+    starts = [c.buttons.run.click, c.prompt.submit, repeated.then]
     for start in starts:
         start(None, c.settings, None, js=remember(live=True), **IN_BROWSER)
     _on_race(starts, page, c, history)
@@ -448,27 +453,27 @@ def _run(page: Page, controls: Controls) -> None:
 
 
 def _follow_frontier(page: Page, controls: Controls, history: gr.State) -> None:
-    """A chosen point sets the controls; an answer behind it is written again, beside AR's. So are the
-    answers of the tour."""
+    """Let a chosen point set the controls; race the answers behind it and those of the tour."""
     c = controls
     settings = [c.model, c.modes, c.tau, c.criterion]
     page.frontier.chosen(take, None, settings, **EACH)
     page.frontier.raced(lambda: gr.Tabs(selected="race"), None, page.tabs, **QUIET).then(
         None, None, None, js=script("tabs/first_tab.js"), **IN_BROWSER
     )
-    for ask in (page.frontier.opened, page.tour.race):  # what the tour says holds on every machine
-        asked = ask(take_answer, history, [*settings, c.prompt, c.system, page.tabs], **MAY_WARN)
-        asked.then(None, None, None, js=script("tabs/first_tab.js"), **IN_BROWSER)
-        asked.then(None, c.settings, None, js=remember(live=True), **IN_BROWSER)
-        _on_race([asked.then], page, c, history, adapts=False)
+    # Without adapting windows, the tour's statements are true on every machine.
+    for event in (page.frontier.opened, page.tour.race):
+        taken = event(take_answer, history, [*settings, c.prompt, c.system, page.tabs], **MAY_WARN)
+        taken.then(None, None, None, js=script("tabs/first_tab.js"), **IN_BROWSER)
+        taken.then(None, c.settings, None, js=remember(live=True), **IN_BROWSER)
+        _on_race([taken.then], page, c, history, adapts=False)
 
 
 def _branch(page: Page, controls: Controls, history: gr.State) -> None:
-    """Another token of an answer, from which its run goes on."""
+    """Connect the event that continues a run with another token."""
     c, wish = controls, gr.State(None)
-    asked = page.stage.branch(take_wish, None, [wish, c.tau], **MAY_WARN)
+    taken = page.stage.branch(take_wish, None, [wish, c.tau], **MAY_WARN)
     c.buttons.on(
-        [asked.success],
+        [taken.success],
         go_on,
         [wish, history],
         page.stage,
@@ -480,7 +485,7 @@ def _branch(page: Page, controls: Controls, history: gr.State) -> None:
 
 
 def _on_race(starts: list, page: Page, c: Controls, history: gr.State, adapts: bool = True) -> None:
-    """Let events start a race."""
+    """Start a race on each of the events."""
     c.buttons.on(
         starts,
         compete,
@@ -495,7 +500,7 @@ def _on_race(starts: list, page: Page, c: Controls, history: gr.State, adapts: b
 
 
 def _converse(page: Page, controls: Controls, history: gr.State) -> None:
-    """What makes the next race continue a conversation or begin a new one."""
+    """Connect the events that continue a conversation or begin a new one."""
     c = controls
     page.stage.reply(reply, history, c.prompt, **EACH).then(
         None, None, None, js="() => document.querySelector('#prompt textarea').focus()", **IN_BROWSER

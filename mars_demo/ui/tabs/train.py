@@ -1,4 +1,4 @@
-"""The Train tab: a visitor watches a small model learn MARS, and then races it."""
+"""The Train tab: live training of a small MARS model, with results before and after."""
 
 import itertools
 import math
@@ -19,32 +19,34 @@ from mars_demo.markdown import table
 from mars_demo.scheduler import LONG
 from mars_demo.training import watching
 from mars_demo.training.watching import PRESETS
-from mars_demo.ui import models, owned, visitors
-from mars_demo.ui.board import Number
+from mars_demo.ui import models
 from mars_demo.ui.components.drawing import Drawing
 from mars_demo.ui.components.stage import Stage
 from mars_demo.ui.controls import LIVE, MAY_WARN, QUIET, Knobs, RunButtons, or_warn, warn
-from mars_demo.ui.gpu import on_gpu, seconds
-from mars_demo.ui.storage import storage
+from mars_demo.ui.hosting import owned, visitors
+from mars_demo.ui.hosting.gpu import on_gpu, seconds
+from mars_demo.ui.hosting.shared_state import Number
+from mars_demo.ui.hosting.storage import storage
 from mars_demo.ui.tabs import Page
 from mars_demo.ui.tabs.race import PROMPTS
+from mars_demo.views import plots
 
 TITLE = "Train"
 BASE = "ar-tiny"
 CURVE_PROMPTS = 12
-STEP, LOOKS = 4, 1000  # in forwards: how long a step takes, and the answers in between
+STEP, LOOKS = 4, 1000  # the duration of a step, and of all answers between steps, in forwards
 MINUTE = 60  # seconds
 TAUS = (1.0, 0.95, 0.8, 0.6, 0.4)  # of the curve at the end
-EVERY = 0.5  # seconds between two records that are shown, and between two looks at one who has paused
-COPIES = 3  # of the weights that a training writes: its folder, the zip, and a zip while it is renewed
+EVERY = 0.5  # seconds between two updates of the page, and between two checks while paused
+COPIES = 3  # of the weights on the disk: the folder, the zip, and Gradio's copy of the zip
 
 
-OUTPUTS = ("curves", "pause", "pace", "table", "plot", "archive", "race_it")  # in the order of the event's
+OUTPUTS = ("curves", "pause", "pace", "table", "plot", "archive", "race_it")  # in the event's order
 PAUSE_OFF = {"value": "Pause", "interactive": False}
 
 
 class Session(Knobs):
-    """What a visitor may change while their training runs, and its result."""
+    """The settings that a visitor may change while their training runs, and its result."""
 
     paused = Number(False)
     pace = Number(1.0)
@@ -59,7 +61,7 @@ class Session(Knobs):
 
 
 def _page(**updates) -> list:
-    """Return the changes of the page, for the outputs of the event."""
+    """Return the event's outputs: some updates, no change for the others."""
     return [updates.get(name, gr.skip()) for name in OUTPUTS]
 
 
@@ -70,7 +72,7 @@ def fit(
     base, objective, block_size, sft_weight, data, steps, learning_rate, prompt, session: Session,
     request: gr.Request,
 ) -> Iterator[list]:  # fmt: skip
-    """Train, then compare before and after; gives what changes on the page."""
+    """Train, then compare before and after; yield the updates of the page."""
     session.trained, session.paused, session.pace = None, False, 1.0
     visitors.at_leaving(request, session.leave)
     hidden = {name: gr.update(visible=False) for name in OUTPUTS[3:]}
@@ -95,7 +97,7 @@ def _trained(base: str, settings: Sequence, prompt: str, session: Session) -> It
             yield _page(curves=text, **pause)
         if session.is_over:
             gr.Info(f"Stopped after {LIMITS.train_minutes} minutes, the limit of a training here.")
-        models.know_trained(model)
+        models.keep_trained(model)
         session.trained = model.name
     finally:  # also when the visitor has left
         session.until = math.inf
@@ -107,7 +109,8 @@ def _trained(base: str, settings: Sequence, prompt: str, session: Session) -> It
 
 
 def _recipe(objective, block_size, sft_weight, data, steps, learning_rate):
-    """
+    """Return the recipe of a training with a new seed.
+
     Raises:
         ValueError: if a setting is out of range, or training is switched off.
     """
@@ -123,7 +126,7 @@ def _longest(base: str, recipe, *_) -> int:
 
 @on_gpu(_longest, LONG)
 def _watched(base: str, recipe, prompt: str, session: Session, folder: Path, name: str) -> Iterator[tuple]:
-    """Give the growing record, and the new label of the button that pauses."""
+    """Train; yield the growing record and, if it changes, the label of the pause button."""
     checkpoint = models.fresh(base)
     lines = watching.watch(
         checkpoint, recipe, prompt, folder, name, pace=lambda: session.pace, stopped=lambda: session.stopped
@@ -132,11 +135,11 @@ def _watched(base: str, recipe, prompt: str, session: Session, folder: Path, nam
     with closing(lines):
         for line in lines:
             text += line
-            if session.paused:  # only now: the step under way was finished first
+            if session.paused:  # checked between steps only
                 yield text, "Continue"
                 while session.paused and not session.stopped:
                     time.sleep(EVERY)
-                    yield gr.skip(), "Continue"  # a visitor's leaving is only noticed between two results
+                    yield gr.skip(), "Continue"  # a visitor's departure is only noticed between results
                 yield gr.skip(), "Pause"
             elif time.monotonic() - shown > EVERY:
                 yield text, None
@@ -149,54 +152,53 @@ def _watched(base: str, recipe, prompt: str, session: Session, folder: Path, nam
 
 
 def _concluded(text: str, base: str, data: str, model: owned.Owned, session: Session) -> Iterator[list]:
-    """Offer the trained model beside the whole record; give before and after, in a table and a curve as
-    they are measured, until the visitor stops that or leaves."""
+    """Offer the trained model, then compare before and after until the visitor stops that or leaves."""
     archive = gr.DownloadButton(value=_zipped(model), visible=True)
     races = gr.Button(visible=model.checkpoint.objective == "mars")
-    # Again with the record: the page shows only the last of several results that come at once.
+    # With the complete record again: of several results at once, the page shows only the last one.
     yield _page(curves=text, pause=gr.Button(**PAUSE_OFF), archive=archive, race_it=races)
     shown, rows = 0.0, []
     for done, of, rows in _compared(base, model.name, data, session):
         if time.monotonic() - shown > EVERY:
-            yield _page(table=_measured(base, model.name, rows, f"{done} of {of} answers. Stop ends it."))
+            progress = f"{done} of {of} answers. Press Stop to skip the rest."
+            yield _page(table=_measured(base, model.name, rows, progress))
             shown = time.monotonic()
-    said = "Stopped before all was measured." if session.stopped else ""
-    measured = _measured(base, model.name, rows, said)
+    progress = "stopped early." if session.stopped else ""
+    measured = _measured(base, model.name, rows, progress)
     yield _page(table=measured, plot=_curve(base, model.name, rows))
 
 
 def _zipped(model: owned.Owned) -> str:
-    """Write the checkpoint as a zip to where Gradio serves it from; it is deleted with the model."""
+    """Write the checkpoint as a zip into Gradio's folder, from which it is deleted with the model."""
     archive = model.folder.with_name(f"{model.name}.zip")
-    with zipfile.ZipFile(archive, "w") as packed:  # weights do not get smaller
+    with zipfile.ZipFile(archive, "w") as zipped:  # uncompressed: weights would not shrink
         for file in sorted(model.folder.rglob("*")):
-            packed.write(file, file.relative_to(model.folder))
+            zipped.write(file, file.relative_to(model.folder))
     served = save_file_to_cache(archive, str(storage().gradio))
     archive.unlink()
     model.files.append(Path(served))
     return served
 
 
-def _measured(base: str, name: str, rows: list, said: str) -> gr.Markdown:
-    """Show the rows so far, the first of which is that of the base, and what else there is to say."""
+def _measured(base: str, name: str, rows: list, progress: str) -> gr.Markdown:
+    """Show the measured rows, beginning with that of the base, and the progress."""
     cells = [
         {
             "model": f"after: {name}" if number else f"before: {base}",
             "τ": None if not number else f"{row.tau:g}",
-            "right answers": f"{row.accuracy:.0%} of {row.n}",
+            "accuracy": f"{row.accuracy:.0%} of {row.n}",
             "tokens per forward": f"{row.tokens_per_forward:.2f}",
         }
         for number, row in enumerate(rows)
     ]
     shown = table(DataFrame(cells)) if cells else ""
-    return gr.Markdown(f"{shown}\n\n{f'Measuring before and after: {said}' if said else ''}", visible=True)
+    words = f"Comparison before and after: {progress}" if progress else ""
+    return gr.Markdown(f"{shown}\n\n{words}", visible=True)
 
 
 def _curve(base: str, name: str, rows: list):
     if len(rows) < 2:
         return gr.skip()
-    from mars_demo.views import plots
-
     before, *after = rows
     curves = {f"before: {base}": [replace(before, tau=None)], f"after: {name}": after}
     return gr.Plot(plots.frontier(curves), visible=True)
@@ -204,8 +206,10 @@ def _curve(base: str, name: str, rows: list):
 
 @on_gpu(lambda *_: seconds((1 + len(TAUS)) * CURVE_PROMPTS * watching.MAX_NEW_TOKENS / 2), LONG)
 def _compared(base: str, name: str, data: str, session: Session) -> Iterator[tuple[int, int, list]]:
-    """Give after each answer: how many there are, of how many, and the `accuracy.Row` of before and those
-    of after, one for each τ, as far as they are measured."""
+    """Yield after each answer: the number of answers, their total, and the `accuracy.Row`s so far.
+
+    The first row is the base; the others are the trained model, one for each τ.
+    """
     trained = models.load(name)
     taus = TAUS if trained.modes[0] != "ar" else TAUS[:1]
     of = (1 + len(taus)) * watching.measured(data, CURVE_PROMPTS)
@@ -220,7 +224,7 @@ def _compared(base: str, name: str, data: str, session: Session) -> Iterator[tup
             return
 
 
-# ------------------------------------------------------------------------------ what events call
+# --------------------------------------------------------------------------------- event handlers
 
 
 def choose(title: str):
@@ -243,14 +247,14 @@ def set_pace(session: Session, pace: float) -> None:
 def to_the_race(session: Session):
     """Choose the trained model in the Race tab."""
     if owned.trained(session.trained) is None:
-        warn(ValueError(f"This training was kept for {LIMITS.kept} minutes and is gone."))
+        warn(ValueError(f"The trained model was deleted after {LIMITS.kept} minutes."))
         return gr.skip(), gr.skip()
     choices = [*models.names(), session.trained]
     return gr.Dropdown(choices=choices, value=session.trained), gr.Tabs(selected="race")
 
 
 def list_bases(chosen: str | None):
-    """List the bases when the tab is opened, so that the page does not wait for them."""
+    """List the bases when the tab is first opened, so that the page does not wait for the model code."""
     if chosen:
         return gr.skip()
     names = models.names()
@@ -261,7 +265,7 @@ def list_bases(chosen: str | None):
 
 
 class Controls:
-    """What stands beside the curves."""
+    """The controls beside the curves."""
 
     def __init__(self):
         first, limit = PRESETS[0], max(2, LIMITS.train_steps)
@@ -293,7 +297,7 @@ class Controls:
             first["block_size"],
             step=1,
             label="Block size B",
-            info="Tokens ahead that it learns to predict.",
+            info="Masks per block: the future tokens that the model learns to predict.",
         )
         self.sft_weight = gr.Slider(
             0,
@@ -301,7 +305,7 @@ class Controls:
             first["sft_weight"],
             step=0.1,
             label="λ, weight of the SFT loss",
-            info="On the clean stream; it keeps one-token decoding alive.",
+            info="On the clean stream; it preserves one-token decoding.",
         )
         self.data = gr.Dropdown(list(watching.DATA), value=first["data"], label="Data")
         self.steps = gr.Slider(1, limit, min(first["steps"], limit), step=1, label="Steps", elem_id="steps")
@@ -318,11 +322,11 @@ class Controls:
 
 
 class Results:
-    """The training while it runs, and its result."""
+    """The training in progress, and its result."""
 
     def __init__(self):
         watched = next(example["prompt"] for example in PROMPTS if example["model"] == models.TINY)
-        self.prompt = gr.Textbox(watched, label="Prompt to watch", lines=2, elem_id="watched")
+        self.prompt = gr.Textbox(watched, label="Watched prompt", lines=2, elem_id="watched")
         constants = {"stage": "growing", "recordings": watching.index()}
         self.curves = Drawing("curves", constants=constants, server_functions=[watching.recording])
         Stage(shelf=False, empty="The recorded training is being loaded.", elem_id="growing")
@@ -334,7 +338,7 @@ class Results:
 
 
 def build(page: Page, tab: gr.Tab) -> None:
-    """The tab's components and events."""
+    """Build the tab's components and events."""
     with gr.Row():
         with gr.Column(scale=2, min_width=280):
             c = Controls()

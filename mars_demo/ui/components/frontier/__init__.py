@@ -1,4 +1,4 @@
-"""The frontier: one component that draws quality against speed, and lists the answers behind each point."""
+"""The frontier component: accuracy against speed, with the answers behind each point."""
 
 from mars_demo.assets import read_json
 from mars_demo.modes import MODES
@@ -6,17 +6,16 @@ from mars_demo.ui.components.drawing import Drawing
 
 
 class Frontier(Drawing):
-    """A line of points per criterion, a point per τ; modes without a τ are single points.
+    """A chart with a line per criterion and a point per τ; a mode without τ is a single point.
 
-    The value is JSON lines, which only grow while something is measured: a heading with the name of the
-    `results`, a line per point, and a closing line with the whole as files. `ui/tabs/frontier.py` makes
-    them.
+    The value is JSON lines, to which a measurement appends: a heading with the name of the `results`, a
+    line per point, and a closing line with the download files. `ui/tabs/frontier.py` writes them.
 
     Events:
-        chosen: the visitor chose a point, with its `model`, `mode`, `tau` and `criterion`; these two are
-            null where the mode has none.
-        opened: the visitor chose one of the answers behind it, also with its `prompt`.
-        raced: the Race tab is to be opened.
+        chosen: the visitor chose a point, with its `model`, `mode`, `tau` and `criterion`; the last two are
+            null if the mode has none.
+        opened: the visitor chose an answer behind the point; its data also has the `prompt`.
+        raced: the visitor wants to open the Race tab.
     """
 
     EVENTS = ["chosen", "opened", "raced"]
@@ -30,7 +29,7 @@ class Frontier(Drawing):
 
 
 def paper_lines() -> list[dict]:
-    """Return a line per model of the paper from τ = 1 to τ = 0.95, each scale named at its last one."""
+    """Return a line from τ = 1 to τ = 0.95 per model of the paper; only the last of a scale has a name."""
     tables = read_json("paper_tables.json")
     before = {
         (row["scale"], row["block_size"]): row["Avg"]

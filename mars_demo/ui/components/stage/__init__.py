@@ -1,4 +1,4 @@
-"""The stage: one component that draws the record of a race, while it grows and afterwards."""
+"""The stage component, which draws the record of a race while it grows and afterwards."""
 
 import textwrap
 from collections.abc import Sequence
@@ -14,14 +14,14 @@ from mars_demo.ui import branches, standalone
 from mars_demo.ui.components.drawing import Drawing
 from mars_demo.views import recordings
 
-SETTINGS = ("prompt", "model", "mode", "tau", "criterion")  # of a race, in the page's address
+SETTINGS = ("prompt", "model", "mode", "tau", "criterion")  # of a race, in the page's URL
 EMPTY = "Press Run: the same model answers one token at a time and with MARS."
 
 _REPLAY = Template((Path(__file__).parent / "replay.html").read_text("utf-8"))
 
 
 def drawn_modes() -> list[dict]:
-    """Return the table of modes as far as the stage needs it, in the order of the lanes."""
+    """Return the modes with the fields that the stage needs, in the order of the lanes."""
     fields = ("name", "title", "uses_tau", "needs_draft", "beyond")
     ordered = sorted(MODES.values(), key=lambda mode: mode.name != BASELINE)
     return [{field: getattr(mode, field) for field in fields} for mode in ordered]
@@ -33,23 +33,22 @@ class Stage(Drawing):
     The value is JSON lines, each a line of a run's record with its lane; it only grows during a race.
 
     Args:
-        shelf: with recorded runs, downloads, the visit's past runs and the page's address, which only one
-            stage of a page can have.
-        alone: nothing else is on its page: without a shelf it has its texts and the keys all the same.
-        entries: those of `recordings.index()` on the shelf; None for all.
-        empty: what it says while there is no record on it.
+        shelf: whether it has recorded runs, downloads, the list of past runs and the page's URL; only one
+            stage of a page can have them.
+        alone: whether it is alone on its page; if so, it has texts and keys even without a shelf.
+        entries: the entries of `recordings.index()` on the shelf; None for all.
+        empty: the text of the stage without a record.
 
     Events:
-        again: run a `prompt` after `messages`, with `tau` and `criterion`, which stay as they are where
-            they are null.
-        reply: the next prompt continues `messages`; without any it begins a new conversation.
-        history: another record came onto the stage, with these `messages` and this `system` prompt, which
-            stays as it is where it is null. Replies and these have a `number`, larger each time.
+        again: run a `prompt` after `messages`, with `tau` and `criterion`; null leaves these unchanged.
+        reply: continue `messages` with the next prompt; without messages, begin a new conversation.
+        history: another record is on the stage, with these `messages` and this `system` prompt; null leaves
+            the latter unchanged. Events `reply` and `history` have an increasing `number`.
         recorded: the visitor chose the recorded run with this `id`.
-        branch: of the `records` of runs, that at index `of` is to go on from token `at` of its answer with
-            something `instead`: a list of one token id, or a text. The others stay on the stage; that one
-            does too unless the branch is to `replace` it.
-        mask: the mask of a forward is to be shown, with its run's `record` and its `number`.
+        branch: continue the run at index `of` of the `records` from token `at` of its answer, with
+            `instead`: a list of one token id, or a text. All runs stay on the stage, except this one if the
+            branch is to `replace` it.
+        mask: show the mask of the forward with this `number` of a run's `record`.
     """
 
     EVENTS = ["again", "reply", "history", "recorded", "branch", "mask"]
@@ -86,7 +85,7 @@ class Stage(Drawing):
 
 
 def refusal(record: Any) -> str:
-    """Return why the stage cannot draw a record; "" if it can."""
+    """Return the reason why the stage cannot draw a record; "" if it can."""
     try:
         _read(record)
     except ValueError as error:
@@ -95,9 +94,10 @@ def refusal(record: Any) -> str:
 
 
 def _read(record: Any) -> list[Run]:
-    """
+    """Read a record with at least one forward.
+
     Raises:
-        ValueError: if it is not a record, or larger than a page takes.
+        ValueError: if it is not a record, or larger than the limit.
     """
     runs = read_text(record)
     if not any(run.passes for run in runs):
@@ -106,12 +106,12 @@ def _read(record: Any) -> list[Run]:
 
 
 def replay_page(record: str) -> str:
-    """Return a record as one HTML file that replays it without a server.
+    """Return one HTML file that replays a record without a server.
 
-    record: JSON lines, those of its runs and before them the title and note, if it was recorded.
+    record: the JSON lines of its runs, after the title and note if it is a recording.
 
     Raises:
-        ValueError: if it is not a record, or larger than a page takes.
+        ValueError: if it is not a record, or larger than the limit.
     """
     runs = _read(record)
     stage = Stage(shelf=False, alone=True, render=False)

@@ -1,4 +1,4 @@
-"""`python app.py` with models that its operator names, in a browser."""
+"""`python app.py` in a browser, with models named by the operator."""
 
 import json
 import re
@@ -17,12 +17,12 @@ from mars_demo.ui.page import App
 
 pytestmark = pytest.mark.full
 
-PUBLISHED, PLAIN, PACKED, BROKEN = "MARS-Random-blk8", "plain-qwen2", "packed.gguf", "broken"
+PUBLISHED, PLAIN, PACKED, BROKEN = "MARS-Random-blk8", "plain-qwen2", "quantized.gguf", "broken"
 
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory, tokenizer, mars_tiny):
-    """A folder as the paper's authors publish them, an AR model, a lone GGUF file, and damaged weights."""
+    """Return the folders of a published checkpoint, an AR model, a GGUF file and damaged weights."""
     parent = tmp_path_factory.mktemp("models")
     model = random_model("qwen2", tokenizer, context=512)
     save_checkpoint(model, tokenizer, parent / PLAIN, block_size=None)
@@ -35,29 +35,29 @@ def folders(tmp_path_factory, tokenizer, mars_tiny):
     file.write_text(json.dumps(config))
     card = "---\nlicense: <img src=x onerror=alert(1)> ${1+1}\n---\n"
     (parent / PUBLISHED / "README.md").write_text(card)
-    [packed] = q8_0.write(mars_tiny, parent / "packed")
-    packed.rename(parent / "packed" / PACKED)
+    [quantized] = q8_0.write(mars_tiny, parent / "quantized")
+    quantized.rename(parent / "quantized" / PACKED)
     shutil.copytree(parent / PLAIN, parent / BROKEN)
     (parent / BROKEN / "model.safetensors").write_bytes(b"no weights")
-    return [parent / PUBLISHED, parent / PLAIN, parent / "packed" / PACKED, parent / BROKEN]
+    return [parent / PUBLISHED, parent / PLAIN, parent / "quantized" / PACKED, parent / BROKEN]
 
 
 @pytest.fixture(scope="module")
-def address(folders):
-    """The URL of `python app.py` that serves them and no bundled model."""
+def operator_url(folders):
+    """Return the URL of `python app.py` that serves these models and no bundled one."""
     named = [part for folder in folders for part in ("--model", str(folder))]
     with started("app.py", *named, "--only", "--host", "127.0.0.1") as child:
-        yield f"{child.wait_for_address()}/"
+        yield f"{child.wait_for_url()}/"
 
 
-def test_bytes_are_shown_while_a_model_is_fetched(visit):
+def test_fetched_bytes_are_shown(visit):
     state = {"phase": "fetching", "done": 12_300_000, "total": 270_000_000, "problem": None, "facts": []}
     with App() as demo:
         Drawing("facts", json.dumps(state))
         Drawing("facts", json.dumps(state | {"phase": "loading", "total": 0}), elem_id="unknown")
-    _, address, _ = demo.launch(prevent_thread_lock=True, quiet=True)
+    _, url, _ = demo.launch(prevent_thread_lock=True, quiet=True)
     try:
-        page = visit(address=address)
+        page = visit(base_url=url)
         expect(page.locator("#facts .sentence")).to_contain_text(re.compile(r"\b12 MB\b.*\b270 MB\b"))
         bar = page.locator("#facts progress")
         assert bar.evaluate("bar => bar.value / bar.max") == pytest.approx(12.3 / 270)
@@ -79,33 +79,33 @@ def raced(page) -> list[str]:
     return page.locator(".lane").evaluate_all("lanes => lanes.map(lane => lane.dataset.lane)")
 
 
-def test_the_first_one_is_the_default_and_a_published_checkpoint_races(visit, address):
-    page = visit(address=address)
+def test_the_first_model_is_the_default_and_a_published_checkpoint_races(visit, operator_url):
+    page = visit(base_url=operator_url)
     expect(page.locator("#model input")).to_have_value(PUBLISHED)
     expect(facts(page)).to_contain_text("8 masks")
-    expect(facts(page)).to_contain_text("<img src=x onerror=alert(1)> ${1+1}")  # a licence is text
-    expect(page.locator(".recordings option")).to_have_count(1)  # those of the bundled models are not there
-    expect(page.get_by_role("button", name="Tour", exact=True)).to_have_count(0)  # nor the tour's model
+    expect(facts(page)).to_contain_text("<img src=x onerror=alert(1)> ${1+1}")  # a licence is shown as text
+    expect(page.locator(".recordings option")).to_have_count(1)  # runs of the bundled models are absent
+    expect(page.get_by_role("button", name="Tour", exact=True)).to_have_count(0)  # and no tour
     assert raced(page)[:2] == ["ar", "mars"]
 
 
-def test_an_ordinary_model_races_in_the_modes_it_has(visit, address):
-    page = visit(f"model={PLAIN}", address=address)
+def test_an_ar_model_races_in_its_modes(visit, operator_url):
+    page = visit(f"model={PLAIN}", base_url=operator_url)
     expect(page.locator("#mode label")).to_have_count(1)
     assert raced(page) == ["ar", "jacobi"]
     answers = page.locator("#stage .lane .answer")
     expect(answers.last).to_have_text(answers.first.text_content())
 
 
-def test_a_gguf_file_races(visit, address):
-    page = visit(f"model={PACKED}&prompt=How many meters is 14 kilometers%3F", address=address)
+def test_a_gguf_file_races(visit, operator_url):
+    page = visit(f"model={PACKED}&prompt=How many meters is 14 kilometers%3F", base_url=operator_url)
     expect(facts(page)).to_contain_text("CPU, int8")
     raced(page)
     expect(page.locator('.lane[data-lane="ar"] .answer')).to_contain_text("14,000 meters")
 
 
-def test_a_damaged_model_gets_a_message_and_disturbs_nobody(visit, address):
-    page = visit(f"model={BROKEN}", address=address)
+def test_a_damaged_model_gets_a_message_and_affects_no_other(visit, operator_url):
+    page = visit(f"model={BROKEN}", base_url=operator_url)
     sentence = page.locator("#facts .sentence")
     expect(sentence).to_contain_text(BROKEN)
     page.locator("#run").click()

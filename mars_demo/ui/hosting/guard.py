@@ -1,8 +1,8 @@
-"""Errors as a caller and the log see them: one sentence, and one line without a traceback.
+"""Error messages: one sentence for the caller, and one line without a traceback in the log.
 
-Anybody can call all of a page's functions with any JSON. Gradio checks little of it, and would log what is
-then raised with a traceback. So `App.process_api` of the page turns what a function or its components raise
-into a sentence with `told`, and `Guard` is around the server, for what fails before or after a function.
+Anybody can call each of the page's functions with any JSON. Gradio validates little of it and logs the
+exceptions with tracebacks. So the page's `App.process_api` turns exceptions of functions and components
+into sentences with `public_error`. `Guard`, a middleware, handles failures before and after a function.
 """
 
 import html
@@ -18,22 +18,23 @@ from typing import Any
 import gradio as gr
 
 from mars_demo.limits import LIMITS
+from mars_demo.models.memory import MEMORY, is_short
 
 LOG = logging.getLogger("mars_demo")
-LONGEST = 600  # characters of a sentence or of a line in the log, so that nobody fills either
+LONGEST = 600  # characters of a message or a log line, so that nobody can flood either
 UNEXPECTED = "This could not be done because of an unexpected error. The server's log has the details."
-CHATTY = ("mcp", "python_multipart")  # loggers of what was sent, at any length, and of tracebacks
-KIND = re.compile(r" \(type: <class '[\w.]+'>\)")  # which Gradio adds to its sentences
-UPLOAD = "/upload"  # a route of Gradio that writes any file to the disk; no component here takes one
-ESCAPED = 4  # bytes of a request for each byte of a record: it comes as a text within JSON
+CHATTY = ("mcp", "python_multipart")  # loggers that write whole requests and tracebacks
+KIND = re.compile(r" \(type: <class '[\w.]+'>\)")  # Gradio adds it to its messages
+UPLOAD = "/upload"  # Gradio's route that writes any file to the disk; no component here needs it
+ESCAPED = 4  # bytes of a request per byte of a record, which is sent as a JSON string
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 
-def told(error: Exception, doing: str) -> gr.Error:
-    """Return the error for a function's caller; log one that was not meant for them."""
+def public_error(error: Exception, doing: str) -> gr.Error:
+    """Return the error for a function's caller; log it, unless it was raised for the caller."""
     if isinstance(error, gr.Error) and not error.print_exception:
         return error
     log(error, doing)
@@ -41,14 +42,15 @@ def told(error: Exception, doing: str) -> gr.Error:
 
 
 def sentence(error: Exception) -> str:
-    """Return what a caller reads. Errors of this project and of Gradio are sentences; others may name
-    folders of the server."""
-    from mars_demo.models.memory import MEMORY, is_short  # imports torch, which the page is there before
+    """Return the message for the caller.
 
+    Messages of this project and of Gradio are passed on; others are not, since they may name folders of the
+    server.
+    """
     if is_short(error):
         return MEMORY
     text = KIND.sub("", error.message if isinstance(error, gr.Error) else str(error)).strip()
-    text = text.encode("utf-8", "replace").decode("utf-8")  # half of a character ends Gradio's streams
+    text = text.encode("utf-8", "replace").decode("utf-8")  # a lone surrogate would end Gradio's streams
     is_sentence = isinstance(error, gr.Error) or type(error) is ValueError
     if not is_sentence or not text:
         return UNEXPECTED
@@ -70,7 +72,7 @@ def be_quiet() -> None:
 
 
 def to_who_is_there(send: Callable[..., None]) -> Callable[..., None]:
-    """Make Gradio's queue drop a message to a visitor who has just left, instead of failing."""
+    """Wrap the sender of Gradio's queue: drop messages to visitors who have just left."""
 
     def sending(event: Any, message: Any) -> None:
         with suppress(KeyError):
@@ -80,7 +82,7 @@ def to_who_is_there(send: Callable[..., None]) -> Callable[..., None]:
 
 
 class Guard:
-    """Middleware that limits the size of a request, and answers where the app raises."""
+    """A middleware that limits the size of requests and answers if the app raises."""
 
     def __init__(self, app: Callable[..., Awaitable[None]]):
         self.app = app
@@ -88,7 +90,7 @@ class Guard:
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
-        begun: Message = {}  # the message with which the answer has begun
+        begun: Message = {}  # the message that began the answer
 
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -96,19 +98,19 @@ class Guard:
             await send(message)
 
         if scope["path"].endswith(UPLOAD):
-            return await _answer(send, 404, "This app takes no files.")
+            return await _answer(send, 404, "This app does not accept files.")
         try:
             await self.app(scope, _bounded(receive, _length(scope)), sending)
         except TooLarge as error:
             if not begun:
                 await _answer(send, 413, str(error))
-        except Exception as error:  # noqa: BLE001  one that nobody foresaw must not reach the log as it is
+        except Exception as error:  # noqa: BLE001  unexpected errors must not reach the log unabridged
             log(error, scope["path"])
             await (_end(send, begun, error) if begun else _answer(send, 500, sentence(error)))
 
 
 class TooLarge(Exception):
-    """The request is larger than any that the page sends."""
+    """An error for a request larger than any that the page sends."""
 
 
 def _length(scope: Message) -> int:
@@ -118,10 +120,10 @@ def _length(scope: Message) -> int:
 
 
 def _bounded(receive: Receive, length: int) -> Receive:
-    """Limit the parts of a request's body.
+    """Limit the total size of a request's body.
 
     Raises:
-        TooLarge: if they are too much, and at once if the request declares that.
+        TooLarge: if the body is too large; at once if its declared `length` is.
     """
     most, read = ESCAPED * LIMITS.record << 20, 0
     too_large = TooLarge(f"The request is larger than {most >> 20} MiB, more than this page ever sends.")
@@ -140,7 +142,7 @@ def _bounded(receive: Receive, length: int) -> Receive:
 
 
 async def _end(send: Send, begun: Message, error: Exception) -> None:
-    """End an answer that has begun: a stream of events with an error."""
+    """End an answer that has begun; send an error event if it is an event stream."""
     headers = dict(begun["headers"])
     if headers.get(b"content-type", b"").startswith(b"text/event-stream"):
         event = f"event: error\ndata: {json.dumps({'error': sentence(error)})}\n\n"

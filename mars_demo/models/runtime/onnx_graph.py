@@ -1,4 +1,4 @@
-"""A decoder as a graph of ONNX Runtime's fused operators, with its products in few bits."""
+"""A decoder as a graph of ONNX Runtime's fused operators, with quantized weights."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from onnx import TensorProto, helper
 from onnx.helper import make_tensor_value_info as value
 from transformers import PreTrainedConfig
 
-from mars_demo.models.architectures import QUANTIZED
-from mars_demo.models.checkpoint import empty
-from mars_demo.models.quantized import GROUP, Quantized, Weights
+from mars_demo.models.architectures import QUANTIZED, empty
+from mars_demo.models.runtime.quantized_weights import GROUP, Quantized, Weights
 
 FUSED = "com.microsoft"  # the domain of ONNX Runtime's own operators
-ROPES = ("default", "linear", "llama3", "yarn")  # those whose frequencies do not depend on the text
-INTEGER_PRODUCTS = 4  # accuracy_level: activations in 8 bits, a scale for each group of 32
+ROPES = ("default", "linear", "llama3", "yarn")  # rotary types with fixed frequencies
+INTEGER_PRODUCTS = 4  # accuracy_level: int8 activations, with a scale for each group of 32
 
 
 def unsupported(config: PreTrainedConfig) -> str | None:
-    """Return why a model cannot be made a graph; None if it can."""
+    """Return the reason why a model cannot become a graph, as a sentence; None if it can."""
     rope = (getattr(config, "rope_parameters", None) or {}).get("rope_type", "default")
     if config.model_type not in QUANTIZED:
-        return f"its model type {config.model_type} is none of {', '.join(QUANTIZED)}."
+        return f"its model type is {config.model_type}, not one of {', '.join(QUANTIZED)}."
     if config.hidden_act != "silu":
         return f"its layers use {config.hidden_act}, not silu."
     if rope not in ROPES:
-        return f"its positions are scaled as {rope}, which depends on the length of the text."
+        return f"its rotary embeddings are of type {rope}, which depends on the length of the text."
     if head_width(config) % 16:
-        return f"its heads are {head_width(config)} wide, which is no multiple of 16."
+        return f"its heads are {head_width(config)} wide, which is not a multiple of 16."
     if config.hidden_size % GROUP or config.intermediate_size % GROUP or _heads_width(config) % GROUP:
-        return f"its widths are no multiples of {GROUP}."
+        return f"its widths are not multiples of {GROUP}."
     return None
 
 
 def head_width(config: PreTrainedConfig) -> int:
+    """Return the width of an attention head."""
     return getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
 
 
@@ -46,40 +46,43 @@ def _heads_width(config: PreTrainedConfig) -> int:
 
 @dataclass
 class Graph:
-    """The nodes of a graph, and the tensors that they read."""
+    """The nodes of a graph and their constant tensors."""
 
     nodes: list = field(default_factory=list)
     tensors: dict[str, np.ndarray] = field(default_factory=dict)
-    settings: list[TensorProto] = field(default_factory=list)  # the small ones, which shapes depend on
+    settings: list[TensorProto] = field(default_factory=list)  # small tensors that determine shapes
 
     def add(self, kind: str, inputs: list[str], *outputs: str, domain: str = FUSED, **attributes) -> str:
-        """Add a node; returns its first output."""
+        """Add a node; return the name of its first output."""
         self.nodes.append(helper.make_node(kind, inputs, list(outputs), domain=domain, **attributes))
         return outputs[0]
 
     def constant(self, name: str, value: np.ndarray) -> str:
+        """Add a constant tensor; return its name."""
         self.tensors[name] = np.ascontiguousarray(value)
         return name
 
     def setting(self, name: str, *numbers: int) -> str:
+        """Add a small integer tensor that determines shapes; return its name."""
         self.settings.append(helper.make_tensor(name, TensorProto.INT64, [len(numbers)], numbers))
         return name
 
     def norm(self, x: str, weight: np.ndarray, name: str, epsilon: float) -> str:
+        """Add the RMS norm of x; return its name."""
         inputs = [x, self.constant(f"{name}.weight", weight)]
         return self.add("SimplifiedLayerNormalization", inputs, name, domain="", epsilon=epsilon, axis=-1)
 
     def add_and_norm(
         self, x: str, residual: str, weight: np.ndarray, name: str, epsilon: float
     ) -> tuple[str, str]:
-        """Add the normalized sum, and the sum."""
+        """Add x + residual and its RMS norm; return the names of the norm and of the sum."""
         inputs = [x, residual, self.constant(f"{name}.weight", weight)]
         total = f"{name}.sum"
         self.add("SkipSimplifiedLayerNormalization", inputs, name, "", "", total, epsilon=epsilon)
         return name, total
 
     def product(self, x: str, matrix: Quantized, name: str, bias: np.ndarray | None = None) -> str:
-        """Add x · matrixᵀ + bias."""
+        """Add x · matrixᵀ + bias; return its name."""
         inputs = [x, self.constant(f"{name}.q", matrix.q)]
         inputs.append(self.constant(f"{name}.scales", matrix.scales.reshape(-1)))
         if bias is not None:
@@ -99,7 +102,7 @@ class Graph:
     def proto(
         self, inputs: list[onnx.ValueInfoProto], outputs: list[onnx.ValueInfoProto]
     ) -> onnx.ModelProto:
-        """Return the graph in ONNX. Its tensors are named there; a session is given them apart."""
+        """Return the graph in ONNX, with names and shapes of the tensors; a session gets their values."""
         tensors = [*self.settings, *(_declared(name, array) for name, array in self.tensors.items())]
         graph = helper.make_graph(self.nodes, "decoder", inputs, outputs, tensors)
         versions = [helper.make_opsetid("", 21), helper.make_opsetid(FUSED, 1)]
@@ -107,14 +110,14 @@ class Graph:
 
 
 def decoder(graph: Graph, config: PreTrainedConfig) -> onnx.ModelProto:
-    """Return a graph that `build` made, with its inputs and outputs.
+    """Return the ONNX model of a graph from `build`, with its inputs and outputs.
 
-    Inputs: `hidden` [1, n, width] embedded tokens; for attention alone m >= n positions, with `padding`
-    [0, 0, 0, 0, m - n, 0], `real` [n], `positions` [1, m], `last` [1] index of the last cached position
-    after the forward, `count` [] their number, `bias` [1, 1, m, count] added to scores; `rows` [r] of the n
-    whose logits are wanted; and for each layer `key.i` and `value.i` [1, heads, room, width], which come
-    out as `key.i.out` and `value.i.out`.
-    Output: `logits` [r, vocabulary].
+    The inputs are `hidden` [1, n, width], the embedded tokens; `rows` [r], the positions whose logits are
+    needed; and for each layer `key.i` and `value.i` [1, heads, room, width], which come out as `key.i.out`
+    and `value.i.out`. Attention alone has m >= n positions, with the inputs `padding` [0, 0, 0, 0, m - n,
+    0], `real` [n], `positions` [1, m], `last` [1] (the index of the last cached position after the
+    forward), `count` [] (the number of cached positions) and `bias` [1, 1, m, count], added to the scores.
+    The output is `logits` [r, vocabulary].
     """
     cache = [1, config.num_key_value_heads, "room", head_width(config)]
     stores = [f"{kind}.{i}" for i in range(config.num_hidden_layers) for kind in ("key", "value")]
@@ -138,8 +141,10 @@ def decoder(graph: Graph, config: PreTrainedConfig) -> onnx.ModelProto:
 
 
 def build(config: PreTrainedConfig, weights: Weights) -> Graph:
-    """Return the graph of a model. It is the transformers model of the same config but for the rounding of
-    its weights and of what they are multiplied with."""
+    """Return the graph of a model.
+
+    It computes the same as transformers, except that weights and their inputs are quantized.
+    """
     graph, epsilon = Graph(), config.rms_norm_eps
     cos, sin = _rotation(config)
     graph.constant("cos", cos)
@@ -160,14 +165,14 @@ def build(config: PreTrainedConfig, weights: Weights) -> Graph:
         x = _gated(graph, weights, f"{layer}.mlp", normed)
     last, _ = graph.add_and_norm(x, residual, weights.vector("model.norm.weight"), "last_hidden", epsilon)
     flat = graph.add("Squeeze", [last, "zero"], "flat", domain="")
-    wanted = graph.add("Gather", [flat, "rows"], "wanted", domain="", axis=0)
+    selected = graph.add("Gather", [flat, "rows"], "selected", domain="", axis=0)
     head = "model.embed_tokens" if config.tie_word_embeddings else "lm_head"
-    graph.product(wanted, weights.matrix(head), "logits")
+    graph.product(selected, weights.matrix(head), "logits")
     return graph
 
 
 def _attention(graph: Graph, config: PreTrainedConfig, weights: Weights, i: int, x: str) -> str:
-    """Attention with rotated positions on the cache of layer i, where the new keys and values are put."""
+    """Add the attention of layer i, which extends the layer's KV cache; return its output's name."""
     name = f"model.layers.{i}.self_attn"
     parts = [f"{name}.{part}_proj" for part in "qkv"]
     bias = weights.vector(*(f"{part}.bias" for part in parts))
@@ -194,7 +199,7 @@ def _attention(graph: Graph, config: PreTrainedConfig, weights: Weights, i: int,
 def _normed_heads(
     graph: Graph, config: PreTrainedConfig, weights: Weights, name: str, joined: str
 ) -> list[str]:
-    """Queries, keys and values of a model that normalizes the first two head by head (Qwen3)."""
+    """Add the norm of queries and keys by head (Qwen3); return the names of queries, keys and values."""
     width, heads, shared = head_width(config), config.num_attention_heads, config.num_key_value_heads
     sizes = graph.setting(f"{name}.sizes", heads * width, shared * width, shared * width)
     parts = [f"{name}.{part}" for part in "qkv"]
@@ -210,7 +215,7 @@ def _normed_heads(
 
 
 def _gated(graph: Graph, weights: Weights, name: str, x: str) -> str:
-    """Add down(silu(gate(x)) · up(x)), gate and up as one product."""
+    """Add down(silu(gate(x)) · up(x)), with gate and up as one product; return its name."""
     parts = [f"{name}.gate_proj", f"{name}.up_proj"]
     bias = weights.vector(*(f"{part}.bias" for part in parts))
     joined = graph.product(x, weights.matrix(*parts), f"{name}.gate_up", bias)
@@ -222,7 +227,7 @@ def _gated(graph: Graph, weights: Weights, name: str, x: str) -> str:
 
 
 def _rotation(config: PreTrainedConfig) -> tuple[np.ndarray, np.ndarray]:
-    """Return cosines and sines [context, width / 2] of the position embedding."""
+    """Return the cosines and sines [context, width / 2] of the rotary embedding."""
     kind = type(empty(config).model.rotary_emb)
     rotary = kind(config)
     angles = torch.arange(config.max_position_embeddings)[:, None] * rotary.inv_freq.float()

@@ -1,4 +1,4 @@
-"""Answers that are the same for every visitor are computed and compressed once."""
+"""A cache of compressed answers that are the same for every visitor."""
 
 import asyncio
 from copy import deepcopy
@@ -9,17 +9,17 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 PAGES = ("/", "/config", "/theme.css")
 FILES = ("/assets/", "/static/", "/gradio_api/components/")
-# An answer holds URLs that are made from some of these headers, and is encoded as another one asks.
+# An answer contains URLs built from the host headers, and its encoding depends on the last header.
 DEPENDS = ("host", "x-forwarded-host", "x-forwarded-proto", "x-gradio-server", "accept-encoding")
-PARTIAL = ("range", "if-none-match", "if-modified-since")  # headers of requests for less than all of it
-MOST = 32 << 20  # bytes of all answers that are kept
+PARTIAL = ("range", "if-none-match", "if-modified-since")  # headers of requests for partial answers
+MOST = 32 << 20  # bytes of all cached answers
 
 
-class Once:
-    """An ASGI middleware that compresses answers, and keeps those of the page, its config and its files.
+class ResponseCache:
+    """An ASGI middleware that compresses answers and caches the page, its config and its files.
 
-    They depend on the URL under which a visitor came and on nothing else: the app has no login. Only
-    scripts in the browser read the query.
+    Cached answers depend on the visitor's URL alone: the app has no login. Only scripts in the browser read
+    the query.
     """
 
     def __init__(self, app: ASGIApp):
@@ -36,10 +36,9 @@ class Once:
             await send(deepcopy(message))  # other middleware changes the headers
 
     async def _compute(self, key: tuple, scope: Scope) -> list[Message]:
-        """Return the messages of an answer, and keep them if it is one.
+        """Return the messages of an answer; cache them if its status is 200.
 
-        The answer is for all visitors, so it does not hear that the first of them has left: half of a file
-        would be kept.
+        The answer is for all visitors, so the departure of the first one must not truncate it.
         """
         messages: list[Message] = []
 
@@ -58,13 +57,13 @@ class Once:
 
 
 async def _nothing_more() -> Message:
-    """Wait for ever, as for the next message of a visitor who stays."""
+    """Wait forever, as a visitor who stays would."""
     return await asyncio.Future()
 
 
 def _is_the_same_for_all(scope: Scope) -> bool:
     if scope["type"] != "http" or scope["method"] != "GET" or b"deep_link" in scope["query_string"]:
-        return False  # Gradio looks up what a deep link names
+        return False  # Gradio's answer depends on the deep link
     is_whole = not any(name in Headers(scope=scope) for name in PARTIAL)
     return is_whole and (scope["path"] in PAGES or scope["path"].startswith(FILES))
 

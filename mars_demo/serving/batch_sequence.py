@@ -1,22 +1,22 @@
-"""One prompt of a batch: what it needs computed next, and how much of that stays in the cache."""
+"""A sequence of a batch: its next forward, and how much of that stays in the cache."""
 
-from mars_demo.decoding.layout import causal
 from mars_demo.decoding.reading import Reading
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.strategy import Forward, Strategy
 from mars_demo.decoding.trace import Pass, Run
+from mars_demo.layout import causal
 from mars_demo.serving.schedules import FREE
 
 CACHE_BLOCK = 32  # positions; the paper's best are 16 and 32
 
 
-class Row:
-    """A strategy in a batch, with any of the caches.
+class BatchSequence:
+    """A sequence of a batch: a strategy with any of the caches.
 
-    What the cache does not hold yet is computed again in every forward, before what the strategy asks for.
-    With the block cache these are the tokens accepted since the last commit. When they fill the block, the
-    row waits (`full`) for one more forward, `closing`, that commits them. Without a cache these are all
-    tokens.
+    Every forward computes the `tail` again, the accepted tokens that are not in the cache, before the
+    positions of the strategy. With the block cache the tail has the tokens since the last commit. When they
+    fill the block, the sequence waits (`full`) for one more forward, `closing`, that commits them. Without
+    a cache the tail has all tokens.
     """
 
     def __init__(
@@ -24,14 +24,14 @@ class Row:
         run: Run,
         strategy: Strategy,
         request: Request,
-        cache: str = "cursor",
+        cache: str = "ragged",
         cache_block: int = CACHE_BLOCK,
     ):
         self.run, self.strategy, self.request = run, strategy, request
         self.cache, self.cache_block = cache, cache_block
         self.next: Forward | None = None
         self.length = 0  # committed positions
-        self.tail: list[int] = []  # tokens after them that are there to stay
+        self.tail: list[int] = []  # accepted tokens after them, not yet committed
         self.closing = False
         self.state = FREE
 
@@ -39,8 +39,8 @@ class Row:
     def full(self) -> bool:
         return self.cache == "block" and len(self.tail) >= self.cache_block
 
-    def wanted(self) -> Forward:
-        """Return what to compute now. τ is read here and nowhere else, however long the row has waited."""
+    def next_forward(self) -> Forward:
+        """Return the forward to compute now; τ is read only here, however long the sequence has waited."""
         if self.closing:
             return Forward(causal(self.tail, self.length), first=len(self.tail))
         if not self.next:
@@ -51,7 +51,7 @@ class Row:
         return Forward(self.next.layout.after(tail), self.next.first + len(self.tail))
 
     def take(self, readings: list[Reading]) -> tuple[Pass | None, int]:
-        """Return the pass that the readings make, and how many positions stay in the cache."""
+        """Return the pass made from the readings, and how many positions stay in the cache."""
         if self.closing:
             keep, self.tail, self.closing = len(self.tail), [], False
             self.length += keep

@@ -1,4 +1,4 @@
-"""Numbers that a visitor changes while something runs, perhaps in another process."""
+"""Numbers that a visitor changes while work runs, perhaps in another process."""
 
 from __future__ import annotations
 
@@ -10,41 +10,42 @@ import weakref
 from collections import deque
 from typing import Any
 
-BOARDS, WIDTH = 1 << 16, 8  # boards of all visitors, more than their sessions can hold; numbers of each
+STATES = 1 << 16  # more than all sessions can have
+WIDTH = 8  # numbers per state
 
-# Mapped when the app starts: processes that are forked from it later see the same memory.
-_memory = memoryview(mmap.mmap(-1, BOARDS * WIDTH * 8)).cast("d")
-_free = deque(range(BOARDS))
+# Mapped when the app starts, so that processes forked later share the memory.
+_memory = memoryview(mmap.mmap(-1, STATES * WIDTH * 8)).cast("d")
+_free = deque(range(STATES))
 
 
 class Number:
-    """A number of a board, as an attribute of it."""
+    """A descriptor for a number of a `SharedState`."""
 
     def __init__(self, default: float):
         self.default = default
 
-    def __set_name__(self, owner: type[Board], name: str):
-        self.place = [*_numbers(owner)].index(name)
+    def __set_name__(self, owner: type[SharedState], name: str):
+        self.index = [*_numbers(owner)].index(name)
 
-    def __get__(self, board: Board | None, owner: type[Board]) -> Any:
-        return self if board is None else _memory[board._slot * WIDTH + self.place]
+    def __get__(self, shared: SharedState | None, owner: type[SharedState]) -> Any:
+        return self if shared is None else _memory[shared._slot * WIDTH + self.index]
 
-    def __set__(self, board: Board, value: float) -> None:
-        _memory[board._slot * WIDTH + self.place] = value
+    def __set__(self, shared: SharedState, value: float) -> None:
+        _memory[shared._slot * WIDTH + self.index] = value
 
 
 def _numbers(owner: type) -> dict[str, Number]:
-    """Return the numbers of a class of boards by name, those of its bases first."""
+    """Return the numbers of a `SharedState` class by name, beginning with those of its bases."""
     attributes = (pair for one in reversed(owner.__mro__) for pair in vars(one).items())
     return {name: value for name, value in attributes if isinstance(value, Number)}
 
 
-class Board:
-    """What a visitor may change while something runs. Handlers change it in place.
+class SharedState:
+    """Numbers that a visitor may change while work runs. Handlers change them in place.
 
-    What is unpickled of a board, in whichever process, is the same board; a deep copy is another one.
+    Unpickling returns the same shared state in any process; a deep copy is a new one.
 
-    until: the moment of `time.monotonic` at which it counts as stopped.
+    until: the time, in seconds of `time.monotonic`, from which on the state counts as stopped.
     """
 
     until = Number(math.inf)
@@ -56,7 +57,7 @@ class Board:
         for number in _numbers(type(self)).values():
             number.__set__(self, number.default)
 
-    def __deepcopy__(self, memo: dict) -> Board:
+    def __deepcopy__(self, memo: dict) -> SharedState:
         copied = type(self)()
         for name in _numbers(type(self)):
             setattr(copied, name, getattr(self, name))

@@ -1,4 +1,4 @@
-"""What happens when a visitor leaves: their runs stop, and what was kept for them is dropped."""
+"""Clean-up after visitors who leave: their runs stop, and their data is deleted."""
 
 import threading
 from collections.abc import Callable
@@ -6,24 +6,27 @@ from typing import Any
 
 import gradio as gr
 
-SESSIONS = 4000  # whose departure triggers cleanup; with more, the oldest count as gone
+SESSIONS = 4000  # sessions with pending clean-up calls; beyond that, the oldest count as gone
 
 _lock = threading.Lock()
-_calls: dict[str, dict[tuple, None]] = {}  # by session, in order and each once
+_calls: dict[str, dict[tuple, None]] = {}  # by session; ordered, without duplicates
 
 
 def at_leaving(request: gr.Request, call: Callable, *arguments: Any) -> None:
-    """Make a call when the visitor of this request leaves, reloads or loses the connection; the same call
-    with the same arguments once. Requests without a session have nobody who leaves."""
+    """Register a call for when the visitor of this request leaves, reloads or loses the connection.
+
+    Equal calls are made once. A request without a session is ignored.
+    """
     if request.session_hash:
         with _lock:
             _calls.setdefault(request.session_hash, {})[call, *arguments] = None
             oldest = next(iter(_calls)) if len(_calls) > SESSIONS else None
-        if oldest:  # a client that asks for things but never says that it is there
+        if oldest:  # probably a client that sends no heartbeats
             leave(oldest)
 
 
 def leave(session: str) -> None:
+    """Make the calls that were registered for a session."""
     with _lock:
         calls = _calls.pop(session, {})
     for call, *arguments in calls:

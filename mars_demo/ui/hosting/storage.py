@@ -1,6 +1,6 @@
 """The temporary files of visitors: one folder with their trained models and Gradio's downloads.
 
-It is removed when the app exits, and what a killed app has left when the next one starts.
+The app removes its folder when it exits, and the folders of killed apps when it starts.
 """
 
 import atexit
@@ -17,25 +17,26 @@ from filelock import FileLock, Timeout
 from mars_demo.limits import LIMITS
 
 PREFIX, LOCK = "mars-demo-", "in-use"
-GRADIO = "GRADIO_TEMP_DIR"  # where Gradio puts downloads
+GRADIO = "GRADIO_TEMP_DIR"  # the variable with Gradio's folder of downloads
 
 
 class Storage:
-    """A folder in `parent`, with a lock file that is held while this process lives, so that another process
-    can tell whether the folder was left behind.
+    """A folder in `parent` for temporary files.
+
+    This process locks a file in it as long as it lives, so that others can recognize abandoned folders.
 
     Raises:
-        OSError: if there is no room for it.
+        OSError: if the folder cannot be made.
     """
 
     def __init__(self, parent: Path):
         parent.mkdir(parents=True, exist_ok=True)
-        for left in parent.glob(f"{PREFIX}*"):
-            _remove_if_left(left)
+        for folder in parent.glob(f"{PREFIX}*"):
+            _remove_if_abandoned(folder)
         self.root = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
-        self._held = FileLock(self.root / LOCK)
-        self._held.acquire()
-        self._owner = os.getpid()
+        self._lock = FileLock(self.root / LOCK)
+        self._lock.acquire()
+        self._process = os.getpid()
         atexit.register(self.close)
 
     @property
@@ -43,42 +44,43 @@ class Storage:
         return self.root / "gradio"
 
     def folder(self) -> Path:
-        """Make a new folder."""
+        """Make and return a new folder."""
         return Path(tempfile.mkdtemp(dir=self.root))
 
     def used(self) -> int:
-        """Return the bytes of all files."""
+        """Return the size of all files in bytes."""
         total = 0
         for folder, _, files in os.walk(self.root):
             for file in files:
-                with contextlib.suppress(OSError):  # it has just been removed
+                with contextlib.suppress(OSError):  # removed meanwhile
                     total += os.lstat(os.path.join(folder, file)).st_size
         return total
 
     def require(self, size: int) -> None:
-        """
+        """Check that there is room for `size` more bytes.
+
         Raises:
-            ValueError: if `size` more bytes would be more than `LIMITS.disk`, or than the disk has.
+            ValueError: if the files would exceed `LIMITS.disk` or the disk.
         """
         if self.used() + size > LIMITS.disk << 20:
             raise ValueError(
-                f"The files of all visitors may take {LIMITS.disk} MiB here, and there is no room for "
-                f"{-(-size >> 20)} MiB more. Try again later."
+                f"The limit for the files of all visitors is {LIMITS.disk} MiB here, and there is no room "
+                f"for {-(-size >> 20)} MiB more. Try again later."
             )
         if shutil.disk_usage(self.root).free < size:
             raise ValueError(f"The server's disk has no room for {-(-size >> 20)} MiB. Try again later.")
 
     def close(self) -> None:
-        """Remove everything."""
-        if os.getpid() == self._owner:  # a process that was forked from it may exit earlier
+        """Remove the folder."""
+        if os.getpid() == self._process:  # a forked process may exit earlier
             shutil.rmtree(self.root, ignore_errors=True)
-            self._held.release()
+            self._lock.release()
 
 
-def _remove_if_left(folder: Path) -> None:
-    """Remove the folder of a process that has ended."""
+def _remove_if_abandoned(folder: Path) -> None:
+    """Remove a folder if its process has ended."""
     if folder.is_symlink() or not (folder / LOCK).is_file():
-        return  # another's, or one that is being made
+        return  # another program's, or still being made
     try:
         with FileLock(folder / LOCK, timeout=0):
             shutil.rmtree(folder, ignore_errors=True)
@@ -88,10 +90,10 @@ def _remove_if_left(folder: Path) -> None:
 
 @contextlib.contextmanager
 def pathless(folder: Path | str, name: str) -> Iterator[None]:
-    """Replace the server's folder by `name` in what is raised.
+    """Replace the server's folder by `name` in error messages.
 
     Raises:
-        ValueError: for a ValueError and an OSError.
+        ValueError: in place of each ValueError or OSError.
     """
     try:
         yield
@@ -105,8 +107,10 @@ _opening = threading.Lock()
 
 
 def storage() -> Storage:
-    """Return the storage of this process, made on first use. Gradio's folder is in it from then on, so a
-    page asks for it before it is built."""
+    """Return the storage of this process; the first call makes it and moves Gradio's folder into it.
+
+    A page calls this before it is built, since Gradio reads its folder then.
+    """
     global _storage
     with _opening:
         if _storage is None:

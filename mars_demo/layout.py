@@ -1,7 +1,7 @@
-"""The input of one forward: token ids, positions, and who sees whom.
+"""The input of one forward: token ids, positions and the attention mask.
 
-A `Layout` is the whole input of a forward besides the weights and the cache. Because the same object goes
-to the model and to the code that draws it, the mask that is drawn is the mask that ran.
+A `Layout` is the whole input of a forward besides the weights and the cache. The same object goes to the
+model and to the code that draws it, so the mask on the page is the mask that ran.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from torch import Tensor
 
 
 class Role(IntEnum):
-    """What a position is. Whatever lies in the cache is no position of a layout."""
+    """The kind of a new position. Cached positions have no role."""
 
     PADDING = -1
-    PROMPT = 0  # read for the first time, with nothing before it
-    NEW = 1  # accepted, or of a prompt that continues a cached text; not yet in the cache
-    DRAFT = 2  # to be verified
+    PROMPT = 0  # a prompt token with no cached text before it
+    NEW = 1  # an accepted token, or a prompt token after a cached text; not yet in the cache
+    DRAFT = 2  # a token to verify
     MASK = 3
-    CLEAN = 4  # of the two streams of training
-    NOISY = 5
+    CLEAN = 4  # a token of the clean stream in training
+    NOISY = 5  # a token of the noisy stream in training
 
 
 NO_GROUP = -1
@@ -32,15 +32,15 @@ NO_GROUP = -1
 
 @dataclass(frozen=True)
 class Layout:
-    """Inputs of one forward over `n` new positions after `past` cached ones.
+    """The inputs of one forward over `n` new positions after `past` cached ones.
 
-    ids: [rows, n] token ids.
-    positions: [rows, n] position ids, counted from the start of the text.
-    visible: [rows, n, past + n] bool; `visible[r, q, k]` says whether new position q sees column k,
-        where columns 0 … past-1 are the cached tokens and the rest are the new positions themselves.
-    roles: [rows, n] the `Role` of each position.
-    groups: [rows, n] int; of a mask the number of drafts that its group sees, of a noisy position the
-        number of its block from 0, of all others `NO_GROUP`.
+    ids: [batch, n] token ids.
+    positions: [batch, n] position ids, counted from the start of the text.
+    visible: [batch, n, past + n] bool; `visible[b, q, k]` is True if new position q attends to column k.
+        Columns 0 … past-1 are the cached tokens, the others the new positions.
+    roles: [batch, n] the `Role` of each position.
+    groups: [batch, n] int; for a mask the number of drafts that its group sees, for a noisy position the
+        index of its block, `NO_GROUP` for all others.
     """
 
     ids: Tensor
@@ -50,8 +50,8 @@ class Layout:
     groups: Tensor
 
     def to(self, device: torch.device | str) -> Layout:
-        """Return a copy on `device`; fields no model reads stay where they are."""
-        # A GPU's host does not wait: the copies are in the queue before the forward that reads them.
+        """Return a copy on `device`; fields that no model reads stay where they are."""
+        # The host does not wait for a GPU: the copies are queued before the forward that reads them.
         settings = {"device": device, "non_blocking": torch.device(device).type == "cuda"}
         return replace(
             self,
@@ -61,10 +61,10 @@ class Layout:
         )
 
     def after(self, first: Layout) -> Layout:
-        """Return one forward over the positions of `first` and, after them, of this one, which sees them
-        all.
+        """Return one layout with the positions of `first` and then those of this layout.
 
-        Both have one row; this one counts those of `first` as cached.
+        Both have one sequence. The positions of this layout see all those of `first`, which it counts as
+        cached.
         """
         count = self.ids.shape[1]
         unseen = torch.zeros(1, first.ids.shape[1], count, dtype=torch.bool)
@@ -77,12 +77,12 @@ class Layout:
 
 
 def causal(tokens: Sequence[int], past: int = 0, drafts: Sequence[int] = ()) -> Layout:
-    """`[tokens, drafts]` after `past` cached ones, each seeing itself and everything before it."""
+    """Return `[tokens, drafts]` after `past` cached positions, with a causal mask."""
     return verification(tokens, drafts, 0, None, past)
 
 
 def window(tokens: Sequence[int], masks: int, mask_id: int | None, past: int = 0) -> Layout:
-    """`[tokens, MASK × masks]`: the sliding window of MARS (section 3.3), causal like any other text.
+    """Return `[tokens, MASK × masks]`, the sliding window of MARS (section 3.3), with a causal mask.
 
     The last token predicts slot 1, the i-th mask slot i + 1.
     """
@@ -97,13 +97,13 @@ def verification(
     past: int = 0,
     linear: bool = False,
 ) -> Layout:
-    """`[tokens, d1 … dK | g0 | … | gK]`: drafts to verify, and masks that go on after each prefix of them.
+    """Return `[tokens, d1 … dK | g0 | … | gK]`: drafts to verify, and masks after each prefix of them.
 
-    Group gj holds `masks` masks that see the cache, `tokens`, d1 … dj and, causally, their own group;
-    their positions go on from dj. In the linear layout only gK exists: cheaper, but it drafts nothing
-    unless every draft holds.
+    Group gj has `masks` masks that see the cache, `tokens`, d1 … dj and, causally, their own group; their
+    positions continue from dj. The linear layout has only gK: it is cheaper, but drafts nothing unless
+    every draft is accepted.
     """
-    # A window's few shapes come at every forward, those of prompts once.
+    # The few shapes of windows recur at every forward; most shapes of prompts occur once.
     shape = _groups if len(tokens) <= 64 else _groups.__wrapped__
     offsets, inside, roles, groups = shape(len(tokens), len(drafts), masks, linear, not past)
     count, real = len(offsets), len(tokens) + len(drafts)
@@ -120,7 +120,7 @@ def verification(
 def _groups(
     tokens: int, drafts: int, masks: int, linear: bool, prompt: bool
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return offsets [n] of the new positions, who sees whom [n, n], roles and groups, [n]."""
+    """Return offsets [n], attention mask [n, n], roles [n] and groups [n] of the new positions."""
     real = tokens + drafts
     ends = [real] if linear else range(tokens, real + 1)  # how many real tokens each group sees
     count = real + len(ends) * masks
@@ -131,9 +131,9 @@ def _groups(
     roles[tokens:real] = Role.DRAFT
     inside[:real, :real] = torch.ones(real, real, dtype=torch.bool).tril()
     for group, end in enumerate(ends):
-        rows = slice(real + group * masks, real + (group + 1) * masks)
-        inside[rows, :end] = True
-        inside[rows, rows] = torch.ones(masks, masks, dtype=torch.bool).tril()
-        offsets[rows] = torch.arange(end, end + masks)
-        groups[rows] = end - tokens
+        members = slice(real + group * masks, real + (group + 1) * masks)
+        inside[members, :end] = True
+        inside[members, members] = torch.ones(masks, masks, dtype=torch.bool).tril()
+        offsets[members] = torch.arange(end, end + masks)
+        groups[members] = end - tokens
     return offsets, inside, roles, groups

@@ -1,4 +1,4 @@
-"""Logits: what the head of a model makes of hidden states."""
+"""The output head."""
 
 import torch
 from torch import Tensor
@@ -6,8 +6,10 @@ from transformers import PreTrainedModel
 
 
 def logits_of(model: PreTrainedModel, hidden: Tensor) -> Tensor:
-    """Return [k, vocabulary] logits in float32 of [k, width] hidden states, chosen before this large
-    product. A GPU does not round them to the model's own precision before: equal logits would be common."""
+    """Return float32 logits [k, vocabulary] of hidden states [k, width].
+
+    On a GPU they are not rounded to the model's own precision first, because equal logits would be common.
+    """
     head = model.get_output_embeddings()
     if hidden.is_cuda and hidden.dtype != torch.float32 and head.bias is None:
         return torch.mm(hidden, head.weight.t(), out_dtype=torch.float32)

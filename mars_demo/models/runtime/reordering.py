@@ -1,7 +1,7 @@
-"""Weights in the order in which a CPU's bfloat16 kernels read them.
+"""Reordered weights for the bfloat16 kernels of CPUs.
 
-torch reorders the matrix of a linear layer in every forward, which for the few positions of a window takes
-longer than the product. Here it is done once; the layer's `weight` stays as it was.
+torch reorders the matrix of a linear layer in every forward, which takes longer than the product for the
+few positions of a window. This module reorders it once; the layer's `weight` does not change.
 """
 
 import copy
@@ -12,10 +12,11 @@ from torch import Tensor, nn
 
 
 class ReorderedLinear(nn.Linear):
-    """A linear layer that computes with a reordered copy of the weight that it saves and trains."""
+    """A linear layer that computes with a reordered copy of its weight."""
 
     @classmethod
     def of(cls, linear: nn.Linear) -> Self:
+        """Return a reordered layer that shares the weight of a linear layer."""
         with torch.device("meta"):
             layer = cls(linear.in_features, linear.out_features, bias=False, dtype=linear.weight.dtype)
         layer.weight = linear.weight
@@ -36,7 +37,7 @@ class ReorderedLinear(nn.Linear):
 
 
 def is_available() -> bool:
-    """Return whether this processor and this torch have such kernels, the ones that torch.compile uses."""
+    """Return whether this CPU and this torch have the kernels, which torch.compile uses too."""
     return (
         torch.backends.mkldnn.is_available()
         and torch.ops.mkldnn._is_mkldnn_bf16_supported()
@@ -45,7 +46,7 @@ def is_available() -> bool:
 
 
 def reorder(model: nn.Module) -> None:
-    """Replace the linear layers of a model in bfloat16. They then take twice the memory."""
+    """Replace the linear layers of a bfloat16 model, which then take twice the memory."""
     for module in list(model.modules()):
         for name, child in module.named_children():
             if type(child) is nn.Linear and child.bias is None:

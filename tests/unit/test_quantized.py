@@ -1,4 +1,4 @@
-"""Few bits per weight on a processor: against GGUF's own reading of its blocks and against plain models."""
+"""Quantized weights on a CPU, compared with GGUF's own dequantization and with plain models."""
 
 import numpy as np
 import pytest
@@ -9,16 +9,17 @@ from gguf.quants import quantize as gguf_quantize
 from greedy import check_same_passes, check_tokens
 from random_models import ARCHITECTURES, random_model
 
+from mars_demo import layout as layouts
 from mars_demo.assets import ASSETS
 from mars_demo.cli import main
-from mars_demo.decoding import layout as layouts
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.engine import Engine, TextCache
 from mars_demo.decoding.request import Request
-from mars_demo.models import gguf, packed, precision
+from mars_demo.models import gguf, precision
 from mars_demo.models.load import load_checkpoint
-from mars_demo.models.packed import PackedModel
-from mars_demo.models.quantized import of_gguf, of_model, quantize
+from mars_demo.models.runtime import quantized as quantized
+from mars_demo.models.runtime.quantized import QuantizedModel
+from mars_demo.models.runtime.quantized_weights import of_gguf, of_model, quantize
 from mars_demo.quantization import q8_0
 from mars_demo.serving.decode_batch import decode_batch
 
@@ -47,12 +48,12 @@ def test_a_matrix_is_rounded_to_the_nearest_step(bits):
     matrix = quantize(weights, bits)
     assert matrix.shape == weights.shape
     step = np.abs(matrix.scales)[..., None].repeat(32, -1).reshape(weights.shape)
-    # To 4 bits the last step on one side of zero is missing, as in GGUF's Q4_0.
+    # In 4 bits, one side of zero has one step less, as in GGUF's Q4_0.
     assert (np.abs(dense(matrix) - weights.numpy()) <= (0.5 if bits == 8 else 1) * step + 1e-6).all()
 
 
 def rounded(model, bits: int):
-    """The same plain model with the weights that its packed form has."""
+    """Return the same plain model with the dequantized weights of its quantized form."""
     state = model.state_dict()
     for name, value in state.items():
         if value.ndim == 2:
@@ -62,27 +63,27 @@ def rounded(model, bits: int):
 
 
 def logits_in_parts(model, ids: list[int], size: int) -> torch.Tensor:
-    engine, found = Engine(model), []
+    engine, logits = Engine(model), []
     for start in range(0, len(ids), size):
         part = ids[start : start + size]
-        found.append(engine.forward(layouts.causal(part, start)))
+        logits.append(engine.forward(layouts.causal(part, start)))
         engine.commit(len(part))
-    return torch.cat(found)
+    return torch.cat(logits)
 
 
 @pytest.fixture(scope="module", params=[(kind, bits) for kind in ARCHITECTURES for bits in KINDS], ids=str)
 def pair(request, tokenizer):
-    """A plain model and its packed form."""
+    """Return a plain model and its quantized form."""
     kind, bits = request.param
     model = rounded(random_model(kind, tokenizer, head_dim=16), bits)
-    for name, value in model.named_parameters():  # so that biases and norms matter
+    for name, value in model.named_parameters():  # make biases and norms matter
         if value.ndim == 1:
             value.data += 0.3 * torch.randn(value.shape, generator=torch.Generator().manual_seed(len(name)))
-    return model, PackedModel(model.config, of_model(model, bits), bits)
+    return model, QuantizedModel(model.config, of_model(model, bits), bits)
 
 
 def rounding(linear, inputs):
-    """What the kernels do to the inputs of a product: 8 bits, with a scale for each group of 32."""
+    """Round the inputs of a product as the kernels do: to 8 bits, with a scale per group of 32."""
     groups = inputs[0].unflatten(-1, (-1, 32))
     steps = groups.abs().amax(-1, keepdim=True).clamp(min=1e-30) / 127
     return (((groups / steps).round() * steps).flatten(-2),)
@@ -90,7 +91,7 @@ def rounding(linear, inputs):
 
 @pytest.fixture
 def naive(pair):
-    """The plain model with inputs rounded as in the packed one: no cache, no fused operator."""
+    """Yield the plain model with inputs rounded as in the quantized one; no cache, no fused operators."""
     model, _ = pair
     hooks = [
         module.register_forward_pre_hook(rounding)
@@ -102,91 +103,91 @@ def naive(pair):
         hook.remove()
 
 
-def close(found: torch.Tensor, wanted: torch.Tensor) -> bool:
-    """But for inputs that lie between two steps and may go to either."""
-    return bool((found - wanted).abs().mean() < 0.02 * wanted.std())
+def close(output: torch.Tensor, expected: torch.Tensor) -> bool:
+    """Return whether outputs agree, up to inputs halfway between two steps."""
+    return bool((output - expected).abs().mean() < 0.02 * expected.std())
 
 
-def test_a_packed_model_predicts_what_the_plain_one_does(pair, naive):
-    _, few = pair
+def test_a_quantized_model_predicts_as_the_plain_one(pair, naive):
+    _, quantized_model = pair
     ids = torch.randint(0, 400, (40,), generator=torch.Generator().manual_seed(1)).tolist()
     with torch.inference_mode():
-        wanted = naive(torch.tensor([ids])).logits[0]
+        expected = naive(torch.tensor([ids])).logits[0]
     for size in (1, 7, 40):
-        assert close(logits_in_parts(few, ids, size), wanted)
+        assert close(logits_in_parts(quantized_model, ids, size), expected)
 
 
-def test_a_position_predicts_the_same_to_the_bit_however_many_come_with_it(pair):
-    _, few = pair
+def test_logits_are_bitwise_independent_of_the_number_of_positions(pair):
+    _, quantized_model = pair
     ids = torch.randint(0, 400, (33,), generator=torch.Generator().manual_seed(2)).tolist()
-    whole = logits_in_parts(few, ids, 33)
+    whole = logits_in_parts(quantized_model, ids, 33)
     for size in (1, 2, 3, 5, 8, 17):
-        assert torch.equal(logits_in_parts(few, ids, size), whole), size
+        assert torch.equal(logits_in_parts(quantized_model, ids, size), whole), size
 
 
-def test_groups_of_masks_see_what_they_see_in_the_plain_model(pair, naive):
-    _, few = pair
+def test_groups_of_masks_see_the_same_as_in_the_plain_model(pair, naive):
+    _, quantized_model = pair
     ids = torch.randint(0, 400, (12,), generator=torch.Generator().manual_seed(3)).tolist()
-    found = []
-    for candidate in (naive, few):
+    logits = []
+    for candidate in (naive, quantized_model):
         engine = Engine(candidate)
         engine.forward(layouts.causal(ids))
         engine.commit(len(ids))
-        found.append(engine.forward(layouts.verification([5], [6, 7], 3, 4, len(ids)), first=1))
-    assert close(found[1], found[0])
+        logits.append(engine.forward(layouts.verification([5], [6, 7], 3, 4, len(ids)), first=1))
+    assert close(logits[1], logits[0])
 
 
-def test_a_text_grows_beyond_its_first_room_and_is_rewound(pair, monkeypatch):
-    _, few = pair
+def test_a_text_outgrows_its_first_store_and_is_rolled_back(pair, monkeypatch):
+    _, quantized_model = pair
     ids = torch.randint(0, 400, (60,), generator=torch.Generator().manual_seed(4)).tolist()
-    whole = logits_in_parts(few, ids, 7)
-    monkeypatch.setattr(packed, "_FIRST_ROOM", 8)
-    engine, found = Engine(few), []
+    whole = logits_in_parts(quantized_model, ids, 7)
+    monkeypatch.setattr(quantized, "_FIRST_ROOM", 8)
+    engine, logits = Engine(quantized_model), []
     for start in range(0, 60, 5):
-        engine.forward(layouts.causal([1, 2, 3], start))  # whatever was tried and dropped
+        engine.forward(layouts.causal([1, 2, 3], start))  # computed and rolled back
         engine.commit(0)
-        found.append(engine.forward(layouts.causal(ids[start : start + 5], start)))
+        logits.append(engine.forward(layouts.causal(ids[start : start + 5], start)))
         engine.commit(5)
-    assert torch.equal(torch.cat(found), whole)
+    assert torch.equal(torch.cat(logits), whole)
 
 
 @pytest.fixture(scope="module")
-def few_bits():
+def int8_model():
     return load_checkpoint("mars-tiny", dtype="int8")
 
 
-def test_lossless_gives_the_tokens_of_ar_in_few_bits(few_bits):
+def test_quantized_lossless_gives_the_tokens_of_ar(int8_model):
     for prompt in (PROMPT, "Tell me a short story about a lantern and a wizard."):
         runs = {
-            (mode, window): decode(few_bits, prompt, Request(mode, window=window, linear=linear)).finish()
+            (mode, window): decode(int8_model, prompt, Request(mode, window=window, linear=linear)).finish()
             for mode, window, linear in (
                 ("ar", None, None), ("lossless", 3, True), ("lossless", 5, False), ("jacobi", 5, None)
             )
         }  # fmt: skip
         for run in runs.values():
-            check_tokens(few_bits, run, runs["ar", None].token_ids)
+            check_tokens(int8_model, run, runs["ar", None].token_ids)
         assert {run.settings.dtype for run in runs.values()} == {"int8"}
         assert runs["lossless", 5].forwards < runs["ar", None].forwards
 
 
-def test_a_follow_up_continues_a_text_of_few_bits(few_bits):
+def test_a_follow_up_continues_a_quantized_text(int8_model):
     cache, request = TextCache(), Request("ar", max_new_tokens=20)
-    first = decode(few_bits, PROMPT, request, cache=cache).finish()
-    again = decode(few_bits, "And now the 8 times table.", request, messages=first.messages, cache=cache)
-    fresh = decode(few_bits, "And now the 8 times table.", request, messages=first.messages)
+    first = decode(int8_model, PROMPT, request, cache=cache).finish()
+    again = decode(int8_model, "And now the 8 times table.", request, messages=first.messages, cache=cache)
+    fresh = decode(int8_model, "And now the 8 times table.", request, messages=first.messages)
     assert again.settings.cached_tokens > 20
     check_same_passes(again.finish(), fresh.finish())
 
 
-def test_answers_that_take_turns_on_a_model_of_few_bits_are_those_that_it_gives_alone(few_bits):
-    asked = [
+def test_alternating_answers_of_a_quantized_model_equal_single_ones(int8_model):
+    pairs = [
         (PROMPT, "ar"),
         ("Tell me a short story about a lantern and a wizard.", "lossless"),
         (PROMPT, "mars"),
     ]
-    requests = [(prompt, Request(mode, 0.8, max_new_tokens=40)) for prompt, mode in asked]
-    alone = [decode(few_bits, *one).finish() for one in requests]
-    runs = [decode(few_bits, *one) for one in requests]
+    requests = [(prompt, Request(mode, 0.8, max_new_tokens=40)) for prompt, mode in pairs]
+    alone = [decode(int8_model, *one).finish() for one in requests]
+    runs = [decode(int8_model, *one) for one in requests]
     for _ in range(40):
         for run in runs:
             next(run, None)
@@ -194,45 +195,45 @@ def test_answers_that_take_turns_on_a_model_of_few_bits_are_those_that_it_gives_
         check_same_passes(run, other)
 
 
-def test_what_a_packed_model_cannot_do_its_dense_form_does(few_bits):
-    assert few_bits.model.device.type == "meta"
-    (run,) = decode_batch(few_bits, [PROMPT], Request("ar", max_new_tokens=8)).finish().runs
+def test_batching_uses_the_dequantized_weights(int8_model):
+    assert int8_model.model.device.type == "meta"
+    (run,) = decode_batch(int8_model, [PROMPT], Request("ar", max_new_tokens=8)).finish().runs
     plain = load_checkpoint("mars-tiny", device="cpu")
-    assert few_bits.dense is few_bits.dense and few_bits.dense.precision == plain.precision
+    assert int8_model.dense is int8_model.dense and int8_model.dense.precision == plain.precision
     assert run.settings.dtype == plain.precision
     check_same_passes(run, decode(plain, PROMPT, Request("ar", max_new_tokens=8)).finish())
     assert plain.dense is plain
 
 
-def test_auto_packs_files_of_few_bits_and_leaves_the_others(monkeypatch, mars_tiny):
+def test_auto_quantizes_only_quantized_files(monkeypatch, mars_tiny):
     config, large = mars_tiny.model.config, str(ASSETS / "mars-smollm2-135m")
     assert load_checkpoint("mars-tiny", "cpu", "auto").precision == "float32"
-    assert precision.packed_bits("auto", large, "cpu", config) == 8
-    assert precision.packed_bits("auto", large, "cuda", config) is None
-    # Where a processor has no such kernels, the model computes as ever.
-    monkeypatch.setattr(packed, "kernels", lambda bits: packed.Kernels(False))
+    assert precision.quantized_bits("auto", large, "cpu", config) == 8
+    assert precision.quantized_bits("auto", large, "cuda", config) is None
+    # On a CPU without the kernels, the model computes in float32.
+    monkeypatch.setattr(quantized, "kernels", lambda bits: quantized.Kernels(False))
     assert load_checkpoint("mars-tiny", "cpu", "int8").precision == "float32"
 
 
 @pytest.mark.parametrize("bits", KINDS)
-def test_a_file_in_the_same_form_is_taken_as_it_is(bits, tmp_path, mars_tiny, monkeypatch):
+def test_a_file_in_the_same_format_is_read_without_rounding(bits, tmp_path, mars_tiny, monkeypatch):
     monkeypatch.setattr(q8_0, "KIND", KINDS[bits])
     before = {name: value.clone() for name, value in mars_tiny.model.state_dict().items()}
-    [file] = q8_0.write(mars_tiny, tmp_path / "packed")
+    [file] = q8_0.write(mars_tiny, tmp_path / "quantized")
     torch.testing.assert_close(mars_tiny.model.state_dict(), before, rtol=0, atol=0)
     config = mars_tiny.model.config
-    weights, plain = gguf.few_bits(file, config, bits), gguf.read(file, config, torch.float32)
+    weights, plain = gguf.read_quantized(file, config, bits), gguf.read(file, config, torch.float32)
     for name, value in plain.state_dict().items():
         if value.ndim == 2 and name != "lm_head.weight":
             assert np.array_equal(dense(weights.matrix(name.removesuffix(".weight"))), value.numpy()), name
 
 
-def test_few_bits_where_they_cannot_be_had_are_refused(mars_tiny, capsys):
+def test_unsupported_quantization_is_refused(mars_tiny, capsys):
     with pytest.raises(ValueError, match="int8.*CPU"):
-        precision.packed_bits("int8", ".", "cuda:0", mars_tiny.model.config)
+        precision.quantized_bits("int8", ".", "cuda:0", mars_tiny.model.config)
     config = mars_tiny.model.config.__class__(**mars_tiny.model.config.to_dict() | {"hidden_act": "gelu"})
     with pytest.raises(ValueError, match="int4.*gelu.*silu"):
-        precision.packed_bits("int4", ".", "cpu", config)
+        precision.quantized_bits("int4", ".", "cpu", config)
     with pytest.raises(SystemExit):
         main(["generate", "Hi", "--dtype", "int2"])
     assert "int2" in capsys.readouterr().err

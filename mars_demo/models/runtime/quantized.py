@@ -1,4 +1,4 @@
-"""A model that decodes with few bits per weight on a CPU, one text at a time."""
+"""Decoding of single texts with quantized weights on a CPU."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import functools
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
@@ -17,24 +16,22 @@ from onnx.helper import make_tensor_value_info as value
 from torch import Tensor
 from transformers import PreTrainedConfig
 
-from mars_demo.models.graph import Graph, build, decoder, head_width
-from mars_demo.models.quantized import GROUP, Weights, quantize
+from mars_demo.layout import Layout
+from mars_demo.models.runtime.onnx_graph import Graph, build, decoder, head_width
+from mars_demo.models.runtime.quantized_weights import GROUP, Weights, quantize
 
-if TYPE_CHECKING:
-    from mars_demo.decoding.layout import Layout
-
-_FIRST_ROOM = 512  # positions of a new text's cache; it doubles when it is full
-_UNSEEN = np.float32(-1e30)  # added to the attention score of a position that is not seen
-# Attention adds up in another order for the last one of an odd number of positions. With an even number,
-# what a position predicts does not depend on how many come with it: a verified draft is what AR chooses.
+_FIRST_ROOM = 512  # positions of a new text's KV cache; it doubles when it is full
+_UNSEEN = np.float32(-1e30)  # attention bias of masked positions
+# Attention adds in another order for the last one of an odd number of positions. With an even number, the
+# prediction of a position does not depend on the number of positions, so verified drafts equal AR's choice.
 _ATTENTION_STEP = 2
 _ROWS_TRIED = (1, 2, 4, 8)
 
 
-class PackedModel:
-    """A graph that runs in place of a transformers model.
+class QuantizedModel:
+    """A quantized model, which replaces a transformers model in decoding.
 
-    bits: per weight, 8 or 4.
+    bits: bits per weight, 8 or 4.
     """
 
     device = torch.device("cpu")
@@ -44,22 +41,24 @@ class PackedModel:
         self._embedding = weights.matrix("model.embed_tokens")
         graph = build(config, weights)
         self._session = session_of(decoder(graph, config), graph)
-        # A text must not keep its model in memory, and a binding holds the session.
+        # Weak keys, because a text must not keep its model in memory, and a binding holds the session.
         self._bindings: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
-    def new_text(self) -> PackedText:
+    def new_text(self) -> QuantizedText:
         """Return an empty text."""
         config = self.config
-        return PackedText(config.num_hidden_layers, config.num_key_value_heads, head_width(config))
+        return QuantizedText(config.num_hidden_layers, config.num_key_value_heads, head_width(config))
 
-    def forward(self, text: PackedText, layout: Layout, first: int) -> Tensor:
-        """Return logits [n - first, vocabulary] in float32 of the layout's positions from `first` on; all n
-        are in the text afterwards. In the layout nobody sees what comes after it."""
+    def forward(self, text: QuantizedText, layout: Layout, first: int) -> Tensor:
+        """Return float32 logits [n - first, vocabulary] of the layout's positions from `first` on.
+
+        The text is extended by all n positions. No position of the layout may attend to a later one.
+        """
         ids, positions = layout.ids[0].numpy(), layout.positions[0].numpy()
-        count, wanted = len(ids), len(ids) - first
+        count, predicted = len(ids), len(ids) - first
         fewest = kernels(self.bits).fewest_rows
         ids = _repeating_last(ids, fewest - count)
-        rows = _repeating_last(np.arange(first, count), fewest - wanted)
+        rows = _repeating_last(np.arange(first, count), fewest - predicted)
         padding = -len(ids) % _ATTENTION_STEP
         extra = len(ids) + padding - count
         total = text.length + count + extra
@@ -82,9 +81,9 @@ class PackedModel:
         binding.bind_output("logits", "cpu", 0, np.float32, list(logits.shape), logits.data_ptr())
         self._session.run_with_iobinding(binding)
         text.length += count
-        return logits[:wanted]
+        return logits[:predicted]
 
-    def _binding(self, text: PackedText, length: int):
+    def _binding(self, text: QuantizedText, length: int):
         if text.grow(length) or text not in self._bindings:
             binding = self._session.io_binding()
             for name, store in text.stores.items():
@@ -94,10 +93,10 @@ class PackedModel:
         return self._bindings[text]
 
 
-class PackedText:
-    """The keys and values of one text, which a packed model reads and extends in place.
+class QuantizedText:
+    """The keys and values of one text, which a quantized model reads and extends in place.
 
-    length: positions that count; what lies after them is overwritten.
+    length: number of valid positions; later ones are overwritten.
     """
 
     def __init__(self, layers: int, heads: int, width: int):
@@ -107,7 +106,7 @@ class PackedText:
         self._heads, self._width, self._room = heads, width, 0
 
     def grow(self, length: int) -> bool:
-        """Make room for that many positions; whether there was too little."""
+        """Make room for `length` positions; return whether the stores were replaced."""
         if length <= self._room:
             return False
         self._room = max(_FIRST_ROOM, 2 * self._room, length)
@@ -120,13 +119,12 @@ class PackedText:
 
     def forward(
         self,
-        model: PackedModel,
+        model: QuantizedModel,
         layout: Layout,
         first: int,
         then: Callable[[Tensor], Tensor] | None = None,
     ) -> Tensor:
-        """Return logits of the layout's positions from `first` on, or what `then` makes of them; all its
-        positions are kept."""
+        """Return the logits from position `first` on, or the result of `then`; keep all positions."""
         logits = model.forward(self, layout, first)
         return logits if then is None else then(logits)
 
@@ -136,16 +134,16 @@ class PackedText:
 
 
 def _repeating_last(values: np.ndarray, times: int) -> np.ndarray:
-    """Append the last value `times` times."""
+    """Return values with the last one repeated `times` more times."""
     return values if times < 1 else np.append(values, np.repeat(values[-1:], times))
 
 
 def session_of(model: onnx.ModelProto, graph: Graph) -> onnxruntime.InferenceSession:
-    """Return what runs a graph's operators with its weights."""
+    """Return an ONNX Runtime session for a model, with the tensors of its graph."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     options.log_severity_level = 3
-    # A thread that spins between two forwards would take a core from whatever reads the logits.
+    # Threads that spin between forwards would take cores from the reading of logits.
     options.add_session_config_entry("session.force_spinning_stop", "1")
     values = [onnxruntime.OrtValue.ortvalue_from_numpy(value) for value in graph.tensors.values()]
     options.add_external_initializers(list(graph.tensors), values)
@@ -155,11 +153,11 @@ def session_of(model: onnx.ModelProto, graph: Graph) -> onnxruntime.InferenceSes
 
 @dataclass(frozen=True)
 class Kernels:
-    """What the products of few bits do on this processor.
+    """The behaviour of the quantized products on this CPU.
 
-    right: whether they compute what they should.
-    fewest_rows: rows from which the result of one does not depend on how many there are; 1 also where it
-        always does.
+    right: whether their results are correct.
+    fewest_rows: the number of rows from which the result of a row does not depend on their number; 1 also
+        if it always depends.
     """
 
     right: bool
@@ -168,7 +166,7 @@ class Kernels:
 
 @functools.cache
 def kernels(bits: int) -> Kernels:
-    """Return the kernels of this processor, tried on a product of a few rows."""
+    """Return the behaviour of this CPU's kernels, tested on a product of a few rows."""
     random = np.random.default_rng(0)
     weights = torch.from_numpy(random.standard_normal((160, 18 * GROUP), np.float32))
     matrix, graph = quantize(weights, bits), Graph()
@@ -179,10 +177,11 @@ def kernels(bits: int) -> Kernels:
     ]
     try:
         session = session_of(graph.proto(*ends), graph)
-        found = [session.run(None, {"x": x[:rows]})[0] for rows in range(1, len(x) + 1)]
-    except Exception:  # an old processor, or a build of the library without these kernels
+        results = [session.run(None, {"x": x[:rows]})[0] for rows in range(1, len(x) + 1)]
+    except Exception:  # an old CPU, or a build of the library without these kernels
         return Kernels(False)
-    wanted = x @ matrix.rows(np.arange(160)).T
-    errors = [np.abs(part - wanted[: len(part)]).max() for part in found]
-    fewest = (n for n in _ROWS_TRIED if all((part[:n] == found[-1][:n]).all() for part in found[n - 1 :]))
-    return Kernels(bool(max(errors) < 0.05 * np.abs(wanted).max()), next(fewest, 1))
+    exact = x @ matrix.rows(np.arange(160)).T
+    errors = [np.abs(part - exact[: len(part)]).max() for part in results]
+    most = results[-1]
+    fewest = (n for n in _ROWS_TRIED if all((part[:n] == most[:n]).all() for part in results[n - 1 :]))
+    return Kernels(bool(max(errors) < 0.05 * np.abs(exact).max()), next(fewest, 1))

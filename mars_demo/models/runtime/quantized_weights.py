@@ -1,4 +1,4 @@
-"""Matrices of few bits per weight, in the form in which integer kernels read them."""
+"""Quantized weights in the format of the integer kernels."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-GROUP = 32  # weights of a row that share a scale, as in GGUF files
+GROUP = 32  # consecutive weights of a row that share a scale, as in GGUF files
 
 
 @dataclass(frozen=True)
 class Quantized:
-    """A matrix of [out, in] weights, `scale · (q - 2^(bits - 1))`.
+    """A quantized matrix [out, in] of weights `scale · (q - 2^(bits - 1))`.
 
-    q: uint8 [out, in / 32, 4 · bits]: a weight per byte, or two with the first one in the lower half.
+    q: uint8 [out, in / 32, 4 · bits], with one weight per byte, or two, the first in the lower half.
     scales: float32 [out, in / 32].
     """
 
@@ -30,7 +30,7 @@ class Quantized:
         return self.q.shape[0], self.q.shape[1] * GROUP
 
     def rows(self, indices: np.ndarray) -> np.ndarray:
-        """Return float32 [n, in] the rows with these indices, dense."""
+        """Return the dequantized rows [n, in] with these indices in float32."""
         q = self.q[indices]
         if self.bits == 4:
             q = np.stack([q & 15, q >> 4], axis=-1).reshape(*q.shape[:2], GROUP)
@@ -43,8 +43,11 @@ class Quantized:
 
 
 def quantize(weights: Tensor, bits: int) -> Quantized:
-    """Round a matrix [out, in], `in` a multiple of 32: to 8 bits symmetrically, to 4 bits so that the
-    largest weight of a group, whatever its sign, is met exactly (GGUF's Q4_0)."""
+    """Quantize a matrix [out, in], with `in` a multiple of 32.
+
+    8 bits are symmetric. With 4 bits the largest weight of a group, positive or negative, is exact (GGUF's
+    Q4_0).
+    """
     groups = weights.float().unflatten(-1, (-1, GROUP))
     if bits == 8:
         scales = groups.abs().amax(-1) / 127
@@ -59,33 +62,33 @@ def quantize(weights: Tensor, bits: int) -> Quantized:
 
 
 def of_gguf(blocks: np.ndarray, bits: int) -> Quantized:
-    """Return the blocks of a tensor in Q8_0 or Q4_0, [out, bytes of a row], with no weight changed.
+    """Return a tensor of GGUF blocks [out, bytes of a row] in Q8_0 or Q4_0, without changing its weights.
 
-    A block holds a scale in float16 and 32 weights: as signed bytes, or as 16 bytes with the first half of
-    the weights in their lower halves.
+    A block holds a float16 scale and 32 weights: as signed bytes, or as 16 bytes with the first half of the
+    weights in their lower halves.
     """
     rows = blocks.view(np.uint8).reshape(blocks.shape[0], -1, 2 + GROUP * bits // 8)
     scales = np.ascontiguousarray(rows[..., :2]).view(np.float16)[..., 0].astype(np.float32)
     codes = rows[..., 2:]
     if bits == 8:
-        return Quantized(codes ^ 0x80, scales, bits)  # signed bytes become ones that count from -128
+        return Quantized(codes ^ 0x80, scales, bits)  # signed bytes to unsigned bytes with offset 128
     halves = np.concatenate([codes & 15, codes >> 4], axis=-1)
     return Quantized(_packed(halves, bits), scales, bits)
 
 
 def _packed(q: np.ndarray, bits: int) -> np.ndarray:
-    """Codes, one per byte, as the kernels read them."""
+    """Return codes, given one per byte, in the format of the kernels."""
     return q if bits == 8 else q[..., 0::2] | (q[..., 1::2] << 4)
 
 
 class Weights:
-    """What a graph is made of: matrices in few bits and vectors in float32, by their names in the model."""
+    """The weights of a graph: quantized matrices and float32 vectors by their names in the model."""
 
     def __init__(self, matrices: Mapping[str, Quantized], vectors: Mapping[str, Tensor]):
         self._matrices, self._vectors = matrices, vectors
 
     def matrix(self, *names: str) -> Quantized:
-        """Return one matrix with the rows of all that are named, so that one product computes them all."""
+        """Return the named matrices concatenated by rows, so that one product computes all of them."""
         parts = [self._matrices[f"{name}.weight"] for name in names]
         if len(parts) == 1:
             return parts[0]
@@ -93,8 +96,7 @@ class Weights:
         return Quantized(q, scales, parts[0].bits)
 
     def vector(self, *names: str) -> np.ndarray | None:
-        """Return one vector with the numbers of all that are named; None where the model has none of
-        them."""
+        """Return the named vectors concatenated; None if the model does not have them."""
         if names[0] not in self._vectors:
             return None
         return np.concatenate([self._vectors[name].float().numpy() for name in names])
@@ -102,7 +104,7 @@ class Weights:
 
 @torch.inference_mode()
 def of_model(model: PreTrainedModel, bits: int) -> Weights:
-    """Return the weights of a transformers model, rounded."""
+    """Return the quantized weights of a transformers model."""
     state = model.state_dict()
     return Weights(
         {name: quantize(value, bits) for name, value in state.items() if value.ndim == 2},

@@ -1,31 +1,36 @@
-"""One forward of a fixed shape: computed from fixed buffers, so that a CUDA graph can replay it."""
+"""Forwards of fixed shapes from fixed buffers, so that a CUDA graph can replay them."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
 from threading import Lock
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from mars_demo.models.fused import FusedModel
-from mars_demo.models.store import Store
+from mars_demo.layout import Layout
+from mars_demo.models.runtime.fused import FusedModel
+from mars_demo.models.runtime.store import Store
 
-if TYPE_CHECKING:
-    from mars_demo.decoding.layout import Layout
-
+# A forward is padded to one of these sizes; each shape has its own graph. Longer forwards, such as prompts,
+# take long enough for the host to keep up without a graph. They are padded to few shapes too, because
+# kernels are chosen and memory is kept by shape.
+SIZES = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 _NUMBER = torch.int64.itemsize
 _CAPTURING = Lock()  # torch allows one capture at a time in a process
-# Graphs whose capture failed. They are never freed, because torch's allocator may go on asking them.
+# Graphs whose capture failed. They are never freed, because torch's allocator may still use them.
 _BROKEN: list[torch.cuda.CUDAGraph] = []
 
 
 class Shape(NamedTuple):
-    """positions: of the forward, padding included.
-    rows: positions whose logits are computed, padding included.
-    width: columns of the store that attention reads."""
+    """The shape of a forward.
+
+    positions: number of positions, including padding.
+    rows: number of positions whose logits are computed, including padding.
+    width: number of columns of the store that attention reads.
+    """
 
     positions: int
     rows: int
@@ -33,13 +38,12 @@ class Shape(NamedTuple):
 
 
 class Inputs:
-    """What a forward reads besides the weights and the store: parts of one tensor, so that one copy takes
-    them to the device.
+    """The inputs of a forward, as views of one tensor, so that one copy moves them to the device.
 
     ids, places: [positions] token ids and position ids.
-    rows: [rows] positions whose logits are wanted.
-    past: [1] positions of the text that come before the forward.
-    visible: [positions, width] bool; whether a position sees a column of the store.
+    rows: [rows] positions whose logits are computed.
+    past: [1] number of positions before the forward.
+    visible: [positions, width] bool; the attention mask over the columns of the store.
     """
 
     def __init__(self, shape: Shape, device: torch.device | str = "cpu", pinned: bool = False):
@@ -53,8 +57,10 @@ class Inputs:
         self.visible = self.bytes[numbers:].view(torch.bool).view(count, width)
 
     def fill(self, layout: Layout, first: int, past: int) -> None:
-        """Write a layout into inputs that are still zero. Padding sees the first column, because attention
-        to nothing is no number."""
+        """Write a layout into inputs that are still zero.
+
+        Padding attends to the first column, because attention to nothing is NaN.
+        """
         count = layout.ids.shape[1]
         self.ids[:count] = layout.ids[0]
         self.places[:count] = layout.positions[0]
@@ -67,8 +73,8 @@ class Inputs:
 class Step:
     """A forward of one shape on one store.
 
-    then: what is made of the [rows, vocabulary] logits in float32, in the same graph; None for the logits
-        themselves.
+    then: a function of the float32 logits [rows, vocabulary], computed in the same graph; None for the
+        logits themselves.
     """
 
     def __init__(
@@ -83,18 +89,20 @@ class Step:
         self._inputs = Inputs(shape, model.device)
         self._order = torch.arange(shape.positions, device=model.device)
         self._graph: torch.cuda.CUDAGraph | None = None
-        self._output: Tensor | None = None  # of the graph
+        self._output: Tensor | None = None  # the output buffer of the graph
 
     def take(self, layout: Layout, first: int, past: int) -> None:
-        """Take a layout after `past` positions as the input; logits are wanted from position `first` on."""
+        """Copy a layout after `past` positions to the device, to compute logits from `first` on."""
         on_gpu = self.model.device.type == "cuda"
         inputs = Inputs(self.shape, pinned=on_gpu)
         inputs.fill(layout, first, past)
         self._inputs.bytes.copy_(inputs.bytes, non_blocking=on_gpu)
 
     def run(self) -> Tensor:
-        """Return [rows, …] what is made of the logits, padding included. The keys and values of the input
-        are in the store afterwards, from column `past` on. The host does not wait."""
+        """Return the logits [rows, vocabulary] or the result of `then`, including padding.
+
+        The store then holds the keys and values of the input from column `past` on. The host does not wait.
+        """
         self.runs += 1
         if not self.is_captured:
             return self._compute()
@@ -102,29 +110,29 @@ class Step:
         return self._output.clone()  # the next replay overwrites it
 
     def capture(self, pool: tuple[int, int]) -> None:
-        """Record the forward for all runs to come. It computes the input, which may be run again.
+        """Capture the forward as a graph for all later runs; this computes the current input again.
 
-        pool: of memory that the graphs of one store share. None of them runs beside another, and their
-            outputs are copied at once. After a failed capture it must not be used again.
+        pool: the memory pool that the graphs of one store share. They never run concurrently, and their
+            outputs are copied at once. After a failed capture the pool must not be used again.
 
         Raises:
-            Exception: whatever CUDA or torch raises; the step then computes without a graph.
+            Exception: any exception of CUDA or torch; the step then computes without a graph.
         """
         with _CAPTURING, torch.cuda.device(self.model.device):
             current, side = torch.cuda.current_stream(), _side_stream(self.model.device)
             try:
                 side.wait_stream(current)
-                with torch.cuda.stream(side):  # what libraries set up at a first call is not recorded
+                with torch.cuda.stream(side):  # a first call outside the graph, for the setup of libraries
                     self._compute()
                 current.wait_stream(side)
                 graph = torch.cuda.CUDAGraph()
                 _BROKEN.append(graph)
-                # Other threads go on computing, and may take memory meanwhile.
+                # Other threads continue to compute and may allocate memory meanwhile.
                 with torch.cuda.graph(graph, pool=pool, stream=side, capture_error_mode="thread_local"):
                     output = self._compute()
                 self._graph, self._output, self.is_captured = _BROKEN.pop(), output, True
             finally:
-                torch.cuda.set_stream(current)  # a capture that fails leaves its own in place
+                torch.cuda.set_stream(current)  # a failed capture does not restore the stream
 
     def _compute(self) -> Tensor:
         inputs = self._inputs
@@ -134,6 +142,6 @@ class Step:
         return logits if self.then is None else self.then(logits)
 
 
-@functools.cache  # libraries keep a workspace for each stream that they have seen
+@functools.cache  # libraries keep a workspace for each stream
 def _side_stream(device: torch.device) -> torch.cuda.Stream:
     return torch.cuda.Stream(device)

@@ -1,75 +1,78 @@
-"""Answers that are the same for every visitor: which are kept, for whom, and how many."""
+"""Responses that are the same for every visitor: which are cached, for whom, and how many."""
 
 import asyncio
 
 import pytest
+from anyio.from_thread import start_blocking_portal
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.responses import PlainTextResponse, StreamingResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from mars_demo.ui import once
+from mars_demo.ui.hosting import response_cache
 
 TEXT = "one two three " * 1000
 
 
 @pytest.fixture
 def client():
-    """A client of an app whose answers are numbered, with the requests that have reached it."""
-    asked = []
+    """Yield a client of an app with numbered responses; `client.computed` lists the computed paths."""
+    computed = []
 
     async def answer(request):
-        asked.append(request.url.path)
+        computed.append(request.url.path)
         status = 404 if request.url.path == "/assets/missing" else 200
-        return PlainTextResponse(f"{len(asked)} {request.base_url} {TEXT}", status)
+        return PlainTextResponse(f"{len(computed)} {request.base_url} {TEXT}", status)
 
     async def stream(request):
         return StreamingResponse(iter(["data: a\n\n", f"data: {TEXT}\n\n"]), media_type="text/event-stream")
 
     routes = [Route("/stream", stream), Route("/{path:path}", answer, methods=["GET", "POST"])]
-    with TestClient(Starlette(routes=routes, middleware=[Middleware(once.Once)])) as client:
-        client.asked = asked
+    with TestClient(
+        Starlette(routes=routes, middleware=[Middleware(response_cache.ResponseCache)])
+    ) as client:
+        client.computed = computed
         yield client
 
 
 @pytest.mark.parametrize("path", ["/", "/config", "/assets/index.js"])
 def test_the_page_and_its_files_are_computed_once(client, path):
     answers = [client.get(path) for _ in range(3)]
-    assert client.asked == [path]
+    assert client.computed == [path]
     assert {answer.text for answer in answers} == {f"1 http://testserver/ {TEXT}"}
     assert all(answer.headers["content-encoding"] == "gzip" for answer in answers)
     plain = client.get(path, headers={"Accept-Encoding": "identity"})
     assert "content-encoding" not in plain.headers and plain.text.endswith(TEXT)
 
 
-def test_each_url_of_the_app_has_answers_of_its_own(client):
+def test_each_url_of_the_app_has_its_own_responses(client):
     for host in ("one.example", "two.example", "one.example"):
         assert f"http://{host}/" in client.get("/", headers={"Host": host}).text
     client.get("/?prompt=hello", headers={"Host": "one.example"})
-    assert len(client.asked) == 2
+    assert len(client.computed) == 2
     client.get("/?deep_link=a")
     client.get("/?deep_link=a")
-    assert len(client.asked) == 4
+    assert len(client.computed) == 4
 
 
 @pytest.mark.parametrize("path", ["/assets/missing", "/gradio_api/info"])
-def test_errors_and_whatever_else_is_asked_for_are_not_kept(client, path):
+def test_errors_and_other_requests_are_not_cached(client, path):
     for _ in range(2):
         client.get(path)
-    assert client.asked == [path, path]
+    assert client.computed == [path, path]
     client.get("/assets/index.js", headers={"Range": "bytes=0-9"})
     client.post("/")
     client.post("/")
-    assert len(client.asked) == 5
+    assert len(client.computed) == 5
 
 
-def test_streams_of_events_are_not_compressed(client):
+def test_event_streams_are_not_compressed(client):
     answer = client.get("/stream")
     assert "content-encoding" not in answer.headers and answer.text.endswith(f"{TEXT}\n\n")
 
 
-def test_a_visitor_who_leaves_early_takes_nothing_from_the_others():
+def test_a_visitor_who_leaves_early_truncates_no_response_of_others():
     async def file(request):
         return StreamingResponse(iter(TEXT.split()), media_type="text/javascript")
 
@@ -83,18 +86,21 @@ def test_a_visitor_who_leaves_early_takes_nothing_from_the_others():
             messages.append(message)
 
         await app(scope, receive, send)
-        assert not messages[-1].get("more_body", False), "the answer has an end"
+        assert not messages[-1].get("more_body", False), "the response has no end"
         return b"".join(message.get("body", b"") for message in messages)
 
-    app = once.Once(Starlette(routes=[Route("/assets/plot.js", file)]))
+    app = response_cache.ResponseCache(Starlette(routes=[Route("/assets/plot.js", file)]))
     scope = {"type": "http", "method": "GET", "scheme": "http", "path": "/assets/plot.js", "headers": []}
     scope |= {"query_string": b"", "root_path": "", "server": ("testserver", 80)}
-    for has_left in (True, False):
-        assert asyncio.run(answer(has_left)) == TEXT.replace(" ", "").encode()
+    with start_blocking_portal() as portal:
+        for has_left in (True, False):
+            assert portal.call(answer, has_left) == TEXT.replace(" ", "").encode()
 
 
-def test_no_more_is_kept_than_there_is_room_for(client, monkeypatch):
-    monkeypatch.setattr(once, "MOST", 2 * len(client.get("/", headers={"Accept-Encoding": ""}).content))
+def test_the_cache_has_a_limit(client, monkeypatch):
+    monkeypatch.setattr(
+        response_cache, "MOST", 2 * len(client.get("/", headers={"Accept-Encoding": ""}).content)
+    )
     for number in (1, 2, 3, 3, 1):
         client.get(f"/assets/{number}", headers={"Accept-Encoding": ""})
-    assert client.asked == ["/", "/assets/1", "/assets/2", "/assets/3", "/assets/1"]
+    assert client.computed == ["/", "/assets/1", "/assets/2", "/assets/3", "/assets/1"]

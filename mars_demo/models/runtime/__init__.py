@@ -1,0 +1,1 @@
+"""The runtimes of a forward: dense, quantized and captured models."""

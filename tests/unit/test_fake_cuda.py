@@ -1,0 +1,141 @@
+"""Decoding and training on a fake CUDA device, with the layers and vocabulary of Qwen2.5-0.5B.
+
+Every tensor is on the right device, and the host waits for the device once per forward.
+"""
+
+import random
+from dataclasses import replace
+
+import pytest
+import torch
+from fake_cuda import CUDA, LIBRARY, HostWaitError, fake_cuda
+from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorDeviceMismatchError
+from transformers import AutoModelForCausalLM, Qwen2Config
+
+from mars_demo.decoding import reading, strategy
+from mars_demo.decoding.decode import decode
+from mars_demo.decoding.request import Request
+from mars_demo.decoding.sampling import Sampling, gumbel
+from mars_demo.models import memory
+from mars_demo.models.checkpoint import wrap
+from mars_demo.serving import batch as batches
+from mars_demo.serving.decode_batch import decode_batch
+from mars_demo.training.blocks import block_mask
+from mars_demo.training.corpus import Conversation
+from mars_demo.training.objective import Objective, Reference, mars_batch
+
+pytestmark = pytest.mark.skipif(not LIBRARY.exists(), reason="needs torch for Linux")
+
+WIDTH = 2 + 2 * reading.ALTERNATIVES  # numbers of a reading
+REQUESTS = {
+    "ar": {"mode": "ar", "max_new_tokens": 2},
+    "window": {"mode": "mars"},
+    "window, entropy": {"mode": "mars", "criterion": "entropy"},
+    "window, margin": {"mode": "mars", "criterion": "margin"},
+    "window, sampled": {"mode": "mars", "sampling": Sampling(0.8, top_p=0.9, top_k=40, seed=1)},
+    "linear verification": {"mode": "lossless", "linear": True},
+    "grouped verification": {"mode": "lossless", "linear": False},
+    "jacobi": {"mode": "jacobi", "max_new_tokens": 2},
+    "block diffusion": {"mode": "block-diffusion"},
+}
+
+
+@pytest.fixture(scope="module")
+def model():
+    """Return a model of two layers; more would be the same."""
+    config = Qwen2Config(
+        vocab_size=151936, hidden_size=896, intermediate_size=4864, num_hidden_layers=2,
+        num_attention_heads=14, num_key_value_heads=2, tie_word_embeddings=True,
+    )  # fmt: skip
+    config.block_size, config.mask_token_id = 8, 3
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(
+            config, dtype=torch.bfloat16, attn_implementation="sdpa", trust_remote_code=False
+        )
+    with fake_cuda():
+        model.to_empty(device=CUDA).tie_weights()
+    return model.eval()
+
+
+@pytest.fixture
+def device(monkeypatch):
+    """Enter the fake device."""
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "fake GPU")
+    monkeypatch.setattr(memory, "available", lambda device: 2**36)
+    gumbel.cache_clear()
+    with fake_cuda():
+        yield
+    gumbel.cache_clear()
+
+
+@pytest.fixture
+def transfers(device, monkeypatch):
+    """Return the list of all transfers to the host; every token is then 7, with a score of 0.95."""
+    measured = []
+
+    def fetch(readings):
+        assert (readings.device, readings.dtype, readings.shape[1]) == (CUDA, torch.float32, WIDTH)
+        measured.append(readings)
+        return [reading.Reading(7, 0.95, [7] * 5, [0.2] * 5) for _ in range(len(readings))]
+
+    for module in (reading, strategy, batches):
+        monkeypatch.setattr(module, "fetch", fetch)
+    return measured
+
+
+def checkpoint_for(model, tokenizer, mode):
+    checkpoint = wrap("fake", model, tokenizer)
+    assert checkpoint.captured
+    checkpoint.captured._captures = False  # a capture needs a driver
+    return replace(checkpoint, objective="block-diffusion") if mode == "block-diffusion" else checkpoint
+
+
+@pytest.mark.parametrize("request_name", REQUESTS)
+def test_the_host_waits_once_per_forward(model, tokenizer, transfers, request_name):
+    request = Request(**{"tau": 0.9, "max_new_tokens": 12} | REQUESTS[request_name])
+    checkpoint = checkpoint_for(model, tokenizer, request.mode)
+    run = decode(checkpoint, "Hello", request).finish()
+    assert len(transfers) == run.forwards > 1
+
+
+@pytest.mark.parametrize("request_name", ["window, sampled", "grouped verification", "block diffusion"])
+def test_the_host_waits_once_per_forward_of_a_batch(model, tokenizer, transfers, request_name):
+    request = Request(**{"tau": 0.9, "max_new_tokens": 10} | REQUESTS[request_name])
+    checkpoint = checkpoint_for(model, tokenizer, request.mode)
+    prompts = ["Hello", "x", "Who are you?"]  # the third one takes the place of a finished one
+    decoding = decode_batch(checkpoint, prompts, request, size=2).finish()
+    assert len(transfers) == decoding.batch.forwards > 2
+
+
+@torch.no_grad()  # torch has no backward pass without a driver
+def test_the_loss_of_training_never_waits(model, device):
+    answer = [False] * 4 + [True] * 16
+    conversations = [
+        Conversation([*range(5, 25)], answer, own=True),
+        Conversation([*range(5, 38)], [*answer, *[True] * 13], own=False),
+    ]
+    batch = mars_batch(conversations, block_size=8, mask_id=3, pad_id=0, rng=random.Random(0))
+    losses = Objective(model, kl_weight=1.0, reference=Reference(model, 1.0))(batch)
+    assert set(losses) == {"loss", "slots", "clean", "noisy", "kl", "reference"}
+    assert {loss.device for loss in losses.values()} == {CUDA}
+    _, spans = batch.streams.packed()
+    mask = block_mask(spans.to(CUDA, non_blocking=True))  # of FlexAttention
+    assert mask.kv_indices.device == CUDA
+
+
+@pytest.mark.parametrize(
+    ("error", "wait"),
+    [
+        (FakeTensorDeviceMismatchError, lambda tensor: tensor + torch.ones(2)),
+        (DataDependentOutputException, lambda tensor: tensor.tolist()),
+        (DataDependentOutputException, lambda tensor: bool(tensor.any())),
+        (HostWaitError, lambda tensor: tensor.cpu()),
+        (HostWaitError, lambda tensor: torch.ones(2).copy_(tensor)),
+        (HostWaitError, lambda tensor: tensor.copy_(torch.ones(2))),
+        (HostWaitError, lambda tensor: torch.ones(2).to(CUDA)),
+        (HostWaitError, lambda tensor: torch.tensor([1, 2], device=CUDA)),
+    ],
+)
+def test_the_fake_device_finds_waits_and_mixed_devices(device, error, wait):
+    with pytest.raises(error):
+        wait(torch.ones(2, device=CUDA))

@@ -1,0 +1,229 @@
+"""Imports between packages, commands that start without torch, and Python examples in the docs."""
+
+import ast
+import functools
+import graphlib
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = "mars_demo"
+
+# Layers of packages, bottom to top. A module imports from its own layer and the ones below.
+LAYERS = (
+    ("__init__", "assets", "layout", "limits", "markdown", "modes", "progress", "scheduler"),
+    ("tasks",),
+    ("models",),
+    ("quantization",),
+    ("decoding",),
+    ("export",),
+    ("serving",),
+    ("evaluation",),
+    ("training",),
+    ("views",),
+    ("recipes",),
+    ("ui",),
+    ("cli", "__main__"),
+)
+LIBRARIES = {"gradio": ("ui",), "plotly": ("ui", "views")}  # packages that may import them
+# The lm-evaluation-harness is optional: one package imports it, and one command imports that package.
+HARNESS = "mars_demo.evaluation.harness"
+START_WITHOUT_TORCH = ("mars_demo.cli", "mars_demo.tasks")
+LONGEST = 60  # lines of a function
+IN_FUNCTIONS = 20  # imports inside functions: optional or slow modules
+
+
+class Import(NamedTuple):
+    """An import of a module or of a name in it; a trailing `*` stands for any module of a package."""
+
+    name: str
+    line: int
+    inside: bool  # a function
+
+
+class Arrow(NamedTuple):
+    """An import of one module of the package by another."""
+
+    source: str
+    target: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.source}:{self.line} imports {self.target}"
+
+
+@functools.cache
+def modules() -> dict[str, Path]:
+    """Return all modules of the package by their dotted names."""
+    paths = {}
+    for path in sorted((ROOT / PACKAGE).rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        paths[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return paths
+
+
+@functools.cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def calls(tree: ast.AST) -> Iterator[tuple[str | None, ast.Call]]:
+    """Yield the calls in a syntax tree, each with the name of what is called."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            yield getattr(node.func, "attr", getattr(node.func, "id", None)), node
+
+
+@functools.cache
+def imports(path: Path) -> list[Import]:
+    """Return all imports of a file: top-level, in functions, and by name with `import_module`."""
+    tree = parsed(path)
+    inside = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        for inner in ast.walk(node)
+    }
+    names = [(_pattern(call.args[0]), call) for name, call in calls(tree) if name == "import_module"]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names += [(alias.name, node) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names += [(f"{node.module}.{alias.name}", node) for alias in node.names]
+    return [Import(name, node.lineno, id(node) in inside) for name, node in names]
+
+
+def _pattern(argument: ast.expr) -> str:
+    """Return the constant string of an expression; a computed end becomes `*`."""
+    return argument.value if isinstance(argument, ast.Constant) else f"{argument.values[0].value}*"
+
+
+@functools.cache
+def arrows() -> list[Arrow]:
+    """Return all imports of one module of the package by another, including those for types."""
+    paths, result = modules(), []
+    for source, path in paths.items():
+        for name, line, _ in imports(path):
+            if name.endswith("*"):
+                targets = [module for module in paths if module.startswith(name.rstrip("*"))]
+            else:
+                targets = [module for module in (name, name.rpartition(".")[0]) if module in paths][:1]
+            result += [Arrow(source, target, line) for target in targets if target != source]
+    return result
+
+
+def package_of(module: str) -> str:
+    return (*module.split("."), "__init__")[1]
+
+
+def layer(module: str) -> int:
+    return next(number for number, packages in enumerate(LAYERS) if package_of(module) in packages)
+
+
+def test_every_module_has_a_layer():
+    assert {package_of(module) for module in modules()} == {name for names in LAYERS for name in names}
+
+
+def test_imports_go_down_the_layers():
+    assert len(arrows()) > 200
+    assert [str(arrow) for arrow in arrows() if layer(arrow.target) > layer(arrow.source)] == []
+
+
+def test_no_cycles():
+    imported = {module: set() for module in modules()}
+    for arrow in arrows():
+        imported[arrow.source].add(arrow.target)
+    graphlib.TopologicalSorter(imported).prepare()  # the error names the cycle
+
+
+def test_few_imports_are_inside_functions():
+    inside = [
+        f"{module}:{one.line}" for module, path in modules().items() for one in imports(path) if one.inside
+    ]
+    assert len(inside) <= IN_FUNCTIONS, inside
+
+
+def test_gradio_and_plotly_are_imported_only_in_the_top_layers():
+    assert [
+        f"{module}:{one.line} imports {one.name}"
+        for module, path in modules().items()
+        for one in imports(path)
+        if package_of(module) not in LIBRARIES.get(one.name.split(".")[0], (package_of(module),))
+    ] == []
+
+
+def test_only_its_adapter_imports_the_harness():
+    libraries = {
+        module
+        for module, path in modules().items()
+        for one in imports(path)
+        if one.name.split(".")[0] == "lm_eval"
+    }
+    assert libraries == {f"{HARNESS}.{name}" for name in ("__main__", "model", "suite")}
+    users = {arrow.source for arrow in arrows() if arrow.target.startswith(HARNESS)}
+    assert {user for user in users if not user.startswith(HARNESS)} == {"mars_demo.cli.benchmark"}
+
+
+def test_the_commands_start_without_torch():
+    """Import the commands in a new process; `python -X importtime` shows the import at fault."""
+    program = "import importlib, sys; [*map(importlib.import_module, sys.argv[1:])]; print(*sys.modules)"
+    started = [sys.executable, "-c", program, *START_WITHOUT_TORCH]
+    run = subprocess.run(started, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "torch" not in run.stdout.split()
+
+
+def test_the_engine_imports_no_tokenizer():
+    path = ROOT / PACKAGE / "decoding" / "engine.py"
+    names = [one.name for one in imports(path)]
+    assert not any("token" in name.lower() for name in names)
+    assert {name for name in names if name.startswith(PACKAGE)} == {
+        "mars_demo.layout.Layout",
+        "mars_demo.models.runtime.logits.logits_of",
+    }
+
+
+def test_no_remote_code_runs():
+    """Require `trust_remote_code=False` wherever models, tokenizers or data sets are loaded."""
+    loading = 0
+    for folder in (PACKAGE, "benchmarks", "tests"):
+        for path in (ROOT / folder).rglob("*.py"):
+            for name, call in calls(parsed(path)):
+                values = [ast.unparse(k.value) for k in call.keywords if k.arg == "trust_remote_code"]
+                if name in ("from_pretrained", "from_config", "load_dataset"):
+                    loading += 1
+                    assert values == ["False"], f"{path}:{call.lineno}"
+                # Tests run the decoder that they export themselves.
+                allowed = {"False", "True"} if (folder, name) == ("tests", "generate") else {"False"}
+                assert set(values) <= allowed, f"{path}:{call.lineno}"
+    assert loading > 10
+
+
+EXAMPLES = [
+    pytest.param(code, id=f"{page.stem}-{number}", marks=pytest.mark.full if "smollm2" in code else ())
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+    for number, code in enumerate(re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL))
+    if "from mars_demo" in code
+]
+
+
+@pytest.mark.parametrize("code", EXAMPLES)
+def test_examples_in_the_docs_run(code):
+    with ThreadPoolExecutor(1) as beside:  # for asyncio.run: this thread may have a loop
+        beside.submit(exec, compile(code, "example", "exec"), {}).result()
+
+
+def test_functions_are_short():
+    assert [
+        f"{module}.{node.name}"
+        for module, path in modules().items()
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.end_lineno - node.lineno >= LONGEST
+    ] == []
