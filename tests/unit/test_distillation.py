@@ -107,7 +107,7 @@ def test_the_chat_recipe_runs_at_a_small_scale_and_resumes(tmp_path, monkeypatch
     assert 12 <= len(talks) <= 16
     bundle = tmp_path / "bundle" / smollm.NAME
     quantized = load_checkpoint(str(bundle), device="cpu")
-    assert (quantized.block_size, quantized.model.dtype) == (8, torch.bfloat16)
+    assert (quantized.block_size, quantized.precision) == (8, "int8")
     assert len(list(distillation.prompts_from(str(bundle / "held-out.jsonl")))) == 4
     assert (bundle / "custom_generate" / "generate.py").exists()
     card = (bundle / "README.md").read_text()
