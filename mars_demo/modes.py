@@ -41,7 +41,8 @@ class Mode:
     beyond: str = "unread"
 
 
-# The first mode of each objective is the default of its checkpoints.
+# A new mode is an entry here and a module in `decoding/strategies/`. The first mode of each objective is
+# the default of its checkpoints.
 MODES = {
     mode.name: mode
     for mode in (

@@ -51,6 +51,7 @@ class Criterion:
     score: Callable[[Tensor, Tensor], Tensor]
 
 
+# An entry here is all that a new criterion needs: commands, page and sweeps read this table.
 CRITERIA = {
     "probability": Criterion("probability of the token", probability),
     "entropy": Criterion("entropy of the distribution", entropy),

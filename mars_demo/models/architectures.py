@@ -13,6 +13,7 @@ from transformers.models.auto.modeling_auto import (
     MODEL_FOR_MASKED_LM_MAPPING_NAMES,
 )
 
+# A type with Llama's layers is supported by its name here.
 QUANTIZED = ("llama", "qwen2", "qwen3")  # int8 and int4 on a CPU
 CAPTURED = ("llama", "qwen2", "qwen3")  # CUDA graphs
 GGUF = ("llama",)  # our own GGUF reader; transformers reads other types, more slowly

@@ -94,7 +94,7 @@ class Completion:
 
 
 def usage(run: Run) -> dict[str, int | float]:
-    """Return the usage of an answer; the end token and a stop string count."""
+    """Return the usage of an answer; the end token and a stop string count. New fields go here alone."""
     return {
         "prompt_tokens": run.settings.prompt_tokens,
         "completion_tokens": run.tokens,

@@ -1,6 +1,7 @@
 """Recorded runs, which the page shows before any model is loaded.
 
 `assets/runs/index.json` lists the recordings; each has a JSONL file of run records next to it.
+The page opens with the first recording of the default model.
 `python -m mars_demo record runs` records them again.
 """
 
