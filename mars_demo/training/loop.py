@@ -230,7 +230,7 @@ class Trainer:
 
     @property
     def _is_spread(self) -> bool:
-        """Whether the weights are sharded over the processes."""
+        """Return whether the weights are sharded over the processes."""
         return self.accelerator.distributed_type == DistributedType.FSDP
 
     def _reference(self) -> Reference | None:

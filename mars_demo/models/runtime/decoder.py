@@ -1,4 +1,4 @@
-"""What a form of a model must have to decode in place of a transformers model."""
+"""The interface of quantized and captured models, which decode in place of a transformers model."""
 
 from __future__ import annotations
 
