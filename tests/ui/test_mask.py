@@ -184,7 +184,7 @@ def test_sliders_are_limited_by_model_and_sentence_and_enabled_where_used(open_t
 
 
 @pytest.mark.parametrize(
-    "lane", ["lossless", *(pytest.param(lane, marks=pytest.mark.full) for lane in ("ar", "mars"))]
+    "lane", [pytest.param(lane, marks=pytest.mark.full) for lane in ("lossless", "ar", "mars")]
 )
 def test_a_forward_of_the_stage_sets_the_controls_and_the_url(visit, lane):
     runs = read_runs(recordings.recording("bus").splitlines()[1:])

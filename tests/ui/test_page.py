@@ -82,6 +82,7 @@ def test_three_lanes_stream_to_a_verdict(visit):
     assert looks[0].count("linear-gradient") == 3  # two ticks and a line, visible without colour
 
 
+@pytest.mark.full
 def test_two_visitors_race_at_once_with_their_own_tau_and_runs(visit):
     """Slow one race down, so that the other gets the turns."""
     one = visit("prompt=table&tau=1&mode=mars&wait=1000")
@@ -284,6 +285,7 @@ def test_a_chosen_recording_fills_the_controls_before_the_server_answers(visit):
     expect(page).to_have_url(re.compile(r"\?prompt=story&mode=mars%2Clossless&tau=0.3&model=mars-tiny$"))
 
 
+@pytest.mark.full
 def test_an_edit_removes_the_recording_from_the_url_and_a_missing_one_is_not_added(visit):
     page = visit("run=table")
     shows(page, "table")
@@ -340,6 +342,7 @@ def test_the_verdict_names_a_much_too_slow_forward(visit, stage_url):
 # -------------------------------------------------------------------------------- runs of a visit
 
 
+@pytest.mark.full
 def test_runs_of_a_visit_are_listed_and_can_be_rerun_at_a_tried_tau(visit):
     page = visit("prompt=story&tau=1&mode=mars")
     rows = page.locator("#stage .history tbody tr")

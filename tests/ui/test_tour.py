@@ -98,6 +98,7 @@ def tour(visit):
     return open_tour
 
 
+@pytest.mark.full
 def test_a_prediction_is_compared_with_its_race(visit):
     page = visit()
     expect(page.locator("#stage .token").first).to_be_visible()

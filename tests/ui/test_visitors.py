@@ -46,6 +46,7 @@ def waits(page: Page, place: str) -> None:
     expect(page.locator("#prompt")).to_contain_text(re.compile(rf"\b{place}\b"))
 
 
+@pytest.mark.full
 def test_only_a_race_longer_than_the_time_limit_is_stopped(visit, monkeypatch):
     monkeypatch.setenv("MARS_DEMO_RACE_SECONDS", "2")
     page = visit("prompt=table&tau=1&mode=mars&wait=1000")

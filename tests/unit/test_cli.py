@@ -39,6 +39,7 @@ def run(capsys, *arguments: str) -> tuple[int, str, str]:
     return status, captured.out, captured.err
 
 
+@pytest.mark.full
 def test_generate_in_a_process_prints_the_answer_and_nothing_else():
     done = subprocess.run(
         [sys.executable, "-m", "mars_demo", "generate", EXAMPLE.prompt, "--model", "mars-tiny"],

@@ -45,6 +45,7 @@ def generate_outside(folder, calls):
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+@pytest.mark.full
 def test_custom_generate_decodes_as_this_project_does_and_refuses_bad_settings(exported, mars_tiny):
     units, story, code = (tasks.held_out(name, 1)[0].prompt for name in ("units", "stories", "functions"))
     calls = [

@@ -61,11 +61,7 @@ def recorded_runs(id: str) -> list[Run]:
 
 @pytest.mark.parametrize(
     "id",
-    [
-        pytest.param(id, marks=() if id == "order" else pytest.mark.full)
-        for id in ENTRIES
-        if ENTRIES[id]["model"] == CHAT
-    ],
+    [pytest.param(id, marks=pytest.mark.full) for id in ENTRIES if ENTRIES[id]["model"] == CHAT],
 )
 def test_a_recorded_run_of_the_chat_model_has_its_best_tokens_up_to_ties(id):
     """Check the recorded tokens in one forward over the whole text; CPUs may differ in int8.
