@@ -73,6 +73,7 @@ def alone(checkpoint, run: Run, at: int, instead) -> Run:
     return decode(checkpoint, settings.prompt, request).finish()
 
 
+@pytest.mark.full
 def test_a_candidate_continues_in_a_new_lane_and_its_url_reopens_it(visit, mars_tiny):
     page, run = opened(visit), recorded("mars")
     expect(page.locator(".totals")).to_be_hidden()  # a recorded run is not a run of this visit

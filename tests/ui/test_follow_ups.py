@@ -48,6 +48,7 @@ def start_over(page: Page):
     return page.locator('#stage [data-do="anew"]')
 
 
+@pytest.mark.full
 def test_turns_continue_from_the_lane_chosen_by_the_visitor(visit, mars_tiny, monkeypatch):
     page = visit(f"prompt={KILOMETERS}&mode=mars&tau=0.5")
     expect(prompt(page)).to_have_value(KILOMETERS)

@@ -82,6 +82,7 @@ def chapter_is_open(page: Page, number: int) -> None:
     assert shown(page) <= alike | COMPANIONS.get(kind, set()), chapter["id"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "view", ["desktop", *(pytest.param(view, marks=pytest.mark.full) for view in ("dark", "phone", "talk"))]
 )

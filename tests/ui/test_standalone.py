@@ -162,6 +162,7 @@ def save(page: Page, path: Path) -> Path:
     return path
 
 
+@pytest.mark.full
 def test_the_stage_gives_its_record_as_a_page(visit, visit_file, stage_url, tmp_path):
     page = visit("run=bus", stage_url)
     expect(page.locator(".token").first).to_be_attached()

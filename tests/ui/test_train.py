@@ -98,6 +98,7 @@ def scrubs(page: Page, lines: list[dict]) -> None:
     assert not [url for url in urls if "gradio_api" in url]
 
 
+@pytest.mark.full
 def test_a_recorded_training_is_shown_and_a_new_one_is_watched_and_used(open_tab):
     page = open_tab(steps=2)
     scrubs(page, record())
