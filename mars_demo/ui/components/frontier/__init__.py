@@ -1,4 +1,4 @@
-"""The frontier component: accuracy against speed, with the answers behind each point."""
+"""The frontier component: accuracy against speed, with the answers of each point."""
 
 from mars_demo.assets import read_json
 from mars_demo.modes import MODES
@@ -14,7 +14,7 @@ class Frontier(Drawing):
     Events:
         chosen: the visitor chose a point, with its `model`, `mode`, `tau` and `criterion`; the last two are
             null if the mode has none.
-        opened: the visitor chose an answer behind the point; its data also has the `prompt`.
+        opened: the visitor chose an answer of the point; its data also has the `prompt`.
         raced: the visitor wants to open the Race tab.
     """
 
