@@ -1,16 +1,45 @@
-"""`gallery`: write the recorded runs and lessons as a static site."""
+"""`gallery`: write recorded runs, lessons and a live page as a static site."""
 
 import argparse
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from mars_demo.cli.loading import load
 from mars_demo.cli.output import notice
-from mars_demo.ui import gallery
+from mars_demo.ui import gallery, live
+from mars_demo.ui.live.runtime import MissingLibraries
+
+MODELS = ("mars-tiny",)  # those that decode in the browser
 
 
 def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder to create")
+    add_runtime_url(parser)
+
+
+def add_runtime_url(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--runtime-url",
+        metavar="URL",
+        help="folder with copies of the libraries of the live page, which otherwise come from npm",
+    )
 
 
 def run(arguments: argparse.Namespace) -> None:
-    gallery.write(arguments.output)
+    write(arguments.output, arguments.runtime_url)
     notice(f"Open {arguments.output / 'index.html'} in a browser; the folder is also a static Space.")
+
+
+def write(output: Path, runtime_url: str | None) -> None:
+    """Write the gallery; without the live page, and with a notice, if its libraries cannot be had."""
+    gallery.check_new(output)
+    with TemporaryDirectory() as folder:
+        files = Path(folder)
+        try:
+            size = live.collect(files, [load(name, None, "float32") for name in MODELS], runtime_url)
+        except MissingLibraries as error:
+            notice(f"No live page: {error}")
+            gallery.write(output)
+            return
+        notice(f"The live page has {size / 1e6:.0f} MB with {', '.join(MODELS)}.")
+        gallery.write(output, files)

@@ -1,8 +1,9 @@
-"""`space`: write the app as a Space for the Hugging Face hub."""
+"""`space`: write the app, or the gallery, as a Space for the Hugging Face hub."""
 
 import argparse
 from pathlib import Path
 
+from mars_demo.cli import gallery
 from mars_demo.cli.output import notice
 from mars_demo.export import space
 from mars_demo.export.push import push
@@ -10,9 +11,14 @@ from mars_demo.export.push import push
 
 def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder to create")
-    parser.add_argument(
+    kind = parser.add_mutually_exclusive_group(required=True)
+    kind.add_argument(
+        "--static",
+        action="store_true",
+        help="the gallery, which needs no hardware: models decode in the visitor's browser",
+    )
+    kind.add_argument(
         "--hardware",
-        required=True,
         metavar="NAME",
         help="the hub's name of the hardware: cpu-basic, zero-a10g, t4-small, …",
     )
@@ -25,13 +31,19 @@ def register(parser: argparse.ArgumentParser) -> None:
         help="bundled name, folder, GGUF file or hub id of a model; repeatable, the first is the default",
     )
     parser.add_argument("--only", action="store_true", help="leave out other bundled models")
+    gallery.add_runtime_url(parser)
     parser.add_argument("--push", metavar="OWNER/NAME", help="also upload it to the hub")
 
 
 def run(arguments: argparse.Namespace) -> None:
-    described = space.Space(arguments.hardware, arguments.models, arguments.only)
-    space.write(described, arguments.output)
-    notice(f"{arguments.output} is a Space for {arguments.hardware}.")
+    if arguments.static:
+        gallery.write(arguments.output, arguments.runtime_url)
+        kind = {"space_sdk": "static"}
+    else:
+        described = space.Space(arguments.hardware, arguments.models, arguments.only)
+        space.write(described, arguments.output)
+        kind = {"space_sdk": "gradio", "space_hardware": arguments.hardware}
+    notice(f"{arguments.output} is a Space for {arguments.hardware or 'static pages'}.")
     if arguments.push:
-        kind = {"repo_type": "space", "space_sdk": "gradio", "space_hardware": arguments.hardware}
-        notice(f"Pushed to {push(arguments.output, arguments.push, **kind)}.")
+        pushed = push(arguments.output, arguments.push, repo_type="space", **kind)
+        notice(f"Pushed to {pushed}.")

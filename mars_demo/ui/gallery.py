@@ -1,6 +1,7 @@
 """The gallery: recorded runs and lessons as a folder of static pages."""
 
 import html
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from string import Template
@@ -17,7 +18,7 @@ from mars_demo.evaluation import paper_tables
 from mars_demo.export.space import check_new
 from mars_demo.markdown import table
 from mars_demo.modes import BASELINE, MODES
-from mars_demo.ui import standalone
+from mars_demo.ui import live, standalone
 from mars_demo.ui.components.drawing import Drawing
 from mars_demo.ui.components.stage import Stage
 from mars_demo.ui.lessons import recorded, tables
@@ -31,12 +32,17 @@ WHAT = Path(__file__).with_suffix(".md").read_text("utf-8")
 INDEX = Template(Path(__file__).with_suffix(".html").read_text("utf-8"))
 RACED = "In the app this race also runs live, and you can move τ while the model writes."
 CHOSEN = "This page shows all tables; in the app you choose one at a time, and Table 8 also has a chart."
+LIVE = """<h2>Live</h2>
+<p><a href="live/index.html">Write your own prompt</a>: the model answers in your browser.</p>
+"""
 INTERACTIVE = "In the app this figure is interactive."
 MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
 
 
-def write(output: Path) -> None:
+def write(output: Path, live_files: Path | None = None) -> None:
     """Write the gallery's folder, which is also a static Space.
+
+    live_files: the folder of `live.collect`, which is moved there and gets its page; None for no live page.
 
     Raises:
         ValueError: if the folder is not empty.
@@ -45,7 +51,7 @@ def write(output: Path) -> None:
     with gr.Blocks():
         stage, parts = Stage(shelf=False, alone=True), Parts()
     runs, drawings = recordings.index(), [stage]
-    pages = {"index.html": _index(runs), "README.md": _readme()}
+    pages = {"index.html": _index(runs, live_files is not None), "README.md": _readme()}
     for number, entry in enumerate(runs):
         main = f"<main>\n{standalone.figure(stage, recordings.recording(entry['id']))}</main>\n"
         pages[f"runs/{entry['id']}.html"] = _page(runs, number, main, [stage])
@@ -54,6 +60,9 @@ def write(output: Path) -> None:
         drawings += own
         pages[f"lessons/{chapter['id']}.html"] = _page(CHAPTERS, number, main, own)
     pages |= {f"shared/{name}": text for name, text in standalone.files(drawings).items()}
+    if live_files:
+        pages |= live.pages(live_files, stage)
+        shutil.copytree(live_files, output / "live")
     for name, text in pages.items():
         path = output / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -68,9 +77,15 @@ def _lesson(chapter: dict, parts: Parts) -> tuple[str, list[Drawing]]:
     element = chapter["element"]
     # Where the app offers a choice of figures, the page shows all of them.
     options = range(len(element["options"])) if element["kind"] == "choice" else []
+    each = [recorded.chosen(element, index) for index in options]
+    once = {
+        name: update
+        for name, update in figure(chapter).items()
+        if not each or name not in ("which", *each[0])
+    }
     beside = [
         (getattr(parts, name), update.get("value"))
-        for updates in [recorded.chosen(element, index) for index in options] or [figure(chapter)]
+        for updates in [*each, once]
         for name, update in updates.items()
         if update["visible"]
     ]
@@ -143,14 +158,20 @@ def _link(entry: dict, folder: str = "") -> str:
     return f'<a href="{folder}{entry["id"]}.html">{html.escape(entry["title"])}</a>'
 
 
-def _index(runs: Sequence[dict]) -> str:
+def _index(runs: Sequence[dict], has_live: bool) -> str:
     listed = "".join(
         f"<li>{_link(entry, 'runs/')}\n"
         f'<p>{html.escape(entry["note"])}</p>\n<p class="quiet">{html.escape(_figures(entry))}</p></li>\n'
         for entry in runs
     )
     lessons = "".join(f"<li>{_link(chapter, 'lessons/')}</li>\n" for chapter in CHAPTERS)
-    body = INDEX.substitute(title=html.escape(TITLE), what=_html(WHAT), runs=listed, lessons=lessons)
+    body = INDEX.substitute(
+        title=html.escape(TITLE),
+        what=_html(WHAT),
+        live=LIVE if has_live else "",
+        runs=listed,
+        lessons=lessons,
+    )
     return standalone.document(TITLE, body, shared="shared")
 
 
@@ -172,5 +193,11 @@ def _readme() -> str:
         "sdk": "static",
         "app_file": "index.html",
         "short_description": "Recorded runs, replayed forward by forward",
+        # Browsers share memory between threads only on pages with these headers.
+        "custom_headers": {
+            "cross-origin-embedder-policy": "require-corp",
+            "cross-origin-opener-policy": "same-origin",
+            "cross-origin-resource-policy": "cross-origin",
+        },
     }
     return f"---\n{yaml.safe_dump(front, sort_keys=False, allow_unicode=True)}---\n\n# {TITLE}\n\n{WHAT}"

@@ -6,6 +6,7 @@ import pytest
 from gate import Gate
 from playwright.sync_api import expect
 
+from mars_demo import cli
 from mars_demo.ui import models, options
 from mars_demo.ui.components.stage import Stage
 from mars_demo.ui.page import App, build
@@ -41,6 +42,14 @@ def stage_url():
     _, launched_url, _ = demo.launch(prevent_thread_lock=True, quiet=True)
     yield launched_url
     demo.close()
+
+
+@pytest.fixture(scope="session")
+def gallery(tmp_path_factory):
+    """Write the gallery, with its live page."""
+    folder = tmp_path_factory.mktemp("site") / "gallery"
+    assert cli.main(["gallery", "--output", str(folder)]) == 0
+    return folder
 
 
 class Troubles(list):

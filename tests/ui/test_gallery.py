@@ -13,17 +13,11 @@ from mars_demo.evaluation import paper_tables
 from mars_demo.ui.lessons.chapters import CHAPTERS
 from mars_demo.views import recordings
 
+pytestmark = pytest.mark.xdist_group("gallery")  # one process writes it
 RECORDED = recordings.index()
 LESSONS = CHAPTERS
 MOST = 3_000_000  # bytes of the folder
 SIZES = [(1280, 900), (390, 844)]
-
-
-@pytest.fixture(scope="module")
-def gallery(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("site") / "gallery"
-    assert cli.main(["gallery", "--output", str(folder)]) == 0
-    return folder
 
 
 @pytest.fixture
@@ -37,14 +31,15 @@ def lesson_of(kind: str) -> str:
 
 
 def test_the_folder_is_a_small_static_space(gallery):
-    files = [path for path in gallery.rglob("*") if path.is_file()]
+    files = [path for path in gallery.rglob("*") if path.is_file() and gallery / "live" not in path.parents]
     assert sum(path.stat().st_size for path in files) < MOST
     card = yaml.safe_load((gallery / "README.md").read_text("utf-8").split("---\n")[1])
     assert card["sdk"] == "static" and (gallery / card["app_file"]).is_file()
     assert len(card["short_description"]) <= 60
     pages = {str(path.relative_to(gallery)) for path in files if path.suffix == ".html"}
     runs = {f"runs/{entry['id']}.html" for entry in RECORDED}
-    assert pages == {"index.html"} | runs | {f"lessons/{lesson['id']}.html" for lesson in LESSONS}
+    lessons = {f"lessons/{lesson['id']}.html" for lesson in LESSONS}
+    assert pages == {"index.html", "shared/replay.html"} | runs | lessons
 
 
 def test_the_index_leads_to_every_page(look, gallery):
@@ -53,9 +48,9 @@ def test_the_index_leads_to_every_page(look, gallery):
         item = page.locator(".runs li", has=page.get_by_role("link", name=entry["title"], exact=True))
         expect(item).to_contain_text(entry["note"])
     links = page.locator("a:not([href^=https])").evaluate_all("links => links.map((link) => link.href)")
-    assert len(links) == len(RECORDED) + len(LESSONS)
+    assert len(links) == len(RECORDED) + len(LESSONS) + 1  # and to the live page
     assert {(gallery / "index.html").as_uri(), *links} == {
-        path.as_uri() for path in gallery.rglob("*.html")
+        path.as_uri() for path in gallery.rglob("*.html") if path.parent.name != "shared"
     }
     page.get_by_role("link", name=RECORDED[0]["title"]).click()
     expect(page.locator(".token").first).to_be_visible()

@@ -1,4 +1,4 @@
-"""A decoder as a graph of ONNX Runtime's fused operators, with quantized weights."""
+"""A decoder as a graph of ONNX Runtime's fused operators, with float32 or quantized weights."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 import numpy as np
 import onnx
 import torch
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 from onnx.helper import make_tensor_value_info as value
 from transformers import PreTrainedConfig
 
 from mars_demo.models.architectures import QUANTIZED, empty
-from mars_demo.models.runtime.quantized_weights import GROUP, Quantized, Weights
+from mars_demo.models.runtime.quantized_weights import GROUP, Matrix, Quantized, Weights
+from mars_demo.modes import GUESSED_WINDOW, trained_window
 
 FUSED = "com.microsoft"  # the domain of ONNX Runtime's own operators
 ROPES = ("default", "linear", "llama3", "yarn")  # rotary types with fixed frequencies
@@ -46,8 +47,13 @@ def _heads_width(config: PreTrainedConfig) -> int:
 
 @dataclass
 class Graph:
-    """The nodes of a graph and their constant tensors."""
+    """The nodes of a graph and their constant tensors.
 
+    self_contained: whether other programs run it: it contains the values of its tensors, embeds token ids,
+        pads nothing, and computes in float32, which is faster in a browser than quantized products.
+    """
+
+    self_contained: bool = False
     nodes: list = field(default_factory=list)
     tensors: dict[str, np.ndarray] = field(default_factory=dict)
     settings: list[TensorProto] = field(default_factory=list)  # small tensors that determine shapes
@@ -81,16 +87,20 @@ class Graph:
         self.add("SkipSimplifiedLayerNormalization", inputs, name, "", "", total, epsilon=epsilon)
         return name, total
 
-    def product(self, x: str, matrix: Quantized, name: str, bias: np.ndarray | None = None) -> str:
-        """Add x · matrixᵀ + bias; return its name."""
-        inputs = [x, self.constant(f"{name}.q", matrix.q)]
-        inputs.append(self.constant(f"{name}.scales", matrix.scales.reshape(-1)))
-        if bias is not None:
-            inputs += ["", "", self.constant(f"{name}.bias", bias)]
+    def product(
+        self, x: str, matrix: Matrix, weight: str, name: str, bias: np.ndarray | None = None
+    ) -> str:
+        """Add x · matrixᵀ + bias; return its name. `weight` is the name of the matrix."""
+        added = [] if bias is None else [self.constant(f"{name}.bias", bias)]
+        if self.self_contained:
+            product = f"{name}.product" if added else name
+            self.add("FusedMatMul", [x, self.dense(matrix, weight)], product, transB=1)
+            return self.add("Add", [product, *added], name, domain="") if added else name
+        q, scales = self.constant(f"{weight}.q", matrix.q), self.constant(f"{weight}.scales", matrix.scales)
         out, width = matrix.shape
         return self.add(
             "MatMulNBits",
-            inputs,
+            [x, q, scales, *(["", "", *added] if added else [])],
             name,
             N=out,
             K=width,
@@ -99,11 +109,25 @@ class Graph:
             accuracy_level=INTEGER_PRODUCTS,
         )
 
+    def dense(self, matrix: Matrix, weight: str) -> str:
+        """Add a matrix, dequantized from 8 bits if necessary; return its name.
+
+        A session dequantizes it once if `session.disable_quant_qdq` is set, otherwise in every forward.
+        """
+        if not isinstance(matrix, Quantized):
+            return self.constant(weight, matrix)
+        if f"{weight}.q" not in self.tensors:
+            q = self.constant(f"{weight}.q", matrix.signed())
+            scales = self.constant(f"{weight}.scales", matrix.scales)
+            self.add("DequantizeLinear", [q, scales], weight, domain="", axis=1, block_size=GROUP)
+        return weight
+
     def proto(
         self, inputs: list[onnx.ValueInfoProto], outputs: list[onnx.ValueInfoProto]
     ) -> onnx.ModelProto:
-        """Return the graph in ONNX, with names and shapes of the tensors; a session gets their values."""
-        tensors = [*self.settings, *(_declared(name, array) for name, array in self.tensors.items())]
+        """Return the graph in ONNX; without values of the tensors unless it is self-contained."""
+        as_tensor = numpy_helper.from_array if self.self_contained else _declared
+        tensors = [*self.settings, *(as_tensor(array, name) for name, array in self.tensors.items())]
         graph = helper.make_graph(self.nodes, "decoder", inputs, outputs, tensors)
         versions = [helper.make_opsetid("", 21), helper.make_opsetid(FUSED, 1)]
         return helper.make_model(graph, opset_imports=versions, ir_version=10)
@@ -117,19 +141,26 @@ def decoder(graph: Graph, config: PreTrainedConfig) -> onnx.ModelProto:
     and `value.i.out`. Attention alone has m >= n positions, with the inputs `padding` [0, 0, 0, 0, m - n,
     0], `real` [n], `positions` [1, m], `last` [1] (the index of the last cached position after the
     forward), `count` [] (the number of cached positions) and `bias` [1, 1, m, count], added to the scores.
-    The output is `logits` [r, vocabulary].
+    The output is `logits` [r, vocabulary]. If `count` is m, attention counts on from the first of
+    `positions`; it reads all of them if `count` is larger and the bias has a column more.
+
+    A self-contained graph has `ids` [1, n] in place of `hidden`, `padding` and `real`, and m = n.
     """
     cache = [1, config.num_key_value_heads, "room", head_width(config)]
     stores = [f"{kind}.{i}" for i in range(config.num_hidden_layers) for kind in ("key", "value")]
     floats, longs, ints = TensorProto.FLOAT, TensorProto.INT64, TensorProto.INT32
-    inputs = [
+    hidden = [
         value("hidden", floats, [1, "n", config.hidden_size]),
         value("padding", longs, [6]),
         value("real", longs, [1]),
-        value("positions", longs, [1, "m"]),
+    ]
+    m = "n" if graph.self_contained else "m"
+    inputs = [
+        *([value("ids", longs, [1, "n"])] if graph.self_contained else hidden),
+        value("positions", longs, [1, m]),
         value("last", ints, [1]),
         value("count", ints, []),
-        value("bias", floats, [1, 1, "m", "count"]),
+        value("bias", floats, [1, 1, m, "count"]),
         value("rows", longs, ["r"]),
         *(value(name, floats, cache) for name in stores),
     ]
@@ -140,18 +171,23 @@ def decoder(graph: Graph, config: PreTrainedConfig) -> onnx.ModelProto:
     return graph.proto(inputs, outputs)
 
 
-def build(config: PreTrainedConfig, weights: Weights) -> Graph:
+def build(config: PreTrainedConfig, weights: Weights, self_contained: bool = False) -> Graph:
     """Return the graph of a model.
 
-    It computes the same as transformers, except that weights and their inputs are quantized.
+    It computes the same as transformers, except that quantized weights have quantized inputs, unless it is
+    self-contained.
     """
-    graph, epsilon = Graph(), config.rms_norm_eps
-    cos, sin = _rotation(config)
+    graph, epsilon = Graph(self_contained), config.rms_norm_eps
+    # Attention requires a table of all cached positions, also of masks and drafts beyond the context.
+    largest = trained_window(getattr(config, "block_size", None)) if self_contained else GUESSED_WINDOW
+    cos, sin = _rotation(config, config.max_position_embeddings + largest**2)
     graph.constant("cos", cos)
     graph.constant("sin", sin)
     graph.setting("zero", 0)
-    graph.setting("one", 1)
-    x, residual = "hidden", None
+    x, residual, embedding = "hidden", None, "model.embed_tokens"
+    if self_contained:
+        table = graph.dense(weights.matrix(embedding), embedding)
+        graph.add("Gather", [table, "ids"], x, domain="")
     for i in range(config.num_hidden_layers):
         layer = f"model.layers.{i}"
         weight = weights.vector(f"{layer}.input_layernorm.weight")
@@ -166,18 +202,22 @@ def build(config: PreTrainedConfig, weights: Weights) -> Graph:
     last, _ = graph.add_and_norm(x, residual, weights.vector("model.norm.weight"), "last_hidden", epsilon)
     flat = graph.add("Squeeze", [last, "zero"], "flat", domain="")
     selected = graph.add("Gather", [flat, "rows"], "selected", domain="", axis=0)
-    head = "model.embed_tokens" if config.tie_word_embeddings else "lm_head"
-    graph.product(selected, weights.matrix(head), "logits")
+    _linear(graph, weights, selected, "logits", embedding if config.tie_word_embeddings else "lm_head")
     return graph
+
+
+def _linear(graph: Graph, weights: Weights, x: str, name: str, *layers: str) -> str:
+    """Add the linear layers of x, concatenated as one product; return its name."""
+    bias = weights.vector(*(f"{layer}.bias" for layer in layers))
+    return graph.product(x, weights.matrix(*layers), layers[0], name, bias)
 
 
 def _attention(graph: Graph, config: PreTrainedConfig, weights: Weights, i: int, x: str) -> str:
     """Add the attention of layer i, which extends the layer's KV cache; return its output's name."""
     name = f"model.layers.{i}.self_attn"
-    parts = [f"{name}.{part}_proj" for part in "qkv"]
-    bias = weights.vector(*(f"{part}.bias" for part in parts))
-    computed = graph.product(x, weights.matrix(*parts), f"{name}.computed", bias)
-    joined = graph.add("Pad", [computed, "padding"], f"{name}.qkv", domain="")
+    joined = _linear(graph, weights, x, f"{name}.computed", *(f"{name}.{part}_proj" for part in "qkv"))
+    if not graph.self_contained:
+        joined = graph.add("Pad", [joined, "padding"], f"{name}.qkv", domain="")
     queries = weights.vector(f"{name}.q_norm.weight")
     inputs = [joined, "", ""] if queries is None else _normed_heads(graph, config, weights, name, joined)
     out = graph.add(
@@ -191,9 +231,10 @@ def _attention(graph: Graph, config: PreTrainedConfig, weights: Weights, i: int,
         scale=head_width(config) ** -0.5,
         do_rotary=1,
     )
-    real = graph.add("Slice", [out, "zero", "real", "one"], f"{name}.real", domain="")
-    output = f"{name}.o_proj"
-    return graph.product(real, weights.matrix(output), f"{name}.out", weights.vector(f"{output}.bias"))
+    if not graph.self_contained:
+        axis = graph.setting(f"{name}.axis", 1)
+        out = graph.add("Slice", [out, "zero", "real", axis], f"{name}.real", domain="")
+    return _linear(graph, weights, out, f"{name}.out", f"{name}.o_proj")
 
 
 def _normed_heads(
@@ -216,26 +257,23 @@ def _normed_heads(
 
 def _gated(graph: Graph, weights: Weights, name: str, x: str) -> str:
     """Add down(silu(gate(x)) · up(x)), with gate and up as one product; return its name."""
-    parts = [f"{name}.gate_proj", f"{name}.up_proj"]
-    bias = weights.vector(*(f"{part}.bias" for part in parts))
-    joined = graph.product(x, weights.matrix(*parts), f"{name}.gate_up", bias)
+    joined = _linear(graph, weights, x, f"{name}.gate_up", f"{name}.gate_proj", f"{name}.up_proj")
     graph.add("Split", [joined], f"{name}.gate", f"{name}.up", domain="", axis=-1, num_outputs=2)
     gate = graph.add("QuickGelu", [f"{name}.gate"], f"{name}.silu", alpha=1.0)  # x · sigmoid(x)
     both = graph.add("Mul", [gate, f"{name}.up"], f"{name}.gated", domain="")
-    down = f"{name}.down_proj"
-    return graph.product(both, weights.matrix(down), f"{name}.out", weights.vector(f"{down}.bias"))
+    return _linear(graph, weights, both, f"{name}.out", f"{name}.down_proj")
 
 
-def _rotation(config: PreTrainedConfig) -> tuple[np.ndarray, np.ndarray]:
-    """Return the cosines and sines [context, width / 2] of the rotary embedding."""
+def _rotation(config: PreTrainedConfig, length: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the cosines and sines [length, width / 2] of the rotary embedding."""
     kind = type(empty(config).model.rotary_emb)
     rotary = kind(config)
-    angles = torch.arange(config.max_position_embeddings)[:, None] * rotary.inv_freq.float()
+    angles = torch.arange(length)[:, None] * rotary.inv_freq.float()
     scaling = rotary.attention_scaling
     return (angles.cos() * scaling).numpy(), (angles.sin() * scaling).numpy()
 
 
-def _declared(name: str, array: np.ndarray) -> onnx.TensorProto:
+def _declared(array: np.ndarray, name: str) -> onnx.TensorProto:
     """Return a tensor's name, type and shape without its values."""
     tensor = TensorProto(name=name, dims=array.shape)
     tensor.data_type = helper.np_dtype_to_tensor_dtype(array.dtype)

@@ -21,7 +21,7 @@ from mars_demo.models.runtime.onnx_graph import Graph, build, decoder, head_widt
 from mars_demo.models.runtime.quantized_weights import GROUP, Weights, quantize
 
 _FIRST_ROOM = 512  # positions of a new text's KV cache; it doubles when it is full
-_UNSEEN = np.float32(-1e30)  # attention bias of masked positions
+UNSEEN = np.float32(-1e30)  # attention bias of masked positions
 # Attention adds in another order for the last one of an odd number of positions. With an even number, the
 # prediction of a position does not depend on the number of positions, so verified drafts equal AR's choice.
 _ATTENTION_STEP = 2
@@ -62,17 +62,18 @@ class QuantizedModel:
         padding = -len(ids) % _ATTENTION_STEP
         extra = len(ids) + padding - count
         total = text.length + count + extra
-        bias = np.full((count + extra, total), _UNSEEN)
+        columns = total + (text.length == 0)  # see `decoder`
+        bias = np.full((count + extra, columns), UNSEEN)
         bias[:count, : total - extra][layout.visible[0].numpy()] = 0
         bias[count:] = bias[count - 1]
-        binding = self._binding(text, total)
+        binding = self._binding(text, columns)
         for name, array in {
             "hidden": self._embedding.rows(ids)[None],
             "padding": np.array([0, 0, 0, 0, padding, 0]),
             "real": np.array([len(ids)]),
             "positions": _repeating_last(positions, extra)[None],
             "last": np.array([total - 1], np.int32),
-            "count": np.array(total, np.int32),
+            "count": np.array(columns, np.int32),
             "bias": bias[None, None],
             "rows": rows,
         }.items():
@@ -170,7 +171,7 @@ def kernels(bits: int) -> Kernels:
     random = np.random.default_rng(0)
     weights = torch.from_numpy(random.standard_normal((160, 18 * GROUP), np.float32))
     matrix, graph = quantize(weights, bits), Graph()
-    graph.product("x", matrix, "y")
+    graph.product("x", matrix, "matrix", "y")
     x = random.standard_normal((max(_ROWS_TRIED) + 1, 18 * GROUP), np.float32)
     ends = [
         [value(name, TensorProto.FLOAT, ["rows", width])] for name, width in (("x", x.shape[1]), ("y", 160))

@@ -37,6 +37,10 @@ class Quantized:
         values = (q.astype(np.float32) - (1 << self.bits - 1)) * self.scales[indices][..., None]
         return values.reshape(len(indices), -1)
 
+    def signed(self) -> np.ndarray:
+        """Return the weights [out, in] of 8 bits as signed bytes, to multiply by their scales."""
+        return (self.q ^ 0x80).view(np.int8).reshape(self.shape)
+
     def ordered(self, rows: np.ndarray) -> Quantized:
         """Return the matrix with its rows in another order."""
         return Quantized(self.q[rows], self.scales[rows], self.bits)
@@ -81,17 +85,22 @@ def _packed(q: np.ndarray, bits: int) -> np.ndarray:
     return q if bits == 8 else q[..., 0::2] | (q[..., 1::2] << 4)
 
 
-class Weights:
-    """The weights of a graph: quantized matrices and float32 vectors by their names in the model."""
+Matrix = Quantized | np.ndarray  # quantized, or float32 [out, in]
 
-    def __init__(self, matrices: Mapping[str, Quantized], vectors: Mapping[str, Tensor]):
+
+class Weights:
+    """The weights of a graph: matrices and float32 vectors by their names in the model."""
+
+    def __init__(self, matrices: Mapping[str, Matrix], vectors: Mapping[str, Tensor]):
         self._matrices, self._vectors = matrices, vectors
 
-    def matrix(self, *names: str) -> Quantized:
+    def matrix(self, *names: str) -> Matrix:
         """Return the named matrices concatenated by rows, so that one product computes all of them."""
         parts = [self._matrices[f"{name}.weight"] for name in names]
         if len(parts) == 1:
             return parts[0]
+        if isinstance(parts[0], np.ndarray):
+            return np.concatenate(parts)
         q, scales = (np.concatenate([getattr(part, name) for part in parts]) for name in ("q", "scales"))
         return Quantized(q, scales, parts[0].bits)
 
@@ -104,9 +113,10 @@ class Weights:
 
 @torch.inference_mode()
 def of_model(model: PreTrainedModel, bits: int) -> Weights:
-    """Return the quantized weights of a transformers model."""
-    state = model.state_dict()
+    """Return the weights of a transformers model: quantized, or in float32 for 32 bits."""
+    state = {name: value.cpu() for name, value in model.state_dict().items()}
+    matrices = {name: value for name, value in state.items() if value.ndim == 2}
     return Weights(
-        {name: quantize(value, bits) for name, value in state.items() if value.ndim == 2},
+        {n: m.float().numpy() if bits == 32 else quantize(m, bits) for n, m in matrices.items()},
         {name: value for name, value in state.items() if value.ndim == 1},
     )

@@ -51,7 +51,14 @@ def data(value: str) -> str:
     return value.translate(_MARKUP)
 
 
-def document(title: str, body: str, components: Sequence[Drawing] = (), shared: str | None = None) -> str:
+def document(
+    title: str,
+    body: str,
+    components: Sequence[Drawing] = (),
+    shared: str | None = None,
+    more: Sequence[str] = (),
+    policy: str = "",
+) -> str:
     """Return the HTML of a page.
 
     Args:
@@ -59,14 +66,18 @@ def document(title: str, body: str, components: Sequence[Drawing] = (), shared: 
         body: HTML, with the figures of `components`.
         components: the components that the page starts.
         shared: the URL of the folder with the page's `files`; None for a single file.
+        more: the names of the page's own scripts and style sheets in that folder.
+        policy: further directives of its content security policy.
     """
     nonce = secrets.token_urlsafe(16)  # the policy allows no URLs, only elements with this nonce
+    tagged = files(components) | dict.fromkeys(more, "")
     starts = {component.elem_id: data(component.js_on_load) for component in components}
     return _PAGE.substitute(
         nonce=nonce,
         title=html.escape(title),
         icon=html.escape(_ICON),
-        tags="".join(_tag(name, text, nonce, shared) for name, text in files(components).items()),
+        policy=policy,
+        tags="".join(_tag(name, text, nonce, shared) for name, text in tagged.items()),
         body=body,
         starts="".join(f'start("{id}", ({GIVEN}) => {{ {line} }});\n' for id, line in starts.items()),
     )

@@ -19,8 +19,11 @@ addEventListener("keydown", ({ key, defaultPrevented }) => {
 });
 dress();
 
+const server = {}; // what components ask the app's server for; a page's own script may answer instead
+
 /**
- * Run a component's script for each of its figures, without a server and without listeners to its events.
+ * Run a component's script for each of its figures. A figure's events are those of its element, where an
+ * event `value` sets a new value.
  */
 // biome-ignore lint/correctness/noUnusedVariables: the page calls it
 function start(name, script) {
@@ -28,7 +31,14 @@ function start(name, script) {
     const value = element.nextElementSibling.textContent;
     // The stage gets the complete record as an event: its value would be a race that may still grow.
     const stage = element.querySelector(":scope > .stage");
-    script({ element, props: { value: stage ? "" : value }, watch() {}, trigger() {}, server: {} });
+    const props = { value: stage ? "" : value };
+    const trigger = (event, detail) => element.dispatchEvent(new CustomEvent(event, { detail }));
+    const watch = (_, changed) =>
+      element.addEventListener("value", ({ detail }) => {
+        props.value = detail;
+        changed();
+      });
+    script({ element, props, watch, trigger, server });
     stage?.dispatchEvent(new CustomEvent("record", { detail: value }));
   }
 }

@@ -16,6 +16,7 @@ from mars_demo.views import recordings
 
 SETTINGS = ("prompt", "model", "mode", "tau", "criterion")  # of a race, in the page's URL
 EMPTY = "Press Run: the same model answers one token at a time and with MARS."
+SLOT = "\ue000"  # a private-use character, which no file of the page has
 
 _REPLAY = Template((Path(__file__).parent / "replay.html").read_text("utf-8"))
 
@@ -114,7 +115,15 @@ def replay_page(record: str) -> str:
         ValueError: if it is not a record, or larger than the limit.
     """
     runs = _read(record)
+    return _replay(textwrap.shorten(runs[0].settings.prompt, 80, placeholder=" …"), record)
+
+
+def replay_template() -> str:
+    """Return such a file with `SLOT` in place of the prompt, and again of the record without markup."""
+    return _replay(SLOT, SLOT)
+
+
+def _replay(title: str, record: str) -> str:
     stage = Stage(shelf=False, alone=True, render=False)
-    title = textwrap.shorten(runs[0].settings.prompt, 80, placeholder=" …")
     body = _REPLAY.substitute(figure=standalone.figure(stage, record))
     return standalone.document(f"MARS Demo: {title}", body, [stage])

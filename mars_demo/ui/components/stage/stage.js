@@ -69,7 +69,7 @@ function drawHeading() {
 const noteOf = ({ letter, recording }) =>
   recording ? `Recorded${letter && ` (${letter})`}: ${recording.title}. ${recording.note}` : "";
 
-const DEVICES = { cpu: "CPU", cuda: "GPU", mps: "Apple GPU" };
+const DEVICES = { cpu: "CPU", cuda: "GPU", mps: "Apple GPU", wasm: "this browser" };
 const machineOf = ({ model, device, gpu, dtype }) =>
   `${model} on ${gpu ?? DEVICES[device] ?? device}, ${dtype}`;
 

@@ -1,0 +1,35 @@
+"""`export`: write a checkpoint as a model that decodes elsewhere."""
+
+import argparse
+from pathlib import Path
+
+from mars_demo.cli.loading import NAMES, load
+from mars_demo.cli.output import notice
+from mars_demo.export import onnx_model
+
+SMALL = 50_000_000  # parameters of a model that needs no quantization
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", metavar="MODEL", help=NAMES)
+    parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder to create")
+    parser.add_argument(
+        "--format",
+        choices=("onnx",),
+        default="onnx",
+        help="onnx (default): for browsers, with onnxruntime-web",
+    )
+    parser.add_argument(
+        "--bits",
+        type=int,
+        choices=(32, 8),
+        help="bits per weight (default: 32 below 50 million parameters, else 8)",
+    )
+    parser.add_argument("--block-size", type=int, metavar="B", help="as for `generate`")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    checkpoint = load(arguments.model, arguments.block_size, "float32")
+    bits = arguments.bits or (32 if checkpoint.model.num_parameters() < SMALL else 8)
+    onnx_model.write(checkpoint, arguments.output, bits)
+    notice(f"{arguments.output} has {checkpoint.name} in {bits} bits per weight.")

@@ -1,0 +1,204 @@
+"""Export of checkpoints as ONNX models that decode in a browser."""
+
+import copy
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import torch
+import yaml
+from huggingface_hub import metadata_load
+from transformers import PreTrainedModel
+
+from mars_demo.decoding.engine import Engine
+from mars_demo.export import LICENSE
+from mars_demo.export.save import flush
+from mars_demo.export.space import check_new
+from mars_demo.layout import Layout, causal, verification, window
+from mars_demo.models.chat import render, with_slots
+from mars_demo.models.checkpoint import Checkpoint
+from mars_demo.models.messages import user
+from mars_demo.models.runtime.onnx_graph import build, decoder, head_width, unsupported
+from mars_demo.models.runtime.quantized import UNSEEN
+from mars_demo.models.runtime.quantized_weights import of_model, quantize
+
+MODEL, DESCRIPTION = "model.onnx", "decoder.json"
+MODES = ("ar", "mars", "lossless")  # the modes of the decoder in the browser
+LARGEST = 2_000_000_000  # bytes of tensors; an ONNX file holds less than 2 GiB
+TOLERANCE = 1e-3  # the largest difference of logits, relative to the largest logit
+PROMPT, DRAFTS = 24, 4  # tokens of the compared forwards
+
+
+def write(checkpoint: Checkpoint, output: Path, bits: int) -> None:
+    """Write a folder with the model, its tokenizer, and `decoder.json`, which describes both.
+
+    The exported model's logits are compared with those of the engine. The folder appears when it is
+    complete.
+
+    checkpoint: a checkpoint in float32.
+    bits: bits per weight: 32 for float32, or 8.
+
+    Raises:
+        ValueError: if the folder is not empty, the model is not supported, or its logits differ.
+    """
+    check_new(output)
+    if checkpoint.precision != "float32":
+        raise ValueError(f"{checkpoint.name} is in {checkpoint.precision}; load it in float32.")
+    config = checkpoint.model.config
+    if reason := unsupported(config):
+        raise ValueError(f"{checkpoint.name} cannot be exported: {reason}")
+    if not set(MODES) & set(checkpoint.modes):
+        raise ValueError(f"{checkpoint.name} cannot be exported: it decodes in none of {', '.join(MODES)}.")
+    model = checkpoint.model if bits == 32 else _rounded(checkpoint.model)
+    graph = build(config, of_model(model, bits), self_contained=True)
+    if sum(tensor.nbytes for tensor in graph.tensors.values()) > LARGEST:
+        raise ValueError(f"{checkpoint.name} does not fit into one ONNX file, which holds 2 GB.")
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f"{output.name}-", dir=output.parent) as unfinished:
+        folder = Path(unfinished) / output.name
+        checkpoint.tokenizer.save_pretrained(folder)
+        (folder / MODEL).write_bytes(decoder(graph, config).SerializeToString())
+        if not _agrees(folder / MODEL, replace(checkpoint, model=model)):
+            raise ValueError(f"The exported model does not compute the logits of {checkpoint.name}.")
+        if checkpoint.source and (licence := _licence(checkpoint.source)):
+            shutil.copy(licence, folder)
+        description = {**_described(checkpoint), "dtype": "float32" if bits == 32 else f"int{bits}"}
+        description["files"] = {file.name: _facts(file) for file in sorted(folder.iterdir())}
+        text = json.dumps(description, indent=1, ensure_ascii=False) + "\n"
+        (folder / DESCRIPTION).write_text(text, encoding="utf-8")
+        flush(folder)
+        if output.exists():
+            output.rmdir()  # Windows does not replace folders
+        os.replace(folder, output)
+
+
+def _described(checkpoint: Checkpoint) -> dict[str, Any]:
+    """Return what a decoder needs to know about a model and its prompts."""
+    config, tokenizer = checkpoint.model.config, checkpoint.tokenizer
+    path = Path(checkpoint.name)
+    before, after = _around_prompt(checkpoint) if checkpoint.has_template else ("", "")
+    return {
+        "name": path.resolve().name if path.exists() else checkpoint.name,
+        "layers": config.num_hidden_layers,
+        "heads": config.num_key_value_heads,
+        "width": head_width(config),
+        "vocabulary": config.vocab_size,
+        "context": checkpoint.context,
+        "mask_id": checkpoint.mask_id,
+        "block_size": checkpoint.block_size,
+        "window": checkpoint.largest_window,
+        "end_ids": sorted(checkpoint.end_ids),
+        "modes": [mode for mode in MODES if mode in checkpoint.modes],
+        "raw": not checkpoint.has_template,
+        "before": before,
+        "after": after,
+        "special": sorted(tokenizer.get_added_vocab()),
+    }
+
+
+def _around_prompt(checkpoint: Checkpoint) -> list[str]:
+    """Return the texts of the chat template before and after the prompt."""
+    messages, _ = with_slots([user("")])
+    parts = render(checkpoint.tokenizer, messages, reply=True).split(messages[0]["content"])
+    if len(parts) != 2:
+        raise ValueError(f"The chat template of {checkpoint.name} does not contain the prompt once.")
+    return parts
+
+
+def _licence(source: Path) -> Path | None:
+    """Return the licence file of a checkpoint, or the Apache licence if its model card names that."""
+    folder = source if source.is_dir() else source.parent
+    if (folder / "LICENSE").exists():
+        return folder / "LICENSE"
+    with suppress(OSError, ValueError, yaml.YAMLError):  # no card, or no front matter
+        if (metadata_load(folder / "README.md") or {}).get("license") == "apache-2.0":
+            return LICENSE
+    return None
+
+
+def _facts(file: Path) -> dict[str, Any]:
+    with file.open("rb") as content:
+        digest = hashlib.file_digest(content, "sha256").hexdigest()
+    return {"bytes": file.stat().st_size, "sha256": digest}
+
+
+@torch.inference_mode()
+def _rounded(model: PreTrainedModel) -> PreTrainedModel:
+    """Return a copy of a model with weights rounded to 8 bits."""
+    model = copy.deepcopy(model)
+    for weight in model.parameters():
+        if weight.ndim == 2:
+            weight.copy_(torch.from_numpy(quantize(weight.cpu(), 8).rows(np.arange(len(weight)))))
+    return model
+
+
+def _agrees(file: Path, checkpoint: Checkpoint) -> bool:
+    """Return whether a file computes a model's logits: of a prompt, of a window, and of drafts."""
+    engine, exported = Engine(checkpoint.model), ExportedModel(file)
+    size, random = checkpoint.model.config.vocab_size, torch.Generator().manual_seed(0)
+    ids = torch.randint(size, (PROMPT + 2 + DRAFTS,), generator=random).tolist()
+    masks, mask_id = checkpoint.largest_window - 1, checkpoint.mask_id
+    for layout in (
+        causal(ids[:PROMPT]),
+        window(ids[PROMPT : PROMPT + 1], masks, mask_id, PROMPT),
+        verification(ids[PROMPT + 1 : PROMPT + 2], ids[-DRAFTS:], masks, mask_id, PROMPT + 1),
+    ):
+        expected = engine.forward(layout).cpu().numpy()
+        engine.commit(1 if engine.length else PROMPT)
+        if not np.abs(exported.forward(layout) - expected).max() <= TOLERANCE * np.abs(expected).max():
+            return False  # also for NaN
+    return True
+
+
+class ExportedModel:
+    """An exported model in Python, with the keys and values of one text."""
+
+    def __init__(self, file: Path):
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = torch.get_num_threads()
+        options.add_session_config_entry("session.disable_quant_qdq", "1")  # see `Graph.dense`
+        self._session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+        shapes = {one.name: one.shape for one in self._session.get_inputs()}
+        self._stores = {
+            name: np.zeros((1, shape[1], 0, shape[3]), np.float32)
+            for name, shape in shapes.items()
+            if name.startswith(("key.", "value."))
+        }
+
+    def forward(self, layout: Layout, first: int = 0) -> np.ndarray:
+        """Return the logits [n - first, vocabulary] of the layout's positions from `first` on.
+
+        Keys and values beyond the layout's past are overwritten.
+        """
+        visible = layout.visible[0].numpy()
+        count, total = visible.shape
+        extra = count % 2  # the last position again, since attention needs an even number (`quantized`)
+        bias = np.pad(np.where(visible, np.float32(0), UNSEEN), ((0, extra), (0, 0)), "edge")
+        columns = total + extra + (count == total)  # see `decoder`
+        bias = np.pad(bias, ((0, 0), (0, columns - total)), constant_values=UNSEEN)
+        inputs = {
+            "ids": np.pad(layout.ids.numpy(), ((0, 0), (0, extra)), "edge"),
+            "positions": np.pad(layout.positions.numpy(), ((0, 0), (0, extra)), "edge"),
+            "last": np.array([total + extra - 1], np.int32),
+            "count": np.array(columns, np.int32),
+            "bias": bias[None, None],
+            "rows": np.arange(first, count),
+        }
+        logits, *stores = self._session.run(None, inputs | self._with_room(columns))
+        self._stores = dict(zip(self._stores, stores))
+        return logits
+
+    def _with_room(self, length: int) -> dict[str, np.ndarray]:
+        """Return the stores with room for at least `length` positions."""
+        return {
+            name: np.pad(store, ((0, 0), (0, 0), (0, max(0, length - store.shape[2])), (0, 0)))
+            for name, store in self._stores.items()
+        }

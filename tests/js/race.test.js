@@ -1,0 +1,175 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { race } from "../../mars_demo/ui/live/worker/race.js";
+import { sentenceOf } from "../../mars_demo/ui/live/worker/refusal.js";
+import { description, letters, TinyEngine } from "./model.js";
+import { linesOf, readerOf, split } from "./records.js";
+
+const ALL = ["ar", "mars", "lossless"];
+
+/** Return a model, and the engines that it will have made. */
+function modelOf(fields = {}, makeEngine = () => new TinyEngine()) {
+  const engines = [];
+  const newEngine = () => {
+    engines.push(makeEngine());
+    return engines.at(-1);
+  };
+  return { model: { description: { ...description, ...fields }, tokens: letters, newEngine }, engines };
+}
+
+const requestOf = (fields = {}) => ({
+  prompt: "abcabcabc",
+  modes: ALL,
+  criterion: "probability",
+  maxNewTokens: 40,
+  ...fields,
+});
+
+/** Return the parsed lines of a race; `act(line, knobs)` is called after each. */
+async function raced(model, fields = {}, act = () => {}, knobs = { tau: 0.7, stopped: false }) {
+  const lines = [];
+  for await (const line of race(model, requestOf(fields), knobs)) {
+    assert.ok(line.endsWith("\n"));
+    lines.push(JSON.parse(line));
+    act(lines.at(-1), knobs);
+  }
+  return lines;
+}
+
+const byLane = (lines) => ALL.map((lane) => lines.filter((line) => line.lane === lane));
+
+test("a race gives the lines of whole runs, and frees its engines", async () => {
+  const { model, engines } = modelOf();
+  const lines = await raced(model);
+  assert.deepEqual(
+    lines.slice(0, 3).map(({ mode }) => mode),
+    ALL,
+  );
+  for (const [settings, ...passes] of byLane(lines)) {
+    const end = passes.pop();
+    assert.match(settings.run, /^[0-9a-f]{8}$/);
+    assert.deepEqual(
+      passes.map(({ pass }) => pass),
+      [...passes.keys()].map((index) => index + 1),
+    );
+    assert.equal(
+      end.tokens,
+      passes.reduce((sum, { accepted }) => sum + accepted, 0),
+    );
+    assert.equal(end.forwards, passes.length);
+    assert.ok(Math.abs(end.seconds * 1000 - passes.reduce((sum, { ms }) => sum + ms, 0)) < 0.06);
+    assert.deepEqual([end.stop, end.done], [passes.at(-1).stop, true]);
+    assert.ok(passes.slice(0, -1).every(({ stop }) => stop === null));
+  }
+  assert.equal(engines.length, 3);
+  assert.ok(engines.every(({ isDisposed }) => isDisposed));
+});
+
+test("the stage reads the lines of a race", async () => {
+  const lines = await raced(modelOf().model);
+  const { runs, over } = readerOf(lines);
+  assert.ok(over);
+  assert.deepEqual(Object.keys(runs), ALL);
+  assert.equal(runs.lossless.text, runs.ar.text);
+  assert.equal(linesOf(readerOf(lines).file).length, lines.length);
+  assert.equal(split(linesOf(readerOf(lines).file)).length, 3);
+});
+
+test("the run whose clock is behind takes the next forward", async () => {
+  const lines = await raced(modelOf().model);
+  const clocks = Object.fromEntries(ALL.map((lane) => [lane, 0]));
+  for (const { lane, pass, ms, done } of lines.slice(3)) {
+    if (pass) {
+      assert.ok(
+        Object.values(clocks).every((clock) => clocks[lane] <= clock + 0.05),
+        "it was ahead",
+      );
+      clocks[lane] += ms;
+    }
+    if (done) delete clocks[lane];
+  }
+});
+
+test("τ acts at the next forward, in modes with τ alone", async () => {
+  const setTau = (line, knobs) => {
+    if (line.lane === "mars" && line.pass) knobs.tau = line.pass % 2 ? 1 : 0;
+  };
+  const [ar, mars, verified] = byLane(await raced(modelOf({ end_ids: [] }).model, {}, setTau));
+  assert.equal(mars[0].tau, 0.7);
+  const passes = mars.slice(2, -1); // those after the first one
+  assert.ok(passes.length > 4);
+  for (const { pass, tau, slots } of passes) {
+    assert.equal(tau, pass % 2 ? 0 : 1);
+    assert.equal(slots.length === 1, tau === 1 || pass === passes.at(-1).pass);
+  }
+  for (const { tau } of [...ar, ...verified].filter(({ done }) => !done)) assert.equal(tau, null);
+});
+
+test("a message stops a race between two forwards", async () => {
+  const { port1, port2 } = new MessageChannel();
+  const knobs = { tau: 0.7, stopped: false };
+  port2.onmessage = () => {
+    knobs.stopped = true;
+  };
+  const { model, engines } = modelOf();
+  const lines = await raced(model, {}, ({ pass }) => pass && port1.postMessage("stop"), knobs);
+  port1.close();
+  assert.ok(lines.length < 3 + 4 + 3, `${lines.length} lines`);
+  assert.deepEqual(
+    lines.slice(-3).map(({ lane, stop }) => [lane, stop]),
+    ALL.map((lane) => [lane, "stopped"]),
+  );
+  assert.ok(engines.some(({ isDisposed }) => isDisposed));
+});
+
+test("an error comes after the last lines of all runs", async () => {
+  const makeEngine = () => {
+    const engine = new TinyEngine();
+    const forward = engine.forward.bind(engine);
+    engine.forward = (...layout) => {
+      if (engine.ids.length > 12) throw new RangeError("Array buffer allocation failed");
+      return forward(...layout);
+    };
+    return engine;
+  };
+  const lines = [];
+  const whole = raced(modelOf({ end_ids: [] }, makeEngine).model, {}, (line) => lines.push(line));
+  await assert.rejects(whole, (error) => /not enough memory/.test(sentenceOf(error)));
+  assert.deepEqual(
+    lines
+      .filter(({ done }) => done)
+      .map(({ lane, stop }) => [lane, stop])
+      .toSorted(),
+    [
+      ["ar", "stopped"],
+      ["lossless", "stopped"],
+      ["mars", "stopped"],
+    ],
+  );
+});
+
+test("a request that cannot be served throws a sentence", async () => {
+  const cases = [
+    [{ prompt: " \n\t" }, "The prompt is empty; write something for the model to answer."],
+    [{ prompt: "a".repeat(200) }, "The prompt has 200 tokens; letters can read at most 199."],
+    [{ prompt: "a".repeat(20_001) }, "The prompt has 20001 characters; the limit is 20000."],
+    [{ prompt: "half \ud83d" }, "The prompt contains half of a character (a lone surrogate)."],
+    [{ modes: ["jacobi"] }, "letters cannot run mode jacobi. Choose from ar, mars, lossless."],
+    [{ criterion: "toString" }, "Unknown criterion 'toString'. Choose from probability, entropy, margin."],
+    [{ maxNewTokens: 0 }, "max_new_tokens must be at least 1, not 0."],
+  ];
+  for (const [fields, sentence] of cases)
+    await assert.rejects(raced(modelOf().model, fields), (error) => sentenceOf(error) === sentence);
+  for (const tau of [1.5, Number.NaN, "high"])
+    await assert.rejects(
+      raced(modelOf().model, {}, undefined, { tau, stopped: false }),
+      (error) => sentenceOf(error) === `τ must be between 0 and 1, not ${tau}.`,
+    );
+});
+
+test("an answer ends where the context ends", async () => {
+  const [ar] = byLane(await raced(modelOf({ context: 20, end_ids: [] }).model));
+  assert.equal(ar.at(-1).tokens, 20 - "abcabcabc".length);
+  assert.equal(ar.at(-1).stop, "length");
+  assert.equal(ar[0].max_new_tokens, 40);
+});

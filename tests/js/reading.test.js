@@ -1,0 +1,50 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { largest, read } from "../../mars_demo/ui/live/worker/reading.js";
+
+const ROWS = [
+  [0.5, 2, -1, 2.5, 0, 1, -3],
+  [0, 0, 0, 0, 0, 0, 0],
+  [800, 799, -800, 0, 1, 2, 3],
+  [-500, -501, -502, -503, -504, -505, -506],
+];
+
+/** The scores of the most probable token, from all probabilities; smallest first. */
+const SCORES = {
+  probability: (p) => p.at(-1),
+  entropy: (p) => p.reduce((product, share) => product * share ** share, 1), // exp(-H) is Π p^p
+  margin: (p) => p.at(-1) - p.at(-2),
+};
+
+/** Return softmax(logits), in order: exp(a) / Σ exp(b) is 1 / Σ exp(b - a). */
+const softmax = (logits) => logits.map((a) => 1 / logits.reduce((sum, b) => sum + Math.exp(b - a), 0));
+
+const isNear = (one, other) => Math.abs(one - other) < 1e-9;
+
+test("readings are the most probable tokens, with the scores of the criteria", () => {
+  for (const [criterion, score] of Object.entries(SCORES)) {
+    const readings = read(Float32Array.from(ROWS.flat()), ROWS.length, criterion);
+    for (const [index, { token, score: own, candidates, probabilities, source }] of readings.entries()) {
+      const p = softmax(ROWS[index]);
+      const sorted = p.toSorted((a, b) => a - b);
+      assert.equal(p[token], sorted.at(-1));
+      assert.ok(isNear(own, score(sorted)), `${criterion} of ${ROWS[index]}: ${own}`);
+      assert.ok(own >= 0 && own <= 1);
+      assert.equal(source, "model");
+      assert.equal(candidates[0], token);
+      assert.equal(new Set(candidates).size, 5);
+      for (const [place, candidate] of candidates.entries()) {
+        assert.ok(isNear(probabilities[place], p[candidate]));
+        assert.ok(isNear(probabilities[place], sorted.at(-1 - place)));
+      }
+    }
+  }
+});
+
+test("the largest values come first, and of equal ones the first one", () => {
+  assert.deepEqual(largest(Float32Array.of(3, 5, 5, 1, 4, 5), 4), [1, 2, 5, 4]);
+  assert.deepEqual(largest(Float32Array.of(2, 1), 5), [0, 1]);
+  const values = Float32Array.from({ length: 500 }, (_, index) => (index * 7919) % 503);
+  const sorted = [...values.keys()].sort((a, b) => values[b] - values[a]).slice(0, 5);
+  assert.deepEqual(largest(values, 5), sorted);
+});

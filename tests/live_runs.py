@@ -1,0 +1,148 @@
+"""Runs of the live page's decoder, compared with those of `decode`.
+
+`expected` decodes in Python, `in_node` in JavaScript; `check_lines` compares the two, up to a tie: if the
+two best tokens of a slot, or a score and τ, lie within `TIE` of each other, rounding decides, and the
+comparison of that run ends. The lines that the worker posts in a browser can be compared in the same way.
+"""
+
+import json
+import math
+import subprocess
+from collections.abc import Iterable, Sequence
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from greedy import TIE
+
+from mars_demo.decoding.decode import decode
+from mars_demo.decoding.request import Request
+from mars_demo.decoding.trace import Pass, Run, Slot, read_text
+from mars_demo.models.checkpoint import Checkpoint
+from mars_demo.tasks import mixed
+
+TAUS = (0.95, 0.5, 0.8, 0.99)
+RUNNER = Path(__file__).parent / "js" / "live_runs.js"
+SCORE_TOLERANCE = 1e-4
+
+Race = dict[str, Any]  # the worker's message: prompt, modes, criterion, tau, maxNewTokens
+
+
+class Compared(NamedTuple):
+    """The number of compared passes and tokens of a run, and whether a tie ended the comparison."""
+
+    passes: int
+    tokens: int
+    tied: bool
+
+
+def held_out_prompts(count: int) -> list[str]:
+    """Return held-out prompts of the tasks in turn."""
+    return [example.prompt for example in mixed(-(-count // 12))][:count]
+
+
+def races_of(prompts: Iterable[str], taus: Sequence[float] = TAUS, tokens: int = 128) -> list[Race]:
+    """Return races on each prompt: all modes at the first τ, and `mars` alone at the others."""
+    lanes = [["ar", "mars", "lossless"], *[["mars"]] * (len(taus) - 1)]
+    return [race(prompt, modes, tau, tokens) for prompt in prompts for modes, tau in zip(lanes, taus)]
+
+
+def race(prompt: str, modes: list[str], tau: float, tokens: int, criterion: str = "probability") -> Race:
+    """Return the message to the worker that begins a race."""
+    return {"prompt": prompt, "modes": modes, "criterion": criterion, "tau": tau, "maxNewTokens": tokens}
+
+
+def expected(checkpoint: Checkpoint, races: Iterable[Race]) -> list[dict[str, dict]]:
+    """Return the runs of each race by mode, as JSON: the facts of the settings, and those of each pass."""
+    return [{mode: _facts(checkpoint, race, mode) for mode in race["modes"]} for race in races]
+
+
+def _facts(checkpoint: Checkpoint, race: Race, mode: str) -> dict:
+    request = Request(
+        mode,
+        tau=race["tau"],
+        criterion=race["criterion"],
+        max_new_tokens=race["maxNewTokens"],
+        linear=True,
+    )
+    run = decode(checkpoint, race["prompt"], request).finish()
+    return {**_settings(run), "passes": [_pass(step) for step in run.passes]}
+
+
+def _settings(run: Run) -> dict:
+    names = "mode model window block_size tau prompt prompt_tokens dtype max_new_tokens criterion raw"
+    return {name: getattr(run.settings, name) for name in names.split()}
+
+
+def _pass(step: Pass) -> dict:
+    names = "number tau positions accepted stop drafts verified groups".split()
+    slots = [
+        {"id": slot.id, "text": slot.text, "score": slot.score, "source": slot.source, "gap": _gap(slot)}
+        for slot in step.slots
+    ]
+    return {name: getattr(step, name) for name in names} | {"slots": slots}
+
+
+def _gap(slot: Slot) -> float | None:
+    """Return the difference of the two best logits; None for n-gram drafts, or if it is far from a tie."""
+    if len(slot.top) < 2 or slot.top[1][1] == 0:
+        return None
+    return math.log(slot.top[0][1] / slot.top[1][1])
+
+
+def in_node(job: str, **settings: Any) -> list:
+    """Return the results of a job of `js/live_runs.js`."""
+    command = ["node", str(RUNNER)]
+    done = subprocess.run(
+        command, input=json.dumps({"job": job, **settings}), capture_output=True, text=True, check=False
+    )
+    assert not done.returncode, done.stderr
+    return json.loads(done.stdout)
+
+
+def read_lanes(text: str) -> dict[str, Run]:
+    """Return the validated runs of a race's lines by lane."""
+    lanes: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        record = json.loads(line)
+        lanes.setdefault(record.pop("lane"), []).append(json.dumps(record))
+    return {lane: read_text("\n".join(lines))[0] for lane, lines in lanes.items()}
+
+
+def check_lines(text: str, runs: dict[str, dict]) -> dict[str, Compared]:
+    """Assert that the lines of a race hold the expected runs, each up to a tie."""
+    lanes = read_lanes(text)
+    assert list(lanes) == list(runs)
+    return {lane: _check(lanes[lane], runs[lane]) for lane in lanes}
+
+
+def _check(run: Run, facts: dict) -> Compared:
+    assert _settings(run) == {name: value for name, value in facts.items() if name != "passes"}
+    assert run.settings.device == "wasm" and len(run.settings.run) == 8
+    tokens = 0
+    for number, (step, other) in enumerate(zip_longest(map(_pass, run.passes), facts["passes"])):
+        if step is None or other is None or not _is_same(step, other):
+            assert step and other and _is_tied(step, other), f"{run.settings}: {step} is not {other}"
+            return Compared(number, tokens, True)
+        tokens += step["accepted"]
+    assert run.stop == facts["passes"][-1]["stop"]
+    return Compared(len(run.passes), tokens, False)
+
+
+def _is_same(step: dict, other: dict) -> bool:
+    """Return whether two passes are equal, up to the rounding of scores."""
+    exact = [{name: value for name, value in one.items() if name != "slots"} for one in (step, other)]
+    names = ("id", "text", "source")
+    slots = [[[slot[name] for name in names] for slot in one["slots"]] for one in (step, other)]
+    scores = zip(step["slots"], other["slots"])
+    near = all(abs(one["score"] - two["score"]) < SCORE_TOLERANCE for one, two in scores)
+    return exact[0] == exact[1] and slots[0] == slots[1] and near
+
+
+def _is_tied(step: dict, other: dict) -> bool:
+    """Return whether rounding may decide the first difference of two passes."""
+    for one, two in zip(step["slots"], other["slots"]):
+        if one["id"] != two["id"]:
+            return two["gap"] is not None and two["gap"] < TIE
+    threshold = other["tau"]
+    return threshold is not None and any(abs(slot["score"] - threshold) < TIE for slot in other["slots"])

@@ -1,0 +1,169 @@
+"""Exported ONNX models, compared with transformers."""
+
+import hashlib
+import json
+import random
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from random_models import ARCHITECTURES, random_model
+
+from mars_demo import layout as layouts
+from mars_demo.cli import main
+from mars_demo.decoding.engine import Engine
+from mars_demo.export import onnx_model
+from mars_demo.models.chat import encode_prompt
+from mars_demo.models.checkpoint import wrap
+from mars_demo.models.runtime.quantized import QuantizedModel
+from mars_demo.models.runtime.quantized_weights import of_model, quantize
+
+CONTEXT = 96
+FILES = {"LICENSE", "chat_template.jinja", "model.onnx", "tokenizer.json", "tokenizer_config.json"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    output = tmp_path_factory.mktemp("exported") / "mars-tiny"
+    assert main(["export", "--format", "onnx", "mars-tiny", "--output", str(output)]) == 0
+    return output
+
+
+def test_the_command_writes_a_complete_folder(folder, mars_tiny):
+    described = json.loads((folder / "decoder.json").read_text("utf-8"))
+    assert (
+        {file.name for file in folder.iterdir()}
+        == FILES | {"decoder.json"}
+        == {*described["files"], "decoder.json"}
+    )
+    for name, facts in described.pop("files").items():
+        content = (folder / name).read_bytes()
+        assert facts == {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    config, tokenizer = mars_tiny.model.config, mars_tiny.tokenizer
+    prompt = "Sort 3, 1 and 2"
+    whole = described.pop("before") + prompt + described.pop("after")
+    assert tokenizer(whole, add_special_tokens=False)["input_ids"] == encode_prompt(tokenizer, prompt)
+    assert described == {
+        "name": "mars-tiny",
+        "layers": 4,
+        "heads": config.num_key_value_heads,
+        "width": 64,
+        "vocabulary": config.vocab_size,
+        "context": 512,
+        "mask_id": tokenizer.mask_token_id,
+        "block_size": 8,
+        "window": 9,
+        "end_ids": [tokenizer.eos_token_id],
+        "modes": ["ar", "mars", "lossless"],
+        "raw": False,
+        "special": sorted(token.content for token in tokenizer.added_tokens_decoder.values()),
+        "dtype": "float32",
+    }
+    assert (
+        sum(file.stat().st_size for file in folder.iterdir()) < 20e6
+    )  # a second embedding would be too much
+
+
+def test_the_graph_has_the_declared_inputs_and_outputs(folder):
+    graph = onnx.load(folder / "model.onnx").graph
+    stores = [f"{kind}.{layer}" for layer in range(4) for kind in ("key", "value")]
+    cache = [1, 2, "room", 64]
+    declared = {
+        "ids": [1, "n"], "positions": [1, "n"], "last": [1], "count": [], "bias": [1, 1, "n", "count"],
+        "rows": ["r"], **dict.fromkeys(stores, cache),
+    }  # fmt: skip
+    for ends, expected in (
+        (graph.input, declared),
+        (graph.output, {"logits": ["r", 3648]} | {f"{name}.out": cache for name in stores}),
+    ):
+        shapes = {
+            end.name: [size.dim_param or size.dim_value for size in end.type.tensor_type.shape.dim]
+            for end in ends
+        }
+        assert shapes == expected
+
+
+@pytest.fixture(scope="module", params=[*ARCHITECTURES, "tied"])
+def checkpoint(request, tokenizer):
+    """Return a random checkpoint whose biases and norms matter, or one with a tied head."""
+    kind = "llama" if request.param == "tied" else request.param
+    model = random_model(kind, tokenizer, CONTEXT, head_dim=16)
+    if request.param == "tied":
+        model.config.tie_word_embeddings = True
+        model.tie_weights()
+    for name, value in model.named_parameters():
+        if value.ndim == 1:
+            value.data += 0.3 * torch.randn(value.shape, generator=torch.Generator().manual_seed(len(name)))
+    return wrap(request.param, model, tokenizer)
+
+
+def with_rounded_weights(model):
+    """Return a copy of a plain model with the weights of its quantized form."""
+    state = {
+        name: torch.from_numpy(quantize(value, 8).rows(np.arange(len(value)))) if value.ndim == 2 else value
+        for name, value in model.state_dict().items()
+    }
+    rounded = type(model)(model.config).eval()
+    rounded.load_state_dict(state)
+    return rounded
+
+
+@pytest.mark.parametrize("bits", (32, 8))
+def test_logits_are_those_of_transformers_up_to_the_end_of_the_context(checkpoint, bits, tmp_path):
+    onnx_model.write(checkpoint, tmp_path / "exported", bits)
+    exported = onnx_model.ExportedModel(tmp_path / "exported" / "model.onnx")
+    model = checkpoint.model if bits == 32 else with_rounded_weights(checkpoint.model)
+    engine, rng = Engine(model), random.Random(bits)
+    while room := CONTEXT - engine.length:
+        kept = min(room, rng.randint(1, 30))
+        tokens, drafts = ([rng.randrange(400) for _ in range(n)] for n in (kept, rng.randint(0, 8)))
+        linear = rng.random() < 0.5
+        layout = layouts.verification(
+            tokens, drafts, rng.randint(0, 8), checkpoint.mask_id, engine.length, linear
+        )
+        first = rng.randrange(layout.ids.shape[1])
+        expected = engine.forward(layout, first).numpy()
+        engine.commit(kept)
+        np.testing.assert_allclose(
+            exported.forward(layout, first), expected, rtol=0, atol=1e-4 * np.abs(expected).max()
+        )
+
+
+def test_quantized_models_read_the_positions_of_masks_in_a_first_forward(checkpoint):
+    model = QuantizedModel(checkpoint.model.config, of_model(checkpoint.model, 8), 8)
+    whole = Engine(model).forward(layouts.verification([5, 6], [7, 8], 3, 4))
+    engine = Engine(model)
+    engine.forward(layouts.causal([5]))
+    engine.commit(1)
+    assert torch.equal(engine.forward(layouts.verification([6], [7, 8], 3, 4, past=1)), whole[1:])
+
+
+def test_quantized_models_verify_drafts_at_the_end_of_the_context(checkpoint):
+    model = QuantizedModel(checkpoint.model.config, of_model(checkpoint.model, 8), 8)
+    engine, ids = Engine(model), [*range(CONTEXT)]
+    engine.forward(layouts.causal(ids[:-1]))
+    engine.commit(CONTEXT - 1)
+    [verified] = engine.forward(layouts.verification(ids[-1:], [5] * 8, 8, 4, CONTEXT - 1))[:1]
+    engine.commit(0)
+    assert torch.equal(engine.forward(layouts.causal(ids[-1:], CONTEXT - 1))[0], verified)
+
+
+def test_a_model_without_a_template_gets_raw_prompts(checkpoint, tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint.tokenizer, "chat_template", None)
+    onnx_model.write(checkpoint, tmp_path / "raw", 32)
+    described = json.loads((tmp_path / "raw" / "decoder.json").read_text("utf-8"))
+    assert described["raw"] and described["before"] == described["after"] == ""
+
+
+def test_refusals_leave_no_folder(folder, checkpoint, tmp_path, tokenizer, monkeypatch, capsys):
+    assert main(["export", "mars-tiny", "--output", str(folder)]) == 2
+    assert "is not empty" in capsys.readouterr().err
+    output = tmp_path / "exported"
+    narrow = wrap("narrow", random_model("llama", tokenizer, head_dim=8), tokenizer)
+    with pytest.raises(ValueError, match="narrow cannot be exported: its heads are 8 wide"):
+        onnx_model.write(narrow, output, 32)
+    monkeypatch.setattr(onnx_model, "TOLERANCE", 0)
+    with pytest.raises(ValueError, match="does not compute the logits"):
+        onnx_model.write(checkpoint, output, 8)
+    assert [*tmp_path.iterdir()] == []
