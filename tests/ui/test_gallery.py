@@ -36,6 +36,7 @@ def test_the_folder_is_a_small_static_space(gallery):
     card = yaml.safe_load((gallery / "README.md").read_text("utf-8").split("---\n")[1])
     assert card["sdk"] == "static" and (gallery / card["app_file"]).is_file()
     assert len(card["short_description"]) <= 60
+    assert card["custom_headers"]["cross-origin-opener-policy"] == "same-origin"
     pages = {str(path.relative_to(gallery)) for path in files if path.suffix == ".html"}
     runs = {f"runs/{entry['id']}.html" for entry in RECORDED}
     lessons = {f"lessons/{lesson['id']}.html" for lesson in LESSONS}

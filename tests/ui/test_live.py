@@ -242,6 +242,16 @@ def test_without_npm_the_gallery_has_no_live_page(tmp_path, monkeypatch, capsys)
     assert "live/" not in (tmp_path / "site" / "index.html").read_text("utf-8")
 
 
+@pytest.mark.full
+def test_a_static_space_is_the_gallery(gallery, tmp_path):
+    folder = tmp_path / "space"
+    assert cli.main(["space", "--static", "--output", str(folder)]) == 0
+    names = [{path.relative_to(root) for path in root.rglob("*")} for root in (folder, gallery)]
+    assert names[0] == names[1]
+    with pytest.raises(SystemExit):
+        cli.main(["space", "--static", "--hardware", "cpu-basic", "--output", str(tmp_path / "other")])
+
+
 def test_copies_of_the_libraries_must_be_the_pinned_ones(gallery, tmp_path):
     copies = gallery / "live" / "worker" / "runtime"
     runtime.fetch(tmp_path, copies.as_uri())
