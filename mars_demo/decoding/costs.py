@@ -33,7 +33,7 @@ SECONDS = 2.0  # approximate time limit of a measurement
 ROUNDS = (3, 7)  # the fewest and the most rounds over all sizes
 LARGEST = 300_000_000  # the most parameters of a model that is measured automatically
 VARIABLE = "MARS_DEMO_CACHE"  # the folder; if it is empty, nothing is kept or measured automatically
-KERNELS = 1  # version of the computation; a change makes older files invalid
+KERNELS = 2  # version of the computation; a change makes older files invalid
 SHARE = 9  # the shortest measurement takes as long as this many forwards of the largest size
 
 
