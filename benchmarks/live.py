@@ -2,8 +2,8 @@
 
     python -m benchmarks.live [--rounds 5] [--max-new-tokens 256] [--output FILE]
 
-The prompts are mars-tiny's examples on the page. A run's time is that of its own forwards. The first token
-is timed from the request to the first accepted tokens, prefill included.
+The prompts are the models' first examples on the page. A run's time is that of its own forwards. The first
+token is timed from the request to the first accepted tokens, prefill included.
 """
 
 import argparse
@@ -19,21 +19,24 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 from benchmarks import tables
 from mars_demo.assets import read_json
 from mars_demo.cli.gallery import MODELS
 from mars_demo.decoding.trace import Run
 from mars_demo.evaluation import results
+from mars_demo.export.onnx_model import DESCRIPTION
 from mars_demo.models.load import load_checkpoint
 from mars_demo.ui import live
+from mars_demo.ui.live import runtime
 
 FILE = "live.json"
+PROMPTS = {"mars-smollm2-135m": 4}  # of a slow model; otherwise all
 METHODS = {"ar": ("ar", 1.0), "mars τ = 0.95": ("mars", 0.95), "lossless": ("lossless", 1.0)}
 
 # Load a model in a worker and run races; return the lines of each, and the milliseconds to the first pass.
-RUN_RACES = """async ([worker, model, races]) => {
+RUN_RACES = """async ([worker, model, races, device]) => {
   const decoder = new Worker(worker, { type: "module" });
   const until = (end, begun = performance.now()) => new Promise((resolve, reject) => {
     let [lines, first] = ["", null];
@@ -45,7 +48,7 @@ RUN_RACES = """async ([worker, model, races]) => {
     };
   });
   const loaded = until("ready");
-  decoder.postMessage({ load: { url: model } });
+  decoder.postMessage({ load: { url: model, device } });
   await loaded;
   const results = [];
   for (const race of races) {
@@ -91,42 +94,60 @@ def serving(folder: Path) -> Iterator[str]:
         server.server_close()
 
 
-def run_races(page: Page, url: str, model: str, races: list[dict]) -> list[tuple[str, float]]:
+def run_races(
+    page: Page, url: str, model: str, races: list[dict], device: str = "wasm"
+) -> list[tuple[str, float]]:
     """Run races in a worker of a page's site; return the lines of each, and the ms to the first pass."""
-    return page.evaluate(RUN_RACES, [f"{url}worker/worker.js", f"{url}models/{model}/", races])
+    return page.evaluate(RUN_RACES, [f"{url}worker/worker.js", f"{url}models/{model}/", races, device])
 
 
 def measure(rounds: int, max_new_tokens: int, output: Path) -> None:
-    [model] = MODELS
-    prompts = [example["prompt"] for example in read_json("prompts.json") if example["model"] == model]
+    with TemporaryDirectory() as folder, sync_playwright() as playwright:
+        files = Path(folder)
+        live.collect(files, (load_checkpoint(model, dtype="float32") for model in MODELS))
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
+        )
+        rows = [row for model in MODELS for row in of_model(browser, files, model, rounds, max_new_tokens)]
+        version = browser.version
+        browser.close()
+    record = {
+        "max_new_tokens": max_new_tokens,
+        "browser": f"Chromium {version.partition('.')[0]}",
+        "threads": min(os.cpu_count(), 4),
+        "rows": rows,
+    }
+    results.write(output, results.processor(), record)
+
+
+def of_model(browser: Browser, files: Path, model: str, rounds: int, max_new_tokens: int) -> list[dict]:
+    """Return the results of each method with a model of the live page's files."""
+    examples = [example["prompt"] for example in read_json("prompts.json") if example["model"] == model]
+    prompts = examples[: PROMPTS.get(model)]
     settings = {"criterion": "probability", "maxNewTokens": max_new_tokens}
     races = [
         {"prompt": prompt, "modes": [mode], "tau": tau} | settings
         for prompt in prompts
         for mode, tau in METHODS.values()
     ]
-    with TemporaryDirectory() as folder, sync_playwright() as playwright:
-        files = Path(folder)
-        size = live.collect(files, [load_checkpoint(model, dtype="float32")])
-        browser = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
-        )
-        page = browser.new_page()
-        with serving(files) as url:
-            page.goto(f"{url}models/{model}/decoder.json")
-            warm_up = races[: len(METHODS)]
-            answers = run_races(page, url, model, warm_up + races * rounds)[len(warm_up) :]
-        version = browser.version
-        browser.close()
-    record = {
+    folder = files / "models" / model
+    page = browser.new_page()
+    with serving(files) as url:
+        page.goto(f"{url}models/{model}/{DESCRIPTION}")
+        warm_up = races[: len(METHODS)]
+        answers = run_races(page, url, model, warm_up + races * rounds)[len(warm_up) :]
+    page.close()
+    facts = {
+        "model": model,
+        "dtype": json.loads((folder / DESCRIPTION).read_text("utf-8"))["dtype"],
+        "megabytes": (_bytes(folder) + runtime.size(files / "worker" / "runtime", "wasm")) / 1e6,
         "prompts": len(prompts),
-        "max_new_tokens": max_new_tokens,
-        "megabytes": size / 1e6,
-        "browser": f"Chromium {version.partition('.')[0]}",
-        "threads": min(os.cpu_count(), 4),
-        "rows": [row(name, answers[at :: len(METHODS)], len(prompts)) for at, name in enumerate(METHODS)],
     }
-    results.write(output, f"{model}, float32, {results.processor()}", record)
+    return [facts | row(name, answers[at :: len(METHODS)], len(prompts)) for at, name in enumerate(METHODS)]
+
+
+def _bytes(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def row(method: str, answers: list[tuple[str, float]], prompts: int) -> dict:
@@ -155,21 +176,23 @@ def _seconds(runs: list[Run]) -> float:
 
 def table(file: str | Path = FILE) -> str:
     measured = results.read(file)
-    base = measured["rows"][0]["seconds"]
+    base = {one["model"]: one["seconds"] for one in measured["rows"] if one["method"] == "ar"}
     rows = [
         {
+            "model": f"{one['model']}, {one['dtype']}",
+            "download, MB": f"{one['megabytes']:.0f}",
+            "prompts": one["prompts"],
             "method": one["method"],
             "tokens per forward": tables.per_forward(one),
             "tokens per second": f"{one['tokens'] / median(one['seconds']):.0f}",
             "first token, ms": f"{one['first_ms']:.0f}",
-            "faster than ar": tables.faster(one["seconds"], base),
+            "faster than ar": tables.faster(one["seconds"], base[one["model"]]),
         }
         for one in measured["rows"]
     ]
-    size = f"{measured['prompts']} prompts, at most {measured['max_new_tokens']} tokens each"
     where = f"{measured['browser']}, WebAssembly, {measured['threads']} threads"
-    page = f"{measured['megabytes']:.0f} MB with the libraries"
-    return tables.shown(rows) + tables.source(measured, where, page, size, tables.rounds(measured))
+    size = f"at most {measured['max_new_tokens']} tokens each"
+    return tables.shown(rows) + tables.source(measured, where, size, tables.rounds(measured))
 
 
 def main() -> None:

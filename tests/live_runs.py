@@ -118,7 +118,7 @@ def check_lines(text: str, runs: dict[str, dict]) -> dict[str, Compared]:
 
 def _check(run: Run, facts: dict) -> Compared:
     assert _settings(run) == {name: value for name, value in facts.items() if name != "passes"}
-    assert run.settings.device == "wasm" and len(run.settings.run) == 8
+    assert run.settings.device in ("wasm", "webgpu") and len(run.settings.run) == 8
     tokens = 0
     for number, (step, other) in enumerate(zip_longest(map(_pass, run.passes), facts["passes"])):
         if step is None or other is None or not _is_same(step, other):

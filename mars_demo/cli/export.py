@@ -7,8 +7,6 @@ from mars_demo.cli.loading import NAMES, load
 from mars_demo.cli.output import notice
 from mars_demo.export import onnx_model
 
-SMALL = 50_000_000  # parameters of a model that needs no quantization
-
 
 def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", help=NAMES)
@@ -30,6 +28,6 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     checkpoint = load(arguments.model, arguments.block_size, "float32")
-    bits = arguments.bits or (32 if checkpoint.model.num_parameters() < SMALL else 8)
+    bits = arguments.bits or onnx_model.default_bits(checkpoint)
     onnx_model.write(checkpoint, arguments.output, bits)
     notice(f"{arguments.output} has {checkpoint.name} in {bits} bits per weight.")

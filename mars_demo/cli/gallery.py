@@ -1,6 +1,7 @@
 """`gallery`: write recorded runs, lessons and a live page as a static site."""
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -9,7 +10,7 @@ from mars_demo.cli.output import notice
 from mars_demo.ui import gallery, live
 from mars_demo.ui.live.runtime import MissingLibraries
 
-MODELS = ("mars-tiny",)  # those that decode in the browser
+MODELS = ("mars-tiny", "mars-smollm2-135m")  # those that decode in the browser
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -30,16 +31,19 @@ def run(arguments: argparse.Namespace) -> None:
     notice(f"Open {arguments.output / 'index.html'} in a browser; the folder is also a static Space.")
 
 
-def write(output: Path, runtime_url: str | None) -> None:
-    """Write the gallery; without the live page, and with a notice, if its libraries cannot be had."""
+def write(output: Path, runtime_url: str | None, models: Sequence[str] = MODELS) -> None:
+    """Write the gallery; without the live page, and with a notice, if its libraries cannot be had.
+
+    models: the names of the models that decode on the live page.
+    """
     gallery.check_new(output)
     with TemporaryDirectory() as folder:
         files = Path(folder)
         try:
-            size = live.collect(files, [load(name, None, "float32") for name in MODELS], runtime_url)
+            size = live.collect(files, (load(name, None, "float32") for name in models), runtime_url)
         except MissingLibraries as error:
             notice(f"No live page: {error}")
             gallery.write(output)
             return
-        notice(f"The live page has {size / 1e6:.0f} MB with {', '.join(MODELS)}.")
+        notice(f"The live page has {size / 1e6:.0f} MB with {' and '.join(models)}.")
         gallery.write(output, files)

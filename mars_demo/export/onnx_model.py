@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import onnxruntime
 import torch
 import yaml
 from huggingface_hub import metadata_load
+from onnx.external_data_helper import set_external_data
 from transformers import PreTrainedModel
 
 from mars_demo.decoding.engine import Engine
@@ -32,9 +34,18 @@ from mars_demo.models.runtime.quantized_weights import of_model, quantize
 
 MODEL, DESCRIPTION = "model.onnx", "decoder.json"
 MODES = ("ar", "mars", "lossless")  # the modes of the decoder in the browser
-LARGEST = 2_000_000_000  # bytes of tensors; an ONNX file holds less than 2 GiB
+WEIGHTS = "weights-{}.bin"
+PART = 95_000_000  # bytes of weights in a file: some hosts accept no file of 100 MB
+OUTSIDE = 1024  # bytes of the smallest tensor in such a file
+LARGEST = 2_000_000_000  # bytes of tensors; a browser's WebAssembly has 4 GB for these and their copies
+SMALL = 50_000_000  # parameters of a model that needs no quantization
 TOLERANCE = 1e-3  # the largest difference of logits, relative to the largest logit
 PROMPT, DRAFTS = 24, 4  # tokens of the compared forwards
+
+
+def default_bits(checkpoint: Checkpoint) -> int:
+    """Return the bits per weight for a checkpoint of this size."""
+    return 32 if checkpoint.model.num_parameters() < SMALL else 8
 
 
 def write(checkpoint: Checkpoint, output: Path, bits: int) -> None:
@@ -60,17 +71,22 @@ def write(checkpoint: Checkpoint, output: Path, bits: int) -> None:
     model = checkpoint.model if bits == 32 else _rounded(checkpoint.model)
     graph = build(config, of_model(model, bits), self_contained=True)
     if sum(tensor.nbytes for tensor in graph.tensors.values()) > LARGEST:
-        raise ValueError(f"{checkpoint.name} does not fit into one ONNX file, which holds 2 GB.")
+        raise ValueError(f"{checkpoint.name} is too large for a browser: its weights have more than 2 GB.")
     output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f"{output.name}-", dir=output.parent) as unfinished:
         folder = Path(unfinished) / output.name
         checkpoint.tokenizer.save_pretrained(folder)
-        (folder / MODEL).write_bytes(decoder(graph, config).SerializeToString())
+        _save(decoder(graph, config), folder)
         if not _agrees(folder / MODEL, replace(checkpoint, model=model)):
             raise ValueError(f"The exported model does not compute the logits of {checkpoint.name}.")
-        if checkpoint.source and (licence := _licence(checkpoint.source)):
+        card = _card(checkpoint)
+        if licence := _licence(checkpoint, card):
             shutil.copy(licence, folder)
-        description = {**_described(checkpoint), "dtype": "float32" if bits == 32 else f"int{bits}"}
+        description = _described(checkpoint) | {
+            "dtype": "float32" if bits == 32 else f"int{bits}",
+            "license": card.get("license"),
+            "base_model": card.get("base_model"),
+        }
         description["files"] = {file.name: _facts(file) for file in sorted(folder.iterdir())}
         text = json.dumps(description, indent=1, ensure_ascii=False) + "\n"
         (folder / DESCRIPTION).write_text(text, encoding="utf-8")
@@ -113,15 +129,44 @@ def _around_prompt(checkpoint: Checkpoint) -> list[str]:
     return parts
 
 
-def _licence(source: Path) -> Path | None:
+def _save(model: onnx.ModelProto, folder: Path) -> None:
+    """Write a model, and its weights as external data in files of at most `PART` bytes.
+
+    A larger tensor has a file of its own. A browser reads external data without a second copy.
+    """
+    number, size = 1, 0
+    for tensor in model.graph.initializer:
+        content = tensor.raw_data
+        if len(content) < OUTSIDE:
+            continue
+        if size and size + len(content) > PART:
+            number, size = number + 1, 0
+        name = WEIGHTS.format(number)
+        with (folder / name).open("ab") as file:
+            file.write(content)
+        set_external_data(tensor, name, size, len(content))
+        tensor.ClearField("raw_data")
+        size += len(content)
+    (folder / MODEL).write_bytes(model.SerializeToString())
+
+
+def _card(checkpoint: Checkpoint) -> dict[str, Any]:
+    """Return the front matter of a checkpoint's model card; empty if there is none."""
+    with suppress(OSError, ValueError, yaml.YAMLError):
+        if checkpoint.source:
+            return metadata_load(_folder(checkpoint.source) / "README.md") or {}
+    return {}
+
+
+def _licence(checkpoint: Checkpoint, card: dict[str, Any]) -> Path | None:
     """Return the licence file of a checkpoint, or the Apache licence if its model card names that."""
-    folder = source if source.is_dir() else source.parent
-    if (folder / "LICENSE").exists():
-        return folder / "LICENSE"
-    with suppress(OSError, ValueError, yaml.YAMLError):  # no card, or no front matter
-        if (metadata_load(folder / "README.md") or {}).get("license") == "apache-2.0":
-            return LICENSE
-    return None
+    if checkpoint.source and (file := _folder(checkpoint.source) / "LICENSE").exists():
+        return file
+    return LICENSE if card.get("license") == "apache-2.0" else None
+
+
+def _folder(source: Path) -> Path:
+    return source if source.is_dir() else source.parent
 
 
 def _facts(file: Path) -> dict[str, Any]:
@@ -178,27 +223,18 @@ class ExportedModel:
 
         Keys and values beyond the layout's past are overwritten.
         """
-        visible = layout.visible[0].numpy()
-        count, total = visible.shape
-        extra = count % 2  # the last position again, since attention needs an even number (`quantized`)
-        bias = np.pad(np.where(visible, np.float32(0), UNSEEN), ((0, extra), (0, 0)), "edge")
-        columns = total + extra + (count == total)  # see `decoder`
-        bias = np.pad(bias, ((0, 0), (0, columns - total)), constant_values=UNSEEN)
+        count, total = layout.visible.shape[1:]
+        past = total - count
         inputs = {
-            "ids": np.pad(layout.ids.numpy(), ((0, 0), (0, extra)), "edge"),
-            "positions": np.pad(layout.positions.numpy(), ((0, 0), (0, extra)), "edge"),
-            "last": np.array([total + extra - 1], np.int32),
-            "count": np.array(columns, np.int32),
-            "bias": bias[None, None],
+            "ids": layout.ids.numpy(),
+            "positions": layout.positions.numpy(),
+            "bias": np.where(layout.visible[0].numpy(), np.float32(0), UNSEEN),
             "rows": np.arange(first, count),
         }
-        logits, *stores = self._session.run(None, inputs | self._with_room(columns))
-        self._stores = dict(zip(self._stores, stores))
-        return logits
-
-    def _with_room(self, length: int) -> dict[str, np.ndarray]:
-        """Return the stores with room for at least `length` positions."""
-        return {
-            name: np.pad(store, ((0, 0), (0, 0), (0, max(0, length - store.shape[2])), (0, 0)))
-            for name, store in self._stores.items()
+        cached = {name: store[:, :, :past] for name, store in self._stores.items()}
+        logits, computed = self._session.run(None, inputs | cached)
+        self._stores = {
+            name: np.concatenate([store, new[None]], 2)
+            for (name, store), new in zip(cached.items(), computed)
         }
+        return logits

@@ -1,7 +1,7 @@
 // Races and token ids of the live page's modules in Node, for tests/live_runs.py: a job in JSON from standard
 // input, its results in JSON to standard output.
 
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { text } from "node:stream/consumers";
 import { Tokenizer } from "@huggingface/tokenizers";
 import * as ort from "onnxruntime-web";
@@ -15,9 +15,13 @@ const jobs = { races, encode, decode, names };
 async function races({ folder, races }) {
   ort.env.wasm.numThreads = 1;
   const description = json(folder, "decoder.json");
-  const session = await openSession(ort, readFileSync(`${folder}/model.onnx`));
+  const weights = readdirSync(folder)
+    .filter((name) => name.startsWith("weights-"))
+    .map((path) => ({ path, data: readFileSync(`${folder}/${path}`) }));
+  const session = await openSession(ort, readFileSync(`${folder}/model.onnx`), weights, "wasm");
   const model = {
     description,
+    device: "wasm",
     tokens: tokensOf({ folder, description }),
     newEngine: () => new Engine(ort, session, description),
   };

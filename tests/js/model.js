@@ -45,7 +45,6 @@ export function logitsOf({ token, probability }) {
 export class TinyEngine {
   ids = [];
   forwards = 0;
-  isDisposed = false;
 
   async forward(layout, first) {
     this.forwards++;
@@ -58,10 +57,6 @@ export class TinyEngine {
 
   commit(count) {
     this.ids.push(...this.computed.slice(0, count));
-  }
-
-  dispose() {
-    this.isDisposed = true;
   }
 }
 

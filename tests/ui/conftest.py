@@ -6,7 +6,7 @@ import pytest
 from gate import Gate
 from playwright.sync_api import expect
 
-from mars_demo import cli
+from mars_demo.cli.gallery import write
 from mars_demo.ui import models, options
 from mars_demo.ui.components.stage import Stage
 from mars_demo.ui.page import App, build
@@ -46,9 +46,9 @@ def stage_url():
 
 @pytest.fixture(scope="session")
 def gallery(tmp_path_factory):
-    """Write the gallery, with its live page."""
+    """Write the gallery, with its live page and the smallest model."""
     folder = tmp_path_factory.mktemp("site") / "gallery"
-    assert cli.main(["gallery", "--output", str(folder)]) == 0
+    write(folder, None, ["mars-tiny"])
     return folder
 
 

@@ -1,24 +1,30 @@
 """The live page of the gallery: the visitor's browser decodes, and its runs equal those of Python."""
 
 import random
+import shutil
+from contextlib import contextmanager
+from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 import torch
 from hostile import SCRIPTS
-from live_runs import check_lines, expected, held_out_prompts, races_of
+from live_runs import check_lines, expected, held_out_prompts, races_of, read_lanes
 from playwright.sync_api import expect
 
 from benchmarks.live import run_races, serving
 from mars_demo import cli
 from mars_demo.assets import read_json
 from mars_demo.decoding.trace import read_text
-from mars_demo.export import onnx_model
 from mars_demo.models.chat import encode_prompt
 from mars_demo.models.load import load_checkpoint
 from mars_demo.ui.live import runtime
 
 pytestmark = pytest.mark.xdist_group("gallery")  # one process writes it
+CHAT = "mars-smollm2-135m"
 MOST = 40_000_000  # bytes of the page with mars-tiny
+LARGEST = 100_000_000  # bytes of a file that every host accepts
+FEW_PAGES = 4096  # of WebAssembly's memory, 64 kB each: too few for the chat model
 PHONE, DESKTOP = {"width": 390, "height": 844}, {"width": 1280, "height": 900}
 PIECES = [
     "the",
@@ -62,11 +68,26 @@ def served(gallery):
 
 
 @pytest.fixture(scope="module")
-def context(browser, served):
-    """Yield a browser context; errors, and requests that leave the gallery, fail the tests."""
+def chat_site(tmp_path_factory):
+    """Write a static Space, which has the chat model too."""
+    folder = tmp_path_factory.mktemp("site") / "space"
+    assert cli.main(["space", "--static", "--output", str(folder)]) == 0
+    return folder
+
+
+@pytest.fixture
+def chat_served(chat_site):
+    """Serve the static Space as plain files; yield its URL."""
+    with serving(chat_site) as url:
+        yield url
+
+
+@contextmanager
+def watched(browser, url: str):
+    """Yield a browser context; errors, and requests that leave the site, fail the tests."""
     context, troubles = browser.new_context(viewport=DESKTOP, reduced_motion="reduce"), []
     context.set_default_timeout(120_000)
-    allowed = (served, "data:", f"blob:{served}")
+    allowed = (url, "data:", f"blob:{url}")
     context.on("request", lambda sent: sent.url.startswith(allowed) or troubles.append(sent.url))
     context.on("console", lambda said: said.type == "error" and troubles.append(said.text))
     context.on("weberror", lambda error: troubles.append(str(error.error)))
@@ -76,12 +97,22 @@ def context(browser, served):
 
 
 @pytest.fixture(scope="module")
-def page(context, served):
-    """Open the live page and wait for its model."""
+def context(browser, served):
+    with watched(browser, served) as context:
+        yield context
+
+
+def open_page(context, url: str):
+    """Open the live page and wait for its first model."""
     page = context.new_page()
-    page.goto(f"{served}live/index.html")
+    page.goto(f"{url}live/index.html")
     expect(page.locator(".said")).to_have_text("mars-tiny is ready.")
     return page
+
+
+@pytest.fixture(scope="module")
+def page(context, served):
+    return open_page(context, served)
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +129,7 @@ def run_button(page):
 
 def begin(page, prompt: str, modes=("mars",), tau: float = 0.95) -> None:
     page.locator(".typed").fill(prompt)
-    for box in page.locator(".controls [type=checkbox]").all():
+    for box in page.locator(".modes [type=checkbox]").all():
         box.set_checked(box.get_attribute("value") in modes)
     page.locator(".controls .tau").fill(str(tau))
     run_button(page).click()
@@ -155,6 +186,8 @@ def test_the_stage_works_as_in_the_app(page, visit_file, tmp_path):
     for mode, run in runs.items():
         assert replayed.locator(f'.lane[data-lane="{mode}"] .answer').text_content() == run.text
     assert saved(page, "png").read_bytes().startswith(b"\x89PNG")
+    svg = ElementTree.fromstring(saved(page, "svg").read_text("utf-8"))
+    assert "Write a short story about a cat." in "".join(svg.itertext())
 
 
 def test_a_run_stops(page):
@@ -193,7 +226,7 @@ def test_the_browser_keeps_the_files(context, served, page):
     other.on("request", lambda sent: fetched.append(sent.url))
     other.goto(f"{served}live/index.html")
     expect(other.locator(".said")).to_have_text("mars-tiny is ready.")
-    assert not [url for url in fetched if url.endswith((".onnx", ".wasm"))]
+    assert not [url for url in fetched if url.endswith((".onnx", ".bin", ".wasm"))]
     other.close()
 
 
@@ -217,18 +250,121 @@ def random_texts(count: int) -> list[str]:
     return ["".join(random_.choices(PIECES, k=random_.randint(1, 12))) for _ in range(count)]
 
 
-@pytest.mark.parametrize("name", ["mars-tiny", pytest.param("mars-smollm2-135m", marks=pytest.mark.full)])
-def test_prompts_have_the_tokens_of_python(blank, served, gallery, name):
+def check_tokenizer(page, url: str, name: str) -> None:
     checkpoint = load_checkpoint(name, "cpu", torch.float32)
-    folder = gallery / "live" / "models" / name
-    if not folder.exists():
-        onnx_model.write(checkpoint, folder, 8)
     prompts = [example["prompt"] for example in read_json("prompts.json")] + random_texts(1000)
-    found = blank.evaluate(ENCODE, [f"{served}live/worker/", f"{served}live/models/{name}/", prompts])
+    found = page.evaluate(ENCODE, [f"{url}live/worker/", f"{url}live/models/{name}/", prompts])
     for prompt, (ids, text) in zip(prompts, found):
         assert ids == encode_prompt(checkpoint.tokenizer, prompt), prompt
         settings = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
         assert text == checkpoint.tokenizer.decode(ids, **settings)
+
+
+def test_prompts_have_the_tokens_of_python(blank, served):
+    check_tokenizer(blank, served, "mars-tiny")
+
+
+@pytest.mark.full
+def test_a_static_space_is_the_gallery_and_the_chat_model(gallery, chat_site):
+    names = [{path.relative_to(root) for path in root.rglob("*")} for root in (chat_site, gallery)]
+    chat, libraries = Path("live", "models", CHAT), Path("live", "worker", "runtime")
+    for_gpus = {libraries / library.name for library in runtime.LIBRARIES if library.device == "webgpu"}
+    of_chat = {path for path in names[0] if path == chat or chat in path.parents}
+    assert names[0] - names[1] == of_chat | for_gpus
+    assert names[1] < names[0] and chat / "LICENSE" in names[0]
+    assert max(path.stat().st_size for path in chat_site.rglob("*")) < LARGEST
+
+
+@pytest.mark.full
+def test_the_chat_model_is_loaded_when_it_is_chosen(browser, chat_served):
+    with watched(browser, chat_served) as context:
+        fetched = []
+        context.on("request", lambda sent: fetched.append(sent.url))
+        page = open_page(context, chat_served)
+        assert not [url for url in fetched if CHAT in url]
+        [label] = page.locator(".models label", has_text=CHAT).all_inner_texts()
+        assert "MB" in label and "GB of memory" in label
+        page.get_by_label(CHAT).check()
+        expect(page.locator(".prompt")).to_contain_text("appointment letter")  # its recorded run
+        expect(page.locator(".about:visible")).to_contain_text("HuggingFaceTB/SmolLM2-135M-Instruct")
+        expect(page.locator(".said")).to_have_text(f"{CHAT} is ready.")
+        assert page.locator(".examples option").first.text_content().startswith("Letter")
+        begin(page, "Reformat as D Month YYYY (given: YYYY-MM-DD):\n\n2028-07-18")
+        expect(page.get_by_label("mars-tiny")).to_be_disabled()
+        finish(page)
+        runs = runs_of(page)
+        assert runs["mars"].settings.model == CHAT and "18 July 2028" in runs["mars"].text
+        page.get_by_label("mars-tiny").check()
+        expect(page.locator(".said")).to_have_text("mars-tiny is ready.")
+        begin(page, "Sort these numbers: 3, 1, 2.")
+        finish(page)
+        assert runs_of(page)["ar"].settings.model == "mars-tiny"
+
+
+@pytest.mark.full
+def test_the_chat_models_runs_equal_those_of_python(browser, chat_served):
+    prompts = [example["prompt"] for example in read_json("prompts.json") if example["model"] == CHAT]
+    races = races_of(prompts[2:3], (0.95,), 64)
+    own = expected(load_checkpoint(CHAT, "cpu", torch.float32), races)
+    with watched(browser, chat_served) as context:
+        page = context.new_page()
+        page.goto(f"{chat_served}live/models/{CHAT}/decoder.json")
+        check_tokenizer(page, chat_served, CHAT)
+        for (lines, _), runs in zip(run_races(page, f"{chat_served}live/", CHAT, races), own):
+            # The bundled weights have 8 bits, so their float32 form is the same model.
+            check_lines(lines, {mode: facts | {"dtype": "int8"} for mode, facts in runs.items()})
+
+
+@pytest.mark.full
+def test_too_little_memory_is_a_sentence_and_smaller_models_go_on(browser, chat_served):
+    limit = f"--js-flags=--wasm-max-mem-pages={FEW_PAGES}"
+    small = browser.browser_type.launch(
+        executable_path=shutil.which("chromium"), args=["--no-sandbox", limit]
+    )
+    page = open_page(small, chat_served)
+    page.get_by_label(CHAT).check()
+    expect(page.locator(".said")).to_contain_text("There is not enough memory for this.")
+    expect(run_button(page)).to_be_disabled()
+    page.get_by_label("mars-tiny").check()
+    expect(page.locator(".said")).to_have_text("mars-tiny is ready.")
+    small.close()
+
+
+@pytest.fixture
+def software_gpu(browser):
+    """Yield a browser whose GPU computes on the processor."""
+    arguments = ["--no-sandbox", "--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader"]
+    other = browser.browser_type.launch(executable_path=shutil.which("chromium"), args=arguments)
+    yield other
+    other.close()
+
+
+@pytest.mark.full
+def test_runs_on_a_gpu_equal_those_of_python(software_gpu, chat_served, mars_tiny):
+    races = races_of(held_out_prompts(2), (0.95,), 40)
+    with watched(software_gpu, chat_served) as context:
+        page = context.new_page()
+        page.goto(f"{chat_served}live/models/mars-tiny/decoder.json")
+        lanes = run_races(page, f"{chat_served}live/", "mars-tiny", races, "webgpu")
+    for (lines, _), runs in zip(lanes, expected(mars_tiny, races)):
+        check_lines(lines, runs)
+        assert {run.settings.device for run in read_lanes(lines).values()} == {"webgpu"}
+
+
+@pytest.mark.full
+def test_a_gpu_that_fails_gives_way_to_the_processor(software_gpu, chat_served):
+    context = software_gpu.new_context()
+    context.set_default_timeout(120_000)
+    page = open_page(context, chat_served)
+    assert page.locator(".gpu").is_hidden()  # a small model gains nothing on it
+    page.get_by_label(CHAT).check()
+    expect(page.locator(".said")).to_have_text(f"{CHAT} is ready.")
+    box = page.get_by_label("on this device's GPU")
+    expect(box).not_to_be_checked()  # this one computes on the processor
+    context.route("**/*.asyncify.wasm", lambda route: route.abort())
+    box.check()
+    expect(page.locator(".said")).to_have_text(f"{CHAT} is ready.")
+    expect(box).not_to_be_checked()
 
 
 @pytest.mark.full
@@ -242,21 +378,16 @@ def test_without_npm_the_gallery_has_no_live_page(tmp_path, monkeypatch, capsys)
     assert "live/" not in (tmp_path / "site" / "index.html").read_text("utf-8")
 
 
-@pytest.mark.full
-def test_a_static_space_is_the_gallery(gallery, tmp_path):
-    folder = tmp_path / "space"
-    assert cli.main(["space", "--static", "--output", str(folder)]) == 0
-    names = [{path.relative_to(root) for path in root.rglob("*")} for root in (folder, gallery)]
-    assert names[0] == names[1]
+def test_a_space_is_static_or_has_hardware(tmp_path):
     with pytest.raises(SystemExit):
-        cli.main(["space", "--static", "--hardware", "cpu-basic", "--output", str(tmp_path / "other")])
+        cli.main(["space", "--static", "--hardware", "cpu-basic", "--output", str(tmp_path / "site")])
 
 
 def test_copies_of_the_libraries_must_be_the_pinned_ones(gallery, tmp_path):
     copies = gallery / "live" / "worker" / "runtime"
-    runtime.fetch(tmp_path, copies.as_uri())
-    for library in runtime.LIBRARIES:
+    runtime.fetch(tmp_path, "wasm", copies.as_uri())
+    for library in runtime.needed("wasm"):
         assert (tmp_path / library.name).read_bytes() == (copies / library.name).read_bytes()
     (tmp_path / runtime.LIBRARIES[0].name).write_text("alert(1)")
     with pytest.raises(ValueError, match="SHA-256"):
-        runtime.fetch(tmp_path, tmp_path.as_uri())
+        runtime.fetch(tmp_path, "wasm", tmp_path.as_uri())

@@ -69,9 +69,15 @@ class Graph:
         return name
 
     def setting(self, name: str, *numbers: int) -> str:
-        """Add a small integer tensor that determines shapes; return its name."""
-        self.settings.append(helper.make_tensor(name, TensorProto.INT64, [len(numbers)], numbers))
+        """Add a small integer tensor that determines shapes, once for all layers; return its name."""
+        if all(one.name != name for one in self.settings):
+            self.settings.append(helper.make_tensor(name, TensorProto.INT64, [len(numbers)], numbers))
         return name
+
+    def turned(self, x: str, sizes: str, order: list[int], name: str) -> str:
+        """Add x in the sizes of a setting, with its dimensions in another order; return its name."""
+        split = self.add("Reshape", [x, sizes], f"{name}.split", domain="")
+        return self.add("Transpose", [split], name, domain="", perm=order)
 
     def norm(self, x: str, weight: np.ndarray, name: str, epsilon: float) -> str:
         """Add the RMS norm of x; return its name."""
@@ -94,7 +100,7 @@ class Graph:
         added = [] if bias is None else [self.constant(f"{name}.bias", bias)]
         if self.self_contained:
             product = f"{name}.product" if added else name
-            self.add("FusedMatMul", [x, self.dense(matrix, weight)], product, transB=1)
+            self.add("MatMul", [x, self.dense(matrix, weight)], product, domain="")
             return self.add("Add", [product, *added], name, domain="") if added else name
         q, scales = self.constant(f"{weight}.q", matrix.q), self.constant(f"{weight}.scales", matrix.scales)
         out, width = matrix.shape
@@ -110,16 +116,16 @@ class Graph:
         )
 
     def dense(self, matrix: Matrix, weight: str) -> str:
-        """Add a matrix, dequantized from 8 bits if necessary; return its name.
+        """Add a matrix [in, out], dequantized from 8 bits if necessary; return its name.
 
         A session dequantizes it once if `session.disable_quant_qdq` is set, otherwise in every forward.
         """
         if not isinstance(matrix, Quantized):
-            return self.constant(weight, matrix)
+            return self.constant(weight, matrix.T)
         if f"{weight}.q" not in self.tensors:
-            q = self.constant(f"{weight}.q", matrix.signed())
-            scales = self.constant(f"{weight}.scales", matrix.scales)
-            self.add("DequantizeLinear", [q, scales], weight, domain="", axis=1, block_size=GROUP)
+            q = self.constant(f"{weight}.q", matrix.signed().T)
+            scales = self.constant(f"{weight}.scales", matrix.scales.T)
+            self.add("DequantizeLinear", [q, scales], weight, domain="", axis=0, block_size=GROUP)
         return weight
 
     def proto(
@@ -144,31 +150,39 @@ def decoder(graph: Graph, config: PreTrainedConfig) -> onnx.ModelProto:
     The output is `logits` [r, vocabulary]. If `count` is m, attention counts on from the first of
     `positions`; it reads all of them if `count` is larger and the bias has a column more.
 
-    A self-contained graph has `ids` [1, n] in place of `hidden`, `padding` and `real`, and m = n.
+    A self-contained graph has `ids` [1, n], `positions` [1, n], `bias` [n, past + n], `rows` [r], and those
+    `key.i` and `value.i` [1, heads, past, width] that are cached. Those of the n positions come out as
+    `computed` [2 · layers, heads, n, width], a key and a value for each layer.
     """
-    cache = [1, config.num_key_value_heads, "room", head_width(config)]
-    stores = [f"{kind}.{i}" for i in range(config.num_hidden_layers) for kind in ("key", "value")]
     floats, longs, ints = TensorProto.FLOAT, TensorProto.INT64, TensorProto.INT32
-    hidden = [
-        value("hidden", floats, [1, "n", config.hidden_size]),
-        value("padding", longs, [6]),
-        value("real", longs, [1]),
-    ]
-    m = "n" if graph.self_contained else "m"
-    inputs = [
-        *([value("ids", longs, [1, "n"])] if graph.self_contained else hidden),
-        value("positions", longs, [1, m]),
-        value("last", ints, [1]),
-        value("count", ints, []),
-        value("bias", floats, [1, 1, m, "count"]),
-        value("rows", longs, ["r"]),
-        *(value(name, floats, cache) for name in stores),
-    ]
-    outputs = [
-        value("logits", floats, ["r", config.vocab_size]),
-        *(value(f"{name}.out", floats, cache) for name in stores),
-    ]
-    return graph.proto(inputs, outputs)
+    heads, width = config.num_key_value_heads, head_width(config)
+    past = "past" if graph.self_contained else "room"
+    stores = [value(name, floats, [1, heads, past, width]) for name in _stores(config)]
+    if graph.self_contained:
+        inputs = [
+            value("ids", longs, [1, "n"]),
+            value("positions", longs, [1, "n"]),
+            value("bias", floats, ["n", "total"]),
+        ]
+        extended = [value("computed", floats, [len(stores), heads, "n", width])]
+    else:
+        inputs = [
+            value("hidden", floats, [1, "n", config.hidden_size]),
+            value("padding", longs, [6]),
+            value("real", longs, [1]),
+            value("positions", longs, [1, "m"]),
+            value("last", ints, [1]),
+            value("count", ints, []),
+            value("bias", floats, [1, 1, "m", "count"]),
+        ]
+        extended = [value(f"{name}.out", floats, [1, heads, past, width]) for name in _stores(config)]
+    logits = value("logits", floats, ["r", config.vocab_size])
+    return graph.proto([*inputs, value("rows", longs, ["r"]), *stores], [logits, *extended])
+
+
+def _stores(config: PreTrainedConfig) -> list[str]:
+    """Return the names of the KV cache."""
+    return [f"{kind}.{i}" for i in range(config.num_hidden_layers) for kind in ("key", "value")]
 
 
 def build(config: PreTrainedConfig, weights: Weights, self_contained: bool = False) -> Graph:
@@ -186,8 +200,14 @@ def build(config: PreTrainedConfig, weights: Weights, self_contained: bool = Fal
     graph.setting("zero", 0)
     x, residual, embedding = "hidden", None, "model.embed_tokens"
     if self_contained:
+        scale = np.float32(head_width(config) ** -0.5)  # of the scores, by the rotation of the queries
+        graph.constant("cos.scaled", cos * scale)
+        graph.constant("sin.scaled", sin * scale)
         table = graph.dense(weights.matrix(embedding), embedding)
-        graph.add("Gather", [table, "ids"], x, domain="")
+        columns = graph.add("Gather", [table, "ids"], "embedded", domain="", axis=1)
+        graph.add("Transpose", [columns], x, domain="", perm=[1, 2, 0])
+        group = config.num_attention_heads // config.num_key_value_heads
+        graph.add("Tile", ["bias", graph.setting("group", group, 1)], "bias.rows", domain="")
     for i in range(config.num_hidden_layers):
         layer = f"model.layers.{i}"
         weight = weights.vector(f"{layer}.input_layernorm.weight")
@@ -203,6 +223,9 @@ def build(config: PreTrainedConfig, weights: Weights, self_contained: bool = Fal
     flat = graph.add("Squeeze", [last, "zero"], "flat", domain="")
     selected = graph.add("Gather", [flat, "rows"], "selected", domain="", axis=0)
     _linear(graph, weights, selected, "logits", embedding if config.tie_word_embeddings else "lm_head")
+    if self_contained:
+        new = [f"{name}.new" for name in _stores(config)]
+        graph.add("Concat", new, "computed", domain="", axis=0)
     return graph
 
 
@@ -216,10 +239,18 @@ def _attention(graph: Graph, config: PreTrainedConfig, weights: Weights, i: int,
     """Add the attention of layer i, which extends the layer's KV cache; return its output's name."""
     name = f"model.layers.{i}.self_attn"
     joined = _linear(graph, weights, x, f"{name}.computed", *(f"{name}.{part}_proj" for part in "qkv"))
-    if not graph.self_contained:
-        joined = graph.add("Pad", [joined, "padding"], f"{name}.qkv", domain="")
-    queries = weights.vector(f"{name}.q_norm.weight")
-    inputs = [joined, "", ""] if queries is None else _normed_heads(graph, config, weights, name, joined)
+    attention = _plain_attention if graph.self_contained else _fused_attention
+    return _linear(
+        graph, weights, attention(graph, config, weights, i, joined), f"{name}.out", f"{name}.o_proj"
+    )
+
+
+def _fused_attention(graph: Graph, config: PreTrainedConfig, weights: Weights, i: int, joined: str) -> str:
+    """Add attention as one operator on padded positions; return its output's name."""
+    name = f"model.layers.{i}.self_attn"
+    padded = graph.add("Pad", [joined, "padding"], f"{name}.qkv", domain="")
+    has_norms = weights.vector(f"{name}.q_norm.weight") is not None
+    inputs = _normed_heads(graph, config, weights, name, padded) if has_norms else [padded, "", ""]
     out = graph.add(
         "GroupQueryAttention",
         [*inputs, f"key.{i}", f"value.{i}", "last", "count", "cos", "sin", "positions", "bias"],
@@ -231,24 +262,65 @@ def _attention(graph: Graph, config: PreTrainedConfig, weights: Weights, i: int,
         scale=head_width(config) ** -0.5,
         do_rotary=1,
     )
-    if not graph.self_contained:
-        axis = graph.setting(f"{name}.axis", 1)
-        out = graph.add("Slice", [out, "zero", "real", axis], f"{name}.real", domain="")
-    return _linear(graph, weights, out, f"{name}.out", f"{name}.o_proj")
+    axis = graph.setting("axis", 1)
+    return graph.add("Slice", [out, "zero", "real", axis], f"{name}.real", domain="")
+
+
+def _plain_attention(graph: Graph, config: PreTrainedConfig, weights: Weights, i: int, joined: str) -> str:
+    """Add attention as products; return its output's name.
+
+    In a browser, the fused operator takes several times as long, and longer with every cached position.
+    """
+    name, width, shared = f"model.layers.{i}.self_attn", head_width(config), config.num_key_value_heads
+    group = config.num_attention_heads // shared
+    has_norms = weights.vector(f"{name}.q_norm.weight") is not None
+    heads = _normed_heads if has_norms else _split_heads
+    queries, keys, new_values = heads(graph, config, weights, name, joined)
+    queries = graph.add(
+        "RotaryEmbedding", [queries, "positions", "cos.scaled", "sin.scaled"], f"{name}.q.rotated"
+    )
+    keys = graph.add("RotaryEmbedding", [keys, "positions", "cos", "sin"], f"{name}.k.rotated")
+    by_head = graph.setting("by_head", 0, 0, shared, width)
+    for kind, x in (("key", keys), ("value", new_values)):
+        new = graph.turned(x, by_head, [0, 2, 1, 3], f"{kind}.{i}.new")
+        graph.add("Concat", [f"{kind}.{i}", new], f"{name}.{kind}.all", domain="", axis=2)
+    # The queries of all heads that share keys are the rows of one product.
+    by_group = graph.setting("by_group", 0, 0, shared, group, width)
+    turned = graph.turned(queries, by_group, [0, 2, 3, 1, 4], f"{name}.queries")
+    rows = graph.add(
+        "Reshape", [turned, graph.setting("in_rows", 0, 0, -1, width)], f"{name}.rows", domain=""
+    )
+    columns = graph.add("Transpose", [f"{name}.key.all"], f"{name}.columns", domain="", perm=[0, 1, 3, 2])
+    scores = graph.add("MatMul", [rows, columns], f"{name}.scores", domain="")
+    biased = graph.add("Add", [scores, "bias.rows"], f"{name}.biased", domain="")
+    shares = graph.add("Softmax", [biased], f"{name}.shares", domain="", axis=-1)
+    seen = graph.add("MatMul", [shares, f"{name}.value.all"], f"{name}.seen", domain="")
+    of_rows = graph.setting("of_rows", 0, 0, group, -1, width)
+    turned = graph.turned(seen, of_rows, [0, 3, 1, 2, 4], f"{name}.by_position")
+    return graph.add("Reshape", [turned, graph.setting("merged", 0, 0, -1)], f"{name}.attended", domain="")
+
+
+def _split_heads(
+    graph: Graph, config: PreTrainedConfig, weights: Weights, name: str, joined: str
+) -> list[str]:
+    """Add the split of computed queries, keys and values; return their names."""
+    width, heads, shared = head_width(config), config.num_attention_heads, config.num_key_value_heads
+    sizes = graph.setting("sizes", heads * width, shared * width, shared * width)
+    parts = [f"{name}.{part}" for part in "qkv"]
+    graph.add("Split", [joined, sizes], *parts, domain="", axis=-1)
+    return parts
 
 
 def _normed_heads(
     graph: Graph, config: PreTrainedConfig, weights: Weights, name: str, joined: str
 ) -> list[str]:
     """Add the norm of queries and keys by head (Qwen3); return the names of queries, keys and values."""
-    width, heads, shared = head_width(config), config.num_attention_heads, config.num_key_value_heads
-    sizes = graph.setting(f"{name}.sizes", heads * width, shared * width, shared * width)
-    parts = [f"{name}.{part}" for part in "qkv"]
-    graph.add("Split", [joined, sizes], *parts, domain="", axis=-1)
-    by_head = graph.setting(f"{name}.by_head", 0, 0, -1, width)
-    flat = graph.setting(f"{name}.flat", 0, 0, -1)
+    width = head_width(config)
+    _split_heads(graph, config, weights, name, joined)
+    all_heads = graph.setting("all_heads", 0, 0, -1, width)
+    flat = graph.setting("merged", 0, 0, -1)
     for kind in "qk":
-        split = graph.add("Reshape", [f"{name}.{kind}", by_head], f"{name}.{kind}.heads", domain="")
+        split = graph.add("Reshape", [f"{name}.{kind}", all_heads], f"{name}.{kind}.heads", domain="")
         weight = weights.vector(f"{name}.{kind}_norm.weight")
         normed = graph.norm(split, weight, f"{name}.{kind}.normed", config.rms_norm_eps)
         graph.add("Reshape", [normed, flat], f"{name}.{kind}.ready", domain="")

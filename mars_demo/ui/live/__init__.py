@@ -3,9 +3,10 @@
 import html
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from string import Template
+from typing import Any
 
 from mars_demo.assets import read_json
 from mars_demo.export import onnx_model
@@ -20,13 +21,14 @@ from mars_demo.views import recordings
 TITLE = "MARS in your browser"
 OFFERED = ("mars", "lossless")  # the modes beside the baseline; the first is chosen
 FILES = ("live.css", "live.js")  # of the page, in the shared folder
+MEMORY = {"mars-smollm2-135m": "about 1.3 GB"}  # of a page with a large model, in Chromium
 POLICY = "worker-src 'self'; connect-src 'self'; "  # the decoder, and the page that saves a run
 _HERE = Path(__file__).parent
 _BODY = Template((_HERE / "page.html").read_text("utf-8"))
 _WORKER = "worker"
 
 
-def collect(folder: Path, checkpoints: Sequence[Checkpoint], runtime_url: str | None = None) -> int:
+def collect(folder: Path, checkpoints: Iterable[Checkpoint], runtime_url: str | None = None) -> int:
     """Write everything but the page to an empty folder: models, worker and libraries; return the bytes.
 
     Raises:
@@ -35,31 +37,31 @@ def collect(folder: Path, checkpoints: Sequence[Checkpoint], runtime_url: str | 
     shutil.copytree(_HERE / _WORKER, folder / _WORKER)
     libraries = folder / _WORKER / "runtime"
     libraries.mkdir()
-    runtime.fetch(libraries, runtime_url)
+    runtime.fetch(libraries, "wasm", runtime_url)  # first, since exporting takes longer
     (folder / "models").mkdir()
     for checkpoint in checkpoints:
-        onnx_model.write(checkpoint, folder / "models" / checkpoint.name, 32)
+        bits = onnx_model.default_bits(checkpoint)
+        onnx_model.write(checkpoint, folder / "models" / checkpoint.name, bits)
+        if checkpoint.name in MEMORY:
+            runtime.fetch(libraries, "webgpu", runtime_url)
     return _size(folder)
 
 
 def pages(folder: Path, stage: Stage) -> dict[str, str]:
-    """Return the text files that belong to a collected folder, by their paths beside it."""
-    models = sorted(path.name for path in (folder / "models").iterdir())
-    libraries = _size(folder / _WORKER)
-    listed = [
-        {
-            "name": name,
-            "megabytes": round((_size(folder / "models" / name) + libraries) / 1e6),
-            "examples": [e for e in read_json("prompts.json") if e["model"] == name],
-        }
-        for name in models
-    ]
+    """Return the text files that belong to a collected folder, by their paths beside it.
+
+    The smallest model is the first one, which the page loads at once.
+    """
+    libraries = folder / _WORKER / "runtime"
+    listed = [_facts(path, libraries) for path in sorted((folder / "models").iterdir(), key=_size)]
     data = {"models": listed, "tokens": api.MAX_NEW_TOKENS, "tau": TAU, "step": TAU_STEP, "slot": SLOT}
     body = _BODY.substitute(
         title=html.escape(TITLE),
-        several="" if len(models) > 1 else "hidden",
+        several="" if len(listed) > 1 else "hidden",
+        models="\n    ".join(_radio(model, model is listed[0]) for model in listed),
+        about="\n  ".join(_about(folder / "models" / model["name"]) for model in listed),
         modes="\n    ".join(_checkbox(name, name == OFFERED[0]) for name in OFFERED),
-        figure=standalone.figure(stage, _opening(models)),
+        figure=standalone.figure(stage, ""),
     )
     body += f'<script type="application/json" id="live">{standalone.data(json.dumps(data))}</script>\n'
     return {
@@ -69,10 +71,48 @@ def pages(folder: Path, stage: Stage) -> dict[str, str]:
     }
 
 
-def _opening(models: Sequence[str]) -> str:
-    """Return the first recorded run of a model of the page; "" if there is none."""
-    entries = (entry["id"] for entry in recordings.index() if entry["model"] in models)
-    return next((recordings.recording(id) for id in entries), "")
+def _facts(folder: Path, libraries: Path) -> dict[str, Any]:
+    """Return what the page's script knows of an exported model: among others, its size by device.
+
+    A small model does not use a GPU, where starting the many small operations takes longer than they do.
+    """
+    devices = ("wasm", "webgpu") if folder.name in MEMORY else ("wasm",)
+    return {
+        "name": folder.name,
+        "megabytes": {
+            device: round((_size(folder) + runtime.size(libraries, device)) / 1e6) for device in devices
+        },
+        "examples": [example for example in read_json("prompts.json") if example["model"] == folder.name],
+        "opening": _opening(folder.name),
+    }
+
+
+def _opening(name: str) -> str:
+    """Return the first recorded run of a model; "" if there is none."""
+    entries = (entry["id"] for entry in recordings.index() if entry["model"] == name)
+    return next(map(recordings.recording, entries), "")
+
+
+def _radio(model: dict[str, Any], checked: bool) -> str:
+    name, state = html.escape(model["name"]), " checked" if checked else ""
+    memory = MEMORY.get(model["name"])
+    needs = f" and {memory} of memory: too much for many phones" if memory else ""
+    said = f"{name}: {model['megabytes']['wasm']} MB{needs}"
+    return f'<label><input type="radio" name="model" value="{name}"{state}> {said}</label>'
+
+
+def _about(folder: Path) -> str:
+    """Return a paragraph about an exported model: what it can do, its origin and its licence."""
+    described = json.loads((folder / onnx_model.DESCRIPTION).read_text("utf-8"))
+    sentences = [html.escape(read_json("models.json").get(folder.name, ""))]
+    if base := described["base_model"]:
+        url = html.escape(f"https://huggingface.co/{base}")
+        sentences.append(f'Its base is <a href="{url}">{html.escape(base)}</a>.')
+    if onnx_model.LICENSE.name in described["files"]:
+        name = html.escape(described["license"] or "see its file")
+        link = f'<a href="models/{folder.name}/{onnx_model.LICENSE.name}">{name}</a>'
+        sentences.append(f"Licence: {link}.")
+    return f'<p class="about wide" data-model="{html.escape(folder.name)}" hidden>{" ".join(sentences)}</p>'
 
 
 def _checkbox(name: str, checked: bool) -> str:

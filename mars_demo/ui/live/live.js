@@ -1,11 +1,12 @@
-// The live page: its controls, and the worker that decodes.
+// The live page: its controls, and a worker that decodes.
 
 let live; // what the page was written with: its models and settings
 const page = (selector) => document.querySelector(selector);
 const stage = () => page("[data-figure=stage]");
-const worker = location.protocol === "file:" ? null : new Worker("worker/worker.js", { type: "module" });
+let worker = null; // of the chosen model
 let record = ""; // of the race on the stage
 let racing = false;
+let hasGpu = false;
 
 /** Write a page that replays a record, as the app's server does. */
 server.replay_page = async (saved) => {
@@ -28,27 +29,67 @@ function say(text, failed = false) {
 }
 
 function load() {
-  const chosen = live.models.find(({ name }) => name === page(".models").value);
+  const name = page(".models :checked").value;
+  const chosen = live.models.find((model) => model.name === name);
+  const device = deviceOf(chosen);
+  introduce(chosen);
+  if (location.protocol === "file:")
+    return say("Browsers decode only on pages from a web server, not from a disk.", true);
   page(".run").disabled = true;
-  page(".examples").replaceChildren(
-    ...chosen.examples.map(({ title, prompt }) => new Option(title, prompt)),
-  );
-  choose();
-  say(`Loading ${chosen.name}, ${chosen.megabytes} MB with the libraries that run it …`);
-  worker.postMessage({ load: { url: new URL(`models/${chosen.name}/`, location.href).href } });
+  worker?.terminate(); // frees the memory of its model
+  worker = new Worker("worker/worker.js", { type: "module" });
+  worker.addEventListener("message", ({ data }) => {
+    for (const [answer, value] of Object.entries(data)) answers[answer](value);
+  });
+  worker.addEventListener("error", () => fail("This browser cannot run the decoder. Try a newer one."));
+  say(`Loading ${chosen.name}, ${chosen.megabytes[device]} MB with the libraries that run it …`);
+  worker.postMessage({ load: { url: new URL(`models/${chosen.name}/`, location.href).href, device } });
+}
+
+/** Return where a model runs, and offer the GPU if it can run there. */
+function deviceOf({ megabytes }) {
+  page(".gpu").hidden = !(hasGpu && "webgpu" in megabytes);
+  return isOnGpu() ? "webgpu" : "wasm";
+}
+
+const isOnGpu = () => !page(".gpu").hidden && page(".gpu input").checked;
+
+/** Return whether this device has a GPU that pages can use. */
+async function findGpu() {
+  try {
+    const adapter = await navigator.gpu?.requestAdapter();
+    page(".gpu input").checked = !adapter?.info.isFallbackAdapter; // one that computes on the processor
+    return Boolean(adapter);
+  } catch {
+    return false;
+  }
+}
+
+/** Show a model's description, its examples and its recorded run. */
+function introduce({ name, examples, opening }) {
+  for (const about of document.querySelectorAll(".about")) about.hidden = about.dataset.model !== name;
+  const prompts = Array.from(page(".examples").options, ({ value }) => value);
+  page(".examples").replaceChildren(...examples.map(({ title, prompt }) => new Option(title, prompt)));
+  if (["", ...prompts].includes(page(".typed").value)) choose(); // a prompt of the visitor stays
+  page(".stage").dispatchEvent(new CustomEvent("record", { detail: opening }));
 }
 
 /** Show the bytes that have come, out of all of them. */
 function showProgress({ done, total }) {
-  const bar = page("progress");
-  bar.hidden = false;
-  bar.max = total;
-  bar.value = done;
-  bar.textContent = `${Math.round((100 * done) / total)} %`;
+  Object.assign(page("progress"), { hidden: false, max: total, value: done });
+  page(".bytes").textContent = `${inMegabytes(done)} of ${inMegabytes(total)} MB`;
+  if (done === total) say("Starting the model …");
+}
+
+const inMegabytes = (bytes) => (bytes / 1e6).toFixed(0);
+
+function hideProgress() {
+  page("progress").hidden = true;
+  page(".bytes").textContent = "";
 }
 
 function ready({ name }) {
-  page("progress").hidden = true;
+  hideProgress();
   page(".run").disabled = false;
   say(`${name} is ready.`);
 }
@@ -56,9 +97,7 @@ function ready({ name }) {
 // ------------------------------------------------------------------------------------- the race
 
 function run() {
-  const modes = [...document.querySelectorAll(".controls [type=checkbox]:checked")].map(
-    ({ value }) => value,
-  );
+  const modes = [...document.querySelectorAll(".modes :checked")].map(({ value }) => value);
   [record, racing] = ["", true];
   say("");
   enable();
@@ -74,7 +113,7 @@ function run() {
 }
 
 function enable() {
-  page(".run").disabled = racing;
+  for (const selector of [".run", ".models"]) page(selector).disabled = racing;
   page(".stop").disabled = !racing;
 }
 
@@ -89,9 +128,16 @@ function over() {
 }
 
 function fail(sentence) {
-  page("progress").hidden = true;
+  if (!racing && isOnGpu()) {
+    page(".gpu input").checked = false;
+    load();
+    return say(`This device's GPU cannot run the model. ${page(".said").textContent}`);
+  }
   say(sentence, true);
-  if (racing) over();
+  if (racing) return over();
+  hideProgress();
+  page(".run").disabled = true;
+  worker.terminate(); // other files may still be on their way
 }
 
 const tau = () => Number(page(".tau").value);
@@ -124,15 +170,12 @@ const answers = {
 };
 
 function listen() {
-  worker.addEventListener("message", ({ data }) => {
-    for (const [name, value] of Object.entries(data)) answers[name](value);
-  });
-  worker.addEventListener("error", () => fail("This browser cannot run the decoder. Try a newer one."));
   page(".controls").addEventListener("submit", (event) => {
     event.preventDefault();
     run();
   });
   page(".stop").addEventListener("click", () => worker.postMessage({ stop: true }));
+  page(".tau").addEventListener("input", setTau);
   page(".models").addEventListener("change", load);
   page(".examples").addEventListener("change", choose);
   page(".typed").addEventListener("keydown", (event) => {
@@ -143,13 +186,11 @@ function listen() {
   stage().addEventListener("again", again);
 }
 
-addEventListener("DOMContentLoaded", () => {
+addEventListener("DOMContentLoaded", async () => {
   live = JSON.parse(document.getElementById("live").textContent);
-  page(".models").replaceChildren(...live.models.map(({ name }) => new Option(name)));
-  page(".tau").addEventListener("input", setTau);
   Object.assign(page(".tau"), { step: live.step, value: live.tau });
   setTau();
-  if (!worker) return say("Browsers decode only on pages from a web server, not from a disk.", true);
   listen();
+  hasGpu = await findGpu();
   load();
 });

@@ -42,7 +42,6 @@ import { marked, read } from "./reading.js";
  * @property {(layout: Layout, first: number) => Promise<Float32Array>} forward return the logits
  *   [n - first, vocabulary]
  * @property {(count: number) => void} commit keep the first `count` positions of the last forward
- * @property {() => void} dispose free the cache
  */
 
 // ------------------------------------------------------------------------------------------ layouts
@@ -207,26 +206,22 @@ const masksFor = ({ window: slots }, room) => Math.max(0, Math.min(slots - 1, ro
 // ------------------------------------------------------------------------------------------ driving
 
 /**
- * Run one strategy on one engine, forward by forward, and yield its passes; dispose of the engine at the end.
+ * Run one strategy on one engine, forward by forward, and yield its passes.
  * @param {Engine} engine
  * @param {Strategy} strategy
  * @param {Criterion} criterion
  * @returns {AsyncGenerator<Pass, void, void>}
  */
 export async function* drive(engine, strategy, criterion) {
-  try {
-    for (const forward of strategy) {
-      const { layout, first } = /** @type {Forward} */ (forward);
-      const started = performance.now();
-      const logits = await engine.forward(layout, first);
-      const computed = performance.now();
-      const readings = read(logits, layout.ids.length - first, criterion);
-      const [model_ms, read_ms] = [computed - started, performance.now() - computed];
-      const { step, keep } = /** @type {Outcome} */ (strategy.next(readings).value);
-      engine.commit(keep);
-      yield { ...step, model_ms, read_ms };
-    }
-  } finally {
-    engine.dispose();
+  for (const forward of strategy) {
+    const { layout, first } = /** @type {Forward} */ (forward);
+    const started = performance.now();
+    const logits = await engine.forward(layout, first);
+    const computed = performance.now();
+    const readings = read(logits, layout.ids.length - first, criterion);
+    const [model_ms, read_ms] = [computed - started, performance.now() - computed];
+    const { step, keep } = /** @type {Outcome} */ (strategy.next(readings).value);
+    engine.commit(keep);
+    yield { ...step, model_ms, read_ms };
   }
 }

@@ -38,10 +38,13 @@ const CHUNK = 256;
  * Return a session for the content of model.onnx.
  * @param {Ort} ort
  * @param {Uint8Array} model
+ * @param {{ path: string, data: Uint8Array }[]} externalData the files with its weights, by name
+ * @param {"wasm" | "webgpu"} device
  */
-export const openSession = (ort, model) =>
+export const openSession = (ort, model, externalData, device) =>
   ort.InferenceSession.create(model, {
-    executionProviders: ["wasm"],
+    executionProviders: [device],
+    externalData,
     logSeverityLevel: 3,
     extra: { session: { disable_quant_qdq: "1" } }, // weights are dequantized once, not in every forward
   });
@@ -49,9 +52,8 @@ export const openSession = (ort, model) =>
 /** A decoder of one text on one model, which runs layouts and commits positions to the KV cache. */
 export class Engine {
   length = 0; // committed positions; later ones are overwritten
-  /** @type {Record<string, Tensor>} */
-  #stores = {};
-  #room = 0;
+  /** @type {Record<string, Cache>} */
+  #caches = {};
 
   /**
    * @param {Ort} ort
@@ -61,8 +63,9 @@ export class Engine {
   constructor(ort, session, description) {
     this.ort = ort;
     this.session = session;
-    this.description = description;
-    this.names = Array.from({ length: description.layers }, (_, i) => [`key.${i}`, `value.${i}`]).flat();
+    for (let layer = 0; layer < description.layers; layer++)
+      for (const kind of ["key", "value"])
+        this.#caches[`${kind}.${layer}`] = new Cache(description.heads, description.width);
   }
 
   /**
@@ -85,13 +88,6 @@ export class Engine {
     this.length += count;
   }
 
-  /** Free the KV cache. */
-  dispose() {
-    for (const store of Object.values(this.#stores)) store.dispose();
-    this.#stores = {};
-    this.#room = 0;
-  }
-
   /**
    * Compute the positions `start` to `end` of a layout; return the logits from `first` on.
    * @param {Layout} layout
@@ -102,47 +98,83 @@ export class Engine {
    */
   async #run({ ids, positions, past, visible }, start, end, first) {
     const { Tensor } = this.ort;
-    // Attention adds in another order for the last one of an odd number of positions, so it is repeated.
-    const places = Array.from({ length: end - start }, (_, index) => start + index);
-    if (places.length % 2) places.push(end - 1);
-    const taken = (/** @type {number[]} */ values) => places.map((place) => values[place]);
-    const [count, total] = [places.length, past + start + places.length];
+    const [count, cached] = [end - start, past + start];
     const rows = Array.from({ length: end - first }, (_, index) => first - start + index);
-    this.#grow(total);
-    const { logits, ...stores } = await this.session.run({
-      ids: longs(Tensor, [1, count], taken(ids)),
-      positions: longs(Tensor, [1, count], taken(positions)),
-      last: new Tensor("int32", Int32Array.of(total - 1), [1]),
-      count: new Tensor("int32", Int32Array.of(total), []),
-      bias: new Tensor("float32", biasOf(taken(visible), total), [1, 1, count, total]),
+    /** @type {Record<string, Tensor>} */
+    const inputs = {
+      ids: longs(Tensor, [1, count], ids.slice(start, end)),
+      positions: longs(Tensor, [1, count], positions.slice(start, end)),
+      bias: new Tensor("float32", biasOf(visible.slice(start, end), cached + count), [
+        count,
+        cached + count,
+      ]),
       rows: longs(Tensor, [rows.length], rows),
-      ...this.#stores,
-    });
-    for (const name of this.names) {
-      this.#stores[name].dispose();
-      this.#stores[name] = stores[`${name}.out`];
-    }
+    };
+    for (const [name, cache] of Object.entries(this.#caches))
+      inputs[name] = new Tensor("float32", cache.first(cached), [1, cache.heads, cached, cache.width]);
+    const { logits, computed } = await this.session.run(inputs);
+    const added = /** @type {Float32Array} */ (computed.data);
+    const caches = Object.values(this.#caches);
+    const size = added.length / caches.length;
+    for (const [index, cache] of caches.entries())
+      cache.put(cached, added.subarray(index * size, (index + 1) * size));
     return /** @type {Float32Array} */ (logits.data);
+  }
+}
+
+/** The keys or the values of a layer, by head and position. */
+class Cache {
+  #room = 0; // positions
+  #data = new Float32Array();
+
+  /**
+   * @param {number} heads
+   * @param {number} width of a head
+   */
+  constructor(heads, width) {
+    this.heads = heads;
+    this.width = width;
   }
 
   /**
-   * Make room for `length` positions; masks may go beyond the context.
-   * @param {number} length
+   * Return the first positions of all heads.
+   * @param {number} positions
    */
-  #grow(length) {
-    if (length <= this.#room) return;
-    const { heads, width, context } = this.description;
-    const room = Math.max(length, Math.min(context, Math.max(FIRST_ROOM, 2 * this.#room)));
-    for (const name of this.names) {
-      const store = new Float32Array(heads * room * width);
-      const data = /** @type {Float32Array | undefined} */ (this.#stores[name]?.data);
-      const size = this.#room * width; // of a head
-      for (let head = 0; data && head < heads; head++)
-        store.set(data.subarray(head * size, (head + 1) * size), head * room * width);
-      this.#stores[name]?.dispose();
-      this.#stores[name] = new this.ort.Tensor("float32", store, [1, heads, room, width]);
+  first(positions) {
+    return this.#copy(positions, positions);
+  }
+
+  /**
+   * Put new positions after the first ones.
+   * @param {number} start
+   * @param {Float32Array} computed
+   */
+  put(start, computed) {
+    const size = computed.length / this.heads;
+    const length = start + size / this.width;
+    if (length > this.#room) {
+      const room = Math.max(length, FIRST_ROOM, 2 * this.#room);
+      [this.#data, this.#room] = [this.#copy(start, room), room];
     }
-    this.#room = room;
+    for (let head = 0; head < this.heads; head++)
+      this.#data.set(
+        computed.subarray(head * size, (head + 1) * size),
+        (head * this.#room + start) * this.width,
+      );
+  }
+
+  /**
+   * Return a copy of the first positions with room for others.
+   * @param {number} positions
+   * @param {number} room
+   */
+  #copy(positions, room) {
+    const copy = new Float32Array(this.heads * room * this.width);
+    for (let head = 0; head < this.heads; head++) {
+      const start = head * this.#room * this.width;
+      copy.set(this.#data.subarray(start, start + positions * this.width), head * room * this.width);
+    }
+    return copy;
   }
 }
 

@@ -19,10 +19,9 @@ const CACHE = "mars-demo-live";
 /**
  * Fetch a JSON file, past the browser's own cache.
  * @param {string} url
- * @param {AbortSignal} signal
  */
-export async function fetchJson(url, signal) {
-  const response = await respond(url, { signal, cache: "no-cache" });
+export async function fetchJson(url) {
+  const response = await respond(url, { cache: "no-cache" });
   try {
     return await response.json();
   } catch {
@@ -34,14 +33,13 @@ export async function fetchJson(url, signal) {
  * Return the contents of files, from the browser's cache or the web, with reports of the bytes so far.
  * @param {File[]} files
  * @param {Report} report
- * @param {AbortSignal} signal
  */
-export async function fetchFiles(files, report, signal) {
+export async function fetchFiles(files, report) {
   const cache = await openCache();
   const parts = files.map(({ bytes }) => ({ done: 0, total: bytes ?? 0 }));
   return Promise.all(
     files.map((file, index) =>
-      contentOf(file, cache, signal, (part) => {
+      contentOf(file, cache, (part) => {
         parts[index] = part;
         report({ done: sum(parts.map(({ done }) => done)), total: sum(parts.map(({ total }) => total)) });
       }),
@@ -65,13 +63,12 @@ async function openCache() {
  * Return the content of a file.
  * @param {File} file
  * @param {Cache | null} cache
- * @param {AbortSignal} signal
  * @param {Report} report
  */
-async function contentOf({ url, bytes = 0, version, sha256 }, cache, signal, report) {
+async function contentOf({ url, bytes = 0, version, sha256 }, cache, report) {
   const key = `${url}?${version}`;
   const kept = await cache?.match(key);
-  const content = await read(kept ?? (await respond(url, { signal })), url, bytes, report);
+  const content = await read(kept ?? (await respond(url)), url, bytes, report);
   if (sha256 && !(await isRight(content, sha256))) {
     await cache?.delete(key);
     throw new Refusal(`${nameOf(url)} arrived damaged. Load the model again.`);
@@ -82,11 +79,10 @@ async function contentOf({ url, bytes = 0, version, sha256 }, cache, signal, rep
 
 /**
  * @param {string} url
- * @param {RequestInit} options
+ * @param {RequestInit} [options]
  */
 async function respond(url, options) {
-  const response = await fetch(url, options).catch((error) => {
-    if (isAbort(error)) throw error;
+  const response = await fetch(url, options).catch(() => {
     throw new Refusal(`${nameOf(url)} could not be fetched. Check the connection and try again.`);
   });
   if (!response.ok)
@@ -115,13 +111,10 @@ async function read({ headers, body }, url, bytes, report) {
   try {
     return new Uint8Array(await new Response(body?.pipeThrough(counter)).arrayBuffer());
   } catch (error) {
-    if (error instanceof RangeError || isAbort(error)) throw error;
+    if (error instanceof RangeError) throw error;
     throw new Refusal(`${nameOf(url)} arrived only in part. Check the connection and try again.`);
   }
 }
-
-/** @param {unknown} error */
-const isAbort = (error) => error instanceof DOMException && error.name === "AbortError";
 
 /**
  * Return whether a content has this SHA-256. Browsers can compute it on secure pages only.

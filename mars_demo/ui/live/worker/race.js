@@ -18,6 +18,7 @@ import { Refusal } from "./refusal.js";
  * A loaded model.
  * @typedef {object} Model
  * @property {Description} description
+ * @property {string} device wasm or webgpu
  * @property {Pick<Tokens, "encodePrompt" | "decode" | "name">} tokens
  * @property {() => Engine} newEngine return an engine with an empty KV cache
  */
@@ -43,7 +44,6 @@ const MODES = {
   mars: { strategy: windowStrategy, usesTau: true, window: (largest) => largest },
   lossless: { strategy: lossless, usesTau: false, window: (largest) => largest },
 };
-const DEVICE = "wasm";
 const LONGEST = 20_000; // characters of a prompt, as in the app
 
 /**
@@ -100,7 +100,7 @@ function messages() {
  * @param {RaceRequest} request
  * @param {Knobs} knobs
  */
-function prepare({ description, tokens, newEngine }, request, knobs) {
+function prepare({ description, device, tokens, newEngine }, request, knobs) {
   check(description, request);
   const { prompt, modes, criterion, maxNewTokens } = request;
   const promptIds = tokens.encodePrompt(prompt);
@@ -123,7 +123,7 @@ function prepare({ description, tokens, newEngine }, request, knobs) {
       tau: tau(),
       prompt,
       prompt_tokens: promptIds.length,
-      device: DEVICE,
+      device,
       dtype: description.dtype,
       max_new_tokens: maxNewTokens,
       criterion,

@@ -1,39 +1,34 @@
-// The web worker of the live page: it loads a model and runs races, one thing after the other.
+// A web worker of the live page: it loads one model, then it runs races, one after the other.
 //
-// Messages to it: {load: {url}}, {race: {prompt, modes, criterion, tau, maxNewTokens}}, {tau}, {stop: true}.
+// Messages to it: {load: {url, device}}, {race: {prompt, modes, criterion, tau, maxNewTokens}}, {tau}, {stop: true}.
 // Messages from it: {progress: {done, total}}, {ready: description}, {lines}, {over: true}, {error: sentence}.
-// A load ends with `ready` or `error`, a race with `over` or `error`; a load that another one replaces ends
-// silently.
+// The load ends with `ready` or `error`, a race with `over` or `error`. WebAssembly does not give back memory
+// before its worker ends, so another model needs another worker.
 
 import { Engine, openSession } from "./engine.js";
 import { fetchFiles, fetchJson } from "./files.js";
 import { race } from "./race.js";
 import { Refusal, sentenceOf } from "./refusal.js";
-import * as ort from "./runtime/ort.wasm.min.mjs";
 import { Tokenizer } from "./runtime/tokenizers.min.mjs";
 import { Tokens } from "./tokens.js";
 
 const RUNTIME = new URL("./runtime/", import.meta.url).href;
-const LIBRARY = "ort-wasm-simd-threaded.wasm";
-const MODEL = "model.onnx";
+const LIBRARIES = {
+  wasm: { module: "ort.wasm.min.mjs", binary: "ort-wasm-simd-threaded.wasm" },
+  webgpu: { module: "ort.webgpu.min.mjs", binary: "ort-wasm-simd-threaded.asyncify.wasm" },
+};
+const NEEDED = ["model.onnx", "tokenizer.json", "tokenizer_config.json"]; // beside the weights
+const WEIGHTS = /^weights-/;
 const EVERY = 50; // ms between two messages of lines
 const MOST_THREADS = 4; // more cost more than they bring to such small products
 
-let model = null; // the loaded model, as in race.js, with its session
+let model = null; // as in race.js, once it has been loaded
 let knobs = { tau: 1, stopped: false }; // of the latest race
-let loading = new AbortController(); // of the latest load
-let last = Promise.resolve(); // the latest load or race
-
-ort.env.wasm.wasmPaths = RUNTIME;
-ort.env.wasm.numThreads = crossOriginIsolated ? Math.min(navigator.hardwareConcurrency, MOST_THREADS) : 1;
+let last = Promise.resolve(); // the load or the latest race
 
 const handlers = {
-  load({ url }) {
-    stop();
-    loading.abort();
-    const own = new AbortController();
-    loading = own;
-    next(() => load(url, own.signal), own);
+  load({ url, device }) {
+    next(() => load(url, device));
   },
   race({ tau, ...request }) {
     stop();
@@ -55,47 +50,52 @@ function stop() {
   knobs.stopped = true;
 }
 
-/** Do something after what came before; say so if it fails, unless it was called off. */
-function next(work, controller) {
+/** Do something after what came before; say so if it fails. */
+function next(work) {
   last = last.then(work).catch((error) => {
-    if (controller?.signal.aborted) return;
-    controller?.abort(); // other files may still be on their way
     if (!(error instanceof Refusal)) console.error(error);
     postMessage({ error: sentenceOf(error) });
   });
 }
 
-/** Load the model of a folder in place of the current one. */
-async function load(url, signal) {
-  if (signal.aborted) return;
-  await model?.session.release(); // first, because there may not be enough memory for two
-  model = null;
-  const description = await fetchJson(`${url}decoder.json`, signal);
-  const ofModel = [MODEL, "tokenizer.json", "tokenizer_config.json"].map((name) => {
+/** Load the model of a folder for a device, wasm (the processor) or webgpu. */
+async function load(url, device) {
+  const { module, binary: library } = LIBRARIES[device];
+  const ort = await import(RUNTIME + module);
+  Object.assign(ort.env.wasm, { wasmPaths: RUNTIME, numThreads: threads() });
+  const description = await fetchJson(`${url}decoder.json`);
+  const parts = Object.keys(description.files).filter((name) => WEIGHTS.test(name));
+  const ofModel = [...NEEDED, ...parts].map((name) => {
     const { bytes, sha256 } = description.files[name];
     return { url: url + name, bytes, sha256, version: sha256 };
   });
-  const library = { url: RUNTIME + LIBRARY, version: ort.env.versions.web };
-  const report = (progress) => signal.aborted || postMessage({ progress });
-  const [weights, ...others] = await fetchFiles([...ofModel, library], report, signal);
-  const [content, config] = others.slice(0, 2).map((bytes) => JSON.parse(new TextDecoder().decode(bytes)));
-  ort.env.wasm.wasmBinary = others[2];
-  const session = await openSession(ort, weights);
+  const ofRuntime = { url: RUNTIME + library, version: ort.env.versions.web };
+  const [binary, graph, ...others] = await fetchFiles([ofRuntime, ...ofModel], (progress) =>
+    postMessage({ progress }),
+  );
+  const [content, config] = others.splice(0, 2).map((bytes) => JSON.parse(new TextDecoder().decode(bytes)));
+  ort.env.wasm.wasmBinary = binary;
+  const weights = parts.map((path, index) => ({ path, data: others[index] }));
+  const session = await openSession(ort, graph, weights, device);
   ort.env.wasm.wasmBinary = undefined; // it has been compiled
-  if (signal.aborted) return session.release();
   model = {
     description,
-    session,
+    device,
     tokens: new Tokens(Tokenizer, content, config, description),
     newEngine: () => new Engine(ort, session, description),
   };
   postMessage({ ready: description });
 }
 
+function threads() {
+  return crossOriginIsolated ? Math.min(navigator.hardwareConcurrency, MOST_THREADS) : 1;
+}
+
 /** Run a race, and post its lines in batches. */
 async function run(request, own) {
   if (!model) throw new Refusal("No model is loaded. Load one first.");
   let [lines, shown] = ["", 0];
+  let first = request.modes.length; // lines before the first forward, which may take long
   const show = () => {
     if (lines) postMessage({ lines });
     [lines, shown] = ["", performance.now()];
@@ -103,7 +103,7 @@ async function run(request, own) {
   try {
     for await (const line of race(model, request, own)) {
       lines += line;
-      if (performance.now() - shown >= EVERY) show();
+      if (first-- > 0 || performance.now() - shown >= EVERY) show();
     }
   } finally {
     show();
