@@ -57,13 +57,14 @@ def run(arguments: argparse.Namespace) -> None:
             "The lm-evaluation-harness is not installed. Install it with "
             "`pip install -r requirements-eval.txt`."
         )
-    from mars_demo.evaluation.harness import suite  # imports the harness
+    from mars_demo.evaluation.harness import processes, suite  # imports the harness
     from mars_demo.evaluation.harness.model import MarsLM
 
     tasks = suite.load(arguments.tasks.split(","), arguments.include_path)
     if not arguments.confirm_run_unsafe_code:
         suite.require_confirmed(tasks)
-    checkpoint = loading.load(arguments.model, arguments.block_size, arguments.dtype).dense
+    device = processes.join()
+    checkpoint = loading.load(arguments.model, arguments.block_size, arguments.dtype, device).dense
     model = MarsLM(
         checkpoint,
         mode=arguments.mode,
@@ -82,6 +83,8 @@ def run(arguments: argparse.Namespace) -> None:
         cache=arguments.cache,
         unsafe_code=arguments.confirm_run_unsafe_code,
     )
+    if record is None:
+        return
     print_table(record["tasks"])
     if arguments.output:
         results.write(arguments.output, results.machine(model.checkpoint), record)

@@ -21,7 +21,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def load(name: str | None, block_size: int | None = None, dtype: str = "auto"):
+def load(name: str | None, block_size: int | None = None, dtype: str = "auto", device: str | None = None):
     """Load a checkpoint; a terminal shows the progress of a download.
 
     Raises:
@@ -34,7 +34,7 @@ def load(name: str | None, block_size: int | None = None, dtype: str = "auto"):
                 bar.desc, bar.total = f"Fetching {name}", total
                 bar.update(done - bar.n)
 
-        return load_checkpoint(name, dtype=dtype, block_size=block_size, report=report)
+        return load_checkpoint(name, device, dtype, block_size, report)
 
 
 def say_raw(checkpoint) -> None:

@@ -70,7 +70,14 @@ def run(arguments: argparse.Namespace) -> None:
         raise ValueError(f"--push-to-hub takes OWNER/NAME, not {arguments.push_to_hub!r}.")
     given = {field.name: getattr(arguments, field.name, None) for field in fields(Recipe)}
     recipe = Recipe(**{name: value for name, value in given.items() if value is not None})
-    base = load_checkpoint(arguments.base, dtype=torch.float32)
+    has_others = int(os.environ.get("WORLD_SIZE", 1)) > 1
+    if has_others and recipe.data == "self":
+        raise ValueError(
+            "--data self generates answers in one process. Generate them without accelerate launch, with "
+            "--steps 1, and train several processes on the file self.jsonl in its output folder."
+        )
+    # All processes would load onto the first GPU; training moves each to its own.
+    base = load_checkpoint(arguments.base, "cpu" if has_others else None, torch.float32)
     if recipe.data == "self":
         recipe = replace(recipe, data=str(own_answers(base, arguments)))
     steps = train(base.model, base.tokenizer, recipe, arguments.output, arguments.resume)

@@ -21,6 +21,7 @@ from accelerate import Accelerator, PartialState
 from accelerate.utils import DistributedType, FullyShardedDataParallelPlugin, set_seed
 from safetensors import SafetensorError
 from torch import Tensor
+from torch.distributed.fsdp import MixedPrecisionPolicy
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from mars_demo.export.save import save_checkpoint
@@ -166,17 +167,39 @@ def _one_sentence(trainer: Trainer) -> Iterator[None]:
 
 
 def make_accelerator() -> Accelerator:
-    """Return the accelerator of this run, with the processes that `accelerate launch` has started."""
+    """Return the accelerator of this run, with the processes that `accelerate launch` has started.
+
+    Raises:
+        ValueError: if weights are to be sharded by FSDP version 1.
+    """
     # Autocast keeps float32 weights and computes matrix products in bfloat16 where that is faster.
     fast = multiplies_bfloat16(best())
-    accelerator = Accelerator(mixed_precision="bf16" if fast else "no")
     use_fsdp = os.environ.get("ACCELERATE_USE_FSDP", "").lower() == "true"
-    if use_fsdp and accelerator.distributed_type == DistributedType.MULTI_CPU:
+    sharding = _sharding(fast) if use_fsdp else None
+    accelerator = Accelerator(mixed_precision="bf16" if fast else "no", fsdp_plugin=sharding)
+    if sharding and accelerator.distributed_type == DistributedType.MULTI_CPU:
         # torch can shard weights over CPU processes, but accelerate never requests it.
-        # Products are then in float32: accelerate leaves mixed precision to FSDP's own policies.
-        accelerator.state.fsdp_plugin = FullyShardedDataParallelPlugin()
+        accelerator.state.fsdp_plugin = sharding
         accelerator.state.distributed_type = PartialState().distributed_type = DistributedType.FSDP
     return accelerator
+
+
+def _sharding(fast: bool) -> FullyShardedDataParallelPlugin:
+    """Return the settings of FSDP; the others are those of `accelerate launch`.
+
+    accelerate's own would round inputs and outputs of the objective to bfloat16, which are its counts and
+    losses, and sum gradients in bfloat16. Its loading for little memory would separate tied weights.
+    """
+    if os.environ.get("FSDP_VERSION") != "2":
+        raise ValueError("Training needs version 2 of FSDP: set fsdp_version to 2.")
+    return FullyShardedDataParallelPlugin(
+        mixed_precision_policy=MixedPrecisionPolicy(
+            param_dtype=torch.bfloat16 if fast else None,
+            reduce_dtype=torch.float32,
+            cast_forward_inputs=False,
+        ),
+        cpu_ram_efficient_loading=False,
+    )
 
 
 def check_compiler() -> None:

@@ -222,15 +222,16 @@ class Objective(nn.Module):
         self.sft_weight = sft_weight
         self.kl_weight = kl_weight
         self.reference = reference  # not a submodule, so neither trained nor saved
+        # accelerate reads here which modules FSDP shards, one at a time.
+        self._no_split_modules = sorted({type(layer).__name__ for layer in _layers(model)})
         self._of_part = head.of_part
 
     def compile(self) -> None:
         """Compile the head's loss and each layer of the models, lazily at their first use."""
         self._of_part = torch.compile(head.of_part, dynamic=True)
         for model in (self.model, self.reference and self.reference.model):
-            for module in model.modules() if model else ():
-                if isinstance(module, GradientCheckpointingLayer):  # the base of transformers' layers
-                    module.compile(dynamic=True)
+            for layer in _layers(model) if model else ():
+                layer.compile(dynamic=True)
 
     def forward(self, batch: Batch, totals: Tensor | None = None) -> dict[str, Tensor]:
         """Return the losses in nats per token.
@@ -298,6 +299,11 @@ class Objective(nn.Module):
         else:
             hidden = hidden_states(model, streams.to(model.device).layout())
         return hidden.flatten(0, 1)[to_device(is_target.flatten().nonzero()[:, 0], hidden.device)]
+
+
+def _layers(model: nn.Module) -> list[nn.Module]:
+    """Return the layers of a model; transformers' layers have a common base."""
+    return [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
 
 
 def _teachers(batch: Batch, is_target: Tensor) -> Tensor:

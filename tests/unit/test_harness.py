@@ -3,6 +3,7 @@
 import functools
 import json
 import logging
+import os
 import runpy
 import subprocess
 import sys
@@ -31,6 +32,7 @@ from mars_demo.models.names import locate
 from mars_demo.tasks import instructions
 
 ROOT = Path(__file__).resolve().parents[2]
+ON_CPU = {"ACCELERATE_USE_CPU": "true"}
 PROMPTS = [example.prompt for example in tasks.mixed(1)]
 SETTINGS = {
     "to the end": {"until": [], "max_gen_toks": 60},
@@ -226,6 +228,58 @@ def test_tokens_are_sampled_with_the_settings_of_the_task(mars_tiny):
         sampling = Sampling(0.8, 0.9, seed=5 + number)
         alone = decode(mars_tiny, prompt, Request("ar", max_new_tokens=20, sampling=sampling)).finish()
         assert answer == alone.text
+
+
+# -------------------------------------------------------------------------- several processes
+
+
+def samples_of(folder: Path) -> dict[str, list[dict]]:
+    """Return the samples by task that the harness's command has written."""
+    files = {path.name.split("_")[1]: path for path in folder.rglob("samples_*.jsonl")}
+    return {name: [json.loads(line) for line in path.open()] for name, path in files.items()}
+
+
+@FULL
+def test_two_processes_have_the_answers_and_figures_of_one(mars_tiny, folder, tmp_path):
+    """Compare also tasks that sample worked examples and answers."""
+    data = {split: str(folder / f"{split}.jsonl") for split in ("train", "test")}
+    settings = {"until": ["\n\n"], "max_gen_toks": 30, "do_sample": True, "temperature": 0.8}
+    changed = {"fewshot_config": {"sampler": "default"}, "num_fewshot": 2, "repeats": 2}
+    sampled = harness_files.FILES["local-answers"] | changed | {"generation_kwargs": settings}
+    harness_files.add(folder, "sampled", sampled | {"dataset_kwargs": {"data_files": data}})
+    names = ["local-answers", "local-choices", "local-texts", "sampled"]
+    arguments = [
+        "--model", "mars_demo", "--model_args", "pretrained=mars-tiny,tau=0.95,dtype=float32", "--tasks",
+        ",".join(names), "--include_path", str(folder), "--batch_size", "2", "--apply_chat_template",
+        "--limit", "3", "--log_samples", "--output_path", str(tmp_path),
+    ]  # fmt: skip
+    launch = [sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2"]
+    launch += ["--main_process_port", "0", "-m", "mars_demo.evaluation.harness", *arguments]
+    subprocess.run(launch, cwd=ROOT, check=True, capture_output=True, env=os.environ | ON_CPU)
+    two = json.loads(next(tmp_path.rglob("results_*.json")).read_text())
+    model = MarsLM(mars_tiny, batch_size=2)
+    one = simple_evaluate(
+        model, tasks=names, limit=3, apply_chat_template=True, fewshot_as_multiturn=True,
+        task_manager=LocalTasks(include_path=str(folder)),
+    )  # fmt: skip
+    assert two["config"]["speed"] == model.get_model_info()["speed"]
+    written = samples_of(tmp_path)
+    for name in names:
+        assert figures(two, name) == pytest.approx(figures(one, name), rel=1e-6)
+        for sample, other in zip(written[name], one["samples"][name], strict=True):
+            assert sample["doc_id"] == other["doc_id"] and sample["prompt_hash"] == other["prompt_hash"]
+            if name in ("local-answers", "sampled"):
+                assert sample["resps"] == other["resps"]
+
+
+def test_several_processes_do_not_cache_answers(monkeypatch, mars_tiny, tmp_path):
+    model = MarsLM(mars_tiny)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(ValueError, match="single process"):
+        suite.evaluate(model, suite.load(["world-units"]), limit=1, cache=tmp_path)
+
+
+# ---------------------------------------------------------------------------------- refusals
 
 
 def test_models_without_a_likelihood_are_refused(mars_tiny):

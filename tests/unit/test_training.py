@@ -1,11 +1,14 @@
 """Training: losses, resuming after interruptions, watched trainings, and the mask vector."""
 
+import argparse
 import copy
 import itertools
 import json
 import os
 import re
+import shlex
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -14,12 +17,16 @@ from pathlib import Path
 
 import pytest
 import torch
+from accelerate.commands.config.config_args import load_config_from_file
+from accelerate.commands.launch import launch_command_parser
+from accelerate.utils import DistributedType
 from random_models import random_model
 from safetensors import safe_open
 from torch import nn
 from transformers import AutoModelForCausalLM, get_cosine_schedule_with_warmup
 
-from mars_demo import cli
+from mars_demo import cli, tasks
+from mars_demo.cli.train import register
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.export.save import save_checkpoint
@@ -35,6 +42,7 @@ from mars_demo.training.optimizers import ExactMuon, make_optimizers, make_sched
 from mars_demo.training.recipe import Recipe
 from mars_demo.training.states import UNFINISHED, States
 
+ROOT = Path(__file__).resolve().parents[2]
 RECIPE = Recipe(
     "mars", steps=6, save_every=2, batch_tokens=512, learning_rate=1e-3, muon_learning_rate=1e-2,
     data="tasks:units",
@@ -102,30 +110,109 @@ def test_two_processes_have_the_losses_of_one_with_the_same_global_batch(tmp_pat
         assert tokens == expected[2]
 
 
-FSDP = {
-    "ACCELERATE_USE_CPU": "true", "ACCELERATE_USE_FSDP": "true", "FSDP_VERSION": "2",
-    "FSDP_TRANSFORMER_CLS_TO_WRAP": "LlamaDecoderLayer", "FSDP_STATE_DICT_TYPE": "SHARDED_STATE_DICT",
-}  # fmt: skip
+CONFIGS = ROOT / "docs" / "accelerate"
+IN_FLOAT32 = str(ROOT / "tests" / "float32_training.py")
+ON_CPU = os.environ | {"ACCELERATE_USE_CPU": "true", "PYTHONPATH": str(ROOT)}
+
+
+def launching(config: str, *options: str) -> list[str]:
+    """Return `accelerate launch` for two processes with a configuration of the documents."""
+    launch = [sys.executable, "-m", "accelerate.commands.launch", "--config_file", str(CONFIGS / config)]
+    return [*launch, "--num_processes", "2", *options]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """Return a file of conversations that the reference and the SFT loss both learn."""
+    path = tmp_path_factory.mktemp("data") / "data.jsonl"
+    examples = itertools.islice(tasks.examples(["units"], "train", seed=3), 60)
+    turns = [(("user", example.prompt), ("assistant", example.answer)) for example in examples]
+    lines = [{"messages": [{"role": role, "content": text} for role, text in pair]} for pair in turns]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
 
 
 @pytest.mark.full
-def test_sharded_weights_of_two_processes_have_the_losses_of_one(tmp_path):
+def test_sharded_weights_of_two_processes_are_trained_as_whole_ones_also_after_an_interruption(
+    tmp_path, data
+):
     one, two = tmp_path / "one", tmp_path / "two"
-    launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    run = [sys.executable, *launch, *command(two)]
-    subprocess.run(run, check=True, capture_output=True, env=os.environ | FSDP)
-    in_float32 = (
-        "import sys; from mars_demo import cli; from mars_demo.training import loop; "
-        "loop.multiplies_bfloat16 = lambda device: False; raise SystemExit(cli.main(sys.argv[1:]))"
-    )
-    alone = [sys.executable, "-c", in_float32, *command(one, "--accumulate", "2")[2:]]
-    subprocess.run(alone, check=True, capture_output=True)
-    for (loss, noisy, tokens), expected in zip(losses_of(two), losses_of(one), strict=True):
-        assert (loss, noisy) == pytest.approx(expected[:2], rel=1e-4)
-        assert tokens == expected[2]
+    options = [
+        "--base", "ar-tiny", "--data", str(data), "--steps", "6", "--batch-tokens", "256",
+        "--save-every", "2", "--gradient-checkpointing", "--kl-weight", "0.5",
+        "--reference", "ar-tiny", "--reference-weight", "1",
+    ]  # fmt: skip
+    sharded = [*options, "--accumulate", "2", "--output", str(two)]
+    launch = [*launching("fsdp.yaml", "--main_process_port", "0"), IN_FLOAT32, *sharded]
+    interrupted = subprocess.run(launch, capture_output=True, env=ON_CPU | {"STOP_AFTER": "3"})
+    assert interrupted.returncode and [path.name for path in two.glob("state-*")] == ["state-2"]
+    subprocess.run([*launch, "--resume"], check=True, capture_output=True, env=ON_CPU)
+    whole = [sys.executable, IN_FLOAT32, *options, "--accumulate", "4", "--output", str(one)]
+    subprocess.run(whole, check=True, capture_output=True, env=ON_CPU)
+    names = ("loss", "noisy", "kl", "reference", "grad_norm", "tokens")
+    rows = [map(json.loads, (run / "metrics.jsonl").read_text().splitlines()) for run in (one, two)]
+    for expected, line in zip(*rows, strict=True):
+        for name in names:
+            assert line[name] == pytest.approx(expected[name], rel=1e-4, abs=1e-8)
+        assert line["slots"] == [pytest.approx(slot, rel=1e-4) for slot in expected["slots"]]
     trained = [plain(folder).state_dict() for folder in (one, two)]
     for name, weight in trained[0].items():
         torch.testing.assert_close(trained[1][name], weight, rtol=0.02, atol=1e-4)
+
+
+@pytest.mark.full
+def test_two_nodes_have_the_losses_of_one_process(tmp_path):
+    """Start the two nodes on this machine, and compare products in bfloat16, if they are."""
+    one, two = tmp_path / "one", tmp_path / "two"
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    address = ["--main_process_ip", "127.0.0.1", "--main_process_port", str(port)]
+    nodes = [
+        subprocess.Popen(
+            [*launching("two-nodes.yaml", *address, "--machine_rank", rank), *command(two)],
+            env=ON_CPU,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        for rank in "01"
+    ]
+    subprocess.run([sys.executable, *command(one, "--accumulate", "2")], check=True, capture_output=True)
+    assert [node.wait() for node in nodes] == [0, 0]
+    for (loss, noisy, tokens), expected in zip(losses_of(two), losses_of(one), strict=True):
+        assert (loss, noisy) == pytest.approx(expected[:2], rel=0.02)
+        assert tokens == expected[2]
+
+
+def test_the_commands_of_the_documents_are_those_of_accelerate():
+    """Parse each command as accelerate and `train` do, with the configuration that it names."""
+    text = (ROOT / "docs" / "training.md").read_text(encoding="utf-8").replace("\\\n", "")
+    commands = re.findall(r"(?<=accelerate launch )--config_file .*", text)
+    processes = []
+    for line in commands:
+        known = launch_command_parser().parse_args(shlex.split(line, comments=True))
+        config = load_config_from_file(str(ROOT / known.config_file))
+        assert config.distributed_type == DistributedType.FSDP and config.fsdp_config["fsdp_version"] == 2
+        assert known.module and known.training_script == "mars_demo"
+        assert known.training_script_args[0] == "train"
+        parser = argparse.ArgumentParser()
+        register(parser)
+        parser.parse_args(known.training_script_args[1:])
+        processes.append((config.num_machines, known.num_processes or config.num_processes))
+    assert processes == [(1, 8), (2, 16), (1, 2)]
+
+
+def test_the_first_version_of_fsdp_is_refused(tmp_path, tokenizer, monkeypatch):
+    monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
+    monkeypatch.setenv("FSDP_VERSION", "1")
+    with pytest.raises(ValueError, match="fsdp_version"):
+        next(train(fresh(tokenizer), tokenizer, RECIPE, tmp_path))
+
+
+def test_several_processes_do_not_generate_answers(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    arguments = ["train", "--base", "ar-tiny", "--data", "self", "--output", str(tmp_path / "out")]
+    assert cli.main(arguments) == 2
+    assert "self.jsonl" in capsys.readouterr().err and not (tmp_path / "out").exists()
 
 
 def test_a_model_decodes_as_before_after_a_failed_step(tmp_path, tokenizer, monkeypatch):

@@ -14,6 +14,7 @@ from lm_eval.api.task import Task
 from lm_eval.tasks import TaskManager
 
 from mars_demo.assets import ASSETS
+from mars_demo.evaluation.harness import processes
 from mars_demo.evaluation.harness.generated import Generated, Speed, speed
 from mars_demo.evaluation.harness.model import MarsLM
 
@@ -100,8 +101,10 @@ def evaluate(
     system: str | None = None,
     cache: Path | None = None,
     unsafe_code: bool = False,
-) -> dict[str, Any]:
+) -> dict[str, Any] | None:
     """Return the harness's metrics and tokens per forward, as a record for a results file.
+
+    Of several processes only the main one returns it; the others return None.
 
     limit: documents per task; None for all.
     shots: few-shot examples per question; None for the task's own number.
@@ -124,6 +127,8 @@ def evaluate(
         confirm_run_unsafe_code=unsafe_code,
         bootstrap_iters=RESAMPLED,
     )
+    if not processes.is_main():
+        return None
     return {
         "model": model.checkpoint.name,
         "precision": model.checkpoint.precision,
