@@ -28,6 +28,21 @@ class Role(IntEnum):
 
 
 NO_GROUP = -1
+# A GPU's forwards have these numbers of positions, or multiples of 64, because kernels are chosen, memory
+# is kept and graphs are captured by shape. This padding is less than half of a forward.
+SIZES = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128)
+_STEP = 64  # also suits kernels with vectorized mask reads
+ROUNDED = ("cuda",)  # devices whose forwards are rounded up; on a CPU, positions cost time
+
+
+def rounded(count: int) -> int:
+    """Return a number of positions or columns, rounded up to one of few values."""
+    return next((size for size in SIZES if size >= count), -(-count // _STEP) * _STEP)
+
+
+def size_on(device: torch.device, count: int) -> int:
+    """Return the number of positions or columns that a device computes for `count`, padding included."""
+    return rounded(count) if device.type in ROUNDED else count
 
 
 @dataclass(frozen=True)
@@ -60,6 +75,12 @@ class Layout:
             visible=self.visible.to(**settings),
         )
 
+    def padded(self, device: torch.device) -> Layout:
+        """Return the layout of one text from its start, padded to the size of a forward on `device`."""
+        count = self.ids.shape[1]
+        size = size_on(device, count)
+        return self if size == count else together([self], size, size, padding=0)
+
     def after(self, first: Layout) -> Layout:
         """Return one layout with the positions of `first` and then those of this layout.
 
@@ -74,6 +95,28 @@ class Layout:
         }
         visible = torch.cat([torch.cat([first.visible, unseen], dim=2), self.visible], dim=1)
         return Layout(visible=visible, **joined)
+
+
+def together(layouts: Sequence[Layout], count: int, width: int, padding: int) -> Layout:
+    """Return layouts of one sequence each as a batch [batch, count] with masks [batch, count, width].
+
+    padding: the column that padding attends to, because attention to nothing is NaN.
+    """
+    rows = len(layouts)
+    batch = Layout(
+        ids=torch.zeros(rows, count, dtype=torch.long),
+        positions=torch.zeros(rows, count, dtype=torch.long),
+        visible=torch.zeros(rows, count, width, dtype=torch.bool),
+        roles=torch.full((rows, count), Role.PADDING),
+        groups=torch.full((rows, count), NO_GROUP),
+    )
+    for row, layout in enumerate(layouts):
+        own, seen = layout.visible.shape[1:]
+        for name in ("ids", "positions", "roles", "groups"):
+            getattr(batch, name)[row, :own] = getattr(layout, name)[0]
+        batch.visible[row, :own, :seen] = layout.visible[0]
+        batch.visible[row, own:, padding] = True
+    return batch
 
 
 def causal(tokens: Sequence[int], past: int = 0, drafts: Sequence[int] = ()) -> Layout:

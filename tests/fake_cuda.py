@@ -43,7 +43,7 @@ class _OnlyDevice(TorchDispatchMode):
                 return function.decompose(*args, **options)
         if function in _COPIES and not (options.get("non_blocking") or args[2:] == (True,)):
             source = args[_COPIES.index(function)]
-            if source.device.type == "cpu":
+            if source.device.type == "cpu" and source.numel():
                 raise HostWaitError(f"The host waits for a copy of {tuple(source.shape)} to the device.")
         output = function(*args, **options)
         if any(isinstance(leaf, Tensor) and leaf.device.type != "cuda" for leaf in tree_leaves(output)):

@@ -57,8 +57,11 @@ class KeysAndValues(DynamicCache):
         then: Callable[[Tensor], Tensor] | None = None,
     ) -> Tensor:
         """Return the logits from position `first` on, or the result of `then`; keep all positions."""
-        hidden = hidden_states(model, layout, self)
-        logits = logits_of(model, hidden[0, first:])
+        count, width = layout.visible.shape[1:]
+        is_prompt = count == width
+        hidden = hidden_states(model, layout.padded(model.device) if is_prompt else layout, self)
+        self.rewind(width)
+        logits = logits_of(model, hidden[0, first:count])
         return logits if then is None else then(logits)
 
     def rewind(self, length: int) -> None:

@@ -75,10 +75,7 @@ def _quantized(
     name: str, path: str, tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig, bits: int
 ) -> Checkpoint | None:
     """Return a checkpoint with quantized weights; None if the kernels of this CPU are wrong."""
-    from mars_demo.models.runtime.quantized import (  # imports ONNX Runtime, which other models do not need
-        QuantizedModel,
-        kernels,
-    )
+    from mars_demo.models.runtime.quantized import QuantizedModel, kernels  # imports ONNX Runtime
 
     if not kernels(bits).right:
         return None

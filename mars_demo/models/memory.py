@@ -7,10 +7,10 @@ import psutil
 import torch
 from transformers import PreTrainedConfig
 
+from mars_demo.layout import SIZES
 from mars_demo.limits import LIMITS
 from mars_demo.models.names import locate
 from mars_demo.models.runtime import reordering
-from mars_demo.models.runtime.step import SIZES
 from mars_demo.models.weights import stored_shapes
 
 MEMORY = "There is not enough memory for this. Use a shorter prompt or a smaller model."
@@ -61,12 +61,6 @@ def available(device: str) -> int:
     if kind.type == "mps":
         return torch.mps.recommended_max_memory() - torch.mps.driver_allocated_memory()
     return min([psutil.virtual_memory().available, *container_rooms(Path("/"))])
-
-
-def release() -> None:
-    """Free the GPU memory that torch reserves for later tensors, since other libraries may need it."""
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
 
 
 def is_short(error: BaseException) -> bool:

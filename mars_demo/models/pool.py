@@ -11,6 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import torch
+
 from mars_demo.models import facts, hub, load, memory, precision
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.device import usable
@@ -170,7 +172,7 @@ def unload(member: Member) -> None:
     reference = weakref.ref(member.checkpoint)
     member.checkpoint = None
     gc.collect()
-    memory.release()
+    torch.cuda.empty_cache()  # other libraries may need the GPU memory that torch would keep
     member.checkpoint = reference()
     if member.checkpoint is None:
         member.report("waiting")

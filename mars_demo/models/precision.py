@@ -56,8 +56,6 @@ def _obstacle(device: str, config: PreTrainedConfig) -> str | None:
         return f"quantized weights need a CPU, not {device}."
     if not (find_spec("onnx") and find_spec("onnxruntime")):
         return "onnx and onnxruntime are not installed."
-    from mars_demo.models.runtime.onnx_graph import (
-        unsupported,  # imports onnx, which other models do not need
-    )
+    from mars_demo.models.runtime.onnx_graph import unsupported  # imports onnx
 
     return unsupported(config)

@@ -11,6 +11,7 @@ from transformers import PreTrainedModel
 from mars_demo.decoding.reading import Reading, fetch, measure
 from mars_demo.decoding.strategy import Forward
 from mars_demo.decoding.trace import Pass
+from mars_demo.layout import size_on
 from mars_demo.models import memory
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.modes import LONGEST_NGRAM_DRAFT
@@ -67,9 +68,14 @@ class Batch:
         """
         new = {slot: f for slot, f in forwards.items() if not self.rows[slot].run.passes}
         others = [f for slot, f in forwards.items() if slot not in new]
-        apart = _padded(new.values()) + _padded(others)
+        apart = self._padded(new.values()) + self._padded(others)
         free = self._cache.model.device.type != "cpu"  # on a GPU, positions cost hardly anything
-        return forwards if free or not new or _padded(forwards.values()) - apart <= PADDING else new
+        return forwards if free or not new or self._padded(forwards.values()) - apart <= PADDING else new
+
+    def _padded(self, forwards: Collection[Forward]) -> int:
+        """Return the positions of these forwards run as one, padding included."""
+        longest = max((f.layout.ids.shape[1] for f in forwards), default=0)
+        return len(forwards) * size_on(self._cache.model.device, longest)
 
     def _forwards(
         self, computing: dict[int, BatchSequence]
@@ -126,18 +132,13 @@ class Batch:
         readings = _read_all(self._cache.forward(forwards), forwards, computing)
         self.seconds += time.perf_counter() - started
         self.forwards += 1
-        self.positions += _padded(forwards.values())
+        self.positions += self._padded(forwards.values())
         for slot in forwards:
             computing[slot].state = state
             step = self._take(slot, readings[slot])
             if step is not None:
                 moved.append((computing[slot], step))
         return moved
-
-
-def _padded(forwards: Collection[Forward]) -> int:
-    """Return the positions of these forwards run as one, padding included."""
-    return len(forwards) * max((f.layout.ids.shape[1] for f in forwards), default=0)
 
 
 def _read_all(

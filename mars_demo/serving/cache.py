@@ -1,6 +1,6 @@
 """The per-sequence (ragged) KV cache: sequences of different lengths that share one forward."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 import torch
 from torch import Tensor
@@ -10,7 +10,7 @@ from transformers.cache_utils import CacheLayerMixin
 
 from mars_demo.decoding.engine import hidden_states
 from mars_demo.decoding.strategy import Forward
-from mars_demo.layout import NO_GROUP, Layout, Role
+from mars_demo.layout import Layout, size_on, together
 from mars_demo.models.runtime.logits import logits_of
 
 FIRST_ROOM = 64  # columns
@@ -86,7 +86,7 @@ class RaggedCache:
     """
 
     def __init__(self, model: PreTrainedModel, rows: int, columns: int):
-        self.model = model
+        self.model, self._columns = model, columns
         self.lengths = [0] * rows
         self._stored = list(range(rows))  # the cache row of each batch slot
         self._places = Places()
@@ -98,16 +98,17 @@ class RaggedCache:
         """Return the logits of these forwards, concatenated in the order of their batch slots.
 
         Each sequence gets the logits that `engine.Engine.forward` would give it; its layout counts its
-        length as the past. Layouts are padded to the longest; padding is stored in a last column that no
-        other position sees.
+        length as the past. Layouts are padded to the longest; padding is stored in a column that no other
+        position sees.
         """
         self._arrange(forwards)
         rows = sorted(forwards, key=self._stored.__getitem__)
         layouts = [forwards[row].layout for row in rows]
-        longest = max(layout.ids.shape[1] for layout in layouts)
+        count = size_on(self.model.device, max(layout.ids.shape[1] for layout in layouts))
         dump = max(self.lengths[row] + layout.ids.shape[1] for row, layout in zip(rows, layouts))
-        self._place(rows, layouts, longest, dump)
-        hidden = hidden_states(self.model, _padded(layouts, longest, dump), self._cache)
+        width = min(size_on(self.model.device, dump + 1), self._columns)
+        self._place(rows, layouts, count, dump, width)
+        hidden = hidden_states(self.model, together(layouts, count, width, dump), self._cache)
         read = {
             row: hidden[index, forwards[row].first : layout.ids.shape[1]]
             for index, (row, layout) in enumerate(zip(rows, layouts))
@@ -127,40 +128,21 @@ class RaggedCache:
         for row, place in zip(empty, sorted(free)):
             self._stored[row] = place
 
-    def _place(self, rows: list[int], layouts: list[Layout], longest: int, dump: int) -> None:
-        columns = torch.full((len(rows), longest), dump)
+    def _place(self, rows: list[int], layouts: list[Layout], count: int, dump: int, width: int) -> None:
+        columns = torch.full((len(rows), count), dump)
         for index, (row, layout) in enumerate(zip(rows, layouts)):
-            count = layout.ids.shape[1]
-            columns[index, :count] = torch.arange(self.lengths[row], self.lengths[row] + count)
+            own = layout.ids.shape[1]
+            columns[index, :own] = torch.arange(self.lengths[row], self.lengths[row] + own)
         device = self.model.device
         stored = [self._stored[row] for row in rows]
         self._places.rows = torch.tensor(stored).to(device, non_blocking=device.type == "cuda")
-        together = stored[-1] - stored[0] == len(stored) - 1
-        self._places.chosen = slice(stored[0], stored[-1] + 1) if together else self._places.rows
+        adjacent = stored[-1] - stored[0] == len(stored) - 1
+        self._places.chosen = slice(stored[0], stored[-1] + 1) if adjacent else self._places.rows
         self._places.columns = columns.to(device, non_blocking=device.type == "cuda")
-        self._places.width = dump + 1
+        self._places.width = width
 
     def commit(self, row: int, count: int) -> None:
         self.lengths[row] += count
 
     def clear(self, row: int) -> None:
         self.lengths[row] = 0
-
-
-def _padded(layouts: Sequence[Layout], longest: int, dump: int) -> Layout:
-    """Join layouts of one sequence each into one layout; padding sees column `dump` alone."""
-    rows = len(layouts)
-    padded = Layout(
-        ids=torch.zeros(rows, longest, dtype=torch.long),
-        positions=torch.zeros(rows, longest, dtype=torch.long),
-        visible=torch.zeros(rows, longest, dump + 1, dtype=torch.bool),
-        roles=torch.full((rows, longest), Role.PADDING),
-        groups=torch.full((rows, longest), NO_GROUP),
-    )
-    for index, layout in enumerate(layouts):
-        count, width = layout.visible.shape[1:]
-        for name in ("ids", "positions", "roles", "groups"):
-            getattr(padded, name)[index, :count] = getattr(layout, name)[0]
-        padded.visible[index, :count, :width] = layout.visible[0]
-        padded.visible[index, count:, dump] = True
-    return padded

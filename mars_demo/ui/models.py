@@ -16,8 +16,11 @@ import torch
 from mars_demo.assets import ASSETS, read_json
 from mars_demo.decoding import costs
 from mars_demo.decoding import decode as decoding
+from mars_demo.decoding.engine import Engine
 from mars_demo.decoding.request import Request
+from mars_demo.decoding.strategy import Forward, compute
 from mars_demo.decoding.trace import Run
+from mars_demo.layout import window
 from mars_demo.limits import LIMITS, refuse_long
 from mars_demo.models.facts import facts
 from mars_demo.models.load import load_checkpoint
@@ -208,16 +211,24 @@ def _measure(checkpoint) -> None:
 
 
 def warm_up() -> None:
-    """Load the models, and run the first one in the page's modes before the first visitor comes.
-
-    Each shape runs twice, so that a GPU captures its CUDA graph.
-    """
+    """Load the models, and run the first one in the page's modes before the first visitor comes."""
     with SCHEDULER.running():  # the costs of its forwards are measured afterwards
         with contextlib.suppress(ValueError):  # the page shows the error
             checkpoint = load()
             for mode in {"ar", "mars"}.intersection(checkpoint.modes):
                 decode(checkpoint, "Hello", Request(mode, max_new_tokens=WARM_TOKENS)).finish()
+                if checkpoint.captured:
+                    _run_shapes(checkpoint, Request(mode).fitted(checkpoint))
         _pool.load_all()
+
+
+def _run_shapes(checkpoint, request: Request) -> None:
+    """Run the forward after each number of accepted tokens twice, so that a GPU captures its CUDA graph."""
+    engine, masks = Engine(checkpoint.decoder), request.window - 1
+    for count in [*range(1, request.window + 1)] * 2:
+        forward = Forward(window([0] * count, masks, checkpoint.mask_id), first=count - 1)
+        compute(engine, forward, request.acceptance)
+        engine.commit(0)
 
 
 def load_all() -> None:

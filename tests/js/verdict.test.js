@@ -105,6 +105,23 @@ test("a lossless run that differs by rounding is explained", () => {
   assert.doesNotMatch(verdictOf([...plain("ar", near), ...plain("lossless", other)])[0], /tied/);
 });
 
+test("an equal answer of 16 bits on a GPU says that others can differ", () => {
+  const race = (mode, settings) =>
+    verdictOf([
+      ...plain("ar", forwards(tokens(2))),
+      ...plain(mode, forwards([[2, [1, 1], { tau: 0.9 }]]), "eos", settings),
+    ])[0];
+  const gpu = { device: "cuda", dtype: "bfloat16" };
+  assert.match(race("lossless", gpu), /same answer; in bfloat16 on a GPU, other answers can differ/);
+  for (const [mode, settings] of [
+    ["mars", gpu],
+    ["lossless", { ...gpu, dtype: "float32" }],
+    ["lossless", { ...gpu, device: "cpu" }],
+    ["lossless", { device: "cpu", dtype: "int8" }],
+  ])
+    assert.match(race(mode, settings), /same answer\.$/);
+});
+
 test("a forward that took far too long is reported, the prefill is not", () => {
   const slow = (at) => forwards(tokens(9)).map((pass, index) => ({ ...pass, ms: index === at ? 500 : 10 }));
   assert.match(verdictOf(plain("ar", slow(4))).at(-1), /one forward took 500 ms, 50 times the median/);

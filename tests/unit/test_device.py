@@ -110,6 +110,7 @@ def test_a_gpu_without_bfloat16_computes_in_float16_and_trains_without_a_compile
         assert default_dtype(str(ASSETS / "mars-tiny"), "mps") == torch.bfloat16
         assert default_dtype(str(ASSETS / "mars-tiny"), "cpu") == torch.float32
         assert (fastest(torch.device("cuda")) == FLEX) == supported
+        assert device.multiplies_bfloat16("cuda") == supported  # else training computes in float32
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: True)
     monkeypatch.setenv("SPACES_ZERO_GPU", "true")
     assert fastest(torch.device("cuda")) == fastest(torch.device("cpu")) == SDPA

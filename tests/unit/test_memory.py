@@ -6,13 +6,13 @@ import pytest
 import torch
 from random_models import random_model
 
+from mars_demo.layout import SIZES
 from mars_demo.limits import LIMITS
 from mars_demo.models import memory
 from mars_demo.models.facts import licence_in
 from mars_demo.models.load import load_checkpoint
+from mars_demo.models.runtime.fused import FusedModel
 from mars_demo.models.runtime.reordering import ReorderedLinear
-from mars_demo.models.runtime.step import SIZES
-from mars_demo.models.runtime.store import Store
 
 
 def size_of(model: torch.nn.Module) -> int:
@@ -44,7 +44,7 @@ def test_needed_memory_is_the_loaded_model_and_its_largest_tensor(
     loaded = load_checkpoint(str(tmp_path), device="cpu", dtype=dtype).model
     largest = max(weight.numel() for weight in loaded.parameters()) * 4
     once = sum(weight.numel() * weight.itemsize for weight in loaded.parameters())
-    texts = 2 * Store(loaded, LIMITS.tokens).tensor.nbytes
+    texts = 2 * FusedModel(loaded).new_store(LIMITS.tokens).nbytes
     logits = 4 * SIZES[-1] * loaded.config.vocab_size
     assert memory.needed(str(tmp_path), "cuda", dtype) == once + largest + texts + logits
     assert size_of(loaded) + largest <= memory.needed(str(tmp_path), "cpu", dtype) <= 2 * once + largest

@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import weakref
 
 import pytest
 import torch
@@ -95,6 +96,21 @@ def test_a_quantized_folder_is_the_same_checkpoint(source, folder):
     loaded = load_checkpoint(str(folder), device="cpu")
     for name in ("block_size", "mask_id", "objective", "context", "end_ids"):
         assert getattr(loaded, name) == getattr(source, name)
+
+
+def test_weights_go_to_a_device_tensor_by_tensor(source, folder, monkeypatch):
+    """Count the dequantized tensors in host memory while reading to the device `meta`, which takes none."""
+    original, tensors, counts = gguf._dequantized, [], []
+
+    def dequantized(*arguments):
+        tensor = original(*arguments)
+        tensors.append(weakref.ref(tensor))
+        counts.append(sum(one() is not None for one in tensors))
+        return tensor
+
+    monkeypatch.setattr(gguf, "_dequantized", dequantized)
+    gguf.read(folder / "model.gguf", source.model.config, torch.float32, "meta")
+    assert max(counts) <= 2 < len(counts)
 
 
 def test_a_quantized_file_is_described_by_its_header(folder):

@@ -11,13 +11,11 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from mars_demo.layout import Layout
+from mars_demo.layout import SIZES, Layout, rounded
 from mars_demo.models import architectures
+from mars_demo.models.runtime.decoder import Text
 from mars_demo.models.runtime.fused import FusedModel
-from mars_demo.models.runtime.step import SIZES, Shape, Step
-from mars_demo.models.runtime.store import Store
-
-_ALIGNMENT = 64  # multiple for long forwards and widths, for kernels with vectorized mask reads
+from mars_demo.models.runtime.step import Shape, Step
 
 _log = logging.getLogger(__name__)
 
@@ -41,7 +39,7 @@ class CapturedModel:
     def __init__(self, model: PreTrainedModel, block: int = 1024):
         self.model, self.device, self._block = model, model.device, block
         self._fused = FusedModel(model)
-        self._store: Store | None = None
+        self._store: Tensor | None = None  # see `FusedModel.new_store`
         self._steps: dict[tuple, Step] = {}
         self._pool: tuple[int, int] | None = None  # the memory pool of the graphs
         self._stored: weakref.ref[CapturedText] | None = None  # the text in the store
@@ -61,11 +59,11 @@ class CapturedModel:
         first: int,
         then: Callable[[Tensor], Tensor] | None = None,
     ) -> Tensor:
-        """Return the logits from position `first` on, or the result of `then`; keep all positions."""
+        """Return the logits or the result of `then`, as every `Decoder`."""
         count = layout.ids.shape[1]
         with self._lock:
-            positions = _padded(count)
-            shape = Shape(positions, _padded(count - first), self._width(text.length + positions))
+            positions = rounded(count)
+            shape = Shape(positions, rounded(count - first), self._width(text.length + positions))
             self._bring(text, shape.width)
             step = self._step(shape, then)
             step.take(layout, first, text.length)
@@ -92,32 +90,31 @@ class CapturedModel:
         width = self._block
         while width < length:
             width *= 2
-        return min(width, -(-most // _ALIGNMENT) * _ALIGNMENT)
+        return min(width, rounded(most))
 
     def _bring(self, text: CapturedText, width: int) -> None:
         """Put a text into the store, with room for `width` positions."""
         before = self._stored and self._stored()
-        small = self._store is None or self._store.room < width
+        small = self._store is None or self._store.shape[3] < width
         if before is text and not small:
             return
         if before is not None:
-            before.waiting, self._stored = self._store.copy_of(before.length), None
+            before.waiting, self._stored = self._store[:, :, :, : before.length].clone(), None
         if small:  # graphs contain the addresses of the old store
             self._steps.clear()
             self._pool = self._store = None
-            self._store = Store(self.model, width)
+            self._store = self._fused.new_store(width)
         if text.waiting is not None:
-            self._store.put(text.waiting[:, :, :, : text.length])
+            self._store[:, :, :, : text.length] = text.waiting[:, :, :, : text.length]
             text.waiting = None
         self._stored = weakref.ref(text)
 
     def _step(self, shape: Shape, then: Callable[[Tensor], Tensor] | None) -> Step:
         """Return the step of a shape, always the same one for short forwards."""
-        if shape.positions > SIZES[-1]:
-            return Step(self._fused, self._store, shape, then)
-        if (shape, then) not in self._steps:
-            self._steps[shape, then] = Step(self._fused, self._store, shape, then)
-        return self._steps[shape, then]
+        step = self._steps.get((shape, then)) or Step(self._fused, self._store, shape, then)
+        if shape.positions <= SIZES[-1]:
+            self._steps[shape, then] = step
+        return step
 
     def _capture(self, step: Step) -> None:
         try:
@@ -130,27 +127,7 @@ class CapturedModel:
             _log.warning("Decoding continues without a CUDA graph, because a capture failed: %s", error)
 
 
-class CapturedText:
+class CapturedText(Text):
     """The keys and values of one text, in the store of its model or copied out of it."""
 
-    def __init__(self):
-        self.length = 0  # number of valid positions; later ones are overwritten
-        self.waiting: Tensor | None = None  # the copy while another text is in the store
-
-    def forward(
-        self,
-        model: CapturedModel,
-        layout: Layout,
-        first: int,
-        then: Callable[[Tensor], Tensor] | None = None,
-    ) -> Tensor:
-        """Return the logits from position `first` on, or the result of `then`; keep all positions."""
-        return model.forward(self, layout, first, then)
-
-    def rewind(self, length: int) -> None:
-        """Keep the first `length` positions."""
-        self.length = min(self.length, length)
-
-
-def _padded(count: int) -> int:
-    return next((size for size in SIZES if size >= count), -(-count // _ALIGNMENT) * _ALIGNMENT)
+    waiting: Tensor | None = None  # the copy while another text is in the store

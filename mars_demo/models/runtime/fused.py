@@ -87,7 +87,7 @@ class FusedModel:
         ids, places: [n] token ids and position ids.
         visible: [n, width] the attention mask over the columns of the store.
         columns: [n] the columns of the store for the new keys and values.
-        store: [layers, 2, heads, room, size] keys and values.
+        store: [layers, 2, heads, room, size] keys and values, at a fixed address for graphs.
         """
         hidden = self._base.embed_tokens(ids)
         cos, sin = (part[0, :, None] for part in self._base.rotary_emb(hidden[None], places[None]))
@@ -99,6 +99,14 @@ class FusedModel:
         for layer, layer_store in zip(self.layers, store):
             hidden = layer(hidden, shared, layer_store)
         return _normed(hidden, self._base.norm)
+
+    def new_store(self, room: int) -> Tensor:
+        """Return a store for `hidden` with columns for `room` positions.
+
+        Its values are zeros, because masked values are multiplied by 0 and must be finite.
+        """
+        shape = (len(self.layers), 2, self._groups, room, self.layers[0].size)
+        return torch.zeros(shape, dtype=self._model.dtype, device=self.device)
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Return the logits of the head's inputs."""

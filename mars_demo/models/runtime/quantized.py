@@ -17,6 +17,7 @@ from torch import Tensor
 from transformers import PreTrainedConfig
 
 from mars_demo.layout import Layout
+from mars_demo.models.runtime.decoder import Text
 from mars_demo.models.runtime.onnx_graph import Graph, build, decoder, head_width
 from mars_demo.models.runtime.quantized_weights import GROUP, Weights, quantize
 
@@ -46,13 +47,18 @@ class QuantizedModel:
 
     def new_text(self) -> QuantizedText:
         """Return an empty text."""
-        config = self.config
-        return QuantizedText(config.num_hidden_layers, config.num_key_value_heads, head_width(config))
+        return QuantizedText(self.config)
 
-    def forward(self, text: QuantizedText, layout: Layout, first: int) -> Tensor:
-        """Return float32 logits [n - first, vocabulary] of the layout's positions from `first` on.
+    def forward(
+        self,
+        text: QuantizedText,
+        layout: Layout,
+        first: int,
+        then: Callable[[Tensor], Tensor] | None = None,
+    ) -> Tensor:
+        """Return the logits or the result of `then`, as every `Decoder`.
 
-        The text is extended by all n positions. No position of the layout may attend to a later one.
+        No position of the layout may attend to a later one.
         """
         ids, positions = layout.ids[0].numpy(), layout.positions[0].numpy()
         count, predicted = len(ids), len(ids) - first
@@ -82,7 +88,7 @@ class QuantizedModel:
         binding.bind_output("logits", "cpu", 0, np.float32, list(logits.shape), logits.data_ptr())
         self._session.run_with_iobinding(binding)
         text.length += count
-        return logits[:predicted]
+        return logits[:predicted] if then is None else then(logits[:predicted])
 
     def _binding(self, text: QuantizedText, length: int):
         if text.grow(length) or text not in self._bindings:
@@ -94,17 +100,14 @@ class QuantizedModel:
         return self._bindings[text]
 
 
-class QuantizedText:
-    """The keys and values of one text, which a quantized model reads and extends in place.
+class QuantizedText(Text):
+    """The keys and values of one text, which a quantized model reads and extends in place."""
 
-    length: number of valid positions; later ones are overwritten.
-    """
-
-    def __init__(self, layers: int, heads: int, width: int):
-        self.length = 0
+    def __init__(self, config: PreTrainedConfig):
         self.stores: dict[str, onnxruntime.OrtValue] = {}
-        self._names = [f"{kind}.{i}" for i in range(layers) for kind in ("key", "value")]
-        self._heads, self._width, self._room = heads, width, 0
+        layers = range(config.num_hidden_layers)
+        self._names = [f"{kind}.{i}" for i in layers for kind in ("key", "value")]
+        self._heads, self._width, self._room = config.num_key_value_heads, head_width(config), 0
 
     def grow(self, length: int) -> bool:
         """Make room for `length` positions; return whether the stores were replaced."""
@@ -117,21 +120,6 @@ class QuantizedText:
                 store[:, :, : self.length] = self.stores[name].numpy()[:, :, : self.length]
             self.stores[name] = onnxruntime.OrtValue.ortvalue_from_numpy(store)
         return True
-
-    def forward(
-        self,
-        model: QuantizedModel,
-        layout: Layout,
-        first: int,
-        then: Callable[[Tensor], Tensor] | None = None,
-    ) -> Tensor:
-        """Return the logits from position `first` on, or the result of `then`; keep all positions."""
-        logits = model.forward(self, layout, first)
-        return logits if then is None else then(logits)
-
-    def rewind(self, length: int) -> None:
-        """Keep the first `length` positions."""
-        self.length = min(self.length, length)
 
 
 def _repeating_last(values: np.ndarray, times: int) -> np.ndarray:

@@ -60,7 +60,6 @@ def attention(
     value: Tensor,
     attention_mask: Tensor | None,
     scaling: float | None = None,
-    position_bias: Tensor | None = None,
     **settings: object,
 ) -> tuple[Tensor, None]:
     """Return the outputs [batch, n, heads, size] of attention, for transformers' `AttentionInterface`.
@@ -72,9 +71,10 @@ def attention(
     key, value: [batch, groups, width, size].
     attention_mask: [batch, 1, n, width] bool.
     """
-    if attention_mask is None or position_bias is not None or not _is_decoding(query):
-        settings |= {"scaling": scaling, "position_bias": position_bias}
-        return sdpa_attention_forward(module, query, key, value, attention_mask, **settings)
+    if attention_mask is None or settings.get("position_bias") is not None or not _is_decoding(query):
+        return sdpa_attention_forward(
+            module, query, key, value, attention_mask, scaling=scaling, **settings
+        )
     batch, heads, count, size = query.shape
     groups, width = key.shape[1:3]
     shared, last = heads // groups, width % BLOCK

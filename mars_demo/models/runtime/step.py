@@ -12,12 +12,7 @@ from torch import Tensor
 
 from mars_demo.layout import Layout
 from mars_demo.models.runtime.fused import FusedModel
-from mars_demo.models.runtime.store import Store
 
-# A forward is padded to one of these sizes; each shape has its own graph. Longer forwards, such as prompts,
-# take long enough for the host to keep up without a graph. They are padded to few shapes too, because
-# kernels are chosen and memory is kept by shape.
-SIZES = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 _NUMBER = torch.int64.itemsize
 _CAPTURING = Lock()  # torch allows one capture at a time in a process
 # Graphs whose capture failed. They are never freed, because torch's allocator may still use them.
@@ -80,7 +75,7 @@ class Step:
     def __init__(
         self,
         model: FusedModel,
-        store: Store,
+        store: Tensor,
         shape: Shape,
         then: Callable[[Tensor], Tensor] | None = None,
     ):
@@ -137,7 +132,7 @@ class Step:
     def _compute(self) -> Tensor:
         inputs = self._inputs
         columns = inputs.past + self._order
-        hidden = self.model.hidden(inputs.ids, inputs.places, inputs.visible, columns, self.store.tensor)
+        hidden = self.model.hidden(inputs.ids, inputs.places, inputs.visible, columns, self.store)
         logits = self.model.logits(hidden.index_select(0, inputs.rows))
         return logits if self.then is None else self.then(logits)
 

@@ -37,7 +37,8 @@ INTRODUCTION = """
 A lower **threshold τ** accepts more tokens per **forward** (a pass through the model) and may make answers
 worse. Each point is one setting, measured on the same prompts; the lines around it are 95% intervals over
 prompts. **AR** writes one token per forward. **Lossless** verifies its own drafts, so its answers equal
-AR's, except for near ties in bfloat16.
+AR's. In bfloat16, near ties may still differ on a GPU or a CPU with AMX, which is not measured, and did on
+a CPU before products were padded. The table counts such answers.
 """
 WAITS = "Waiting for a race or another run."
 RECORDS = "python -m benchmarks.frontier --output assets/results/frontier.json"
