@@ -1,13 +1,17 @@
 """`serve`: run an OpenAI-compatible HTTP endpoint."""
 
 import argparse
+from contextlib import nullcontext
 
 from mars_demo import limits
 from mars_demo.cli import loading
 from mars_demo.cli.output import notice
+from mars_demo.decoding.acceptance import Acceptance
+from mars_demo.decoding.request import Request
 from mars_demo.models.names import DTYPE, bundled, locate
 from mars_demo.models.pool import Pool
 from mars_demo.serving.endpoint import PREFIX
+from mars_demo.serving.server import Controller
 from mars_demo.serving.servers import Servers
 from mars_demo.serving.web_server import WebServer, listening
 
@@ -33,6 +37,25 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--size", type=int, default=8, metavar="N", help="requests that share a forward (default: 8)"
     )
+    parser.add_argument(
+        "--tau",
+        default=str(Request.tau),
+        metavar="T|LOW-HIGH",
+        help="τ of requests that name none (default: %(default)s); LOW-HIGH: lower the more requests wait",
+    )
+    parser.add_argument(
+        "--replicas",
+        type=int,
+        metavar="N",
+        help="processes per model, by Ray Serve (default: this process)",
+    )
+    parser.add_argument(
+        "--autoscale",
+        type=int,
+        nargs=2,
+        metavar=("MIN", "MAX"),
+        help="adapt the number of replicas to the requests",
+    )
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -44,8 +67,36 @@ def run(arguments: argparse.Namespace) -> None:
     names = arguments.models or bundled()
     for name in names:
         locate(name)  # fail now and not at the first request
-    pool = Pool(names, arguments.device, arguments.dtype, arguments.block_size)
-    with listening(arguments.host, arguments.port) as bound:
+    with listening(arguments.host, arguments.port) as bound, _servers(arguments, names) as servers:
         url = f"http://{arguments.host}:{bound.getsockname()[1]}{PREFIX}"
-        notice(f"Serving {', '.join(pool.names())} at {url}. Press Ctrl-C to stop.")
-        WebServer(Servers(pool, arguments.size)).run(sockets=[bound])
+        notice(f"Serving {', '.join(servers.names())} at {url}. Press Ctrl-C to stop.")
+        WebServer(servers).run(sockets=[bound])
+
+
+def _servers(arguments: argparse.Namespace, names: list[str]):
+    """Return the context of the servers: in this process, or on replicas."""
+    tau = _tau(arguments.tau)
+    load = (names, arguments.device, arguments.dtype, arguments.block_size)
+    if arguments.replicas is None and arguments.autoscale is None:
+        return nullcontext(Servers(Pool(*load), arguments.size, tau))
+    replicas = 1 if arguments.replicas is None else arguments.replicas
+    least, most = arguments.autoscale or (1, 1)
+    if replicas < 1 or not 1 <= least <= most:
+        raise ValueError("--replicas must be at least 1, and --autoscale two numbers, 1 ≤ MIN ≤ MAX.")
+    try:
+        from mars_demo.serving.replicas import Plan, started  # optional: it needs Ray
+    except ModuleNotFoundError as error:
+        raise ValueError("Replicas need Ray Serve: pip install -r requirements-ray.txt") from error
+    autoscale = tuple(arguments.autoscale) if arguments.autoscale else None
+    return started(Plan(*load, arguments.size, tau, replicas, autoscale))
+
+
+def _tau(text: str) -> float | Controller:
+    """Return τ, or the controller of a range such as 0.8-1."""
+    try:
+        bounds = [float(part) for part in text.split("-")]
+        low, high = bounds if len(bounds) > 1 else bounds * 2
+        return Controller(low, high) if low != high else Acceptance(tau=low).threshold()
+    except ValueError:
+        form = "a number from 0 to 1, or a range such as 0.8-1"
+        raise ValueError(f"--tau must be {form}, not {text!r}.") from None

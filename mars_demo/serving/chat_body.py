@@ -8,6 +8,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic_core import from_json
 
 from mars_demo.decoding import fields as types
+from mars_demo.decoding.acceptance import Tau
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling
 from mars_demo.limits import LIMITS
@@ -67,8 +68,8 @@ class StreamOptions(BaseModel):
 class ChatBody(BaseModel):
     """A chat request.
 
-    `tau`, `mode`, `criterion`, `window` and `top_k` are this project's fields, as in a `Request`. Without
-    `temperature`, `top_p` and `top_k`, decoding is greedy.
+    `tau`, `mode`, `criterion`, `window` and `top_k` are this project's fields, as in a `Request`; without
+    `tau`, the server's applies. Without `temperature`, `top_p` and `top_k`, decoding is greedy.
     """
 
     model_config = types.STRICT
@@ -83,7 +84,7 @@ class ChatBody(BaseModel):
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
     top_k: Annotated[int, Field(ge=0)] | None = None
     seed: Annotated[int, Field(ge=-(2**63), lt=2**63)] | None = None
-    tau: types.Share = Request.tau
+    tau: types.Share | None = None
     mode: types.Mode | None = None
     criterion: types.Criterion = Request.criterion
     window: Annotated[int, Field(ge=1)] | None = None
@@ -126,11 +127,11 @@ class ChatBody(BaseModel):
         pairs = [(m.role.replace("developer", "system"), m.content) for m in self.messages]
         return [{"role": role, "content": content} for role, content in pairs]
 
-    @property
-    def request(self) -> Request:
+    def request(self, tau: Tau) -> Request:
+        """Return the decoding settings, with `tau` as the threshold of a body that names none."""
         return Request(
             mode=self.mode,
-            tau=self.tau,
+            tau=tau if self.tau is None else self.tau,
             criterion=self.criterion,
             window=self.window,
             max_new_tokens=self.max_completion_tokens or self.max_tokens or LIMITS.answer,

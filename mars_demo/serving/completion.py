@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from mars_demo.decoding.trace import Run
+from mars_demo.serving.drafts import Drafts
 from mars_demo.serving.refusal import Refusal
 from mars_demo.serving.server import Job
 
@@ -60,13 +61,13 @@ class Completion:
             "logprobs": None,
             "finish_reason": self._reason(),
         }
-        return self._head | {"object": "chat.completion", "choices": [choice], "usage": usage(self.job.run)}
+        return self._head | {"object": "chat.completion", "choices": [choice]} | figures(self.job.run)
 
     async def chunks(self, with_usage: bool) -> AsyncIterator[dict[str, Any]]:
         """Yield the answer as it is decoded.
 
         The role comes first, then a chunk for each pass with text, the finish reason, and, with
-        `with_usage`, the usage.
+        `with_usage`, the usage and the timings.
 
         Raises:
             Refusal: if the server stopped first.
@@ -81,7 +82,7 @@ class Completion:
             yield self._chunk({"content": text}) | more
         yield self._chunk({}, reason) | more
         if with_usage:
-            yield self._chunk({}) | {"choices": [], "usage": usage(self.job.run)}
+            yield self._chunk({}) | {"choices": []} | figures(self.job.run)
 
     def _chunk(self, delta: dict[str, str], reason: str | None = None) -> dict[str, Any]:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}
@@ -93,12 +94,44 @@ class Completion:
         return "length" if self.job.run.stop == "length" else "stop"
 
 
-def usage(run: Run) -> dict[str, int | float]:
-    """Return the usage of an answer; the end token and a stop string count. New fields go here alone."""
+def figures(run: Run) -> dict[str, dict[str, Any]]:
+    """Return the usage and the timings of an answer. New fields go into these two functions alone."""
+    drafts = Drafts.of(run)
+    return {"usage": usage(run, drafts), "timings": timings(run, drafts)}
+
+
+def usage(run: Run, drafts: Drafts) -> dict[str, Any]:
+    """Return OpenAI's usage of an answer, and this project's counts; the end token and a stop string count.
+
+    Unlike OpenAI's, the rejected tokens are not part of the completion tokens.
+    """
     return {
         "prompt_tokens": run.settings.prompt_tokens,
         "completion_tokens": run.tokens,
         "total_tokens": run.settings.prompt_tokens + run.tokens,
+        "completion_tokens_details": {
+            "accepted_prediction_tokens": drafts.accepted,
+            "rejected_prediction_tokens": drafts.rejected,
+        },
         "forwards": run.forwards,
         "tokens_per_forward": round(run.tokens_per_forward, 3),
+        "acceptance_per_position": [round(rate, 3) for rate in drafts.acceptance],
+    }
+
+
+def timings(run: Run, drafts: Drafts) -> dict[str, int | float]:
+    """Return the timings of an answer under llama.cpp's names.
+
+    `predicted_ms` is the time of all forwards of the answer. There is no `prompt_ms`, because the forward
+    that reads the prompt also predicts tokens.
+    """
+    return {
+        "cache_n": run.settings.cached_tokens,
+        "prompt_n": run.settings.prompt_tokens - run.settings.cached_tokens,
+        "predicted_n": run.tokens,
+        "predicted_ms": round(1000 * run.seconds, 3),
+        "predicted_per_token_ms": round(1000 * run.seconds / run.tokens, 3),
+        "predicted_per_second": round(run.tokens / run.seconds, 3),
+        "draft_n": drafts.tokens,
+        "draft_n_accepted": drafts.accepted,
     }

@@ -1,7 +1,7 @@
-"""The OpenAI-compatible HTTP endpoint: `/models` and `/chat/completions`.
+"""The OpenAI-compatible HTTP endpoint: `/v1/models`, `/v1/chat/completions`, and `/metrics` beside `/v1`.
 
-It is a Starlette application, which a web server mounts under `/v1`. Forwards run in threads; the rest runs
-on the event loop of that web server.
+Its routes belong before those of any web server. Forwards run in threads; the rest runs on the event loop
+of that web server.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
-from starlette.routing import Mount, Route
+from starlette.routing import BaseRoute, Mount, Route
 
 from mars_demo.limits import LIMITS
 from mars_demo.models.memory import MEMORY, is_short
@@ -30,15 +30,16 @@ BODY_SECONDS = 30  # time limit for receiving a request's body
 _log = logging.getLogger(__name__)
 
 
-def mounted(servers: Servers) -> Mount:
-    """Return the endpoint as a route to mount in any application."""
+def routes(servers: Servers) -> list[BaseRoute]:
+    """Return the routes of the endpoint, for any application."""
     endpoint = Endpoint(servers)
-    routes = [
+    api = [
         Route("/models", endpoint.models),
         Route("/models/{name:path}", endpoint.model),
         Route("/chat/completions", endpoint.chat, methods=["POST"]),
     ]
-    return Mount(PREFIX, app=Starlette(routes=routes, exception_handlers=HANDLERS))
+    mounted = Mount(PREFIX, app=Starlette(routes=api, exception_handlers=HANDLERS))
+    return [mounted, Route("/metrics", endpoint.metrics)]
 
 
 def _guarded(handler: Callable[[Endpoint, Request], Awaitable[Response]]):
@@ -71,7 +72,7 @@ class Endpoint:
 
     @_guarded
     async def models(self, request: Request) -> Response:
-        listed = [_model(name) for name in self._servers.pool.names()]
+        listed = [_model(name) for name in self._servers.names()]
         return JSONResponse({"object": "list", "data": listed})
 
     @_guarded
@@ -81,13 +82,13 @@ class Endpoint:
         return JSONResponse(_model(name))
 
     @_guarded
+    async def metrics(self, request: Request) -> Response:
+        return self._servers.metrics.response()
+
+    @_guarded
     async def chat(self, request: Request) -> Response:
         body = ChatBody.read(await _read(request))
-        server = await self._servers.get(body.model)
-        try:
-            job = server.submit(body.conversation, body.request)
-        except ValueError as error:
-            raise Refusal(400, str(error)) from error
+        job = await self._servers.submit(body)
         completion = Completion(job, body.model, body.stop)
         if body.stream:
             return Events(completion, body.stream_options.include_usage)
@@ -115,12 +116,16 @@ class Events(StreamingResponse):
 
 
 async def _events(completion: Completion, with_usage: bool) -> AsyncIterator[str]:
+    text = ""
     try:
         async for chunk in completion.chunks(with_usage):
-            yield f"data: {json.dumps(chunk)}\n\n"
+            text += f"data: {json.dumps(chunk)}\n\n"
+            if not completion.job.ready:  # else the next chunk goes with this one, which saves a write
+                yield text
+                text = ""
     except Exception as error:
-        yield f"data: {json.dumps(_refusal(error).body)}\n\n"
-    yield "data: [DONE]\n\n"
+        text += f"data: {json.dumps(_refusal(error).body)}\n\n"
+    yield f"{text}data: [DONE]\n\n"
 
 
 async def _cancel_when_gone(request: Request, completion: Completion) -> None:

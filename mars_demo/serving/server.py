@@ -8,7 +8,7 @@ all, a request's own, or set by a `Controller` from the queue.
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -54,6 +54,7 @@ class Job:
     row: BatchSequence
     first: float | None = None
     finished: float | None = None
+    started: float | None = None  # when it got a batch slot
     cancelled: bool = False
     _passes: asyncio.Queue[Pass | Exception | None] = field(default_factory=asyncio.Queue)
 
@@ -62,6 +63,11 @@ class Job:
             if isinstance(step, Exception):
                 raise step
             yield step
+
+    @property
+    def ready(self) -> bool:
+        """Return whether iterating goes on without a wait."""
+        return not self._passes.empty()
 
     async def finish(self) -> Self:
         async for _ in self:
@@ -88,6 +94,7 @@ class Server:
 
     tau: a number or a `Controller`, for prompts without a request of their own; can be set at any time.
     request: the request of prompts that bring none; its τ is not used.
+    ended: called with each job that was answered, was cancelled or has failed.
 
     `moments` has the last forwards, at most `MOMENTS`.
 
@@ -101,10 +108,11 @@ class Server:
         size: int = 8,
         tau: float | Controller = 0.95,
         request: Request = Request(),  # noqa: B008
+        ended: Callable[[Job], None] = lambda job: None,
     ):
         if size < 1:
             raise ValueError(f"The batch size must be at least 1, not {size}.")
-        self.tau = tau
+        self.tau, self._ended = tau, ended
         checkpoint = checkpoint.dense
         self.checkpoint, self.size, self.request = checkpoint, size, request
         self.largest_window = max(request.fitted(checkpoint).window, checkpoint.largest_window)
@@ -132,6 +140,11 @@ class Server:
     @property
     def clock(self) -> float:
         return time.perf_counter() - self._started
+
+    @property
+    def alive(self) -> bool:
+        """Return whether the server still serves its queue."""
+        return not self._loop.done()
 
     @property
     def forwards(self) -> int:
@@ -194,6 +207,7 @@ class Server:
             self._leave()
             while self._waiting and self._batch.room:
                 job = self._waiting.popleft()
+                job.started = self.clock
                 self._active[id(job.row)] = job
                 self._batch.admit(job.row)
             if not self._active:
@@ -221,6 +235,7 @@ class Server:
     def _end(self, job: Job, last: Exception | None) -> None:
         job.finished = self.clock
         self._active.pop(id(job.row), None)
+        self._ended(job)
         if last:
             job._passes.put_nowait(last)
         job._passes.put_nowait(None)
@@ -239,13 +254,3 @@ class Server:
             if job.row in self._batch.rows:
                 self._batch.drop(job.row)
             self._end(job, error)
-
-
-async def replay(server: Server, arrivals: Iterable[tuple[float, str]]) -> list[Job]:
-    """Submit each prompt at its arrival time, in seconds, and wait until all are answered."""
-    begun, jobs = server.clock, []
-    for at, prompt in arrivals:
-        await asyncio.sleep(max(0.0, begun + at - server.clock))
-        jobs.append(server.submit(prompt))
-    await asyncio.gather(*(job.finish() for job in jobs))
-    return jobs

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 
+from mars_demo.decoding.request import Request
 from mars_demo.limits import LIMITS
+from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.pool import Pool
+from mars_demo.serving.chat_body import ChatBody
+from mars_demo.serving.metrics import Metrics
 from mars_demo.serving.refusal import Refusal
-from mars_demo.serving.server import Server
+from mars_demo.serving.server import Controller, Job, Server
 
 RETRY = 5  # seconds
 
@@ -17,16 +23,21 @@ RETRY = 5  # seconds
 class Servers:
     """Servers of the models in a pool, all on the event loop of the first request.
 
-    Up to `size` requests to a model share its forwards; others wait.
+    Up to `size` requests to a model share its forwards; others wait. `tau` applies to requests that name
+    none: a number, or a `Controller` that acts on each model's queue.
     """
 
-    def __init__(self, pool: Pool, size: int):
-        self.pool, self.size = pool, size
+    def __init__(self, pool: Pool, size: int, tau: float | Controller = Request.tau):
+        self.pool, self.size, self.tau, self.metrics = pool, size, tau, Metrics()
         self._servers: dict[str, Server] = {}
         self._stack = AsyncExitStack()
         self._lock = asyncio.Lock()
         self._loading = 0  # requests that wait for a model to load
         self._closed = False
+
+    def names(self) -> list[str]:
+        """Return the names of the models."""
+        return self.pool.names()
 
     def check(self, name: str) -> None:
         """Check that a model is served.
@@ -34,10 +45,15 @@ class Servers:
         Raises:
             Refusal: if it is not.
         """
-        if name not in self.pool.names():
-            names = ", ".join(self.pool.names())
-            sentence = f"Unknown model {name[:100]!r}. Choose from {names}."
-            raise Refusal(404, sentence, "model", "model_not_found")
+        check_name(name, self.names())
+
+    async def submit(self, body: ChatBody) -> Job:
+        """Queue a request at its model's server.
+
+        Raises:
+            Refusal: as `get`, or if the model does not support the request.
+        """
+        return submit(await self.get(body.model), body)
 
     async def get(self, name: str) -> Server:
         """Return the server of a model, loaded if necessary, with room in its queue for one more request.
@@ -48,7 +64,7 @@ class Servers:
         """
         self.check(name)
         if name not in self._servers:
-            self._check_queue(self._loading)
+            check_queue(self._loading)
             self._loading += 1
             try:
                 await self._load(name)
@@ -57,7 +73,7 @@ class Servers:
         if self._closed:
             raise Refusal(503, "The server is shutting down.")
         server = self._servers[name]
-        self._check_queue(server.active + server.waiting - server.size)
+        check_queue(server.active + server.waiting - server.size)
         return server
 
     async def _load(self, name: str) -> None:
@@ -70,17 +86,53 @@ class Servers:
                 if self._closed:
                     return
                 self._servers[name] = await self._stack.enter_async_context(server)
+                self.metrics.watch(name, server)
 
     def _make(self, name: str) -> Server:
-        checkpoint = self.pool.load(name).dense
-        return Server(replace(checkpoint, context=min(checkpoint.context, LIMITS.tokens)), self.size)
-
-    def _check_queue(self, waiting: int) -> None:
-        if waiting >= LIMITS.waiting:
-            sentence = f"The queue is full, with {waiting} requests; try again in {RETRY} seconds."
-            raise Refusal(429, sentence, code="rate_limit_exceeded", retry=RETRY)
+        ended = partial(self.metrics.job_ended, name)
+        return Server(limited(self.pool.load(name)), self.size, self.tau, ended=ended)
 
     async def close(self) -> None:
         """Close all servers and end their requests."""
         self._closed = True
         await self._stack.aclose()
+
+
+def limited(checkpoint: Checkpoint) -> Checkpoint:
+    """Return a checkpoint for a server, with its context within `LIMITS`."""
+    checkpoint = checkpoint.dense
+    return replace(checkpoint, context=min(checkpoint.context, LIMITS.tokens))
+
+
+def submit(server: Server, body: ChatBody) -> Job:
+    """Queue a request at a server, whose τ applies if the request names none.
+
+    Raises:
+        Refusal: if the model does not support the request.
+    """
+    try:
+        return server.submit(body.conversation, body.request(lambda: server.tau_now))
+    except ValueError as error:
+        raise Refusal(400, str(error)) from error
+
+
+def check_name(name: str, names: Sequence[str]) -> None:
+    """Check that a model is one of those served.
+
+    Raises:
+        Refusal: if it is not.
+    """
+    if name not in names:
+        sentence = f"Unknown model {name[:100]!r}. Choose from {', '.join(names)}."
+        raise Refusal(404, sentence, "model", "model_not_found")
+
+
+def check_queue(waiting: int) -> None:
+    """Check that a queue has room for one more request.
+
+    Raises:
+        Refusal: if it is full.
+    """
+    if waiting >= LIMITS.waiting:
+        sentence = f"The queue is full, with {waiting} requests; try again in {RETRY} seconds."
+        raise Refusal(429, sentence, code="rate_limit_exceeded", retry=RETRY)

@@ -5,7 +5,7 @@ import socket
 import uvicorn
 from starlette.applications import Starlette
 
-from mars_demo.serving.endpoint import HANDLERS, mounted
+from mars_demo.serving.endpoint import HANDLERS, routes
 from mars_demo.serving.servers import Servers
 
 GRACE = 10  # seconds to wait for open connections
@@ -15,7 +15,7 @@ class WebServer(uvicorn.Server):
     """A web server that, when interrupted, ends all answers with an error for their clients."""
 
     def __init__(self, servers: Servers):
-        application = Starlette(routes=[mounted(servers)], exception_handlers=HANDLERS)
+        application = Starlette(routes=routes(servers), exception_handlers=HANDLERS)
         quiet = {"log_level": "warning", "lifespan": "off"}
         super().__init__(uvicorn.Config(application, timeout_graceful_shutdown=GRACE, **quiet))
         self._servers = servers

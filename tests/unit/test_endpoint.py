@@ -421,6 +421,13 @@ def test_a_failed_forward_is_a_server_error_and_the_next_request_is_served(
     assert client(url).chat.completions.create(**REQUEST).choices[0].message.content
 
 
+def test_the_operator_sets_tau_of_requests_that_name_none():
+    with serving(Servers(Pool(["mars-tiny"], device="cpu"), 2, tau=1.0)) as url:
+        for tau, is_faster in ((None, False), (0.5, True)):
+            usage = post(url, REQUEST | {"tau": tau}).json()["usage"]
+            assert (usage["forwards"] < usage["completion_tokens"]) == is_faster
+
+
 def test_another_model_is_loaded_at_its_first_request(url, servers, ar_tiny):
     fields = {"model": "ar-tiny", "messages": user(PROMPTS[0])}
     with ThreadPoolExecutor(3) as clients:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from mars_demo.serving.endpoint import mounted
+from mars_demo.serving.endpoint import routes
 from mars_demo.serving.servers import Servers
 from mars_demo.ui import models
 from mars_demo.ui.hosting import gpu
@@ -19,4 +19,4 @@ def settings() -> dict[str, Any]:
     if gpu.LENT:
         raise ValueError("--endpoint needs a permanent device, which ZeroGPU does not have.")
     # Before Gradio's own routes, which answer unknown paths with the page.
-    return {"routes": [mounted(Servers(models.pool(), SIZE))]}
+    return {"routes": routes(Servers(models.pool(), SIZE))}
