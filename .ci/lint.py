@@ -17,7 +17,7 @@ from benchmarks import report
 from mars_demo.evaluation import results
 
 ROOT = report.ROOT
-REQUIREMENTS = ("requirements.txt", "requirements-eval.txt", "tests/requirements.txt")
+REQUIREMENTS = (*sorted(path.name for path in ROOT.glob("requirements*.txt")), "tests/requirements.txt")
 FIGURE = re.compile(
     r"\d[\d.,]*\s?(%|×|ms\b|points?\b|tokens? per (forward|second)|times\b|minutes\b|seconds\b|MB\b)"
 )

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
@@ -92,14 +93,49 @@ def _apart(rows: Sequence[Row | Point]) -> list[Row | Point]:
     return named
 
 
-def replays(policies: Mapping[str, Mapping]) -> go.Figure:
-    """Plot replays of the same arrivals with each policy, as recorded by `load_test.drawn`.
+def clients(sweeps: Sequence[Mapping]) -> go.Figure:
+    """Plot requests per second and p95 TTFT by the number of clients, as in `serving.json`.
 
-    The rows are arrivals per second and, over time, the queue, τ, and latency by arrival.
+    A colour and a symbol per policy, a dash per deployment.
     """
-    titles = ("arrivals<br>per second", "queue", "τ", "latency, s")
+    figure = make_subplots(2, 1, shared_xaxes=True, vertical_spacing=0.06)
+    lines: dict[tuple[str, str], list[Mapping]] = {}
+    for row in sweeps:
+        lines.setdefault((row["policy"], row["deployment"]), []).append(row)
+    policies, deployments = (list(dict.fromkeys(names)) for names in zip(*lines))
+    for (policy, deployment), rows in lines.items():
+        number, dash = policies.index(policy), _DASHES[deployments.index(deployment) % len(_DASHES)]
+        name = f"{policy}, {deployment}"
+        look = {
+            "x": [row["streams"] for row in rows],
+            "mode": "lines+markers",
+            "name": name,
+            "legendgroup": name,
+            "line": {"dash": dash, "color": _COLOURS[number]},
+            "marker": {"symbol": _SYMBOLS[number], "size": 8},
+            "hovertemplate": "%{y:.3g} with %{x} clients<extra>%{fullData.name}</extra>",
+            "col": 1,
+        }
+        figure.add_scatter(y=[row["requests_per_second"] for row in rows], row=1, **look)
+        figure.add_scatter(y=[row["ttft"]["p95"] for row in rows], row=2, showlegend=False, **look)
+    ticks = sorted({row["streams"] for row in sweeps})
+    figure.update_xaxes(type="log", tickvals=ticks, ticktext=ticks)
+    figure.update_xaxes(title="clients", row=2)
+    figure.update_yaxes(title="requests<br>per second", rangemode="tozero", row=1)
+    figure.update_yaxes(title="p95 TTFT, ms", type="log", dtick=1, row=2)
+    _tint(figure, 560)
+    return figure
+
+
+def burst(policies: Mapping[str, Sequence[Sequence[float]]]) -> go.Figure:
+    """Plot the same arrivals with each policy.
+
+    policies: the seconds of each request's arrival, first token and end, by arrival. The rows are arrivals
+    per second and, over time, the requests without a first token, and TTFT by arrival.
+    """
+    titles = ("arrivals<br>per second", "waiting for the<br>first token", "TTFT, s")
     figure = make_subplots(len(titles), 1, shared_xaxes=True, vertical_spacing=0.04)
-    arrivals = [int(arrived) for arrived, _, _ in next(iter(policies.values()))["requests"]]
+    arrivals = [int(arrived) for arrived, _, _ in next(iter(policies.values()))]
     seconds = range(max(arrivals) + 1)
     figure.add_bar(
         x=[second + 0.5 for second in seconds],
@@ -110,11 +146,9 @@ def replays(policies: Mapping[str, Mapping]) -> go.Figure:
         row=1,
         col=1,
     )
-    for number, (name, picture) in enumerate(policies.items()):
-        times, waiting, _, taus = zip(*picture["moments"])
-        requests = sorted(picture["requests"])
-        arrived = [request[0] for request in requests]
-        latency = [finished - arrived for arrived, _, finished in requests]
+    for number, (name, requests) in enumerate(policies.items()):
+        times, waiting = _waiting(requests)
+        symbol = {"symbol": _SYMBOLS[number], "size": 8}
         look = {
             "name": name,
             "legendgroup": name,
@@ -122,18 +156,23 @@ def replays(policies: Mapping[str, Mapping]) -> go.Figure:
             "hovertemplate": "%{y:.3g} at %{x:.1f} s<extra>%{fullData.name}</extra>",
             "col": 1,
         }
-        symbol = {"symbol": _SYMBOLS[number], "size": 8}
         lines = {"mode": "lines+markers", "marker": symbol | {"maxdisplayed": 8}}
         figure.add_scatter(x=times, y=waiting, row=2, **look | lines)
-        look["showlegend"] = False
-        figure.add_scatter(x=times, y=taus, row=3, **look | lines)
-        figure.add_scatter(x=arrived, y=latency, row=4, mode="markers", marker=symbol, **look)
+        points = {"mode": "markers", "marker": symbol, "showlegend": False}
+        arrived, first = zip(*(request[:2] for request in requests))
+        figure.add_scatter(x=arrived, y=np.subtract(first, arrived), row=3, **look | points)
     for row, title in enumerate(titles, start=1):
         figure.update_yaxes(title={"text": title, "standoff": 8}, rangemode="tozero", row=row)
-    figure.update_yaxes(rangemode="normal", row=3)
     figure.update_xaxes(title="seconds", row=len(titles))
-    _tint(figure, 640)
+    _tint(figure, 560)
     return figure
+
+
+def _waiting(requests: Sequence[Sequence[float]]) -> tuple[list[float], list[int]]:
+    """Return the times at which a request arrives or has its first token, and the number that wait then."""
+    changes = sorted(change for arrived, first, _ in requests for change in ((arrived, 1), (first, -1)))
+    times, steps = zip(*changes)
+    return list(times), np.cumsum(steps).tolist()
 
 
 def _dress(figure: go.Figure, x: str, y: str, height: int) -> None:

@@ -1,5 +1,6 @@
 """The Batch tab in a real browser, with small real batches of the bundled model."""
 
+import json
 import re
 
 import pytest
@@ -7,7 +8,7 @@ from acts import is_open, press, set_slider
 from playwright.sync_api import Page, expect
 from race_tab import race_to_the_end
 
-from mars_demo.evaluation import load_test, results
+from mars_demo.evaluation import results
 from mars_demo.evaluation.throughput import BASELINE
 from mars_demo.ui.tabs import batch
 
@@ -119,48 +120,38 @@ def test_races_continue_during_a_measurement_and_a_second_one_waits(visit, open_
     assert here.locator("tbody tr").count() <= 1
 
 
-@pytest.mark.full
-def test_recorded_replays_appear_at_once_and_a_trace_can_be_chosen(visit):
-    page = visit("tab=batch")
-    expect(page.locator("#load-plot .main-svg").first).to_be_visible()
-    for row in results.read("load.json")["traces"]:
-        page.locator("#trace").get_by_role("radio", name=row["trace"]).check()
-        requests = page.locator("#load-numbers tbody tr", has_text=row["policy"]).locator("td").nth(1)
-        expect(requests).to_have_text(str(row["requests"]))
+def load(streams: int, policy: str) -> dict:
+    percentiles = {"ttft": {"p50": 31.0, "p95": 87.0, "p99": 91.0}, "tpot": {"p50": 4.5, "p95": 6.0}}
+    return {"policy": policy, "deployment": "2 replicas", "streams": streams, "requests": 321} | percentiles
 
 
 @pytest.mark.full
-def test_a_trace_is_replayed_here(open_tab, monkeypatch):
-    """Set a minimum capacity, so that some requests arrive within the second on any machine."""
-    measured = load_test.capacity
-
-    async def capacity(*settings):
-        return max(8.0, await measured(*settings))
-
-    monkeypatch.setattr(load_test, "capacity", capacity)
-    monkeypatch.setattr(batch, "SECONDS", 1)
-    monkeypatch.setattr(batch, "AT_ONCE", 8)
+def test_measured_loads_appear_at_once_and_one_can_be_chosen(open_tab, folder):
     page = open_tab()
-    expect(page.locator("#load-numbers")).to_contain_text("python -m benchmarks.load")
-    page.locator("#replay-run").click()
-    expect(page.locator("#load-numbers tbody tr")).to_have_count(3)
+    expect(page.locator("#load-numbers")).to_contain_text("python -m benchmarks.serving")
+    record = {
+        "command": "python -m benchmarks.serving",
+        "machine": "a machine",
+        "tool": "a generator",
+        "size": 8,
+        "sweeps": [load(clients, "AR") | {"requests_per_second": 12.3} for clients in (1, 64)],
+        "bursts": {
+            "deployment": "2 replicas",
+            "capacity": 34.5,
+            "rows": [
+                load(1, policy) | {"accuracy": 0.9, "picture": [[0.1, 0.3, 0.9], [1.2, 1.3, 1.4]]}
+                for policy in ("AR", "controller")
+            ],
+        },
+    }
+    (folder / "serving.json").write_text(json.dumps(record), encoding="utf-8")
+    page = open_tab()
+    numbers = page.locator("#load-numbers")
     expect(page.locator("#load-plot .main-svg").first).to_be_visible()
-    expect(page.locator("#replay-run")).to_be_enabled()
-
-
-@pytest.mark.full
-def test_a_replay_ends_when_it_is_stopped_or_its_visitor_leaves(open_tab, monkeypatch):
-    monkeypatch.setattr(batch, "SECONDS", 600)
-    monkeypatch.setattr(batch, "AT_ONCE", 2)
-    two, one = open_tab(), open_tab()  # the first page is the module's and stays open
-    numbers, serving = one.locator("#load-numbers"), re.compile(r"\b600\b")
-    one.locator("#replay-run").click()
-    expect(numbers).to_contain_text(serving)
-    one.locator("#replay-stop").click()
-    expect(one.locator("#replay-run")).to_be_enabled()
-    expect(numbers).not_to_contain_text(serving)
-    one.locator("#replay-run").click()
-    expect(numbers).to_contain_text(serving)
-    one.close()
-    two.locator("#batch-run").click()
-    expect(two.locator("#batch-said")).to_contain_text(SAME)
+    expect(numbers.locator("tbody tr", has_text="controller").locator("td").nth(2)).to_have_text(
+        "31, 87, 91"
+    )
+    expect(numbers).to_contain_text("34.5")
+    page.locator("#load").get_by_role("radio", name="clients").check()
+    expect(numbers.locator("thead")).to_contain_text("64 clients")
+    expect(numbers.locator("tbody tr")).to_contain_text("12.3, 87")

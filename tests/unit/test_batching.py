@@ -87,6 +87,22 @@ def test_block_diffusion_batches_only_with_the_ragged_cache(checkpoint, size):
             decode_batch(checkpoint, PROMPTS, request, cache=cache)
 
 
+@pytest.mark.parametrize("settings", [SETTINGS[1], SETTINGS[3], SETTINGS[5]])
+def test_the_rounded_sizes_of_a_gpu_change_no_token(checkpoint, monkeypatch, settings):
+    """Round up the sizes of forwards on a CPU, alone and in batches."""
+    request, sizes = Request(max_new_tokens=20, **settings), set()
+    expected = [decode(checkpoint, prompt, request).finish() for prompt in PROMPTS]
+    monkeypatch.setattr(layouts, "ROUNDED", ("cpu",))
+    alone = [decode(checkpoint, prompt, request).finish() for prompt in PROMPTS]
+    with checkpoint.model.base_model.register_forward_pre_hook(
+        lambda _, args, inputs: sizes.add(inputs["input_ids"].shape[1]), with_kwargs=True
+    ):
+        batch = decode_batch(checkpoint, PROMPTS, request, size=3).finish()
+    for run, one in zip([*alone, *batch.runs], expected * 2):
+        check_same_passes(run, one)
+    assert sizes <= {layouts.rounded(size) for size in sizes}
+
+
 def turns(lengths: list[int], size: int, continuous: bool) -> list[list[int]]:
     """Return which sequences compute in each step; sequence r needs `lengths[r]` forwards, `size` fit."""
     left, waiting, seated, steps = list(lengths), list(range(len(lengths))), [], []
@@ -335,11 +351,9 @@ def test_derived_schedules_agree_with_measured_ones(mars_tiny):
         assert sum(line["positions"] for line in derived) == pytest.approx(done.batch.positions, rel=0.25)
 
 
-def test_lines_of_a_replay_differ_in_more_than_colour():
-    picture = {
-        "moments": [[0.1, 0, 1, 1.0], [0.2, 3, 2, 0.9]],
-        "requests": [[1.2, 1.3, 1.9], [0.0, 0.1, 0.5]],
-    }
-    lines = plots.replays(dict.fromkeys(("τ = 1", "τ = 0.95", "controller"), picture)).data
-    queues = [line for line in lines[1:] if line.showlegend is not False]
-    assert len({line.line.dash for line in queues}) == len({line.marker.symbol for line in queues}) == 3
+def test_lines_of_a_burst_differ_in_more_than_colour():
+    requests = [[0.0, 0.1, 0.5], [1.2, 1.3, 1.9]]
+    lines = plots.burst(dict.fromkeys(("AR", "τ = 0.95", "controller"), requests)).data[1:]
+    named = [line for line in lines if line.showlegend is not False]
+    assert len(named) == 3
+    assert len({line.line.dash for line in named}) == len({line.marker.symbol for line in lines}) == 3

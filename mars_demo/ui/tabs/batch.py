@@ -1,18 +1,15 @@
-"""The Batch tab: waiting in batches, their throughput, and τ under load."""
+"""The Batch tab: waiting in batches, their throughput, and the endpoint under load."""
 
-import asyncio
 import time
-from collections.abc import Callable, Coroutine, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from typing import Any
 
 import gradio as gr
 from pandas import DataFrame
 
 from mars_demo import tasks
 from mars_demo.decoding.request import Request
-from mars_demo.evaluation import load_test, paper_tables, results, throughput
+from mars_demo.evaluation import paper_tables, results, throughput
 from mars_demo.evaluation.throughput import BASELINE
 from mars_demo.markdown import table
 from mars_demo.serving import schedules
@@ -31,10 +28,7 @@ LARGEST = 16  # batch slots
 MAX_NEW_TOKENS = 128
 SIZES = (4, 8, 16)  # of the paper's Table 5
 MEASURED = 24  # prompts; two batches if these have more
-SECONDS = 9  # of arrivals in a replay
 EVERY = 0.2  # seconds between two progress messages
-AT_ONCE = 32  # simultaneous requests whose throughput as AR defines a load of 1
-LOOK = 0.5  # seconds between two checks of a replay
 
 WAITS = """
 ### Waiting in a batch
@@ -60,15 +54,19 @@ prompts. The paper's AR uses a KV cache; ours, “AR, continuous”, also fills 
 prompt at once. Methods measured in several rounds show the median, with the smallest and the largest ratio.
 """
 LOADED = """
-### τ under load
+### The endpoint under load
 
-Requests arrive in a pattern and queue for a batch of 8. The same arrivals are served three times: as
-**AR**, one token per forward; with the threshold τ = 0.95; and by a **controller** that lowers τ from 1 to
-0.8 as the queue grows. A load of 1 is the throughput of AR in a batch that is never idle.
+The server of `python -m mars_demo serve`, measured by the load generator
+[guidellm](https://github.com/vllm-project/guidellm). In the **burst**, requests do not wait for others'
+answers; in its middle third, three times as many arrive as AR can answer. Otherwise, a number of
+**clients** each send their next request when one is answered. Requests ask for **AR**, one token per
+forward; for the threshold τ = 0.95; or for no τ, which leaves it to a **controller** that lowers τ from 1
+to 0.8 as the queue grows.
 """
+LOADS = BURST, CLIENTS = "burst", "clients"
 BATCHES = "python -m benchmarks.batches --output assets/results/batches.json"
 NOT_MEASURED = f"Not measured yet; `{BATCHES}` measures this table."
-REPLAYS = "python -m benchmarks.load --output assets/results/load.json"
+SERVING = "python -m benchmarks.serving"
 
 
 # ----------------------------------------------------------------------------------------- shared
@@ -197,97 +195,50 @@ def measured(measurements: Sequence) -> str:
 # ------------------------------------------------------------------------------------- under load
 
 
-def recorded(trace: str) -> tuple:
-    """Return the recorded figure and table of a trace."""
-    record = results.read("load.json")
+def recorded(load: str) -> tuple:
+    """Return the figure and the table of a load."""
+    record = results.read("serving.json")
     if record is None:
-        return gr.Plot(visible=False), f"No recorded replay yet; `{REPLAYS}` records one."
-    policies = [row for row in record["traces"] if row["trace"] == trace]
-    source = (
-        f"`{record['command']}`, {record['machine']}, batch {record['size']}, {len(record['seeds'])} seeds"
-    )
-    return _replayed(policies, f"{source}, load 1 is {record['capacity']:.1f} requests per second")
+        return gr.Plot(visible=False), f"Not measured yet; `{SERVING}` measures it."
+    bursts, sweeps = record["bursts"], record["sweeps"]
+    if load == BURST:
+        figure = plots.burst({row["policy"]: row["picture"] for row in bursts["rows"]})
+        shown = _latencies(bursts["rows"])
+        more = f", {bursts['deployment']}, load 1 is {bursts['capacity']:.1f} requests per second"
+    else:
+        figure, shown, more = plots.clients(sweeps), _throughputs(sweeps), ""
+    source = f"`{record['command']}`, {record['tool']}, {record['machine']}, batch {record['size']}{more}"
+    return gr.Plot(figure, visible=True), f"{shown}\n\nSource: {source}."
 
 
-def replay(trace: str, knobs: Knobs) -> Iterator[tuple]:
-    """Serve a trace in real time, one policy after the other; draw each."""
-    for policies, words in _served(trace, knobs):
-        yield _replayed(policies, words) if policies else (gr.skip(), words)
+def _latencies(rows: Sequence[dict]) -> str:
+    """Return a table of the policies in the burst."""
 
+    def percentiles(values: dict, form: str) -> str:
+        return ", ".join(f"{value:{form}}" for value in values.values())
 
-@on_gpu(lambda trace, knobs: 4 * (SECONDS + 5))
-def _served(trace: str, knobs: Knobs) -> Iterator[tuple[list[dict], str]]:
-    """Yield the measurements so far with their source, or an empty list with a progress message."""
-    checkpoint, policies = _checkpoint(), []
-    words = f"Answering {AT_ONCE} simultaneous requests as AR, to calibrate a load of 1."
-    full = yield from _waited(load_test.capacity(checkpoint, AT_ONCE), words, knobs)
-    if knobs.stopped:
-        return
-    times = list(load_test.arrivals(load_test.loads(SECONDS)[trace], full, seed=1))
-    if not times:
-        raise ValueError(f"{checkpoint.name} is too slow for a replay: {full:.2f} requests per second.")
-    source = f"measured on this page, {_machine(checkpoint)}, batch {load_test.SIZE}, load 1 is {full:.1f}"
-    for policy, policy_tau in load_test.POLICIES.items():
-        words = f"Serving {len(times)} requests in {SECONDS} seconds: {policy} …"
-        served = yield from _waited(load_test.serve(checkpoint, policy_tau, times), words, knobs)
-        if knobs.stopped:
-            return
-        picture = {"picture": load_test.drawn(*served)}
-        policies.append({"trace": trace, "policy": policy} | load_test.measured([served]) | picture)
-        yield policies, f"{source} requests per second"
-
-
-def _waited(work: Coroutine, words: str, knobs: Knobs) -> Iterator[tuple[list, str]]:
-    """Run a coroutine in its own thread; yield the progress message until it ends or is stopped.
-
-    Return its result; None if it was stopped.
-    """
-
-    async def until_stopped() -> Any:
-        task = asyncio.ensure_future(work)
-        while not (task.done() or knobs.stopped):
-            await asyncio.wait([task], timeout=LOOK)
-        task.cancel()
-        return None if knobs.stopped else await task
-
-    with ThreadPoolExecutor(1) as executor:
-        serving = executor.submit(asyncio.run, until_stopped())
-        try:
-            while not wait([serving], LOOK).done:
-                yield [], words
-        except GeneratorExit:  # the visitor has left
-            knobs.stopped = True
-            raise
-    if knobs.stopped:
-        yield [], "Stopped."
-    return serving.result()
-
-
-def _replayed(policies: Sequence[dict], source: str) -> tuple:
-    figure = plots.replays({row["policy"]: row["picture"] for row in policies})
-    return gr.Plot(figure, visible=True), f"{latencies(policies)}\n\nSource: {source}."
-
-
-def latencies(policies: Sequence[dict]) -> str:
-    """Return a table of the policies' measurements."""
-
-    def seconds(values: dict) -> str:
-        return f"{', '.join(f'{value:.2f}' for value in values.values())} s"
-
-    shares = ", ".join(policies[0]["latency"])  # with p99 only if there are enough requests
-    rows = [
+    shares = ", ".join(rows[0]["ttft"])
+    shown = [
         {
             "policy": row["policy"],
             "requests": row["requests"],
-            f"latency {shares}": seconds(row["latency"]),
-            f"TTFT {shares}": seconds(row["first_token"]),
-            "tokens per second": f"{row['tokens_per_second']:.0f}",
-            "queue: mean, most": f"{row['queue']['mean']:.1f}, {row['queue']['most']}",
+            f"TTFT in ms, {shares}": percentiles(row["ttft"], ".0f"),
+            f"TPOT in ms, {shares}": percentiles(row["tpot"], ".1f"),
             "accuracy": f"{row['accuracy']:.1%}",
         }
-        for row in policies
+        for row in rows
     ]
-    return table(DataFrame(rows))
+    return table(DataFrame(shown))
+
+
+def _throughputs(sweeps: Sequence[dict]) -> str:
+    """Return a table of requests per second and p95 TTFT, with a column per number of clients."""
+    rows: dict[tuple[str, str], dict] = {}
+    for row in sweeps:
+        key = (row["deployment"], row["policy"])
+        cells = rows.setdefault(key, dict(zip(("requests per second, p95 TTFT in ms", "policy"), key)))
+        cells[f"{row['streams']} clients"] = f"{row['requests_per_second']:.1f}, {row['ttft']['p95']:.0f}"
+    return table(DataFrame(list(rows.values())))
 
 
 # ------------------------------------------------------------------------------------- the page
@@ -296,14 +247,12 @@ def latencies(policies: Sequence[dict]) -> str:
 def opened(before: bool):
     """Fill the tab when it is first opened: these values need the model code."""
     if before:
-        return [gr.skip()] * 6
-    traces = list(load_test.loads(SECONDS))
+        return [gr.skip()] * 5
     return (
         True,
         _compared(paper_tables.paper(5)),
         _compared(paper_tables.here(5)),
-        gr.Radio(traces, value=traces[1]),
-        *recorded(traces[1]),
+        *recorded(BURST),
     )
 
 
@@ -320,9 +269,9 @@ def build(page: Page, tab: gr.Tab) -> None:
     with gr.Column(elem_id="batch-page"):
         _build_schedules()
         tables = _build_speeds()
-        trace, *replayed = _build_load()
+        load = _build_load()
     first = gr.State(False)
-    tab.select(opened, first, [first, *tables, trace, *replayed], **QUIET)
+    tab.select(opened, first, [first, *tables, *load], **QUIET)
 
 
 def _build_schedules() -> None:
@@ -363,13 +312,8 @@ def _build_speeds() -> list:
 
 def _build_load() -> list:
     gr.Markdown(LOADED, elem_classes="intro")
-    with gr.Row(equal_height=True):
-        trace = gr.Radio([], label="Arrivals", min_width=320, elem_id="trace")
-        plot = gr.Plot(visible=False, show_label=False, render=False, elem_id="load-plot")
-        numbers = gr.Markdown(render=False, elem_id="load-numbers", elem_classes="numbers")
-        with gr.Column(min_width=280):
-            _runs("replay", "Replay here", replay, [trace], [plot, numbers])
-    plot.render()
-    numbers.render()
-    trace.input(recorded, trace, [plot, numbers], **LIVE)
-    return [trace, plot, numbers]
+    load = gr.Radio(LOADS, value=BURST, label="Load", elem_id="load")
+    plot = gr.Plot(visible=False, show_label=False, elem_id="load-plot")
+    numbers = gr.Markdown(elem_id="load-numbers", elem_classes="numbers")
+    load.input(recorded, load, [plot, numbers], **LIVE)
+    return [plot, numbers]
