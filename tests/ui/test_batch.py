@@ -154,4 +154,5 @@ def test_measured_loads_appear_at_once_and_one_can_be_chosen(open_tab, folder):
     expect(numbers).to_contain_text("34.5")
     page.locator("#load").get_by_role("radio", name="clients").check()
     expect(numbers.locator("thead")).to_contain_text("64 clients")
+    expect(numbers.locator("th").filter(has_text="1 client")).to_have_text("1 client")
     expect(numbers.locator("tbody tr")).to_contain_text("12.3, 87")

@@ -237,7 +237,8 @@ def _throughputs(sweeps: Sequence[dict]) -> str:
     for row in sweeps:
         key = (row["deployment"], row["policy"])
         cells = rows.setdefault(key, dict(zip(("requests per second, p95 TTFT in ms", "policy"), key)))
-        cells[f"{row['streams']} clients"] = f"{row['requests_per_second']:.1f}, {row['ttft']['p95']:.0f}"
+        clients = f"{row['streams']} client{'s' * (row['streams'] > 1)}"
+        cells[clients] = f"{row['requests_per_second']:.1f}, {row['ttft']['p95']:.0f}"
     return table(DataFrame(list(rows.values())))
 
 
