@@ -33,6 +33,7 @@ OPTIONS = {  # for each field of `Recipe`: the metavar, or None for a switch, an
     "accumulate": ("N", "batches per step and process"),
     "max_length": ("N", "leave out longer conversations"),
     "learning_rate": ("LR", None),
+    "muon_learning_rate": ("LR", "train the hidden matrices by Muon, at this rate"),
     "final_learning_rate": ("LR", "final rate of the cosine (default: 0)"),
     "mask_learning_rate": ("LR", "learning rate of a separate mask vector"),
     "mask_head_start": ("SHARE", "share of the run in which only the mask vector learns"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import os
 import random
 import re
 import warnings
@@ -176,11 +177,11 @@ def source(data: str, seed: int) -> Pools:
     Raises:
         ValueError: if `data` is none of these.
     """
+    if "+" in data and not os.path.exists(data):  # pathlib raises where a name is too long
+        return mixed_pools([source(part, seed + number) for number, part in enumerate(data.split("+"))])
     family, _, names = data.partition(":")
     if family in tasks.FAMILIES:
         return task_pools(tasks.named(names or family), seed)
-    if "+" in data and not Path(data).exists():
-        return mixed_pools([source(part, seed + number) for number, part in enumerate(data.split("+"))])
     if Path(data).is_file():
         return file_pools(Path(data), seed)
     if re.fullmatch(r"[\w.-]+/[\w.-]+", data) and not Path(data).exists():

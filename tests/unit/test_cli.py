@@ -224,9 +224,11 @@ def test_train_makes_a_checkpoint_that_generates_and_its_card_has_its_results(ca
     out = tmp_path / "trained"
     command = [
         "train", "--base", "ar-tiny", "--objective", "mars", "--block-size", "4", "--steps", "1", "--data",
-        "tasks:units", "--batch-tokens", "1024", "--no-sft-loss", "--output", str(out),
+        "tasks:units", "--batch-tokens", "1024", "--no-sft-loss", "--muon-learning-rate", "1e-3",
+        "--output", str(out),
     ]  # fmt: skip
     assert run(capsys, *command)[0] == 0
+    assert json.loads((out / "recipe.json").read_text())["muon_learning_rate"] == 1e-3
     [step] = map(json.loads, (out / "metrics.jsonl").read_text().splitlines())
     assert step["loss"] == step["noisy"] > 0
     status, text, _ = run(capsys, "generate", EXAMPLE.prompt, "--model", str(out), "--window", "5")

@@ -139,6 +139,8 @@ def test_skills_are_training_data_and_mix_with_a_file(tmp_path):
     prompts = {messages[0]["content"] for messages in next(corpus.source("skills", seed=0))}
     assert prompts > {messages[0]["content"] for messages in pool[::2]}
     assert next(corpus.source("skills:sql,dates", 0)) == next(corpus.source("tasks:sql,dates", 0))
+    named = next(corpus.source(f"skills:sql,dates+{path}", seed=0))
+    assert named[::2] == next(corpus.source("skills:sql,dates", seed=0))[:5]
 
 
 def test_skills_are_task_sets_of_a_sweep_and_tasks_of_the_harness():
