@@ -8,6 +8,7 @@ writes a file to assets/results/ with the command, the machine and the sample si
 as Markdown. A test compares documents with files.
 """
 
+import argparse
 import re
 from collections.abc import Callable
 from importlib import import_module
@@ -71,6 +72,7 @@ OTHERS: dict[str, Callable[[], str]] = {"limits": limits, "recipe": recipe}  # b
 
 
 def main() -> None:
+    argparse.ArgumentParser(description="Render the tables into the documents.").parse_args()
     for name in DOCUMENTS:
         path = ROOT / name
         path.write_text(filled(path.read_text(encoding="utf-8")), encoding="utf-8")

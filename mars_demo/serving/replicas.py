@@ -206,7 +206,7 @@ class Deployment:
         self._changed.set()
 
     async def _steer(self) -> None:
-        """Send τ to all replicas when it has changed, and once a second, which counts the replicas."""
+        """Send τ to all replicas when it has changed, and every `COUNT_SECONDS` to count them."""
         sent, last = None, 0.0
         while True:
             if (tau := self.tau) != sent or time.monotonic() > last + COUNT_SECONDS:

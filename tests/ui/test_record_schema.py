@@ -18,10 +18,16 @@ DROP = """text => {
 }"""
 
 
+def drawn(stage) -> str:
+    """Return the text of both lanes of a race, once their ends are drawn."""
+    expect(stage.locator(".lanes .reply:not([hidden])")).to_have_count(2)
+    return stage.locator(".lanes").inner_text()
+
+
 def test_a_dropped_record_is_drawn_and_an_invalid_one_does_not_replace_it(stage):
     stage.evaluate(DROP, race())
     expect(stage.locator(".prompt")).to_have_text("Say it")
-    before = stage.locator(".lanes").inner_text()
+    before = drawn(stage)
     for text, facts in {
         "no record": ["line 1", "JSON"],
         written(GOOD[:1]): ["no forward"],
@@ -37,7 +43,7 @@ def test_a_dropped_record_is_drawn_and_an_invalid_one_does_not_replace_it(stage)
 
 def test_a_server_that_does_not_answer_loses_nothing(stage):
     put(stage, race())
-    before = stage.locator(".lanes").inner_text()
+    before = drawn(stage)
     stage.route("**/component_server/**", lambda route: route.abort())
     stage.evaluate(DROP, race())
     expect(stage.locator(".trouble")).to_contain_text("run.jsonl")
