@@ -85,6 +85,13 @@ class App(gr.Blocks):
             **{**LOOK, **more},
         )
 
+    def queue(self, *settings, **more):
+        """Queue calls as Gradio does; look for them every `POLLING`, and answer who has not left."""
+        super().queue(*settings, **more)
+        self._queue.sleep_when_free = POLLING
+        self._queue.send_message = guard.to_who_is_there(self._queue.send_message)
+        return self
+
     def block_thread(self) -> None:
         """Block the main thread until the server ends; on ZeroGPU it loads models meanwhile."""
         try:
@@ -157,8 +164,6 @@ def build() -> gr.Blocks:
         demo.unload(leave)
     # A higher limit than that of `controls.refuse_crowd`, which must come first.
     demo.queue(max_size=LIMITS.waiting + HANDLERS)
-    demo._queue.sleep_when_free = POLLING
-    demo._queue.send_message = guard.to_who_is_there(demo._queue.send_message)
     if gpu.LENT:
         models.load_all()  # in this thread and before the launch: ZeroGPU collects the weights then
     else:
