@@ -1,12 +1,15 @@
-"""The endpoint's web server in a thread of the test process, so that tests can inspect its state."""
+"""The endpoint in a thread of the test process, so that tests can inspect its state, and its client."""
 
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cache
 from time import monotonic, sleep
 from typing import Any
+
+import openai
 
 from mars_demo.serving.servers import Servers
 from mars_demo.serving.web_server import WebServer, listening
@@ -27,6 +30,11 @@ def serving(servers: Servers) -> Iterator[str]:
             server.should_exit = True
             thread.join(HANG_GUARD)
         assert not thread.is_alive()
+
+
+@cache
+def client(url: str) -> openai.OpenAI:
+    return openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0, timeout=HANG_GUARD)
 
 
 def until(condition: Callable[[], bool], seconds: float = HANG_GUARD) -> None:

@@ -6,29 +6,36 @@ async () => {
   await Promise.all(fading.map((one) => one.finished.catch(() => {})));  // one that is removed never finishes
   // Colours are laid over each other on a canvas, as the browser does it, whatever notation they come in.
   const canvas = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
-  const over = (layers) => {
-    for (const [colour, alpha] of [["white", 1], ...layers]) {
-      canvas.globalAlpha = alpha;
-      canvas.fillStyle = colour;
+  const over = (ground, colour, alpha) => {
+    for (const [layer, opacity] of [[ground, 1], [colour, alpha]]) {
+      canvas.globalAlpha = opacity;
+      canvas.fillStyle = layer;
       canvas.fillRect(0, 0, 1, 1);
     }
-    return [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3);
+    return `rgb(${canvas.getImageData(0, 0, 1, 1).data.slice(0, 3).join(" ")})`;
   };
   const luminance = (rgb) => {
     const linear = (part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
-    const [r, g, b] = rgb.map((part) => linear(part / 255));
+    const [r, g, b] = rgb.match(/\d+/g).map((part) => linear(part / 255));
     return 0.2126 * r + 0.7152 * g + 0.0722 * b;
   };
   const ratio = (one, other) => {
     const [dark, light] = [luminance(one), luminance(other)].sort((a, b) => a - b);
     return (light + 0.05) / (dark + 0.05);
   };
-  const lineage = (node) => (node ? [...lineage(node.parentElement), node] : []);
-  const alphaOf = (node) => lineage(node).reduce((alpha, one) => alpha * getComputedStyle(one).opacity, 1);
-  const contrast = (ground, colour, alpha) => {
-    const below = lineage(ground).map((one) => [getComputedStyle(one).backgroundColor, 1]);
-    return ratio(over(below), over([...below, [colour, alpha]]));
+  // Thousands of nodes share their ancestors, and hundreds their colours: each is asked once.
+  const once = (compute) => {
+    const known = new Map();
+    return (key) => known.get(key) ?? known.set(key, compute(key)).get(key);
   };
+  const groundOf = once((node) =>
+    node ? over(groundOf(node.parentElement), getComputedStyle(node).backgroundColor, 1) : "white");
+  const alphaOf = once((node) => (node ? alphaOf(node.parentElement) * getComputedStyle(node).opacity : 1));
+  const contrasts = once((layers) => {
+    const [ground, colour, alpha] = layers.split("|");
+    return ratio(ground, over(ground, colour, alpha));
+  });
+  const contrast = (node, colour, alpha) => contrasts([groundOf(node), colour, alpha].join("|"));
   const onPage = (node) => node.checkVisibility({ visibilityProperty: true }) && node.getBoundingClientRect().width > 1;
   const named = (node) => `${node.tagName.toLowerCase()}#${node.id}.${node.getAttribute("class")}`;
 

@@ -13,7 +13,6 @@ from mars_demo.evaluation import paper_tables
 from mars_demo.ui.lessons.chapters import CHAPTERS
 from mars_demo.views import recordings
 
-pytestmark = pytest.mark.xdist_group("gallery")  # one process writes it
 RECORDED = recordings.index()
 LESSONS = CHAPTERS
 MOST = 3_000_000  # bytes of the folder

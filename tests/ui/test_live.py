@@ -20,7 +20,6 @@ from mars_demo.models.chat import encode_prompt
 from mars_demo.models.load import load_checkpoint
 from mars_demo.ui.live import runtime
 
-pytestmark = pytest.mark.xdist_group("gallery")  # one process writes it
 CHAT = "mars-smollm2-135m"
 MOST = 40_000_000  # bytes of the page with mars-tiny
 LARGEST = 100_000_000  # bytes of a file that every host accepts

@@ -1,5 +1,6 @@
 """Batches: every sequence gives the tokens that it gives alone, and the schedule of forwards."""
 
+import functools
 import itertools
 import json
 import re
@@ -19,6 +20,7 @@ from mars_demo.decoding.decode import decode
 from mars_demo.decoding.engine import Engine
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.strategy import Forward
+from mars_demo.decoding.trace import Run
 from mars_demo.models.checkpoint import wrap
 from mars_demo.serving.batch import PADDING, Batch
 from mars_demo.serving.cache import RaggedCache
@@ -61,16 +63,28 @@ CASES = [
 ]  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def alone(checkpoint):
+    """Return a function from settings to their request and the run of each prompt alone."""
+
+    @functools.cache
+    def decoded(number: int) -> tuple[Request, list[Run]]:
+        settings = SETTINGS[number]
+        if settings["mode"] == "speculative":
+            settings = settings | {"draft": truncated(checkpoint, 2)}
+        request = Request(max_new_tokens=20, **settings)
+        return request, [decode(checkpoint, prompt, request).finish() for prompt in PROMPTS]
+
+    return decoded
+
+
 @pytest.mark.parametrize(("settings", "size", "cache"), CASES)
-def test_every_sequence_gives_the_tokens_it_gives_alone(checkpoint, settings, size, cache):
-    settings = SETTINGS[settings]
-    if settings["mode"] == "speculative":
-        settings = settings | {"draft": truncated(checkpoint, 2)}
+def test_every_sequence_gives_the_tokens_it_gives_alone(checkpoint, alone, settings, size, cache):
+    request, runs = alone(settings)
     kind = {"cache": "block", "cache_block": cache} if isinstance(cache, int) else {"cache": cache}
-    request = Request(max_new_tokens=20, **settings)
     batch = decode_batch(checkpoint, PROMPTS, request, size=size, **kind).finish()
-    for prompt, run in zip(PROMPTS, batch.runs):
-        check_same_passes(run, decode(checkpoint, prompt, request).finish())
+    for run, expected in zip(batch.runs, runs):
+        check_same_passes(run, expected)
     commits = [run.commits for run in batch.runs]
     assert all(commits) if cache == 4 else cache == 16 or not any(commits)
 

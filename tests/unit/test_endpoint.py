@@ -14,7 +14,7 @@ import openai
 import pytest
 import torch
 from gate import Gate
-from web import run, serving, until
+from web import HANG_GUARD, client, run, serving, until
 
 from mars_demo import tasks
 from mars_demo.decoding.decode import decode
@@ -28,7 +28,6 @@ from mars_demo.serving.servers import Servers
 ROOT = Path(__file__).parents[2]
 PROMPTS = [tasks.held_out(name, 1)[0].prompt for name in tasks.TASKS]
 STORY = "Tell me a short story about a lantern and a wizard."
-HANG_GUARD = 300  # seconds
 REQUEST = {"model": "mars-tiny", "messages": [{"role": "user", "content": PROMPTS[0]}]}
 
 
@@ -55,10 +54,6 @@ def gate(server):
     gate = Gate(server.checkpoint.model.base_model, free=0)
     yield gate
     gate.remove()
-
-
-def client(url: str) -> openai.OpenAI:
-    return openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0, timeout=HANG_GUARD)
 
 
 def user(text: str) -> list[dict]:

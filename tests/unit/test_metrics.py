@@ -3,7 +3,6 @@
 import json
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from typing import Self
 
 import httpx
@@ -13,7 +12,7 @@ from gate import Gate
 from openai.types.completion_usage import CompletionTokensDetails
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
-from web import serving, until
+from web import HANG_GUARD, client, serving, until
 
 from mars_demo import tasks
 from mars_demo.assets import ASSETS
@@ -30,7 +29,6 @@ from mars_demo.serving.servers import Servers
 PROMPTS = [tasks.held_out(name, 1)[0].prompt for name in list(tasks.TASKS)[:4]]
 STORY = "Tell me a short story about a lantern and a wizard."
 SETTINGS = [{}, {"mode": "ar"}, {"mode": "lossless"}, {"tau": 0.5}]
-HANG_GUARD = 300  # seconds
 # vLLM's names (its docs/usage/metrics) and types.
 NAMES = {
     "vllm:num_requests_running": "gauge",
@@ -72,11 +70,6 @@ def gate(server):
     gate = Gate(server.checkpoint.model.base_model, free=0)
     yield gate
     gate.remove()
-
-
-@cache
-def client(url: str) -> openai.OpenAI:
-    return openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0, timeout=HANG_GUARD)
 
 
 def ask(url: str, prompt: str, extra: dict | None = None, **fields):

@@ -14,7 +14,7 @@ import httpx
 import openai
 import psutil
 import pytest
-from web import HANG_GUARD, run, serving, until
+from web import HANG_GUARD, client, run, serving, until
 
 from mars_demo import tasks
 from mars_demo.cli import main
@@ -76,10 +76,6 @@ def held(url) -> Iterator[list[psutil.Process]]:
 def post(url: str, **fields) -> httpx.Response:
     body = {"model": "mars-tiny", "messages": user(PROMPTS[0])} | fields
     return httpx.post(f"{url}/v1/chat/completions", json=body, timeout=HANG_GUARD)
-
-
-def client(url: str) -> openai.OpenAI:
-    return openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0, timeout=HANG_GUARD)
 
 
 def user(text: str) -> list[dict]:

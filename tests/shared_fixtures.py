@@ -1,0 +1,59 @@
+"""Fixtures of all tests: a browser, the bundled checkpoints, random models of each architecture."""
+
+import shutil
+
+import pytest
+import torch
+from accelerate.state import AcceleratorState, GradientState, PartialState
+from playwright.sync_api import sync_playwright
+from random_models import ARCHITECTURES, random_model
+from transformers import AutoTokenizer
+
+from mars_demo.assets import ASSETS
+from mars_demo.models.checkpoint import wrap
+from mars_demo.models.load import load_checkpoint
+from mars_demo.ui import models
+
+
+@pytest.fixture(autouse=True)
+def unchanged_state():
+    """Restore process-wide state: served models, accelerate state and default dtype."""
+    pool, lessons, dtype = models._pool, models._lessons, torch.get_default_dtype()
+    yield
+    models._pool, models._lessons = pool, lessons
+    for state in (AcceleratorState, PartialState, GradientState):
+        state._reset_state()
+    torch.set_default_dtype(dtype)
+
+
+@pytest.fixture(scope="session")
+def browser():
+    with sync_playwright() as playwright:
+        yield playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+
+
+@pytest.fixture(scope="session")
+def tokenizer():
+    return AutoTokenizer.from_pretrained(ASSETS / "mars-tiny", trust_remote_code=False)
+
+
+@pytest.fixture(scope="session")
+def mars_tiny():
+    return load_checkpoint("mars-tiny", device="cpu")
+
+
+@pytest.fixture(scope="session")
+def ar_tiny():
+    return load_checkpoint("ar-tiny", device="cpu")
+
+
+@pytest.fixture(scope="session", params=ARCHITECTURES)
+def random_checkpoint(request, tokenizer):
+    """Return a random MARS checkpoint of each architecture; its end token is improbable."""
+    return wrap(request.param, random_model(request.param, tokenizer), tokenizer)
+
+
+@pytest.fixture(scope="session")
+def checkpoint(tokenizer):
+    """Return a random MARS checkpoint with room for longer texts."""
+    return wrap("random", random_model("llama", tokenizer, context=256), tokenizer)
