@@ -16,7 +16,7 @@ os.environ["GRADIO_SERVER_PORT"] = str(10_000 + os.getpid() % 100 * 200)
 import hypothesis
 import pytest
 
-# Imports make a million objects that stay; looking for garbage among them takes seconds.
+# What imports make stays; looking for garbage in it again and again takes seconds.
 gc.disable()
 # Examples per test in tests/fuzz: by default a few, always the same. HYPOTHESIS_PROFILE=many or
 # --hypothesis-profile=many generates more than 10,000 random ones in all.
@@ -33,7 +33,7 @@ def pytest_configure(config):
     ignored signal.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    # The process that only hands tests to workers needs no fixtures; they would wait for its imports.
+    # Not in the process that only hands tests to workers, which would wait for its imports.
     if hasattr(config, "workerinput") or not config.getoption("numprocesses"):
         config.pluginmanager.import_plugin("shared_fixtures")
 

@@ -86,7 +86,7 @@ class App(gr.Blocks):
         )
 
     def queue(self, *settings, **more):
-        """Queue calls as Gradio does; look for them every `POLLING`, and answer who has not left."""
+        """Queue calls as Gradio does; poll less often, and drop messages to visitors who have left."""
         super().queue(*settings, **more)
         self._queue.sleep_when_free = POLLING
         self._queue.send_message = guard.to_who_is_there(self._queue.send_message)

@@ -44,6 +44,7 @@ def exact(logits: torch.Tensor, temperature: float, top_p: float, top_k: int) ->
     return result / result.sum()
 
 
+# temperature, top_p and top_k
 SETTINGS = [(1.0, 1.0, 0), (0.5, 1.0, 0), (2.0, 0.8, 0), (1.0, 0.9, 5), (1.0, 1.0, 1)]
 
 
