@@ -22,6 +22,7 @@ from statistics import median
 
 import torch
 import transformers
+from mars_demo.training.recipe import Recipe
 from torch.optim import Optimizer
 from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel, Qwen2Config
 
@@ -36,7 +37,6 @@ from mars_demo.training.attention import FLEX, SDPA
 from mars_demo.training.corpus import Conversation
 from mars_demo.training.objective import Batch, Objective, mars_batch
 from mars_demo.training.optimizers import make_optimizers
-from mars_demo.training.recipe import Recipe
 
 FILE = "gpu.json"
 SIZES = (1, 2, 4, 8, 16)  # new positions of a forward
