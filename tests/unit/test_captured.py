@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from random_models import ARCHITECTURES, random_model
 
 from mars_demo import layout as layouts
 from mars_demo import tasks
+from mars_demo.decoding import answer
 from mars_demo.decoding.conversation import Conversation
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.denoising import denoising
@@ -125,6 +127,23 @@ def test_alternating_texts_keep_their_keys_and_values(pair):
         going = [run for run in going if next(run, None) is not None]
     for run, alone in zip(runs, expected):
         check_same_passes(run, alone)
+
+
+def test_the_exchange_of_texts_is_not_measured(mars_tiny, monkeypatch):
+    fast, exchanges, bring = as_on_gpu(mars_tiny), 0, CapturedModel._bring
+
+    def counted(*arguments):
+        nonlocal exchanges
+        is_moved = bring(*arguments)
+        exchanges += is_moved
+        return is_moved
+
+    monkeypatch.setattr(CapturedModel, "_bring", counted)
+    monkeypatch.setattr(answer, "time", SimpleNamespace(perf_counter=lambda: exchanges))
+    runs = [decode(fast, prompt, Request("ar", max_new_tokens=24)) for prompt in PROMPTS[::2]]
+    passes = [one for pair in zip(*runs) for one in pair]
+    assert exchanges >= len(passes) > 8
+    assert {one.ms for one in passes} == {0}  # of a clock that only exchanges move
 
 
 def test_attention_widens_as_a_text_grows(tokenizer):

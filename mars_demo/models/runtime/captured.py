@@ -56,6 +56,14 @@ class CapturedModel:
         return CapturedText()
 
     @torch.inference_mode()
+    def bring(self, text: CapturedText) -> None:
+        """Put a text into the store, with room for a short forward, before its clock starts."""
+        with self._lock:
+            is_moved = self._bring(text, text.length + SIZES[-1])
+        if is_moved and self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)  # the forward's time would include the copies
+
+    @torch.inference_mode()
     def forward(
         self,
         text: CapturedText,
@@ -96,12 +104,12 @@ class CapturedModel:
             least *= 2
         return min(least, rounded(most))
 
-    def _bring(self, text: CapturedText, length: int) -> None:
-        """Put a text into the store, with room for `length` positions."""
+    def _bring(self, text: CapturedText, length: int) -> bool:
+        """Put a text into the store, with room for `length` positions; return whether anything moved."""
         before = self._stored and self._stored()
         small = self._store is None or self._store.shape[3] < length
         if before is text and not small:
-            return
+            return False
         if before is not None:
             before.waiting, self._stored = self._store[:, :, :, : before.length].clone(), None
         if small:  # graphs contain the addresses of the old store
@@ -112,6 +120,7 @@ class CapturedModel:
             self._store[:, :, :, : text.length] = text.waiting[:, :, :, : text.length]
             text.waiting = None
         self._stored = weakref.ref(text)
+        return True
 
     def _step(self, shape: Shape, then: Callable[[Tensor], Tensor] | None) -> Step:
         """Return the step of a shape, always the same one for short forwards."""
