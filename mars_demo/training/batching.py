@@ -70,6 +70,8 @@ class Packed:
                 rows, free, index = [[] for _ in range(self.count)], [self._row] * self.count, 0
             rows[index].append(conversation)
             free[index] = free[index][0] - both, free[index][1] - taught
+        if any(rows):
+            yield rows
 
     @property
     def _row(self) -> tuple[int, int]:
@@ -105,22 +107,25 @@ class Batches(IterableDataset):
         """Return the batches of this worker.
 
         Raises:
-            ValueError: if no conversation of a pool fits.
+            ValueError: if no conversation of the first pool fits.
         """
         number, count = worker_share(*self.share)
         pools = itertools.islice(self.pools(), number, None, count)
-        return self.grouping.rows(map(self._encoded, pools), random.Random(f"{self.seed}-{number}"))
+        return self.grouping.rows(self._encoded(pools), random.Random(f"{self.seed}-{number}"))
 
-    def _encoded(self, make: Callable) -> list[Conversation]:
-        encoded = [encode(self.tokenizer, messages) for messages in make()]
-        fitting = [
-            one
-            for one in encoded
-            if len(one.ids) <= self.max_length and any(one.response) and self.grouping.fits(one)
-        ]
-        if not fitting:
-            raise ValueError(f"No conversation in the data fits into {self.max_length} tokens.")
-        return fitting
+    def _encoded(self, pools: Pools) -> Iterator[list[Conversation]]:
+        """Yield the conversations of each pool that fit; the last pool of an epoch may have none."""
+        for index, make in enumerate(pools):
+            encoded = [encode(self.tokenizer, messages) for messages in make()]
+            fitting = [
+                one
+                for one in encoded
+                if len(one.ids) <= self.max_length and any(one.response) and self.grouping.fits(one)
+            ]
+            if fitting:
+                yield fitting
+            elif index == 0:
+                raise ValueError(f"No conversation in the data fits into {self.max_length} tokens.")
 
 
 def worker_share(process: int, processes: int) -> tuple[int, int]:

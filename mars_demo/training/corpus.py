@@ -199,14 +199,20 @@ def source(data: str | Dataset | IterableDataset, seed: int | None) -> Callable[
     seed: None for a single epoch in order, which only files and loaded data sets have.
 
     Raises:
-        ValueError: if `data` is none of these, or has no end and no seed.
+        ValueError: if `data` is none of these or has no conversations, or if it has no end and no seed.
     """
-    if not isinstance(data, str):
-        return partial(row_pools if hasattr(data, "__len__") else streamed_pools, data, seed)
-    if os.path.isfile(data):  # pathlib raises where a name is too long
+    is_name = isinstance(data, str)
+    if is_name and os.path.isfile(data):  # pathlib raises where a name is too long
         return partial(row_pools, file_rows(Path(data)), seed)
+    if not is_name and hasattr(data, "__len__"):
+        if not len(data) or "messages" not in data.column_names:
+            raise ValueError("The data set has no row with a list of messages.")
+        return partial(row_pools, data, seed)
     if seed is None:
-        raise ValueError(f"{data} has no end. Evaluate on a file or a loaded data set.")
+        name = data if is_name else "A streamed data set"
+        raise ValueError(f"{name} has no end. Evaluate on a file or a loaded data set.")
+    if not is_name:
+        return partial(streamed_pools, data, seed)
     if "+" in data:
         sources = [source(part, seed + number) for number, part in enumerate(data.split("+"))]
         return partial(mixed_pools, sources)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -53,6 +54,7 @@ class MarsTrainer(Trainer):
 
     loss_is_scaled_for_ga = True  # by the weights of all targets of a step
     args: MarsConfig
+    _divisors: Tensor | None = None  # of the terms of an evaluation
 
     def __init__(
         self,
@@ -187,7 +189,18 @@ class MarsTrainer(Trainer):
         """Return the loss of a batch; there are no predictions."""
         inner = plain(self.accelerator.unwrap_model(model))
         with torch.no_grad(), attending(inner, self.attention):
-            return self.compute_loss(model, inputs).detach(), None, None
+            return self.compute_loss(model, inputs, num_items_in_batch=self._divisors).detach(), None, None
+
+    def evaluation_loop(self, dataloader: DataLoader, *args, **settings):
+        """Evaluate as `Trainer.evaluation_loop`, which averages the losses of batches of any size.
+
+        Divided by the mean totals of the batches, their average is the mean over all targets of the data.
+        """
+        counting = copy.copy(dataloader)
+        counting.collate_fn = copy.copy(dataloader.collate_fn)  # the same blocks again
+        totals = [batch.totals for batch in counting]
+        self._divisors = torch.stack(totals).mean(0).to(self.args.device)
+        return super().evaluation_loop(dataloader, *args, **settings)
 
     def get_batch_samples(
         self, epoch_iterator: Iterator[Batch], num_batches: int, device: torch.device
@@ -219,11 +232,15 @@ class MarsTrainer(Trainer):
         return self._loader(self.pools, (self.args.process_index, self.args.world_size))
 
     def get_eval_dataloader(self, eval_dataset: Data | None = None) -> DataLoader:
-        """Return the data loader of one epoch of the evaluation data."""
+        """Return the data loader of one epoch of the evaluation data.
+
+        Each process evaluates all of it: shares could differ in their number of batches, and the processes
+        would wait for each other.
+        """
         data = self.eval_dataset if eval_dataset is None else eval_dataset
         if isinstance(data, str) and isinstance(self.eval_dataset, dict):
             data = self.eval_dataset[data]
-        return self._loader(corpus.source(data, None), (self.args.process_index, self.args.world_size))
+        return self._loader(corpus.source(data, None), (0, 1))
 
     def _loader(self, pools: Callable, share: tuple[int, int]) -> DataLoader:
         args, tokenizer = self.args, self.processing_class

@@ -31,17 +31,6 @@ def test_answers_and_their_end_tokens_are_the_response(tokenizer):
     assert conversation.ids.count(tokenizer.eos_token_id) == 4
 
 
-def test_batches_stay_within_their_budget_and_repeat_for_a_seed(tokenizer):
-    def draw():
-        pools = corpus.source("tasks:units,letters", seed=3)
-        return list(itertools.islice(corpus.batches(pools, tokenizer, 1024, 512, seed=3), 12))
-
-    batches = draw()
-    for batch in batches:
-        assert len(batch) * max(len(c.ids) for c in batch) <= 1024
-    assert batches == draw()
-
-
 def test_a_jsonl_file_is_read_and_shuffled_each_round(tmp_path, tokenizer):
     lines = [
         json.dumps(
@@ -51,8 +40,8 @@ def test_a_jsonl_file_is_read_and_shuffled_each_round(tmp_path, tokenizer):
     ]
     path = tmp_path / "data.jsonl"
     path.write_text("\n".join(lines))
-    pools = corpus.source(str(path), seed=0)
-    first, second = ([m[0]["content"] for m in next(pools)] for _ in range(2))
+    pools = corpus.source(str(path), seed=0)()
+    first, second = ([m[0]["content"] for m in next(pools)()] for _ in range(2))
     assert sorted(first) == sorted(second) == sorted(str(i) for i in range(50))
     assert first != second
 
@@ -73,33 +62,60 @@ def test_broken_lines_are_skipped_with_a_warning(tmp_path):
     path.write_text("\n".join([good, "{", '{"messages": [{"role": "user"}]}', "", good]))
     with pytest.warns(UserWarning, match="2 of 4 .*data.jsonl.* 2"):
         pools = corpus.source(str(path), seed=0)
-    assert next(pools) == [TALK, TALK]
+    assert next(pools())() == [TALK, TALK]
 
 
-@pytest.fixture
-def rows(tmp_path):
+TALKS = [[{"role": "user", "content": str(i)}, {"role": "assistant", "content": "x"}] for i in range(700)]
+
+
+def rows() -> datasets.Dataset:
+    return datasets.Dataset.from_list([{"messages": talk, "source": "chat"} for talk in TALKS])
+
+
+@pytest.mark.parametrize("data", [rows(), rows().to_iterable_dataset()], ids=["loaded", "streamed"])
+def test_a_data_set_is_read_completely_in_each_epoch_and_repeats_for_a_seed(data):
+    def read(seed: int) -> list[int]:
+        pools = (make() for make in corpus.source(data, seed)())
+        talks = itertools.islice(itertools.chain.from_iterable(pools), 1400)
+        return [int(talk[0]["content"]) for talk in talks]
+
+    epochs = read(0)
+    first, second = epochs[:700], epochs[700:]
+    assert sorted(first) == sorted(second) == list(range(700))
+    assert first != second
+    assert read(0) == epochs != read(1)
+
+
+def test_without_a_seed_there_is_one_epoch_in_order(tmp_path):
     path = tmp_path / "rows.jsonl"
-    talks = [
-        [{"role": "user", "content": str(i)}, {"role": "assistant", "content": "x"}] for i in range(700)
-    ]
-    path.write_text("\n".join(json.dumps({"messages": talk}) for talk in talks))
-    return datasets.load_dataset(
-        "json",
-        data_files=str(path),
-        split="train",
-        streaming=True,
-        cache_dir=tmp_path / "cache",
-        trust_remote_code=False,
+    path.write_text("\n".join(json.dumps({"messages": talk}) for talk in TALKS))
+    for data in (rows(), str(path)):
+        pools = [make() for make in corpus.source(data, None)()]
+        assert list(itertools.chain(*pools)) == TALKS
+    for endless in ("tasks", "skills:sql", f"tasks+{path}", rows().to_iterable_dataset()):
+        with pytest.raises(ValueError, match="no end"):
+            corpus.source(endless, None)
+
+
+def test_rows_of_a_data_set_without_a_conversation_are_left_out():
+    """Arrow stores a key that other messages have as None; an answer without a mark is not marked."""
+    marked = [TALK[0], TALK[1] | {"own": True}]
+    data = datasets.Dataset.from_list(
+        [{"messages": TALK}, {"messages": []}, {"messages": TALK[:1]}, {"messages": marked}]
     )
-
-
-def test_a_streamed_data_set_is_read_completely_and_repeats(rows):
-    first, again = (list(itertools.islice(corpus.dataset_pools(rows, seed=0), 5)) for _ in range(2))
-    first_round = [talk[0]["content"] for talk in itertools.chain(*first)][:700]
-    assert sorted(map(int, first_round)) == list(range(700))
-    assert first == again
+    [pool] = [make() for make in corpus.source(data, None)()]
+    assert [[message["content"] for message in talk] for talk in pool] == [
+        [message["content"] for message in talk] for talk in (TALK, marked)
+    ]
+    assert [talk[1]["own"] for talk in pool] == [None, True]
 
 
 def test_a_missing_data_set_is_refused_by_name():
     with pytest.raises(ValueError, match="nobody/nothing-of-that-name"):
         corpus.source("nobody/nothing-of-that-name", seed=0)
+
+
+@pytest.mark.parametrize("column", [{"text": ["Hello"]}, {"messages": []}])
+def test_a_data_set_without_messages_is_refused(column):
+    with pytest.raises(ValueError, match="no row with a list of messages"):
+        corpus.source(datasets.Dataset.from_dict(column), seed=0)

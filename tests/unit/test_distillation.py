@@ -2,7 +2,6 @@
 
 import itertools
 import json
-from dataclasses import replace
 
 import pytest
 import torch
@@ -94,8 +93,8 @@ def test_held_out_prompts_are_avoided(tmp_path, mars_tiny):
 
 @pytest.mark.full
 def test_the_chat_recipe_runs_at_a_small_scale_and_resumes(tmp_path, monkeypatch):
-    trainings = smollm.trainings((2, 3), batch_tokens=1024, save_every=2)
-    trainings = {name: replace(recipe, compile=False) for name, recipe in trainings.items()}
+    trainings = smollm.trainings((2, 3), batch_tokens=1024, save_steps=2)
+    trainings = {name: settings | {"compile": False} for name, settings in trainings.items()}
     monkeypatch.setitem(smollm.SCALES, "test", smollm.Scale(4, 12, 4, 4, 32, trainings))
     command = ["recipe", "smollm", "--base", "ar-tiny", "--output", str(tmp_path), "--scale", "test"]
     monkeypatch.setattr(smollm, "_mixed", lambda *_: distillation.prompts_from("tasks"))

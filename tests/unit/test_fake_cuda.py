@@ -12,6 +12,7 @@ import torch
 from fake_cuda import CUDA, LIBRARY, HostWaitError, fake_cuda
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorDeviceMismatchError
 from torch.utils._python_dispatch import TorchDispatchMode
+from training_batches import PAD, conversation, mars
 from transformers import AutoModelForCausalLM, Qwen2Config
 
 from mars_demo.decoding import reading, strategy
@@ -25,9 +26,9 @@ from mars_demo.models.checkpoint import wrap
 from mars_demo.models.runtime.logits import logits_of
 from mars_demo.serving import batch as batches
 from mars_demo.serving.decode_batch import decode_batch
+from mars_demo.training.batch import batch_of
 from mars_demo.training.blocks import block_mask
-from mars_demo.training.corpus import Conversation
-from mars_demo.training.objective import Objective, Reference, mars_batch
+from mars_demo.training.objective import Objective, Reference
 
 pytestmark = pytest.mark.skipif(not LIBRARY.exists(), reason="needs torch for Linux")
 
@@ -158,16 +159,12 @@ def test_logits_are_products_in_float32(model, device):
 
 @torch.no_grad()  # torch has no backward pass without a driver
 def test_the_loss_of_training_never_waits(model, device):
-    answer = [False] * 4 + [True] * 16
-    conversations = [
-        Conversation([*range(5, 25)], answer, own=True),
-        Conversation([*range(5, 38)], [*answer, *[True] * 13], own=False),
-    ]
-    batch = mars_batch(conversations, block_size=8, mask_id=3, pad_id=0, rng=random.Random(0))
-    losses = Objective(model, kl_weight=1.0, reference=Reference(model, 1.0))(batch)
-    assert set(losses) == {"loss", "slots", "clean", "noisy", "kl", "reference"}
+    streams = [mars(conversation(4, 16, own=True)), mars(conversation(4, 29, own=False))]
+    batch = batch_of([streams, streams[:1]], PAD, 120, reference=True)
+    losses = Objective(reference=Reference(model, 1.0))(model, batch)
+    assert set(losses) == {"loss", "slots", "clean", "noisy", "reference"}
     assert {loss.device for loss in losses.values()} == {CUDA}
-    _, spans = batch.streams.packed()
+    _, spans = batch.positions.in_one_row()
     mask = block_mask(spans.to(CUDA, non_blocking=True))  # of FlexAttention
     assert mask.kv_indices.device == CUDA
 

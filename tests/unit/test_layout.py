@@ -42,6 +42,9 @@ def test_verification_groups_see_exactly_their_prefix(linear, drafts, masks, pas
 
 def test_blocks_are_counted_from_the_start_of_each_response_and_shifted_by_its_phase():
     response = [False, False, True, True, True, True, True, False, True, True, True]
-    assert block_starts(response, 2, [0, 0]) == [-1, -1, 2, 2, 4, 4, 6, -1, 8, 8, 10]
-    assert block_starts(response, 2, [1, 1]) == [-1, -1, 2, 3, 3, 5, 5, -1, 8, 9, 9]
-    assert block_starts(response, 4, [3, 2]) == [-1, -1, 2, 3, 3, 3, 3, -1, 8, 8, 10]
+    for size, phases, starts in (
+        (2, [0, 0], [-1, -1, 2, 2, 4, 4, 6, -1, 8, 8, 10]),
+        (2, [1, 1], [-1, -1, 2, 3, 3, 5, 5, -1, 8, 9, 9]),
+        (4, [3, 2], [-1, -1, 2, 3, 3, 3, 3, -1, 8, 8, 10]),
+    ):
+        assert block_starts(response, size, phases).tolist() == starts

@@ -3,7 +3,6 @@
 import copy
 import random
 from dataclasses import replace
-from functools import partial
 
 import pytest
 import torch
@@ -12,33 +11,22 @@ from torch import nn
 from torch.nn.attention import flex_attention
 from torch.nn.attention.flex_attention import create_mask
 from torch.nn.functional import cross_entropy, log_softmax
+from training_batches import MASK, PAD, conversation, diffusion, mars, one_per_row
 from transformers.integrations.flex_attention import WrappedFlexAttention
 
 from mars_demo.training import corpus, head
+from mars_demo.training.attention import FLEX, SDPA
+from mars_demo.training.batch import batch_of
 from mars_demo.training.blocks import SIZE, block_mask
 from mars_demo.training.corpus import Conversation
 from mars_demo.training.head import Teacher, in_parts
-from mars_demo.training.objective import (
-    IGNORE,
-    Objective,
-    Reference,
-    ar_batch,
-    diffusion_batch,
-    mars_batch,
-)
-
-PAD, MASK = 0, 2
-
-
-def conversation(prompt: int, answer: int, seed: int = 0, own: bool | None = None) -> Conversation:
-    rng = random.Random(seed)
-    ids = [rng.randrange(10, 300) for _ in range(prompt + answer)]
-    return Conversation(ids, [False] * prompt + [True] * answer, own)
+from mars_demo.training.objective import Objective, Reference
+from mars_demo.training.two_streams import IGNORE, ar
 
 
 @pytest.fixture(scope="module")
 def model(tokenizer):
-    return random_model("llama", tokenizer)
+    return random_model("llama", tokenizer, head_dim=16)  # the minimum of the kernels of FlexAttention
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +50,7 @@ def masks_of(batch, row=0):
 
     A mask sees the clean tokens before its block: its last visible clean position + 1 is the block start.
     """
-    layout, clean = batch.layout, batch.clean_length
+    layout, clean = batch.layout, batch.is_clean[row].sum()
     for index in range(clean, layout.ids.shape[1]):
         if batch.targets[row, index] != IGNORE:
             sees = layout.visible[row, index, :clean].nonzero().flatten().tolist()
@@ -90,7 +78,8 @@ def test_the_loss_equals_that_of_plain_windows(model, block_size, phase):
             for mask in range(masks):
                 target = torch.tensor(ids[start + mask + 1])
                 nats[mask + 2].append(cross_entropy(logits[start + mask], target))
-    losses = Objective(model)(mars_batch(sequences, block_size, MASK, PAD, _Phases([phase, phase])))
+    batch = one_per_row(mars, sequences, block_size=block_size, rng=_Phases([phase, phase]))
+    losses = Objective()(model, batch)
     noisy = [loss for slot, terms in nats.items() if slot > 1 for loss in terms]
     torch.testing.assert_close(losses["noisy"], torch.stack(noisy).mean())
     torch.testing.assert_close(losses["clean"], torch.stack(nats[1]).mean())
@@ -116,31 +105,29 @@ def test_ar_loss_equals_the_loss_of_transformers_on_the_answer(model):
     sequence = conversation(5, 12)
     labels = torch.tensor([[t if r else -100 for t, r in zip(sequence.ids, sequence.response)]])
     expected = model(input_ids=torch.tensor([sequence.ids]), labels=labels).loss
-    losses = Objective(model)(ar_batch([sequence], PAD))
+    losses = Objective()(model, one_per_row(ar, [sequence]))
     torch.testing.assert_close(losses["loss"], expected)
     assert "noisy" not in losses
 
 
 def test_a_decay_weights_each_slot_relative_to_the_previous_one(model):
     sequence = conversation(5, 21)
-    plain, batch = (
-        mars_batch([sequence], 4, MASK, PAD, random.Random(0), slot_decay=decay) for decay in (1.0, 0.5)
-    )
+    plain, batch = (one_per_row(mars, [sequence], slot_decay=decay) for decay in (1.0, 0.5))
     logits = model.get_output_embeddings()(hidden_states(model, plain.layout))[0]
     nats, counts = 0.0, 0.0
     for index, position, start in masks_of(plain):
         share = 0.5 ** (position - start)
         nats += share * cross_entropy(logits[index], plain.targets[0, index])
         counts += share
-    losses = Objective(model)(batch)
+    losses = Objective()(model, batch)
     torch.testing.assert_close(losses["noisy"], nats / counts)
     torch.testing.assert_close(losses["loss"], losses["clean"] + nats / counts)
-    torch.testing.assert_close(losses["slots"], Objective(model)(plain)["slots"])  # unweighted
+    torch.testing.assert_close(losses["slots"], Objective()(model, plain)["slots"])  # unweighted
 
 
 def test_block_phase_varies_between_answers():
     sequences = [conversation(4, 24, seed) for seed in range(40)]
-    batch = mars_batch(sequences, 8, MASK, PAD, random.Random(0))
+    batch = one_per_row(mars, sequences, block_size=8, rng=random.Random(0))
     second = {sorted({s for *_, s in masks_of(batch, row)})[1] for row in range(40)}
     assert second == set(range(5, 13))  # the first block starts at position 4 and has 1 to 8 masks
 
@@ -152,72 +139,95 @@ def turns() -> Conversation:
     return Conversation([rng.randrange(10, 300) for _ in response], response)
 
 
-@pytest.mark.parametrize("whole_copy", [False, True])
-def test_each_answer_of_a_conversation_has_its_own_blocks(whole_copy):
-    """Train no prediction across the end of an answer; blocks of the paper's whole copy span all turns."""
-    sequence = turns()
-    phases = _Phases([2] if whole_copy else [1, 2])
-    batch = mars_batch([sequence], 4, MASK, PAD, phases, whole_copy=whole_copy)
+def test_each_answer_of_a_conversation_has_its_own_blocks():
+    """Train no prediction across the end of an answer."""
+    sequence, phases = turns(), _Phases([1, 2])
+    batch = one_per_row(mars, [sequence], rng=phases)
     assert not phases.phases
     predicting = [3, 4, 5, 6, 12, 13, 14, 15, 16]  # followed by a token of the same answer
-    starts = [2, 2, 2, 6, 10, 10, 14, 14, 14] if whole_copy else [3, 3, 3, 6, 12, 12, 14, 14, 14]
+    starts = [3, 3, 3, 6, 12, 12, 14, 14, 14]
     assert [(position, start) for _, position, start in masks_of(batch)] == list(zip(predicting, starts))
     for index, position, start in masks_of(batch):
         assert batch.targets[0, index] == sequence.ids[position + 1]
         assert batch.slots[0, index] == position - start + 2
-    noisy = batch.layout.ids[0, batch.clean_length :].tolist()
-    if whole_copy:
-        assert noisy == [MASK if r else t for t, r in zip(sequence.ids, sequence.response)][:-1]
-    else:
-        assert noisy == [MASK] * len(predicting)
-    clean = [t for t in range(batch.clean_length) if batch.targets[0, t] != IGNORE]
+    assert batch.layout.ids[0].tolist() == sequence.ids + [MASK] * len(predicting)
+    clean = [t for t in range(len(sequence.ids)) if batch.targets[0, t] != IGNORE]
     assert clean == [2, 3, 4, 5, 6, 11, 12, 13, 14, 15, 16]  # including the first token of each answer
 
 
-DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
+def test_fixed_blocks_begin_with_the_answer():
+    batch = one_per_row(mars, [conversation(4, 24)], block_size=8, fixed_blocks=True)
+    assert {start for *_, start in masks_of(batch)} == {4, 12, 20}
 
 
-@pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("make", [mars_batch, diffusion_batch])
-def test_flex_attention_has_loss_and_gradients_of_the_boolean_mask(tokenizer, make, device, monkeypatch):
-    sequences = [conversation(5, 30), conversation(9, 12, 1)]
-    model = random_model("llama", tokenizer, head_dim=16).to(device)  # the minimum of the kernels
+TALKS = [  # written by the reference model, by another one, and by either
+    conversation(3, 7, 2, own=False),
+    conversation(5, 30),
+    conversation(9, 12, 1, own=True),
+    conversation(8, 21, 4, own=False),
+    conversation(2, 5, 3),
+]
+ATTENTION = [(SDPA, "cpu"), (FLEX, "cpu"), *([(FLEX, "cuda")] if torch.cuda.is_available() else [])]
+
+
+@pytest.mark.parametrize(("attention", "device"), ATTENTION)
+@pytest.mark.parametrize("length", [None, 160])
+@pytest.mark.parametrize(
+    ("make", "taught"), [(ar, False), (mars, False), (mars, True), (diffusion, False)]
+)  # fmt: skip
+def test_conversations_in_shared_rows_have_the_loss_and_gradients_of_each_alone(
+    pair, make, taught, length, attention, device, monkeypatch
+):
     if device == "cpu":
         # The fused kernel has no backward pass on a CPU; the unfused FlexAttention has one.
         monkeypatch.setattr(flex_attention, "_validate_device", lambda *tensors: None)
         monkeypatch.setattr(torch, "compile", lambda function, **options: function)
         monkeypatch.setattr(WrappedFlexAttention, "_instance", None)
-    losses, gradients = [], []
-    for implementation in ("sdpa", "flex_attention"):
-        model.set_attn_implementation(implementation)
-        batch = make(sequences, 4, MASK, PAD, random.Random(0))
-        model.zero_grad()
-        losses.append(Objective(model)(batch)["loss"])
-        losses[-1].backward()
-        gradients.append({name: weights.grad.clone() for name, weights in model.named_parameters()})
-    torch.testing.assert_close(*losses)
-    torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-5)
+    model, reference = (copy.deepcopy(one).to(device) for one in pair)
+    objective = Objective(0.5, Reference(reference, 3.0) if taught else None)
+    streams = [make(one) for one in TALKS]
+    batch = batch_of([streams[:3], [streams[3]], [streams[4]]], PAD, length, taught)
+
+    alone = [
+        objective(model, batch_of([[one]], PAD, reference=taught), batch.totals.to(device))
+        for one in streams
+    ]
+    sum(one["loss"] for one in alone).backward()
+    expected = {name: weights.grad.clone() for name, weights in model.named_parameters()}
+    model.zero_grad()
+    for one in (model, reference):
+        one.set_attn_implementation(attention)
+    losses = objective(model, batch)
+    losses["loss"].backward()
+    assert losses.keys() == set().union(*alone)
+    for name, loss in losses.items():
+        torch.testing.assert_close(loss, sum(one[name] for one in alone if name in one))
+    gradients = {name: weights.grad for name, weights in model.named_parameters()}
+    torch.testing.assert_close(gradients, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_the_papers_whole_copy_counts_blocks_from_the_start_of_the_text():
-    sequence = conversation(6, 14)
-    batch = mars_batch([sequence], 4, MASK, PAD, random.Random(0), fixed_blocks=True, whole_copy=True)
-    noisy = batch.layout.ids[0, batch.clean_length :].tolist()
-    assert noisy == sequence.ids[:6] + [MASK] * 13  # the last token has no target
-    assert {start for *_, start in masks_of(batch)} == {4, 8, 12, 16}
-    assert {position for _, position, _ in masks_of(batch)} == set(range(6, 19))
-    default = mars_batch([conversation(4, 24)], 8, MASK, PAD, random.Random(0), fixed_blocks=True)
-    assert {start for *_, start in masks_of(default)} == {4, 12, 20}  # counted from the answer
+def test_padding_is_counted_neither_as_tokens_nor_as_targets():
+    streams = [mars(one) for one in TALKS]
+    batch = batch_of([streams[:3], streams[3:], []], PAD, 200, reference=True)
+    assert batch.targets.shape == (3, 200) and batch.reference.ids.shape == (3, 100)
+    assert (batch.tokens, batch.conversations) == (sum(len(one.ids) for one in TALKS), len(TALKS))
+    answers = [sum(one.response) for one in TALKS]
+    assert batch.totals.tolist() == [sum(answers), sum(count - 1 for count in answers)]
+    for positions, expected in (
+        (batch.positions, [token for one in streams for token in one.ids]),
+        (batch.reference, [token for one in TALKS if one.own is not False for token in one.ids]),
+    ):
+        assert positions.ids[positions.real].tolist() == expected
 
 
 def test_right_guesses_are_counted_per_slot(model):
     """Replace every third target by the model's prediction, so that some are right."""
-    batch = mars_batch([conversation(5, 30)], 4, MASK, PAD, random.Random(0))
+    batch = one_per_row(mars, [conversation(5, 30)])
     predictions = model.get_output_embeddings()(hidden_states(model, batch.layout)).argmax(-1)
     has_target = batch.targets != IGNORE
     third = has_target & (torch.arange(has_target.shape[1])[None] % 3 == 0)
     batch = replace(batch, targets=torch.where(third, predictions, batch.targets))
-    right = Objective(model)(batch)["slots"][:, 2]
+    right = Objective()(model, batch)["slots"][:, 2]
     for slot in range(1, 6):
         here = has_target & (batch.slots == slot)
         expected = (predictions[here] == batch.targets[here]).sum()
@@ -225,27 +235,8 @@ def test_right_guesses_are_counted_per_slot(model):
         assert right[slot - 1] == expected
 
 
-def test_the_clean_stream_teaches_the_masks_and_learns_nothing_from_them(model):
-    """Compare the KL term and its gradient with those of a teacher with constant logits."""
-    batch = mars_batch([conversation(5, 12), conversation(3, 9, 1)], 4, MASK, PAD, random.Random(0))
-    weights = model.get_output_embeddings().weight
-    logits = hidden_states(model, batch.layout).detach() @ weights.T
-    divergences = []
-    for row in range(2):
-        for index, position, _ in masks_of(batch, row):
-            teacher = logits[row, position].detach().log_softmax(-1)
-            divergences.append((teacher.exp() * (teacher - logits[row, index].log_softmax(-1))).sum())
-    kl = torch.stack(divergences).mean()
-    with_kl, without = (Objective(model, kl_weight=weight)(batch) for weight in (0.5, 0.0))
-    torch.testing.assert_close(with_kl["kl"], kl.detach())
-    gradients = [torch.autograd.grad(one["loss"], weights)[0] for one in (with_kl, without)]
-    torch.testing.assert_close(gradients[0] - gradients[1], 0.5 * torch.autograd.grad(kl, weights)[0])
-
-
-@pytest.mark.parametrize(
-    "batched", [ar_batch, partial(mars_batch, block_size=4, mask_id=MASK, rng=random.Random(0))]
-)
-def test_the_reference_term_is_the_kl_divergence_of_the_clean_stream(pair, batched):
+@pytest.mark.parametrize("make", [ar, mars])
+def test_the_reference_term_is_the_kl_divergence_of_the_clean_stream(pair, make):
     """Compare the term and its gradient with those from transformers' logits, sequence by sequence."""
     model, reference = pair
     talks = [conversation(5, 12), conversation(3, 9, 1)]
@@ -258,8 +249,10 @@ def test_the_reference_term_is_the_kl_divergence_of_the_clean_stream(pair, batch
         count += len(answers)
     weights = list(model.parameters())
     expected = torch.autograd.grad(3.0 * total / count, weights)
-    batch = batched(talks, pad_id=PAD)
-    with_it, without = (Objective(model, reference=one)(batch) for one in (Reference(reference, 3.0), None))
+    with_it, without = (
+        Objective(reference=one)(model, one_per_row(make, talks, reference=one is not None))
+        for one in (Reference(reference, 3.0), None)
+    )
     torch.testing.assert_close(with_it["reference"], (total / count).detach())
     torch.testing.assert_close(with_it["loss"], without["loss"] + 3.0 * with_it["reference"])
     gradients = (torch.autograd.grad(one["loss"], weights) for one in (with_it, without))
@@ -267,13 +260,11 @@ def test_the_reference_term_is_the_kl_divergence_of_the_clean_stream(pair, batch
         torch.testing.assert_close(of_both - of_one, gradient, rtol=1e-3, atol=1e-5)
 
 
-def test_a_reference_is_neither_trained_nor_saved(model):
-    objective = Objective(model, reference=Reference(copy.deepcopy(model), 1.0))
-    trained = {id(parameter) for parameter in model.parameters()}
-    assert {id(parameter) for parameter in objective.parameters()} == trained
-    assert all(name.startswith("model.") for name in objective.state_dict())
-    objective(ar_batch([conversation(5, 12)], PAD))["loss"].backward()
-    assert all(parameter.grad is None for parameter in objective.reference.model.parameters())
+def test_a_reference_is_not_trained(model):
+    reference = Reference(copy.deepcopy(model), 1.0)
+    batch = one_per_row(ar, [conversation(5, 12)], reference=True)
+    Objective(reference=reference)(model, batch)["loss"].backward()
+    assert all(parameter.grad is None for parameter in reference.model.parameters())
 
 
 def test_the_loss_of_block_diffusion_equals_that_of_plain_denoising(model):
@@ -282,13 +273,13 @@ def test_the_loss_of_block_diffusion_equals_that_of_plain_denoising(model):
     Each of the m masks of a block has the weight (tokens of the block) / m.
     """
     sequences = [conversation(4, 14), conversation(7, 9, 1)]
-    batch = diffusion_batch(sequences, 4, MASK, PAD, random.Random(2))
+    batch = one_per_row(diffusion, sequences, rng=random.Random(2))
     total = 0.0
     for row, sequence in enumerate(sequences):
         ids, prompt = sequence.ids, sequence.response.index(True)
         for start in range(prompt, len(ids), 4):
             end = min(start + 4, len(ids))
-            copied = slice(batch.clean_length + start - prompt, batch.clean_length + end - prompt)
+            copied = slice(len(ids) + start - prompt, len(ids) + end - prompt)
             block = batch.layout.ids[row, copied].tolist()
             masked = [place for place, token in enumerate(block) if token == MASK]
             visible = torch.ones(end, end, dtype=torch.bool).tril()
@@ -303,16 +294,15 @@ def test_the_loss_of_block_diffusion_equals_that_of_plain_denoising(model):
             nats = cross_entropy(logits[masked], targets[masked], reduction="sum")
             total = total + nats * len(block) / len(masked)
             assert batch.slots[row, copied].tolist() == list(range(1, len(block) + 1))
-    losses = Objective(model)(batch)
+    losses = Objective()(model, batch)
     torch.testing.assert_close(losses["loss"], total / (14 + 9))
     assert "clean" not in losses
 
 
 def test_a_block_of_block_diffusion_has_any_number_of_masks_anywhere():
-    batch = diffusion_batch(
-        [conversation(2, 4, seed) for seed in range(800)], 4, MASK, PAD, random.Random(0)
-    )
-    masked = batch.layout.ids[:, batch.clean_length :] == MASK
+    talks = [conversation(2, 4, seed) for seed in range(800)]
+    batch = one_per_row(diffusion, talks, rng=random.Random(0))
+    masked = batch.layout.ids[:, 6:] == MASK
     shares = masked.sum(1).bincount(minlength=5)[1:] / 800
     assert shares.sum() == 1
     assert shares.tolist() == pytest.approx([1 / 4] * 4, abs=0.07)
@@ -324,28 +314,24 @@ def test_a_block_of_block_diffusion_has_any_number_of_masks_anywhere():
 NOTHING = {"role": "user", "content": "Hi"}
 
 
-def losses(pair, talks, **settings):
+def losses(pair, talks, make=ar, sft_weight=1.0):
     """Return the losses of conversations and the gradients of the weights."""
     model, reference = pair
-    batch = settings.pop("batched", ar_batch)(talks, pad_id=PAD)
-    objective = Objective(model, reference=Reference(reference, 3.0), **settings)
-    result = objective(batch)
+    batch = one_per_row(make, talks, reference=True)
+    result = Objective(sft_weight, Reference(reference, 3.0))(model, batch)
     return result, torch.autograd.grad(result["loss"], list(model.parameters()), allow_unused=True)
 
 
-@pytest.mark.parametrize(
-    "batched",
-    [ar_batch, partial(mars_batch, block_size=4, mask_id=MASK, rng=random.Random(0), fixed_blocks=True)],
-)
-def test_own_answers_get_the_reference_term_and_others_the_sft_loss(pair, batched):
+@pytest.mark.parametrize("make", [ar, mars])
+def test_own_answers_get_the_reference_term_and_others_the_sft_loss(pair, make):
     own, learned = conversation(4, 15, own=True), conversation(4, 8, 1, own=False)
-    both, gradients = losses(pair, [own, learned], sft_weight=2.0, batched=batched)
-    reference_loss, of_own = losses(pair, [replace(own, own=None)], sft_weight=0.0, batched=batched)
-    plain = Objective(pair[0], sft_weight=2.0)(batched([learned], pad_id=PAD))
+    both, gradients = losses(pair, [own, learned], make, sft_weight=2.0)
+    reference_loss, of_own = losses(pair, [replace(own, own=None)], make, sft_weight=0.0)
+    plain = Objective(sft_weight=2.0)(pair[0], one_per_row(make, [learned]))
     of_learned = torch.autograd.grad(plain["loss"], list(pair[0].parameters()), allow_unused=True)
     shares = [15 / 23, 8 / 23]  # of the clean targets; each answer has one noisy target less
     torch.testing.assert_close(both["reference"], shares[0] * reference_loss["reference"])
-    if batched is ar_batch:
+    if make is ar:
         expected = shares[0] * 3.0 * reference_loss["reference"] + shares[1] * plain["loss"].detach()
         torch.testing.assert_close(both["loss"].detach(), expected)
         for all_of_it, one, other in zip(gradients, of_own, of_learned):
@@ -388,12 +374,10 @@ def conversations() -> list[Conversation]:
 
 
 BATCHES = {
-    "ar": lambda: ar_batch(conversations(), PAD),
-    "mars": lambda: mars_batch(conversations(), 4, MASK, PAD, random.Random(0)),
-    "whole copy": lambda: mars_batch(
-        conversations(), 8, MASK, PAD, random.Random(0), fixed_blocks=True, whole_copy=True
-    ),
-    "block diffusion": lambda: diffusion_batch(conversations(), 200, MASK, PAD, random.Random(0)),
+    "ar": lambda: one_per_row(ar, conversations()),
+    "mars": lambda: one_per_row(mars, conversations()),
+    "block diffusion": lambda: one_per_row(diffusion, conversations(), block_size=200),
+    "one row": lambda: batch_of([[mars(one) for one in conversations()]], PAD, 2000),
 }
 
 
@@ -408,12 +392,11 @@ def listed(counts, which) -> torch.Tensor:
 @pytest.mark.parametrize("kind", BATCHES)
 def test_blocks_equal_those_of_the_boolean_mask(kind):
     batch = BATCHES[kind]()
-    layout, (packed, spans) = batch.layout, batch.streams.packed()
-    real = batch.streams.real
-    expected = torch.block_diag(*(v[kept][:, kept].int() for v, kept in zip(layout.visible, real))).bool()
+    layout, (in_one_row, spans) = batch.layout, batch.positions.in_one_row()
+    expected = torch.block_diag(*layout.visible.int()).bool()
     mask = block_mask(spans)
-    assert torch.equal(packed.ids[0], layout.ids[real])
-    assert torch.equal(packed.positions[0], layout.positions[real])
+    assert torch.equal(in_one_row.ids[0], layout.ids.flatten())
+    assert torch.equal(in_one_row.positions[0], layout.positions.flatten())
     count = len(expected)
     assert torch.equal(create_mask(mask.mask_mod, 1, 1, count, count, "cpu")[0, 0], expected)
     blocks = torch.nn.functional.pad(expected, 2 * (0, -count % SIZE)).unflatten(0, (-1, SIZE))

@@ -134,13 +134,16 @@ def test_skills_are_training_data_and_mix_with_a_file(tmp_path):
     path = tmp_path / "chat.jsonl"
     talk = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello", "own": True}]
     path.write_text("\n".join(json.dumps({"messages": talk}) for _ in range(5)))
-    pool = next(corpus.source(f"skills+{path}", seed=0))
-    assert [messages[1]["own"] for messages in pool] == [False, True] * 5
-    prompts = {messages[0]["content"] for messages in next(corpus.source("skills", seed=0))}
-    assert prompts > {messages[0]["content"] for messages in pool[::2]}
-    assert next(corpus.source("skills:sql,dates", 0)) == next(corpus.source("tasks:sql,dates", 0))
-    named = next(corpus.source(f"skills:sql,dates+{path}", seed=0))
-    assert named[::2] == next(corpus.source("skills:sql,dates", seed=0))[:5]
+
+    def pool(data: str) -> list:
+        return next(corpus.source(data, seed=0)())()
+
+    mixed = pool(f"skills+{path}")
+    assert [messages[1]["own"] for messages in mixed] == [False, True] * 5
+    prompts = {messages[0]["content"] for messages in pool("skills")}
+    assert prompts > {messages[0]["content"] for messages in mixed[::2]}
+    assert pool("skills:sql,dates") == pool("tasks:sql,dates")
+    assert pool(f"skills:sql,dates+{path}")[::2] == pool("skills:sql,dates")[:5]
 
 
 def test_skills_are_task_sets_of_a_sweep_and_tasks_of_the_harness():
