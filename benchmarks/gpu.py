@@ -39,7 +39,7 @@ from mars_demo.models.runtime.captured import CapturedModel
 from mars_demo.recipes.smollm import NAME, SCALES
 from mars_demo.training.attention import FLEX, SDPA
 from mars_demo.training.config import MarsConfig
-from mars_demo.training.steps import stepwise
+from mars_demo.training.stepwise import stepwise
 from mars_demo.training.trainer import MarsTrainer
 
 FILE = "gpu.json"

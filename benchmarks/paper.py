@@ -25,10 +25,11 @@ from mars_demo.evaluation import results
 from mars_demo.evaluation.accuracy import MAX_NEW_TOKENS, row
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.load import load_checkpoint
-from mars_demo.progress import progress, train
+from mars_demo.progress import progress
 from mars_demo.recipes.tiny import STAGES
 from mars_demo.serving.decode_batch import decode_batch
 from mars_demo.training import distillation
+from mars_demo.training.bar import train
 from mars_demo.training.config import MarsConfig
 from mars_demo.training.trainer import MarsTrainer
 

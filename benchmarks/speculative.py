@@ -30,8 +30,8 @@ from mars_demo.evaluation.paper_tables import PAPER
 from mars_demo.models.chat import encode_prompt
 from mars_demo.models.checkpoint import Checkpoint, wrap
 from mars_demo.models.load import load_checkpoint
-from mars_demo.progress import train
 from mars_demo.recipes.tiny import STAGES
+from mars_demo.training.bar import train
 from mars_demo.training.config import MarsConfig
 from mars_demo.training.trainer import MarsTrainer
 

@@ -27,7 +27,7 @@ from mars_demo.models.load import load_checkpoint
 from mars_demo.training.batch import Batch
 from mars_demo.training.config import MarsConfig
 from mars_demo.training.metrics import Metrics
-from mars_demo.training.steps import stepwise
+from mars_demo.training.stepwise import stepwise
 from mars_demo.training.trainer import MarsTrainer
 from mars_demo.training.two_streams import IGNORE
 

@@ -19,9 +19,10 @@ from mars_demo.export import card
 from mars_demo.export.push import push
 from mars_demo.models.load import load_checkpoint
 from mars_demo.models.mask_token import ensure_mask
-from mars_demo.progress import progress, train
+from mars_demo.progress import progress
 from mars_demo.training import distillation
 from mars_demo.training.adapters import add_adapters
+from mars_demo.training.bar import train
 from mars_demo.training.config import OBJECTIVES, MarsConfig
 from mars_demo.training.metrics import TERMS
 from mars_demo.training.trainer import MarsTrainer

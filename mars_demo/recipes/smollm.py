@@ -22,9 +22,10 @@ from mars_demo.export import LICENSE, card
 from mars_demo.export.save import save_checkpoint
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.load import load_checkpoint
-from mars_demo.progress import progress, train
+from mars_demo.progress import progress
 from mars_demo.tasks import instructions
 from mars_demo.training import distillation
+from mars_demo.training.bar import train
 from mars_demo.training.config import MarsConfig
 from mars_demo.training.trainer import MarsTrainer
 

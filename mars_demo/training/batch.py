@@ -170,8 +170,10 @@ def _changed(record, change: Callable[[Tensor], Tensor]):
 
 
 def to_device(values: Tensor, device: torch.device) -> Tensor:
-    """Return the values on `device`; the host does not wait for a GPU."""
-    return values.to(device, non_blocking=device.type == "cuda")
+    """Return the values on `device`; the host does not wait for a GPU, which reads pinned memory."""
+    if device.type != "cuda":
+        return values.to(device)
+    return values.pin_memory().to(device, non_blocking=True)
 
 
 def in_spans(spans: Tensor, columns: int) -> Tensor:

@@ -11,7 +11,7 @@ SIZE = 128  # queries and keys of a block, as the fused kernels expect
 
 
 def block_mask(spans: Tensor) -> BlockMask:
-    """Return the block mask of n packed positions from their [n, 2, 2] `spans` (see `Positions.in_one_row`)."""
+    """Return the block mask of n packed positions from their [n, 2, 2] `spans` (`Positions.in_one_row`)."""
     begin, end = spans.unbind(-1)
     touched = _covered(begin // SIZE, torch.where(end > begin, -(-end // SIZE), 0)) > 0
     whole = _covered(-(-begin // SIZE), end // SIZE) == SIZE  # seen by every query, so not masked within

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import math
-import queue
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from torch import Tensor
-from transformers import TrainerCallback, TrainerControl, TrainerState
+from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState
 
 from mars_demo.scheduler import SCHEDULER
+from mars_demo.training.clock import Clock
 from mars_demo.training.config import MarsConfig
 from mars_demo.training.metrics import TERMS, Metrics, MetricsFile, Readings, logged
-
-if TYPE_CHECKING:
-    from mars_demo.training.trainer import MarsTrainer
 
 
 class Steps(TrainerCallback):
@@ -30,8 +25,8 @@ class Steps(TrainerCallback):
     `watchers` are called with the metrics of every step.
     """
 
-    def __init__(self, trainer: MarsTrainer, pace: Callable[[], float]):
-        self.trainer, self.pace = trainer, pace
+    def __init__(self, trainer: Trainer, pace: Callable[[], float], clock: Clock | None):
+        self.trainer, self.pace, self.clock = trainer, pace, clock
         self.watchers: list[Callable[[Metrics], None]] = []
         self.stopped = self.is_over = False
         self.taken = 0  # steps of this process
@@ -71,9 +66,9 @@ class Steps(TrainerCallback):
         if state.is_world_process_zero:
             output.mkdir(parents=True, exist_ok=True)
             self._file = MetricsFile(output / "metrics.jsonl", state.global_step)
-        if self.trainer.clock:
+        if self.clock:
             logged_times = (entry["clock"] for entry in reversed(state.log_history) if "clock" in entry)
-            self.trainer.clock.resume(next(logged_times, 0.0))
+            self.clock.resume(next(logged_times, 0.0))
 
     def on_step_begin(self, args: MarsConfig, state: TrainerState, control: TrainerControl, **_) -> None:
         self._turn.enter_context(SCHEDULER.turn())
@@ -97,9 +92,9 @@ class Steps(TrainerCallback):
         facts |= {"seconds": time.monotonic() - self._started, "logs": control.should_log}
         readings = Readings(reduced, facts)
         control.should_log = False  # what the Trainer would log is in the metrics
-        if clock := self.trainer.clock:
-            clock.start()
-            control.should_training_stop |= clock.share == 1
+        if self.clock:
+            self.clock.start()
+            control.should_training_stop |= self.clock.share == 1
         self.is_over = control.should_training_stop
         waits = args.device.type == "cpu" or control.should_save or self.is_over or self.stopped
         self._finish(self._late)
@@ -122,7 +117,7 @@ class Steps(TrainerCallback):
         state.num_input_tokens_seen += int(values["tokens"])
         metrics = Metrics(
             step=facts["step"],
-            steps=None if trainer.clock else state.max_steps,
+            steps=None if self.clock else state.max_steps,
             loss=float(values["loss"]),
             learning_rate=facts["learning_rate"],
             grad_norm=float(values["grad_norm"]),
@@ -135,7 +130,7 @@ class Steps(TrainerCallback):
             self._file.add(metrics)
         if facts["logs"]:
             now, state.global_step = state.global_step, metrics.step  # trackers read the step there
-            elapsed = {"clock": trainer.clock.elapsed} if trainer.clock else {}
+            elapsed = {"clock": self.clock.elapsed} if self.clock else {}
             trainer.log(metrics.scalars() | elapsed)
             state.global_step = now
         for watcher in self.watchers:
@@ -148,37 +143,3 @@ class Steps(TrainerCallback):
                     f"The {name} is not finite at step {step}; a lower learning rate than "
                     f"{self.trainer.args.learning_rate:g} may help."
                 )
-
-
-def stepwise(trainer: MarsTrainer) -> Iterator[Metrics]:
-    """Train in another thread, which waits after each step until the next metrics are requested.
-
-    Closing the iterator stops the training. Errors of the training are raised here.
-    """
-    ready, wanted = queue.SimpleQueue(), threading.Semaphore(0)
-
-    def hand_over(metrics: Metrics) -> None:
-        ready.put(metrics)
-        wanted.acquire()
-
-    def work() -> None:
-        try:
-            trainer.train()
-            ready.put(None)
-        except BaseException as error:  # raised in the thread that reads
-            ready.put(error)
-
-    trainer.steps.watchers.append(hand_over)
-    thread = threading.Thread(target=work, name="training", daemon=True)
-    thread.start()
-    try:
-        while (item := ready.get()) is not None:
-            if isinstance(item, BaseException):
-                raise item
-            yield item
-            wanted.release()
-    finally:
-        trainer.stop()
-        wanted.release()
-        thread.join()
-        trainer.steps.watchers.remove(hand_over)

@@ -69,7 +69,8 @@ class MarsTrainer(Trainer):
         if args.objective != "ar":
             ensure_mask(plain(model), processing_class)
         self.pools = corpus.source(args.data if train_dataset is None else train_dataset, args.seed)
-        self.steps = Steps(self, pace)
+        self.clock = Clock(args.minutes) if args.minutes else None
+        self.steps = Steps(self, pace, self.clock)
         super().__init__(
             model,
             args,
@@ -84,7 +85,6 @@ class MarsTrainer(Trainer):
             raise ValueError("FSDP supports only AdamW, without Muon and LoRA.")
         self.attention = args.attention or fastest(args.device)
         self.grouping = self._grouping()
-        self.clock = Clock(args.minutes) if args.minutes else None
         self.objective = Objective(args.sft_weight, self._reference())
         if args.compile:
             failures.check_compiler()

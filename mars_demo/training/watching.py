@@ -31,7 +31,7 @@ from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.load import load_checkpoint
 from mars_demo.tasks import Example
 from mars_demo.training.config import MarsConfig
-from mars_demo.training.steps import stepwise
+from mars_demo.training.stepwise import stepwise
 from mars_demo.training.trainer import MarsTrainer
 
 SCHEMA = 1

@@ -47,7 +47,8 @@ from mars_demo.training.config import MarsConfig
 from mars_demo.training.metrics import Metrics
 from mars_demo.training.objective import Objective
 from mars_demo.training.optimizers import make_optimizer, orthogonal
-from mars_demo.training.steps import Steps, stepwise
+from mars_demo.training.steps import Steps
+from mars_demo.training.stepwise import stepwise
 from mars_demo.training.trainer import MarsTrainer
 
 ROOT = Path(__file__).resolve().parents[2]
