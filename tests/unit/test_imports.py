@@ -214,7 +214,8 @@ EXAMPLES = [
 
 
 @pytest.mark.parametrize("code", EXAMPLES)
-def test_examples_in_the_docs_run(code):
+def test_examples_in_the_docs_run(code, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # one saves a checkpoint
     with ThreadPoolExecutor(1) as beside:  # for asyncio.run: this thread may have a loop
         beside.submit(exec, compile(code, "example", "exec"), {}).result()
 
