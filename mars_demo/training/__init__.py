@@ -1,1 +1,1 @@
-"""Training: objectives, data, the training loop, and live and recorded trainings."""
+"""Training of MARS models: data, objective, optimizer and transformers' Trainer around them."""

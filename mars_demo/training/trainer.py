@@ -306,6 +306,8 @@ class MarsTrainer(Trainer):
             state.fsdp_plugin = FullyShardedDataParallelPlugin(**settings)
             state.distributed_type = PartialState().distributed_type = DistributedType.FSDP
             self.is_fsdp_enabled = True
+        if shards:
+            self.accelerator.prepare = partial(_with_ends_in_root, self.accelerator.prepare)
 
     def _reference(self) -> Reference | None:
         args = self.args
@@ -326,6 +328,23 @@ class MarsTrainer(Trainer):
 def plain(model: nn.Module) -> PreTrainedModel:
     """Return the model in which PEFT has put its adapters, or the model itself."""
     return model.get_base_model() if hasattr(model, "get_base_model") else model
+
+
+def _with_ends_in_root(prepare: Callable, *objects: object) -> object:
+    """Prepare a model for FSDP with its embedding and head in the unit of the whole model.
+
+    accelerate would give them a unit of their own, which is sharded again between the parts of the loss.
+    """
+    models = [one for one in objects if isinstance(one, PreTrainedModel)]
+    names = ("get_input_embeddings", "get_output_embeddings")
+    for model in models:
+        vars(model).update(dict.fromkeys(names, lambda: None))
+    try:
+        return prepare(*objects)
+    finally:
+        for model in models:
+            for name in names:
+                del vars(model)[name]
 
 
 def _as_forward(wrapped: nn.Module, inner: nn.Module, compute: Callable[[], dict]) -> dict:
