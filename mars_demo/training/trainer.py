@@ -152,7 +152,7 @@ class MarsTrainer(Trainer):
             weights = self.accelerator.get_state_dict(model)
         if self.is_world_process_zero():
             if hasattr(model, "merge_and_unload"):
-                model = model.merge_and_unload()
+                self.model = model = model.merge_and_unload()
             args = self.args
             block_size = None if args.objective == "ar" else args.block_size
             output = Path(args.output_dir)

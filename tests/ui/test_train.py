@@ -189,9 +189,9 @@ def test_a_space_can_limit_steps_or_disable_training(monkeypatch, limit):
         "learning_rate": 1e-3,
     }
     with pytest.raises(ValueError, match=f"{limit}" if limit else None):
-        train._recipe(steps=limit + 1, **settings)
+        train._settings(steps=limit + 1, **settings)
     if limit:
-        assert train._recipe(steps=limit, **settings).steps == limit
+        assert train._settings(steps=limit, **settings)["max_steps"] == limit
 
 
 @pytest.mark.full

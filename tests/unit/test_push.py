@@ -56,8 +56,8 @@ def test_a_pushed_space_is_complete_on_the_hub(tmp_path, hub, capsys):
 
 def test_a_pushed_checkpoint_is_complete_without_training_files(tmp_path, hub, capsys):
     folder = tmp_path / "trained"
-    (folder / "unfinished-state").mkdir(parents=True)  # left by a run interrupted while saving
-    (folder / "unfinished-state" / "optimizer.bin").write_bytes(b"x")
+    (folder / "checkpoint-1").mkdir(parents=True)  # left by a run interrupted while saving
+    (folder / "checkpoint-1" / "optimizer.pt").write_bytes(b"x")
     (folder / "self.jsonl").write_text("{}\n")
     command = ["train", "--base", "mars-tiny", "--data", "tasks:units", "--steps", "1", "--resume"]
     command += ["--batch-tokens", "256", "--output", str(folder), "--push-to-hub"]
