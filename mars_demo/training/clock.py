@@ -16,10 +16,12 @@ class Clock:
     The first step compiles, and its learning rate is 0.
 
     now: returns the time in seconds.
+    agreed: the time on which several processes agree, because they must end at the same step.
     """
 
     def __init__(self, minutes: float, now: Callable[[], float] = time.monotonic):
         self.total, self._now, self._before, self._since = 60 * minutes, now, 0.0, None
+        self.agreed: float | None = None
 
     def resume(self, elapsed: float) -> None:
         """Stop the clock at the seconds of an interrupted run."""
@@ -37,7 +39,7 @@ class Clock:
     @property
     def share(self) -> float:
         """Return the elapsed share of the time, from 0 to 1."""
-        return min(1.0, self.elapsed / self.total)
+        return min(1.0, (self.elapsed if self.agreed is None else self.agreed) / self.total)
 
 
 def follow(clock: Clock, scheduler: LambdaLR) -> None:

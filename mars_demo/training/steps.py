@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
@@ -32,14 +33,14 @@ class Steps(TrainerCallback):
         self.taken = 0  # steps of this process
         self.grad_norm: Tensor | None = None
         self._turn = contextlib.ExitStack()
-        self._late: Readings | None = None
+        self._pending: deque[Readings] = deque()
         self._sums: dict[str, Tensor] = {}
         self._tokens: Tensor | None = None
         self._file: MetricsFile | None = None
 
     def __enter__(self) -> None:
         self.stopped = self.is_over = False
-        self._late, self._sums = None, {}
+        self._pending.clear()
 
     def __exit__(self, *_) -> None:
         self._turn.close()
@@ -69,6 +70,7 @@ class Steps(TrainerCallback):
         if self.clock:
             logged_times = (entry["clock"] for entry in reversed(state.log_history) if "clock" in entry)
             self.clock.resume(next(logged_times, 0.0))
+            self.clock.agreed = self.clock.elapsed if args.world_size > 1 else None
 
     def on_step_begin(self, args: MarsConfig, state: TrainerState, control: TrainerControl, **_) -> None:
         self._turn.enter_context(SCHEDULER.turn())
@@ -86,52 +88,57 @@ class Steps(TrainerCallback):
     def on_step_end(self, args: MarsConfig, state: TrainerState, control: TrainerControl, **_) -> None:
         self._turn.close()
         self.taken += 1
-        reduced = {name: self.trainer.accelerator.reduce(loss, "mean") for name, loss in self._sums.items()}
-        reduced |= {"grad_norm": self.grad_norm, "tokens": self._tokens}
-        facts = {"step": state.global_step, "learning_rate": self._rate}
-        facts |= {"seconds": time.monotonic() - self._started, "logs": control.should_log}
-        readings = Readings(reduced, facts)
-        control.should_log = False  # what the Trainer would log is in the metrics
         if self.clock:
             self.clock.start()
-            control.should_training_stop |= self.clock.share == 1
-        self.is_over = control.should_training_stop
-        waits = args.device.type == "cpu" or control.should_save or self.is_over or self.stopped
-        self._finish(self._late)
-        self._late = None if waits else readings
-        if waits:
-            self._finish(readings)
-        if self.stopped and not self.is_over:
+            self._sums["clock"] = self.grad_norm.new_tensor(self.clock.elapsed)
+        self._pending.append(self._readings(state.global_step, control.should_log))
+        control.should_log = False  # what the Trainer would log is in the metrics
+        ends = control.should_training_stop or control.should_save or self.stopped
+        self._finish(0 if ends or args.device.type == "cpu" else 1)
+        if self.clock and self.clock.share == 1:
+            self._finish(0)
             control.should_training_stop = True
-            control.should_save = args.save_strategy != "no"
-        elif self.is_over:
+        self.is_over = control.should_training_stop
+        if self.is_over:
             control.should_save = False  # the checkpoint follows
+        elif self.stopped:
+            control.should_training_stop, control.should_save = True, args.save_strategy != "no"
 
-    def _finish(self, readings: Readings | None) -> None:
+    def _readings(self, step: int, logs: bool) -> Readings:
+        """Return the sums of a step over all processes, which a device may still compute."""
+        reduce = self.trainer.accelerator.reduce
+        sums = {name: reduce(value, "mean") for name, value in self._sums.items()}
+        sums |= {"grad_norm": self.grad_norm, "tokens": self._tokens}
+        facts = {"step": step, "learning_rate": self._rate, "logs": logs}
+        return Readings(sums, facts | {"seconds": time.monotonic() - self._started})
+
+    def _finish(self, keep: int) -> None:
+        """Read the pending steps but for the last `keep`."""
+        while len(self._pending) > keep:
+            readings = self._pending.popleft()
+            self._log(readings.read(), readings.known)
+
+    def _log(self, values: dict[str, Tensor], facts: dict) -> None:
         """Log the metrics of a step."""
-        if readings is None:
-            return
-        trainer, values, facts = self.trainer, readings.read(), readings.known
         self._check(facts["step"], float(values["loss"]), float(values["grad_norm"]))
-        state = trainer.state
+        trainer, state = self.trainer, self.trainer.state
+        if self.clock and self.clock.agreed is not None:
+            self.clock.agreed = float(values["clock"])
         state.num_input_tokens_seen += int(values["tokens"])
         metrics = Metrics(
             step=facts["step"],
             steps=None if self.clock else state.max_steps,
-            loss=float(values["loss"]),
             learning_rate=facts["learning_rate"],
-            grad_norm=float(values["grad_norm"]),
             tokens=state.num_input_tokens_seen,
             seconds=facts["seconds"],
             slots=[(nats / n, right / n) for n, nats, right in values["slots"].tolist() if n],
-            **{name: float(values[name]) for name in TERMS if name in values},
+            **{name: float(values[name]) for name in ("loss", "grad_norm", *TERMS) if name in values},
         )
         if self._file:
             self._file.add(metrics)
         if facts["logs"]:
             now, state.global_step = state.global_step, metrics.step  # trackers read the step there
-            elapsed = {"clock": self.clock.elapsed} if self.clock else {}
-            trainer.log(metrics.scalars() | elapsed)
+            trainer.log(metrics.scalars() | ({"clock": float(values["clock"])} if self.clock else {}))
             state.global_step = now
         for watcher in self.watchers:
             watcher(metrics)

@@ -220,8 +220,8 @@ class MarsTrainer(Trainer):
         """Return the FLOPs of a step's matrix products, 6 per weight and position."""
         return 6 * sum(p.numel() for p in self.model.parameters()) * int(inputs.positions.real.sum())
 
-    def _clip_grad_norm(self, model: nn.Module) -> Tensor:
-        norm = super()._clip_grad_norm(model)
+    def _get_grad_norm(self, model: nn.Module, grad_norm: Tensor | None = None) -> Tensor:
+        norm = super()._get_grad_norm(model, grad_norm)
         self.steps.grad_norm = norm.full_tensor() if isinstance(norm, DTensor) else norm
         return norm
 
