@@ -1,0 +1,71 @@
+"""Training by the seconds that are left: AR, then MARS, and the bundle in 8 bits as pieces."""
+
+import json
+import shutil
+import time
+from pathlib import Path
+
+import torch
+from transformers import TrainerCallback
+
+from mars_demo.models.load import load_checkpoint
+from mars_demo.quantization import q8_0
+from mars_demo.training.config import MarsConfig
+from mars_demo.training.trainer import MarsTrainer
+from mars_demo.training.window import pieces
+from mars_demo.training.window.machine import BASE, BUNDLE, PIECES, PROOF, STARTED, TRAINED
+from mars_demo.training.window.settings import AR, AR_SHARE, MARS, settings
+
+# In seconds.
+ARRIVING = 20  # from the reading of the time that is left to the start of the command
+SAVING = 40  # from the end of learning to that of the call: checkpoint, 8 bits, pieces, their return
+LATER = 140  # the later calls, and a reserve
+CALL = 595  # the longest call
+FIRST_STEP = 10  # of the second training, which finds the layers compiled
+
+
+class Deadline(TrainerCallback):
+    """A callback that ends a training at a time of `time.monotonic`, however long the first step took."""
+
+    def __init__(self, end: float):
+        self.end = end
+
+    def on_step_end(self, args, state, control, **_) -> None:
+        control.should_training_stop |= time.monotonic() >= self.end
+
+
+def train(left: float, output: Path) -> None:
+    """Train as long as the seconds that are `left` allow, and return the first group of pieces.
+
+    Raises:
+        ValueError: if no time is left for learning.
+    """
+    if (seconds := seconds_of_learning(left)) <= 0:
+        raise ValueError(
+            f"{left:g} seconds are left, but saving and the later calls need {-seconds:g} more."
+        )
+    end = STARTED + seconds
+    use = json.loads(PROOF.read_text("utf-8"))["use"]
+    base = load_checkpoint(str(BASE), device="cpu", dtype=torch.float32)
+    for objective, share in ((AR, AR_SHARE), (MARS, 1.0)):
+        minutes = share * (end - FIRST_STEP - time.monotonic()) / 60
+        config = MarsConfig(str(TRAINED), minutes=minutes, **use, **settings(objective, BASE))
+        trainer = MarsTrainer(
+            base.model, config, processing_class=base.tokenizer, callbacks=[Deadline(end)]
+        )
+        trainer.train()
+    trainer.save_model()
+    _return(output)
+
+
+def seconds_of_learning(left: float) -> float:
+    """Return after how many seconds a command must stop to learn; `left` was read before the call."""
+    return min(left - ARRIVING - LATER, CALL) - SAVING
+
+
+def _return(output: Path) -> None:
+    output.mkdir(parents=True, exist_ok=True)
+    shutil.copy(TRAINED / "metrics.jsonl", output)
+    q8_0.write(load_checkpoint(str(TRAINED), "cpu", torch.float32), BUNDLE)
+    pieces.split(BUNDLE, PIECES)
+    pieces.deliver(PIECES, 0, output)
