@@ -2,20 +2,20 @@
 
 import argparse
 import sys
-from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 
 from mars_demo.training.window import machine
 
 COMMANDS = {  # function, its arguments, help
-    "rehearse": ("rehearse.rehearse", ("--machine", "--base", "--own", "--work"), "run all calls on a CPU"),
-    "prepare": ("carry.prepare", ("--base", "--own"), "write the folders to carry"),
-    "restore": ("carry.restore", (), "undo prepare"),
-    "prove": ("prove.prove", ("--output",), "measure speed, memory and equality on the machine"),
-    "train": ("train.train", ("--left", "--output"), "train, and return the first pieces"),
-    "measure": ("measure.measure", ("--output",), "measure the bundle, and return the next pieces"),
-    "deliver": ("pieces.deliver", ("group", "--output"), "return a group of pieces"),
-    "join": ("joined.join", ("folders", "--output"), "join the returned pieces"),
+    "rehearse": ("rehearse:rehearse", ("--machine", "--base", "--own", "--work"), "run all calls on a CPU"),
+    "prepare": ("carry:prepare", ("--base", "--own"), "write the folders to carry"),
+    "restore": ("carry:restore", (), "undo prepare"),
+    "prove": ("prove:prove", ("--output",), "measure speed, memory and equality on the machine"),
+    "train": ("train:train", ("--left", "--output"), "train, and return the first pieces"),
+    "measure": ("measure:measure", ("--output",), "measure the bundle, and return the next pieces"),
+    "deliver": ("pieces:deliver", ("group", "--output"), "return a group of pieces"),
+    "join": ("joined:join", ("folders", "--output"), "join the returned pieces"),
 }
 THERE = ("prove", "train", "measure", "deliver")  # the commands of the lent machine
 ARGUMENTS = {
@@ -44,9 +44,9 @@ def main() -> int:
         machine.set_up()
     if command == "deliver":
         given["folder"] = machine.PIECES
-    module, _, function = COMMANDS[command][0].partition(".")
     try:
-        getattr(import_module(f"mars_demo.training.window.{module}"), function)(**given)
+        # Imported only now, because the setup installs packages.
+        resolve_name(f"mars_demo.training.window.{COMMANDS[command][0]}")(**given)
     except (ValueError, OSError) as error:
         print(f"{command}: {error}", file=sys.stderr)
         return 2

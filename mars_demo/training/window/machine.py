@@ -19,7 +19,8 @@ PLAIN, WHEELS, PACKED = FIRST / "base", FIRST / "wheels", FIRST / "own.jsonl.xz"
 BASE, OWN = WINDOW / "base", WINDOW / "own.jsonl"
 SITE, CACHES = WINDOW / "site", WINDOW / "caches"
 PROOF = WINDOW / "prove.json"
-TRAINED, BUNDLE, PIECES = WINDOW / "trained", WINDOW / "bundle", WINDOW / "pieces"
+AR_TRAINED, TRAINED = WINDOW / "ar", WINDOW / "mars"
+BUNDLE, PIECES = WINDOW / "bundle", WINDOW / "pieces"
 
 
 def set_up() -> None:

@@ -13,7 +13,7 @@ from mars_demo.quantization import q8_0
 from mars_demo.training.config import MarsConfig
 from mars_demo.training.trainer import MarsTrainer
 from mars_demo.training.window import pieces
-from mars_demo.training.window.machine import BASE, BUNDLE, PIECES, PROOF, STARTED, TRAINED
+from mars_demo.training.window.machine import AR_TRAINED, BASE, BUNDLE, PIECES, PROOF, STARTED, TRAINED
 from mars_demo.training.window.settings import AR, AR_SHARE, MARS, settings
 
 # In seconds.
@@ -47,9 +47,9 @@ def train(left: float, output: Path) -> None:
     end = STARTED + seconds
     use = json.loads(PROOF.read_text("utf-8"))["use"]
     base = load_checkpoint(str(BASE), device="cpu", dtype=torch.float32)
-    for objective, share in ((AR, AR_SHARE), (MARS, 1.0)):
+    for objective, share, folder in ((AR, AR_SHARE, AR_TRAINED), (MARS, 1.0, TRAINED)):
         minutes = share * (end - FIRST_STEP - time.monotonic()) / 60
-        config = MarsConfig(str(TRAINED), minutes=minutes, **use, **settings(objective, BASE))
+        config = MarsConfig(str(folder), minutes=minutes, **use, **settings(objective, BASE))
         trainer = MarsTrainer(
             base.model, config, processing_class=base.tokenizer, callbacks=[Deadline(end)]
         )
@@ -65,7 +65,8 @@ def seconds_of_learning(left: float) -> float:
 
 def _return(output: Path) -> None:
     output.mkdir(parents=True, exist_ok=True)
-    shutil.copy(TRAINED / "metrics.jsonl", output)
+    for folder in (AR_TRAINED, TRAINED):
+        shutil.copy(folder / "metrics.jsonl", output / f"{folder.name}.jsonl")
     q8_0.write(load_checkpoint(str(TRAINED), "cpu", torch.float32), BUNDLE)
     pieces.split(BUNDLE, PIECES)
     pieces.deliver(PIECES, 0, output)
