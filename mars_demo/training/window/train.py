@@ -6,7 +6,6 @@ import time
 from pathlib import Path
 
 import torch
-from transformers import TrainerCallback
 
 from mars_demo.models.load import load_checkpoint
 from mars_demo.quantization import q8_0
@@ -21,17 +20,6 @@ ARRIVING = 20  # from the reading of the time that is left to the start of the c
 SAVING = 40  # from the end of learning to that of the call: checkpoint, 8 bits, pieces, their return
 LATER = 140  # the later calls, and a reserve
 CALL = 595  # the longest call
-FIRST_STEP = 10  # of the second training, which finds the layers compiled
-
-
-class Deadline(TrainerCallback):
-    """A callback that ends a training at a time of `time.monotonic`, however long the first step took."""
-
-    def __init__(self, end: float):
-        self.end = end
-
-    def on_step_end(self, args, state, control, **_) -> None:
-        control.should_training_stop |= time.monotonic() >= self.end
 
 
 def train(left: float, output: Path) -> None:
@@ -47,14 +35,17 @@ def train(left: float, output: Path) -> None:
     end = STARTED + seconds
     use = json.loads(PROOF.read_text("utf-8"))["use"]
     base = load_checkpoint(str(BASE), device="cpu", dtype=torch.float32)
-    for objective, share, folder in ((AR, AR_SHARE, AR_TRAINED), (MARS, 1.0, TRAINED)):
-        minutes = share * (end - FIRST_STEP - time.monotonic()) / 60
+
+    def trainer(objective: dict, folder: Path, share: float) -> MarsTrainer:
+        minutes = share * (end - time.monotonic()) / 60
         config = MarsConfig(str(folder), minutes=minutes, **use, **settings(objective, BASE))
-        trainer = MarsTrainer(
-            base.model, config, processing_class=base.tokenizer, callbacks=[Deadline(end)]
-        )
-        trainer.train()
-    trainer.save_model()
+        return MarsTrainer(base.model, config, processing_class=base.tokenizer)
+
+    trainer(AR, AR_TRAINED, AR_SHARE).train()
+    mars = trainer(MARS, TRAINED, 1.0)
+    mars.clock.start()  # before the first step, which may compile, so that the end is certain
+    mars.train()
+    mars.save_model()
     _return(output)
 
 
