@@ -26,7 +26,7 @@ def equality(model: Path) -> dict[str, Any]:
     FlexAttention is right if it differs little more than a dense mask does in bfloat16. It has no backward
     pass on a CPU.
     """
-    base = load_checkpoint(str(model), dtype=torch.float32)
+    base = load_checkpoint(str(model), device="cpu", dtype=torch.float32)
     with torch.no_grad():  # away from the reference, so that the KL divergence has a gradient
         for weight in base.model.parameters():
             weight += 0.02 * weight.std() * torch.randn_like(weight)
@@ -35,7 +35,7 @@ def equality(model: Path) -> dict[str, Any]:
     config = MarsConfig(str(model / "equality"), **settings(MARS, model) | small)
     trainer = MarsTrainer(base.model, config, processing_class=base.tokenizer)
     batch = next(iter(trainer.get_train_dataloader()))
-    ways = {name: way for name, way in WAYS.items() if way[0] == SDPA or base.device.type == "cuda"}
+    ways = {name: way for name, way in WAYS.items() if way[0] == SDPA or trainer.args.device.type == "cuda"}
     results = {name: _gradients(trainer, batch, *way) for name, way in ways.items()}
     _, exact = results["exact"]
     return {

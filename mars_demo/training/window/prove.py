@@ -18,36 +18,41 @@ from mars_demo.training.config import MarsConfig
 from mars_demo.training.trainer import MarsTrainer
 from mars_demo.training.window.equality import equality
 from mars_demo.training.window.machine import PLAIN, PROOF, WINDOW
-from mars_demo.training.window.settings import MARS, settings
+from mars_demo.training.window.settings import MARS, POSITIONS, settings
 
-POSITIONS = (65_536, 32_768, 16_384)  # of a batch, the first that fits into memory
 ON_CPU = (1024,)
 MINUTES = 0.25  # of steps, after the first one
 RANDOM, TRIED = WINDOW / "random", WINDOW / "tried"
 
 
 def prove(output: Path) -> None:
-    """Print and write speed and memory, the settings to use, and the equality of FlexAttention."""
-    result = _facts() | {"out_of_memory": []}
+    """Print and write speed and memory, the settings to use, and the equality of FlexAttention.
+
+    Raises:
+        ValueError: if training fails in every size.
+    """
+    result = _facts() | {"failed": {}}
     described = outline(str(PLAIN))
     model = AutoModelForCausalLM.from_config(described.model.config, trust_remote_code=False)
     save_checkpoint(model, described.tokenizer, RANDOM, block_size=None)
     for packed in POSITIONS if torch.cuda.is_available() else ON_CPU:
         try:
-            result |= {"use": {"packed": packed}, "speed": speed(packed)}
+            result |= {"speed": speed(packed), "use": {"packed": packed}}
             break
-        except ValueError as error:
-            if "memory" not in str(error):
-                raise
-            result["out_of_memory"].append(packed)
+        except Exception as error:  # out of memory, as a rule; the next size may do
+            result["failed"][packed] = f"{type(error).__name__}: {str(error)[:300]}"
         gc.collect()
         torch.cuda.empty_cache()
     _write(result, output)  # in case that the rest takes too long
+    if "use" not in result:
+        raise ValueError("training does not run here")
     _write(result | {"equality": equality(RANDOM)}, output)
 
 
 def speed(packed: int) -> dict[str, Any]:
     """Train for a short time with so many positions per batch; return tokens per second and memory."""
+    if torch.cuda.is_available():
+        torch.cuda.reset_peak_memory_stats()
     base = load_checkpoint(str(RANDOM), device="cpu", dtype=torch.float32)
     config = MarsConfig(str(TRIED), minutes=MINUTES, packed=packed, **settings(MARS, RANDOM))
     MarsTrainer(base.model, config, processing_class=base.tokenizer).train()

@@ -18,7 +18,7 @@ from mars_demo.training.window.machine import BUNDLE, FIRST, SECOND, TRAINED
 
 ROOT = Path(__file__).resolve().parents[3]
 # For the checkpoint's loading, the compiler and some steps of learning.
-LEFT = train.ARRIVING + train.SAVING + train.LATER + 90
+LEFT = train.ARRIVING + train.SAVING + train.LATER + 150
 CALLS = (  # the carried folder, then the command and its arguments
     (FIRST, "prove"),
     (SECOND, "train", "--left", str(LEFT)),

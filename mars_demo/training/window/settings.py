@@ -8,6 +8,7 @@ from mars_demo.training.window.machine import OWN
 
 AR, MARS = {"objective": "ar"}, {"objective": "mars", "block_size": 8, "slot_decay": 0.9}
 AR_SHARE = 0.1  # of the time of learning
+POSITIONS = (65_536, 32_768, 16_384)  # of a batch; the first that fits into memory
 
 
 def settings(objective: dict[str, Any], reference: Path) -> dict[str, Any]:

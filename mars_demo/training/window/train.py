@@ -13,7 +13,7 @@ from mars_demo.training.config import MarsConfig
 from mars_demo.training.trainer import MarsTrainer
 from mars_demo.training.window import pieces
 from mars_demo.training.window.machine import AR_TRAINED, BASE, BUNDLE, PIECES, PROOF, STARTED, TRAINED
-from mars_demo.training.window.settings import AR, AR_SHARE, MARS, settings
+from mars_demo.training.window.settings import AR, AR_SHARE, MARS, POSITIONS, settings
 
 # In seconds.
 ARRIVING = 20  # from the reading of the time that is left to the start of the command
@@ -33,11 +33,11 @@ def train(left: float, output: Path) -> None:
             f"{left:g} seconds are left, but saving and the later calls need {-seconds:g} more."
         )
     end = STARTED + seconds
-    use = json.loads(PROOF.read_text("utf-8"))["use"]
+    use = json.loads(PROOF.read_text("utf-8"))["use"] if PROOF.exists() else {"packed": POSITIONS[0]}
     base = load_checkpoint(str(BASE), device="cpu", dtype=torch.float32)
 
     def trainer(objective: dict, folder: Path, share: float) -> MarsTrainer:
-        minutes = share * (end - time.monotonic()) / 60
+        minutes = max(1.0, share * (end - time.monotonic())) / 60
         config = MarsConfig(str(folder), minutes=minutes, **use, **settings(objective, BASE))
         return MarsTrainer(base.model, config, processing_class=base.tokenizer)
 
