@@ -5,7 +5,7 @@ In the checkout:
     python -m mars_demo.training.window rehearse --machine PYTHON --base GGUF --own JSONL --work DIR
     python -m mars_demo.training.window prepare --base GGUF --own JSONL
 
-On the machine, where each call returns what it writes to OUT:
+On the machine, where each call returns what it writes to its own folder OUT:
 
 | call | carries | command | seconds |
 | --- | --- | --- | --- |
@@ -14,5 +14,12 @@ On the machine, where each call returns what it writes to OUT:
 | 3 | | measure --output OUT | 90 |
 | 4 | | deliver 2 --output OUT | 40 |
 
-Then, in the checkout again, `join RETURNED... --output DIR` and `restore`.
+SECONDS is the time for which the machine is still lent, read just before the call. Then, in the checkout:
+
+    python -m mars_demo.training.window join OUT2 OUT3 OUT4 --output DIR
+    python -m mars_demo.training.window restore
+
+If a batch does not fit into memory, `prove` tries smaller ones, and `train` uses its choice. If the machine
+is gone after call 1, carry `first` again in a call that does nothing, then go on with call 2, whose caches
+are cold. If time is short after call 2, `deliver 1` replaces `measure`, because the pieces matter more.
 """
