@@ -20,7 +20,7 @@ from mars_demo.training.window.equality import equality
 from mars_demo.training.window.machine import PLAIN, PROOF, WINDOW
 from mars_demo.training.window.settings import MARS, POSITIONS, settings
 
-ON_CPU = (1024,)
+ON_CPU = (512,)
 MINUTES = 0.25  # of steps, after the first one
 RANDOM, TRIED = WINDOW / "random", WINDOW / "tried"
 
