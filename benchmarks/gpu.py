@@ -1,27 +1,31 @@
 """Decoding and training on a GPU, with random weights in the shapes of real models.
 
-    python -m benchmarks.gpu [--smoke] [--tiny] [--output FILE]
+    python -m benchmarks.gpu [--parts PART …] [--smoke] [--tiny] [--output FILE]
 
 No model is downloaded, because the time of a forward does not depend on the values of the weights.
 
+- equality: the logits of the captured model against those of the plain engine, in float32 and bfloat16.
 - decoding: c(k), the time of a forward with k new positions, from its layout to the readings on the host.
   c(1) is the time per token of AR. Its share of the bandwidth compares the weights read with a large copy.
 - training: the time of a MARS step with FlexAttention and with SDPA.
-- equality: the logits of the captured model against those of the plain engine, in float32.
+- compiled: c(1) with compiled layers. Compiling takes most of this part's time.
 
-`--smoke` repeats less, for a first look. `--tiny` runs tiny shapes on a CPU, without compiling.
+The file is written after each part and keeps the other parts of earlier runs. `--smoke` repeats less, for a
+first look. `--tiny` runs tiny shapes on a CPU, without compiling.
 """
 
 import argparse
+import json
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 
 import torch
 import transformers
+from mars_demo.training.recipe import Recipe
 from torch.optim import Optimizer
 from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel, Qwen2Config
 
@@ -36,9 +40,9 @@ from mars_demo.training.attention import FLEX, SDPA
 from mars_demo.training.corpus import Conversation
 from mars_demo.training.objective import Batch, Objective, mars_batch
 from mars_demo.training.optimizers import make_optimizers
-from mars_demo.training.recipe import Recipe
 
 FILE = "gpu.json"
+SECONDS = {"equality": 30, "decoding": 90, "training": 120, "compiled": 240}  # estimates for a large GPU
 SIZES = (1, 2, 4, 8, 16)  # new positions of a forward
 CONTEXT, WARM = 512, 8  # cached positions, and forwards, before the measured ones
 BLOCK_SIZE, MASK_ID = 8, 2
@@ -89,9 +93,9 @@ def bandwidth(device: str) -> float:
     return 2 * size / timed(lambda: target.copy_(source), device, 3, 20)
 
 
-def equality(config: PreTrainedConfig, device: str) -> list[dict]:
+def equality(config: PreTrainedConfig, device: str, dtype: torch.dtype) -> list[dict]:
     """Compare a captured model with the plain engine; in the last of three rounds, graphs are replayed."""
-    model, rows = random_model(config, device, torch.float32), []
+    model, rows = random_model(config, device, dtype), []
     for attention in (SDPA, CUDNN):
         decoder, differences, agreements = CapturedModel(model), [], []
         plain, fast = Engine(model), Engine(decoder)
@@ -103,10 +107,11 @@ def equality(config: PreTrainedConfig, device: str) -> list[dict]:
             fast.commit(keep)  # captures the forward
             use_cudnn(False)
             differences.append(((logits - expected).abs().max() / expected.std()).item())
-            agreements.append((logits.argmax(-1) == expected.argmax(-1)).float().mean().item())
+            agreements += (logits.argmax(-1) == expected.argmax(-1)).tolist()
         graphs = [step.is_captured for step in decoder._steps.values()]
-        row = {"attention": attention, "graphs": sum(graphs), "shapes": len(graphs)}
-        rows.append(row | {"difference": max(differences), "agreement": min(agreements)})
+        row = {"dtype": str(dtype).removeprefix("torch."), "attention": attention}
+        row |= {"graphs": sum(graphs), "shapes": len(graphs)}
+        rows.append(row | {"difference": max(differences), "agreement": fmean(agreements)})
     return rows
 
 
@@ -120,18 +125,33 @@ def texts() -> Iterator[tuple[layouts.Layout, int]]:
 
 
 def decoding(name: str, config: PreTrainedConfig, device: str, times: int) -> list[dict]:
-    """Return the rows of one model; only AR is compiled."""
-    model = random_model(config, device, torch.bfloat16 if device == "cuda" else torch.float32)
-    embedding, head = model.get_input_embeddings().weight, model.get_output_embeddings().weight
-    untied = 0 if embedding is head else embedding.nbytes  # a forward reads only a few of its rows
-    size = sum(weight.nbytes for weight in model.parameters()) - untied
+    """Return the rows of one model without compiled layers."""
+    model = decoding_model(config, device)
     ways = {"without graphs": model, "graphs": CapturedModel(model)}
     rows = {way: costs(decoder, device, times) for way, decoder in ways.items()}
     use_cudnn(True)
     rows["graphs, cuDNN"] = costs(CapturedModel(model), device, times)
     use_cudnn(False)
-    rows["graphs, compiled"] = costs(CapturedModel(model), device, times, compiled=True)
-    return [{"model": name, "bytes": size, "decoding": way, "costs": one} for way, one in rows.items()]
+    shared = {"model": name, "bytes": bytes_read(model)}
+    return [shared | {"decoding": way, "costs": one} for way, one in rows.items()]
+
+
+def compiled(name: str, config: PreTrainedConfig, device: str, times: int) -> list[dict]:
+    """Return the row of one model with compiled layers; only AR, because every shape is compiled."""
+    model = decoding_model(config, device)
+    one = costs(CapturedModel(model), device, times, compiled=True)
+    return [{"model": name, "bytes": bytes_read(model), "decoding": "graphs, compiled", "costs": one}]
+
+
+def decoding_model(config: PreTrainedConfig, device: str) -> PreTrainedModel:
+    return random_model(config, device, torch.bfloat16 if device == "cuda" else torch.float32)
+
+
+def bytes_read(model: PreTrainedModel) -> int:
+    """Return the bytes of the weights that a forward reads."""
+    embedding, head = model.get_input_embeddings().weight, model.get_output_embeddings().weight
+    untied = 0 if embedding is head else embedding.nbytes  # a forward reads only a few of its rows
+    return sum(weight.nbytes for weight in model.parameters()) - untied
 
 
 def costs(model: PreTrainedModel, device: str, times: int, compiled: bool = False) -> dict[int, float]:
@@ -176,7 +196,7 @@ def train(objective: Objective, optimizer: Optimizer, batch: Batch, learns: bool
         optimizer.zero_grad()
 
 
-def measure(smoke: bool, tiny: bool, output: Path) -> None:
+def measure(parts: Sequence[str], smoke: bool, tiny: bool, output: Path) -> None:
     device = "cpu" if tiny else "cuda"
     if device not in devices.devices():
         raise SystemExit("There is no CUDA device here; --tiny runs tiny shapes on a CPU.")
@@ -184,63 +204,105 @@ def measure(smoke: bool, tiny: bool, output: Path) -> None:
         raise SystemExit("Tiny shapes need another file than that of the real ones: --output FILE.")
     machine = devices.gpu_name(torch.device(device)) or devices.processor()
     machine += f", torch {torch.__version__}, transformers {transformers.__version__}"
+    measured = json.loads(output.read_text("utf-8")) if output.exists() else {}
+    record = {part: measured[part] for part in SECONDS if part in measured}
+    for part in parts:
+        print(f"{part}: estimated at {SECONDS[part]} s on a large GPU", flush=True)
+        started = time.perf_counter()
+        with torch.compiler.set_stance("force_eager" if tiny else "default"):
+            content = measured_part(part, device, smoke, tiny)
+        seconds = round(time.perf_counter() - started, 1)
+        print(f"{part}: took {seconds} s", flush=True)
+        record[part] = {"command": results.command(), "machine": machine, "seconds": seconds} | content
+        results.write(output, machine, record)
+
+
+def measured_part(part: str, device: str, smoke: bool, tiny: bool) -> dict:
+    """Return the rows of a part and the sizes behind them."""
     times, rows, length = (2, 2, 32) if tiny else (16 if smoke else 128, 16, 512)
     shapes = {"tiny": TINY} if tiny else SHAPES
-    smallest = shapes["tiny" if tiny else "Qwen2.5-0.5B"]
-    record = {"context": CONTEXT, "forwards": times, "training_size": [rows, length, min(times, 16)]}
-    record |= {"bandwidth": bandwidth(device), "decoding": [], "training": []}
-    with torch.compiler.set_stance("force_eager" if tiny else "default"):
-        record["equality"] = equality(smallest, device)
-        results.write(output, machine, record)
-        for name, config in shapes.items():
-            record["decoding"] += decoding(name, config, device, times)
-            results.write(output, machine, record)
-        record["training"] = training(smallest, device, *record["training_size"])
-    results.write(output, machine, record)
+    smallest = next(iter(shapes.values()))
+    if part == "equality":
+        dtypes = (torch.float32, torch.bfloat16)
+        return {"rows": [row for dtype in dtypes for row in equality(smallest, device, dtype)]}
+    if part == "training":
+        size = [rows, length, min(times, 16)]
+        return {"size": size, "rows": training(smallest, device, *size)}
+    measure_model = {"decoding": decoding, "compiled": compiled}[part]
+    return {
+        "context": CONTEXT,
+        "forwards": times,
+        "bandwidth": bandwidth(device),
+        "rows": [row for shape in shapes.items() for row in measure_model(*shape, device, times)],
+    }
 
 
-def milliseconds(seconds: float | None) -> str:
-    return "" if seconds is None else f"{1000 * seconds:.3f}"
+def milliseconds(seconds: float) -> str:
+    return f"{1000 * seconds:.3f}"
+
+
+def compared(part: dict) -> str:
+    """Return the table of `equality`."""
+    rows = [
+        {
+            "dtype": row["dtype"],
+            "attention": row["attention"],
+            "shapes with a graph": f"{row['graphs']} of {row['shapes']}",
+            "same most probable token": f"{row['agreement']:.1%}",
+            "largest difference of logits ÷ their deviation": f"{row['difference']:.1e}",
+        }
+        for row in part["rows"]
+    ]
+    reference = "reference: the plain engine's logits in the same dtype, without cuDNN's attention"
+    return tables.shown(rows) + tables.source(part, reference)
+
+
+def decoded(part: dict) -> str:
+    """Return the table of `decoding` or `compiled`."""
+    rows = [
+        {
+            "model": row["model"],
+            "decoding": row["decoding"],
+            "AR, share of bandwidth": f"{row['bytes'] / row['costs']['1'] / part['bandwidth']:.0%}",
+            **{f"c({k}), ms": milliseconds(seconds) for k, seconds in row["costs"].items()},
+        }
+        for row in part["rows"]
+    ]
+    return tables.shown(rows) + tables.source(
+        part,
+        f"a copy moves {part['bandwidth'] / 1e9:.0f} GB per second",
+        f"{part['context']} cached positions, medians of {part['forwards']} forwards",
+    )
+
+
+def trained(part: dict) -> str:
+    """Return the table of `training`."""
+    rows = [
+        {"attention": row["attention"], "ms per MARS step": milliseconds(row["seconds"])}
+        for row in part["rows"]
+    ]
+    size = "{} sequences of {} tokens, medians of {} steps".format(*part["size"])
+    return tables.shown(rows) + tables.source(part, size)
 
 
 def table(file: str | Path = FILE) -> str:
     measured = results.read(file)
     if measured is None:
         return "Not measured yet; `python -m benchmarks.gpu` measures it on a CUDA device."
-    decoded = [
-        {
-            "model": row["model"],
-            "decoding": row["decoding"],
-            "AR, share of bandwidth": f"{row['bytes'] / row['costs']['1'] / measured['bandwidth']:.0%}",
-            **{f"c({k}), ms": milliseconds(row["costs"].get(str(k))) for k in SIZES},
-        }
-        for row in measured["decoding"]
-    ]
-    trained = [
-        {"attention": row["attention"], "ms per MARS step": milliseconds(row["seconds"])}
-        for row in measured["training"]
-    ]
-    compared = [
-        {
-            "attention": row["attention"],
-            "shapes with a graph": f"{row['graphs']} of {row['shapes']}",
-            "same most probable token": f"{row['agreement']:.1%}",
-            "largest difference of logits ÷ their deviation": f"{row['difference']:.1e}",
-        }
-        for row in measured["equality"]
-    ]
-    parts = "\n\n".join(tables.shown(part) for part in (decoded, trained, compared) if part)
-    return parts + tables.source(
-        measured,
-        f"a copy moves {measured['bandwidth'] / 1e9:.0f} GB per second",
-        f"{measured['context']} cached positions, medians of {measured['forwards']} forwards",
-        "training with {} sequences of {} tokens, medians of {} steps".format(*measured["training_size"]),
-        "logits in float32 without cuDNN's attention as the reference",
-    )
+    shown = {"decoding": decoded, "compiled": decoded, "training": trained, "equality": compared}
+    return "\n\n".join(show(measured[part]) for part, show in shown.items() if part in measured)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description="Measure decoding and training on a GPU.")
+    estimates = ", ".join(f"{part} {seconds}" for part, seconds in SECONDS.items())
+    parser.add_argument(
+        "--parts",
+        nargs="+",
+        choices=SECONDS,
+        default=[*SECONDS],
+        help=f"parts to measure, by default all; estimated seconds on a large GPU: {estimates}",
+    )
     parser.add_argument("--smoke", action="store_true", help="repeat less, for a first look")
     parser.add_argument("--tiny", action="store_true", help="run tiny shapes on a CPU, to test the command")
     tables.run(parser, measure, table, FILE)

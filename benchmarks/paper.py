@@ -25,34 +25,32 @@ from mars_demo.evaluation import results
 from mars_demo.evaluation.accuracy import MAX_NEW_TOKENS, row
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.load import load_checkpoint
-from mars_demo.progress import progress, training_bar
+from mars_demo.progress import progress, train
 from mars_demo.recipes.tiny import STAGES
 from mars_demo.serving.decode_batch import decode_batch
 from mars_demo.training import distillation
-from mars_demo.training.loop import train
-from mars_demo.training.recipe import Recipe
+from mars_demo.training.config import MarsConfig
+from mars_demo.training.trainer import MarsTrainer
 
 FILE = "paper.json"
 STEPS = 300
 SELF = "its own answers"  # replaced by the path of their file
 CONVERSATIONS = 6000
-_MARS = replace(STAGES["mars-tiny"], steps=STEPS)
-_AR = replace(_MARS, objective="ar")
-METHODS: dict[str, Recipe] = {
+_MARS = STAGES["mars-tiny"] | {"objective": "mars", "max_steps": STEPS}
+_AR = _MARS | {"objective": "ar"}
+METHODS: dict[str, dict] = {  # the settings of `MarsConfig`
     "AR SFT": _AR,
-    "AR SFT, compute-matched": replace(_AR, steps=2 * STEPS),
-    "Block diffusion, B = 4": replace(_MARS, objective="block-diffusion", block_size=4),
-    **{f"MARS, B = {b}": replace(_MARS, block_size=b) for b in (4, 8, 16)},
-    **{f"MARS without SFT loss, B = {b}": replace(_MARS, block_size=b, sft_weight=0.0) for b in (4, 8, 16)},
+    "AR SFT, compute-matched": _AR | {"max_steps": 2 * STEPS},
+    "Block diffusion, B = 4": _MARS | {"objective": "block-diffusion", "block_size": 4},
+    **{f"MARS, B = {b}": _MARS | {"block_size": b} for b in (4, 8, 16)},
+    **{f"MARS without SFT loss, B = {b}": _MARS | {"block_size": b, "sft_weight": 0.0} for b in (4, 8, 16)},
 }
-OPTIONS: dict[str, Recipe] = {
+OPTIONS: dict[str, dict] = {
     "MARS, B = 8": METHODS["MARS, B = 8"],
-    "fixed blocks": replace(_MARS, fixed_blocks=True),
-    "fixed blocks, whole copy (2L)": replace(_MARS, fixed_blocks=True, whole_copy=True),
-    "KL weight 1": replace(_MARS, kl_weight=1.0),
-    "slot decay 0.8": replace(_MARS, slot_decay=0.8),
-    "self-distilled answers": replace(_MARS, data=SELF),
-    "self-distilled answers, slot decay 0.8": replace(_MARS, data=SELF, slot_decay=0.8),
+    "fixed blocks": _MARS | {"fixed_blocks": True},
+    "slot decay 0.8": _MARS | {"slot_decay": 0.8},
+    "self-distilled answers": _MARS | {"data": SELF},
+    "self-distilled answers, slot decay 0.8": _MARS | {"data": SELF, "slot_decay": 0.8},
 }
 ALL = METHODS | OPTIONS
 REQUESTS = {
@@ -93,22 +91,20 @@ def train_all(output: Path, seeds: list[int], only: str | None) -> None:
     own = output / "self.jsonl"
     write_answers(own)
     for seed in seeds:
-        for method, recipe in ALL.items():
+        for method, settings in ALL.items():
             target = folder(output, method, seed)
             if (only and only != method) or (target / "config.json").exists():
                 continue
-            if recipe.data == SELF:
-                recipe = replace(recipe, data=str(own))
+            if settings.get("data") == SELF:
+                settings = settings | {"data": str(own)}
             base = load_checkpoint("ar-tiny", device="cpu")
-            recipe = replace(recipe, seed=100 + seed)
-            steps = train(base.model, base.tokenizer, recipe, target, resume=True)
-            for _ in training_bar(steps, recipe.steps, target.name):
-                pass
+            config = MarsConfig(str(target), **settings | {"seed": 100 + seed})
+            train(MarsTrainer(base.model, config, processing_class=base.tokenizer), resume=True)
 
 
 def evaluate_all(output: Path, seeds: list[int], limit: int, only: str | None) -> None:
     for seed in seeds:
-        for method, recipe in ALL.items():
+        for method, settings in ALL.items():
             target = folder(output, method, seed)
             written = target / f"results-{limit}.json"
             trained = (target / "config.json").exists()
@@ -118,7 +114,7 @@ def evaluate_all(output: Path, seeds: list[int], limit: int, only: str | None) -
             by_mode = defaultdict(list)
             for task in progress(tasks.TASKS, len(tasks.TASKS), target.name, "task"):
                 examples = tasks.held_out(task, limit)
-                for name in READ[recipe.objective]:
+                for name in READ[settings["objective"]]:
                     request = REQUESTS[name]
                     graded = answers(checkpoint, examples, request)
                     by_mode[name].append(asdict(row(task, request.acceptance.threshold(), graded)))
@@ -136,10 +132,10 @@ def answers(checkpoint: Checkpoint, examples: list[tasks.Example], request: Requ
 
 def rows(output: Path, limit: int) -> Iterator[dict]:
     """Yield a row per method, decoding, seed and task evaluated so far."""
-    for method, recipe in ALL.items():
+    for method, settings in ALL.items():
         for path in sorted(output.glob(f"{folder(Path(), method, 0).name[:-1]}[0-9]/results-{limit}.json")):
             by_mode = json.loads(path.read_text())
-            for decoding in READ[recipe.objective]:
+            for decoding in READ[settings["objective"]]:
                 for measured in by_mode[decoding]:
                     origin = {"method": method, "decoding": decoding, "seed": int(path.parent.name[-1])}
                     yield origin | measured

@@ -14,7 +14,6 @@ A second table compares two ways to verify drafts sampled at temperature 1: the 
 import argparse
 import copy
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -31,16 +30,16 @@ from mars_demo.evaluation.paper_tables import PAPER
 from mars_demo.models.chat import encode_prompt
 from mars_demo.models.checkpoint import Checkpoint, wrap
 from mars_demo.models.load import load_checkpoint
-from mars_demo.progress import training_bar
+from mars_demo.progress import train
 from mars_demo.recipes.tiny import STAGES
-from mars_demo.training.loop import train
-from mars_demo.training.recipe import Recipe
+from mars_demo.training.config import MarsConfig
+from mars_demo.training.trainer import MarsTrainer
 
 FILE = "speculative.json"
 LAYERS, STEPS = 2, 150
 TAU = 0.95
-_MARS = replace(STAGES["mars-tiny"], steps=STEPS)
-DRAFTS = {"draft-ar": replace(_MARS, objective="ar"), "draft-mars": _MARS}
+_MARS = STAGES["mars-tiny"] | {"max_steps": STEPS}
+DRAFTS = {"draft-ar": _MARS | {"objective": "ar"}, "draft-mars": _MARS}  # settings of `MarsConfig`
 
 
 def truncated(checkpoint: Checkpoint, layers: int) -> Checkpoint:
@@ -61,12 +60,11 @@ def truncated(checkpoint: Checkpoint, layers: int) -> Checkpoint:
     return wrap(name, smaller.to(model.device).eval(), checkpoint.tokenizer)
 
 
-def trained(folder: Path, recipe: Recipe) -> Checkpoint:
+def trained(folder: Path, settings: dict) -> Checkpoint:
     if not (folder / "config.json").exists():
         base = truncated(load_checkpoint("ar-tiny", device="cpu"), LAYERS)
-        steps = train(base.model, base.tokenizer, recipe, folder, resume=True)
-        for _ in training_bar(steps, recipe.steps, folder.name):
-            pass
+        config = MarsConfig(str(folder), **settings)
+        train(MarsTrainer(base.model, config, processing_class=base.tokenizer), resume=True)
     return load_checkpoint(str(folder), device="cpu")
 
 
@@ -124,7 +122,7 @@ def agreement(
 
 
 def measure(drafts: Path, limit: int, rounds: int, output: Path) -> None:
-    models = {name: trained(drafts / name, recipe) for name, recipe in DRAFTS.items()}
+    models = {name: trained(drafts / name, settings) for name, settings in DRAFTS.items()}
     ar, mars = (load_checkpoint(name, device="cpu") for name in ("ar-tiny", "mars-tiny"))
     examples = tasks.mixed(limit)
     longest = {"max_new_tokens": MAX_NEW_TOKENS}

@@ -19,6 +19,8 @@ from pathlib import Path
 from statistics import median
 
 import torch
+from mars_demo.training.loop import Trainer, make_batch
+from mars_demo.training.recipe import Recipe
 
 from benchmarks import tables
 from benchmarks.timing import take_turns
@@ -26,9 +28,7 @@ from mars_demo.evaluation import results
 from mars_demo.models.device import multiplies_bfloat16
 from mars_demo.models.load import load_checkpoint
 from mars_demo.training import corpus
-from mars_demo.training.loop import Trainer, make_batch
 from mars_demo.training.objective import IGNORE, Batch
-from mars_demo.training.recipe import Recipe
 
 FILE = "training.json"
 PEAK = {"H100": 989e12, "H200": 989e12, "A100": 312e12}  # dense bfloat16 FLOPs per second

@@ -1,9 +1,16 @@
 """Progress bars on standard error."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 from tqdm import tqdm
+
+if TYPE_CHECKING:
+    from mars_demo.training.metrics import Metrics
+    from mars_demo.training.trainer import MarsTrainer
 
 Item = TypeVar("Item")
 
@@ -34,13 +41,22 @@ def progress(
             bar.close()
 
 
-def training_bar(steps: Iterable[Item], total: int, title: str) -> Iterator[Item]:
-    """Yield the `training.loop.Metrics` of a training run and show a progress bar with its losses."""
-    return progress(
-        steps,
-        total,
-        title,
-        "step",
-        reached=lambda metrics: metrics.step,
-        note=lambda metrics: {name: f"{loss:.3f}" for name, loss in metrics.losses.items()},
-    )
+def train(trainer: MarsTrainer, resume: bool = False) -> bool:
+    """Run a training with a progress bar and its losses; return whether it ended."""
+    bar, clock = None, trainer.clock
+
+    def show(metrics: Metrics) -> None:
+        nonlocal bar
+        title = Path(trainer.args.output_dir).name
+        total, unit = (round(clock.total), "s") if clock else (metrics.steps, "step")
+        bar = bar or tqdm(total=total, desc=title, unit=unit, mininterval=1)
+        bar.update((round(clock.elapsed) if clock else metrics.step) - bar.n)
+        bar.set_postfix({name: f"{loss:.3f}" for name, loss in metrics.losses.items()}, refresh=False)
+
+    trainer.steps.watchers.append(show)
+    try:
+        return trainer.run(resume)
+    finally:
+        trainer.steps.watchers.remove(show)
+        if bar:
+            bar.close()

@@ -17,11 +17,17 @@ def register(parser: argparse.ArgumentParser) -> None:
     smollm.add_argument("--output", type=Path, required=True, metavar="DIR")
     smollm.add_argument("--stage", help="run only base, data, train or bundle")
     smollm.add_argument("--scale", default="full", help="full, or cpu (a smaller recipe for two cores)")
+    smollm.add_argument(
+        "--minutes",
+        type=float,
+        metavar="M",
+        help="train for this time in all, instead of its steps",
+    )
 
 
 def run(arguments: argparse.Namespace) -> None:
     if arguments.recipe == "tiny":
         tiny.make(arguments.output)
     else:
-        smollm.make(arguments.base, arguments.output, arguments.stage, arguments.scale)
+        smollm.make(arguments.base, arguments.output, arguments.stage, arguments.scale, arguments.minutes)
     notice(f"{arguments.output} is ready.")

@@ -1,62 +1,72 @@
 """`train`: train a checkpoint further."""
 
 import argparse
+import contextlib
 import json
 import os
 import re
-from dataclasses import asdict, fields, replace
+import signal
+from collections.abc import Iterator, Sequence
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any, NoReturn
 
 import torch
+from transformers import HfArgumentParser
 
 from mars_demo.cli.output import notice
 from mars_demo.export import card
 from mars_demo.export.push import push
 from mars_demo.models.load import load_checkpoint
-from mars_demo.progress import progress, training_bar
+from mars_demo.models.mask_token import ensure_mask
+from mars_demo.progress import progress, train
 from mars_demo.training import distillation
-from mars_demo.training.loop import train
-from mars_demo.training.recipe import OBJECTIVES, Recipe
+from mars_demo.training.adapters import add_adapters
+from mars_demo.training.config import OBJECTIVES, MarsConfig
+from mars_demo.training.metrics import TERMS
+from mars_demo.training.trainer import MarsTrainer
 
-OPTIONS = {  # for each field of `Recipe`: the metavar, or None for a switch, and the help
-    "block_size": ("B", "masks per block, 2 to 32"),
-    "sft_weight": ("λ", "weight of the clean stream's loss (default: 1)"),
-    "kl_weight": ("κ", "weight of KL(clean ‖ noisy) (default: 0)"),
-    "reference": ("MODEL", "model whose distributions the clean stream should match"),
-    "reference_weight": ("μ", "weight of KL(reference ‖ clean)"),
-    "fixed_blocks": (None, "no random block phase"),
-    "whole_copy": (None, "copy the prompt too, as in the paper"),
-    "slot_decay": ("γ", "loss weight of a slot relative to the previous one (default: 1)"),
-    "data": ("DATA", "tasks, skills, tasks:NAME,NAME, FILE.jsonl, a hub id, several with +, or self"),
-    "steps": ("N", None),
-    "batch_tokens": ("N", "clean positions per batch, padding included"),
-    "accumulate": ("N", "batches per step and process"),
-    "max_length": ("N", "leave out longer conversations"),
-    "learning_rate": ("LR", None),
-    "muon_learning_rate": ("LR", "train the hidden matrices by Muon, at this rate"),
-    "final_learning_rate": ("LR", "final rate of the cosine (default: 0)"),
-    "mask_learning_rate": ("LR", "learning rate of a separate mask vector"),
-    "mask_head_start": ("SHARE", "share of the run in which only the mask vector learns"),
-    "gradient_checkpointing": (None, "use less memory, more time"),
-    "compile": (None, "compile the layers; needs a C++ compiler"),
-    "lora": ("RANK", "train LoRA adapters, merged on saving"),
-    "seed": ("N", None),
-    "save_every": ("N", "steps between saved states"),
-}
-KINDS = {"int": int, "float": float}
+OPTIONS = {  # for each option: the field of `MarsConfig`, its type (None for a switch), metavar and help
+    "--block-size": ("block_size", int, "B", "masks per block, 2 to 32"),
+    "--sft-weight": ("sft_weight", float, "λ", "weight of the clean stream's loss (default: 1)"),
+    "--reference": ("reference", str, "MODEL", "model whose distributions the clean stream should match"),
+    "--reference-weight": ("reference_weight", float, "μ", "weight of KL(reference ‖ clean)"),
+    "--fixed-blocks": ("fixed_blocks", None, None, "no random block phase"),
+    "--slot-decay": ("slot_decay", float, "γ", "loss weight of a slot relative to the previous one"),
+    "--data": (
+        "data", str, "DATA", "tasks, skills, tasks:NAME,NAME, FILE.jsonl, a hub id, several with +, or self"
+    ),
+    "--steps": ("max_steps", int, "N", None),
+    "--minutes": ("minutes", float, "M", "train for this time instead of --steps"),
+    "--batch-tokens": ("batch_tokens", int, "N", "clean positions per batch, padding included"),
+    "--packed": ("packed", int, "N", "positions of both streams per batch of a constant shape, instead"),
+    "--accumulate": ("gradient_accumulation_steps", int, "N", "batches per step and process"),
+    "--workers": ("dataloader_num_workers", int, "N", "processes that make batches"),
+    "--max-length": ("max_length", int, "N", "leave out longer conversations"),
+    "--learning-rate": ("learning_rate", float, "LR", None),
+    "--muon-learning-rate": ("muon_learning_rate", float, "LR", "train the hidden matrices by Muon"),
+    "--gradient-checkpointing": ("activation_checkpointing", None, None, "use less memory, more time"),
+    "--compile": ("compile", None, None, "compile the layers; needs a C++ compiler"),
+    "--seed": ("seed", int, "N", None),
+    "--save-every": ("save_steps", int, "N", "steps between saved states"),
+}  # fmt: skip
 
 
 def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--base", required=True, help="bundled name, folder, GGUF file or hub id")
     parser.add_argument("--objective", choices=OBJECTIVES, help="default: mars")
-    types = {field.name: field.type.partition(" ")[0] for field in fields(Recipe)}
-    for name, (value, about) in OPTIONS.items():
-        kind = {"type": KINDS.get(types[name], str), "metavar": value}
-        switch = {"action": "store_true", "default": None}
-        parser.add_argument(f"--{name.replace('_', '-')}", help=about, **(kind if value else switch))
+    for option, (field, kind, value, about) in OPTIONS.items():
+        settings = {"type": kind, "metavar": value} if kind else {"action": "store_const", "const": True}
+        parser.add_argument(option, dest=field, help=about, **settings)
     parser.add_argument(
         "--no-sft-loss", dest="sft_weight", action="store_const", const=0.0, help="same as --sft-weight 0"
     )
+    parser.add_argument("--final-learning-rate", type=float, metavar="LR", help="final rate of the cosine")
+    parser.add_argument("--lora", type=int, metavar="RANK", help="train LoRA adapters, merged on saving")
+    parser.add_argument(
+        "--set", nargs="+", default=[], metavar="NAME=VALUE",
+        help="other fields of transformers' TrainingArguments, such as report_to=trackio",
+    )  # fmt: skip
     parser.add_argument(
         "--prompts", metavar="FILE", help="prompts for --data self: a text or JSONL file, or tasks"
     )
@@ -69,24 +79,30 @@ def register(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     if arguments.push_to_hub and not re.fullmatch(r"[\w.-]+/[\w.-]+", arguments.push_to_hub):
         raise ValueError(f"--push-to-hub takes OWNER/NAME, not {arguments.push_to_hub!r}.")
-    given = {field.name: getattr(arguments, field.name, None) for field in fields(Recipe)}
-    recipe = Recipe(**{name: value for name, value in given.items() if value is not None})
+    config = config_of(arguments)
     has_others = int(os.environ.get("WORLD_SIZE", 1)) > 1
-    if has_others and recipe.data == "self":
+    if has_others and config.data == "self":
         raise ValueError(
             "--data self generates answers in one process. Generate them without accelerate launch, with "
             "--steps 1, and train several processes on the file self.jsonl in its output folder."
         )
     # All processes would load onto the first GPU; training moves each to its own.
     base = load_checkpoint(arguments.base, "cpu" if has_others else None, torch.float32)
-    if recipe.data == "self":
-        recipe = replace(recipe, data=str(own_answers(base, arguments)))
-    steps = train(base.model, base.tokenizer, recipe, arguments.output, arguments.resume)
-    trained = [metrics.step for metrics in training_bar(steps, recipe.steps, arguments.output.name)]
-    if int(os.environ.get("RANK", 0)):
-        return  # the main process writes
-    if trained or not (arguments.output / "recipe.json").exists():
-        describe(recipe, arguments.base, arguments.output)
+    model, tokenizer = base.model, base.tokenizer
+    if config.data == "self":
+        config = replace(config, data=str(own_answers(base, arguments)))
+    if arguments.lora is not None:
+        if config.objective != "ar":
+            ensure_mask(model, tokenizer)
+        model = add_adapters(model, arguments.lora, tokenizer.mask_token_id)
+    trainer = MarsTrainer(model, config, processing_class=tokenizer)
+    with interruptible(trainer):
+        if not train(trainer, arguments.resume):
+            raise KeyboardInterrupt
+    if not trainer.is_world_process_zero():
+        return
+    if trainer.steps.taken or not (arguments.output / "recipe.json").exists():
+        describe(config, arguments.base, arguments.output)
         notice(f"Saved {arguments.output}.")
     else:
         notice(f"{arguments.output} is already trained.")
@@ -95,7 +111,69 @@ def run(arguments: argparse.Namespace) -> None:
         notice(f"Pushed to {arguments.push_to_hub}.")
 
 
-def describe(recipe: Recipe, base: str, output: Path) -> None:
+def config_of(arguments: argparse.Namespace) -> MarsConfig:
+    """Return the settings of the command.
+
+    Raises:
+        ValueError: if a setting is unknown or out of range.
+    """
+    names = ["objective", *(field for field, *_ in OPTIONS.values())]
+    given = {name: getattr(arguments, name) for name in names}
+    given = {name: value for name, value in given.items() if value is not None}
+    if not given.get("save_steps", 1):
+        given |= {"save_strategy": "no"}
+        del given["save_steps"]
+    config = MarsConfig(str(arguments.output), **given, **others(arguments.set))
+    if arguments.final_learning_rate is not None:
+        share = arguments.final_learning_rate / config.learning_rate
+        if not 0 <= share <= 1:
+            raise ValueError(
+                f"The final learning rate must be from 0 to {config.learning_rate:g}, not "
+                f"{arguments.final_learning_rate:g}."
+            )
+        config.lr_scheduler_kwargs = {"min_lr_rate": share}
+    return config
+
+
+def others(pairs: Sequence[str]) -> dict[str, Any]:
+    """Return fields of `MarsConfig` given as NAME=VALUE, converted to their types.
+
+    Raises:
+        ValueError: if a field is unknown or a value has another type.
+    """
+    known = {field.name for field in fields(MarsConfig)}
+    words = []
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or name not in known:
+            raise ValueError(f"--set takes NAME=VALUE with a field of TrainingArguments, not {pair!r}.")
+        words += [f"--{name}", value]
+    parser = HfArgumentParser(MarsConfig)
+    parser.error = _reject
+    given = parser.parse_args(["--output_dir", "", *words])
+    return {pair.partition("=")[0]: getattr(given, pair.partition("=")[0]) for pair in pairs}
+
+
+def _reject(message: str) -> NoReturn:
+    raise ValueError(f"--set: {message}")
+
+
+@contextlib.contextmanager
+def interruptible(trainer: MarsTrainer) -> Iterator[None]:
+    """End the training after its step and save its state at Ctrl-C, and at once at the second one."""
+
+    def stop(*_) -> None:
+        trainer.stop()
+        signal.signal(signal.SIGINT, before)
+
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def describe(config: MarsConfig, base: str, output: Path) -> None:
     """Write the recipe of a checkpoint next to it, with the speed of its last training process."""
     lines = [json.loads(line) for line in (output / "metrics.jsonl").read_text().splitlines()]
     last = lines[-1]
@@ -103,8 +181,8 @@ def describe(recipe: Recipe, base: str, output: Path) -> None:
     first = lines[restarts[-1] if restarts else 0]
     speed = (last["tokens"] - first["tokens"]) / max(1e-9, last["seconds"] - first["seconds"])
     facts = {"base": base, "tokens": last["tokens"], "tokens_per_second": round(speed)}
-    losses = {name: last[name] for name in ("clean", "noisy", "kl", "reference") if name in last}
-    record = json.dumps(asdict(recipe) | facts | losses, indent=1) + "\n"
+    losses = {name: last[name] for name in TERMS if name in last}
+    record = json.dumps(config.record() | facts | losses, indent=1) + "\n"
     (output / "results.json").unlink(missing_ok=True)  # belonged to the previous weights
     unfinished = output / "unfinished-recipe.json"
     unfinished.write_text(record, encoding="utf-8")

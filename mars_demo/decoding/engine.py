@@ -125,6 +125,11 @@ class Engine:
         self.cache.rewind(self.cache.shared(text[:-1]))
         return self.length
 
+    def bring(self) -> None:
+        """Put the text where the next forward reads it, before its clock starts."""
+        if hasattr(self.model, "bring"):
+            self.model.bring(self.cache.keys)
+
     @torch.inference_mode()
     def forward(
         self, layout: Layout, first: int = 0, then: Callable[[Tensor], Tensor] | None = None

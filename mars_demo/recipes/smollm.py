@@ -10,9 +10,10 @@ for `assets/` to DIR/bundle.
 import json
 import shutil
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -21,11 +22,11 @@ from mars_demo.export import LICENSE, card
 from mars_demo.export.save import save_checkpoint
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.load import load_checkpoint
-from mars_demo.progress import progress, training_bar
+from mars_demo.progress import progress, train
 from mars_demo.tasks import instructions
 from mars_demo.training import distillation
-from mars_demo.training.loop import train
-from mars_demo.training.recipe import Recipe
+from mars_demo.training.config import MarsConfig
+from mars_demo.training.trainer import MarsTrainer
 
 NAME = "mars-smollm2-135m"
 BASE = "HuggingFaceTB/SmolLM2-135M-Instruct"
@@ -38,17 +39,12 @@ ATTRIBUTION = (
 # Three answers to skills have about as many tokens as one of the base's own answers.
 DATA = "skills+skills+skills+{chat}"
 # The clean stream learns skills by cross-entropy and matches the base's distributions on its answers.
-AR = Recipe(
-    "ar",
-    reference="base",
-    reference_weight=6.0,
-    learning_rate=2e-4,
-    final_learning_rate=4e-6,
-    muon_learning_rate=6e-4,
-    max_length=400,
-    compile=True,
-)
-MARS = replace(AR, objective="mars", block_size=8)
+AR = {
+    "objective": "ar", "reference_weight": 6.0, "learning_rate": 2e-4, "muon_learning_rate": 6e-4,
+    "lr_scheduler_kwargs": {"min_lr_rate": 0.02}, "max_length": 400, "compile": True,
+}  # fmt: skip
+MARS = AR | {"objective": "mars", "block_size": 8}
+AR_SHARE = 0.1  # of the minutes
 
 
 @dataclass(frozen=True)
@@ -60,13 +56,13 @@ class Scale:
     second_turns: int
     batch: int  # answers decoded at a time
     max_new_tokens: int
-    trainings: dict[str, Recipe]  # by folder
+    trainings: dict[str, dict[str, Any]]  # settings by folder
 
 
-def trainings(steps: tuple[int, int], **size: int) -> dict[str, Recipe]:
-    """Return the recipes of AR SFT and MARS with these steps and batch sizes."""
-    recipes = {"ar": AR, NAME: MARS}
-    return {name: replace(recipes[name], steps=number, **size) for name, number in zip(recipes, steps)}
+def trainings(steps: tuple[int, int], **size: int) -> dict[str, dict[str, Any]]:
+    """Return the settings of AR SFT and MARS with these steps and batch sizes."""
+    both = {"ar": AR, NAME: MARS}
+    return {name: both[name] | size | {"max_steps": number} for name, number in zip(both, steps)}
 
 
 SCALES = {
@@ -76,7 +72,7 @@ SCALES = {
         second_turns=20_000,
         batch=2048,
         max_new_tokens=384,
-        trainings=trainings((300, 5000), batch_tokens=32_768, save_every=250),
+        trainings=trainings((300, 5000), packed=65_536, dataloader_num_workers=8, save_steps=250),
     ),
     # Several small batches per step, because conversations of one length are of few kinds.
     "cpu": Scale(
@@ -85,7 +81,7 @@ SCALES = {
         second_turns=0,
         batch=96,
         max_new_tokens=192,
-        trainings=trainings((20, 750), batch_tokens=1024, accumulate=4, save_every=20),
+        trainings=trainings((20, 750), batch_tokens=1024, gradient_accumulation_steps=4, save_steps=20),
     ),
 }
 
@@ -126,37 +122,37 @@ def _fill(path: Path, base, prompts, count: int, scale: Scale, avoid: Path | Non
         pass
 
 
-def train_both(output: Path, scale: Scale) -> None:
-    """Train AR SFT from the base, then MARS from it."""
+def train_both(output: Path, scale: Scale, minutes: float | None) -> None:
+    """Train AR SFT from the base, then MARS from it, by steps or by the clock."""
     source, summaries = output / "base", []
-    for name, recipe in scale.trainings.items():
+    for (name, settings), share in zip(scale.trainings.items(), (AR_SHARE, 1 - AR_SHARE)):
         folder, data = output / name, DATA.format(chat=output / "train.jsonl")
-        recipe = replace(recipe, data=data, reference=str(output / recipe.reference))
+        settings = settings | {"data": data, "reference": str(output / "base")}
+        config = MarsConfig(str(folder), minutes=minutes and share * minutes, **settings)
         start = load_checkpoint(str(source), dtype=torch.float32)
-        steps = train(start.model, start.tokenizer, recipe, folder, resume=True)
-        for _ in training_bar(steps, recipe.steps, name):
-            pass
-        summaries.append(summary(recipe, folder / "metrics.jsonl"))
+        train(MarsTrainer(start.model, config, processing_class=start.tokenizer), resume=True)
+        summaries.append(summary(config, folder / "metrics.jsonl"))
         source = folder
     origin = {"base": BASE, "license": "apache-2.0", "attribution": ATTRIBUTION}
     names = {"data": "skills and the base's own answers", "reference": BASE}
-    record = origin | asdict(recipe) | names | {"trainings": summaries}
+    record = origin | config.record() | names | {"trainings": summaries}
     (source / "recipe.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
-def summary(recipe: Recipe, log: Path) -> dict:
+def summary(config: MarsConfig, log: Path) -> dict:
     """Return the settings and costs of a finished training."""
+    last = json.loads(log.read_text("utf-8").splitlines()[-1])
     return {
-        "objective": recipe.objective,
-        "steps": recipe.steps,
-        "tokens": json.loads(log.read_text("utf-8").splitlines()[-1])["tokens"],
-        "minutes": minutes(log),
-        "muon_learning_rate": recipe.muon_learning_rate,
+        "objective": config.objective,
+        "steps": last["step"],
+        "tokens": last["tokens"],
+        "minutes": minutes_of(log),
+        "muon_learning_rate": config.muon_learning_rate,
         "machine": results.machine(),
     }
 
 
-def minutes(log: Path) -> int:
+def minutes_of(log: Path) -> int:
     """Return the minutes of a training; the clock of its log restarts where it was resumed."""
     read = [0.0, *(json.loads(line)["seconds"] for line in log.read_text("utf-8").splitlines())]
     return round(sum(now - before if now > before else now for before, now in pairwise(read)) / 60)
@@ -176,10 +172,17 @@ def bundle(output: Path) -> None:
 STAGES = ("base", "data", "train", "bundle")
 
 
-def make(base: str | None, output: Path, stage: str | None = None, scale: str = "full") -> None:
+def make(
+    base: str | None,
+    output: Path,
+    stage: str | None = None,
+    scale: str = "full",
+    minutes: float | None = None,
+) -> None:
     """Run all stages, or one alone; the existing output of a stage is kept.
 
     base: a GGUF file, folder or hub id of SmolLM2-135M-Instruct, for the first stage.
+    minutes: the time of both trainings together, instead of their steps.
 
     Raises:
         ValueError: if there is no such stage or scale, or the first stage has no base.
@@ -196,6 +199,6 @@ def make(base: str | None, output: Path, stage: str | None = None, scale: str = 
     if stage in (None, "data"):
         make_data(output, chosen)
     if stage in (None, "train") and not (output / NAME / "config.json").exists():
-        train_both(output, chosen)
+        train_both(output, chosen, minutes)
     if stage in (None, "bundle"):
         bundle(output)

@@ -14,9 +14,9 @@ from transformers.trainer_utils import set_seed
 from mars_demo import tasks
 from mars_demo.assets import ASSETS
 from mars_demo.models.load import load_checkpoint
-from mars_demo.progress import training_bar
-from mars_demo.training.loop import train
-from mars_demo.training.recipe import Recipe
+from mars_demo.progress import train
+from mars_demo.training.config import MarsConfig
+from mars_demo.training.trainer import MarsTrainer
 
 VOCABULARY = 4096
 PAD, END, MASK, SYSTEM, USER, ASSISTANT = (
@@ -33,11 +33,13 @@ _ALL = {"batch_tokens": 2048, "weight_decay": 0.1}
 # Each stage starts from the checkpoint of the previous one. The second has half the learning rates: with
 # the same ones, it lost 1.5 points of the first stage's accuracy.
 STAGES = {
-    "ar-tiny": Recipe("ar", steps=6000, learning_rate=3e-3, muon_learning_rate=6e-3, **_ALL),
-    "mars-tiny": Recipe(
-        "mars", block_size=8, steps=2400, seed=1, learning_rate=1.5e-3, muon_learning_rate=3e-3, **_ALL
-    ),
-}
+    "ar-tiny": {
+        "objective": "ar", "max_steps": 6000, "learning_rate": 3e-3, "muon_learning_rate": 6e-3, **_ALL
+    },
+    "mars-tiny": {
+        "max_steps": 2400, "seed": 1, "learning_rate": 1.5e-3, "muon_learning_rate": 3e-3, **_ALL
+    },
+}  # fmt: skip
 
 
 def train_tokenizer(examples: int = 60_000) -> PreTrainedTokenizerFast:
@@ -96,7 +98,7 @@ def fresh_model(tokenizer: PreTrainedTokenizerFast, seed: int = 0) -> LlamaForCa
 def make(output: Path = ASSETS) -> None:
     """Train both models into folders in `output`; finished ones are kept."""
     base = None
-    for name, recipe in STAGES.items():
+    for name, settings in STAGES.items():
         if not (output / name / "config.json").exists():
             if base is None:
                 tokenizer = train_tokenizer()
@@ -104,7 +106,6 @@ def make(output: Path = ASSETS) -> None:
             else:
                 loaded = load_checkpoint(str(output / base), device="cpu")
                 model, tokenizer = loaded.model, loaded.tokenizer
-            steps = train(model, tokenizer, recipe, output / name, resume=True)
-            for _ in training_bar(steps, recipe.steps, name):
-                pass
+            config = MarsConfig(str(output / name), **settings)
+            train(MarsTrainer(model, config, processing_class=tokenizer), resume=True)
         base = name

@@ -5,11 +5,25 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
-from transformers import PreTrainedModel
+from torch import Tensor
+from transformers import AttentionInterface, PreTrainedModel
+from transformers.integrations.flex_attention import flex_attention_forward
 
 from mars_demo.models.device import computes_bfloat16
 
-FLEX, SDPA = "flex_attention", "sdpa"
+FLEX, SDPA = "flex_attention_in_one_dtype", "sdpa"
+
+
+def _in_one_dtype(module, queries: Tensor, keys: Tensor, values: Tensor, mask, **settings):
+    """Compute FlexAttention in the dtype of the values.
+
+    Under autocast, rotary embeddings leave queries and keys in float32, for which kernels are far slower.
+    """
+    dtype = values.dtype
+    return flex_attention_forward(module, queries.to(dtype), keys.to(dtype), values, mask, **settings)
+
+
+AttentionInterface.register(FLEX, _in_one_dtype)
 
 
 def fastest(device: torch.device) -> str:

@@ -1,4 +1,4 @@
-"""Training data: conversations from several sources, tokenized and batched by length."""
+"""Training data: conversations from several sources, and their tokens."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import os
 import random
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ from mars_demo import tasks
 from mars_demo.models.chat import Message, encode_rendered, render, with_slots
 
 if TYPE_CHECKING:
-    from datasets import IterableDataset
+    from datasets import Dataset, IterableDataset
 
 POOL = 256  # conversations sorted by length at a time; few, so that a batch mixes tasks
 
@@ -73,59 +74,81 @@ def _own(messages: Sequence[Message]) -> bool | None:
     return marks.pop() if len(marks) == 1 else None
 
 
-# Endless pools of conversations, reproducible from a seed.
-Pools = Iterator[list[list[Message]]]
+# Pools of conversations, endless and reproducible from a seed. Each is made when it is called, so that a
+# process or worker can leave out those of the others.
+Pools = Iterator[Callable[[], list[list[Message]]]]
 
 
 def task_pools(names: Sequence[str] | None, seed: int) -> Pools:
     """Yield pools from the training split of built-in tasks, whose answers no model wrote."""
     for index in itertools.count():
-        sample = itertools.islice(tasks.examples(names, "train", seed=seed * 1_000_003 + index), POOL)
-        yield [
-            [
-                {"role": "user", "content": example.prompt},
-                {"role": "assistant", "content": example.answer, "own": False},
-            ]
-            for example in sample
+        yield partial(_task_pool, names, seed * 1_000_003 + index)
+
+
+def _task_pool(names: Sequence[str] | None, seed: int) -> list[list[Message]]:
+    return [
+        [
+            {"role": "user", "content": example.prompt},
+            {"role": "assistant", "content": example.answer, "own": False},
         ]
+        for example in itertools.islice(tasks.examples(names, "train", seed=seed), POOL)
+    ]
 
 
-def mixed_pools(pools: Sequence[Pools]) -> Pools:
+def mixed_pools(sources: Sequence[Callable[[], Pools]]) -> Pools:
     """Yield pools that take conversations from several sources in turn, equally many of each."""
-    for parts in zip(*pools):
-        yield list(itertools.chain(*zip(*parts)))
+    for parts in zip(*(pools() for pools in sources)):
+        yield partial(_mixed, parts)
 
 
-def file_pools(path: Path, seed: int) -> Pools:
-    """Return pools from a JSONL file with a `messages` list per line, shuffled anew in every epoch.
+def _mixed(parts: Sequence[Callable[[], list[list[Message]]]]) -> list[list[Message]]:
+    return list(itertools.chain(*zip(*(make() for make in parts))))
+
+
+def file_rows(path: Path) -> list[dict]:
+    """Return the rows of a JSONL file with a `messages` list per line.
 
     Lines without a conversation are skipped with a warning.
 
     Raises:
         ValueError: if no line has a conversation.
     """
-    conversations, broken = [], []
+    rows, broken = [], []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-        if not line.strip():
-            continue
-        try:
-            conversations.append(messages_of(json.loads(line)))
-        except ValueError as error:
-            broken.append(f"line {number}: {error}")
-    if not conversations:
+        if line.strip():
+            try:
+                rows.append({"messages": messages_of(json.loads(line))})
+            except ValueError as error:
+                broken.append(f"line {number}: {error}")
+    if not rows:
         raise ValueError(f"{path} has no conversations{f' ({broken[0]})' if broken else ''}.")
     if broken:
-        lines = len(broken) + len(conversations)
+        lines = len(broken) + len(rows)
         warnings.warn(f"Skipped {len(broken)} of {lines} lines of {path}; {broken[0]}.", stacklevel=2)
-    return _shuffled(conversations, seed)
+    return rows
 
 
-def _shuffled(conversations: list[list[Message]], seed: int) -> Pools:
+def row_pools(rows: Sequence[dict], seed: int | None) -> Pools:
+    """Yield pools from rows with `messages`, shuffled anew in every epoch.
+
+    seed: None for one epoch in order.
+    """
     for epoch in itertools.count():
-        order = list(range(len(conversations)))
-        random.Random(f"{seed}-{epoch}").shuffle(order)
+        order = list(range(len(rows)))
+        if seed is not None:
+            random.Random(f"{seed}-{epoch}").shuffle(order)
         for start in range(0, len(order), POOL):
-            yield [conversations[i] for i in order[start : start + POOL]]
+            yield partial(_pool_of, rows, order[start : start + POOL])
+        if seed is None:
+            return
+
+
+def _pool_of(rows: Sequence[dict], chosen: Sequence[int]) -> list[list[Message]]:
+    pool = []
+    for index in chosen:
+        with contextlib.suppress(ValueError):
+            pool.append(messages_of(rows[index]))
+    return pool
 
 
 def messages_of(row: object) -> list[Message]:
@@ -148,7 +171,7 @@ def messages_of(row: object) -> list[Message]:
     return [{key: message[key] for key in keys if key in message} for message in messages]
 
 
-def dataset_pools(rows: IterableDataset, seed: int) -> Pools:
+def streamed_pools(rows: IterableDataset, seed: int) -> Pools:
     """Yield pools from a streamed data set, shuffled in a buffer; rows without `messages` are skipped."""
     shuffled = rows.shuffle(seed=seed, buffer_size=10_000)
 
@@ -165,27 +188,33 @@ def dataset_pools(rows: IterableDataset, seed: int) -> Pools:
 
     stream = endless()
     while True:
-        yield list(itertools.islice(stream, POOL))
+        yield partial(list, list(itertools.islice(stream, POOL)))
 
 
-def source(data: str, seed: int) -> Pools:
-    """Return the pools that `data` names.
+def source(data: str | Dataset | IterableDataset, seed: int | None) -> Callable[[], Pools]:
+    """Return a function that returns the pools of `data` from the first one on.
 
     data: `tasks`, `skills`, `tasks:NAME,NAME`, a JSONL file, the hub id of a data set with messages, or
-        several of these joined by `+`, mixed in equal parts.
+        several of these joined by `+`, mixed in equal parts; or a loaded data set with messages.
+    seed: None for a single epoch in order, which only files and loaded data sets have.
 
     Raises:
-        ValueError: if `data` is none of these.
+        ValueError: if `data` is none of these, or has no end and no seed.
     """
-    if "+" in data and not os.path.exists(data):  # pathlib raises where a name is too long
-        return mixed_pools([source(part, seed + number) for number, part in enumerate(data.split("+"))])
+    if not isinstance(data, str):
+        return partial(row_pools if hasattr(data, "__len__") else streamed_pools, data, seed)
+    if os.path.isfile(data):  # pathlib raises where a name is too long
+        return partial(row_pools, file_rows(Path(data)), seed)
+    if seed is None:
+        raise ValueError(f"{data} has no end. Evaluate on a file or a loaded data set.")
+    if "+" in data:
+        sources = [source(part, seed + number) for number, part in enumerate(data.split("+"))]
+        return partial(mixed_pools, sources)
     family, _, names = data.partition(":")
     if family in tasks.FAMILIES:
-        return task_pools(tasks.named(names or family), seed)
-    if Path(data).is_file():
-        return file_pools(Path(data), seed)
+        return partial(task_pools, tasks.named(names or family), seed)
     if re.fullmatch(r"[\w.-]+/[\w.-]+", data) and not Path(data).exists():
-        return dataset_pools(_from_hub(data), seed)
+        return partial(streamed_pools, _from_hub(data), seed)
     raise ValueError(
         f"Unknown training data {data!r}. Choose tasks, skills, tasks:NAME,NAME, the path of a JSONL file "
         "with a list of messages per line, the hub id (owner/name) of a data set with messages, or "
@@ -203,33 +232,3 @@ def _from_hub(name: str) -> IterableDataset:
         raise ValueError(
             f"There is no file {name!r}, and the hub returned no such data set: {reason}"
         ) from error
-
-
-def batches(
-    pools: Pools,
-    tokenizer: PreTrainedTokenizerBase,
-    max_tokens: int,
-    max_length: int,
-    seed: int,
-) -> Iterator[list[Conversation]]:
-    """Yield endless batches of at most `max_tokens` positions, padding included.
-
-    Each pool is sorted by length before it is split, which keeps padding low, and the batches of a pool
-    come in random order. One batch may therefore come from one source: with mixed data, accumulate several
-    per step. Conversations longer than `max_length` are left out.
-    """
-    for index, pool in enumerate(pools):
-        rng = random.Random(f"{seed}-{index}")
-        encoded = [encode(tokenizer, messages) for messages in pool]
-        fitting = [c for c in encoded if len(c.ids) <= max_length and any(c.response)]
-        if not fitting:
-            raise ValueError(f"No conversation in the data fits into {max_length} tokens.")
-        fitting.sort(key=lambda conversation: (len(conversation.ids), rng.random()))
-        groups: list[list[Conversation]] = [[]]
-        for conversation in fitting:
-            longest = max(len(c.ids) for c in (*groups[-1], conversation))
-            if groups[-1] and (len(groups[-1]) + 1) * longest > max_tokens:
-                groups.append([])
-            groups[-1].append(conversation)
-        rng.shuffle(groups)
-        yield from groups

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, kl_div, log_softmax
 
-ROWS = 1024  # positions of a chunk
+ROWS, MOST_ROWS = 1024, 8192  # positions of a chunk on a CPU, and at most on a GPU
+LOGITS = 2**29  # of a chunk, at most
 
 
 @dataclass(frozen=True)
@@ -69,25 +70,33 @@ def in_parts(
     teacher: Teacher | None = None,
     compute: Callable = of_part,
 ) -> Losses:
-    """Return the losses of [k, width] hidden states, computed `ROWS` positions at a time.
+    """Return the losses of [k, width] hidden states, computed some positions at a time.
 
     ids, weights: [k] target tokens, and the weight of each target's cross-entropy.
     compute: `of_part` or a compiled version of it.
     """
     parameters = [p for p in head.parameters() if p.requires_grad]
     needed = torch.is_grad_enabled()
-    return Losses(*_InParts.apply(head, ids, weights, teacher, compute, needed, hidden, *parameters))
+    settings = (head, ids, weights, teacher, compute, needed, rows_of(hidden.device, head))
+    return Losses(*_InParts.apply(*settings, hidden, *parameters))
+
+
+def rows_of(device: torch.device, head: nn.Module) -> int:
+    """Return the positions of a chunk; many on a GPU, as each one adds a gradient of the whole head."""
+    if device.type == "cpu":
+        return ROWS
+    return max(ROWS, min(MOST_ROWS, LOGITS // head.weight.shape[0]))
 
 
 class _InParts(torch.autograd.Function):
     """A loss whose forward pass also computes the gradients."""
 
     @staticmethod
-    def forward(ctx, head, ids, weights, teacher, compute, needed, hidden, *parameters):
+    def forward(ctx, head, ids, weights, teacher, compute, needed, size, hidden, *parameters):
         gradients = [torch.zeros_like(one) for one in (hidden, *parameters)] if needed else []
         losses, nats, right, kls = [], [], [], []
-        for first in range(0, len(hidden), ROWS):
-            rows = slice(first, first + ROWS)
+        for first in range(0, len(hidden), size):
+            rows = slice(first, first + size)
             part = hidden[rows].detach().requires_grad_(needed)
             taught = (teacher.head, teacher.hidden[rows], teacher.weight) if teacher else ()
             with torch.set_grad_enabled(needed):
@@ -106,4 +115,4 @@ class _InParts(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, gradient, *unused):
-        return *[None] * 6, *(one.mul_(gradient) for one in ctx.saved_tensors)
+        return *[None] * 7, *(one.mul_(gradient) for one in ctx.saved_tensors)

@@ -1,134 +1,91 @@
-"""Optimizers and learning-rate schedules: AdamW, AdamW with Muon, or LoRA adapters."""
+"""Optimizers: AdamW, and AdamW with Muon for the hidden matrices."""
 
 from __future__ import annotations
 
 import math
-from functools import partial
-from typing import TYPE_CHECKING
+from collections import defaultdict
 
 import torch
-from torch.optim.lr_scheduler import LambdaLR
-from torch.overrides import TorchFunctionMode
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from mars_demo.models.device import multiplies_bfloat16
-from mars_demo.training.mask_vector import MaskVector
-from mars_demo.training.recipe import Recipe
 
-if TYPE_CHECKING:
-    from peft import PeftModel
-
-# After its head start, the mask vector learns at MASK_FACTOR times the rate of the weights, plus MASK_REST
-# of its own rate, which decays linearly.
-MASK_FACTOR = 10
-MASK_REST = 1 / 20
+MOMENTUM, STEPS = 0.95, 5
+COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # of Newton-Schulz, as in torch.optim.Muon
+TINY = 1e-7
 
 
-def add_adapters(model: PreTrainedModel, rank: int, mask_id: int | None) -> PeftModel:
-    """Add LoRA in place to every linear layer, and train the mask token's embedding in full.
+class MuonAdamW(torch.optim.AdamW):
+    """AdamW for some parameter groups, and Muon for those with `muon`.
 
-    Saving merges the adapters, so a checkpoint has as many parameters as its base.
+    Matrices of one shape are one stack, so that a step has few and large operations. The update is that of
+    `torch.optim.Muon` with `adjust_lr_fn="match_rms_adamw"`. The momentum of a stack is in the state of its
+    first matrix.
     """
-    from peft import LoraConfig, get_peft_model  # slow to import
 
-    embedding = next(
-        name for name, module in model.named_modules() if module is model.get_input_embeddings()
-    )
-    trained = None if mask_id is None else {embedding.rpartition(".")[2]: [mask_id]}
-    config = LoraConfig(
-        r=rank, lora_alpha=2 * rank, target_modules="all-linear", trainable_token_indices=trained
-    )
-    return get_peft_model(model, config)
-
-
-class _InFloat32(TorchFunctionMode):
-    """A mode in which `Tensor.bfloat16` keeps the dtype."""
-
-    def __torch_function__(self, function, types, arguments=(), options=None):
-        if function is torch.Tensor.bfloat16:
-            return arguments[0].clone()
-        return function(*arguments, **(options or {}))
-
-
-class ExactMuon(torch.optim.Muon):
-    """Muon that orthogonalizes in float32 instead of bfloat16, for CPUs that are slow at bfloat16."""
-
+    @torch.no_grad()
     def step(self, closure=None):
-        with _InFloat32():
-            return super().step(closure)
+        groups = self.param_groups
+        self.param_groups = [group for group in groups if not group["muon"]]
+        try:
+            loss = super().step(closure)
+        finally:
+            self.param_groups = groups
+        for group in groups:
+            if group["muon"]:
+                for matrices in _by_shape(group["params"]):
+                    self._take(matrices, group["lr"], group["weight_decay"])
+        return loss
+
+    def _take(self, matrices: list[nn.Parameter], rate: float, decay: float) -> None:
+        update, state = torch.stack([matrix.grad for matrix in matrices]), self.state[matrices[0]]
+        if "momentum_buffer" not in state:
+            state["momentum_buffer"] = torch.zeros_like(update)
+        momentum = state["momentum_buffer"].lerp_(update, 1 - MOMENTUM)
+        update = orthogonal(update.lerp_(momentum, MOMENTUM)).to(update.dtype)
+        scale = -rate * 0.2 * math.sqrt(max(update.shape[1:]))
+        for matrix, change in zip(matrices, update.unbind()):
+            matrix.mul_(1 - rate * decay).add_(change, alpha=scale)
 
 
-def make_optimizers(
-    model: PreTrainedModel, recipe: Recipe, mask_vector: MaskVector | None = None
-) -> list[torch.optim.Optimizer]:
-    """Return AdamW for all weights, or AdamW for embeddings and norms and Muon for the hidden matrices.
+def _by_shape(parameters: list[nn.Parameter]) -> list[list[nn.Parameter]]:
+    stacks = defaultdict(list)
+    for parameter in parameters:
+        if parameter.grad is not None:
+            stacks[parameter.shape].append(parameter)
+    return list(stacks.values())
 
-    The mask vector, if any, is the last parameter group of AdamW.
+
+def orthogonal(stack: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+    """Return [k, rows, columns] matrices with the same singular vectors and singular values near 1.
+
+    dtype: that of the products; by default bfloat16 where it is fast, float32 elsewhere.
     """
+    fast = multiplies_bfloat16(stack.device.type)
+    x = stack.to(dtype or (torch.bfloat16 if fast else torch.float32))
+    is_tall = x.shape[1] > x.shape[2]
+    x = x.mT if is_tall else x
+    x = x / x.norm(dim=(1, 2), keepdim=True).clamp(min=TINY)
+    first, second, third = COEFFICIENTS
+    for _ in range(STEPS):
+        gram = x @ x.mT
+        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=second, alpha=third), x, beta=first)
+    return x.mT if is_tall else x
+
+
+def make_optimizer(
+    model: PreTrainedModel, rate: float, muon_rate: float | None, decay: float, betas: tuple[float, float]
+) -> MuonAdamW:
+    """Return AdamW for all trained weights, or AdamW for embeddings and norms and Muon for the matrices."""
     trained = [p for p in model.parameters() if p.requires_grad]
     matrices = []
-    if recipe.muon_learning_rate is not None:
-        embedding = model.get_input_embeddings().weight
-        output = model.get_output_embeddings().weight
-        matrices = [p for p in trained if p.ndim == 2 and p is not embedding and p is not output]
+    if muon_rate is not None:
+        ends = (model.get_input_embeddings().weight, model.get_output_embeddings().weight)
+        matrices = [p for p in trained if p.ndim == 2 and not any(p is end for end in ends)]
     chosen = {id(p) for p in matrices}
-    rest = [p for p in trained if id(p) not in chosen]
-    decayed = [p for p in rest if p.ndim > 1 or recipe.decay_vectors]
-    groups = [{"params": decayed, "weight_decay": recipe.weight_decay}]
-    if len(decayed) < len(rest):
-        free = [p for p in rest if p.ndim <= 1]
-        groups.append({"params": free, "weight_decay": 0.0})
-    if mask_vector is not None:
-        rate = recipe.mask_learning_rate
-        groups.append({"params": [mask_vector.vector], "weight_decay": 0.0, "lr": rate})
+    groups = [{"params": [p for p in trained if id(p) not in chosen], "muon": False}]
+    if matrices:
+        groups.append({"params": matrices, "lr": muon_rate, "muon": True})
     # Fused: one pass over the weights and their moments, in place.
-    adamw = torch.optim.AdamW(groups, lr=recipe.learning_rate, betas=(0.9, 0.95), fused=True)
-    if not matrices:
-        return [adamw]
-    muon = (torch.optim.Muon if multiplies_bfloat16(matrices[0].device.type) else ExactMuon)(
-        matrices,
-        lr=recipe.muon_learning_rate,
-        weight_decay=recipe.weight_decay,
-        adjust_lr_fn="match_rms_adamw",
-    )
-    return [adamw, muon]
-
-
-def make_schedulers(
-    optimizers: list[torch.optim.Optimizer], recipe: Recipe, mask_vector: MaskVector | None = None
-) -> list[LambdaLR]:
-    """Return the learning-rate schedules of the optimizers."""
-    schedulers = []
-    for optimizer in optimizers:
-        rates = [partial(body_rate, recipe)] * len(optimizer.param_groups)
-        if mask_vector is not None and optimizer is optimizers[0]:
-            rates[-1] = partial(mask_rate, recipe)
-        schedulers.append(LambdaLR(optimizer, rates))
-    return schedulers
-
-
-def body_rate(recipe: Recipe, step: int) -> float:
-    """Return the learning rate of the weights at a step (from 0), relative to the recipe's.
-
-    The schedule is 0 during the mask's head start, then a linear warm-up and a cosine to the final rate.
-    """
-    begin = round(recipe.mask_head_start * recipe.steps)
-    warmup = round(recipe.warmup * recipe.steps)
-    if step < begin:
-        return 0.0
-    if step < begin + warmup:
-        return (step - begin) / warmup
-    share = (step - begin - warmup) / max(1, recipe.steps - begin - warmup)
-    final = recipe.final_learning_rate / recipe.learning_rate
-    return final + (1 - final) * max(0.0, 0.5 * (1 + math.cos(math.pi * share)))
-
-
-def mask_rate(recipe: Recipe, step: int) -> float:
-    """Return the learning rate of the mask vector at a step, relative to the recipe's `mask_learning_rate`.
-
-    The rate is constant during the head start and then follows that of the weights.
-    """
-    if step < round(recipe.mask_head_start * recipe.steps):
-        return 1.0
-    follows = MASK_FACTOR * recipe.learning_rate / recipe.mask_learning_rate * body_rate(recipe, step)
-    return follows + MASK_REST * (1 - step / recipe.steps)
+    return MuonAdamW(groups, lr=rate, betas=betas, weight_decay=decay, fused=True)

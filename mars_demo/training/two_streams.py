@@ -1,168 +1,182 @@
-"""The two streams of training: clean and noisy tokens of each sequence in one forward (section 3.2)."""
+"""The two streams of a conversation: its clean tokens and the noisy copy of its answers (section 3.2)."""
 
-from collections.abc import Callable, Sequence
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from functools import cached_property
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from mars_demo.layout import NO_GROUP, Layout, Role
+from mars_demo.layout import NO_GROUP
+from mars_demo.training.corpus import Conversation
 
 CLEAN = -1  # the block start of a position that belongs to no block
+IGNORE = -100
 
 
 @dataclass(frozen=True)
-class Streams:
-    """The clean stream of each sequence, followed by its noisy stream: `[x ; x̃]`.
+class TwoStreams:
+    """The clean stream of a conversation, followed by its noisy stream: `[x ; x̃]`, in n positions.
 
-    ids, positions, roles, groups: [rows, n], as in a `Layout`.
-    spans: [rows, n, 2, 2] two half-open ranges of columns that a position sees. Padding sees only itself,
-        which keeps its softmax finite.
-    clean_length: the length of the clean stream, which comes first.
+    ids, positions, groups: [n] as in a `Layout`.
+    spans: [n, 4] two half-open ranges of columns that a position sees, counted from the first column.
+    targets: [n] the token that a position predicts, or `IGNORE`.
+    slots: [n] the slot of a window that it predicts: 1 for the clean stream, up to block size + 1 for the
+        noisy one.
+    weights: [n] the loss weights within a stream.
+    clean_length: the length of the clean stream.
+    own: whether the reference model wrote the answers, if known.
     """
 
-    ids: Tensor
-    positions: Tensor
-    roles: Tensor
-    groups: Tensor
-    spans: Tensor
+    ids: np.ndarray
+    positions: np.ndarray
+    groups: np.ndarray
+    spans: np.ndarray
+    targets: np.ndarray
+    slots: np.ndarray
+    weights: np.ndarray
     clean_length: int
+    own: bool | None
 
-    @property
-    def real(self) -> Tensor:
-        """The [rows, n] positions that are not padding."""
-        return self.roles != Role.PADDING
+    def __len__(self) -> int:
+        return len(self.ids)
 
-    @property
-    def clean(self) -> Self:
-        return self._each(lambda values: values[:, : self.clean_length])
-
-    def rows(self, chosen: Tensor) -> Self:
-        """Return the streams of some sequences; `chosen` is a [rows] mask."""
-        return self._each(lambda values: values[chosen])
-
-    def to(self, device: torch.device) -> Self:
-        return self._each(lambda values: to_device(values, device))
-
-    def _each(self, change: Callable[[Tensor], Tensor]) -> Self:
-        tensors = (self.ids, self.positions, self.roles, self.groups, self.spans)
-        return Streams(*map(change, tensors), self.clean_length)
-
-    def layout(self) -> Layout:
-        """Return the layout with its [rows, n, n] mask."""
-        visible = in_spans(self.spans, self.ids.shape[1])
-        return Layout(self.ids, self.positions, visible, self.roles, self.groups)
-
-    def packed(self) -> tuple[Layout, Tensor]:
-        """Return the sequences packed into one, without padding.
-
-        The layout has no mask; the [n, 2, 2] spans say which positions see which.
-        """
-        real = self.real
-        rows, columns = real.shape
-        place = torch.cat([real.new_zeros(1, dtype=torch.long), real.flatten().cumsum(0)])
-        row = torch.arange(rows, device=real.device)[:, None, None]
-        spans = place[columns * row[real.nonzero(as_tuple=True)[0]] + self.spans[real]]
-        ids, positions, roles, groups = (
-            values[real][None] for values in (self.ids, self.positions, self.roles, self.groups)
-        )
-        return Layout(ids, positions, torch.zeros(1, 0, 0, dtype=torch.bool), roles, groups), spans
+    @cached_property
+    def clean(self) -> TwoStreams:
+        """Return the clean stream alone; it never sees the noisy one."""
+        names = ("ids", "positions", "groups", "spans", "targets", "slots", "weights")
+        parts = (getattr(self, name)[: self.clean_length] for name in names)
+        return TwoStreams(*parts, self.clean_length, self.own)
 
 
-def to_device(values: Tensor, device: torch.device) -> Tensor:
-    """Return the values on `device`; the host does not wait for a GPU."""
-    return values.to(device, non_blocking=device.type == "cuda")
+def ar(conversation: Conversation) -> TwoStreams:
+    """Return the clean stream alone, for supervised fine-tuning on the answers."""
+    nothing = np.zeros(0, dtype=np.int64)
+    return _streams(conversation, nothing, nothing, nothing, nothing, nothing, np.zeros(0))
 
 
-def in_spans(spans: Tensor, columns: int) -> Tensor:
-    """Return the […, columns] mask of the columns in either range of […, 2, 2] `spans`."""
-    keys = torch.arange(columns, device=spans.device)
-    begin, end = spans[..., None].unbind(-2)
-    return ((begin <= keys) & (keys < end)).any(-2)
+def mars(
+    conversation: Conversation,
+    block_size: int,
+    mask_id: int,
+    rng: random.Random,
+    fixed_blocks: bool = False,
+    slot_decay: float = 1.0,
+) -> TwoStreams:
+    """Return both streams, with a mask at every answer position but the last.
+
+    The mask at position p predicts the token at p + 1, like every other position. Prompt positions have
+    no noisy copy, because no trained position would see it, and each answer has a random block phase, or
+    none with `fixed_blocks`.
+
+    The target of slot s ≥ 2 has the loss weight `slot_decay` to the power of s - 2: slots are accepted from
+    the left, so a later one matters only if the earlier ones were right.
+    """
+    ids, response = np.array(conversation.ids), np.array(conversation.response)
+    phases = [0 if fixed_blocks else rng.randrange(block_size) for _ in range(_opens(response).sum())]
+    blocks = block_starts(response, block_size, phases)
+    kept = np.flatnonzero(response[:-1] & response[1:])
+    slots = kept - blocks[kept] + 2
+    masks = np.full(len(kept), mask_id)
+    weights = slot_decay ** (slots - 2.0)
+    return _streams(conversation, masks, kept, blocks[kept], ids[kept + 1], slots, weights)
 
 
-def block_starts(response: Sequence[bool], block_size: int, phases: Sequence[int]) -> list[int]:
+def diffusion(conversation: Conversation, block_size: int, mask_id: int, rng: random.Random) -> TwoStreams:
+    """Return the streams of block diffusion, the paper's baseline (BD3-LM), with bidirectional blocks.
+
+    Blocks begin with the answer. In each block m tokens, uniformly from 1 to all, become masks and weigh
+    1/m of the block each, which makes the loss the bound on the likelihood. A mask predicts the token at
+    its own position; the clean stream, which later blocks see, has no loss.
+    """
+    ids, response = np.array(conversation.ids), np.array(conversation.response)
+    blocks = block_starts(response, block_size, [0] * _opens(response).sum())
+    copied = np.flatnonzero(blocks != CLEAN)
+    starts = blocks[copied]
+    masked, slots, weights = np.zeros(len(ids), dtype=bool), [], []
+    for start in np.unique(starts):
+        members = copied[starts == start].tolist()
+        chosen = rng.sample(members, rng.randint(1, len(members)))
+        masked[chosen] = True
+        slots += range(1, len(members) + 1)
+        weights += [len(members) / len(chosen)] * len(members)
+    hidden = masked[copied]
+    noisy, targets = np.where(hidden, mask_id, ids[copied]), np.where(hidden, ids[copied], IGNORE)
+    return _streams(conversation, noisy, copied, starts, targets, slots, weights, blocks)
+
+
+def block_starts(response: Sequence[bool], block_size: int, phases: Sequence[int]) -> np.ndarray:
     """Return the start of each position's block, the position of its first mask; `CLEAN` outside blocks.
 
     Blocks are counted from the first position of each response, so that no block reaches into a prompt.
     A phase p in 0 … block_size-1, one per response, shortens that response's first block by p: a sliding
     window can start anywhere, and so should training blocks.
     """
-    starts, origin, phase, remaining = [], CLEAN, 0, iter(phases)
-    for position, inside in enumerate(response):
-        if not inside:
-            origin = CLEAN
-        elif origin == CLEAN:
-            origin, phase = position, next(remaining)
-        if origin == CLEAN:
-            starts.append(CLEAN)
-        else:
-            block = (position - origin + phase) // block_size
-            starts.append(max(origin, origin + block * block_size - phase))
+    response = np.array(response, dtype=bool)
+    opens = _opens(response)
+    inside = np.flatnonzero(response)
+    number = opens.cumsum()[inside] - 1
+    origin, phase = np.flatnonzero(opens)[number], np.array(phases, dtype=np.int64)[number]
+    starts = np.full(len(response), CLEAN)
+    starts[inside] = np.maximum(
+        origin, origin + (inside - origin + phase) // block_size * block_size - phase
+    )
     return starts
 
 
-def two_streams(
-    clean: Tensor,
-    lengths: Tensor,
-    noisy: Tensor,
-    noisy_positions: Tensor,
-    starts: Tensor,
-    clean_starts: Tensor | None = None,
-) -> Streams:
-    """Return a batch of clean streams, each followed by its noisy stream (section 3.2).
+def _opens(response: np.ndarray) -> np.ndarray:
+    """Return where responses begin."""
+    return response & ~np.concatenate([[False], response[:-1]])
 
-    clean: [rows, L] token ids, padded on the right; lengths: [rows] lengths without padding.
-    noisy: [rows, N] token ids, most of them masks; noisy_positions: [rows, N] their positions; starts:
-        [rows, N] the first position of each one's block, or `CLEAN` for padding.
-    clean_starts: [rows, L] the block start of each clean token, or `CLEAN`, for block diffusion: within a
-        block every position sees every other, in both streams. None for MARS.
+
+def _streams(
+    conversation: Conversation,
+    noisy: np.ndarray,
+    positions: np.ndarray,
+    starts: np.ndarray,
+    targets: np.ndarray,
+    slots: Sequence[int],
+    weights: Sequence[float],
+    clean_blocks: np.ndarray | None = None,
+) -> TwoStreams:
+    """Return the two streams, given the [k] positions, block starts and targets of the noisy one.
 
     Clean positions see clean ones causally. Noisy positions see the clean tokens before their block and,
-    causally, the noisy ones of their block. With N = 0 this is the causal batch of AR training.
+    causally, the noisy ones of their block. With `clean_blocks`, the block starts of the clean tokens for
+    block diffusion, within a block every position sees every other, in both streams, and the clean stream
+    has no targets.
     """
-    rows, length = clean.shape
-    text = torch.arange(length).expand(rows, length)
-    start = torch.cat([torch.full_like(text, CLEAN), starts], dim=1)
-    real = torch.cat([text < lengths[:, None], starts != CLEAN], dim=1)
-    columns = torch.arange(start.shape[1]).expand_as(start)
-    first, last = torch.zeros_like(start), columns + 1
-    first[:, length:], end = (length + edge for edge in _edges(starts))
-    if clean_starts is not None:
-        last[:, length:] = end
-        last[:, :length] = torch.where(clean_starts == CLEAN, text + 1, _edges(clean_starts)[1])
-    is_noisy = start != CLEAN
-    nothing = torch.zeros_like(start)
-    spans = torch.stack(
-        [nothing, torch.where(is_noisy, start, nothing), torch.where(is_noisy, first, nothing), last],
-        dim=-1,
-    )
-    itself = torch.stack([nothing, nothing, columns, columns + 1], dim=-1)
-    return Streams(
-        ids=torch.cat([clean, noisy], dim=1),
-        positions=torch.cat([text, noisy_positions], dim=1),
-        roles=torch.where(real, torch.where(is_noisy, Role.NOISY, Role.CLEAN), Role.PADDING),
-        groups=_block_numbers(start),
-        spans=torch.where(real[..., None], spans, itself).unflatten(-1, (2, 2)),
+    ids, response = np.array(conversation.ids), np.array(conversation.response)
+    length, count = len(ids), len(noisy)
+    text, columns = np.arange(length), length + np.arange(count)
+    first, end = _edges(starts)
+    spans = np.zeros((length + count, 4), dtype=np.int64)
+    if clean_blocks is None:
+        spans[:length, 3], spans[length:, 3] = text + 1, columns + 1
+        following = np.where(np.append(response[1:], False), np.append(ids[1:], IGNORE), IGNORE)
+    else:
+        spans[:length, 3] = np.where(clean_blocks == CLEAN, text + 1, _edges(clean_blocks)[1])
+        spans[length:, 3] = length + end
+        following = np.full(length, IGNORE)
+    spans[length:, 1], spans[length:, 2] = starts, length + first
+    blocks = np.cumsum(np.arange(count) == first) - 1
+    return TwoStreams(
+        ids=np.concatenate([ids, noisy]),
+        positions=np.concatenate([text, positions]),
+        groups=np.concatenate([np.full(length, NO_GROUP), blocks]),
+        spans=spans,
+        targets=np.concatenate([following, targets]),
+        slots=np.concatenate([np.ones(length, dtype=np.int64), np.array(slots, dtype=np.int64)]),
+        weights=np.concatenate([np.ones(length), weights]),
         clean_length=length,
+        own=conversation.own,
     )
 
 
-def _edges(blocks: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the [rows, n] first and end columns of each column's block, a run of equal numbers."""
-    count = blocks.shape[1]
-    columns = torch.arange(count).expand_as(blocks)
-    changes = (blocks[:, 1:] != blocks[:, :-1]).long()
-    ones = changes.new_ones(len(blocks), min(count, 1))
-    first = (torch.cat([ones, changes], dim=1) * columns).cummax(1).values
-    ends = torch.where(torch.cat([changes, ones], dim=1) > 0, columns + 1, count)
-    return first, ends.flip(1).cummin(1).values.flip(1)
-
-
-def _block_numbers(starts: Tensor) -> Tensor:
-    """Return the [rows, n] number of each position's block in its sequence; NO_GROUP if clean."""
-    first = torch.zeros_like(starts, dtype=torch.bool)
-    first[:, 1:] = (starts[:, 1:] != starts[:, :-1]) & (starts[:, 1:] != CLEAN)
-    first[:, 0] = starts[:, 0] != CLEAN
-    return torch.where(starts == CLEAN, NO_GROUP, first.cumsum(dim=1) - 1)
+def _edges(blocks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first and end columns of each column's block, a run of equal numbers."""
+    bounds = np.flatnonzero(np.concatenate([[True], blocks[1:] != blocks[:-1]])[: len(blocks)])
+    sizes = np.diff(np.append(bounds, len(blocks)))
+    return np.repeat(bounds, sizes), np.repeat(bounds + sizes, sizes)

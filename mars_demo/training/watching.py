@@ -11,8 +11,8 @@ import json
 import secrets
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
-from pathlib import Path
+from contextlib import closing
+from dataclasses import replace
 from statistics import median
 from typing import Any
 
@@ -26,13 +26,13 @@ from mars_demo.decoding.trace import Run
 from mars_demo.evaluation import accuracy, results
 from mars_demo.evaluation.accuracy import Row
 from mars_demo.evaluation.task_sets import is_right
-from mars_demo.export.save import save_checkpoint
 from mars_demo.limits import LIMITS
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.load import load_checkpoint
 from mars_demo.tasks import Example
-from mars_demo.training.loop import train
-from mars_demo.training.recipe import Recipe
+from mars_demo.training.config import MarsConfig
+from mars_demo.training.steps import stepwise
+from mars_demo.training.trainer import MarsTrainer
 
 SCHEMA = 1
 FOLDER = ASSETS / "trainings"
@@ -72,7 +72,7 @@ def recording(id: str) -> str:
     return (FOLDER / f"{id}.jsonl").read_text("utf-8")
 
 
-def recipe(
+def settings(
     objective: str,
     block_size: float,
     sft_weight: float,
@@ -80,8 +80,10 @@ def recipe(
     steps: float,
     learning_rate: float,
     seed: int,
-) -> Recipe:
-    """Return the recipe of a training short enough to watch, on one of `DATA`, without saved states.
+) -> dict[str, Any]:
+    """Return the settings of a training short enough to watch, on one of `DATA`, without saved states.
+
+    They are no `MarsConfig` yet, which looks for devices: on ZeroGPU only the lent process may do so.
 
     Raises:
         ValueError: if a setting is out of range.
@@ -92,34 +94,33 @@ def recipe(
         raise ValueError(f"The learning rate must be above 0 and at most 0.1, not {learning_rate:g}.")
     if data not in DATA:
         raise ValueError(f"Unknown data set {data!r}. Choose from {', '.join(DATA)}.")
-    return Recipe(
-        objective=objective,
-        block_size=int(block_size),
-        sft_weight=sft_weight,
-        data=DATA[data],
-        steps=int(steps),
-        batch_tokens=BATCH_TOKENS,
-        learning_rate=learning_rate,
-        muon_learning_rate=MUON * learning_rate,
-        warmup=0.1,
-        seed=seed,
-        save_every=0,
-    )
+    return {
+        "objective": objective,
+        "block_size": int(block_size),
+        "sft_weight": sft_weight,
+        "data": DATA[data],
+        "max_steps": int(steps),
+        "batch_tokens": BATCH_TOKENS,
+        "learning_rate": learning_rate,
+        "muon_learning_rate": MUON * learning_rate,
+        "warmup_steps": 0.1,
+        "seed": seed,
+        "save_strategy": "no",
+    }
 
 
 def watch(
     checkpoint: Checkpoint,
-    recipe: Recipe,
+    config: MarsConfig,
     prompt: str,
-    output: Path,
     name: str,
     pace: Callable[[], float] = lambda: 1.0,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Iterator[str]:
-    """Train `checkpoint` in place, save it in `output`, and yield the training's record line by line.
+    """Train `checkpoint` in place, save it in the output folder, and yield the record line by line.
 
-    The first line has the `recipe`, the `base`, the `machine`, the `prompt` and in `before` the base's
-    answer to it, as the lines of a `trace.Run`. A line of `loop.Metrics` per step follows. In between,
+    The first line has the settings as `recipe`, the `base`, the `machine`, the `prompt` and in `before` the
+    base's answer to it, as the lines of a `trace.Run`. A line of `Metrics` per step follows. In between,
     lines with `answer`, a step, have the `record` of the answer after that step; lines with `probe`, a
     step, have the `accuracy`, the `tokens_per_forward` and the `prompts` of an evaluation on held-out
     prompts. The last line has `done` and the number of `steps`.
@@ -129,43 +130,41 @@ def watch(
     stopped: whether to stop, read after every step; the weights are then saved as they are.
 
     Raises:
-        ValueError: if the prompt cannot be answered, or as `training.train`.
+        ValueError: if the prompt cannot be answered, or as `MarsTrainer.run`.
     """
-    yield _head(checkpoint, recipe, prompt)
+    yield _head(checkpoint, config, prompt)
 
     def look(probe: bool) -> Iterator[str]:
-        grown = as_trained(checkpoint, recipe, name)
+        grown = as_trained(checkpoint, config, name)
         if probe:
-            yield _line(_short({"probe": step} | _probe(grown, recipe.data)))
+            yield _line(_short({"probe": step} | _probe(grown, config.data)))
         yield _line({"answer": step, "record": _record(_answer(grown, prompt, grown.modes[0]))})
 
-    every = {"probe": max(1, recipe.steps // PROBES), "answer": max(1, recipe.steps // ANSWERS)}
-    run = train(checkpoint.model, checkpoint.tokenizer, recipe, output, pace=pace)
+    steps = config.max_steps
+    every = {"probe": max(1, steps // PROBES), "answer": max(1, steps // ANSWERS)}
+    trainer = MarsTrainer(checkpoint.model, config, processing_class=checkpoint.tokenizer, pace=pace)
     answered = step = 0
     try:
-        for metrics in run:
-            step = metrics.step
-            due = {kind for kind in every if step in (1, recipe.steps) or step % every[kind] == 0}
-            yield _line(_short(json.loads(metrics.line())))
-            if due:
-                checkpoint.model.eval()
-                yield from look("probe" in due)
-                checkpoint.model.train()
-                answered = step
-            if stopped() and step < recipe.steps:  # the last step ends the loop, which saves
-                break
-    finally:  # also when the visitor leaves
-        run.close()
+        with closing(stepwise(trainer)) as run:  # also when the visitor leaves
+            for metrics in run:
+                step = metrics.step
+                due = {kind for kind in every if step in (1, steps) or step % every[kind] == 0}
+                yield _line(_short(json.loads(metrics.line())))
+                if due:
+                    checkpoint.model.eval()
+                    yield from look("probe" in due)
+                    answered = step
+                if stopped():
+                    break
+    finally:
         checkpoint.model.eval()
-    if step < recipe.steps:
-        block_size = None if recipe.objective == "ar" else recipe.block_size
-        save_checkpoint(checkpoint.model, checkpoint.tokenizer, output, block_size, recipe.objective)
+    trainer.save_model()
     if answered < step:
         yield from look(probe=False)
     yield _line({"done": True, "steps": step})
 
 
-def _head(checkpoint: Checkpoint, recipe: Recipe, prompt: str) -> str:
+def _head(checkpoint: Checkpoint, config: MarsConfig, prompt: str) -> str:
     """Return the first line of a record."""
     return _line(
         {
@@ -173,20 +172,20 @@ def _head(checkpoint: Checkpoint, recipe: Recipe, prompt: str) -> str:
             "schema": SCHEMA,
             "base": checkpoint.name,
             "machine": results.machine(checkpoint),
-            "recipe": asdict(recipe),
+            "recipe": config.record(),
             "prompt": prompt,
             "before": _record(_answer(checkpoint, prompt, "ar")),
         }
     )
 
 
-def as_trained(checkpoint: Checkpoint, recipe: Recipe, name: str) -> Checkpoint:
+def as_trained(checkpoint: Checkpoint, config: MarsConfig, name: str) -> Checkpoint:
     """Return the checkpoint of a model in training, as saving would make it."""
-    if recipe.objective == "ar":
+    if config.objective == "ar":
         return replace(checkpoint, name=name, block_size=None, objective="ar")
     mask_id = checkpoint.tokenizer.mask_token_id
     return replace(
-        checkpoint, name=name, mask_id=mask_id, block_size=recipe.block_size, objective=recipe.objective
+        checkpoint, name=name, mask_id=mask_id, block_size=config.block_size, objective=config.objective
     )
 
 
@@ -280,9 +279,14 @@ def _line(record: dict[str, Any]) -> str:
 
 def record(entry: dict[str, Any]) -> Iterator[str]:
     """Run an entry of the index, a preset on a base with a seed, and yield its record."""
-    preset = next(preset for preset in PRESETS if preset["id"] == entry["preset"])
-    settings = ("objective", "block_size", "sft_weight", "data", "steps", "learning_rate")
-    chosen = recipe(*(preset[name] for name in settings), seed=entry["seed"])
     base = load_checkpoint(entry["base"], dtype=torch.float32)
     with tempfile.TemporaryDirectory() as output:
-        yield from watch(base, chosen, entry["prompt"], Path(output), entry["id"])
+        config = MarsConfig(output, **preset_settings(entry["preset"], entry["seed"]))
+        yield from watch(base, config, entry["prompt"], entry["id"])
+
+
+def preset_settings(id: str, seed: int) -> dict[str, Any]:
+    """Return the settings of a preset."""
+    preset = next(preset for preset in PRESETS if preset["id"] == id)
+    names = ("objective", "block_size", "sft_weight", "data", "steps", "learning_rate")
+    return settings(*(preset[name] for name in names), seed=seed)

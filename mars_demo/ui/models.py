@@ -26,6 +26,7 @@ from mars_demo.models.facts import facts
 from mars_demo.models.load import load_checkpoint
 from mars_demo.models.names import bundled
 from mars_demo.models.pool import Member, Pool
+from mars_demo.models.runtime.captured import WIDTH
 from mars_demo.scheduler import BACKGROUND, SCHEDULER
 from mars_demo.ui.hosting import owned
 from mars_demo.ui.hosting.main_thread import MAIN
@@ -223,12 +224,21 @@ def warm_up() -> None:
 
 
 def _run_shapes(checkpoint, request: Request) -> None:
-    """Run the forward after each number of accepted tokens twice, so that a GPU captures its CUDA graph."""
+    """Run the forward after each number of accepted tokens twice, so that a GPU captures its CUDA graph.
+
+    Do so after a short text and after a longer one, whose attention is wider.
+    """
     engine, masks = Engine(checkpoint.decoder), request.window - 1
-    for count in [*range(1, request.window + 1)] * 2:
-        forward = Forward(window([0] * count, masks, checkpoint.mask_id), first=count - 1)
-        compute(engine, forward, request.acceptance)
-        engine.commit(0)
+
+    def run(new: int, masks: int, keep: int) -> None:
+        layout = window([0] * new, masks, checkpoint.mask_id, engine.length)
+        compute(engine, Forward(layout, first=new - 1), request.acceptance)
+        engine.commit(keep)
+
+    for past in (1, WIDTH):
+        run(past, 0, keep=past)
+        for count in [*range(1, request.window + 1)] * 2:
+            run(count, masks, keep=0)
 
 
 def load_all() -> None:

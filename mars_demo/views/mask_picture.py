@@ -8,8 +8,10 @@ from dataclasses import asdict, dataclass
 from mars_demo import layout as layouts
 from mars_demo.decoding.trace import Run
 from mars_demo.layout import Layout, Role
+from mars_demo.training import two_streams
+from mars_demo.training.batch import Batch, batch_of
 from mars_demo.training.corpus import Conversation
-from mars_demo.training.objective import IGNORE, Batch, ar_batch, diffusion_batch, mars_batch
+from mars_demo.training.two_streams import IGNORE, TwoStreams
 
 WIDEST, MOST_CELLS = 4096, 2**20  # most columns and cells of a forward's picture
 
@@ -97,30 +99,31 @@ class Kind:
     trains: bool = False
 
 
-def _training(kind: str, make: Callable[[Conversation, Sentence], Batch]) -> Callable[[Sentence], Picture]:
+def _training(
+    kind: str, make: Callable[[Conversation, Sentence], TwoStreams]
+) -> Callable[[Sentence], Picture]:
     """Return a function that draws an objective's mask for one conversation."""
 
     def draw(sentence: Sentence) -> Picture:
         response = [i >= sentence.prompt for i in range(len(sentence.ids))]
-        batch = make(Conversation(list(sentence.ids), response), sentence)
-        return _of_batch(kind, batch, sentence.mask_id, sentence.name)
+        streams = make(Conversation(list(sentence.ids), response), sentence)
+        return _of_batch(kind, batch_of([[streams]], sentence.mask_id), sentence.mask_id, sentence.name)
 
     return draw
 
 
-def _ar(conversation: Conversation, sentence: Sentence) -> Batch:
-    return ar_batch([conversation], pad_id=sentence.mask_id)
+def _ar(conversation: Conversation, sentence: Sentence) -> TwoStreams:
+    return two_streams.ar(conversation)
 
 
-def _mars(conversation: Conversation, sentence: Sentence) -> Batch:
+def _mars(conversation: Conversation, sentence: Sentence) -> TwoStreams:
     rng, fixed = random.Random(sentence.seed), sentence.seed is None
-    mask_id = sentence.mask_id
-    return mars_batch([conversation], sentence.block_size, mask_id, mask_id, rng, fixed_blocks=fixed)
+    return two_streams.mars(conversation, sentence.block_size, sentence.mask_id, rng, fixed_blocks=fixed)
 
 
-def _diffusion(conversation: Conversation, sentence: Sentence) -> Batch:
-    rng, mask_id = random.Random(sentence.seed), sentence.mask_id
-    return diffusion_batch([conversation], sentence.block_size, mask_id, mask_id, rng)
+def _diffusion(conversation: Conversation, sentence: Sentence) -> TwoStreams:
+    rng = random.Random(sentence.seed)
+    return two_streams.diffusion(conversation, sentence.block_size, sentence.mask_id, rng)
 
 
 def _of_batch(kind: str, batch: Batch, mask_id: int, name: Callable[[int], str]) -> Picture:
@@ -137,7 +140,7 @@ def _of_batch(kind: str, batch: Batch, mask_id: int, name: Callable[[int], str])
         label = "MASK" if token == mask_id else name(token)
         offset = None if target_name is None else predicted - (start - 1)
         cells.append(Cell(label, "noisy", position, block + 1, target_name, offset))
-    clean, total = batch.clean_length, len(cells)
+    clean, total = int(batch.is_clean.sum()), len(cells)
     regions = [Region("clean sees clean, causally", (0, clean), (0, clean))]
     if total > clean:
         regions += [

@@ -1,8 +1,10 @@
 """CUDA-graph decoding (few shapes, fixed buffers) on a CPU, compared with the plain engine."""
 
+from collections import Counter
 from collections.abc import Iterable
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,6 +13,7 @@ from random_models import ARCHITECTURES, random_model
 
 from mars_demo import layout as layouts
 from mars_demo import tasks
+from mars_demo.decoding import answer
 from mars_demo.decoding.conversation import Conversation
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.denoising import denoising
@@ -20,10 +23,10 @@ from mars_demo.decoding.sampling import Sampling
 from mars_demo.models.checkpoint import wrap
 from mars_demo.models.pool import Pool
 from mars_demo.models.runtime import step
-from mars_demo.models.runtime.captured import CapturedModel, captured
+from mars_demo.models.runtime.captured import WIDTH, CapturedModel, captured
 from mars_demo.ui import models
 
-BLOCK = 32  # positions of the first store; all texts here outgrow it
+NARROW = 8  # columns of a short text; all texts here outgrow them and the first store
 PROMPT = "Can you show me the 7 times table up to 10?"
 PROMPTS = [PROMPT, "Hello", "Write a story about a fox."]
 WAYS = {
@@ -40,9 +43,9 @@ WAYS = {
 }
 
 
-def as_on_gpu(checkpoint, block: int = BLOCK):
+def as_on_gpu(checkpoint, width: int = NARROW):
     """Return the checkpoint with the decoder that a GPU uses."""
-    return replace(checkpoint, captured=CapturedModel(checkpoint.model, block))
+    return replace(checkpoint, captured=CapturedModel(checkpoint.model, width))
 
 
 @pytest.fixture(scope="module", params=ARCHITECTURES)
@@ -126,6 +129,42 @@ def test_alternating_texts_keep_their_keys_and_values(pair):
         check_same_passes(run, alone)
 
 
+def test_the_exchange_of_texts_is_not_measured(mars_tiny, monkeypatch):
+    fast, exchanges, bring = as_on_gpu(mars_tiny), 0, CapturedModel._bring
+
+    def counted(*arguments):
+        nonlocal exchanges
+        is_moved = bring(*arguments)
+        exchanges += is_moved
+        return is_moved
+
+    monkeypatch.setattr(CapturedModel, "_bring", counted)
+    monkeypatch.setattr(answer, "time", SimpleNamespace(perf_counter=lambda: exchanges))
+    runs = [decode(fast, prompt, Request("ar", max_new_tokens=24)) for prompt in PROMPTS[::2]]
+    passes = [one for pair in zip(*runs) for one in pair]
+    assert exchanges >= len(passes) > 8
+    assert {one.ms for one in passes} == {0}  # of a clock that only exchanges move
+
+
+def test_attention_widens_as_a_text_grows(tokenizer):
+    model = random_model("llama", tokenizer, context=1024)
+    plain, fast = Engine(model), Engine(CapturedModel(model))
+    widths, addresses = Counter(), set()
+    while fast.length < 1000:
+        layout = layouts.window([7, 8, 9, fast.length % 90 + 5], 7, 3, fast.length)
+        expected, logits = (engine.forward(layout, 3) for engine in (plain, fast))
+        torch.testing.assert_close(logits, expected, atol=2e-5, rtol=2e-5)
+        widths[next(width for width in (256, 512, 1024) if fast.length + 12 <= width)] += 1
+        for engine in (plain, fast):
+            engine.commit(4)
+        addresses.add(fast.model._store.data_ptr())
+    steps = fast.model._steps
+    assert {shape: one.runs for (shape, _), one in steps.items()} == {
+        step.Shape(12, 8, width): runs for width, runs in widths.items()
+    }
+    assert len(steps) == 3 and len(addresses) == 1  # a wider forward keeps the others and the store
+
+
 def test_there_are_few_shapes_and_the_store_is_not_moved(mars_tiny):
     fast = as_on_gpu(mars_tiny, 256)
     for prompt in PROMPTS:
@@ -142,7 +181,7 @@ def test_there_are_few_shapes_and_the_store_is_not_moved(mars_tiny):
 
 def test_the_shapes_of_a_race_run_twice_before_the_first_visitor(mars_tiny, monkeypatch):
     """Race with the default settings; the answers end before their masks become fewer."""
-    fast = as_on_gpu(mars_tiny, 1024)
+    fast = as_on_gpu(mars_tiny, WIDTH)
     monkeypatch.setattr(models, "load", lambda: fast)
     monkeypatch.setattr(models, "_pool", Pool([]))
     models.warm_up()

@@ -170,7 +170,7 @@ def on_gpu(request, tokenizer):
 
 @on_a_gpu
 def test_graphs_compute_the_same_logits(on_gpu):
-    graphs, eager = (CapturedModel(on_gpu.model, 64) for _ in range(2))
+    graphs, eager = (CapturedModel(on_gpu.model, 16) for _ in range(2))
     eager._captures = False
     engines = [Engine(model) for model in (graphs, eager, on_gpu.model)]
     for number in range(40):  # more than fits the first store; each shape is replayed

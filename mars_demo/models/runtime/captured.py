@@ -17,6 +17,9 @@ from mars_demo.models.runtime.decoder import Text
 from mars_demo.models.runtime.fused import FusedModel
 from mars_demo.models.runtime.step import Shape, Step
 
+WIDTH = 256  # columns that attention reads of a short text; with more, it would mostly read nothing
+_STORED = 4  # a store begins with so many times the columns of a short text
+
 _log = logging.getLogger(__name__)
 
 
@@ -33,11 +36,12 @@ class CapturedModel:
     store and the same graphs. When a text gives way to another, its keys and values are copied out of the
     store until it returns.
 
-    block: positions of the first store. It doubles when a text outgrows it, up to the model's context.
+    width: columns of the store that attention reads of a short text. They double as a text grows. The store
+        doubles when a text outgrows it. Both end at the model's context.
     """
 
-    def __init__(self, model: PreTrainedModel, block: int = 1024):
-        self.model, self.device, self._block = model, model.device, block
+    def __init__(self, model: PreTrainedModel, width: int = WIDTH):
+        self.model, self.device, self._least = model, model.device, width
         self._fused = FusedModel(model)
         self._store: Tensor | None = None  # see `FusedModel.new_store`
         self._steps: dict[tuple, Step] = {}
@@ -52,6 +56,14 @@ class CapturedModel:
         return CapturedText()
 
     @torch.inference_mode()
+    def bring(self, text: CapturedText) -> None:
+        """Put a text into the store, with room for a short forward, before its clock starts."""
+        with self._lock:
+            is_moved = self._bring(text, text.length + SIZES[-1])
+        if is_moved and self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)  # the forward's time would include the copies
+
+    @torch.inference_mode()
     def forward(
         self,
         text: CapturedText,
@@ -63,8 +75,9 @@ class CapturedModel:
         count = layout.ids.shape[1]
         with self._lock:
             positions = rounded(count)
-            shape = Shape(positions, rounded(count - first), self._width(text.length + positions))
-            self._bring(text, shape.width)
+            width = self._columns(text.length + positions, self._least)
+            shape = Shape(positions, rounded(count - first), width)
+            self._bring(text, width)
             step = self._step(shape, then)
             step.take(layout, first, text.length)
             output = step.run()[: count - first]
@@ -84,30 +97,30 @@ class CapturedModel:
                 self._capture(self._due)
                 self._due = None
 
-    def _width(self, length: int) -> int:
-        """Return the columns that attention reads for `length` positions, rounded up to few values."""
+    def _columns(self, length: int, least: int) -> int:
+        """Return the columns for `length` positions: `least`, doubled until they fit, up to the context."""
         most = max(length, self.model.config.max_position_embeddings + SIZES[-1])
-        width = self._block
-        while width < length:
-            width *= 2
-        return min(width, rounded(most))
+        while least < length:
+            least *= 2
+        return min(least, rounded(most))
 
-    def _bring(self, text: CapturedText, width: int) -> None:
-        """Put a text into the store, with room for `width` positions."""
+    def _bring(self, text: CapturedText, length: int) -> bool:
+        """Put a text into the store, with room for `length` positions; return whether anything moved."""
         before = self._stored and self._stored()
-        small = self._store is None or self._store.shape[3] < width
+        small = self._store is None or self._store.shape[3] < length
         if before is text and not small:
-            return
+            return False
         if before is not None:
             before.waiting, self._stored = self._store[:, :, :, : before.length].clone(), None
         if small:  # graphs contain the addresses of the old store
             self._steps.clear()
             self._pool = self._store = None
-            self._store = self._fused.new_store(width)
+            self._store = self._fused.new_store(self._columns(length, _STORED * self._least))
         if text.waiting is not None:
             self._store[:, :, :, : text.length] = text.waiting[:, :, :, : text.length]
             text.waiting = None
         self._stored = weakref.ref(text)
+        return True
 
     def _step(self, shape: Shape, then: Callable[[Tensor], Tensor] | None) -> Step:
         """Return the step of a shape, always the same one for short forwards."""

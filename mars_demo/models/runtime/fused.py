@@ -30,7 +30,7 @@ class SharedInputs:
 
 
 class FusedLayer:
-    """One layer; `store` is its [2, heads, room, size] keys and values."""
+    """One layer; `store` is its [2, heads, width, size] keys and values."""
 
     def __init__(self, layer: nn.Module, heads: int, groups: int):
         attention, mlp = layer.self_attn, layer.mlp
@@ -61,10 +61,9 @@ class FusedLayer:
         queries, keys = turned.split([self.heads, groups], dim=1)
         for new, stored in zip((keys, values), store):
             stored.index_copy_(1, shared.columns, new.transpose(0, 1))
-        width = shared.bias.shape[1]
         output = scaled_dot_product_attention(
             queries.view(count, groups, -1, size).transpose(0, 1).reshape(1, groups, -1, size),
-            *store[:, None, :, :width],
+            *store[:, None],
             attn_mask=shared.bias[None, None],
         )
         return output.view(groups, count, -1, size).transpose(0, 1).reshape(count, -1)
@@ -87,7 +86,7 @@ class FusedModel:
         ids, places: [n] token ids and position ids.
         visible: [n, width] the attention mask over the columns of the store.
         columns: [n] the columns of the store for the new keys and values.
-        store: [layers, 2, heads, room, size] keys and values, at a fixed address for graphs.
+        store: [layers, 2, heads, width, size] keys and values, at a fixed address for graphs.
         """
         hidden = self._base.embed_tokens(ids)
         cos, sin = (part[0, :, None] for part in self._base.rotary_emb(hidden[None], places[None]))

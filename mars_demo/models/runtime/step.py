@@ -66,7 +66,7 @@ class Inputs:
 
 
 class Step:
-    """A forward of one shape on one store.
+    """A forward of one shape on one store, of which it reads and writes the first `shape.width` columns.
 
     then: a function of the float32 logits [rows, vocabulary], computed in the same graph; None for the
         logits themselves.
@@ -79,7 +79,8 @@ class Step:
         shape: Shape,
         then: Callable[[Tensor], Tensor] | None = None,
     ):
-        self.model, self.store, self.shape, self.then = model, store, shape, then
+        self.model, self.shape, self.then = model, shape, then
+        self.store = store[:, :, :, : shape.width]
         self.runs, self.is_captured = 0, False
         self._inputs = Inputs(shape, model.device)
         self._order = torch.arange(shape.positions, device=model.device)

@@ -18,6 +18,7 @@ from mars_demo.limits import LIMITS
 from mars_demo.markdown import table
 from mars_demo.scheduler import LONG
 from mars_demo.training import watching
+from mars_demo.training.config import MarsConfig
 from mars_demo.training.watching import PRESETS
 from mars_demo.ui import models
 from mars_demo.ui.components.drawing import Drawing
@@ -88,11 +89,11 @@ def fit(
 def _trained(base: str, settings: Sequence, prompt: str, session: Session) -> Iterator[list]:
     model = None
     try:
-        recipe = _recipe(*settings)
+        settings = _settings(*settings)
         storage().require(COPIES * models.stored(base))
         model = owned.take_slot()
         session.until = time.monotonic() + MINUTE * LIMITS.train_minutes
-        for text, label in _watched(base, recipe, prompt, session, model.folder, model.name):
+        for text, label in _watched(base, settings, prompt, session, model.folder, model.name):
             pause = {"pause": gr.Button(label, interactive=True)} if label else {}
             yield _page(curves=text, **pause)
         if session.is_over:
@@ -105,11 +106,11 @@ def _trained(base: str, settings: Sequence, prompt: str, session: Session) -> It
             owned.drop(model)
     if not session.left:
         session.stopped = False
-        yield from _concluded(text, base, recipe.data, model, session)
+        yield from _concluded(text, base, settings["data"], model, session)
 
 
-def _recipe(objective, block_size, sft_weight, data, steps, learning_rate):
-    """Return the recipe of a training with a new seed.
+def _settings(objective, block_size, sft_weight, data, steps, learning_rate) -> dict:
+    """Return the settings of a training with a new seed.
 
     Raises:
         ValueError: if a setting is out of range, or training is switched off.
@@ -117,19 +118,21 @@ def _recipe(objective, block_size, sft_weight, data, steps, learning_rate):
     if not LIMITS.train_steps:
         raise ValueError("Training is switched off here; run the app on your own machine to train.")
     seed = secrets.randbelow(2**31)
-    return watching.recipe(objective, block_size, sft_weight, data, steps, learning_rate, seed)
+    return watching.settings(objective, block_size, sft_weight, data, steps, learning_rate, seed)
 
 
-def _longest(base: str, recipe, *_) -> int:
-    return min(seconds(recipe.steps * STEP + LOOKS), MINUTE * LIMITS.train_minutes)
+def _longest(base: str, settings: dict, *_) -> int:
+    return min(seconds(settings["max_steps"] * STEP + LOOKS), MINUTE * LIMITS.train_minutes)
 
 
 @on_gpu(_longest, LONG)
-def _watched(base: str, recipe, prompt: str, session: Session, folder: Path, name: str) -> Iterator[tuple]:
+def _watched(
+    base: str, settings: dict, prompt: str, session: Session, folder: Path, name: str
+) -> Iterator[tuple]:
     """Train; yield the growing record and, if it changes, the label of the pause button."""
-    checkpoint = models.fresh(base)
+    checkpoint, config = models.fresh(base), MarsConfig(str(folder), **settings)
     lines = watching.watch(
-        checkpoint, recipe, prompt, folder, name, pace=lambda: session.pace, stopped=lambda: session.stopped
+        checkpoint, config, prompt, name, pace=lambda: session.pace, stopped=lambda: session.stopped
     )
     text, shown = "", 0.0
     with closing(lines):
@@ -144,7 +147,7 @@ def _watched(base: str, recipe, prompt: str, session: Session, folder: Path, nam
             elif time.monotonic() - shown > EVERY:
                 yield text, None
                 shown = time.monotonic()
-    owned.hold(name, watching.as_trained(checkpoint, recipe, name), folder)
+    owned.hold(name, watching.as_trained(checkpoint, config, name), folder)
     yield text, None
 
 

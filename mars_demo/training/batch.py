@@ -1,0 +1,181 @@
+"""Training batches: the two streams of many conversations, in rows of equal length."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mars_demo.layout import NO_GROUP, Layout, Role
+from mars_demo.training.two_streams import IGNORE, TwoStreams
+
+
+@dataclass(frozen=True)
+class Positions:
+    """The positions of one or more conversations in each of several rows.
+
+    ids, positions, roles, groups: [rows, n], as in a `Layout`.
+    spans: [rows, n, 2, 2] two half-open ranges of columns that a position sees. No position sees another
+        conversation, and padding sees only itself, which keeps its softmax finite.
+    """
+
+    ids: Tensor
+    positions: Tensor
+    roles: Tensor
+    groups: Tensor
+    spans: Tensor
+
+    @property
+    def real(self) -> Tensor:
+        """The [rows, n] positions that are not padding."""
+        return self.roles != Role.PADDING
+
+    def to(self, device: torch.device) -> Self:
+        return _changed(self, lambda values: to_device(values, device))
+
+    def layout(self) -> Layout:
+        """Return the layout with its [rows, n, n] mask."""
+        visible = in_spans(self.spans, self.ids.shape[1])
+        return Layout(self.ids, self.positions, visible, self.roles, self.groups)
+
+    def in_one_row(self) -> tuple[Layout, Tensor]:
+        """Return all rows one after another; the layout has no mask, but [rows · n, 2, 2] spans."""
+        rows, count = self.ids.shape
+        first = torch.arange(rows, device=self.spans.device) * count
+        flat = (values.reshape(1, -1) for values in (self.ids, self.positions, self.roles, self.groups))
+        ids, positions, roles, groups = flat
+        no_mask = torch.zeros(1, 0, 0, dtype=torch.bool)
+        spans = self.spans + first[:, None, None, None]
+        return Layout(ids, positions, no_mask, roles, groups), spans.flatten(0, 1)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The two streams of a batch and, for each of their [rows, n] positions, a target token or `IGNORE`.
+
+    slots, weights: [rows, n] as in `TwoStreams`.
+    sft, taught: [rows, n] whether a clean position learns its token, and whether it learns the reference's
+        distribution. Conversations that the reference wrote (`own`) learn its distributions, others their
+        tokens, and unmarked ones both; without a reference, all learn their tokens.
+    reference: the positions that the reference computes, if any.
+    expected: [k] indices into their rows · n positions of the distributions for the taught targets.
+    tokens, conversations: how many of each, without padding and noisy copies.
+    """
+
+    positions: Positions
+    targets: Tensor
+    slots: Tensor
+    weights: Tensor
+    sft: Tensor
+    taught: Tensor
+    reference: Positions | None
+    expected: Tensor | None
+    tokens: int
+    conversations: int
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    @property
+    def layout(self) -> Layout:
+        return self.positions.layout()
+
+    @property
+    def is_clean(self) -> Tensor:
+        """The [rows, n] positions of the clean stream."""
+        return self.positions.roles == Role.CLEAN
+
+    @property
+    def totals(self) -> Tensor:
+        """The [2] summed weights of the clean and noisy targets, by which losses are normalized."""
+        weights = self.weights * (self.targets != IGNORE)
+        return torch.stack([weights[self.is_clean].sum(), weights[~self.is_clean].sum()])
+
+    def pin_memory(self) -> Self:
+        """Return a copy from which a GPU copies without waiting, as torch's data loader requests it."""
+        return _changed(self, lambda values: values.pin_memory())
+
+
+def batch_of(
+    rows: Sequence[Sequence[TwoStreams]], pad_id: int, length: int | None = None, reference: bool = False
+) -> Batch:
+    """Return the batch of conversations that share rows.
+
+    length: the positions of a row, at least those of its conversations; None for the longest row.
+    reference: whether there is a reference, which computes half as many positions if `length` is given.
+    """
+    arrays = _arrays(rows, pad_id, length, reference)
+    tensors = {name: torch.from_numpy(values) for name, values in arrays.items()}
+    taught = [[one.clean for one in row if one.own is not False] for row in rows if reference]
+    taught = [row for row in taught if row or length]
+    teacher = _arrays(taught, pad_id, length and length // 2, reference) if any(taught) else None
+    streams = [one for row in rows for one in row]
+    return Batch(
+        _positions(arrays),
+        *(tensors[name] for name in ("targets", "slots", "weights", "sft", "taught")),
+        reference=teacher and _positions(teacher),
+        expected=teacher and torch.from_numpy(np.flatnonzero(teacher["targets"] != IGNORE)),
+        tokens=sum(one.clean_length for one in streams),
+        conversations=len(streams),
+    )
+
+
+def _arrays(
+    rows: Sequence[Sequence[TwoStreams]], pad_id: int, length: int | None, reference: bool
+) -> dict[str, np.ndarray]:
+    """Return the arrays of `Positions` and `Batch`."""
+    length = length or max(sum(map(len, row)) for row in rows)
+    shape, itself = (len(rows), length), np.arange(length)
+    padding = {"ids": pad_id, "positions": 0, "roles": Role.PADDING, "groups": NO_GROUP}
+    padding |= {"targets": IGNORE, "slots": 1}
+    arrays = {name: np.full(shape, value, dtype=np.int64) for name, value in padding.items()}
+    arrays |= {name: np.zeros(shape, dtype=bool) for name in ("sft", "taught")}
+    arrays["weights"] = np.zeros(shape, dtype=np.float32)
+    arrays["spans"] = np.zeros((*shape, 4), dtype=np.int64)
+    arrays["spans"][..., 2:] = np.stack([itself, itself + 1], axis=-1)
+    for index, row in enumerate(rows):
+        at = 0
+        for one in row:
+            clean, end = at + one.clean_length, at + len(one)
+            for name in ("ids", "positions", "groups", "targets", "slots", "weights"):
+                arrays[name][index, at:end] = getattr(one, name)
+            arrays["roles"][index, at:clean], arrays["roles"][index, clean:end] = Role.CLEAN, Role.NOISY
+            arrays["spans"][index, at:end] = one.spans + at
+            arrays["sft"][index, at:clean] = one.own is not True or not reference
+            arrays["taught"][index, at:clean] = one.own is not False and reference
+            at = end
+    return arrays
+
+
+def _positions(arrays: dict[str, np.ndarray]) -> Positions:
+    names = ("ids", "positions", "roles", "groups")
+    spans = torch.from_numpy(arrays["spans"]).unflatten(-1, (2, 2))
+    return Positions(*(torch.from_numpy(arrays[name]) for name in names), spans)
+
+
+def _changed(record, change: Callable[[Tensor], Tensor]):
+    """Return a `Positions` or `Batch` with all of its tensors changed."""
+    changed = {}
+    for field in fields(record):
+        value = getattr(record, field.name)
+        if isinstance(value, Tensor):
+            changed[field.name] = change(value)
+        elif isinstance(value, Positions):
+            changed[field.name] = _changed(value, change)
+    return replace(record, **changed)
+
+
+def to_device(values: Tensor, device: torch.device) -> Tensor:
+    """Return the values on `device`; the host does not wait for a GPU."""
+    return values.to(device, non_blocking=device.type == "cuda")
+
+
+def in_spans(spans: Tensor, columns: int) -> Tensor:
+    """Return the […, columns] mask of the columns in either range of […, 2, 2] `spans`."""
+    keys = torch.arange(columns, device=spans.device)
+    begin, end = spans[..., None].unbind(-2)
+    return ((begin <= keys) & (keys < end)).any(-2)

@@ -1,0 +1,43 @@
+"""Training by the clock: a learning rate that follows the share of a given time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from torch.optim.lr_scheduler import LambdaLR
+
+RESOLUTION = 1_000_000  # steps of a schedule that a share is a part of
+
+
+class Clock:
+    """The time of a training, from the end of its first step.
+
+    The first step compiles, and its learning rate is 0. A resumed run continues its clock.
+
+    now: returns the time in seconds.
+    """
+
+    def __init__(self, minutes: float, now: Callable[[], float] = time.monotonic):
+        self.total, self._now, self._elapsed, self._since = 60 * minutes, now, 0.0, None
+
+    def start(self, elapsed: float = 0.0) -> None:
+        """Start the clock, unless it runs; `elapsed` seconds are those of an interrupted run."""
+        if self._since is None:
+            self._elapsed, self._since = elapsed, self._now()
+
+    @property
+    def elapsed(self) -> float:
+        return self._elapsed + (0.0 if self._since is None else self._now() - self._since)
+
+    @property
+    def share(self) -> float:
+        """Return the elapsed share of the time, from 0 to 1."""
+        return min(1.0, self.elapsed / self.total)
+
+
+def follow(clock: Clock, scheduler: LambdaLR) -> None:
+    """Let a schedule of `RESOLUTION` steps follow the clock instead of the steps taken."""
+    scheduler.lr_lambdas = [
+        lambda step, at=rate: at(RESOLUTION * clock.share) for rate in scheduler.lr_lambdas
+    ]
