@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from mars_demo.training.window import carry, pieces
+from mars_demo.recipes.window import carry, pieces, train
 
 
 @pytest.fixture
@@ -73,3 +73,11 @@ def test_weights_do_not_travel_until_they_are_restored(tmp_path, monkeypatch):
     assert {*carry.travelling()} == files and git("status", "--porcelain") == ""
     assert (tmp_path / ".git/info/exclude").read_text() == exclude
     assert (tmp_path / "assets/big/model.gguf").exists() and not (tmp_path / ".window").exists()
+
+
+def test_learning_ends_in_time_for_the_later_calls():
+    after = train.ARRIVING + train.SAVING + train.LATER
+    assert train.seconds_of_learning(after + 100) == 100
+    assert train.seconds_of_learning(10_000) == train.CALL - train.SAVING
+    with pytest.raises(ValueError, match="seconds are left"):
+        train.train(after - 1, None)

@@ -1,11 +1,12 @@
-"""The returned pieces, joined to the trained bundle and tried."""
+"""The returned pieces, joined to the trained bundle, described and tried."""
 
 from pathlib import Path
 
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.models.load import load_checkpoint
-from mars_demo.training.window import pieces
+from mars_demo.recipes import smollm
+from mars_demo.recipes.window import pieces
 
 PROMPT = "Sort these: pear, apple"
 
@@ -17,5 +18,6 @@ def join(folders: list[Path], output: Path) -> None:
         ValueError: if a piece is missing or damaged, or the bundle does not load.
     """
     bundle = pieces.join(folders, output)
+    smollm.describe(bundle)
     run = decode(load_checkpoint(str(bundle)), PROMPT, Request("mars", max_new_tokens=12)).finish()
     print(f"{bundle} answers {PROMPT!r} with {run.text!r}, in {run.forwards} forwards.")

@@ -13,8 +13,8 @@ import torch
 
 from mars_demo.models.load import load_checkpoint
 from mars_demo.models.names import locate
-from mars_demo.training.window import carry, train
-from mars_demo.training.window.machine import BUNDLE, FIRST, SECOND, TRAINED
+from mars_demo.recipes.window import carry, train
+from mars_demo.recipes.window.machine import BUNDLE, FIRST, SECOND, TRAINED
 
 ROOT = Path(__file__).resolve().parents[3]
 # For the checkpoint's loading, the compiler and some steps of learning.
@@ -70,7 +70,7 @@ def _window(machine: Path, base: str, own: Path, work: Path) -> None:
 def _run(python: str, folder: Path, *command: str) -> None:
     """Run a command of the window in `folder`, without a GPU and the packages of this process."""
     hidden = {"PYTHONPATH": "", "PYTHONDONTWRITEBYTECODE": "1", "CUDA_VISIBLE_DEVICES": ""}
-    window = [python, "-m", "mars_demo.training.window", *command]
+    window = [python, "-m", "mars_demo.recipes.window", *command]
     subprocess.run(window, check=True, cwd=folder, env=os.environ | hidden)
 
 
@@ -97,8 +97,9 @@ def _check_size(folder: Path) -> None:
 
 def _compare(joined: Path, there: Path) -> None:
     """Check that the joined bundle is the one of the machine, and computes what the trained weights do."""
-    names = [str(file.relative_to(joined)) for file in joined.rglob("*") if file.is_file()]
-    _, different, missing = filecmp.cmpfiles(joined, there / BUNDLE, names, shallow=False)
+    sent = there / BUNDLE
+    names = [str(file.relative_to(sent)) for file in sent.rglob("*") if file.is_file()]
+    _, different, missing = filecmp.cmpfiles(sent, joined, names, shallow=False)
     if different or missing:
         raise ValueError(f"These files changed on their way: {', '.join(different + missing)}.")
     ids = torch.arange(100, 164)[None]

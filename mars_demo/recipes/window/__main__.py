@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from pkgutil import resolve_name
 
-from mars_demo.training.window import machine
+from mars_demo.recipes.window import machine
 
 COMMANDS = {  # function, its arguments, help
     "rehearse": ("rehearse:rehearse", ("--machine", "--base", "--own", "--work"), "run all calls on a CPU"),
@@ -31,7 +31,7 @@ ARGUMENTS = {
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m mars_demo.training.window")
+    parser = argparse.ArgumentParser(prog="python -m mars_demo.recipes.window")
     commands = parser.add_subparsers(dest="command", required=True)
     for name, (_, arguments, about) in COMMANDS.items():
         added = commands.add_parser(name, help=about)
@@ -46,7 +46,7 @@ def main() -> int:
         given["folder"] = machine.PIECES
     try:
         # Imported only now, because the setup installs packages.
-        resolve_name(f"mars_demo.training.window.{COMMANDS[command][0]}")(**given)
+        resolve_name(f"mars_demo.recipes.window.{COMMANDS[command][0]}")(**given)
     except (ValueError, OSError) as error:
         print(f"{command}: {error}", file=sys.stderr)
         return 2

@@ -2,8 +2,8 @@
 
 In the checkout:
 
-    python -m mars_demo.training.window rehearse --machine PYTHON --base GGUF --own JSONL --work DIR
-    python -m mars_demo.training.window prepare --base GGUF --own JSONL
+    python -m mars_demo.recipes.window rehearse --machine PYTHON --base GGUF --own JSONL --work DIR
+    python -m mars_demo.recipes.window prepare --base GGUF --own JSONL
 
 On the machine, where each call returns what it writes to its own folder OUT:
 
@@ -16,8 +16,8 @@ On the machine, where each call returns what it writes to its own folder OUT:
 
 SECONDS is the time for which the machine is still lent, read just before the call. Then, in the checkout:
 
-    python -m mars_demo.training.window join OUT2 OUT3 OUT4 --output DIR
-    python -m mars_demo.training.window restore
+    python -m mars_demo.recipes.window join OUT2 OUT3 OUT4 --output DIR
+    python -m mars_demo.recipes.window restore
 
 If a batch does not fit into memory, `prove` tries smaller ones, and `train` uses its choice. If the machine
 is gone after call 1, carry `first` again in a call that does nothing, then go on with call 2, whose caches

@@ -14,11 +14,11 @@ from transformers import AutoModelForCausalLM
 
 from mars_demo.export.save import save_checkpoint
 from mars_demo.models.load import load_checkpoint, outline
-from mars_demo.training.config import MarsConfig
+from mars_demo.recipes import smollm
+from mars_demo.recipes.window.equality import equality
+from mars_demo.recipes.window.machine import PLAIN, PROOF, WINDOW
+from mars_demo.recipes.window.settings import POSITIONS, config
 from mars_demo.training.trainer import MarsTrainer
-from mars_demo.training.window.equality import equality
-from mars_demo.training.window.machine import PLAIN, PROOF, WINDOW
-from mars_demo.training.window.settings import MARS, POSITIONS, settings
 
 ON_CPU = (512,)
 MINUTES = 0.25  # of steps, after the first one
@@ -54,8 +54,8 @@ def speed(packed: int) -> dict[str, Any]:
     if torch.cuda.is_available():
         torch.cuda.reset_peak_memory_stats()
     base = load_checkpoint(str(RANDOM), device="cpu", dtype=torch.float32)
-    config = MarsConfig(str(TRIED), minutes=MINUTES, packed=packed, **settings(MARS, RANDOM))
-    MarsTrainer(base.model, config, processing_class=base.tokenizer).train()
+    short = config(smollm.MARS, TRIED, RANDOM, minutes=MINUTES, packed=packed)
+    MarsTrainer(base.model, short, processing_class=base.tokenizer).train()
     steps = [json.loads(line) for line in (TRIED / "metrics.jsonl").read_text("utf-8").splitlines()]
     first, last = steps[0], steps[-1]
     seconds = last["seconds"] - first["seconds"]

@@ -17,8 +17,8 @@ import torch
 from mars_demo.export.save import save_checkpoint
 from mars_demo.models.load import load_checkpoint
 from mars_demo.models.names import gguf_file, locate
-from mars_demo.training.window import pieces
-from mars_demo.training.window.machine import FIRST, PACKED, PLAIN, SECOND, WHEELS, WINDOW
+from mars_demo.recipes.window import pieces
+from mars_demo.recipes.window.machine import FIRST, PACKED, PLAIN, SECOND, WHEELS, WINDOW
 
 LARGEST = 63 * 2**20  # bytes of a call, with some room below the limit
 PACKAGES = ("pydantic", "pydantic-core", "annotated-types", "typing-inspection", "gguf")

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from mars_demo.models.load import load_checkpoint
+from mars_demo.recipes import smollm
+from mars_demo.recipes.window.settings import config
 from mars_demo.training.attention import FLEX, SDPA, attending
-from mars_demo.training.config import MarsConfig
 from mars_demo.training.trainer import MarsTrainer
-from mars_demo.training.window.settings import MARS, settings
 
 POSITIONS = 4096
 WAYS = {  # attention, and whether products are in bfloat16
@@ -31,9 +31,10 @@ def equality(model: Path) -> dict[str, Any]:
         for weight in base.model.parameters():
             weight += 0.02 * weight.std() * torch.randn_like(weight)
     # Only FlexAttention itself is compiled, to save time.
-    small = {"packed": POSITIONS, "compile": False, "dataloader_num_workers": 0}
-    config = MarsConfig(str(model / "equality"), **settings(MARS, model) | small)
-    trainer = MarsTrainer(base.model, config, processing_class=base.tokenizer)
+    small = config(
+        smollm.MARS, model / "equality", model, packed=POSITIONS, compile=False, dataloader_num_workers=0
+    )
+    trainer = MarsTrainer(base.model, small, processing_class=base.tokenizer)
     batch = next(iter(trainer.get_train_dataloader()))
     ways = {name: way for name, way in WAYS.items() if way[0] == SDPA or trainer.args.device.type == "cuda"}
     results = {name: _gradients(trainer, batch, *way) for name, way in ways.items()}

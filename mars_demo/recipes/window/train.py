@@ -9,11 +9,11 @@ import torch
 
 from mars_demo.models.load import load_checkpoint
 from mars_demo.quantization import q8_0
-from mars_demo.training.config import MarsConfig
+from mars_demo.recipes import smollm
+from mars_demo.recipes.window import pieces
+from mars_demo.recipes.window.machine import AR_TRAINED, BASE, BUNDLE, PIECES, PROOF, STARTED, TRAINED
+from mars_demo.recipes.window.settings import POSITIONS, config
 from mars_demo.training.trainer import MarsTrainer
-from mars_demo.training.window import pieces
-from mars_demo.training.window.machine import AR_TRAINED, BASE, BUNDLE, PIECES, PROOF, STARTED, TRAINED
-from mars_demo.training.window.settings import AR, AR_SHARE, MARS, POSITIONS, settings
 
 # In seconds.
 ARRIVING = 20  # from the reading of the time that is left to the start of the command
@@ -36,16 +36,21 @@ def train(left: float, output: Path) -> None:
     use = json.loads(PROOF.read_text("utf-8"))["use"] if PROOF.exists() else {"packed": POSITIONS[0]}
     base = load_checkpoint(str(BASE), device="cpu", dtype=torch.float32)
 
-    def trainer(objective: dict, folder: Path, share: float) -> MarsTrainer:
+    def trainer(recipe: dict, folder: Path, share: float) -> MarsTrainer:
         minutes = max(1.0, share * (end - time.monotonic())) / 60
-        config = MarsConfig(str(folder), minutes=minutes, **use, **settings(objective, BASE))
-        return MarsTrainer(base.model, config, processing_class=base.tokenizer)
+        timed = config(recipe, folder, BASE, minutes=minutes, **use)
+        return MarsTrainer(base.model, timed, processing_class=base.tokenizer)
 
-    trainer(AR, AR_TRAINED, AR_SHARE).train()
-    mars = trainer(MARS, TRAINED, 1.0)
+    ar = trainer(smollm.AR, AR_TRAINED, smollm.AR_SHARE)
+    ar.train()
+    mars = trainer(smollm.MARS, TRAINED, 1.0)
     mars.clock.start()  # before the first step, which may compile, so that the end is certain
     mars.train()
     mars.save_model()
+    trainings = [
+        smollm.summary(one.args, Path(one.args.output_dir) / "metrics.jsonl") for one in (ar, mars)
+    ]
+    smollm.write_record(TRAINED, mars.args, trainings)
     _return(output)
 
 

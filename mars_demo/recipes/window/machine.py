@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from mars_demo.training.window import pieces
+from mars_demo.recipes.window import pieces
 
 STARTED = time.monotonic()  # of the command, before slow imports
 WINDOW = Path(".window")  # in the checkout, ignored by git
@@ -20,7 +20,7 @@ BASE, OWN = WINDOW / "base", WINDOW / "own.jsonl"
 SITE, CACHES = WINDOW / "site", WINDOW / "caches"
 PROOF = WINDOW / "prove.json"
 AR_TRAINED, TRAINED = WINDOW / "ar", WINDOW / "mars"
-BUNDLE, PIECES = WINDOW / "bundle", WINDOW / "pieces"
+BUNDLE, PIECES = WINDOW / "bundle" / "mars-smollm2-135m", WINDOW / "pieces"
 
 
 def set_up() -> None:

@@ -12,8 +12,8 @@ from mars_demo.decoding.request import Request
 from mars_demo.evaluation import accuracy
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.load import load_checkpoint
-from mars_demo.training.window import pieces
-from mars_demo.training.window.machine import BUNDLE, PIECES
+from mars_demo.recipes.window import pieces
+from mars_demo.recipes.window.machine import BUNDLE, PIECES
 
 MODES = ("ar", "mars", "lossless")
 TAU = 0.95

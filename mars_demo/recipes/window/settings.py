@@ -1,0 +1,27 @@
+"""The settings of the window's trainings: those of the recipe, for the machine."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from mars_demo.recipes import smollm
+from mars_demo.recipes.window.machine import OWN
+from mars_demo.training.config import MarsConfig
+
+POSITIONS = (65_536, 32_768, 16_384)  # of a batch; the first that fits into memory
+WORKERS = 10
+
+
+def config(recipe: dict[str, Any], output: Path, reference: Path, **more: Any) -> MarsConfig:
+    """Return the settings of a training, `smollm.AR` or `smollm.MARS`, which saves no states."""
+    return MarsConfig(
+        str(output),
+        **recipe
+        | {
+            "data": smollm.DATA.format(chat=OWN),
+            "reference": str(reference),
+            "dataloader_num_workers": min(WORKERS, os.cpu_count() - 1),
+            "save_strategy": "no",
+        }
+        | more,
+    )
