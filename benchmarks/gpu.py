@@ -7,7 +7,7 @@ No model is downloaded, because the time of a forward does not depend on the val
 - equality: the logits of the captured model against those of the plain engine, in float32 and bfloat16.
 - decoding: c(k), the time of a forward with k new positions, from its layout to the readings on the host.
   c(1) is the time per token of AR. Its share of the bandwidth compares the weights read with a large copy.
-- training: the time of a MARS step with FlexAttention and with SDPA.
+- training: the recipe's own MARS step on the chat model's shape, with FlexAttention and with SDPA.
 - compiled: c(1) with compiled layers. Compiling takes most of this part's time.
 
 The file is written after each part and keeps the other parts of earlier runs. `--smoke` repeats less, for a
@@ -16,7 +16,7 @@ first look. `--tiny` runs tiny shapes on a CPU, without compiling.
 
 import argparse
 import json
-import random
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -25,8 +25,6 @@ from statistics import fmean, median
 
 import torch
 import transformers
-from mars_demo.training.recipe import Recipe
-from torch.optim import Optimizer
 from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel, Qwen2Config
 
 from benchmarks import tables
@@ -34,12 +32,15 @@ from mars_demo import layout as layouts
 from mars_demo.decoding.engine import Engine
 from mars_demo.decoding.reading import fetch, greedy
 from mars_demo.evaluation import results
+from mars_demo.export.save import save_checkpoint
 from mars_demo.models import device as devices
+from mars_demo.models.load import load_checkpoint, outline
 from mars_demo.models.runtime.captured import CapturedModel
+from mars_demo.recipes.smollm import NAME, SCALES
 from mars_demo.training.attention import FLEX, SDPA
-from mars_demo.training.corpus import Conversation
-from mars_demo.training.objective import Batch, Objective, mars_batch
-from mars_demo.training.optimizers import make_optimizers
+from mars_demo.training.config import MarsConfig
+from mars_demo.training.steps import stepwise
+from mars_demo.training.trainer import MarsTrainer
 
 FILE = "gpu.json"
 SECONDS = {"equality": 30, "decoding": 90, "training": 120, "compiled": 240}  # estimates for a large GPU
@@ -170,30 +171,31 @@ def costs(model: PreTrainedModel, device: str, times: int, compiled: bool = Fals
     return {k: timed(partial(forward, k), device, WARM, times) for k in SIZES[: 1 if compiled else None]}
 
 
-def training(config: PreTrainedConfig, device: str, rows: int, length: int, times: int) -> list[dict]:
-    """Return the seconds of a MARS step with each attention, on conversations that are half answers."""
-    answer = [position >= length // 2 for position in range(length)]
-    conversations = [Conversation([5] * length, answer)] * rows
-    batch = mars_batch(conversations, BLOCK_SIZE, MASK_ID, 0, random.Random(0))
-    seconds = {}
-    for attention in (FLEX, SDPA, CUDNN):
-        model = random_model(config, device, torch.float32).train()
-        model.set_attn_implementation(attention.removesuffix(", cuDNN"))
-        objective, [optimizer] = Objective(model), make_optimizers(model, Recipe())
-        learns = device == "cuda" or attention != FLEX  # which has no backward pass on a CPU
-        use_cudnn(attention == CUDNN)
-        seconds[attention] = timed(partial(train, objective, optimizer, batch, learns), device, 2, times)
-        use_cudnn(False)
-    return [{"attention": attention, "seconds": one} for attention, one in seconds.items()]
-
-
-def train(objective: Objective, optimizer: Optimizer, batch: Batch, learns: bool) -> None:
-    with torch.set_grad_enabled(learns), torch.autocast(objective.model.device.type, torch.bfloat16):
-        loss = objective(batch)["loss"]
-    if learns:
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
+def training(tiny: bool, times: int) -> list[dict]:
+    """Return the clean tokens per second of the recipe's MARS step with each attention, weights random."""
+    source = outline("ar-tiny" if tiny else "mars-smollm2-135m")
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        base = f"{folder}/base"
+        size = {"packed": 1024, "compile": False, "dataloader_num_workers": 0} if tiny else {}
+        model = random_model(source.model.config, "cpu", torch.float32)
+        save_checkpoint(model, source.tokenizer, Path(base), block_size=None)
+        for attention in (SDPA,) if tiny else (FLEX, SDPA):  # on a CPU FlexAttention has no backward pass
+            settings = SCALES["full"].trainings[NAME] | size
+            settings |= {
+                "reference": base,
+                "data": "skills",
+                "save_strategy": "no",
+                "max_steps": times + WARM,
+            }
+            config = MarsConfig(f"{folder}/{attention}", **settings)
+            start = load_checkpoint(base, dtype=torch.float32, for_training=True)
+            trainer = MarsTrainer(start.model, config, processing_class=start.tokenizer)
+            steps = [(m.tokens, m.seconds) for m in stepwise(trainer)][WARM - 1 :]
+            (before, began), (tokens, seconds) = steps[0], steps[-1]
+            row = {"attention": attention, "seconds": (seconds - began) / times}
+            rows.append(row | {"tokens": (tokens - before) / times})
+    return rows
 
 
 def measure(parts: Sequence[str], smoke: bool, tiny: bool, output: Path) -> None:
@@ -219,15 +221,14 @@ def measure(parts: Sequence[str], smoke: bool, tiny: bool, output: Path) -> None
 
 def measured_part(part: str, device: str, smoke: bool, tiny: bool) -> dict:
     """Return the rows of a part and the sizes behind them."""
-    times, rows, length = (2, 2, 32) if tiny else (16 if smoke else 128, 16, 512)
+    times = 2 if tiny else 16 if smoke else 128
     shapes = {"tiny": TINY} if tiny else SHAPES
     smallest = next(iter(shapes.values()))
     if part == "equality":
         dtypes = (torch.float32, torch.bfloat16)
         return {"rows": [row for dtype in dtypes for row in equality(smallest, device, dtype)]}
     if part == "training":
-        size = [rows, length, min(times, 16)]
-        return {"size": size, "rows": training(smallest, device, *size)}
+        return {"steps": min(times, 16), "rows": training(tiny, min(times, 16))}
     measure_model = {"decoding": decoding, "compiled": compiled}[part]
     return {
         "context": CONTEXT,
@@ -278,11 +279,14 @@ def decoded(part: dict) -> str:
 def trained(part: dict) -> str:
     """Return the table of `training`."""
     rows = [
-        {"attention": row["attention"], "ms per MARS step": milliseconds(row["seconds"])}
+        {
+            "attention": row["attention"],
+            "ms per MARS step": milliseconds(row["seconds"]),
+            "clean tokens per second": f"{row['tokens'] / row['seconds']:.0f}",
+        }
         for row in part["rows"]
     ]
-    size = "{} sequences of {} tokens, medians of {} steps".format(*part["size"])
-    return tables.shown(rows) + tables.source(part, size)
+    return tables.shown(rows) + tables.source(part, f"means of {part['steps']} steps")
 
 
 def table(file: str | Path = FILE) -> str:

@@ -79,15 +79,15 @@ def register(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     if arguments.push_to_hub and not re.fullmatch(r"[\w.-]+/[\w.-]+", arguments.push_to_hub):
         raise ValueError(f"--push-to-hub takes OWNER/NAME, not {arguments.push_to_hub!r}.")
-    config = config_of(arguments)
     has_others = int(os.environ.get("WORLD_SIZE", 1)) > 1
-    if has_others and config.data == "self":
+    if has_others and arguments.data == "self":
         raise ValueError(
             "--data self generates answers in one process. Generate them without accelerate launch, with "
             "--steps 1, and train several processes on the file self.jsonl in its output folder."
         )
+    config = config_of(arguments)
     # All processes would load onto the first GPU; training moves each to its own.
-    base = load_checkpoint(arguments.base, "cpu" if has_others else None, torch.float32)
+    base = load_checkpoint(arguments.base, "cpu" if has_others else None, torch.float32, for_training=True)
     model, tokenizer = base.model, base.tokenizer
     if config.data == "self":
         config = replace(config, data=str(own_answers(base, arguments)))

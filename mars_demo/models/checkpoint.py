@@ -86,9 +86,16 @@ class Checkpoint:
 
 
 def wrap(
-    name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, source: Path | None = None
+    name: str,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    source: Path | None = None,
+    captures: bool = True,
 ) -> Checkpoint:
-    """Return a model and tokenizer in memory as a `Checkpoint`."""
+    """Return a model and tokenizer in memory as a `Checkpoint`.
+
+    captures: whether it decodes with a captured model where there can be one.
+    """
     config = model.config
     mask_id = getattr(config, "mask_token_id", None)
     block_size = getattr(config, "block_size", None) if mask_id is not None else None
@@ -102,7 +109,7 @@ def wrap(
         context=context_of(config),
         end_ids=end_ids(model, tokenizer),
         source=source,
-        captured=captured(model),
+        captured=captured(model) if captures else None,
     )
 
 

@@ -38,6 +38,7 @@ def load_checkpoint(
     dtype: torch.dtype | str = "auto",
     block_size: int | None = None,
     report: Report | None = None,
+    for_training: bool = False,
 ) -> Checkpoint:
     """Load a checkpoint from a bundled name, a local folder, a GGUF file or a hub id.
 
@@ -50,6 +51,7 @@ def load_checkpoint(
     block_size: masks per block in training, if its config and name do not say so or are wrong; 0 for an
         ordinary AR model.
     report: called with `fetching`, the bytes so far and all bytes, then with `loading`, 0, 0.
+    for_training: whether to leave out the captured model, whose weights share storage and take memory.
 
     Raises:
         ValueError: with a reason in one sentence, if the checkpoint does not exist, cannot be fetched, is
@@ -68,7 +70,7 @@ def load_checkpoint(
         if bits and (quantized := _quantized(name, path, tokenizer, config, bits)):
             return quantized
     model = _dense(name, path, config, precision.dense_dtype(dtype, path, device), device)
-    return wrap(name, model, tokenizer, Path(path))
+    return wrap(name, model, tokenizer, Path(path), captures=not for_training)
 
 
 def _quantized(

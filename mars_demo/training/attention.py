@@ -11,7 +11,7 @@ from transformers.integrations.flex_attention import flex_attention_forward
 
 from mars_demo.models.device import computes_bfloat16
 
-FLEX, SDPA = "flex_attention_in_one_dtype", "sdpa"
+FLEX, SDPA = "flex", "sdpa"
 
 
 def _in_one_dtype(module, queries: Tensor, keys: Tensor, values: Tensor, mask, **settings):

@@ -13,22 +13,26 @@ RESOLUTION = 1_000_000  # steps of a schedule that a share is a part of
 class Clock:
     """The time of a training, from the end of its first step.
 
-    The first step compiles, and its learning rate is 0. A resumed run continues its clock.
+    The first step compiles, and its learning rate is 0.
 
     now: returns the time in seconds.
     """
 
     def __init__(self, minutes: float, now: Callable[[], float] = time.monotonic):
-        self.total, self._now, self._elapsed, self._since = 60 * minutes, now, 0.0, None
+        self.total, self._now, self._before, self._since = 60 * minutes, now, 0.0, None
 
-    def start(self, elapsed: float = 0.0) -> None:
-        """Start the clock, unless it runs; `elapsed` seconds are those of an interrupted run."""
+    def resume(self, elapsed: float) -> None:
+        """Stop the clock at the seconds of an interrupted run."""
+        self._before, self._since = elapsed, None
+
+    def start(self) -> None:
+        """Start the clock, unless it runs."""
         if self._since is None:
-            self._elapsed, self._since = elapsed, self._now()
+            self._since = self._now()
 
     @property
     def elapsed(self) -> float:
-        return self._elapsed + (0.0 if self._since is None else self._now() - self._since)
+        return self._before + (0.0 if self._since is None else self._now() - self._since)
 
     @property
     def share(self) -> float:

@@ -10,6 +10,7 @@ from transformers import TrainingArguments
 from mars_demo.models.device import best, multiplies_bfloat16
 
 OBJECTIVES = ("ar", "mars", "block-diffusion")
+ATTENTIONS = ("flex", "sdpa")
 
 
 @dataclass
@@ -28,6 +29,7 @@ class MarsConfig(TrainingArguments):
     batch_tokens: clean positions per batch of conversations of about one length, padding included.
     packed: positions of both streams per batch of a constant shape instead, for GPUs; None for batches of
         one length, except with FlexAttention, which needs a constant shape.
+    attention: `flex` or `sdpa`; None for the faster one.
     muon_learning_rate: the learning rate of the hidden matrices with Muon; None for AdamW alone.
     minutes: the time to train, from the end of the first step, which compiles; the learning rate then
         follows the share of this time instead of that of `max_steps`, and resumed runs keep their share.
@@ -48,6 +50,7 @@ class MarsConfig(TrainingArguments):
     max_length: int = 512
     batch_tokens: int = 8192
     packed: int | None = None
+    attention: str | None = None
     muon_learning_rate: float | None = None  # from scratch, Muon halves the steps
     minutes: float | None = None
     compile: bool = False
@@ -81,6 +84,8 @@ class MarsConfig(TrainingArguments):
     def _check_ranges(self) -> None:
         if self.objective not in OBJECTIVES:
             raise ValueError(f"Unknown objective {self.objective!r}. Choose from {', '.join(OBJECTIVES)}.")
+        if self.attention not in (None, *ATTENTIONS):
+            raise ValueError(f"Unknown attention {self.attention!r}. Choose from {', '.join(ATTENTIONS)}.")
         if not 2 <= self.block_size <= 32:
             raise ValueError(f"The block size must be from 2 to 32, not {self.block_size}.")
         for name in ("max_steps", "gradient_accumulation_steps", "batch_tokens", "max_length", "packed"):

@@ -42,6 +42,7 @@ class MuonAdamW(torch.optim.AdamW):
         update, state = torch.stack([matrix.grad for matrix in matrices]), self.state[matrices[0]]
         if "momentum_buffer" not in state:
             state["momentum_buffer"] = torch.zeros_like(update)
+            state["step"] = torch.zeros(())  # AdamW reads one from every state that it loads
         momentum = state["momentum_buffer"].lerp_(update, 1 - MOMENTUM)
         update = orthogonal(update.lerp_(momentum, MOMENTUM)).to(update.dtype)
         scale = -rate * 0.2 * math.sqrt(max(update.shape[1:]))

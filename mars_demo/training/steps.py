@@ -71,6 +71,9 @@ class Steps(TrainerCallback):
         if state.is_world_process_zero:
             output.mkdir(parents=True, exist_ok=True)
             self._file = MetricsFile(output / "metrics.jsonl", state.global_step)
+        if self.trainer.clock:
+            logged_times = (entry["clock"] for entry in reversed(state.log_history) if "clock" in entry)
+            self.trainer.clock.resume(next(logged_times, 0.0))
 
     def on_step_begin(self, args: MarsConfig, state: TrainerState, control: TrainerControl, **_) -> None:
         self._turn.enter_context(SCHEDULER.turn())
@@ -95,7 +98,7 @@ class Steps(TrainerCallback):
         readings = Readings(reduced, facts)
         control.should_log = False  # what the Trainer would log is in the metrics
         if clock := self.trainer.clock:
-            clock.start(self._elapsed(state))
+            clock.start()
             control.should_training_stop |= clock.share == 1
         self.is_over = control.should_training_stop
         waits = args.device.type == "cpu" or control.should_save or self.is_over or self.stopped
@@ -145,11 +148,6 @@ class Steps(TrainerCallback):
                     f"The {name} is not finite at step {step}; a lower learning rate than "
                     f"{self.trainer.args.learning_rate:g} may help."
                 )
-
-    @staticmethod
-    def _elapsed(state: TrainerState) -> float:
-        """Return the clock of an interrupted run, from its last log."""
-        return next((entry["clock"] for entry in reversed(state.log_history) if "clock" in entry), 0.0)
 
 
 def stepwise(trainer: MarsTrainer) -> Iterator[Metrics]:

@@ -80,7 +80,7 @@ class MarsTrainer(Trainer):
         self.remove_callback(PrinterCallback)
         if self.is_fsdp_enabled and (args.muon_learning_rate or plain(model) is not model):
             raise ValueError("FSDP supports only AdamW, without Muon and LoRA.")
-        self.attention = fastest(args.device)
+        self.attention = args.attention or fastest(args.device)
         self.grouping = self._grouping()
         self.clock = Clock(args.minutes) if args.minutes else None
         self.objective = Objective(args.sft_weight, self._reference())
@@ -294,7 +294,7 @@ class MarsTrainer(Trainer):
         args = self.args
         if not args.reference:
             return None
-        loaded = load_checkpoint(args.reference, str(args.device), torch.float32)
+        loaded = load_checkpoint(args.reference, str(args.device), torch.float32, for_training=True)
         model, vocabulary = loaded.model, self.processing_class.get_vocab()
         same = all(vocabulary.get(token, id) == id for token, id in loaded.tokenizer.get_vocab().items())
         if model.config.vocab_size != plain(self.model).config.vocab_size or not same:

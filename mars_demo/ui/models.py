@@ -151,7 +151,7 @@ def fresh(name: str):
             f"At most {LIMITS.parameters} million can be trained here."
         )
     with pathless(member.source, name):
-        return load_checkpoint(member.source, dtype=torch.float32)
+        return load_checkpoint(member.source, dtype=torch.float32, for_training=True)
 
 
 def stored(name: str) -> int:

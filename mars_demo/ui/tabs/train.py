@@ -16,6 +16,7 @@ from pandas import DataFrame
 
 from mars_demo.limits import LIMITS
 from mars_demo.markdown import table
+from mars_demo.models.runtime.captured import captured
 from mars_demo.scheduler import LONG
 from mars_demo.training import watching
 from mars_demo.training.config import MarsConfig
@@ -147,7 +148,8 @@ def _watched(
             elif time.monotonic() - shown > EVERY:
                 yield text, None
                 shown = time.monotonic()
-    owned.hold(name, watching.as_trained(checkpoint, config, name), folder)
+    trained = watching.as_trained(checkpoint, config, name)
+    owned.hold(name, replace(trained, captured=captured(trained.model)), folder)
     yield text, None
 
 
