@@ -17,10 +17,10 @@ from mars_demo.models.load import load_checkpoint, outline
 from mars_demo.recipes import smollm
 from mars_demo.recipes.window.equality import equality
 from mars_demo.recipes.window.machine import PLAIN, PROOF, WINDOW
-from mars_demo.recipes.window.settings import POSITIONS, config
+from mars_demo.recipes.window.settings import SIZES, config
 from mars_demo.training.trainer import MarsTrainer
 
-ON_CPU = (512,)
+ON_CPU = ({"packed": 512},)
 MINUTES = 0.25  # of steps, after the first one
 RANDOM, TRIED = WINDOW / "random", WINDOW / "tried"
 
@@ -31,30 +31,31 @@ def prove(output: Path) -> None:
     Raises:
         ValueError: if training fails in every size.
     """
-    result = _facts() | {"failed": {}}
+    result = _facts() | {"failed": []}
     described = outline(str(PLAIN))
     model = AutoModelForCausalLM.from_config(described.model.config, trust_remote_code=False)
     save_checkpoint(model, described.tokenizer, RANDOM, block_size=None)
-    for packed in POSITIONS if torch.cuda.is_available() else ON_CPU:
+    for size in SIZES if torch.cuda.is_available() else ON_CPU:
         try:
-            result |= {"speed": speed(packed), "use": {"packed": packed}}
+            result |= {"speed": speed(size), "use": size}
             break
-        except Exception as error:  # out of memory, as a rule; the next size may do
-            result["failed"][packed] = f"{type(error).__name__}: {str(error)[:300]}"
+        except Exception as error:  # out of memory, as a rule
+            result["failed"].append(size | {"error": f"{type(error).__name__}: {str(error)[:300]}"})
         gc.collect()
         torch.cuda.empty_cache()
     _write(result, output)  # in case that the rest takes too long
     if "use" not in result:
         raise ValueError("training does not run here")
-    _write(result | {"equality": equality(RANDOM)}, output)
+    if "attention" not in result["use"]:
+        _write(result | {"equality": equality(RANDOM)}, output)
 
 
-def speed(packed: int) -> dict[str, Any]:
-    """Train for a short time with so many positions per batch; return tokens per second and memory."""
+def speed(size: dict[str, Any]) -> dict[str, Any]:
+    """Train for a short time with batches of this size; return tokens per second and memory."""
     if torch.cuda.is_available():
         torch.cuda.reset_peak_memory_stats()
     base = load_checkpoint(str(RANDOM), device="cpu", dtype=torch.float32)
-    short = config(smollm.MARS, TRIED, RANDOM, minutes=MINUTES, packed=packed)
+    short = config(smollm.MARS, TRIED, RANDOM, minutes=MINUTES, **size)
     MarsTrainer(base.model, short, processing_class=base.tokenizer).train()
     steps = [json.loads(line) for line in (TRIED / "metrics.jsonl").read_text("utf-8").splitlines()]
     first, last = steps[0], steps[-1]

@@ -8,7 +8,14 @@ from mars_demo.recipes import smollm
 from mars_demo.recipes.window.machine import OWN
 from mars_demo.training.config import MarsConfig
 
-POSITIONS = (65_536, 32_768, 16_384)  # of a batch; the first that fits into memory
+# Positions of a batch, and attention: the first that fits into memory, or that runs at all.
+SIZES = (
+    {"packed": 65_536},
+    {"packed": 32_768},
+    {"packed": 16_384},
+    {"packed": 65_536, "attention": "sdpa"},
+    {"packed": 16_384, "attention": "sdpa"},
+)
 WORKERS = 10
 
 

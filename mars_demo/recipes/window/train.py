@@ -6,13 +6,15 @@ import time
 from pathlib import Path
 
 import torch
+from transformers import TrainerCallback
 
 from mars_demo.models.load import load_checkpoint
 from mars_demo.quantization import q8_0
 from mars_demo.recipes import smollm
 from mars_demo.recipes.window import pieces
 from mars_demo.recipes.window.machine import AR_TRAINED, BASE, BUNDLE, PIECES, PROOF, STARTED, TRAINED
-from mars_demo.recipes.window.settings import POSITIONS, config
+from mars_demo.recipes.window.settings import SIZES, config
+from mars_demo.training.clock import Clock
 from mars_demo.training.trainer import MarsTrainer
 
 # In seconds.
@@ -20,6 +22,20 @@ ARRIVING = 20  # from the reading of the time that is left to the start of the c
 SAVING = 40  # from the end of learning to that of the call: checkpoint, 8 bits, pieces, their return
 LATER = 140  # the later calls, and a reserve
 CALL = 595  # the longest call
+
+
+class Until(TrainerCallback):
+    """A callback that sets the clock of a training to its end, the first step included.
+
+    end: a time of `time.monotonic`.
+    """
+
+    def __init__(self, clock: Clock, end: float):
+        self.clock, self.end = clock, end
+
+    def on_train_begin(self, args, state, control, **_) -> None:
+        self.clock.total = max(1.0, self.end - time.monotonic())
+        self.clock.start()
 
 
 def train(left: float, output: Path) -> None:
@@ -33,7 +49,7 @@ def train(left: float, output: Path) -> None:
             f"{left:g} seconds are left, but saving and the later calls need {-seconds:g} more."
         )
     end = STARTED + seconds
-    use = json.loads(PROOF.read_text("utf-8"))["use"] if PROOF.exists() else {"packed": POSITIONS[0]}
+    use = json.loads(PROOF.read_text("utf-8"))["use"] if PROOF.exists() else SIZES[0]
     base = load_checkpoint(str(BASE), device="cpu", dtype=torch.float32)
 
     def trainer(recipe: dict, folder: Path, share: float) -> MarsTrainer:
@@ -44,7 +60,7 @@ def train(left: float, output: Path) -> None:
     ar = trainer(smollm.AR, AR_TRAINED, smollm.AR_SHARE)
     ar.train()
     mars = trainer(smollm.MARS, TRAINED, 1.0)
-    mars.clock.start()  # before the first step, which may compile, so that the end is certain
+    mars.add_callback(Until(mars.clock, end))
     mars.train()
     mars.save_model()
     trainings = [
