@@ -19,7 +19,8 @@ SECONDS is the time for which the machine is still lent, read just before the ca
     python -m mars_demo.recipes.window join OUT2 OUT3 OUT4 --output DIR
     python -m mars_demo.recipes.window restore
 
-If a batch does not fit into memory or FlexAttention fails, `prove` tries others, and `train` uses its choice. If the machine
-is gone after call 1, carry `first` again in a call that does nothing, then go on with call 2, whose caches
-are cold. If time is short after call 2, `deliver 1` replaces `measure`, because the pieces matter more.
+If a batch does not fit into memory or FlexAttention fails, `prove` tries other sizes and dense masks, and
+`train` uses its choice. If the machine is gone after call 1, carry `first` again in a call that does
+nothing, then go on with call 2, whose caches are cold. If time is short after call 2, `deliver 1` replaces
+`measure`, because the pieces matter more.
 """
