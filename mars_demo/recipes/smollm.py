@@ -44,7 +44,7 @@ AR = {
     "objective": "ar", "reference_weight": 6.0, "learning_rate": 2e-4, "muon_learning_rate": 6e-4,
     "lr_scheduler_kwargs": {"min_lr_rate": 0.02}, "max_length": 400, "compile": True,
 }  # fmt: skip
-MARS = AR | {"objective": "mars", "block_size": 8}
+MARS = AR | {"objective": "mars", "block_size": 8, "slot_decay": 0.9}
 AR_SHARE = 0.1  # of the minutes
 
 
@@ -134,10 +134,15 @@ def train_both(output: Path, scale: Scale, minutes: float | None) -> None:
         train(MarsTrainer(start.model, config, processing_class=start.tokenizer), resume=True)
         summaries.append(summary(config, folder / "metrics.jsonl"))
         source = folder
+    write_record(source, config, summaries)
+
+
+def write_record(folder: Path, config: MarsConfig, summaries: list[dict]) -> None:
+    """Write `recipe.json`: the settings of the last training, and the costs of all."""
     origin = {"base": BASE, "license": "apache-2.0", "attribution": ATTRIBUTION}
     names = {"data": "skills and the base's own answers", "reference": BASE}
     record = origin | config.record() | names | {"trainings": summaries}
-    (source / "recipe.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    (folder / "recipe.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
 def summary(config: MarsConfig, log: Path) -> dict:
@@ -165,8 +170,13 @@ def bundle(output: Path) -> None:
 
     folder = output / "bundle" / NAME
     q8_0.write(load_checkpoint(str(output / NAME), device="cpu", dtype=torch.float32), folder)
-    shutil.copy(LICENSE, folder / "LICENSE")
     shutil.copy(output / "held-out.jsonl", folder)
+    describe(folder)
+
+
+def describe(folder: Path) -> None:
+    """Add licence and model card to a bundle."""
+    shutil.copy(LICENSE, folder / "LICENSE")
     card.write(folder)
 
 
