@@ -19,14 +19,21 @@ TINY = 1e-7
 class MuonAdamW(torch.optim.AdamW):
     """AdamW for some parameter groups, and Muon for those with `muon`.
 
-    Matrices of one shape are one stack, so that a step has few and large operations. The update is that of
-    `torch.optim.Muon` with `adjust_lr_fn="match_rms_adamw"`. The momentum of a stack is in the state of its
-    first matrix.
+    On a GPU the matrices of one shape are one stack, so that a step has few and large operations. The
+    update is that of `torch.optim.Muon` with `adjust_lr_fn="match_rms_adamw"`. The momentum of a stack is
+    in the state of its first matrix.
+
+    On a GPU, values of a gradient that are not finite count as 0. If its norm is not finite, clipping has
+    made all others 0, so that such a step changes only momentum and decay. On a CPU it is not taken.
     """
 
     @torch.no_grad()
     def step(self, closure=None):
         groups = self.param_groups
+        for group in groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None and not parameter.is_cpu:
+                    parameter.grad.nan_to_num_(0.0, 0.0, 0.0)
         self.param_groups = [group for group in groups if not group["muon"]]
         try:
             loss = super().step(closure)
@@ -34,44 +41,47 @@ class MuonAdamW(torch.optim.AdamW):
             self.param_groups = groups
         for group in groups:
             if group["muon"]:
-                for matrices in _by_shape(group["params"]):
+                for matrices in _stacks(group["params"]):
                     self._take(matrices, group["lr"], group["weight_decay"])
         return loss
 
     def _take(self, matrices: list[nn.Parameter], rate: float, decay: float) -> None:
-        update, state = torch.stack([matrix.grad for matrix in matrices]), self.state[matrices[0]]
+        gradients, state = [matrix.grad for matrix in matrices], self.state[matrices[0]]
+        update = torch.stack(gradients) if gradients[1:] else gradients[0]
         if "momentum_buffer" not in state:
             state["momentum_buffer"] = torch.zeros_like(update)
             state["step"] = torch.zeros(())  # AdamW reads one from every state that it loads
         momentum = state["momentum_buffer"].lerp_(update, 1 - MOMENTUM)
-        update = orthogonal(update.lerp_(momentum, MOMENTUM)).to(update.dtype)
-        scale = -rate * 0.2 * math.sqrt(max(update.shape[1:]))
-        for matrix, change in zip(matrices, update.unbind()):
+        update = orthogonal(update.lerp_(momentum, MOMENTUM))
+        scale = -rate * 0.2 * math.sqrt(max(update.shape[-2:]))
+        for matrix, change in zip(matrices, update.unbind() if gradients[1:] else [update]):
             matrix.mul_(1 - rate * decay).add_(change, alpha=scale)
 
 
-def _by_shape(parameters: list[nn.Parameter]) -> list[list[nn.Parameter]]:
+def _stacks(parameters: list[nn.Parameter]) -> list[list[nn.Parameter]]:
+    """Return the matrices of each shape; on a CPU each one alone, which stays in its cache."""
     stacks = defaultdict(list)
-    for parameter in parameters:
-        if parameter.grad is not None:
-            stacks[parameter.shape].append(parameter)
+    for number, matrix in enumerate(parameters):
+        if matrix.grad is not None:
+            stacks[number if matrix.is_cpu else matrix.shape].append(matrix)
     return list(stacks.values())
 
 
-def orthogonal(stack: Tensor, dtype: torch.dtype | None = None) -> Tensor:
-    """Return [k, rows, columns] matrices with the same singular vectors and singular values near 1.
+def orthogonal(matrices: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+    """Return matrices [(k,) rows, columns] with the same singular vectors and singular values near 1.
 
     dtype: that of the products; by default bfloat16 where it is fast, float32 elsewhere.
     """
-    fast = multiplies_bfloat16(stack.device.type)
-    x = stack.to(dtype or (torch.bfloat16 if fast else torch.float32))
-    is_tall = x.shape[1] > x.shape[2]
+    fast = multiplies_bfloat16(matrices.device.type)
+    x = matrices.to(dtype or (torch.bfloat16 if fast else torch.float32))
+    multiply = torch.addmm if x.ndim == 2 else torch.baddbmm
+    is_tall = x.shape[-2] > x.shape[-1]
     x = x.mT if is_tall else x
-    x = x / x.norm(dim=(1, 2), keepdim=True).clamp(min=TINY)
+    x = x / x.norm(dim=(-2, -1), keepdim=True).clamp(min=TINY)
     first, second, third = COEFFICIENTS
     for _ in range(STEPS):
         gram = x @ x.mT
-        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=second, alpha=third), x, beta=first)
+        x = multiply(x, multiply(gram, gram, gram, beta=second, alpha=third), x, beta=first)
     return x.mT if is_tall else x
 
 

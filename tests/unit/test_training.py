@@ -486,10 +486,15 @@ def test_the_tiny_recipe_runs_all_stages_and_resumes(tmp_path, monkeypatch):
     assert len(ar.tokenizer) == len(mars.tokenizer)
 
 
-@pytest.mark.parametrize("shapes", [((48, 16), (16, 64), (32, 32), (16, 64), (48, 16))])
-def test_stacked_muon_takes_the_steps_of_torch(shapes, monkeypatch):
-    """Compare two steps in both dtypes of Newton-Schulz with `torch.optim.Muon`, matrix by matrix."""
+@pytest.mark.parametrize("stacked", [True, False])
+@pytest.mark.parametrize("fast", [True, False])
+def test_muon_takes_the_steps_of_torch(fast, stacked, monkeypatch):
+    """Compare two steps with `torch.optim.Muon`, which computes in bfloat16, matrix by matrix."""
+    monkeypatch.setattr(optimizers, "multiplies_bfloat16", lambda device: fast)
+    if stacked:  # as on a GPU
+        monkeypatch.setattr(torch.Tensor, "is_cpu", False)
     draw = torch.Generator().manual_seed(0)
+    shapes = ((48, 16), (16, 64), (32, 32), (16, 64), (48, 16))
     start = [torch.randn(shape, generator=draw) for shape in shapes]
     gradients = [[torch.randn(weight.shape, generator=draw) for weight in start] for _ in range(2)]
 
@@ -502,17 +507,29 @@ def test_stacked_muon_takes_the_steps_of_torch(shapes, monkeypatch):
             optimizer.step()
         return [weight.detach() - before for weight, before in zip(weights, start)]
 
-    def stacked(weights):
-        groups = [{"params": weights, "muon": True, "lr": 0.1}]
-        return optimizers.MuonAdamW(groups, weight_decay=0.01)
+    def ours(weights):
+        return optimizers.MuonAdamW([{"params": weights, "muon": True, "lr": 0.1}], weight_decay=0.01)
 
     expected = moved(
         lambda weights: torch.optim.Muon(weights, lr=0.1, weight_decay=0.01, adjust_lr_fn="match_rms_adamw")
     )
-    for fast, tolerance in ((True, 0.05), (False, 0.05)):  # torch computes in bfloat16
-        monkeypatch.setattr(optimizers, "multiplies_bfloat16", lambda device, fast=fast: fast)
-        for one, other in zip(moved(stacked), expected):
-            torch.testing.assert_close(one, other, rtol=0, atol=tolerance * float(other.abs().max()))
+    for one, other in zip(moved(ours), expected):
+        torch.testing.assert_close(one, other, rtol=0, atol=0.05 * float(other.abs().max()))
+
+
+def test_a_gradient_that_is_not_finite_leaves_the_weights_finite(tokenizer, monkeypatch):
+    """Take a step after clipping, as on a GPU, whose norm the host has not read yet."""
+    monkeypatch.setattr(torch.Tensor, "is_cpu", False)
+    model = fresh(tokenizer)
+    optimizer = make_optimizer(model, 1e-3, 1e-2, 0.0, (0.9, 0.95))
+    for parameter in model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+        parameter.grad.view(-1)[0] = float("inf")
+    before = [parameter.clone() for parameter in model.parameters()]
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    for parameter, weight in zip(model.parameters(), before):
+        torch.testing.assert_close(parameter.data, weight)
 
 
 def test_orthogonalized_matrices_keep_their_singular_vectors():
