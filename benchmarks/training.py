@@ -43,7 +43,7 @@ class Training:
     def __init__(self, config: MarsConfig, model_name: str):
         checkpoint = load_checkpoint(model_name, dtype=torch.float32, for_training=True)
         self.trainer = MarsTrainer(checkpoint.model, config, processing_class=checkpoint.tokenizer)
-        self.device, self.batches = checkpoint.device, []
+        self.device, self.batches, self.sizes = checkpoint.device, [], []
         samples = self.trainer.get_batch_samples
 
         def keeping(*arguments):
@@ -54,14 +54,16 @@ class Training:
         self.trainer.get_batch_samples = keeping
         self._steps: Iterator[Metrics] = stepwise(self.trainer)
 
-    def step(self, _) -> tuple[int, int, int]:
-        """Take a step; return its positions, clean tokens and FLOPs."""
+    def step(self, _) -> None:
+        """Take a step, and note its positions, clean tokens and FLOPs."""
         next(self._steps)
         if self.device.type == "cuda":
             torch.cuda.synchronize()
         batches, self.batches[:] = [*self.batches], []
         positions = sum(int(batch.positions.real.sum()) for batch in batches)
-        return positions, sum(batch.tokens for batch in batches), sum(map(self.flops, batches))
+        self.sizes.append(
+            (positions, sum(batch.tokens for batch in batches), sum(map(self.flops, batches)))
+        )
 
     def close(self) -> None:
         self._steps.close()
@@ -111,18 +113,25 @@ def measure(
         timed = take_turns({name: one.step for name, one in trainings.items()}, range(steps), rounds)
         for training in trainings.values():
             training.close()
-    rows = [row(name, one.seconds, one.outputs) for name, one in timed.items()]
+    rows = [row(name, one.seconds, trainings[name].sizes, steps) for name, one in timed.items()]
     record = {"model": model, "batch_tokens": batch_tokens, "steps": steps, "compile": compile}
     record |= {"preloaded": Path(os.environ.get("LD_PRELOAD", "")).name, "peak": most}
     record |= {"memory": memory(training.device) if len(rows) == 1 else None, "rows": rows}
     results.write(output, results.machine(), record)
 
 
-def row(name: str, seconds: list[float], outputs: list[tuple[int, int, int]]) -> dict:
-    """Return a row with the sums over the last round."""
-    positions, tokens, flops = map(sum, zip(*outputs))
+def row(name: str, seconds: list[float], sizes: list[tuple[int, int, int]], steps: int) -> dict:
+    """Return a row with the seconds, positions, clean tokens and FLOPs of each round."""
+    timed = sizes[len(sizes) - steps * len(seconds) :]  # without warm-up
+    rounds = [list(map(sum, zip(*timed[i : i + steps]))) for i in range(0, len(timed), steps)]
+    positions, tokens, flops = map(list, zip(*rounds))
     facts = {"objective": name, "seconds": seconds}
     return facts | {"positions": positions, "tokens": tokens, "flops": flops}
+
+
+def rate(one: dict, name: str) -> float:
+    """Return the median over the rounds of so much per second."""
+    return median(size / seconds for size, seconds in zip(one[name], one["seconds"]))
 
 
 def memory(device: torch.device) -> int:
@@ -140,15 +149,14 @@ def table(part: str = "chat") -> str:
         ar, mars, *others = measured["rows"]
         cells = {"step": title}
         for one in (ar, mars, *others):
-            seconds = median(one["seconds"])
-            cells[f"{one['objective']}, clean tokens per second"] = f"{one['tokens'] / seconds:.0f}"
+            cells[f"{one['objective']}, clean tokens per second"] = f"{rate(one, 'tokens'):.0f}"
             if one not in others:
-                mfu = one["flops"] / seconds / measured["peak"]
-                cells[f"{one['objective']}, MFU"] = f"{mfu:.0%}"
+                cells[f"{one['objective']}, MFU"] = f"{rate(one, 'flops') / measured['peak']:.0%}"
         rows.append(cells | {"MARS ÷ AR": results.ranged(results.ratios(ar["seconds"], mars["seconds"]))})
     memory = [results.read(f"training-memory-{name}.json")["memory"] / 2**30 for name in ("ar", "mars")]
+    positions = sum(mars["positions"]) / sum(ar["positions"])
     summary = (
-        f"On the same conversations, a MARS step computes {mars['positions'] / ar['positions']:.2f} times "
+        f"On the same conversations, a MARS step computes {positions:.2f} times "
         "the positions of an AR step, and nearly twice as many targets. The peak for MFU is the speed of a "
         f"large bfloat16 product in the same process, {measured['peak'] / 1e12:.1f} TFLOP/s. A training "
         f"process, compiled with tcmalloc, has a peak memory of {memory[0]:.1f} GiB for AR and "
