@@ -18,6 +18,7 @@ CUDA = torch.device("cuda", 0)
 LIBRARY = Path(torch.__file__).parent / "lib" / "libc10.so"
 _FAKES = FakeTensorMode(allow_non_fake_inputs=True)
 _COPIES = (torch.ops.aten._to_copy.default, torch.ops.aten.copy_.default)
+_PINNED = (torch.ops.aten.pin_memory, torch.ops.aten._pin_memory)
 _CUDA_TYPE, _META_TYPE, _TYPES = 1, 14, 21  # of c10::DeviceType
 
 
@@ -36,6 +37,8 @@ class _OnlyDevice(TorchDispatchMode):
             for leaf in leaves
         ):
             options.pop("pin_memory", None)  # it needs a driver
+            if function.overloadpacket in _PINNED:
+                return args[0]
             with _disable_current_modes():
                 return function(*args, **options)
         if function.overloadpacket is torch.ops.aten.to:
