@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import torch
@@ -68,10 +69,12 @@ def _window(machine: Path, base: str, own: Path, work: Path) -> None:
 
 
 def _run(python: str, folder: Path, *command: str) -> None:
-    """Run a command of the window in `folder`, without a GPU and the packages of this process."""
+    """Run a command of the window in `folder`, without a GPU and the packages of this process; time it."""
+    started = time.monotonic()
     hidden = {"PYTHONPATH": "", "PYTHONDONTWRITEBYTECODE": "1", "CUDA_VISIBLE_DEVICES": ""}
     window = [python, "-m", "mars_demo.recipes.window", *command]
     subprocess.run(window, check=True, cwd=folder, env=os.environ | hidden)
+    print(f"{command[0]}: {time.monotonic() - started:.0f} s", flush=True)
 
 
 def _travelling(checkout: Path) -> list[str]:
