@@ -1,4 +1,4 @@
-"""Which conversations share a batch: those of about one length, or as many as fit into a constant shape."""
+"""Groups of conversations that share a batch: of about one length, or packed into a constant shape."""
 
 from __future__ import annotations
 

@@ -202,7 +202,8 @@ def source(data: str | Dataset | IterableDataset, seed: int | None) -> Callable[
         ValueError: if `data` is none of these or has no conversations, or if it has no end and no seed.
     """
     is_name = isinstance(data, str)
-    if is_name and os.path.isfile(data):  # pathlib raises where a name is too long
+    # pathlib raises where a name is too long
+    if is_name and data.partition(":")[0] not in tasks.FAMILIES and os.path.isfile(data):
         return partial(row_pools, file_rows(Path(data)), seed)
     if not is_name and hasattr(data, "__len__"):
         if not len(data) or "messages" not in data.column_names:

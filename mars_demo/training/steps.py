@@ -1,4 +1,4 @@
-"""What happens around the steps of a training: turns, pace, metrics, the clock and the end."""
+"""The callback around the steps of a training: turns, pace, metrics, the clock and the end."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class MarsTrainer(Trainer):
-    """Train a causal language model with the objective of its config, as `transformers.Trainer` does.
+    """A `transformers.Trainer` of a causal language model with the objective of a `MarsConfig`.
 
     Conversations come from data sets with a column `messages`, or from what `config.data` names. With a
     PEFT model only its adapters train; the saved checkpoint has them merged.

@@ -119,3 +119,9 @@ def test_a_missing_data_set_is_refused_by_name():
 def test_a_data_set_without_messages_is_refused(column):
     with pytest.raises(ValueError, match="no row with a list of messages"):
         corpus.source(datasets.Dataset.from_dict(column), seed=0)
+
+
+def test_a_file_does_not_hide_the_tasks_of_its_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tasks").write_text("not a conversation")
+    assert len(next(corpus.source("tasks", seed=0)())()) == corpus.POOL

@@ -84,7 +84,7 @@ def train(model, tokenizer, output, settings: dict = SETTINGS, resume=False, **m
 
 
 class StopAfter(TrainerCallback):
-    """Stops a training after a step, as the page and Ctrl-C do."""
+    """A callback that stops a training after a step, as the page and Ctrl-C do."""
 
     def __init__(self, step: int):
         self.step = step
