@@ -53,6 +53,7 @@ FAMILIES = {"tasks": TASKS, "skills": SKILLS}  # by their names in `--data` and 
 
 SPLITS = ("train", "held-out")
 HELD_OUT_SHARE = 10  # one prompt in this many is held out
+FOLLOW_UP_SHARE = 0.2  # share of training examples with a second turn, of skills that have follow-ups
 UNSEEN_SHARE = 0.25  # share of held-out prompts of kinds that training never sees
 
 
@@ -125,4 +126,6 @@ def _draws(tasks: list[Task], split: str, rng: random.Random) -> Iterator[Exampl
         # Draw the prompt again rather than the task, so that weights hold within each split.
         while split_of(example.prompt) != split:
             example = task.make(rng)
+        if split == "train" and task.make_follow_up and rng.random() < FOLLOW_UP_SHARE:
+            example = task.make_follow_up(rng, example)
         yield example

@@ -1,5 +1,6 @@
 """Helpers shared by all tasks: examples, tasks, common words, and phrasings of questions."""
 
+import itertools
 import random
 import re
 from collections.abc import Callable, Sequence
@@ -17,14 +18,26 @@ class Example:
     answer: str
     facts: dict
     unseen: bool = False  # whether its kind of phrasing or field never occurs in training
+    earlier: tuple[str, ...] = ()  # the turns before the prompt: a request and its answer
+
+    @property
+    def first_prompt(self) -> str:
+        """Return the first request of the conversation."""
+        return self.earlier[0] if self.earlier else self.prompt
+
+    @property
+    def messages(self) -> list[dict[str, str]]:
+        """Return the conversation up to the prompt, with the roles of a chat template."""
+        roles = itertools.cycle(("user", "assistant"))
+        return [{"role": role, "content": text} for role, text in zip(roles, (*self.earlier, self.prompt))]
 
 
 @dataclass(frozen=True)
 class Task:
     """A kind of problem, with a maker of examples and a grader of answers.
 
-    `make` draws an example, `make_unseen` one of a kind that training never sees, and `grade` returns
-    whether an answer is right.
+    `make` draws an example, `make_unseen` one of a kind that training never sees, `make_follow_up` adds a
+    second turn to an example, and `grade` returns whether an answer is right.
     """
 
     name: str
@@ -33,6 +46,7 @@ class Task:
     grade: Callable[[Example, str], bool]
     weight: float = 1.0
     make_unseen: Callable[[random.Random], Example] | None = None
+    make_follow_up: Callable[[random.Random, Example], Example] | None = None
 
 
 TEXTS = read_json("tasks.json")  # phrasings, words and tables, by task

@@ -86,13 +86,17 @@ def task_pools(names: Sequence[str] | None, seed: int) -> Pools:
 
 
 def _task_pool(names: Sequence[str] | None, seed: int) -> list[list[Message]]:
-    return [
-        [
-            {"role": "user", "content": example.prompt},
-            {"role": "assistant", "content": example.answer, "own": False},
-        ]
-        for example in itertools.islice(tasks.examples(names, "train", seed=seed), POOL)
-    ]
+    drawn = itertools.islice(tasks.examples(names, "train", seed=seed), POOL)
+    return [[*map(_marked, one.messages), _marked(_assistant(one.answer))] for one in drawn]
+
+
+def _assistant(answer: str) -> Message:
+    return {"role": "assistant", "content": answer}
+
+
+def _marked(message: Message) -> Message:
+    """Return a message, with a mark that no model wrote it if it is an answer."""
+    return message | {"own": False} if message["role"] == "assistant" else message
 
 
 def mixed_pools(sources: Sequence[Callable[[], Pools]]) -> Pools:

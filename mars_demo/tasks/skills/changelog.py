@@ -4,9 +4,9 @@ import random
 
 from mars_demo.tasks.common import Example
 from mars_demo.tasks.skills import words
-from mars_demo.tasks.skills.common import LONGEST, TEXTS, kinds, lines_of, request, skill
+from mars_demo.tasks.skills.common import LONGEST, kinds, lines_of, request, skill, texts
 
-TEXT = TEXTS["changelog"]
+TEXT = texts("changelog")
 LOG_ASKS, COMMIT_ASKS = kinds("changelog", "log"), kinds("changelog", "commit")
 PARTS = TEXT["parts"]
 CHANGES = TEXT["changes"]  # by kind of change: its type in a commit, and phrases about a part
@@ -33,7 +33,7 @@ def _log(rng: random.Random, unseen: bool) -> Example:
         for kind in kinds
     ]
     answer = "\n\n".join([f"## {version} - {date}", *blocks])
-    prompt = request(rng, LOG_ASKS.pick(rng, unseen).format(version=version, date=date), notes)
+    prompt = request(rng, LOG_ASKS.pick(rng, unseen), notes, version=version, date=date)
     return Example("changelog", prompt, answer, {"lines": lines_of(answer)})
 
 

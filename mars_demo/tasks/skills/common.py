@@ -1,15 +1,20 @@
-"""Helpers shared by the skills: making requests and reading answers."""
+"""Helpers shared by the skills: their texts, requests as people type them, and reading answers."""
 
 import random
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from mars_demo.assets import read_json
 from mars_demo.tasks.common import Example, Task
 
-TEXTS = read_json("skills.json")  # phrasings, sentences and words, by skill
 LONGEST = 4000  # graders read at most this many characters of an answer
+HABITS = read_json("skills", "habits.json")  # greetings, reasons and thanks around a request
+
+# A follow-up of an answered example; None where it does not apply.
+FollowUp = Callable[[random.Random, Example, bool], Example | None]
 
 
 @dataclass(frozen=True)
@@ -26,9 +31,15 @@ class Kinds:
         return rng.choice(self.of(unseen))
 
 
+@cache
+def texts(name: str) -> dict[str, Any]:
+    """Return the phrasings, sentences and words of a skill from its data file."""
+    return read_json("skills", f"{name}.json")
+
+
 def kinds(name: str, which: str = "asks") -> Kinds:
-    """Return the phrasings or fields of a skill from the data file."""
-    return Kinds(**TEXTS[name][which])
+    """Return the phrasings or fields of a skill from its data file."""
+    return Kinds(**texts(name)[which])
 
 
 def skill(
@@ -37,31 +48,83 @@ def skill(
     make: Callable[[random.Random, bool], Example],
     grade: Callable[[Example, str], bool],
     weight: float = 1.0,
+    follow_up: FollowUp | None = None,
 ) -> Task:
-    """Return a task from `make(rng, unseen)`; with `unseen`, it uses kinds that training never sees."""
+    """Return a task from `make(rng, unseen)`; with `unseen`, it uses kinds that training never sees.
+
+    follow_up: returns a second request about an answered example, with its answer and facts.
+    """
 
     def make_unseen(rng: random.Random) -> Example:
         return replace(make(rng, True), unseen=True)
 
-    return Task(name, title, lambda rng: make(rng, False), grade, weight, make_unseen)
+    def make_follow_up(rng: random.Random, example: Example) -> Example:
+        further = follow_up(rng, example, example.unseen) if follow_up else None
+        earlier = (example.prompt, example.answer)
+        return replace(further, earlier=earlier, unseen=example.unseen) if further else example
+
+    return Task(
+        name, title, lambda rng: make(rng, False), grade, weight, make_unseen, follow_up and make_follow_up
+    )
 
 
-def request(rng: random.Random, instruction: str, material: str) -> str:
-    """Return an instruction with its material before or after it, in varied styles."""
+def request(rng: random.Random, phrasing: str, material: str = "", **fields: object) -> str:
+    """Return a request in a phrasing, typed as people type.
+
+    phrasing: a text with `fields` in braces. With `{material}` it says where the material stands, else the
+        material comes before or after it. Only the phrasing gets typos, never fields or material.
+    """
+    text = _typed(rng, phrasing)
+    if "{material}" in phrasing:
+        return text.format(**fields, material=material)
+    text = text.format(**fields)
+    if not material:
+        return text
+    if rng.random() < 0.3:
+        return f"{material}{rng.choice(_BREAKS)}{text}"
+    if text[-1] not in "!?:" and rng.random() < 0.8:
+        text = text.rstrip(".") + ":"
+    return text + rng.choice(_BREAKS) + material
+
+
+_BREAKS = ("\n", "\n\n")
+
+
+def _typed(rng: random.Random, phrasing: str) -> str:
+    """Return a phrasing with a greeting, a reason or thanks, in lower case, or with a typo, at times."""
     style = rng.random()
-    if style < 0.1:
-        instruction = (
-            instruction[0].lower() + instruction[1:].rstrip(".") + rng.choice(("", " pls", " thx"))
-        )
-    elif style < 0.18:
-        instruction = rng.choice(("Hi! ", "Hello, ", "Hey, ")) + instruction
-    elif style < 0.26:
-        instruction += rng.choice((" Thanks!", " Thank you.", " Nothing else, please."))
-    if rng.random() < 0.25:
-        return f"{material}\n\n{instruction}"
-    if instruction[-1] not in "!?":
-        instruction = instruction.rstrip(".:") + ":"
-    return instruction + rng.choice(("\n", "\n\n")) + material
+    ends_with_material = phrasing.rstrip('"”»`').endswith("{material}")
+    if style < 0.12:
+        phrasing = _outside_braces(phrasing, str.lower)
+        if not ends_with_material:
+            phrasing = phrasing.rstrip(".?!") + rng.choice(("", "", " pls", " thx"))
+    elif style < 0.2:
+        phrasing = _outside_braces(phrasing, lambda part: _with_typo(rng, part))
+    elif style < 0.28:
+        phrasing = rng.choice(HABITS["greetings"]) + phrasing
+    elif style < 0.36:
+        phrasing = rng.choice(HABITS["reasons"]) + phrasing
+    elif style < 0.44 and not ends_with_material:
+        phrasing += rng.choice(HABITS["thanks"])
+    return phrasing
+
+
+def _outside_braces(phrasing: str, change: Callable[[str], str]) -> str:
+    return "".join(
+        part if part.startswith("{") else change(part) for part in re.split(r"(\{[^}]*\})", phrasing)
+    )
+
+
+def _with_typo(rng: random.Random, text: str) -> str:
+    """Return a text in which one long word has two letters swapped, or one left out or doubled."""
+    words = [match for match in re.finditer(r"[a-z]{5,}", text)]
+    if not words:
+        return text
+    word = rng.choice(words)
+    place = rng.randrange(word.start() + 1, word.end() - 1)
+    first, second = text[place], text[place + 1]
+    typo = rng.choice((second + first, second, first + first + second))
+    return text[:place] + typo + text[place + 2 :]
 
 
 def unfenced(answer: str) -> str:
@@ -75,6 +138,11 @@ def unfenced(answer: str) -> str:
 def lines_of(answer: str) -> list[str]:
     """Return the non-blank lines of an answer, stripped."""
     return [line.strip() for line in unfenced(answer).splitlines() if line.strip()]
+
+
+def plain(text: str) -> str:
+    """Return the words of a text in lower case, without punctuation, for comparisons."""
+    return " ".join(re.findall(r"[\w'’-]+", text.lower()))
 
 
 def python(code: str) -> str:

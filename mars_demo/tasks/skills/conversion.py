@@ -2,8 +2,8 @@
 
 import random
 
-from mars_demo.tasks.common import Example, ask, concludes, concluding
-from mars_demo.tasks.skills.common import kinds, skill
+from mars_demo.tasks.common import Example, concludes, concluding
+from mars_demo.tasks.skills.common import kinds, request, skill
 
 ASKS = kinds("conversion")
 # For each unit: its singular and plural, the smaller unit, and possible factors.
@@ -13,7 +13,7 @@ UNITS = kinds("conversion", "units")
 def make(rng: random.Random, unseen: bool) -> Example:
     one, many, small, factors = UNITS.pick(rng, unseen)
     n, factor = rng.randint(3, 49), rng.choice(factors)
-    prompt = ask(rng, ASKS.of(unseen), one=one, many=many, small=small, n=n, factor=factor)
+    prompt = request(rng, ASKS.pick(rng, unseen), one=one, many=many, small=small, n=n, factor=factor)
     return concluding(
         "conversion", prompt, multiplied(n, factor), f"So {n} {many} are {n * factor} {small}."
     )

@@ -25,7 +25,7 @@ def make(rng: random.Random, unseen: bool) -> Example:
     source = rng.choice([form for form in SOURCES if form != target])
     days = [words.date(rng) for _ in range(rng.randint(1, 3))]
     given = "\n".join(FORMS[source](day) for day in days)
-    prompt = request(rng, ASKS.pick(rng, unseen).format(source=source, target=target), given)
+    prompt = request(rng, ASKS.pick(rng, unseen), given, source=source, target=target)
     results = [FORMS[target](day) for day in days]
     answer = "\n".join(f"{_steps(day)} -> {result}" for day, result in zip(days, results))
     return Example("dates", prompt, answer, {"dates": results})

@@ -5,9 +5,9 @@ import random
 
 from mars_demo.tasks.common import Example
 from mars_demo.tasks.skills import words
-from mars_demo.tasks.skills.common import LONGEST, TEXTS, and_list, kinds, request, skill, unfenced
+from mars_demo.tasks.skills.common import LONGEST, and_list, kinds, request, skill, texts, unfenced
 
-TEXT = TEXTS["extraction"]
+TEXT = texts("extraction")
 ASKS, DOCUMENTS = kinds("extraction"), kinds("extraction", "documents")
 
 
@@ -47,7 +47,7 @@ def make(rng: random.Random, unseen: bool) -> Example:
     values = {key: FIELDS[key](rng) for key in stated}
     text = " ".join(rng.choice(sentences[key]).format(values[key]) for key in stated)
     requested = rng.sample(stated, rng.randint(2, min(5, len(stated))))
-    prompt = request(rng, ASKS.pick(rng, unseen).format(what=what, keys=and_list(requested)), text)
+    prompt = request(rng, ASKS.pick(rng, unseen), text, what=what, keys=and_list(requested))
     answer = {key: values[key] for key in requested}
     return Example("extraction", prompt, json.dumps(answer, indent=2), {"fields": answer})
 

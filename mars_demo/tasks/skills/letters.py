@@ -5,9 +5,9 @@ import re
 
 from mars_demo.tasks.common import Example
 from mars_demo.tasks.skills import words
-from mars_demo.tasks.skills.common import LONGEST, TEXTS, kinds, request, skill
+from mars_demo.tasks.skills.common import LONGEST, kinds, request, skill, texts
 
-TEXT = TEXTS["letters-from-notes"]
+TEXT = texts("letters-from-notes")
 ASKS, LETTERS = kinds("letters-from-notes"), kinds("letters-from-notes", "letters")
 
 
@@ -36,7 +36,7 @@ def make(rng: random.Random, unseen: bool) -> Example:
     order = rng.sample(list(fields), len(fields))
     style = rng.choice(("{}: {}", "- {}: {}", "{} = {}"))
     notes = "\n".join(style.format(field, fields[field]) for field in order)
-    prompt = request(rng, ASKS.pick(rng, unseen).format(kind=letter["kind"]), notes)
+    prompt = request(rng, ASKS.pick(rng, unseen), notes, kind=letter["kind"])
     answer = f"Dear {to},\n\n{letter['body'].format(**fields)}\n\nBest regards,\n{sender}"
     return Example("letters-from-notes", prompt, answer, {"fields": fields, "prompt": prompt})
 

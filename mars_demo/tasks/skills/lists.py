@@ -3,7 +3,7 @@
 import random
 
 from mars_demo.tasks.common import Example
-from mars_demo.tasks.skills.common import LONGEST, TEXTS, Kinds, lines_of, request, skill
+from mars_demo.tasks.skills.common import LONGEST, Kinds, lines_of, request, skill, texts
 from mars_demo.tasks.skills.words import GROUPS
 
 WRITTEN = {
@@ -19,7 +19,7 @@ CHANGES = {
     "same": list,
     "distinct and sort": lambda items: sorted(set(items)),
 }
-CHORES = TEXTS["lists"]  # each with the change, the format of the answer, and phrasings
+CHORES = texts("lists")["chores"]  # each with the change, the format of the answer, and phrasings
 
 
 def make(rng: random.Random, unseen: bool) -> Example:
@@ -30,7 +30,7 @@ def make(rng: random.Random, unseen: bool) -> Example:
     if "distinct" in change:
         items = rng.sample(items + rng.choices(items, k=rng.randint(1, 3)), k=len(items) + 1)
     written = rng.choice(("commas", "lines")) if form != "lines" else "commas"
-    prompt = request(rng, asks.pick(rng, unseen).format(group=group), WRITTEN[written](items))
+    prompt = request(rng, asks.pick(rng, unseen), WRITTEN[written](items), group=group)
     answer = WRITTEN[form](CHANGES[change](items))
     return Example("lists", prompt, answer, {"lines": answer.splitlines()})
 

@@ -17,7 +17,7 @@ def make(rng: random.Random, unseen: bool) -> Example:
     given = "\n".join(
         filled(rng.choice([f for f in FORMS.seen if f != form]), number) for number in numbers
     )
-    prompt = request(rng, ASKS.pick(rng, unseen).format(form=form), given)
+    prompt = request(rng, ASKS.pick(rng, unseen), given, form=form)
     results = [filled(form, number) for number in numbers]
     answer = "\n".join(f"{' '.join(number)} -> {result}" for number, result in zip(numbers, results))
     return Example("phones", prompt, answer, {"numbers": results})

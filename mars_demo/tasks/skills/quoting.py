@@ -4,9 +4,9 @@ import random
 
 from mars_demo.tasks.common import Example
 from mars_demo.tasks.skills import words
-from mars_demo.tasks.skills.common import LONGEST, TEXTS, kinds, request, skill
+from mars_demo.tasks.skills.common import LONGEST, kinds, request, skill, texts
 
-TEXT = TEXTS["quoting"]
+TEXT = texts("quoting")
 PLACES, COLORS, ASKS = TEXT["places"], TEXT["colors"].split(), kinds("quoting")
 SUBJECTS = kinds("quoting", "subjects")  # each as a question names it, with sentences that state it
 
@@ -23,7 +23,7 @@ def make(rng: random.Random, unseen: bool) -> Example:
         ("This is about the {} of our town.", "The {} has a long story.", "Our {} in short:")
     )
     passage = " ".join([opening.format(place), *rest])
-    prompt = request(rng, ASKS.pick(rng, unseen).format(what=target[0]), passage)
+    prompt = request(rng, ASKS.pick(rng, unseen), passage, what=target[0])
     return Example("quoting", prompt, f'"{stated[0]}"', {"sentence": stated[0]})
 
 

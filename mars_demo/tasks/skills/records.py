@@ -4,12 +4,12 @@ import random
 
 from mars_demo.tasks.common import Example
 from mars_demo.tasks.skills import words
-from mars_demo.tasks.skills.common import LONGEST, TEXTS, kinds, python, request, skill, unfenced
+from mars_demo.tasks.skills.common import LONGEST, kinds, python, request, skill, texts, unfenced
 from mars_demo.tasks.skills.sandbox import evaluated
 
 DATACLASS_ASKS, DICTIONARY_ASKS = kinds("records", "dataclass"), kinds("records", "dictionary")
 TESTS_ASKS = kinds("records", "tests")
-CLASSES, FIELDS = kinds("records", "classes"), TEXTS["records"]["fields"].split()
+CLASSES, FIELDS = kinds("records", "classes"), texts("records")["fields"].split()
 TYPES = {
     "str": lambda rng: repr(rng.choice(("unknown", "none", "new", "open", "red"))).replace("'", '"'),
     "int": lambda rng: str(rng.randint(0, 99)),
@@ -46,7 +46,7 @@ def _dataclass(rng: random.Random, unseen: bool) -> Example:
         f"    {key}: {types[key]}" + (f" = {defaults[key]}" if key in defaults else "") for key in keys
     ]
     code = "\n".join(["from dataclasses import dataclass", "", "", "@dataclass", f"class {name}:", *lines])
-    prompt = request(rng, DATACLASS_ASKS.pick(rng, unseen).format(name=name), notes)
+    prompt = request(rng, DATACLASS_ASKS.pick(rng, unseen), notes, name=name)
     return Example("records", prompt, python(code), {"code": code, "name": name})
 
 
@@ -60,7 +60,7 @@ def _dictionary(rng: random.Random, unseen: bool) -> Example:
     notes = "\n".join(style.format(key, value) for key, value in values.items())
     lines = [f'    "{key}": {_literal(value)},' for key, value in values.items()]
     code = "\n".join([f"{name} = {{", *lines, "}"])
-    prompt = request(rng, DICTIONARY_ASKS.pick(rng, unseen).format(name=name), notes)
+    prompt = request(rng, DICTIONARY_ASKS.pick(rng, unseen), notes, name=name)
     return Example("records", prompt, python(code), {"code": code, "name": name})
 
 
@@ -72,7 +72,7 @@ def _tests(rng: random.Random, unseen: bool) -> Example:
     notes = "\n".join(style.format(*pair) for pair in pairs)
     lines = [f"    ({_literal(given)}, {_literal(expected)})," for given, expected in pairs]
     code = "\n".join(["CASES = [", *lines, "]"])
-    prompt = request(rng, TESTS_ASKS.pick(rng, unseen).format(name=name), notes)
+    prompt = request(rng, TESTS_ASKS.pick(rng, unseen), notes, name=name)
     return Example("records", prompt, python(code), {"code": code, "name": "CASES"})
 
 

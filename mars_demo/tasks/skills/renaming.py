@@ -5,9 +5,9 @@ import random
 import re
 
 from mars_demo.tasks.common import Example
-from mars_demo.tasks.skills.common import LONGEST, TEXTS, kinds, python, request, skill, unfenced
+from mars_demo.tasks.skills.common import LONGEST, kinds, python, request, skill, texts, unfenced
 
-ASKS, NAMES = kinds("renaming"), TEXTS["renaming"]["names"].split()
+ASKS, NAMES = kinds("renaming"), texts("renaming")["names"].split()
 SNIPPETS = kinds("renaming", "snippets")  # names in angle brackets are filled in, and one is renamed
 
 
@@ -22,7 +22,7 @@ def make(rng: random.Random, unseen: bool) -> Example:
     if renamed == "f" or rng.random() < 0.4:
         new = f"{new}_{other}"
     old = chosen[renamed]
-    prompt = request(rng, ASKS.pick(rng, unseen).format(old=old, new=new), _filled(snippet, chosen))
+    prompt = request(rng, ASKS.pick(rng, unseen), _filled(snippet, chosen), old=old, new=new)
     code = _filled(snippet, chosen | {renamed: new})
     return Example("renaming", prompt, python(code), {"code": code})
 

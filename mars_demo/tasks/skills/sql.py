@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mars_demo.tasks.common import Example
 from mars_demo.tasks.skills import words
-from mars_demo.tasks.skills.common import LONGEST, TEXTS, Kinds, kinds, request, skill, unfenced
+from mars_demo.tasks.skills.common import LONGEST, Kinds, kinds, request, skill, texts, unfenced
 
 FUNCTIONS = {"count", "sum", "avg", "min", "max", "round", "lower", "upper", "like"}
 STEPS = 100_000  # most SQLite virtual machine steps per query
@@ -52,7 +52,7 @@ SCHEMAS = Kinds(
         Schema("plants", "species", "bed", ("Front", "Back", "Roof"), "height"),
     ),
 )
-QUESTIONS = TEXTS["sql"]["questions"]  # each with its query
+QUESTIONS = texts("sql")["questions"]  # each with its query
 ASKS = kinds("sql")
 
 
@@ -69,12 +69,10 @@ def make(rng: random.Random, unseen: bool) -> Example:
         "k": rng.randint(2, 9),
     }
     create = schema.create(rng.sample(schema.columns, 3))
-    instruction = ASKS.pick(rng, unseen).format(question=question.format(**blanks))
     query = query.format(**blanks)
     facts = {"query": query, "create": create, "values": schema.values, "columns": schema.columns}
-    return Example(
-        "sql", request(rng, instruction, create), query, facts | {"table": schema.table, "n": blanks["n"]}
-    )
+    prompt = request(rng, ASKS.pick(rng, unseen), create, question=question.format(**blanks))
+    return Example("sql", prompt, query, facts | {"table": schema.table, "n": blanks["n"]})
 
 
 def grade(example: Example, answer: str) -> bool:

@@ -83,8 +83,7 @@ def make(rng: random.Random, unseen: bool) -> Example:
     columns = COLUMNS.pick(rng, unseen)
     header = rng.sample(list(columns), rng.randint(2, len(columns)))
     table = [header, *([columns[key](rng) for key in header] for _ in range(rng.randint(2, 4)))]
-    instruction = ASKS.pick(rng, unseen).format(source=source, target=target)
-    prompt = request(rng, instruction, FORMATS[source][0](table))
+    prompt = request(rng, ASKS.pick(rng, unseen), FORMATS[source][0](table), source=source, target=target)
     return Example("table-formats", prompt, FORMATS[target][0](table), {"format": target, "table": table})
 
 

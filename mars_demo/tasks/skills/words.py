@@ -5,9 +5,9 @@ import random
 from collections.abc import Callable, Sequence
 
 from mars_demo.tasks.common import DAYS as DAYS  # re-exported with the words here
-from mars_demo.tasks.skills.common import TEXTS
+from mars_demo.tasks.skills.common import texts
 
-_WORDS = TEXTS["words"]
+_WORDS = texts("words")
 FIRST_NAMES, LAST_NAMES = _WORDS["first_names"].split(), _WORDS["last_names"].split()
 CITIES, STREETS, MONTHS = _WORDS["cities"].split(), _WORDS["streets"].split(), _WORDS["months"].split()
 PRODUCTS, COMPANIES = _WORDS["products"], _WORDS["companies"]
