@@ -1,13 +1,14 @@
-"""The chat model on its skills, as in the paper's Tables 2 to 4: AR SFT, MARS, and lossless.
+"""The chat model on its skills: accuracy and tokens per forward by skill, beside its base.
 
-    python -m benchmarks.skills --ar smollm/ar [--output FILE]
+    python -m benchmarks.skills --base smollm/base [--output FILE]
 
-The columns of MARS are points of the chat model's frontier. This benchmark measures the AR SFT model that
-MARS training started from, on the same held-out prompts and in batches of the same size.
+The columns of MARS are points of the chat model's frontier. This benchmark measures the base, the model
+before any training on skills, on the same held-out prompts and in batches of the same size.
 """
 
 import argparse
 from collections.abc import Sequence
+from itertools import compress
 from pathlib import Path
 
 import torch
@@ -33,28 +34,44 @@ def measured_frontier() -> Frontier:
     return Frontier.read(next(one for one in sweeps if one["model"] == MODEL))
 
 
-def measure(ar: str, output: Path) -> None:
+def measure(base: str, output: Path) -> None:
     mars = measured_frontier()
-    sft = load_checkpoint(ar, "cpu", torch.bfloat16)  # the dtype of the chat model's sweep
-    sweep = Sweep(sft, mars.tasks, len(mars.prompts), [], size=mars.size).finish()
-    results.write(output, results.machine(sft), {"ar": sweep.record(texts=False)})
+    plain = load_checkpoint(base, "cpu", torch.bfloat16)  # the dtype of the chat model's sweep
+    sweep = Sweep(plain, mars.tasks, len(mars.prompts), [], size=mars.size).finish()
+    results.write(output, results.machine(plain), {"base": sweep.record(texts=False)})
 
 
 def table(file: str | Path = FILE) -> str:
-    """Return a row per skill and one for all: accuracy in percent / tokens per forward."""
+    """Return a row per skill, and rows for all and for seen and unseen phrasings.
+
+    A cell is accuracy in percent / tokens per forward.
+    """
     measured = results.read(file)
-    sft, mars = Frontier.read(measured["ar"]), measured_frontier()
-    assert sft.prompts == mars.prompts, "The two sweeps have different prompts."
-    columns = {"AR SFT": sft.points[0].outcomes}
+    base, mars = Frontier.read(measured["base"]), measured_frontier()
+    assert base.prompts == mars.prompts, "The two sweeps have different prompts."
+    columns = {"base": base.points[0].outcomes}
     columns |= {title: mars.find(setting).outcomes for title, setting in COLUMNS.items()}
+    names = [*tasks.SKILLS]
+    unseen = unseen_kinds(names, len(mars.prompts))
     rows = [
-        {"skill": skill.title}
-        | {title: cell(outcomes[place :: len(tasks.SKILLS)]) for title, outcomes in columns.items()}
-        for place, skill in enumerate(tasks.SKILLS.values())
+        {"skill": tasks.task(name).title}
+        | {title: cell(outcomes[place :: len(names)]) for title, outcomes in columns.items()}
+        for place, name in enumerate(names)
     ]
-    rows.append({"skill": "**all**"} | {title: cell(outcomes) for title, outcomes in columns.items()})
+    for title, chosen in (
+        ("**all**", [True] * len(unseen)),
+        ("**kinds seen in training**", [not one for one in unseen]),
+        ("**kinds never seen in training**", unseen),
+    ):
+        cells = {name: cell([*compress(outcomes, chosen)]) for name, outcomes in columns.items()}
+        rows.append({"skill": f"{title} ({sum(chosen)})"} | cells)
     size = f"{len(mars.prompts)} held-out prompts: accuracy in percent / tokens per forward"
     return tables.shown(rows) + tables.source(measured, size)
+
+
+def unseen_kinds(names: list[str], count: int) -> list[bool]:
+    """Return for each prompt of a sweep whether its kind of phrasing or field is unseen in training."""
+    return [example.unseen for example in tasks.mixed(-(-count // len(names)), names)[:count]]
 
 
 def cell(outcomes: Sequence[Outcome]) -> str:
@@ -65,7 +82,7 @@ def cell(outcomes: Sequence[Outcome]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--ar", required=True, help="folder of the AR SFT model before MARS training")
+    parser.add_argument("--base", required=True, help="a GGUF file, folder or hub id")
     tables.run(parser, measure, table, FILE)
 
 

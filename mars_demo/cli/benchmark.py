@@ -20,7 +20,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         "--tasks",
         default="worlds,instructions",
         metavar="A,B",
-        help="worlds, instructions, skills, paper (its six), or the harness's tasks (default: %(default)s)",
+        help="worlds, instructions, paper (its six), or the harness's tasks (default: %(default)s)",
     )
     parser.add_argument("--include-path", type=Path, metavar="FOLDER", help="folder with more task files")
     parser.add_argument("--limit", type=int, metavar="N", help="documents per task (default: all)")

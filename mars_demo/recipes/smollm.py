@@ -78,8 +78,8 @@ SCALES = {
     # Several small batches per step, because conversations of one length are of few kinds.
     "cpu": Scale(
         held_out=192,
-        conversations=5185,
-        second_turns=0,
+        conversations=20_000,
+        second_turns=5_000,
         batch=96,
         max_new_tokens=192,
         trainings=trainings((20, 750), batch_tokens=1024, gradient_accumulation_steps=4, save_steps=20),

@@ -54,7 +54,7 @@ FAMILIES = {"tasks": TASKS, "skills": SKILLS}  # by their names in `--data` and 
 SPLITS = ("train", "held-out")
 HELD_OUT_SHARE = 10  # one prompt in this many is held out
 FOLLOW_UP_SHARE = 0.2  # share of training examples with a second turn, of skills that have follow-ups
-UNSEEN_SHARE = 0.25  # share of held-out prompts of kinds that training never sees
+UNSEEN_SHARE = 0.5  # share of held-out prompts of kinds that training never sees
 
 
 def task(name: str) -> Task:

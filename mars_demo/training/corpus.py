@@ -87,16 +87,16 @@ def task_pools(names: Sequence[str] | None, seed: int) -> Pools:
 
 def _task_pool(names: Sequence[str] | None, seed: int) -> list[list[Message]]:
     drawn = itertools.islice(tasks.examples(names, "train", seed=seed), POOL)
-    return [[*map(_marked, one.messages), _marked(_assistant(one.answer))] for one in drawn]
+    return [
+        [
+            message | _MARKS[message["role"]]
+            for message in [*example.messages, {"role": "assistant", "content": example.answer}]
+        ]
+        for example in drawn
+    ]
 
 
-def _assistant(answer: str) -> Message:
-    return {"role": "assistant", "content": answer}
-
-
-def _marked(message: Message) -> Message:
-    """Return a message, with a mark that no model wrote it if it is an answer."""
-    return message | {"own": False} if message["role"] == "assistant" else message
+_MARKS = {"user": {}, "assistant": {"own": False}}  # no model wrote the answers of tasks
 
 
 def mixed_pools(sources: Sequence[Callable[[], Pools]]) -> Pools:

@@ -1,17 +1,20 @@
 """Skills: plausible wrong answers fail, hostile ones are harmless, and skills are training data."""
 
+import itertools
 import json
+import random
 import sqlite3
+from collections.abc import Iterator
 
 import pytest
-import yaml
 from task_examples import examples_of
 
 from mars_demo import tasks
-from mars_demo.assets import ASSETS
+from mars_demo.assets import read_json
 from mars_demo.evaluation.task_sets import task_set
 from mars_demo.tasks.common import Example
 from mars_demo.tasks.skills import SKILLS, sandbox, sql
+from mars_demo.tasks.skills.common import request
 from mars_demo.training import corpus
 
 
@@ -146,10 +149,61 @@ def test_skills_are_training_data_and_mix_with_a_file(tmp_path):
     assert pool(f"skills:sql,dates+{path}")[::2] == pool("skills:sql,dates")[:5]
 
 
-def test_skills_are_task_sets_of_a_sweep_and_tasks_of_the_harness():
-    questions = task_set("skills").questions(20)
-    assert len(questions) == 20
+def test_skills_are_task_sets_of_a_sweep():
+    questions = task_set("skills").questions(40)
+    assert len(questions) == 40
     assert questions[0].prompt == tasks.held_out(next(iter(SKILLS)), 2)[0].prompt
-    group = yaml.safe_load((ASSETS / "harness" / "skills.yaml").read_text())
-    assert group["task"] == [f"skill-{name}" for name in SKILLS]
-    assert {path.stem for path in (ASSETS / "harness").glob("skill-*.yaml")} == set(group["task"])
+
+
+@pytest.mark.parametrize("name", SKILLS)
+def test_a_skill_has_sixty_phrasings_and_fifteen_of_other_forms(name):
+    content = read_json("skills", f"{name}.json")
+    asks = set(_phrasings({key: part for key, part in content.items() if key != "follow_ups"}))
+    seen, unseen = ({text for kind, text in asks if kind == part} for part in ("seen", "unseen"))
+    assert len(seen) >= 60
+    assert len(unseen) >= 15
+    assert not seen & unseen
+
+
+def _phrasings(texts: object, is_ask: bool = False) -> Iterator[tuple[str, str]]:
+    """Yield the phrasings of requests, which stand below a key with `asks`, as seen or unseen."""
+    inner = texts.items() if isinstance(texts, dict) else ((None, one) for one in texts)
+    for key, value in inner:
+        if is_ask and key in ("seen", "unseen"):
+            yield from ((key, str(phrasing)) for phrasing in value)
+        elif isinstance(value, dict | list):
+            yield from _phrasings(value, is_ask or "asks" in str(key).split("_"))
+
+
+@pytest.mark.parametrize("name", [name for name, task in SKILLS.items() if task.make_follow_up])
+def test_follow_ups_continue_their_example(name):
+    rng, further = random.Random(0), 0
+    for example in examples_of(name, 20):
+        second = SKILLS[name].make_follow_up(rng, example)
+        further += bool(second.earlier)
+        if second.earlier:
+            assert second.earlier == (example.prompt, example.answer)
+            assert [message["role"] for message in second.messages] == ["user", "assistant", "user"]
+            assert SKILLS[name].grade(second, second.answer), second
+            assert second.prompt != example.prompt
+            if second.answer != example.answer:
+                assert not SKILLS[name].grade(second, example.answer), second
+    assert further
+
+
+def test_only_the_phrasing_of_a_request_has_typos():
+    rng = random.Random(0)
+    material, field = "Some Materials, which Stay: 12.50", "the Fields Also"
+    requests = {request(rng, "Please rewrite {what}", material, what=field) for _ in range(200)}
+    requests |= {request(rng, "Rewrite {material} for {what}", material, what=field) for _ in range(200)}
+    assert len(requests) > 60
+    assert all(material in text and field in text for text in requests)
+
+
+def test_two_turns_of_a_skill_are_one_conversation_of_training():
+    pools = itertools.islice(corpus.source("skills", seed=0)(), 2)
+    talks = [messages for pool in pools for messages in pool()]
+    longer = [messages for messages in talks if len(messages) == 4]
+    assert 0.02 < len(longer) / len(talks) < 0.2
+    for messages in longer:
+        assert [message.get("own") for message in messages] == [None, False, None, False]

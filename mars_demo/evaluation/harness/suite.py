@@ -19,7 +19,7 @@ from mars_demo.evaluation.harness.generated import Generated, Speed, speed
 from mars_demo.evaluation.harness.model import MarsLM
 
 FOLDER = ASSETS / "harness"  # this project's task files
-OWN = ("worlds", "instructions", "paper", "skills")
+OWN = ("worlds", "instructions", "paper")
 RESAMPLED = 1000  # resamples for the standard errors of metrics that are not means
 
 # It logs notes for the authors of each task.

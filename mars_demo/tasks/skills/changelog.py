@@ -7,43 +7,45 @@ from mars_demo.tasks.skills import words
 from mars_demo.tasks.skills.common import LONGEST, kinds, lines_of, request, skill, texts
 
 TEXT = texts("changelog")
-LOG_ASKS, COMMIT_ASKS = kinds("changelog", "log"), kinds("changelog", "commit")
+LOG_ASKS, COMMIT_ASKS = kinds("changelog", "asks_log"), kinds("changelog", "asks_commit")
+STYLES, FIELDS = kinds("changelog", "styles"), kinds("changelog", "fields")  # forms of a line of notes
 PARTS = TEXT["parts"]
-CHANGES = TEXT["changes"]  # by kind of change: its type in a commit, and phrases about a part
+CHANGES, COMMITS = TEXT["changes"], TEXT["commits"]  # phrases by kind of change or type of commit
 
 
 def make(rng: random.Random, unseen: bool) -> Example:
     return (_log if rng.random() < 0.6 else _commit)(rng, unseen)
 
 
-def _change(rng: random.Random, kind: str, part: str | None = None) -> str:
-    return rng.choice(CHANGES[kind][1]).format(part or rng.choice(PARTS))
-
-
 def _log(rng: random.Random, unseen: bool) -> Example:
-    version = f"{rng.randint(0, 9)}.{rng.randint(0, 20)}.{rng.randint(0, 9)}"
-    date = words.date(rng).isoformat()
+    version = f"{rng.choice(('', '', 'v'))}{rng.randint(0, 9)}.{rng.randint(0, 20)}.{rng.randint(0, 9)}"
+    day = words.date(rng)
+    date = rng.choice((day.isoformat(), day.isoformat(), words.long_date(day), f"{day:%d.%m.%Y}"))
     kinds = sorted(rng.sample(list(CHANGES), rng.randint(2, 3)))
-    changes = [(kind, _change(rng, kind)) for kind in kinds for _ in range(rng.randint(1, 2))]
-    changes = list(dict.fromkeys(changes))
-    notes = "\n".join(f"{kind.lower()}: {change}" for kind, change in rng.sample(changes, len(changes)))
-    order = [line.partition(": ") for line in notes.splitlines()]
-    blocks = [
-        f"### {kind}\n" + "\n".join(f"- {change}" for name, _, change in order if name == kind.lower())
+    changes = [
+        (kind, change.format(rng.choice(PARTS)))
         for kind in kinds
+        for change in rng.sample(CHANGES[kind], rng.randint(1, 2))
     ]
+    rng.shuffle(changes)
+    style, case = STYLES.pick(rng, unseen), rng.choice((str, str.lower))
+    notes = "\n".join(style.format(kind=case(kind), change=change) for kind, change in changes)
+    blocks = (
+        "\n".join([f"### {kind}", *(f"- {change}" for key, change in changes if key == kind)])
+        for kind in kinds
+    )
     answer = "\n\n".join([f"## {version} - {date}", *blocks])
     prompt = request(rng, LOG_ASKS.pick(rng, unseen), notes, version=version, date=date)
     return Example("changelog", prompt, answer, {"lines": lines_of(answer)})
 
 
 def _commit(rng: random.Random, unseen: bool) -> Example:
-    kind = rng.choice(list(CHANGES))
-    type_, part = CHANGES[kind][0], rng.choice(PARTS)
-    change = _change(rng, kind, part)
-    fields = {"type": type_, "scope": part, "summary": change, "issue": f"#{rng.randint(2, 900)}"}
-    notes = "\n".join(f"{field}: {fields[field]}" for field in rng.sample(list(fields), len(fields)))
-    answer = f"{type_}({part}): {change}\n\nRefs: {fields['issue']}"
+    kind, part = rng.choice(list(COMMITS)), rng.choice(PARTS)
+    summary, issue = rng.choice(COMMITS[kind]), f"#{rng.randint(2, 900)}"
+    fields = {"type": kind, "scope": part, "summary": summary, "issue": issue}
+    style = FIELDS.pick(rng, unseen)
+    notes = "\n".join(style.format(field, fields[field]) for field in rng.sample(list(fields), len(fields)))
+    answer = f"{kind}({part}): {summary}\n\nRefs: {issue}"
     prompt = request(rng, COMMIT_ASKS.pick(rng, unseen), notes)
     return Example("changelog", prompt, answer, {"lines": lines_of(answer)})
 

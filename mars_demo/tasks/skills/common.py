@@ -74,11 +74,8 @@ def request(rng: random.Random, phrasing: str, material: str = "", **fields: obj
     phrasing: a text with `fields` in braces. With `{material}` it says where the material stands, else the
         material comes before or after it. Only the phrasing gets typos, never fields or material.
     """
-    text = _typed(rng, phrasing)
-    if "{material}" in phrasing:
-        return text.format(**fields, material=material)
-    text = text.format(**fields)
-    if not material:
+    text = _typed(rng, phrasing).format(**fields, material=material).strip()
+    if "{material}" in phrasing or not material:
         return text
     if rng.random() < 0.3:
         return f"{material}{rng.choice(_BREAKS)}{text}"
@@ -93,18 +90,20 @@ _BREAKS = ("\n", "\n\n")
 def _typed(rng: random.Random, phrasing: str) -> str:
     """Return a phrasing with a greeting, a reason or thanks, in lower case, or with a typo, at times."""
     style = rng.random()
-    ends_with_material = phrasing.rstrip('"”»`').endswith("{material}")
+    begins, ends = phrasing[0].isalpha(), phrasing[-1].isalpha() or phrasing[-1] in ".?!"
     if style < 0.12:
         phrasing = _outside_braces(phrasing, str.lower)
-        if not ends_with_material:
+        if ends:
             phrasing = phrasing.rstrip(".?!") + rng.choice(("", "", " pls", " thx"))
     elif style < 0.2:
         phrasing = _outside_braces(phrasing, lambda part: _with_typo(rng, part))
-    elif style < 0.28:
+    elif style < 0.28 and begins:
         phrasing = rng.choice(HABITS["greetings"]) + phrasing
-    elif style < 0.36:
+    elif style < 0.36 and begins:
         phrasing = rng.choice(HABITS["reasons"]) + phrasing
-    elif style < 0.44 and not ends_with_material:
+    elif style < 0.44 and ends:
+        if phrasing[-1].isalpha():
+            phrasing += "."
         phrasing += rng.choice(HABITS["thanks"])
     return phrasing
 

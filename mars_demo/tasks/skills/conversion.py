@@ -1,19 +1,22 @@
-"""Amounts in another unit, with the factor in the request and the multiplication step by step."""
+"""Amounts in another unit, with the multiplication step by step."""
 
 import random
 
 from mars_demo.tasks.common import Example, concludes, concluding
-from mars_demo.tasks.skills.common import kinds, request, skill
+from mars_demo.tasks.skills.common import kinds, request, skill, texts
 
 ASKS = kinds("conversion")
-# For each unit: its singular and plural, the smaller unit, and possible factors.
+# For each unit: its singular and plural, a verb, the smaller unit, and possible factors.
 UNITS = kinds("conversion", "units")
+COMMON = texts("conversion")["common"]  # units whose factor may be left out of a request
 
 
 def make(rng: random.Random, unseen: bool) -> Example:
-    one, many, small, factors = UNITS.pick(rng, unseen)
-    n, factor = rng.randint(3, 49), rng.choice(factors)
-    prompt = request(rng, ASKS.pick(rng, unseen), one=one, many=many, small=small, n=n, factor=factor)
+    phrasing = ASKS.pick(rng, unseen)
+    is_common = "{factor}" not in phrasing or rng.random() < 0.2
+    one, many, verb, small, factors = rng.choice(COMMON) if is_common else UNITS.pick(rng, unseen)
+    n, factor = rng.randint(2, 20), rng.choice(factors)
+    prompt = request(rng, phrasing, one=one, many=many, verb=verb, small=small, n=n, factor=factor)
     return concluding(
         "conversion", prompt, multiplied(n, factor), f"So {n} {many} are {n * factor} {small}."
     )

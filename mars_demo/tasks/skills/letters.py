@@ -1,7 +1,9 @@
 """Short letters, invitations and reminders from a list of fields."""
 
+import datetime
 import random
 import re
+from collections.abc import Callable
 
 from mars_demo.tasks.common import Example
 from mars_demo.tasks.skills import words
@@ -9,36 +11,120 @@ from mars_demo.tasks.skills.common import LONGEST, kinds, request, skill, texts
 
 TEXT = texts("letters-from-notes")
 ASKS, LETTERS = kinds("letters-from-notes"), kinds("letters-from-notes", "letters")
+LAYOUTS, FOLLOW_UPS = kinds("letters-from-notes", "layouts"), kinds("letters-from-notes", "follow_ups")
 
 
 def _date(rng: random.Random) -> str:
-    return words.long_date(words.date(rng))
+    return _style(rng)(words.date(rng))
+
+
+def _style(rng: random.Random) -> Callable[[datetime.date], str]:
+    """Return a way to write dates."""
+    return rng.choice(
+        (
+            words.long_date,
+            datetime.date.isoformat,
+            lambda day: f"{words.MONTHS[day.month - 1]} {day.day}",
+            lambda day: f"{day.day} {words.MONTHS[day.month - 1]} {day.year}",
+        )
+    )
+
+
+def _time(rng: random.Random) -> str:
+    return rng.choice((words.clock(rng), f"{rng.randint(8, 11)} am", f"{rng.randint(1, 9)} pm"))
+
+
+def _amount(rng: random.Random) -> str:
+    return rng.choice(("${}", "{} dollars", "{} euros", "£{}")).format(words.price(rng))
+
+
+def _choice(key: str) -> Callable[[random.Random], str]:
+    return words.one_of(TEXT[key])
 
 
 # The generator of each field of a letter.
 FIELDS = {
-    **dict.fromkeys(("event", "occasion"), words.one_of(TEXT["occasions"])),
-    **dict.fromkeys(("date", "due date", "new date", "first day", "last day"), _date),
-    "time": words.clock,
-    **dict.fromkeys(("place", "address"), words.address),
+    **dict.fromkeys(("to", "from"), words.one_of(words.FIRST_NAMES)),
+    **dict.fromkeys(("event", "occasion"), _choice("occasions")),
+    **dict.fromkeys(("date", "due date", "new date", "first day", "last day", "arrival"), _date),
+    "time": _time,
+    **dict.fromkeys(("place", "address", "old address", "new address"), words.address),
     **dict.fromkeys(("gift", "item"), words.one_of(words.GIFTS)),
     "company": words.one_of(words.COMPANIES),
-    **dict.fromkeys(("invoice", "order"), words.code),
-    "amount": words.price,
+    **dict.fromkeys(("invoice", "order", "membership"), words.code),
+    **dict.fromkeys(("amount", "price"), _amount),
     "deputy": words.person,
+    "position": lambda rng: _with_article(rng.choice(TEXT["positions"])),
+    "quantity": lambda rng: rng.randint(2, 60),
+    "nights": lambda rng: rng.randint(2, 14),
+    "phone": lambda rng: f"555-{rng.randint(1000, 9999)}",
+    "room": _choice("rooms"),
+    "topic": _choice("topics"),
+    "reason": _choice("reasons"),
+    "problem": _choice("problems"),
+    "hotel": _choice("hotels"),
+    "achievement": _choice("achievements"),
+    "work": _choice("works"),
+    "course": _choice("courses"),
+    "book": _choice("books"),
 }
+
+
+def _with_article(noun: str) -> str:
+    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
 
 
 def make(rng: random.Random, unseen: bool) -> Example:
     letter = LETTERS.pick(rng, unseen)
-    to, sender = rng.sample(words.FIRST_NAMES, 2)
-    fields = {"to": to, "from": sender} | {field: FIELDS[field](rng) for field in letter["fields"]}
+    fields = _drawn(rng, ["to", "from", *letter["fields"]])
+    pattern, separator = LAYOUTS.pick(rng, unseen)
     order = rng.sample(list(fields), len(fields))
-    style = rng.choice(("{}: {}", "- {}: {}", "{} = {}"))
-    notes = "\n".join(style.format(field, fields[field]) for field in order)
-    prompt = request(rng, ASKS.pick(rng, unseen), notes, kind=letter["kind"])
-    answer = f"Dear {to},\n\n{letter['body'].format(**fields)}\n\nBest regards,\n{sender}"
-    return Example("letters-from-notes", prompt, answer, {"fields": fields, "prompt": prompt})
+    case = rng.choice((str, str, str.capitalize, str.upper))
+    notes = separator.join(pattern.format(case(key), fields[field]) for field, key in _keys(rng, order))
+    noun = letter["kind"].split(" ", 1)[1]
+    phrasing = ASKS.pick(rng, unseen)
+    if noun[0] in "aeiou":
+        phrasing = re.sub(r"\b([Aa]) \{noun\}", r"\1n {noun}", phrasing)
+    prompt = request(rng, phrasing, notes, kind=letter["kind"], noun=noun)
+    return _letter(prompt, prompt, letter["body"], fields)
+
+
+def _drawn(rng: random.Random, names: list[str]) -> dict[str, object]:
+    """Return a value for each field; no value is part of another."""
+    while True:
+        fields = {name: FIELDS[name](rng) for name in names}
+        if {"first day", "last day"} <= set(names):
+            style, first = _style(rng), words.date(rng)
+            fields["first day"] = style(first)
+            fields["last day"] = style(first + datetime.timedelta(days=rng.randint(2, 30)))
+        values = [str(value) for value in fields.values()]
+        if not any(a in b for i, a in enumerate(values) for j, b in enumerate(values) if i != j):
+            return fields
+
+
+def _keys(rng: random.Random, fields: list[str]) -> list[tuple[str, str]]:
+    """Return each field with the key that the notes have for it, all keys different."""
+    while True:
+        keys = [rng.choice(TEXT["synonyms"][field]) for field in fields]
+        if len(set(keys)) == len(keys):
+            return list(zip(fields, keys))
+
+
+def _letter(prompt: str, source: str, body: str, fields: dict[str, object]) -> Example:
+    answer = f"Dear {fields['to']},\n\n{body.format(**fields)}\n\nBest regards,\n{fields['from']}"
+    return Example("letters-from-notes", prompt, answer, {"fields": fields, "prompt": source, "body": body})
+
+
+def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example:
+    """Return a request to change one field."""
+    fields = example.facts["fields"]
+    field = rng.choice(list(fields))
+    changed = fields | {field: FIELDS[field](rng)}
+    while str(changed[field]) in example.prompt:
+        changed = fields | _drawn(rng, [field])
+    name = rng.choice(TEXT["names"].get(field, [field]))
+    prompt = request(rng, FOLLOW_UPS.pick(rng, unseen), field=name, new=changed[field])
+    return _letter(prompt, f"{example.facts['prompt']}\n{prompt}", example.facts["body"], changed)
 
 
 def grade(example: Example, answer: str) -> bool:
@@ -48,9 +134,10 @@ def grade(example: Example, answer: str) -> bool:
     if len(lines) < 3 or lines[0] != f"Dear {fields['to']}," or lines[-1] != fields["from"]:
         return False
     body = " ".join(lines[1:-1])
-    values = [str(value) for field, value in fields.items() if field not in ("to", "from")]
+    values = [re.escape(str(value)) for field, value in fields.items() if field not in ("to", "from")]
     invented = set(re.findall(r"\d+", answer)) - set(re.findall(r"\d+", example.facts["prompt"]))
-    return all(body.count(value) == 1 for value in values) and not invented and len(body.split()) <= 60
+    each_once = all(len(re.findall(rf"(?<!\w){value}(?!\w)", body)) == 1 for value in values)
+    return each_once and not invented and len(body.split()) <= 60
 
 
-TASK = skill("letters-from-notes", "Letters from notes", make, grade)
+TASK = skill("letters-from-notes", "Letters from notes", make, grade, follow_up=follow_up)

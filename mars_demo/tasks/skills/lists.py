@@ -1,44 +1,77 @@
-"""Lists to sort, deduplicate, number, or write as bullets."""
+"""Lists to sort, deduplicate, reverse, number, or write as bullets."""
 
 import random
 
 from mars_demo.tasks.common import Example
-from mars_demo.tasks.skills.common import LONGEST, Kinds, lines_of, request, skill, texts
-from mars_demo.tasks.skills.words import GROUPS
+from mars_demo.tasks.skills import listings
+from mars_demo.tasks.skills.common import Kinds, request, skill, texts
 
-WRITTEN = {
-    "commas": ", ".join,
-    "lines": "\n".join,
-    "bullets": lambda items: "\n".join(f"- {item}" for item in items),
-    "numbers": lambda items: "\n".join(f"{i}. {item}" for i, item in enumerate(items, start=1)),
-}
 CHANGES = {
-    "sort": sorted,
-    "reverse": lambda items: sorted(items, reverse=True),
+    "sort": lambda items: sorted(items, key=str.lower),
+    "sort down": lambda items: sorted(items, key=str.lower, reverse=True),
+    "rise": lambda items: sorted(items, key=int),
+    "fall": lambda items: sorted(items, key=int, reverse=True),
     "distinct": lambda items: list(dict.fromkeys(items)),
+    "backwards": lambda items: items[::-1],
     "same": list,
-    "distinct and sort": lambda items: sorted(set(items)),
 }
-CHORES = texts("lists")["chores"]  # each with the change, the format of the answer, and phrasings
+ORDERS = ("sort", "sort down", "rise", "fall", "backwards")
+TEXT = texts("lists")
+CHORES = TEXT["chores"]  # each with its change, phrasings, and at times the forms of answer and material
+FOLLOW_UPS = {kind: Kinds(**asks) for kind, asks in TEXT["follow_ups"].items()}
 
 
 def make(rng: random.Random, unseen: bool) -> Example:
     chore = rng.choice(CHORES)
-    change, form, asks = chore["change"], chore["form"], Kinds(**chore["asks"])
-    group = rng.choice(list(GROUPS))
-    items = rng.sample(GROUPS[group].split(), rng.randint(4, 8))
-    if "distinct" in change:
-        items = rng.sample(items + rng.choices(items, k=rng.randint(1, 3)), k=len(items) + 1)
-    written = rng.choice(("commas", "lines")) if form != "lines" else "commas"
-    prompt = request(rng, asks.pick(rng, unseen), WRITTEN[written](items), group=group)
-    answer = WRITTEN[form](CHANGES[change](items))
-    return Example("lists", prompt, answer, {"lines": answer.splitlines()})
+    phrasing, change = Kinds(**chore["asks"]).pick(rng, unseen), chore["change"]
+    inline, counts = listings.is_inline(phrasing), change in ("rise", "fall")
+    size = rng.randint(3, 5)
+    if counts:
+        nouns, items = listings.numbers(rng, size)
+    else:
+        nouns, items = listings.drawn(rng, size, listings.groups_for(phrasing))
+    if change == "distinct":
+        items = _with_repeats(rng, items)
+    forms = [form for form in chore.get("material", listings.FORMS) if not (counts and form == "numbers")]
+    given = "commas" if inline else rng.choice(forms)
+    asked = chore.get("form")
+    if asked == "asked":
+        asked = rng.choice(list(TEXT["shapes"]))
+        nouns["shape"] = rng.choice(TEXT["shapes"][asked])
+    prompt = request(rng, phrasing, listings.typed(rng, items, given), **nouns).strip()
+    return _example(prompt, CHANGES[change](items), asked, asked or given, change in ORDERS)
+
+
+def _with_repeats(rng: random.Random, items: list[str]) -> list[str]:
+    """Return three or four of the items, with one or two of them repeated later."""
+    items = items[:4]
+    for repeated in rng.sample(items, rng.randint(1, 2)):
+        items.insert(rng.randint(items.index(repeated) + 1, len(items)), repeated)
+    return items
+
+
+def _example(prompt: str, items: list[str], asked: str | None, form: str, ordered: bool) -> Example:
+    facts = {"items": items, "asked": asked, "form": form, "ordered": ordered}
+    return Example("lists", prompt, listings.written(items, form), facts)
+
+
+def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example:
+    """Return a request for the same list in another order or form, or without an item."""
+    items, form, ordered = (example.facts[key] for key in ("items", "form", "ordered"))
+    kind = rng.choice([kind for kind in FOLLOW_UPS if kind != form and (kind != "other way" or ordered)])
+    item = rng.choice(items)
+    named = f'"{item}"' if " " in item else item
+    prompt = request(rng, FOLLOW_UPS[kind].pick(rng, unseen), item=named)
+    if kind == "other way":
+        return _example(prompt, items[::-1], None, form, ordered)
+    if kind == "without":
+        return _example(prompt, [other for other in items if other != item], None, form, ordered)
+    return _example(prompt, items, kind, kind, ordered)
 
 
 def grade(example: Example, answer: str) -> bool:
-    """Return whether the answer has the right lines, with any kind of bullet."""
-    lines = [f"- {line[1:].strip()}" if line[0] in "*•" else line for line in lines_of(answer[:LONGEST])]
-    return lines == example.facts["lines"]
+    """Return whether the answer is the right list, in the form that the request names, if any."""
+    return listings.holds(answer, example.facts["items"], example.facts["asked"])
 
 
-TASK = skill("lists", "Lists in order", make, grade)
+TASK = skill("lists", "Lists in order", make, grade, follow_up=follow_up)

@@ -3,24 +3,30 @@
 import random
 
 from mars_demo.tasks.common import Example
-from mars_demo.tasks.skills.common import LONGEST, kinds, lines_of, request, skill
+from mars_demo.tasks.skills.common import kinds, request, skill
+from mars_demo.tasks.skills.inline import count, request_with, results_of
 
-FORMS, ASKS = kinds("phones", "forms"), kinds("phones")
+FORMS, ASKS, FOLLOW_UPS = kinds("phones", "forms"), kinds("phones"), kinds("phones", "follow_ups")
+SOURCES = [form for form, _ in FORMS.seen]
 
 
 def make(rng: random.Random, unseen: bool) -> Example:
-    form = FORMS.pick(rng, unseen)
-    numbers = [
-        "".join(rng.choices("23456789", k=1) + rng.choices("0123456789", k=9))
-        for _ in range(rng.randint(1, 3))
-    ]
-    given = "\n".join(
-        filled(rng.choice([f for f in FORMS.seen if f != form]), number) for number in numbers
-    )
-    prompt = request(rng, ASKS.pick(rng, unseen), given, form=form)
-    results = [filled(form, number) for number in numbers]
-    answer = "\n".join(f"{' '.join(number)} -> {result}" for number, result in zip(numbers, results))
-    return Example("phones", prompt, answer, {"numbers": results})
+    phrasing = ASKS.pick(rng, unseen)
+    form, ways = FORMS.pick(rng, unseen)
+    numbers = _numbers(rng, count(rng, phrasing))
+    prompt = request_with(rng, phrasing, _given(rng, numbers, form), **_named(rng, form, ways))
+    return _example(prompt, numbers, form)
+
+
+def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example:
+    """Return a request for other numbers in the same form, or for the same numbers in another form."""
+    phrasing, old = FOLLOW_UPS.pick(rng, unseen), example.facts["form"]
+    if "{one}" in phrasing or "{several}" in phrasing:
+        numbers = _numbers(rng, count(rng, phrasing))
+        return _example(request_with(rng, phrasing, _given(rng, numbers, old)), numbers, old)
+    form, ways = rng.choice([kind for kind in FORMS.of(unseen) if kind[0] != old])
+    prompt = request(rng, phrasing, **_named(rng, form, ways))
+    return _example(prompt, example.facts["digits"], form)
 
 
 def filled(form: str, digits: str) -> str:
@@ -29,10 +35,33 @@ def filled(form: str, digits: str) -> str:
     return "".join(next(rest) if sign == "X" else sign for sign in form)
 
 
+def _numbers(rng: random.Random, number: int) -> list[str]:
+    return [rng.choice("23456789") + "".join(rng.choices("0123456789", k=9)) for _ in range(number)]
+
+
+def _given(rng: random.Random, numbers: list[str], form: str) -> list[str]:
+    """Return numbers in other forms; only forms with a country code have sources with one."""
+    sources = [source for source in SOURCES if source != form and ("+" in form or "+" not in source)]
+    source, mixed = rng.choice(sources), rng.random() < 0.5
+    return [filled(rng.choice(sources) if mixed else source, number) for number in numbers]
+
+
+def _named(rng: random.Random, form: str, ways: list[str]) -> dict[str, str]:
+    """Return a form as a phrasing may name it: by a pattern, a way of writing, or an example."""
+    example = filled(form, rng.choice(("5551234567", *_numbers(rng, 2))))
+    way = rng.choice((rng.choice(ways), rng.choice(ways), f"as {form}", f"like {example}"))
+    return {"form": form, "way": way, "example": example}
+
+
+def _example(prompt: str, numbers: list[str], form: str) -> Example:
+    results = [filled(form, number) for number in numbers]
+    answer = "\n".join(f"{' '.join(number)} -> {result}" for number, result in zip(numbers, results))
+    return Example("phones", prompt, answer, {"numbers": results, "digits": numbers, "form": form})
+
+
 def grade(example: Example, answer: str) -> bool:
     """Return whether each line of the answer ends with its number, after an arrow or alone."""
-    values = [line.rpartition("->")[2].strip() for line in lines_of(answer[:LONGEST])]
-    return values == example.facts["numbers"]
+    return results_of(answer) == example.facts["numbers"]
 
 
-TASK = skill("phones", "Phone numbers in another form", make, grade)
+TASK = skill("phones", "Phone numbers in another form", make, grade, follow_up=follow_up)

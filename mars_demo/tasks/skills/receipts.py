@@ -1,26 +1,46 @@
 """Totals of shopping lists, added up line by line."""
 
 import random
+import re
 
 from mars_demo.tasks.common import Example, concludes
-from mars_demo.tasks.skills.common import kinds, request, skill
-from mars_demo.tasks.skills.words import GROUPS
+from mars_demo.tasks.skills.common import LONGEST, and_list, kinds, request, skill, texts
+from mars_demo.tasks.skills.sums import steps_of
 
+TEXT = texts("receipts")
 ASKS, LINES = kinds("receipts"), kinds("receipts", "lines")
 
 
 def make(rng: random.Random, unseen: bool) -> Example:
-    items = rng.sample((GROUPS["groceries"] + " " + GROUPS["tools"]).split(), rng.randint(2, 5))
-    line, total, given, steps = LINES.pick(rng, unseen), 0, [], []
-    for item in items:
-        n, price = rng.randint(1, 9), rng.randint(2, 20)
-        given.append(line.format(n=n, item=item, price=price))
-        before, total = total, total + n * price
-        added = f" {before} + {n * price} = {total}." if before else ""
-        steps.append(f"{item}: {n} x {price} = {n * price}.{added}")
-    prompt = request(rng, ASKS.pick(rng, unseen), "\n".join(given))
+    bullet, line = rng.choice(TEXT["bullets"]), LINES.pick(rng, unseen)
+    currency = rng.choice(TEXT["currencies"])
+    total, given, bought, steps = 0, [], [], []
+    for one, many in rng.sample(TEXT["goods"], rng.randint(2, 3)):
+        n, price = rng.randint(1, 6), rng.randint(2, 12)
+        items = one if n == 1 else many
+        given.append(bullet + line.format(n=n, item=one, items=items, price=currency.format(price)))
+        bought.append((one, many, n, price))
+        steps.append(f"{items if '{items}' in line else one}: {n} x {price} = {n * price}.")
+        if total:
+            steps.append(steps_of("+", [total, n * price])[0])
+        total += n * price
+    in_a_row = not bullet and not set(line) & set(",;|=\t") and rng.random() < 0.3
+    prompt = request(rng, ASKS.pick(rng, unseen), and_list(given) if in_a_row else "\n".join(given))
     conclusion = f"The total is {total}."
-    return Example("receipts", prompt, "\n".join([*steps, conclusion]), {"conclusion": conclusion})
+    facts = {"bought": bought, "conclusion": conclusion}
+    return Example("receipts", prompt, "\n".join([*steps, conclusion]), facts)
 
 
-TASK = skill("receipts", "Totals of receipts", make, concludes)
+def grade(example: Example, answer: str) -> bool:
+    """Return whether the answer names each item, has its cost and ends with the total."""
+    answer = answer[:LONGEST]
+    text = answer.lower()
+    equations = set(re.findall(r"(\d+) [x×*] (\d+) = (\d+)", answer))
+    return concludes(example, answer) and all(
+        (one.lower() in text or many.lower() in text)
+        and {(str(n), str(price), str(n * price)), (str(price), str(n), str(n * price))} & equations
+        for one, many, n, price in example.facts["bought"]
+    )
+
+
+TASK = skill("receipts", "Totals of receipts", make, grade)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mars_demo.tasks.common import Example
 from mars_demo.tasks.skills import words
-from mars_demo.tasks.skills.common import LONGEST, Kinds, kinds, request, skill, texts, unfenced
+from mars_demo.tasks.skills.common import LONGEST, kinds, request, skill, texts, unfenced
 
 FUNCTIONS = {"count", "sum", "avg", "min", "max", "round", "lower", "upper", "like"}
 STEPS = 100_000  # most SQLite virtual machine steps per query
@@ -22,57 +22,68 @@ class Schema:
     table: str
     name: str
     category: str
-    values: tuple[str, ...]
+    values: list[str]
     number: str
 
+    def typed(self, order: list[str]) -> list[str]:
+        """Return the columns in this order, with their types."""
+        return [f"{column} {'INTEGER' if column == self.number else 'TEXT'}" for column in order]
+
     def create(self, order: list[str]) -> str:
-        kinds = {self.number: "INTEGER"}
-        columns = ", ".join(f"{column} {kinds.get(column, 'TEXT')}" for column in order)
-        return f"CREATE TABLE {self.table} ({columns});"
+        """Return the statement that creates the table."""
+        return f"CREATE TABLE {self.table} ({', '.join(self.typed(order))});"
 
     @property
     def columns(self) -> list[str]:
         return [self.name, self.category, self.number]
 
 
-SCHEMAS = Kinds(
-    seen=(
-        Schema("employees", "name", "department", ("Sales", "Support", "Legal", "Research"), "salary"),
-        Schema("books", "title", "genre", ("Crime", "Poetry", "History", "Travel"), "pages"),
-        Schema("orders", "customer", "city", words.CITIES[:8], "total"),
-        Schema("products", "name", "category", ("Garden", "Kitchen", "Office", "Sports"), "price"),
-        Schema("students", "name", "course", ("Art", "Biology", "Chemistry", "Music"), "score"),
-        Schema("movies", "title", "director", words.LAST_NAMES[:8], "year"),
-        Schema("cars", "model", "color", ("red", "blue", "white", "black"), "mileage"),
-        Schema("rooms", "number", "building", ("North", "South", "Annex"), "seats"),
-    ),
-    unseen=(
-        Schema("flights", "code", "destination", words.CITIES[8:16], "delay"),
-        Schema("songs", "title", "artist", words.LAST_NAMES[8:16], "seconds"),
-        Schema("plants", "species", "bed", ("Front", "Back", "Roof"), "height"),
-    ),
-)
+SCHEMAS = kinds("sql", "schemas")
+TABLES = kinds("sql", "tables")  # ways to describe a table
 QUESTIONS = texts("sql")["questions"]  # each with its query
 ASKS = kinds("sql")
 
 
 def make(rng: random.Random, unseen: bool) -> Example:
-    schema = SCHEMAS.pick(rng, unseen)
-    question, query = rng.choice(QUESTIONS)
+    schema, ask, question = (
+        Schema(*SCHEMAS.pick(rng, unseen)),
+        ASKS.pick(rng, unseen),
+        rng.choice(QUESTIONS),
+    )
+    n = rng.randint(2, 90) * 10
     blanks = {
         "table": schema.table,
         "name": schema.name,
         "category": schema.category,
         "number": schema.number,
         "value": rng.choice(schema.values),
-        "n": rng.randint(2, 90) * 10,
+        "n": n,
+        "m": n + 100,
         "k": rng.randint(2, 9),
     }
-    create = schema.create(rng.sample(schema.columns, 3))
-    query = query.format(**blanks)
-    facts = {"query": query, "create": create, "values": schema.values, "columns": schema.columns}
-    prompt = request(rng, ASKS.pick(rng, unseen), create, question=question.format(**blanks))
-    return Example("sql", prompt, query, facts | {"table": schema.table, "n": blanks["n"]})
+    wordings = question["unseen" if unseen else "seen"]
+    task = rng.choice(wordings["tasks"]).format(**blanks)
+    sentences = (f"{task[0].upper()}{task[1:]}.", rng.choice(wordings["questions"]).format(**blanks))
+    order = rng.sample(schema.columns, 3)
+    table = {"table": schema.table, "columns": ", ".join(order), "create": schema.create(order)}
+    # A request that names the columns itself needs no other description of the table.
+    is_described = "{columns}" in ask or "{create}" in ask
+    described = "" if is_described else _description(rng, schema, order, unseen)
+    prompt = request(rng, ask, described, **table, question=rng.choice(sentences), task=task)
+    query = question["query"].format(**blanks)
+    facts = {"query": query, "create": table["create"], "values": schema.values, "columns": schema.columns}
+    return Example("sql", prompt, query, facts | {"table": schema.table, "n": n})
+
+
+def _description(rng: random.Random, schema: Schema, order: list[str], unseen: bool) -> str:
+    typed = schema.typed(order)
+    return TABLES.pick(rng, unseen).format(
+        table=schema.table,
+        columns=", ".join(order),
+        typed=", ".join(typed),
+        lines=",\n  ".join(typed),
+        bars=" | ".join(order),
+    )
 
 
 def grade(example: Example, answer: str) -> bool:
@@ -93,8 +104,8 @@ def _database(facts: dict, number: int) -> sqlite3.Connection:
     rng = random.Random(f"{facts['query']}-{number}")
     database = sqlite3.connect(":memory:")
     database.execute(facts["create"])
-    numbers = rng.sample(range(1, 1000), 30)
-    numbers[:2] = facts["n"], facts["n"] + 1  # the bound and its neighbour distinguish > from >=
+    bounds = [facts["n"] + step for step in (-1, 0, 1)]  # to distinguish > from >= and < from <=
+    numbers = bounds + rng.sample([number for number in range(1, 1000) if number not in bounds], 27)
     rows = [
         (f"{rng.choice(words.FIRST_NAMES)} {i}", rng.choice(facts["values"]), n)
         for i, n in enumerate(numbers)

@@ -8,12 +8,13 @@ from collections.abc import Callable
 from mars_demo.tasks.common import Example
 from mars_demo.tasks.skills import words
 from mars_demo.tasks.skills.common import LONGEST, Kinds, kinds, lines_of, request, skill, unfenced
+from mars_demo.tasks.skills.material import day, flat, literal, number
 
 Table = list[list[str]]  # the header is the first row
 
 
-def _csv(table: Table) -> str:
-    return "\n".join(",".join(row) for row in table)
+def _separated(separator: str) -> Callable[[Table], str]:
+    return lambda table: "\n".join(separator.join(row) for row in table)
 
 
 def _markdown(table: Table) -> str:
@@ -21,9 +22,26 @@ def _markdown(table: Table) -> str:
     return "\n".join([rows[0], f"|{' --- |' * len(table[0])}", *rows[1:]])
 
 
+def _aligned(table: Table) -> str:
+    """Return a Markdown table with columns of equal width."""
+    widths = [max(map(len, column)) for column in zip(*table)]
+    padded = [[cell.ljust(width) for cell, width in zip(row, widths)] for row in table]
+    rows = [f"| {' | '.join(row)} |" for row in padded]
+    return "\n".join([rows[0], f"|{'|'.join('-' * (width + 2) for width in widths)}|", *rows[1:]])
+
+
+def _objects(table: Table) -> list[str]:
+    header = [json.dumps(name) for name in table[0]]
+    rows = [", ".join(f"{name}: {literal(cell)}" for name, cell in zip(header, row)) for row in table[1:]]
+    return [f"{{{row}}}" for row in rows]
+
+
 def _json(table: Table) -> str:
-    rows = [json.dumps(dict(zip(table[0], row))) for row in table[1:]]
-    return "[\n  " + ",\n  ".join(rows) + "\n]"
+    return "[\n  " + ",\n  ".join(_objects(table)) + "\n]"
+
+
+def _json_line(table: Table) -> str:
+    return f"[{', '.join(_objects(table))}]"
 
 
 def _read_csv(text: str) -> Table:
@@ -38,27 +56,37 @@ def _read_markdown(text: str) -> Table:
 
 
 def _read_json(text: str) -> Table:
-    rows = json.loads(text)
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows) or not rows:
+    rows = flat(text)
+    if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
         raise ValueError("no list of objects")
+    if any(row.keys() != rows[0].keys() for row in rows):
+        raise ValueError("objects with other keys")
     header = list(rows[0])
-    return [header, *([str(row[key]) for key in header] for row in rows if row.keys() == rows[0].keys())]
+    return [header, *([str(row[key]) for key in header] for row in rows)]
 
 
-# The writer and the reader of each format.
+# The writer and the reader of each format of an answer.
 FORMATS: dict[str, tuple[Callable[[Table], str], Callable[[str], Table]]] = {
-    "CSV": (_csv, _read_csv),
+    "CSV": (_separated(","), _read_csv),
     "Markdown": (_markdown, _read_markdown),
     "JSON": (_json, _read_json),
 }
-
+# The writers of each format of a request.
+SOURCES = {
+    "CSV": (_separated(","), _separated(","), _separated(";"), _separated(", ")),
+    "TSV": (_separated("\t"),),
+    "Markdown": (_markdown, _aligned),
+    "JSON": (_json, _json_line),
+}
 
 _first, _city = words.one_of(words.FIRST_NAMES), words.one_of(words.CITIES)
-_product, _day = words.one_of(words.PRODUCTS), words.one_of(words.DAYS)
+_product, _weekday = words.one_of(words.PRODUCTS), words.one_of(words.DAYS)
+_company = words.one_of(words.COMPANIES)
+_count = number(1, 99)
 
 
-def _count(rng: random.Random) -> str:
-    return str(rng.randint(1, 99))
+def in_group(group: str) -> Callable[[random.Random], str]:
+    return words.one_of(words.GROUPS[group].split())
 
 
 COLUMNS = Kinds(
@@ -66,24 +94,45 @@ COLUMNS = Kinds(
         {"name": _first, "city": _city, "age": _count},
         {"product": _product, "price": words.price, "stock": _count},
         {"id": _count, "customer": words.person, "city": _city, "total": words.price},
-        {"day": _day, "time": words.clock, "teacher": words.person},
+        {"day": _weekday, "time": words.clock, "teacher": words.person},
         {"employee": words.person, "email": words.email, "desk": _count},
-        {"item": _product, "owner": _first, "shelf": _count, "day": _day},
+        {"item": _product, "owner": _first, "shelf": _count, "day": _weekday},
+        {"order": words.code, "date": day, "company": _company},
+        {"country": in_group("countries"), "language": in_group("languages"), "visits": _count},
+        {"animal": in_group("animals"), "name": _first, "weight": _count, "cage": _count},
+        {"shift": in_group("jobs"), "start": words.clock, "end": words.clock, "helpers": _count},
+        {"fruit": in_group("fruits"), "kilos": _count, "price": words.price},
+        {"supplier": _company, "address": words.address, "rating": number(1, 5)},
+        {"member": words.person, "sport": in_group("sports"), "joined": number(1990, 2025)},
+        {"plant": in_group("flowers"), "color": in_group("colors"), "height_cm": _count},
     ),
     unseen=(
         {"station": _city, "platform": _count, "departure": words.clock},
         {"player": _first, "wins": _count, "losses": _count, "club": _city},
+        {"instrument": in_group("instruments"), "musician": words.person, "seat": _count},
+        {"room": number(101, 560), "guest": words.person, "arrival": day, "nights": number(1, 14)},
+        {"garment": in_group("clothes"), "color": in_group("colors"), "size": number(34, 52)},
     ),
 )
 ASKS = kinds("table-formats")
 
 
 def make(rng: random.Random, unseen: bool) -> Example:
-    source, target = rng.sample(list(FORMATS), 2)
+    source, target = rng.choice(list(SOURCES)), rng.choice(list(FORMATS))
+    while source == target:
+        target = rng.choice(list(FORMATS))
     columns = COLUMNS.pick(rng, unseen)
     header = rng.sample(list(columns), rng.randint(2, len(columns)))
-    table = [header, *([columns[key](rng) for key in header] for _ in range(rng.randint(2, 4)))]
-    prompt = request(rng, ASKS.pick(rng, unseen), FORMATS[source][0](table), source=source, target=target)
+    generators = [columns[name] for name in header]
+    spell = rng.choice((str, str, str, str.capitalize))
+    cells = 9 if target == "JSON" else 14
+    count = rng.randint(2, max(2, min(6, cells // len(header))))
+    # No commas inside of cells: a reader of CSV would split there.
+    rows = [[generate(rng).replace(",", "") for generate in generators] for _ in range(count)]
+    table = [[spell(name) for name in header], *rows]
+    material = rng.choice(SOURCES[source])(table)
+    called = rng.choice((str, str, str, str.lower))
+    prompt = request(rng, ASKS.pick(rng, unseen), material, source=called(source), target=called(target))
     return Example("table-formats", prompt, FORMATS[target][0](table), {"format": target, "table": table})
 
 

@@ -1,0 +1,81 @@
+"""Paragraphs and sentences as bullets or numbered lists, and bullets as running text."""
+
+import random
+
+from mars_demo.tasks.common import Example
+from mars_demo.tasks.skills import listings, words
+from mars_demo.tasks.skills.common import Kinds, and_list, request, skill, texts
+
+TEXT = texts("bullets")
+CHORES, FRAMES, TOPICS = TEXT["chores"], TEXT["frames"], TEXT["topics"]
+FOLLOW_UPS = {kind: Kinds(**asks) for kind, asks in TEXT["follow_ups"].items()}
+
+
+def make(rng: random.Random, unseen: bool) -> Example:
+    chore = rng.choice(CHORES)
+    nouns, items, text = MATERIAL[chore["from"]](rng)
+    prompt = request(rng, Kinds(**chore["asks"]).pick(rng, unseen), text, **nouns).strip()
+    return _example(prompt, items, chore["form"])
+
+
+def _paragraph(rng: random.Random) -> tuple[dict[str, str], list[str], str]:
+    """Return the sentences of a paragraph without full stops, and the paragraph, after no nouns."""
+    sentences = [
+        _filled(rng, text) for text in rng.sample(TOPICS[rng.choice(list(TOPICS))], rng.randint(3, 5))
+    ]
+    return {}, [sentence.rstrip(".") for sentence in sentences], " ".join(sentences)
+
+
+def _list(rng: random.Random) -> tuple[dict[str, str], list[str], str]:
+    """Return the nouns for the items of a sentence, the items, and the sentence."""
+    kind = rng.choice(list(FRAMES))
+    nouns, items = listings.drawn(rng, rng.randint(3, 5), TEXT["kinds"][kind])
+    joined = rng.choice((and_list, and_list, ", ".join))(items)
+    return nouns, items, _filled(rng, rng.choice(FRAMES[kind]).replace("{}", joined))
+
+
+def _bullets(rng: random.Random) -> tuple[dict[str, str], list[str], str]:
+    """Return the nouns for the items of a list, the items, and the list."""
+    nouns, items = listings.drawn(rng, rng.randint(3, 5))
+    return nouns, items, listings.typed(rng, items, "bullets")
+
+
+MATERIAL = {"paragraph": _paragraph, "list": _list, "bullets": _bullets}
+
+
+def _filled(rng: random.Random, text: str) -> str:
+    """Return a text whose fields have values."""
+    return text.format(
+        name=rng.choice(words.FIRST_NAMES),
+        city=rng.choice(words.CITIES),
+        company=rng.choice(words.COMPANIES),
+        day=rng.choice(words.DAYS),
+        month=rng.choice(words.MONTHS),
+        time=words.clock(rng),
+        n=rng.randint(2, 60),
+    )
+
+
+def _example(prompt: str, items: list[str], form: str) -> Example:
+    return Example("bullets", prompt, listings.written(items, form), {"items": items, "form": form})
+
+
+def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example | None:
+    """Return a request for the other kind of list, or for the list without its first or last line."""
+    items, form = example.facts["items"], example.facts["form"]
+    if form == "sentence":
+        return None
+    kind = rng.choice([kind for kind in FOLLOW_UPS if kind != form])
+    end = rng.choice(("first", "last"))
+    prompt = request(rng, FOLLOW_UPS[kind].pick(rng, unseen), end=end)
+    if kind == "without":
+        return _example(prompt, items[1:] if end == "first" else items[:-1], form)
+    return _example(prompt, items, kind)
+
+
+def grade(example: Example, answer: str) -> bool:
+    """Return whether the answer has exactly the right points, in the form that the request names."""
+    return listings.holds(answer, example.facts["items"], example.facts["form"])
+
+
+TASK = skill("bullets", "Texts as bullets", make, grade, follow_up=follow_up)

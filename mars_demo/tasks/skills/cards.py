@@ -1,0 +1,113 @@
+"""Texts of greeting cards for an occasion, in a tone, with the details of the request."""
+
+import random
+import re
+from collections.abc import Mapping, Sequence
+
+from mars_demo.tasks.common import Example, sentences_of
+from mars_demo.tasks.skills import words
+from mars_demo.tasks.skills.common import LONGEST, kinds, request, skill, texts
+from mars_demo.tasks.skills.messages import PLACEHOLDER, SINGULAR, drawn, filled, invents
+
+TEXT = texts("cards")
+ASKS, TONES, OCCASIONS = kinds("cards"), kinds("cards", "tones"), kinds("cards", "occasions")
+# The generator of each detail of a card, apart from ages.
+DETAILS = {
+    "hobby": words.one_of(TEXT["hobbies"]),
+    **dict.fromkeys(("baby", "sender"), words.one_of(words.FIRST_NAMES)),
+    "gift": words.one_of(SINGULAR),
+    "company": words.one_of(words.COMPANIES),
+    "city": words.one_of(words.CITIES),
+    "subject": words.one_of(TEXT["subjects"]),
+}
+
+
+def make(rng: random.Random, unseen: bool) -> Example:
+    occasion, card = rng.choice(list(OCCASIONS.of(unseen).items()))
+    phrasing = ASKS.pick(rng, unseen)
+    tone, word = rng.choice([(tone, word) for tone, names in TONES.of(unseen).items() for word in names])
+    if "{tone}" not in phrasing and rng.random() < 0.5:
+        tone, word = "plain", ""
+    fields, stated = _details(rng, card, "{material}" in phrasing)
+    kind = f"{word} {occasion}".strip()
+    for what, value in (("tone", word), ("occasion", occasion)):
+        phrasing = re.sub(rf"\ba \{{{what}\}}", f"{_article(value)} {{{what}}}", phrasing)
+    prompt = request(
+        rng,
+        phrasing,
+        _notes(rng, phrasing, stated, fields),
+        card=f"{_article(kind)} {kind} card",
+        **{"kind": kind, "occasion": occasion, "tone": word, "to": fields["to"]},
+    )
+    added = [TEXT["added"][field] for field in stated if field in TEXT["added"]]
+    body = filled([*card[tone], *added], fields)
+    answer = f"Dear {fields['to']},\n\n{body}\n\nBest wishes,\n{fields.get('sender', PLACEHOLDER)}"
+    avoided = [card[other][-1] for other in TONES.seen if other != tone]
+    facts = {"fields": fields, "about": card["about"], "avoided": avoided, "source": prompt}
+    return Example("cards", prompt, answer, facts)
+
+
+def _details(rng: random.Random, card: dict, any_stated: bool) -> tuple[dict[str, str], list[str]]:
+    """Return the details of a card by field, and the fields that its request states besides the name."""
+    possible = [*card["details"], "sender"] if any_stated else []
+    stated = [field for field in possible if rng.random() < 0.6] or possible[-1:]
+    fields = drawn(rng, [field for field in stated if field in DETAILS], DETAILS)
+    first, second = rng.sample([name for name in words.FIRST_NAMES if name not in fields.values()], 2)
+    related = card["who"] == "one" and rng.random() < 0.3
+    relative = rng.choice(TEXT["relatives"]).format(last=rng.choice(words.LAST_NAMES))
+    to = relative if related else first if card["who"] == "one" else f"{first} and {second}"
+    if {"age", "years"} & set(stated):
+        age = (
+            rng.randint(60, 95) if related else rng.choice((rng.randint(5, 70), rng.randrange(10, 71, 10)))
+        )
+        fields |= {"age": str(age), "nth": _ordinal(age)}
+    return fields | {"to": to}, stated
+
+
+def _notes(rng: random.Random, phrasing: str, stated: Sequence[str], fields: Mapping[str, str]) -> str:
+    """Return the stated details as sentences or, after a comma or the like, as fragments."""
+    style, joint = (
+        ("fragments", ", ") if re.search(r"[,;-] \{material\}|=", phrasing) else ("sentences", " ")
+    )
+    patterns = [rng.choice(TEXT["details"][style][field]) for field in rng.sample(stated, len(stated))]
+    return joint.join(patterns).format(**fields)
+
+
+def _article(noun: str) -> str:
+    return "an" if noun.startswith(tuple("aeiouE")) else "a"
+
+
+def _ordinal(number: int) -> str:
+    if number % 100 in (11, 12, 13):
+        return f"{number}th"
+    return f"{number}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th') }"
+
+
+def grade(example: Example, answer: str) -> bool:
+    """Return whether the card fits occasion and tone, has all details of the request, and invents none."""
+    facts, fields, answer = example.facts, example.facts["fields"], answer[:LONGEST].strip()
+    lines = [line.strip() for line in answer.splitlines() if line.strip()]
+    if len(lines) < 4 or lines[0] != f"Dear {fields['to']}," or not lines[-2].endswith((",", "!")):
+        return False
+    body = " ".join(lines[1:-2])
+    sentences = sentences_of(body)
+    details = [value for field, value in fields.items() if field not in ("to", "sender", "nth")]
+    return (
+        lines[-1] == fields.get("sender", PLACEHOLDER)
+        and len(set(sentences)) == len(sentences) > 1
+        and len(body.split()) <= 60
+        and all(re.search(rf"(?<!\w){re.escape(detail)}", body) for detail in details)
+        and re.search(facts["about"], body) is not None
+        and not any(sentence in body for sentence in facts["avoided"])
+        and not invents(answer, facts["source"])
+        and all(detail in facts["source"] for detail in _DETAIL.findall(body))
+    )
+
+
+# Details that a card may have only if its request has them.
+_DETAIL = re.compile(
+    rf"\b(?:{'|'.join(map(re.escape, TEXT['hobbies'] + words.COMPANIES + words.CITIES + SINGULAR))})\b"
+)
+
+
+TASK = skill("cards", "Greeting cards", make, grade)

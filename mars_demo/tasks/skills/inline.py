@@ -1,0 +1,44 @@
+"""One or several short values in a request: within its sentence, or in lines."""
+
+import random
+import re
+from collections.abc import Sequence
+
+from mars_demo.tasks.skills.common import LONGEST, and_list, lines_of, request
+
+_PLURAL = re.compile(r"\{several\}|\b(dates|numbers|these|those|them|ones|each|every|list|all)\b", re.I)
+_BULLETS = ("{}", "{}", "{}", "- {}", "* {}", "• {}", "{n}. {}", "{n}) {}")
+
+
+def count(rng: random.Random, phrasing: str) -> int:
+    """Return how many values fit a phrasing.
+
+    A phrasing with `{one}` takes one value in its sentence, and one with `{several}` two or three. Others
+    take one to three lines, or at least two if their words are plural.
+    """
+    if "{one}" in phrasing:
+        return 1
+    return rng.randint(2 if _PLURAL.search(phrasing) else 1, 3)
+
+
+def request_with(rng: random.Random, phrasing: str, values: Sequence[str], **fields: object) -> str:
+    """Return a request for `count` values in its sentence or in lines."""
+    if "{one}" in phrasing or "{several}" in phrasing:
+        material = _in_a_row(rng, values)
+    else:
+        bullet = rng.choice(_BULLETS) if len(values) > 1 else "{}"
+        material = "\n".join(bullet.format(value, n=n) for n, value in enumerate(values, 1))
+    phrasing = phrasing.replace("{one}", "{material}").replace("{several}", "{material}")
+    return request(rng, phrasing, material, **fields)
+
+
+def _in_a_row(rng: random.Random, values: Sequence[str]) -> str:
+    if any("," in value for value in values):
+        return "; ".join(values)
+    return rng.choice((and_list, ", ".join))(values)
+
+
+def results_of(answer: str) -> list[str]:
+    """Return what each line of an answer has after its arrow, or the line if it does not have one arrow."""
+    lines = lines_of(answer[:LONGEST])
+    return [line.partition("->")[2].strip() if line.count("->") == 1 else line for line in lines]

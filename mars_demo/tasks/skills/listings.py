@@ -1,0 +1,110 @@
+"""Lists of items: drawn from word lists, as people type them, and as answers."""
+
+import random
+import re
+from collections.abc import Sequence
+
+from mars_demo.tasks.skills import words
+from mars_demo.tasks.skills.common import LONGEST, and_list, lines_of, texts
+
+_TEXT = texts("lists")
+_TODOS = "to-dos"
+_MEMBERS = {
+    **{group: members.split() for group, members in words.GROUPS.items() if group in _TEXT["nouns"]},
+    "words": [word for group in ("animals", "tools", "colors") for word in words.GROUPS[group].split()],
+    "products": words.PRODUCTS,
+    "last names": words.LAST_NAMES,
+    "companies": words.COMPANIES,
+    _TODOS: _TEXT[_TODOS],
+}
+GROUPS = tuple(_MEMBERS)
+SHORT_GROUPS = tuple(group for group in GROUPS if group != _TODOS)  # whose members fit into a sentence
+_CASES = (str, str.lower, lambda item: item[0].upper() + item[1:])
+# The forms of a list. An answer has the first one of each.
+_FORMS = {
+    "commas": (
+        ", ".join,
+        ", ".join,
+        and_list,
+        and_list,
+        lambda items: f"{', '.join(items[:-1])}, and {items[-1]}",
+        ",".join,
+        "; ".join,
+        " / ".join,
+        " | ".join,
+    ),
+    "lines": ("\n".join, "\n".join, ",\n".join),
+    "bullets": tuple(
+        lambda items, mark=mark: "\n".join(f"{mark} {item}" for item in items) for mark in "-*•–"
+    ),
+    "numbers": tuple(
+        lambda items, end=end: "\n".join(f"{i}{end} {item}" for i, item in enumerate(items, start=1))
+        for end in ".)"
+    ),
+    "sentence": (and_list,),
+}
+FORMS = ("commas", "commas", "lines", "bullets", "numbers")  # of a list as typed, with their shares
+_MARK = re.compile(r"(?:(?P<bullet>[-*•–])|(?P<number>\d+)[.)])\s+")
+
+
+def groups_for(phrasing: str) -> Sequence[str]:
+    """Return the groups whose members fit into a phrasing."""
+    return SHORT_GROUPS if is_inline(phrasing) else GROUPS
+
+
+def drawn(
+    rng: random.Random, count: int, groups: Sequence[str] = GROUPS
+) -> tuple[dict[str, str], list[str]]:
+    """Return the nouns for one of the groups and `count` of its members, which have different initials."""
+    group = rng.choice(groups)
+    members = {item[0]: item for item in rng.sample(_MEMBERS[group], len(_MEMBERS[group]))}
+    change = rng.choices(_CASES, (8, 1, 1))[0]
+    nouns = {"group": group, "one": _TEXT["nouns"][group]}
+    return nouns, [change(item) for item in rng.sample(list(members.values()), count)]
+
+
+def numbers(rng: random.Random, count: int) -> tuple[dict[str, str], list[str]]:
+    """Return the noun for numbers and `count` numbers below 100 with different tens."""
+    tens = rng.sample(range(10), count)
+    return {"group": rng.choice(_TEXT["numbers"])}, [str(10 * ten + rng.randint(1, 9)) for ten in tens]
+
+
+def is_inline(phrasing: str) -> bool:
+    """Return whether the material of a phrasing stands in a line with other words."""
+    return re.search(r"[^\n]\{material\}|\{material\}[^\n]", phrasing) is not None
+
+
+def typed(rng: random.Random, items: Sequence[str], form: str) -> str:
+    """Return items in a form, with one of its separators or bullets."""
+    if form == "commas" and rng.random() < 0.08 and not any(" " in item for item in items):
+        return " ".join(items)
+    return rng.choice(_FORMS[form])(items)
+
+
+def written(items: Sequence[str], form: str) -> str:
+    """Return items in a form, as an answer has them."""
+    return _FORMS[form][0](items)
+
+
+def read(answer: str) -> tuple[str, list[str]]:
+    """Return the form and the items of an answer, with the items in lower case."""
+    lines = lines_of(answer[:LONGEST])
+    marks = [_MARK.match(line) for line in lines]
+    items = [line[mark.end() :] if mark else line for line, mark in zip(lines, marks)]
+    if len(lines) == 1 and not marks[0]:
+        form = "sentence" if re.search(r"\sand\s", lines[0]) else "commas"
+        form = "row" if re.search(r"[;|/]", lines[0]) else form
+        items = re.split(r"\s*[,;|/]\s*(?:and\s+)?|\s+and\s+", lines[0])
+    elif all(mark and mark["bullet"] for mark in marks):
+        form = "bullets"
+    elif [mark and mark["number"] for mark in marks] == [str(i + 1) for i in range(len(marks))]:
+        form = "numbers"
+    else:
+        form = "mixed" if any(marks) else "lines"
+    return form, [item.strip(" \t\"'`“”,.").lower() for item in items]
+
+
+def holds(answer: str, items: Sequence[str], form: str | None = None) -> bool:
+    """Return whether an answer is a list of exactly these items, in any form or in this one."""
+    answered, values = read(answer)
+    return values == [item.lower() for item in items] and form in (None, answered)

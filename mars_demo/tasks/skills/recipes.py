@@ -1,0 +1,121 @@
+"""Recipes for more or fewer people: the factor, then the ingredients with their new amounts."""
+
+import random
+import re
+
+from mars_demo.tasks.common import Example
+from mars_demo.tasks.skills.common import LONGEST, and_list, kinds, lines_of, request, skill, texts
+
+TEXT = texts("recipes")
+ASKS, FOLLOW_UPS = kinds("recipes"), kinds("recipes", "follow_ups")
+FACTORS, SERVINGS, AMOUNTS, KITCHENS = (TEXT[key] for key in ("factors", "servings", "amounts", "kitchens"))
+LAYOUTS = (
+    "{amount} {name}", "{amount} {name}", "{amount} of {name}", "{name}: {amount}", "{name} - {amount}",
+    "{name} = {amount}", "{name}, {amount}", "{name} ({amount})", "{name}\t{amount}", "{name} {amount}",
+)  # fmt: skip
+SPELLED = {"tbsp": "tablespoons", "tsp": "teaspoons"}
+BULLETS = ("{}", "{}", "- {}", "- {}", "* {}", "• {}", "{n}. {}", "{n}) {}")
+
+
+def make(rng: random.Random, unseen: bool) -> Example:
+    phrasing, factor = ASKS.pick(rng, unseen), rng.choice(list(FACTORS))
+    kitchen, (base, people) = rng.choice(KITCHENS), rng.choice(SERVINGS[factor])
+    inline = "{material}" in phrasing and "\n" not in phrasing
+    ingredients = _ingredients(rng, kitchen, rng.randint(2, 4 if inline else 6), factor)
+    if inline:
+        material = rng.choice((and_list, ", ".join))([_amount(*each) for each in ingredients])
+    else:
+        material = _listed(rng, phrasing, ingredients, title=rng.choice(kitchen["titles"]), base=base)
+    prompt = request(rng, phrasing, material, base=base, people=people, **_named(factor))
+    return _example(prompt, ingredients, factor)
+
+
+def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example:
+    """Return a request to scale the original by another factor."""
+    ingredients, old = example.facts["ingredients"], example.facts["factor"]
+    odd = any(number % 2 for number, _, _ in ingredients if number)
+    factor = rng.choice([factor for factor in FACTORS if factor != old and not (odd and factor == "half")])
+    return _example(request(rng, FOLLOW_UPS.pick(rng, unseen), **_named(factor)), ingredients, factor)
+
+
+def _ingredients(rng: random.Random, kitchen: dict, count: int, factor: str) -> list[tuple]:
+    """Return ingredients as (amount, unit, singular and plural), in which plain ones have no amount."""
+    units = rng.choice((("g", "ml"), ("g", "ml"), ("cups",)))  # metric, or in cups
+    spelled = SPELLED if rng.random() < 0.3 else {}
+    chosen: dict[str, tuple] = {}
+    even = factor == "half" or rng.random() < 0.4
+    while len(chosen) < count:
+        unit = rng.choice((*units, *units, "tbsp", "tsp", "", ""))
+        name = rng.choice(kitchen[unit])
+        number = rng.choice([number for number in AMOUNTS[unit] if not (even and number % 2)])
+        names = name if isinstance(name, list) else [name, name]
+        chosen.setdefault(names[0], (number, spelled.get(unit, unit), names))
+    if rng.random() < 0.15:
+        plain = rng.choice(kitchen["plain"])
+        return [*chosen.values(), (None, "", [plain, plain])]
+    return list(chosen.values())
+
+
+def _parts(number: int | None, unit: str, names: list[str]) -> tuple[str, str]:
+    """Return an amount with its unit, and the name in its number."""
+    if number == 1:
+        unit = unit.rstrip("s")
+    return f"{number} {unit}".strip(), names[0] if number == 1 else names[1]
+
+
+def _amount(number: int | None, unit: str, names: list[str]) -> str:
+    return " ".join(_parts(number, unit, names)) if number else names[0]
+
+
+def _listed(rng: random.Random, phrasing: str, ingredients: list[tuple], **header: object) -> str:
+    """Return an ingredient list, headed by its number of servings if the phrasing does not state it."""
+    layout, bullet, close = rng.choice(LAYOUTS), rng.choice(BULLETS), rng.random() < 0.25
+    lines = []
+    for number, unit, names in ingredients:
+        amount, name = _parts(number, unit, names)
+        if close and unit in ("g", "ml"):
+            amount = amount.replace(" ", "")
+        # Without a unit, "3 of eggs" and "eggs 3" read wrongly.
+        usual = unit or layout not in ("{amount} of {name}", "{name} {amount}")
+        shape = layout if usual else "{amount} {name}"
+        lines.append(shape.format(amount=amount, name=name) if number else name)
+    if layout == "{amount} {name}" and rng.random() < 0.2:
+        text = ", ".join(lines)
+    else:
+        text = "\n".join(bullet.format(line, n=n) for n, line in enumerate(lines, 1))
+    if "{people}" in phrasing and "{base}" not in phrasing:
+        return f"{rng.choice(TEXT['headers']).format(**header)}\n{text}"
+    return f"{rng.choice(TEXT['titles']).format(**header)}\n{text}" if rng.random() < 0.3 else text
+
+
+def _named(factor: str) -> dict[str, str]:
+    fields = FACTORS[factor]
+    return fields | {"Verb": fields["verb"].capitalize()}
+
+
+def _example(prompt: str, ingredients: list[tuple], factor: str) -> Example:
+    scaled = [
+        _amount(number and (number // 2 if factor == "half" else number * int(factor)), unit, names)
+        for number, unit, names in ingredients
+    ]
+    answer = "\n".join((FACTORS[factor]["head"], *(f"- {line}" for line in scaled)))
+    facts = {"factor": factor, "ingredients": ingredients, "scaled": scaled}
+    return Example("recipes", prompt, answer, facts)
+
+
+def grade(example: Example, answer: str) -> bool:
+    """Return whether the answer has the factor and every ingredient with its new amount, in any order."""
+    head, *lines = [_plain(line) for line in lines_of(answer[:LONGEST])] or [""]
+    right = example.facts["scaled"]
+    return head == _plain(FACTORS[example.facts["factor"]]["head"]) and sorted(lines) == sorted(
+        map(_plain, right)
+    )
+
+
+def _plain(line: str) -> str:
+    """Return a line in lower case, without bullet, final punctuation, "of", or space before a unit."""
+    line = re.sub(r"^([-*•]|\d+[.)])\s+", "", line).lower().rstrip(".:,")
+    return re.sub(r"(?<=\d) (?=(g|ml)\b)", "", line.replace(" of ", " "))
+
+
+TASK = skill("recipes", "Recipes for more people", make, grade, follow_up=follow_up)

@@ -1,0 +1,184 @@
+"""Markdown tables and JSON lists from rows in informal notes."""
+
+import random
+import re
+import string
+
+from mars_demo.tasks.common import Example
+from mars_demo.tasks.skills import words
+from mars_demo.tasks.skills.common import LONGEST, Kinds, and_list, kinds, request, skill, texts, unfenced
+from mars_demo.tasks.skills.material import day, is_inline, number, written
+from mars_demo.tasks.skills.tables import FORMATS, Table, in_group
+
+TEXT = texts("rows")
+ASKS = {"Markdown": kinds("rows", "asks_table"), "JSON": kinds("rows", "asks_json")}
+SCHEMES = kinds("rows", "schemes")  # names of each column, and forms of a row; the first names the row
+FOLLOW_UPS = {change: Kinds(**phrasings) for change, phrasings in TEXT["follow_ups"].items()}
+SEPARATORS = (", ", " - ", " | ", "\t", " / ")  # between the cells of a row without words
+
+
+def _small_price(rng: random.Random) -> str:
+    return f"{rng.randint(0, 9)}.{rng.choice(('20', '50', '75', '90', '99'))}"
+
+
+# The generator of each column.
+COLUMNS = {
+    **dict.fromkeys(("name", "player", "helper", "pet", "borrower"), words.one_of(words.FIRST_NAMES)),
+    **dict.fromkeys(("person", "runner", "student"), words.one_of(words.FIRST_NAMES)),
+    **dict.fromkeys(("employee", "contact", "guest"), words.person),
+    **dict.fromkeys(("city", "place", "club"), words.one_of(words.CITIES)),
+    **dict.fromkeys(("points", "stock", "shelf"), number(1, 99)),
+    "age": number(3, 90),
+    "quantity": number(2, 24),
+    "nights": number(2, 14),
+    "height": number(10, 180),
+    "years": number(2, 15),
+    "km": number(3, 42),
+    "minutes": number(15, 240),
+    "room": number(101, 560),
+    "price": _small_price,
+    "amount": words.price,
+    "date": day,
+    "day": words.one_of(words.DAYS),
+    "clock": words.clock,
+    "email": words.email,
+    "phone": lambda rng: f"555-{rng.randint(1000, 9999)}",
+    "item": words.one_of(TEXT["goods"]),
+    "what": words.one_of(TEXT["expenses"]),
+    "chore": words.one_of(TEXT["chores"]),
+    "dish": words.one_of(TEXT["dishes"]),
+    "product": words.one_of(words.PRODUCTS),
+    "gift": words.one_of(words.GIFTS),
+    "job": words.one_of([job for job in words.GROUPS["jobs"].split() if job[0] not in "aeiou"]),
+    "hotel": words.one_of(texts("extraction")["hotels"]),
+    "activity": in_group("sports"),
+    "plant": in_group("flowers"),
+    "color": in_group("colors"),
+    "animal": in_group("animals"),
+    "tool": in_group("tools"),
+    "instrument": in_group("instruments"),
+}
+
+
+def make(rng: random.Random, unseen: bool) -> Example:
+    target = rng.choice(list(ASKS))
+    phrasing, scheme = ASKS[target].pick(rng, unseen), SCHEMES.pick(rng, unseen)
+    spell = rng.choice((str, str, str.capitalize, lambda name: name.replace("_", " ")))
+    names = {column: spell(rng.choice(calls)) for column, calls in scheme["columns"].items()}
+    is_headed = not re.search("{(columns|fields|bars|template)}", phrasing)
+    if is_headed or rng.random() < 0.3:
+        form = rng.choice(SEPARATORS).join(f"{{{column}}}" for column in list(names)[: rng.randint(2, 3)])
+        columns = _fields(form)
+    else:
+        form = rng.choice(scheme["rows"])
+        columns = _fields(form)
+        if rng.random() < 0.35:
+            columns = rng.sample(columns, rng.randint(2, len(columns)))
+    cells = 9 if target == "JSON" else 14
+    count = rng.randint(2, max(2, min(5, cells // len(columns))))
+    key, currency = list(names)[0], rng.choice(("", "", "", "$", "€"))
+    rows = _draw(rng, form, key, currency, count)
+    lines = [form.format(**row) for row in rows]
+    if is_headed:
+        lines.insert(0, form.format(**names))
+    header = [names[column] for column in columns]
+    prompt = request(
+        rng,
+        phrasing,
+        _material(rng, lines, is_headed, is_inline(phrasing)),
+        columns=and_list(header),
+        fields=", ".join(header),
+        bars=" | ".join(header),
+        template="{" + ", ".join(f'"{name}": ...' for name in header) + "}",
+    )
+    table = [header, *([row[column] for column in columns] for row in rows)]
+    facts = {"form": form, "columns": columns, "key": key, "currency": currency}
+    return _example(prompt, target, table, facts)
+
+
+def _fields(form: str) -> list[str]:
+    """Return the columns of a form of rows, in its order."""
+    return [field for _, field, _, _ in string.Formatter().parse(form) if field]
+
+
+def _value(rng: random.Random, column: str, currency: str) -> str:
+    return (currency if column in ("price", "amount") else "") + COLUMNS[column](rng)
+
+
+def _draw(rng: random.Random, form: str, key: str, currency: str, count: int) -> list[dict[str, str]]:
+    """Return rows with different values of a key column, for a form."""
+    rows: dict[str, dict[str, str]] = {}
+    while len(rows) < count:
+        row = {column: _value(rng, column, currency) for column in _fields(form)}
+        rows[row.get(key, str(len(rows)))] = row
+    return list(rows.values())
+
+
+def _material(rng: random.Random, lines: list[str], is_headed: bool, inline: bool) -> str:
+    """Return rows as sentences, or separated by a mark that does not occur in a row."""
+    if is_headed and not inline:
+        return "\n".join(lines)
+    comma = ", " if not any("," in line for line in lines) else "; "
+    return written(rng, lines, inline, (" ",) if lines[0].endswith(".") else (comma, "; "))
+
+
+def _example(prompt: str, target: str, table: Table, facts: dict) -> Example:
+    return Example("rows", prompt, FORMATS[target][0](table), facts | {"format": target, "table": table})
+
+
+def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example | None:
+    """Return a request to change a value, to add or remove a row or a column, or for the other format."""
+    facts = example.facts
+    (header, *rows), target, columns = facts["table"], facts["format"], facts["columns"]
+    change = rng.choice(("add", "remove", "change", "drop", "format"))
+    place = columns.index(facts["key"]) if facts["key"] in columns else None
+    details: dict[str, str] = {}
+    row, other = rng.randrange(len(rows)), rng.randrange(len(header))
+    cells = len(rows) * len(header)
+    if change == "format" and cells <= 9:
+        change = target = "JSON" if target == "Markdown" else "Markdown"
+    elif change == "add" and cells < 9:
+        (new,) = _draw(rng, facts["form"], facts["key"], facts["currency"], 1)
+        details["row"] = facts["form"].format(**new).rstrip(".").replace("\t", ", ")
+        if any(row[place] == new[facts["key"]] for row in rows if place is not None):
+            return None
+        rows = [*rows, [new[column] for column in columns]]
+    elif change == "drop" and len(header) > 2 and other != place:
+        details["column"] = header[other]
+        header, *rows = ([*cells[:other], *cells[other + 1 :]] for cells in (header, *rows))
+        columns = [*columns[:other], *columns[other + 1 :]]
+    elif change == "remove" and len(rows) > 2 and place is not None:
+        details["name"] = rows[row][place]
+        rows = [*rows[:row], *rows[row + 1 :]]
+    elif change == "change" and place not in (None, other):
+        old, value = rows[row][other], _value(rng, columns[other], facts["currency"])
+        if value == old:
+            return None
+        details |= {"name": rows[row][place], "column": header[other], "value": value, "old": old}
+        rows = [[*r[:other], value, *r[other + 1 :]] if r is rows[row] else r for r in rows]
+    else:
+        return None
+    prompt = request(rng, FOLLOW_UPS[change].pick(rng, unseen), **details)
+    return _example(prompt, target, [header, *rows], facts | {"columns": columns})
+
+
+def grade(example: Example, answer: str) -> bool:
+    """Return whether the answer, parsed in its format, is the same table.
+
+    Headings may have other capitals; cells may lack a currency or a measure, as in "loaves of bread".
+    """
+    try:
+        table = FORMATS[example.facts["format"]][1](unfenced(answer[:LONGEST]))
+    except (ValueError, RecursionError):
+        return False
+    return _comparable(table) == _comparable(example.facts["table"])
+
+
+def _comparable(table: Table) -> Table:
+    """Return a table with its header in lower case, and cells without a currency or a measure."""
+    header, *rows = table
+    plain = [[re.sub(r"^([$€£] ?(?=\d)|[a-z]+ of (?=[a-z]))", "", cell) for cell in row] for row in rows]
+    return [[name.lower().replace("_", " ") for name in header], *plain]
+
+
+TASK = skill("rows", "Tables from notes", make, grade, follow_up=follow_up)

@@ -1,0 +1,122 @@
+"""Sums, differences and products of small numbers, worked out in steps."""
+
+import random
+import re
+from collections.abc import Iterable
+
+from mars_demo.assets import read_json
+from mars_demo.tasks.common import Example
+from mars_demo.tasks.skills.common import LONGEST, kinds, request, skill, texts
+from mars_demo.tasks.skills.words import FIRST_NAMES
+
+TEXT = texts("sums")
+# The phrasings of each kind of calculation, with its sign.
+ASKS = [
+    (kinds("sums", f"asks_{kind}"), sign)
+    for kind, sign in (("two", "+"), ("three", "+"), ("difference", "-"), ("product", "x"))
+]
+FOLLOW_UPS = kinds("sums", "follow_ups")
+# The numbers of verifiable instructions, which are never trained on.
+CHECKED = [{*map(int, re.findall(r"\d+", check["prompt"]))} for check in read_json("checks.json")]
+
+
+def make(rng: random.Random, unseen: bool) -> Example:
+    asks, sign = rng.choice(ASKS)
+    phrasing = asks.pick(rng, unseen)
+    numbers = _numbers(rng, sign, 3 if "{c}" in phrasing else 2)
+    a, b, *rest = numbers
+    prompt = request(
+        rng,
+        phrasing,
+        **dict(zip("abc", numbers)),
+        sum=rng.choice(TEXT["expressions"][sign]).format(a=a, b=b),
+        end=rng.choice(TEXT["ends"]),
+        things=rng.choice(TEXT["things"].split()),
+        who=rng.choice(FIRST_NAMES),
+    )
+    return _example(prompt, sign, numbers)
+
+
+def _numbers(rng: random.Random, sign: str, count: int) -> list[int]:
+    """Draw numbers below 100, other than those of verifiable instructions."""
+    while True:
+        if sign == "x":
+            numbers = [rng.randint(2, 9), rng.randint(2, 12)]
+        elif count == 3:
+            numbers = [rng.randint(2, 60), rng.randint(2, 40), rng.randint(2, 30)]
+        else:
+            numbers = [rng.randint(2, rng.choice((20, 99))), rng.randint(2, rng.choice((20, 99)))]
+        if sign == "-":
+            numbers.sort(reverse=True)
+        if {*numbers} not in CHECKED and (sign != "-" or numbers[0] > numbers[1]):
+            return numbers
+
+
+def _example(prompt: str, sign: str, numbers: list[int]) -> Example:
+    steps, result = steps_of(sign, numbers)
+    equation = f"{f' {sign} '.join(map(str, numbers))} = {result}."
+    answer = equation if steps == equation else f"{steps} So {equation}"
+    facts = {"sign": sign, "numbers": _operands(sign, map(str, numbers)), "result": str(result)}
+    return Example("sums", prompt, answer, facts)
+
+
+def steps_of(sign: str, numbers: list[int]) -> tuple[str, int]:
+    """Return a calculation from left to right, step by step, and its result."""
+    result, *others = numbers
+    steps = []
+    for number in others:
+        step, result = STEPS[sign](result, number)
+        steps.append(step)
+    return " ".join(steps), result
+
+
+def _added(a: int, b: int) -> tuple[str, int]:
+    """Add tens, ones, and then both, where that is easier."""
+    if min(a, b) < 10 or not a % 10 or not b % 10:
+        return f"{a} + {b} = {a + b}.", a + b
+    tens, ones = a // 10 * 10 + b // 10 * 10, a % 10 + b % 10
+    return (
+        f"{a - a % 10} + {b - b % 10} = {tens}. {a % 10} + {b % 10} = {ones}. {tens} + {ones} = {a + b}.",
+        a + b,
+    )
+
+
+def _subtracted(a: int, b: int) -> tuple[str, int]:
+    """Subtract first the tens and then the ones."""
+    tens, ones = b // 10 * 10, b % 10
+    if not tens or not ones:
+        return f"{a} - {b} = {a - b}.", a - b
+    return f"{a} - {tens} = {a - tens}. {a - tens} - {ones} = {a - b}.", a - b
+
+
+def _multiplied(a: int, b: int) -> tuple[str, int]:
+    return f"{a} x {b} = {a * b}.", a * b
+
+
+STEPS = {"+": _added, "-": _subtracted, "x": _multiplied}
+
+
+def grade(example: Example, answer: str) -> bool:
+    """Return whether the answer ends with the right equation; the order of a sum or product is free."""
+    facts = example.facts
+    last = re.split(r"\.\s|\n", answer[:LONGEST].strip().removesuffix("."))[-1].strip()
+    left, _, right = last.removeprefix("So ").partition(" = ")
+    numbers, signs = _operands(facts["sign"], left.split()[::2]), left.split()[1::2]
+    return (right, numbers, {*signs}) == (facts["result"], facts["numbers"], {facts["sign"]})
+
+
+def _operands(sign: str, numbers: Iterable[str]) -> list[str]:
+    """Return the numbers of a calculation, sorted if their order is free."""
+    return [*numbers] if sign == "-" else sorted(numbers)
+
+
+def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example | None:
+    """Return a request to add to the result of an example, or to subtract from it."""
+    sign, phrasing = FOLLOW_UPS.pick(rng, unseen)
+    result, n = int(example.facts["result"]), rng.randint(2, 20)
+    if {result, n} in CHECKED or (sign == "-" and n >= result):
+        return None
+    return _example(request(rng, phrasing, n=n), sign, [result, n])
+
+
+TASK = skill("sums", "Sums in steps", make, grade, follow_up=follow_up)
