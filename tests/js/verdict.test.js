@@ -59,6 +59,19 @@ test("a baseline alone gets a summary", () => {
   ]);
 });
 
+test("the speed of a loop is not stated", () => {
+  const passage = ["The sea was vast, ", "and the sky was wide. "];
+  const looping = (mode, by) => {
+    const passes = forwards(Array.from({ length: 6 / by }, () => [by, Array(by).fill(1), { tau: 0.9 }]));
+    let at = 0;
+    for (const { slots } of passes) for (const slot of slots) slot.text = passage[at++ % 2];
+    return plain(mode, passes);
+  };
+  assert.deepEqual(verdictOf([...looping("ar", 1), ...looping("mars", 2)]), [
+    "MARS: 6 tokens in 3 forwards, 2.0 per forward; same answer.",
+  ]);
+});
+
 test("a branch is compared with its origin, without its speed", () => {
   const origin = plain(
     "mars",

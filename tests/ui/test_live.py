@@ -23,6 +23,7 @@ from mars_demo.ui.live import runtime
 CHAT = "mars-smollm2-135m"
 MOST = 40_000_000  # bytes of the page with mars-tiny
 LARGEST = 100_000_000  # bytes of a file that every host accepts
+BUS = next(example["prompt"] for example in read_json("prompts.json") if example["id"] == "bus")
 FEW_PAGES = 4096  # of WebAssembly's memory, 64 kB each: too few for the chat model
 PHONE, DESKTOP = {"width": 390, "height": 844}, {"width": 1280, "height": 900}
 PIECES = [
@@ -187,6 +188,16 @@ def test_the_stage_works_as_in_the_app(page, visit_file, tmp_path):
     assert saved(page, "png").read_bytes().startswith(b"\x89PNG")
     svg = ElementTree.fromstring(saved(page, "svg").read_text("utf-8"))
     assert "Write a short story about a cat." in "".join(svg.itertext())
+
+
+def test_a_prompt_without_gain_comes_with_examples(page):
+    begin(page, "Tell me a short story about a lantern and a wizard.")
+    finish(page)
+    expect(page.locator(".because")).to_contain_text("The second slot reached τ in")
+    before = runs_of(page)["ar"].settings.run
+    page.locator(".offers button").first.click()
+    expect(page.locator(".typed")).to_have_value(BUS)
+    assert runs_of(page)["ar"].settings.run == before  # the visitor runs it
 
 
 def test_a_run_stops(page):

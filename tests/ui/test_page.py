@@ -339,6 +339,19 @@ def test_the_verdict_names_a_much_too_slow_forward(visit, stage_url):
         named(re.compile("400 ms.* 33 "))  # times the median
 
 
+def test_examples_that_show_more_are_one_press_away(visit):
+    page = visit("run=story")
+    cause = page.locator("#stage .cause")
+    expect(cause).to_contain_text(re.compile(r"The second slot reached τ in \d+ of \d+ forwards"))
+    line = cause.evaluate("node => parseFloat(getComputedStyle(node).lineHeight)")
+    assert cause.bounding_box()["height"] < 2.5 * line
+    is_ready(page)
+    before = stage(page).get_attribute("data-run")
+    cause.get_by_role("button", name="Times table").click()
+    expect(prompt(page)).to_have_value(TABLE)
+    assert stage(page).get_attribute("data-run") == before  # the visitor runs it
+
+
 # -------------------------------------------------------------------------------- runs of a visit
 
 
@@ -371,6 +384,10 @@ def test_runs_of_a_visit_are_listed_and_can_be_rerun_at_a_tried_tau(visit):
 def test_a_phone_shows_everything_without_scrolling_sideways(visit):
     page = visit("mode=mars", viewport={"width": 390, "height": 844})
     is_ready(page)
+    selectors = ("#prompt", "#examples", "#run", "#stage", "#advanced")
+    tops = [page.locator(selector).bounding_box()["y"] for selector in selectors]
+    assert tops == sorted(tops)
+    assert page.locator("#examples").bounding_box()["height"] < 60  # one line
     race_to_the_end(page)
     lane(page, "mars").locator(".token").first.hover()
     expect(page.locator("#stage .card")).to_be_visible()

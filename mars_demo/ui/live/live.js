@@ -72,6 +72,7 @@ function introduce({ name, examples, opening }) {
   page(".examples").replaceChildren(...examples.map(({ title, prompt }) => new Option(title, prompt)));
   if (["", ...prompts].includes(page(".typed").value)) choose(); // a prompt of the visitor stays
   page(".stage").dispatchEvent(new CustomEvent("record", { detail: opening }));
+  page(".stage").dispatchEvent(new CustomEvent("examples", { detail: examples }));
 }
 
 /** Show the bytes that have come, out of all of them. */
@@ -184,6 +185,7 @@ function listen() {
     if (!page(".run").disabled) run();
   });
   stage().addEventListener("again", again);
+  stage().addEventListener("example", ({ detail }) => (page(".typed").value = detail.prompt));
 }
 
 addEventListener("DOMContentLoaded", async () => {

@@ -126,6 +126,11 @@ def again(history: History, event: gr.EventData):
     return event.prompt, *_thresholds(event.tau, event.criterion), put(history, event.messages)
 
 
+def put_example(event: gr.EventData):
+    """Set the prompt to an example that the stage offers."""
+    return event.prompt if isinstance(event.prompt, str) else gr.skip()
+
+
 def take(event: gr.EventData):
     """Set the model, mode, τ and criterion to those of a chosen point; keep the ones that it lacks."""
     model, mode = event.model, event.mode
@@ -435,6 +440,7 @@ def _fill(page: Page, controls: Controls) -> None:
     model.change(show_examples, model, c.examples, **QUIET)
     model.input(replace_example, [model, c.prompt], c.prompt, **LIVE)
     page.stage.recorded(None, None, [*made, model], js=follow(), **IN_BROWSER)
+    page.stage.example(put_example, None, c.prompt, **EACH)
 
 
 def _run(page: Page, controls: Controls) -> None:

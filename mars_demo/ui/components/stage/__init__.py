@@ -6,6 +6,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from mars_demo.assets import read_json
 from mars_demo.decoding.fields import SOURCES
 from mars_demo.decoding.trace import Run, read_text
 from mars_demo.limits import LIMITS
@@ -50,9 +51,10 @@ class Stage(Drawing):
             `instead`: a list of one token id, or a text. All runs stay on the stage, except this one if the
             branch is to `replace` it.
         mask: show the mask of the forward with this `number` of a run's `record`.
+        example: put an example's `prompt` into the prompt box.
     """
 
-    EVENTS = ["again", "reply", "history", "recorded", "branch", "mask"]
+    EVENTS = ["again", "reply", "history", "recorded", "branch", "mask", "example"]
 
     def __init__(
         self,
@@ -79,6 +81,7 @@ class Stage(Drawing):
                 "settings": SETTINGS,
                 "lanes": branches.MOST_LANES,
                 "recordings": shown if shelf else [],
+                "examples": read_json("prompts.json") if shelf else [],
             },
             server_functions=served if shelf else (),
             **settings,

@@ -6,6 +6,7 @@ import { hideCard, showCard } from "./card.js";
 import { replyTo, sendReply } from "./conversation.js";
 import { drawHeatAt } from "./heat.js";
 import { askOpinion, continueWithText } from "./inspector.js";
+import { putExample } from "./offers.js";
 import { clearStage, onPhone } from "./records.js";
 import { goTo, pause, play, step } from "./replay.js";
 import {
@@ -50,6 +51,7 @@ const actions = {
   },
   instead: continueWithText,
   opinion: askOpinion,
+  example: putExample,
   jsonl: saveRecord,
   html: savePage,
   svg: () => savePicture("svg"),

@@ -15,6 +15,7 @@ import { listen } from "./input.js";
 import { drawInspector } from "./inspector.js";
 import { besideInUrl, hasBranches, recordingInUrl, requested, updateUrlSoon } from "./links.js";
 import { baselineOf, compared, counterpartOf } from "./modes.js";
+import { drawCause, takeExamples } from "./offers.js";
 import { follow, leaveConversation, open } from "./records.js";
 import { drawReplay, introduce } from "./replay.js";
 import { listRecordings, showBeside, showRecording } from "./shelf.js";
@@ -57,6 +58,7 @@ function stateOfRuns() {
 function drawHeading() {
   const { reader } = stage;
   announce(runs().length ? verdict(reader.runs) : [constants.empty]);
+  drawCause();
   const prompt = runs()[0]?.settings.prompt ?? "";
   say(find(".prompt"), prompt);
   // The prompt is in the conversation during a reply, and in the lanes if there are several races.
@@ -146,9 +148,10 @@ if (constants.shelf) {
       second ? () => attempt(() => showBeside(second)) : started,
     );
 }
-// Events of other components: a record to show, and a prompt that begins a new conversation.
+// Events of other components: a record to show, a prompt that begins a new conversation, and examples.
 find(".stage").addEventListener("record", ({ detail }) => attempt(() => open(detail)));
 find(".stage").addEventListener("anew", leaveConversation);
+find(".stage").addEventListener("examples", ({ detail }) => takeExamples(detail));
 watch("value", follow);
 follow();
 render();

@@ -2,6 +2,7 @@
 // The result of a race in words.
 
 import { percent, plural } from "../words.js";
+import { isLoop } from "./cause.js";
 import { baselineOf, inOrder, isBaseline, originOf } from "./modes.js";
 import { firstDifference } from "./passes.js";
 
@@ -56,18 +57,20 @@ const summary = (run) =>
   `${run.perForward.toFixed(1)} per forward`;
 
 /**
+ * Compare a run with the baseline; the speed of a loop is no achievement.
  * @param {Run} run
  * @param {Run} baseline
  */
 function compared(run, baseline) {
   const factor = (run.speed / baseline.speed).toFixed(1);
+  const speed = isLoop(run) ? "" : `, ${factor}× as fast as one token at a time`;
   const difference = firstDifference(baseline.answerIds, run.answerIds);
   const truncated = run.done?.stop === "length" ? `, truncated at ${plural(run.ids.length, "token")}` : "";
   const agreement =
     difference === null
       ? `same answer${truncated}${rounding(run)}`
       : `differs from token ${difference + 1} on${tie(run, baseline, difference)}`;
-  return `${summary(run)}, ${factor}× as fast as one token at a time; ${agreement}.`;
+  return `${summary(run)}${speed}; ${agreement}.`;
 }
 
 /**
