@@ -18,7 +18,7 @@ from mars_demo.evaluation.sweep import SIZE, Sweep, grid
 from mars_demo.models.load import load_checkpoint
 
 FILE = "frontier.json"
-SETS = {"mars-tiny": ("worlds", 480), "mars-smollm2-135m": ("skills", 255)}  # with the most prompts
+SETS = {"mars-tiny": ("worlds", 480), "mars-smollm2-135m": ("skills", 272)}  # with the most prompts
 LARGEST = 300_000  # characters of a sweep; a longer one leaves out wrong answers
 
 
