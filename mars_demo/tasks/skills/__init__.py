@@ -11,12 +11,7 @@ from importlib import import_module
 from mars_demo.tasks.common import Task
 
 
-def _modules():
-    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
-    return [import_module(f"{__name__}.{name}") for name in names]
-
+_MODULES = [import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__)]
 
 # In alphabetical order of modules: in another order, the same seed draws other examples.
-SKILLS: dict[str, Task] = {
-    module.TASK.name: module.TASK for module in _modules() if hasattr(module, "TASK")
-}
+SKILLS: dict[str, Task] = {module.TASK.name: module.TASK for module in _MODULES if hasattr(module, "TASK")}
