@@ -10,7 +10,6 @@ from importlib import import_module
 
 from mars_demo.tasks.common import Task
 
-
 _MODULES = [import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__)]
 
 # In alphabetical order of modules: in another order, the same seed draws other examples.
