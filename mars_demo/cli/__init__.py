@@ -28,7 +28,7 @@ COMMANDS = {
     "record": "record the page's runs or trainings again",
     "page": "write a record as one HTML file that replays without a server",
     "gallery": "write the recorded runs and lessons as a static site",
-    "export": "write a checkpoint as an ONNX model, for decoding in a browser",
+    "export": "write a checkpoint as ONNX, for browsers, or safetensors, for transformers and vLLM",
     "space": "write the app as a Space for the Hugging Face hub",
 }
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from mars_demo.cli.loading import NAMES, load
 from mars_demo.cli.output import notice
 from mars_demo.export import onnx_model
+from mars_demo.export.save import save_checkpoint
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -13,21 +14,27 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder to create")
     parser.add_argument(
         "--format",
-        choices=("onnx",),
+        choices=("onnx", "safetensors"),
         default="onnx",
-        help="onnx (default): for browsers, with onnxruntime-web",
+        help="onnx (default): for browsers, with onnxruntime-web; safetensors: for transformers and vLLM",
     )
     parser.add_argument(
         "--bits",
         type=int,
         choices=(32, 8),
-        help="bits per weight (default: 32 below 50 million parameters, else 8)",
+        help="bits per weight in ONNX (default: 32 below 50 million parameters, else 8)",
     )
     parser.add_argument("--block-size", type=int, metavar="B", help="as for `generate`")
 
 
 def run(arguments: argparse.Namespace) -> None:
     checkpoint = load(arguments.model, arguments.block_size, "float32")
+    if arguments.format == "safetensors":
+        arguments.output.mkdir(parents=True, exist_ok=True)
+        model, size = checkpoint.model, checkpoint.block_size
+        save_checkpoint(model, checkpoint.tokenizer, arguments.output, size, checkpoint.objective)
+        notice(f"{arguments.output} has {checkpoint.name} in bfloat16.")
+        return
     bits = arguments.bits or onnx_model.default_bits(checkpoint)
     onnx_model.write(checkpoint, arguments.output, bits)
     notice(f"{arguments.output} has {checkpoint.name} in {bits} bits per weight.")

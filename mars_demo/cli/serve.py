@@ -1,14 +1,14 @@
 """`serve`: run an OpenAI-compatible HTTP endpoint."""
 
 import argparse
-from contextlib import nullcontext
+import sys
 
 from mars_demo import limits
 from mars_demo.cli import loading
 from mars_demo.cli.output import notice
 from mars_demo.decoding.acceptance import Acceptance
 from mars_demo.decoding.request import Request
-from mars_demo.models.names import DTYPE, bundled, locate
+from mars_demo.models.names import DENSE, DTYPE, bundled, locate
 from mars_demo.models.pool import Pool
 from mars_demo.serving.endpoint import PREFIX
 from mars_demo.serving.server import Controller
@@ -32,63 +32,65 @@ def register(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--device", metavar="DEVICE", help="cpu, cuda, cuda:N or mps")
     parser.add_argument("--dtype", **DTYPE)
+    parser.add_argument(
+        "--engine",
+        choices=("own", "vllm"),
+        default="own",
+        help="own (default), or vllm: one model for many users, lossless by default",
+    )
     parser.add_argument("--host", default="127.0.0.1", metavar="HOST", help="default: %(default)s")
     parser.add_argument("--port", type=int, default=8000, metavar="N", help="default: %(default)s")
     parser.add_argument(
-        "--size", type=int, default=8, metavar="N", help="requests that share a forward (default: 8)"
+        "--size",
+        type=int,
+        metavar="N",
+        help="requests that share a forward (default: 8; vllm: 64)",
     )
     parser.add_argument(
         "--tau",
-        default=str(Request.tau),
         metavar="T|LOW-HIGH",
-        help="τ of requests that name none (default: %(default)s); LOW-HIGH: lower the more requests wait",
+        help=f"τ of requests that name none (default: {Request.tau}); LOW-HIGH: lower under load",
     )
-    parser.add_argument(
-        "--replicas",
-        type=int,
-        metavar="N",
-        help="processes per model, by Ray Serve (default: this process)",
-    )
-    parser.add_argument(
-        "--autoscale",
-        type=int,
-        nargs=2,
-        metavar=("MIN", "MAX"),
-        help="adapt the number of replicas to the requests",
-    )
+    parser.add_argument("more", nargs="*", metavar="-- FLAGS", help="further flags of vLLM")
 
 
 def run(arguments: argparse.Namespace) -> None:
-    if arguments.size < 1:
+    if (arguments.size or 1) < 1:
         raise ValueError(f"--size must be at least 1, not {arguments.size}.")
     if not 0 <= arguments.port <= 65535:
         raise ValueError(f"--port must be from 0 to 65535, not {arguments.port}.")
+    if arguments.engine == "vllm":
+        sys.exit(_run_vllm(arguments))
+    if arguments.more:
+        raise ValueError(f"Only --engine vllm takes further flags, such as {arguments.more[0]}.")
     limits.check()
     names = arguments.models or bundled()
     for name in names:
         locate(name)  # fail now and not at the first request
-    with listening(arguments.host, arguments.port) as bound, _servers(arguments, names) as servers:
+    pool = Pool(names, arguments.device, arguments.dtype, arguments.block_size)
+    servers = Servers(pool, arguments.size or 8, _tau(arguments.tau or str(Request.tau)))
+    with listening(arguments.host, arguments.port) as bound:
         url = f"http://{arguments.host}:{bound.getsockname()[1]}{PREFIX}"
-        notice(f"Serving {', '.join(servers.names())} at {url}. Press Ctrl-C to stop.")
+        notice(f"Serving {', '.join(pool.names())} at {url}. Press Ctrl-C to stop.")
         WebServer(servers).run(sockets=[bound])
 
 
-def _servers(arguments: argparse.Namespace, names: list[str]):
-    """Return the context of the servers: in this process, or on replicas."""
-    tau = _tau(arguments.tau)
-    load = (names, arguments.device, arguments.dtype, arguments.block_size)
-    if arguments.replicas is None and arguments.autoscale is None:
-        return nullcontext(Servers(Pool(*load), arguments.size, tau))
-    replicas = 1 if arguments.replicas is None else arguments.replicas
-    least, most = arguments.autoscale or (1, 1)
-    if replicas < 1 or not 1 <= least <= most:
-        raise ValueError("--replicas must be at least 1, and --autoscale two numbers, 1 ≤ MIN ≤ MAX.")
-    try:
-        from mars_demo.serving.replicas import Plan, started  # optional: it needs Ray
-    except ModuleNotFoundError as error:
-        raise ValueError("Replicas need Ray Serve: pip install -r requirements-ray.txt") from error
-    autoscale = tuple(arguments.autoscale) if arguments.autoscale else None
-    return started(Plan(*load, arguments.size, tau, replicas, autoscale))
+def _run_vllm(arguments: argparse.Namespace) -> int:
+    """Run vLLM's server; return its exit status."""
+    from mars_demo.serving import vllm_server  # imports transformers
+
+    if len(arguments.models or ()) > 1:
+        raise ValueError("vLLM serves one model per process; name one --model.")
+    if arguments.device is not None or arguments.dtype not in DENSE:
+        raise ValueError(f"vLLM finds the device itself; its --dtype is one of {', '.join(DENSE)}.")
+    own = ["--host", arguments.host, "--port", str(arguments.port), "--dtype", arguments.dtype]
+    return vllm_server.run(
+        (arguments.models or bundled())[0],
+        arguments.block_size,
+        arguments.size or 64,
+        _tau(arguments.tau) if arguments.tau else None,
+        [*own, *arguments.more],
+    )
 
 
 def _tau(text: str) -> float | Controller:

@@ -15,7 +15,15 @@ from mars_demo.decoding import acceptance, engine
 from mars_demo.models.runtime import logits
 
 UNFINISHED = "unfinished-checkpoint"  # the folder of files that are being written
-CARRIED = (layout, engine, acceptance, logits)  # the modules of the exported decoder
+PACKAGE = Path(layout.__file__).parent
+# The folders of code in a checkpoint: for transformers' `custom_generate`, and the plugin for vLLM.
+CARRIED = {
+    "custom_generate": [
+        *(Path(module.__file__) for module in (layout, engine, acceptance, logits)),
+        PACKAGE / "export" / "generate.py",
+    ],
+    "mars_vllm": [Path(acceptance.__file__), *sorted((PACKAGE / "vllm").glob("*.py"))],
+}
 
 
 def save_checkpoint(
@@ -36,6 +44,7 @@ def save_checkpoint(
     config = copy.deepcopy(model.config)
     config.block_size = block_size
     config.mask_token_id = None if block_size is None else tokenizer.mask_token_id
+    config.pard_token = config.mask_token_id  # its name for the parallel drafting of vLLM
     config.objective = "ar" if block_size is None else objective
     config.dtype = torch.bfloat16
     weights = model.state_dict() if weights is None else weights
@@ -50,7 +59,7 @@ def save_checkpoint(
         stored.save_pretrained(unfinished)
         tokenizer.save_pretrained(unfinished)
         if config.objective == "mars":
-            _save_custom_generate(unfinished / "custom_generate")
+            _save_code(unfinished)
         flush(unfinished)
         for file in [path for path in unfinished.rglob("*") if path.is_file()]:
             target = output / file.relative_to(unfinished)
@@ -72,10 +81,10 @@ def flush(folder: Path, deep: bool = True) -> None:
             os.close(file)
 
 
-def _save_custom_generate(folder: Path) -> None:
-    """Write the decoder as standalone files for transformers' `custom_generate`."""
-    folder.mkdir(exist_ok=True)
-    generate = Path(__file__).with_name("generate.py")
-    for source in (*(Path(module.__file__) for module in CARRIED), generate):
-        code = re.sub(r"from mars_demo\.(?:\w+\.)*", "from .", source.read_text(encoding="utf-8"))
-        (folder / source.name).write_text(code, encoding="utf-8")
+def _save_code(output: Path) -> None:
+    """Write the decoder and the plugin as standalone files."""
+    for folder, sources in CARRIED.items():
+        (output / folder).mkdir(exist_ok=True)
+        for source in sources:
+            code = re.sub(r"from mars_demo\.(?:\w+\.)*", "from .", source.read_text(encoding="utf-8"))
+            (output / folder / source.name).write_text(code, encoding="utf-8")

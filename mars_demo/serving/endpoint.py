@@ -72,7 +72,7 @@ class Endpoint:
 
     @_guarded
     async def models(self, request: Request) -> Response:
-        listed = [_model(name) for name in self._servers.names()]
+        listed = [_model(name) for name in self._servers.pool.names()]
         return JSONResponse({"object": "list", "data": listed})
 
     @_guarded
@@ -116,16 +116,12 @@ class Events(StreamingResponse):
 
 
 async def _events(completion: Completion, with_usage: bool) -> AsyncIterator[str]:
-    text = ""
     try:
         async for chunk in completion.chunks(with_usage):
-            text += f"data: {json.dumps(chunk)}\n\n"
-            if not completion.job.ready:  # else the next chunk goes with this one, which saves a write
-                yield text
-                text = ""
+            yield f"data: {json.dumps(chunk)}\n\n"
     except Exception as error:
-        text += f"data: {json.dumps(_refusal(error).body)}\n\n"
-    yield f"{text}data: [DONE]\n\n"
+        yield f"data: {json.dumps(_refusal(error).body)}\n\n"
+    yield "data: [DONE]\n\n"
 
 
 async def _cancel_when_gone(request: Request, completion: Completion) -> None:

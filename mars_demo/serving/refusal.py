@@ -21,14 +21,8 @@ class Refusal(Exception):
         retry: int | None = None,
     ):
         super().__init__(sentence)
-        self.status, self.param, self.code, self.retry = status, param, code, retry
-
-    def __reduce__(self):
-        return type(self), (self.status, str(self), self.param, self.code, self.retry)
-
-    @property
-    def headers(self) -> dict[str, str]:
-        return {} if self.retry is None else {"Retry-After": str(self.retry)}
+        self.status, self.param, self.code = status, param, code
+        self.headers = {} if retry is None else {"Retry-After": str(retry)}
 
     @property
     def body(self) -> dict:

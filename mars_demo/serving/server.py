@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
 
+from mars_demo.decoding.acceptance import by_load
 from mars_demo.decoding.decode import prepare
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.trace import Pass, Run
@@ -19,8 +20,6 @@ from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.messages import Message
 from mars_demo.serving.batch import Batch, columns
 from mars_demo.serving.batch_sequence import BatchSequence
-
-MOMENTS = 50_000  # most recent forwards that a server keeps
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class Controller:
             raise ValueError(f"The queue length for the lowest τ must be at least 1, not {self.full}.")
 
     def tau(self, waiting: int) -> float:
-        return self.high - (self.high - self.low) * min(1.0, waiting / self.full)
+        return by_load(self.low, self.high, waiting / self.full)
 
 
 @dataclass
@@ -64,11 +63,6 @@ class Job:
                 raise step
             yield step
 
-    @property
-    def ready(self) -> bool:
-        """Return whether iterating goes on without a wait."""
-        return not self._passes.empty()
-
     async def finish(self) -> Self:
         async for _ in self:
             pass
@@ -79,24 +73,12 @@ class Job:
         self.cancelled = True
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """A forward of the server: its end, and at its start the waiting and active jobs and τ."""
-
-    seconds: float
-    waiting: int
-    active: int
-    tau: float
-
-
 class Server:
     """A server for up to `size` sequences on one model; use it as `async with Server(…) as server`.
 
     tau: a number or a `Controller`, for prompts without a request of their own; can be set at any time.
     request: the request of prompts that bring none; its τ is not used.
     ended: called with each job that was answered, was cancelled or has failed.
-
-    `moments` has the last forwards, at most `MOMENTS`.
 
     Raises:
         ValueError: if the size is below 1, τ is not a threshold, or the cache does not fit into memory.
@@ -123,7 +105,6 @@ class Server:
         self._wake = asyncio.Event()
         self._left = False
         self._started = time.perf_counter()
-        self.moments: deque[Moment] = deque(maxlen=MOMENTS)
 
     async def __aenter__(self) -> Self:
         self._loop = asyncio.create_task(self._serve())
@@ -140,15 +121,6 @@ class Server:
     @property
     def clock(self) -> float:
         return time.perf_counter() - self._started
-
-    @property
-    def alive(self) -> bool:
-        """Return whether the server still serves its queue."""
-        return not self._loop.done()
-
-    @property
-    def forwards(self) -> int:
-        return self._batch.forwards
 
     @property
     def waiting(self) -> int:
@@ -214,14 +186,12 @@ class Server:
                 self._wake.clear()
                 await self._wake.wait()
                 continue
-            waiting, active, tau = self.waiting, self.active, self.tau_now
             try:
                 # In a thread, so that jobs arrive and stream while a forward computes.
                 moved = await asyncio.to_thread(self._batch.step)
             except Exception as error:  # active jobs fail, waiting ones go on
                 self._fail(error)
                 continue
-            self.moments.append(Moment(self.clock, waiting, active, tau))
             for row, step in moved:
                 job = self._active[id(row)]
                 self._end(job, step) if isinstance(step, Exception) else self._stream(job, step)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
 
 from mars_demo.decoding.request import Request
 from mars_demo.limits import LIMITS
-from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.pool import Pool
 from mars_demo.serving.chat_body import ChatBody
 from mars_demo.serving.metrics import Metrics
@@ -35,36 +33,34 @@ class Servers:
         self._loading = 0  # requests that wait for a model to load
         self._closed = False
 
-    def names(self) -> list[str]:
-        """Return the names of the models."""
-        return self.pool.names()
-
     def check(self, name: str) -> None:
         """Check that a model is served.
 
         Raises:
             Refusal: if it is not.
         """
-        check_name(name, self.names())
+        if name not in (names := self.pool.names()):
+            sentence = f"Unknown model {name[:100]!r}. Choose from {', '.join(names)}."
+            raise Refusal(404, sentence, "model", "model_not_found")
 
     async def submit(self, body: ChatBody) -> Job:
-        """Queue a request at its model's server.
+        """Queue a request at its model's server, whose τ applies if the request names none.
 
         Raises:
-            Refusal: as `get`, or if the model does not support the request.
+            Refusal: if there is no such model, it cannot be loaded, its queue is full, it does not support
+                the request, or the servers are closing.
         """
-        return submit(await self.get(body.model), body)
+        server = await self._get(body.model)
+        try:
+            return server.submit(body.conversation, body.request(lambda: server.tau_now))
+        except ValueError as error:
+            raise Refusal(400, str(error)) from error
 
-    async def get(self, name: str) -> Server:
-        """Return the server of a model, loaded if necessary, with room in its queue for one more request.
-
-        Raises:
-            Refusal: if there is no such model, it cannot be loaded, its queue is full, or the servers are
-                closing.
-        """
+    async def _get(self, name: str) -> Server:
+        """Return the server of a model, loaded if necessary, with room in its queue for a request."""
         self.check(name)
         if name not in self._servers:
-            check_queue(self._loading)
+            _check_queue(self._loading)
             self._loading += 1
             try:
                 await self._load(name)
@@ -73,7 +69,7 @@ class Servers:
         if self._closed:
             raise Refusal(503, "The server is shutting down.")
         server = self._servers[name]
-        check_queue(server.active + server.waiting - server.size)
+        _check_queue(server.active + server.waiting - server.size)
         return server
 
     async def _load(self, name: str) -> None:
@@ -89,8 +85,9 @@ class Servers:
                 self.metrics.watch(name, server)
 
     def _make(self, name: str) -> Server:
-        ended = partial(self.metrics.job_ended, name)
-        return Server(limited(self.pool.load(name)), self.size, self.tau, ended=ended)
+        checkpoint = self.pool.load(name).dense
+        checkpoint = replace(checkpoint, context=min(checkpoint.context, LIMITS.tokens))
+        return Server(checkpoint, self.size, self.tau, ended=partial(self.metrics.job_ended, name))
 
     async def close(self) -> None:
         """Close all servers and end their requests."""
@@ -98,41 +95,7 @@ class Servers:
         await self._stack.aclose()
 
 
-def limited(checkpoint: Checkpoint) -> Checkpoint:
-    """Return a checkpoint for a server, with its context within `LIMITS`."""
-    checkpoint = checkpoint.dense
-    return replace(checkpoint, context=min(checkpoint.context, LIMITS.tokens))
-
-
-def submit(server: Server, body: ChatBody) -> Job:
-    """Queue a request at a server, whose τ applies if the request names none.
-
-    Raises:
-        Refusal: if the model does not support the request.
-    """
-    try:
-        return server.submit(body.conversation, body.request(lambda: server.tau_now))
-    except ValueError as error:
-        raise Refusal(400, str(error)) from error
-
-
-def check_name(name: str, names: Sequence[str]) -> None:
-    """Check that a model is one of those served.
-
-    Raises:
-        Refusal: if it is not.
-    """
-    if name not in names:
-        sentence = f"Unknown model {name[:100]!r}. Choose from {', '.join(names)}."
-        raise Refusal(404, sentence, "model", "model_not_found")
-
-
-def check_queue(waiting: int) -> None:
-    """Check that a queue has room for one more request.
-
-    Raises:
-        Refusal: if it is full.
-    """
+def _check_queue(waiting: int) -> None:
     if waiting >= LIMITS.waiting:
         sentence = f"The queue is full, with {waiting} requests; try again in {RETRY} seconds."
         raise Refusal(429, sentence, code="rate_limit_exceeded", retry=RETRY)

@@ -2,9 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-import numpy as np
 import plotly.graph_objects as go
-from plotly.subplots import make_subplots
 
 from mars_demo.evaluation.accuracy import Row
 from mars_demo.evaluation.paper_tables import Point
@@ -93,97 +91,12 @@ def _apart(rows: Sequence[Row | Point]) -> list[Row | Point]:
     return named
 
 
-def clients(sweeps: Sequence[Mapping]) -> go.Figure:
-    """Plot requests per second and p95 TTFT by the number of clients, as in `serving.json`.
-
-    A colour and a symbol per policy, a dash per deployment.
-    """
-    figure = make_subplots(2, 1, shared_xaxes=True, vertical_spacing=0.06)
-    lines: dict[tuple[str, str], list[Mapping]] = {}
-    for row in sweeps:
-        lines.setdefault((row["policy"], row["deployment"]), []).append(row)
-    policies, deployments = (list(dict.fromkeys(names)) for names in zip(*lines))
-    for (policy, deployment), rows in lines.items():
-        number, dash = policies.index(policy), _DASHES[deployments.index(deployment) % len(_DASHES)]
-        name = f"{policy}, {deployment}"
-        look = {
-            "x": [row["streams"] for row in rows],
-            "mode": "lines+markers",
-            "name": name,
-            "legendgroup": name,
-            "line": {"dash": dash, "color": _COLOURS[number]},
-            "marker": {"symbol": _SYMBOLS[number], "size": 8},
-            "hovertemplate": "%{y:.3g} with %{x} clients<extra>%{fullData.name}</extra>",
-            "col": 1,
-        }
-        figure.add_scatter(y=[row["requests_per_second"] for row in rows], row=1, **look)
-        figure.add_scatter(y=[row["ttft"]["p95"] for row in rows], row=2, showlegend=False, **look)
-    ticks = sorted({row["streams"] for row in sweeps})
-    figure.update_xaxes(type="log", tickvals=ticks, ticktext=ticks)
-    figure.update_xaxes(title="clients", row=2)
-    figure.update_yaxes(title="requests<br>per second", rangemode="tozero", row=1)
-    figure.update_yaxes(title="p95 TTFT, ms", type="log", dtick=1, row=2)
-    _tint(figure, 560)
-    return figure
-
-
-def burst(policies: Mapping[str, Sequence[Sequence[float]]]) -> go.Figure:
-    """Plot the same arrivals with each policy.
-
-    policies: the seconds of each request's arrival, first token and end, by arrival. The rows are arrivals
-    per second and, over time, the requests without a first token, and TTFT by arrival.
-    """
-    titles = ("arrivals<br>per second", "waiting for the<br>first token", "TTFT, s")
-    figure = make_subplots(len(titles), 1, shared_xaxes=True, vertical_spacing=0.04)
-    arrivals = [int(arrived) for arrived, _, _ in next(iter(policies.values()))]
-    seconds = range(max(arrivals) + 1)
-    figure.add_bar(
-        x=[second + 0.5 for second in seconds],
-        y=[arrivals.count(second) for second in seconds],
-        marker={"color": _INK},
-        showlegend=False,
-        hovertemplate="%{y} arrivals<extra></extra>",
-        row=1,
-        col=1,
-    )
-    for number, (name, requests) in enumerate(policies.items()):
-        times, waiting = _waiting(requests)
-        symbol = {"symbol": _SYMBOLS[number], "size": 8}
-        look = {
-            "name": name,
-            "legendgroup": name,
-            "line": {"dash": _DASHES[number], "color": _COLOURS[number], "shape": "hv"},
-            "hovertemplate": "%{y:.3g} at %{x:.1f} s<extra>%{fullData.name}</extra>",
-            "col": 1,
-        }
-        lines = {"mode": "lines+markers", "marker": symbol | {"maxdisplayed": 8}}
-        figure.add_scatter(x=times, y=waiting, row=2, **look | lines)
-        points = {"mode": "markers", "marker": symbol, "showlegend": False}
-        arrived, first = zip(*(request[:2] for request in requests))
-        figure.add_scatter(x=arrived, y=np.subtract(first, arrived), row=3, **look | points)
-    for row, title in enumerate(titles, start=1):
-        figure.update_yaxes(title={"text": title, "standoff": 8}, rangemode="tozero", row=row)
-    figure.update_xaxes(title="seconds", row=len(titles))
-    _tint(figure, 560)
-    return figure
-
-
-def _waiting(requests: Sequence[Sequence[float]]) -> tuple[list[float], list[int]]:
-    """Return the times at which a request arrives or has its first token, and the number that wait then."""
-    changes = sorted(change for arrived, first, _ in requests for change in ((arrived, 1), (first, -1)))
-    times, steps = zip(*changes)
-    return list(times), np.cumsum(steps).tolist()
-
-
 def _dress(figure: go.Figure, x: str, y: str, height: int) -> None:
-    """Set axis titles, with percent on the y-axis."""
-    figure.update_layout(xaxis_title=x, yaxis_title=y, yaxis_range=[0, 105])
-    _tint(figure, height)
-
-
-def _tint(figure: go.Figure, height: int) -> None:
-    """Set colours that are readable on light and dark pages, and move the legend to the top."""
+    """Set the axes, with percent on the y-axis, and colours that are readable on light and dark pages."""
     figure.update_layout(
+        xaxis_title=x,
+        yaxis_title=y,
+        yaxis_range=[0, 105],
         margin={"l": 60, "r": 20, "t": 20, "b": 50},
         height=height,
         legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"},

@@ -1,6 +1,5 @@
 """The Batch tab in a real browser, with small real batches of the bundled model."""
 
-import json
 import re
 
 import pytest
@@ -118,41 +117,3 @@ def test_races_continue_during_a_measurement_and_a_second_one_waits(visit, open_
     expect(two.locator("#measure-run")).to_be_enabled()
     expect(here).not_to_contain_text(re.compile(r"\b\d+ of 480\b"))
     assert here.locator("tbody tr").count() <= 1
-
-
-def load(streams: int, policy: str) -> dict:
-    percentiles = {"ttft": {"p50": 31.0, "p95": 87.0, "p99": 91.0}, "tpot": {"p50": 4.5, "p95": 6.0}}
-    return {"policy": policy, "deployment": "2 replicas", "streams": streams, "requests": 321} | percentiles
-
-
-@pytest.mark.full
-def test_measured_loads_appear_at_once_and_one_can_be_chosen(open_tab, folder):
-    page = open_tab()
-    expect(page.locator("#load-numbers")).to_contain_text("python -m benchmarks.serving")
-    record = {
-        "command": "python -m benchmarks.serving",
-        "machine": "a machine",
-        "tool": "a generator",
-        "size": 8,
-        "sweeps": [load(clients, "AR") | {"requests_per_second": 12.3} for clients in (1, 64)],
-        "bursts": {
-            "deployment": "2 replicas",
-            "capacity": 34.5,
-            "rows": [
-                load(1, policy) | {"accuracy": 0.9, "picture": [[0.1, 0.3, 0.9], [1.2, 1.3, 1.4]]}
-                for policy in ("AR", "controller")
-            ],
-        },
-    }
-    (folder / "serving.json").write_text(json.dumps(record), encoding="utf-8")
-    page = open_tab()
-    numbers = page.locator("#load-numbers")
-    expect(page.locator("#load-plot .main-svg").first).to_be_visible()
-    expect(numbers.locator("tbody tr", has_text="controller").locator("td").nth(2)).to_have_text(
-        "31, 87, 91"
-    )
-    expect(numbers).to_contain_text("34.5")
-    page.locator("#load").get_by_role("radio", name="clients").check()
-    expect(numbers.locator("thead")).to_contain_text("64 clients")
-    expect(numbers.locator("th").filter(has_text="1 client")).to_have_text("1 client")
-    expect(numbers.locator("tbody tr")).to_contain_text("12.3, 87")

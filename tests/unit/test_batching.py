@@ -35,7 +35,7 @@ from mars_demo.serving.schedules import (
     with_block_cache,
     with_ragged_cache,
 )
-from mars_demo.views import plots, recordings
+from mars_demo.views import recordings
 
 PROMPTS = [
     "Hi",
@@ -363,11 +363,3 @@ def test_derived_schedules_agree_with_measured_ones(mars_tiny):
         done = decode_batch(mars_tiny, prompts, Request("mars", 0.95), size=5, **paper).finish()
         assert len(derived) == pytest.approx(done.batch.forwards, rel=0.25)
         assert sum(line["positions"] for line in derived) == pytest.approx(done.batch.positions, rel=0.25)
-
-
-def test_lines_of_a_burst_differ_in_more_than_colour():
-    requests = [[0.0, 0.1, 0.5], [1.2, 1.3, 1.9]]
-    lines = plots.burst(dict.fromkeys(("AR", "τ = 0.95", "controller"), requests)).data[1:]
-    named = [line for line in lines if line.showlegend is not False]
-    assert len(named) == 3
-    assert len({line.line.dash for line in named}) == len({line.marker.symbol for line in lines}) == 3

