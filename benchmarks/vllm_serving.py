@@ -1,0 +1,191 @@
+"""Throughput and latency of vLLM with the plugin, with stock vLLM beside it.
+
+    python -m benchmarks.vllm_serving --python .vllm/bin/python [--model NAME] [--output FILE]
+
+`--python` is the Python of an environment with requirements-vllm.txt or requirements-vllm-cpu.txt. A server
+per engine is kept, and vLLM's own `bench serve` sends prompts to them in turn, method by method: so many at
+once, each when another is answered.
+"""
+
+import argparse
+import json
+import subprocess
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import islice, product
+from pathlib import Path
+
+from benchmarks import tables
+from mars_demo.assets import ASSETS
+from mars_demo.evaluation import results, served
+from mars_demo.evaluation.task_sets import task_set
+from mars_demo.models.load import outline
+from mars_demo.serving import vllm_server
+from mars_demo.training import distillation
+
+CONCURRENCY = {1: 16, 4: 16, 8: 32, 16: 32, 32: 64}  # requests at once, and in all
+MAX_NEW_TOKENS = 96
+HELD_OUT = str(ASSETS / "mars-smollm2-135m" / "held-out.jsonl")
+SLOTS = max(CONCURRENCY)
+PORT = 8300
+DRAFTS = 6  # of prompt lookup and parallel drafting
+SETTINGS = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind", "HF_HUB_OFFLINE": "1"}
+# vLLM's own load generator, as a program that reads its command lines from standard input.
+CLIENT = """
+import json, sys
+from vllm.benchmarks.serve import add_cli_args, main
+from vllm.utils.argparse_utils import FlexibleArgumentParser
+parser = FlexibleArgumentParser()
+add_cli_args(parser)
+for line in sys.stdin:
+    main(parser.parse_args(json.loads(line)))
+"""
+# Methods in turn: the engine and the `vllm_xargs`.
+METHODS = {
+    "AR": ("stock", {}),
+    f"prompt lookup, {DRAFTS} drafts": ("ngram", {}),
+    f"parallel drafting, {DRAFTS} drafts": ("parallel", {}),
+    "MARS, τ = 0.95": ("mars", {"tau": 0.95}),
+    "MARS, τ by load, 0.8 to 1": ("mars", {"tau": "auto"}),
+    "MARS, lossless": ("mars", {"tau": "lossless"}),
+    "MARS, lossless, 6 masks": ("mars", {"tau": "lossless", "masks": 6}),
+}
+
+
+def engines(name: str, folder: str) -> dict[str, list[str]]:
+    """Return the flags of each engine."""
+    drafted = {"num_speculative_tokens": DRAFTS}
+    ngram = {"method": "ngram", "prompt_lookup_min": 2, "prompt_lookup_max": 4} | drafted
+    parallel = {"method": "draft_model", "model": folder, "parallel_drafting": True} | drafted
+    stock = f"--max-num-seqs={SLOTS}"
+    return {
+        "stock": [stock],
+        "ngram": [stock, f"--speculative-config={json.dumps(ngram)}"],
+        "parallel": [stock, f"--speculative-config={json.dumps(parallel)}"],
+        "mars": vllm_server.flags(outline(name).block_size, SLOTS),
+    }
+
+
+@contextmanager
+def serving(python: str, name: str, folder: str, flags: list[str], port: int) -> Iterator[None]:
+    """Run a server until the context ends."""
+    common = [f"--port={port}", "--dtype=bfloat16", "--max-model-len=1024", "--no-enable-prefix-caching"]
+    call = vllm_server.call(python, folder, name, [*common, *flags])
+    with tempfile.TemporaryFile("w+") as log:
+        server = subprocess.Popen(call["args"], env=call["env"] | SETTINGS, stdout=log, stderr=log)
+        try:
+            while server.poll() is None and not _is_ready(port):
+                time.sleep(1)
+            if server.poll() is not None:
+                log.seek(0)
+                raise RuntimeError(log.read()[-3000:])
+            yield
+        finally:
+            server.terminate()
+            server.wait()
+
+
+def _is_ready(port: int) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5):
+            return True
+    except OSError:
+        return False
+
+
+def prompts(count: int) -> dict[str, list[str]]:
+    """Return the prompts of each set: held-out skills in turn, and everyday prompts."""
+    skills = [question.prompt for question in task_set("skills").questions(count)]
+    return {"skills": skills, "chat": list(islice(distillation.prompts_from(HELD_OUT), count))}
+
+
+def job(name: str, folder: str, port: int, extra: dict, file: Path, at_once: int, output: str) -> list[str]:
+    """Return a command line of vLLM's load generator."""
+    return [
+        *("--backend", "openai-chat", "--endpoint", "/v1/chat/completions"),
+        *("--base-url", f"http://127.0.0.1:{port}", "--model", name, "--tokenizer", folder),
+        *("--dataset-name", "custom", "--dataset-path", str(file), "--disable-shuffle"),
+        *("--custom-output-len", str(MAX_NEW_TOKENS), "--num-prompts", str(CONCURRENCY[at_once])),
+        *("--max-concurrency", str(at_once), "--temperature", "0", "--disable-tqdm"),
+        *("--extra-body", json.dumps({"vllm_xargs": extra} if extra else {})),
+        *("--percentile-metrics", "ttft,tpot", "--metric-percentiles", "50,95"),
+        *("--save-result", "--save-detailed"),
+        *("--result-dir", str(file.parent), "--result-filename", output),
+    ]
+
+
+def measure(python: str, model: str, rounds: int, output: Path) -> None:
+    folder = vllm_server.servable(model, outline(model))
+    sets = prompts(max(CONCURRENCY.values()))
+    with ExitStack() as stack:
+        work = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        ports = {}
+        for number, (engine, flags) in enumerate(engines(model, folder).items()):
+            ports[engine] = PORT + number
+            stack.enter_context(serving(python, model, folder, flags, PORT + number))
+        turns = [(*turn, round_) for turn in product(sets, CONCURRENCY) for round_ in range(rounds)]
+        jobs = []
+        for title, at_once, round_ in turns:
+            file = work / f"{title}.jsonl"
+            file.write_text("".join(json.dumps({"prompt": prompt}) + "\n" for prompt in sets[title]))
+            for number, (engine, extra) in enumerate(METHODS.values()):
+                found = f"{title}-{at_once}-{number}-{round_}.json"
+                jobs.append(job(model, folder, ports[engine], extra, file, at_once, found))
+        lines = "".join(json.dumps(one) + "\n" for one in jobs)
+        call = vllm_server.call(python, folder, model, [])
+        settings = {"env": call["env"] | SETTINGS, "text": True, "check": True}
+        subprocess.run([python, "-c", CLIENT], input=lines, **settings)
+        found = {
+            key: [_read(work / f"{'-'.join(map(str, key))}-{n}.json") for n in range(rounds)]
+            for key in product(sets, CONCURRENCY, range(len(METHODS)))
+        }
+    asked = [python, "-c", "import vllm; print(vllm.__version__)"]
+    version = subprocess.run(asked, capture_output=True, **settings).stdout.split()[-1]
+    size = {"model": model, "vllm": version, "max_new_tokens": MAX_NEW_TOKENS, "rounds": rounds}
+    rows = [
+        row(title, at_once, [*METHODS][number], own, found[title, at_once, 0])
+        for (title, at_once, number), own in found.items()
+    ]
+    results.write(output, f"{model}, bfloat16, {results.machine()}", size | {"rows": rows})
+
+
+def row(title: str, at_once: int, method: str, own: list[dict], ar: list[dict]) -> dict:
+    """Return a method's figures by round, from the records of the load generator."""
+    texts, same = own[0]["generated_texts"], ar[0]["generated_texts"]
+    return {
+        "set": title,
+        "concurrency": at_once,
+        "method": method,
+        "requests": own[0]["completed"],
+        "tokens": own[0]["total_output_tokens"],
+        "seconds": [one["duration"] for one in own],
+        "ttft": {share: [one[f"{share}_ttft_ms"] for one in own] for share in ("p50", "p95")},
+        "tpot": {share: [one[f"{share}_tpot_ms"] for one in own] for share in ("p50", "p95")},
+        "equal": sum(text == other for text, other in zip(texts, same)),
+    }
+
+
+def _read(file: Path) -> dict:
+    return json.loads(file.read_text(encoding="utf-8"))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--python", required=True, help="the Python of an environment that has vLLM")
+    parser.add_argument("--model", default="mars-smollm2-135m")
+    parser.add_argument("--rounds", type=int, default=1)
+    tables.run(parser, measure, table, served.FILE)
+
+
+def table(file: str | Path = served.FILE) -> str:
+    """Return the throughputs, and the latencies below them."""
+    measured = results.read(file)
+    facts = f"vLLM {measured['vllm']}, at most {measured['max_new_tokens']} tokens per answer"
+    return served.tables(measured) + tables.source(measured, facts)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+"""The tables of vLLM under load, for the page and the documents."""
+
+from collections.abc import Callable
+from statistics import median
+
+from pandas import DataFrame
+
+from mars_demo.evaluation import results
+from mars_demo.markdown import table
+
+FILE = "vllm-serving.json"
+
+
+def tables(measured: dict) -> str:
+    """Return throughputs, latencies, and the number of answers that equal AR's."""
+
+    def rate(row: dict, base: dict) -> str:
+        times = [row["seconds"], base["seconds"]]
+        ratio = median(results.ratios(*times)) * row["tokens"] / base["tokens"]
+        return f"{row['tokens'] / median(row['seconds']):.0f} ({ratio:.2f}×)"
+
+    def latency(row: dict, base: dict) -> str:
+        both = [[f"{median(times):.0f}" for times in row[name].values()] for name in ("ttft", "tpot")]
+        return "; ".join(", ".join(one) for one in both)
+
+    exact = [row for row in measured["rows"] if "τ" not in row["method"] and row["method"] != "AR"]
+    same, every = sum(row["equal"] for row in exact), sum(row["requests"] for row in exact)
+    return "\n\n".join(
+        [
+            _by_concurrency(measured, "tokens per second (ratio to AR)", rate),
+            _by_concurrency(measured, "TTFT p50, p95; TPOT p50, p95, in ms", latency),
+            f"{same} of {every} answers of the exact methods equal AR's at the same number of requests.",
+        ]
+    )
+
+
+def _by_concurrency(measured: dict, title: str, cell: Callable[[dict, dict], str]) -> str:
+    """Return a table of methods by requests at once; `cell` gets a row and AR's."""
+    rows: dict[tuple, dict] = {}
+    base: dict[tuple, dict] = {}
+    for row in measured["rows"]:
+        base.setdefault((row["set"], row["concurrency"]), row)  # AR comes first
+        shown = rows.setdefault((row["set"], row["method"]), {"prompts": row["set"], title: row["method"]})
+        shown[_requests(row["concurrency"])] = cell(row, base[row["set"], row["concurrency"]])
+    return table(DataFrame(list(rows.values())))
+
+
+def _requests(count: int) -> str:
+    return f"{count} request{'s' * (count > 1)}"

