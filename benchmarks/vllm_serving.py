@@ -15,11 +15,11 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from itertools import islice, product
+from itertools import cycle, islice, product
 from pathlib import Path
 
 from benchmarks import tables
-from mars_demo.assets import ASSETS
+from mars_demo.assets import ASSETS, read_json
 from mars_demo.evaluation import results, served
 from mars_demo.evaluation.task_sets import task_set
 from mars_demo.models.load import outline
@@ -96,10 +96,14 @@ def _is_ready(port: int) -> bool:
         return False
 
 
-def prompts(count: int) -> dict[str, list[str]]:
-    """Return the prompts of each set: held-out skills in turn, and everyday prompts."""
+def prompts(model: str, count: int) -> dict[str, list[str]]:
+    """Return the prompts of each set: the page's examples, held-out skills in turn, everyday ones."""
+    examples = [
+        one["prompt"] for one in read_json("prompts.json") if one.get("fast") and one["model"] == model
+    ]
     skills = [question.prompt for question in task_set("skills").questions(count)]
-    return {"skills": skills, "chat": list(islice(distillation.prompts_from(HELD_OUT), count))}
+    chat = islice(distillation.prompts_from(HELD_OUT), count)
+    return {"examples": [*islice(cycle(examples), count)], "skills": skills, "chat": [*chat]}
 
 
 def job(name: str, folder: str, port: int, extra: dict, file: Path, at_once: int, output: str) -> list[str]:
@@ -119,7 +123,7 @@ def job(name: str, folder: str, port: int, extra: dict, file: Path, at_once: int
 
 def measure(python: str, model: str, rounds: int, output: Path) -> None:
     folder = vllm_server.servable(model, outline(model))
-    sets = prompts(max(CONCURRENCY.values()))
+    sets = prompts(model, max(CONCURRENCY.values()))
     with ExitStack() as stack:
         work = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         ports = {}
