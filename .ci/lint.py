@@ -89,7 +89,7 @@ def requirements() -> Iterator[str]:
     """Every requirement is pinned."""
     for file in REQUIREMENTS:
         for line in (ROOT / file).read_text("utf-8").splitlines():
-            if not line.startswith("-r ") and "==" not in line:
+            if not line.startswith(("-", "#")) and "==" not in line:
                 yield f"{file}: {line} is not pinned"
 
 

@@ -18,9 +18,9 @@ def register(parser: argparse.ArgumentParser) -> None:
     add_decoding(parser, alone())
     parser.add_argument(
         "--tasks",
-        default="worlds,instructions",
+        required=True,
         metavar="A,B",
-        help="worlds, instructions, paper (its six), or the harness's tasks (default: %(default)s)",
+        help="tasks of the harness, or paper for the paper's six",
     )
     parser.add_argument("--include-path", type=Path, metavar="FOLDER", help="folder with more task files")
     parser.add_argument("--limit", type=int, metavar="N", help="documents per task (default: all)")
@@ -57,14 +57,13 @@ def run(arguments: argparse.Namespace) -> None:
             "The lm-evaluation-harness is not installed. Install it with "
             "`pip install -r requirements-eval.txt`."
         )
-    from mars_demo.evaluation.harness import processes, suite  # imports the harness
+    from mars_demo.evaluation.harness import suite  # imports the harness
     from mars_demo.evaluation.harness.model import MarsLM
 
     tasks = suite.load(arguments.tasks.split(","), arguments.include_path)
     if not arguments.confirm_run_unsafe_code:
         suite.require_confirmed(tasks)
-    device = processes.join()
-    checkpoint = loading.load(arguments.model, arguments.block_size, arguments.dtype, device).dense
+    checkpoint = loading.load(arguments.model, arguments.block_size, arguments.dtype).dense
     model = MarsLM(
         checkpoint,
         mode=arguments.mode,
@@ -83,8 +82,6 @@ def run(arguments: argparse.Namespace) -> None:
         cache=arguments.cache,
         unsafe_code=arguments.confirm_run_unsafe_code,
     )
-    if record is None:
-        return
     print_table(record["tasks"])
     if arguments.output:
         results.write(arguments.output, results.machine(model.checkpoint), record)

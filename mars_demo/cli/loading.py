@@ -21,7 +21,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def load(name: str | None, block_size: int | None = None, dtype: str = "auto", device: str | None = None):
+def load(name: str | None, block_size: int | None = None, dtype: str = "auto"):
     """Load a checkpoint; a terminal shows the progress of a download.
 
     Raises:
@@ -34,7 +34,7 @@ def load(name: str | None, block_size: int | None = None, dtype: str = "auto", d
                 bar.desc, bar.total = f"Fetching {name}", total
                 bar.update(done - bar.n)
 
-        return load_checkpoint(name, device, dtype, block_size, report)
+        return load_checkpoint(name, None, dtype, block_size, report)
 
 
 def say_raw(checkpoint) -> None:

@@ -55,7 +55,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    if (arguments.size or 1) < 1:
+    if arguments.size is not None and arguments.size < 1:
         raise ValueError(f"--size must be at least 1, not {arguments.size}.")
     if not 0 <= arguments.port <= 65535:
         raise ValueError(f"--port must be from 0 to 65535, not {arguments.port}.")

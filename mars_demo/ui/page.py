@@ -12,7 +12,6 @@ from starlette.middleware import Middleware
 from mars_demo.limits import LIMITS
 from mars_demo.ui import models
 from mars_demo.ui.components import files
-from mars_demo.ui.components.tour import Tour
 from mars_demo.ui.controls import QUIET
 from mars_demo.ui.hosting import gpu, guard, visitors
 from mars_demo.ui.hosting.main_thread import MAIN
@@ -149,9 +148,8 @@ def build() -> gr.Blocks:
     with App(title="MARS Demo", analytics_enabled=False, fill_width=True, delete_cache=kept) as demo:
         gr.Markdown(TITLE, elem_id="title")
         gr.HTML(TALK_ROW, elem_id="talk-row", apply_default_css=False)
-        tour = Tour(visible=models.is_served(models.TINY))  # its races need that model
         with gr.Tabs() as tabs:
-            page = Page(demo, tabs, tour)
+            page = Page(demo, tabs)
             for name, module in TABS.items():
                 with gr.Tab(module.TITLE, id=name) as tab:
                     module.build(page, tab)

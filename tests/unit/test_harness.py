@@ -3,7 +3,6 @@
 import functools
 import json
 import logging
-import os
 import runpy
 import subprocess
 import sys
@@ -26,13 +25,11 @@ from mars_demo import cli, tasks
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling
-from mars_demo.evaluation.harness import own, suite
+from mars_demo.evaluation.harness import suite
 from mars_demo.evaluation.harness.model import MarsLM
 from mars_demo.models.names import locate
-from mars_demo.tasks import instructions
 
 ROOT = Path(__file__).resolve().parents[2]
-ON_CPU = {"ACCELERATE_USE_CPU": "true"}
 PROMPTS = [example.prompt for example in tasks.mixed(1)]
 SETTINGS = {
     "to the end": {"until": [], "max_gen_toks": 60},
@@ -42,7 +39,7 @@ SETTINGS = {
 
 
 class LocalTasks(TaskManager):
-    """A task manager with the project's and local tasks only; the harness's own tasks load slowly."""
+    """A task manager without the harness's own tasks, which load slowly."""
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options | {"include_defaults": False})
@@ -184,19 +181,10 @@ def test_all_local_tasks_have_the_results_of_hf(mars_tiny, hf, folder, options):
 # ----------------------------------------------------------- tokens and forwards of answers
 
 
-def test_instructions_are_graded_by_their_checks():
-    documents = own.instructions()["test"]
-    checked = instructions.instructions()
-    assert [document["prompt"] for document in documents] == [one.prompt for one in checked]
-    for answer in ("", "Yes", "- one\n- two\n- three"):
-        for document, one in zip(documents, checked):
-            assert own.grade_instruction(document, [answer]) == {"acc": float(one.holds(answer))}
-
-
 @FULL
-def test_a_resumed_evaluation_computes_only_missing_answers(monkeypatch, mars_tiny, tmp_path):
-    names = ["world-units", "world-notes"]
-    whole = suite.evaluate(MarsLM(mars_tiny), suite.load(names), limit=4)
+def test_a_resumed_evaluation_computes_only_missing_answers(monkeypatch, mars_tiny, folder, tmp_path):
+    names = ["local-answers"]
+    whole = suite.evaluate(MarsLM(mars_tiny), suite.load(names, folder))
     cached, cache_answer = [], CacheHook.add_partial
 
     def interrupt(hook, *answer):
@@ -208,15 +196,14 @@ def test_a_resumed_evaluation_computes_only_missing_answers(monkeypatch, mars_ti
     with monkeypatch.context() as patch:
         patch.setattr(CacheHook, "add_partial", interrupt)
         with pytest.raises(KeyboardInterrupt):
-            suite.evaluate(MarsLM(mars_tiny, batch_size=2), suite.load(names), limit=4, cache=tmp_path)
+            suite.evaluate(MarsLM(mars_tiny, batch_size=2), suite.load(names, folder), cache=tmp_path)
     model = MarsLM(mars_tiny, batch_size=2)
-    resumed = suite.evaluate(model, suite.load(names), limit=4, cache=tmp_path)
-    made = model.get_model_info()["speed"]
-    assert sum(speed["answers"] for speed in made.values()) == 8 - 3
+    resumed = suite.evaluate(model, suite.load(names, folder), cache=tmp_path)
+    assert model.get_model_info()["speed"]["local-answers"]["answers"] == 4 - 3
     assert resumed["tasks"] == whole["tasks"]
     other = MarsLM(mars_tiny, tau=0.5)  # answers are cached per τ
-    suite.evaluate(other, suite.load(["world-units"]), limit=4, cache=tmp_path)
-    assert other.get_model_info()["speed"]["world-units"]["answers"] == 4
+    suite.evaluate(other, suite.load(names, folder), cache=tmp_path)
+    assert other.get_model_info()["speed"]["local-answers"]["answers"] == 4
 
 
 @FULL
@@ -228,55 +215,6 @@ def test_tokens_are_sampled_with_the_settings_of_the_task(mars_tiny):
         sampling = Sampling(0.8, 0.9, seed=5 + number)
         alone = decode(mars_tiny, prompt, Request("ar", max_new_tokens=20, sampling=sampling)).finish()
         assert answer == alone.text
-
-
-# -------------------------------------------------------------------------- several processes
-
-
-def samples_of(folder: Path) -> dict[str, list[dict]]:
-    """Return the samples by task that the harness's command has written."""
-    files = {path.name.split("_")[1]: path for path in folder.rglob("samples_*.jsonl")}
-    return {name: [json.loads(line) for line in path.open()] for name, path in files.items()}
-
-
-@FULL
-def test_two_processes_have_the_answers_and_figures_of_one(mars_tiny, folder, tmp_path):
-    """Compare also tasks that sample worked examples and answers."""
-    data = {split: str(folder / f"{split}.jsonl") for split in ("train", "test")}
-    settings = {"until": ["\n\n"], "max_gen_toks": 30, "do_sample": True, "temperature": 0.8}
-    changed = {"fewshot_config": {"sampler": "default"}, "num_fewshot": 2, "repeats": 2}
-    sampled = harness_files.FILES["local-answers"] | changed | {"generation_kwargs": settings}
-    harness_files.add(folder, "sampled", sampled | {"dataset_kwargs": {"data_files": data}})
-    names = ["local-answers", "local-choices", "local-texts", "sampled"]
-    arguments = [
-        "--model", "mars_demo", "--model_args", "pretrained=mars-tiny,tau=0.95,dtype=float32", "--tasks",
-        ",".join(names), "--include_path", str(folder), "--batch_size", "2", "--apply_chat_template",
-        "--limit", "3", "--log_samples", "--output_path", str(tmp_path),
-    ]  # fmt: skip
-    launch = [sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2"]
-    launch += ["--main_process_port", "0", "-m", "mars_demo.evaluation.harness", *arguments]
-    subprocess.run(launch, cwd=ROOT, check=True, capture_output=True, env=os.environ | ON_CPU)
-    two = json.loads(next(tmp_path.rglob("results_*.json")).read_text())
-    model = MarsLM(mars_tiny, batch_size=2)
-    one = simple_evaluate(
-        model, tasks=names, limit=3, apply_chat_template=True, fewshot_as_multiturn=True,
-        task_manager=LocalTasks(include_path=str(folder)),
-    )  # fmt: skip
-    assert two["config"]["speed"] == model.get_model_info()["speed"]
-    written = samples_of(tmp_path)
-    for name in names:
-        assert figures(two, name) == pytest.approx(figures(one, name), rel=1e-6)
-        for sample, other in zip(written[name], one["samples"][name], strict=True):
-            assert sample["doc_id"] == other["doc_id"] and sample["prompt_hash"] == other["prompt_hash"]
-            if name in ("local-answers", "sampled"):
-                assert sample["resps"] == other["resps"]
-
-
-def test_several_processes_do_not_cache_answers(monkeypatch, mars_tiny, tmp_path):
-    model = MarsLM(mars_tiny)
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(ValueError, match="single process"):
-        suite.evaluate(model, suite.load(["world-units"]), limit=1, cache=tmp_path)
 
 
 # ---------------------------------------------------------------------------------- refusals
@@ -308,7 +246,7 @@ def test_unsupported_settings_of_a_task_are_refused(mars_tiny, settings, fact):
 def test_the_command_writes_a_file_of_results(capsys, folder, tmp_path):
     path = tmp_path / "benchmarks.json"
     status, out, err = command(
-        capsys, "--model", "mars-tiny", "--tau", "0.9", "--tasks", "local-*,instructions", "--limit", "2",
+        capsys, "--model", "mars-tiny", "--tau", "0.9", "--tasks", "local-*", "--limit", "2",
         "--include-path", str(folder), "--output", str(path),
     )  # fmt: skip
     assert status == 0, err
@@ -317,10 +255,10 @@ def test_the_command_writes_a_file_of_results(capsys, folder, tmp_path):
     about = [record[key] for key in ("model", "mode", "tau", "window", "limit", "chat_template")]
     assert about == ["mars-tiny", "mars", 0.9, 9, 2, True]
     rows = {row["task"]: row for row in record["tasks"]}
-    assert set(rows) == {*harness_files.NAMES, "instructions"}
+    assert set(rows) == set(harness_files.NAMES)
     assert set(rows["local-answers"]["metrics"]) == {"exact_match,whole", "exact_match,number"}
     assert rows["local-answers"]["answers"] == 2 and rows["local-answers"]["shots"] == 1
-    assert [name for name, row in rows.items() if "forwards" in row] == ["local-answers", "instructions"]
+    assert [name for name, row in rows.items() if "forwards" in row] == ["local-answers"]
     for row in rows.values():
         assert row["task"] in out
 
@@ -363,7 +301,7 @@ def test_bad_input_is_one_line_and_status_two(capsys, folder, arguments, fact):
     dangerous = harness_files.FILES["local-answers"] | {"unsafe_code": True, "fewshot_split": None}
     data = {"test": str(folder / "test.jsonl"), "train": str(folder / "train.jsonl")}
     harness_files.add(folder, "dangerous", dangerous | {"dataset_kwargs": {"data_files": data}})
-    defaults = ["--tasks", "world-units", "--limit", "1", "--model", "mars-tiny"]
+    defaults = ["--tasks", "local-answers", "--limit", "1", "--model", "mars-tiny"]
     if "nowhere" not in arguments:
         defaults += ["--include-path", str(folder)]
     status, out, err = command(capsys, *defaults, *arguments)
@@ -379,7 +317,7 @@ def test_without_the_harness_the_command_names_the_requirements():
         import sys
         sys.modules["lm_eval"] = None
         from mars_demo import cli
-        sys.exit(cli.main(["benchmark"]))"""
+        sys.exit(cli.main(["benchmark", "--tasks", "paper"]))"""
     done = subprocess.run([sys.executable, "-c", hidden], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 2 and done.stderr.count("\n") == 1
     assert "requirements-eval.txt" in done.stderr
@@ -388,9 +326,8 @@ def test_without_the_harness_the_command_names_the_requirements():
 @FULL
 def test_the_six_benchmarks_of_the_paper_are_tasks_of_the_harness(monkeypatch):
     monkeypatch.setattr(suite, "TaskManager", TaskManager)
-    manager = suite._manager(["paper"], [suite.FOLDER])
     group = yaml.safe_load((suite.FOLDER / "paper.yaml").read_text())
     names = [entry["group"] if isinstance(entry, dict) else entry for entry in group["task"]]
-    assert len(names) == 6 and all(suite._is_whole(manager, name) for name in names)
+    assert len(names) == 6 and set(names) <= set(TaskManager().all_tasks)
     with pytest.raises(ValueError, match="paper"):  # no hub is available
         suite.load(["paper"])

@@ -1,4 +1,4 @@
-"""EleutherAI's lm-evaluation-harness with this project's models and tasks, and the paper's suite.
+"""EleutherAI's lm-evaluation-harness with this project's models, and the paper's benchmarks.
 
 The harness is an optional dependency (`requirements-eval.txt`). Only this package imports it.
 """

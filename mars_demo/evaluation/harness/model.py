@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,6 @@ from tqdm import tqdm
 
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling
-from mars_demo.evaluation.harness import processes
 from mars_demo.evaluation.harness.generated import Generated, speed
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.load import load_checkpoint
@@ -26,9 +25,8 @@ from mars_demo.serving.decode_batch import finished, fitted
 
 if TYPE_CHECKING:
     from lm_eval.api.instance import Instance
-    from lm_eval.api.model import CacheHook
 
-# It warns about models that are loaded already, and about several processes with one.
+# It warns about models that are loaded already.
 logging.getLogger("lm_eval.models.huggingface").setLevel(logging.ERROR)
 
 SAMPLING = ("temperature", "top_p", "top_k")  # generation settings that `Sampling` takes
@@ -40,12 +38,12 @@ class MarsLM(HFLM):
     """A checkpoint of this project, decoded in any of its modes.
 
     The harness's own `hf` model scores texts and renders and tokenizes prompts: without masks, a MARS model
-    is an ordinary causal one. This class generates answers, in batches; several processes share requests.
+    is an ordinary causal one. This class generates answers, in batches.
 
     pretrained: a bundled name, a folder, a GGUF file, a hub id, or a loaded checkpoint.
     mode, tau, criterion, window: as in `decoding.request.Request`.
     block_size: the block size of training, if the checkpoint does not say.
-    device: None for the best one; several processes have one each.
+    device: None for the best one.
     dtype: one of `names.DENSE`; `auto` is the choice of `load_checkpoint` for batched decoding.
     batch_size: sequences of a batch; `auto` only applies to scoring texts.
     max_length: positions of prompt and answer together; longer prompts are truncated on the left.
@@ -72,7 +70,6 @@ class MarsLM(HFLM):
         seed: int = 0,
     ):
         request = Request(mode, float(tau), criterion, window)
-        device = processes.join() or device
         self.checkpoint = checkpoint = _loaded(pretrained, device, dtype, block_size).dense
         super().__init__(
             pretrained=checkpoint.model,
@@ -99,34 +96,18 @@ class MarsLM(HFLM):
         ]
         # The longest first, so that sequences of about the same length share their forwards.
         order = sorted(range(len(prompts)), key=lambda number: -len(prompts[number][0].ids))
-        is_quiet = disable_tqdm or not processes.is_main()
-
-        def generate(numbers: Sequence[int]) -> list[Generated]:
-            answers: dict[int, Generated] = {}
-            runs = finished(self.checkpoint, [prompts[number] for number in numbers], self.rows)
-            title = "Running generate_until requests"
-            for index, run in tqdm(runs, title, total=len(numbers), disable=is_quiet):
-                number = numbers[index]
-                stops = list(prompts[number][1].stop_strings)
-                text = postprocess_generated_text(self.tok_decode(run.token_ids), stops, None)
-                answers[number] = answer = Generated(text, run.tokens, run.forwards)
-                self.cache_hook.add_partial("generate_until", requests[number].args, answer)
-            return [answers[number] for number in numbers]
-
-        answers = dict(zip(order, processes.shared(order, generate)))
+        answers: dict[int, Generated] = {}
+        runs = finished(self.checkpoint, [prompts[number] for number in order], self.rows)
+        title = "Running generate_until requests"
+        for index, run in tqdm(runs, title, total=len(order), disable=disable_tqdm):
+            number = order[index]
+            stops = list(prompts[number][1].stop_strings)
+            text = postprocess_generated_text(self.tok_decode(run.token_ids), stops, None)
+            answers[number] = answer = Generated(text, run.tokens, run.forwards)
+            self.cache_hook.add_partial("generate_until", requests[number].args, answer)
         for number, request in enumerate(requests):
             self._answers[request.task_name].append(answers[number])
         return [answers[number] for number in range(len(prompts))]
-
-    def set_cache_hook(self, cache_hook: CacheHook) -> None:
-        """Take the hook that stores answers.
-
-        Raises:
-            ValueError: with several processes, each of which would miss other answers.
-        """
-        if processes.count() > 1:
-            raise ValueError("Answers can be cached by a single process only.")
-        super().set_cache_hook(cache_hook)
 
     def _parsed(self, context: str, settings: dict, seed: int) -> tuple[Encoded, Request]:
         """Return a prompt of the harness as ids, and its settings as a request."""
@@ -145,14 +126,13 @@ class MarsLM(HFLM):
         prompt = Encoded(ids[0].tolist() or [self.prefix_token_id], context)
         return prompt, replace(self.request, **limits)
 
-    def _loglikelihood_tokens(self, requests: Sequence, *args, **kwargs) -> list[tuple[float, bool]]:
+    def _loglikelihood_tokens(self, *args, **kwargs) -> list[tuple[float, bool]]:
         if "ar" not in self.checkpoint.modes:
             raise ValueError(
                 f"{self.checkpoint.name}, trained for {self.checkpoint.objective}, cannot score texts. "
                 "Choose tasks that generate."
             )
-        score = super()._loglikelihood_tokens
-        return processes.shared(requests, lambda own: score(own, *args, **kwargs))
+        return super()._loglikelihood_tokens(*args, **kwargs)
 
     def get_model_info(self) -> dict[str, Any]:
         """Return the fields for the harness's results; speeds leave out cached answers."""

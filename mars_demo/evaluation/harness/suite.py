@@ -14,12 +14,10 @@ from lm_eval.api.task import Task
 from lm_eval.tasks import TaskManager
 
 from mars_demo.assets import ASSETS
-from mars_demo.evaluation.harness import processes
 from mars_demo.evaluation.harness.generated import Generated, Speed, speed
 from mars_demo.evaluation.harness.model import MarsLM
 
-FOLDER = ASSETS / "harness"  # this project's task files
-OWN = ("worlds", "instructions", "paper")
+FOLDER = ASSETS / "harness"  # the group of the paper's benchmarks
 RESAMPLED = 1000  # resamples for the standard errors of metrics that are not means
 
 # It logs notes for the authors of each task.
@@ -34,35 +32,17 @@ def load(names: Sequence[str], folder: Path | None = None) -> list[Task | Group]
     Raises:
         ValueError: if there is no such task, its data cannot be fetched, or a package is missing.
     """
-    manager = _manager(names, [FOLDER, *([folder] if folder else [])])
+    manager = TaskManager(include_path=[FOLDER, *([folder] if folder else [])])
     loaded: list[Task | Group] = []
     for name in names:
         if not (matches := manager.match_tasks([name])):
             raise ValueError(
-                f"Unknown task {name!r}. Choose from {', '.join(OWN)}, your own task files, and the "
+                f"Unknown task {name!r}. Choose paper, a task of your own task files, or one of the "
                 "harness's tasks, which `lm-eval ls tasks` lists."
             )
         for match in matches:
             loaded += _loaded(manager, match)
     return loaded
-
-
-def _manager(names: Sequence[str], folders: Sequence[Path]) -> TaskManager:
-    """Return an index of the task files needed; reading the harness's own takes long."""
-    few = TaskManager(include_path=list(folders), include_defaults=False)
-    needed = {match for name in names for match in few.match_tasks([name]) or [name]}
-    return few if all(_is_whole(few, name) for name in needed) else TaskManager(include_path=list(folders))
-
-
-def _is_whole(manager: TaskManager, name: str) -> bool:
-    """Return whether the index has a task, or all tasks of a group."""
-    if (entry := manager.task_index.get(name)) is None:
-        return False
-    members = (entry.cfg or {}).get("task")
-    members = members if isinstance(members, list) else []
-    return all(
-        _is_whole(manager, m if isinstance(m, str) else m.get("group", m.get("task"))) for m in members
-    )
 
 
 def _loaded(manager: TaskManager, name: str) -> list[Task | Group]:
@@ -101,10 +81,8 @@ def evaluate(
     system: str | None = None,
     cache: Path | None = None,
     unsafe_code: bool = False,
-) -> dict[str, Any] | None:
+) -> dict[str, Any]:
     """Return the harness's metrics and tokens per forward, as a record for a results file.
-
-    Of several processes only the main one returns it; the others return None.
 
     limit: documents per task; None for all.
     shots: few-shot examples per question; None for the task's own number.
@@ -127,8 +105,6 @@ def evaluate(
         confirm_run_unsafe_code=unsafe_code,
         bootstrap_iters=RESAMPLED,
     )
-    if not processes.is_main():
-        return None
     return {
         "model": model.checkpoint.name,
         "precision": model.checkpoint.precision,

@@ -8,7 +8,6 @@ import gradio as gr
 from mars_demo.ui import models
 from mars_demo.ui.components.frontier import Frontier
 from mars_demo.ui.components.stage import Stage
-from mars_demo.ui.components.tour import Tour
 from mars_demo.ui.controls import model_list
 
 
@@ -20,11 +19,10 @@ class Page:
     stage: the stage of the Race tab.
     model: the model list of the Race tab.
     frontier: the chart of the Frontier tab; the Race tab reacts to the points chosen in it.
-    tour: the tour above the tabs; the Race tab runs its races.
     """
 
-    def __init__(self, blocks: gr.Blocks, tabs: gr.Tabs, tour: Tour):
-        self.blocks, self.tabs, self.tour = blocks, tabs, tour
+    def __init__(self, blocks: gr.Blocks, tabs: gr.Tabs):
+        self.blocks, self.tabs = blocks, tabs
         self.stage = Stage(entries=models.recorded(), render=False)
         self.model = model_list("model", render=False)
         self.frontier = Frontier(render=False)

@@ -459,19 +459,18 @@ def _run(page: Page, controls: Controls) -> None:
 
 
 def _follow_frontier(page: Page, controls: Controls, history: gr.State) -> None:
-    """Let a chosen point set the controls; race the answers behind it and those of the tour."""
+    """Let a chosen point set the controls; race the answers behind it."""
     c = controls
     settings = [c.model, c.modes, c.tau, c.criterion]
     page.frontier.chosen(take, None, settings, **EACH)
     page.frontier.raced(lambda: gr.Tabs(selected="race"), None, page.tabs, **QUIET).then(
         None, None, None, js=script("tabs/first_tab.js"), **IN_BROWSER
     )
-    # Without adapting windows, the tour's statements are true on every machine.
-    for event in (page.frontier.opened, page.tour.race):
-        taken = event(take_answer, history, [*settings, c.prompt, c.system, page.tabs], **MAY_WARN)
-        taken.then(None, None, None, js=script("tabs/first_tab.js"), **IN_BROWSER)
-        taken.then(None, c.settings, None, js=remember(live=True), **IN_BROWSER)
-        _on_race([taken.then], page, c, history, adapts=False)
+    outputs = [*settings, c.prompt, c.system, page.tabs]
+    taken = page.frontier.opened(take_answer, history, outputs, **MAY_WARN)
+    taken.then(None, None, None, js=script("tabs/first_tab.js"), **IN_BROWSER)
+    taken.then(None, c.settings, None, js=remember(live=True), **IN_BROWSER)
+    _on_race([taken.then], page, c, history, adapts=False)
 
 
 def _branch(page: Page, controls: Controls, history: gr.State) -> None:

@@ -4,6 +4,8 @@ import { draw, find, findAll, set } from "../dom.js";
 import { copyOf, documentOf, isClear, rounded } from "../svg.js";
 
 const [MARGIN, GAP] = [24, 16];
+const PARTS = ["heading", "lanes", "closeup", "inspector", "difference", "why"];
+const brush = document.createElement("canvas").getContext("2d"); // measures fonts
 
 /**
  * Return an SVG document of the stage with texts at their full length, without the parts marked
@@ -22,176 +24,115 @@ export function pictureOf(stage, fit) {
   }
 }
 
-/** Return its parts one below the other, without gaps for excluded parts. */
+/** Paint the parts of the stage one below the other, without gaps for excluded parts. */
 function paintedOf(stage) {
-  const frame = stage.getBoundingClientRect();
-  const parts = ["heading", "lanes", "closeup", "inspector", "difference", "why"]
-    .map((name) => find(`.${name}`, stage))
-    .filter((part) => part.offsetHeight);
-  const height = parts.reduce((sum, part) => sum + part.offsetHeight + GAP, 2 * MARGIN - GAP);
-  const painter = new Painter();
-  let y = frame.top;
-  const groups = parts.map((part) => {
-    const group = draw("g", { transform: `translate(0 ${rounded(y - part.getBoundingClientRect().top)})` });
-    painter.paint(part, group);
-    y += part.offsetHeight + GAP;
-    return group;
+  const { left, top, width } = stage.getBoundingClientRect();
+  const groups = [];
+  let height = 0;
+  for (const part of PARTS.map((name) => find(`.${name}`, stage))) {
+    if (!part.offsetHeight) continue;
+    const moved = rounded(top + height - part.getBoundingClientRect().top);
+    groups.push(draw("g", { transform: `translate(0 ${moved})` }));
+    paint(part, groups.at(-1));
+    height += part.offsetHeight + GAP;
+  }
+  const size = [width + 2 * MARGIN, height - GAP + 2 * MARGIN].map(Math.ceil);
+  return documentOf(groups, [rounded(left - MARGIN), rounded(top - MARGIN), ...size]);
+}
+
+/** Paint a node of the page as SVG shapes and texts at their places. */
+function paint(node, into) {
+  if (node.nodeType === Node.TEXT_NODE) return paintText(node, into);
+  if (node.nodeType !== Node.ELEMENT_NODE || node.dataset.export === "no") return;
+  const style = getComputedStyle(node);
+  if (style.display === "none" || style.visibility === "hidden") return;
+  const frame = shapeOf(node.getBoundingClientRect());
+  if (node instanceof SVGSVGElement) return into.append(set(copyOf(node), frame));
+  const boxes = [...node.getClientRects()].filter((box) => box.width && box.height).map(shapeOf);
+  for (const box of boxes) paintBox(node, style, box, into);
+  if (node.matches(".pass")) paintPass(style, boxes, into);
+  let inside = into;
+  if (style.overflowX === "hidden") {
+    inside = draw("svg", { ...frame, viewBox: Object.values(frame).join(" ") }); // clips its content
+    into.append(inside);
+  }
+  for (const child of node.childNodes) paint(child, inside);
+  if (node.matches(".token.end")) paintEnd(node, into);
+}
+
+function paintBox(node, style, box, into) {
+  const paintRect = (attributes) => into.append(draw("rect", { ...box, ...attributes }));
+  const { color, backgroundColor, borderTopColor: stroke } = style;
+  const border = parseFloat(style.borderTopWidth);
+  const framed = border && parseFloat(style.borderLeftWidth);
+  const dashes = style.borderTopStyle === "dashed" ? "4 3" : "none";
+  const frame = framed && { stroke, "stroke-width": border, "stroke-dasharray": dashes };
+  const fill = isClear(backgroundColor) ? "none" : backgroundColor;
+  if (framed || fill !== "none") paintRect({ rx: parseFloat(style.borderTopLeftRadius), fill, ...frame });
+  if (border && !framed) paintRect({ height: border, fill: stroke });
+  if (node.matches(".copied")) {
+    const d = `M${box.x} ${rounded(box.y + box.height - 0.18 * parseFloat(style.fontSize))}h${box.width}`;
+    into.append(draw("path", { d, stroke: color, "stroke-width": 2, "stroke-dasharray": "2 2" }));
+  }
+  if (node.matches(".threshold .bar")) {
+    const x = box.x + box.width * style.getPropertyValue("--tau");
+    paintRect({ x, width: 2, fill: color, opacity: 0.65 });
+  }
+}
+
+/** Paint the tint and the bracket of a pass, a box per line; only its own ends have ticks. */
+function paintPass(style, boxes, into) {
+  const [hue, tint, fill] = ["--hue", "--tint", "--bracket"].map((name) => style.getPropertyValue(name));
+  boxes.forEach((box, index) => {
+    const paintRect = (attributes) => into.append(draw("rect", { ...box, ...attributes }));
+    const bottom = box.y + box.height;
+    const tick = { y: bottom - 8, width: 2, height: 8, fill };
+    paintRect({ fill: hue, opacity: parseFloat(tint) / 100 });
+    paintRect({ y: bottom - 2, height: 2, fill });
+    if (index === 0) paintRect(tick);
+    if (index === boxes.length - 1) paintRect({ ...tick, x: box.x + box.width - 2 });
   });
-  const [left, top] = [frame.left - MARGIN, frame.top - MARGIN].map(rounded);
-  return documentOf(groups, [left, top, Math.ceil(frame.width + 2 * MARGIN), Math.ceil(height)]);
 }
 
-/** A painter of nodes of the page as SVG shapes and texts at their places. */
-class Painter {
-  constructor() {
-    this.brush = document.createElement("canvas").getContext("2d"); // to measure fonts
-    this.clips = 0;
-  }
-
-  paint(node, into) {
-    if (node.nodeType === Node.TEXT_NODE) return this.paintText(node, into);
-    if (node.nodeType !== Node.ELEMENT_NODE || node.dataset?.export === "no") return;
-    const style = getComputedStyle(node);
-    if (style.display === "none" || style.visibility === "hidden" || node.matches("template")) return;
-    if (node instanceof SVGSVGElement) return this.paintDrawing(node, into);
-    this.paintBoxes(node, style, into);
-    if (style.overflowY === "auto" || style.overflowX === "hidden") into = this.clipped(node, into);
-    for (const child of node.childNodes) this.paint(child, into);
-    if (node.matches(".token.end")) this.paintEnd(node, into);
-  }
-
-  /** Paint the word that the style sheet puts at the end of an answer. */
-  paintEnd(node, into) {
-    const { fontSize, fontFamily } = getComputedStyle(node, "::after");
-    const box = node.getBoundingClientRect();
-    const [x, y] = [
-      rounded(box.left + 0.3 * parseFloat(fontSize)),
-      rounded(box.bottom - 0.5 * parseFloat(fontSize)),
-    ];
-    const fill = getComputedStyle(node).color;
-    const label = draw("text", {
-      x,
-      y,
-      fill,
-      opacity: 0.7,
-      "font-size": fontSize,
-      "font-family": fontFamily,
-    });
-    label.textContent = "end";
-    into.append(label);
-  }
-
-  clipped(node, into) {
-    const box = node.getBoundingClientRect();
-    const clip = draw("clipPath", { id: `clip-${++this.clips}` });
-    clip.append(draw("rect", { x: box.x, y: box.y, width: box.width, height: box.height }));
-    const group = draw("g", { "clip-path": `url(#clip-${this.clips})` });
-    into.append(clip, group);
-    return group;
-  }
-
-  paintBoxes(node, style, into) {
-    const boxes = [...node.getClientRects()].filter((box) => box.width && box.height);
-    boxes.forEach((box, index) => {
-      const shape = shapeOf(box);
-      const border = parseFloat(style.borderTopWidth);
-      const framed = border && parseFloat(style.borderLeftWidth) && style.borderTopStyle !== "none";
-      const filled = !isClear(style.backgroundColor);
-      if (filled || framed)
-        into.append(
-          draw("rect", {
-            ...shape,
-            rx: parseFloat(style.borderTopLeftRadius) || 0,
-            fill: filled ? style.backgroundColor : "none",
-            ...(framed && { stroke: style.borderTopColor, "stroke-width": border }),
-            ...(framed && style.borderTopStyle === "dashed" && { "stroke-dasharray": "4 3" }),
-          }),
-        );
-      if (border && !framed)
-        into.append(draw("rect", { ...shape, height: border, fill: style.borderTopColor }));
-      if (node.matches(".pass"))
-        this.paintPass(style, shape, index === 0, index === boxes.length - 1, into);
-      if (node.matches(".copied")) this.paintDots(style, shape, into);
-      if (node.matches(".threshold .bar")) {
-        const x = shape.x + shape.width * style.getPropertyValue("--tau");
-        into.append(draw("rect", { ...shape, x, width: 2, fill: style.color, opacity: 0.65 }));
-      }
-    });
-  }
-
-  /** Paint the dotted line of n-gram drafts. */
-  paintDots({ color, fontSize }, { x, y, width, height }, into) {
-    const bottom = rounded(y + height - 0.18 * parseFloat(fontSize));
-    into.append(
-      draw("line", {
-        x1: x,
-        x2: x + width,
-        y1: bottom,
-        y2: bottom,
-        stroke: color,
-        "stroke-width": 2,
-        "stroke-dasharray": "2 2",
-      }),
-    );
-  }
-
-  /** Paint the tint and the bracket of a pass; only its own ends have ticks. */
-  paintPass(style, { x, y, width, height }, first, last, into) {
-    const opacity = parseFloat(style.getPropertyValue("--tint")) / 100;
-    into.append(
-      draw("rect", { x, y, width, height, fill: style.getPropertyValue("--hue").trim(), opacity }),
-    );
-    const fill = style.getPropertyValue("--bracket").trim();
-    const [bottom, tick] = [y + height, 8];
-    into.append(draw("rect", { x, y: bottom - 2, width, height: 2, fill }));
-    if (first) into.append(draw("rect", { x, y: bottom - tick, width: 2, height: tick, fill }));
-    if (last)
-      into.append(draw("rect", { x: x + width - 2, y: bottom - tick, width: 2, height: tick, fill }));
-  }
-
-  paintDrawing(node, into) {
-    into.append(set(copyOf(node), shapeOf(node.getBoundingClientRect())));
-  }
-
-  /** Paint one <text> per line of the laid-out text. */
-  paintText(node, into) {
-    if (!node.data) return;
-    const style = getComputedStyle(node.parentElement);
-    const font = {
-      "font-family": style.fontFamily,
-      "font-size": style.fontSize,
-      "font-weight": style.fontWeight,
-    };
-    this.brush.font = `${style.fontWeight} ${style.fontSize} ${style.fontFamily}`;
-    const ascent = this.brush.measureText("x").fontBoundingBoxAscent;
-    const range = document.createRange();
-    const lines = [];
-    let start = 0;
-    for (const character of node.data) {
-      range.setStart(node, start);
-      start += character.length;
-      range.setEnd(node, start);
-      const box = range.getClientRects()[0];
-      if (!box?.width || character === "\n") continue;
-      const line = lines.at(-1);
-      if (line && Math.abs(line.y - box.y) < 2) {
-        line.text += character;
-        line.x = Math.min(line.x, box.x); // right-to-left text
-      } else lines.push({ x: box.x, y: box.y, text: character });
-    }
-    for (const { x, y, text } of lines) {
-      if (!text.trim()) continue;
-      const line = draw("text", { x: rounded(x), y: rounded(y + ascent), fill: style.color, ...font });
-      line.style.whiteSpace = "pre";
-      line.textContent = text;
-      into.append(line);
-    }
-  }
+/** Paint the word that the style sheet puts at the end of an answer. */
+function paintEnd(node, into) {
+  const style = getComputedStyle(node, "::after");
+  const { left, bottom } = node.getBoundingClientRect();
+  const size = parseFloat(style.fontSize);
+  write("end", left + 0.3 * size, bottom - 0.5 * size, style, into);
 }
 
-const shapeOf = ({ x, y, width, height }) => ({
-  x: rounded(x),
-  y: rounded(y),
-  width: rounded(width),
-  height: rounded(height),
-});
+/** Write each line of a laid-out text. */
+function paintText(node, into) {
+  const style = getComputedStyle(node.parentElement);
+  brush.font = `${style.fontWeight} ${style.fontSize} ${style.fontFamily}`;
+  const ascent = brush.measureText("x").fontBoundingBoxAscent;
+  const range = document.createRange();
+  const lines = [];
+  let end = 0;
+  for (const character of node.data) {
+    range.setStart(node, end);
+    end += character.length;
+    range.setEnd(node, end);
+    const box = range.getClientRects()[0];
+    if (!box?.width || character === "\n") continue;
+    const isNew = !lines.length || Math.abs(lines.at(-1).y - box.y) >= 2;
+    if (isNew) lines.push({ x: box.x, y: box.y, text: "" });
+    const line = lines.at(-1);
+    line.text += character;
+    line.x = Math.min(line.x, box.x); // right-to-left text
+  }
+  for (const { x, y, text } of lines) if (text.trim()) write(text, x, y + ascent, style, into);
+}
+
+function write(text, x, y, { color, fontFamily, fontSize, fontWeight }, into) {
+  const place = { x: rounded(x), y: rounded(y), fill: color };
+  const font = { "font-family": fontFamily, "font-size": fontSize, "font-weight": fontWeight };
+  const line = draw("text", { ...place, ...font });
+  line.style.whiteSpace = "pre"; // the live page forbids style attributes in markup
+  line.textContent = text;
+  into.append(line);
+}
+
+const shapeOf = (box) =>
+  Object.fromEntries(["x", "y", "width", "height"].map((name) => [name, rounded(box[name])]));

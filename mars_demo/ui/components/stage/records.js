@@ -135,9 +135,6 @@ function finish() {
   view.ended = true;
   const { runs: ended } = stage.reader;
   markDifferences(ended);
-  find(".stage").dispatchEvent(
-    new CustomEvent("raced", { bubbles: true, detail: Object.values(ended).map(eventOf) }),
-  );
   if (constants.shelf) rememberStage(ended);
   attempt(takeStep);
   if (!requested.pass || (requested.lane && !ended[requested.lane])) return;
@@ -163,19 +160,6 @@ function focusOn(name) {
   view.focus = runs().find(({ settings }) => settings.run === name)?.lane ?? view.focus;
   show();
 }
-
-/**
- * Return what other components of the page learn of a run: its start, and the accepted slots of each
- * forward.
- */
-const eventOf = ({ mode, title, settings, passes, stopped }) => ({
-  mode: mode.name,
-  title,
-  prompt: settings.prompt,
-  stopped,
-  begun: stage.begun,
-  accepted: passes.map(({ slots, accepted }) => slots.slice(0, accepted)),
-});
 
 /** Mark the first difference between an answer and its counterpart, in both lanes. */
 function markDifferences(ended) {

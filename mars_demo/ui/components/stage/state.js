@@ -6,7 +6,6 @@ import { Reader } from "./record.js";
 export const stage = {
   reader: new Reader(),
   live: false, // whether the server sends it while it grows
-  begun: 0, // when it began, on the page's clock
   raced: false, // whether it is the race of the URL's settings, or a branch of it
   recording: null, // the id of its recorded run, which it may branch from
   beside: null, // the id of the recorded run beside it
@@ -34,7 +33,6 @@ export function clear(live) {
   Object.assign(stage, {
     reader: new Reader(),
     live,
-    begun: performance.now(),
     raced: live,
     recording: null,
     beside: null,
