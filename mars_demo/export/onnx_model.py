@@ -69,7 +69,7 @@ def write(checkpoint: Checkpoint, output: Path, bits: int) -> None:
     if not set(MODES) & set(checkpoint.modes):
         raise ValueError(f"{checkpoint.name} cannot be exported: it decodes in none of {', '.join(MODES)}.")
     model = checkpoint.model if bits == 32 else _rounded(checkpoint.model)
-    graph = build(config, of_model(model, bits), self_contained=True)
+    graph = build(config, of_model(model, quantized=bits == 8), self_contained=True)
     if sum(tensor.nbytes for tensor in graph.tensors.values()) > LARGEST:
         raise ValueError(f"{checkpoint.name} is too large for a browser: its weights have more than 2 GB.")
     output.parent.mkdir(parents=True, exist_ok=True)
@@ -181,7 +181,7 @@ def _rounded(model: PreTrainedModel) -> PreTrainedModel:
     model = copy.deepcopy(model)
     for weight in model.parameters():
         if weight.ndim == 2:
-            weight.copy_(torch.from_numpy(quantize(weight.cpu(), 8).rows(np.arange(len(weight)))))
+            weight.copy_(torch.from_numpy(quantize(weight.cpu()).rows(np.arange(len(weight)))))
     return model
 
 

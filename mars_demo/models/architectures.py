@@ -14,7 +14,7 @@ from transformers.models.auto.modeling_auto import (
 )
 
 # A type with Llama's layers is supported by its name here.
-QUANTIZED = ("llama", "qwen2", "qwen3")  # int8 and int4 on a CPU
+QUANTIZED = ("llama", "qwen2", "qwen3")  # int8 on a CPU
 CAPTURED = ("llama", "qwen2", "qwen3")  # CUDA graphs
 GGUF = ("llama",)  # our own GGUF reader; transformers reads other types, more slowly
 PUBLISHED = "a2d-qwen2"  # model type of the paper's checkpoints, which have the weights and layers of Qwen2

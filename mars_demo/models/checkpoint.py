@@ -57,10 +57,8 @@ class Checkpoint:
 
     @property
     def precision(self) -> str:
-        """Return the precision of the weights in use, such as float32, bfloat16, int8 or int4."""
-        return (
-            f"int{self.quantized.bits}" if self.quantized else str(self.model.dtype).removeprefix("torch.")
-        )
+        """Return the precision of the weights in use, such as float32, bfloat16 or int8."""
+        return "int8" if self.quantized else str(self.model.dtype).removeprefix("torch.")
 
     @cached_property
     def dense(self) -> Checkpoint:

@@ -25,7 +25,6 @@ from mars_demo.models.names import parts
 from mars_demo.models.runtime.quantized_weights import Weights, of_gguf, quantize
 
 _LAYERS = 128  # the most layers of a model
-_SAME = {8: GGMLQuantizationType.Q8_0, 4: GGMLQuantizationType.Q4_0}  # the formats that the kernels read
 # Redundant tensors: the head is tied, and the config has the frequencies.
 _REPEATED = {"output.weight", "rope_freqs.weight"}
 
@@ -66,7 +65,7 @@ def read(file: Path, config: PreTrainedConfig, dtype: torch.dtype, device: str =
     return model.to(device)
 
 
-def read_quantized(file: Path, config: PreTrainedConfig, bits: int) -> Weights:
+def read_quantized(file: Path, config: PreTrainedConfig) -> Weights:
     """Return the quantized weights of a Llama.
 
     Tensors that the file stores in the same format are not changed; others are quantized one by one.
@@ -78,11 +77,11 @@ def read_quantized(file: Path, config: PreTrainedConfig, bits: int) -> Weights:
     for name, tensor in _llama(file, config):
         if len(tensor.shape) == 1:
             vectors[name] = _dequantized(name, tensor, config)
-        elif tensor.tensor_type == _SAME[bits]:
-            same = of_gguf(np.array(tensor.data), bits)
+        elif tensor.tensor_type == GGMLQuantizationType.Q8_0:
+            same = of_gguf(np.array(tensor.data))
             matrices[name] = same.ordered(_order(name, same.shape[0], config))
         else:
-            matrices[name] = quantize(_dequantized(name, tensor, config), bits)
+            matrices[name] = quantize(_dequantized(name, tensor, config))
     return Weights(matrices, vectors)
 
 

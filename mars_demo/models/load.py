@@ -45,7 +45,7 @@ def load_checkpoint(
     The weights of a folder are safetensors or one GGUF model.
 
     device: None for the best one of this machine.
-    dtype: a torch dtype, or a name of `names.PRECISIONS`. `int8` and `int4` decode with quantized weights
+    dtype: a torch dtype, or a name of `names.PRECISIONS`. `int8` decodes with quantized weights
         on a CPU. `auto` is bfloat16 on a GPU, float16 on a GPU without bfloat16, int8 on a CPU for a GGUF
         file, and float32 otherwise.
     block_size: masks per block in training, if its config and name do not say so or are wrong; 0 for an
@@ -66,33 +66,33 @@ def load_checkpoint(
         report("loading", 0, 0)
     with _one_sentence(name):
         tokenizer, config = _described(path, label, block_size)
-        bits = precision.quantized_bits(dtype, path, device, config)
-        if bits and (quantized := _quantized(name, path, tokenizer, config, bits)):
+        wanted = precision.is_quantized(dtype, path, device, config)
+        if wanted and (quantized := _quantized(name, path, tokenizer, config)):
             return quantized
     model = _dense(name, path, config, precision.dense_dtype(dtype, path, device), device)
     return wrap(name, model, tokenizer, Path(path), captures=not for_training)
 
 
 def _quantized(
-    name: str, path: str, tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig, bits: int
+    name: str, path: str, tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig
 ) -> Checkpoint | None:
     """Return a checkpoint with quantized weights; None if the kernels of this CPU are wrong."""
     from mars_demo.models.runtime.quantized import QuantizedModel, kernels  # imports ONNX Runtime
 
-    if not kernels(bits).right:
+    if not kernels().right:
         return None
     model, dtype = empty(config), precision.default_dtype(path, "cpu")
     if (file := gguf_file(path)) and config.model_type in GGUF:
         from mars_demo.models import gguf
 
-        weights = gguf.read_quantized(file, config, bits)
+        weights = gguf.read_quantized(file, config)
     else:
         dense = _weights(path, config, dtype, "cpu")
-        weights, model.generation_config = of_model(dense, bits), dense.generation_config
+        weights, model.generation_config = of_model(dense), dense.generation_config
 
     return replace(
         wrap(name, model, tokenizer, Path(path)),
-        quantized=QuantizedModel(config, weights, bits),
+        quantized=QuantizedModel(config, weights),
         _load=lambda: _dense(name, path, config, dtype, "cpu"),
     )
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from mars_demo.assets import ASSETS
 
 DENSE = ("auto", "float32", "bfloat16", "float16")  # the precisions of models that can decode in batches
-PRECISIONS = (*DENSE, "int8", "int4")
+PRECISIONS = (*DENSE, "int8")
 # The argparse settings of `--dtype`.
 DTYPE = {
     "choices": PRECISIONS,

@@ -8,7 +8,7 @@ from transformers import PreTrainedConfig
 from mars_demo.models.device import computes_bfloat16
 from mars_demo.models.names import gguf_file
 
-BITS = {"int8": 8, "int4": 4}
+QUANTIZED = "int8"
 _WORTH_QUANTIZING = 200  # width below which forwards are not limited by memory bandwidth
 
 
@@ -24,15 +24,13 @@ def default_dtype(path: str, device: str) -> torch.dtype:
 
 def dense_dtype(dtype: torch.dtype | str, path: str, device: str) -> torch.dtype:
     """Return the dtype of the transformers model for a requested dtype or precision."""
-    if dtype == "auto" or dtype in BITS:
+    if dtype in ("auto", QUANTIZED):
         return default_dtype(path, device)
     return dtype if isinstance(dtype, torch.dtype) else getattr(torch, dtype)
 
 
-def quantized_bits(
-    dtype: torch.dtype | str, path: str, device: str, config: PreTrainedConfig
-) -> int | None:
-    """Return the bits per weight of a quantized model; None for a transformers model.
+def is_quantized(dtype: torch.dtype | str, path: str, device: str, config: PreTrainedConfig) -> bool:
+    """Return whether a quantized model should decode instead of a transformers model.
 
     On a CPU, `auto` quantizes the weights of GGUF files, which are quantized already: the loss is not
     visible, and forwards cost a fraction. Full-precision weights are quantized only on request.
@@ -42,12 +40,12 @@ def quantized_bits(
     """
     if dtype == "auto":
         worth = gguf_file(path) and config.hidden_size >= _WORTH_QUANTIZING
-        return 8 if worth and _obstacle(device, config) is None else None
-    if dtype not in BITS:
-        return None
+        return bool(worth) and _obstacle(device, config) is None
+    if dtype != QUANTIZED:
+        return False
     if reason := _obstacle(device, config):
         raise ValueError(f"{dtype} is not supported here: {reason} Choose float32 or bfloat16.")
-    return BITS[dtype]
+    return True
 
 
 def _obstacle(device: str, config: PreTrainedConfig) -> str | None:

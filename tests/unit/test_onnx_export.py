@@ -109,7 +109,7 @@ def checkpoint(request, tokenizer):
 def with_rounded_weights(model):
     """Return a copy of a plain model with the weights of its quantized form."""
     state = {
-        name: torch.from_numpy(quantize(value, 8).rows(np.arange(len(value)))) if value.ndim == 2 else value
+        name: torch.from_numpy(quantize(value).rows(np.arange(len(value)))) if value.ndim == 2 else value
         for name, value in model.state_dict().items()
     }
     rounded = type(model)(model.config).eval()
@@ -139,7 +139,7 @@ def test_logits_are_those_of_transformers_up_to_the_end_of_the_context(checkpoin
 
 
 def test_quantized_models_read_the_positions_of_masks_in_a_first_forward(checkpoint):
-    model = QuantizedModel(checkpoint.model.config, of_model(checkpoint.model, 8), 8)
+    model = QuantizedModel(checkpoint.model.config, of_model(checkpoint.model))
     whole = Engine(model).forward(layouts.verification([5, 6], [7, 8], 3, 4))
     engine = Engine(model)
     engine.forward(layouts.causal([5]))
@@ -148,7 +148,7 @@ def test_quantized_models_read_the_positions_of_masks_in_a_first_forward(checkpo
 
 
 def test_quantized_models_verify_drafts_at_the_end_of_the_context(checkpoint):
-    model = QuantizedModel(checkpoint.model.config, of_model(checkpoint.model, 8), 8)
+    model = QuantizedModel(checkpoint.model.config, of_model(checkpoint.model))
     engine, ids = Engine(model), [*range(CONTEXT)]
     engine.forward(layouts.causal(ids[:-1]))
     engine.commit(CONTEXT - 1)

@@ -23,7 +23,7 @@ from mars_demo.models.runtime.quantized_weights import of_gguf, of_model, quanti
 from mars_demo.quantization import q8_0
 from mars_demo.serving.decode_batch import decode_batch
 
-KINDS = {8: GGMLQuantizationType.Q8_0, 4: GGMLQuantizationType.Q4_0}
+Q8_0 = GGMLQuantizationType.Q8_0
 PROMPT = "Can you show me the 7 times table up to 10?"
 
 
@@ -35,29 +35,26 @@ def dense(matrix) -> np.ndarray:
     return matrix.rows(np.arange(matrix.shape[0]))
 
 
-@pytest.mark.parametrize("bits", KINDS)
-def test_blocks_of_a_gguf_file_are_read_as_gguf_reads_them(bits):
-    blocks = gguf_quantize(random_matrix(6, 96).numpy(), KINDS[bits])
-    assert np.array_equal(dense(of_gguf(blocks, bits)), dequantize(blocks, KINDS[bits]))
+def test_blocks_of_a_gguf_file_are_read_as_gguf_reads_them():
+    blocks = gguf_quantize(random_matrix(6, 96).numpy(), Q8_0)
+    assert np.array_equal(dense(of_gguf(blocks)), dequantize(blocks, Q8_0))
 
 
-@pytest.mark.parametrize("bits", KINDS)
-def test_a_matrix_is_rounded_to_the_nearest_step(bits):
+def test_a_matrix_is_rounded_to_the_nearest_step():
     weights = random_matrix(8, 64)
     weights[0] = 0
-    matrix = quantize(weights, bits)
+    matrix = quantize(weights)
     assert matrix.shape == weights.shape
     step = np.abs(matrix.scales)[..., None].repeat(32, -1).reshape(weights.shape)
-    # In 4 bits, one side of zero has one step less, as in GGUF's Q4_0.
-    assert (np.abs(dense(matrix) - weights.numpy()) <= (0.5 if bits == 8 else 1) * step + 1e-6).all()
+    assert (np.abs(dense(matrix) - weights.numpy()) <= 0.5 * step + 1e-6).all()
 
 
-def rounded(model, bits: int):
+def rounded(model):
     """Return the same plain model with the dequantized weights of its quantized form."""
     state = model.state_dict()
     for name, value in state.items():
         if value.ndim == 2:
-            state[name] = torch.from_numpy(dense(quantize(value, bits)))
+            state[name] = torch.from_numpy(dense(quantize(value)))
     model.load_state_dict(state)
     return model
 
@@ -71,15 +68,14 @@ def logits_in_parts(model, ids: list[int], size: int) -> torch.Tensor:
     return torch.cat(logits)
 
 
-@pytest.fixture(scope="module", params=[(kind, bits) for kind in ARCHITECTURES for bits in KINDS], ids=str)
+@pytest.fixture(scope="module", params=ARCHITECTURES)
 def pair(request, tokenizer):
     """Return a plain model and its quantized form."""
-    kind, bits = request.param
-    model = rounded(random_model(kind, tokenizer, head_dim=16), bits)
+    model = rounded(random_model(request.param, tokenizer, head_dim=16))
     for name, value in model.named_parameters():  # make biases and norms matter
         if value.ndim == 1:
             value.data += 0.3 * torch.randn(value.shape, generator=torch.Generator().manual_seed(len(name)))
-    return model, QuantizedModel(model.config, of_model(model, bits), bits)
+    return model, QuantizedModel(model.config, of_model(model))
 
 
 def rounding(linear, inputs):
@@ -208,21 +204,19 @@ def test_batching_uses_the_dequantized_weights(int8_model):
 def test_auto_quantizes_only_quantized_files(monkeypatch, mars_tiny):
     config, large = mars_tiny.model.config, str(ASSETS / "mars-smollm2-135m")
     assert load_checkpoint("mars-tiny", "cpu", "auto").precision == "float32"
-    assert precision.quantized_bits("auto", large, "cpu", config) == 8
-    assert precision.quantized_bits("auto", large, "cuda", config) is None
+    assert precision.is_quantized("auto", large, "cpu", config)
+    assert not precision.is_quantized("auto", large, "cuda", config)
     # On a CPU without the kernels, the model computes in float32.
-    monkeypatch.setattr(quantized, "kernels", lambda bits: quantized.Kernels(False))
+    monkeypatch.setattr(quantized, "kernels", lambda: quantized.Kernels(False))
     assert load_checkpoint("mars-tiny", "cpu", "int8").precision == "float32"
 
 
-@pytest.mark.parametrize("bits", KINDS)
-def test_a_file_in_the_same_format_is_read_without_rounding(bits, tmp_path, mars_tiny, monkeypatch):
-    monkeypatch.setattr(q8_0, "KIND", KINDS[bits])
+def test_a_file_in_the_same_format_is_read_without_rounding(tmp_path, mars_tiny):
     before = {name: value.clone() for name, value in mars_tiny.model.state_dict().items()}
     [file] = q8_0.write(mars_tiny, tmp_path / "quantized")
     torch.testing.assert_close(mars_tiny.model.state_dict(), before, rtol=0, atol=0)
     config = mars_tiny.model.config
-    weights, plain = gguf.read_quantized(file, config, bits), gguf.read(file, config, torch.float32)
+    weights, plain = gguf.read_quantized(file, config), gguf.read(file, config, torch.float32)
     for name, value in plain.state_dict().items():
         if value.ndim == 2 and name != "lm_head.weight":
             assert np.array_equal(dense(weights.matrix(name.removesuffix(".weight"))), value.numpy()), name
@@ -230,10 +224,10 @@ def test_a_file_in_the_same_format_is_read_without_rounding(bits, tmp_path, mars
 
 def test_unsupported_quantization_is_refused(mars_tiny, capsys):
     with pytest.raises(ValueError, match="int8.*CPU"):
-        precision.quantized_bits("int8", ".", "cuda:0", mars_tiny.model.config)
+        precision.is_quantized("int8", ".", "cuda:0", mars_tiny.model.config)
     config = mars_tiny.model.config.__class__(**mars_tiny.model.config.to_dict() | {"hidden_act": "gelu"})
-    with pytest.raises(ValueError, match="int4.*gelu.*silu"):
-        precision.quantized_bits("int4", ".", "cpu", config)
+    with pytest.raises(ValueError, match="int8.*gelu.*silu"):
+        precision.is_quantized("int8", ".", "cpu", config)
     with pytest.raises(SystemExit):
-        main(["generate", "Hi", "--dtype", "int2"])
-    assert "int2" in capsys.readouterr().err
+        main(["generate", "Hi", "--dtype", "int4"])
+    assert "int4" in capsys.readouterr().err

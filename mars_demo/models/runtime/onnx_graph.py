@@ -110,7 +110,7 @@ class Graph:
             name,
             N=out,
             K=width,
-            bits=matrix.bits,
+            bits=8,
             block_size=GROUP,
             accuracy_level=INTEGER_PRODUCTS,
         )

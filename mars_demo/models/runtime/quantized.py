@@ -30,15 +30,12 @@ _ROWS_TRIED = (1, 2, 4, 8)
 
 
 class QuantizedModel:
-    """A quantized model, which replaces a transformers model in decoding.
-
-    bits: bits per weight, 8 or 4.
-    """
+    """A quantized model, which replaces a transformers model in decoding."""
 
     device = torch.device("cpu")
 
-    def __init__(self, config: PreTrainedConfig, weights: Weights, bits: int):
-        self.config, self.bits = config, bits
+    def __init__(self, config: PreTrainedConfig, weights: Weights):
+        self.config = config
         self._embedding = weights.matrix("model.embed_tokens")
         graph = build(config, weights)
         self._session = session_of(decoder(graph, config), graph)
@@ -62,7 +59,7 @@ class QuantizedModel:
         """
         ids, positions = layout.ids[0].numpy(), layout.positions[0].numpy()
         count, predicted = len(ids), len(ids) - first
-        fewest = kernels(self.bits).fewest_rows
+        fewest = kernels().fewest_rows
         ids = _repeating_last(ids, fewest - count)
         rows = _repeating_last(np.arange(first, count), fewest - predicted)
         padding = -len(ids) % _ATTENTION_STEP
@@ -154,11 +151,11 @@ class Kernels:
 
 
 @functools.cache
-def kernels(bits: int) -> Kernels:
+def kernels() -> Kernels:
     """Return the behaviour of this CPU's kernels, tested on a product of a few rows."""
     random = np.random.default_rng(0)
     weights = torch.from_numpy(random.standard_normal((160, 18 * GROUP), np.float32))
-    matrix, graph = quantize(weights, bits), Graph()
+    matrix, graph = quantize(weights), Graph()
     graph.product("x", matrix, "matrix", "y")
     x = random.standard_normal((max(_ROWS_TRIED) + 1, 18 * GROUP), np.float32)
     ends = [

@@ -15,15 +15,14 @@ GROUP = 32  # consecutive weights of a row that share a scale, as in GGUF files
 
 @dataclass(frozen=True)
 class Quantized:
-    """A quantized matrix [out, in] of weights `scale · (q - 2^(bits - 1))`.
+    """A quantized matrix [out, in] of weights `scale · (q - 128)`.
 
-    q: uint8 [out, in / 32, 4 · bits], with one weight per byte, or two, the first in the lower half.
+    q: uint8 [out, in / 32, 32].
     scales: float32 [out, in / 32].
     """
 
     q: np.ndarray
     scales: np.ndarray
-    bits: int
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -31,58 +30,35 @@ class Quantized:
 
     def rows(self, indices: np.ndarray) -> np.ndarray:
         """Return the dequantized rows [n, in] with these indices in float32."""
-        q = self.q[indices]
-        if self.bits == 4:
-            q = np.stack([q & 15, q >> 4], axis=-1).reshape(*q.shape[:2], GROUP)
-        values = (q.astype(np.float32) - (1 << self.bits - 1)) * self.scales[indices][..., None]
+        values = (self.q[indices].astype(np.float32) - 128) * self.scales[indices][..., None]
         return values.reshape(len(indices), -1)
 
     def signed(self) -> np.ndarray:
-        """Return the weights [out, in] of 8 bits as signed bytes, to multiply by their scales."""
+        """Return the weights [out, in] as signed bytes, to multiply by their scales."""
         return (self.q ^ 0x80).view(np.int8).reshape(self.shape)
 
     def ordered(self, rows: np.ndarray) -> Quantized:
         """Return the matrix with its rows in another order."""
-        return Quantized(self.q[rows], self.scales[rows], self.bits)
+        return Quantized(self.q[rows], self.scales[rows])
 
 
-def quantize(weights: Tensor, bits: int) -> Quantized:
-    """Quantize a matrix [out, in], with `in` a multiple of 32.
-
-    8 bits are symmetric. With 4 bits the largest weight of a group, positive or negative, is exact (GGUF's
-    Q4_0).
-    """
+def quantize(weights: Tensor) -> Quantized:
+    """Quantize a matrix [out, in], with `in` a multiple of 32, symmetrically to 8 bits."""
     groups = weights.float().unflatten(-1, (-1, GROUP))
-    if bits == 8:
-        scales = groups.abs().amax(-1) / 127
-        lowest, highest = -127, 127
-    else:
-        largest = groups.gather(-1, groups.abs().argmax(-1, keepdim=True))[..., 0]
-        scales = largest / -8
-        lowest, highest = -8, 7
+    scales = groups.abs().amax(-1) / 127
     steps = groups / torch.where(scales == 0, 1, scales)[..., None]
-    q = (steps.round().clamp(lowest, highest) + (1 << bits - 1)).to(torch.uint8).numpy()
-    return Quantized(_packed(q, bits), scales.numpy(), bits)
+    q = (steps.round().clamp(-127, 127) + 128).to(torch.uint8).numpy()
+    return Quantized(q, scales.numpy())
 
 
-def of_gguf(blocks: np.ndarray, bits: int) -> Quantized:
-    """Return a tensor of GGUF blocks [out, bytes of a row] in Q8_0 or Q4_0, without changing its weights.
+def of_gguf(blocks: np.ndarray) -> Quantized:
+    """Return a tensor of GGUF blocks [out, bytes of a row] in Q8_0, without changing its weights.
 
-    A block holds a float16 scale and 32 weights: as signed bytes, or as 16 bytes with the first half of the
-    weights in their lower halves.
+    A block holds a float16 scale and 32 weights as signed bytes.
     """
-    rows = blocks.view(np.uint8).reshape(blocks.shape[0], -1, 2 + GROUP * bits // 8)
+    rows = blocks.view(np.uint8).reshape(blocks.shape[0], -1, 2 + GROUP)
     scales = np.ascontiguousarray(rows[..., :2]).view(np.float16)[..., 0].astype(np.float32)
-    codes = rows[..., 2:]
-    if bits == 8:
-        return Quantized(codes ^ 0x80, scales, bits)  # signed bytes to unsigned bytes with offset 128
-    halves = np.concatenate([codes & 15, codes >> 4], axis=-1)
-    return Quantized(_packed(halves, bits), scales, bits)
-
-
-def _packed(q: np.ndarray, bits: int) -> np.ndarray:
-    """Return codes, given one per byte, in the format of the kernels."""
-    return q if bits == 8 else q[..., 0::2] | (q[..., 1::2] << 4)
+    return Quantized(rows[..., 2:] ^ 0x80, scales)  # signed bytes to unsigned bytes with offset 128
 
 
 Matrix = Quantized | np.ndarray  # quantized, or float32 [out, in]
@@ -102,7 +78,7 @@ class Weights:
         if isinstance(parts[0], np.ndarray):
             return np.concatenate(parts)
         q, scales = (np.concatenate([getattr(part, name) for part in parts]) for name in ("q", "scales"))
-        return Quantized(q, scales, parts[0].bits)
+        return Quantized(q, scales)
 
     def vector(self, *names: str) -> np.ndarray | None:
         """Return the named vectors concatenated; None if the model does not have them."""
@@ -112,11 +88,11 @@ class Weights:
 
 
 @torch.inference_mode()
-def of_model(model: PreTrainedModel, bits: int) -> Weights:
-    """Return the weights of a transformers model: quantized, or in float32 for 32 bits."""
+def of_model(model: PreTrainedModel, quantized: bool = True) -> Weights:
+    """Return the weights of a transformers model, quantized or in float32."""
     state = {name: value.cpu() for name, value in model.state_dict().items()}
     matrices = {name: value for name, value in state.items() if value.ndim == 2}
     return Weights(
-        {n: m.float().numpy() if bits == 32 else quantize(m, bits) for n, m in matrices.items()},
+        {n: quantize(m) if quantized else m.float().numpy() for n, m in matrices.items()},
         {name: value for name, value in state.items() if value.ndim == 1},
     )
