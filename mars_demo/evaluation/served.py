@@ -41,9 +41,5 @@ def _by_concurrency(measured: dict, title: str, cell: Callable[[dict, dict], str
     for row in measured["rows"]:
         base.setdefault((row["set"], row["concurrency"]), row)  # AR comes first
         shown = rows.setdefault((row["set"], row["method"]), {"prompts": row["set"], title: row["method"]})
-        shown[_requests(row["concurrency"])] = cell(row, base[row["set"], row["concurrency"]])
+        shown[f"{row['concurrency']} at once"] = cell(row, base[row["set"], row["concurrency"]])
     return table(DataFrame(list(rows.values())))
-
-
-def _requests(count: int) -> str:
-    return f"{count} request{'s' * (count > 1)}"

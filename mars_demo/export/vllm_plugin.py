@@ -3,26 +3,29 @@
 import json
 
 SIZE = 64  # requests in a batch, by default
-TOKENS = 4096  # the least budget of tokens per forward
 
 
-def flags(package: str, masks: int, size: int = SIZE) -> dict[str, str | int | bool]:
+def flags(
+    package: str, masks: int, size: int = SIZE, tau: float | list[float] | None = None
+) -> dict[str, str | int | bool]:
     """Return flags of vLLM by their long names, for a package with the plugin.
 
     masks: the block size in training.
     size: the most requests in a batch.
+    tau: τ of requests that name none, a number or a range by load; None for lossless.
     """
     speculative = {
         "method": "custom_class",
         "model": f"{package}.proposer.MarsProposer",
         "num_speculative_tokens": 2 * masks,  # as many drafts as masks
     }
-    return {
+    own = {} if tau is None else {"additional-config": json.dumps({"mars": {"tau": tau}})}
+    return own | {
         "worker-cls": f"{package}.worker.MarsWorker",
         "scheduler-cls": f"{package}.scheduler.MarsScheduler",
         "middleware": f"{package}.http.checked",
         "speculative-config": json.dumps(speculative),
         "max-num-seqs": size,
-        "max-num-batched-tokens": max(TOKENS, 4 * masks * size),  # with room for prompts
+        "max-num-batched-tokens": max(4096, 4 * masks * size),  # with room for prompts
         "no-async-scheduling": True,
     }

@@ -24,24 +24,23 @@ from mars_demo.serving.batch_sequence import BatchSequence
 
 @dataclass(frozen=True)
 class Controller:
-    """A controller that lowers τ as the queue grows: from `high` when it is empty to `low` at `full` jobs.
+    """A controller of τ by load: `high` without load, `low` at a load of 1 or more.
+
+    The load of a `Server` is the length of its queue, in batches.
 
     Raises:
-        ValueError: if the bounds are not thresholds in ascending order, or `full` is below 1.
+        ValueError: if the bounds are not thresholds in ascending order.
     """
 
     low: float = 0.8
     high: float = 1.0
-    full: int = 8
 
     def __post_init__(self):
         if not 0 <= self.low <= self.high <= 1:
             raise ValueError(f"The bounds of τ must be 0 ≤ low ≤ high ≤ 1, not {self.low} and {self.high}.")
-        if self.full < 1:
-            raise ValueError(f"The queue length for the lowest τ must be at least 1, not {self.full}.")
 
-    def tau(self, waiting: int) -> float:
-        return by_load(self.low, self.high, waiting / self.full)
+    def tau(self, load: float) -> float:
+        return by_load(self.low, self.high, load)
 
 
 @dataclass
@@ -150,7 +149,7 @@ class Server:
     @property
     def tau_now(self) -> float:
         """The current threshold of jobs without a request of their own."""
-        return self.tau.tau(self.waiting) if isinstance(self.tau, Controller) else self.tau
+        return self.tau.tau(self.waiting / self.size) if isinstance(self.tau, Controller) else self.tau
 
     def submit(self, prompt: str | Sequence[Message], request: Request | None = None) -> Job:
         """Queue a prompt, or a conversation whose last message is the prompt.

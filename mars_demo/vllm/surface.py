@@ -40,9 +40,8 @@ def check(config, runner) -> None:
         ValueError: if a setting is not supported.
     """
     changed = [
-        method for method, names in METHODS.items() if " ".join(signature(method).parameters) != names
+        one.__qualname__ for one, names in METHODS.items() if [*signature(one).parameters] != names.split()
     ]
-    changed = [method.__qualname__ for method in changed]
     changed += [f"runner.{name}" for name in RUNNER if hasattr(runner, "drafter") > hasattr(runner, name)]
     if changed:
         raise RuntimeError(f"{SUPPORTED}; this one differs in {', '.join(changed)}.")

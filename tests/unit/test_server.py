@@ -107,8 +107,10 @@ def test_a_single_batch_raises_the_error_of_a_sequence(checkpoint):
 
 
 def test_the_controller_lowers_tau_as_the_queue_grows_and_raises_it_again(mars_tiny):
-    controller = Controller(low=0.6, high=1.0, full=4)
-    assert [controller.tau(n) for n in (0, 1, 2, 4, 9)] == pytest.approx([1.0, 0.9, 0.8, 0.6, 0.6])
+    controller = Controller(low=0.6, high=1.0)
+    assert [controller.tau(load) for load in (0, 0.25, 0.5, 1, 3)] == pytest.approx(
+        [1.0, 0.9, 0.8, 0.6, 0.6]
+    )
 
     async def serve():
         async with Server(mars_tiny, size=2, tau=controller, request=LIMIT) as server:
@@ -118,7 +120,7 @@ def test_the_controller_lowers_tau_as_the_queue_grows_and_raises_it_again(mars_t
 
     requests = run(serve())
     taus = [[step.tau for step in request.run.passes] for request in requests]
-    assert {tau for each in taus for tau in each} <= {controller.tau(n) for n in range(len(PROMPTS))}
+    assert {tau for each in taus for tau in each} <= {controller.tau(n / 2) for n in range(len(PROMPTS))}
     # τ is read at each forward, not when a request arrives.
     assert [each[0] for each in taus[:2]] == [controller.low] * 2
     assert max(zip(requests, taus), key=lambda pair: pair[0].finished)[1][-1] == controller.high

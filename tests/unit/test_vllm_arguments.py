@@ -113,7 +113,7 @@ def test_room_is_what_fits_after_the_next_token():
 
 def test_tau_falls_with_the_load_on_both_servers():
     assert [by_load(0.8, 1.0, load) for load in (0, 0.5, 1, 3)] == pytest.approx([1.0, 0.9, 0.8, 0.8])
-    assert Controller(0.8, 1.0, full=8).tau(4) == by_load(0.8, 1.0, 4 / 8)
+    assert Controller(0.8, 1.0).tau(0.5) == by_load(0.8, 1.0, 0.5)
     assert Arguments((0.8, 1.0), 8).threshold(0.5) == by_load(0.8, 1.0, 0.5)
     assert Arguments(0.7, 8).threshold(0.5) == 0.7
     assert Arguments(None, 8).threshold(0.5) is None

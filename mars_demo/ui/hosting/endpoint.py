@@ -7,8 +7,6 @@ from mars_demo.serving.servers import Servers
 from mars_demo.ui import models
 from mars_demo.ui.hosting import gpu
 
-SIZE = 8  # batch slots
-
 
 def settings() -> dict[str, Any]:
     """Return the settings of `launch` that add the endpoint to the page. Both serve the same models.
@@ -19,4 +17,4 @@ def settings() -> dict[str, Any]:
     if gpu.LENT:
         raise ValueError("--endpoint needs a permanent device, which ZeroGPU does not have.")
     # Before Gradio's own routes, which answer unknown paths with the page.
-    return {"routes": routes(Servers(models.pool(), SIZE))}
+    return {"routes": routes(Servers(models.pool()))}
