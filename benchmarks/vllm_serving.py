@@ -2,9 +2,9 @@
 
     python -m benchmarks.vllm_serving --python .vllm/bin/python [--model NAME] [--output FILE]
 
-`--python` is the Python of an environment with requirements-vllm.txt or requirements-vllm-cpu.txt. A server
-per engine is kept, and vLLM's own `bench serve` sends prompts to them in turn, method by method: so many at
-once, each when another is answered.
+`--python` is the Python of an environment with requirements-vllm.txt or requirements-vllm-cpu.txt, and
+pandas. There is a server per engine, and vLLM's own `bench serve` sends prompts to them in turn, method by
+method: so many at once, each when another is answered.
 """
 
 import argparse
