@@ -48,6 +48,12 @@ class Arguments(NamedTuple):
     tau: float | tuple[float, float] | None  # None: lossless
     masks: int
     criterion: str = "probability"
+    paced: bool = False  # whether the masks are the most of each forward
+
+    @property
+    def scored(self) -> bool:
+        """Return whether the scores of slots matter."""
+        return self.tau is not None or self.paced
 
     def threshold(self, load: float) -> float | None:
         """Return the current τ in a batch that is full to the share `load`; None: lossless."""
@@ -72,7 +78,7 @@ def read(extra: Mapping[str, Any] | None, server: Server) -> Arguments:
         raise ValueError(f"masks must be an integer from 0 (AR) to {server.masks}, not {masks!r}.")
     if not isinstance(criterion, str) or criterion not in CRITERIA:
         raise ValueError(f"criterion must be one of {', '.join(CRITERIA)}, not {criterion!r}.")
-    return Arguments(tau, 0 if tau == 1 else masks, criterion)
+    return Arguments(tau, 0 if tau == 1 else masks, criterion, tau is None and "masks" not in (extra or {}))
 
 
 def arguments_of(params, server: Server) -> Arguments:

@@ -1,5 +1,6 @@
 """The proposer: the drafts and masks of the next forward, as vLLM's speculative tokens."""
 
+from mars_demo.vllm.accepting import paced
 from mars_demo.vllm.arguments import Server, arguments_of, room
 
 
@@ -8,6 +9,7 @@ class MarsProposer:
 
     def __init__(self, vllm_config):
         self.server, self.sampler = Server.of(vllm_config), None
+        self.waited: dict[str, int] = {}  # forwards without drafts, of lossless requests
 
     def load_model(self, model) -> None:
         """Do nothing: the model itself drafts."""
@@ -16,15 +18,24 @@ class MarsProposer:
         """Return the speculative tokens of each request in the batch."""
         drafts, self.sampler.drafts = self.sampler.drafts, {}
         pending, spec = self.sampler.kept(), []
+        self.waited = {name: count for name, count in self.waited.items() if name in pending}
         for request, tokens in zip(self.sampler.sampler.requests, sampled_token_ids):
+            spec.append([])
             if tokens:  # else a prompt is not complete, and what is pending stays so
-                pending[request.req_id] = drafts.get(request.req_id, [])
-            spec.append(self._spec(request, pending[request.req_id]) if tokens else [])
+                pending[request.req_id] = found = drafts.get(request.req_id, [])
+                good = max(len(found), len(tokens) - 1)
+                spec[-1] = self._spec(request, found, self._masks(request, good, len(sampled_token_ids)))
         return spec
 
-    def _spec(self, request, drafts: list[int]) -> list[int]:
+    def _masks(self, request, drafts: int, requests: int) -> int:
+        arguments, name = arguments_of(request.sampling_params, self.server), request.req_id
+        if not arguments.paced:
+            return arguments.masks
+        masks, self.waited[name] = paced(drafts, self.waited.get(name, 0), requests, arguments.masks)
+        return masks
+
+    def _spec(self, request, drafts: list[int], masks: int) -> list[int]:
         left = room(request.sampling_params, len(request.output_token_ids))
-        masks = arguments_of(request.sampling_params, self.server).masks
         if left and masks and self.server.padded:
             return [*drafts, *[self.server.mask_id] * (self.server.drafts - len(drafts))]
         return [*drafts[:left], *[self.server.mask_id] * min(masks, left)]

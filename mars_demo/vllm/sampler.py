@@ -11,6 +11,7 @@ from mars_demo.vllm.arguments import Arguments, Server, arguments_of, room
 from mars_demo.vllm.surface import NO_TOKEN, RejectionSampler, Sampler, SamplerOutput, truncated
 
 GREEDY = 1e-5  # vLLM samples from this temperature on
+WORTH = 0.5  # the score of a draft that is worth its verification
 
 
 class MarsSampler(Sampler):
@@ -94,7 +95,8 @@ class MarsRejectionSampler(RejectionSampler):
         for index, (request, arguments, spec, own, scores) in enumerate(zip(requests, asked, *read)):
             given = [token for token in spec if token != server.mask_id]
             tau, pending = arguments.threshold(load), self.pending.get(request.req_id, ())
-            tokens, drafts = accept(given, own, scores, tau, pending, arguments.masks)
+            least = WORTH if arguments.paced else None
+            tokens, drafts = accept(given, own, scores, tau, pending, arguments.masks, least)
             if tau is not None and _ends(request, [*tokens, *drafts]):
                 tokens, drafts = [*tokens, *drafts], []  # no forward needs their cache
             self.drafts[request.req_id], tokens = drafts, tokens[: out.shape[1]]
@@ -110,11 +112,11 @@ class MarsRejectionSampler(RejectionSampler):
         """Return each request's speculative tokens, own tokens and scores, in one read of the device."""
         drafted, counts = metadata.num_draft_tokens, [count + 1 for count in metadata.num_draft_tokens]
         scores, tokens = torch.zeros(len(logits), device=logits.device), None
-        if sampling_metadata.all_greedy and all(one.tau is None for one in asked):
+        if sampling_metadata.all_greedy and not any(one.scored for one in asked):
             tokens = logits.argmax(-1)
         else:
             tokens, p = self.sampler.choose(logits, counts, sampling_metadata)
-            for name in {one.criterion for one in asked if one.tau is not None}:
+            for name in {one.criterion for one in asked if one.scored}:
                 uses = torch.tensor([one.criterion == name for one in asked])
                 uses = uses.repeat_interleave(torch.tensor(counts)).to(logits.device)
                 scores = torch.where(uses, CRITERIA[name].score(p, tokens), scores)

@@ -33,6 +33,8 @@ class MarsScheduler(Scheduler):
             request = self.requests[name]
             if name in spec or request.num_computed_tokens + count != request.num_tokens:
                 continue
+            if request.num_output_tokens and arguments_of(request.sampling_params, self.server).paced:
+                continue  # its proposer has decided
             params, length = request.sampling_params, self.max_model_len - 1 - request.num_tokens
             left = min(length, room(params, request.num_output_tokens))
             if masks := min(left, arguments_of(params, self.server).masks):

@@ -41,7 +41,7 @@ REQUESTS = {
     "window": (Request("mars", 0.5, window=4), {"tau": 0.5, "masks": 3}),
     "margin": (Request("mars", 0.5, criterion="margin"), {"tau": 0.5, "criterion": "margin"}),
     "entropy": (Request("mars", 0.7, criterion="entropy"), {"tau": 0.7, "criterion": "entropy"}),
-    "lossless": (Request("lossless", linear=True, ngram_tokens=0), {}),
+    "lossless": (Request("lossless", linear=True, ngram_tokens=0), {"masks": 8}),
 }
 ONE_BY_ONE = [
     {"presence_penalty": 2.0},
@@ -145,7 +145,11 @@ def test_every_mode_alone_and_mixed_gives_the_tokens_and_forwards_of_the_decoder
         for number, prompt in enumerate(PROMPTS[::2])
     }
     calls["mixed"] = [asked(checkpoint, prompt, REQUESTS[name][1]) for prompt, name in mixed]
+    calls["paced"] = [asked(checkpoint, prompt) for prompt in PROMPTS]
     found = run(calls, version=version)
+    plain = [alone(checkpoint, prompt, Request("ar")) for prompt in PROMPTS]
+    assert tokens(found["paced"]) == [ids for ids, _ in plain]
+    assert sum(one["forwards"] for one in found["paced"]) < 0.5 * sum(forwards for _, forwards in plain)
     for name, (request, _) in REQUESTS.items():
         for number, prompt in enumerate(PROMPTS[::2]):
             expected = [alone(checkpoint, prompt, request)]
@@ -159,6 +163,7 @@ def test_answers_do_not_depend_on_preemption_chunked_prompts_or_the_prefix_cache
     prompts = [*PROMPTS[:6], *[f"{long} {prompt}"[-380:] for prompt in PROMPTS[:6]]]
     names = ("tau 0.5", "lossless")
     calls = {name: [asked(checkpoint, prompt, REQUESTS[name][1]) for prompt in prompts] for name in names}
+    calls["paced"] = [asked(checkpoint, prompt) for prompt in prompts]
     calls |= {f"{name} {time}": calls[name][-1:] for name in names for time in ("first", "cached")}
     engine = {
         "max_model_len": 256,
@@ -173,6 +178,7 @@ def test_answers_do_not_depend_on_preemption_chunked_prompts_or_the_prefix_cache
         expected = [alone(checkpoint, prompt, REQUESTS[name][0])[0] for prompt in prompts]
         assert tokens(found[name]) == expected
         assert tokens(found[f"{name} first"]) == tokens(found[f"{name} cached"]) == expected[-1:]
+    assert tokens(found["paced"]) == tokens(found["lossless"])
 
 
 def test_padding_to_a_constant_number_of_rows_changes_no_answer(run, checkpoint):
@@ -185,7 +191,7 @@ def test_padding_to_a_constant_number_of_rows_changes_no_answer(run, checkpoint)
 
 
 def test_a_checkpoint_carries_the_plugin_and_needs_nothing_else_of_this_project(run, model, checkpoint):
-    calls = {"lossless": [asked(checkpoint, prompt) for prompt in PROMPTS[:4]]}
+    calls = {"lossless": [asked(checkpoint, prompt, {"masks": 8}) for prompt in PROMPTS[:4]]}
     found = run(calls, {"plugin": "mars_vllm"}, path=model)
     expected = [alone(checkpoint, prompt, REQUESTS["lossless"][0]) for prompt in PROMPTS[:4]]
     assert pairs(found["lossless"]) == expected

@@ -6,7 +6,7 @@ import pytest
 
 from mars_demo.decoding.acceptance import by_load
 from mars_demo.serving.server import Controller
-from mars_demo.vllm.accepting import accept
+from mars_demo.vllm.accepting import accept, paced
 from mars_demo.vllm.arguments import RANGE, Arguments, Server, arguments_of, read, room
 
 SERVER = Server(mask_id=2, masks=8, drafts=16, slots=8)
@@ -25,8 +25,8 @@ PLAIN = {
 @pytest.mark.parametrize(
     "extra, expected",
     [
-        (None, Arguments(None, 8)),
-        ({"kept": "for others"}, Arguments(None, 8)),
+        (None, Arguments(None, 8, paced=True)),
+        ({"kept": "for others"}, Arguments(None, 8, paced=True)),
         ({"tau": 0.95}, Arguments(0.95, 8)),
         ({"tau": 0}, Arguments(0, 8)),
         ({"tau": 1}, Arguments(1, 0)),
@@ -79,7 +79,7 @@ def test_wrong_arguments_are_named_in_a_sentence(extra):
 )
 def test_parameters_that_act_token_by_token_need_forwards_without_masks(parameter, value):
     plain = SimpleNamespace(**PLAIN)
-    assert arguments_of(plain, SERVER) == Arguments(None, 8)
+    assert arguments_of(plain, SERVER) == Arguments(None, 8, paced=True)
     setattr(plain, parameter, value)
     assert arguments_of(plain, SERVER).masks == 0
 
@@ -103,6 +103,23 @@ def test_accepted_drafts_that_vllm_dropped_are_given_again():
     assert accept([], [9, 9], [1.0, 1.0], 0.5, [5, 6], 1) == ([5], [6])
     assert accept([5], [9, 9, 9], [1.0] * 3, 0.5, [5, 6], 1) == ([5], [6])
     assert accept([], [9, 8], [1.0, 1.0], None, [5, 6], 1) == ([9], [8])  # lossless drafts are only guesses
+
+
+def test_a_lossless_draft_must_be_worth_its_verification():
+    scores = [0.0, 0.9, 0.6, 0.4, 0.9]
+    assert accept([], [1, 2, 3, 4, 5], scores, None, [], 4, 0.5) == ([1], [2, 3])
+    assert accept([], [1, 2, 3, 4, 5], scores, None, [], 4) == ([1], [2, 3, 4, 5])
+
+
+def test_the_masks_of_a_lossless_request_follow_its_drafts_and_the_load():
+    assert [paced(drafts, 0, 8, 8)[0] for drafts in (1, 2, 3, 4, 9)] == [3, 5, 7, 8, 8]
+    assert paced(0, 0, 1, 8) == (1, 0)  # alone, there is always one
+    waits, waited = [], 0
+    for _ in range(6):  # eight requests: one mask in three forwards
+        masks, waited = paced(0, waited, 8, 8)
+        waits.append(masks)
+    assert waits == [0, 0, 1, 0, 0, 1]
+    assert paced(0, 9, 4, 0) == (0, 0)
 
 
 def test_room_is_what_fits_after_the_next_token():
