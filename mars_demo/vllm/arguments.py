@@ -21,6 +21,7 @@ class Server(NamedTuple):
     drafts: vLLM's `num_speculative_tokens`, half of it for drafts and half for masks.
     slots: requests in a full batch.
     seed: vLLM's seed, for samples of requests without one.
+    shared: masks of all paced requests together; on a CPU few, because positions cost time there.
     tau: τ of requests that name none: a number, a range [low, high] by load, or `lossless`.
     padded: whether forwards after the prompt's always have `drafts` speculative tokens, for CUDA graphs.
     """
@@ -30,6 +31,7 @@ class Server(NamedTuple):
     drafts: int
     slots: int
     seed: int = 0
+    shared: int = 32
     tau: float | list[float] | str = LOSSLESS
     padded: bool = False
 
@@ -39,7 +41,8 @@ class Server(NamedTuple):
         model, drafts = config.model_config, config.speculative_config.num_speculative_tokens
         masks = min(model.hf_config.block_size, drafts // 2)
         slots, own = config.scheduler_config.max_num_seqs, config.additional_config.get("mars", {})
-        return cls(model.hf_config.mask_token_id, masks, drafts, slots, model.seed, **own)
+        shared = 32 if config.device_config.device_type == "cpu" else masks * slots
+        return cls(model.hf_config.mask_token_id, masks, drafts, slots, model.seed, shared, **own)
 
 
 class Arguments(NamedTuple):

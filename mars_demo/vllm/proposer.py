@@ -31,7 +31,8 @@ class MarsProposer:
         arguments, name = arguments_of(request.sampling_params, self.server), request.req_id
         if not arguments.paced:
             return arguments.masks
-        masks, self.waited[name] = paced(drafts, self.waited.get(name, 0), requests, arguments.masks)
+        most = min(arguments.masks, max(1, self.server.shared // requests))
+        masks, self.waited[name] = paced(drafts, self.waited.get(name, 0), requests, most)
         return masks
 
     def _spec(self, request, drafts: list[int], masks: int) -> list[int]:
