@@ -23,13 +23,16 @@ def tables(measured: dict) -> str:
         both = [[f"{median(times):.0f}" for times in row[name].values()] for name in ("ttft", "tpot")]
         return "; ".join(", ".join(one) for one in both)
 
-    exact = [row for row in measured["rows"] if "τ" not in row["method"] and row["method"] != "AR"]
-    same, every = sum(row["equal"] for row in exact), sum(row["requests"] for row in exact)
+    equal: dict[str, list[int]] = {}
+    for row in measured["rows"]:
+        counts = equal.setdefault(row["method"], [0, 0])
+        counts[0], counts[1] = counts[0] + row["equal"], counts[1] + row["requests"]
+    same = [f"{method}: {one} of {every}" for method, (one, every) in equal.items() if method != "AR"]
     return "\n\n".join(
         [
             _by_concurrency(measured, "tokens per second (ratio to AR)", rate),
             _by_concurrency(measured, "TTFT p50, p95; TPOT p50, p95, in ms", latency),
-            f"{same} of {every} answers of the exact methods equal AR's at the same number of requests.",
+            f"Answers equal to AR's at the same number of requests. {'; '.join(same)}.",
         ]
     )
 
