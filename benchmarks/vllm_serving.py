@@ -188,8 +188,8 @@ def table(file: str | Path = served.FILE) -> str:
     """Return the throughputs, and the latencies below them."""
     measured = results.read(file)
     counts = [row["requests"] for row in measured["rows"]]
-    facts = f"vLLM {measured['vllm']}, {min(counts)} to {max(counts)} requests per cell, {measured['rounds']} round"
-    facts += f", at most {measured['max_new_tokens']} tokens per answer"
+    size = f"{min(counts)} to {max(counts)} requests per cell, {measured['rounds']} round"
+    facts = f"vLLM {measured['vllm']}, {size}, at most {measured['max_new_tokens']} tokens per answer"
     return served.tables(measured) + tables.source(measured, facts)
 
 
