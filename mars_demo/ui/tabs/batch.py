@@ -61,6 +61,8 @@ number of requests at once, each sent when another is answered, by vLLM's own lo
 the ratio to AR, as in Table 5. Prompt lookup, parallel drafting and lossless MARS give AR's answers. With
 **τ by load**, the threshold falls from 1 to 0.8 as the batch fills.
 """
+BATCHES = "python -m benchmarks.batches --output assets/results/batches.json"
+NOT_MEASURED = f"Not measured yet; `{BATCHES}` measures this table."
 
 
 # ----------------------------------------------------------------------------------------- shared
@@ -160,6 +162,8 @@ def spaced(steps: Iterator, kept: type) -> Iterator:
 
 def _compared(measurements) -> str:
     """Return a `paper_tables.Table` as Markdown."""
+    if not measurements:
+        return NOT_MEASURED
     return f"{table(measurements.frame)}\n\nSource: {measurements.source}."
 
 
