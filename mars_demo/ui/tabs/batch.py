@@ -196,7 +196,8 @@ def opened(before: bool):
 
 def many_users() -> str:
     """Return the tables of vLLM under load, with their source."""
-    measured = results.read(served.FILE)
+    if (measured := results.read(served.FILE)) is None:
+        return "Not measured yet; `python -m benchmarks.vllm_serving` measures these tables."
     source = f"`{measured['command']}`, {measured['machine']}, vLLM {measured['vllm']}"
     return f"{served.tables(measured)}\n\nSource: {source}."
 
