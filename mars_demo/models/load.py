@@ -66,8 +66,8 @@ def load_checkpoint(
         report("loading", 0, 0)
     with _one_sentence(name):
         tokenizer, config = _described(path, label, block_size)
-        wanted = precision.is_quantized(dtype, path, device, config)
-        if wanted and (quantized := _quantized(name, path, tokenizer, config)):
+        quantizes = precision.is_quantized(dtype, path, device, config)
+        if quantizes and (quantized := _quantized(name, path, tokenizer, config)):
             return quantized
     model = _dense(name, path, config, precision.dense_dtype(dtype, path, device), device)
     return wrap(name, model, tokenizer, Path(path), captures=not for_training)

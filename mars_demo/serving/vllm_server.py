@@ -68,9 +68,9 @@ def servable(name: str, about: Checkpoint) -> str:
     """
     config = about.source / "config.json"
     stored = json.loads(config.read_text(encoding="utf-8")) if config.exists() else {}
-    wanted = about.model.config
+    needed = about.model.config
     complete = all(
-        stored.get(key) == getattr(wanted, key) for key in ("model_type", "block_size", "mask_token_id")
+        stored.get(key) == getattr(needed, key) for key in ("model_type", "block_size", "mask_token_id")
     )
     if complete and not [*about.source.glob("*.gguf")]:
         return str(name if not Path(name).exists() and "/" in name else about.source)

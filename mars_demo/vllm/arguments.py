@@ -1,4 +1,4 @@
-"""What a request asks for: `vllm_xargs` over HTTP, `SamplingParams.extra_args` in Python."""
+"""The arguments of a request: `vllm_xargs` over HTTP, `SamplingParams.extra_args` in Python."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ ONE_BY_ONE = (
 
 
 class Server(NamedTuple):
-    """What holds for all requests.
+    """The settings of a server, which hold for all requests.
 
     mask_id, masks: the model's mask token, and the most masks per forward, those of a block in training.
     drafts: vLLM's `num_speculative_tokens`, half of it for drafts and half for masks.
@@ -90,11 +90,11 @@ def arguments_of(params, server: Server) -> Arguments:
     Wrong ones, which HTTP rejects, mean AR here, since an error would end the engine.
     """
     try:
-        found = read(params.extra_args, server)
+        arguments = read(params.extra_args, server)
     except ValueError:
         return Arguments(None, 0)
     plain = params.repetition_penalty == 1 and not any(getattr(params, name, None) for name in ONE_BY_ONE)
-    return found if plain else found._replace(masks=0)
+    return arguments if plain else arguments._replace(masks=0)
 
 
 def room(params, count: int) -> int:

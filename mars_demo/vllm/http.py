@@ -12,7 +12,7 @@ async def checked(request, call_next):
     try:
         body = json.loads(await request.body() or "{}")
         extra = body.get("vllm_xargs") if isinstance(body, dict) else None
-    except ValueError:  # not JSON
+    except (ValueError, RecursionError):  # not JSON, or too deep
         extra = None
     try:
         read(extra if isinstance(extra, dict) else None, Server.of(request.app.state.vllm_config))

@@ -22,14 +22,14 @@ class MarsProposer:
         for request, tokens in zip(self.sampler.sampler.requests, sampled_token_ids):
             spec.append([])
             if tokens:  # else a prompt is not complete, and what is pending stays so
-                pending[request.req_id] = found = drafts.get(request.req_id, [])
-                good = max(len(found), len(tokens) - 1)
-                spec[-1] = self._spec(request, found, self._masks(request, good, len(sampled_token_ids)))
+                pending[request.req_id] = new = drafts.get(request.req_id, [])
+                good = max(len(new), len(tokens) - 1)
+                spec[-1] = self._spec(request, new, self._masks(request, good, len(sampled_token_ids)))
         return spec
 
     def _masks(self, request, drafts: int, requests: int) -> int:
         arguments, name = arguments_of(request.sampling_params, self.server), request.req_id
-        if not arguments.paced:
+        if not arguments.paced or self.server.padded:
             return arguments.masks
         most = min(arguments.masks, max(1, self.server.shared // requests))
         masks, self.waited[name] = paced(drafts, self.waited.get(name, 0), requests, most)

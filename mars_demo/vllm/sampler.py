@@ -1,6 +1,7 @@
 """The samplers: a token and a score for every row of logits, then acceptance."""
 
 from hashlib import blake2b
+from itertools import takewhile
 
 import torch
 from torch import Tensor
@@ -89,11 +90,11 @@ class MarsRejectionSampler(RejectionSampler):
         # Requests with penalties and the like have no other row than the last.
         rows[last] = self.sampler.apply_logits_processors(rows[last], sampling_metadata, True)
         load = (len(requests) - 1) / max(1, server.slots - 1)
-        asked = [arguments_of(request.sampling_params, server) for request in requests]
+        settings = [arguments_of(request.sampling_params, server) for request in requests]
         out = torch.full((len(requests), metadata.max_spec_len + 1), NO_TOKEN, dtype=torch.int32)
-        read = self._read(metadata, rows, sampling_metadata, asked)
-        for index, (request, arguments, spec, own, scores) in enumerate(zip(requests, asked, *read)):
-            given = [token for token in spec if token != server.mask_id]
+        read = self._read(metadata, rows, sampling_metadata, settings)
+        for index, (request, arguments, spec, own, scores) in enumerate(zip(requests, settings, *read)):
+            given = [*takewhile(lambda token: token != server.mask_id, spec)]
             tau, pending = arguments.threshold(load), self.pending.get(request.req_id, ())
             least = WORTH if arguments.paced else None
             tokens, drafts = accept(given, own, scores, tau, pending, arguments.masks, least)
@@ -108,16 +109,16 @@ class MarsRejectionSampler(RejectionSampler):
             logprobs = self._get_logprobs_tensors(count, metadata, logits, target, bonus, shown)
         return SamplerOutput(out, logprobs)
 
-    def _read(self, metadata, logits: Tensor, sampling_metadata, asked: list[Arguments]) -> list[list]:
+    def _read(self, metadata, logits: Tensor, sampling_metadata, settings: list[Arguments]) -> list[list]:
         """Return each request's speculative tokens, own tokens and scores, in one read of the device."""
         drafted, counts = metadata.num_draft_tokens, [count + 1 for count in metadata.num_draft_tokens]
         scores, tokens = torch.zeros(len(logits), device=logits.device), None
-        if sampling_metadata.all_greedy and not any(one.scored for one in asked):
+        if sampling_metadata.all_greedy and not any(one.scored for one in settings):
             tokens = logits.argmax(-1)
         else:
             tokens, p = self.sampler.choose(logits, counts, sampling_metadata)
-            for name in {one.criterion for one in asked if one.scored}:
-                uses = torch.tensor([one.criterion == name for one in asked])
+            for name in {one.criterion for one in settings if one.scored}:
+                uses = torch.tensor([one.criterion == name for one in settings])
                 uses = uses.repeat_interleave(torch.tensor(counts)).to(logits.device)
                 scores = torch.where(uses, CRITERIA[name].score(p, tokens), scores)
         ints = torch.cat((metadata.draft_token_ids.int(), tokens.int(), scores.view(torch.int32))).cpu()

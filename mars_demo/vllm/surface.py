@@ -1,4 +1,4 @@
-"""All that the plugin takes from inside vLLM, which calls it experimental or private, and its check."""
+"""The experimental and private parts of vLLM that the plugin uses, all of them, and their check."""
 # ruff: noqa: F401
 
 from inspect import signature
