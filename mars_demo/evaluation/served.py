@@ -30,19 +30,20 @@ def tables(measured: dict) -> str:
     same = [f"{method}: {one} of {every}" for method, (one, every) in equal.items() if method != "AR"]
     return "\n\n".join(
         [
-            _by_concurrency(measured, "tokens per second (ratio to AR)", rate),
-            _by_concurrency(measured, "TTFT p50, p95; TPOT p50, p95, in ms", latency),
+            _by_concurrency(measured, "tokens/s (ratio to AR)", rate),
+            _by_concurrency(measured, "TTFT p50, p95; TPOT p50, p95 (ms)", latency),
             f"Answers equal to AR's at the same number of requests. {'; '.join(same)}.",
         ]
     )
 
 
 def _by_concurrency(measured: dict, title: str, cell: Callable[[dict, dict], str]) -> str:
-    """Return a table of methods by requests at once; `cell` gets a row and AR's."""
-    rows: dict[tuple, dict] = {}
+    """Return a table per set of prompts: methods by requests at once; `cell` gets a row and AR's."""
     base: dict[tuple, dict] = {}
+    sets: dict[str, dict[str, dict]] = {}
     for row in measured["rows"]:
-        base.setdefault((row["set"], row["concurrency"]), row)  # AR comes first
-        shown = rows.setdefault((row["set"], row["method"]), {"prompts": row["set"], title: row["method"]})
-        shown[f"{row['concurrency']} at once"] = cell(row, base[row["set"], row["concurrency"]])
-    return table(DataFrame(list(rows.values())))
+        ar = base.setdefault((row["set"], row["concurrency"]), row)  # AR comes first
+        shown = sets.setdefault(row["set"], {}).setdefault(row["method"], {})
+        shown.setdefault(f"{row['set']}: {title}", row["method"])
+        shown[f"{row['concurrency']} at once"] = cell(row, ar)
+    return "\n\n".join(table(DataFrame([*methods.values()])) for methods in sets.values())
