@@ -2,8 +2,11 @@
 
 import inspect
 import threading
+from collections.abc import Callable
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import gradio as gr
 from gradio.utils import get_space
@@ -13,10 +16,11 @@ from mars_demo.limits import LIMITS
 from mars_demo.ui import models
 from mars_demo.ui.components import files
 from mars_demo.ui.controls import QUIET
-from mars_demo.ui.hosting import gpu, guard, visitors
+from mars_demo.ui.hosting import errors, gpu, guard, visitors
 from mars_demo.ui.hosting.main_thread import MAIN
 from mars_demo.ui.hosting.response_cache import ResponseCache
 from mars_demo.ui.hosting.storage import storage
+from mars_demo.ui.race_settings import first
 from mars_demo.ui.scripts import script
 from mars_demo.ui.tabs import Page, batch, frontier, learn, mask, race, train
 
@@ -32,11 +36,7 @@ HANDLERS = 40  # threads for handlers outside of the queue, besides those of rac
 
 LOOK = {
     "theme": gr.themes.Base(
-        primary_hue="blue",
-        neutral_hue="slate",
-        text_size="md",
-        font=_SANS,
-        font_mono=_MONO,
+        primary_hue="blue", neutral_hue="slate", text_size="md", font=_SANS, font_mono=_MONO
     ).set(  # a step darker than the default, for a text contrast of at least 4.5
         body_text_color_subdued="*neutral_500",
         button_primary_background_fill="*primary_600",
@@ -67,11 +67,11 @@ TALK_ROW = """
 
 
 class App(gr.Blocks):
-    """Blocks whose HTTP answers are values or error messages, never tracebacks; see `guard`."""
+    """Blocks whose HTTP answers are values or error messages, never tracebacks; see `errors`."""
 
     def launch(self, *settings, routes=(), **more):
         """Launch as Gradio does, with the page's `LOOK`; `routes` are served beside the page."""
-        guard.be_quiet()
+        errors.be_quiet()
         return super().launch(
             *settings,
             app_kwargs={
@@ -88,7 +88,7 @@ class App(gr.Blocks):
         """Queue calls as Gradio does; poll less often, and drop messages to visitors who have left."""
         super().queue(*settings, **more)
         self._queue.sleep_when_free = POLLING
-        self._queue.send_message = guard.to_who_is_there(self._queue.send_message)
+        self._queue.send_message = _to_present_visitors(self._queue.send_message)
         return self
 
     def block_thread(self) -> None:
@@ -106,7 +106,7 @@ class App(gr.Blocks):
         try:
             return await super().process_api(fn, *values, **more)
         except Exception as error:
-            raise guard.public_error(error, str(fn.name)) from None
+            raise errors.public_error(error, str(fn.name)) from None
 
     def validate_inputs(self, block_fn, inputs):
         """Reject a call with too few inputs."""
@@ -125,8 +125,18 @@ class App(gr.Blocks):
             if parameter["parameter_has_default"]:
                 parameter["example_input"] = parameter["parameter_default"]
             elif parameter["parameter_name"] == "prompt":
-                parameter["example_input"] = race.first()[0]
+                parameter["example_input"] = first()[0]
         return info
+
+
+def _to_present_visitors(send: Callable[..., None]) -> Callable[..., None]:
+    """Wrap the sender of Gradio's queue: drop messages to visitors who have just left."""
+
+    def sending(event: Any, message: Any) -> None:
+        with suppress(KeyError):
+            send(event, message)
+
+    return sending
 
 
 def open_tab(request: gr.Request):
@@ -160,7 +170,7 @@ def build() -> gr.Blocks:
         if get_space():
             gr.DuplicateButton(elem_id="duplicate")
         demo.unload(leave)
-    # A higher limit than that of `controls.refuse_crowd`, which must come first.
+    # A higher limit than that of `controls.load`, which must come first.
     demo.queue(max_size=LIMITS.waiting + HANDLERS)
     if gpu.LENT:
         models.load_all()  # in this thread and before the launch: ZeroGPU collects the weights then

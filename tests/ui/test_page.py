@@ -4,13 +4,11 @@ import itertools
 import json
 import re
 import urllib.request
-from dataclasses import replace
 from itertools import pairwise
 
 import httpx
 import pytest
 from acts import set_slider
-from on_stage import give
 from playwright.sync_api import Page, expect
 from race_tab import (
     count,
@@ -30,13 +28,10 @@ from race_tab import (
     toast,
     verdict,
 )
-from records import file_of
-from records import run as made_up
 from unanswered import unanswered
 
-from mars_demo.decoding.trace import Run
 from mars_demo.ui import models
-from mars_demo.ui.tabs.race import EXAMPLES
+from mars_demo.ui.examples import EXAMPLES
 from mars_demo.views import recordings
 
 PROMPTS = EXAMPLES["mars-tiny"]
@@ -323,20 +318,6 @@ def test_a_long_prompt_stays_out_of_the_url(visit):
 
 
 # ------------------------------------------------------------------------------------- the verdict
-
-
-def test_the_verdict_names_a_much_too_slow_forward(visit, stage_url):
-    page = visit(base_url=stage_url)
-    mars = made_up("mars", [1] * 40, [0.95] * 40)  # 12 ms each
-    expect(page.locator("#stage .token").first).to_be_attached()
-    for number, is_named in ((3, True), (0, False)):  # the prefill is not compared
-        passes = [replace(p, ms=400.0) if n == number else p for n, p in enumerate(mars.passes)]
-        run = Run(replace(mars.settings, run=f"slow-{number}"), iter(passes)).finish()
-        give(page, file_of(run))
-        expect(stage(page)).to_have_attribute("data-run", run.settings.run)
-        words = expect(verdict(page))
-        named = words.to_contain_text if is_named else words.not_to_contain_text
-        named(re.compile("400 ms.* 33 "))  # times the median
 
 
 def test_examples_that_show_more_are_one_press_away(visit):

@@ -14,7 +14,7 @@ from records import race, slowed
 from mars_demo.decoding.trace import read_runs
 from mars_demo.modes import MODES
 from mars_demo.ui.components import bundle
-from mars_demo.ui.components.stage import replay_page
+from mars_demo.ui.standalone.replay import replay_page
 from mars_demo.views import recordings
 
 COMPONENTS = Path(bundle.__file__).parent

@@ -12,14 +12,15 @@ from race_tab import race_to_the_end
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 from mars_demo.training import watching
+from mars_demo.ui import training
 from mars_demo.ui.tabs import train
 
 
 @pytest.fixture
 def open_tab(visit, monkeypatch):
     """Open the tab with fewer prompts for the measurements of a training."""
-    monkeypatch.setattr(train, "CURVE_PROMPTS", 1)
-    monkeypatch.setattr(train, "TAUS", (1.0, 0.6))
+    monkeypatch.setattr(training, "CURVE_PROMPTS", 1)
+    monkeypatch.setattr(training, "TAUS", (1.0, 0.6))
     monkeypatch.setattr(watching, "PROBE_TASKS", watching.PROBE_TASKS[:2])
     monkeypatch.setattr(watching, "PROBE_PROMPTS", 2)
     monkeypatch.setattr(watching, "TIMED", 1)
@@ -181,17 +182,12 @@ def test_a_preset_sets_the_controls(open_tab):
 @pytest.mark.parametrize("limit", [0, 50, 2500])
 def test_a_space_can_limit_steps_or_disable_training(monkeypatch, limit):
     monkeypatch.setenv("MARS_DEMO_TRAIN_STEPS", str(limit))
-    settings = {
-        "objective": "mars",
-        "block_size": 8,
-        "sft_weight": 1,
-        "data": "code",
-        "learning_rate": 1e-3,
-    }
+    recipe = ["mars", 8, 1, "code", limit + 1, 1e-3]
     with pytest.raises(ValueError, match=f"{limit}" if limit else None):
-        train._settings(steps=limit + 1, **settings)
+        train.settings_of(recipe)
     if limit:
-        assert train._settings(steps=limit, **settings)["max_steps"] == limit
+        recipe[4] = limit
+        assert train.settings_of(recipe)["max_steps"] == limit
 
 
 @pytest.mark.full

@@ -87,10 +87,9 @@ def schedule(element: dict) -> dict[str, dict]:
 def cache_block(element: dict) -> dict[str, dict]:
     """Show the same schedules with a slider for the block size, and the measured speeds."""
     size = element["cache_block"]
-    return {
-        "cache_block": shown(value=size),
-        "schedule": shown(value=recordings.batched(size)),
-    } | compared(BATCHES)
+    return {"cache_block": shown(value=size), "schedule": shown(value=recordings.batched(size))} | compared(
+        BATCHES
+    )
 
 
 def scheduled(size: float) -> str:

@@ -13,9 +13,11 @@ from mars_demo.export import onnx_model
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.modes import MODES
 from mars_demo.ui import api, standalone
-from mars_demo.ui.components.stage import SLOT, Stage, replay_template
-from mars_demo.ui.controls import TAU, TAU_STEP
+from mars_demo.ui.components.stage import Stage
+from mars_demo.ui.controls import TAU_STEP
+from mars_demo.ui.knobs import TAU
 from mars_demo.ui.live import runtime
+from mars_demo.ui.standalone.replay import SLOT, replay_template
 from mars_demo.views import recordings
 
 TITLE = "MARS in your browser"

@@ -16,8 +16,10 @@ from mars_demo.serving import schedules
 from mars_demo.serving.decode_batch import decode_batch
 from mars_demo.ui import models
 from mars_demo.ui.components.drawing import Drawing
-from mars_demo.ui.controls import MAY_WARN, QUIET, Knobs, RunButtons, in_queue, tau_slider
+from mars_demo.ui.controls import MAY_WARN, QUIET, RunButtons, tau_slider
 from mars_demo.ui.hosting.gpu import LONGEST, on_gpu, seconds
+from mars_demo.ui.knobs import Knobs
+from mars_demo.ui.queues import in_queue
 from mars_demo.ui.racing import growing
 from mars_demo.ui.tabs import Page
 from mars_demo.views import recordings

@@ -17,12 +17,14 @@ from mars_demo.evaluation.journal import folder
 from mars_demo.evaluation.sweep import Sweep, grid
 from mars_demo.evaluation.task_sets import TASK_SETS
 from mars_demo.markdown import table
-from mars_demo.scheduler import BACKGROUND, WAITING, Queue
+from mars_demo.scheduler import BACKGROUND, WAITING
 from mars_demo.ui import models
-from mars_demo.ui.controls import LIVE, MAY_WARN, QUIET, Knobs, RunButtons, in_queue, or_warn
+from mars_demo.ui.controls import LIVE, MAY_WARN, QUIET, RunButtons
+from mars_demo.ui.hosting.errors import or_warn
 from mars_demo.ui.hosting.gpu import LONGEST, on_gpu
+from mars_demo.ui.knobs import Knobs
+from mars_demo.ui.queues import Queue, in_queue
 from mars_demo.ui.tabs import Page
-from mars_demo.ui.tabs.race import wait_for
 
 TITLE = "Frontier"
 
@@ -271,6 +273,6 @@ def build(page: Page, tab: gr.Tab) -> None:
         in_queue(measure, 2, SWEEPS),
         [c.model, c.tasks, c.limit, c.taus, c.criteria],
         [page.frontier, c.said, c.place],
-        before=(wait_for, c.model),
+        model=c.model,
         **MAY_WARN,
     )
