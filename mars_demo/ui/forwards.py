@@ -69,7 +69,7 @@ def lens_of(forward: Forward) -> str:
     """Return the value of the lens component for a forward of decoding, or for an error message."""
     checkpoint, mask = models.load(forward.model), forward.mask
     try:
-        if KINDS[mask.kind].trains:
+        if KINDS[mask.kind].streams:
             raise ValueError(NO_FORWARD)
         lens = _lens(forward.model, mask.layout, mask.past, forward.tokens, forward.verified)
     except ValueError as error:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Self
 from mars_demo.limits import refuse_long
 from mars_demo.ui import models
 from mars_demo.ui.forwards import Forward
-from mars_demo.ui.masks import KINDS, Sentence
+from mars_demo.ui.masks import KINDS, Sentence, draw
 
 SENTENCE = "Which city is the capital of Latvia? The capital of Latvia is Riga."
 LEAST_TOKENS, MOST_TOKENS = 4, 128
@@ -86,9 +86,10 @@ class Settings(NamedTuple):
         Raises:
             ValueError: as `ids`.
         """
-        checkpoint, ids, kind = models.load(self.model), self.ids(), KINDS[self.kind]
+        checkpoint, ids = models.load(self.model), self.ids()
         prompt = min(int(self.prompt), len(ids) - 2)
-        mask = kind.draw(
+        mask = draw(
+            self.kind,
             Sentence(
                 ids,
                 checkpoint.tokenizer.pad_token_id if checkpoint.mask_id is None else checkpoint.mask_id,
@@ -97,10 +98,10 @@ class Settings(NamedTuple):
                 new=int(self.new),
                 block_size=int(self.block_size),
                 seed=len(ids) if self.random_phase else None,
-            )
+            ),
         )
         positions = len(mask.rows)
-        if not kind.trains:
+        if not KINDS[self.kind].streams:
             caption = f"{positions} positions computed in one forward, {len(mask.past)} in the cache."
             return Forward(self.model, mask, caption)
         caption = f"{len(ids)} clean and {positions - len(ids)} noisy positions."
@@ -118,7 +119,7 @@ class Settings(NamedTuple):
             tokens = len(self.ids())
         except ValueError:  # the sentence is too short, which the picture says
             tokens = LEAST_TOKENS
-        training, window, ar = KINDS[self.kind].trains, self.kind == "window", self.kind == "ar"
+        training, window, ar = bool(KINDS[self.kind].streams), self.kind == "window", self.kind == "ar"
         masks = "Block size B" if training else "Masks" if window else "Masks per group"
         new = "New tokens before the masks" if window else "Drafts"
         most = tokens if window else min(MOST_DRAFTS, tokens - 1)

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from mars_demo import layout as layouts
 from mars_demo.decoding.trace import Run
@@ -44,43 +45,45 @@ class Sentence:
     seed: int | None = None
 
 
-@dataclass(frozen=True)
-class Kind:
-    """A kind of layout; `draw` makes the mask of a sentence."""
+class Kind(NamedTuple):
+    """A kind of mask. streams: the function of its training, unless it is one of decoding."""
 
     title: str
-    draw: Callable[[Sentence], Mask]
-    trains: bool = False
+    streams: Callable[[Conversation, Sentence], TwoStreams] | None = None
 
 
-def _training(
-    kind: str, make: Callable[[Conversation, Sentence], TwoStreams]
-) -> Callable[[Sentence], Mask]:
-    """Return a function that draws an objective's mask for one conversation."""
-
-    def draw(sentence: Sentence) -> Mask:
-        response = [i >= sentence.prompt for i in range(len(sentence.ids))]
-        streams = make(Conversation(list(sentence.ids), response), sentence)
-        return _of_batch(kind, batch_of([[streams]], sentence.mask_id), sentence.mask_id, sentence.name)
-
-    return draw
-
-
-def _ar(conversation: Conversation, sentence: Sentence) -> TwoStreams:
-    return two_streams.ar(conversation)
-
-
-def _mars(conversation: Conversation, sentence: Sentence) -> TwoStreams:
+def _mars(text: Conversation, sentence: Sentence) -> TwoStreams:
     rng, fixed = random.Random(sentence.seed), sentence.seed is None
-    return two_streams.mars(conversation, sentence.block_size, sentence.mask_id, rng, fixed_blocks=fixed)
+    return two_streams.mars(text, sentence.block_size, sentence.mask_id, rng, fixed_blocks=fixed)
 
 
-def _diffusion(conversation: Conversation, sentence: Sentence) -> TwoStreams:
+def _diffusion(text: Conversation, sentence: Sentence) -> TwoStreams:
     rng = random.Random(sentence.seed)
-    return two_streams.diffusion(conversation, sentence.block_size, sentence.mask_id, rng)
+    return two_streams.diffusion(text, sentence.block_size, sentence.mask_id, rng)
 
 
-def _of_batch(kind: str, batch: Batch, mask_id: int, name: Callable[[int], str]) -> Mask:
+KINDS = {
+    "mars": Kind("MARS training", _mars),
+    "ar": Kind("AR training", lambda text, sentence: two_streams.ar(text)),
+    "block-diffusion": Kind("Block diffusion training", _diffusion),
+    "window": Kind("Window of a forward"),
+    "verification": Kind("Lossless: drafts and groups of masks"),
+    "linear": Kind("Lossless, linear"),
+    "speculative": Kind("Speculative decoding with MARS"),
+}
+
+
+def draw(kind: str, sentence: Sentence) -> Mask:
+    """Return the mask of a sentence. kind: of `KINDS`."""
+    if streams := KINDS[kind].streams:
+        response = [i >= sentence.prompt for i in range(len(sentence.ids))]
+        text = streams(Conversation(list(sentence.ids), response), sentence)
+        return _of_batch(kind, batch_of([[text]], sentence.mask_id), sentence)
+    return _window(sentence) if kind == "window" else _verification(kind, sentence)
+
+
+def _of_batch(kind: str, batch: Batch, sentence: Sentence) -> Mask:
+    mask_id, name = sentence.mask_id, sentence.name
     layout, targets = batch.layout, batch.targets[0].tolist()
     starts: dict[int, int] = {}  # first position of each block
     cells = []
@@ -121,18 +124,13 @@ def _window(sentence: Sentence) -> Mask:
     return _of_inference("window", layout, ids[:cached], sentence.name)
 
 
-def _verification(kind: str, linear: bool = False) -> Callable[[Sentence], Mask]:
-    """Return a function that draws a forward over the last accepted token, the drafts and mask groups."""
-
-    def draw(sentence: Sentence) -> Mask:
-        ids, masks = sentence.ids, sentence.block_size
-        cached = len(ids) - min(sentence.new, len(ids) - 1) - 1
-        layout = layouts.verification(
-            ids[cached : cached + 1], ids[cached + 1 :], masks, sentence.mask_id, cached, linear
-        )
-        return _of_inference(kind, layout, ids[:cached], sentence.name)
-
-    return draw
+def _verification(kind: str, sentence: Sentence) -> Mask:
+    """Draw a forward over the last accepted token, the drafts and groups of masks."""
+    ids, masks = sentence.ids, sentence.block_size
+    cached = len(ids) - min(sentence.new, len(ids) - 1) - 1
+    last, drafts = ids[cached : cached + 1], ids[cached + 1 :]
+    layout = layouts.verification(last, drafts, masks, sentence.mask_id, cached, kind == "linear")
+    return _of_inference(kind, layout, ids[:cached], sentence.name)
 
 
 def _of_inference(kind: str, layout: Layout, past: Sequence[int], name: Callable[[int], str]) -> Mask:
@@ -169,20 +167,6 @@ def _mask(
     return Mask(kind=kind, visible=visible, layout=layout, past=list(past), **labels)
 
 
-# The layouts of the Mask tab. To add one, write a function from a sentence to a picture, and a line here.
-KINDS = {
-    "mars": Kind("MARS training", _training("mars", _mars), trains=True),
-    "ar": Kind("AR training", _training("ar", _ar), trains=True),
-    "block-diffusion": Kind(
-        "Block diffusion training", _training("block-diffusion", _diffusion), trains=True
-    ),
-    "window": Kind("Window of a forward", _window),
-    "verification": Kind("Lossless: drafts and groups of masks", _verification("verification")),
-    "linear": Kind("Lossless, linear", _verification("linear", linear=True)),
-    "speculative": Kind("Speculative decoding with MARS", _verification("speculative")),
-}
-
-
 def of_pass(
     run: Run, index: int, name: Callable[[int], str], prompt_ids: Sequence[int], mask_id: int
 ) -> Mask:
@@ -217,11 +201,11 @@ def of_pass(
             raise ValueError("The record counts fewer positions than its drafts need.")
         kind = "verification" if groups > 1 or not drafts else "linear"
         sentence = Sentence([*text, *drafts], mask_id, name, new=len(drafts), block_size=masks)
-        return KINDS[kind].draw(sentence)
+        return draw(kind, sentence)
     if not 0 <= run.settings.cached_tokens < len(prompt_ids):
         raise ValueError("The record counts more cached tokens than the prompt has.")
     new = before[-1].accepted if before else len(text) - run.settings.cached_tokens
     if not 1 <= new <= step.positions:
         raise ValueError("The record counts fewer positions than it has new tokens.")
     sentence = Sentence(text, mask_id, name, new=new, block_size=step.positions - new)
-    return KINDS["window"].draw(sentence)
+    return draw("window", sentence)

@@ -11,6 +11,7 @@ from typing import Any
 import gradio as gr
 from gradio.utils import get_space
 from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
 
 from mars_demo.limits import LIMITS
 from mars_demo.ui import models
@@ -18,7 +19,6 @@ from mars_demo.ui.components import files
 from mars_demo.ui.controls import QUIET
 from mars_demo.ui.hosting import errors, gpu, guard, visitors
 from mars_demo.ui.hosting.main_thread import MAIN
-from mars_demo.ui.hosting.response_cache import ResponseCache
 from mars_demo.ui.hosting.storage import storage
 from mars_demo.ui.race_settings import first
 from mars_demo.ui.scripts import script
@@ -75,7 +75,7 @@ class App(gr.Blocks):
         return super().launch(
             *settings,
             app_kwargs={
-                "middleware": [Middleware(guard.Guard), Middleware(ResponseCache)],
+                "middleware": [Middleware(guard.Guard), Middleware(GZipMiddleware)],
                 "routes": [files.ROUTE, *routes],
             },
             max_threads=HANDLERS + LIMITS.races,  # a race keeps its thread while it waits for its turn
@@ -151,7 +151,9 @@ def build() -> gr.Blocks:
     def leave(request: gr.Request) -> None:
         """Delete the data of a visitor who has left; Gradio would keep it for another hour."""
         visitors.leave(request.session_hash)
-        demo.state_holder.session_data.pop(request.session_hash, None)
+        session = demo.state_holder.session_data.pop(request.session_hash, None)
+        if session:  # Gradio still refers to it elsewhere
+            session.state_data.clear()
 
     storage()  # before Gradio reads the folder of its files
     kept = (60, 60 * LIMITS.kept)  # Gradio's files: seconds between clean-ups, and maximum age

@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 
 from mars_demo.assets import ASSETS
 from mars_demo.decoding.trace import read_runs
-from mars_demo.ui.masks import KINDS, Sentence
+from mars_demo.ui.masks import KINDS, Sentence, draw
 from mars_demo.ui.tabs import mask
 from mars_demo.views import recordings
 
@@ -103,7 +103,7 @@ def test_a_picture_follows_its_controls_and_describes_its_cells(open_tab, tokeni
     shortened = Sentence(ids, tokenizer.mask_token_id, str, prompt=4, new=2, block_size=block)
     for kind in (*KINDS, "linear"):
         choose_kind(page, kind)
-        picture = KINDS[kind].draw(shortened)
+        picture = draw(kind, shortened)
         has_size(page, len(picture.rows), len(picture.columns))
         expect(page.locator("#grid .region")).to_have_count(len(picture.regions))
 

@@ -244,6 +244,8 @@ def test_the_url_sets_the_controls_and_follows_them(visit):
     page.reload()
     controls_are(page, odd, "0.4", ["mars", "lossless"])
     expect(page.locator("#wait input[type=number]")).to_have_value("100")
+    prompt(page).fill("ä" * 350)  # too long: six bytes each when encoded
+    expect(page).to_have_url(re.compile(r"\?mode=mars%2Clossless&tau=0.4&model=mars-tiny&wait=100$"))
 
 
 def test_the_page_opens_on_a_recorded_run_and_a_race_replaces_the_next_one(visit):
@@ -307,16 +309,6 @@ def test_an_edit_removes_the_recording_from_the_url_and_a_missing_one_is_not_add
     expect(page.locator("#stage .recordings")).to_have_value("")
 
 
-@pytest.mark.full
-def test_a_long_prompt_stays_out_of_the_url(visit):
-    page = visit("prompt=story")
-    controls_are(page, STORY, "0.95", ["mars", "lossless"])
-    prompt(page).fill("ä" * 310)  # six bytes each when encoded
-    expect(page).to_have_url(re.compile("prompt=(%C3%A4){310}&"))
-    prompt(page).fill("ä" * 350)
-    expect(page).to_have_url(re.compile(r"\?mode=mars%2Clossless&tau=0.95&model=mars-tiny$"))
-
-
 # ------------------------------------------------------------------------------------- the verdict
 
 
@@ -324,8 +316,6 @@ def test_examples_that_show_more_are_one_press_away(visit):
     page = visit("run=story")
     cause = page.locator("#stage .cause")
     expect(cause).to_contain_text(re.compile(r"The second slot reached τ in \d+ of \d+ forwards"))
-    line = cause.evaluate("node => parseFloat(getComputedStyle(node).lineHeight)")
-    assert cause.bounding_box()["height"] < 2.5 * line
     is_ready(page)
     before = stage(page).get_attribute("data-run")
     cause.get_by_role("button", name="Times table").click()

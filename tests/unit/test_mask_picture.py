@@ -27,11 +27,11 @@ def name(token: int) -> str:
 
 def training(kind, ids, prompt, block_size, seed=None):
     sentence = Sentence(ids, MASK, name, prompt=prompt, block_size=block_size, seed=seed)
-    return masks.KINDS[kind].draw(sentence)
+    return masks.draw(kind, sentence)
 
 
 def inference(kind, ids, new, count):
-    return masks.KINDS[kind].draw(Sentence(ids, MASK, name, new=new, block_size=count))
+    return masks.draw(kind, Sentence(ids, MASK, name, new=new, block_size=count))
 
 
 def mars_by_hand(length: int, prompt: int, block_size: int) -> list[str]:

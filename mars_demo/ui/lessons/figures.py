@@ -13,8 +13,7 @@ from mars_demo.ui import forwards, models
 from mars_demo.ui.lessons import comparing, tables
 from mars_demo.ui.lessons.parts import HIDDEN, shown
 from mars_demo.ui.mask_settings import SENTENCE
-from mars_demo.ui.masks import KINDS as MASKS
-from mars_demo.ui.masks import Sentence
+from mars_demo.ui.masks import Sentence, draw
 from mars_demo.views import recordings
 from mars_demo.views.worked_step import worked
 
@@ -89,7 +88,7 @@ def grid(element: dict) -> dict[str, dict]:
     ids = checkpoint.tokenizer(SENTENCE, add_special_tokens=False)["input_ids"]
     settings = {"new": element.get("new", 2), "block_size": element["block_size"], "prompt": len(ids) // 2}
     sentence = Sentence(ids, checkpoint.mask_id, checkpoint.token_name, **settings)
-    return {"grid": shown(value=MASKS[element["picture"]].draw(sentence).line())}
+    return {"grid": shown(value=draw(element["picture"], sentence).line())}
 
 
 # ------------------------------------------------------------------------------------ a choice of these
