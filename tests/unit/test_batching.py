@@ -23,8 +23,9 @@ from mars_demo.decoding.strategy import Forward
 from mars_demo.decoding.trace import Run
 from mars_demo.models.checkpoint import wrap
 from mars_demo.serving.batch import PADDING, Batch
+from mars_demo.serving.batch_sequence import lossless_window
 from mars_demo.serving.cache import RaggedCache
-from mars_demo.serving.decode_batch import decode_batch, lossless_window
+from mars_demo.serving.decode_batch import decode_batch
 from mars_demo.serving.schedules import (
     COMMIT,
     COMPUTE,
