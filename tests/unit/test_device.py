@@ -20,6 +20,7 @@ from mars_demo.models.checkpoint import Checkpoint, wrap
 from mars_demo.models.load import load_checkpoint
 from mars_demo.models.precision import default_dtype
 from mars_demo.models.runtime.captured import CapturedModel
+from mars_demo.models.runtime.decoder import TransformersDecoder
 from mars_demo.serving.decode_batch import decode_batch
 from mars_demo.training.attention import FLEX, SDPA, fastest
 from mars_demo.views.attention_weights import Attention
@@ -171,7 +172,7 @@ def on_gpu(request, tokenizer):
 def test_graphs_compute_the_same_logits(on_gpu):
     graphs, eager = (CapturedModel(on_gpu.model, 16) for _ in range(2))
     eager._captures = False
-    engines = [Engine(model) for model in (graphs, eager, on_gpu.model)]
+    engines = [Engine(model) for model in (graphs, eager, TransformersDecoder(on_gpu.model))]
     for number in range(40):  # more than fits the first store; each shape is replayed
         drafts, masks = [(0, 0), (0, 8), (3, 3)][number % 3]
         layout = verification([5 + number, 6], range(9, 9 + drafts), masks, 3, engines[0].length)

@@ -26,6 +26,7 @@ from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling
 from mars_demo.decoding.trace import read_runs
 from mars_demo.models.chat import encode_prompt
+from mars_demo.models.runtime.decoder import TransformersDecoder
 from mars_demo.views import lens_picture, mask_picture, recordings
 
 PAST, MASK = list(range(20, 33)), 2
@@ -57,7 +58,7 @@ def made(config):
 
 def own_logits(model, layout, past=PAST):
     """Return the engine's logits of a layout, from its last real token on."""
-    engine = Engine(model)
+    engine = Engine(TransformersDecoder(model))
     if past:
         engine.forward(layouts.causal(past))
         engine.commit(len(past))
