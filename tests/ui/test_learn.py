@@ -36,7 +36,6 @@ COMPANIONS = {
     "cache-block": {"schedule", "comparison"},
 }
 VIEWS = {
-    "desktop": {},
     "dark": {"query": "&__theme=dark"},
     "phone": {"viewport": {"width": 390, "height": 844}},
     "talk": {"query": "&view=talk", "viewport": {"width": 1920, "height": 1080}},
@@ -83,9 +82,7 @@ def chapter_is_open(page: Page, number: int) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(
-    "view", ["desktop", *(pytest.param(view, marks=pytest.mark.full) for view in ("dark", "phone", "talk"))]
-)
+@pytest.mark.parametrize("view", VIEWS)
 def test_all_chapters_from_the_first_to_the_last(open_chapter, view):
     """Walk through on one page, with the buttons and with the arrow keys."""
     errors = []
@@ -96,8 +93,7 @@ def test_all_chapters_from_the_first_to_the_last(open_chapter, view):
     for number in range(len(CHAPTERS)):
         chapter_is_open(page, number)
         fits(page)
-        if view != "desktop":
-            is_legible(page, smallest=18 if view == "talk" else 0)
+        is_legible(page, smallest=18 if view == "talk" else 0)
         if number == len(CHAPTERS) - 1:
             break
         if number == 1:

@@ -77,29 +77,6 @@ def test_three_lanes_stream_to_a_verdict(visit):
     assert looks[0].count("linear-gradient") == 3  # two ticks and a line, visible without colour
 
 
-@pytest.mark.full
-def test_two_visitors_race_at_once_with_their_own_tau_and_runs(visit):
-    """Slow one race down, so that the other gets the turns."""
-    one = visit("prompt=table&tau=1&mode=mars&wait=1000")
-    two = visit("prompt=story&tau=0.5&mode=mars&wait=1000")
-    race(one)
-    race(two)
-    for page in (one, two):  # the first token of AR may precede the first forward of MARS
-        expect(lane(page, "mars").locator(".token").first).to_be_attached()
-    set_tau(two, 0)
-    expect(lane(two, "mars").locator(".setting")).to_contain_text("0.00")
-    set_slider(two, "wait", 0)
-    to_the_end(two)
-    expect(stage(one)).to_have_attribute("data-state", "running")
-    expect(one.locator("#stage .why")).to_be_hidden()
-    stop(one)
-    first, second = records(one), records(two)
-    assert set(taus(first["mars"])) == {1}
-    assert taus(second["mars"])[0] == 0.5 and taus(second["mars"])[-1] == 0
-    assert first["ar"].settings.prompt == TABLE and second["ar"].settings.prompt == STORY
-    assert not second["ar"].text.startswith(first["ar"].text)
-
-
 def test_stop_ends_a_race_and_the_next_start_replaces_one(visit):
     """Start the next race with a key, because the button is disabled during a race."""
     page = visit("prompt=table&mode=mars&tau=1&wait=1000")
