@@ -49,7 +49,7 @@ def write(output: Path, live_files: Path | None = None) -> None:
     """
     check_new(output)
     with gr.Blocks():
-        stage, parts = Stage(shelf=False, alone=True), Parts()
+        stage, parts = Stage(main=False, alone=True), Parts()
     runs, drawings = recordings.index(), [stage]
     pages = {"index.html": _index(runs, live_files is not None), "README.md": _readme()}
     for number, entry in enumerate(runs):
@@ -95,7 +95,7 @@ def _lesson(chapter: dict, parts: Parts) -> tuple[str, list[Drawing]]:
     else:
         drawn = [_drawn(part, value) for part, value in beside]
         shown = "".join(filter(None, drawn))
-        if not all(drawn) or any(map(standalone.asks_server, drawings)):
+        if not all(drawn):
             shown += f"<p>{RACED if element['kind'] == 'race' else INTERACTIVE}</p>\n"
     style = ' class="beside"' if drawings else ""  # tables take the whole width
     text = f"<article>\n{_html(chapter['text'])}</article>\n"

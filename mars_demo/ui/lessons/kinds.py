@@ -9,13 +9,12 @@ from collections.abc import Callable
 
 from mars_demo.ui.lessons import comparing, recorded, tables
 from mars_demo.ui.lessons.parts import HIDDEN, shown
-from mars_demo.views.worked_step import worked
 
 
 def worked_step(element: dict) -> dict[str, dict]:
     """Show windows with sliders for τ and the scores, which begin with the chapter's values."""
-    value = json.dumps(worked(element["tau"], element["scores"]), ensure_ascii=False)
-    return {"worked_step": shown(value=value)}
+    value = {name: element[name] for name in ("tau", "scores")}
+    return {"worked_step": shown(value=json.dumps(value))}
 
 
 KINDS: dict[str, Callable[[dict], dict[str, dict]]] = {

@@ -17,7 +17,7 @@ from mars_demo.ui import models
 from mars_demo.ui.components.drawing import Drawing
 from mars_demo.ui.controls import LIVE, QUIET, model_list
 from mars_demo.ui.hosting.gpu import on_gpu
-from mars_demo.ui.scripts import script
+from mars_demo.ui.scripts import call
 from mars_demo.ui.tabs import Page
 from mars_demo.views import lens_picture, mask_picture, plots
 from mars_demo.views.attention_weights import Attention
@@ -114,7 +114,7 @@ def see(sent: Sent | None, *settings):
             weights = _weights(chosen.model, picture.layout, picture.past, *where)
             picture = replace(picture, weights=weights)
     except ValueError as error:
-        return _trouble(error), gr.skip()
+        return _error(error), gr.skip()
     return picture.line(shown.words), _lens(shown, chosen.model) if chosen.lens else ""
 
 
@@ -125,7 +125,7 @@ def _lens(shown: Shown, model: str) -> str:
             raise ValueError(NO_FORWARD)
         lens = look_inside(model, picture.layout, picture.past, shown.tokens, shown.verified)
     except ValueError as error:
-        return _trouble(error)
+        return _error(error)
     words = f"Layer by layer. {shown.words}"
     if checkpoint.quantized:
         words += (
@@ -140,9 +140,9 @@ def look_inside(model: str, layout, past: list[int], tokens: Sequence[int | None
     return look(models.load(model).dense.model, layout, past, tokens, verified)
 
 
-def _trouble(error: Exception) -> str:
+def _error(error: Exception) -> str:
     """Return an error message in place of a picture. Gradio's warnings need its queue: too slow here."""
-    return json.dumps({"trouble": str(error)})
+    return json.dumps({"error": str(error)})
 
 
 def _kinds() -> dict:
@@ -290,7 +290,7 @@ def show_pass(lens: bool, event: gr.EventData):
         shown, prompt_tokens = _of_run(run, number)
     except (ValueError, TypeError, AttributeError, OverflowError) as error:
         error = error if type(error) is ValueError else ValueError("This is not a forward of a record.")
-        return *[gr.skip()] * (len(SETTINGS) + 1), _trouble(error), gr.skip(), gr.Tabs(selected="mask")
+        return *[gr.skip()] * (len(SETTINGS) + 1), _error(error), gr.skip(), gr.Tabs(selected="mask")
     updates = _controls(shown.picture, models.load(run.settings.model), prompt_tokens, lens)
     sent = Sent(Settings(*(updates[name]["value"] for name in SETTINGS)), shown)
     return (
@@ -379,7 +379,7 @@ class Controls:
 
 def remember(open: bool = False) -> str:
     """Return the script that writes the settings into the URL."""
-    return script("tabs/mask.js", {"names": SETTINGS, "longest": LONGEST_SENTENCE, "open": open})
+    return call("writeMask", {"names": SETTINGS, "longest": LONGEST_SENTENCE, "open": open})
 
 
 def build(page: Page, tab: gr.Tab) -> None:

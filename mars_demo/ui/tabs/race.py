@@ -12,7 +12,6 @@ from mars_demo.decoding.trace import Run
 from mars_demo.modes import BASELINE, RACED, modes_of
 from mars_demo.ui import api, branches, models
 from mars_demo.ui.components.drawing import Drawing
-from mars_demo.ui.components.stage import SETTINGS
 from mars_demo.ui.controls import (
     EACH,
     IN_BROWSER,
@@ -35,7 +34,7 @@ from mars_demo.ui.history import History
 from mars_demo.ui.hosting.gpu import on_gpu, seconds
 from mars_demo.ui.hosting.visitors import at_leaving
 from mars_demo.ui.racing import streamed, within_limits
-from mars_demo.ui.scripts import script
+from mars_demo.ui.scripts import call
 from mars_demo.ui.tabs import Page
 
 TITLE = "Race"
@@ -47,6 +46,7 @@ SCORES = {criterion.title.capitalize(): name for name, criterion in CRITERIA.ite
 CRITERION = Request.criterion  # that of the paper and of recorded runs; the default of the URL
 MAX_WAIT = 1000  # ms of slow motion per forward
 LONGEST_PROMPT = 2048  # bytes of an encoded prompt in the URL
+SETTINGS = ("prompt", "model", "mode", "tau", "criterion")  # in the URL, as in url.js
 
 
 # ------------------------------------------------------------------------------------- the race
@@ -195,7 +195,7 @@ def recorded(entry: dict):
 def follow() -> str:
     """Return the script that sets the controls to those of the chosen recorded run."""
     made = {entry["id"]: [*recorded(entry), entry["model"]] for entry in models.recorded()}
-    return script("tabs/recorded.js", made)
+    return call("settingsOfRecording", made)
 
 
 def opening(query: Mapping[str, str]) -> dict | None:
@@ -262,9 +262,8 @@ def remember(live: bool = False) -> str:
         "order": list(MODES.values()),
         "criterion": CRITERION,
         "longest": LONGEST_PROMPT,
-        "settings": SETTINGS,
     }
-    return script("tabs/race.js", data)
+    return call("writeRace", data)
 
 
 # ------------------------------------------------------------------------------------ the models
@@ -409,7 +408,7 @@ class Controls:
 
     @property
     def settings(self) -> list:
-        """The controls that the URL depends on, in the order of the inputs of `race.js`."""
+        """The controls that the URL depends on, in the order of the inputs of `writeRace`."""
         return [self.prompt, self.model, self.modes, self.tau, self.criterion, self.wait, self.system]
 
 
@@ -464,11 +463,11 @@ def _follow_frontier(page: Page, controls: Controls, history: gr.State) -> None:
     settings = [c.model, c.modes, c.tau, c.criterion]
     page.frontier.chosen(take, None, settings, **EACH)
     page.frontier.raced(lambda: gr.Tabs(selected="race"), None, page.tabs, **QUIET).then(
-        None, None, None, js=script("tabs/first_tab.js"), **IN_BROWSER
+        None, None, None, js=call("deleteTab"), **IN_BROWSER
     )
     outputs = [*settings, c.prompt, c.system, page.tabs]
     taken = page.frontier.opened(take_answer, history, outputs, **MAY_WARN)
-    taken.then(None, None, None, js=script("tabs/first_tab.js"), **IN_BROWSER)
+    taken.then(None, None, None, js=call("deleteTab"), **IN_BROWSER)
     taken.then(None, c.settings, None, js=remember(live=True), **IN_BROWSER)
     _on_race([taken.then], page, c, history, adapts=False)
 

@@ -334,7 +334,7 @@ class Results:
         self.prompt = gr.Textbox(watched, label="Watched prompt", lines=2, elem_id="watched")
         constants = {"stage": "growing", "recordings": watching.index()}
         self.curves = Drawing("curves", constants=constants, server_functions=[watching.recording])
-        Stage(shelf=False, empty="The recorded training is being loaded.", elem_id="growing")
+        Stage(main=False, empty="The recorded training is being loaded.", elem_id="growing")
         self.table = gr.Markdown(visible=False, elem_id="before-after")
         self.plot = gr.Plot(visible=False, show_label=False)
         with gr.Row():

@@ -15,7 +15,6 @@ from mars_demo.ui import branches, standalone
 from mars_demo.ui.components.drawing import Drawing
 from mars_demo.views import recordings
 
-SETTINGS = ("prompt", "model", "mode", "tau", "criterion")  # of a race, in the page's URL
 EMPTY = "Press Run: the same model answers one token at a time and with MARS."
 SLOT = "\ue000"  # a private-use character, which no file of the page has
 
@@ -35,10 +34,10 @@ class Stage(Drawing):
     The value is JSON lines, each a line of a run's record with its lane; it only grows during a race.
 
     Args:
-        shelf: whether it has recorded runs, downloads, the list of past runs and the page's URL; only one
-            stage of a page can have them.
-        alone: whether it is alone on its page; if so, it has texts and keys even without a shelf.
-        entries: the entries of `recordings.index()` on the shelf; None for all.
+        main: whether it is the main stage of the app, which has recorded runs, downloads, the list of past
+            runs and the page's URL.
+        alone: whether it is alone on a static page; if so, it also has texts and keys.
+        entries: the entries of `recordings.index()` that the main stage offers; None for all.
         empty: the text of the stage without a record.
 
     Events:
@@ -60,7 +59,7 @@ class Stage(Drawing):
         self,
         value: str = "",
         *,
-        shelf: bool = True,
+        main: bool = True,
         alone: bool = False,
         entries: Sequence[dict] | None = None,
         empty: str = EMPTY,
@@ -72,18 +71,17 @@ class Stage(Drawing):
             "stage",
             value,
             constants={
-                "shelf": shelf,
-                "bare": not (shelf or alone),
+                "main": main,
+                "bare": not (main or alone),
                 "empty": empty,
                 "modes": drawn_modes(),
                 "mebibytes": LIMITS.record,
                 "sources": SOURCES,
-                "settings": SETTINGS,
                 "lanes": branches.MOST_LANES,
-                "recordings": shown if shelf else [],
-                "examples": read_json("prompts.json") if shelf else [],
+                "recordings": shown if main else [],
+                "examples": read_json("prompts.json") if main else [],
             },
-            server_functions=served if shelf else (),
+            server_functions=served if main else (),
             **settings,
         )
 
@@ -127,6 +125,6 @@ def replay_template() -> str:
 
 
 def _replay(title: str, record: str) -> str:
-    stage = Stage(shelf=False, alone=True, render=False)
+    stage = Stage(main=False, alone=True, render=False)
     body = _REPLAY.substitute(figure=standalone.figure(stage, record))
     return standalone.document(f"MARS Demo: {title}", body, [stage])
