@@ -73,7 +73,7 @@ def lens_of(forward: Forward) -> str:
             raise ValueError(NO_FORWARD)
         lens = _lens(forward.model, mask.layout, mask.past, forward.tokens, forward.verified)
     except ValueError as error:
-        return trouble(error)
+        return error_line(error)
     caption = f"Layer by layer. {forward.caption}"
     if checkpoint.quantized:
         caption += (
@@ -111,6 +111,6 @@ def _weights(model: str, layout, past: list[int], layer: int, head: int) -> list
     return [[round(weight, 4) for weight in row] for row in weights.tolist()]
 
 
-def trouble(error: Exception) -> str:
+def error_line(error: Exception) -> str:
     """Return an error message in place of a picture. Gradio's warnings need its queue: too slow here."""
-    return json.dumps({"trouble": str(error)})
+    return json.dumps({"error": str(error)})

@@ -94,7 +94,7 @@ def _lesson(chapter: dict, parts: Parts) -> tuple[str, list[Drawing]]:
     else:
         drawn = [_drawn(part, value) for part, value in beside]
         shown = "".join(filter(None, drawn))
-        if not all(drawn) or any(map(standalone.asks_server, drawings)):
+        if not all(drawn):
             shown += f"<p>{RACED if element['kind'] == 'race' else INTERACTIVE}</p>\n"
     style = ' class="beside"' if drawings else ""  # tables take the whole width
     text = f"<article>\n{_html(chapter['text'])}</article>\n"

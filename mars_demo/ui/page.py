@@ -14,14 +14,12 @@ from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 
 from mars_demo.limits import LIMITS
-from mars_demo.ui import models
-from mars_demo.ui.components import files
+from mars_demo.ui import models, scripts
 from mars_demo.ui.controls import QUIET
 from mars_demo.ui.hosting import errors, gpu, guard, visitors
 from mars_demo.ui.hosting.main_thread import MAIN
 from mars_demo.ui.hosting.storage import storage
 from mars_demo.ui.race_settings import first
-from mars_demo.ui.scripts import script
 from mars_demo.ui.tabs import Page, batch, frontier, learn, mask, race, train
 
 # In their order on the page. A URL names a tab by its title in lower case.
@@ -44,10 +42,7 @@ LOOK = {
         button_primary_background_fill_hover_dark="*primary_700",
     ),
     "css": (_HERE / "page.css").read_text("utf-8"),
-    "head": (
-        f'<link rel="stylesheet" href="{files.STYLE_URL}">'
-        f"<script>{(_HERE / 'talk.js').read_text('utf-8')}</script>"
-    ),
+    "head": f'<link rel="stylesheet" href="{scripts.STYLE_URL}"><script>{scripts.built("page")}</script>',
     "mcp_server": find_spec("mcp") is not None,  # `generate` as a tool for other models
 }
 
@@ -76,7 +71,7 @@ class App(gr.Blocks):
             *settings,
             app_kwargs={
                 "middleware": [Middleware(guard.Guard), Middleware(GZipMiddleware)],
-                "routes": [files.ROUTE, *routes],
+                "routes": [scripts.ROUTE, *routes],
             },
             max_threads=HANDLERS + LIMITS.races,  # a race keeps its thread while it waits for its turn
             state_session_capacity=visitors.SESSIONS,  # limits a client that opens ever new sessions
@@ -166,9 +161,8 @@ def build() -> gr.Blocks:
                 with gr.Tab(module.TITLE, id=name) as tab:
                     module.build(page, tab)
         demo.load(open_tab, None, tabs, **QUIET)
-        tabs.select(
-            None, None, None, js=script("remember_tab.js", next(iter(TABS))), api_visibility="private"
-        )
+        first = next(iter(TABS))
+        tabs.select(None, None, None, js=scripts.call("writeTab", first), api_visibility="private")
         if get_space():
             gr.DuplicateButton(elem_id="duplicate")
         demo.unload(leave)

@@ -8,15 +8,15 @@ from mars_demo.decoding.acceptance import CRITERIA
 from mars_demo.decoding.request import Request
 from mars_demo.modes import BASELINE, RACED
 from mars_demo.ui import models
-from mars_demo.ui.components.stage import SETTINGS
 from mars_demo.ui.examples import PROMPTS, examples_for
 from mars_demo.ui.knobs import TAU
-from mars_demo.ui.scripts import script
+from mars_demo.ui.scripts import call
 
 MODES = {f"{mode.title}: {mode.explained}": mode.name for mode in RACED}
 CRITERION = Request.criterion  # that of the paper and of recorded runs; the default of the URL
 MAX_WAIT = 1000  # ms of slow motion per forward
 LONGEST_PROMPT = 2048  # bytes of an encoded prompt in the URL
+SETTINGS = ("prompt", "model", "mode", "tau", "criterion")  # in the URL, as in url.js
 
 
 def recorded(entry: dict) -> tuple:
@@ -87,7 +87,7 @@ def model_in_url(request: gr.Request) -> str | None:
 def follow_recording() -> str:
     """Return the script that sets the controls to those of the chosen recorded run."""
     runs = {entry["id"]: [*recorded(entry), entry["model"]] for entry in models.recorded()}
-    return script("tabs/recorded.js", runs)
+    return call("settingsOfRecording", runs)
 
 
 def remember(live: bool = False) -> str:
@@ -109,6 +109,5 @@ def remember(live: bool = False) -> str:
         "order": list(MODES.values()),
         "criterion": CRITERION,
         "longest": LONGEST_PROMPT,
-        "settings": SETTINGS,
     }
-    return script("tabs/race.js", data)
+    return call("writeRace", data)

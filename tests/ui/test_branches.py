@@ -144,7 +144,7 @@ def test_an_impossible_branch_leaves_the_stage_unchanged(visit):
     expect(page.locator(".lane")).to_have_count(1)
     inspect(page, "mars", 2)
     page.locator('[data-do="instead"]').click()
-    expect(page.locator(".trouble")).to_be_visible()  # no text was typed
+    expect(page.locator(".error")).to_be_visible()  # no text was typed
     go_on(page)
     expect(page.get_by_test_id("toast-body")).to_contain_text("<img src=x")
     expect(page.locator("#run")).to_be_enabled()

@@ -265,7 +265,7 @@ def test_an_edit_removes_the_recording_from_the_url_and_a_missing_one_is_not_add
     shows(page, "table")
     page.route("**/component_server/**", lambda route: route.abort())
     page.locator("#stage .recordings").select_option("letter")
-    expect(page.locator("#stage .trouble")).to_be_visible()
+    expect(page.locator("#stage .error")).to_be_visible()
     shows(page, "table")
     expect(page).to_have_url(re.compile(r"\?run=table$"))
     page.unroute_all()

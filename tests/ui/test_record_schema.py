@@ -35,10 +35,10 @@ def test_a_dropped_record_is_drawn_and_an_invalid_one_does_not_replace_it(stage)
         "x" * ((LIMITS.record << 20) + 1): [f"{LIMITS.record} MiB"],
     }.items():
         stage.evaluate(DROP, text)
-        expect(stage.locator(".trouble")).to_have_text(says(*facts))
+        expect(stage.locator(".error")).to_have_text(says(*facts))
         assert stage.locator(".lanes").inner_text() == before
     stage.evaluate(DROP, race())
-    expect(stage.locator(".trouble")).to_be_hidden()
+    expect(stage.locator(".error")).to_be_hidden()
 
 
 def test_a_server_that_does_not_answer_loses_nothing(stage):
@@ -46,7 +46,7 @@ def test_a_server_that_does_not_answer_loses_nothing(stage):
     before = drawn(stage)
     stage.route("**/component_server/**", lambda route: route.abort())
     stage.evaluate(DROP, race())
-    expect(stage.locator(".trouble")).to_contain_text("run.jsonl")
+    expect(stage.locator(".error")).to_contain_text("run.jsonl")
     stage.unroute_all()
     assert stage.locator(".lanes").inner_text() == before
 
@@ -63,5 +63,5 @@ def test_a_saved_page_takes_no_files(visit_file, tmp_path):
     page = visit_file(path)
     page.evaluate(DROP, race())
     page.evaluate("() => new Promise(requestAnimationFrame)")
-    expect(page.locator(".trouble")).to_be_hidden()
+    expect(page.locator(".error")).to_be_hidden()
     expect(page.locator(".lane")).to_have_count(1)

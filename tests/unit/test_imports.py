@@ -44,7 +44,6 @@ START_WITHOUT_TORCH = (
     "mars_demo.views.lens_picture",
     "mars_demo.views.mask_picture",
     "mars_demo.views.recordings",
-    "mars_demo.views.worked_step",
 )
 LONGEST = 60  # lines of a function
 IN_FUNCTIONS = 20  # imports inside functions: optional or slow modules

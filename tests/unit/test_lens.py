@@ -276,14 +276,14 @@ def test_hostile_records_are_refused(tab):
     slots = lines[1]["slots"]
     for token in (10_000, 2**31 - 1):
         strange = [{**slots[0], "id": token}, *slots[1:]]
-        assert "vocabulary" in shown(tab, changed(1, slots=strange))["trouble"]  # in the output
-        assert "vocabulary" in shown(tab, changed(1, slots=strange), 2)["trouble"]  # in the text before
+        assert "vocabulary" in shown(tab, changed(1, slots=strange))["error"]  # in the output
+        assert "vocabulary" in shown(tab, changed(1, slots=strange), 2)["error"]  # in the text before
     wide = shown(tab, changed(1, positions=1000))
-    assert "1000" in wide["trouble"] and "512" in wide["trouble"]
+    assert "1000" in wide["error"] and "512" in wide["error"]
     many = shown(tab, changed(1, slots=slots * 20))
     assert len(many["slots"]) == 9  # as many as the positions of the forward
     committed = SimpleNamespace(record=changed(-1, commits=1), number=len(run.passes) + 1)
     *_, picture, _, _ = tab.show_pass(True, committed)  # a commit is a forward without a pass
-    assert f"no forward {committed.number}" in json.loads(picture)["trouble"]
+    assert f"no forward {committed.number}" in json.loads(picture)["error"]
     few = shown(tab, changed(1, slots=slots[:1], accepted=1))
     assert len(few["slots"]) == 9 and few["slots"][0]["settled"] is not None

@@ -1,4 +1,3 @@
-// @ts-check
 // Code in a text, marked as in Markdown: fenced blocks and `inline` code.
 
 import { make } from "./dom.js";
@@ -18,6 +17,7 @@ const INLINE = /(?<!`)(`+)(?!`).+?(?<!`)\1(?!`)/g;
  * @param {string} text
  */
 export function codeIn(text) {
+  if (!/[`~]/.test(text)) return [];
   /** @type {Code[]} */
   const codes = [];
   /** @type {{ start: number, from: number, fence: string } | null} */

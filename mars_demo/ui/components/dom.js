@@ -20,6 +20,7 @@ export const findAll = (selector, root = element) => [...root.querySelectorAll(s
 /**
  * @param {string} tag
  * @param {string} className
+ * @returns {any} the kind of element of the tag
  */
 export function make(tag, className, text = "") {
   const node = document.createElement(tag);
@@ -36,16 +37,17 @@ export function makeBar() {
 }
 
 /**
- * @param {HTMLElement} bar
+ * @param {any} bar
  * @param {number} share
  */
 export function fillBar(bar, share) {
-  /** @type {HTMLElement} */ (bar.firstChild).style.width = `${100 * share}%`;
+  bar.firstChild.style.width = `${100 * share}%`;
 }
 
 /**
  * Return an SVG element.
  * @param {string} tag
+ * @returns {any}
  */
 export const draw = (tag, attributes = {}) =>
   set(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes);

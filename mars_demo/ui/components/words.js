@@ -16,7 +16,7 @@ export const plural = (n, noun) => `${n} ${noun}${n === 1 ? "" : "s"}`;
 export const TAU_STEP = 0.01; // of every τ slider; those of Gradio have `TAU_STEP` of controls.py
 
 /**
- * Return a τ as the page writes it.
+ * Return a τ or a score as the page writes it.
  * @param {number} tau
  */
 export const tauText = (tau) => tau.toFixed(2);

@@ -15,7 +15,6 @@ from mars_demo.ui.lessons.parts import HIDDEN, shown
 from mars_demo.ui.mask_settings import SENTENCE
 from mars_demo.ui.masks import Sentence, draw
 from mars_demo.views import recordings
-from mars_demo.views.worked_step import worked
 
 
 def figure(chapter: dict) -> dict[str, dict]:
@@ -25,8 +24,8 @@ def figure(chapter: dict) -> dict[str, dict]:
 
 def worked_step(element: dict) -> dict[str, dict]:
     """Show windows with sliders for τ and the scores, which begin with the chapter's values."""
-    value = json.dumps(worked(element["tau"], element["scores"]), ensure_ascii=False)
-    return {"worked_step": shown(value=value)}
+    value = {name: element[name] for name in ("tau", "scores")}
+    return {"worked_step": shown(value=json.dumps(value))}
 
 
 # ------------------------------------------------------------------------ recorded runs and trainings

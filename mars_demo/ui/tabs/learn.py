@@ -10,7 +10,7 @@ from mars_demo.ui.lessons import comparing, figures, tables
 from mars_demo.ui.lessons.chapters import CHAPTERS, number_of
 from mars_demo.ui.lessons.parts import NAMES, Parts
 from mars_demo.ui.race_settings import CRITERION
-from mars_demo.ui.scripts import script
+from mars_demo.ui.scripts import call
 from mars_demo.ui.tabs import Page
 from mars_demo.views import recordings
 
@@ -89,11 +89,10 @@ def build(page: Page, tab: gr.Tab) -> None:
         with gr.Column(scale=6, min_width=420):
             parts = Parts()
 
-    remember = script("tabs/learn_address.js", [chapter["id"] for chapter in CHAPTERS])
+    remember = call("writeChapter", [chapter["id"] for chapter in CHAPTERS])
     turned = [number, heading, back, forth, *parts[NAMES]]
     for press, by in ((tab.select, 0), (forth.click, 1), (back.click, -1)):
         press(turn, [number, gr.State(by)], turned, **QUIET).then(None, heading, None, js=remember, **QUIET)
-    tab.select(None, None, None, js=script("tabs/learn_keys.js"))
     parts.choice.input(compare, parts.choice, parts[tables.COMPARED], **LIVE)
     parts.which.input(choose, [number, parts.which], parts[CHOSEN], **LIVE)
     parts.forward.input(look, [number, parts.forward], parts.lens, **LIVE)

@@ -19,7 +19,7 @@ from mars_demo.ui.mask_settings import (
     Sent,
     Settings,
 )
-from mars_demo.ui.scripts import script
+from mars_demo.ui.scripts import call
 from mars_demo.ui.tabs import Page
 from mars_demo.views import plots
 
@@ -48,7 +48,7 @@ def _see(sent: Sent | None, chosen: Settings) -> tuple:
             weights = forwards.attention_of(chosen.model, mask, int(chosen.layer), int(chosen.head))
             mask = replace(mask, weights=weights)
     except ValueError as error:
-        return forwards.trouble(error), gr.skip()
+        return forwards.error_line(error), gr.skip()
     return mask.line(forward.caption), forwards.lens_of(forward) if chosen.lens else ""
 
 
@@ -91,7 +91,7 @@ def show_pass(lens: bool, event: gr.EventData):
     except (ValueError, TypeError, AttributeError, OverflowError) as error:
         error = error if type(error) is ValueError else ValueError("This is not a forward of a record.")
         unchanged = [gr.skip()] * (len(SETTINGS) + 1)
-        return *unchanged, forwards.trouble(error), gr.skip(), gr.Tabs(selected="mask")
+        return *unchanged, forwards.error_line(error), gr.skip(), gr.Tabs(selected="mask")
     updates = Settings.of_forward(forward, len(forwards.prompt_ids(run)), lens).updates()
     return (
         *(gr.update(**update) for update in updates.values()),
@@ -134,7 +134,7 @@ class Controls:
 
 def remember(open: bool = False) -> str:
     """Return the script that writes the settings into the URL."""
-    return script("tabs/mask.js", {"names": SETTINGS, "longest": LONGEST_SENTENCE, "open": open})
+    return call("writeMask", {"names": SETTINGS, "longest": LONGEST_SENTENCE, "open": open})
 
 
 def build(page: Page, tab: gr.Tab) -> None:

@@ -21,7 +21,7 @@ from mars_demo.ui.knobs import set_tau, set_wait
 from mars_demo.ui.model_choice import ModelChoice
 from mars_demo.ui.race_settings import CRITERION, MAX_WAIT, MODES, first, follow_recording, in_url, remember
 from mars_demo.ui.racing import compete
-from mars_demo.ui.scripts import script
+from mars_demo.ui.scripts import call
 from mars_demo.ui.tabs import Page
 
 TITLE = "Race"
@@ -152,7 +152,7 @@ class Controls:
 
     @property
     def settings(self) -> list:
-        """The controls that the URL depends on, in the order of the inputs of `race.js`."""
+        """The controls that the URL depends on, in the order of the inputs of `writeRace`."""
         return [self.prompt, self.model, self.modes, self.tau, self.criterion, self.wait, self.system]
 
 
@@ -199,7 +199,7 @@ def _race(page: Page, c: Controls, history: gr.State) -> None:
     repeated = page.stage.again(again, history, [c.prompt, c.tau, c.criterion, c.system], **MAY_WARN)
     _start([c.buttons.run.click, c.prompt.submit, repeated.then], page, c, history)
 
-    point, leave_tab = [c.model, c.modes, c.tau, c.criterion], script("tabs/first_tab.js")
+    point, leave_tab = [c.model, c.modes, c.tau, c.criterion], call("deleteTab")
     page.frontier.chosen(take_point, None, point, **WITH_DATA)
     raced = page.frontier.raced(lambda: gr.Tabs(selected="race"), None, page.tabs, **QUIET)
     raced.then(None, None, None, js=leave_tab, **IN_BROWSER)

@@ -17,8 +17,10 @@ const LONGEST = 10_000; // ms, the duration of a replay
 
 const lines = new Lines();
 let state;
+/** @type {number | null} */
 let at = null; // the shown step; null follows the training
-let timer = null; // of the replay
+/** @type {number | undefined} */
+let timer; // of the replay
 let sent = null; // the answer on the stage
 
 function clear() {
@@ -141,7 +143,7 @@ function drawAnswer() {
   const { record = before } = answer;
   const both = record[0].mode === before[0].mode ? record : [...record, ...before];
   const detail = both.map((line) => JSON.stringify(line)).join("\n");
-  document.querySelector(`#${constants.stage} .stage`).dispatchEvent(new CustomEvent("record", { detail }));
+  find(`#${constants.stage} .stage`, document).dispatchEvent(new CustomEvent("record", { detail }));
 }
 
 function drawReplay() {
@@ -150,7 +152,7 @@ function drawReplay() {
   const head = find(".playhead");
   [head.max, head.value, head.disabled] = [steps, shown(), !count()];
   find(".play").disabled = !count();
-  say(find(".play"), timer === null ? "▶ Play" : "⏸ Pause");
+  say(find(".play"), timer === undefined ? "▶ Play" : "⏸ Pause");
   const details = step
     ? `, ${step.tokens.toLocaleString("en")} tokens, learning rate ${step.learning_rate.toExponential(1)}`
     : "";
@@ -174,11 +176,11 @@ function goTo(step) {
 
 function pause() {
   clearInterval(timer);
-  timer = null;
+  timer = undefined;
 }
 
 function play() {
-  if (timer !== null) pause();
+  if (timer !== undefined) pause();
   else {
     if (at === null) at = 0;
     timer = setInterval(() => {

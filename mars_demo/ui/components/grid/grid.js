@@ -129,7 +129,7 @@ const same = (a, b) => a.stream === b.stream && a.position === b.position && a.b
 
 function update() {
   const value = props.value ? JSON.parse(props.value) : null;
-  if (value?.trouble) return say(find(".sentence"), value.trouble); // keeps the previous picture
+  if (value?.error) return say(find(".sentence"), value.error); // keeps the previous picture
   grid.picture = value;
   if (value) value.columns = value.columns.map((cell) => value.rows.find((row) => same(row, cell)) ?? cell);
   render();

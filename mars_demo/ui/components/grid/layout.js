@@ -5,7 +5,10 @@ import { visible } from "../words.js";
 export const UNIT = 10; // per cell
 const LABELS = 44; // the largest number of rows and columns with names
 
-/** The drawn picture, and the cell under the pointer. */
+/**
+ * The drawn picture, and the cell under the pointer.
+ * @type {{ picture: any, here: { row: number, column: number } | null }}
+ */
 export const grid = { picture: null, here: null };
 
 export const size = () => [grid.picture.columns.length * UNIT, grid.picture.rows.length * UNIT];

@@ -14,7 +14,8 @@ const WORDS = { compute: "computes", wait: "waits", commit: "commits its block",
 const lines = new Lines();
 let schedules = [];
 let step = 0;
-let timer = null;
+/** @type {number | undefined} */
+let timer;
 const last = () => Math.max(0, ...schedules.map(({ steps }) => steps.length));
 
 /** Read a line of the value: the heading of a schedule, or the next step of the last one. */
@@ -68,7 +69,7 @@ function show() {
   find(".playhead").max = last();
   find(".playhead").value = step;
   say(find(".at"), `step ${step} of ${last()}`);
-  say(find(".play"), timer === null ? "▶ Play" : "⏸ Pause");
+  say(find(".play"), timer === undefined ? "▶ Play" : "⏸ Pause");
   find(".list").style.setProperty("--steps", last());
   find(".begun").hidden = !schedules.some(({ prompts }) => prompts.length);
   for (const schedule of schedules) {
@@ -81,11 +82,11 @@ function show() {
 
 function stop() {
   clearInterval(timer);
-  timer = null;
+  timer = undefined;
 }
 
 function play() {
-  if (timer !== null) stop();
+  if (timer !== undefined) stop();
   else {
     if (step >= last()) step = 0;
     timer = setInterval(

@@ -11,7 +11,6 @@ from mars_demo.modes import BASELINE, MODES
 from mars_demo.ui.components.drawing import Drawing
 from mars_demo.views import recordings
 
-SETTINGS = ("prompt", "model", "mode", "tau", "criterion")  # of a race, in the page's URL
 EMPTY = "Press Run: the same model answers one token at a time and with MARS."
 MOST_LANES = 6
 
@@ -60,23 +59,22 @@ class Stage(Drawing):
         empty: str = EMPTY,
         **settings: Any,
     ):
-        shelf = entries is not None
+        main = entries is not None
         super().__init__(
             "stage",
             value,
             constants={
-                "shelf": shelf,
-                "bare": not (shelf or alone),
+                "main": main,
+                "bare": not (main or alone),
                 "empty": empty,
                 "modes": drawn_modes(),
                 "mebibytes": LIMITS.record,
                 "sources": SOURCES,
-                "settings": SETTINGS,
                 "lanes": MOST_LANES,
                 "recordings": entries or [],
-                "examples": read_json("prompts.json") if shelf else [],
+                "examples": read_json("prompts.json") if main else [],
             },
-            server_functions=[recordings.recording, refusal, *served] if shelf else (),
+            server_functions=[recordings.recording, refusal, *served] if main else (),
             **settings,
         )
 

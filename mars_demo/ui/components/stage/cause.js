@@ -1,4 +1,3 @@
-// @ts-check
 // Why a race gained little, or why its answer may be wrong: one sentence, from the numbers of its record.
 
 import { plural, tauText } from "../words.js";
@@ -6,7 +5,7 @@ import { baselineOf, inOrder, isBaseline } from "./modes.js";
 import { firstDifference, scoreName, scoreText } from "./passes.js";
 import { costPoints, curveThrough, predicted, slotsOf, timesOf } from "./speed.js";
 
-/** @typedef {import("./record.js").Run} Run */
+/** @typedef {import("./run.js").Run} Run */
 
 /**
  * `sentence` explains the result; `offers` says whether other prompts would show more.

@@ -10,24 +10,28 @@ import { baselineOf } from "./modes.js";
 import { earlierGuesses, scoreText } from "./passes.js";
 import { sourceText } from "./sources.js";
 import { stage, view } from "./state.js";
-import { attempt } from "./trouble.js";
+import { attempt } from "./errors.js";
 
-let drawn = null; // {run, pass, slot}
+/** @type {any} */
+let drawn = null; // {run, pass, slot, over}
 const opinions = new Map(); // the model's probabilities with one token at a time, by run and token
 
 export function drawInspector() {
   const panel = find(".inspector");
-  const { lane, pass, slot } = view.pinned ?? {};
+  const { lane, pass, slot } = view.pinned ?? { lane: "", pass: 0, slot: null };
   const run = stage.reader.runs[lane];
-  panel.hidden = !run || slot == null || !run.passes[pass];
-  if (panel.hidden) drawn = null;
+  panel.hidden = !run || slot === null || !run.passes[pass];
+  if (slot === null || panel.hidden) {
+    drawn = null;
+    return;
+  }
   const same =
     drawn &&
     drawn.run === run &&
     drawn.pass === pass &&
     drawn.slot === slot &&
     drawn.over === stage.reader.over;
-  if (panel.hidden || same) return;
+  if (same) return;
   drawn = { run, pass, slot, over: stage.reader.over };
   const step = run.passes[pass];
   const at = run.indexOf(pass, slot);

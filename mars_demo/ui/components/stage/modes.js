@@ -3,7 +3,7 @@
 
 import { constants } from "../component.js";
 
-/** @typedef {import("./record.js").Run} Run */
+/** @typedef {import("./run.js").Run} Run */
 
 export const modes = new Map(constants.modes.map((mode) => [mode.name, mode]));
 export const BASELINE = constants.modes[0].name; // the mode that the others are compared with

@@ -2,8 +2,8 @@
 
 import { percent, plural, tauText, visible } from "../words.js";
 
-/** @typedef {import("./record.js").Run} Run */
-/** @typedef {import("./record.js").Pass} Pass */
+/** @typedef {import("./run.js").Run} Run */
+/** @typedef {import("../record.js").Pass} Pass */
 
 export const HUES = 6; // the number of hues in stage.css
 
@@ -43,19 +43,6 @@ export function stateOf(run, number, index) {
  * @param {Run} run
  */
 export const allowsOtherTau = ({ mode }) => mode.uses_tau && mode.beyond === "unread";
-
-/**
- * Return the number of tokens that a pass would have accepted at another τ, verified drafts and the token
- * after them included. Beyond its slots the record is silent, for example about an end token.
- * @param {Pass} pass
- * @param {number} tau
- */
-export function acceptedAt(pass, tau) {
-  const least = (pass.verified ?? 0) + 1;
-  const rejected = pass.slots.findIndex((slot, index) => index >= least && (slot.score < tau || tau >= 1));
-  const accepted = rejected < 0 ? pass.slots.length : rejected;
-  return pass.stop ? Math.min(accepted, pass.accepted) : accepted;
-}
 
 /**
  * Return the number of the mask group that a pass kept; null if none followed exactly the accepted drafts.

@@ -1,4 +1,3 @@
-// @ts-check
 // The result of a race in words.
 
 import { percent, plural } from "../words.js";
@@ -6,7 +5,7 @@ import { isLoop } from "./cause.js";
 import { baselineOf, inOrder, isBaseline, originOf } from "./modes.js";
 import { firstDifference } from "./passes.js";
 
-/** @typedef {import("./record.js").Run} Run */
+/** @typedef {import("./run.js").Run} Run */
 
 const OUTLIER = 5; // times the median forward of its run
 const TIED = 0.8; // the least ratio of the second to the first probability where rounding may decide
@@ -53,7 +52,7 @@ function branched(run, origin) {
 
 /** @param {Run} run */
 const summary = (run) =>
-  `${run.title}: ${plural(run.ids.length, "token")} in ${plural(run.passes.length, "forward")}, ` +
+  `${run.title}: ${plural(run.ids.length, "token")} in ${plural(run.forwards, "forward")}, ` +
   `${run.perForward.toFixed(1)} per forward`;
 
 /**

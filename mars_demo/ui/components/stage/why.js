@@ -54,6 +54,7 @@ function drawCosts(figure, run, baseline) {
   const [most, slowest] = [0, 1].map((axis) => Math.max(...all.map((point) => point[axis])));
   const step = scaleFor(slowest / 4);
   const top = step * Math.max(1, Math.ceil(slowest / step));
+  /** @param {number[]} point */
   const place = ([positions, ms]) => [
     LEFT + 10 + ((RIGHT - LEFT - 20) * (positions - 1)) / Math.max(1, most - 1),
     BOTTOM - ((BOTTOM - TOP) * ms) / top,
@@ -75,6 +76,7 @@ function drawCosts(figure, run, baseline) {
   );
 }
 
+/** @type {(point: number[], text: string, anchor: string, name?: string) => SVGElement} */
 const write = ([x, y], text, anchor, name = "") => {
   const label = draw("text", { x, y, "text-anchor": anchor, class: name });
   label.textContent = text;
@@ -109,8 +111,9 @@ const titled = (shape, text) => {
   shape.append(title);
   return shape;
 };
-const dotAt = ([cx, cy], text) => titled(draw("circle", { class: "used", cx, cy, r: 4.5 }), text);
-const squareAt = ([x, y], text) =>
+const dotAt = (/** @type {number[]} */ [cx, cy], text) =>
+  titled(draw("circle", { class: "used", cx, cy, r: 4.5 }), text);
+const squareAt = (/** @type {number[]} */ [x, y], text) =>
   titled(draw("rect", { class: "one", x: x - 6, y: y - 6, width: 12, height: 12 }), text);
 
 /**
@@ -183,7 +186,7 @@ function drawTimes(figure, run) {
         ["prefill", prefill],
         ["other forwards", others],
       ];
-  const row = ([name, ms]) => ({
+  const row = (/** @type {any[]} */ [name, ms]) => ({
     name,
     share: run.ms ? ms / run.ms : 0,
     text: `${Math.round((100 * ms) / (run.ms || 1))}% (${ms.toFixed(0)} ms)`,

@@ -1,4 +1,3 @@
-// @ts-check
 // Forwards of layouts against a KV cache with ONNX Runtime.
 
 /**

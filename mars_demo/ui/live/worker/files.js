@@ -1,4 +1,3 @@
-// @ts-check
 // The files of a model: fetched with progress, checked by their hashes, and kept in the browser's cache.
 
 import { Refusal } from "./refusal.js";

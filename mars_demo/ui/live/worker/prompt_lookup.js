@@ -1,4 +1,3 @@
-// @ts-check
 // N-gram drafts: the tokens that followed the last occurrence of the latest tokens, as in
 // decoding/prompt_lookup.py.
 

@@ -1,4 +1,3 @@
-// @ts-check
 // Errors as sentences for the visitor.
 
 /** An error whose message is a sentence for the visitor. */

@@ -1,4 +1,3 @@
-// @ts-check
 // Token ids of prompts and texts of token ids, as in mars_demo/models/chat.py.
 
 /** @typedef {import("./engine.js").Description} Description */

@@ -1,13 +1,13 @@
-// The shelf: recorded runs, files, pictures and links.
+// The tools below the stage: recorded runs, files, pictures and links.
 
 import { constants, server, trigger } from "../component.js";
 import { find, make, say } from "../dom.js";
 import { download, downloadPicture } from "../svg.js";
+import { nameRecording, queryValue } from "../../url.js";
 import { conversation } from "./conversation.js";
-import { hasPrompt, nameRecording } from "./links.js";
 import { pictureOf } from "./picture.js";
-import { open, openBeside } from "./records.js";
-import { runs, stage, view } from "./state.js";
+import { show, showAside } from "./records.js";
+import { runs, stage } from "./state.js";
 
 // Gradio does not throw when a server function fails: its result is then no text.
 
@@ -21,7 +21,7 @@ async function recordingOf(id) {
 export async function showRecording(id, chosen = true) {
   const text = await recordingOf(id);
   if (chosen) nameRecording(id); // before the event below: the controls take their settings from the URL
-  open(text, chosen, { recording: id });
+  show(text, { chosen, about: { recording: id } });
   if (chosen) trigger("recorded", { id });
 }
 
@@ -32,9 +32,9 @@ export function nextRecording() {
 
 /** Show a recorded run beside the stage's first record; without an id, only that record. */
 export async function showBeside(id) {
-  if (id) return openBeside(await recordingOf(id), { beside: id });
+  if (id) return showAside(await recordingOf(id), { beside: id });
   const [race] = stage.reader.races;
-  open(stage.reader.textOf(race), true, { recording: stage.recording });
+  show(stage.reader.textOf(race), { about: { recording: stage.recording } });
 }
 
 export function listRecordings() {
@@ -53,7 +53,7 @@ function optionOf(value, text) {
 
 /** Show files side by side once the server has validated them. */
 export async function openFiles(files) {
-  if (files.length) open(await Promise.all([...files].map(validated)));
+  if (files.length) show(await Promise.all([...files].map(validated)));
 }
 
 async function validated(file) {
@@ -70,7 +70,7 @@ async function validated(file) {
 
 /** Show the recorded run that a link names beside the stage's first record. */
 export function openLink(text) {
-  const id = constants.shelf && URL.canParse(text) && new URL(text).searchParams.get("run");
+  const id = constants.main && URL.canParse(text) && new URL(text).searchParams.get("run");
   if (!constants.recordings.some((one) => one.id === id))
     throw new Error("Drop one or two records, or a link to a recorded run.");
   return showBeside(id);
@@ -94,16 +94,13 @@ export async function savePage() {
 }
 
 export function savePicture(kind) {
-  const fit = () => {
-    for (const lane of Object.values(view.lanes)) lane.code.fit();
-  };
-  return downloadPicture(fileName(), kind, pictureOf(find(".stage"), fit), 2);
+  return downloadPicture(fileName(), kind, pictureOf(find(".stage")), 2);
 }
 
 export async function copyLink() {
   const button = find('[data-do="link"]');
   await navigator.clipboard.writeText(location.href);
   const without = conversation().length ? "Copied without the conversation" : "Copied without the prompt";
-  say(button, stage.recording || hasPrompt() ? "Copied" : without);
+  say(button, stage.recording || queryValue("prompt") !== null ? "Copied" : without);
   setTimeout(() => say(button, "Copy link"), 1500);
 }

@@ -1,4 +1,5 @@
-// The stand-in of component.js: constants of the stage, as `Stage` in mars_demo/ui/components/stage passes them.
+// What the modules of a component are given: constants of the stage, as `Stage` in mars_demo/ui/components/stage
+// passes them.
 
 const mode = (name, title, fields = {}) => ({
   name,
@@ -9,7 +10,8 @@ const mode = (name, title, fields = {}) => ({
   ...fields,
 });
 
-export const constants = {
+const constants = {
+  main: false,
   lanes: 6,
   modes: [
     mode("ar", "One token per forward"),
@@ -21,4 +23,4 @@ export const constants = {
   ],
 };
 
-export const element = null; // the tested modules draw nothing
+globalThis.given = { element: null, constants }; // the tested modules draw nothing

@@ -1,59 +1,13 @@
-// @ts-check
-// The record on the stage: runs, read from its JSON lines. No drawing here.
+// The runs on the stage, read from the JSON lines of their records. No drawing here.
 
 import { constants } from "../component.js";
 import { freeLane, modes } from "./modes.js";
 
 /**
- * A position that a forward predicted (see decoding/trace.py).
- * @typedef {object} Slot
- * @property {number} id
- * @property {string} text
- * @property {number} score from 0 to 1, by the run's criterion
- * @property {[text: string, probability: number][]} top best first
- * @property {string} [source]
- * @property {number[]} [candidates] the ids of `top`
- */
-
-/**
- * One forward and its accepted slots (see decoding/trace.py).
- * @typedef {object} Pass
- * @property {number} pass counted from 1
- * @property {number | null} tau
- * @property {number} positions
- * @property {number} ms
- * @property {number} accepted
- * @property {Slot[]} slots
- * @property {string | null} stop
- * @property {number} [drafts]
- * @property {number} [verified]
- * @property {number} [groups]
- * @property {number} [draft_forwards]
- * @property {number} [model_ms]
- * @property {number} [read_ms]
- */
-
-/** @typedef {{ role: string, content: string, mode?: string }} Message */
-
-/** @typedef {{ of: string, at: number, given: [id: number, text: string][] }} Branch */
-
-/**
- * The first line of a run.
- * @typedef {object} Settings
- * @property {string} run
- * @property {string} mode
- * @property {string} model
- * @property {number} window
- * @property {number | null} tau
- * @property {string} prompt
- * @property {string} device
- * @property {string} dtype
- * @property {string} criterion
- * @property {Message[]} messages
- * @property {string} [gpu]
- * @property {object} [sampling]
- * @property {[positions: number, ms: number][]} [costs]
- * @property {Branch} [branch]
+ * @typedef {import("../record.js").Pass} Pass
+ * @typedef {import("../record.js").Slot} Slot
+ * @typedef {import("../record.js").Settings} Settings
+ * @typedef {import("../record.js").Recording} Recording
  */
 
 /**
@@ -61,8 +15,6 @@ import { freeLane, modes } from "./modes.js";
  * heading of a recorded run.
  * @typedef {{ number: number, letter: string, recording: Recording | null }} Race
  */
-
-/** @typedef {{ recording: string, title: string, note: string }} Recording */
 
 /** One run: its settings, its passes and their end times on the run's own clock. */
 export class Run {
@@ -79,7 +31,7 @@ export class Run {
     this.given = branch?.given ?? []; // the given tokens at the beginning of the answer
     this.settings = { ...settings, criterion: settings.criterion ?? "probability", messages };
     // The server has validated it.
-    this.mode = /** @type {import("../component.js").Mode} */ (modes.get(settings.mode));
+    this.mode = /** @type {Mode} */ (modes.get(settings.mode));
     /** @type {Pass[]} */
     this.passes = [];
     /** @type {number[]} */
@@ -94,7 +46,7 @@ export class Run {
     this.ids = []; // their ids
     // The largest numbers of a pass, for scales: slots, accepted tokens, and drafts + 1.
     this.slots = this.most = this.rows = settings.window;
-    /** @type {{ stop: string } | null} */
+    /** @type {import("../record.js").Done | null} */
     this.done = null;
   }
 
@@ -142,9 +94,14 @@ export class Run {
     return this.texts.join("");
   }
 
+  /** The number of forwards, including those that only put a block into the block-level cache. */
+  get forwards() {
+    return this.passes.length + (this.done?.commits ?? 0);
+  }
+
   /** Tokens per forward. */
   get perForward() {
-    return this.ids.length / this.passes.length;
+    return this.ids.length / this.forwards;
   }
 
   /** Tokens per millisecond. */

@@ -1,7 +1,8 @@
 // The numbers of tokens that forwards accepted, and would have accepted at another τ.
 
+import { acceptedAt } from "../acceptance.js";
 import { fillBar, find, make, makeBar, say } from "../dom.js";
-import { acceptedAt, allowsOtherTau } from "./passes.js";
+import { allowsOtherTau } from "./passes.js";
 import { tauText } from "../words.js";
 
 /** Draw the shares of the first `count` forwards that accepted 1, 2, … tokens. */
