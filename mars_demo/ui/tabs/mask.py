@@ -161,6 +161,6 @@ def build(page: Page, tab: gr.Tab) -> None:
     gr.on([one.input for one in (*dependent, c.lens)], see, given, pictures, **LIVE)
     gr.on([one.change for one in settings], None, settings, None, js=remember(), **QUIET)
     c.block_size.release(*share_of_size, **QUIET)
-    page.stage.mask(show_pass, c.lens, [*settings, sent, *pictures, page.tabs], **QUIET).then(
-        None, settings, None, js=remember(open=True), **QUIET
-    )
+    shown = page.stage.mask(show_pass, c.lens, [*settings, sent, *pictures, page.tabs], **QUIET)
+    shown.then(None, settings, None, js=remember(open=True), **QUIET)
+    shown.then(*share_of_size, **QUIET)  # opened by Python, without an event of the page
