@@ -19,7 +19,7 @@ MOST_LANES = 6  # on a stage
 
 
 @dataclass(frozen=True)
-class Wish:
+class BranchRequest:
     """A request to continue a run on the stage with another token of its answer.
 
     kept: the records of the runs that stay on the stage. run: the run to branch.
@@ -36,7 +36,7 @@ class Wish:
         return self.run.settings.model
 
 
-def wish(event: gr.EventData) -> Wish:
+def branch_request(event: gr.EventData) -> BranchRequest:
     """Validate a page's request for a branch.
 
     Raises:
@@ -57,7 +57,7 @@ def wish(event: gr.EventData) -> Wish:
             f"The stage is full: it has {MOST_LANES} lanes. Replace one of them with the branch."
         )
     text = "".join(f"{line}\n" for run in kept for line in run.lines())
-    return Wish(text, runs[of], at, _instead(instead))
+    return BranchRequest(text, runs[of], at, _instead(instead))
 
 
 def _read(record: str) -> Run:
@@ -80,27 +80,27 @@ def _instead(instead: Any) -> tuple[int, ...] | str:
     raise ValueError("A branch begins with one of the candidates or with a text.")
 
 
-@on_gpu(lambda wish, history, knobs: seconds(api.MAX_NEW_TOKENS, knobs.wait))
-def branched(wish: Wish, history: History, knobs: Knobs) -> Iterator[str]:
+@on_gpu(lambda branch, history, knobs: seconds(api.MAX_NEW_TOKENS, knobs.wait))
+def branched(branch: BranchRequest, history: History, knobs: Knobs) -> Iterator[str]:
     """Yield the growing value of the stage: the kept runs and the branch, which follows the knobs' τ.
 
     Raises:
         ValueError: if the model is not available, or the branch is not possible.
     """
-    checkpoint, settings = models.load(wish.model), wish.run.settings
+    checkpoint, settings = models.load(branch.model), branch.run.settings
     request = replace(
-        branching.request_of(wish.run),
+        branching.request_of(branch.run),
         tau=lambda: knobs.tau,
         max_new_tokens=min(settings.max_new_tokens, api.MAX_NEW_TOKENS),
-        branch=branching.branch(checkpoint, wish.run, wish.at, wish.instead),
+        branch=branching.branch(checkpoint, branch.run, branch.at, branch.instead),
     )
     context = {"messages": settings.messages, "cache": history.cache(settings.mode)}
     run = models.decode(checkpoint, settings.prompt, request, **context)
     for text in streamed({None: run}, knobs):
-        yield wish.kept + text
+        yield branch.kept + text
 
 
-def opinion(request: Any) -> dict[str, Any]:
+def ar_prediction(request: Any) -> dict[str, Any]:
     """Return AR's probability, rank and alternatives for token `at` of the answer in a `record`.
 
     Raises:
@@ -109,10 +109,10 @@ def opinion(request: Any) -> dict[str, Any]:
     record, at = (request.get("record"), request.get("at")) if isinstance(request, dict) else (None, None)
     if type(at) is not int:
         raise ValueError("There is no such token on the stage.")
-    return _opinion(_read(record), at)
+    return _prediction(_read(record), at)
 
 
 @on_gpu(lambda run, at: seconds(1))
-def _opinion(run: Run, at: int) -> dict[str, Any]:
-    token = branching.opinion(models.load(run.settings.model), run, at)
+def _prediction(run: Run, at: int) -> dict[str, Any]:
+    token = branching.ar_prediction(models.load(run.settings.model), run, at)
     return {"probability": token.probability, "rank": token.rank, "top": token.top}

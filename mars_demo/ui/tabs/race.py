@@ -76,10 +76,10 @@ def _raced(prompt, model, modes, criterion, system, history: History, adapts, kn
     yield from streamed({mode: run(mode) for mode in lanes(checkpoint.modes, modes)}, knobs)
 
 
-def go_on(wish: branches.Wish, history: History, knobs: Knobs, request: gr.Request):
+def go_on(branch: branches.BranchRequest, history: History, knobs: Knobs, request: gr.Request):
     """Continue a run with another token, beside the runs that stay on the stage."""
     at_leaving(request, history.forget)
-    yield from or_warn(within_limits(branches.branched(wish, history, knobs), knobs), gr.skip())
+    yield from or_warn(within_limits(branches.branched(branch, history, knobs), knobs), gr.skip())
 
 
 def lanes(has: Sequence[str], chosen: Sequence[str]) -> list[str]:
@@ -99,14 +99,14 @@ def wait_for(model: str) -> None:
         models.load(model)
 
 
-def take_wish(event: gr.EventData):
+def take_branch(event: gr.EventData):
     """Return the requested branch, and its τ for the slider.
 
     Raises:
         ValueError: if it is not a branch of a record.
     """
-    wish = branches.wish(event)
-    return wish, gr.skip() if wish.run.tau is None else wish.run.tau
+    branch = branches.branch_request(event)
+    return branch, gr.skip() if branch.run.tau is None else branch.run.tau
 
 
 # -------------------------------------------------------- requests of the stage and the frontier
@@ -474,15 +474,15 @@ def _follow_frontier(page: Page, controls: Controls, history: gr.State) -> None:
 
 def _branch(page: Page, controls: Controls, history: gr.State) -> None:
     """Connect the event that continues a run with another token."""
-    c, wish = controls, gr.State(None)
-    taken = page.stage.branch(take_wish, None, [wish, c.tau], **MAY_WARN)
+    c, branch = controls, gr.State(None)
+    taken = page.stage.branch(take_branch, None, [branch, c.tau], **MAY_WARN)
     c.buttons.on(
         [taken.success],
         go_on,
-        [wish, history],
+        [branch, history],
         page.stage,
         [c.tau, c.wait],
-        before=(lambda wish: wait_for(wish.model), wish),
+        before=(lambda branch: wait_for(branch.model), branch),
         show_progress="hidden",
         **in_turns(),
     )
