@@ -69,7 +69,7 @@ class Prediction:
 
 
 @torch.inference_mode()
-def ar_prediction(checkpoint: Checkpoint, run: Run, at: int) -> Prediction:
+def prediction(checkpoint: Checkpoint, run: Run, at: int) -> Prediction:
     """Return the model's AR prediction for the answer's token `at`.
 
     Raises:

@@ -100,7 +100,7 @@ def branched(branch: BranchRequest, history: History, knobs: Knobs) -> Iterator[
         yield branch.kept + text
 
 
-def ar_prediction(request: Any) -> dict[str, Any]:
+def prediction(request: Any) -> dict[str, Any]:
     """Return AR's probability, rank and alternatives for token `at` of the answer in a `record`.
 
     Raises:
@@ -114,5 +114,5 @@ def ar_prediction(request: Any) -> dict[str, Any]:
 
 @on_gpu(lambda run, at: seconds(1))
 def _prediction(run: Run, at: int) -> dict[str, Any]:
-    token = branching.ar_prediction(models.load(run.settings.model), run, at)
+    token = branching.prediction(models.load(run.settings.model), run, at)
     return {"probability": token.probability, "rank": token.rank, "top": token.top}

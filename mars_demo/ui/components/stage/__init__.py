@@ -66,7 +66,7 @@ class Stage(Drawing):
         **settings: Any,
     ):
         shown = recordings.index() if entries is None else entries
-        served = [recordings.recording, branches.ar_prediction, replay_page, refusal]
+        served = [recordings.recording, branches.prediction, replay_page, refusal]
         super().__init__(
             "stage",
             value,

@@ -171,7 +171,7 @@ export async function askPrediction() {
   say(find("p", box), "Asking the model…");
   find("button", box).hidden = true;
   try {
-    const { probability, rank, top } = await server.ar_prediction({ record: stage.reader.texts[run.lane], at });
+    const { probability, rank, top } = await server.prediction({ record: stage.reader.texts[run.lane], at });
     const ranked =
       rank === 1 ? `.${first(top, true)}` : `, rank ${rank} in its vocabulary.${first(top, false)}`;
     const words = `It gives this token ${percent(probability)}${ranked}`;
