@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 from race_tab import race
 from records import file_of
 
-from mars_demo.decoding.branching import prediction, branch
+from mars_demo.decoding.branching import branch, prediction
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.trace import Run, read_runs

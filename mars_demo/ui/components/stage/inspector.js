@@ -171,13 +171,19 @@ export async function askPrediction() {
   say(find("p", box), "Asking the model…");
   find("button", box).hidden = true;
   try {
-    const { probability, rank, top } = await server.prediction({ record: stage.reader.texts[run.lane], at });
+    const { probability, rank, top } = await server.prediction({
+      record: stage.reader.texts[run.lane],
+      at,
+    });
     const ranked =
       rank === 1 ? `.${first(top, true)}` : `, rank ${rank} in its vocabulary.${first(top, false)}`;
     const words = `It gives this token ${percent(probability)}${ranked}`;
     predictions.set(`${run.settings.run} ${at}`, { words, top });
   } catch {
-    predictions.set(`${run.settings.run} ${at}`, { words: `${run.settings.model} did not answer.`, top: [] });
+    predictions.set(`${run.settings.run} ${at}`, {
+      words: `${run.settings.model} did not answer.`,
+      top: [],
+    });
   }
   if (drawn?.run === run && drawn.pass === pass && drawn.slot === slot) drawPrediction(box, run, at);
 }
