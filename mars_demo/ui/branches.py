@@ -31,7 +31,7 @@ class BranchRequest:
     instead: tuple[int, ...] | str
 
 
-def requested(event: gr.EventData) -> BranchRequest:
+def branch_request(event: gr.EventData) -> BranchRequest:
     """Validate a page's request for a branch.
 
     Raises:
@@ -92,7 +92,7 @@ def _branched(branch: BranchRequest, history: History, knobs: Knobs) -> Iterator
         yield branch.kept + text
 
 
-def opinion(request: Any) -> dict[str, Any]:
+def prediction(request: Any) -> dict[str, Any]:
     """Return AR's probability, rank and alternatives for token `at` of the answer in a `record`.
 
     Raises:
@@ -101,10 +101,10 @@ def opinion(request: Any) -> dict[str, Any]:
     record, at = (request.get("record"), request.get("at")) if isinstance(request, dict) else (None, None)
     if type(at) is not int:
         raise ValueError("There is no such token on the stage.")
-    return _opinion(_read(record), at)
+    return _prediction(_read(record), at)
 
 
 @on_gpu(lambda run, at: seconds(1))
-def _opinion(run: Run, at: int) -> dict[str, Any]:
+def _prediction(run: Run, at: int) -> dict[str, Any]:
     token = branching.prediction(models.load(run.settings.model), run, at)
     return {"probability": token.probability, "rank": token.rank, "top": token.top}

@@ -27,12 +27,8 @@ export function setQuery(entries) {
 /** @param {string[]} keys */
 const without = (keys) => Object.fromEntries(keys.map((key) => [key, null]));
 
-/**
- * Write soon, unless another write of this name comes before, also from another script of the page.
- * @param {string} name
- * @param {() => void} write
- */
-function writeSoon(name, write) {
+/** Write soon, unless another write of this name comes before, also from another script of the page. */
+function writeSoon(/** @type {string} */ name, /** @type {() => void} */ write) {
   cancel(name);
   const timer = setTimeout(write, SOON);
   document.addEventListener(`mars:url-${name}`, () => clearTimeout(timer), { once: true });
@@ -62,11 +58,8 @@ export function passInUrl() {
 /** Remove the recorded run and what was shown of it. */
 export const deleteRecording = () => setQuery(without(ON_STAGE));
 
-/**
- * Name a recorded run in place of the settings of a race.
- * @param {string} id
- */
-export function nameRecording(id) {
+/** Name a recorded run in place of the settings of a race. */
+export function nameRecording(/** @type {string} */ id) {
   cancel("race");
   setQuery({ ...without([...ON_STAGE, ...SETTINGS]), run: id });
 }
@@ -80,17 +73,11 @@ export const cancelStage = () => cancel("stage");
 
 // -------------------------------------------------------------- the scripts of Gradio's events (page.js)
 
-/**
- * Write the open tab, unless it is the first one.
- * @param {string} first
- */
-export function writeTab(first) {
+/** Write the open tab, unless it is the first one. */
+export function writeTab(/** @type {string} */ first) {
   const open = document.querySelector("[role=tab][aria-selected=true]");
   const name = open?.textContent?.trim().toLowerCase();
-  setQuery({
-    tab: !name || name === first ? null : name,
-    ...(name !== "learn" && { chapter: null }),
-  });
+  setQuery({ tab: !name || name === first ? null : name, ...(name !== "learn" && { chapter: null }) });
 }
 
 /** Remove the tab: Python has opened the first one, without an event of the page. */

@@ -173,13 +173,13 @@ def test_the_inspector_shows_earlier_guesses_and_the_ar_probability(visit, mars_
         expect(rows).to_have_class(["came-true" if right else "did-not" for *_, right in each])
     at = len(ids) - 2  # after the first difference, only the model knows
     inspect(page, "mars", at)
-    page.locator('[data-do="opinion"]').click()
+    page.locator('[data-do="prediction"]').click()
     share = int(prediction(mars_tiny, run, at).probability * 1e4) / 100
-    expect(page.locator(".opinion p")).to_have_text(says(f"{share:.2f}%"))
-    expect(page.locator(".opinion li")).to_have_count(5)
+    expect(page.locator(".prediction p")).to_have_text(says(f"{share:.2f}%"))
+    expect(page.locator(".prediction li")).to_have_count(5)
     inspect(page, "mars", 2)  # before it, the other lane has the same text
-    expect(page.locator(".opinion p")).to_have_text(re.compile(r"\d\.\d\d%"))
-    expect(page.locator('[data-do="opinion"]')).to_be_hidden()
+    expect(page.locator(".prediction p")).to_have_text(re.compile(r"\d\.\d\d%"))
+    expect(page.locator('[data-do="prediction"]')).to_be_hidden()
     expect(page.locator(".inspector .source")).to_have_text(says("0.50"))  # its score reaches τ
     inspect(page, "mars", 0)
     expect(page.locator(".inspector .source")).to_have_text(says(1))  # slot 1

@@ -107,7 +107,7 @@ def test_a_recorded_training_is_shown_and_a_new_one_is_watched_and_used(open_tab
     finished(page, steps=2)
     expect(page.locator("#curves .note")).to_be_hidden()
     expect(page.locator("#growing .lane")).to_have_count(2)
-    expect(page.locator("#curves .slots-chart .slot")).to_have_count(9)
+    expect(page.locator("#curves .slots-chart .row")).to_have_count(9)
     for series in ("clean", "noisy", "accuracy", "tokens_per_forward"):
         path = page.locator(f'#curves path[data-series="{series}"]')
         expect(path).to_have_attribute("d", re.compile("^M"))

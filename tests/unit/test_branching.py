@@ -117,7 +117,7 @@ def test_the_request_is_restored_from_a_record(mars_tiny):
     assert request_of(Run.read(run.lines())) == replace(request, window=9)
 
 
-def test_the_ar_opinion_is_the_distribution_of_the_model(random_checkpoint):
+def test_the_ar_prediction_is_the_distribution_of_the_model(random_checkpoint):
     run = decode(random_checkpoint, PROMPT, Request("mars", tau=0.05, max_new_tokens=16)).finish()
     ids = encode_prompt(random_checkpoint.tokenizer, PROMPT)
     with torch.no_grad():
@@ -179,7 +179,7 @@ def records(mars_tiny) -> list[str]:
 
 
 def requested(**fields) -> branches.BranchRequest:
-    return branches.requested(gr.EventData(None, fields))
+    return branches.branch_request(gr.EventData(None, fields))
 
 
 @pytest.mark.parametrize(

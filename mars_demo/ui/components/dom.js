@@ -36,12 +36,30 @@ export function makeBar() {
   return bar;
 }
 
-/**
- * @param {any} bar
- * @param {number} share
- */
-export function fillBar(bar, share) {
+export function fillBar(/** @type {any} */ bar, /** @type {number} */ share) {
   bar.firstChild.style.width = `${100 * share}%`;
+}
+
+const rowsOf = new WeakMap();
+
+/**
+ * Draw a list with a bar per row.
+ * @param {HTMLElement} list
+ * @param {{ name: string, share: number, text: string }[]} rows
+ */
+export function drawBars(list, rows) {
+  const key = JSON.stringify(rows);
+  if (rowsOf.get(list) === key) return;
+  rowsOf.set(list, key);
+  list.replaceChildren(
+    ...rows.map(({ name, share, text }) => {
+      const row = make("li", "row");
+      const bar = makeBar();
+      fillBar(bar, share);
+      row.append(make("span", "row-name", name), bar, make("span", "part", text));
+      return row;
+    }),
+  );
 }
 
 /**
@@ -63,11 +81,7 @@ export function set(node, attributes) {
   return node;
 }
 
-/**
- * Set a text if it changed: screen readers announce every write to a live region, and a write costs layout.
- * @param {Node} node
- * @param {string} text
- */
-export function say(node, text) {
+/** Set a text if it changed: screen readers announce every write to a live region, and a write costs layout. */
+export function say(/** @type {Node} */ node, /** @type {string} */ text) {
   if (node.textContent !== text) node.textContent = text;
 }

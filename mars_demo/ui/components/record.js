@@ -65,12 +65,8 @@ export const rounded = (number, digits) => Number(number.toFixed(digits));
 /** @param {number | undefined} ms */
 export const msOf = (ms) => ms && rounded(ms, 3);
 
-/**
- * Return the line of a pass.
- * @param {string} lane
- * @param {Pass} pass
- */
-export const passLine = (lane, pass) =>
+/** Return the line of a pass. */
+export const passLine = (/** @type {string} */ lane, /** @type {Pass} */ pass) =>
   line(lane, {
     ...pass,
     ms: msOf(pass.ms),

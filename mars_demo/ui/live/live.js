@@ -171,13 +171,7 @@ function again({ detail }) {
 
 // ---------------------------------------------------------------------------------------- start
 
-const answers = {
-  progress: showProgress,
-  ready,
-  lines: grow,
-  over,
-  error: fail,
-};
+const answers = { progress: showProgress, ready, lines: grow, over, error: fail };
 
 function listen() {
   page(".controls").addEventListener("submit", (event) => {

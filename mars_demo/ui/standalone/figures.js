@@ -28,11 +28,7 @@ export function begin(server = {}) {
   });
 }
 
-/**
- * @param {HTMLElement} element
- * @param {Given["server"]} server
- */
-function start(element, server) {
+function start(/** @type {HTMLElement} */ element, /** @type {Given["server"]} */ server) {
   const { figure, constants } = /** @type {Record<string, string>} */ (element.dataset);
   marsDemo[figure]({
     element,

@@ -11,7 +11,7 @@ from mars_demo.ui.components.stage import Stage
 from mars_demo.ui.controls import model_list
 from mars_demo.ui.standalone.replay import replay_page
 
-SERVED = (branches.opinion, replay_page)  # to the script of a stage that races
+SERVED = (branches.prediction, replay_page)  # to the script of a stage that races
 
 
 class Page:

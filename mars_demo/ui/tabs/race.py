@@ -54,7 +54,7 @@ def put_example(event: gr.EventData):
 
 def take_branch(event: gr.EventData):
     """Return the requested branch, its model, and its τ for the slider."""
-    branch = branches.requested(event)
+    branch = branches.branch_request(event)
     settings = branch.run.settings
     return branch, settings.model, gr.skip() if branch.run.tau is None else branch.run.tau
 

@@ -15,7 +15,7 @@ export const size = () => [grid.picture.columns.length * UNIT, grid.picture.rows
 export const shortened = (label) => visible(label).slice(0, 14);
 export const hasNames = () => Math.max(grid.picture.rows.length, grid.picture.columns.length) <= LABELS;
 
-/** Return the picture's x, y, width and height without the names of bands below it. */
+/** Return the picture's x, y, width and height. */
 export function extent() {
   const { rows, columns } = grid.picture;
   const longest = Math.max(...[...rows, ...columns].map((cell) => shortened(cell.label).length));

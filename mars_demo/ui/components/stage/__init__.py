@@ -30,7 +30,7 @@ class Stage(Drawing):
     Args:
         entries: the entries of `recordings.index()` to choose from. With these, even if there are none, it
             also has downloads, the list of past runs and the page's URL; only one stage of a page can.
-        served: further functions of the server for its script: `branches.opinion` and `replay_page`.
+        served: further functions of the server for its script: `branches.prediction` and `replay_page`.
         alone: whether it is alone on its page; if so, it has texts and keys even without entries.
         empty: the text of the stage without a record.
 

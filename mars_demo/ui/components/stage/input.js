@@ -5,7 +5,7 @@ import { find, findAll } from "../dom.js";
 import { hideCard, showCard } from "./card.js";
 import { replyTo, sendReply } from "./conversation.js";
 import { drawHeatAt } from "./heat.js";
-import { askOpinion, continueWithText } from "./inspector.js";
+import { askPrediction, continueWithText } from "./inspector.js";
 import { putExample } from "./offers.js";
 import { clearStage, onPhone } from "./records.js";
 import { goTo, pause, play, step } from "./replay.js";
@@ -50,7 +50,7 @@ const actions = {
     trigger("mask", { record: stage.reader.texts[lane], number: number + 1 });
   },
   instead: continueWithText,
-  opinion: askOpinion,
+  prediction: askPrediction,
   example: putExample,
   jsonl: saveRecord,
   html: savePage,

@@ -53,9 +53,8 @@ export class Run {
   /**
    * Add a forward, converted to the current schema. Without a threshold a mode with τ counts as τ = 1,
    * which accepts one token per forward.
-   * @param {Pass} line
    */
-  add({ slots, tau, ...rest }) {
+  add(/** @type {Pass} */ { slots, tau, ...rest }) {
     const pass = { ...rest, tau: this.mode.uses_tau ? (tau ?? 1) : tau, slots: slots.map(scored) };
     const accepted = pass.slots.slice(0, pass.accepted);
     if (this.mode.beyond === "filled")
@@ -123,31 +122,21 @@ export class Run {
     return later < 0 ? this.passes.length : later;
   }
 
-  /**
-   * Return the index in the answer of an accepted slot.
-   * @param {number} pass
-   * @param {number} slot
-   */
-  indexOf(pass, slot) {
+  /** Return the index in the answer of an accepted slot. */
+  indexOf(/** @type {number} */ pass, /** @type {number} */ slot) {
     return this.given.length + (this.totals[pass - 1] ?? 0) + slot;
   }
 
-  /**
-   * Return the pass and the slot of the answer's `index`-th token; null for given tokens and after the end.
-   * @param {number} index
-   */
-  placeOf(index) {
+  /** Return the pass and the slot of the answer's `index`-th token; null for given tokens and after the end. */
+  placeOf(/** @type {number} */ index) {
     const own = index - this.given.length;
     if (own < 0) return null;
     const pass = this.totals.findIndex((total) => total > own);
     return pass < 0 ? null : { pass, slot: own - (this.totals[pass - 1] ?? 0) };
   }
 
-  /**
-   * Return the start of a pass, in ms.
-   * @param {number} index
-   */
-  startOf(index) {
+  /** Return the start of a pass, in ms. */
+  startOf(/** @type {number} */ index) {
     return index ? this.ends[index - 1] : 0;
   }
 }
@@ -218,12 +207,8 @@ export class Reader {
     for (const race of this.races) race.letter = String.fromCharCode(65 + race.number);
   }
 
-  /**
-   * Begin a run. Without a lane, a second run of a mode begins another race, unless it is a branch.
-   * @param {Settings} settings
-   * @param {string | undefined} lane
-   */
-  begin(settings, lane) {
+  /** Begin a run. Without a lane, a second run of a mode begins another race, unless it is a branch. */
+  begin(/** @type {Settings} */ settings, /** @type {string | undefined} */ lane) {
     const last = this.races.at(-1);
     const others = Object.values(this.runs).filter((run) => run.race === last);
     const isRepeated =
@@ -236,11 +221,8 @@ export class Reader {
     this.texts[this.current] = "";
   }
 
-  /**
-   * Return the record of one race, with its heading if it was recorded.
-   * @param {Race} race
-   */
-  textOf(race) {
+  /** Return the record of one race, with its heading if it was recorded. */
+  textOf(/** @type {Race} */ race) {
     const lanes = Object.entries(this.runs).filter(([, run]) => run.race === race);
     const header = race.recording ? [`${JSON.stringify(race.recording)}\n`] : [];
     return [...header, ...lanes.map(([lane]) => this.texts[lane])].join("");

@@ -1,27 +1,19 @@
 // The numbers of tokens that forwards accepted, and would have accepted at another τ.
 
 import { acceptedAt } from "../acceptance.js";
-import { fillBar, find, make, makeBar, say } from "../dom.js";
+import { drawBars, find, say } from "../dom.js";
 import { allowsOtherTau } from "./passes.js";
 import { tauText } from "../words.js";
 
 /** Draw the shares of the first `count` forwards that accepted 1, 2, … tokens. */
 export function drawShares(run, count) {
-  const list = find(".shares");
-  const sizes = run?.most ?? 0;
-  while (list.children.length > sizes) list.lastChild.remove();
-  while (list.children.length < sizes) {
-    const row = make("li", "share");
-    row.append(make("span", "size", `${list.children.length + 1}`), makeBar(), make("span", "part"));
-    list.append(row);
-  }
-  const tally = new Array(sizes + 1).fill(0);
-  for (const pass of run?.passes.slice(0, count) ?? []) tally[pass.accepted]++;
-  [...list.children].forEach((row, index) => {
-    const share = count ? tally[index + 1] / count : 0;
-    say(find(".part", row), tally[index + 1] ? `${Math.round(100 * share)}% (${tally[index + 1]})` : "");
-    fillBar(find(".bar", row), share);
+  const passes = run?.passes.slice(0, count) ?? [];
+  const rows = Array.from({ length: run?.most ?? 0 }, (_, index) => {
+    const found = passes.filter(({ accepted }) => accepted === index + 1).length;
+    const share = found / Math.max(1, count);
+    return { name: `${index + 1}`, share, text: found ? `${Math.round(100 * share)}% (${found})` : "" };
   });
+  drawBars(find(".shares"), rows);
 }
 
 /** Draw what a finished run would have accepted at another τ; null if the visitor has not chosen one. */

@@ -159,11 +159,8 @@ function check(description, { prompt, modes, criterion, maxNewTokens }) {
     throw new Refusal(`max_new_tokens must be at least 1, not ${maxNewTokens}.`);
 }
 
-/**
- * Return the current τ.
- * @param {Knobs} knobs
- */
-function threshold({ tau }) {
+/** Return the current τ. */
+function threshold(/** @type {Knobs} */ { tau }) {
   if (!(tau >= 0 && tau <= 1)) throw new Refusal(`τ must be between 0 and 1, not ${tau}.`);
   return tau;
 }

@@ -65,12 +65,8 @@ function minusEntropy(logits, most, total) {
   return sum / total - Math.log(total);
 }
 
-/**
- * Return the indices of the largest values, largest first; of equal values the first one.
- * @param {Float32Array} values
- * @param {number} count
- */
-export function largest(values, count) {
+/** Return the indices of the largest values, largest first; of equal values the first one. */
+export function largest(/** @type {Float32Array} */ values, /** @type {number} */ count) {
   /** @type {number[]} */
   const best = [];
   for (let index = 0; index < values.length; index++) {
