@@ -4,7 +4,7 @@ import datetime
 import random
 import re
 
-from mars_demo.tasks.common import Example
+from mars_demo.tasks.common import Example, ordinal
 from mars_demo.tasks.skills import words
 from mars_demo.tasks.skills.common import kinds, request, skill
 from mars_demo.tasks.skills.inline import count, request_with, results_of
@@ -26,8 +26,8 @@ FORMS = {
     "DD-MM-YYYY": lambda day: f"{day:%d-%m-%Y}",
     "YYYYMMDD": lambda day: f"{day:%Y%m%d}",
     # Forms without a name, only as sources:
-    "day of month": lambda day: f"{_ordinal(day.day)} of {_month(day)} {day.year}",
-    "month day": lambda day: f"{_month(day)} {_ordinal(day.day)}, {day.year}",
+    "day of month": lambda day: f"{ordinal(day.day)} of {_month(day)} {day.year}",
+    "month day": lambda day: f"{_month(day)} {ordinal(day.day)}, {day.year}",
     "short month": lambda day: f"{_month(day)[:3]} {day.day}, {day.year}",
     "D.M.YYYY": lambda day: f"{day.day}.{day.month}.{day.year}",
     "M/D/YYYY": lambda day: f"{day.month}/{day.day}/{day.year}",
@@ -86,11 +86,6 @@ def _example(prompt: str, dates: list[datetime.date], target: str) -> Example:
 
 def _steps(day: datetime.date) -> str:
     return f"Year {day.year}, month {day.month:02} ({_month(day)}), day {day.day:02}"
-
-
-def _ordinal(number: int) -> str:
-    ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th") if number not in (11, 12, 13) else "th"
-    return f"{number}{ending}"
 
 
 def grade(example: Example, answer: str) -> bool:

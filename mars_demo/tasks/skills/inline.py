@@ -4,7 +4,7 @@ import random
 import re
 from collections.abc import Sequence
 
-from mars_demo.tasks.skills.common import LONGEST, and_list, lines_of, request
+from mars_demo.tasks.skills.common import and_list, lines_of, request
 
 _PLURAL = re.compile(r"\{several\}|\b(dates|numbers|these|those|them|ones|each|every|list|all)\b", re.I)
 _BULLETS = ("{}", "{}", "{}", "- {}", "* {}", "• {}", "{n}. {}", "{n}) {}")
@@ -40,5 +40,5 @@ def _in_a_row(rng: random.Random, values: Sequence[str]) -> str:
 
 def results_of(answer: str) -> list[str]:
     """Return what each line of an answer has after its arrow, or the line if it does not have one arrow."""
-    lines = lines_of(answer[:LONGEST])
+    lines = lines_of(answer)
     return [line.partition("->")[2].strip() if line.count("->") == 1 else line for line in lines]

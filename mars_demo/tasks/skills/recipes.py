@@ -4,7 +4,7 @@ import random
 import re
 
 from mars_demo.tasks.common import Example
-from mars_demo.tasks.skills.common import LONGEST, and_list, kinds, lines_of, request, skill, texts
+from mars_demo.tasks.skills.common import and_list, kinds, lines_of, request, skill, texts
 
 TEXT = texts("recipes")
 ASKS, FOLLOW_UPS = kinds("recipes"), kinds("recipes", "follow_ups")
@@ -105,7 +105,7 @@ def _example(prompt: str, ingredients: list[tuple], factor: str) -> Example:
 
 def grade(example: Example, answer: str) -> bool:
     """Return whether the answer has the factor and every ingredient with its new amount, in any order."""
-    head, *lines = [_plain(line) for line in lines_of(answer[:LONGEST])] or [""]
+    head, *lines = [_plain(line) for line in lines_of(answer)] or [""]
     right = example.facts["scaled"]
     return head == _plain(FACTORS[example.facts["factor"]]["head"]) and sorted(lines) == sorted(
         map(_plain, right)

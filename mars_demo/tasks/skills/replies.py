@@ -19,8 +19,7 @@ ABOUT = {
 }
 FIELDS = messages.FIELDS | {
     "favor": words.one_of(TEXT["favors"]),
-    "topic": words.one_of(TEXT["topics"]),
-    "reason": words.one_of(TEXT["reasons"]),
+    **words.drawings({"topic": TEXT["topics"], "reason": TEXT["reasons"]}),
     "new": messages.day,
 }
 
