@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from mars_demo.tasks.common import Example, syntax_of
 from mars_demo.tasks.skills import words
-from mars_demo.tasks.skills.common import and_list, is_inline, request, skill, texts, unfenced
+from mars_demo.tasks.skills.common import and_list, is_inline, marked, request, skill, texts, unfenced
 
 TEXT = texts("boilerplate")
 # Each kind with its language, the names of its values, its code, the line of an item, and phrasings.
 KINDS = TEXT["asks"]
-BULLETS = ("{1}", "{1}", "- {1}", "• {1}", "{0}. {1}", "{0}) {1}")
+BULLETS = ("{}", "{}", "- {}", "• {}", "{n}. {}", "{n}) {}")
 TAGS = {"numbered": "ol", "bulleted": "ul"}
 WEEKDAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
 
@@ -61,8 +61,7 @@ def _material(rng: random.Random, phrasing: str, items: Sequence[str]) -> str:
         return ""
     if is_inline(phrasing):
         return rng.choice(("; ".join,) if "," in items[0] else (", ".join, and_list))(items)
-    bullet = rng.choice(BULLETS)
-    return "\n".join(bullet.format(number, item) for number, item in enumerate(items, 1))
+    return marked(rng.choice(BULLETS), items)
 
 
 def _example(prompt: str, kind: str, values: dict, items: Sequence[str], spare: str) -> Example:

@@ -182,6 +182,11 @@ def python(code: str) -> str:
     return f"```python\n{code.rstrip()}\n```"
 
 
+def marked(bullet: str, items: Sequence[str]) -> str:
+    """Return items as lines with bullets or numbers: "- {}" or "{n}. {}"."""
+    return "\n".join(bullet.format(item, n=n) for n, item in enumerate(items, 1))
+
+
 def and_list(items: Sequence[str]) -> str:
     """Return items as a list in a sentence."""
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"

@@ -4,7 +4,7 @@ import random
 import re
 from collections.abc import Sequence
 
-from mars_demo.tasks.skills.common import and_list, lines_of, request
+from mars_demo.tasks.skills.common import and_list, lines_of, marked, request
 
 _PLURAL = re.compile(r"\{several\}|\b(dates|numbers|these|those|them|ones|each|every|list|all)\b", re.I)
 _BULLETS = ("{}", "{}", "{}", "- {}", "* {}", "• {}", "{n}. {}", "{n}) {}")
@@ -27,7 +27,7 @@ def request_with(rng: random.Random, phrasing: str, values: Sequence[str], **fie
         material = _in_a_row(rng, values)
     else:
         bullet = rng.choice(_BULLETS) if len(values) > 1 else "{}"
-        material = "\n".join(bullet.format(value, n=n) for n, value in enumerate(values, 1))
+        material = marked(bullet, values)
     phrasing = phrasing.replace("{one}", "{material}").replace("{several}", "{material}")
     return request(rng, phrasing, material, **fields)
 

@@ -3,9 +3,10 @@
 import random
 import re
 from collections.abc import Sequence
+from functools import partial
 
 from mars_demo.tasks.skills import words
-from mars_demo.tasks.skills.common import and_list, is_inline, lines_of, texts
+from mars_demo.tasks.skills.common import and_list, is_inline, lines_of, marked, texts
 
 _TEXT = texts("lists")
 _TODOS = "to-dos"
@@ -23,24 +24,13 @@ _CASES = (str, str.lower, lambda item: item[0].upper() + item[1:])
 # The forms of a list. An answer has the first one of each.
 _FORMS = {
     "commas": (
-        ", ".join,
-        ", ".join,
-        and_list,
-        and_list,
+        *(", ".join, ", ".join, and_list, and_list),
         lambda items: f"{', '.join(items[:-1])}, and {items[-1]}",
-        ",".join,
-        "; ".join,
-        " / ".join,
-        " | ".join,
+        *(separator.join for separator in (",", "; ", " / ", " | ")),
     ),
     "lines": ("\n".join, "\n".join, ",\n".join),
-    "bullets": tuple(
-        lambda items, mark=mark: "\n".join(f"{mark} {item}" for item in items) for mark in "-*•–"
-    ),
-    "numbers": tuple(
-        lambda items, end=end: "\n".join(f"{i}{end} {item}" for i, item in enumerate(items, start=1))
-        for end in ".)"
-    ),
+    "bullets": tuple(partial(marked, bullet) for bullet in ("- {}", "* {}", "• {}", "– {}")),
+    "numbers": (partial(marked, "{n}. {}"), partial(marked, "{n}) {}")),
     "sentence": (and_list,),
 }
 FORMS = ("commas", "commas", "lines", "bullets", "numbers")  # of a list as typed, with their shares

@@ -5,7 +5,9 @@ import random
 import re
 from collections.abc import Sequence
 
-BULLETS = ("", "", "- ", "* ", "• ", "{}. ", "{}) ")
+from mars_demo.tasks.skills.common import marked
+
+BULLETS = ("{}", "{}", "- {}", "* {}", "• {}", "{n}. {}", "{n}) {}")
 NUMBER = re.compile(r"(0|[1-9]\d*)(\.\d+)?")
 
 
@@ -13,8 +15,7 @@ def written(rng: random.Random, items: Sequence[str], inline: bool, separators: 
     """Return items in one line, or, unless `inline`, mostly as lines with or without bullets."""
     if inline or rng.random() < 0.25:
         return rng.choice(separators).join(items)
-    bullet = rng.choice(BULLETS)
-    return "\n".join(bullet.format(number) + item for number, item in enumerate(items, 1))
+    return marked(rng.choice(BULLETS), items)
 
 
 def literal(value: str) -> str:

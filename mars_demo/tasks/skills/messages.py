@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from string import Formatter
 
-from mars_demo.tasks.common import Example, sentences_of
+from mars_demo.tasks.common import Example, capitalized, sentences_of
 from mars_demo.tasks.skills import words
 from mars_demo.tasks.skills.common import kinds, new_numbers, request, skill, texts
 
@@ -107,7 +107,7 @@ def written(form: str, subject: str, body: str, fields: Mapping[str, str]) -> st
         start = body if re.match(r"I\b", body) else body[0].lower() + body[1:]
         return f"Hi {to}, {start}" if to else body
     greeting, sender = f"Dear {to}," if to else "Hello,", fields.get("sender", PLACEHOLDER)
-    subject = subject[0].upper() + subject[1:]
+    subject = capitalized(subject)
     return f"Subject: {subject}\n\n{greeting}\n\n{body}\n\nBest regards,\n{sender}"
 
 

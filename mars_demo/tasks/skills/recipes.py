@@ -4,7 +4,7 @@ import random
 import re
 
 from mars_demo.tasks.common import Example
-from mars_demo.tasks.skills.common import and_list, kinds, lines_of, request, skill, texts
+from mars_demo.tasks.skills.common import and_list, kinds, lines_of, marked, request, skill, texts
 
 TEXT = texts("recipes")
 ASKS, FOLLOW_UPS = kinds("recipes"), kinds("recipes", "follow_ups")
@@ -79,10 +79,8 @@ def _listed(rng: random.Random, phrasing: str, ingredients: list[tuple], **heade
         usual = unit or layout not in ("{amount} of {name}", "{name} {amount}")
         shape = layout if usual else "{amount} {name}"
         lines.append(shape.format(amount=amount, name=name) if number else name)
-    if layout == "{amount} {name}" and rng.random() < 0.2:
-        text = ", ".join(lines)
-    else:
-        text = "\n".join(bullet.format(line, n=n) for n, line in enumerate(lines, 1))
+    in_a_row = layout == "{amount} {name}" and rng.random() < 0.2
+    text = ", ".join(lines) if in_a_row else marked(bullet, lines)
     if "{people}" in phrasing and "{base}" not in phrasing:
         return f"{rng.choice(TEXT['headers']).format(**header)}\n{text}"
     return f"{rng.choice(TEXT['titles']).format(**header)}\n{text}" if rng.random() < 0.3 else text

@@ -4,7 +4,7 @@ import random
 import re
 from collections.abc import Sequence
 
-from mars_demo.tasks.common import Example
+from mars_demo.tasks.common import Example, capitalized
 from mars_demo.tasks.skills import words
 from mars_demo.tasks.skills.common import kinds, lines_of, plain, request, skill, texts
 
@@ -53,7 +53,7 @@ def _list(prompt: str, facts: dict) -> Example:
     lines = []
     for number, item in enumerate(facts["items"], 1):
         box = "x" if item in facts["done"] else " "
-        lines.append(f"{f'{number}.' if facts['numbered'] else f'- [{box}]'} {item[0].upper()}{item[1:]}")
+        lines.append(f"{f'{number}.' if facts['numbered'] else f'- [{box}]'} {capitalized(item)}")
     return Example("todo", prompt, "\n".join(lines), facts)
 
 
