@@ -10,6 +10,7 @@ TEXT = texts("changelog")
 LOG_ASKS, COMMIT_ASKS = kinds("changelog", "asks_log"), kinds("changelog", "asks_commit")
 STYLES, FIELDS = kinds("changelog", "styles"), kinds("changelog", "fields")  # forms of a line of notes
 PARTS = TEXT["parts"]
+DATES = ("{day:%Y-%m-%d}", "{day:%Y-%m-%d}", words.LONG_DATE, "{day:%d.%m.%Y}")
 CHANGES, COMMITS = TEXT["changes"], TEXT["commits"]  # phrases by kind of change or type of commit
 
 
@@ -19,8 +20,7 @@ def make(rng: random.Random, unseen: bool) -> Example:
 
 def _log(rng: random.Random, unseen: bool) -> Example:
     version = f"{rng.choice(('', '', 'v'))}{rng.randint(0, 9)}.{rng.randint(0, 20)}.{rng.randint(0, 9)}"
-    day = words.date(rng)
-    date = rng.choice((day.isoformat(), day.isoformat(), words.long_date(day), f"{day:%d.%m.%Y}"))
+    date = words.dated(words.date(rng), rng.choice(DATES))
     kinds = sorted(rng.sample(list(CHANGES), rng.randint(2, 3)))
     changes = [
         (kind, change.format(rng.choice(PARTS)))

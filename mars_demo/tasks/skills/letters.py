@@ -3,7 +3,6 @@
 import datetime
 import random
 import re
-from collections.abc import Callable
 
 from mars_demo.tasks.common import Example
 from mars_demo.tasks.skills import words
@@ -14,19 +13,8 @@ ASKS, LETTERS, LAYOUTS, FOLLOW_UPS = (TEXT[key] for key in ("asks", "letters", "
 
 
 def _date(rng: random.Random) -> str:
-    return _style(rng)(words.date(rng))
-
-
-def _style(rng: random.Random) -> Callable[[datetime.date], str]:
-    """Return a way to write dates."""
-    return rng.choice(
-        (
-            words.long_date,
-            datetime.date.isoformat,
-            lambda day: f"{words.MONTHS[day.month - 1]} {day.day}",
-            lambda day: f"{day.day} {words.MONTHS[day.month - 1]} {day.year}",
-        )
-    )
+    form = rng.choice(TEXT["dates"])
+    return words.dated(words.date(rng), form)
 
 
 def _time(rng: random.Random) -> str:
@@ -56,9 +44,9 @@ def _drawn(rng: random.Random, names: list[str]) -> dict[str, object]:
     while True:
         fields = {name: FIELDS[name](rng) for name in names}
         if {"first day", "last day"} <= set(names):
-            style, first = _style(rng), words.date(rng)
-            fields["first day"] = style(first)
-            fields["last day"] = style(first + datetime.timedelta(days=rng.randint(2, 30)))
+            form, first = rng.choice(TEXT["dates"]), words.date(rng)
+            fields["first day"] = words.dated(first, form)
+            fields["last day"] = words.dated(first + datetime.timedelta(days=rng.randint(2, 30)), form)
         values = [str(value) for value in fields.values()]
         if not any(a in b for i, a in enumerate(values) for j, b in enumerate(values) if i != j):
             return fields

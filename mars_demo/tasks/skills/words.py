@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from string import Formatter
 
-from mars_demo.tasks.common import DAYS as DAYS  # re-exported with the words here
+from mars_demo.tasks.common import DAYS, ordinal
 from mars_demo.tasks.skills.common import texts
 
 Draw = Callable[[random.Random], str]
@@ -17,6 +17,7 @@ PRODUCTS, COMPANIES = _WORDS["products"], _WORDS["companies"]
 GIFTS = [product for product in PRODUCTS if product[0] not in "aeiou"]  # with the article "a"
 ONE_GIFT = [gift for gift in GIFTS if not gift.endswith("s")]
 GROUPS = {name: group.split() for name, group in _WORDS["groups"].items()}
+LONG_DATE = _WORDS["dates"][0]
 GROUPS |= {"cities": CITIES, "names": FIRST_NAMES}
 
 
@@ -34,24 +35,15 @@ def date(rng: random.Random) -> datetime.date:
     return datetime.date(2015, 1, 1) + datetime.timedelta(days=rng.randrange(365 * 20))
 
 
-def long_date(day: datetime.date) -> str:
-    return f"{MONTHS[day.month - 1]} {day.day}, {day.year}"
+def dated(day: datetime.date, form: str) -> str:
+    """Return a date in a form, such as "{day:%d.%m.%Y}" or "{nth} of {month}"."""
+    return form.format(day=day, month=MONTHS[day.month - 1], nth=ordinal(day.day))
 
 
 def any_date(rng: random.Random) -> str:
-    """Return a date in one of several styles."""
+    """Return a date in one of several forms."""
     day = date(rng)
-    month = MONTHS[day.month - 1]
-    return rng.choice(
-        (
-            long_date(day),
-            day.isoformat(),
-            f"{day.day} {month} {day.year}",
-            f"{day.day} {month}",
-            f"{day.day:02}/{day.month:02}/{day.year}",
-            f"{day.day}.{day.month}.{day.year}",
-        )
-    )
+    return dated(day, rng.choice(_WORDS["dates"]))
 
 
 # What a field of a pattern draws, by its name.
@@ -70,7 +62,7 @@ NAMED: dict[str, Draw] = {
     "a job": one_of([job for job in GROUPS["jobs"] if job[0] not in "aeiou"]),  # with the article "a"
     "email": email,
     "date": any_date,
-    "long date": lambda rng: long_date(date(rng)),
+    "long date": lambda rng: dated(date(rng), LONG_DATE),
 }
 
 
