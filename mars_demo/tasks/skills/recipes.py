@@ -8,11 +8,8 @@ from mars_demo.tasks.skills.common import and_list, kinds, lines_of, marked, req
 
 TEXT = texts("recipes")
 ASKS, FOLLOW_UPS = kinds("recipes"), kinds("recipes", "follow_ups")
-FACTORS, SERVINGS, AMOUNTS, KITCHENS = (TEXT[key] for key in ("factors", "servings", "amounts", "kitchens"))
-LAYOUTS = (
-    "{amount} {name}", "{amount} {name}", "{amount} of {name}", "{name}: {amount}", "{name} - {amount}",
-    "{name} = {amount}", "{name}, {amount}", "{name} ({amount})", "{name}\t{amount}", "{name} {amount}",
-)  # fmt: skip
+FACTORS, SERVINGS, AMOUNTS = (TEXT[key] for key in ("factors", "servings", "amounts"))
+KITCHENS, LAYOUTS = TEXT["kitchens"], TEXT["layouts"]
 SPELLED = {"tbsp": "tablespoons", "tsp": "teaspoons"}
 BULLETS = ("{}", "{}", "- {}", "- {}", "* {}", "• {}", "{n}. {}", "{n}) {}")
 

@@ -16,15 +16,8 @@ DEFAULTS = {
     "str": lambda rng: f'"{rng.choice(TEXT["defaults"])}"',
     **words.drawings({"int": "{0..99}", "float": "{0..9}.{1..9}", "bool": "{True|False}"}),
 }
-# A field without a default and with one.
-FIELD_STYLES = (
-    ("{key} ({type})", "{key} ({type}, default {default})"),
-    ("{key}: {type}", "{key}: {type} = {default}"),
-    ("{key}: {type}", "{key}: {type}, default {default}"),
-    ("{key} - {type}", "{key} - {type}, {default} by default"),
-    ("{type} {key}", "{type} {key} = {default}"),
-    ("{key} as {type}", "{key} as {type} (default: {default})"),
-)
+# The forms of a field without a default and with one.
+FIELD_STYLES = TEXT["field_styles"]
 ENTRY_STYLES = ("{}: {}", "{}: {}", "{} = {}", "{} - {}", "{} -> {}", "{}\t{}")
 VALUES = words.drawings(TEXT["values"])
 FUNCTIONS = {
