@@ -16,12 +16,7 @@ ASKS = {
     for kind in SOURCES
     for sign, name in (("+", "total"), ("-", "difference"))
 }
-LABELS = {
-    "names": words.FIRST_NAMES,
-    "days": words.DAYS,
-    "months": words.MONTHS,
-    "cities": words.CITIES,
-}
+LABELS = words.GROUPS | {"days": words.DAYS, "months": words.MONTHS}
 
 
 def make(rng: random.Random, unseen: bool) -> Example:
