@@ -3,7 +3,7 @@
 import argparse
 
 from mars_demo.cli.output import notice
-from mars_demo.training import watching
+from mars_demo.evaluation import trainings
 from mars_demo.views import recordings
 
 
@@ -13,7 +13,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    source = recordings if arguments.kind == "runs" else watching
+    source = recordings if arguments.kind == "runs" else trainings
     entries = {entry["id"]: entry for entry in source.index()}
     chosen = arguments.ids or list(entries)
     if unknown := [id for id in chosen if id not in entries]:

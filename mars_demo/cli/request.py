@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import fields
 
 from mars_demo.cli import loading
-from mars_demo.decoding.acceptance import CRITERIA
+from mars_demo.decoding.acceptance import CRITERIA, TAU
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling
 from mars_demo.models.names import DTYPE
@@ -19,8 +19,8 @@ def add_decoding(parser: argparse.ArgumentParser, modes: Iterable[str] = MODES, 
         parser.add_argument(
             "--tau",
             type=float,
-            default=0.95,
-            help="accept slots while score ≥ τ (default: 0.95)",
+            default=TAU,
+            help="accept slots while score ≥ τ (default: %(default)s)",
         )
     parser.add_argument("--criterion", choices=CRITERIA, default="probability", help="how slots are scored")
     parser.add_argument("--window", type=int, metavar="N", help="slots per forward")

@@ -8,6 +8,7 @@ import re
 import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -24,7 +25,7 @@ from mars_demo.training import distillation
 from mars_demo.training.adapters import add_adapters
 from mars_demo.training.bar import train
 from mars_demo.training.config import OBJECTIVES, MarsConfig
-from mars_demo.training.metrics import TERMS
+from mars_demo.training.metrics import logged
 from mars_demo.training.trainer import MarsTrainer
 
 OPTIONS = {  # for each option: the field of `MarsConfig`, its type (None for a switch), metavar and help
@@ -176,14 +177,13 @@ def interruptible(trainer: MarsTrainer) -> Iterator[None]:
 
 def describe(config: MarsConfig, base: str, output: Path) -> None:
     """Write the recipe of a checkpoint next to it, with the speed of its last training process."""
-    lines = [json.loads(line) for line in (output / "metrics.jsonl").read_text().splitlines()]
-    last = lines[-1]
-    restarts = [n for n in range(1, len(lines)) if lines[n]["seconds"] < lines[n - 1]["seconds"]]
-    first = lines[restarts[-1] if restarts else 0]
-    speed = (last["tokens"] - first["tokens"]) / max(1e-9, last["seconds"] - first["seconds"])
-    facts = {"base": base, "tokens": last["tokens"], "tokens_per_second": round(speed)}
-    losses = {name: last[name] for name in TERMS if name in last}
-    record = json.dumps(config.record() | facts | losses, indent=1) + "\n"
+    steps = logged(output)
+    first, last = steps[0], steps[-1]
+    for before, after in pairwise(steps):
+        first = after if after.seconds < before.seconds else first  # resumed
+    speed = (last.tokens - first.tokens) / max(1e-9, last.seconds - first.seconds)
+    facts = {"base": base, "tokens": last.tokens, "tokens_per_second": round(speed)}
+    record = json.dumps(config.record() | facts | last.losses, indent=1) + "\n"
     (output / "results.json").unlink(missing_ok=True)  # belonged to the previous weights
     unfinished = output / "unfinished-recipe.json"
     unfinished.write_text(record, encoding="utf-8")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from mars_demo.decoding.acceptance import Acceptance, Tau
+from mars_demo.decoding.acceptance import TAU, Acceptance, Tau
 from mars_demo.decoding.costs import Costs
 from mars_demo.decoding.sampling import Sampling
 from mars_demo.models.checkpoint import Checkpoint
@@ -52,7 +52,7 @@ class Request:
     """
 
     mode: str | None = None
-    tau: Tau = 0.95
+    tau: Tau = TAU
     criterion: str = "probability"
     window: int | None = None
     max_new_tokens: int = 256

@@ -12,14 +12,14 @@ import yaml
 from huggingface_hub import SpaceHardware, metadata_load
 
 from mars_demo.assets import ASSETS
-from mars_demo.models.names import bundled, locate
+from mars_demo.models.names import BASE, TINY, bundled, locate
 
 ROOT = ASSETS.parent
 ZERO = "zero-a10g"
 ZERO_PYTHON = "3.12.12"  # ZeroGPU has this version and 3.10.13
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 TAGS = ("text-generation", "multi-token-prediction", "speculative-decoding", "mcp-server")
-NEEDED = ("mars-tiny", "ar-tiny")  # the models of the lessons and of the Batch and Train tabs
+NEEDED = (TINY, BASE)  # the models of the lessons and of the Batch and Train tabs
 CODE = ("mars_demo", "assets", "pyproject.toml", "space.yaml", "LICENSE")
 LEFT_OUT = ("__pycache__", "*.pyc", "*.pyi", "screenshots")
 # The file types of a checkpoint; code and pickles next to it are not copied.

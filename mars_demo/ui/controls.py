@@ -11,6 +11,7 @@ from typing import Any
 import gradio as gr
 from gradio.context import LocalContext
 
+from mars_demo.decoding.acceptance import TAU
 from mars_demo.limits import LIMITS
 from mars_demo.scheduler import Queue
 from mars_demo.ui.hosting.gpu import LENT
@@ -18,7 +19,6 @@ from mars_demo.ui.hosting.guard import sentence
 from mars_demo.ui.hosting.shared_state import Number, SharedState
 from mars_demo.ui.hosting.visitors import at_leaving
 
-TAU = 0.95
 TAU_STEP = 0.01  # of every τ slider, as in components/words.js
 
 # Event settings. Such handlers run at once, outside of Gradio's queue; the page shows no errors of theirs.

@@ -33,13 +33,14 @@ from mars_demo import cli, tasks
 from mars_demo.cli.train import register
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
+from mars_demo.evaluation import training_record, trainings
 from mars_demo.export.save import save_checkpoint
 from mars_demo.models.checkpoint import wrap
 from mars_demo.models.load import load_checkpoint
 from mars_demo.models.mask_token import ensure_mask
 from mars_demo.models.runtime.fused import FusedModel
 from mars_demo.recipes import tiny
-from mars_demo.training import optimizers, states, trainer, watching
+from mars_demo.training import optimizers, states, trainer
 from mars_demo.training.adapters import add_adapters
 from mars_demo.training.attention import FLEX
 from mars_demo.training.clock import Clock
@@ -348,8 +349,8 @@ def test_the_pace_scales_the_learning_rate_of_a_running_training(tmp_path, token
 
 def test_training_lowers_both_losses(tmp_path, tokenizer):
     metrics = train(fresh(tokenizer), tokenizer, tmp_path, SETTINGS | {"max_steps": 40, "save_steps": 100})
-    assert metrics[-1].clean < 0.8 * metrics[0].clean
-    assert metrics[-1].noisy < 0.8 * metrics[0].noisy
+    for name in ("clean", "noisy"):
+        assert metrics[-1].losses[name] < 0.8 * metrics[0].losses[name]
 
 
 def test_packed_batches_of_workers_train_with_constant_shapes(tmp_path, tokenizer):
@@ -436,7 +437,7 @@ def test_accumulated_batches_equal_one_large_batch(tmp_path, tokenizer):
     for name, weight in reference.named_parameters():
         torch.testing.assert_close(gradients[name], weight.grad, rtol=1e-4, atol=1e-8)
     for name in ("loss", "clean", "noisy"):
-        assert getattr(metrics[0], name) == pytest.approx(expected[name].item(), rel=1e-6)
+        assert metrics[0].record()[name] == pytest.approx(expected[name].item(), rel=1e-6)
     norm = torch.nn.utils.clip_grad_norm_(reference.parameters(), 1.0)
     assert metrics[0].grad_norm == pytest.approx(norm.item(), rel=1e-6)
     make_optimizer(reference, 1e-3, None, 0.01, (0.9, 0.95)).step()
@@ -468,7 +469,7 @@ def test_unusable_references_are_refused(tmp_path, tokenizer, changed, fact):
 )
 def test_every_option_trains_and_its_checkpoint_decodes(tmp_path, tokenizer, changed):
     metrics = train(fresh(tokenizer), tokenizer, tmp_path, SETTINGS | {"max_steps": 3} | changed)
-    assert all(0 < (m.noisy or m.loss) < 20 for m in metrics)
+    assert all(0 < m.losses.get("noisy", m.loss) < 20 for m in metrics)
     checkpoint = load_checkpoint(str(tmp_path), device="cpu")
     assert checkpoint.objective == changed.get("objective", "mars")
     run = decode(checkpoint, "hello", Request(mode=checkpoint.modes[0], max_new_tokens=12)).finish()
@@ -718,9 +719,9 @@ def test_a_non_finite_loss_keeps_the_previous_state(tmp_path, tokenizer, whole, 
 
 
 def test_a_recorded_training_matches_its_preset_and_is_complete():
-    for entry in watching.index():
-        lines = [json.loads(line) for line in watching.recording(entry["id"]).splitlines()]
-        settings = watching.preset_settings(entry["preset"], entry["seed"])
+    for entry in trainings.index():
+        lines = [json.loads(line) for line in trainings.recording(entry["id"]).splitlines()]
+        settings = trainings.preset_settings(entry["preset"], entry["seed"])
         steps, recorded = settings["max_steps"], lines[0]["recipe"]
         first, last = lines[0], lines[-1]
         assert (first["schema"], first["base"], first["prompt"]) == (1, entry["base"], entry["prompt"])
@@ -735,16 +736,16 @@ def test_a_recorded_training_matches_its_preset_and_is_complete():
 
 @pytest.mark.parametrize("stop", [1, pytest.param(2, marks=pytest.mark.full)])
 def test_a_stopped_training_is_saved_at_any_step(stop, tmp_path, monkeypatch):
-    monkeypatch.setattr(watching, "PROBE_PROMPTS", 1)
+    monkeypatch.setattr(training_record, "PROBE_PROMPTS", 1)
     checkpoint = load_checkpoint("ar-tiny", "cpu", torch.float32)
-    settings = watching.settings("mars", 4, 1, "code", steps=2, learning_rate=1e-3, seed=0)
+    settings = trainings.settings("mars", 4, 1, "code", steps=2, learning_rate=1e-3, seed=0)
     config = MarsConfig(str(tmp_path), **settings)
     lines = []
 
     def stopped() -> bool:
         return sum('"step"' in line for line in lines) >= stop
 
-    for line in watching.watch(checkpoint, config, "Hello", "mine", stopped=stopped):
+    for line in training_record.watch(checkpoint, config, "Hello", "mine", stopped=stopped):
         lines.append(line)
     assert json.loads(lines[-1]) == {"done": True, "steps": stop}
     records = [line.get("record") or line.get("before") for line in map(json.loads, lines)]
@@ -767,12 +768,12 @@ def test_a_stopped_training_is_saved_at_any_step(stop, tmp_path, monkeypatch):
 def test_impossible_trainings_are_refused(wrong, fact):
     right = {"objective": "mars", "block_size": 8, "sft_weight": 1, "data": "code", "steps": 5}
     with pytest.raises(ValueError, match=fact):
-        watching.settings(**(right | {"learning_rate": 1e-3, "seed": 0} | wrong))
+        trainings.settings(**(right | {"learning_rate": 1e-3, "seed": 0} | wrong))
 
 
 def test_an_unknown_recording_is_refused():
     with pytest.raises(ValueError, match="../runs/bus"):
-        watching.recording("../runs/bus")
+        trainings.recording("../runs/bus")
 
 
 # --------------------------------------------------------------------------------- schedules and the clock

@@ -3,8 +3,8 @@
 import json
 
 from mars_demo.decoding.trace import Run, read_text
+from mars_demo.evaluation import trainings
 from mars_demo.models.chat import encode_prompt
-from mars_demo.training import watching
 from mars_demo.ui import models
 from mars_demo.ui.lessons.parts import shown
 from mars_demo.ui.lessons.tables import chart, rows, speeds
@@ -32,7 +32,7 @@ def grid(element: dict) -> dict[str, dict]:
 
 def trained(element: dict) -> dict[str, dict]:
     """Show the answer that was recorded after a step of a training."""
-    lines = map(json.loads, watching.recording(element["training"]).splitlines())
+    lines = map(json.loads, trainings.recording(element["training"]).splitlines())
     record = next(line["record"] for line in lines if line.get("answer") == element["step"])
     return {"stage": shown(value="".join(f"{json.dumps(line)}\n" for line in record))}
 

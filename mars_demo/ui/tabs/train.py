@@ -14,13 +14,14 @@ import gradio as gr
 from gradio.processing_utils import save_file_to_cache
 from pandas import DataFrame
 
+from mars_demo.decoding.request import Request
+from mars_demo.evaluation import accuracy, training_record, trainings
+from mars_demo.evaluation.trainings import PRESETS
 from mars_demo.limits import LIMITS
 from mars_demo.markdown import table
 from mars_demo.models.runtime.captured import captured
 from mars_demo.scheduler import LONG
-from mars_demo.training import watching
 from mars_demo.training.config import MarsConfig
-from mars_demo.training.watching import PRESETS
 from mars_demo.ui import models
 from mars_demo.ui.components.drawing import Drawing
 from mars_demo.ui.components.stage import Stage
@@ -34,7 +35,6 @@ from mars_demo.ui.tabs.race import PROMPTS
 from mars_demo.views import plots
 
 TITLE = "Train"
-BASE = "ar-tiny"
 CURVE_PROMPTS = 12
 STEP, LOOKS = 4, 1000  # the duration of a step, and of all answers between steps, in forwards
 MINUTE = 60  # seconds
@@ -119,7 +119,7 @@ def _settings(objective, block_size, sft_weight, data, steps, learning_rate) -> 
     if not LIMITS.train_steps:
         raise ValueError("Training is switched off here; run the app on your own machine to train.")
     seed = secrets.randbelow(2**31)
-    return watching.settings(objective, block_size, sft_weight, data, steps, learning_rate, seed)
+    return trainings.settings(objective, block_size, sft_weight, data, steps, learning_rate, seed)
 
 
 def _longest(base: str, settings: dict, *_) -> int:
@@ -132,7 +132,7 @@ def _watched(
 ) -> Iterator[tuple]:
     """Train; yield the growing record and, if it changes, the label of the pause button."""
     checkpoint, config = models.fresh(base), MarsConfig(str(folder), **settings)
-    lines = watching.watch(
+    lines = training_record.watch(
         checkpoint, config, prompt, name, pace=lambda: session.pace, stopped=lambda: session.stopped
     )
     text, shown = "", 0.0
@@ -148,7 +148,7 @@ def _watched(
             elif time.monotonic() - shown > EVERY:
                 yield text, None
                 shown = time.monotonic()
-    trained = watching.as_trained(checkpoint, config, name)
+    trained = training_record.as_trained(checkpoint, config, name)
     owned.hold(name, replace(trained, captured=captured(trained.model)), folder)
     yield text, None
 
@@ -209,18 +209,18 @@ def _curve(base: str, name: str, rows: list):
     return gr.Plot(plots.frontier(curves), visible=True)
 
 
-@on_gpu(lambda *_: seconds((1 + len(TAUS)) * CURVE_PROMPTS * watching.MAX_NEW_TOKENS / 2), LONG)
+@on_gpu(lambda *_: seconds((1 + len(TAUS)) * CURVE_PROMPTS * training_record.MAX_NEW_TOKENS / 2), LONG)
 def _compared(base: str, name: str, data: str, session: Session) -> Iterator[tuple[int, int, list]]:
     """Yield after each answer: the number of answers, their total, and the `accuracy.Row`s so far.
 
     The first row is the base; the others are the trained model, one for each τ.
     """
-    trained = models.load(name)
+    trained, examples = models.load(name), training_record.held_out(data, CURVE_PROMPTS)
     taus = TAUS if trained.modes[0] != "ar" else TAUS[:1]
-    of = (1 + len(taus)) * watching.measured(data, CURVE_PROMPTS)
+    of = (1 + len(taus)) * len(examples)
     done, rows = 0, []
-    parts = [watching.measuring(models.fresh(base), data, 1.0, CURVE_PROMPTS, "ar")]
-    parts += [watching.measuring(trained, data, tau, CURVE_PROMPTS) for tau in taus]
+    parts = [accuracy.measuring(models.fresh(base), examples, Request("ar", 1.0))]
+    parts += [accuracy.measuring(trained, examples, Request(tau=tau)) for tau in taus]
     for row in itertools.chain.from_iterable(parts):
         done += row is None
         rows += [] if row is None else [row]
@@ -263,7 +263,9 @@ def list_bases(chosen: str | None):
     if chosen:
         return gr.skip()
     names = models.names()
-    return gr.Dropdown(choices=names, value=BASE if BASE in names else next(iter(names), None))
+    return gr.Dropdown(
+        choices=names, value=models.BASE if models.BASE in names else next(iter(names), None)
+    )
 
 
 # ------------------------------------------------------------------------------------- the page
@@ -312,12 +314,12 @@ class Controls:
             label="λ, weight of the SFT loss",
             info="On the clean stream; it preserves one-token decoding.",
         )
-        self.data = gr.Dropdown(list(watching.DATA), value=first["data"], label="Data")
+        self.data = gr.Dropdown(list(trainings.DATA), value=first["data"], label="Data")
         self.steps = gr.Slider(1, limit, min(first["steps"], limit), step=1, label="Steps", elem_id="steps")
         self.learning_rate = gr.Number(
             first["learning_rate"],
             label="Learning rate",
-            info=f"For AdamW; Muon trains the hidden matrices at {watching.MUON} times this rate.",
+            info=f"For AdamW; Muon trains the hidden matrices at {trainings.MUON} times this rate.",
         )
         self.base = gr.Dropdown([], label="Base", elem_id="base")
 
@@ -332,8 +334,8 @@ class Results:
     def __init__(self):
         watched = next(example["prompt"] for example in PROMPTS if example["model"] == models.TINY)
         self.prompt = gr.Textbox(watched, label="Watched prompt", lines=2, elem_id="watched")
-        constants = {"stage": "growing", "recordings": watching.index()}
-        self.curves = Drawing("curves", constants=constants, server_functions=[watching.recording])
+        constants = {"stage": "growing", "recordings": trainings.index()}
+        self.curves = Drawing("curves", constants=constants, server_functions=[trainings.recording])
         Stage(shelf=False, empty="The recorded training is being loaded.", elem_id="growing")
         self.table = gr.Markdown(visible=False, elem_id="before-after")
         self.plot = gr.Plot(visible=False, show_label=False)
