@@ -3,15 +3,15 @@
 import re
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
-from huggingface_hub import SpaceHardware, metadata_load
+from huggingface_hub import SpaceHardware
 
 from mars_demo.assets import ASSETS
+from mars_demo.models.facts import front_matter
 from mars_demo.models.names import BASE, TINY, bundled, locate
 
 ROOT = ASSETS.parent
@@ -191,8 +191,6 @@ def _bases(space: Space) -> list[str]:
     return list(dict.fromkeys(base for base in bases if re.fullmatch(r"[\w.-]+/[\w.-]+", base)))
 
 
-def _fronts(space: Space) -> Iterator[dict[str, Any]]:
-    """Yield the front matter of the copied models' cards."""
-    for folder in (*(ASSETS / name for name in space.included), *space.from_here):
-        with suppress(OSError, ValueError, yaml.YAMLError):  # no card, or no front matter
-            yield metadata_load(folder / "README.md") or {}
+def _fronts(space: Space) -> list[dict[str, Any]]:
+    """Return the front matter of the copied models' cards."""
+    return [front_matter(folder) for folder in (*(ASSETS / n for n in space.included), *space.from_here)]

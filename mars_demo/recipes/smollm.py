@@ -11,7 +11,6 @@ import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ from mars_demo.tasks import instructions
 from mars_demo.training import distillation
 from mars_demo.training.bar import train
 from mars_demo.training.config import MarsConfig
-from mars_demo.training.metrics import logged
+from mars_demo.training.metrics import duration, logged
 from mars_demo.training.trainer import MarsTrainer
 
 BASE = "HuggingFaceTB/SmolLM2-135M-Instruct"
@@ -149,14 +148,11 @@ def write_record(folder: Path, config: MarsConfig, summaries: list[dict]) -> Non
 def summary(config: MarsConfig) -> dict:
     """Return the settings and costs of a finished training."""
     steps = logged(Path(config.output_dir))
-    times = [0.0, *(step.seconds for step in steps)]
-    # The clock of the log restarts where the training was resumed.
-    seconds = sum(now - before if now > before else now for before, now in pairwise(times))
     return {
         "objective": config.objective,
         "steps": steps[-1].step,
         "tokens": steps[-1].tokens,
-        "minutes": round(seconds / 60),
+        "minutes": round(duration(steps) / 60),
         "muon_learning_rate": config.muon_learning_rate,
         "machine": results.machine(),
     }
@@ -194,11 +190,8 @@ def make(
     minutes: the time of both trainings together, instead of their steps.
 
     Raises:
-        ValueError: if there is no such stage or scale, or the first stage has no base.
+        ValueError: if the first stage has no base.
     """
-    for name, value, choices in (("stage", stage, (None, *STAGES)), ("scale", scale, SCALES)):
-        if value not in choices:
-            raise ValueError(f"Unknown {name} {value!r}. Choose from {', '.join(filter(None, choices))}.")
     chosen = SCALES[scale]
     if stage in (None, "base") and not (output / "base" / "config.json").exists():
         if base is None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
+from itertools import pairwise
 from pathlib import Path
 from typing import Self
 
@@ -98,6 +100,12 @@ class MetricsFile:
             file.write(json.dumps(metrics.record()) + "\n")
             file.flush()
             os.fsync(file.fileno())
+
+
+def duration(steps: Sequence[Metrics]) -> float:
+    """Return the seconds of a training from its first step on; its clock restarts where it was resumed."""
+    times = [0.0, *(step.seconds for step in steps)]
+    return sum(now - before if now > before else now for before, now in pairwise(times))
 
 
 def logged(output: Path) -> list[Metrics]:

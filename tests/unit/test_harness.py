@@ -161,8 +161,6 @@ def test_all_local_tasks_have_the_results_of_hf(mars_tiny, hf, folder, options):
                 assert sample["resps"] == other["resps"]
                 continue
             for (our_answer,), (their_answer,) in zip(sample["resps"], other["resps"], strict=True):
-                if name == "local-texts":
-                    our_answer, their_answer = (our_answer, None), (their_answer, None)
                 assert our_answer[0] == pytest.approx(their_answer[0], rel=1e-5)
                 assert our_answer[1] is their_answer[1]  # whether the continuation is greedy
         assert figures(ours, name) == pytest.approx(figures(theirs, name), rel=1e-5)

@@ -47,8 +47,9 @@ class MarsLM(HFLM):
     device: None for the best one.
     dtype: one of `names.DENSE`; `auto` is the choice of `load_checkpoint` for batched decoding.
     batch_size: sequences of a batch; `auto` only applies to scoring texts.
-    max_length: positions of prompt and answer together; longer prompts are truncated on the left.
     seed: the seed of tasks that sample.
+    settings: further ones of the model `hf`. `max_length` counts the positions of prompt and answer
+        together; longer prompts are truncated on the left.
 
     Raises:
         ValueError: if the checkpoint cannot be loaded or does not support the settings.
@@ -65,10 +66,8 @@ class MarsLM(HFLM):
         dtype: str = "auto",
         device: str | None = None,
         batch_size: int | str = BATCH,
-        max_batch_size: int | None = 64,
-        max_length: int | None = None,
-        add_bos_token: bool | None = None,
         seed: int = 0,
+        **settings: Any,
     ):
         request = Request(mode, float(tau), criterion, window)
         self.checkpoint = checkpoint = _loaded(pretrained, device, dtype, block_size).dense
@@ -77,9 +76,7 @@ class MarsLM(HFLM):
             tokenizer=checkpoint.tokenizer,
             backend="causal",
             batch_size=batch_size,
-            max_batch_size=max_batch_size,
-            max_length=max_length or checkpoint.context,
-            add_bos_token=add_bos_token,
+            **{"max_length": checkpoint.context} | settings,
         )
         self.rows = int(batch_size) if str(batch_size).isdigit() else BATCH
         self.request = fitted(checkpoint, request, self.rows)
