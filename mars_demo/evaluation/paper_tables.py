@@ -71,23 +71,22 @@ def _frame(rows: Iterable[Mapping], columns: Mapping[str, str]) -> DataFrame:
 
 def paper_curves() -> dict[str, list[Point]]:
     """Return the paper's τ sweep on one benchmark with one block size, a curve per scale."""
-    curves: dict[str, list[Point]] = {}
-    for row in PAPER["table8_tau_sweep"]:
-        if CURVE.items() <= row.items():
-            point = Point(row["tau"], row["accuracy"] / 100, row["tokens_per_forward"])
-            name = f"{row['scale']}, {CURVE['task']}, B = {CURVE['block_size']}"
-            curves.setdefault(name, []).append(point)
-    return curves
+    rows = [row for row in PAPER["table8_tau_sweep"] if CURVE.items() <= row.items()]
+    return _curves((f"{row['scale']}, {CURVE['task']}, B = {CURVE['block_size']}", row) for row in rows)
 
 
 def our_curves() -> dict[str, list[Point]]:
     """Return the τ sweep of `mars-tiny` on all tasks and on two of them; empty if not measured."""
     record = results.read("frontier.json")
+    rows = _swept(record) if record else ()
+    return _curves((OUR_CURVES[row["task"]], row) for row in rows if row["task"] in OUR_CURVES)
+
+
+def _curves(named: Iterable[tuple[str, Mapping]]) -> dict[str, list[Point]]:
     curves: dict[str, list[Point]] = {}
-    for row in _swept(record) if record else ():
-        if name := OUR_CURVES.get(row["task"]):
-            point = Point(row["tau"], row["accuracy"] / 100, row["tokens_per_forward"])
-            curves.setdefault(name, []).append(point)
+    for name, row in named:
+        point = Point(row["tau"], row["accuracy"] / 100, row["tokens_per_forward"])
+        curves.setdefault(name, []).append(point)
     return curves
 
 
