@@ -42,5 +42,5 @@ def run(arguments: argparse.Namespace) -> None:
     given = [f"{option}={value}" for option, value in settings.items() if value is not None]
     harness = [sys.executable, "-m", "mars_demo.evaluation.harness", "run", "--model", "mars_demo"]
     template = ["--apply_chat_template"] if described.has_template else []
-    asked = ["--tasks", arguments.tasks, "--include_path", str(FOLDER), *template, *arguments.more]
-    sys.exit(subprocess.run([*harness, "--model_args", *given, *asked]).returncode)
+    tasks = ["--tasks", arguments.tasks, "--include_path", str(FOLDER), "--batch_size", "8", *template]
+    sys.exit(subprocess.run([*harness, "--model_args", *given, *tasks, *arguments.more]).returncode)

@@ -250,7 +250,7 @@ def test_the_benchmark_command_passes_its_options_and_further_flags(folder, tmp_
     record = json.loads(file.read_text())
     assert record["config"]["mode"] == "lossless"
     assert record["config"]["speed"]["local-answers"]["answers"] == 2
-    assert "user" in record["chat_template"]
+    assert record["chat_template"] and record["config"]["batch_size"] == "8"
 
 
 @FULL
