@@ -3,8 +3,7 @@
 import argparse
 
 from mars_demo.cli.output import notice
-from mars_demo.evaluation import recorded_runs
-from mars_demo.training import watching
+from mars_demo.evaluation import recorded_runs, trainings
 from mars_demo.views import recordings
 
 
@@ -15,7 +14,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     runs = arguments.kind == "runs"
-    source, record = (recordings, recorded_runs.record) if runs else (watching, watching.record)
+    source, record = (recordings, recorded_runs.record) if runs else (trainings, trainings.record)
     entries = {entry["id"]: entry for entry in source.index()}
     chosen = arguments.ids or list(entries)
     if unknown := [id for id in chosen if id not in entries]:

@@ -90,7 +90,7 @@ def _lesson(chapter: dict, parts: Parts) -> tuple[str, list[Drawing]]:
     ]
     drawings = [part for part, value in beside if isinstance(part, Drawing) and value]
     if element["kind"] == "comparison":
-        shown = _html("\n\n".join([CHOSEN, *map(_compared, paper_tables.TABLES)]))
+        shown = _html("\n\n".join([CHOSEN, *map(_compared, paper_tables.TITLES)]))
     else:
         drawn = [_drawn(part, value) for part, value in beside]
         shown = "".join(filter(None, drawn))
@@ -122,7 +122,7 @@ def _plotted(plot: Figure) -> str:
 def _compared(number: int) -> str:
     """Return a table of the paper, and the same table measured here, as Markdown."""
     *_, theirs, ours = (update["value"] for update in tables.compared(number).values())
-    return f"## {paper_tables.TABLES[number].title}\n\n{theirs}\n\n{ours}"
+    return f"## {paper_tables.TITLES[number]}\n\n{theirs}\n\n{ours}"
 
 
 def _html(text: str) -> str:

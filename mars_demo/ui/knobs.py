@@ -5,10 +5,10 @@ import time
 
 import gradio as gr
 
+from mars_demo.decoding.acceptance import TAU
 from mars_demo.ui.hosting.shared_state import Number, SharedState
 from mars_demo.ui.hosting.visitors import at_leaving
 
-TAU = 0.95
 POLL = 0.1  # seconds between two checks of a setting
 PATIENCE = 20  # seconds within which a run must stop for its visitor's next one
 NOT_STOPPED = "Your last run has not stopped yet: stop it, or wait until it has ended."

@@ -11,12 +11,13 @@ import gradio as gr
 from pandas import DataFrame
 from plotly.graph_objects import Figure
 
-from mars_demo.evaluation.accuracy import Row
+from mars_demo.decoding.request import Request
+from mars_demo.evaluation import training_record
+from mars_demo.evaluation.accuracy import Row, measuring
 from mars_demo.limits import LIMITS
 from mars_demo.markdown import table
 from mars_demo.models.runtime.captured import captured
 from mars_demo.scheduler import LONG
-from mars_demo.training import watching
 from mars_demo.training.config import MarsConfig
 from mars_demo.ui import models
 from mars_demo.ui.hosting import owned
@@ -57,7 +58,7 @@ def watched(
 ) -> Iterator[tuple]:
     """Train; yield the growing record and, if it changes, the label of the pause button."""
     checkpoint, config = models.fresh(base), MarsConfig(str(folder), **settings)
-    lines = watching.watch(
+    lines = training_record.watch(
         checkpoint, config, prompt, name, pace=lambda: session.pace, stopped=lambda: session.stopped
     )
     text, shown = "", 0.0
@@ -73,7 +74,7 @@ def watched(
             elif time.monotonic() - shown > EVERY:
                 yield text, None
                 shown = time.monotonic()
-    trained = watching.as_trained(checkpoint, config, name)
+    trained = training_record.as_trained(checkpoint, config, name)
     owned.hold(name, replace(trained, captured=captured(trained.model)), folder)
     yield text, None
 
@@ -114,15 +115,15 @@ class Comparison:
         return plots.frontier(named)
 
 
-@on_gpu(lambda *_: seconds((1 + len(TAUS)) * CURVE_PROMPTS * watching.MAX_NEW_TOKENS / 2), LONG)
+@on_gpu(lambda *_: seconds((1 + len(TAUS)) * CURVE_PROMPTS * training_record.MAX_NEW_TOKENS / 2), LONG)
 def _measured(base: str, name: str, data: str, session: Session) -> Iterator[tuple[int, int, list[Row]]]:
     """Yield after each answer: the number of answers, their total, and the rows so far."""
-    trained = models.load(name)
+    trained, examples = models.load(name), training_record.held_out(data, CURVE_PROMPTS)
     taus = TAUS if trained.modes[0] != "ar" else TAUS[:1]
-    of = (1 + len(taus)) * watching.measured(data, CURVE_PROMPTS)
+    of = (1 + len(taus)) * len(examples)
     done, rows = 0, []
-    parts = [watching.measuring(models.fresh(base), data, 1.0, CURVE_PROMPTS, "ar")]
-    parts += [watching.measuring(trained, data, tau, CURVE_PROMPTS) for tau in taus]
+    parts = [measuring(models.fresh(base), examples, Request("ar", 1.0))]
+    parts += [measuring(trained, examples, Request(tau=tau)) for tau in taus]
     for row in itertools.chain.from_iterable(parts):
         done += row is None
         rows += [] if row is None else [row]

@@ -26,9 +26,9 @@ sys.modules["spaces"] = forking_spaces
 sys.argv = ["app.py", "--model", "mars-tiny", "--model", "ar-tiny", "--model", sys.argv[1], "--only"]
 from mars_demo.models import pool
 pool.RETRY_AFTER = 0
-from mars_demo.training import watching
+from mars_demo.evaluation import training_record
 from mars_demo.ui import training
-training.CURVE_PROMPTS = watching.PROBE_PROMPTS = 1  # as much as is needed to see that it works
+training.CURVE_PROMPTS = training_record.PROBE_PROMPTS = 1  # as much as is needed to see that it works
 runpy.run_path("app.py", run_name="__main__")
 """
 

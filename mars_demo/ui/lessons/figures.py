@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable
 
 from mars_demo.decoding.trace import Run, read_text
-from mars_demo.training import watching
+from mars_demo.evaluation import trainings
 from mars_demo.ui import forwards, models
 from mars_demo.ui.lessons import comparing, tables
 from mars_demo.ui.lessons.parts import HIDDEN, shown
@@ -43,7 +43,7 @@ def race(element: dict) -> dict[str, dict]:
 
 def training(element: dict) -> dict[str, dict]:
     """Show the answer that was recorded after a step of a training."""
-    lines = map(json.loads, watching.recording(element["training"]).splitlines())
+    lines = map(json.loads, trainings.recording(element["training"]).splitlines())
     record = next(line["record"] for line in lines if line.get("answer") == element["step"])
     return {"stage": shown(value="".join(f"{json.dumps(line)}\n" for line in record))}
 

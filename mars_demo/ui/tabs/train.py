@@ -10,9 +10,9 @@ from pathlib import Path
 import gradio as gr
 from gradio.processing_utils import save_file_to_cache
 
+from mars_demo.evaluation import trainings
+from mars_demo.evaluation.trainings import PRESETS
 from mars_demo.limits import LIMITS
-from mars_demo.training import watching
-from mars_demo.training.watching import PRESETS
 from mars_demo.ui import models
 from mars_demo.ui.components.drawing import Drawing
 from mars_demo.ui.components.stage import Stage
@@ -38,7 +38,7 @@ def settings_of(values: Sequence) -> dict:
     """
     if not LIMITS.train_steps:
         raise ValueError("Training is switched off here; run the app on your own machine to train.")
-    return watching.settings(**dict(zip(RECIPE, values)), seed=secrets.randbelow(2**31))
+    return trainings.settings(**dict(zip(RECIPE, values)), seed=secrets.randbelow(2**31))
 
 
 def zipped(model: owned.Owned) -> str:
@@ -112,12 +112,12 @@ class Controls:
             label="λ, weight of the SFT loss",
             info="On the clean stream; it preserves one-token decoding.",
         )
-        self.data = gr.Dropdown(list(watching.DATA), value=first["data"], label="Data")
+        self.data = gr.Dropdown(list(trainings.DATA), value=first["data"], label="Data")
         self.steps = gr.Slider(1, limit, min(first["steps"], limit), step=1, label="Steps", elem_id="steps")
         self.learning_rate = gr.Number(
             first["learning_rate"],
             label="Learning rate",
-            info=f"For AdamW; Muon trains the hidden matrices at {watching.MUON} times this rate.",
+            info=f"For AdamW; Muon trains the hidden matrices at {trainings.MUON} times this rate.",
         )
         self.base = gr.Dropdown([], label="Base", elem_id="base")
         self.recipe = [getattr(self, name) for name in RECIPE]
@@ -143,8 +143,8 @@ class Training:
         self.prompt = gr.Textbox(
             EXAMPLES[models.TINY][0]["prompt"], label="Watched prompt", lines=2, elem_id="watched"
         )
-        constants = {"stage": "growing", "recordings": watching.index()}
-        self.curves = Drawing("curves", constants=constants, server_functions=[watching.recording])
+        constants = {"stage": "growing", "recordings": trainings.index()}
+        self.curves = Drawing("curves", constants=constants, server_functions=[trainings.recording])
         Stage(empty="The recorded training is being loaded.", elem_id="growing")
         self.table = gr.Markdown(visible=False, elem_id="before-after")
         self.plot = gr.Plot(visible=False, show_label=False)
