@@ -7,27 +7,29 @@ model those of its tasks, the chat model its skills. Finished answers are kept, 
 resumes; `--fresh` measures everything again.
 """
 
-import argparse
 import json
 from pathlib import Path
 
-from benchmarks import tables
+from benchmarks import report
+from mars_demo import tasks
 from mars_demo.evaluation import journal, results
-from mars_demo.evaluation.frontier import TAUS, Frontier
+from mars_demo.evaluation.frontier import AR, TAUS, Frontier, Outcome, Setting
 from mars_demo.evaluation.sweep import SIZE, Sweep, grid
+from mars_demo.evaluation.task_sets import MOST
 from mars_demo.models.load import load_checkpoint
 
 FILE = "frontier.json"
 SETS = {"mars-tiny": ("worlds", 480), "mars-smollm2-135m": ("skills", 272)}  # with the most prompts
 LARGEST = 300_000  # characters of a sweep; a longer one leaves out wrong answers
+ENDS = 5  # skills shown with the most, and with the fewest, tokens per forward
 
 
-def sweep(name: str, limit: int | None, size: int, taus: list[float], folder: Path | None) -> Frontier:
+def sweep(name: str, limit: int, size: int, taus: list[float], folder: Path | None) -> Frontier:
     """Measure one model, and print a line per finished point."""
-    tasks, most = SETS[name]
+    prompts, most = SETS[name]
     checkpoint = load_checkpoint(name, device="cpu")
     chosen = Sweep(
-        checkpoint, tasks, min(limit or most, most), grid(checkpoint, taus=taus), size=size, folder=folder
+        checkpoint, prompts, min(limit, most), grid(checkpoint, taus=taus), size=size, folder=folder
     )
     for step in chosen:
         if step.point:
@@ -41,7 +43,7 @@ def record(frontier: Frontier) -> dict:
 
 
 def measure(
-    models: list[str], limit: int | None, taus: list[float], size: int, fresh: bool, output: Path
+    models: list[str], limit: int, taus: list[float], size: int, fresh: bool, output: Path
 ) -> None:  # fmt: skip
     """Sweep these models; sweeps of other models in `output` are kept."""
     sweeps = []
@@ -54,13 +56,17 @@ def measure(
 
 
 def table(file: str | Path = FILE) -> str:
-    """Return a table per model with AR, lossless, and every criterion at some τ."""
+    """Return a table per model with AR, lossless, and every criterion at some τ; for `skills`, by skill."""
+    if file == "skills":
+        return _skills()
     measured = results.read(file)
     shown = [_table(each) for each in map(Frontier.read, measured["sweeps"])]
-    return "\n\n".join(shown) + tables.source(measured)
+    return "\n\n".join(shown) + report.source(measured)
 
 
 def _table(measured: Frontier) -> str:
+    """Return the table of one model, with the highest common and the lowest τ."""
+    lowest = min(point.setting.tau or 1 for point in measured.points)
     rows = [
         {
             "setting": point.setting.title,
@@ -72,12 +78,12 @@ def _table(measured: Frontier) -> str:
             "answers different from AR": sum(one.leaves is not None for one in point.outcomes),
         }
         for point in measured.points
-        if point.setting.tau in (None, 0.95, 0.8, 0.5)
+        if point.setting.tau in (None, 0.95, lowest)
     ]
     areas = ", ".join(f"{criterion} {area:.0f}" for criterion, area in measured.aup().items())
     return (
         f"`{measured.model}`, {measured.title}, {len(measured.prompts)} prompts in batches of "
-        f"{measured.size}, {measured.machine}:\n\n{tables.shown(rows)}\n\n"
+        f"{measured.size}, {measured.machine}:\n\n{report.shown(rows)}\n\n"
         f"Accuracy under parallelism (AUP): {areas}."
     )
 
@@ -86,15 +92,35 @@ def _between(value: float, interval: tuple[float, float], form: str) -> str:
     return f"{value:{form}} ({interval[0]:{form}}–{interval[1]:{form}})"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--models", nargs="+", choices=SETS, default=list(SETS))
-    parser.add_argument("--limit", type=int, help="most prompts per model")
-    parser.add_argument("--taus", type=float, nargs="+", default=TAUS)
-    parser.add_argument("--size", type=int, default=SIZE, help="sequences of a batch")
-    parser.add_argument("--fresh", action="store_true", help="measure everything again, keep no answers")
-    tables.run(parser, measure, table, FILE)
+def _skills() -> str:
+    """Return the skills with the most and the fewest tokens per forward, and all of them together."""
+    [measured] = (Frontier.read(one) for one in results.read(FILE)["sweeps"] if one["tasks"] == "skills")
+    names = [*tasks.SKILLS]
+    settings = {"AR": AR, "τ = 0.95": Setting("mars", "probability", 0.95), "lossless": Setting("lossless")}
+    outcomes = {title: measured.find(setting).outcomes for title, setting in settings.items()}
+    rows = sorted(
+        (
+            _cells(tasks.task(name).title, {key: own[place :: len(names)] for key, own in outcomes.items()})
+            for place, name in enumerate(names)
+        ),
+        key=lambda row: -float(row["τ = 0.95"].split()[-1]),
+    )
+    rows = [*rows[:ENDS], *rows[-ENDS:], _cells("**all**", outcomes)]
+    return report.shown(rows) + (
+        f"\n\n<sub>`assets/results/{FILE}`: accuracy in percent / tokens per forward, "
+        f"{len(measured.prompts)} held-out prompts in turn of {len(names)} skills</sub>"
+    )
+
+
+def _cells(title: str, outcomes: dict[str, list[Outcome]]) -> dict[str, str]:
+    """Return the row of a skill."""
+
+    def cell(own: list[Outcome]) -> str:
+        right = 100 * sum(one.right for one in own) / len(own)
+        return f"{right:.0f} / {sum(one.tokens for one in own) / sum(one.forwards for one in own):.2f}"
+
+    return {"skill": title} | {key: cell(own) for key, own in outcomes.items()}
 
 
 if __name__ == "__main__":
-    main()
+    report.run(measure, table, FILE, models=[*SETS], limit=MOST, taus=[*TAUS], size=SIZE, fresh=False)

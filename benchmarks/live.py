@@ -6,7 +6,6 @@ The prompts are the models' first examples on the page. A run's time is that of 
 token is timed from the request to the first accepted tokens, prefill included.
 """
 
-import argparse
 import json
 import os
 import shutil
@@ -21,7 +20,7 @@ from tempfile import TemporaryDirectory
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from benchmarks import tables
+from benchmarks import report
 from mars_demo.assets import read_json
 from mars_demo.cli.gallery import MODELS
 from mars_demo.decoding.trace import Run
@@ -183,25 +182,17 @@ def table(file: str | Path = FILE) -> str:
             "download, MB": f"{one['megabytes']:.0f}",
             "prompts": one["prompts"],
             "method": one["method"],
-            "tokens per forward": tables.per_forward(one),
+            "tokens per forward": report.per_forward(one),
             "tokens per second": f"{one['tokens'] / median(one['seconds']):.0f}",
             "first token, ms": f"{one['first_ms']:.0f}",
-            "faster than ar": tables.faster(one["seconds"], base[one["model"]]),
+            "faster than ar": report.faster(one["seconds"], base[one["model"]]),
         }
         for one in measured["rows"]
     ]
     where = f"{measured['browser']}, WebAssembly, {measured['threads']} threads"
     size = f"at most {measured['max_new_tokens']} tokens each"
-    return tables.shown(rows) + tables.source(measured, where, size, tables.rounds(measured))
-
-
-def main() -> None:
-    """Parse the arguments, measure, and print the table."""
-    parser = argparse.ArgumentParser(description="Measure decoding in a browser.")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--max-new-tokens", type=int, default=256)
-    tables.run(parser, measure, table, FILE)
+    return report.shown(rows) + report.source(measured, where, size, report.rounds(measured))
 
 
 if __name__ == "__main__":
-    main()
+    report.run(measure, table, FILE, rounds=5, max_new_tokens=256)

@@ -1,16 +1,14 @@
-"""The cost of the chat model's training steps: AR against MARS, and packed batches.
+"""The cost of the chat model's training steps: AR against MARS.
 
-    python -m benchmarks.training [--model NAME] [--data DATA] [--objectives AR MARS] [--compile]
-        [--steps 4] [--batch-tokens 3072] [--rounds 3] [--output FILE]
+    python -m benchmarks.training [--model NAME] [--data DATA] [--compile] [--steps 4] [--rounds 3]
+        [--batch-tokens 3072] [--output FILE]
 
-All rows train on the same data and take turns step by step. MFU is the FLOPs of a step's matrix products, 6
-per weight and position, relative to the peak: that of a GPU's data sheet, or on a CPU the speed of a large
-matrix product. With one objective, the peak memory is written too.
+Both objectives train on the same data and take turns step by step. MFU is the FLOPs of a step's matrix
+products, 6 per weight and position, relative to the peak: that of a GPU's data sheet, or on a CPU the speed
+of a large matrix product.
 """
 
-import argparse
 import os
-import resource
 import tempfile
 import time
 from collections.abc import Iterator
@@ -19,7 +17,7 @@ from statistics import median
 
 import torch
 
-from benchmarks import tables
+from benchmarks import report
 from benchmarks.timing import take_turns
 from mars_demo.evaluation import results
 from mars_demo.models.device import multiplies_bfloat16
@@ -33,7 +31,7 @@ from mars_demo.training.two_streams import IGNORE
 
 FILE = "training-preloaded.json"
 PEAK = {"H100": 989e12, "H200": 989e12, "A100": 312e12}  # dense bfloat16 FLOPs per second
-ROWS = {"AR": {"objective": "ar"}, "MARS": {}, "MARS, packed": {}}
+ROWS = {"AR": "ar", "MARS": "mars"}
 STEPS = {"plain": "as it is", "compiled": "compiled", "preloaded": "compiled, tcmalloc preloaded"}
 
 
@@ -94,18 +92,15 @@ def peak(device: torch.device) -> float:
 
 
 def measure(
-    model: str, data: str, objectives: list[str], compile: bool, max_length: int, steps: int,
-    batch_tokens: int, rounds: int, output: Path,
+    model: str, data: str, compile: bool, max_length: int, steps: int, batch_tokens: int, rounds: int,
+    output: Path,
 ) -> None:  # fmt: skip
     settings = {"data": data, "batch_tokens": batch_tokens, "max_length": max_length, "compile": compile}
     settings |= {"save_strategy": "no", "max_steps": 10_000}
-    packed = {"MARS, packed": {"packed": 2 * batch_tokens}}
     with tempfile.TemporaryDirectory() as folder:
         trainings = {
-            name: Training(
-                MarsConfig(f"{folder}/{number}", **settings | ROWS[name] | packed.get(name, {})), model
-            )
-            for number, name in enumerate(objectives)
+            name: Training(MarsConfig(f"{folder}/{objective}", objective=objective, **settings), model)
+            for name, objective in ROWS.items()
         }
         most = peak(next(iter(trainings.values())).device)
         for training in trainings.values():  # warm-up, with compilation for more than one shape
@@ -116,8 +111,7 @@ def measure(
     rows = [row(name, one.seconds, trainings[name].sizes, steps) for name, one in timed.items()]
     record = {"model": model, "batch_tokens": batch_tokens, "steps": steps, "compile": compile}
     record |= {"preloaded": Path(os.environ.get("LD_PRELOAD", "")).name, "peak": most}
-    record |= {"memory": memory(training.device) if len(rows) == 1 else None, "rows": rows}
-    results.write(output, results.machine(), record)
+    results.write(output, results.machine(), record | {"rows": rows})
 
 
 def row(name: str, seconds: list[float], sizes: list[tuple[int, int, int]], steps: int) -> dict:
@@ -134,55 +128,30 @@ def rate(one: dict, name: str) -> float:
     return median(size / seconds for size, seconds in zip(one[name], one["seconds"]))
 
 
-def memory(device: torch.device) -> int:
-    """Return the peak memory of the process in bytes, on a GPU that of the device."""
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated()
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
-def table(part: str = "chat") -> str:
-    """Return the table of the chat model's training steps."""
+def table(_: Path | None = None) -> str:
+    """Return the table of all three ways to take a step, each from its file."""
     rows = []
     for name, title in STEPS.items():
         measured = results.read(f"training-{name}.json")
-        ar, mars, *others = measured["rows"]
+        ar, mars = measured["rows"]
         cells = {"step": title}
-        for one in (ar, mars, *others):
+        for one in (ar, mars):
             cells[f"{one['objective']}, clean tokens per second"] = f"{rate(one, 'tokens'):.0f}"
-            if one not in others:
-                cells[f"{one['objective']}, MFU"] = f"{rate(one, 'flops') / measured['peak']:.0%}"
+            cells[f"{one['objective']}, MFU"] = f"{rate(one, 'flops') / measured['peak']:.0%}"
         rows.append(cells | {"MARS ÷ AR": results.ranged(results.ratios(ar["seconds"], mars["seconds"]))})
-    memory = [results.read(f"training-memory-{name}.json")["memory"] / 2**30 for name in ("ar", "mars")]
     positions = sum(mars["positions"]) / sum(ar["positions"])
     summary = (
         f"On the same conversations, a MARS step computes {positions:.2f} times "
         "the positions of an AR step, and nearly twice as many targets. The peak for MFU is the speed of a "
-        f"large bfloat16 product in the same process, {measured['peak'] / 1e12:.1f} TFLOP/s. A training "
-        f"process, compiled with tcmalloc, has a peak memory of {memory[0]:.1f} GiB for AR and "
-        f"{memory[1]:.1f} GiB for MARS."
+        f"large bfloat16 product in the same process, {measured['peak'] / 1e12:.1f} TFLOP/s."
     )
-    return f"{tables.shown(rows)}\n\n{summary}" + tables.source(
-        measured, _size(measured), tables.rounds(measured)
-    )
-
-
-def _size(measured: dict) -> str:
-    return f"`{measured['model']}`, {measured['steps']} steps of {measured['batch_tokens']} clean positions"
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--model", default="mars-smollm2-135m")
-    parser.add_argument("--data", default="skills", help="as for `train`")
-    parser.add_argument("--objectives", nargs="+", choices=ROWS, default=list(ROWS), metavar="ROW")
-    parser.add_argument("--compile", action="store_true")
-    parser.add_argument("--max-length", type=int, default=320)
-    parser.add_argument("--steps", type=int, default=4, help="steps per round")
-    parser.add_argument("--batch-tokens", type=int, default=3072)
-    parser.add_argument("--rounds", type=int, default=3)
-    tables.run(parser, measure, table, FILE)
+    size = f"`{measured['model']}`, {measured['steps']} steps of {measured['batch_tokens']} clean positions"
+    return f"{report.shown(rows)}\n\n{summary}{report.source(measured, size, report.rounds(measured))}"
 
 
 if __name__ == "__main__":
-    main()
+    report.run(
+        measure, table, FILE,
+        model="mars-smollm2-135m", data="skills", compile=False, max_length=320, steps=4,
+        batch_tokens=3072, rounds=3,
+    )  # fmt: skip

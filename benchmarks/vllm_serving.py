@@ -7,7 +7,6 @@ pandas. There is a server per engine, and vLLM's own `bench serve` sends prompts
 method: so many at once, each when another is answered.
 """
 
-import argparse
 import json
 import subprocess
 import tempfile
@@ -18,7 +17,7 @@ from contextlib import ExitStack, contextmanager
 from itertools import cycle, islice, product
 from pathlib import Path
 
-from benchmarks import tables
+from benchmarks import report
 from mars_demo.assets import ASSETS, read_json
 from mars_demo.evaluation import results, served
 from mars_demo.evaluation.task_sets import task_set
@@ -176,22 +175,27 @@ def _read(file: Path) -> dict:
     return json.loads(file.read_text(encoding="utf-8"))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--python", required=True, help="the Python of an environment that has vLLM")
-    parser.add_argument("--model", default="mars-smollm2-135m")
-    parser.add_argument("--rounds", type=int, default=1)
-    tables.run(parser, measure, table, served.FILE)
-
-
 def table(file: str | Path = served.FILE) -> str:
-    """Return the throughputs, and the latencies below them."""
+    """Return the speed-ups over AR in all sets; the page has throughputs and latencies too."""
     measured = results.read(file)
-    counts = [row["requests"] for row in measured["rows"]]
-    size = f"{min(counts)} to {max(counts)} requests per cell, {measured['rounds']} round"
-    facts = f"vLLM {measured['vllm']}, {size}, at most {measured['max_new_tokens']} tokens per answer"
-    return served.tables(measured) + tables.source(measured, facts)
+    base = {(row["set"], row["concurrency"]): row for row in measured["rows"] if row["method"] == "AR"}
+    cells: dict[tuple[str, str], list[str]] = {}
+    equal: dict[str, list[tuple[int, int]]] = {}
+    for row in measured["rows"]:
+        key = row["method"], f"{row['concurrency']} at once"
+        ratio = served.faster(row, base[row["set"], row["concurrency"]])
+        cells.setdefault(key, []).append(f"{ratio:.2f}")
+        equal.setdefault(row["method"], []).append((row["equal"], row["requests"]))
+    rows = [
+        {"as fast as AR": method}
+        | {at_once: ", ".join(own) for (name, at_once), own in cells.items() if name == method}
+        | {"answers equal to AR's": "{} of {}".format(*map(sum, zip(*counts)))}
+        for method, counts in equal.items()
+        if method != "AR"
+    ]
+    facts = f"vLLM {measured['vllm']}, at most {measured['max_new_tokens']} tokens per answer"
+    return report.shown(rows) + report.source(measured, facts)
 
 
 if __name__ == "__main__":
-    main()
+    report.run(measure, table, served.FILE, python=str, model="mars-smollm2-135m", rounds=1)

@@ -311,7 +311,7 @@ def _swept(measured: dict) -> str:
 def _timed(measured: dict) -> str:
     rounds = len(measured["rows"][0]["seconds"])
     return (
-        f"`{measured['command']}`, {measured['machine']}, {measured['prompts']} prompts, {rounds} rounds "
+        f"{results.origin(measured)}, {measured['machine']}, {measured['prompts']} prompts, {rounds} rounds "
         "in which the methods take turns: median (smallest to largest)"
     )
 

@@ -144,7 +144,7 @@ def fitted(checkpoint: Checkpoint, request: Request, size: int, cache: str = "ra
 
 
 # Drafts that pay off, by the largest batch size: a larger batch has fewer positions to spare.
-# Measured on a CPU; see docs/decisions.md.
+# Measured on a CPU; see docs/measurements.md.
 LOSSLESS_DRAFTS = {4: 8, 1024: 4}
 
 
