@@ -311,8 +311,8 @@ def _swept(measured: dict) -> str:
 def _timed(measured: dict) -> str:
     rounds = len(measured["rows"][0]["seconds"])
     return (
-        f"{results.origin(measured)}, {measured['machine']}, {measured['prompts']} prompts, {rounds} rounds "
-        "in which the methods take turns: median (smallest to largest)"
+        f"{results.origin(measured)}, {measured['machine']}, {measured['prompts']} prompts, "
+        f"{rounds} rounds in which the methods take turns: median (smallest to largest)"
     )
 
 

@@ -31,7 +31,7 @@ def command() -> str:
 
 
 def origin(measured: Mapping) -> str:
-    """Return the command of a results file, with the commit that has its program if it is gone, as Markdown."""
+    """Return the command of a results file as Markdown, with its commit if the program is gone."""
     commit = f" (at `{measured['commit']}`)" if "commit" in measured else ""
     return f"`{measured['command']}`{commit}"
 
