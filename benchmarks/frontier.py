@@ -11,9 +11,8 @@ import json
 from pathlib import Path
 
 from benchmarks import report
-from mars_demo import tasks
 from mars_demo.evaluation import journal, results
-from mars_demo.evaluation.frontier import AR, TAUS, Frontier, Outcome, Setting
+from mars_demo.evaluation.frontier import TAUS, Frontier
 from mars_demo.evaluation.sweep import SIZE, Sweep, grid
 from mars_demo.evaluation.task_sets import MOST
 from mars_demo.models.load import load_checkpoint
@@ -21,7 +20,6 @@ from mars_demo.models.load import load_checkpoint
 FILE = "frontier.json"
 SETS = {"mars-tiny": ("worlds", 480), "mars-smollm2-135m": ("skills", 272)}  # with the most prompts
 LARGEST = 300_000  # characters of a sweep; a longer one leaves out wrong answers
-ENDS = 5  # skills shown with the most, and with the fewest, tokens per forward
 
 
 def sweep(name: str, limit: int, size: int, taus: list[float], folder: Path | None) -> Frontier:
@@ -56,29 +54,26 @@ def measure(
 
 
 def table(file: str | Path = FILE) -> str:
-    """Return a table per model with AR, lossless, and every criterion at some τ; for `skills`, by skill."""
-    if file == "skills":
-        return _skills()
+    """Return a table per model with AR, lossless, and every criterion at some τ."""
     measured = results.read(file)
     shown = [_table(each) for each in map(Frontier.read, measured["sweeps"])]
     return "\n\n".join(shown) + report.source(measured)
 
 
 def _table(measured: Frontier) -> str:
-    """Return the table of one model, with the highest common and the lowest τ."""
+    """Return the table of one model: τ = 0.95, and for `probability` the lowest τ too."""
     lowest = min(point.setting.tau or 1 for point in measured.points)
     rows = [
         {
             "setting": point.setting.title,
-            "accuracy": _between(point.accuracy, point.accuracy_interval, ".1%"),
-            "tokens per forward": _between(
-                point.tokens_per_forward, point.tokens_per_forward_interval, ".2f"
-            ),
+            "accuracy": "{:.1%} ({:.1%}–{:.1%})".format(point.accuracy, *point.accuracy_interval),
+            "tokens per forward": f"{point.tokens_per_forward:.2f}",
             "faster than AR": f"{measured.faster(point):.2f}×",
             "answers different from AR": sum(one.leaves is not None for one in point.outcomes),
         }
         for point in measured.points
-        if point.setting.tau in (None, 0.95, lowest)
+        if point.setting.tau in (None, 0.95)
+        or (point.setting.criterion, point.setting.tau) == ("probability", lowest)
     ]
     areas = ", ".join(f"{criterion} {area:.0f}" for criterion, area in measured.aup().items())
     return (
@@ -86,40 +81,6 @@ def _table(measured: Frontier) -> str:
         f"{measured.size}, {measured.machine}:\n\n{report.shown(rows)}\n\n"
         f"Accuracy under parallelism (AUP): {areas}."
     )
-
-
-def _between(value: float, interval: tuple[float, float], form: str) -> str:
-    return f"{value:{form}} ({interval[0]:{form}}–{interval[1]:{form}})"
-
-
-def _skills() -> str:
-    """Return the skills with the most and the fewest tokens per forward, and all of them together."""
-    [measured] = (Frontier.read(one) for one in results.read(FILE)["sweeps"] if one["tasks"] == "skills")
-    names = [*tasks.SKILLS]
-    settings = {"AR": AR, "τ = 0.95": Setting("mars", "probability", 0.95), "lossless": Setting("lossless")}
-    outcomes = {title: measured.find(setting).outcomes for title, setting in settings.items()}
-    rows = sorted(
-        (
-            _cells(tasks.task(name).title, {key: own[place :: len(names)] for key, own in outcomes.items()})
-            for place, name in enumerate(names)
-        ),
-        key=lambda row: -float(row["τ = 0.95"].split()[-1]),
-    )
-    rows = [*rows[:ENDS], *rows[-ENDS:], _cells("**all**", outcomes)]
-    return report.shown(rows) + (
-        f"\n\n<sub>`assets/results/{FILE}`: accuracy in percent / tokens per forward, "
-        f"{len(measured.prompts)} held-out prompts in turn of {len(names)} skills</sub>"
-    )
-
-
-def _cells(title: str, outcomes: dict[str, list[Outcome]]) -> dict[str, str]:
-    """Return the row of a skill."""
-
-    def cell(own: list[Outcome]) -> str:
-        right = 100 * sum(one.right for one in own) / len(own)
-        return f"{right:.0f} / {sum(one.tokens for one in own) / sum(one.forwards for one in own):.2f}"
-
-    return {"skill": title} | {key: cell(own) for key, own in outcomes.items()}
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ training on a GPU: `python -m benchmarks.training`.
 - equality: the logits of the captured model against those of the plain engine, in float32 and bfloat16.
 - decoding: c(k), the time of a forward with k new positions, from its layout to the readings on the host;
   of compiled layers, which come last because compiling takes minutes, only c(1), the time per token of AR.
-  Its share of the bandwidth compares the weights read with a large copy.
 
 `--tiny` runs tiny shapes on a CPU, without compiling.
 """
@@ -61,24 +60,16 @@ def random_model(config: PreTrainedConfig, device: str, dtype: torch.dtype) -> P
         return model.eval()
 
 
-def timed(call: Callable[[], object], device: str, warm: int, times: int) -> float:
+def timed(call: Callable[[], object], device: str, times: int) -> float:
     """Return the median seconds of a call and of what it started on the device."""
     seconds = []
-    for _ in range(warm + times):
+    for _ in range(WARM + times):
         started = time.perf_counter()
         call()
         if device == "cuda":
             torch.cuda.synchronize()
         seconds.append(time.perf_counter() - started)
-    return median(seconds[warm:])
-
-
-def bandwidth(device: str) -> float:
-    """Return the bytes per second that a large copy on the device reads and writes."""
-    size = 2**30 if device == "cuda" else 2**24
-    source = torch.ones(size, dtype=torch.uint8, device=device)
-    target = torch.empty_like(source)
-    return 2 * size / timed(lambda: target.copy_(source), device, 3, 20)
+    return median(seconds[WARM:])
 
 
 def equality(config: PreTrainedConfig, device: str, dtype: torch.dtype) -> dict:
@@ -116,16 +107,10 @@ def decoding(name: str, config: PreTrainedConfig, device: str, times: int, compi
     ways = {"without graphs": model, "graphs": CapturedModel(model)}
     if compiled:
         ways = {"graphs, compiled": CapturedModel(model)}
-    rows = {way: costs(decoder, device, times, compiled) for way, decoder in ways.items()}
-    shared = {"model": name, "bytes": bytes_read(model)}
-    return [shared | {"decoding": way, "costs": one} for way, one in rows.items()]
-
-
-def bytes_read(model: PreTrainedModel) -> int:
-    """Return the bytes of the weights that a forward reads."""
-    embedding, head = model.get_input_embeddings().weight, model.get_output_embeddings().weight
-    untied = 0 if embedding is head else embedding.nbytes  # a forward reads only a few of its rows
-    return sum(weight.nbytes for weight in model.parameters()) - untied
+    return [
+        {"model": name, "decoding": way, "costs": costs(decoder, device, times, compiled)}
+        for way, decoder in ways.items()
+    ]
 
 
 def costs(model: PreTrainedModel, device: str, times: int, compiled: bool) -> dict[int, float]:
@@ -141,7 +126,7 @@ def costs(model: PreTrainedModel, device: str, times: int, compiled: bool) -> di
         fetch(engine.forward(layout, 0, greedy("probability")))
         engine.commit(0)
 
-    return {k: timed(partial(forward, k), device, WARM, times) for k in SIZES[: 1 if compiled else None]}
+    return {k: timed(partial(forward, k), device, times) for k in SIZES[: 1 if compiled else None]}
 
 
 def measure(tiny: bool, output: Path) -> None:
@@ -155,7 +140,7 @@ def measure(tiny: bool, output: Path) -> None:
     machine += f", torch {torch.__version__}, transformers {transformers.__version__}"
     times, shapes = (2, {"tiny": TINY}) if tiny else (128, SHAPES)
     smallest = next(iter(shapes.values()))
-    record = {"context": CONTEXT, "forwards": times, "bandwidth": bandwidth(device)}
+    record = {"context": CONTEXT, "forwards": times}
     record["equality"] = [equality(smallest, device, dtype) for dtype in (torch.float32, torch.bfloat16)]
     record["decoding"] = []
     for compiled in (False, True):
@@ -173,7 +158,6 @@ def table(file: str | Path = FILE) -> str:
         {
             "model": row["model"],
             "decoding": row["decoding"],
-            "AR, share of bandwidth": f"{row['bytes'] / row['costs']['1'] / measured['bandwidth']:.0%}",
             **{f"c({k}), ms": f"{1000 * seconds:.3f}" for k, seconds in row["costs"].items()},
         }
         for row in measured["decoding"]
@@ -187,11 +171,8 @@ def table(file: str | Path = FILE) -> str:
         }
         for row in measured["equality"]
     ]
-    facts = (
-        f"a copy moves {measured['bandwidth'] / 1e9:.0f} GB per second",
-        f"{measured['context']} cached positions, medians of {measured['forwards']} forwards",
-    )
-    return f"{report.shown(decoded)}\n\n{report.shown(compared)}{report.source(measured, *facts)}"
+    facts = f"{measured['context']} cached positions, medians of {measured['forwards']} forwards"
+    return f"{report.shown(decoded)}\n\n{report.shown(compared)}{report.source(measured, facts)}"
 
 
 if __name__ == "__main__":

@@ -156,7 +156,9 @@ def row(method: str, answers: list[tuple[str, float]], prompts: int) -> dict:
         "method": method,
         "tokens": sum(run.tokens for run in runs[:prompts]),
         "forwards": sum(run.forwards for run in runs[:prompts]),
-        "seconds": [_seconds(runs[at : at + prompts]) for at in range(0, len(runs), prompts)],
+        "seconds": [
+            sum(run.seconds for run in runs[at : at + prompts]) for at in range(0, len(runs), prompts)
+        ],
         "first_ms": median(first for _, first in answers),
     }
 
@@ -169,10 +171,6 @@ def _run(lines: str) -> Run:
     return Run.read(map(json.dumps, records))
 
 
-def _seconds(runs: list[Run]) -> float:
-    return sum(run.seconds for run in runs)
-
-
 def table(file: str | Path = FILE) -> str:
     measured = results.read(file)
     base = {one["model"]: one["seconds"] for one in measured["rows"] if one["method"] == "ar"}
@@ -180,7 +178,6 @@ def table(file: str | Path = FILE) -> str:
         {
             "model": f"{one['model']}, {one['dtype']}",
             "download, MB": f"{one['megabytes']:.0f}",
-            "prompts": one["prompts"],
             "method": one["method"],
             "tokens per forward": report.per_forward(one),
             "tokens per second": f"{one['tokens'] / median(one['seconds']):.0f}",

@@ -32,7 +32,6 @@ from mars_demo.training.two_streams import IGNORE
 FILE = "training-preloaded.json"
 PEAK = {"H100": 989e12, "H200": 989e12, "A100": 312e12}  # dense bfloat16 FLOPs per second
 ROWS = {"AR": "ar", "MARS": "mars"}
-STEPS = {"plain": "as it is", "compiled": "compiled", "preloaded": "compiled, tcmalloc preloaded"}
 
 
 class Training:
@@ -128,25 +127,21 @@ def rate(one: dict, name: str) -> float:
     return median(size / seconds for size, seconds in zip(one[name], one["seconds"]))
 
 
-def table(_: Path | None = None) -> str:
-    """Return the table of all three ways to take a step, each from its file."""
-    rows = []
-    for name, title in STEPS.items():
-        measured = results.read(f"training-{name}.json")
-        ar, mars = measured["rows"]
-        cells = {"step": title}
-        for one in (ar, mars):
-            cells[f"{one['objective']}, clean tokens per second"] = f"{rate(one, 'tokens'):.0f}"
-            cells[f"{one['objective']}, MFU"] = f"{rate(one, 'flops') / measured['peak']:.0%}"
-        rows.append(cells | {"MARS ÷ AR": results.ranged(results.ratios(ar["seconds"], mars["seconds"]))})
-    positions = sum(mars["positions"]) / sum(ar["positions"])
-    summary = (
-        f"On the same conversations, a MARS step computes {positions:.2f} times "
-        "the positions of an AR step, and nearly twice as many targets. The peak for MFU is the speed of a "
-        f"large bfloat16 product in the same process, {measured['peak'] / 1e12:.1f} TFLOP/s."
-    )
+def table(file: str | Path = FILE) -> str:
+    measured = results.read(file)
+    ar, mars = measured["rows"]
+    rows = [
+        {
+            "step": one["objective"],
+            "clean tokens per second": f"{rate(one, 'tokens'):.0f}",
+            "MFU": f"{rate(one, 'flops') / measured['peak']:.0%}",
+            "time of a step, relative to AR": results.ranged(results.ratios(ar["seconds"], one["seconds"])),
+        }
+        for one in (ar, mars)
+    ]
+    positions = f"a MARS step has {sum(mars['positions']) / sum(ar['positions']):.2f} times the positions"
     size = f"`{measured['model']}`, {measured['steps']} steps of {measured['batch_tokens']} clean positions"
-    return f"{report.shown(rows)}\n\n{summary}{report.source(measured, size, report.rounds(measured))}"
+    return report.shown(rows) + report.source(measured, size, positions, report.rounds(measured))
 
 
 if __name__ == "__main__":

@@ -120,7 +120,7 @@ def job(name: str, folder: str, port: int, extra: dict, file: Path, at_once: int
     ]
 
 
-def measure(python: str, model: str, rounds: int, output: Path) -> None:
+def measure(python: str, model: str, output: Path) -> None:
     folder = vllm_server.servable(model, outline(model))
     sets = prompts(model, max(CONCURRENCY.values()))
     with ExitStack() as stack:
@@ -129,50 +129,44 @@ def measure(python: str, model: str, rounds: int, output: Path) -> None:
         for number, (engine, flags) in enumerate(engines(model, folder).items()):
             ports[engine] = PORT + number
             stack.enter_context(serving(python, model, folder, flags, PORT + number))
-        turns = [(*turn, round_) for turn in product(sets, CONCURRENCY) for round_ in range(rounds)]
         jobs = []
-        for title, at_once, round_ in turns:
+        for title, at_once in product(sets, CONCURRENCY):
             file = work / f"{title}.jsonl"
             file.write_text("".join(json.dumps({"prompt": prompt}) + "\n" for prompt in sets[title]))
             for number, (engine, extra) in enumerate(METHODS.values()):
-                found = f"{title}-{at_once}-{number}-{round_}.json"
-                jobs.append(job(model, folder, ports[engine], extra, file, at_once, found))
+                output_name = f"{title}-{at_once}-{number}.json"
+                jobs.append(job(model, folder, ports[engine], extra, file, at_once, output_name))
         lines = "".join(json.dumps(one) + "\n" for one in jobs)
         call = vllm_server.call(python, folder, model, [])
         settings = {"env": call["env"] | SETTINGS, "text": True, "check": True}
         subprocess.run([python, "-c", CLIENT], input=lines, **settings)
-        found = {
-            key: [_read(work / f"{'-'.join(map(str, key))}-{n}.json") for n in range(rounds)]
+        measured = {
+            key: json.loads((work / f"{'-'.join(map(str, key))}.json").read_text("utf-8"))
             for key in product(sets, CONCURRENCY, range(len(METHODS)))
         }
     asked = [python, "-c", "import vllm; print(vllm.__version__)"]
     version = subprocess.run(asked, capture_output=True, **settings).stdout.split()[-1]
-    size = {"model": model, "vllm": version, "max_new_tokens": MAX_NEW_TOKENS, "rounds": rounds}
+    size = {"model": model, "vllm": version, "max_new_tokens": MAX_NEW_TOKENS}
     rows = [
-        row(title, at_once, [*METHODS][number], own, found[title, at_once, 0])
-        for (title, at_once, number), own in found.items()
+        row(title, at_once, [*METHODS][number], own, measured[title, at_once, 0])
+        for (title, at_once, number), own in measured.items()
     ]
     results.write(output, f"{model}, bfloat16, {results.machine()}", size | {"rows": rows})
 
 
-def row(title: str, at_once: int, method: str, own: list[dict], ar: list[dict]) -> dict:
-    """Return a method's figures by round, from the records of the load generator."""
-    texts, same = own[0]["generated_texts"], ar[0]["generated_texts"]
+def row(title: str, at_once: int, method: str, own: dict, ar: dict) -> dict:
+    """Return a method's figures, from the records of the load generator."""
     return {
         "set": title,
         "concurrency": at_once,
         "method": method,
-        "requests": own[0]["completed"],
-        "tokens": own[0]["total_output_tokens"],
-        "seconds": [one["duration"] for one in own],
-        "ttft": {share: [one[f"{share}_ttft_ms"] for one in own] for share in ("p50", "p95")},
-        "tpot": {share: [one[f"{share}_tpot_ms"] for one in own] for share in ("p50", "p95")},
-        "equal": sum(text == other for text, other in zip(texts, same)),
+        "requests": own["completed"],
+        "tokens": own["total_output_tokens"],
+        "seconds": [own["duration"]],
+        "ttft": {share: [own[f"{share}_ttft_ms"]] for share in ("p50", "p95")},
+        "tpot": {share: [own[f"{share}_tpot_ms"]] for share in ("p50", "p95")},
+        "equal": sum(text == other for text, other in zip(own["generated_texts"], ar["generated_texts"])),
     }
-
-
-def _read(file: Path) -> dict:
-    return json.loads(file.read_text(encoding="utf-8"))
 
 
 def table(file: str | Path = served.FILE) -> str:
@@ -198,4 +192,4 @@ def table(file: str | Path = served.FILE) -> str:
 
 
 if __name__ == "__main__":
-    report.run(measure, table, served.FILE, python=str, model="mars-smollm2-135m", rounds=1)
+    report.run(measure, table, served.FILE, python=str, model="mars-smollm2-135m")
