@@ -23,7 +23,6 @@ from mars_demo.models.load import load_checkpoint
 FILE = "batches.json"
 SHOWN = (
     throughput.GENERATE,
-    throughput.BASELINE,
     "MARS τ = 0.95, block cache",
     "MARS τ = 0.95, per-sequence cache",
     "lossless, per-sequence cache",
@@ -57,7 +56,7 @@ def measure(model: str, sizes: list[int], prompts: int, rounds: int, output: Pat
 
 
 def table(file: str | Path = FILE) -> str:
-    """Return the speed-ups over AR of the main methods; the page has all of them, in tokens per second."""
+    """Return the speed-ups of the main methods; the page has all of them, in tokens per second."""
     measured, rows = results.read(file), {}
     base = {row["size"]: row for row in measured["rows"] if row["method"] == throughput.BASELINE}
     # The fastest first: of several sizes of block caches, the table has that one.

@@ -75,11 +75,9 @@ def _table(measured: Frontier) -> str:
         if point.setting.tau in (None, 0.95)
         or (point.setting.criterion, point.setting.tau) == ("probability", lowest)
     ]
-    areas = ", ".join(f"{criterion} {area:.0f}" for criterion, area in measured.aup().items())
     return (
         f"`{measured.model}`, {measured.title}, {len(measured.prompts)} prompts in batches of "
-        f"{measured.size}, {measured.machine}:\n\n{report.shown(rows)}\n\n"
-        f"Accuracy under parallelism (AUP): {areas}."
+        f"{measured.size}, {measured.machine.split(', ')[1]}:\n\n{report.shown(rows)}"
     )
 
 

@@ -181,7 +181,6 @@ def table(file: str | Path = FILE) -> str:
             "method": one["method"],
             "tokens per forward": report.per_forward(one),
             "tokens per second": f"{one['tokens'] / median(one['seconds']):.0f}",
-            "first token, ms": f"{one['first_ms']:.0f}",
             "faster than ar": report.faster(one["seconds"], base[one["model"]]),
         }
         for one in measured["rows"]

@@ -142,9 +142,10 @@ def table() -> str:
         row[COLUMNS.get(decoding, decoding)] = f"{accuracy}, {speed:.2f}"
     size = f"{measured['steps']} steps, {measured['limit']} held-out prompts per task, greedy"
     return (
-        f"Accuracy in percent, and tokens per forward. Each of the {seeds} seeds answers the same {prompts} "
-        "held-out prompts. ± is the standard deviation over the seeds; the sampling error over prompts is "
-        f"about {error:.1f} points. Windows have B + 1 slots; the paper's have B.\n\n{report.shown(list(rows.values()))}{report.source(measured, size)}"
+        f"Accuracy in percent and tokens per forward: mean and deviation of {seeds} seeds on the same "
+        f"{prompts} held-out prompts, whose sampling error is about {error:.1f} points.\n\n"
+        + report.shown(list(rows.values()))
+        + report.source(measured, size)
     )
 
 

@@ -17,7 +17,6 @@ from pathlib import Path
 
 from pandas import DataFrame
 
-from mars_demo.assets import read_json
 from mars_demo.evaluation import results
 from mars_demo.limits import all_limits
 from mars_demo.markdown import table as markdown
@@ -73,7 +72,7 @@ def prompts(measured: dict) -> str:
 def rounds(measured: dict) -> str:
     """Return the number of rounds of `timing.take_turns` as text."""
     count = len(measured["rows"][0]["seconds"])
-    return f"{count} rounds in which the methods take turns: median (smallest–largest)"
+    return f"median (smallest–largest) of {count} rounds"
 
 
 def faster(seconds: Sequence[float], base: Sequence[float]) -> str:
@@ -116,24 +115,7 @@ def limits() -> str:
     )
 
 
-def recipe() -> str:
-    """Return the table of the bundled chat model's trainings."""
-    trainings = read_json("mars-smollm2-135m", "recipe.json")["trainings"]
-    return shown(
-        [
-            {
-                "training": "AR SFT" if one["objective"] == "ar" else "MARS",
-                "steps": one["steps"],
-                "million clean tokens": f"{one['tokens'] / 1e6:.2f}",
-                "minutes": one["minutes"],
-                "Muon learning rate": f"{one['muon_learning_rate']:g}",
-            }
-            for one in trainings
-        ]
-    )
-
-
-OTHERS: dict[str, Callable[[], str]] = {"limits": limits, "recipe": recipe}  # blocks without a benchmark
+OTHERS: dict[str, Callable[[], str]] = {"limits": limits}  # blocks without a benchmark
 
 
 def main() -> None:

@@ -92,14 +92,16 @@ def requests_in() -> float:
 
 
 def table(file: str | Path = FILE) -> str:
-    """Return the ends of the requests by mode, and those that stayed."""
-    measured = results.read(file)
-    cells = {mode: {"mode": mode, "right": 0, "wrong": 0, "left": 0} for mode in MODES}
-    for row in measured["rows"]:  # errors have columns of their own
-        cells[row["mode"]][row["end"]] = row["count"]
-    stay = f"{measured['staying']:g} requests stayed in the server after the last client"
-    facts = f"{measured['clients']} clients, {measured['minutes']:g} minutes, {stay}"
-    return report.shown([*cells.values()]) + report.source(measured, facts)
+    """Return a sentence with the ends of the requests, and of those that stayed."""
+    measured, ends = results.read(file), Counter()
+    for row in measured["rows"]:
+        ends[row["end"]] += row["count"]
+    counts = ", ".join(f"{count} {end}" for end, count in ends.most_common())
+    facts = f"{measured['clients']} clients, {measured['minutes']:g} minutes"
+    said = (
+        f"Answers: {counts}, {ends['wrong']} wrong. {measured['staying']:g} requests stayed in the server."
+    )
+    return said + report.source(measured, facts)
 
 
 if __name__ == "__main__":
