@@ -29,6 +29,7 @@ from mars_demo.decoding.reading import fetch, greedy
 from mars_demo.evaluation import results
 from mars_demo.models import device as devices
 from mars_demo.models.runtime.captured import CapturedModel
+from mars_demo.models.runtime.decoder import Decoder, TransformersDecoder
 from mars_demo.training.attention import SDPA
 
 FILE = "gpu.json"
@@ -76,7 +77,7 @@ def equality(config: PreTrainedConfig, device: str, dtype: torch.dtype) -> dict:
     """Compare a captured model with the plain engine; in the last of three rounds, graphs are replayed."""
     model = random_model(config, device, dtype)
     decoder, differences, agreements = CapturedModel(model), [], []
-    plain, fast = Engine(model), Engine(decoder)
+    plain, fast = Engine(TransformersDecoder(model)), Engine(decoder)
     for layout, keep in texts():
         expected, logits = plain.forward(layout), fast.forward(layout)
         plain.commit(keep)
@@ -104,7 +105,7 @@ def texts() -> Iterator[tuple[layouts.Layout, int]]:
 def decoding(name: str, config: PreTrainedConfig, device: str, times: int, compiled: bool) -> list[dict]:
     """Return the rows of one model."""
     model = random_model(config, device, torch.bfloat16 if device == "cuda" else torch.float32)
-    ways = {"without graphs": model, "graphs": CapturedModel(model)}
+    ways = {"without graphs": TransformersDecoder(model), "graphs": CapturedModel(model)}
     if compiled:
         ways = {"graphs, compiled": CapturedModel(model)}
     return [
@@ -113,13 +114,13 @@ def decoding(name: str, config: PreTrainedConfig, device: str, times: int, compi
     ]
 
 
-def costs(model: PreTrainedModel, device: str, times: int, compiled: bool) -> dict[int, float]:
+def costs(decoder: Decoder, device: str, times: int, compiled: bool) -> dict[int, float]:
     """Return c(k) in seconds; of compiled layers only c(1), because every shape is compiled."""
-    engine = Engine(model)
+    engine = Engine(decoder)
     engine.forward(layouts.causal([1] * CONTEXT))
     engine.commit(CONTEXT)
     if compiled:  # after the prompt, so that it is compiled for one shape
-        model._fused.hidden = torch.compile(model._fused.hidden)
+        decoder._fused.hidden = torch.compile(decoder._fused.hidden)
 
     def forward(k: int) -> None:
         layout = layouts.window([1], k - 1, MASK_ID, engine.length)

@@ -6,6 +6,7 @@ validates them.
 
 import re
 import reprlib
+from dataclasses import field
 from typing import Annotated, Any, Literal, NotRequired, TypeVar
 
 from pydantic import (
@@ -72,9 +73,11 @@ Text = Annotated[str, Field(max_length=200_000)]  # a prompt or a message
 Id = Annotated[int, Field(ge=0, lt=2**31)]
 Tokens = Annotated[int, Field(ge=0, le=10_000_000)]
 NewTokens = Annotated[int, Field(ge=1), AfterValidator(_allowed)]
+Slots = Annotated[int, Field(ge=1)]  # of a requested window; the mode sets the maximum
 Width = Annotated[int, Field(ge=1, le=WIDEST)]
 Count = Annotated[int, Field(ge=0, le=2 * WIDEST)]
 Share = Annotated[float, Field(ge=0, le=1)]
+Seed = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 Score = Annotated[Share, rounded(6)]
 Duration = Annotated[float, Field(ge=0, le=10**9)]
 Ms = Annotated[Duration, rounded(3)]
@@ -106,7 +109,7 @@ class RecordedSampling(TypedDict, total=False):
     temperature: Annotated[float, Field(ge=0, le=10**6)]
     top_p: Share
     top_k: Tokens
-    seed: Annotated[int, Field(ge=-(2**63), lt=2**63)]
+    seed: Seed
 
 
 @with_config(STRICT)
@@ -116,6 +119,14 @@ class RecordedBranch(TypedDict):
     of: Name | None
     at: Tokens
     given: Annotated[list[tuple[Id, Name]], several(MOST_GIVEN)]
+
+
+def parameter(default: Any, kind: Any, explained: str) -> Any:
+    """Return a dataclass field that users set: in Python, on the command line or over HTTP.
+
+    kind: the type of its valid values. explained: its help.
+    """
+    return field(default=default, metadata={"kind": kind, "help": explained})
 
 
 # ------------------------------------------------------------------------------------------------- errors

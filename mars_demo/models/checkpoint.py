@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokeni
 
 from mars_demo.models.architectures import context_of
 from mars_demo.models.runtime.captured import CapturedModel, captured
-from mars_demo.models.runtime.decoder import Decoder
+from mars_demo.models.runtime.decoder import Decoder, TransformersDecoder
 from mars_demo.models.runtime.quantized import QuantizedModel
 from mars_demo.modes import modes_of, trained_window
 
@@ -46,10 +46,10 @@ class Checkpoint:
             self._names[token] = self.tokenizer.decode([token])
         return self._names[token]
 
-    @property
-    def decoder(self) -> PreTrainedModel | Decoder:
-        """Return the model that decodes single texts."""
-        return self.captured or self.quantized or self.model
+    @cached_property
+    def decoder(self) -> Decoder:
+        """Return the decoder of single texts."""
+        return self.captured or self.quantized or TransformersDecoder(self.model)
 
     @property
     def device(self) -> torch.device:

@@ -8,17 +8,15 @@ whole text again.
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Self
 
-from mars_demo.decoding.decode import prepare
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.trace import Pass, Run
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.messages import Encoded
 from mars_demo.modes import CACHES
 from mars_demo.serving.batch import Batch, columns
-from mars_demo.serving.batch_sequence import CACHE_BLOCK, BatchSequence
+from mars_demo.serving.batch_sequence import CACHE_BLOCK, BatchSequence, fitted
 from mars_demo.serving.schedules import FREE, Schedule
 
 
@@ -96,10 +94,9 @@ def decode_batch(
     rows = []
     for number, prompt in enumerate(prompts, start=1):
         try:
-            settings, strategy = prepare(checkpoint, prompt, request)
+            rows.append(BatchSequence.of(checkpoint, prompt, request, cache, cache_block))
         except ValueError as error:
             raise ValueError(f"Prompt {number}: {error}") from error
-        rows.append(BatchSequence(Run(settings), strategy, request, cache, cache_block))
     longest = max(row.run.settings.prompt_tokens for row in rows) + request.max_new_tokens
     more = cache_block if cache == "block" else 0
     batch = Batch(checkpoint, size, columns(checkpoint, longest, request.window) + more)
@@ -122,38 +119,6 @@ def _check(prompts: Sequence[str], size: int, cache: str, cache_block: int) -> N
         raise ValueError(f"The cache block must have at least 1 position, not {cache_block}.")
 
 
-def fitted(checkpoint: Checkpoint, request: Request, size: int, cache: str = "ragged") -> Request:
-    """Return the request with the window for a batch of `size` sequences.
-
-    Prompt-lookup drafts are then no longer than the others: one long draft would pad all sequences.
-
-    Raises:
-        ValueError: if the checkpoint does not support the request.
-    """
-    has_window = request.window is not None
-    request = replace(request, costs=None).fitted(checkpoint)  # costs are of a single sequence
-    if cache not in request.rules.caches:
-        raise ValueError(
-            f"Mode {request.mode} cannot use the {cache} cache. Choose from "
-            f"{', '.join(request.rules.caches)}."
-        )
-    if request.mode == "lossless" and not has_window:
-        window = lossless_window(checkpoint, size)
-        return replace(request, window=window, ngram_tokens=min(request.ngram_tokens, window - 1))
-    return request
-
-
-# Drafts that pay off, by the largest batch size: a larger batch has fewer positions to spare.
-# Measured on a CPU; see docs/measurements.md.
-LOSSLESS_DRAFTS = {4: 8, 1024: 4}
-
-
-def lossless_window(checkpoint: Checkpoint, size: int) -> int:
-    """Return the window of `lossless` in a batch of `size` sequences."""
-    drafts = next((drafts for up_to, drafts in LOSSLESS_DRAFTS.items() if size <= up_to), 2)
-    return min(drafts + 1, checkpoint.largest_window)
-
-
 def finished(
     checkpoint: Checkpoint, requests: Sequence[tuple[str | Encoded, Request]], size: int
 ) -> Iterator[tuple[int, Run]]:
@@ -173,10 +138,10 @@ def finished(
     longest = window = 1
     for number, (prompt, request) in enumerate(requests):
         request = fitted(checkpoint, request, size)
-        settings, strategy = prepare(checkpoint, prompt, request)
-        waiting.append(BatchSequence(Run(settings), strategy, request))
-        numbers[id(waiting[-1])] = number
-        longest = max(longest, settings.prompt_tokens + request.max_new_tokens)
+        row = BatchSequence.of(checkpoint, prompt, request)
+        waiting.append(row)
+        numbers[id(row)] = number
+        longest = max(longest, row.run.settings.prompt_tokens + request.max_new_tokens)
         window = max(window, request.window)
     batch = Batch(checkpoint, size, columns(checkpoint, longest, window))
     while waiting or batch.active:

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from mars_demo.decoding.acceptance import by_load
-from mars_demo.decoding.decode import prepare
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.trace import Pass, Run
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.messages import Message
+from mars_demo.modes import MODES
 from mars_demo.serving.batch import Batch, columns
-from mars_demo.serving.batch_sequence import BatchSequence
+from mars_demo.serving.batch_sequence import BatchSequence, fitted
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,10 @@ class Server:
         self.tau, self._ended = tau, ended
         checkpoint = checkpoint.dense
         self.checkpoint, self.size, self.request = checkpoint, size, request
-        self.largest_window = max(request.fitted(checkpoint).window, checkpoint.largest_window)
+        # Every mode that a request may name has its default window.
+        alone = [Request(mode) for mode in checkpoint.modes if not MODES[mode].needs_draft]
+        windows = [fitted(checkpoint, one, size).window for one in (request, *alone)]
+        self.largest_window = max(*windows, checkpoint.largest_window)
         room = columns(checkpoint, checkpoint.context, self.largest_window)
         self._batch = Batch(checkpoint, size, room)
         self._waiting: deque[Job] = deque()
@@ -161,14 +164,13 @@ class Server:
                 are not affected.
         """
         request = request or replace(self.request, tau=lambda: self.tau_now)
-        request = replace(request, costs=None).fitted(self.checkpoint)  # costs are of a single sequence
+        request = fitted(self.checkpoint, request, self.size)
         if request.window > self.largest_window:
             raise ValueError(
                 f"A window of {request.window} slots is larger than this server's {self.largest_window}."
             )
-        settings, strategy = prepare(self.checkpoint, prompt, request)
-        run = Run(settings)
-        job = Job(run, self.clock, BatchSequence(run, strategy, request))
+        row = BatchSequence.of(self.checkpoint, prompt, request)
+        job = Job(row.run, self.clock, row)
         self._waiting.append(job)
         self._wake.set()
         return job

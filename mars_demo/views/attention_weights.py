@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
+from transformers import DynamicCache, PreTrainedModel
 
-from mars_demo.decoding.engine import KeysAndValues, run
 from mars_demo.layout import Layout, causal
+from mars_demo.models.runtime.decoder import run
 
 
 class Attention:
@@ -37,7 +37,7 @@ class Attention:
 
         The layout has one sequence and follows the `past` token ids. Masked positions are exactly 0.
         """
-        cache = KeysAndValues()
+        cache = DynamicCache()
         for each in [causal(past), layout] if past else [layout]:
             bias = torch.zeros(each.visible[:, None].shape, dtype=self.model.dtype)
             bias.masked_fill_(~each.visible[:, None], torch.finfo(bias.dtype).min)

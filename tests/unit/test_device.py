@@ -9,7 +9,6 @@ import pytest
 import torch
 from random_models import ARCHITECTURES, random_model
 
-from mars_demo.assets import ASSETS
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.engine import Engine
 from mars_demo.decoding.request import Request
@@ -21,6 +20,7 @@ from mars_demo.models.checkpoint import Checkpoint, wrap
 from mars_demo.models.load import load_checkpoint
 from mars_demo.models.precision import default_dtype
 from mars_demo.models.runtime.captured import CapturedModel
+from mars_demo.models.runtime.decoder import TransformersDecoder
 from mars_demo.serving.decode_batch import decode_batch
 from mars_demo.training.attention import FLEX, SDPA, fastest
 from mars_demo.views.attention_weights import Attention
@@ -106,9 +106,9 @@ def test_the_best_device_is_a_gpu_if_there_is_one(monkeypatch):
 def test_a_gpu_without_bfloat16_computes_in_float16_and_trains_without_a_compiler(monkeypatch):
     for supported, dtype in ((True, torch.bfloat16), (False, torch.float16)):
         monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation, s=supported: s)
-        assert default_dtype(str(ASSETS / "mars-tiny"), "cuda") == dtype
-        assert default_dtype(str(ASSETS / "mars-tiny"), "mps") == torch.bfloat16
-        assert default_dtype(str(ASSETS / "mars-tiny"), "cpu") == torch.float32
+        assert default_dtype("cuda") == dtype
+        assert default_dtype("mps") == torch.bfloat16
+        assert default_dtype("cpu") == torch.float32
         assert (fastest(torch.device("cuda")) == FLEX) == supported
         assert device.multiplies_bfloat16("cuda") == supported  # else training computes in float32
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: True)
@@ -172,7 +172,7 @@ def on_gpu(request, tokenizer):
 def test_graphs_compute_the_same_logits(on_gpu):
     graphs, eager = (CapturedModel(on_gpu.model, 16) for _ in range(2))
     eager._captures = False
-    engines = [Engine(model) for model in (graphs, eager, on_gpu.model)]
+    engines = [Engine(model) for model in (graphs, eager, TransformersDecoder(on_gpu.model))]
     for number in range(40):  # more than fits the first store; each shape is replayed
         drafts, masks = [(0, 0), (0, 8), (3, 3)][number % 3]
         layout = verification([5 + number, 6], range(9, 9 + drafts), masks, 3, engines[0].length)
