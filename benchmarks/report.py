@@ -72,7 +72,7 @@ def prompts(measured: dict) -> str:
 def rounds(measured: dict) -> str:
     """Return the number of rounds of `timing.take_turns` as text."""
     count = len(measured["rows"][0]["seconds"])
-    return f"median (smallest–largest) of {count} rounds"
+    return f"median (smallest–largest) of {count} rounds" if count > 1 else "1 round"
 
 
 def faster(seconds: Sequence[float], base: Sequence[float]) -> str:
