@@ -25,7 +25,7 @@ def add_decoding(parser: argparse.ArgumentParser, modes: Iterable[str] = MODES, 
 
 
 def _add(parser: argparse.ArgumentParser, name: str, **more: object) -> None:
-    """Add the option of a parameter; None stands for a default of its own."""
+    """Add the option of a parameter; one of sampling stays None unless given: greedy is the default."""
     parameter = PARAMETERS[name]
     kind, values = parameter.metadata["kind"], get_args(parameter.metadata["kind"])
     if kind is bool:
@@ -34,9 +34,11 @@ def _add(parser: argparse.ArgumentParser, name: str, **more: object) -> None:
         settings = {"choices": values}
     else:
         settings = {"type": values[0], "metavar": "N" if values[0] is int else "X"}
-    default = parameter.default
-    explained = parameter.metadata["help"] + (f" (default: {default})" if default is not None else "")
-    default = None if name in SAMPLING else default
+    explained, default = parameter.metadata["help"], parameter.default
+    if name in SAMPLING:
+        explained, default = f"{explained} (when sampling, default: {default})", None
+    elif default is not None:
+        explained = f"{explained} (default: {default})"
     option = f"--{name.replace('_', '-')}"
     parser.add_argument(option, **settings | {"default": default, "help": explained} | more)
 

@@ -132,16 +132,11 @@ def parameter(default: Any, kind: Any, explained: str) -> Any:
 # ------------------------------------------------------------------------------------------------- errors
 
 
-def problem(error: ValidationError, below: int = 0) -> tuple[str, str]:
-    """Return the first invalid field, such as `slots[1].score`, and a sentence about it without a period.
-
-    below: the number of leading parts of the field's path to leave out.
-    """
+def problem(error: ValidationError) -> tuple[str, str]:
+    """Return the first invalid field, such as `slots[1].score`, and a sentence without a period."""
     [first, *_] = error.errors(include_url=False)
-    path = ((f"[{part}]" if isinstance(part, int) else f".{part[:40]}") for part in first["loc"][below:])
+    path = ((f"[{part}]" if isinstance(part, int) else f".{part[:40]}") for part in first["loc"])
     place = "".join(path).removeprefix(".")
-    if first["type"] == "json_invalid":
-        return place, "it is not JSON"
     if first["type"] == "missing":
         return place, f"{place} is missing"
     if first["type"] in ("extra_forbidden", "unexpected_keyword_argument"):

@@ -15,7 +15,6 @@ from transformers import DynamicCache, PreTrainedModel
 
 from mars_demo import layout as layouts
 from mars_demo.layout import Layout, Role
-from mars_demo.models.architectures import context_of
 from mars_demo.models.runtime.decoder import hidden_states, logits_of, run
 from mars_demo.scheduler import SCHEDULER
 
@@ -172,7 +171,7 @@ def _require_fitting(
         raise ValueError(
             f"The forward has a token that is not in the model's vocabulary of {vocabulary} tokens."
         )
-    context = context_of(model.config)
+    context = model.config.max_position_embeddings
     if (most := int(layout.positions.max()) + 1) > context:
         raise ValueError(f"The forward has {most} positions; the model can read {context}.")
     if count * vocabulary > MOST_LOGITS:

@@ -55,7 +55,11 @@ class Request:
 
     mode: str | None = parameter(None, types.Mode, "decoding mode; default: the checkpoint's best")
     tau: Tau = parameter(0.95, types.Share, "accept slots while score ≥ τ; 1: one token per forward")
-    criterion: str = parameter("probability", types.Criterion, "how slots are scored")
+    criterion: str = parameter(
+        "probability",
+        types.Criterion,
+        "a token's score: probability, entropy of the distribution, or margin over the next best",
+    )
     window: int | None = parameter(None, types.Slots, "slots per forward; default: the mode's")
     max_new_tokens: int = parameter(256, types.Slots, "longer answers are truncated")
     stop_strings: tuple[str, ...] = ()

@@ -11,7 +11,6 @@ from threading import Lock
 import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
 
-from mars_demo.models.architectures import context_of
 from mars_demo.models.runtime.captured import CapturedModel, captured
 from mars_demo.models.runtime.decoder import Decoder, TransformersDecoder
 from mars_demo.models.runtime.quantized import QuantizedModel
@@ -104,7 +103,7 @@ def wrap(
         mask_id=mask_id,
         block_size=block_size,
         objective="ar" if block_size is None else getattr(config, "objective", "mars"),
-        context=context_of(config),
+        context=config.max_position_embeddings,
         end_ids=end_ids(model, tokenizer),
         source=source,
         captured=captured(model) if captures else None,

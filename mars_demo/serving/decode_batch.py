@@ -7,7 +7,7 @@ whole text again.
 """
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Self
 
 from mars_demo.decoding.request import Request
@@ -23,22 +23,22 @@ from mars_demo.serving.schedules import FREE, Schedule
 class Decoding:
     """Prompts decoded together; iterating yields the numbers of the runs that each forward advanced."""
 
-    def __init__(self, rows: list[BatchSequence], batch: Batch, title: str, continuous: bool):
-        self.runs, self.batch = [row.run for row in rows], batch
+    def __init__(self, sequences: list[BatchSequence], batch: Batch, title: str, continuous: bool):
+        self.runs, self.batch = [sequence.run for sequence in sequences], batch
         self.schedule = Schedule(title, [run.settings.prompt for run in self.runs])
-        self._rows, self._waiting, self._continuous = rows, deque(rows), continuous
+        self._sequences, self._waiting, self._continuous = sequences, deque(sequences), continuous
 
     def __iter__(self) -> Iterator[list[int]]:
-        number = {id(row): index for index, row in enumerate(self._rows)}
+        number = {id(sequence): index for index, sequence in enumerate(self._sequences)}
         while self._waiting or self.batch.active:
             before = self.batch.seconds
             moved = _advance(self.batch, self._waiting, self._continuous)
-            self.schedule.steps.append([row.state for row in self._rows])
+            self.schedule.steps.append([sequence.state for sequence in self._sequences])
             self.schedule.ms.append(round(1000 * (self.batch.seconds - before), 3))
-            for row, step in moved:
+            for sequence, step in moved:
                 if step.stop:
-                    row.state = FREE
-            yield [number[id(row)] for row, _ in moved]
+                    sequence.state = FREE
+            yield [number[id(sequence)] for sequence, _ in moved]
 
     def finish(self) -> Self:
         for _ in self:
@@ -91,21 +91,19 @@ def decode_batch(
     size = min(size, len(prompts))
     checkpoint = checkpoint.dense
     request = fitted(checkpoint, request, size, cache)
-    rows = []
+    sequences = []
     for number, prompt in enumerate(prompts, start=1):
         try:
-            rows.append(BatchSequence.of(checkpoint, prompt, request, cache, cache_block))
+            sequences.append(BatchSequence.of(checkpoint, prompt, request, cache, cache_block))
         except ValueError as error:
             raise ValueError(f"Prompt {number}: {error}") from error
-    longest = max(row.run.settings.prompt_tokens for row in rows) + request.max_new_tokens
-    more = cache_block if cache == "block" else 0
-    batch = Batch(checkpoint, size, columns(checkpoint, longest, request.window) + more)
+    batch = _batch(checkpoint, sequences, size, cache_block if cache == "block" else 0)
     titles = {
         "ragged": "Per-sequence cache",
         "block": f"Block cache, {cache_block} positions",
         "none": "No cache",
     }
-    return Decoding(rows, batch, titles[cache], continuous)
+    return Decoding(sequences, batch, titles[cache], continuous)
 
 
 def _check(prompts: Sequence[str], size: int, cache: str, cache_block: int) -> None:
@@ -134,17 +132,20 @@ def finished(
     if not requests:
         return
     checkpoint, size = checkpoint.dense, min(size, len(requests))
-    waiting, numbers = deque(), {}
-    longest = window = 1
-    for number, (prompt, request) in enumerate(requests):
-        request = fitted(checkpoint, request, size)
-        row = BatchSequence.of(checkpoint, prompt, request)
-        waiting.append(row)
-        numbers[id(row)] = number
-        longest = max(longest, row.run.settings.prompt_tokens + request.max_new_tokens)
-        window = max(window, request.window)
-    batch = Batch(checkpoint, size, columns(checkpoint, longest, window))
+    waiting = deque(
+        BatchSequence.of(checkpoint, prompt, fitted(checkpoint, request, size))
+        for prompt, request in requests
+    )
+    numbers = {id(sequence): number for number, sequence in enumerate(waiting)}
+    batch = _batch(checkpoint, waiting, size)
     while waiting or batch.active:
-        for row, step in _advance(batch, waiting):
+        for sequence, step in _advance(batch, waiting):
             if step.stop:
-                yield numbers.pop(id(row)), row.run
+                yield numbers.pop(id(sequence)), sequence.run
+
+
+def _batch(checkpoint: Checkpoint, sequences: Collection[BatchSequence], size: int, more: int = 0) -> Batch:
+    """Return a batch with room for the longest of these sequences, and `more` positions."""
+    longest = max(one.run.settings.prompt_tokens + one.request.max_new_tokens for one in sequences)
+    window = max(one.request.window for one in sequences)
+    return Batch(checkpoint, size, columns(checkpoint, longest, window) + more)

@@ -49,7 +49,7 @@ class Job:
 
     run: Run
     arrived: float  # seconds on the server's clock, as are `first` and `finished`: its first and last token
-    row: BatchSequence
+    sequence: BatchSequence
     first: float | None = None
     finished: float | None = None
     started: float | None = None  # when it got a batch slot
@@ -169,8 +169,8 @@ class Server:
             raise ValueError(
                 f"A window of {request.window} slots is larger than this server's {self.largest_window}."
             )
-        row = BatchSequence.of(self.checkpoint, prompt, request)
-        job = Job(row.run, self.clock, row)
+        sequence = BatchSequence.of(self.checkpoint, prompt, request)
+        job = Job(sequence.run, self.clock, sequence)
         self._waiting.append(job)
         self._wake.set()
         return job
@@ -181,8 +181,8 @@ class Server:
             while self._waiting and self._batch.room:
                 job = self._waiting.popleft()
                 job.started = self.clock
-                self._active[id(job.row)] = job
-                self._batch.admit(job.row)
+                self._active[id(job.sequence)] = job
+                self._batch.admit(job.sequence)
             if not self._active:
                 self._wake.clear()
                 await self._wake.wait()
@@ -193,8 +193,8 @@ class Server:
             except Exception as error:  # active jobs fail, waiting ones go on
                 self._fail(error)
                 continue
-            for row, step in moved:
-                job = self._active[id(row)]
+            for sequence, step in moved:
+                job = self._active[id(sequence)]
                 self._end(job, step) if isinstance(step, Exception) else self._stream(job, step)
 
     def _stream(self, job: Job, step: Pass) -> None:
@@ -205,7 +205,7 @@ class Server:
 
     def _end(self, job: Job, last: Exception | None) -> None:
         job.finished = self.clock
-        self._active.pop(id(job.row), None)
+        self._active.pop(id(job.sequence), None)
         self._ended(job)
         if last:
             job._passes.put_nowait(last)
@@ -213,8 +213,8 @@ class Server:
 
     def _leave(self) -> None:
         for job in [r for r in (*self._active.values(), *self._waiting) if r.cancelled]:
-            if id(job.row) in self._active:
-                self._batch.drop(job.row)
+            if id(job.sequence) in self._active:
+                self._batch.drop(job.sequence)
             else:
                 self._waiting.remove(job)
             job.run.close()
@@ -222,6 +222,6 @@ class Server:
 
     def _fail(self, error: Exception) -> None:
         for job in list(self._active.values()):
-            if job.row in self._batch.rows:
-                self._batch.drop(job.row)
+            if job.sequence in self._batch.slots:
+                self._batch.drop(job.sequence)
             self._end(job, error)

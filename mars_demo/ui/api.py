@@ -9,6 +9,7 @@ from pydantic import Field, create_model
 from mars_demo.decoding import fields
 from mars_demo.decoding.request import PARAMETERS, Request
 from mars_demo.modes import BASELINE, RACED
+from mars_demo.modes import MODES as ALL
 from mars_demo.ui import models
 from mars_demo.ui.controls import TAU, Knobs
 from mars_demo.ui.hosting.gpu import on_gpu, seconds
@@ -51,6 +52,7 @@ Parameters = create_model(
 )
 _HELP = {"prompt": "the user's message", "model": "one of the page's models; default: its first model"}
 _HELP |= {name: PARAMETERS[name].metadata["help"] for name in _KINDS if name in PARAMETERS}
+_HELP["mode"] = "; ".join(f"{name}: {mode.explained}" for name, mode in ALL.items() if name in MODES)
 generate.__doc__ += "\n".join(
     ["", "    Args:", *(f"        {name}: {text}." for name, text in _HELP.items())]
 )

@@ -30,6 +30,9 @@ from mars_demo.models.chat import encode_prompt
 from mars_demo.models.checkpoint import wrap
 from mars_demo.models.load import load_checkpoint, outline
 from mars_demo.models.mask_token import ensure_mask
+from mars_demo.models.runtime.captured import captured
+from mars_demo.models.runtime.onnx_graph import unsupported
+from mars_demo.serving.decode_batch import decode_batch
 
 
 def refusal(name, **options) -> str:
@@ -96,13 +99,24 @@ def test_unsupported_config_options_are_named(tmp_path, tokenizer):
         assert reason in refusal(folder)
 
 
-def test_a_sliding_window_limits_the_context(tmp_path, tokenizer):
-    """Limit the context to the sliding window, in which a full mask is right."""
+@pytest.mark.parametrize(
+    "kinds", [["sliding_attention"] * 3, ["full_attention", *["sliding_attention"] * 2]]
+)
+def test_texts_outgrow_a_sliding_window(tokenizer, kinds):
+    """Compare an answer with the tokens of transformers, alone and in a batch."""
     model = random_model("qwen2", tokenizer)
-    assert wrap("x", model, tokenizer).context == 96
-    model.config.use_sliding_window, model.config.sliding_window = True, 24
-    model.config.layer_types = ["sliding_attention"] * 3
-    assert wrap("x", model, tokenizer).context == 24
+    model.config.use_sliding_window, model.config.sliding_window = True, 12
+    model.config.layer_types = kinds
+    model = type(model)(model.config).eval()
+    checkpoint, prompts = wrap("x", model, tokenizer), ["hello there", "hi", "Who are you?"]
+    theirs = [generate(checkpoint, prompt, 40) for prompt in prompts]
+    assert checkpoint.context == 96 and captured(model) is None and unsupported(model.config)
+    for mode in ("ar", "lossless", "jacobi"):
+        request = Request(mode, max_new_tokens=40)
+        batch = decode_batch(checkpoint, prompts, request, size=2).finish()
+        for prompt, run, expected in zip(prompts, batch.runs, theirs):
+            check_tokens(checkpoint, run, expected)
+            check_tokens(checkpoint, decode(checkpoint, prompt, request).finish(), expected)
 
 
 @pytest.mark.parametrize(

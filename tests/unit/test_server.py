@@ -104,7 +104,7 @@ def test_a_failing_request_does_not_affect_the_others(checkpoint):
             good = server.submit("hello")
             before = server.submit("hello", replace(LIMIT, tau=lambda: next(taus)))
             after = server.submit("hello", replace(LIMIT, tau=1.0))
-            after.row.strategy.gi_frame.f_locals["answer"].ids = Breaks()
+            after.sequence.strategy.gi_frame.f_locals["answer"].ids = Breaks()
             with pytest.raises(ValueError, match="τ"):
                 await before.finish()
             with pytest.raises(RuntimeError, match="no text for it"):

@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 
 from mars_demo.layout import SIZES, Layout, rounded
 from mars_demo.models import architectures
-from mars_demo.models.runtime.decoder import Decoder
+from mars_demo.models.runtime.decoder import Decoder, sliding_window
 from mars_demo.models.runtime.fused import FusedModel
 from mars_demo.models.runtime.step import Shape, Step
 
@@ -25,8 +25,10 @@ _log = logging.getLogger(__name__)
 
 def captured(model: PreTrainedModel) -> CapturedModel | None:
     """Return the captured model of a supported model on a CUDA device; None for any other model."""
-    fits = model.device.type == "cuda" and model.config.model_type in architectures.CAPTURED
-    return CapturedModel(model) if fits and model.config._attn_implementation == "sdpa" else None
+    config = model.config
+    fits = config.model_type in architectures.CAPTURED and sliding_window(config) is None
+    on_gpu = model.device.type == "cuda" and config._attn_implementation == "sdpa"
+    return CapturedModel(model) if fits and on_gpu else None
 
 
 class CapturedModel(Decoder):

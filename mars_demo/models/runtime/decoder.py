@@ -7,10 +7,12 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor
-from transformers import Cache, DynamicCache, PreTrainedModel
+from transformers import Cache, DynamicCache, PreTrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutputWithPast
 
 from mars_demo.layout import Layout
+
+SLIDING = "sliding_attention"  # transformers' name of layers with a sliding window
 
 
 class Decoder(Protocol):
@@ -81,17 +83,39 @@ def run(
 ) -> BaseModelOutputWithPast:
     """Return the outputs of the layers for a layout after the cached positions.
 
-    mask: the attention mask in another implementation's format; None for the layout's booleans.
+    mask: the attention mask in another format; None for the layout's booleans.
     """
     layout = layout.to(model.device)
+    mask = masks(model, layout, layout.near) if mask is None else mask
     return model.base_model(
         input_ids=layout.ids,
         position_ids=layout.positions,
-        attention_mask=layout.visible[:, None] if mask is None else mask,
+        attention_mask=mask,
         past_key_values=cache,
         use_cache=cache is not None,
         **settings,
     )
+
+
+def sliding_window(config: PreTrainedConfig) -> int | None:
+    """Return the sliding attention window of a model's layers; None if all layers see the whole text."""
+    window, kinds = getattr(config, "sliding_window", None), getattr(config, "layer_types", None)
+    return window if window and (not kinds or SLIDING in kinds) else None
+
+
+def masks(
+    model: PreTrainedModel, layout: Layout, near: Callable[[int], Layout]
+) -> Tensor | dict[str, Tensor]:
+    """Return the attention mask of a layout, or one per kind of layer.
+
+    layout: on the model's device. near: returns the layout for layers with a sliding window.
+    """
+    full = layout.visible[:, None]
+    if (window := sliding_window(model.config)) is None:
+        return full
+    narrow = near(window).to(model.device).visible[:, None]
+    kinds = getattr(model.config, "layer_types", None) or [SLIDING]
+    return {"full_attention": full, SLIDING: narrow} if {*kinds} != {SLIDING} else narrow
 
 
 def hidden_states(
