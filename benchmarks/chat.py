@@ -107,12 +107,13 @@ def measure(
 
 def table(file: str | Path = FILE) -> str:
     measured = results.read(file)
+    share = "{:.1%}".format
     shown = [
         {
             "answers": row["method"],
             "tokens per forward": f"{row['tokens_per_forward']:.2f}",
-            "verifiable instructions followed": _share(row["checks"]),
-            "next-token agreement with the base": _share(row["agreement"]),
+            "verifiable instructions followed": row["checks"] and share(row["checks"]),
+            "next-token agreement with the base": row["agreement"] and share(row["agreement"]),
             "answers equal to AR": None
             if row["method"] == "base"
             else f"{row['equal']} of {row['prompts']}",
@@ -121,10 +122,6 @@ def table(file: str | Path = FILE) -> str:
     ]
     size = f"{measured['prompts']} held-out prompts, {measured['instructions']} verifiable instructions"
     return report.shown(shown) + report.source(measured, size)
-
-
-def _share(value: float | None) -> str | None:
-    return None if value is None else f"{value:.1%}"
 
 
 if __name__ == "__main__":

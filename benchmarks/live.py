@@ -136,17 +136,14 @@ def of_model(browser: Browser, files: Path, model: str, rounds: int, max_new_tok
         warm_up = races[: len(METHODS)]
         answers = run_races(page, url, model, warm_up + races * rounds)[len(warm_up) :]
     page.close()
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     facts = {
         "model": model,
         "dtype": json.loads((folder / DESCRIPTION).read_text("utf-8"))["dtype"],
-        "megabytes": (_bytes(folder) + runtime.size(files / "worker" / "runtime", "wasm")) / 1e6,
+        "megabytes": (size + runtime.size(files / "worker" / "runtime", "wasm")) / 1e6,
         "prompts": len(prompts),
     }
     return [facts | row(name, answers[at :: len(METHODS)], len(prompts)) for at, name in enumerate(METHODS)]
-
-
-def _bytes(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def row(method: str, answers: list[tuple[str, float]], prompts: int) -> dict:

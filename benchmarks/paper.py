@@ -67,24 +67,23 @@ def folder(output: Path, method: str, seed: int) -> Path:
     return output / f"{''.join(c if c.isalnum() else '-' for c in method.lower())}-{seed}"
 
 
-def train_all(output: Path, seeds: list[int], only: str | None) -> None:
+def train_all(output: Path, seeds: list[int]) -> None:
     for seed in seeds:
         for method, settings in METHODS.items():
             target = folder(output, method, seed)
-            if (only and only != method) or (target / "config.json").exists():
+            if (target / "config.json").exists():
                 continue
             base = load_checkpoint("ar-tiny", device="cpu")
             config = MarsConfig(str(target), **settings | {"seed": 100 + seed})
             train(MarsTrainer(base.model, config, processing_class=base.tokenizer), resume=True)
 
 
-def evaluate_all(output: Path, seeds: list[int], limit: int, only: str | None) -> None:
+def evaluate_all(output: Path, seeds: list[int], limit: int) -> None:
     for seed in seeds:
         for method, settings in METHODS.items():
             target = folder(output, method, seed)
             written = target / f"results-{limit}.json"
-            trained = (target / "config.json").exists()
-            if (only and only != method) or not trained or written.exists():
+            if written.exists() or not (target / "config.json").exists():
                 continue
             checkpoint = load_checkpoint(str(target), device="cpu")
             by_mode = defaultdict(list)
@@ -155,12 +154,11 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--limit", type=int, default=20)
-    parser.add_argument("--only", choices=METHODS)
     arguments = parser.parse_args()
     if arguments.verb == "train":
-        train_all(arguments.output, arguments.seeds, arguments.only)
+        train_all(arguments.output, arguments.seeds)
     elif arguments.verb == "evaluate":
-        evaluate_all(arguments.output, arguments.seeds, arguments.limit, arguments.only)
+        evaluate_all(arguments.output, arguments.seeds, arguments.limit)
     else:
         measure(arguments.output, arguments.limit)
         print(table())

@@ -3,7 +3,7 @@
     python -m benchmarks.report
 
 The text between `<!-- figures: NAME -->` and `<!-- end -->` is `benchmarks.NAME.table()`; further words are
-its arguments, as in `<!-- figures: speed chat-speed.json -->`. A benchmark is one module: `measure()`
+its arguments, as in `<!-- figures: speed llama-cpp.json -->`. A benchmark is one module: `measure()`
 writes a file to assets/results/ with the command, the machine and the sample size, and `table()` renders it
 as Markdown. The lint compares documents with files.
 """
@@ -95,8 +95,8 @@ def filled(text: str) -> str:
 
 def content(name: str) -> str:
     """Return the content of a block."""
-    if name in OTHERS:
-        return OTHERS[name]()
+    if name == "limits":  # without a benchmark
+        return limits()
     module, *arguments = name.split()
     return import_module(f"benchmarks.{module}").table(*arguments)
 
@@ -113,9 +113,6 @@ def limits() -> str:
             for limit in all_limits().values()
         ]
     )
-
-
-OTHERS: dict[str, Callable[[], str]] = {"limits": limits}  # blocks without a benchmark
 
 
 def main() -> None:

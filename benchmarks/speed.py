@@ -107,8 +107,8 @@ def measure(model: str, prompts: int, rounds: int, max_new_tokens: int, output: 
     with tempfile.TemporaryDirectory() as folder:
         timed = take_turns(methods(checkpoint, max_new_tokens, folder), answered, rounds)
     rows = [{"method": name} | one.counts() for name, one in timed.items()]
-    size = {"prompts": len(answered), "max_new_tokens": max_new_tokens}
-    results.write(output, results.machine(checkpoint), size | {"rows": rows})
+    record = {"prompts": len(answered), "max_new_tokens": max_new_tokens, "rows": rows}
+    results.write(output, results.machine(checkpoint), record)
 
 
 def per_token(row: dict) -> list[float]:
