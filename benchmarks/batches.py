@@ -7,7 +7,7 @@ All methods answer the same held-out prompts and take turns in each round.
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from statistics import median
@@ -16,7 +16,7 @@ from benchmarks import report
 from benchmarks.timing import take_turns
 from mars_demo import tasks
 from mars_demo.evaluation import results, throughput
-from mars_demo.evaluation.throughput import Progress, Result
+from mars_demo.evaluation.throughput import Result
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.load import load_checkpoint
 
@@ -29,17 +29,12 @@ SHOWN = (
 )
 
 
-def answered(steps: Iterable[Result | Progress]) -> Result:
-    *_, result = steps
-    return result
-
-
 def methods(checkpoint: Checkpoint, size: int) -> dict[str, Callable[[Sequence[str]], Result]]:
     def ours(name: str, method: throughput.Method) -> Callable[[Sequence[str]], Result]:
-        return lambda prompts: answered(throughput.decoding(checkpoint, prompts, name, size, method))
+        return lambda prompts: [*throughput.decoding(checkpoint, prompts, name, size, method)][-1]
 
     return {
-        throughput.GENERATE: lambda prompts: answered(throughput.generating(checkpoint, prompts, size)),
+        throughput.GENERATE: lambda prompts: [*throughput.generating(checkpoint, prompts, size)][-1],
         **{name: ours(name, method) for name, method in throughput.methods(checkpoint, size).items()},
     }
 
