@@ -9,17 +9,16 @@ import gradio as gr
 from mars_demo.decoding import branching
 from mars_demo.decoding.trace import Run, read_text
 from mars_demo.limits import refuse_long
-from mars_demo.ui import api, models
-from mars_demo.ui.controls import Knobs
+from mars_demo.ui import models
+from mars_demo.ui.components.stage import MOST_LANES
 from mars_demo.ui.history import History
 from mars_demo.ui.hosting.gpu import on_gpu, seconds
-from mars_demo.ui.racing import streamed
-
-MOST_LANES = 6  # on a stage
+from mars_demo.ui.knobs import Knobs
+from mars_demo.ui.racing import MAX_NEW_TOKENS, shown, streamed
 
 
 @dataclass(frozen=True)
-class Wish:
+class BranchRequest:
     """A request to continue a run on the stage with another token of its answer.
 
     kept: the records of the runs that stay on the stage. run: the run to branch.
@@ -31,12 +30,8 @@ class Wish:
     at: int
     instead: tuple[int, ...] | str
 
-    @property
-    def model(self) -> str:
-        return self.run.settings.model
 
-
-def wish(event: gr.EventData) -> Wish:
+def branch_request(event: gr.EventData) -> BranchRequest:
     """Validate a page's request for a branch.
 
     Raises:
@@ -48,16 +43,13 @@ def wish(event: gr.EventData) -> Wish:
     if type(of) is not int or not 0 <= of < len(records) or type(at) is not int:
         raise ValueError("There is no such token on the stage.")
     runs = [_read(record) for record in records]
-    if event.replace is True:
-        kept = [run for index, run in enumerate(runs) if index != of]
-    elif len(runs) < MOST_LANES:
-        kept = runs
-    else:
+    kept = [run for index, run in enumerate(runs) if index != of or event.replace is not True]
+    if len(kept) == MOST_LANES:
         raise ValueError(
             f"The stage is full: it has {MOST_LANES} lanes. Replace one of them with the branch."
         )
     text = "".join(f"{line}\n" for run in kept for line in run.lines())
-    return Wish(text, runs[of], at, _instead(instead))
+    return BranchRequest(text, runs[of], at, _instead(instead))
 
 
 def _read(record: str) -> Run:
@@ -80,27 +72,27 @@ def _instead(instead: Any) -> tuple[int, ...] | str:
     raise ValueError("A branch begins with one of the candidates or with a text.")
 
 
-@on_gpu(lambda wish, history, knobs: seconds(api.MAX_NEW_TOKENS, knobs.wait))
-def branched(wish: Wish, history: History, knobs: Knobs) -> Iterator[str]:
-    """Yield the growing value of the stage: the kept runs and the branch, which follows the knobs' τ.
+def go_on(branch: BranchRequest, history: History, knobs: Knobs) -> Iterator:
+    """Yield the growing value of the stage: the kept runs and the branch, which follows the knobs' τ."""
+    yield from shown(_branched(branch, history, knobs), knobs)
 
-    Raises:
-        ValueError: if the model is not available, or the branch is not possible.
-    """
-    checkpoint, settings = models.load(wish.model), wish.run.settings
+
+@on_gpu(lambda branch, history, knobs: seconds(MAX_NEW_TOKENS, knobs.wait))
+def _branched(branch: BranchRequest, history: History, knobs: Knobs) -> Iterator[str]:
+    checkpoint, settings = models.load(branch.run.settings.model), branch.run.settings
     request = replace(
-        branching.request_of(wish.run),
+        branching.request_of(branch.run),
         tau=lambda: knobs.tau,
-        max_new_tokens=min(settings.max_new_tokens, api.MAX_NEW_TOKENS),
-        branch=branching.branch(checkpoint, wish.run, wish.at, wish.instead),
+        max_new_tokens=min(settings.max_new_tokens, MAX_NEW_TOKENS),
+        branch=branching.branch(checkpoint, branch.run, branch.at, branch.instead),
     )
     context = {"messages": settings.messages, "cache": history.cache(settings.mode)}
     run = models.decode(checkpoint, settings.prompt, request, **context)
     for text in streamed({None: run}, knobs):
-        yield wish.kept + text
+        yield branch.kept + text
 
 
-def opinion(request: Any) -> dict[str, Any]:
+def prediction(request: Any) -> dict[str, Any]:
     """Return AR's probability, rank and alternatives for token `at` of the answer in a `record`.
 
     Raises:
@@ -109,10 +101,10 @@ def opinion(request: Any) -> dict[str, Any]:
     record, at = (request.get("record"), request.get("at")) if isinstance(request, dict) else (None, None)
     if type(at) is not int:
         raise ValueError("There is no such token on the stage.")
-    return _opinion(_read(record), at)
+    return _prediction(_read(record), at)
 
 
 @on_gpu(lambda run, at: seconds(1))
-def _opinion(run: Run, at: int) -> dict[str, Any]:
+def _prediction(run: Run, at: int) -> dict[str, Any]:
     token = branching.prediction(models.load(run.settings.model), run, at)
     return {"probability": token.probability, "rank": token.rank, "top": token.top}

@@ -41,7 +41,7 @@ def test_a_record_has_a_limit(limited):
     def trouble(record: str) -> str:
         answer = limited.call("show_pass", [False], {"record": record, "number": 1})
         [message] = [value for value in answer["data"] if isinstance(value, str) and value.startswith("{")]
-        return json.loads(message).get("trouble", "")
+        return json.loads(message).get("error", "")
 
     record, most = written(GOOD), 1 << 20
     assert "MiB" not in trouble(record + " " * (most - len(record)))

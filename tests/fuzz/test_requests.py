@@ -11,13 +11,13 @@ from strategies import body, events, junk, messages, mistaken, records, texts, v
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.trace import Run, read_text
-from mars_demo.ui.components.stage import replay_page
+from mars_demo.ui.standalone.replay import replay_page
 
 SHORT = KNOWN | {"max_new_tokens": 2}
 CHAT = {"model": "mars-tiny", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 2}
 CHAT |= {"stream": False, "tau": 0.9, "window": None, "temperature": None, "stop": None, "seed": None}
 LONG_WORK = ("replay", "measure", "fit")  # if random data happen to be valid
-SERVED = ("recording", "opinion", "replay_page", "refusal", "__init__", "load", "get_config")
+SERVED = ("recording", "prediction", "replay_page", "refusal", "__init__", "load", "get_config")
 QUERY = "tab run prompt model mode tau criterion wait chapter lane pass view mask_kind mask_length".split()
 ROUTES = "run/predict queue/join call/generate component_server reset cancel upload mcp/".split()
 

@@ -1,14 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { accepted, countVerified } from "../../mars_demo/ui/components/acceptance.js";
 import { Answer } from "../../mars_demo/ui/live/worker/answer.js";
-import {
-  accepted,
-  countVerified,
-  drive,
-  lossless,
-  verification,
-  windowStrategy,
-} from "../../mars_demo/ui/live/worker/decoding.js";
+import { drive, lossless, verification, windowStrategy } from "../../mars_demo/ui/live/worker/decoding.js";
 import { END, letters, losslessPasses, MASK, TinyEngine, windowPasses } from "./model.js";
 
 const PROMPTS = ["?", "Ask", "abcabcabc", "Zebra, zebra", "what is it?", "0123456789", "MARS mars MARS"];

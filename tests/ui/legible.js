@@ -74,7 +74,7 @@ async () => {
   readMark(".stage .strip .tau", (style) => style.stroke);
   readMark(".stage .why :is(.curve, .one)", (style) => style.stroke);
   readMark(".stage .why .used", (style) => style.fill);
-  filled(".stage .distance i, .stage :is(.share, .why .row) .bar i, .stage .slot[data-state=accepted] .bar i");
+  filled(".stage .distance i, .stage .row .bar i, .stage .slot[data-state=accepted] .bar i");
   readMark(".stage .slot:not([data-state=accepted]) .bar i", (style) => style.borderTopColor);
   readMark(".stage .heat g:not(.future) .accepted-cells", (style) => style.stroke);
   readMark(".grid-picture [data-cells]", (style) => style.fill, { alpha: (style) => style.fillOpacity });

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 from on_stage import give, lane, put, says, token
 from playwright.sync_api import Page, expect
-from race_tab import race
 from records import file_of
 
 from mars_demo.decoding.branching import branch, prediction
@@ -138,23 +137,6 @@ def test_a_typed_text_replaces_the_lane_and_the_tree_leads_back(visit, mars_tiny
 
 
 @pytest.mark.full
-def test_a_race_of_a_url_branches_after_it_has_run(visit):
-    page = visit("prompt=table&mode=mars&tau=0.6")
-    race(page)
-    arrived(page, 2)
-    inspect(page, "mars", 4)
-    page.locator(".instead-text").fill(" no")
-    page.locator('[data-do="instead"]').click()
-    arrived(page, 3)
-    text = lane(page, "mars~2").locator(".answer").text_content()
-    expect(page).to_have_url(re.compile("branch="))
-    again = visit(page.url.split("?", 1)[1])
-    race(again)
-    arrived(again, 3)
-    expect(lane(again, "mars~2").locator(".answer")).to_have_text(text)
-
-
-@pytest.mark.full
 def test_an_impossible_branch_leaves_the_stage_unchanged(visit):
     foreign = replace(recorded("mars").settings, model="<img src=x onerror=alert(1)>")
     page = opened(visit)
@@ -162,7 +144,7 @@ def test_an_impossible_branch_leaves_the_stage_unchanged(visit):
     expect(page.locator(".lane")).to_have_count(1)
     inspect(page, "mars", 2)
     page.locator('[data-do="instead"]').click()
-    expect(page.locator(".trouble")).to_be_visible()  # no text was typed
+    expect(page.locator(".error")).to_be_visible()  # no text was typed
     go_on(page)
     expect(page.get_by_test_id("toast-body")).to_contain_text("<img src=x")
     expect(page.locator("#run")).to_be_enabled()
@@ -191,13 +173,13 @@ def test_the_inspector_shows_earlier_guesses_and_the_ar_probability(visit, mars_
         expect(rows).to_have_class(["came-true" if right else "did-not" for *_, right in each])
     at = len(ids) - 2  # after the first difference, only the model knows
     inspect(page, "mars", at)
-    page.locator('[data-do="opinion"]').click()
+    page.locator('[data-do="prediction"]').click()
     share = int(prediction(mars_tiny, run, at).probability * 1e4) / 100
-    expect(page.locator(".opinion p")).to_have_text(says(f"{share:.2f}%"))
-    expect(page.locator(".opinion li")).to_have_count(5)
+    expect(page.locator(".prediction p")).to_have_text(says(f"{share:.2f}%"))
+    expect(page.locator(".prediction li")).to_have_count(5)
     inspect(page, "mars", 2)  # before it, the other lane has the same text
-    expect(page.locator(".opinion p")).to_have_text(re.compile(r"\d\.\d\d%"))
-    expect(page.locator('[data-do="opinion"]')).to_be_hidden()
+    expect(page.locator(".prediction p")).to_have_text(re.compile(r"\d\.\d\d%"))
+    expect(page.locator('[data-do="prediction"]')).to_be_hidden()
     expect(page.locator(".inspector .source")).to_have_text(says("0.50"))  # its score reaches τ
     inspect(page, "mars", 0)
     expect(page.locator(".inspector .source")).to_have_text(says(1))  # slot 1

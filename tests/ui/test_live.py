@@ -18,6 +18,7 @@ from mars_demo.assets import read_json
 from mars_demo.decoding.trace import read_text
 from mars_demo.models.chat import encode_prompt
 from mars_demo.models.load import load_checkpoint
+from mars_demo.ui import live
 from mars_demo.ui.live import runtime
 
 CHAT = "mars-smollm2-135m"
@@ -46,9 +47,9 @@ PIECES = [
     "\u00a0",
 ]
 
-# Encode prompts, and decode their ids again, with the modules of the worker.
-ENCODE = """async ([worker, model, prompts]) => {
-  const { Tokens } = await import(`${worker}tokens.js`);
+# Encode prompts, and decode their ids again, with a module of the worker.
+ENCODE = """async ([worker, model, source, prompts]) => {
+  const { Tokens } = await import(`data:text/javascript,${encodeURIComponent(source)}`);
   const { Tokenizer } = await import(`${worker}runtime/tokenizers.min.mjs`);
   const read = async (name) => (await fetch(model + name)).json();
   const files = ["tokenizer.json", "tokenizer_config.json", "decoder.json"];
@@ -272,7 +273,8 @@ def random_texts(count: int) -> list[str]:
 def check_tokenizer(page, url: str, name: str) -> None:
     checkpoint = load_checkpoint(name, "cpu", torch.float32)
     prompts = [example["prompt"] for example in read_json("prompts.json")] + random_texts(1000)
-    found = page.evaluate(ENCODE, [f"{url}live/worker/", f"{url}live/models/{name}/", prompts])
+    source = (Path(live.__file__).parent / "worker" / "tokens.js").read_text("utf-8")
+    found = page.evaluate(ENCODE, [f"{url}live/worker/", f"{url}live/models/{name}/", source, prompts])
     for prompt, (ids, text) in zip(prompts, found):
         assert ids == encode_prompt(checkpoint.tokenizer, prompt), prompt
         settings = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}

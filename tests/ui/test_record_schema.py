@@ -9,7 +9,7 @@ from records import race
 from mars_demo.decoding.fields import MOST_LINES
 from mars_demo.decoding.trace import read_text
 from mars_demo.limits import LIMITS
-from mars_demo.ui.components.stage import replay_page
+from mars_demo.ui.standalone.replay import replay_page
 
 DROP = """text => {
   const data = new DataTransfer();
@@ -34,18 +34,18 @@ def test_a_dropped_record_is_drawn_and_an_invalid_one_does_not_replace_it(stage)
         "x" * ((LIMITS.record << 20) + 1): [f"{LIMITS.record} MiB"],
     }.items():
         stage.evaluate(DROP, text)
-        expect(stage.locator(".trouble")).to_have_text(says(*facts))
+        expect(stage.locator(".error")).to_have_text(says(*facts))
         shows(stage, race())
     stage.evaluate(DROP, written(GOOD))
     shows(stage, written(GOOD))
-    expect(stage.locator(".trouble")).to_be_hidden()
+    expect(stage.locator(".error")).to_be_hidden()
 
 
 def test_a_server_that_does_not_answer_loses_nothing(stage):
     put(stage, race())
     stage.route("**/component_server/**", lambda route: route.abort())
     stage.evaluate(DROP, race())
-    expect(stage.locator(".trouble")).to_contain_text("run.jsonl")
+    expect(stage.locator(".error")).to_contain_text("run.jsonl")
     stage.unroute_all()
     shows(stage, race())
 
@@ -62,5 +62,5 @@ def test_a_saved_page_takes_no_files(visit_file, tmp_path):
     page = visit_file(path)
     page.evaluate(DROP, race())
     page.evaluate("() => new Promise(requestAnimationFrame)")
-    expect(page.locator(".trouble")).to_be_hidden()
+    expect(page.locator(".error")).to_be_hidden()
     expect(page.locator(".lane")).to_have_count(1)

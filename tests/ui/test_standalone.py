@@ -13,11 +13,10 @@ from records import race, slowed
 
 from mars_demo.decoding.trace import read_runs
 from mars_demo.modes import MODES
-from mars_demo.ui.components import bundle
-from mars_demo.ui.components.stage import replay_page
+from mars_demo.ui.scripts import style
+from mars_demo.ui.standalone.replay import replay_page
 from mars_demo.views import recordings
 
-COMPONENTS = Path(bundle.__file__).parent
 RECORDED = recordings.index()
 MOST = 1_000_000  # bytes
 # Ends of scripts, starts of other languages, and line separators that JSON does not escape.
@@ -122,8 +121,7 @@ def test_texts_of_a_record_are_shown_unchanged(visit_file, write, ascii):
 @pytest.mark.full
 @pytest.mark.parametrize("mode", ["light", "dark"])
 def test_the_colours_of_a_saved_page_are_those_of_the_app(visit, visit_file, stage_url, write, mode):
-    styles = " ".join(path.read_text("utf-8") for path in COMPONENTS.glob("*/*.css"))
-    theme = sorted(set(re.findall(r"var\((--(?:body|background|border|font)-[a-z-]+)", styles)))
+    theme = sorted(set(re.findall(r"var\((--(?:body|background|border|font)-[a-z-]+)", style())))
     assert len(theme) > 4
     # Compare computed colours, because Gradio has its own variable names.
     read = """names => names.map((name) => {

@@ -117,7 +117,7 @@ def test_the_request_is_restored_from_a_record(mars_tiny):
     assert request_of(Run.read(run.lines())) == replace(request, window=9)
 
 
-def test_the_ar_opinion_is_the_distribution_of_the_model(random_checkpoint):
+def test_the_ar_prediction_is_the_distribution_of_the_model(random_checkpoint):
     run = decode(random_checkpoint, PROMPT, Request("mars", tau=0.05, max_new_tokens=16)).finish()
     ids = encode_prompt(random_checkpoint.tokenizer, PROMPT)
     with torch.no_grad():
@@ -178,8 +178,8 @@ def records(mars_tiny) -> list[str]:
     return ["".join(f"{line}\n" for line in run.lines()) for run in runs]
 
 
-def wish(**fields) -> branches.Wish:
-    return branches.wish(gr.EventData(None, fields))
+def requested(**fields) -> branches.BranchRequest:
+    return branches.branch_request(gr.EventData(None, fields))
 
 
 @pytest.mark.parametrize(
@@ -196,14 +196,14 @@ def wish(**fields) -> branches.Wish:
 )
 def test_invalid_branches_are_refused_in_one_line(records, changes, message):
     with pytest.raises(ValueError, match=message) as caught:
-        wish(**{"records": records, "of": 1, "at": 1, "instead": " x", "replace": False} | changes)
+        requested(**{"records": records, "of": 1, "at": 1, "instead": " x", "replace": False} | changes)
     assert "\n" not in str(caught.value) and "Traceback" not in str(caught.value)
 
 
 def test_a_stage_has_room_for_six_runs(records):
     full = [records[0]] * branches.MOST_LANES
     with pytest.raises(ValueError):
-        wish(records=full, of=0, at=1, instead=" x", replace=False)
-    assert wish(records=full, of=0, at=1, instead=" x", replace=True).kept
+        requested(records=full, of=0, at=1, instead=" x", replace=False)
+    assert requested(records=full, of=0, at=1, instead=" x", replace=True).kept
     with pytest.raises(ValueError):
-        wish(records=["".join(records)], of=0, at=1, instead=" x", replace=True)
+        requested(records=["".join(records)], of=0, at=1, instead=" x", replace=True)

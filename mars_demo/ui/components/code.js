@@ -1,4 +1,3 @@
-// @ts-check
 // Code in a text, marked as in Markdown: fenced blocks and `inline` code.
 
 import { make } from "./dom.js";
@@ -15,9 +14,9 @@ const INLINE = /(?<!`)(`+)(?!`).+?(?<!`)\1(?!`)/g;
 /**
  * Return the code in a text, in order. An unclosed block ends with the text; an incomplete mark counts as
  * text.
- * @param {string} text
  */
-export function codeIn(text) {
+export function codeIn(/** @type {string} */ text) {
+  if (!/[`~]/.test(text)) return [];
   /** @type {Code[]} */
   const codes = [];
   /** @type {{ start: number, from: number, fence: string } | null} */
@@ -49,12 +48,8 @@ function blockOf({ start, from }, end, to) {
   return { kind: "block", start, end, from, to: Math.max(from, to) };
 }
 
-/**
- * Whether a line closes the block that `fence` opened.
- * @param {string} line
- * @param {string} fence
- */
-function closes(line, fence) {
+/** Whether a line closes the block that `fence` opened. */
+function closes(/** @type {string} */ line, /** @type {string} */ fence) {
   const marks = CLOSING.exec(line)?.[1];
   return marks !== undefined && marks[0] === fence[0] && marks.length >= fence.length;
 }

@@ -20,6 +20,7 @@ export const findAll = (selector, root = element) => [...root.querySelectorAll(s
 /**
  * @param {string} tag
  * @param {string} className
+ * @returns {any} the kind of element of the tag
  */
 export function make(tag, className, text = "") {
   const node = document.createElement(tag);
@@ -35,17 +36,36 @@ export function makeBar() {
   return bar;
 }
 
+export function fillBar(/** @type {any} */ bar, /** @type {number} */ share) {
+  bar.firstChild.style.width = `${100 * share}%`;
+}
+
+const rowsOf = new WeakMap();
+
 /**
- * @param {HTMLElement} bar
- * @param {number} share
+ * Draw a list with a bar per row.
+ * @param {HTMLElement} list
+ * @param {{ name: string, share: number, text: string }[]} rows
  */
-export function fillBar(bar, share) {
-  /** @type {HTMLElement} */ (bar.firstChild).style.width = `${100 * share}%`;
+export function drawBars(list, rows) {
+  const key = JSON.stringify(rows);
+  if (rowsOf.get(list) === key) return;
+  rowsOf.set(list, key);
+  list.replaceChildren(
+    ...rows.map(({ name, share, text }) => {
+      const row = make("li", "row");
+      const bar = makeBar();
+      fillBar(bar, share);
+      row.append(make("span", "row-name", name), bar, make("span", "part", text));
+      return row;
+    }),
+  );
 }
 
 /**
  * Return an SVG element.
  * @param {string} tag
+ * @returns {any}
  */
 export const draw = (tag, attributes = {}) =>
   set(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes);
@@ -61,11 +81,7 @@ export function set(node, attributes) {
   return node;
 }
 
-/**
- * Set a text if it changed: screen readers announce every write to a live region, and a write costs layout.
- * @param {Node} node
- * @param {string} text
- */
-export function say(node, text) {
+/** Set a text if it changed: screen readers announce every write to a live region, and a write costs layout. */
+export function say(/** @type {Node} */ node, /** @type {string} */ text) {
   if (node.textContent !== text) node.textContent = text;
 }

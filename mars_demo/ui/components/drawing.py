@@ -5,10 +5,9 @@ from typing import Any
 
 import gradio as gr
 
-from mars_demo.ui.components import bundle
-from mars_demo.ui.components.files import SCRIPT_URL
+from mars_demo.ui.scripts import COMPONENTS, SCRIPT_URL
 
-GIVEN = "{ element, props, watch, trigger, server }"  # the arguments of a component's script in Gradio
+GIVEN = "element, props, watch, trigger, server"  # the arguments of a component's script in Gradio
 
 
 class Drawing(gr.HTML):
@@ -23,11 +22,11 @@ class Drawing(gr.HTML):
     EVENTS: list = []
 
     def __init__(self, drawing: str, value: str = "", *, constants: Any = None, **settings: Any):
-        self.drawing = drawing
+        self.drawing, self.constants_json = drawing, json.dumps(constants)
         super().__init__(
             value,
-            html_template=(bundle.FOLDER / drawing / f"{drawing}.html").read_text("utf-8"),
-            js_on_load=f'marsDemo.start("{drawing}", {GIVEN}, {json.dumps(constants)});',
+            html_template=(COMPONENTS / drawing / f"{drawing}.html").read_text("utf-8"),
+            js_on_load=f"marsDemo.{drawing}({{ {GIVEN}, constants: {self.constants_json} }});",
             head=f'<script src="{SCRIPT_URL}"></script>',
             apply_default_css=False,
             **{"elem_id": drawing.replace("_", "-"), **settings},

@@ -5,7 +5,7 @@ import gradio as gr
 from mars_demo.ui.components.drawing import Drawing
 from mars_demo.ui.components.stage import Stage
 from mars_demo.ui.controls import RunButtons, tau_slider
-from mars_demo.views import recordings, worked_step
+from mars_demo.views import recordings
 
 
 class Parts:
@@ -20,9 +20,9 @@ class Parts:
         with gr.Group(visible=False) as self.asking:
             self.prompt = gr.Dropdown([], label="Prompt", filterable=False, elem_id="lesson-prompt")
             self.asking_buttons = RunButtons("answers-")
-        self.stage = Stage(shelf=False, elem_id="lesson-stage", empty="The recorded run is being loaded.")
+        self.stage = Stage(elem_id="lesson-stage", empty="The recorded run is being loaded.")
         self.grid = Drawing("grid", elem_id="lesson-grid")
-        self.worked_step = Drawing("worked_step", server_functions=[worked_step.asked])
+        self.worked_step = Drawing("worked_step")
         self.costs = Drawing("costs")
         self.answers = Drawing("answers")
         least, most = recordings.CACHE_BLOCKS

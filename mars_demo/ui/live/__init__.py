@@ -2,7 +2,6 @@
 
 import html
 import json
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from string import Template
@@ -11,17 +10,19 @@ from typing import Any
 from mars_demo.assets import read_json
 from mars_demo.export import onnx_model
 from mars_demo.models.checkpoint import Checkpoint
+from mars_demo.models.names import CHAT
 from mars_demo.modes import MODES
 from mars_demo.ui import api, standalone
-from mars_demo.ui.components.stage import SLOT, Stage, replay_template
-from mars_demo.ui.controls import TAU, TAU_STEP
+from mars_demo.ui.components.stage import Stage
+from mars_demo.ui.knobs import TAU
 from mars_demo.ui.live import runtime
+from mars_demo.ui.scripts import built
+from mars_demo.ui.standalone.replay import SLOT, replay_template
 from mars_demo.views import recordings
 
 TITLE = "MARS in your browser"
 OFFERED = ("mars", "lossless")  # the modes beside the baseline; the first is chosen
-FILES = ("live.css", "live.js")  # of the page, in the shared folder
-MEMORY = {"mars-smollm2-135m": "about 1.4 GB"}  # of a page with a large model, in Chromium
+MEMORY = {CHAT: "about 1.4 GB"}  # of a page with a large model, in Chromium
 POLICY = "worker-src 'self'; connect-src 'self'; "  # the decoder, and the page that saves a run
 _HERE = Path(__file__).parent
 _BODY = Template((_HERE / "page.html").read_text("utf-8"))
@@ -34,9 +35,9 @@ def collect(folder: Path, checkpoints: Iterable[Checkpoint], runtime_url: str | 
     Raises:
         ValueError: if a model cannot be exported, or the libraries cannot be had (see `runtime.fetch`).
     """
-    shutil.copytree(_HERE / _WORKER, folder / _WORKER)
     libraries = folder / _WORKER / "runtime"
-    libraries.mkdir()
+    libraries.mkdir(parents=True)
+    (folder / _WORKER / "worker.js").write_text(built("worker"), encoding="utf-8")
     runtime.fetch(libraries, "wasm", runtime_url)  # first, since exporting takes longer
     (folder / "models").mkdir()
     for checkpoint in checkpoints:
@@ -54,7 +55,7 @@ def pages(folder: Path, stage: Stage) -> dict[str, str]:
     """
     libraries = folder / _WORKER / "runtime"
     listed = [_facts(path, libraries) for path in sorted((folder / "models").iterdir(), key=_size)]
-    data = {"models": listed, "tokens": api.MAX_NEW_TOKENS, "tau": TAU, "step": TAU_STEP, "slot": SLOT}
+    data = {"models": listed, "tokens": api.MAX_NEW_TOKENS, "tau": TAU, "slot": SLOT}
     body = _BODY.substitute(
         title=html.escape(TITLE),
         several="" if len(listed) > 1 else "hidden",
@@ -65,9 +66,12 @@ def pages(folder: Path, stage: Stage) -> dict[str, str]:
     )
     body += f'<script type="application/json" id="live">{standalone.data(json.dumps(data))}</script>\n'
     return {
-        "live/index.html": standalone.document(TITLE, body, [stage], "../shared", FILES, POLICY),
+        "live/index.html": standalone.document(
+            TITLE, body, [stage], "../shared", "live.js", ["live.css"], POLICY
+        ),
         "shared/replay.html": replay_template(),
-        **{f"shared/{name}": (_HERE / name).read_text("utf-8") for name in FILES},
+        "shared/live.css": (_HERE / "live.css").read_text("utf-8"),
+        "shared/live.js": built("live"),
     }
 
 

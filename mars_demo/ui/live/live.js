@@ -1,22 +1,28 @@
 // The live page: its controls, and a worker that decodes.
 
+import { TAU_STEP, tauText } from "../components/words.js";
+import { begin } from "../standalone/figures.js";
+
 let live; // what the page was written with: its models and settings
+/** @type {(selector: string) => any} */
 const page = (selector) => document.querySelector(selector);
-const stage = () => page("[data-figure=stage]");
+/** @type {(selector: string) => any[]} */
+const pages = (selector) => [...document.querySelectorAll(selector)];
+/** @type {any} */
 let worker = null; // of the chosen model
 let record = ""; // of the race on the stage
 let racing = false;
 let hasGpu = false;
 
 /** Write a page that replays a record, as the app's server does. */
-server.replay_page = async (saved) => {
+async function replay_page(saved) {
   const response = await fetch("../shared/replay.html");
   if (!response.ok) throw new Error("The site did not send the page to save. Try again in a moment.");
   const [before, between, after] = (await response.text()).split(live.slot);
   const prompt = JSON.parse(saved.split("\n", 1)[0]).prompt ?? "";
   const title = prompt.length > 80 ? `${prompt.slice(0, 78)} …` : prompt;
   return `${before}${withoutMarkup(title, (code) => `&#${code};`)}${between}${withoutMarkup(saved, escaped)}${after}`;
-};
+}
 
 const withoutMarkup = (text, as) => text.replaceAll(/[<>&\u2028\u2029]/g, (one) => as(one.codePointAt(0)));
 const escaped = (code) => `\\u${code.toString(16).padStart(4, "0")}`;
@@ -67,13 +73,16 @@ async function findGpu() {
 
 /** Show a model's description, its examples and its recorded run. */
 function introduce({ name, examples, opening }) {
-  for (const about of document.querySelectorAll(".about")) about.hidden = about.dataset.model !== name;
+  for (const about of pages(".about")) about.hidden = about.dataset.model !== name;
   const prompts = Array.from(page(".examples").options, ({ value }) => value);
   page(".examples").replaceChildren(...examples.map(({ title, prompt }) => new Option(title, prompt)));
   if (["", ...prompts].includes(page(".typed").value)) choose(); // a prompt of the visitor stays
-  page(".stage").dispatchEvent(new CustomEvent("record", { detail: opening }));
-  page(".stage").dispatchEvent(new CustomEvent("examples", { detail: examples }));
+  tell("record", opening);
+  tell("examples", examples);
 }
+
+/** Send an event to the stage. */
+const tell = (event, detail) => page(".stage").dispatchEvent(new CustomEvent(event, { detail }));
 
 /** Show the bytes that have come, out of all of them. */
 function showProgress({ done, total }) {
@@ -98,7 +107,7 @@ function ready({ name }) {
 // ------------------------------------------------------------------------------------- the race
 
 function run() {
-  const modes = [...document.querySelectorAll(".modes :checked")].map(({ value }) => value);
+  const modes = [...pages(".modes :checked")].map(({ value }) => value);
   [record, racing] = ["", true];
   say("");
   enable();
@@ -120,7 +129,7 @@ function enable() {
 
 function grow(lines) {
   record += lines;
-  stage().dispatchEvent(new CustomEvent("value", { detail: record }));
+  tell("growing", record);
 }
 
 function over() {
@@ -144,7 +153,7 @@ function fail(sentence) {
 const tau = () => Number(page(".tau").value);
 
 function setTau() {
-  page(".tau-now").textContent = tau().toFixed(2);
+  page(".tau-now").textContent = tauText(tau());
   worker?.postMessage({ tau: tau() });
 }
 
@@ -162,13 +171,7 @@ function again({ detail }) {
 
 // ---------------------------------------------------------------------------------------- start
 
-const answers = {
-  progress: showProgress,
-  ready,
-  lines: grow,
-  over,
-  error: fail,
-};
+const answers = { progress: showProgress, ready, lines: grow, over, error: fail };
 
 function listen() {
   page(".controls").addEventListener("submit", (event) => {
@@ -184,13 +187,15 @@ function listen() {
     event.preventDefault();
     if (!page(".run").disabled) run();
   });
-  stage().addEventListener("again", again);
-  stage().addEventListener("example", ({ detail }) => (page(".typed").value = detail.prompt));
+  const stage = page("[data-figure=stage]");
+  stage.addEventListener("again", again);
+  stage.addEventListener("example", ({ detail }) => (page(".typed").value = detail.prompt));
 }
 
+begin({ replay_page });
 addEventListener("DOMContentLoaded", async () => {
-  live = JSON.parse(document.getElementById("live").textContent);
-  Object.assign(page(".tau"), { step: live.step, value: live.tau });
+  live = JSON.parse(page("#live").textContent);
+  Object.assign(page(".tau"), { step: TAU_STEP, value: live.tau });
   setTau();
   listen();
   hasGpu = await findGpu();

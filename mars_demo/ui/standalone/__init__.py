@@ -13,8 +13,8 @@ from string import Template
 import yaml
 
 from mars_demo.assets import ASSETS
-from mars_demo.ui.components import bundle
-from mars_demo.ui.components.drawing import GIVEN, Drawing
+from mars_demo.ui.components.drawing import Drawing
+from mars_demo.ui.scripts import built, style
 
 CARD = yaml.safe_load((ASSETS.parent / "space.yaml").read_text("utf-8"))
 
@@ -28,19 +28,13 @@ _MARKUP = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u202
 
 
 def figure(component: Drawing, value: str) -> str:
-    """Return the HTML of a component with its value, JSON or JSON lines.
-
-    A component that needs the server draws its value only, without its controls.
-    """
-    still = " data-still" if asks_server(component) else ""
+    """Return the HTML of a component with its value, JSON or JSON lines."""
+    constants = html.escape(component.constants_json)
     return (
-        f'<div data-figure="{component.elem_id}"{still}>\n{component.html_template}</div>\n'
+        f'<div data-figure="{component.drawing}" data-constants="{constants}">\n'
+        f"{component.html_template}</div>\n"
         f'<script type="application/json">{data(value)}</script>\n'
     )
-
-
-def asks_server(component: Drawing) -> bool:
-    return bool(component.server_fns)
 
 
 def data(value: str) -> str:
@@ -56,7 +50,8 @@ def document(
     body: str,
     components: Sequence[Drawing] = (),
     shared: str | None = None,
-    more: Sequence[str] = (),
+    script: str = "static.js",
+    styles: Sequence[str] = (),
     policy: str = "",
 ) -> str:
     """Return the HTML of a page.
@@ -64,22 +59,22 @@ def document(
     Args:
         title: plain text.
         body: HTML, with the figures of `components`.
-        components: the components that the page starts.
+        components: the components of the figures.
         shared: the URL of the folder with the page's `files`; None for a single file.
-        more: the names of the page's own scripts and style sheets in that folder.
+        script: the script that starts the figures.
+        styles: the names of further style sheets in that folder.
         policy: further directives of its content security policy.
     """
     nonce = secrets.token_urlsafe(16)  # the policy allows no URLs, only elements with this nonce
-    tagged = files(components) | dict.fromkeys(more, "")
-    starts = {component.elem_id: data(component.js_on_load) for component in components}
+    texts = files(components)
+    names = ("page.css", "components.css", *styles, "components.js", script)
     return _PAGE.substitute(
         nonce=nonce,
         title=html.escape(title),
         icon=html.escape(_ICON),
         policy=policy,
-        tags="".join(_tag(name, text, nonce, shared) for name, text in tagged.items()),
+        tags="".join(_tag(name, texts.get(name, ""), nonce, shared) for name in names),
         body=body,
-        starts="".join(f'start("{id}", ({GIVEN}) => {{ {line} }});\n' for id, line in starts.items()),
     )
 
 
@@ -88,9 +83,9 @@ def files(components: Sequence[Drawing]) -> dict[str, str]:
     drawings = sorted({component.drawing for component in components})
     return {
         "page.css": (_HERE / "page.css").read_text("utf-8"),
-        "components.css": bundle.style(drawings),
-        "page.js": (_HERE / "page.js").read_text("utf-8"),
-        "components.js": bundle.script(drawings),
+        "components.css": style(drawings),
+        "components.js": built(*drawings),
+        "static.js": built("static"),
     }
 
 

@@ -1,8 +1,9 @@
 // The curves of a training, drawn as its record grows, with a replay of its steps.
 
 import { constants, props, server, watch } from "../component.js";
-import { draw, fillBar, find, make, makeBar, say } from "../dom.js";
+import { draw, drawBars, find, make, say } from "../dom.js";
 import { Lines } from "../lines.js";
+import { Playback } from "../playback.js";
 
 // Name → chart, side of the scale, label. The series of a side share its scale.
 const SERIES = {
@@ -13,19 +14,17 @@ const SERIES = {
 };
 const SMOOTH = 20; // steps of the running mean of losses
 
-const LONGEST = 10_000; // ms, the duration of a replay
-
 const lines = new Lines();
 let state;
-let at = null; // the shown step; null follows the training
-let timer = null; // of the replay
+const count = () => state.steps.length;
+const playback = new Playback(count, show);
 let sent = null; // the answer on the stage
 
 function clear() {
   state = { settings: null, steps: [], probes: [], answers: [], points: {} };
   for (const name of Object.keys(SERIES)) state.points[name] = [];
-  [at, sent] = [null, null];
-  pause();
+  sent = null;
+  playback.follow();
 }
 
 function take(record) {
@@ -37,7 +36,7 @@ function take(record) {
     state.points.tokens_per_forward.push([record.probe, record.tokens_per_forward]);
   } else if (record.step) {
     state.steps.push(record);
-    for (const name of ["clean", "noisy"]) {
+    for (const name of Object.keys(SERIES)) {
       if (record[name] === undefined) continue;
       const recent = state.steps.slice(-SMOOTH);
       state.points[name].push([
@@ -47,9 +46,6 @@ function take(record) {
     }
   }
 }
-
-const count = () => state.steps.length;
-const shown = () => at ?? count();
 
 /** Return the end of a series' scale; all scales begin at zero. */
 function topOf(name) {
@@ -75,7 +71,7 @@ function drawSeries(name) {
     key.append(make("i", ""), make("b", ""));
     find(".legend", figure).append(key);
   }
-  const points = state.points[name].filter(([step]) => step <= shown());
+  const points = state.points[name].filter(([step]) => step <= playback.shown);
   const top = topOf(name);
   const written = (value) => (name === "accuracy" ? `${Math.round(100 * value)}%` : value.toFixed(2));
   svg.setAttribute("viewBox", `0 0 ${state.settings.recipe.steps} 1`);
@@ -88,28 +84,25 @@ function drawSeries(name) {
 }
 
 function drawSlots() {
-  const list = find(".slots");
-  const recent = state.steps.slice(0, shown()).slice(-SMOOTH);
+  const recent = state.steps.slice(0, playback.shown).slice(-SMOOTH);
   const slots = Math.max(0, ...recent.map((step) => step.slots.length));
-  while (list.children.length > slots) list.lastChild.remove();
-  while (list.children.length < slots) {
-    const row = make("li", "slot");
-    row.append(make("span", "", `${list.children.length + 1}`), makeBar(), make("span", ""));
-    list.append(row);
-  }
   const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
-  [...list.children].forEach((row, slot) => {
+  const rows = Array.from({ length: slots }, (_, slot) => {
     const predictions = recent.map((step) => step.slots[slot]).filter(Boolean);
     const right = mean(predictions.map(([, share]) => share));
-    fillBar(find(".bar", row), right);
     const loss = mean(predictions.map(([nats]) => nats));
-    row.lastChild.textContent = `${Math.round(100 * right)}%, ${loss.toFixed(2)} nats`;
+    return {
+      name: `${slot + 1}`,
+      share: right,
+      text: `${Math.round(100 * right)}%, ${loss.toFixed(2)} nats`,
+    };
   });
+  drawBars(find(".slots"), rows);
 }
 
 /** Draw the latest answers to the held-out prompts. */
 function drawHeldOut() {
-  const probe = state.probes.findLast(({ probe }) => probe <= shown());
+  const probe = state.probes.findLast(({ probe }) => probe <= playback.shown);
   find(".held-out").hidden = !probe;
   if (!probe) return;
   const right = probe.prompts.filter((prompt) => prompt.right).length;
@@ -134,27 +127,24 @@ function drawHeldOut() {
 
 /** Show the answer of the step on the stage, with the base model's if that is in another mode. */
 function drawAnswer() {
-  const answer = state.answers.findLast(({ answer }) => answer <= shown()) ?? state.settings;
+  const answer = state.answers.findLast(({ answer }) => answer <= playback.shown) ?? state.settings;
   if (answer === sent) return;
   sent = answer;
   const { before } = state.settings;
   const { record = before } = answer;
   const both = record[0].mode === before[0].mode ? record : [...record, ...before];
   const detail = both.map((line) => JSON.stringify(line)).join("\n");
-  document.querySelector(`#${constants.stage} .stage`).dispatchEvent(new CustomEvent("record", { detail }));
+  find(`#${constants.stage} .stage`, document).dispatchEvent(new CustomEvent("record", { detail }));
 }
 
 function drawReplay() {
   const { steps } = state.settings.recipe;
-  const step = state.steps[shown() - 1];
-  const head = find(".playhead");
-  [head.max, head.value, head.disabled] = [steps, shown(), !count()];
-  find(".play").disabled = !count();
-  say(find(".play"), timer === null ? "▶ Play" : "⏸ Pause");
+  const step = state.steps[playback.shown - 1];
+  playback.draw(steps);
   const details = step
     ? `, ${step.tokens.toLocaleString("en")} tokens, learning rate ${step.learning_rate.toExponential(1)}`
     : "";
-  say(find(".progress"), `Step ${shown()} of ${steps}${details}`);
+  say(find(".progress"), `Step ${playback.shown} of ${steps}${details}`);
 }
 
 function show() {
@@ -164,36 +154,6 @@ function show() {
   drawReplay();
   drawAnswer();
 }
-
-// ---------------------------------------------------------------------------------------- replay
-
-function goTo(step) {
-  at = step >= count() ? null : step;
-  show();
-}
-
-function pause() {
-  clearInterval(timer);
-  timer = null;
-}
-
-function play() {
-  if (timer !== null) pause();
-  else {
-    if (at === null) at = 0;
-    timer = setInterval(() => {
-      if (shown() + 1 >= count()) pause();
-      goTo(shown() + 1);
-    }, LONGEST / Math.max(count(), 50));
-  }
-  show();
-}
-
-find(".play").addEventListener("click", play);
-find(".playhead").addEventListener("input", ({ target }) => {
-  pause();
-  goTo(Number(target.value));
-});
 
 // ------------------------------------------------------------------------------------ the record
 

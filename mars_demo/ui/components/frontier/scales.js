@@ -1,4 +1,3 @@
-// @ts-check
 // Axis ticks and label placement of a chart.
 
 /** @typedef {{ x: number, y: number, width: number, height: number }} Box */

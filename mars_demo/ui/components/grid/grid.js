@@ -6,10 +6,9 @@
 import { element, props, watch } from "../component.js";
 import { draw, find, findAll, make, say, set } from "../dom.js";
 import { copyOf, documentOf, downloadPicture } from "../svg.js";
-import { UNIT, grid, size } from "./layout.js";
+import { UNIT, boxOf, grid, size } from "./layout.js";
 import { drawMatrix } from "./matrix.js";
 import { describe, words } from "./reasons.js";
-import { listRegions, nameRegions } from "./regions.js";
 
 function render() {
   const { picture } = grid;
@@ -21,8 +20,20 @@ function render() {
   grid.here = null;
   if (!picture) return;
   drawMatrix();
-  nameRegions();
-  listRegions();
+  find(".regions").replaceChildren(...picture.regions.map(entryOf));
+}
+
+/** Return the name of a region with a small map of its place. */
+function entryOf(region) {
+  const [width, height] = size();
+  const map = draw("svg", { class: "map", viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" });
+  map.append(
+    draw("rect", { class: "ground", width, height }),
+    draw("rect", { class: "place", ...boxOf(region) }),
+  );
+  const entry = make("li", "region");
+  entry.append(map, make("span", "", region.text));
+  return entry;
 }
 
 function pointAt(row, column) {
@@ -102,14 +113,14 @@ function exported() {
   const entries = findAll(".regions .region");
   const em = Math.min(8, width / 0.7 / Math.max(1, ...entries.map((entry) => entry.textContent.length)));
   const list = entries.flatMap((entry, index) =>
-    entryOf(entry, x, y + height + (1.6 * index + 0.5) * em, em),
+    copiedEntry(entry, x, y + height + (1.6 * index + 0.5) * em, em),
   );
   const parts = [set(copyOf(matrix), { x, y, width, height }), ...list];
   const below = entries.length ? (1.6 * entries.length + 0.5) * em : 0;
   return documentOf(parts, [x, y, width, height + below], 4);
 }
 
-function entryOf(entry, x, y, em) {
+function copiedEntry(entry, x, y, em) {
   const map = set(copyOf(find("svg", entry)), { x, y, width: 2 * em, height: 1.2 * em });
   const text = draw("text", { x: x + 2.5 * em, y: y + em, "font-size": em });
   const { color, fontFamily } = getComputedStyle(entry);
@@ -129,12 +140,11 @@ const same = (a, b) => a.stream === b.stream && a.position === b.position && a.b
 
 function update() {
   const value = props.value ? JSON.parse(props.value) : null;
-  if (value?.trouble) return say(find(".sentence"), value.trouble); // keeps the previous picture
+  if (value?.error) return say(find(".sentence"), value.error); // keeps the previous picture
   grid.picture = value;
   if (value) value.columns = value.columns.map((cell) => value.rows.find((row) => same(row, cell)) ?? cell);
   render();
 }
 
-new ResizeObserver(nameRegions).observe(find(".plot"));
 watch("value", update);
 update();

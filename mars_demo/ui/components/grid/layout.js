@@ -5,14 +5,17 @@ import { visible } from "../words.js";
 export const UNIT = 10; // per cell
 const LABELS = 44; // the largest number of rows and columns with names
 
-/** The drawn picture, and the cell under the pointer. */
+/**
+ * The drawn picture, and the cell under the pointer.
+ * @type {{ picture: any, here: { row: number, column: number } | null }}
+ */
 export const grid = { picture: null, here: null };
 
 export const size = () => [grid.picture.columns.length * UNIT, grid.picture.rows.length * UNIT];
 export const shortened = (label) => visible(label).slice(0, 14);
 export const hasNames = () => Math.max(grid.picture.rows.length, grid.picture.columns.length) <= LABELS;
 
-/** Return the picture's x, y, width and height without the names of bands below it. */
+/** Return the picture's x, y, width and height. */
 export function extent() {
   const { rows, columns } = grid.picture;
   const longest = Math.max(...[...rows, ...columns].map((cell) => shortened(cell.label).length));

@@ -14,11 +14,10 @@ export function drawMatrix() {
   for (const region of regions)
     svg.append(draw("rect", { class: "frame", ...boxOf(region), "stroke-width": 1.2 }));
   svg.append(
-    draw("g", { class: "names" }),
     draw("rect", { class: "lit row" }),
     draw("rect", { class: "lit column" }),
+    draw("rect", { class: "here", "stroke-width": 1.2 }),
   );
-  svg.append(draw("rect", { class: "here", "stroke-width": 1.2 }));
 }
 
 const isMask = (cell) => ["noisy", "mask", "group"].includes(cell.stream);

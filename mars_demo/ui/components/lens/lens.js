@@ -1,6 +1,6 @@
 // The lens: a table of layers by slots, with descriptions of its cells.
 //
-// `props.value` is the JSON of `lens_picture.line`, or {trouble: sentence}; empty hides the table.
+// `props.value` is the JSON of `lens_picture.line`, or {error: sentence}; empty hides the table.
 
 import { props, watch } from "../component.js";
 import { find, findAll, make, say, set } from "../dom.js";
@@ -9,6 +9,7 @@ import { percent, visible } from "../words.js";
 const BOUNDS = [0.01, 0.1, 0.5, 0.9, 0.99]; // lower bounds of the colour levels
 const HINT = "Point at a cell, or move with the arrow keys.";
 
+/** @type {any} */
 let lens = null;
 
 const quoted = (label) => `“${visible(label)}”`;
@@ -131,8 +132,8 @@ function render() {
 function update() {
   const value = props.value ? JSON.parse(props.value) : null;
   find(".lens").hidden = !value;
-  for (const part of findAll(".caption, .scroll, .legend, .about")) part.hidden = Boolean(value?.trouble);
-  if (value?.trouble) return say(find(".sentence"), value.trouble);
+  for (const part of findAll(".caption, .scroll, .legend, .about")) part.hidden = Boolean(value?.error);
+  if (value?.error) return say(find(".sentence"), value.error);
   lens = value;
   if (lens) render();
 }

@@ -5,17 +5,15 @@
 import { props, watch } from "../component.js";
 import { find, make, say } from "../dom.js";
 import { Lines } from "../lines.js";
+import { Playback } from "../playback.js";
 import { plural, seconds } from "../words.js";
 
-const PACE = 180; // ms per step
-const LONGEST = 12_000; // ms, the longest replay
 const WORDS = { compute: "computes", wait: "waits", commit: "commits its block", free: "free" };
 
 const lines = new Lines();
 let schedules = [];
-let step = 0;
-let timer = null;
 const last = () => Math.max(0, ...schedules.map(({ steps }) => steps.length));
+const playback = new Playback(last, show);
 
 /** Read a line of the value: the heading of a schedule, or the next step of the last one. */
 function take(line) {
@@ -49,7 +47,7 @@ function addStep(schedule, line) {
 
 /** Return the totals of the shown steps. */
 function figures({ steps, rows }) {
-  const shown = steps.slice(0, step);
+  const shown = steps.slice(0, playback.shown);
   const sum = (key) => shown.reduce((total, line) => total + line[key], 0);
   const share = (state) => {
     const count = shown.reduce((total, line) => total + line.step.filter((one) => one === state).length, 0);
@@ -65,39 +63,17 @@ function figures({ steps, rows }) {
 }
 
 function show() {
-  find(".playhead").max = last();
-  find(".playhead").value = step;
-  say(find(".at"), `step ${step} of ${last()}`);
-  say(find(".play"), timer === null ? "▶ Play" : "⏸ Pause");
+  playback.draw();
+  say(find(".at"), `step ${playback.shown} of ${last()}`);
   find(".list").style.setProperty("--steps", last());
   find(".begun").hidden = !schedules.some(({ prompts }) => prompts.length);
   for (const schedule of schedules) {
     for (const strip of schedule.cells)
-      for (const [at, cell] of [...strip.children].entries()) cell.classList.toggle("ahead", at >= step);
+      for (const [at, cell] of [...strip.children].entries())
+        cell.classList.toggle("ahead", at >= playback.shown);
     say(find(".figures", schedule.box), figures(schedule));
     find(".rows", schedule.box).setAttribute("aria-label", `${schedule.title}: ${figures(schedule)}`);
   }
-}
-
-function stop() {
-  clearInterval(timer);
-  timer = null;
-}
-
-function play() {
-  if (timer !== null) stop();
-  else {
-    if (step >= last()) step = 0;
-    timer = setInterval(
-      () => {
-        step++;
-        if (step >= last()) stop();
-        show();
-      },
-      Math.min(PACE, LONGEST / last()),
-    );
-  }
-  show();
 }
 
 /** Describe a cell. */
@@ -113,12 +89,6 @@ function describe(cell) {
   );
 }
 
-find(".play").addEventListener("click", play);
-find(".playhead").addEventListener("input", ({ target }) => {
-  stop();
-  step = Number(target.value);
-  show();
-});
 find(".list").addEventListener("pointerover", ({ target }) => target.matches(".cell") && describe(target));
 
 function clear() {
@@ -127,9 +97,8 @@ function clear() {
 }
 
 function update() {
-  stop();
+  playback.follow();
   for (const line of lines.take(props.value || "", clear)) take(JSON.parse(line));
-  step = last();
   show();
 }
 

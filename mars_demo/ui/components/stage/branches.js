@@ -8,14 +8,18 @@ import { stage } from "./state.js";
 
 const LONGEST = 1500; // characters of the steps in the URL
 
-let pending = null; // the requested branch until it begins: {steps, recording}
+/** @typedef {[lane: string, at: number, instead: number[] | string, replaces: 0 | 1]} Step */
+
+/** @type {{ steps: Step[], recording: string | null, isQueued?: boolean } | null} */
+let pending = null; // the requested branch until it begins
+/** @type {Step[]} */
 const waiting = []; // the steps of the URL that have not been taken yet
 
 /** Whether a server can run branches. */
-export const canBranch = () => constants.shelf;
+export const canBranch = () => constants.main;
 
 /** Request a branch. Throw a sentence while a race runs. */
-export function branchOff(lane, at, instead, replaces) {
+export function branchOff(lane, at, instead, replaces, isQueued = false) {
   const { reader } = stage;
   const run = reader.runs[lane];
   if (!reader.over) throw new Error("A race is running: stop it, or wait until it ends.");
@@ -23,7 +27,11 @@ export function branchOff(lane, at, instead, replaces) {
   const lanes = inOrder(reader.runs)
     .filter(({ race }) => race === run.race)
     .map((one) => one.lane);
-  pending = { steps: [...stage.steps, [lane, at, instead, replaces ? 1 : 0]], recording: stage.recording };
+  pending = {
+    steps: [...stage.steps, [lane, at, instead, replaces ? 1 : 0]],
+    recording: stage.recording,
+    isQueued,
+  };
   trigger("branch", {
     records: lanes.map((name) => reader.texts[name]),
     of: lanes.indexOf(lane),
@@ -66,8 +74,7 @@ export function queueSteps(text) {
 export function takeStep() {
   const step = canBranch() && waiting.shift();
   if (!step) return;
-  branchOff(...step);
-  pending.isQueued = true;
+  branchOff(...step, true);
 }
 
 /** Whether steps of the URL are queued or running. */

@@ -1,4 +1,3 @@
-// @ts-check
 // Why a race gained little, or why its answer may be wrong: one sentence, from the numbers of its record.
 
 import { plural, tauText } from "../words.js";
@@ -6,7 +5,7 @@ import { baselineOf, inOrder, isBaseline } from "./modes.js";
 import { firstDifference, scoreName, scoreText } from "./passes.js";
 import { costPoints, curveThrough, predicted, slotsOf, timesOf } from "./speed.js";
 
-/** @typedef {import("./record.js").Run} Run */
+/** @typedef {import("./run.js").Run} Run */
 
 /**
  * `sentence` explains the result; `offers` says whether other prompts would show more.
@@ -22,11 +21,8 @@ const SEARCHED = 4000; // characters at the end of an answer: the time grows wit
 /** @type {WeakMap<Run, boolean>} */
 const loops = new WeakMap();
 
-/**
- * Whether a passage of a finished run's answer repeats three times in a row.
- * @param {Run} run
- */
-export function isLoop(run) {
+/** Whether a passage of a finished run's answer repeats three times in a row. */
+export function isLoop(/** @type {Run} */ run) {
   const repeats = loops.get(run) ?? LOOP.test(run.text.slice(-SEARCHED));
   loops.set(run, repeats);
   return repeats;
@@ -72,10 +68,8 @@ function looping(run) {
 /**
  * Explain a different answer by the slot of the first difference. Modes that verify drafts differ by
  * rounding only, which the verdict explains, and sampled answers differ by design.
- * @param {Run} run
- * @param {Run} baseline
  */
-function differing(run, baseline) {
+function differing(/** @type {Run} */ run, /** @type {Run} */ baseline) {
   const index = firstDifference(baseline.answerIds, run.answerIds);
   const mayDiffer = run.mode.beyond === "draft" || run.settings.sampling;
   const place = index === null || mayDiffer ? null : run.placeOf(index);
@@ -88,11 +82,7 @@ function differing(run, baseline) {
   return { sentence: `${where} continues differently: the answer may be wrong.`, offers: true };
 }
 
-/**
- * @param {Run} run
- * @param {Run} baseline
- */
-function gainless(run, baseline) {
+function gainless(/** @type {Run} */ run, /** @type {Run} */ baseline) {
   if (run.speed / baseline.speed >= LITTLE) return null;
   const sentence = run.perForward < FEW ? fewTokens(run) : slowForwards(run, baseline);
   return sentence && { sentence, offers: true };
@@ -112,12 +102,8 @@ function fewTokens(run) {
   return `${outcome} in ${forwards}, as in free text or on prompts unlike the training data.`;
 }
 
-/**
- * Explain many tokens per forward without a gain in time: by the cost of forwards, or by the prefill.
- * @param {Run} run
- * @param {Run} baseline
- */
-function slowForwards(run, baseline) {
+/** Explain many tokens per forward without a gain in time: by the cost of forwards, or by the prefill. */
+function slowForwards(/** @type {Run} */ run, /** @type {Run} */ baseline) {
   const prefill = timesOf(run).prefill / run.ms;
   if (prefill >= MOST)
     return `The prefill took ${Math.round(100 * prefill)}% of the time, and MARS does not shorten it.`;

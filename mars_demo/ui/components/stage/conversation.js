@@ -4,13 +4,13 @@ import { constants, trigger } from "../component.js";
 import { drawnText } from "../code.js";
 import { find, make, say } from "../dom.js";
 import { modes } from "./modes.js";
-import { runs, show, stage, view } from "./state.js";
+import { runs, redraw, stage, view } from "./state.js";
 
 /**
  * Return the messages that the next run continues; if the visitor replies to an answer, they end with it.
  */
 export function conversation() {
-  const run = stage.reader.runs[view.reply];
+  const run = stage.reader.runs[view.reply ?? ""];
   const { settings } = run ?? runs()[0] ?? {};
   if (!settings) return [];
   if (!run) return settings.messages;
@@ -23,7 +23,7 @@ export function replyTo(lane) {
   view.reply = view.reply === lane ? null : lane;
   if (view.reply) sendReply();
   else sendHistory(null);
-  show();
+  redraw();
 }
 
 let sent = 0; // the number of messages to the server, which may arrive out of order
@@ -35,17 +35,18 @@ export const sendReply = () => trigger("reply", { messages: conversation(), numb
  * Tell the server that the conversation was replaced. `system` is its system prompt; null keeps that of the
  * controls.
  */
-export function sendHistory(system = systemPrompt(conversation())) {
+export function sendHistory(/** @type {string | null} */ system = systemPrompt(conversation())) {
   trigger("history", { messages: conversation(), system, number: ++sent });
 }
 
+/** @param {import("../record.js").Message[]} messages */
 const systemPrompt = ([first]) => (first?.role === "system" ? first.content : "");
 
 /** Draw the lane's reply button. */
 export function offerReply(lane) {
   const button = find(".reply", lane.root);
   const replying = view.reply === lane.name;
-  button.hidden = !constants.shelf || !lane.run.done || !lane.run.text.trim();
+  button.hidden = !constants.main || !lane.run.done || !lane.run.text.trim();
   button.setAttribute("aria-pressed", replying);
   say(button, replying ? "✓ Replying to this answer" : "Reply to this answer");
 }
@@ -63,7 +64,7 @@ export function drawConversation() {
     list.scrollTop = list.scrollHeight;
   }
   find('[data-do="anew"]').disabled = stage.live && !stage.reader.over;
-  const title = stage.reader.runs[view.reply]?.title;
+  const title = stage.reader.runs[view.reply ?? ""]?.title;
   say(
     find(".continues"),
     title ? `Enter the next prompt and press Run: every side continues from the answer of “${title}”.` : "",
@@ -72,12 +73,13 @@ export function drawConversation() {
 
 const WHO = { system: "System prompt", user: "You", assistant: "Answer" };
 
+/** @param {import("../record.js").Message} message */
 function turnOf({ role, content, mode }) {
   const turn = make("li", "turn");
   turn.dataset.role = role;
   const said = make("div", "said");
   said.dir = "auto";
   said.append(...drawnText(content));
-  turn.append(make("b", "who", modes.get(mode)?.title ?? WHO[role]), said);
+  turn.append(make("b", "who", modes.get(mode ?? "")?.title ?? WHO[role]), said);
   return turn;
 }

@@ -16,7 +16,7 @@ export function drawDifference(run, other, over) {
   const index = over ? differenceOf(run, other) : null;
   panel.hidden = index === null;
   if (panel.hidden) drawn = null;
-  if (panel.hidden || run === drawn) return;
+  if (index === null || run === drawn) return;
   drawn = run;
   say(find(".difference-where", panel), `token ${index + 1}`);
   const before = other.texts.slice(0, index).join("");

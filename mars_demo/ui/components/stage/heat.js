@@ -1,12 +1,15 @@
 // The heat map of scores: forwards across, slots down, accepted cells outlined.
 
+import { acceptedAt } from "../acceptance.js";
 import { draw, find, findAll, make, say, set } from "../dom.js";
 import { plural } from "../words.js";
-import { acceptedAt, scoreName } from "./passes.js";
+import { scoreName } from "./passes.js";
 
 const LEVELS = [0.5, 0.8, 0.9, 0.95, 0.99]; // lower bounds of the colour levels
 
-let drawn = null; // the run
+/** @type {import("./run.js").Run | null} */
+let drawn = null;
+/** @type {any[]} */
 let columns = []; // its forwards
 
 export const columnOf = (number) => columns[number];

@@ -55,7 +55,7 @@ function settingsOf(run) {
   return from + (taus.length > 2 ? `τ ${Math.min(...taus)}–${Math.max(...taus)}` : `τ ${taus.join(" → ")}`);
 }
 
-const rateOf = (run) => (run.ids.length / Math.max(1, run.passes.length)).toFixed(2);
+const rateOf = (run) => (run.ids.length / Math.max(1, run.forwards)).toFixed(2);
 
 /** Whether two speeds are comparable: not those of branches, which can reuse the cached prompt. */
 const isTimed = (run, baseline) => Boolean(baseline?.ms && run.ms && run !== baseline && !run.branch);
@@ -80,7 +80,7 @@ function count(run, baseline) {
   if (counted.has(run.settings.run)) return;
   counted.set(run.settings.run, true);
   sums.tokens += run.ids.length;
-  sums.forwards += run.passes.length;
+  sums.forwards += run.forwards;
   if (!isTimed(run, baseline)) return;
   sums.timed++;
   sums.saved += run.ids.length / baseline.speed - run.ms;

@@ -5,7 +5,7 @@ import { find, findAll } from "../dom.js";
 import { hideCard, showCard } from "./card.js";
 import { replyTo, sendReply } from "./conversation.js";
 import { drawHeatAt } from "./heat.js";
-import { askOpinion, continueWithText } from "./inspector.js";
+import { askPrediction, continueWithText } from "./inspector.js";
 import { putExample } from "./offers.js";
 import { clearStage, onPhone } from "./records.js";
 import { goTo, pause, play, step } from "./replay.js";
@@ -19,9 +19,9 @@ import {
   saveRecord,
   showBeside,
   showRecording,
-} from "./shelf.js";
-import { focused, show, shownPass, stage, total, view } from "./state.js";
-import { attempt } from "./trouble.js";
+} from "./tools.js";
+import { focused, redraw, shownPass, stage, total, view } from "./state.js";
+import { attempt } from "./errors.js";
 import { TAU_STEP } from "../words.js";
 
 const actions = {
@@ -50,7 +50,7 @@ const actions = {
     trigger("mask", { record: stage.reader.texts[lane], number: number + 1 });
   },
   instead: continueWithText,
-  opinion: askOpinion,
+  prediction: askPrediction,
   example: putExample,
   jsonl: saveRecord,
   html: savePage,
@@ -68,7 +68,10 @@ const KEYS = { " ": "play", ArrowLeft: "back", ArrowRight: "step", Home: "start"
 
 // ----------------------------------------------------------------------------------- the selection
 
-/** Return the pass, and in an answer the slot, that a node draws. */
+/**
+ * Return the pass, and in an answer the slot, that a node draws.
+ * @returns {import("./state.js").Selection | null}
+ */
 function targetOf(node) {
   const lane = node.closest(".lane")?.dataset.lane ?? view.focus;
   const owner = node.closest("[data-pass]");
@@ -80,7 +83,7 @@ function targetOf(node) {
 function hover(node) {
   view.hover = targetOf(node);
   if (view.hover?.slot != null) showCard(node, stage.reader.runs[view.hover.lane], view.hover, false);
-  show();
+  redraw();
 }
 
 function leave() {
@@ -90,24 +93,25 @@ function leave() {
     const { lane, pass, slot } = view.pinned;
     showCard(view.lanes[lane].token(pass, slot), stage.reader.runs[lane], view.pinned, true);
   } else hideCard();
-  show();
+  redraw();
 }
 
 function pin(token) {
   const target = targetOf(token);
-  const same = view.pinned && ["lane", "pass", "slot"].every((key) => view.pinned[key] === target[key]);
+  if (!target) return;
+  const same = JSON.stringify(view.pinned) === JSON.stringify(target);
   view.pinned = same ? null : target;
   view.hover = null;
   view.focus = target.lane;
   if (same) hideCard();
   else showCard(token, stage.reader.runs[target.lane], target, true);
-  show();
+  redraw();
 }
 
 function unpin() {
   view.pinned = view.hover = null;
   hideCard();
-  show();
+  redraw();
 }
 
 /** Show the forwards of a lane in the close-up. */
@@ -121,7 +125,7 @@ function compareAt(tau) {
   view.whatIf = tau;
   for (const lane of Object.values(view.lanes)) lane.drawAt(lane.name === view.focus ? tau : null);
   drawHeatAt(tau);
-  show();
+  redraw();
 }
 
 /** Move the replay to the end of the forward at a place of a lane's strip. */
@@ -146,7 +150,7 @@ function press({ target }) {
   else if (target.matches(".name")) focusOn(laneOf(target));
   else if (target.closest(".heat [data-pass]")) {
     pause();
-    goTo(focused().ends[targetOf(target).pass]);
+    goTo(focused().ends[Number(target.closest("[data-pass]").dataset.pass)]);
   }
 }
 
@@ -246,6 +250,6 @@ function listenToKeys() {
 export function listen() {
   listenToPointers();
   listenToFields();
-  if (constants.shelf) listenToFiles();
+  if (constants.main) listenToFiles();
   listenToKeys();
 }

@@ -10,24 +10,28 @@ import { baselineOf } from "./modes.js";
 import { earlierGuesses, scoreText } from "./passes.js";
 import { sourceText } from "./sources.js";
 import { stage, view } from "./state.js";
-import { attempt } from "./trouble.js";
+import { attempt } from "./errors.js";
 
-let drawn = null; // {run, pass, slot}
-const opinions = new Map(); // the model's probabilities with one token at a time, by run and token
+/** @type {any} */
+let drawn = null; // {run, pass, slot, over}
+const predictions = new Map(); // the model's probabilities with one token at a time, by run and token
 
 export function drawInspector() {
   const panel = find(".inspector");
-  const { lane, pass, slot } = view.pinned ?? {};
+  const { lane, pass, slot } = view.pinned ?? { lane: "", pass: 0, slot: null };
   const run = stage.reader.runs[lane];
-  panel.hidden = !run || slot == null || !run.passes[pass];
-  if (panel.hidden) drawn = null;
+  panel.hidden = !run || slot === null || !run.passes[pass];
+  if (slot === null || panel.hidden) {
+    drawn = null;
+    return;
+  }
   const same =
     drawn &&
     drawn.run === run &&
     drawn.pass === pass &&
     drawn.slot === slot &&
     drawn.over === stage.reader.over;
-  if (panel.hidden || same) return;
+  if (same) return;
   drawn = { run, pass, slot, over: stage.reader.over };
   const step = run.passes[pass];
   const at = run.indexOf(pass, slot);
@@ -39,7 +43,7 @@ export function drawInspector() {
   );
   drawCandidates(find(".candidates", panel), step.slots[slot], at);
   drawGuesses(find(".guesses", panel), run, at);
-  drawOpinion(find(".opinion", panel), run, at);
+  drawPrediction(find(".prediction", panel), run, at);
   find(".instead", panel).hidden = !canBranch() || !stage.reader.over;
 }
 
@@ -133,19 +137,19 @@ function slotOf(run, at) {
  * Draw the probabilities from the baseline's record if it has the same text before; otherwise offer to ask
  * the model.
  */
-function drawOpinion(box, run, at) {
+function drawPrediction(box, run, at) {
   const slot = slotOf(run, at);
   const own = recorded(run, at);
-  const opinion = opinions.get(`${run.settings.run} ${at}`);
+  const prediction = predictions.get(`${run.settings.run} ${at}`);
   const button = find("button", box);
-  button.hidden = Boolean(own || opinion) || !canBranch() || !stage.reader.over;
+  button.hidden = Boolean(own || prediction) || !canBranch() || !stage.reader.over;
   say(
     find("p", box),
     own
       ? `It gives this token ${chanceOf(own, slot)}.${first(own.top, own.id === slot.id)}`
-      : (opinion?.words ?? missing(button)),
+      : (prediction?.words ?? missing(button)),
   );
-  find("ol", box).replaceChildren(...(own?.top ?? opinion?.top ?? []).map(alternative));
+  find("ol", box).replaceChildren(...(own?.top ?? prediction?.top ?? []).map(alternative));
 }
 
 const missing = (button) => (button.hidden ? "Not recorded." : "");
@@ -160,23 +164,26 @@ function recorded(run, at) {
   return place && before === after ? baseline.passes[place.pass].slots[place.slot] : null;
 }
 
-export async function askOpinion() {
+export async function askPrediction() {
   const { run, pass, slot } = drawn;
   const at = run.indexOf(pass, slot);
-  const box = find(".opinion");
+  const box = find(".prediction");
   say(find("p", box), "Asking the model…");
   find("button", box).hidden = true;
   try {
-    const { probability, rank, top } = await server.opinion({ record: stage.reader.texts[run.lane], at });
+    const { probability, rank, top } = await server.prediction({
+      record: stage.reader.texts[run.lane],
+      at,
+    });
     const ranked =
       rank === 1 ? `.${first(top, true)}` : `, rank ${rank} in its vocabulary.${first(top, false)}`;
     const words = `It gives this token ${percent(probability)}${ranked}`;
-    opinions.set(`${run.settings.run} ${at}`, { words, top });
+    predictions.set(`${run.settings.run} ${at}`, { words, top });
   } catch {
-    opinions.set(`${run.settings.run} ${at}`, {
+    predictions.set(`${run.settings.run} ${at}`, {
       words: `${run.settings.model} did not answer.`,
       top: [],
     });
   }
-  if (drawn?.run === run && drawn.pass === pass && drawn.slot === slot) drawOpinion(box, run, at);
+  if (drawn?.run === run && drawn.pass === pass && drawn.slot === slot) drawPrediction(box, run, at);
 }

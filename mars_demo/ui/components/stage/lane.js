@@ -1,12 +1,13 @@
 // One side of the race: its answer, counters, distance and strip of forwards.
 
+import { acceptedAt } from "../acceptance.js";
+import { codeIn } from "../code.js";
 import { draw, find, findAll, make, say, set } from "../dom.js";
-import { CodeMarks } from "./code_marks.js";
 import { tauText, visible } from "../words.js";
-import { HUES, acceptedAt, candidate, describe, isEnd } from "./passes.js";
+import { HUES, candidate, describe, isEnd } from "./passes.js";
 import { drawSources, isCopy } from "./sources.js";
 
-const NICE = [1, 2, 5, 10];
+const NICE = [1, 2, 5];
 
 /**
  * Return the smallest 1, 2 or 5 times a power of ten that is at least `value`, so that scales seldom
@@ -14,7 +15,7 @@ const NICE = [1, 2, 5, 10];
  */
 export function scaleFor(value) {
   const power = 10 ** Math.floor(Math.log10(Math.max(value, 1e-3)));
-  return NICE.map((step) => step * power).find((step) => step >= value);
+  return power * (NICE.find((step) => step * power >= value) ?? 10);
 }
 
 export class Lane {
@@ -27,7 +28,6 @@ export class Lane {
     this.setTitle(title);
     this.answer.addEventListener("scroll", () => this.markEdges());
     find(".to-top", this.root).addEventListener("click", () => (this.answer.scrollTop = 0));
-    this.code = new CodeMarks(this.answer);
     this.run = null;
     this.given = []; // the nodes of given tokens
     this.groups = []; // the answer's group of each pass
@@ -36,7 +36,6 @@ export class Lane {
     this.following = true; // whether the last visible pass stays in view
     this.tauPath = "";
     new ResizeObserver(() => {
-      this.code.fit();
       if (this.following) this.reveal(this.shown);
       this.markEdges();
     }).observe(this.answer);
@@ -105,9 +104,16 @@ export class Lane {
     this.answer.append(group);
   }
 
-  /** Mark the code in the text of the first `count` passes. */
+  /** Mark the tokens of code in the text of the first `count` passes. */
   markCode(count) {
-    this.code.draw([...this.given, ...this.groups.slice(0, count).flatMap((group) => [...group.children])]);
+    const tokens = [...this.given, ...this.groups.slice(0, count).flatMap((group) => [...group.children])];
+    const codes = codeIn(tokens.map((token) => token.textContent).join(""));
+    let end = 0;
+    for (const token of tokens) {
+      const start = end;
+      end += token.textContent.length;
+      token.dataset.code = codes.find(({ from, to }) => from < end && start < to)?.kind ?? "";
+    }
   }
 
   addBar(pass, number) {
@@ -161,8 +167,7 @@ export class Lane {
       this.groups[index].classList.toggle("future", index >= until);
       this.bars[index].classList.toggle("future", index >= until);
     }
-    if (until === this.shown) this.code.fit();
-    else this.markCode(until);
+    if (until !== this.shown) this.markCode(until);
     const ended = time === null && Boolean(run.done);
     if (ended && this.following) this.answer.scrollTop = 0;
     // Do not scroll back a visitor who has scrolled away during a replay.
@@ -213,18 +218,21 @@ export class Lane {
     find(".to-top", this.root).hidden = !above;
   }
 
-  count(forwards) {
-    const tokens = forwards ? this.run.totals[forwards - 1] : 0;
+  /** Write the counts of the first `passes` passes. */
+  count(passes) {
+    const { run } = this;
+    const tokens = passes ? run.totals[passes - 1] : 0;
+    const forwards = passes === run.passes.length ? run.forwards : passes;
     const counts = {
       tokens,
       forwards,
       perForward: (tokens / forwards).toFixed(2),
-      perSecond: Math.round(tokens / (this.run.ends[forwards - 1] / 1000)),
+      perSecond: Math.round(tokens / (run.ends[passes - 1] / 1000)),
     };
     for (const cell of findAll("[data-count]", this.root))
-      say(cell, forwards ? `${counts[cell.dataset.count]}` : "–");
+      say(cell, passes ? `${counts[cell.dataset.count]}` : "–");
     find(".distance i", this.root).style.width = `${(100 * tokens) / this.tokensScale}%`;
-    drawSources(find(".sources", this.root), this.run.accepted.slice(0, tokens));
+    drawSources(find(".sources", this.root), run.accepted.slice(0, tokens));
   }
 
   token(pass, slot) {

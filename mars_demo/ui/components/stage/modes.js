@@ -3,18 +3,15 @@
 
 import { constants } from "../component.js";
 
-/** @typedef {import("./record.js").Run} Run */
+/** @typedef {import("./run.js").Run} Run */
 
 export const modes = new Map(constants.modes.map((mode) => [mode.name, mode]));
 export const BASELINE = constants.modes[0].name; // the mode that the others are compared with
 
 const order = [...modes.keys()];
 
-/**
- * Return the sort key of a lane.
- * @param {string} lane
- */
-const placeOf = (lane) => {
+/** Return the sort key of a lane. */
+const placeOf = (/** @type {string} */ lane) => {
   const [mode, number = 1] = lane.split("~");
   return [order.indexOf(mode), Number(number)];
 };
@@ -30,12 +27,8 @@ export function inOrder(byLane) {
   return lanes.map(({ lane }) => byLane[lane]);
 }
 
-/**
- * Return the lane of another run of a mode.
- * @param {string} mode
- * @param {object} byLane
- */
-export function freeLane(mode, byLane) {
+/** Return the lane of another run of a mode. */
+export function freeLane(/** @type {string} */ mode, /** @type {object} */ byLane) {
   let number = 1;
   while (laneName(mode, number) in byLane) number++;
   return laneName(mode, number);
@@ -49,35 +42,22 @@ const laneName = (mode, number) => (number === 1 ? mode : `${mode}~${number}`);
 
 // ------------------------------------------------------------------------------------ comparisons
 
-/**
- * Whether the other runs of its race are compared with this run.
- * @param {Run} run
- */
-export const isBaseline = (run) => run.mode.name === BASELINE && !run.branch;
+/** Whether the other runs of its race are compared with this run. */
+export const isBaseline = (/** @type {Run} */ run) => run.mode.name === BASELINE && !run.branch;
 
-/**
- * Return the baseline of a run's race, if any.
- * @param {Run} run
- * @param {Record<string, Run>} runs
- */
-export const baselineOf = (run, runs) =>
+/** Return the baseline of a run's race, if any. */
+export const baselineOf = (/** @type {Run} */ run, /** @type {Record<string, Run>} */ runs) =>
   Object.values(runs).find((other) => isBaseline(other) && other.race === run.race) ?? null;
 
-/**
- * Return the run that a branch comes from, if it is on the stage.
- * @param {Run} run
- * @param {Record<string, Run>} runs
- */
-export const originOf = (run, runs) =>
+/** Return the run that a branch comes from, if it is on the stage. */
+export const originOf = (/** @type {Run} */ run, /** @type {Record<string, Run>} */ runs) =>
   Object.values(runs).find(({ settings }) => run.branch && settings.run === run.branch.of) ?? null;
 
 /**
  * Return the run whose answer a run's answer is compared with: the origin of a branch, the same mode and
  * request in the first of several races, or the baseline.
- * @param {Run} run
- * @param {Record<string, Run>} runs
  */
-export function counterpartOf(run, runs) {
+export function counterpartOf(/** @type {Run} */ run, /** @type {Record<string, Run>} */ runs) {
   const isSame = (/** @type {Run} */ other) =>
     other.race.number === 0 &&
     other.race !== run.race &&
@@ -91,11 +71,8 @@ export function counterpartOf(run, runs) {
 const requestOf = ({ settings: { prompt, messages } }) =>
   JSON.stringify([messages.map(({ role, content }) => [role, content]), prompt]);
 
-/**
- * Return the runs other than baselines, in order; the baselines if there are no others.
- * @param {Record<string, Run>} runs
- */
-export function compared(runs) {
+/** Return the runs other than baselines, in order; the baselines if there are no others. */
+export function compared(/** @type {Record<string, Run>} */ runs) {
   const others = inOrder(runs).filter((run) => !isBaseline(run));
   return others.length ? others : inOrder(runs);
 }

@@ -4,7 +4,7 @@ import { constants, trigger } from "../component.js";
 import { find, make, say, set } from "../dom.js";
 import { causeOf } from "./cause.js";
 import { leaveConversation } from "./records.js";
-import { runs, show, stage } from "./state.js";
+import { runs, redraw, stage } from "./state.js";
 
 const OFFERED = 2;
 
@@ -13,7 +13,7 @@ let examples = constants.examples; // those of the page; none on a page without 
 /** Take the examples of a page that has a prompt box of its own. */
 export function takeExamples(given) {
   examples = given;
-  show();
+  redraw();
 }
 
 export function drawCause() {

@@ -2,8 +2,8 @@
 
 import { percent, plural, tauText, visible } from "../words.js";
 
-/** @typedef {import("./record.js").Run} Run */
-/** @typedef {import("./record.js").Pass} Pass */
+/** @typedef {import("./run.js").Run} Run */
+/** @typedef {import("../record.js").Pass} Pass */
 
 export const HUES = 6; // the number of hues in stage.css
 
@@ -14,12 +14,8 @@ export const HUES = 6; // the number of hues in stage.css
  */
 export const isEnd = (pass, index) => pass.stop === "eos" && index === pass.accepted - 1;
 
-/**
- * Return the text of a slot as the page shows it.
- * @param {Pass} pass
- * @param {number} index
- */
-export const candidate = (pass, index) =>
+/** Return the text of a slot as the page shows it. */
+export const candidate = (/** @type {Pass} */ pass, /** @type {number} */ index) =>
   isEnd(pass, index) ? "end" : visible(pass.slots[index].text) || "…";
 
 /**
@@ -38,40 +34,17 @@ export function stateOf(run, number, index) {
   return index === pass.accepted ? "rejected" : "unread";
 }
 
-/**
- * Whether a run's record can be evaluated at another τ: if it accepts slots from left to right.
- * @param {Run} run
- */
-export const allowsOtherTau = ({ mode }) => mode.uses_tau && mode.beyond === "unread";
+/** Whether a run's record can be evaluated at another τ: if it accepts slots from left to right. */
+export const allowsOtherTau = (/** @type {Run} */ { mode }) => mode.uses_tau && mode.beyond === "unread";
 
-/**
- * Return the number of tokens that a pass would have accepted at another τ, verified drafts and the token
- * after them included. Beyond its slots the record is silent, for example about an end token.
- * @param {Pass} pass
- * @param {number} tau
- */
-export function acceptedAt(pass, tau) {
-  const least = (pass.verified ?? 0) + 1;
-  const rejected = pass.slots.findIndex((slot, index) => index >= least && (slot.score < tau || tau >= 1));
-  const accepted = rejected < 0 ? pass.slots.length : rejected;
-  return pass.stop ? Math.min(accepted, pass.accepted) : accepted;
-}
-
-/**
- * Return the number of the mask group that a pass kept; null if none followed exactly the accepted drafts.
- * @param {Pass} pass
- */
-export function keptGroup(pass) {
+/** Return the number of the mask group that a pass kept; null if none followed exactly the accepted drafts. */
+export function keptGroup(/** @type {Pass} */ pass) {
   if (pass.groups === 1 && pass.drafts) return pass.verified === pass.drafts ? 0 : null;
   return pass.verified;
 }
 
-/**
- * Return a run's settings in words, with the current τ.
- * @param {Run} run
- * @param {number} tau
- */
-export function describe({ mode, settings }, tau) {
+/** Return a run's settings in words, with the current τ. */
+export function describe(/** @type {Run} */ { mode, settings }, /** @type {number} */ tau) {
   const verifies = mode.beyond === "draft" || mode.needs_draft;
   const slots = `${settings.costs ? "up to " : ""}${plural(settings.window, "slot")}`;
   const size = verifies ? `up to ${plural(settings.window - 1, "draft")}` : slots;
@@ -79,30 +52,21 @@ export function describe({ mode, settings }, tau) {
   return mode.uses_tau ? `τ ${tauText(tau)}${criterion}, ${size}` : size;
 }
 
-/**
- * The paper calls the probability of a token its confidence; other criteria keep their names.
- * @param {{ criterion: string }} settings
- */
-const isConfidence = ({ criterion }) => criterion === "probability";
+/** The paper calls the probability of a token its confidence; other criteria keep their names. */
+const isConfidence = (/** @type {{ criterion: string }} */ { criterion }) => criterion === "probability";
 
 /** @param {Run} run */
 export const scoreName = ({ settings }) =>
   isConfidence(settings) ? "confidence" : `score (${settings.criterion})`;
 
-/**
- * @param {Run} run
- * @param {number} score
- */
-export const scoreText = ({ settings }, score) =>
+export const scoreText = (/** @type {Run} */ { settings }, /** @type {number} */ score) =>
   isConfidence(settings) ? percent(score) : (Math.floor(score * 1e4) / 1e4).toFixed(4);
 
 /**
  * Return the earlier predictions of the answer's token `at`, the first one first. `number` and `slot` count
  * from 1.
- * @param {Run} run
- * @param {number} at
  */
-export function earlierGuesses(run, at) {
+export function earlierGuesses(/** @type {Run} */ run, /** @type {number} */ at) {
   const own = run.placeOf(at)?.pass ?? 0;
   return run.passes.slice(0, own).flatMap((pass, index) => {
     const slot = at - run.indexOf(index, 0);
@@ -111,12 +75,8 @@ export function earlierGuesses(run, at) {
   });
 }
 
-/**
- * Return the index of the first difference of two answers; null if they are the same.
- * @param {number[]} a
- * @param {number[]} b
- */
-export function firstDifference(a, b) {
+/** Return the index of the first difference of two answers; null if they are the same. */
+export function firstDifference(/** @type {number[]} */ a, /** @type {number[]} */ b) {
   const length = Math.max(a.length, b.length);
   for (let index = 0; index < length; index++) if (a[index] !== b[index]) return index;
   return null;

@@ -5,21 +5,20 @@ import { copyOf, documentOf, isClear, rounded } from "../svg.js";
 
 const [MARGIN, GAP] = [24, 16];
 const PARTS = ["heading", "lanes", "closeup", "inspector", "difference", "why"];
+/** @type {any} */
 const brush = document.createElement("canvas").getContext("2d"); // measures fonts
 
 /**
  * Return an SVG document of the stage with texts at their full length, without the parts marked
- * data-export="no". `fit` repositions what scripts have placed, once the texts are unfolded.
+ * data-export="no".
  */
-export function pictureOf(stage, fit) {
+export function pictureOf(stage) {
   const scrolled = findAll(".answer, .asked, .turns", stage).map((node) => [node, node.scrollTop]);
   stage.classList.add("unfolded"); // removed before the browser draws the page again
-  fit();
   try {
     return paintedOf(stage);
   } finally {
     stage.classList.remove("unfolded");
-    fit();
     for (const [node, top] of scrolled) node.scrollTop = top;
   }
 }

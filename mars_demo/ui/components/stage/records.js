@@ -1,6 +1,7 @@
 // Records on the stage: growing ones from the server, and complete ones.
 
-import { constants, props } from "../component.js";
+import { constants } from "../component.js";
+import { deleteRecording } from "../../url.js";
 import { find } from "../dom.js";
 import { Lines } from "../lines.js";
 import { clearSteps, settleBranch, takeStep } from "./branches.js";
@@ -9,16 +10,16 @@ import { conversation, sendHistory } from "./conversation.js";
 import { growHeat } from "./heat.js";
 import { keep, leaveOut } from "./history.js";
 import { Lane, scaleFor } from "./lane.js";
-import { deleteFromUrl, hasBranches, requested } from "./links.js";
+import { hasBranches, requested } from "./link.js";
 import { compared, counterpartOf, inOrder, isBaseline } from "./modes.js";
 import { firstDifference } from "./passes.js";
-import { Reader } from "./record.js";
+import { Reader } from "./run.js";
 import { goTo } from "./replay.js";
-import { clear, focused, runs, show, stage, view } from "./state.js";
+import { clear, focused, runs, redraw, stage, view } from "./state.js";
 import { plant } from "./tree.js";
-import { attempt, complain } from "./trouble.js";
+import { attempt, showError } from "./errors.js";
 
-let lines = new Lines(); // of the server's value; the same value may come more than once
+let lines = new Lines(); // of a growing record; the same text may come more than once
 
 export const onPhone = () => matchMedia("(max-width: 640px)").matches;
 
@@ -27,13 +28,30 @@ function begin(live) {
   find(".lanes").replaceChildren();
   growHeat(null);
   hideCard();
-  complain("");
+  showError("");
 }
 
-/** Read the server's value after a change. */
-export function follow() {
+/**
+ * Show a record, or a list of records side by side.
+ *
+ * A `growing` record comes again with each new line of a race or a branch; the others are complete and
+ * validated. `chosen`: by the visitor; `about`: further fields of the stage's state. Throw a sentence if
+ * there are too many runs; the stage stays as it is.
+ */
+export function show(record, { growing = false, chosen = true, about = {} } = {}) {
+  if (growing) return follow(record);
+  const whole = new Reader();
+  for (const text of [record].flat()) read(text, whole);
+  begin(false);
+  lines = new Lines();
+  Object.assign(stage, about, { reader: whole });
+  if (constants.main && chosen) sendHistory();
+  grow();
+}
+
+function follow(record) {
   let anew = view.ended; // new lines after the end are a branch
-  const fresh = lines.take(props.value || "", () => {
+  const fresh = lines.take(record, () => {
     begin(true);
     anew = true;
   });
@@ -42,8 +60,8 @@ export function follow() {
     for (const line of fresh) stage.reader.take(line);
     if (anew) arrive();
     grow();
-  } catch (error) {
-    complain(error.message);
+  } catch (/** @type {any} */ error) {
+    showError(error.message);
   }
 }
 
@@ -52,8 +70,7 @@ function arrive() {
   const branched = settleBranch();
   if (branched) Object.assign(view, { focus: null, pinned: null, ended: false }); // the new lane is shown
   if (branched) hideCard();
-  if (constants.shelf && !branched && !requested.pass && !hasBranches())
-    deleteFromUrl(["run", "lane", "pass", "branch", "beside"]);
+  if (constants.main && !branched && !requested.pass && !hasBranches()) deleteRecording();
   if (!hasBranches()) clearSteps();
   if (onPhone() && !branched) find(".stage").scrollIntoView();
 }
@@ -61,7 +78,7 @@ function arrive() {
 /** Empty the stage for a new conversation. */
 export function clearStage() {
   begin(false);
-  show();
+  redraw();
 }
 
 /** End the conversation, if any, for an unrelated prompt. */
@@ -71,32 +88,18 @@ export function leaveConversation() {
   sendHistory(null);
 }
 
-/**
- * Show complete, validated records side by side. `chosen`: by the visitor; `about`: further fields of the
- * stage's state. Throw a sentence if there are too many runs; the stage stays as it is.
- */
-export function open(texts, chosen = true, about = {}) {
-  const whole = new Reader();
-  for (const part of [texts].flat()) read(part, whole);
-  begin(false);
-  lines = new Lines();
-  Object.assign(stage, about, { reader: whole });
-  if (constants.shelf && chosen) sendHistory();
-  grow();
-}
-
 /** Show a record beside the first one on the stage. */
-export function openBeside(text, about) {
+export function showAside(text, about) {
   const [race] = stage.reader.races;
   if (!race) throw new Error("The stage has no record to compare with yet.");
-  open([stage.reader.textOf(race), text], true, { recording: stage.recording, ...about });
+  show([stage.reader.textOf(race), text], { about: { recording: stage.recording, ...about } });
 }
 
 function read(text, whole) {
   const before = runs(whole).length;
   if (before) whole.beginRace();
   for (const line of text.split("\n")) if (line.trim()) whole.take(line);
-  for (const run of runs(whole).slice(before)) run.done ||= { done: true, stop: "stopped" };
+  for (const run of runs(whole).slice(before)) run.done ||= { stop: "stopped" };
 }
 
 /** Draw new passes. */
@@ -113,7 +116,7 @@ function grow() {
   };
   for (const lane of Object.values(view.lanes)) lane.scale(scale);
   if (reader.over && !view.ended) finish();
-  show();
+  redraw();
 }
 
 function laneOf(run) {
@@ -135,7 +138,7 @@ function finish() {
   view.ended = true;
   const { runs: ended } = stage.reader;
   markDifferences(ended);
-  if (constants.shelf) rememberStage(ended);
+  if (constants.main) rememberStage(ended);
   attempt(takeStep);
   if (!requested.pass || (requested.lane && !ended[requested.lane])) return;
   view.focus = requested.lane ?? view.focus;
@@ -147,7 +150,7 @@ function finish() {
 function rememberStage(ended) {
   const { reader, recording, beside, steps, live, raced } = stage;
   const texts = reader.races.map((race) => reader.textOf(race));
-  const reopen = (about) => attempt(() => open(texts, true, { recording, beside, steps, ...about }));
+  const reopen = (more) => attempt(() => show(texts, { about: { recording, beside, steps, ...more } }));
   if (live) keep(ended, () => reopen());
   else leaveOut(ended);
   plant(ended, (name) => {
@@ -158,7 +161,7 @@ function rememberStage(ended) {
 
 function focusOn(name) {
   view.focus = runs().find(({ settings }) => settings.run === name)?.lane ?? view.focus;
-  show();
+  redraw();
 }
 
 /** Mark the first difference between an answer and its counterpart, in both lanes. */

@@ -3,7 +3,7 @@
 import { find, findAll, say } from "../dom.js";
 import { seconds } from "../words.js";
 import { hideCard } from "./card.js";
-import { focused, show, total, view } from "./state.js";
+import { focused, redraw, total, view } from "./state.js";
 
 const AUTO = 6000; // ms, the least duration of a replay
 
@@ -11,7 +11,7 @@ export function goTo(time) {
   view.time = time !== null && time >= total() ? null : time;
   view.pinned = null;
   hideCard();
-  show();
+  redraw();
 }
 
 export function pause() {
@@ -31,7 +31,7 @@ export function step(by) {
 export function play() {
   if (view.playing !== null) {
     pause();
-    return show();
+    return redraw();
   }
   if (!total()) return;
   if (view.time === null) view.time = 0;
@@ -43,13 +43,13 @@ export function play() {
 
 function frame(now) {
   if (view.playing === null) return;
-  view.time += Math.max(0, now - view.playing) * speed();
+  view.time = (view.time ?? 0) + Math.max(0, now - view.playing) * speed();
   view.playing = now;
   if (view.time >= total()) {
     pause();
     view.time = null;
   }
-  show();
+  redraw();
   if (view.playing !== null) requestAnimationFrame(frame);
 }
 
@@ -84,7 +84,7 @@ export function introduce() {
     if (!view.intro) return;
     pause();
     view.time = null;
-    show();
+    redraw();
   };
   for (const kind of ["click", "input", "keydown"]) addEventListener(kind, end);
 }

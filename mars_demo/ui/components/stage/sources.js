@@ -9,8 +9,8 @@ const words = new Map(Object.entries(constants.sources));
 export const isCopy = ({ source }) => source === "copy";
 
 /** Return a slot's source as a sentence; empty if it is not recorded. */
-export const sourceText = ({ source }) =>
-  words.has(source) ? `Source: ${source} (${words.get(source)}).` : "";
+export const sourceText = (/** @type {import("../record.js").Slot} */ { source }) =>
+  source && words.has(source) ? `Source: ${source} (${words.get(source)}).` : "";
 
 /**
  * Draw the number of slots per source, which is also the legend of the mark of n-gram drafts. Hide the list

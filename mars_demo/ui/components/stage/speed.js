@@ -1,12 +1,12 @@
-// @ts-check
 // What a run's speed is made of: the cost of its forwards, what they accepted, and estimates for other
 // windows. No drawing here. c(k), the cost of a forward of k positions, is that of decoding/costs.py;
 // tokens per millisecond are those of decoding/pace.py.
 
-import { acceptedAt, allowsOtherTau } from "./passes.js";
+import { acceptedAt } from "../acceptance.js";
+import { allowsOtherTau } from "./passes.js";
 
-/** @typedef {import("./record.js").Run} Run */
-/** @typedef {import("./record.js").Pass} Pass */
+/** @typedef {import("./run.js").Run} Run */
+/** @typedef {import("../record.js").Pass} Pass */
 
 /** @typedef {[positions: number, ms: number]} Point a point of c(k) */
 

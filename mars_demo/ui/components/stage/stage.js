@@ -1,26 +1,26 @@
 // The stage: draws a record while it grows and afterwards.
 //
 // `props.value` is JSON lines, each with its lane. It only grows during a race; another first line begins a
-// new record.
+// new record. A static page gives it `whole`. Events of the element give further records, see the end.
 
 import { constants, props, watch } from "../component.js";
 import { find, make, say } from "../dom.js";
-import { queryValue } from "../url.js";
-import { drawShares, drawWhatIf } from "./acceptance.js";
+import { queryValue } from "../../url.js";
+import { drawShares, drawWhatIf } from "./shares.js";
 import { drawConversation, offerReply } from "./conversation.js";
 import { queueSteps } from "./branches.js";
 import { drawDifference } from "./difference.js";
 import { columnOf, drawHeatLegend, growHeat, showHeatUntil } from "./heat.js";
 import { listen } from "./input.js";
 import { drawInspector } from "./inspector.js";
-import { besideInUrl, hasBranches, recordingInUrl, requested, updateUrlSoon } from "./links.js";
+import { hasBranches, opening, requested, updateUrlSoon } from "./link.js";
 import { baselineOf, compared, counterpartOf } from "./modes.js";
 import { drawCause, takeExamples } from "./offers.js";
-import { follow, leaveConversation, open } from "./records.js";
+import { leaveConversation, show } from "./records.js";
 import { drawReplay, introduce } from "./replay.js";
-import { listRecordings, showBeside, showRecording } from "./shelf.js";
+import { listRecordings, showBeside, showRecording } from "./tools.js";
 import { drawWith, focused, runs, selection, shownPass, stage, view } from "./state.js";
-import { attempt } from "./trouble.js";
+import { attempt } from "./errors.js";
 import { verdict } from "./verdict.js";
 import { drawWhy } from "./why.js";
 import { drawWindow } from "./window.js";
@@ -40,9 +40,9 @@ function render() {
   drawConversation();
   drawCloseUp();
   drawReplay();
-  if (constants.shelf && find(".recordings").value !== (stage.recording ?? ""))
+  if (constants.main && find(".recordings").value !== (stage.recording ?? ""))
     find(".recordings").value = stage.recording ?? "";
-  if (constants.shelf && find(".beside").value !== (stage.beside ?? ""))
+  if (constants.main && find(".beside").value !== (stage.beside ?? ""))
     find(".beside").value = stage.beside ?? "";
   updateUrlSoon();
 }
@@ -65,13 +65,14 @@ function drawHeading() {
   find(".asked").hidden = !prompt || view.reply !== null || reader.races.length > 1;
   say(find(".machine"), [...new Set(runs().map(({ settings }) => machineOf(settings)))].join(" · "));
   say(find(".note"), reader.races.map(noteOf).join(" "));
-  find(".hint").hidden = !constants.shelf || !reader.recording;
+  find(".hint").hidden = !constants.main || !reader.recording;
 }
 
 const noteOf = ({ letter, recording }) =>
   recording ? `Recorded${letter && ` (${letter})`}: ${recording.title}. ${recording.note}` : "";
 
 const DEVICES = { cpu: "CPU", cuda: "GPU", mps: "Apple GPU", wasm: "this browser" };
+/** @param {import("../record.js").Settings} settings */
 const machineOf = ({ model, device, gpu, dtype }) =>
   `${model} on ${gpu ?? DEVICES[device] ?? device}, ${dtype}`;
 
@@ -138,9 +139,9 @@ drawWith(render);
 drawHeatLegend();
 listen();
 find(".stage").classList.toggle("bare", constants.bare);
-if (constants.shelf) {
+if (constants.main) {
   listRecordings();
-  const [id, second] = [recordingInUrl(), besideInUrl()];
+  const [id, second] = opening();
   queueSteps(queryValue("branch"));
   const started = requested.pass || second || hasBranches() ? () => {} : introduce;
   if (id && !props.value)
@@ -148,10 +149,13 @@ if (constants.shelf) {
       second ? () => attempt(() => showBeside(second)) : started,
     );
 }
-// Events of other components: a record to show, a prompt that begins a new conversation, and examples.
-find(".stage").addEventListener("record", ({ detail }) => attempt(() => open(detail)));
+// Events of other scripts: a record to show, a prompt that begins a new conversation, and examples.
+find(".stage").addEventListener("record", ({ detail }) => attempt(() => show(detail)));
+find(".stage").addEventListener("growing", ({ detail }) => show(detail, { growing: true }));
 find(".stage").addEventListener("anew", leaveConversation);
 find(".stage").addEventListener("examples", ({ detail }) => takeExamples(detail));
+const follow = () => show(props.value || "", { growing: true });
 watch("value", follow);
-follow();
+if (props.whole) attempt(() => show(props.value));
+else follow();
 render();

@@ -1,43 +1,50 @@
-// The state of the stage: record, playhead and selection. Call `show` after changing it.
+// The state of the stage: record, playhead and selection. Call `redraw` after changing it.
 
-import { Reader } from "./record.js";
+import { Reader } from "./run.js";
+
+const empty = (live = false) => ({
+  reader: new Reader(),
+  live, // whether the server sends it while it grows
+  raced: live, // whether it is the race of the URL's settings, or a branch of it
+  /** @type {string | null} */
+  recording: null, // the id of its recorded run, which it may branch from
+  /** @type {string | null} */
+  beside: null, // the id of the recorded run beside it
+  /** @type {import("./branches.js").Step[]} */
+  steps: [], // the branches since then
+});
 
 /** The record on the stage and its origin. */
-export const stage = {
-  reader: new Reader(),
-  live: false, // whether the server sends it while it grows
-  raced: false, // whether it is the race of the URL's settings, or a branch of it
-  recording: null, // the id of its recorded run, which it may branch from
-  beside: null, // the id of the recorded run beside it
-  steps: [], // the branches since then, see branches.js
-};
+export const stage = empty();
+
+/** @typedef {{ lane: string, pass: number, slot: number | null }} Selection a token, or a whole pass */
 
 const untouched = () => ({
+  /** @type {Record<string, any>} */
   lanes: {}, // the drawn lanes by name
+  /** @type {number | null} */
   time: null, // ms on the replay's clock; null follows the record
+  /** @type {number | null} */
   playing: null, // the time of the last frame of a running replay
-  hover: null, // {lane, pass, slot}
-  pinned: null, // the same; `slot` is null for a whole pass
+  /** @type {Selection | null} */
+  hover: null,
+  /** @type {Selection | null} */
+  pinned: null,
+  /** @type {string | null} */
   reply: null, // the lane whose answer the next run continues
+  /** @type {number | null} */
   whatIf: null, // the τ that the run is compared at
   ended: false, // whether the end of the record was handled
   intro: false, // whether the replay began by itself
 });
 export const view = {
   ...untouched(),
-  focus: null, // the lane of the close-up and of the step buttons; kept across records
+  focus: "", // the lane of the close-up and of the step buttons; kept across records
 };
 
 /** Empty the stage. */
 export function clear(live) {
-  Object.assign(stage, {
-    reader: new Reader(),
-    live,
-    raced: live,
-    recording: null,
-    beside: null,
-    steps: [],
-  });
+  Object.assign(stage, empty(live));
   Object.assign(view, untouched());
 }
 
@@ -62,7 +69,7 @@ export function drawWith(draw) {
 }
 
 /** Draw once before the next frame. */
-export function show() {
+export function redraw() {
   if (scheduled) return;
   scheduled = true;
   requestAnimationFrame(() => {

@@ -46,8 +46,8 @@ function nodeOf(name, here) {
   return node;
 }
 
-function wordsOf({ mode, branch, given, ids, passes }) {
-  const size = `${plural(ids.length, "token")} in ${plural(passes.length, "forward")}`;
+function wordsOf({ mode, branch, given, ids, forwards }) {
+  const size = `${plural(ids.length, "token")} in ${plural(forwards, "forward")}`;
   if (!branch) return `${mode.title}: ${size}`;
   const instead = given
     .slice(branch.at)

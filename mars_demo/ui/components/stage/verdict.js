@@ -1,4 +1,3 @@
-// @ts-check
 // The result of a race in words.
 
 import { percent, plural } from "../words.js";
@@ -6,7 +5,7 @@ import { isLoop } from "./cause.js";
 import { baselineOf, inOrder, isBaseline, originOf } from "./modes.js";
 import { firstDifference } from "./passes.js";
 
-/** @typedef {import("./record.js").Run} Run */
+/** @typedef {import("./run.js").Run} Run */
 
 const OUTLIER = 5; // times the median forward of its run
 const TIED = 0.8; // the least ratio of the second to the first probability where rounding may decide
@@ -38,12 +37,8 @@ function described(run, runs, stopped) {
   return baseline && !stopped ? compared(run, baseline) : `${summary(run)}.`;
 }
 
-/**
- * Describe a branch without its speed, which is not comparable: it may reuse the cached prompt.
- * @param {Run} run
- * @param {Run | null} origin
- */
-function branched(run, origin) {
+/** Describe a branch without its speed, which is not comparable: it may reuse the cached prompt. */
+function branched(/** @type {Run} */ run, /** @type {Run | null} */ origin) {
   if (!origin) return `${summary(run)}.`;
   const index = firstDifference(origin.answerIds, run.answerIds);
   const agreement =
@@ -53,15 +48,11 @@ function branched(run, origin) {
 
 /** @param {Run} run */
 const summary = (run) =>
-  `${run.title}: ${plural(run.ids.length, "token")} in ${plural(run.passes.length, "forward")}, ` +
+  `${run.title}: ${plural(run.ids.length, "token")} in ${plural(run.forwards, "forward")}, ` +
   `${run.perForward.toFixed(1)} per forward`;
 
-/**
- * Compare a run with the baseline; the speed of a loop is no achievement.
- * @param {Run} run
- * @param {Run} baseline
- */
-function compared(run, baseline) {
+/** Compare a run with the baseline; the speed of a loop is no achievement. */
+function compared(/** @type {Run} */ run, /** @type {Run} */ baseline) {
   const factor = (run.speed / baseline.speed).toFixed(1);
   const speed = isLoop(run) ? "" : `, ${factor}× as fast as one token at a time`;
   const difference = firstDifference(baseline.answerIds, run.answerIds);
@@ -73,18 +64,12 @@ function compared(run, baseline) {
   return `${summary(run)}${speed}; ${agreement}.`;
 }
 
-/**
- * Whether the answer of a run should be that of the baseline.
- * @param {Run} run
- */
-const isExact = (run) =>
+/** Whether the answer of a run should be that of the baseline. */
+const isExact = (/** @type {Run} */ run) =>
   run.mode.beyond === "draft" || run.passes.every(({ tau }) => tau === null || tau >= 1);
 
-/**
- * Say where the answer of an exact run is not always that of the baseline: in 16 bits on a GPU.
- * @param {Run} run
- */
-function rounding(run) {
+/** Say where the answer of an exact run is not always that of the baseline: in 16 bits on a GPU. */
+function rounding(/** @type {Run} */ run) {
   const { device, dtype } = run.settings;
   if (!isExact(run) || device === "cpu" || !dtype.endsWith("float16")) return "";
   return `; in ${dtype} on a GPU, other answers can differ at near ties, how many is not measured`;
@@ -107,11 +92,8 @@ function tie(run, baseline, index) {
   );
 }
 
-/**
- * Describe a forward that took far too long and slowed the run down; the prefill does not count.
- * @param {Run} run
- */
-function hiccup(run) {
+/** Describe a forward that took far too long and slowed the run down; the prefill does not count. */
+function hiccup(/** @type {Run} */ run) {
   const times = run.passes.slice(1).map((pass) => pass.ms);
   const longest = Math.max(...times);
   const median = times.toSorted((a, b) => a - b)[times.length >> 1];

@@ -1,14 +1,10 @@
 // The panel "Why this speed?": cost and acceptance of the forwards of a finished run, and where its time
 // went.
 
-import { draw, fillBar, find, make, makeBar, say, set } from "../dom.js";
+import { drawBars, find, make, say } from "../dom.js";
 import { plural } from "../words.js";
-import { scaleFor } from "./lane.js";
 import { estimates, reasons, times } from "./reasons.js";
-import { costPoints, knownCosts, sizesOf, slotsOf, timesOf } from "./speed.js";
-
-const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [290, 200, 32, 286, 26, 160];
-const DIGIT = 6; // units of the drawing
+import { costPoints, sizesOf, slotsOf, timesOf } from "./speed.js";
 
 let drawn = null; // the run
 
@@ -24,143 +20,27 @@ export function drawWhy(run, baseline, over) {
   find(".reasons", panel).replaceChildren(
     ...reasons(run, baseline, points).map((sentence) => make("p", "", sentence)),
   );
-  drawCosts(find(".cost", panel), run, baseline);
-  drawRows(find(".by-slot", panel), slotRows(run));
+  const costs = costRows(run, baseline);
+  drawBars(find(".cost ol", panel), costs);
+  find(".cost", panel).hidden = !costs.length;
+  drawBars(find(".by-slot", panel), slotRows(run));
   drawTimes(find(".times", panel), run);
   drawEstimates(find(".estimates", panel), run === baseline ? [] : estimates(run, points));
 }
 
-// -------------------------------------------------------------------------------------- c(k), a curve
-
-/** Return the points of the curve up to the first one beyond the largest forward of the run. */
-function pointsUpTo(points, largest) {
-  const end = points.findIndex(([positions]) => positions >= largest);
-  return end < 0 ? points : points.slice(0, end + 1);
-}
-
-function drawCosts(figure, run, baseline) {
-  const sizes = sizesOf(run);
-  const one =
-    run === baseline || !baseline ? [] : sizesOf(baseline).filter(({ positions }) => positions === 1);
-  const recorded = knownCosts(run);
-  figure.hidden = !sizes.length && !recorded;
-  if (figure.hidden) return;
-  const pointOf = ({ positions, ms }) => [positions, ms];
-  const [used, single] = [sizes.map(pointOf), one.map(pointOf)];
-  const curve = recorded
-    ? pointsUpTo(recorded, used.at(-1)?.[0] ?? 1)
-    : [...single, ...used.filter(([k]) => k > 1 || !single.length)];
-  const all = [...curve, ...used, ...single];
-  const [most, slowest] = [0, 1].map((axis) => Math.max(...all.map((point) => point[axis])));
-  const step = scaleFor(slowest / 4);
-  const top = step * Math.max(1, Math.ceil(slowest / step));
-  const place = ([positions, ms]) => [
-    LEFT + 10 + ((RIGHT - LEFT - 20) * (positions - 1)) / Math.max(1, most - 1),
-    BOTTOM - ((BOTTOM - TOP) * ms) / top,
-  ];
-  const svg = find("svg", figure);
-  svg.replaceChildren(
-    ...axes(place, all, step, top),
-    draw("polyline", {
-      class: recorded ? "curve" : "curve between",
-      points: curve.map((point) => place(point).join(",")).join(" "),
-    }),
-    ...one.map(({ ms }) => squareAt(place([1, ms]), `One token per forward: median ${ms.toFixed(1)} ms`)),
-    ...used.map((point, index) => dotAt(place(point), sizeText(sizes[index]))),
-    ...counts(sizes, place, one[0]?.ms ?? 0),
-  );
-  set(svg, { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, "aria-label": costsInWords(recorded, sizes, one) });
-  find(".cost-legend", figure).replaceChildren(
-    ...legendOf(recorded, one).map((words) => make("span", "", words)),
-  );
-}
-
-const write = ([x, y], text, anchor, name = "") => {
-  const label = draw("text", { x, y, "text-anchor": anchor, class: name });
-  label.textContent = text;
-  return label;
-};
-
-function axes(place, points, step, top) {
-  const lines = [];
-  for (let ms = 0; ms <= top + step / 2; ms += step) {
-    const [, y] = place([1, ms]);
-    lines.push(draw("line", { class: "grid-line", x1: LEFT, x2: RIGHT, y1: y, y2: y }));
-    lines.push(write([LEFT - 5, y + 4], `${Number(ms.toFixed(6))}`, "end"));
-  }
-  let free = -Infinity; // the end of the last label; labels without room are left out
-  for (const positions of [...new Set(points.map(([k]) => k))].sort((a, b) => a - b)) {
-    const [x] = place([positions, 0]);
-    const half = (DIGIT * `${positions}`.length) / 2 + 1;
-    if (x - half < free) continue;
-    lines.push(write([x, BOTTOM + 15], `${positions}`, "middle"));
-    free = x + half;
-  }
-  lines.push(
-    write([LEFT - 5, 10], "ms", "end"),
-    write([(LEFT + RIGHT) / 2, HEIGHT - 8], "positions of a forward", "middle"),
-  );
-  return lines;
-}
-
-const titled = (shape, text) => {
-  const title = draw("title");
-  title.textContent = text;
-  shape.append(title);
-  return shape;
-};
-const dotAt = ([cx, cy], text) => titled(draw("circle", { class: "used", cx, cy, r: 4.5 }), text);
-const squareAt = ([x, y], text) =>
-  titled(draw("rect", { class: "one", x: x - 6, y: y - 6, width: 12, height: 12 }), text);
-
-/**
- * Label the marks with their numbers of forwards, where there is room. `one` is the time of the baseline's
- * mark.
- */
-function counts(sizes, place, one) {
-  let free = -Infinity;
-  return sizes.flatMap(({ positions, ms, count }) => {
-    const [x, y] = place([positions, positions === 1 ? Math.max(ms, one) : ms]);
-    const half = (DIGIT * (`${count}`.length + 1)) / 2 + 1;
-    if (x - half < free) return [];
-    free = x + half;
-    return [write([x, y - 10], `×${count}`, "middle", "count")];
-  });
-}
-
-const sizeText = ({ positions, count, ms }) =>
-  `${plural(positions, "position")}: ${plural(count, "forward")}, median ${ms.toFixed(1)} ms`;
-
-function costsInWords(recorded, sizes, one) {
-  const costs = recorded?.map(([k, ms]) => `${plural(k, "position")} ${ms.toFixed(1)} ms`).join(", ");
-  const sentences = [
-    `Forwards of this run: ${sizes.map(sizeText).join("; ") || "none after the prefill"}.`,
-    ...one.map(({ ms }) => `One token per forward: median ${ms.toFixed(1)} ms.`),
-  ];
-  return [...(costs ? [`Cost of a forward: ${costs}.`] : []), ...sentences].join(" ");
-}
-
-function legendOf(recorded, one) {
-  const square = one.length ? ["□ one token per forward"] : [];
-  return [
-    "● this run: median, × forwards",
-    recorded ? "— measured before the run" : "┄ between the medians",
-    ...square,
-  ];
-}
-
 // ---------------------------------------------------------------------------------------------- bars
 
-function drawRows(list, rows) {
-  list.replaceChildren(
-    ...rows.map(({ name, share, text }) => {
-      const row = make("li", "row");
-      const bar = makeBar();
-      fillBar(bar, share);
-      row.append(make("span", "row-name", name), bar, make("span", "part", text));
-      return row;
-    }),
-  );
+/** Return a row per size of forwards, after that of the baseline's forwards. */
+function costRows(run, baseline) {
+  const single =
+    run !== baseline && baseline ? sizesOf(baseline).filter(({ positions }) => positions === 1) : [];
+  const sizes = [...single, ...sizesOf(run)];
+  const slowest = Math.max(...sizes.map(({ ms }) => ms));
+  return sizes.map(({ positions, count, ms }, index) => ({
+    name: plural(positions, "position") + (index < single.length ? ", one token per forward" : ""),
+    share: ms / slowest,
+    text: `${ms.toFixed(1)} ms (${count}×)`,
+  }));
 }
 
 const slotRows = (run) =>
@@ -183,12 +63,12 @@ function drawTimes(figure, run) {
         ["prefill", prefill],
         ["other forwards", others],
       ];
-  const row = ([name, ms]) => ({
+  const row = (/** @type {any[]} */ [name, ms]) => ({
     name,
     share: run.ms ? ms / run.ms : 0,
     text: `${Math.round((100 * ms) / (run.ms || 1))}% (${ms.toFixed(0)} ms)`,
   });
-  drawRows(find("ol", figure), named.map(row));
+  drawBars(find("ol", figure), named.map(row));
   const missing =
     parts || run.passes.length < 2
       ? ""

@@ -33,13 +33,15 @@ function rejectedDrafts(run, number) {
     return [];
   const before = run.passes[number - 1];
   const drafts = before.slots.slice(before.accepted, before.accepted + pass.drafts);
-  return drafts.slice(pass.verified).map(({ text, score, source }, index) => ({
-    state: index ? "unread" : "replaced",
-    text: visible(text),
-    score,
-    source,
-    slot: null,
-  }));
+  return drafts
+    .slice(pass.verified)
+    .map(({ text, score, source }, index) => ({
+      state: index ? "unread" : "replaced",
+      text: visible(text),
+      score,
+      source,
+      slot: null,
+    }));
 }
 
 function captionOf(pass) {

@@ -1,138 +1,156 @@
-// Draws windows of slots below the positions of a text. Python decides what is accepted.
+// A worked example of decoding steps: accepted slots, and the start of the next window. The reader moves τ and
+// the scores.
 //
-// `props.value` is the JSON of `worked_step.worked`, which also answers each move of a slider.
+// `props.value` is the JSON of a chapter's `tau` and `scores`, a list per forward; empty before a chapter is open.
 
-import { props, server, watch } from "../component.js";
-import { find, findAll, make, say } from "../dom.js";
-import { TAU_STEP } from "../words.js";
+import { accepted, admits, several } from "../acceptance.js";
+import { props, watch } from "../component.js";
+import { find, make, say } from "../dom.js";
+import { TAU_STEP, plural, tauText } from "../words.js";
 
-const MARKS = { accepted: "✓", rejected: "✗", dropped: "⊘", ignored: "○" };
-const NAMES = {
-  accepted: "accepted",
-  rejected: "first below τ",
-  dropped: "at least τ, but dropped",
-  ignored: "ignored",
+const STATES = {
+  accepted: ["✓", "accepted"],
+  rejected: ["✗", "first below τ"],
+  dropped: ["⊘", "at least τ, but dropped"],
+  ignored: ["○", "ignored"],
 };
 
-let step = null; // the last answer
-let settings = null; // those of the sliders
-let asking = false;
-let stale = false;
+/** The settings of the sliders. */
+let step = { tau: 1, scores: [[0]] };
 
-const two = (number) => number.toFixed(2);
+// ------------------------------------------------------------------------------------- the windows
 
-/** Return a slot in its column; the columns are the positions of the text. */
-function slotOf({ place, score, state }, slot) {
-  const box = make("div", "slot");
-  box.dataset.state = state;
-  box.style.setProperty("--place", place);
+/** Return the windows: the first position in the text, counted from 1, the accepted slots, and the states. */
+function windows() {
+  let next = 1;
+  return step.scores.map((scores) => {
+    const first = next;
+    const count = accepted(scores, step.tau);
+    next += count;
+    return { first, count, scores, states: scores.map((score, slot) => stateOf(score, slot, count)) };
+  });
+}
+
+function stateOf(score, slot, count) {
+  if (slot < count) return "accepted";
+  if (slot === count && several(step.tau)) return "rejected";
+  return admits(score, step.tau) ? "dropped" : "ignored";
+}
+
+/** Describe a window. */
+function wordsOf({ first, count, states }) {
+  const begins = `The next window begins at place ${first + count}.`;
+  if (!several(step.tau)) return `At τ = 1 only slot 1 is accepted; nothing is compared. ${begins}`;
+  const numbers = states.map((_, slot) => slot + 1);
+  const taken = numbers.slice(1, count);
+  const dropped = numbers.filter((number) => states[number - 1] === "dropped");
+  const scores = taken.length > 1 ? "their scores are" : "its score is";
+  const because = taken.length ? `, ${slots(taken)} because ${scores} at least τ` : "";
+  const ends =
+    count < states.length ? `. Slot ${count + 1} is the first below τ and ends the acceptance` : "";
+  const thrown = `thrown away: guessed before place ${first + count} was known`;
+  const lost = dropped.length
+    ? `. S${slots(dropped).slice(1)} would reach τ, but ${dropped.length > 1 ? "are" : "is"} ${thrown}`
+    : "";
+  return `Slot 1 is accepted without a comparison${because}${ends}${lost}. ${begins}`;
+}
+
+const slots = (numbers) =>
+  numbers.length > 1 ? `slots ${numbers.slice(0, -1).join(", ")} and ${numbers.at(-1)}` : `slot ${numbers}`;
+
+function sum(all) {
+  const [forwards, tokens] = [all.length, all.reduce((total, { count }) => total + count, 0)];
+  const each = `${tokens / forwards} token${tokens > forwards ? "s" : ""} per forward`;
+  return `${forwards} forwards gave ${plural(tokens, "token")}: ${each}. One token at a time takes ${tokens} forwards.`;
+}
+
+// ------------------------------------------------------------------------------------- the drawing
+
+/** Return an element in the column of a position. */
+function at(place, node) {
+  node.style.setProperty("--place", place);
+  return node;
+}
+
+/** Return a slot of a window. */
+function slotOf({ first, scores, states }, slot) {
+  const [mark, name] = STATES[states[slot]];
+  const [score, place] = [tauText(scores[slot]), first + slot];
+  const box = at(place, make("div", "slot"));
+  box.dataset.state = states[slot];
   const number = make("span", "number", `${slot + 1}`);
   number.prepend(make("span", "word", "slot "));
-  box.append(number, make("b", "score", two(score)), make("span", "mark", MARKS[state]));
-  box.setAttribute("role", "img");
+  box.append(number, make("b", "score", score), make("span", "mark", mark));
+  box.role = "img";
   const always = slot === 0 ? ", always" : "";
-  box.setAttribute(
-    "aria-label",
-    `Slot ${slot + 1}, position ${place}, score ${two(score)}: ${NAMES[state]}${always}`,
-  );
+  box.ariaLabel = `Slot ${slot + 1}, position ${place}, score ${score}: ${name}${always}`;
   return box;
 }
 
-function heads() {
-  const most = step.windows.length * step.windows[0].slots.length;
-  return Array.from({ length: most }, (_, index) => {
-    const head = make("span", "place", `${index + 1}`);
-    head.style.setProperty("--place", index + 1);
-    return head;
-  });
+function lineOf(name, nodes) {
+  const line = make("div", "line");
+  line.append(make("span", "name", name), ...nodes);
+  return line;
 }
 
 function draw() {
-  find(".worked").style.setProperty("--places", step.windows.length * step.windows[0].slots.length);
-  const first = make("div", "line");
-  first.append(make("span", "name", "position"), ...heads());
-  const lines = step.windows.map(({ slots }, index) => {
-    const line = make("div", "line");
+  const all = windows();
+  const places = all.length * step.scores[0].length;
+  const heads = Array.from({ length: places }, (_, index) =>
+    at(index + 1, make("span", "place", `${index + 1}`)),
+  );
+  const lines = all.map((window, index) => {
+    const line = lineOf(
+      `forward ${index + 1}`,
+      window.states.map((_, slot) => slotOf(window, slot)),
+    );
     line.dataset.forward = index % 2;
-    line.append(make("span", "name", `forward ${index + 1}`), ...slots.map(slotOf));
     return line;
   });
-  find(".rows").replaceChildren(first, ...lines);
-  find(".words").replaceChildren(...step.windows.map(({ words }) => make("li", "", words)));
-  say(find(".sum"), step.words);
-  find(".worked").dataset.shown = JSON.stringify({ tau: step.tau, scores: scoresOf(step) });
-}
-
-const scoresOf = ({ windows }) => windows.map(({ slots }) => slots.map(({ score }) => score));
-
-/** Request the step of the sliders; during a request, only the last move counts. */
-async function ask() {
-  if (asking) {
-    stale = true;
-    return;
-  }
-  asking = true;
-  try {
-    do {
-      stale = false;
-      step = await server.asked(settings);
-      draw();
-    } while (stale);
-  } catch {
-    say(find(".sum"), "The server did not respond; the figure shows the previous settings.");
-  } finally {
-    asking = false;
-  }
+  find(".worked").style.setProperty("--places", places);
+  find(".rows").replaceChildren(lineOf("position", heads), ...lines);
+  find(".words").replaceChildren(...all.map((window) => make("li", "", wordsOf(window))));
+  say(find(".sum"), sum(all));
 }
 
 // ------------------------------------------------------------------------------------------ sliders
 
-function slider(name, value, set) {
-  const label = make("label", "slider");
+function slider(name, label, value, set) {
+  const row = make("label", "slider");
   const range = make("input", "");
-  Object.assign(range, { type: "range", min: 0, max: 1, step: TAU_STEP });
-  range.value = value;
-  const shown = make("output", "", two(value));
+  Object.assign(range, { type: "range", min: 0, max: 1, step: TAU_STEP, value, ariaLabel: label });
+  const shown = make("output", "", tauText(value));
   range.addEventListener("input", () => {
-    say(shown, two(range.valueAsNumber));
+    say(shown, tauText(range.valueAsNumber));
     set(range.valueAsNumber);
-    ask();
+    draw();
   });
-  label.append(make("span", "", name), range, shown);
-  return label;
-}
-
-function group(title, sliders) {
-  const box = make("fieldset", "");
-  box.append(make("legend", "", title), ...sliders);
-  return box;
+  row.append(make("span", "", name), range, shown);
+  return row;
 }
 
 function controls() {
-  const tau = slider("τ", settings.tau, (value) => (settings.tau = value));
+  const tau = slider("τ", "Threshold τ", step.tau, (value) => (step.tau = value));
   tau.classList.add("tau");
-  const groups = settings.scores.map((scores, window) =>
-    group(
-      `Scores of forward ${window + 1}`,
-      scores.map((score, slot) => slider(`slot ${slot + 1}`, score, (value) => (scores[slot] = value))),
-    ),
-  );
-  find(".controls").replaceChildren(tau, ...groups);
-  findAll(".controls input").forEach((range, index) => {
-    const window = Math.floor((index - 1) / settings.scores[0].length);
-    if (index)
-      range.setAttribute(
-        "aria-label",
-        `Forward ${window + 1}, slot ${((index - 1) % settings.scores[0].length) + 1}`,
-      );
-    else range.setAttribute("aria-label", "Threshold τ");
+  const groups = step.scores.map((scores, forward) => {
+    const group = make("fieldset", "");
+    const sliders = scores.map((score, slot) =>
+      slider(
+        `slot ${slot + 1}`,
+        `Forward ${forward + 1}, slot ${slot + 1}`,
+        score,
+        (value) => (scores[slot] = value),
+      ),
+    );
+    group.append(make("legend", "", `Scores of forward ${forward + 1}`), ...sliders);
+    return group;
   });
+  find(".controls").replaceChildren(tau, ...groups);
 }
 
 function update() {
   if (!props.value) return;
   step = JSON.parse(props.value);
-  settings = { tau: step.tau, scores: scoresOf(step) };
   controls();
   draw();
 }

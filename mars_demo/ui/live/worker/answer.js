@@ -1,9 +1,8 @@
-// @ts-check
 // A growing answer: its tokens, its text, and the record of each forward, as in decoding/answer.py.
 
 /**
  * @typedef {import("./reading.js").Reading} Reading
- * @typedef {import("./record.js").Pass} Pass
+ * @typedef {import("../../components/record.js").Pass} Pass
  * @typedef {Pick<import("./tokens.js").Tokens, "decode" | "name">} Texts
  */
 

@@ -1,15 +1,15 @@
-// @ts-check
 // The decoding loop: AR, MARS and lossless MARS with a fixed window, as in mars_demo/decoding. A strategy is
 // a generator that asks for a forward, receives its readings, and answers with a pass.
 
+import { accepted, countVerified, several } from "../../components/acceptance.js";
 import { PromptLookup } from "./prompt_lookup.js";
 import { marked, read } from "./reading.js";
 
 /**
  * @typedef {import("./answer.js").Answer} Answer
- * @typedef {import("./reading.js").Criterion} Criterion
+ * @typedef {import("../../components/acceptance.js").Criterion} Criterion
  * @typedef {import("./reading.js").Reading} Reading
- * @typedef {import("./record.js").Pass} Pass
+ * @typedef {import("../../components/record.js").Pass} Pass
  */
 
 /**
@@ -69,42 +69,6 @@ export function verification(tokens, drafts, masks, maskId, past = 0) {
   const ids = [...tokens, ...drafts, ...Array(masks).fill(maskId)];
   const positions = ids.map((_, index) => past + index);
   return { ids, positions, past, visible: positions.map((position) => position + 1) };
-}
-
-// --------------------------------------------------------------------------------------- acceptance
-
-/**
- * Return whether a forward can accept more than one slot; if not, it needs no masks.
- * @param {number | null} threshold
- * @returns {threshold is number}
- */
-export const several = (threshold) => threshold !== null && threshold < 1;
-
-/**
- * Return the number of accepted leading slots: the first one, then while the score is at least τ.
- * @param {number[]} scores
- * @param {number | null} threshold
- */
-export const accepted = (scores, threshold) =>
-  1 + leading(scores.slice(1), (score) => several(threshold) && score >= threshold);
-
-/**
- * Return the number of leading drafts that equal the model's own choices.
- * @param {Reading[]} drafts
- * @param {Reading[]} own
- */
-export const countVerified = (drafts, own) =>
-  leading(drafts, ({ token }, place) => token === own[place].token);
-
-/**
- * Return the number of leading items that pass a test.
- * @template T
- * @param {T[]} items
- * @param {(item: T, place: number) => boolean} test
- */
-function leading(items, test) {
-  const first = items.findIndex((item, place) => !test(item, place));
-  return first < 0 ? items.length : first;
 }
 
 // --------------------------------------------------------------------------------------- strategies

@@ -1,4 +1,3 @@
-// @ts-check
 // Forwards of layouts against a KV cache with ONNX Runtime.
 
 /**
@@ -68,23 +67,16 @@ export class Engine {
         this.#caches[`${kind}.${layer}`] = new Cache(description.heads, description.width);
   }
 
-  /**
-   * Return the logits [n - first, vocabulary] of the layout's n positions from `first` on.
-   * @param {Layout} layout
-   * @param {number} first
-   */
-  async forward(layout, first) {
+  /** Return the logits [n - first, vocabulary] of the layout's n positions from `first` on. */
+  async forward(/** @type {Layout} */ layout, /** @type {number} */ first) {
     let start = 0;
     for (; first - start >= CHUNK; start += CHUNK)
       await this.#run(layout, start, start + CHUNK, start + CHUNK - 1);
     return this.#run(layout, start, layout.ids.length, first);
   }
 
-  /**
-   * Keep the first `count` positions of the last forward.
-   * @param {number} count
-   */
-  commit(count) {
+  /** Keep the first `count` positions of the last forward. */
+  commit(/** @type {number} */ count) {
     this.length += count;
   }
 
@@ -136,20 +128,13 @@ class Cache {
     this.width = width;
   }
 
-  /**
-   * Return the first positions of all heads.
-   * @param {number} positions
-   */
-  first(positions) {
+  /** Return the first positions of all heads. */
+  first(/** @type {number} */ positions) {
     return this.#copy(positions, positions);
   }
 
-  /**
-   * Put new positions after the first ones.
-   * @param {number} start
-   * @param {Float32Array} computed
-   */
-  put(start, computed) {
+  /** Put new positions after the first ones. */
+  put(/** @type {number} */ start, /** @type {Float32Array} */ computed) {
     const size = computed.length / this.heads;
     const length = start + size / this.width;
     if (length > this.#room) {
@@ -163,12 +148,8 @@ class Cache {
       );
   }
 
-  /**
-   * Return a copy of the first positions with room for others.
-   * @param {number} positions
-   * @param {number} room
-   */
-  #copy(positions, room) {
+  /** Return a copy of the first positions with room for others. */
+  #copy(/** @type {number} */ positions, /** @type {number} */ room) {
     const copy = new Float32Array(this.heads * room * this.width);
     for (let head = 0; head < this.heads; head++) {
       const start = head * this.#room * this.width;
@@ -178,12 +159,8 @@ class Cache {
   }
 }
 
-/**
- * Return the attention bias [positions, total]: 0 for the leading columns that each position attends to.
- * @param {number[]} visible
- * @param {number} total
- */
-function biasOf(visible, total) {
+/** Return the attention bias [positions, total]: 0 for the leading columns that each position attends to. */
+function biasOf(/** @type {number[]} */ visible, /** @type {number} */ total) {
   const bias = new Float32Array(visible.length * total);
   for (const [row, columns] of visible.entries())
     bias.fill(UNSEEN, row * total + columns, (row + 1) * total);

@@ -1,4 +1,3 @@
-// @ts-check
 // The files of a model: fetched with progress, checked by their hashes, and kept in the browser's cache.
 
 import { Refusal } from "./refusal.js";
@@ -16,11 +15,8 @@ import { Refusal } from "./refusal.js";
 
 const CACHE = "mars-demo-live";
 
-/**
- * Fetch a JSON file, past the browser's own cache.
- * @param {string} url
- */
-export async function fetchJson(url) {
+/** Fetch a JSON file, past the browser's own cache. */
+export async function fetchJson(/** @type {string} */ url) {
   const response = await respond(url, { cache: "no-cache" });
   try {
     return await response.json();
@@ -29,12 +25,8 @@ export async function fetchJson(url) {
   }
 }
 
-/**
- * Return the contents of files, from the browser's cache or the web, with reports of the bytes so far.
- * @param {File[]} files
- * @param {Report} report
- */
-export async function fetchFiles(files, report) {
+/** Return the contents of files, from the browser's cache or the web, with reports of the bytes so far. */
+export async function fetchFiles(/** @type {File[]} */ files, /** @type {Report} */ report) {
   const cache = await openCache();
   const parts = files.map(({ bytes }) => ({ done: 0, total: bytes ?? 0 }));
   return Promise.all(
@@ -116,12 +108,8 @@ async function read({ headers, body }, url, bytes, report) {
   }
 }
 
-/**
- * Return whether a content has this SHA-256. Browsers can compute it on secure pages only.
- * @param {Uint8Array<ArrayBuffer>} content
- * @param {string} sha256
- */
-async function isRight(content, sha256) {
+/** Return whether a content has this SHA-256. Browsers can compute it on secure pages only. */
+async function isRight(/** @type {Uint8Array<ArrayBuffer>} */ content, /** @type {string} */ sha256) {
   if (!crypto.subtle) return true;
   const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", content));
   return Array.from(digest, (byte) => byte.toString(16).padStart(2, "0")).join("") === sha256;

@@ -1,4 +1,3 @@
-// @ts-check
 // N-gram drafts: the tokens that followed the last occurrence of the latest tokens, as in
 // decoding/prompt_lookup.py.
 
@@ -19,11 +18,8 @@ class Lookup {
     this.extend(ids);
   }
 
-  /**
-   * Append tokens to the text.
-   * @param {number[]} ids
-   */
-  extend(ids) {
+  /** Append tokens to the text. */
+  extend(/** @type {number[]} */ ids) {
     for (const token of ids) {
       const end = this.ids.length;
       for (let n = SHORTEST; n <= Math.min(LONGEST, end); n++) this.after.set(this.#latest(n), end);
@@ -40,12 +36,8 @@ class Lookup {
     return { match: 0, place: 0 };
   }
 
-  /**
-   * Return `count` tokens from `place` on; at the end of the text, start again at `place`.
-   * @param {number} place
-   * @param {number} count
-   */
-  follow(place, count) {
+  /** Return `count` tokens from `place` on; at the end of the text, start again at `place`. */
+  follow(/** @type {number} */ place, /** @type {number} */ count) {
     const length = Math.min(count, this.ids.length - place);
     return Array.from({ length: count }, (_, index) => this.ids[place + (index % length)]);
   }
@@ -107,11 +99,8 @@ export class PromptLookup {
   }
 }
 
-/**
- * Return the expected accepted tokens of a draft, with scores as conditional probabilities.
- * @param {Reading[]} draft
- */
-function expected(draft) {
+/** Return the expected accepted tokens of a draft, with scores as conditional probabilities. */
+function expected(/** @type {Reading[]} */ draft) {
   let [sum, reached] = [0, 1];
   for (const { score } of draft) sum += reached *= score;
   return sum;

@@ -1,12 +1,12 @@
-// @ts-check
 // A fair race of several modes on one prompt: each run's clock counts its own forwards only, and the run
 // whose clock is behind takes the next one, as in mars_demo/ui/racing.py.
 
+import { CRITERIA } from "../../components/acceptance.js";
+import { passLine } from "../../components/record.js";
 import { Answer } from "./answer.js";
 import { drive, lossless, windowStrategy } from "./decoding.js";
-import { CRITERIA } from "./reading.js";
-import { passLine, Run, randomHex } from "./record.js";
 import { Refusal } from "./refusal.js";
+import { Run } from "./run.js";
 
 /**
  * @typedef {import("./decoding.js").Engine} Engine
@@ -27,7 +27,7 @@ import { Refusal } from "./refusal.js";
  * @typedef {object} RaceRequest
  * @property {string} prompt
  * @property {string[]} modes
- * @property {import("./reading.js").Criterion} criterion
+ * @property {import("../../components/acceptance.js").Criterion} criterion
  * @property {number} maxNewTokens
  */
 
@@ -58,6 +58,7 @@ const LONGEST = 20_000; // characters of a prompt, as in the app
  */
 export async function* race(model, request, knobs) {
   const runs = prepare(model, request, knobs);
+  /** @type {{ error: unknown } | null} */
   let failure = null;
   try {
     for (const [lane, run] of runs) yield run.firstLine(lane);
@@ -115,7 +116,7 @@ function prepare({ description, device, tokens, newEngine }, request, knobs) {
     const [window, tau] = [mode.window(description.window), () => (mode.usesTau ? threshold(knobs) : null)];
     const answer = new Answer(tokens, new Set(description.end_ids), Math.min(maxNewTokens, room));
     const strategy = mode.strategy(answer, promptIds, { window, tau, maskId: description.mask_id });
-    const settings = /** @type {import("./record.js").Settings} */ ({
+    const settings = {
       mode: name,
       model: description.name,
       window,
@@ -130,7 +131,7 @@ function prepare({ description, device, tokens, newEngine }, request, knobs) {
       run: randomHex(),
       schema: 2,
       raw: description.raw || undefined,
-    });
+    };
     return /** @type {const} */ ([name, new Run(settings, drive(newEngine(), strategy, criterion))]);
   });
   return new Map(lanes);
@@ -158,11 +159,14 @@ function check(description, { prompt, modes, criterion, maxNewTokens }) {
     throw new Refusal(`max_new_tokens must be at least 1, not ${maxNewTokens}.`);
 }
 
-/**
- * Return the current τ.
- * @param {Knobs} knobs
- */
-function threshold({ tau }) {
+/** Return the current τ. */
+function threshold(/** @type {Knobs} */ { tau }) {
   if (!(tau >= 0 && tau <= 1)) throw new Refusal(`τ must be between 0 and 1, not ${tau}.`);
   return tau;
+}
+
+/** Return 8 random hex digits. */
+function randomHex() {
+  const [number] = crypto.getRandomValues(new Uint32Array(1));
+  return number.toString(16).padStart(8, "0");
 }

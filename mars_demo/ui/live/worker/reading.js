@@ -1,5 +1,6 @@
-// @ts-check
 // Readings of logits: the chosen token of each slot, its score and the alternatives, as in decoding/reading.py.
+
+import { CRITERIA } from "../../components/acceptance.js";
 
 /**
  * The reading of a slot: its token, score, and candidates, best first, with their probabilities.
@@ -11,19 +12,9 @@
  * @property {string} source the source of the token, one of `fields.SOURCES`
  */
 
-/** @typedef {"probability" | "entropy" | "margin"} Criterion */
+/** @typedef {import("../../components/acceptance.js").Criterion} Criterion */
 
 const ALTERNATIVES = 5; // candidates recorded for each slot
-
-/**
- * The criteria: each returns the score of the most probable token, as in decoding/acceptance.py.
- * @type {Record<Criterion, (probabilities: number[], minusEntropy: () => number) => number>}
- */
-export const CRITERIA = {
-  probability: ([best]) => best,
-  entropy: (_, minusEntropy) => Math.exp(minusEntropy()),
-  margin: ([best, second = 0]) => best - second,
-};
 
 /**
  * Return the readings with another source.
@@ -74,12 +65,8 @@ function minusEntropy(logits, most, total) {
   return sum / total - Math.log(total);
 }
 
-/**
- * Return the indices of the largest values, largest first; of equal values the first one.
- * @param {Float32Array} values
- * @param {number} count
- */
-export function largest(values, count) {
+/** Return the indices of the largest values, largest first; of equal values the first one. */
+export function largest(/** @type {Float32Array} */ values, /** @type {number} */ count) {
   /** @type {number[]} */
   const best = [];
   for (let index = 0; index < values.length; index++) {

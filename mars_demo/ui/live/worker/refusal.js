@@ -1,4 +1,3 @@
-// @ts-check
 // Errors as sentences for the visitor.
 
 /** An error whose message is a sentence for the visitor. */
@@ -15,11 +14,8 @@ const SENTENCES = /** @type {const} */ ([
   [/webassembly simd is not supported/i, UNSUPPORTED],
 ]);
 
-/**
- * Return a sentence about any error.
- * @param {unknown} error
- */
-export function sentenceOf(error) {
+/** Return a sentence about any error. */
+export function sentenceOf(/** @type {unknown} */ error) {
   if (error instanceof Refusal) return error.message;
   const [, sentence] = SENTENCES.find(([part]) => part.test(String(error))) ?? [];
   return sentence ?? UNEXPECTED;

@@ -1,4 +1,3 @@
-// @ts-check
 // Token ids of prompts and texts of token ids, as in mars_demo/models/chat.py.
 
 /** @typedef {import("./engine.js").Description} Description */
@@ -34,9 +33,8 @@ export class Tokens {
   /**
    * Return the ids of a prompt in the chat template, up to the model's answer. Names of special tokens in it
    * are ordinary text.
-   * @param {string} prompt
    */
-  encodePrompt(prompt) {
+  encodePrompt(/** @type {string} */ prompt) {
     const { before, after, raw, special } = this.description;
     if (raw) return this.#plainIds(prompt, true);
     const text = prompt.replaceAll(SLOT_MARKS, "");
@@ -44,19 +42,13 @@ export class Tokens {
     return [...this.#ids(before), ...this.#plainIds(text, false), ...this.#ids(after)];
   }
 
-  /**
-   * Return the text of token ids without special tokens.
-   * @param {number[]} ids
-   */
-  decode(ids) {
+  /** Return the text of token ids without special tokens. */
+  decode(/** @type {number[]} */ ids) {
     return ids.length ? this.tokenizer.decode(ids, { ...AS_IT_IS, skip_special_tokens: true }) : "";
   }
 
-  /**
-   * Return the text of a single token, or the name of a special token, from a cache.
-   * @param {number} id
-   */
-  name(id) {
+  /** Return the text of a single token, or the name of a special token, from a cache. */
+  name(/** @type {number} */ id) {
     const name = this.#names.get(id) ?? this.tokenizer.decode([id], AS_IT_IS);
     this.#names.set(id, name);
     return name;

@@ -5,11 +5,11 @@
 // The load ends with `ready` or `error`, a race with `over` or `error`. WebAssembly does not give back memory
 // before its worker ends, so another model needs another worker.
 
+import { Tokenizer } from "@huggingface/tokenizers";
 import { Engine, openSession } from "./engine.js";
 import { fetchFiles, fetchJson } from "./files.js";
 import { race } from "./race.js";
 import { Refusal, sentenceOf } from "./refusal.js";
-import { Tokenizer } from "./runtime/tokenizers.min.mjs";
 import { Tokens } from "./tokens.js";
 
 const RUNTIME = new URL("./runtime/", import.meta.url).href;
@@ -22,6 +22,7 @@ const WEIGHTS = /^weights-/;
 const EVERY = 50; // ms between two messages of lines
 const MOST_THREADS = 4; // more cost more than they bring to such small products
 
+/** @type {import("./race.js").Model | null} */
 let model = null; // as in race.js, once it has been loaded
 let knobs = { tau: 1, stopped: false }; // of the latest race
 let last = Promise.resolve(); // the load or the latest race

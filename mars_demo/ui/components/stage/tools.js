@@ -1,0 +1,106 @@
+// The tools below the stage: recorded runs, files, pictures and links.
+
+import { constants, server, trigger } from "../component.js";
+import { find, make, say } from "../dom.js";
+import { download, downloadPicture } from "../svg.js";
+import { nameRecording, queryValue } from "../../url.js";
+import { conversation } from "./conversation.js";
+import { pictureOf } from "./picture.js";
+import { show, showAside } from "./records.js";
+import { runs, stage } from "./state.js";
+
+// Gradio does not throw when a server function fails: its result is then no text.
+
+async function recordingOf(id) {
+  const text = await server.recording(id);
+  if (!text) throw new Error("The server did not send the recorded run. Try again in a moment.");
+  return text;
+}
+
+/** Show a recorded run, `chosen` by the visitor or named by the URL. */
+export async function showRecording(id, chosen = true) {
+  const text = await recordingOf(id);
+  if (chosen) nameRecording(id); // before the event below: the controls take their settings from the URL
+  show(text, { chosen, about: { recording: id } });
+  if (chosen) trigger("recorded", { id });
+}
+
+export function nextRecording() {
+  const ids = constants.recordings.map(({ id }) => id);
+  return showRecording(ids[(ids.indexOf(stage.reader.recording?.recording) + 1) % ids.length]);
+}
+
+/** Show a recorded run beside the stage's first record; without an id, only that record. */
+export async function showBeside(id) {
+  if (id) return showAside(await recordingOf(id), { beside: id });
+  const [race] = stage.reader.races;
+  show(stage.reader.textOf(race), { about: { recording: stage.recording } });
+}
+
+export function listRecordings() {
+  const options = () => constants.recordings.map(({ id, title }) => optionOf(id, title));
+  const none = optionOf("", "choose…");
+  none.disabled = true;
+  find(".recordings").append(none, ...options());
+  find(".beside").append(optionOf("", "nothing"), ...options());
+}
+
+function optionOf(value, text) {
+  const option = make("option", "", text);
+  option.value = value;
+  return option;
+}
+
+/** Show files side by side once the server has validated them. */
+export async function openFiles(files) {
+  if (files.length) show(await Promise.all([...files].map(validated)));
+}
+
+async function validated(file) {
+  const { mebibytes } = constants;
+  if (file.size > mebibytes * 2 ** 20)
+    throw new Error(`${file.name} is too large: a record has at most ${mebibytes} MiB.`);
+  const text = await file.text();
+  const refusal = await server.refusal(text);
+  if (typeof refusal !== "string")
+    throw new Error(`The server did not check ${file.name}. Try again in a moment.`);
+  if (refusal) throw new Error(refusal);
+  return text;
+}
+
+/** Show the recorded run that a link names beside the stage's first record. */
+export function openLink(text) {
+  const id = constants.main && URL.canParse(text) && new URL(text).searchParams.get("run");
+  if (!constants.recordings.some((one) => one.id === id))
+    throw new Error("Drop one or two records, or a link to a recorded run.");
+  return showBeside(id);
+}
+
+const fileName = () => `mars-${runs()[0]?.settings.run ?? "stage"}`.replaceAll(/[^\w-]/g, "");
+
+export function saveRecord() {
+  const { file } = stage.reader;
+  if (!file) throw new Error("The stage has no record yet.");
+  download(`${fileName()}.jsonl`, new Blob([file], { type: "application/x-ndjson" }));
+}
+
+/** Download the record as an HTML file that replays it without a server. */
+export async function savePage() {
+  const { races } = stage.reader;
+  if (!races.length) throw new Error("The stage has no record yet.");
+  const page = await server.replay_page(races.map((race) => stage.reader.textOf(race)).join(""));
+  if (!page) throw new Error("The server did not make the page. Try again in a moment.");
+  download(`${fileName()}.html`, new Blob([page], { type: "text/html" }));
+}
+
+export function savePicture(kind) {
+  return downloadPicture(fileName(), kind, pictureOf(find(".stage")), 2);
+}
+
+export async function copyLink() {
+  const button = find('[data-do="link"]');
+  await navigator.clipboard.writeText(location.href);
+  const without = conversation().length ? "Copied without the conversation" : "Copied without the prompt";
+  say(button, stage.recording || queryValue("prompt") !== null ? "Copied" : without);
+  setTimeout(() => say(button, "Copy link"), 1500);
+}

@@ -1,0 +1,52 @@
+// The app's page: the talk view (`view=talk` in the URL: large type, no prose), the keys of all tabs, and the
+// functions that Gradio's events call. It runs in the page's head, so that a talk never flashes small type.
+
+import * as url from "./url.js";
+
+const page = document.documentElement;
+page.classList.toggle("talk", url.queryValue("view") === "talk");
+Object.assign(/** @type {any} */ (globalThis), { marsDemo: { ...url } });
+
+function leaveTalk() {
+  url.setQuery({ view: null });
+  page.classList.remove("talk");
+}
+
+const TYPING =
+  "textarea, select, [contenteditable], input:not([type=range], [type=checkbox], [type=radio])";
+const USING_ARROWS =
+  "input, textarea, select, table, [role=tab], [role=application], [role=slider], .stage *";
+
+/** @param {string} key */
+function press(key) {
+  const tab = /** @type {HTMLElement[]} */ ([...document.querySelectorAll("[role=tab]")])[Number(key) - 1];
+  const next = /** @type {HTMLElement | null} */ (document.querySelector("[data-do=next]"));
+  if (tab) tab.click();
+  else if (key.toLowerCase() === "n" && isVisible(next?.closest(".stage"))) next?.click();
+  else if (key === "Escape" && page.matches(".talk")) leaveTalk();
+}
+
+/** @param {any} node */
+const isVisible = (node) => Boolean(node?.offsetParent);
+
+/** Turn the pages of the Learn tab with the arrow keys. */
+function turn(key) {
+  const button = document.querySelector({ ArrowRight: "#next", ArrowLeft: "#back" }[key]);
+  if (isVisible(button)) button.click();
+}
+
+// On the window, so that everything on the page handles a key before.
+addEventListener("keydown", ({ key, target, defaultPrevented, ctrlKey, metaKey, altKey }) => {
+  const node = /** @type {Element} */ (target);
+  if (defaultPrevented || ctrlKey || metaKey || altKey) return;
+  if (!node.closest?.(TYPING)) press(key);
+  if (!node.matches?.(USING_ARROWS)) turn(key);
+});
+addEventListener("click", ({ target, detail }) => {
+  const button = /** @type {HTMLElement | null} */ (
+    /** @type {Element} */ (target).closest?.("[data-key]")
+  );
+  if (!button) return;
+  press(button.dataset.key ?? "");
+  if (detail) button.blur(); // after a click, Space plays and pauses as elsewhere
+});

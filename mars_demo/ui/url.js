@@ -1,0 +1,145 @@
+// The page's URL: the open tab, the settings of its controls, the recorded run and the forward on the stage.
+// Only this module reads and writes it. The server reads it too, when a page arrives.
+
+const SOON = 250; // ms after the last change of something that may go on changing
+const SETTINGS = ["prompt", "model", "mode", "tau", "criterion"]; // of a race, as in tabs/race.py
+const ON_STAGE = ["run", "lane", "pass", "branch", "beside"]; // a recorded run, and what is shown of it
+
+const query = () => new URLSearchParams(location.search);
+
+/** @param {string} key */
+export const queryValue = (key) => query().get(key);
+
+/**
+ * Set entries of the query; null deletes a key.
+ * @param {Record<string, string | null>} entries
+ */
+export function setQuery(entries) {
+  const changed = query();
+  for (const [key, value] of Object.entries(entries))
+    if (value === null) changed.delete(key);
+    else changed.set(key, value);
+  const text = changed.toString();
+  if (text !== location.search.slice(1))
+    history.replaceState(history.state, "", text ? `?${text}` : location.pathname);
+}
+
+/** @param {string[]} keys */
+const without = (keys) => Object.fromEntries(keys.map((key) => [key, null]));
+
+/** Write soon, unless another write of this name comes before, also from another script of the page. */
+function writeSoon(/** @type {string} */ name, /** @type {() => void} */ write) {
+  cancel(name);
+  const timer = setTimeout(write, SOON);
+  document.addEventListener(`mars:url-${name}`, () => clearTimeout(timer), { once: true });
+}
+
+/** @param {string} name */
+const cancel = (name) => document.dispatchEvent(new Event(`mars:url-${name}`));
+
+// ------------------------------------------------------------------------------------- the stage
+
+/**
+ * Return the recorded run that the page opens with: the one of the URL or, if the URL has no settings of a
+ * race, the first one.
+ * @param {string[]} ids
+ * @returns {string | undefined}
+ */
+export const recordingInUrl = (ids) =>
+  ids.find((id) => id === queryValue("run")) ??
+  (SETTINGS.every((key) => queryValue(key) === null) ? ids[0] : undefined);
+
+/** Return the number of the forward that the URL selects; null if it is missing or invalid. */
+export function passInUrl() {
+  const number = Number(queryValue("pass"));
+  return Number.isSafeInteger(number) && number > 0 ? number : null;
+}
+
+/** Remove the recorded run and what was shown of it. */
+export const deleteRecording = () => setQuery(without(ON_STAGE));
+
+/** Name a recorded run in place of the settings of a race. */
+export function nameRecording(/** @type {string} */ id) {
+  cancel("race");
+  setQuery({ ...without([...ON_STAGE, ...SETTINGS]), run: id });
+}
+
+/**
+ * Write what the stage shows soon, but not at every frame of a replay.
+ * @param {() => Record<string, any> | null} entries null changes nothing
+ */
+export const writeStage = (entries) => writeSoon("stage", () => setQuery(entries() ?? {}));
+export const cancelStage = () => cancel("stage");
+
+// -------------------------------------------------------------- the scripts of Gradio's events (page.js)
+
+/** Write the open tab, unless it is the first one. */
+export function writeTab(/** @type {string} */ first) {
+  const open = document.querySelector("[role=tab][aria-selected=true]");
+  const name = open?.textContent?.trim().toLowerCase();
+  setQuery({ tab: !name || name === first ? null : name, ...(name !== "learn" && { chapter: null }) });
+}
+
+/** Remove the tab: Python has opened the first one, without an event of the page. */
+export const deleteTab = () => setQuery({ tab: null });
+
+/**
+ * Write the open chapter.
+ * @param {string[]} ids of the chapters
+ * @param {string} heading with the chapter's number
+ */
+export const writeChapter = (ids, heading) =>
+  setQuery({ tab: "learn", chapter: ids[Number(/\d+/.exec(heading)) - 1] });
+
+/**
+ * Write the settings of the Mask tab while it is open, except a sentence that would make the URL too long for
+ * some servers. `open`: Python has just opened the tab, without an event of the page.
+ */
+export function writeMask({ open, names, longest }, ...values) {
+  if (open) setQuery({ tab: "mask" });
+  writeSoon("mask", () => {
+    if (queryValue("tab") !== "mask") return;
+    const texts = values.map((value) => String(value ?? ""));
+    const fits = (text) => new TextEncoder().encode(text).length < longest;
+    const entries = names.map((name, index) => [`mask_${name}`, fits(texts[index]) ? texts[index] : null]);
+    setQuery(Object.fromEntries(entries));
+  });
+}
+
+/** Return the settings of the URL's recorded run, for the controls: no request has to be waited for. */
+export const settingsOfRecording = (settings) => settings[queryValue("run") ?? ""];
+
+/**
+ * Write the settings of the Race tab, after each change of a control and when a race begins (`live`), so that
+ * the URL opens the same page. It names a recorded run while the controls have its settings, and the
+ * controls otherwise.
+ */
+export function writeRace(known, ...controls) {
+  if (!known.live) return writeSoon("race", () => writeSettings(known, ...controls));
+  cancel("race");
+  writeSettings(known, ...controls);
+}
+
+function writeSettings(known, prompt, model, modes, tau, criterion, wait, system) {
+  const text = known.examples[prompt] ?? prompt;
+  // A prompt that continues a conversation is useless without it.
+  const alone = !system && !document.querySelector("#stage .turn");
+  const fits = alone && new URLSearchParams({ prompt: text }).toString().length <= known.longest;
+  const settings = {
+    prompt: fits ? text : null,
+    mode: known.order.filter((mode) => modes.includes(mode)).join(),
+    tau: String(tau),
+    ...(model && { model }), // none before the models are known
+    criterion: criterion === known.criterion ? null : criterion,
+  };
+  const recorded = known.live ? null : known.recorded[recordingInUrl(Object.keys(known.recorded)) ?? ""];
+  const entries = Object.entries(settings);
+  const same = recorded && entries.every(([key, value]) => recorded[key] === value);
+  const moved =
+    queryValue("run") !== null || entries.some(([key, value]) => ![null, value].includes(queryValue(key)));
+  setQuery({
+    ...(!same && moved && without(ON_STAGE)),
+    ...(same ? without(Object.keys(settings)) : settings),
+    wait: wait ? String(wait) : null,
+  });
+}
