@@ -21,22 +21,22 @@ REQUIREMENTS = (*sorted(path.name for path in ROOT.glob("requirements*.txt")), "
 FIGURE = re.compile(
     r"\d[\d.,]*\s?(%|×|ms\b|points?\b|tokens? per (forward|second)|times\b|minutes\b|seconds\b|MB\b)"
 )
-DECISIONS = "docs/decisions.md"  # figures by hand, each row with the commit that measured it
+COMMIT = re.compile(r"`[0-9a-f]{7}`")
 TEXTS = {name: (ROOT / name).read_text("utf-8") for name in report.DOCUMENTS}
 
 
 def figures() -> Iterator[str]:
-    """Every measured figure stands in a generated block, and every block is current."""
+    """Every measured figure stands in a generated block, or beside the commit whose result file has it."""
     used = set()
     for name, text in TEXTS.items():
         used |= {block[2].split()[0] for block in report.BLOCK.finditer(text)}
         if report.filled(text) != text:
             yield f"{name}: its figures are not those of assets/results; run python -m benchmarks.report"
-        if name == DECISIONS:
-            continue
-        prose = re.sub(r"```.*?```|`[^`]*`", "", report.BLOCK.sub("", text), flags=re.DOTALL)
-        for found in FIGURE.finditer(prose):
-            yield f"{name}: the figure “{found[0]}” stands outside the generated blocks"
+        prose = re.sub(r"```.*?```", "", report.BLOCK.sub("", text), flags=re.DOTALL)
+        for part in re.split(r"\n\n|\n(?=\||- )", prose):
+            found = FIGURE.search(re.sub(r"`[^`]*`", "", part))
+            if found and not COMMIT.search(part):
+                yield f"{name}: the figure “{found[0]}” stands outside the generated blocks"
     for unused in benchmarks() - used:
         yield f"benchmarks/{unused}.py: no document shows its table"
 
@@ -45,13 +45,6 @@ def benchmarks() -> set[str]:
     """Return the modules that have a table."""
     modules = (ROOT / "benchmarks").glob("*.py")
     return {path.stem for path in modules if "\ndef table(" in path.read_text("utf-8")}
-
-
-def decisions() -> Iterator[str]:
-    """Every decision names the commit that measured it."""
-    for line in TEXTS[DECISIONS].splitlines():
-        if line.startswith("|") and not re.search(r"\| (measured|---|.*`[0-9a-f]{7}`.*) \|$", line):
-            yield f"{DECISIONS}: no commit stands behind {line[:60]}…"
 
 
 def links() -> Iterator[str]:
@@ -73,13 +66,14 @@ def _anchors(text: str) -> set[str]:
 
 
 def result_files() -> Iterator[str]:
-    """Result files name a command of this repository and the machine that it ran on."""
+    """Result files name a command, of this repository or of an earlier commit, and its machine."""
     for path in results.FOLDER.glob("*.json"):
         measured = json.loads(path.read_text("utf-8"))
         command = measured.get("command", "")
         module = re.match(r"python -m ((?:benchmarks|mars_demo)[\w.]*) ?", command)
         place = ROOT / module[1].replace(".", "/") if module else None
-        if not place or not any(one.exists() for one in (Path(f"{place}.py"), place / "__main__.py")):
+        here = place and any(one.exists() for one in (Path(f"{place}.py"), place / "__main__.py"))
+        if not here and not COMMIT.fullmatch(f"`{measured.get('commit')}`"):
             yield f"{path.name}: its command “{command}” is not one of this repository"
         if "/tmp" in command or not measured.get("machine"):
             yield f"{path.name}: it names a temporary folder, or no machine"
@@ -106,7 +100,7 @@ def front_matter() -> Iterator[str]:
         yield f"space.yaml: there is no {card['app_file']}"
 
 
-CHECKS = (figures, decisions, links, result_files, requirements, front_matter)
+CHECKS = (figures, links, result_files, requirements, front_matter)
 
 if __name__ == "__main__":
     complaints = [complaint for check in CHECKS for complaint in check()]

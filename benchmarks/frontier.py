@@ -7,14 +7,14 @@ model those of its tasks, the chat model its skills. Finished answers are kept, 
 resumes; `--fresh` measures everything again.
 """
 
-import argparse
 import json
 from pathlib import Path
 
-from benchmarks import tables
+from benchmarks import report
 from mars_demo.evaluation import journal, results
 from mars_demo.evaluation.frontier import TAUS, Frontier
 from mars_demo.evaluation.sweep import SIZE, Sweep, grid
+from mars_demo.evaluation.task_sets import MOST
 from mars_demo.models.load import load_checkpoint
 from mars_demo.models.names import CHAT, TINY
 
@@ -23,12 +23,12 @@ SETS = {TINY: ("worlds", 480), CHAT: ("skills", 272)}  # with the most prompts
 LARGEST = 300_000  # characters of a sweep; a longer one leaves out wrong answers
 
 
-def sweep(name: str, limit: int | None, size: int, taus: list[float], folder: Path | None) -> Frontier:
+def sweep(name: str, limit: int, size: int, taus: list[float], folder: Path | None) -> Frontier:
     """Measure one model, and print a line per finished point."""
-    tasks, most = SETS[name]
+    prompts, most = SETS[name]
     checkpoint = load_checkpoint(name, device="cpu")
     chosen = Sweep(
-        checkpoint, tasks, min(limit or most, most), grid(checkpoint, taus=taus), size=size, folder=folder
+        checkpoint, prompts, min(limit, most), grid(checkpoint, taus=taus), size=size, folder=folder
     )
     for step in chosen:
         if step.point:
@@ -42,7 +42,7 @@ def record(frontier: Frontier) -> dict:
 
 
 def measure(
-    models: list[str], limit: int | None, taus: list[float], size: int, fresh: bool, output: Path
+    models: list[str], limit: int, taus: list[float], size: int, fresh: bool, output: Path
 ) -> None:  # fmt: skip
     """Sweep these models; sweeps of other models in `output` are kept."""
     sweeps = []
@@ -58,44 +58,29 @@ def table(file: str | Path = FILE) -> str:
     """Return a table per model with AR, lossless, and every criterion at some τ."""
     measured = results.read(file)
     shown = [_table(each) for each in map(Frontier.read, measured["sweeps"])]
-    return "\n\n".join(shown) + tables.source(measured)
+    return "\n\n".join(shown) + report.source(measured)
 
 
 def _table(measured: Frontier) -> str:
+    """Return the table of one model: τ = 0.95, and for `probability` the lowest τ too."""
+    lowest = min(point.setting.tau or 1 for point in measured.points)
     rows = [
         {
             "setting": point.setting.title,
-            "accuracy": _between(point.accuracy, point.accuracy_interval, ".1%"),
-            "tokens per forward": _between(
-                point.tokens_per_forward, point.tokens_per_forward_interval, ".2f"
-            ),
+            "accuracy": "{:.1%} ({:.1%}–{:.1%})".format(point.accuracy, *point.accuracy_interval),
+            "tokens per forward": f"{point.tokens_per_forward:.2f}",
             "faster than AR": f"{measured.faster(point):.2f}×",
             "answers different from AR": sum(one.leaves is not None for one in point.outcomes),
         }
         for point in measured.points
-        if point.setting.tau in (None, 0.95, 0.8, 0.5)
+        if point.setting.tau in (None, 0.95)
+        or (point.setting.criterion, point.setting.tau) == ("probability", lowest)
     ]
-    areas = ", ".join(f"{criterion} {area:.0f}" for criterion, area in measured.aup().items())
     return (
         f"`{measured.model}`, {measured.title}, {len(measured.prompts)} prompts in batches of "
-        f"{measured.size}, {measured.machine}:\n\n{tables.shown(rows)}\n\n"
-        f"Accuracy under parallelism (AUP): {areas}."
+        f"{measured.size}, {measured.machine.split(', ')[1]}:\n\n{report.shown(rows)}"
     )
 
 
-def _between(value: float, interval: tuple[float, float], form: str) -> str:
-    return f"{value:{form}} ({interval[0]:{form}}–{interval[1]:{form}})"
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--models", nargs="+", choices=SETS, default=list(SETS))
-    parser.add_argument("--limit", type=int, help="most prompts per model")
-    parser.add_argument("--taus", type=float, nargs="+", default=TAUS)
-    parser.add_argument("--size", type=int, default=SIZE, help="sequences of a batch")
-    parser.add_argument("--fresh", action="store_true", help="measure everything again, keep no answers")
-    tables.run(parser, measure, table, FILE)
-
-
 if __name__ == "__main__":
-    main()
+    report.run(measure, table, FILE, models=[*SETS], limit=MOST, taus=[*TAUS], size=SIZE, fresh=False)

@@ -6,7 +6,6 @@ The prompts are the models' first examples on the page. A run's time is that of 
 token is timed from the request to the first accepted tokens, prefill included.
 """
 
-import argparse
 import json
 import os
 import shutil
@@ -21,7 +20,7 @@ from tempfile import TemporaryDirectory
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from benchmarks import tables
+from benchmarks import report
 from mars_demo.assets import read_json
 from mars_demo.cli.gallery import MODELS
 from mars_demo.decoding.trace import Run
@@ -138,17 +137,14 @@ def of_model(browser: Browser, files: Path, model: str, rounds: int, max_new_tok
         warm_up = races[: len(METHODS)]
         answers = run_races(page, url, model, warm_up + races * rounds)[len(warm_up) :]
     page.close()
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     facts = {
         "model": model,
         "dtype": json.loads((folder / DESCRIPTION).read_text("utf-8"))["dtype"],
-        "megabytes": (_bytes(folder) + runtime.size(files / "worker" / "runtime", "wasm")) / 1e6,
+        "megabytes": (size + runtime.size(files / "worker" / "runtime", "wasm")) / 1e6,
         "prompts": len(prompts),
     }
     return [facts | row(name, answers[at :: len(METHODS)], len(prompts)) for at, name in enumerate(METHODS)]
-
-
-def _bytes(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def row(method: str, answers: list[tuple[str, float]], prompts: int) -> dict:
@@ -158,7 +154,9 @@ def row(method: str, answers: list[tuple[str, float]], prompts: int) -> dict:
         "method": method,
         "tokens": sum(run.tokens for run in runs[:prompts]),
         "forwards": sum(run.forwards for run in runs[:prompts]),
-        "seconds": [_seconds(runs[at : at + prompts]) for at in range(0, len(runs), prompts)],
+        "seconds": [
+            sum(run.seconds for run in runs[at : at + prompts]) for at in range(0, len(runs), prompts)
+        ],
         "first_ms": median(first for _, first in answers),
     }
 
@@ -171,10 +169,6 @@ def _run(lines: str) -> Run:
     return Run.read(map(json.dumps, records))
 
 
-def _seconds(runs: list[Run]) -> float:
-    return sum(run.seconds for run in runs)
-
-
 def table(file: str | Path = FILE) -> str:
     measured = results.read(file)
     base = {one["model"]: one["seconds"] for one in measured["rows"] if one["method"] == "ar"}
@@ -182,27 +176,17 @@ def table(file: str | Path = FILE) -> str:
         {
             "model": f"{one['model']}, {one['dtype']}",
             "download, MB": f"{one['megabytes']:.0f}",
-            "prompts": one["prompts"],
             "method": one["method"],
-            "tokens per forward": tables.per_forward(one),
+            "tokens per forward": report.per_forward(one),
             "tokens per second": f"{one['tokens'] / median(one['seconds']):.0f}",
-            "first token, ms": f"{one['first_ms']:.0f}",
-            "faster than ar": tables.faster(one["seconds"], base[one["model"]]),
+            "faster than ar": report.faster(one["seconds"], base[one["model"]]),
         }
         for one in measured["rows"]
     ]
     where = f"{measured['browser']}, WebAssembly, {measured['threads']} threads"
     size = f"at most {measured['max_new_tokens']} tokens each"
-    return tables.shown(rows) + tables.source(measured, where, size, tables.rounds(measured))
-
-
-def main() -> None:
-    """Parse the arguments, measure, and print the table."""
-    parser = argparse.ArgumentParser(description="Measure decoding in a browser.")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--max-new-tokens", type=int, default=256)
-    tables.run(parser, measure, table, FILE)
+    return report.shown(rows) + report.source(measured, where, size, report.rounds(measured))
 
 
 if __name__ == "__main__":
-    main()
+    report.run(measure, table, FILE, rounds=5, max_new_tokens=256)

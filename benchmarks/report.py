@@ -1,27 +1,91 @@
-"""Rendering the tables of the benchmarks into README.md and docs/.
+"""The tables of the benchmarks, and rendering them into README.md and docs/.
 
     python -m benchmarks.report
 
 The text between `<!-- figures: NAME -->` and `<!-- end -->` is `benchmarks.NAME.table()`; further words are
-its arguments, as in `<!-- figures: speed chat-speed.json -->`. A benchmark is one module: `measure()`
+its arguments, as in `<!-- figures: speed llama-cpp.json -->`. A benchmark is one module: `measure()`
 writes a file to assets/results/ with the command, the machine and the sample size, and `table()` renders it
-as Markdown. A test compares documents with files.
+as Markdown. The lint compares documents with files.
 """
 
 import argparse
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 
-from benchmarks.tables import shown
-from mars_demo.assets import read_json
+from pandas import DataFrame
+
+from mars_demo.evaluation import results
 from mars_demo.limits import all_limits
-from mars_demo.models.names import CHAT
+from mars_demo.markdown import table as markdown
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = ("README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")))
 BLOCK = re.compile(r"(<!-- figures: ([\w-]+(?: [\w.-]+)*) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+# ------------------------------------------------------------------------------------- benchmarks
+
+
+def run(measure: Callable[..., None], table: Callable[..., str], file: str, **options) -> None:
+    """Run `measure` with options of the command line, and print the table of its results file.
+
+    options: the default of each option; a type if the option is required, a list if it takes several.
+    """
+    parser = argparse.ArgumentParser(
+        description=sys.modules["__main__"].__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    for name, default in (options | {"output": results.FOLDER / file}).items():
+        flag = f"--{name.replace('_', '-')}"
+        if isinstance(default, bool):
+            parser.add_argument(flag, action="store_true")
+        elif isinstance(default, type):
+            parser.add_argument(flag, type=default, required=True)
+        elif isinstance(default, list):
+            parser.add_argument(flag, type=type(default[0]), nargs="+", default=default)
+        else:
+            parser.add_argument(flag, type=type(default), default=default)
+    arguments = parser.parse_args()
+    measure(**vars(arguments))
+    print(table(arguments.output.resolve()))
+
+
+def shown(rows: Sequence[dict]) -> str:
+    """Return rows, as cells by column, as a Markdown table."""
+    return markdown(DataFrame(rows))
+
+
+def source(measured: dict, *more: str) -> str:
+    """Return the line below a table: the command, its commit if it is gone, the machine and more."""
+    return f"\n\n<sub>{' · '.join([results.origin(measured), measured['machine'], *more])}</sub>"
+
+
+def prompts(measured: dict) -> str:
+    """Return the number of prompts and the limit on answers as text."""
+    longest = measured.get("max_new_tokens")
+    limit = f", at most {longest} tokens each" if longest else ""
+    return f"{measured['prompts']} held-out prompts{limit}"
+
+
+def rounds(measured: dict) -> str:
+    """Return the number of rounds of `timing.take_turns` as text."""
+    count = len(measured["rows"][0]["seconds"])
+    return f"median (smallest–largest) of {count} rounds" if count > 1 else "1 round"
+
+
+def faster(seconds: Sequence[float], base: Sequence[float]) -> str:
+    """Return the speed-up of a method over the base as text, over the rounds."""
+    return results.ranged(results.ratios(seconds, base), unit="×")
+
+
+def per_forward(row: Mapping) -> str:
+    """Return the tokens per forward of a row as text."""
+    return f"{row['tokens'] / row['forwards']:.2f}"
+
+
+# -------------------------------------------------------------------------------------- documents
 
 
 def filled(text: str) -> str:
@@ -31,8 +95,8 @@ def filled(text: str) -> str:
 
 def content(name: str) -> str:
     """Return the content of a block."""
-    if name in OTHERS:
-        return OTHERS[name]()
+    if name == "limits":  # without a benchmark
+        return limits()
     module, *arguments = name.split()
     return import_module(f"benchmarks.{module}").table(*arguments)
 
@@ -49,27 +113,6 @@ def limits() -> str:
             for limit in all_limits().values()
         ]
     )
-
-
-def recipe() -> str:
-    """Return the table of the bundled chat model's trainings."""
-    trainings = read_json(CHAT, "recipe.json")["trainings"]
-    return shown(
-        [
-            {
-                "training": "AR SFT" if one["objective"] == "ar" else "MARS",
-                "steps": one["steps"],
-                "million clean tokens": f"{one['tokens'] / 1e6:.2f}",
-                "minutes": one["minutes"],
-                "Muon learning rate": f"{one['muon_learning_rate']:g}",
-                "machine": one["machine"],
-            }
-            for one in trainings
-        ]
-    )
-
-
-OTHERS: dict[str, Callable[[], str]] = {"limits": limits, "recipe": recipe}  # blocks without a benchmark
 
 
 def main() -> None:

@@ -1,138 +1,137 @@
-"""Wall-clock time of single prompts, as ratios to AR in the same run.
+"""Wall-clock time of single prompts, with llama.cpp beside quantized models.
 
-    python -m benchmarks.speed [--model mars-tiny] [--prompts 36] [--held-out FILE] [--rounds 3]
-        [--taus 0.95] [--max-new-tokens 160] [--output FILE]
+    python -m benchmarks.speed [--model mars-tiny] [--prompts 36] [--rounds 3] [--max-new-tokens 160]
+    pip install cyllama==0.2.18
+    python -m benchmarks.speed --model mars-smollm2-135m --prompts 34 --output assets/results/llama-cpp.json
 
-Every method answers every prompt in every round. Methods take turns prompt by prompt, so that a slow moment
-of the machine affects all of them.
+Every method answers every held-out prompt in every round. Methods take turns prompt by prompt. llama.cpp
+decodes the same weights in Q8_0, greedily, with as many threads. Its own sampler chooses the tokens, so
+that no logits pass through Python.
 """
 
-import argparse
-import itertools
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-from benchmarks import tables
+import torch
+
+from benchmarks import report
+from benchmarks.frontier import SETS
 from benchmarks.timing import take_turns
-from mars_demo import layout, tasks
-from mars_demo.decoding.acceptance import Acceptance, accepted
 from mars_demo.decoding.decode import decode
-from mars_demo.decoding.engine import Engine
 from mars_demo.decoding.request import Request
 from mars_demo.evaluation import results, throughput
+from mars_demo.evaluation.task_sets import MAX_NEW_TOKENS, task_set
 from mars_demo.models.chat import encode_prompt
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.load import load_checkpoint
-from mars_demo.models.names import TINY
-from mars_demo.training import distillation
+from mars_demo.quantization import q8_0
 
-FILE = "speed.json"
-RECORDED, UNRECORDED = "mars τ = 0.95", "mars τ = 0.95, nothing recorded"
+FILE, CHAT_FILE = "speed.json", "llama-cpp.json"
+CONTEXT = 1024  # positions reserved in llama.cpp
 Answer = Callable[[str], tuple[int, int]]  # from a prompt to the numbers of tokens and forwards
 
 
-def transformers_generate(checkpoint: Checkpoint, prompt: str, limit: int) -> tuple[int, int]:
-    *_, result = throughput.generating(checkpoint, [prompt], 1, limit)
-    return result.tokens, result.forwards
+class LlamaCpp:
+    """A quantized model in llama.cpp with greedy decoding."""
+
+    def __init__(self, quantized: Checkpoint, folder: str):
+        from cyllama.llama import llama_cpp  # only quantized models need it
+
+        self._library, self._ends = llama_cpp, quantized.end_ids
+        llama_cpp.disable_logging()
+        parameters = llama_cpp.LlamaModelParams()
+        parameters.n_gpu_layers = 0
+        file = q8_0.write(quantized.dense, Path(folder))[0]
+        self._model = llama_cpp.LlamaModel(path_model=str(file), params=parameters)
+        settings = llama_cpp.LlamaContextParams()
+        settings.n_ctx = settings.n_batch = CONTEXT
+        settings.n_threads = settings.n_threads_batch = torch.get_num_threads()
+        self._context = llama_cpp.LlamaContext(model=self._model, params=settings)
+        self._sampler = llama_cpp.LlamaSampler(llama_cpp.LlamaSamplerChainParams())
+        self._sampler.add_greedy()
+
+    def generate(self, ids: list[int], limit: int) -> list[int]:
+        self._context.memory_seq_rm(0, 0, -1)
+        self._decode(ids, 0)
+        answer: list[int] = []
+        while True:
+            answer.append(self._sampler.sample(self._context, -1))
+            if len(answer) == limit or answer[-1] in self._ends:
+                return answer
+            self._decode(answer[-1:], len(ids) + len(answer) - 1)
+
+    def _decode(self, ids: list[int], start: int) -> None:
+        batch = self._library.LlamaBatch(n_tokens=len(ids), embd=0, n_seq_max=1)
+        for index, token in enumerate(ids):
+            batch.add(token, start + index, [0], index == len(ids) - 1)
+        self._context.decode(batch)
 
 
-def unrecorded(checkpoint: Checkpoint, prompt: str, slots: int, tau: float, limit: int) -> tuple[int, int]:
-    """Decode with the sliding window and keep only tokens, to measure the cost of recording."""
-    rule, engine, answer, forwards = Acceptance(tau=tau), Engine(checkpoint.decoder), [], 0
-    new = encode_prompt(checkpoint.tokenizer, prompt)
-    while len(answer) < limit:
-        masks = min(slots, limit - len(answer)) - 1
-        logits = engine.forward(
-            layout.window(new, masks, checkpoint.mask_id, engine.length), first=len(new) - 1
-        )
-        engine.commit(len(new))
-        forwards += 1
-        tokens = logits.argmax(-1)
-        count = accepted(rule.scores(logits.softmax(-1), tokens).tolist(), tau)
-        new = []
-        for token in tokens[:count].tolist():
-            new.append(token)
-            if token in checkpoint.end_ids:
-                return len(answer) + len(new), forwards
-        answer += new
-    return len(answer), forwards
+def methods(checkpoint: Checkpoint, limit: int, folder: str) -> dict[str, Answer]:
+    def ours(mode: str, **settings) -> Answer:
+        request = Request(mode, max_new_tokens=limit, **settings)
 
+        def answer(prompt: str) -> tuple[int, int]:
+            run = decode(checkpoint, prompt, request).finish()
+            return run.tokens, run.forwards
 
-def recorded(checkpoint: Checkpoint, prompt: str, request: Request) -> tuple[int, int]:
-    run = decode(checkpoint, prompt, request).finish()
-    return run.tokens, run.forwards
+        return answer
 
+    def generate(prompt: str) -> tuple[int, int]:
+        *_, result = throughput.generating(checkpoint.dense, [prompt], 1, limit)
+        return result.tokens, result.forwards
 
-def methods(checkpoint: Checkpoint, taus: Sequence[float], limit: int) -> dict[str, Answer]:
-    def ours(**settings) -> Answer:
-        request = Request(max_new_tokens=limit, **settings)
-        return lambda prompt: recorded(checkpoint, prompt, request)
+    chosen = {"transformers generate": generate, "ar": ours("ar")}
+    if checkpoint.precision == "int8":
+        llama = LlamaCpp(checkpoint, folder)
 
-    largest = checkpoint.largest_window
-    chosen = {
-        "transformers generate": lambda prompt: transformers_generate(checkpoint, prompt, limit),
-        "ar": ours(mode="ar"),
-        UNRECORDED: lambda prompt: unrecorded(checkpoint, prompt, largest, 0.95, limit),
-        **{f"mars τ = {tau:g}": ours(mode="mars", tau=tau) for tau in sorted({0.95, *taus}, reverse=True)},
+        def theirs(prompt: str) -> tuple[int, int]:
+            answer = llama.generate(encode_prompt(checkpoint.tokenizer, prompt), limit)
+            return len(answer), len(answer)
+
+        chosen["llama.cpp, Q8_0"] = theirs
+    drafts = checkpoint.largest_window - 1
+    return chosen | {
+        "mars τ = 0.95": ours("mars", tau=0.95),
+        "mars τ = 0.8": ours("mars", tau=0.8),
+        f"lossless, {drafts} drafts, grouped": ours("lossless", linear=False),
+        f"lossless, {drafts} drafts, linear": ours("lossless", linear=True),
     }
-    for slots in sorted({min(slots, largest) for slots in (4, 5, 6, 7, largest)}):
-        for linear in (False, True):
-            name = f"lossless, {slots - 1} drafts, {'linear' if linear else 'grouped'}"
-            chosen[name] = ours(mode="lossless", window=slots, linear=linear)
-    return chosen
 
 
-def measure(
-    model: str, prompts: int, held_out: str | None, rounds: int, taus: list[float], max_new_tokens: int,
-    output: Path,
-) -> None:  # fmt: skip
-    checkpoint = load_checkpoint(model)
-    if held_out:
-        answered = list(itertools.islice(distillation.prompts_from(held_out), prompts))
-    else:
-        per_task = max(1, prompts // len(tasks.TASKS))
-        answered = [e.prompt for name in tasks.TASKS for e in tasks.held_out(name, per_task)]
-    timed = take_turns(methods(checkpoint, taus, max_new_tokens), answered, rounds)
+def measure(model: str, prompts: int, rounds: int, max_new_tokens: int, output: Path) -> None:
+    checkpoint = load_checkpoint(model, "cpu")
+    answered = [question.prompt for question in task_set(SETS[model][0]).questions(prompts)]
+    with tempfile.TemporaryDirectory() as folder:
+        timed = take_turns(methods(checkpoint, max_new_tokens, folder), answered, rounds)
     rows = [{"method": name} | one.counts() for name, one in timed.items()]
-    size = {"prompts": len(answered), "max_new_tokens": max_new_tokens}
-    results.write(output, results.machine(checkpoint), size | {"rows": rows})
+    record = {"prompts": len(answered), "max_new_tokens": max_new_tokens, "rows": rows}
+    results.write(output, results.machine(checkpoint), record)
+
+
+def per_token(row: dict) -> list[float]:
+    """Return the TPOT of each round; methods' answers may differ in length."""
+    return [seconds / row["tokens"] for seconds in row["seconds"]]
 
 
 def table(file: str | Path = FILE) -> str:
+    """Return the times relative to those of llama.cpp if it was measured, else of AR."""
     measured = results.read(file)
-    seconds = {row["method"]: row["seconds"] for row in measured["rows"]}
+    by_name = {row["method"].partition(",")[0]: row for row in measured["rows"]}
+    base = "llama.cpp" if "llama.cpp" in by_name else "ar"
     rows = [
         {
             "method": row["method"],
-            "tokens per forward": tables.per_forward(row),
-            "faster than ar": tables.faster(row["seconds"], seconds["ar"]),
-            "ms per forward": f"{1000 * median(row['seconds']) / row['forwards']:.1f}",
+            "tokens per forward": report.per_forward(row),
+            "TPOT, ms": f"{1000 * median(per_token(row)):.1f}",
+            f"as fast as {base}": report.faster(per_token(row), per_token(by_name[base])),
         }
         for row in measured["rows"]
     ]
-    ratios = results.ratios(seconds.pop(UNRECORDED), seconds[RECORDED])
-    cost = results.ranged([100 * (ratio - 1) for ratio in ratios], 1, " %")
-    best, *tied = tables.fastest(seconds)
-    also = f"; at least as fast in some round: {tables.listed(tied)}" if tied else ", in every round"
-    return (
-        tables.shown(rows)
-        + f"\n\nSmallest median time: {best}{also}. Recording every slot of every forward costs "
-        f"{cost} of the decoding time."
-        + tables.source(measured, tables.prompts(measured), tables.rounds(measured))
-    )
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--model", default=TINY)
-    parser.add_argument("--prompts", type=int, default=36)
-    parser.add_argument("--held-out", help="a file of prompts instead of those of the built-in tasks")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--taus", type=float, nargs="*", default=[], help="further τ beside 0.95")
-    parser.add_argument("--max-new-tokens", type=int, default=160)
-    tables.run(parser, measure, table, FILE)
+    return report.shown(rows) + report.source(measured, report.prompts(measured), report.rounds(measured))
 
 
 if __name__ == "__main__":
-    main()
+    report.run(measure, table, FILE, model="mars-tiny", prompts=36, rounds=3, max_new_tokens=MAX_NEW_TOKENS)

@@ -1,4 +1,4 @@
-"""Interleaved timing and percentiles.
+"""Interleaved timing.
 
 Methods take turns, A B C A B C …, so that a slow moment of the machine affects all alike.
 """
@@ -7,8 +7,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-
-import numpy as np
 
 from mars_demo.progress import progress
 
@@ -47,9 +45,3 @@ def take_turns(
                 timed[name].seconds[-1] += time.perf_counter() - started
                 timed[name].outputs.append(returned)
     return timed
-
-
-def percentiles(values: Sequence[float], shares: Sequence[float] = (0.5, 0.95, 0.99)) -> dict[str, float]:
-    """Return percentiles by name, such as `p95`; each is one of the values."""
-    quantiles = np.quantile(values, shares, method="inverted_cdf")
-    return {f"p{100 * share:.0f}": float(value) for share, value in zip(shares, quantiles)}

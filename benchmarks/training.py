@@ -1,16 +1,14 @@
-"""The cost of the chat model's training steps: AR against MARS, and packed batches.
+"""The cost of the chat model's training steps: AR against MARS.
 
-    python -m benchmarks.training [--model NAME] [--data DATA] [--objectives AR MARS] [--compile]
-        [--steps 4] [--batch-tokens 3072] [--rounds 3] [--output FILE]
+    python -m benchmarks.training [--model NAME] [--data DATA] [--compile] [--steps 4] [--rounds 3]
+        [--batch-tokens 3072] [--output FILE]
 
-All rows train on the same data and take turns step by step. MFU is the FLOPs of a step's matrix products, 6
-per weight and position, relative to the peak: that of a GPU's data sheet, or on a CPU the speed of a large
-matrix product. With one objective, the peak memory is written too.
+Both objectives train on the same data and take turns step by step. MFU is the FLOPs of a step's matrix
+products, 6 per weight and position, relative to the peak: that of a GPU's data sheet, or on a CPU the speed
+of a large matrix product.
 """
 
-import argparse
 import os
-import resource
 import tempfile
 import time
 from collections.abc import Iterator
@@ -19,12 +17,11 @@ from statistics import median
 
 import torch
 
-from benchmarks import tables
+from benchmarks import report
 from benchmarks.timing import take_turns
 from mars_demo.evaluation import results
 from mars_demo.models.device import multiplies_bfloat16
 from mars_demo.models.load import load_checkpoint
-from mars_demo.models.names import CHAT
 from mars_demo.training.batch import Batch
 from mars_demo.training.config import MarsConfig
 from mars_demo.training.metrics import Metrics
@@ -34,8 +31,7 @@ from mars_demo.training.two_streams import IGNORE
 
 FILE = "training-preloaded.json"
 PEAK = {"H100": 989e12, "H200": 989e12, "A100": 312e12}  # dense bfloat16 FLOPs per second
-ROWS = {"AR": {"objective": "ar"}, "MARS": {}, "MARS, packed": {}}
-STEPS = {"plain": "as it is", "compiled": "compiled", "preloaded": "compiled, tcmalloc preloaded"}
+ROWS = {"AR": "ar", "MARS": "mars"}
 
 
 class Training:
@@ -95,18 +91,15 @@ def peak(device: torch.device) -> float:
 
 
 def measure(
-    model: str, data: str, objectives: list[str], compile: bool, max_length: int, steps: int,
-    batch_tokens: int, rounds: int, output: Path,
+    model: str, data: str, compile: bool, max_length: int, steps: int, batch_tokens: int, rounds: int,
+    output: Path,
 ) -> None:  # fmt: skip
     settings = {"data": data, "batch_tokens": batch_tokens, "max_length": max_length, "compile": compile}
     settings |= {"save_strategy": "no", "max_steps": 10_000}
-    packed = {"MARS, packed": {"packed": 2 * batch_tokens}}
     with tempfile.TemporaryDirectory() as folder:
         trainings = {
-            name: Training(
-                MarsConfig(f"{folder}/{number}", **settings | ROWS[name] | packed.get(name, {})), model
-            )
-            for number, name in enumerate(objectives)
+            name: Training(MarsConfig(f"{folder}/{objective}", objective=objective, **settings), model)
+            for name, objective in ROWS.items()
         }
         most = peak(next(iter(trainings.values())).device)
         for training in trainings.values():  # warm-up, with compilation for more than one shape
@@ -117,8 +110,7 @@ def measure(
     rows = [row(name, one.seconds, trainings[name].sizes, steps) for name, one in timed.items()]
     record = {"model": model, "batch_tokens": batch_tokens, "steps": steps, "compile": compile}
     record |= {"preloaded": Path(os.environ.get("LD_PRELOAD", "")).name, "peak": most}
-    record |= {"memory": memory(training.device) if len(rows) == 1 else None, "rows": rows}
-    results.write(output, results.machine(), record)
+    results.write(output, results.machine(), record | {"rows": rows})
 
 
 def row(name: str, seconds: list[float], sizes: list[tuple[int, int, int]], steps: int) -> dict:
@@ -135,55 +127,26 @@ def rate(one: dict, name: str) -> float:
     return median(size / seconds for size, seconds in zip(one[name], one["seconds"]))
 
 
-def memory(device: torch.device) -> int:
-    """Return the peak memory of the process in bytes, on a GPU that of the device."""
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated()
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
-def table(part: str = "chat") -> str:
-    """Return the table of the chat model's training steps."""
-    rows = []
-    for name, title in STEPS.items():
-        measured = results.read(f"training-{name}.json")
-        ar, mars, *others = measured["rows"]
-        cells = {"step": title}
-        for one in (ar, mars, *others):
-            cells[f"{one['objective']}, clean tokens per second"] = f"{rate(one, 'tokens'):.0f}"
-            if one not in others:
-                cells[f"{one['objective']}, MFU"] = f"{rate(one, 'flops') / measured['peak']:.0%}"
-        rows.append(cells | {"MARS ÷ AR": results.ranged(results.ratios(ar["seconds"], mars["seconds"]))})
-    memory = [results.read(f"training-memory-{name}.json")["memory"] / 2**30 for name in ("ar", "mars")]
-    positions = sum(mars["positions"]) / sum(ar["positions"])
-    summary = (
-        f"On the same conversations, a MARS step computes {positions:.2f} times "
-        "the positions of an AR step, and nearly twice as many targets. The peak for MFU is the speed of a "
-        f"large bfloat16 product in the same process, {measured['peak'] / 1e12:.1f} TFLOP/s. A training "
-        f"process, compiled with tcmalloc, has a peak memory of {memory[0]:.1f} GiB for AR and "
-        f"{memory[1]:.1f} GiB for MARS."
-    )
-    return f"{tables.shown(rows)}\n\n{summary}" + tables.source(
-        measured, _size(measured), tables.rounds(measured)
-    )
-
-
-def _size(measured: dict) -> str:
-    return f"`{measured['model']}`, {measured['steps']} steps of {measured['batch_tokens']} clean positions"
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--model", default=CHAT)
-    parser.add_argument("--data", default="skills", help="as for `train`")
-    parser.add_argument("--objectives", nargs="+", choices=ROWS, default=list(ROWS), metavar="ROW")
-    parser.add_argument("--compile", action="store_true")
-    parser.add_argument("--max-length", type=int, default=320)
-    parser.add_argument("--steps", type=int, default=4, help="steps per round")
-    parser.add_argument("--batch-tokens", type=int, default=3072)
-    parser.add_argument("--rounds", type=int, default=3)
-    tables.run(parser, measure, table, FILE)
+def table(file: str | Path = FILE) -> str:
+    measured = results.read(file)
+    ar, mars = measured["rows"]
+    rows = [
+        {
+            "step": one["objective"],
+            "clean tokens per second": f"{rate(one, 'tokens'):.0f}",
+            "MFU": f"{rate(one, 'flops') / measured['peak']:.0%}",
+            "time of a step, relative to AR": results.ranged(results.ratios(ar["seconds"], one["seconds"])),
+        }
+        for one in (ar, mars)
+    ]
+    positions = f"a MARS step has {sum(mars['positions']) / sum(ar['positions']):.2f} times the positions"
+    size = f"`{measured['model']}`, {measured['steps']} steps of {measured['batch_tokens']} clean positions"
+    return report.shown(rows) + report.source(measured, size, positions, report.rounds(measured))
 
 
 if __name__ == "__main__":
-    main()
+    report.run(
+        measure, table, FILE,
+        model="mars-smollm2-135m", data="skills", compile=False, max_length=320, steps=4,
+        batch_tokens=3072, rounds=3,
+    )  # fmt: skip

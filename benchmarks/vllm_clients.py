@@ -6,19 +6,17 @@ Each client sends a prompt of the tiny models' tasks in a random mode, reads the
 middle of it, and goes on. Right is what this project's decoder answers in float32.
 """
 
-import argparse
 import random
 import re
-import threading
 import time
 import urllib.request
 from collections import Counter
-from dataclasses import replace
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import openai
 
-from benchmarks import tables
+from benchmarks import report
 from benchmarks.vllm_serving import PORT, serving
 from mars_demo import tasks
 from mars_demo.decoding.decode import decode
@@ -32,68 +30,58 @@ MODEL = "mars-tiny"
 SLOTS = 16
 LEAVE = 0.2  # the share of answers that their client leaves
 MODES = {
-    "AR": (Request("ar"), {"masks": 0}),
-    "τ = 0.95": (Request("mars", 0.95), {"tau": 0.95}),
-    "τ = 0.5": (Request("mars", 0.5), {"tau": 0.5}),
-    "lossless": (Request("ar"), {}),
+    "AR": Request("ar", max_new_tokens=400),
+    "τ = 0.95": Request("mars", 0.95, max_new_tokens=400),
+    "τ = 0.5": Request("mars", 0.5, max_new_tokens=400),
+    "lossless": Request("ar", max_new_tokens=400),
 }
-
-
-class Clients:
-    """Clients in threads, and the counts of their answers by mode."""
-
-    def __init__(self, expected: dict[tuple[str, str], str], seconds: float):
-        self.expected, self.end = expected, time.monotonic() + seconds
-        self.counts: Counter[tuple[str, str]] = Counter()
-
-    def run(self, number: int) -> None:
-        rng = random.Random(number)
-        client = openai.OpenAI(base_url=f"http://127.0.0.1:{PORT}/v1", api_key="none", timeout=300)
-        while time.monotonic() < self.end:
-            mode, prompt = rng.choice([*self.expected])
-            leaves = rng.random() < LEAVE
-            try:
-                text = self.ask(client, prompt, MODES[mode][1], leaves)
-            except openai.OpenAIError as error:
-                self.counts[mode, type(error).__name__] += 1
-                continue
-            right = "right" if text == self.expected[mode, prompt] else "wrong"
-            self.counts[mode, "left" if leaves else right] += 1
-
-    def ask(self, client: openai.OpenAI, prompt: str, extra: dict, leaves: bool) -> str:
-        message = {"role": "user", "content": prompt}
-        settings = {"model": MODEL, "messages": [message], "temperature": 0, "stream": True}
-        text = ""
-        with client.chat.completions.create(**settings, extra_body={"vllm_xargs": extra}) as stream:
-            for chunk in stream:
-                text += chunk.choices[0].delta.content or ""
-                if leaves and text:
-                    break
-        return text
+EXTRA = {"AR": {"masks": 0}, "τ = 0.95": {"tau": 0.95}, "τ = 0.5": {"tau": 0.5}, "lossless": {}}
 
 
 def measure(python: str, clients: int, minutes: float, output: Path) -> None:
-    checkpoint = load_checkpoint(MODEL, "cpu", "float32")
-    prompts = [example.prompt for example in tasks.mixed(4)]
+    checkpoint, about, counts = load_checkpoint(MODEL, "cpu", "float32"), outline(MODEL), Counter()
     expected = {
-        (mode, prompt): decode(checkpoint, prompt, replace(request, max_new_tokens=400)).finish().text
-        for mode, (request, _) in MODES.items()
-        for prompt in prompts
+        (mode, example.prompt): decode(checkpoint, example.prompt, request).finish().text
+        for mode, request in MODES.items()
+        for example in tasks.mixed(4)
     }
-    about = outline(MODEL)
+    end = time.monotonic() + 60 * minutes
+
+    def run(number: int) -> None:
+        rng = random.Random(number)
+        client = openai.OpenAI(base_url=f"http://127.0.0.1:{PORT}/v1", api_key="none", timeout=300)
+        while time.monotonic() < end:
+            mode, prompt = rng.choice([*expected])
+            leaves = rng.random() < LEAVE
+            try:
+                text = ask(client, prompt, EXTRA[mode], leaves)
+                result = "left" if leaves else "right" if text == expected[mode, prompt] else "wrong"
+            except openai.OpenAIError as error:
+                result = type(error).__name__
+            counts[mode, result] += 1
+
     flags = [*vllm_server.flags(about.block_size, SLOTS), "--dtype=float32", "--max-model-len=512"]
     with serving(python, MODEL, vllm_server.servable(MODEL, about), flags, PORT):
-        all_ = Clients(expected, 60 * minutes)
-        threads = [threading.Thread(target=all_.run, args=[number]) for number in range(clients)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with ThreadPoolExecutor(clients) as pool:
+            list(pool.map(run, range(clients)))
         time.sleep(2)  # the last client may just have left
         staying = requests_in()
-    rows = [{"mode": mode, "end": end, "count": count} for (mode, end), count in all_.counts.items()]
+    rows = [{"mode": mode, "end": end, "count": count} for (mode, end), count in counts.items()]
     size = {"clients": clients, "minutes": minutes, "slots": SLOTS, "staying": staying}
     results.write(output, results.machine(checkpoint), size | {"rows": rows})
+
+
+def ask(client: openai.OpenAI, prompt: str, extra: dict, leaves: bool) -> str:
+    """Return the answer, or its beginning if the client leaves."""
+    message = {"role": "user", "content": prompt}
+    settings = {"model": MODEL, "messages": [message], "temperature": 0, "stream": True}
+    text = ""
+    with client.chat.completions.create(**settings, extra_body={"vllm_xargs": extra}) as stream:
+        for chunk in stream:
+            text += chunk.choices[0].delta.content or ""
+            if leaves and text:
+                break
+    return text
 
 
 def requests_in() -> float:
@@ -104,23 +92,17 @@ def requests_in() -> float:
 
 
 def table(file: str | Path = FILE) -> str:
-    """Return the ends of the requests by mode, and those that stayed."""
-    measured = results.read(file)
-    cells = {mode: {"mode": mode, "right": 0, "wrong": 0, "left": 0} for mode in MODES}
-    for row in measured["rows"]:  # errors have columns of their own
-        cells[row["mode"]][row["end"]] = row["count"]
-    stay = f"{measured['staying']:g} requests stayed in the server after the last client"
-    facts = f"{measured['clients']} clients, {measured['minutes']:g} minutes, {stay}"
-    return tables.shown([*cells.values()]) + tables.source(measured, facts)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--python", required=True, help="the Python of an environment that has vLLM")
-    parser.add_argument("--clients", type=int, default=50)
-    parser.add_argument("--minutes", type=float, default=10)
-    tables.run(parser, measure, table, FILE)
+    """Return a sentence with the ends of the requests, and of those that stayed."""
+    measured, ends = results.read(file), Counter()
+    for row in measured["rows"]:
+        ends[row["end"]] += row["count"]
+    counts = ", ".join(f"{count} {end}" for end, count in ends.most_common())
+    facts = f"{measured['clients']} clients, {measured['minutes']:g} minutes"
+    said = (
+        f"Answers: {counts}, {ends['wrong']} wrong. {measured['staying']:g} requests stayed in the server."
+    )
+    return said + report.source(measured, facts)
 
 
 if __name__ == "__main__":
-    main()
+    report.run(measure, table, FILE, python=str, clients=50, minutes=10.0)

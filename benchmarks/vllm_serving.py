@@ -7,7 +7,6 @@ pandas. There is a server per engine, and vLLM's own `bench serve` sends prompts
 method: so many at once, each when another is answered.
 """
 
-import argparse
 import json
 import subprocess
 import tempfile
@@ -18,18 +17,17 @@ from contextlib import ExitStack, contextmanager
 from itertools import cycle, islice, product
 from pathlib import Path
 
-from benchmarks import tables
+from benchmarks import report
 from mars_demo.assets import ASSETS, read_json
 from mars_demo.evaluation import results, served
 from mars_demo.evaluation.task_sets import task_set
 from mars_demo.models.load import outline
-from mars_demo.models.names import CHAT
 from mars_demo.serving import vllm_server
 from mars_demo.training import distillation
 
 CONCURRENCY = {1: 6, 4: 8, 8: 16, 16: 16, 32: 32}  # requests at once, and in all
 MAX_NEW_TOKENS = 96
-HELD_OUT = str(ASSETS / CHAT / "held-out.jsonl")
+HELD_OUT = str(ASSETS / "mars-smollm2-135m" / "held-out.jsonl")
 SLOTS = max(CONCURRENCY)
 PORT = 8300
 DRAFTS = 6  # of prompt lookup and parallel drafting
@@ -122,7 +120,7 @@ def job(name: str, folder: str, port: int, extra: dict, file: Path, at_once: int
     ]
 
 
-def measure(python: str, model: str, rounds: int, output: Path) -> None:
+def measure(python: str, model: str, output: Path) -> None:
     folder = vllm_server.servable(model, outline(model))
     sets = prompts(model, max(CONCURRENCY.values()))
     with ExitStack() as stack:
@@ -131,68 +129,67 @@ def measure(python: str, model: str, rounds: int, output: Path) -> None:
         for number, (engine, flags) in enumerate(engines(model, folder).items()):
             ports[engine] = PORT + number
             stack.enter_context(serving(python, model, folder, flags, PORT + number))
-        turns = [(*turn, round_) for turn in product(sets, CONCURRENCY) for round_ in range(rounds)]
         jobs = []
-        for title, at_once, round_ in turns:
+        for title, at_once in product(sets, CONCURRENCY):
             file = work / f"{title}.jsonl"
             file.write_text("".join(json.dumps({"prompt": prompt}) + "\n" for prompt in sets[title]))
             for number, (engine, extra) in enumerate(METHODS.values()):
-                found = f"{title}-{at_once}-{number}-{round_}.json"
-                jobs.append(job(model, folder, ports[engine], extra, file, at_once, found))
+                output_name = f"{title}-{at_once}-{number}.json"
+                jobs.append(job(model, folder, ports[engine], extra, file, at_once, output_name))
         lines = "".join(json.dumps(one) + "\n" for one in jobs)
         call = vllm_server.call(python, folder, model, [])
         settings = {"env": call["env"] | SETTINGS, "text": True, "check": True}
         subprocess.run([python, "-c", CLIENT], input=lines, **settings)
-        found = {
-            key: [_read(work / f"{'-'.join(map(str, key))}-{n}.json") for n in range(rounds)]
+        measured = {
+            key: json.loads((work / f"{'-'.join(map(str, key))}.json").read_text("utf-8"))
             for key in product(sets, CONCURRENCY, range(len(METHODS)))
         }
     asked = [python, "-c", "import vllm; print(vllm.__version__)"]
     version = subprocess.run(asked, capture_output=True, **settings).stdout.split()[-1]
-    size = {"model": model, "vllm": version, "max_new_tokens": MAX_NEW_TOKENS, "rounds": rounds}
+    size = {"model": model, "vllm": version, "max_new_tokens": MAX_NEW_TOKENS}
     rows = [
-        row(title, at_once, [*METHODS][number], own, found[title, at_once, 0])
-        for (title, at_once, number), own in found.items()
+        row(title, at_once, [*METHODS][number], own, measured[title, at_once, 0])
+        for (title, at_once, number), own in measured.items()
     ]
     results.write(output, f"{model}, bfloat16, {results.machine()}", size | {"rows": rows})
 
 
-def row(title: str, at_once: int, method: str, own: list[dict], ar: list[dict]) -> dict:
-    """Return a method's figures by round, from the records of the load generator."""
-    texts, same = own[0]["generated_texts"], ar[0]["generated_texts"]
+def row(title: str, at_once: int, method: str, own: dict, ar: dict) -> dict:
+    """Return a method's figures, from the records of the load generator."""
     return {
         "set": title,
         "concurrency": at_once,
         "method": method,
-        "requests": own[0]["completed"],
-        "tokens": own[0]["total_output_tokens"],
-        "seconds": [one["duration"] for one in own],
-        "ttft": {share: [one[f"{share}_ttft_ms"] for one in own] for share in ("p50", "p95")},
-        "tpot": {share: [one[f"{share}_tpot_ms"] for one in own] for share in ("p50", "p95")},
-        "equal": sum(text == other for text, other in zip(texts, same)),
+        "requests": own["completed"],
+        "tokens": own["total_output_tokens"],
+        "seconds": [own["duration"]],
+        "ttft": {share: [own[f"{share}_ttft_ms"]] for share in ("p50", "p95")},
+        "tpot": {share: [own[f"{share}_tpot_ms"]] for share in ("p50", "p95")},
+        "equal": sum(text == other for text, other in zip(own["generated_texts"], ar["generated_texts"])),
     }
 
 
-def _read(file: Path) -> dict:
-    return json.loads(file.read_text(encoding="utf-8"))
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--python", required=True, help="the Python of an environment that has vLLM")
-    parser.add_argument("--model", default=CHAT)
-    parser.add_argument("--rounds", type=int, default=1)
-    tables.run(parser, measure, table, served.FILE)
-
-
 def table(file: str | Path = served.FILE) -> str:
-    """Return the throughputs, and the latencies below them."""
+    """Return the speed-ups over AR in all sets; the page has throughputs and latencies too."""
     measured = results.read(file)
-    counts = [row["requests"] for row in measured["rows"]]
-    size = f"{min(counts)} to {max(counts)} requests per cell, {measured['rounds']} round"
-    facts = f"vLLM {measured['vllm']}, {size}, at most {measured['max_new_tokens']} tokens per answer"
-    return served.tables(measured) + tables.source(measured, facts)
+    base = {(row["set"], row["concurrency"]): row for row in measured["rows"] if row["method"] == "AR"}
+    cells: dict[tuple[str, str], list[str]] = {}
+    equal: dict[str, list[tuple[int, int]]] = {}
+    for row in measured["rows"]:
+        key = row["method"], f"{row['concurrency']} at once"
+        ratio = served.faster(row, base[row["set"], row["concurrency"]])
+        cells.setdefault(key, []).append(f"{ratio:.2f}")
+        equal.setdefault(row["method"], []).append((row["equal"], row["requests"]))
+    rows = [
+        {"as fast as AR": method}
+        | {at_once: ", ".join(own) for (name, at_once), own in cells.items() if name == method}
+        | {"answers equal to AR's": "{} of {}".format(*map(sum, zip(*counts)))}
+        for method, counts in equal.items()
+        if method != "AR"
+    ]
+    facts = f"vLLM {measured['vllm']}, at most {measured['max_new_tokens']} tokens per answer"
+    return report.shown(rows) + report.source(measured, facts)
 
 
 if __name__ == "__main__":
-    main()
+    report.run(measure, table, served.FILE, python=str, model="mars-smollm2-135m")

@@ -30,6 +30,12 @@ def command() -> str:
     return shlex.join(["python", "-m", module.removesuffix(".__main__"), *sys.argv[1:]])
 
 
+def origin(measured: Mapping) -> str:
+    """Return the command of a results file as Markdown, with its commit if the program is gone."""
+    commit = f" (at `{measured['commit']}`)" if "commit" in measured else ""
+    return f"`{measured['command']}`{commit}"
+
+
 def machine(checkpoint: Checkpoint | None = None) -> str:
     """Return the model, its precision, and the GPU or the threads and the CPU."""
     model = [] if checkpoint is None else [checkpoint.name, checkpoint.precision]

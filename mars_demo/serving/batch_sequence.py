@@ -17,7 +17,7 @@ from mars_demo.serving.schedules import FREE
 
 CACHE_BLOCK = 32  # positions; the paper's best are 16 and 32
 # Drafts that pay off, by the largest batch size: a larger batch has fewer positions to spare.
-# Measured on a CPU; see docs/decisions.md.
+# Measured on a CPU; see docs/measurements.md.
 LOSSLESS_DRAFTS = {4: 8, 1024: 4}
 
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from draft_models import truncated
 from on_stage import lane, put
 from playwright.sync_api import Page, expect
 from random_models import random_model
 from records import file_of
 
-from benchmarks.speculative import truncated
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.trace import Run

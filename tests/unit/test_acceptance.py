@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 import torch
 import without_cache
+from draft_models import truncated
 
-from benchmarks.speculative import truncated
 from mars_demo.decoding.acceptance import CRITERIA, Acceptance, accepted, admits, several
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.reading import most_probable

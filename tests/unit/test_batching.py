@@ -10,10 +10,10 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from draft_models import truncated
 from greedy import check_same_passes, check_tokens
 from random_models import random_model
 
-from benchmarks.speculative import truncated
 from mars_demo import layout as layouts
 from mars_demo import tasks
 from mars_demo.decoding.decode import decode

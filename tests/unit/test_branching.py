@@ -5,10 +5,10 @@ from dataclasses import replace
 import gradio as gr
 import pytest
 import torch
+from draft_models import truncated
 from greedy import check_same_passes, check_tokens, generate
 from random_models import ARCHITECTURES
 
-from benchmarks.speculative import truncated
 from mars_demo.decoding.branching import branch, prediction, request_of
 from mars_demo.decoding.decode import decode, drive, prepare
 from mars_demo.decoding.engine import Engine, TextCache

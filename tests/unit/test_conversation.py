@@ -5,9 +5,9 @@ import weakref
 from dataclasses import replace
 
 import pytest
+from draft_models import truncated
 from greedy import check_same_passes, check_tokens, generate
 
-from benchmarks.speculative import truncated
 from mars_demo.decoding.conversation import Conversation
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.engine import TextCache

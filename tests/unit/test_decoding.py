@@ -9,10 +9,10 @@ from dataclasses import replace
 
 import pytest
 import without_cache
+from draft_models import truncated
 from greedy import check_same_passes, check_tokens, generate
 from random_models import random_model
 
-from benchmarks.speculative import truncated
 from mars_demo import tasks
 from mars_demo.decoding.answer import Answer
 from mars_demo.decoding.decode import decode

@@ -247,12 +247,9 @@ def ours(caplog) -> list[logging.LogRecord]:
 
 
 @pytest.mark.full
-def test_the_examples_of_the_documents_run(url, mars_tiny, capsys):
+def test_the_example_of_the_documents_runs(url, mars_tiny):
     text = (ROOT / "docs" / "batches-and-serving.md").read_text(encoding="utf-8")
     text = text.replace("http://127.0.0.1:8000", url)
-    (code,) = (code for code in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "openai" in code)
-    exec(compile(code, "example", "exec"), {})
-    assert alone(mars_tiny, "How many meters is 14 kilometers?", tau=0.9).text in capsys.readouterr().out
     (command,) = (code for code in re.findall(r"```sh\n(.*?)```", text, re.DOTALL) if "curl" in code)
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=HANG_GUARD)
     answer = json.loads(done.stdout)["choices"][0]["message"]["content"]

@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 import torch
+from draft_models import truncated
 from greedy import check_same_passes, check_tokens
 
-from benchmarks.speculative import truncated
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.engine import TextCache
 from mars_demo.decoding.request import Request
