@@ -2,8 +2,7 @@
 
 import sys
 
-from mars_demo.ui import models, options
-from mars_demo.ui.hosting import endpoint
+from mars_demo.ui import endpoint, models, options
 from mars_demo.ui.page import build
 
 chosen = options.read(sys.argv[1:] if __name__ == "__main__" else [])

@@ -20,6 +20,7 @@ from mars_demo.evaluation import results, throughput
 from mars_demo.evaluation.throughput import Progress, Result
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.load import load_checkpoint
+from mars_demo.models.names import TINY
 
 FILE = "batches.json"
 
@@ -79,7 +80,7 @@ def table(file: str | Path = FILE) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--model", default="mars-tiny")
+    parser.add_argument("--model", default=TINY)
     parser.add_argument("--sizes", default="1,2,4,8,16")
     parser.add_argument("--prompts", type=int, default=48)
     parser.add_argument("--rounds", type=int, default=3)

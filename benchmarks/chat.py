@@ -23,6 +23,7 @@ from mars_demo.layout import causal
 from mars_demo.models.chat import encode_prompt
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.load import load_checkpoint
+from mars_demo.models.names import CHAT
 from mars_demo.serving.decode_batch import decode_batch
 from mars_demo.tasks import instructions
 from mars_demo.training import distillation
@@ -178,7 +179,7 @@ def _share(value: float | None) -> str | None:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--model", default="mars-smollm2-135m")
+    parser.add_argument("--model", default=CHAT)
     parser.add_argument("--base", required=True, help="a GGUF file, folder or hub id")
     parser.add_argument(
         "--held-out", required=True, help="a JSONL file of conversations, or a text file of prompts"

@@ -22,7 +22,7 @@ from mars_demo.decoding.request import Request
 from mars_demo.decoding.trace import Run
 from mars_demo.evaluation import results
 from mars_demo.models.load import load_checkpoint
-from mars_demo.models.names import DTYPE
+from mars_demo.models.names import CHAT, DTYPE
 
 FILE = "copying.json"
 PROMPTS = Path(__file__).with_suffix(".json")  # the kinds of tasks in turn, so that few prompts cover all
@@ -86,7 +86,7 @@ def table(file: str | Path = FILE) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--model", default="mars-smollm2-135m")
+    parser.add_argument("--model", default=CHAT)
     parser.add_argument("--prompts", type=int, default=12)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--max-new-tokens", type=int, default=160)

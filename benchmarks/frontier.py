@@ -16,9 +16,10 @@ from mars_demo.evaluation import journal, results
 from mars_demo.evaluation.frontier import TAUS, Frontier
 from mars_demo.evaluation.sweep import SIZE, Sweep, grid
 from mars_demo.models.load import load_checkpoint
+from mars_demo.models.names import CHAT, TINY
 
 FILE = "frontier.json"
-SETS = {"mars-tiny": ("worlds", 480), "mars-smollm2-135m": ("skills", 272)}  # with the most prompts
+SETS = {TINY: ("worlds", 480), CHAT: ("skills", 272)}  # with the most prompts
 LARGEST = 300_000  # characters of a sweep; a longer one leaves out wrong answers
 
 

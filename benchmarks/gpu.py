@@ -35,9 +35,10 @@ from mars_demo.evaluation import results
 from mars_demo.export.save import save_checkpoint
 from mars_demo.models import device as devices
 from mars_demo.models.load import load_checkpoint, outline
+from mars_demo.models.names import BASE, CHAT
 from mars_demo.models.runtime.captured import CapturedModel
 from mars_demo.models.runtime.decoder import Decoder, TransformersDecoder
-from mars_demo.recipes.smollm import NAME, SCALES
+from mars_demo.recipes.smollm import SCALES
 from mars_demo.training.attention import FLEX, SDPA
 from mars_demo.training.config import MarsConfig
 from mars_demo.training.stepwise import stepwise
@@ -174,7 +175,7 @@ def costs(decoder: Decoder, device: str, times: int, compiled: bool = False) -> 
 
 def training(tiny: bool, times: int) -> list[dict]:
     """Return the clean tokens per second of the recipe's MARS step with each attention, weights random."""
-    source = outline("ar-tiny" if tiny else "mars-smollm2-135m")
+    source = outline(BASE if tiny else CHAT)
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         base = f"{folder}/base"
@@ -182,7 +183,7 @@ def training(tiny: bool, times: int) -> list[dict]:
         model = random_model(source.model.config, "cpu", torch.float32)
         save_checkpoint(model, source.tokenizer, Path(base), block_size=None)
         for attention in (SDPA,) if tiny else (FLEX, SDPA):  # on a CPU FlexAttention has no backward pass
-            settings = SCALES["full"].trainings[NAME] | size
+            settings = SCALES["full"].trainings[CHAT] | size
             settings |= {
                 "reference": base,
                 "data": "skills",

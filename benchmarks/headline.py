@@ -5,8 +5,9 @@ from statistics import median
 from benchmarks import frontier, llama_cpp, speed, tables
 from mars_demo.evaluation import results
 from mars_demo.evaluation.frontier import AR, Frontier, Setting
+from mars_demo.models.names import CHAT, TINY
 
-MODELS = {"mars-tiny": speed.FILE, "mars-smollm2-135m": llama_cpp.FILE}  # with the file of its times
+MODELS = {TINY: speed.FILE, CHAT: llama_cpp.FILE}  # with the file of its times
 ROWS = ("AR: accuracy",) + tuple(
     f"{method}: {figure}"
     for method, figures in {

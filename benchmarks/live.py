@@ -28,11 +28,12 @@ from mars_demo.decoding.trace import Run
 from mars_demo.evaluation import results
 from mars_demo.export.onnx_model import DESCRIPTION
 from mars_demo.models.load import load_checkpoint
+from mars_demo.models.names import CHAT
 from mars_demo.ui import live
 from mars_demo.ui.live import runtime
 
 FILE = "live.json"
-PROMPTS = {"mars-smollm2-135m": 4}  # of a slow model; otherwise all
+PROMPTS = {CHAT: 4}  # of a slow model; otherwise all
 METHODS = {"ar": ("ar", 1.0), "mars τ = 0.95": ("mars", 0.95), "lossless": ("lossless", 1.0)}
 
 # Load a model in a worker and run races; return the lines of each, and the milliseconds to the first pass.

@@ -25,6 +25,7 @@ from mars_demo.evaluation.task_sets import MAX_NEW_TOKENS, task_set
 from mars_demo.models.chat import encode_prompt
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.load import load_checkpoint
+from mars_demo.models.names import CHAT
 from mars_demo.quantization import q8_0
 
 FILE = "llama-cpp.json"
@@ -123,7 +124,7 @@ def table(file: str | Path = FILE) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--model", default="mars-smollm2-135m")
+    parser.add_argument("--model", default=CHAT)
     parser.add_argument(
         "--prompts", type=int, default=len(tasks.SKILLS), help="taken from the skills in turn"
     )

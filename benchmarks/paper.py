@@ -25,6 +25,7 @@ from mars_demo.evaluation import results
 from mars_demo.evaluation.accuracy import MAX_NEW_TOKENS, row
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.load import load_checkpoint
+from mars_demo.models.names import BASE, TINY
 from mars_demo.progress import progress
 from mars_demo.recipes.tiny import STAGES
 from mars_demo.serving.decode_batch import decode_batch
@@ -37,7 +38,7 @@ FILE = "paper.json"
 STEPS = 300
 SELF = "its own answers"  # replaced by the path of their file
 CONVERSATIONS = 6000
-_MARS = STAGES["mars-tiny"] | {"objective": "mars", "max_steps": STEPS}
+_MARS = STAGES[TINY] | {"objective": "mars", "max_steps": STEPS}
 _AR = _MARS | {"objective": "ar"}
 METHODS: dict[str, dict] = {  # the settings of `MarsConfig`
     "AR SFT": _AR,
@@ -81,7 +82,7 @@ def folder(output: Path, method: str, seed: int) -> Path:
 
 def write_answers(path: Path) -> None:
     """Write the answers of `ar-tiny` to prompts of the training split."""
-    model = load_checkpoint("ar-tiny", device="cpu")
+    model = load_checkpoint(BASE, device="cpu")
     prompts = distillation.prompts_from("tasks", seed=100)
     written = distillation.write(path, model, prompts, CONVERSATIONS, batch=64)
     for _ in progress(written, CONVERSATIONS, path.name, "answer", reached=int):
@@ -98,7 +99,7 @@ def train_all(output: Path, seeds: list[int], only: str | None) -> None:
                 continue
             if settings.get("data") == SELF:
                 settings = settings | {"data": str(own)}
-            base = load_checkpoint("ar-tiny", device="cpu")
+            base = load_checkpoint(BASE, device="cpu")
             config = MarsConfig(str(target), **settings | {"seed": 100 + seed})
             train(MarsTrainer(base.model, config, processing_class=base.tokenizer), resume=True)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
-from mars_demo.ui.components.stage import replay_page
+from mars_demo.ui.standalone.replay import replay_page
 
 SIZE = {"width": 1100, "height": 720}
 FRAME, LAST = 100, 3000  # milliseconds per frame, and of the last frame

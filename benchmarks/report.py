@@ -17,6 +17,7 @@ from pathlib import Path
 from benchmarks.tables import shown
 from mars_demo.assets import read_json
 from mars_demo.limits import all_limits
+from mars_demo.models.names import CHAT
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = ("README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")))
@@ -52,7 +53,7 @@ def limits() -> str:
 
 def recipe() -> str:
     """Return the table of the bundled chat model's trainings."""
-    trainings = read_json("mars-smollm2-135m", "recipe.json")["trainings"]
+    trainings = read_json(CHAT, "recipe.json")["trainings"]
     return shown(
         [
             {

@@ -19,9 +19,10 @@ from mars_demo.evaluation import results
 from mars_demo.evaluation.frontier import AR, Frontier, Outcome, Setting
 from mars_demo.evaluation.sweep import Sweep
 from mars_demo.models.load import load_checkpoint
+from mars_demo.models.names import CHAT
 
 FILE = "skills.json"
-MODEL = "mars-smollm2-135m"
+MODEL = CHAT
 COLUMNS = {
     "MARS, τ = 1": AR,
     "MARS, τ = 0.95": Setting("mars", "probability", 0.95),

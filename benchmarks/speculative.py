@@ -21,6 +21,7 @@ import torch
 from benchmarks import tables
 from benchmarks.timing import Timed, take_turns
 from mars_demo import tasks
+from mars_demo.decoding.acceptance import TAU
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling
@@ -30,6 +31,7 @@ from mars_demo.evaluation.paper_tables import PAPER
 from mars_demo.models.chat import encode_prompt
 from mars_demo.models.checkpoint import Checkpoint, wrap
 from mars_demo.models.load import load_checkpoint
+from mars_demo.models.names import BASE, TINY
 from mars_demo.recipes.tiny import STAGES
 from mars_demo.training.bar import train
 from mars_demo.training.config import MarsConfig
@@ -37,8 +39,8 @@ from mars_demo.training.trainer import MarsTrainer
 
 FILE = "speculative.json"
 LAYERS, STEPS = 2, 150
-TAU = 0.95
-_MARS = STAGES["mars-tiny"] | {"max_steps": STEPS}
+
+_MARS = STAGES[TINY] | {"max_steps": STEPS}
 DRAFTS = {"draft-ar": _MARS | {"objective": "ar"}, "draft-mars": _MARS}  # settings of `MarsConfig`
 
 
@@ -62,7 +64,7 @@ def truncated(checkpoint: Checkpoint, layers: int) -> Checkpoint:
 
 def trained(folder: Path, settings: dict) -> Checkpoint:
     if not (folder / "config.json").exists():
-        base = truncated(load_checkpoint("ar-tiny", device="cpu"), LAYERS)
+        base = truncated(load_checkpoint(BASE, device="cpu"), LAYERS)
         config = MarsConfig(str(folder), **settings)
         train(MarsTrainer(base.model, config, processing_class=base.tokenizer), resume=True)
     return load_checkpoint(str(folder), device="cpu")
@@ -123,7 +125,7 @@ def agreement(
 
 def measure(drafts: Path, limit: int, rounds: int, output: Path) -> None:
     models = {name: trained(drafts / name, settings) for name, settings in DRAFTS.items()}
-    ar, mars = (load_checkpoint(name, device="cpu") for name in ("ar-tiny", "mars-tiny"))
+    ar, mars = (load_checkpoint(name, device="cpu") for name in (BASE, TINY))
     examples = tasks.mixed(limit)
     longest = {"max_new_tokens": MAX_NEW_TOKENS}
 

@@ -24,6 +24,7 @@ from mars_demo.evaluation import results, throughput
 from mars_demo.models.chat import encode_prompt
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.load import load_checkpoint
+from mars_demo.models.names import TINY
 from mars_demo.training import distillation
 
 FILE = "speed.json"
@@ -124,7 +125,7 @@ def table(file: str | Path = FILE) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--model", default="mars-tiny")
+    parser.add_argument("--model", default=TINY)
     parser.add_argument("--prompts", type=int, default=36)
     parser.add_argument("--held-out", help="a file of prompts instead of those of the built-in tasks")
     parser.add_argument("--rounds", type=int, default=3)

@@ -24,6 +24,7 @@ from benchmarks.timing import take_turns
 from mars_demo.evaluation import results
 from mars_demo.models.device import multiplies_bfloat16
 from mars_demo.models.load import load_checkpoint
+from mars_demo.models.names import CHAT
 from mars_demo.training.batch import Batch
 from mars_demo.training.config import MarsConfig
 from mars_demo.training.metrics import Metrics
@@ -173,7 +174,7 @@ def _size(measured: dict) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--model", default="mars-smollm2-135m")
+    parser.add_argument("--model", default=CHAT)
     parser.add_argument("--data", default="skills", help="as for `train`")
     parser.add_argument("--objectives", nargs="+", choices=ROWS, default=list(ROWS), metavar="ROW")
     parser.add_argument("--compile", action="store_true")

@@ -35,9 +35,10 @@ from mars_demo.decoding.trace import Run
 from mars_demo.evaluation import results
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.load import load_checkpoint
+from mars_demo.models.names import TINY
 from mars_demo.modes import BASELINE, RACED
 
-FILE, MODEL = "visitors.json", "mars-tiny"
+FILE, MODEL = "visitors.json", TINY
 TAUS, MAX_NEW_TOKENS = (1.0, 0.95, 0.8, 0.6), 64
 SHARES = (0.5, 0.95)  # too few values for p99
 OWN_FILES = re.compile(r"gradio_api/components/\w+\.(?:js|css)")  # URLs in the page

@@ -23,12 +23,13 @@ from mars_demo.assets import ASSETS, read_json
 from mars_demo.evaluation import results, served
 from mars_demo.evaluation.task_sets import task_set
 from mars_demo.models.load import outline
+from mars_demo.models.names import CHAT
 from mars_demo.serving import vllm_server
 from mars_demo.training import distillation
 
 CONCURRENCY = {1: 6, 4: 8, 8: 16, 16: 16, 32: 32}  # requests at once, and in all
 MAX_NEW_TOKENS = 96
-HELD_OUT = str(ASSETS / "mars-smollm2-135m" / "held-out.jsonl")
+HELD_OUT = str(ASSETS / CHAT / "held-out.jsonl")
 SLOTS = max(CONCURRENCY)
 PORT = 8300
 DRAFTS = 6  # of prompt lookup and parallel drafting
@@ -179,7 +180,7 @@ def _read(file: Path) -> dict:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--python", required=True, help="the Python of an environment that has vLLM")
-    parser.add_argument("--model", default="mars-smollm2-135m")
+    parser.add_argument("--model", default=CHAT)
     parser.add_argument("--rounds", type=int, default=1)
     tables.run(parser, measure, table, served.FILE)
 

@@ -14,14 +14,10 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 
-from mars_demo.limits import LIMITS
-
 RACE, LONG, BACKGROUND = "race", "long", "background"  # the classes of work
-GIVES_WAY = 3.0  # the most seconds that a step of long work waits for races
+RACE_WAIT = 3.0  # the most seconds that a step of long work waits for races
 PATIENCE = 0.25  # seconds that background work waits for a turn before it yields `WAITING`
 WAITING = object()  # the result of a step that background work could not make
-TYPICAL = 20.0  # the expected seconds of the first work in a queue
-NEWEST = 0.3  # weight of the latest work in the moving average of expected seconds
 _END = object()
 
 
@@ -101,7 +97,7 @@ class Scheduler:
                 yield False
             return
         if kind == LONG:
-            self._without(RACE, patience=GIVES_WAY)
+            self._without(RACE, patience=RACE_WAIT)
         yield True
 
     def _without(self, *kinds: str, patience: float) -> bool:
@@ -149,48 +145,3 @@ class Clock:
             yield
         finally:
             self.seconds += time.perf_counter() - SCHEDULER.waited - started
-
-
-class Queue:
-    """A first-come, first-served queue for the long work of visitors."""
-
-    def __init__(self):
-        self._changed = threading.Condition()
-        self._tickets: list[object] = []
-        self._expected = TYPICAL
-        self._since = 0.0
-
-    @contextmanager
-    def ticket(self) -> Iterator[object]:
-        """Yield a ticket at the end of the queue; it is removed when the context ends.
-
-        Raises:
-            ValueError: if the queue is full.
-        """
-        ticket = object()
-        with self._changed:
-            if len(self._tickets) > LIMITS.waiting:
-                raise ValueError(f"The queue is full: {LIMITS.waiting} visitors are waiting.")
-            self._tickets.append(ticket)
-            if self._tickets[0] is ticket:
-                self._since = time.monotonic()
-        try:
-            yield ticket
-        finally:
-            with self._changed:
-                if self._tickets[0] is ticket:
-                    self._expected += NEWEST * (time.monotonic() - self._since - self._expected)
-                    self._since = time.monotonic()
-                self._tickets.remove(ticket)
-                self._changed.notify_all()
-
-    def ahead(self, ticket: object, patience: float = 0.0) -> int:
-        """Return the number of tickets ahead of a ticket, after waiting up to `patience` seconds for 0."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._tickets[0] is ticket, patience)
-            return self._tickets.index(ticket)
-
-    def seconds(self, ahead: int) -> float:
-        """Return the estimated wait of a visitor with `ahead` others before them."""
-        passed = min(time.monotonic() - self._since, self._expected)
-        return max(1.0, ahead * self._expected - passed)

@@ -47,16 +47,6 @@ FILES = {
         "num_fewshot": 2,
         "metric_list": [{"metric": "acc"} | MEAN, {"metric": "acc_norm"} | MEAN],
     },
-    "local-texts": SHARED
-    | {
-        "output_type": "loglikelihood_rolling",
-        "doc_to_text": "",
-        "doc_to_target": "{{text}}",
-        "metric_list": [
-            {"metric": "word_perplexity", "aggregation": "weighted_perplexity", "higher_is_better": False},
-            {"metric": "bits_per_byte", "aggregation": "bits_per_byte", "higher_is_better": False},
-        ],
-    },
 }
 NAMES = tuple(FILES)
 
@@ -71,7 +61,6 @@ def document(number: int, example: tasks.Example, others: list[tasks.Example]) -
         "first": example.answer.split(". ")[0],
         "choices": choices,
         "right": right,
-        "text": LONG if number == 0 else example.answer,
     }
 
 
@@ -86,10 +75,6 @@ def write(folder: Path, count: int = 4) -> Path:
         (folder / f"{split}.jsonl").write_text(lines, encoding="utf-8")
     data = {split: str(folder / f"{split}.jsonl") for split in ("train", "test")}
     for name, config in FILES.items():
-        add(folder, name, config | {"dataset_kwargs": {"data_files": data}})
+        task = {"task": name} | config | {"dataset_kwargs": {"data_files": data}}
+        (folder / f"{name}.yaml").write_text(yaml.safe_dump(task), encoding="utf-8")
     return folder
-
-
-def add(folder: Path, name: str, config: dict) -> None:
-    """Write one task file."""
-    (folder / f"{name}.yaml").write_text(yaml.safe_dump({"task": name} | config), encoding="utf-8")

@@ -7,10 +7,11 @@ from tempfile import TemporaryDirectory
 
 from mars_demo.cli.loading import load
 from mars_demo.cli.output import notice
+from mars_demo.models.names import CHAT, TINY
 from mars_demo.ui import gallery, live
 from mars_demo.ui.live.runtime import MissingLibraries
 
-MODELS = ("mars-tiny", "mars-smollm2-135m")  # those that decode in the browser
+MODELS = (TINY, CHAT)  # those that decode in the browser
 
 
 def register(parser: argparse.ArgumentParser) -> None:

@@ -5,19 +5,22 @@ from pathlib import Path
 
 from mars_demo.assets import ASSETS
 from mars_demo.cli.output import notice
+from mars_demo.models.names import BASE, CHAT, TINY
 from mars_demo.recipes import smollm, tiny
 
 
 def register(parser: argparse.ArgumentParser) -> None:
     recipes = parser.add_subparsers(dest="recipe", required=True)
-    tiny = recipes.add_parser("tiny", help="ar-tiny and mars-tiny, from scratch")
-    tiny.add_argument("--output", type=Path, default=ASSETS, metavar="DIR", help="default: assets")
-    smollm = recipes.add_parser("smollm", help="mars-smollm2-135m, from SmolLM2-135M-Instruct")
-    smollm.add_argument("--base", help="a GGUF file, folder or hub id of SmolLM2-135M-Instruct")
-    smollm.add_argument("--output", type=Path, required=True, metavar="DIR")
-    smollm.add_argument("--stage", help="run only base, data, train or bundle")
-    smollm.add_argument("--scale", default="full", help="full, or cpu (a smaller recipe for two cores)")
-    smollm.add_argument(
+    small = recipes.add_parser("tiny", help=f"{BASE} and {TINY}, from scratch")
+    small.add_argument("--output", type=Path, default=ASSETS, metavar="DIR", help="default: assets")
+    chat = recipes.add_parser("smollm", help=f"{CHAT}, from SmolLM2-135M-Instruct")
+    chat.add_argument("--base", help="a GGUF file, folder or hub id of SmolLM2-135M-Instruct")
+    chat.add_argument("--output", type=Path, required=True, metavar="DIR")
+    chat.add_argument("--stage", choices=smollm.STAGES, help="run only this stage")
+    chat.add_argument(
+        "--scale", choices=smollm.SCALES, default="full", help="cpu: a smaller recipe for two cores"
+    )
+    chat.add_argument(
         "--minutes",
         type=float,
         metavar="M",

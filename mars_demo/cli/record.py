@@ -3,7 +3,7 @@
 import argparse
 
 from mars_demo.cli.output import notice
-from mars_demo.training import watching
+from mars_demo.evaluation import recorded_runs, trainings
 from mars_demo.views import recordings
 
 
@@ -13,12 +13,13 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    source = recordings if arguments.kind == "runs" else watching
+    runs = arguments.kind == "runs"
+    source, record = (recordings, recorded_runs.record) if runs else (trainings, trainings.record)
     entries = {entry["id"]: entry for entry in source.index()}
     chosen = arguments.ids or list(entries)
     if unknown := [id for id in chosen if id not in entries]:
         raise ValueError(f"Unknown recording {unknown[0]!r}. Choose from {', '.join(entries)}.")
     for id in chosen:
-        text = "".join(source.record(entries[id]))
+        text = "".join(record(entries[id]))
         (source.FOLDER / f"{id}.jsonl").write_text(text, encoding="utf-8")
         notice(f"Recorded {id}.")

@@ -24,12 +24,12 @@ from mars_demo.training import distillation
 from mars_demo.training.adapters import add_adapters
 from mars_demo.training.bar import train
 from mars_demo.training.config import OBJECTIVES, MarsConfig
-from mars_demo.training.metrics import TERMS
+from mars_demo.training.metrics import duration, logged
 from mars_demo.training.trainer import MarsTrainer
 
 OPTIONS = {  # for each option: the field of `MarsConfig`, its type (None for a switch), metavar and help
     "--block-size": ("block_size", int, "B", "masks per block, 2 to 32"),
-    "--sft-weight": ("sft_weight", float, "λ", "weight of the clean stream's loss (default: 1)"),
+    "--sft-weight": ("sft_weight", float, "λ", "weight of the clean stream's loss"),
     "--reference": ("reference", str, "MODEL", "model whose distributions the clean stream should match"),
     "--reference-weight": ("reference_weight", float, "μ", "weight of KL(reference ‖ clean)"),
     "--fixed-blocks": ("fixed_blocks", None, None, "no random block phase"),
@@ -56,12 +56,12 @@ OPTIONS = {  # for each option: the field of `MarsConfig`, its type (None for a 
 def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--base", required=True, help="bundled name, folder, GGUF file or hub id")
     parser.add_argument("--objective", choices=OBJECTIVES, help="default: mars")
+    defaults = {field.name: field.default for field in fields(MarsConfig)}
     for option, (field, kind, value, about) in OPTIONS.items():
+        if kind and defaults[field] is not None:
+            about = f"{about or ''} (default: {defaults[field]})".lstrip()
         settings = {"type": kind, "metavar": value} if kind else {"action": "store_const", "const": True}
         parser.add_argument(option, dest=field, help=about, **settings)
-    parser.add_argument(
-        "--no-sft-loss", dest="sft_weight", action="store_const", const=0.0, help="same as --sft-weight 0"
-    )
     parser.add_argument("--final-learning-rate", type=float, metavar="LR", help="final rate of the cosine")
     parser.add_argument("--lora", type=int, metavar="RANK", help="train LoRA adapters, merged on saving")
     parser.add_argument(
@@ -175,15 +175,12 @@ def interruptible(trainer: MarsTrainer) -> Iterator[None]:
 
 
 def describe(config: MarsConfig, base: str, output: Path) -> None:
-    """Write the recipe of a checkpoint next to it, with the speed of its last training process."""
-    lines = [json.loads(line) for line in (output / "metrics.jsonl").read_text().splitlines()]
-    last = lines[-1]
-    restarts = [n for n in range(1, len(lines)) if lines[n]["seconds"] < lines[n - 1]["seconds"]]
-    first = lines[restarts[-1] if restarts else 0]
-    speed = (last["tokens"] - first["tokens"]) / max(1e-9, last["seconds"] - first["seconds"])
-    facts = {"base": base, "tokens": last["tokens"], "tokens_per_second": round(speed)}
-    losses = {name: last[name] for name in TERMS if name in last}
-    record = json.dumps(config.record() | facts | losses, indent=1) + "\n"
+    """Write the recipe of a checkpoint next to it, with the speed of its training after the first step."""
+    steps = logged(output)
+    first, last = steps[0], steps[-1]
+    speed = (last.tokens - first.tokens) / max(1e-9, duration(steps) - first.seconds)
+    facts = {"base": base, "tokens": last.tokens, "tokens_per_second": round(speed)}
+    record = json.dumps(config.record() | facts | last.losses, indent=1) + "\n"
     (output / "results.json").unlink(missing_ok=True)  # belonged to the previous weights
     unfinished = output / "unfinished-recipe.json"
     unfinished.write_text(record, encoding="utf-8")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # the command line lists the criteria without importing torch
     from torch import Tensor
 
+TAU = 0.95  # by default
 Tau = float | Callable[[], float]  # a callable is read again at every forward, for the live τ slider
 
 
@@ -71,7 +72,7 @@ class Acceptance:
     """
 
     criterion: str = "probability"
-    tau: Tau | None = 0.95
+    tau: Tau | None = TAU
 
     def __post_init__(self):
         if self.criterion not in CRITERIA:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 from mars_demo.decoding import fields as types
-from mars_demo.decoding.acceptance import Acceptance, Tau
+from mars_demo.decoding.acceptance import TAU, Acceptance, Tau
 from mars_demo.decoding.costs import Costs
 from mars_demo.decoding.fields import parameter
 from mars_demo.decoding.sampling import Sampling
@@ -54,7 +54,7 @@ class Request:
     """
 
     mode: str | None = parameter(None, types.Mode, "decoding mode; default: the checkpoint's best")
-    tau: Tau = parameter(0.95, types.Share, "accept slots while score ≥ τ; 1: one token per forward")
+    tau: Tau = parameter(TAU, types.Share, "accept slots while score ≥ τ; 1: one token per forward")
     criterion: str = parameter(
         "probability",
         types.Criterion,

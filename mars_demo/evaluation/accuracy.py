@@ -1,15 +1,19 @@
 """Accuracy against speed on the held-out prompts of the built-in tasks."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
 from mars_demo import tasks
+from mars_demo.decoding.acceptance import TAU
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.trace import Run
 from mars_demo.evaluation.task_sets import MAX_NEW_TOKENS, is_right
 from mars_demo.models.checkpoint import Checkpoint
+
+TAUS = (1.0, TAU, 0.9)
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ def _summed(task: str, tau: float | None, n: int, accuracy: float, parts: Sequen
 def evaluate(
     checkpoint: Checkpoint,
     request: Request,
-    taus: Sequence[float] = (1.0, 0.95, 0.9),
+    taus: Sequence[float] = TAUS,
     names: Sequence[str] | None = None,
     limit: int = 40,
 ) -> Iterator[Row]:
@@ -75,3 +79,22 @@ def average(rows: Sequence[Row]) -> Row:
     """Return the average row: mean accuracy over tasks, and all tokens over all forwards."""
     accuracy = sum(row.accuracy for row in rows) / len(rows)
     return _summed("average", rows[0].tau, sum(row.n for row in rows), accuracy, rows)
+
+
+def averaged(tau: float | None, graded: Iterable[tuple[tasks.Example, Run]]) -> Row:
+    """Return the average over the tasks of answers at one τ."""
+    by_task = defaultdict(list)
+    for example, run in graded:
+        by_task[example.task].append((example, run))
+    return average([row(task, tau, pairs) for task, pairs in by_task.items()])
+
+
+def measuring(
+    checkpoint: Checkpoint, examples: Iterable[tasks.Example], request: Request
+) -> Iterator[Row | None]:
+    """Answer examples; yield None after each answer, and the average over tasks at the end."""
+    graded = []
+    for pair in answers(checkpoint, examples, request):
+        graded.append(pair)
+        yield None
+    yield averaged(request.tau, graded)

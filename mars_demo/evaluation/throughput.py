@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from mars_demo.decoding.acceptance import TAU
 from mars_demo.decoding.request import Request
 from mars_demo.models.chat import encode_prompt, left_padded, pad_id
 from mars_demo.models.checkpoint import Checkpoint
@@ -12,7 +13,6 @@ from mars_demo.serving.decode_batch import decode_batch
 from mars_demo.serving.schedules import waiting
 
 MAX_NEW_TOKENS = 128
-TAU = 0.95
 CACHE_BLOCKS = (4, 8, 16, 32, 64, 128)
 GENERATE = "AR, transformers generate"
 BASELINE = "AR, continuous"

@@ -6,7 +6,7 @@ transformers.
 
 import torch
 
-from .acceptance import Acceptance, accepted, several
+from .acceptance import TAU, Acceptance, accepted, several
 from .decoder import TransformersDecoder
 from .engine import Engine
 from .layout import window as window_layout
@@ -19,7 +19,7 @@ def generate(
     inputs=None,
     generation_config=None,
     streamer=None,
-    tau=0.95,
+    tau=TAU,
     window=None,
     criterion="probability",
     **kwargs,

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import tempfile
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,6 @@ import numpy as np
 import onnx
 import onnxruntime
 import torch
-import yaml
-from huggingface_hub import metadata_load
 from onnx.external_data_helper import set_external_data
 from transformers import PreTrainedModel
 
@@ -27,6 +24,7 @@ from mars_demo.export.space import check_new
 from mars_demo.layout import Layout, causal, verification, window
 from mars_demo.models.chat import render, with_slots
 from mars_demo.models.checkpoint import Checkpoint
+from mars_demo.models.facts import beside, front_matter
 from mars_demo.models.messages import user
 from mars_demo.models.runtime.decoder import TransformersDecoder
 from mars_demo.models.runtime.onnx_graph import build, decoder, head_width, unsupported
@@ -80,7 +78,7 @@ def write(checkpoint: Checkpoint, output: Path, bits: int) -> None:
         _save(decoder(graph, config), folder)
         if not _agrees(folder / MODEL, replace(checkpoint, model=model)):
             raise ValueError(f"The exported model does not compute the logits of {checkpoint.name}.")
-        card = _card(checkpoint)
+        card = front_matter(checkpoint.source)
         if licence := _licence(checkpoint, card):
             shutil.copy(licence, folder)
         description = _described(checkpoint) | {
@@ -151,23 +149,11 @@ def _save(model: onnx.ModelProto, folder: Path) -> None:
     (folder / MODEL).write_bytes(model.SerializeToString())
 
 
-def _card(checkpoint: Checkpoint) -> dict[str, Any]:
-    """Return the front matter of a checkpoint's model card; empty if there is none."""
-    with suppress(OSError, ValueError, yaml.YAMLError):
-        if checkpoint.source:
-            return metadata_load(_folder(checkpoint.source) / "README.md") or {}
-    return {}
-
-
 def _licence(checkpoint: Checkpoint, card: dict[str, Any]) -> Path | None:
     """Return the licence file of a checkpoint, or the Apache licence if its model card names that."""
-    if checkpoint.source and (file := _folder(checkpoint.source) / "LICENSE").exists():
+    if checkpoint.source and (file := beside(checkpoint.source, "LICENSE")).exists():
         return file
     return LICENSE if card.get("license") == "apache-2.0" else None
-
-
-def _folder(source: Path) -> Path:
-    return source if source.is_dir() else source.parent
 
 
 def _facts(file: Path) -> dict[str, Any]:

@@ -3,23 +3,23 @@
 import re
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
-from huggingface_hub import SpaceHardware, metadata_load
+from huggingface_hub import SpaceHardware
 
 from mars_demo.assets import ASSETS
-from mars_demo.models.names import bundled, locate
+from mars_demo.models.facts import front_matter
+from mars_demo.models.names import BASE, TINY, bundled, locate
 
 ROOT = ASSETS.parent
 ZERO = "zero-a10g"
 ZERO_PYTHON = "3.12.12"  # ZeroGPU has this version and 3.10.13
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 TAGS = ("text-generation", "multi-token-prediction", "speculative-decoding", "mcp-server")
-NEEDED = ("mars-tiny", "ar-tiny")  # the models of the lessons and of the Batch and Train tabs
+NEEDED = (TINY, BASE)  # the models of the lessons and of the Batch and Train tabs
 CODE = ("mars_demo", "assets", "pyproject.toml", "space.yaml", "LICENSE")
 LEFT_OUT = ("__pycache__", "*.pyc", "*.pyi", "screenshots")
 # The file types of a checkpoint; code and pickles next to it are not copied.
@@ -191,8 +191,6 @@ def _bases(space: Space) -> list[str]:
     return list(dict.fromkeys(base for base in bases if re.fullmatch(r"[\w.-]+/[\w.-]+", base)))
 
 
-def _fronts(space: Space) -> Iterator[dict[str, Any]]:
-    """Yield the front matter of the copied models' cards."""
-    for folder in (*(ASSETS / name for name in space.included), *space.from_here):
-        with suppress(OSError, ValueError, yaml.YAMLError):  # no card, or no front matter
-            yield metadata_load(folder / "README.md") or {}
+def _fronts(space: Space) -> list[dict[str, Any]]:
+    """Return the front matter of the copied models' cards."""
+    return [front_matter(folder) for folder in (*(ASSETS / n for n in space.included), *space.from_here)]

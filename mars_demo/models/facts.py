@@ -1,7 +1,9 @@
 """The facts of a checkpoint, for the page and the terminal."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 from huggingface_hub import metadata_load
@@ -65,18 +67,27 @@ def facts(checkpoint: Checkpoint) -> Facts:
         context=checkpoint.context,
         device=None if checkpoint.device.type == "meta" else gpu_name(checkpoint.device) or "CPU",
         precision=checkpoint.precision,
-        licence=checkpoint.source and licence_in(checkpoint.source),
+        licence=licence_in(front_matter(checkpoint.source)),
         modes=checkpoint.modes,
         has_template=checkpoint.has_template,
     )
 
 
-def licence_in(source: Path) -> str | None:
-    """Return the licence from the front matter of the model card next to the weights, on one short line."""
-    try:
-        fields = metadata_load((source if source.is_dir() else source.parent) / "README.md") or {}
-    except (OSError, yaml.YAMLError, RecursionError, ValueError):
-        return None
+def front_matter(source: Path | None) -> dict[str, Any]:
+    """Return the front matter of the model card next to the weights; empty if there is none."""
+    with suppress(OSError, yaml.YAMLError, RecursionError, ValueError):
+        if source:
+            return metadata_load(beside(source, "README.md")) or {}
+    return {}
+
+
+def beside(source: Path, name: str) -> Path:
+    """Return the path of a file in the folder of the weights; `source` is the folder or a file in it."""
+    return (source if source.is_dir() else source.parent) / name
+
+
+def licence_in(fields: dict[str, Any]) -> str | None:
+    """Return the licence that a front matter names, on one short line."""
     named = fields.get("license_name") or fields.get("license")
     if isinstance(named, list):
         named = ", ".join(one for one in named[:3] if isinstance(one, str))

@@ -14,7 +14,9 @@ DTYPE = {
     "help": "auto: bfloat16 on a GPU (float16 on an older one), int8 on a CPU for GGUF files, else float32",
 }
 PART = re.compile(r"-(\d{5})-of-(\d{5})(?=\.gguf$)")  # the part number in a split GGUF model's file name
-BUNDLED = ("mars-smollm2-135m", "mars-tiny", "ar-tiny")  # best first
+CHAT = "mars-smollm2-135m"  # the chat model
+TINY, BASE = "mars-tiny", "ar-tiny"  # the model of lessons, batches and trainings, and its base
+BUNDLED = (CHAT, TINY, BASE)  # best first
 
 
 def bundled() -> list[str]:

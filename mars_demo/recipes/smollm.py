@@ -11,7 +11,6 @@ import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +21,15 @@ from mars_demo.export import LICENSE, card
 from mars_demo.export.save import save_checkpoint
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.load import load_checkpoint
+from mars_demo.models.names import CHAT
 from mars_demo.progress import progress
 from mars_demo.tasks import instructions
 from mars_demo.training import distillation
 from mars_demo.training.bar import train
 from mars_demo.training.config import MarsConfig
+from mars_demo.training.metrics import duration, logged
 from mars_demo.training.trainer import MarsTrainer
 
-NAME = "mars-smollm2-135m"
 BASE = "HuggingFaceTB/SmolLM2-135M-Instruct"
 ATTRIBUTION = (
     f"The base, [{BASE}](https://huggingface.co/{BASE}), is by Hugging Face and under the Apache License "
@@ -44,7 +44,7 @@ AR = {
     "objective": "ar", "reference_weight": 6.0, "learning_rate": 2e-4, "muon_learning_rate": 6e-4,
     "lr_scheduler_kwargs": {"min_lr_rate": 0.02}, "max_length": 400, "compile": True,
 }  # fmt: skip
-MARS = AR | {"objective": "mars", "block_size": 8, "slot_decay": 0.9}
+MARS = AR | {"objective": "mars", "slot_decay": 0.9}
 AR_SHARE = 0.1  # of the minutes
 
 
@@ -62,7 +62,7 @@ class Scale:
 
 def trainings(steps: tuple[int, int], **size: int) -> dict[str, dict[str, Any]]:
     """Return the settings of AR SFT and MARS with these steps and batch sizes."""
-    both = {"ar": AR, NAME: MARS}
+    both = {"ar": AR, CHAT: MARS}
     return {name: both[name] | size | {"max_steps": number} for name, number in zip(both, steps)}
 
 
@@ -132,7 +132,7 @@ def train_both(output: Path, scale: Scale, minutes: float | None) -> None:
         config = MarsConfig(str(folder), minutes=minutes and share * minutes, **settings)
         start = load_checkpoint(str(source), dtype=torch.float32, for_training=True)
         train(MarsTrainer(start.model, config, processing_class=start.tokenizer), resume=True)
-        summaries.append(summary(config, folder / "metrics.jsonl"))
+        summaries.append(summary(config))
         source = folder
     write_record(source, config, summaries)
 
@@ -145,31 +145,25 @@ def write_record(folder: Path, config: MarsConfig, summaries: list[dict]) -> Non
     (folder / "recipe.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
-def summary(config: MarsConfig, log: Path) -> dict:
+def summary(config: MarsConfig) -> dict:
     """Return the settings and costs of a finished training."""
-    last = json.loads(log.read_text("utf-8").splitlines()[-1])
+    steps = logged(Path(config.output_dir))
     return {
         "objective": config.objective,
-        "steps": last["step"],
-        "tokens": last["tokens"],
-        "minutes": minutes_of(log),
+        "steps": steps[-1].step,
+        "tokens": steps[-1].tokens,
+        "minutes": round(duration(steps) / 60),
         "muon_learning_rate": config.muon_learning_rate,
         "machine": results.machine(),
     }
-
-
-def minutes_of(log: Path) -> int:
-    """Return the minutes of a training; the clock of its log restarts where it was resumed."""
-    read = [0.0, *(json.loads(line)["seconds"] for line in log.read_text("utf-8").splitlines())]
-    return round(sum(now - before if now > before else now for before, now in pairwise(read)) / 60)
 
 
 def bundle(output: Path) -> None:
     """Write the folder for `assets/`: 8-bit weights, licence, model card and held-out prompts."""
     from mars_demo.quantization import q8_0  # needs gguf, which training does not
 
-    folder = output / "bundle" / NAME
-    q8_0.write(load_checkpoint(str(output / NAME), device="cpu", dtype=torch.float32), folder)
+    folder = output / "bundle" / CHAT
+    q8_0.write(load_checkpoint(str(output / CHAT), device="cpu", dtype=torch.float32), folder)
     shutil.copy(output / "held-out.jsonl", folder)
     describe(folder)
 
@@ -196,11 +190,8 @@ def make(
     minutes: the time of both trainings together, instead of their steps.
 
     Raises:
-        ValueError: if there is no such stage or scale, or the first stage has no base.
+        ValueError: if the first stage has no base.
     """
-    for name, value, choices in (("stage", stage, (None, *STAGES)), ("scale", scale, SCALES)):
-        if value not in choices:
-            raise ValueError(f"Unknown {name} {value!r}. Choose from {', '.join(filter(None, choices))}.")
     chosen = SCALES[scale]
     if stage in (None, "base") and not (output / "base" / "config.json").exists():
         if base is None:
@@ -209,7 +200,7 @@ def make(
         save_checkpoint(plain.model, plain.tokenizer, output / "base", block_size=None)
     if stage in (None, "data"):
         make_data(output, chosen)
-    if stage in (None, "train") and not (output / NAME / "config.json").exists():
+    if stage in (None, "train") and not (output / CHAT / "config.json").exists():
         train_both(output, chosen, minutes)
     if stage in (None, "bundle"):
         bundle(output)

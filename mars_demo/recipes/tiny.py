@@ -14,6 +14,7 @@ from transformers.trainer_utils import set_seed
 from mars_demo import tasks
 from mars_demo.assets import ASSETS
 from mars_demo.models.load import load_checkpoint
+from mars_demo.models.names import BASE, TINY
 from mars_demo.training.bar import train
 from mars_demo.training.config import MarsConfig
 from mars_demo.training.trainer import MarsTrainer
@@ -33,10 +34,10 @@ _ALL = {"batch_tokens": 2048, "weight_decay": 0.1}
 # Each stage starts from the checkpoint of the previous one. The second has half the learning rates: with
 # the same ones, it lost 1.5 points of the first stage's accuracy.
 STAGES = {
-    "ar-tiny": {
+    BASE: {
         "objective": "ar", "max_steps": 6000, "learning_rate": 3e-3, "muon_learning_rate": 6e-3, **_ALL
     },
-    "mars-tiny": {
+    TINY: {
         "max_steps": 2400, "seed": 1, "learning_rate": 1.5e-3, "muon_learning_rate": 3e-3, **_ALL
     },
 }  # fmt: skip

@@ -87,7 +87,7 @@ class Server:
         self,
         checkpoint: Checkpoint,
         size: int = 8,
-        tau: float | Controller = 0.95,
+        tau: float | Controller = Request.tau,
         request: Request = Request(),  # noqa: B008
         ended: Callable[[Job], None] = lambda job: None,
     ):

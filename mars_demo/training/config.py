@@ -8,6 +8,7 @@ from typing import Any
 from transformers import TrainingArguments
 
 from mars_demo.models.device import best, multiplies_bfloat16
+from mars_demo.training.two_streams import SLOT_DECAY
 
 OBJECTIVES = ("ar", "mars", "block-diffusion")
 ATTENTIONS = ("flex", "sdpa")
@@ -42,7 +43,7 @@ class MarsConfig(TrainingArguments):
     objective: str = "mars"
     block_size: int = 8
     sft_weight: float = 1.0
-    slot_decay: float = 1.0
+    slot_decay: float = SLOT_DECAY
     fixed_blocks: bool = False
     reference: str | None = None
     reference_weight: float = 0.0

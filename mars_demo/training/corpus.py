@@ -87,16 +87,8 @@ def task_pools(names: Sequence[str] | None, seed: int) -> Pools:
 
 def _task_pool(names: Sequence[str] | None, seed: int) -> list[list[Message]]:
     drawn = itertools.islice(tasks.examples(names, "train", seed=seed), POOL)
-    return [
-        [
-            message | _MARKS[message["role"]]
-            for message in [*example.messages, {"role": "assistant", "content": example.answer}]
-        ]
-        for example in drawn
-    ]
-
-
-_MARKS = {"user": {}, "assistant": {"own": False}}  # no model wrote the answers of tasks
+    answered = ([*one.messages, {"role": "assistant", "content": one.answer}] for one in drawn)
+    return [[message | {"own": False} for message in messages] for messages in answered]
 
 
 def mixed_pools(sources: Sequence[Callable[[], Pools]]) -> Pools:

@@ -103,14 +103,12 @@ def answered(
     max_new_tokens: int = 256,
     excluded: Iterable[str] = (),
     pool: int | None = None,
-    skip: int = 0,
 ) -> Iterator[dict]:
     """Yield a conversation with the model's greedy answer for each prompt.
 
     talks: the prompts, each a text or a conversation that ends with a user turn.
     excluded: prompts to leave out.
     pool: prompts taken at a time; eight batches if None.
-    skip: prompts to skip at the start; `asked` of a conversation is the number of its prompt, from 0.
 
     Repeated prompts, prompts that do not fit the context, and looping answers are left out. An answer
     longer than `max_new_tokens` is truncated and marked `cut`.
@@ -120,7 +118,7 @@ def answered(
     def fresh() -> Iterator[tuple[list[Message], list[int]]]:
         for talk in talks:
             messages = [{"role": "user", "content": talk}] if isinstance(talk, str) else talk
-            key = _key("\n".join(message["content"] for message in messages))
+            key = _key(_joined(messages))
             if not messages[-1]["content"].strip() or key in keys:
                 continue
             keys.add(key)
@@ -128,12 +126,9 @@ def answered(
             if len(ids) + max_new_tokens <= checkpoint.context:
                 yield messages, ids
 
-    pending = itertools.islice(fresh(), skip, None)
+    pending = fresh()
     # Many at a time, sorted by length: less padding, and slots of finished sequences fill up again.
-    pool = pool or 8 * batch
-    for first in itertools.count(skip, pool):
-        if not (prompts := list(itertools.islice(pending, pool))):
-            return
+    while prompts := list(itertools.islice(pending, pool or 8 * batch)):
         shortest_first = sorted(range(len(prompts)), key=lambda i: len(prompts[i][1]))
         written = generate(checkpoint, [prompts[i][1] for i in shortest_first], max_new_tokens, batch)
         answers = dict(zip(shortest_first, written))
@@ -141,10 +136,13 @@ def answered(
         for i, (messages, _) in enumerate(prompts):
             text, ended = answers[i]
             if text.strip() and not is_loop(text):
-                answer = {"role": "assistant", "content": text, "own": True} | (
-                    {} if ended else {"cut": True}
-                )
-                yield {"messages": [*messages, answer], "asked": first + i}
+                answer = {"role": "assistant", "content": text, "own": True}
+                yield {"messages": [*messages, answer if ended else answer | {"cut": True}]}
+
+
+def _joined(messages: Sequence[Message]) -> str:
+    """Return a conversation without its answer as one text, by which prompts are recognized."""
+    return "\n".join(message["content"] for message in messages)
 
 
 def _key(prompt: str) -> str:
@@ -167,31 +165,22 @@ def write(
 ) -> Iterator[int]:
     """Answer prompts into a JSONL file until it has `count` conversations, and yield the count as it grows.
 
-    Another call with the same prompts resumes the file; `asked` of a line is the number of its prompt. An
-    answer may depend on the other sequences of its batch, so an interrupted pool is answered again as a
-    whole, in the same batches. Prompts in the file `avoid` (lines out) are left out.
+    Another call with the same prompts resumes the file. Prompts in the file `avoid` are left out.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = _whole_lines(path) if path.exists() else []
-    if len(lines) >= count:
+    left = count - len(lines)
+    if left <= 0:
         return
-    avoided = avoid.read_text(encoding="utf-8").splitlines() if avoid else []
-    excluded = ["\n".join(m["content"] for m in json.loads(line)["messages"][:-1]) for line in avoided]
-    last = json.loads(lines[-1]).get("asked", len(lines) - 1) if lines else -1
-    pool = min(8 * batch, count + count // 4 + 1)  # some answers are dropped
-    number = len(lines)
+    avoided = lines + (avoid.read_text(encoding="utf-8").splitlines() if avoid else [])
+    excluded = [_joined(json.loads(line)["messages"][:-1]) for line in avoided]
+    pool = min(8 * batch, left + left // 4 + 1)  # some answers are dropped
+    conversations = answered(checkpoint, talks, batch, max_new_tokens, excluded, pool)
     with path.open("ab") as file:
-        for conversation in answered(
-            checkpoint, talks, batch, max_new_tokens, excluded, pool, skip=(last + 1) // pool * pool
-        ):
-            if conversation["asked"] <= last:
-                continue
+        for number, conversation in enumerate(itertools.islice(conversations, left), len(lines) + 1):
             file.write(json.dumps(conversation, ensure_ascii=False).encode() + b"\n")
             file.flush()
-            number += 1
             yield number
-            if number == count:
-                return
 
 
 def _whole_lines(path: Path) -> list[str]:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, fields
+from itertools import pairwise
 from pathlib import Path
+from typing import Self
 
 import torch
 from torch import Tensor
 
-TERMS = ("clean", "noisy", "reference")  # of the loss, if they are computed
+FILE = "metrics.jsonl"
+_DRAWN_ELSEWHERE = ("step", "steps", "slots")
 
 
 @dataclass(frozen=True)
@@ -19,7 +23,8 @@ class Metrics:
 
     Losses are nats per token, `seconds` the time since this process began training, `tokens` the clean
     tokens seen since step 1, without padding. `slots` has, for each slot of the window, the mean loss and
-    the accuracy on this step's targets. `steps` is None in a training by the clock.
+    the accuracy on this step's targets. `steps` is None in a training by the clock. `losses` has what the
+    objective returns beside the loss: those of clean, noisy and reference that are computed.
     """
 
     step: int
@@ -30,24 +35,26 @@ class Metrics:
     tokens: int
     seconds: float
     slots: list[tuple[float, float]]
-    clean: float | None = None
-    noisy: float | None = None
-    reference: float | None = None
+    losses: dict[str, float] = field(default_factory=dict)
 
-    @property
-    def losses(self) -> dict[str, float]:
-        """The losses of this step: those of clean, noisy and reference that are computed."""
-        named = {name: getattr(self, name) for name in TERMS}
-        return {name: loss for name, loss in named.items() if loss is not None}
+    @classmethod
+    def read(cls, line: str) -> Self:
+        """Read a line of a metrics file."""
+        record = json.loads(line)
+        own = {one.name: record.pop(one.name, None) for one in fields(cls) if one.name != "losses"}
+        return cls(**own, losses=record)
+
+    def record(self) -> dict:
+        """Return the JSON form."""
+        record = {name: value for name, value in asdict(self).items() if value is not None}
+        losses = record.pop("losses")
+        return record | losses
 
     def scalars(self) -> dict[str, float]:
         """Return what trackers draw: the losses, and the accuracy of each slot."""
         accuracies = {f"accuracy_slot_{i}": right for i, (_, right) in enumerate(self.slots, start=1)}
-        names = ("loss", "learning_rate", "grad_norm", "tokens", "seconds")
-        return {name: getattr(self, name) for name in names} | self.losses | accuracies
-
-    def line(self) -> str:
-        return json.dumps({name: value for name, value in asdict(self).items() if value is not None})
+        numbers = {name: value for name, value in self.record().items() if name not in _DRAWN_ELSEWHERE}
+        return numbers | accuracies
 
 
 class Readings:
@@ -90,12 +97,18 @@ class MetricsFile:
 
     def add(self, metrics: Metrics) -> None:
         with self.path.open("a") as file:
-            file.write(metrics.line() + "\n")
+            file.write(json.dumps(metrics.record()) + "\n")
             file.flush()
             os.fsync(file.fileno())
 
 
-def logged(output: Path) -> int:
-    """Return the number of steps in the metrics file of an earlier run."""
-    path = output / "metrics.jsonl"
-    return path.read_bytes().count(b"\n") if path.exists() else 0
+def duration(steps: Sequence[Metrics]) -> float:
+    """Return the seconds of a training from its first step on; its clock restarts where it was resumed."""
+    times = [0.0, *(step.seconds for step in steps)]
+    return sum(now - before if now > before else now for before, now in pairwise(times))
+
+
+def logged(output: Path) -> list[Metrics]:
+    """Return the metrics of the steps in an output folder."""
+    path = output / FILE
+    return [Metrics.read(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []

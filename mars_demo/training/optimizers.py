@@ -67,13 +67,12 @@ def _stacks(parameters: list[nn.Parameter]) -> list[list[nn.Parameter]]:
     return list(stacks.values())
 
 
-def orthogonal(matrices: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+def orthogonal(matrices: Tensor) -> Tensor:
     """Return matrices [(k,) rows, columns] with the same singular vectors and singular values near 1.
 
-    dtype: that of the products; by default bfloat16 where it is fast, float32 elsewhere.
+    Products are in bfloat16 where it is fast, else in float32.
     """
-    fast = multiplies_bfloat16(matrices.device.type)
-    x = matrices.to(dtype or (torch.bfloat16 if fast else torch.float32))
+    x = matrices.to(torch.bfloat16 if multiplies_bfloat16(matrices.device.type) else torch.float32)
     multiply = torch.addmm if x.ndim == 2 else torch.baddbmm
     is_tall = x.shape[-2] > x.shape[-1]
     x = x.mT if is_tall else x

@@ -15,7 +15,7 @@ from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState
 from mars_demo.scheduler import SCHEDULER
 from mars_demo.training.clock import Clock
 from mars_demo.training.config import MarsConfig
-from mars_demo.training.metrics import TERMS, Metrics, MetricsFile, Readings, logged
+from mars_demo.training.metrics import FILE, Metrics, MetricsFile, Readings
 
 SKIPPED = 10  # most steps in a row that are not finite, where the host learns of them too late
 
@@ -50,7 +50,8 @@ class Steps(TrainerCallback):
     @staticmethod
     def is_finished(output: Path) -> bool:
         """Return whether a run has saved its checkpoint in `output`."""
-        return logged(output) > 0 and (output / "config.json").exists()
+        log = output / FILE
+        return log.exists() and log.stat().st_size > 0 and (output / "config.json").exists()
 
     def begin(self, tokens: Tensor) -> None:
         """Start the sums of a step over `tokens` clean tokens."""
@@ -68,7 +69,7 @@ class Steps(TrainerCallback):
         output = Path(args.output_dir)
         if state.is_world_process_zero:
             output.mkdir(parents=True, exist_ok=True)
-            self._file = MetricsFile(output / "metrics.jsonl", state.global_step)
+            self._file = MetricsFile(output / FILE, state.global_step)
         if self.clock:
             logged_times = (entry["clock"] for entry in reversed(state.log_history) if "clock" in entry)
             self.clock.resume(next(logged_times, 0.0))
@@ -92,7 +93,6 @@ class Steps(TrainerCallback):
         self.taken += 1
         if self.clock:
             self.clock.start()
-            self._sums["clock"] = self.grad_norm.new_tensor(self.clock.elapsed)
         self._pending.append(self._readings(state.global_step, control.should_log))
         control.should_log = False  # what the Trainer would log is in the metrics
         ends = control.should_training_stop or control.should_save or self.stopped
@@ -109,10 +109,13 @@ class Steps(TrainerCallback):
     def _readings(self, step: int, logs: bool) -> Readings:
         """Return the sums of a step over all processes, which a device may still compute."""
         reduce = self.trainer.accelerator.reduce
-        sums = {name: reduce(value, "mean") for name, value in self._sums.items()}
-        sums |= {"grad_norm": self.grad_norm, "tokens": self._tokens}
-        facts = {"step": step, "learning_rate": self._rate, "logs": logs}
-        return Readings(sums, facts | {"seconds": time.monotonic() - self._started})
+        values = {name: reduce(value, "mean") for name, value in self._sums.items()}
+        values |= {"grad_norm": self.grad_norm, "tokens": self._tokens}
+        if self.clock:
+            values["clock"] = reduce(self.grad_norm.new_tensor(self.clock.elapsed), "mean")
+        losses = sorted(self._sums.keys() - {"loss", "slots"})
+        facts = {"step": step, "learning_rate": self._rate, "logs": logs, "losses": losses}
+        return Readings(values, facts | {"seconds": time.monotonic() - self._started})
 
     def _finish(self, keep: int) -> None:
         """Read the pending steps but for the last `keep`."""
@@ -134,7 +137,8 @@ class Steps(TrainerCallback):
             tokens=state.num_input_tokens_seen,
             seconds=facts["seconds"],
             slots=[(nats / n, right / n) for n, nats, right in values["slots"].tolist() if n],
-            **{name: float(values[name]) for name in ("loss", "grad_norm", *TERMS) if name in values},
+            **{name: float(values[name]) for name in ("loss", "grad_norm")},
+            losses={name: float(values[name]) for name in facts["losses"]},
         )
         if self._file:
             self._file.add(metrics)

@@ -14,6 +14,7 @@ from mars_demo.training.corpus import Conversation
 
 CLEAN = -1  # the block start of a position that belongs to no block
 IGNORE = -100
+SLOT_DECAY = 1.0  # by default
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def mars(
     mask_id: int,
     rng: random.Random,
     fixed_blocks: bool = False,
-    slot_decay: float = 1.0,
+    slot_decay: float = SLOT_DECAY,
 ) -> TwoStreams:
     """Return both streams, with a mask at every answer position but the last.
 

@@ -11,12 +11,11 @@ from mars_demo.decoding.request import PARAMETERS, Request
 from mars_demo.modes import BASELINE, RACED
 from mars_demo.modes import MODES as ALL
 from mars_demo.ui import models
-from mars_demo.ui.controls import TAU, Knobs
 from mars_demo.ui.hosting.gpu import on_gpu, seconds
-from mars_demo.ui.racing import streamed, within_limits
+from mars_demo.ui.knobs import TAU, Knobs
+from mars_demo.ui.racing import MAX_NEW_TOKENS, streamed, within_limits
 
 MODES = (*(mode.name for mode in RACED), BASELINE)
-MAX_NEW_TOKENS = 256
 
 
 def generate(

@@ -9,13 +9,12 @@ import gradio as gr
 from mars_demo.decoding import branching
 from mars_demo.decoding.trace import Run, read_text
 from mars_demo.limits import refuse_long
-from mars_demo.ui import api, models
-from mars_demo.ui.controls import Knobs
+from mars_demo.ui import models
+from mars_demo.ui.components.stage import MOST_LANES
 from mars_demo.ui.history import History
 from mars_demo.ui.hosting.gpu import on_gpu, seconds
-from mars_demo.ui.racing import streamed
-
-MOST_LANES = 6  # on a stage
+from mars_demo.ui.knobs import Knobs
+from mars_demo.ui.racing import MAX_NEW_TOKENS, shown, streamed
 
 
 @dataclass(frozen=True)
@@ -31,10 +30,6 @@ class BranchRequest:
     at: int
     instead: tuple[int, ...] | str
 
-    @property
-    def model(self) -> str:
-        return self.run.settings.model
-
 
 def branch_request(event: gr.EventData) -> BranchRequest:
     """Validate a page's request for a branch.
@@ -48,11 +43,8 @@ def branch_request(event: gr.EventData) -> BranchRequest:
     if type(of) is not int or not 0 <= of < len(records) or type(at) is not int:
         raise ValueError("There is no such token on the stage.")
     runs = [_read(record) for record in records]
-    if event.replace is True:
-        kept = [run for index, run in enumerate(runs) if index != of]
-    elif len(runs) < MOST_LANES:
-        kept = runs
-    else:
+    kept = [run for index, run in enumerate(runs) if index != of or event.replace is not True]
+    if len(kept) == MOST_LANES:
         raise ValueError(
             f"The stage is full: it has {MOST_LANES} lanes. Replace one of them with the branch."
         )
@@ -80,18 +72,18 @@ def _instead(instead: Any) -> tuple[int, ...] | str:
     raise ValueError("A branch begins with one of the candidates or with a text.")
 
 
-@on_gpu(lambda branch, history, knobs: seconds(api.MAX_NEW_TOKENS, knobs.wait))
-def branched(branch: BranchRequest, history: History, knobs: Knobs) -> Iterator[str]:
-    """Yield the growing value of the stage: the kept runs and the branch, which follows the knobs' τ.
+def go_on(branch: BranchRequest, history: History, knobs: Knobs) -> Iterator:
+    """Yield the growing value of the stage: the kept runs and the branch, which follows the knobs' τ."""
+    yield from shown(_branched(branch, history, knobs), knobs)
 
-    Raises:
-        ValueError: if the model is not available, or the branch is not possible.
-    """
-    checkpoint, settings = models.load(branch.model), branch.run.settings
+
+@on_gpu(lambda branch, history, knobs: seconds(MAX_NEW_TOKENS, knobs.wait))
+def _branched(branch: BranchRequest, history: History, knobs: Knobs) -> Iterator[str]:
+    checkpoint, settings = models.load(branch.run.settings.model), branch.run.settings
     request = replace(
         branching.request_of(branch.run),
         tau=lambda: knobs.tau,
-        max_new_tokens=min(settings.max_new_tokens, api.MAX_NEW_TOKENS),
+        max_new_tokens=min(settings.max_new_tokens, MAX_NEW_TOKENS),
         branch=branching.branch(checkpoint, branch.run, branch.at, branch.instead),
     )
     context = {"messages": settings.messages, "cache": history.cache(settings.mode)}

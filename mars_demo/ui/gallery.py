@@ -21,9 +21,8 @@ from mars_demo.modes import BASELINE, MODES
 from mars_demo.ui import live, standalone
 from mars_demo.ui.components.drawing import Drawing
 from mars_demo.ui.components.stage import Stage
-from mars_demo.ui.lessons import recorded, tables
+from mars_demo.ui.lessons import figures, tables
 from mars_demo.ui.lessons.chapters import CHAPTERS
-from mars_demo.ui.lessons.kinds import figure
 from mars_demo.ui.lessons.parts import Parts
 from mars_demo.views import recordings
 
@@ -49,7 +48,7 @@ def write(output: Path, live_files: Path | None = None) -> None:
     """
     check_new(output)
     with gr.Blocks():
-        stage, parts = Stage(main=False, alone=True), Parts()
+        stage, parts = Stage(alone=True), Parts()
     runs, drawings = recordings.index(), [stage]
     pages = {"index.html": _index(runs, live_files is not None), "README.md": _readme()}
     for number, entry in enumerate(runs):
@@ -77,10 +76,10 @@ def _lesson(chapter: dict, parts: Parts) -> tuple[str, list[Drawing]]:
     element = chapter["element"]
     # Where the app offers a choice of figures, the page shows all of them.
     options = range(len(element["options"])) if element["kind"] == "choice" else []
-    each = [recorded.chosen(element, index) for index in options]
+    each = [figures.chosen(element, index) for index in options]
     once = {
         name: update
-        for name, update in figure(chapter).items()
+        for name, update in figures.figure(chapter).items()
         if not each or name not in ("which", *each[0])
     }
     beside = [
@@ -91,7 +90,7 @@ def _lesson(chapter: dict, parts: Parts) -> tuple[str, list[Drawing]]:
     ]
     drawings = [part for part, value in beside if isinstance(part, Drawing) and value]
     if element["kind"] == "comparison":
-        shown = _html("\n\n".join([CHOSEN, *map(_compared, paper_tables.TABLES)]))
+        shown = _html("\n\n".join([CHOSEN, *map(_compared, paper_tables.TITLES)]))
     else:
         drawn = [_drawn(part, value) for part, value in beside]
         shown = "".join(filter(None, drawn))
@@ -123,7 +122,7 @@ def _plotted(plot: Figure) -> str:
 def _compared(number: int) -> str:
     """Return a table of the paper, and the same table measured here, as Markdown."""
     *_, theirs, ours = (update["value"] for update in tables.compared(number).values())
-    return f"## {paper_tables.TABLES[number].title}\n\n{theirs}\n\n{ours}"
+    return f"## {paper_tables.TITLES[number]}\n\n{theirs}\n\n{ours}"
 
 
 def _html(text: str) -> str:

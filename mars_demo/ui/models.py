@@ -24,7 +24,7 @@ from mars_demo.layout import window
 from mars_demo.limits import LIMITS, refuse_long
 from mars_demo.models.facts import facts
 from mars_demo.models.load import load_checkpoint
-from mars_demo.models.names import bundled
+from mars_demo.models.names import BASE, TINY, bundled
 from mars_demo.models.pool import Member, Pool
 from mars_demo.models.runtime.captured import WIDTH
 from mars_demo.scheduler import BACKGROUND, SCHEDULER
@@ -33,8 +33,6 @@ from mars_demo.ui.hosting.main_thread import MAIN
 from mars_demo.ui.hosting.storage import pathless
 from mars_demo.views import recordings
 
-TINY = "mars-tiny"  # the model of lessons, batches and trainings
-BASE = "ar-tiny"  # its base
 WARM_TOKENS = 8
 
 _pool = Pool(bundled(), run=MAIN.run)

@@ -2,20 +2,24 @@
 
 import inspect
 import threading
+from collections.abc import Callable
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import gradio as gr
 from gradio.utils import get_space
 from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
 
 from mars_demo.limits import LIMITS
 from mars_demo.ui import models, scripts
 from mars_demo.ui.controls import QUIET
-from mars_demo.ui.hosting import gpu, guard, visitors
+from mars_demo.ui.hosting import errors, gpu, guard, visitors
 from mars_demo.ui.hosting.main_thread import MAIN
-from mars_demo.ui.hosting.response_cache import ResponseCache
 from mars_demo.ui.hosting.storage import storage
+from mars_demo.ui.race_settings import first
 from mars_demo.ui.tabs import Page, batch, frontier, learn, mask, race, train
 
 # In their order on the page. A URL names a tab by its title in lower case.
@@ -30,11 +34,7 @@ HANDLERS = 40  # threads for handlers outside of the queue, besides those of rac
 
 LOOK = {
     "theme": gr.themes.Base(
-        primary_hue="blue",
-        neutral_hue="slate",
-        text_size="md",
-        font=_SANS,
-        font_mono=_MONO,
+        primary_hue="blue", neutral_hue="slate", text_size="md", font=_SANS, font_mono=_MONO
     ).set(  # a step darker than the default, for a text contrast of at least 4.5
         body_text_color_subdued="*neutral_500",
         button_primary_background_fill="*primary_600",
@@ -62,15 +62,15 @@ TALK_ROW = """
 
 
 class App(gr.Blocks):
-    """Blocks whose HTTP answers are values or error messages, never tracebacks; see `guard`."""
+    """Blocks whose HTTP answers are values or error messages, never tracebacks; see `errors`."""
 
     def launch(self, *settings, routes=(), **more):
         """Launch as Gradio does, with the page's `LOOK`; `routes` are served beside the page."""
-        guard.be_quiet()
+        errors.be_quiet()
         return super().launch(
             *settings,
             app_kwargs={
-                "middleware": [Middleware(guard.Guard), Middleware(ResponseCache)],
+                "middleware": [Middleware(guard.Guard), Middleware(GZipMiddleware)],
                 "routes": [scripts.ROUTE, *routes],
             },
             max_threads=HANDLERS + LIMITS.races,  # a race keeps its thread while it waits for its turn
@@ -83,7 +83,7 @@ class App(gr.Blocks):
         """Queue calls as Gradio does; poll less often, and drop messages to visitors who have left."""
         super().queue(*settings, **more)
         self._queue.sleep_when_free = POLLING
-        self._queue.send_message = guard.to_who_is_there(self._queue.send_message)
+        self._queue.send_message = _to_present_visitors(self._queue.send_message)
         return self
 
     def block_thread(self) -> None:
@@ -101,7 +101,7 @@ class App(gr.Blocks):
         try:
             return await super().process_api(fn, *values, **more)
         except Exception as error:
-            raise guard.public_error(error, str(fn.name)) from None
+            raise errors.public_error(error, str(fn.name)) from None
 
     def validate_inputs(self, block_fn, inputs):
         """Reject a call with too few inputs."""
@@ -120,8 +120,18 @@ class App(gr.Blocks):
             if parameter["parameter_has_default"]:
                 parameter["example_input"] = parameter["parameter_default"]
             elif parameter["parameter_name"] == "prompt":
-                parameter["example_input"] = race.first()[0]
+                parameter["example_input"] = first()[0]
         return info
+
+
+def _to_present_visitors(send: Callable[..., None]) -> Callable[..., None]:
+    """Wrap the sender of Gradio's queue: drop messages to visitors who have just left."""
+
+    def sending(event: Any, message: Any) -> None:
+        with suppress(KeyError):
+            send(event, message)
+
+    return sending
 
 
 def open_tab(request: gr.Request):
@@ -136,7 +146,9 @@ def build() -> gr.Blocks:
     def leave(request: gr.Request) -> None:
         """Delete the data of a visitor who has left; Gradio would keep it for another hour."""
         visitors.leave(request.session_hash)
-        demo.state_holder.session_data.pop(request.session_hash, None)
+        session = demo.state_holder.session_data.pop(request.session_hash, None)
+        if session:  # Gradio still refers to it elsewhere
+            session.state_data.clear()
 
     storage()  # before Gradio reads the folder of its files
     kept = (60, 60 * LIMITS.kept)  # Gradio's files: seconds between clean-ups, and maximum age
@@ -154,7 +166,7 @@ def build() -> gr.Blocks:
         if get_space():
             gr.DuplicateButton(elem_id="duplicate")
         demo.unload(leave)
-    # A higher limit than that of `controls.refuse_crowd`, which must come first.
+    # A higher limit than that of `controls.load`, which must come first.
     demo.queue(max_size=LIMITS.waiting + HANDLERS)
     if gpu.LENT:
         models.load_all()  # in this thread and before the launch: ZeroGPU collects the weights then

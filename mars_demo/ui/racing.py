@@ -5,21 +5,61 @@ Each run's clock counts its own forwards only; the run whose clock is behind tak
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
 import gradio as gr
 
+from mars_demo.decoding.request import Request
 from mars_demo.decoding.trace import Pass, Run
 from mars_demo.limits import LIMITS
-from mars_demo.ui.controls import Knobs
+from mars_demo.modes import BASELINE, RACED
+from mars_demo.ui import models
+from mars_demo.ui.history import History
+from mars_demo.ui.hosting.errors import or_warn
+from mars_demo.ui.hosting.gpu import on_gpu, seconds
 from mars_demo.ui.hosting.shared_state import SharedState
+from mars_demo.ui.knobs import Knobs
 
+MAX_NEW_TOKENS = 256
 EVERY, LONGEST_PAUSE = 0.05, 0.5  # seconds between two updates of a page: least, most
 CROWD = 4  # concurrent streams without fewer updates
 
 _growing: set[object] = set()
+
+
+def compete(prompt, model, modes, criterion, system, history, adapts, knobs):
+    """Race; yield the growing value of the stage, which stays unchanged if the runs are not possible.
+
+    adapts: whether windows adapt to the costs of forwards; if not, the answers are those of a sweep.
+    """
+    yield from shown(_raced(prompt, model, modes, criterion, system, history, adapts, knobs), knobs)
+
+
+@on_gpu(lambda _, model, modes, *rest: seconds((1 + len(modes)) * MAX_NEW_TOKENS, rest[-1].wait))
+def _raced(prompt, model, modes, criterion, system, history: History, adapts, knobs: Knobs):
+    checkpoint = models.load(model)
+
+    def run(mode: str) -> Run:
+        window = None if adapts else Request(mode).fitted(checkpoint).window
+        limits = {"window": window, "max_new_tokens": MAX_NEW_TOKENS}
+        request = Request(mode, lambda: knobs.tau, criterion, **limits)
+        context = {"messages": history.after(system), "cache": history.cache(mode)}
+        return models.decode(checkpoint, prompt, request, **context)
+
+    yield from streamed({mode: run(mode) for mode in lanes(checkpoint.modes, modes)}, knobs)
+
+
+def lanes(has: Sequence[str], chosen: Sequence[str]) -> list[str]:
+    """Return the modes that race: the baseline and the chosen ones that the model has, or its default."""
+    modes = [BASELINE, *(mode.name for mode in RACED if mode.name in chosen)]
+    return [mode for mode in modes if mode in has] or [has[0]]
+
+
+def shown(results: Iterator, knobs: Knobs) -> Iterator[Any]:
+    """Yield the results of a visitor's run within the time limit; show a warning if it is not possible."""
+    yield from or_warn(within_limits(results, knobs), gr.skip())
 
 
 def race(runs: Mapping[str, Run]) -> Iterator[tuple[str, Pass]]:

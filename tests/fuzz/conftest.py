@@ -10,8 +10,7 @@ from service import KNOWN, App
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.trace import Run
-from mars_demo.ui import models, options
-from mars_demo.ui.hosting import endpoint
+from mars_demo.ui import endpoint, models, options
 from mars_demo.ui.page import LOOK, build
 
 TALK = [{"role": "user", "content": "Sort 3, 1 and 2"}, {"role": "assistant", "content": "1, 2, 3"}]

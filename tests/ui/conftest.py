@@ -10,6 +10,8 @@ from mars_demo.cli.gallery import write
 from mars_demo.ui import models, options
 from mars_demo.ui.components.stage import Stage
 from mars_demo.ui.page import App, build
+from mars_demo.ui.tabs import SERVED
+from mars_demo.views import recordings
 
 HANG_GUARD = 120_000  # milliseconds; an idle machine needs a second or two
 DESKTOP = {"width": 1280, "height": 900}
@@ -38,7 +40,7 @@ def url(demo):
 def stage_url():
     """Yield the URL of a page with only the stage and its recorded runs; no model is loaded."""
     with App() as demo:
-        Stage()
+        Stage(entries=recordings.index(), served=SERVED)
     _, launched_url, _ = demo.launch(prevent_thread_lock=True, quiet=True)
     yield launched_url
     demo.close()

@@ -5,7 +5,6 @@ import re
 import pytest
 from acts import is_open, press, set_slider
 from playwright.sync_api import Page, expect
-from race_tab import race_to_the_end
 
 from mars_demo.evaluation import results
 from mars_demo.evaluation.throughput import BASELINE
@@ -98,22 +97,3 @@ def test_the_methods_are_measured_one_after_the_other(open_tab, monkeypatch):
     expect(here).to_contain_text("8 ")  # two batches
     expect(rows.filter(has_text="lossless")).to_be_visible()
     expect(rows.first).to_contain_text("transformers")
-
-
-@pytest.mark.full
-def test_races_continue_during_a_measurement_and_a_second_one_waits(visit, open_tab, monkeypatch):
-    monkeypatch.setattr(batch, "MEASURED", 480)
-    two, one = open_tab(), open_tab()  # the first page is the module's and stays open
-    one.locator("#measure-run").click()
-    expect(one.locator("#batch-here")).to_contain_text(re.compile(r"\bof 480\b"))
-    two.locator("#measure-run").click()
-    expect(two.locator("#measure-place")).to_have_text(re.compile(r"\d"))
-    race_to_the_end(visit("prompt=story&mode=mars&tau=0"))
-    expect(one.locator("#measure-stop")).to_be_enabled()
-    one.close()  # it was not stopped
-    here = two.locator("#batch-here")
-    expect(here).to_contain_text(re.compile(r"\b\d+ of 480\b"))
-    two.locator("#measure-stop").click()
-    expect(two.locator("#measure-run")).to_be_enabled()
-    expect(here).not_to_contain_text(re.compile(r"\b\d+ of 480\b"))
-    assert here.locator("tbody tr").count() <= 1

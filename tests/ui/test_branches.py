@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 from on_stage import give, lane, put, says, token
 from playwright.sync_api import Page, expect
-from race_tab import race
 from records import file_of
 
 from mars_demo.decoding.branching import branch, prediction
@@ -134,23 +133,6 @@ def test_a_typed_text_replaces_the_lane_and_the_tree_leads_back(visit, mars_tiny
     nodes.nth(2).click()
     arrived(page, 3)
     writes(page, "mars~2", second.text)
-
-
-@pytest.mark.full
-def test_a_race_of_a_url_branches_after_it_has_run(visit):
-    page = visit("prompt=table&mode=mars&tau=0.6")
-    race(page)
-    arrived(page, 2)
-    inspect(page, "mars", 4)
-    page.locator(".instead-text").fill(" no")
-    page.locator('[data-do="instead"]').click()
-    arrived(page, 3)
-    text = lane(page, "mars~2").locator(".answer").text_content()
-    expect(page).to_have_url(re.compile("branch="))
-    again = visit(page.url.split("?", 1)[1])
-    race(again)
-    arrived(again, 3)
-    expect(lane(again, "mars~2").locator(".answer")).to_have_text(text)
 
 
 @pytest.mark.full

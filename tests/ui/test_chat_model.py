@@ -3,12 +3,16 @@
 import re
 from types import SimpleNamespace
 
-import gradio as gr
 import pytest
 
 from mars_demo.models.pool import Pool
 from mars_demo.ui import models, options
-from mars_demo.ui.tabs import race
+from mars_demo.ui.examples import EXAMPLES
+from mars_demo.ui.history import History
+from mars_demo.ui.knobs import Knobs
+from mars_demo.ui.model_choice import list_models, replace_example, show_examples
+from mars_demo.ui.race_settings import first, in_url, opening
+from mars_demo.ui.racing import compete, lanes
 
 CHAT = "mars-smollm2-135m"
 KEYS = ("prompt", "modes", "tau")
@@ -32,8 +36,8 @@ def skipped(update) -> bool:
 def test_the_chat_model_is_the_default_and_has_its_own_prompts(serve):
     serve()
     assert models.names() == [CHAT, "mars-tiny", "ar-tiny"]
-    assert race.list_models(request(tau="0.9")).value == CHAT
-    assert set(race.EXAMPLES) == {CHAT, "mars-tiny"}
+    assert list_models(request(tau="0.9")).value == CHAT
+    assert set(EXAMPLES) == {CHAT, "mars-tiny"}
 
 
 def test_models_are_set_by_options_or_by_the_environment(serve):
@@ -59,60 +63,64 @@ def test_wrong_options_get_one_line(capsys, arguments, named):
 
 def test_a_url_selects_the_model_of_its_prompt(serve):
     serve()
-    assert race.list_models(request(prompt="bus")).value == "mars-tiny"
-    assert race.list_models(request(prompt="bus", model=CHAT)).value == CHAT
-    assert race.list_models(request(prompt="anything else")).value == CHAT
+    assert list_models(request(prompt="bus")).value == "mars-tiny"
+    assert list_models(request(prompt="bus", model=CHAT)).value == CHAT
+    assert list_models(request(prompt="anything else")).value == CHAT
     for name in ("mars-tiny", CHAT):
-        prompt, *_ = race.arrive(request(model=name))
-        assert prompt == race.EXAMPLES[name][0]["prompt"]
+        prompt, *_ = in_url(request(model=name))
+        assert prompt == EXAMPLES[name][0]["prompt"]
 
 
 def test_a_url_without_settings_opens_the_first_recorded_run_of_the_default_model(serve):
-    for first in (CHAT, "mars-tiny"):
-        serve("--model", first)
-        entry = race.opening({})
-        assert entry == models.recorded()[0] and entry["model"] == first
-        assert race.list_models(request()).value == first
-        assert race.opening({"tab": "learn"}) == entry
-    story = race.opening({"run": "story"})
-    assert race.list_models(request(run="story")).value == story["model"] == "mars-tiny"
-    prompt, modes, tau, criterion, _ = race.arrive(request(run="story"))
+    for name in (CHAT, "mars-tiny"):
+        serve("--model", name)
+        entry = opening({})
+        assert entry == models.recorded()[0] and entry["model"] == name
+        assert list_models(request()).value == name
+        assert opening({"tab": "learn"}) == entry
+    story = opening({"run": "story"})
+    assert list_models(request(run="story")).value == story["model"] == "mars-tiny"
+    prompt, modes, tau, criterion, _ = in_url(request(run="story"))
     assert criterion == "probability"
     assert (prompt, ["ar", *modes], [[1, tau]]) == tuple(story[key] for key in KEYS)
-    assert all(skipped(update) for update in race.arrive(request(tab="learn")))
-    assert race.opening({"run": "unknown", "model": CHAT}) is None
+    assert all(skipped(update) for update in in_url(request(tab="learn")))
+    assert opening({"run": "unknown", "model": CHAT}) is None
 
 
 def test_an_invalid_url_changes_nothing(serve):
     serve()
-    arrived = race.arrive(request(tau="nan", mode="<b>", model="/etc/passwd", criterion="luck", wait="inf"))
+    arrived = in_url(request(tau="nan", mode="<b>", model="/etc/passwd", criterion="luck", wait="inf"))
     assert all(skipped(update) for update in arrived)
-    assert race.list_models(request(model="/etc/passwd")).value == CHAT
+    assert list_models(request(model="/etc/passwd")).value == CHAT
 
 
 def test_recorded_runs_of_models_not_served_are_omitted(serve):
     serve("--only", "--model", "ar-tiny")
-    assert models.recorded() == [] and race.opening({}) is None
-    prompt, modes, *_ = race.first()
+    assert models.recorded() == [] and opening({}) is None
+    prompt, modes, *_ = first()
     assert prompt and modes == ["mars"]
 
 
 def test_examples_follow_the_model_and_typed_text_stays(serve):
     serve("--model", "owner/name")
-    assert [shown["visible"] for shown in race.show_examples("mars-tiny")] == [False, True]
-    assert [shown["visible"] for shown in race.show_examples("trained-here")] == [False, True]
-    assert [shown["visible"] for shown in race.show_examples("owner/name")] == [True, False]
-    bus, chat = (race.EXAMPLES[name][0]["prompt"] for name in ("mars-tiny", CHAT))
-    assert race.replace_example(CHAT, bus) == race.replace_example("owner/name", bus) == chat
-    assert race.replace_example("mars-tiny", chat) == bus
+    assert [shown["visible"] for shown in show_examples("mars-tiny")] == [False, True]
+    assert [shown["visible"] for shown in show_examples("trained-here")] == [False, True]
+    assert [shown["visible"] for shown in show_examples("owner/name")] == [True, False]
+    bus, chat = (EXAMPLES[name][0]["prompt"] for name in ("mars-tiny", CHAT))
+    assert replace_example(CHAT, bus) == replace_example("owner/name", bus) == chat
+    assert replace_example("mars-tiny", chat) == bus
     for prompt in (bus, "typed by a visitor"):
-        assert skipped(race.replace_example("mars-tiny", prompt))
+        assert skipped(replace_example("mars-tiny", prompt))
 
 
 def test_a_race_runs_the_chosen_modes_of_the_model():
-    assert race.lanes(("mars", "lossless", "ar", "jacobi"), ["jacobi", "mars"]) == ["ar", "mars", "jacobi"]
-    assert race.lanes(("ar", "jacobi"), ["mars"]) == ["ar"]
-    assert race.lanes(("block-diffusion",), ["mars"]) == ["block-diffusion"]
+    assert lanes(("mars", "lossless", "ar", "jacobi"), ["jacobi", "mars"]) == [
+        "ar",
+        "mars",
+        "jacobi",
+    ]
+    assert lanes(("ar", "jacobi"), ["mars"]) == ["ar"]
+    assert lanes(("block-diffusion",), ["mars"]) == ["block-diffusion"]
 
 
 def test_lessons_use_the_tiny_model_even_if_it_is_not_served(serve, monkeypatch):
@@ -140,9 +148,7 @@ def test_the_chat_model_answers_a_new_prompt(monkeypatch):
     """Decode with quantized weights, the default of the page."""
     monkeypatch.setattr(models, "_pool", Pool([CHAT]))
     question = "Which planet do we live on? Answer in one short sentence."
-    *_, record = race.compete(
-        question, CHAT, ["lossless"], "probability", "", race.History(), True, race.Knobs(), gr.Request()
-    )
+    *_, record = compete(question, CHAT, ["lossless"], "probability", "", History(), True, Knobs())
     records = [line for line in record.splitlines() if '"done":true' in line]
     assert len(records) == 2 and '"dtype":"int8"' in record
     assert "Earth" in record

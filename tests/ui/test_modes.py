@@ -82,19 +82,6 @@ def test_a_record_of_every_mode_is_drawn(stage, checkpoint, mode):
         expect(stage.locator(".ghost-bar")).to_have_count(differ)
 
 
-def test_slots_filled_by_block_diffusion_stay_filled(stage, checkpoint):
-    """Use τ = 1, at which each forward fills only the most confident slot, at any position."""
-    run = made(checkpoint, "block-diffusion", tau=1.0, window=6)
-    put(stage, file_of(run))
-    filled = []
-    for number, step in enumerate(run.passes):
-        shown = states(stage, number)
-        filled.append(len(shown) - shown.count("unread") + sum(p.accepted for p in run.passes[:number]))
-        if step.stop:
-            break
-    assert filled[:-1] == list(range(1, run.forwards))
-
-
 def test_a_record_of_schema_1_still_opens(stage):
     text = Path(__file__).with_name("schema-1.jsonl").read_text("utf-8")
     first, step = map(json.loads, text.splitlines()[:2])

@@ -13,7 +13,7 @@ from gradio_client import Client
 from mars_demo import tasks
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
-from mars_demo.ui.hosting import endpoint
+from mars_demo.ui import endpoint
 
 PROMPT = tasks.held_out("units", 1)[0].prompt
 

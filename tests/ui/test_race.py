@@ -13,10 +13,10 @@ import web
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.trace import Pass, Run, Settings, Slot
-from mars_demo.ui import controls, models
-from mars_demo.ui.controls import Knobs, begin, end
+from mars_demo.ui import models
+from mars_demo.ui.knobs import Knobs, begin, end
+from mars_demo.ui.model_choice import mode_choices
 from mars_demo.ui.racing import growing, race, record
-from mars_demo.ui.tabs import race as tab
 
 
 def run(ms: float, forwards: int) -> Run:
@@ -126,7 +126,7 @@ def test_a_new_run_waits_until_the_previous_one_has_stopped():
 
 
 def test_only_one_of_two_concurrent_starts_continues(monkeypatch):
-    monkeypatch.setattr(controls, "PATIENCE", 0)
+    monkeypatch.setattr("mars_demo.ui.knobs.PATIENCE", 0)
     knobs = Knobs()
 
     async def both():
@@ -136,33 +136,8 @@ def test_only_one_of_two_concurrent_starts_continues(monkeypatch):
     assert [isinstance(one, gr.Error) for one in web.run(both())] == [False, True]
 
 
-def test_lines_are_shown_less_often_while_many_runs_grow(monkeypatch):
-    """Advance the clock by 11 ms per line."""
-    now = 0.0
-    monkeypatch.setattr("mars_demo.ui.racing.time", SimpleNamespace(monotonic=lambda: now))
-
-    def timed(lines: int):
-        nonlocal now
-        for _ in range(lines):
-            now += 0.011
-            yield "line\n"
-
-    def shown(others: int) -> int:
-        crowd = [growing(timed(100), every=0.0) for _ in range(others)]
-        for one in crowd:
-            next(one)
-        count = len(list(growing(timed(30), every=0.01)))
-        for one in crowd:
-            one.close()
-        return count
-
-    assert shown(others=0) == 31
-    assert shown(others=39) <= 8
-    assert shown(others=0) == 31  # visitors who have left do not count
-
-
 def test_modes_chosen_during_a_request_are_kept():
     models.load(models.TINY)
-    late = tab.mode_choices(models.TINY, ["mars"])  # requested before the visitor chose another mode
+    late = mode_choices(models.TINY, ["mars"])  # requested before the visitor chose another mode
     assert "value" not in late.constructor_args and late.constructor_args["choices"]
-    assert tab.mode_choices(models.TINY, ["mars", "block-diffusion"]).constructor_args["value"] == ["mars"]
+    assert mode_choices(models.TINY, ["mars", "block-diffusion"]).constructor_args["value"] == ["mars"]

@@ -9,7 +9,7 @@ from records import race
 from mars_demo.decoding.fields import MOST_LINES
 from mars_demo.decoding.trace import read_text
 from mars_demo.limits import LIMITS
-from mars_demo.ui.components.stage import replay_page
+from mars_demo.ui.standalone.replay import replay_page
 
 DROP = """text => {
   const data = new DataTransfer();

@@ -332,7 +332,7 @@ def test_a_long_answer_scrolls_while_running_and_ends_at_its_start(visit, serve)
     }
     lines = list(record(runs, lambda: False))
     with App() as demo:
-        stage = Stage("".join(lines[:150]))
+        stage = Stage("".join(lines[:150]), entries=recordings.index())
         gr.Button("finish").click(lambda: "".join(lines), None, stage, show_progress="hidden")
     page = visit(base_url=serve(demo), viewport={"width": 390, "height": 844})
     reading, tokens = lane(page, "ar").locator(".reading"), lane(page, "ar").locator(".token")
@@ -373,7 +373,7 @@ def first_screen(visit, serve, tmp_path, monkeypatch):
     monkeypatch.setattr(recordings, "FOLDER", tmp_path)
     with App() as demo:
         gr.Textbox(elem_id="prompt")
-        Stage()
+        Stage(entries=recordings.index())
     base_url = serve(demo)
 
     def open_page(query: str = "") -> Page:

@@ -13,8 +13,8 @@ from records import race, slowed
 
 from mars_demo.decoding.trace import read_runs
 from mars_demo.modes import MODES
-from mars_demo.ui.components.stage import replay_page
 from mars_demo.ui.scripts import style
+from mars_demo.ui.standalone.replay import replay_page
 from mars_demo.views import recordings
 
 RECORDED = recordings.index()

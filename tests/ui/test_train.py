@@ -11,18 +11,19 @@ from playwright.sync_api import Page, expect
 from race_tab import race_to_the_end
 from torch.nn.modules.module import register_module_forward_pre_hook
 
-from mars_demo.training import watching
+from mars_demo.evaluation import training_record, trainings
+from mars_demo.ui import training
 from mars_demo.ui.tabs import train
 
 
 @pytest.fixture
 def open_tab(visit, monkeypatch):
     """Open the tab with fewer prompts for the measurements of a training."""
-    monkeypatch.setattr(train, "CURVE_PROMPTS", 1)
-    monkeypatch.setattr(train, "TAUS", (1.0, 0.6))
-    monkeypatch.setattr(watching, "PROBE_TASKS", watching.PROBE_TASKS[:2])
-    monkeypatch.setattr(watching, "PROBE_PROMPTS", 2)
-    monkeypatch.setattr(watching, "TIMED", 1)
+    monkeypatch.setattr(training, "CURVE_PROMPTS", 1)
+    monkeypatch.setattr(training, "TAUS", (1.0, 0.6))
+    monkeypatch.setattr(training_record, "PROBE_TASKS", training_record.PROBE_TASKS[:2])
+    monkeypatch.setattr(training_record, "PROBE_PROMPTS", 2)
+    monkeypatch.setattr(training_record, "TIMED", 1)
 
     def open_it(steps: int = 3) -> Page:
         page = visit("tab=train")
@@ -59,7 +60,7 @@ def finished(page: Page, steps: int) -> None:
 
 def record() -> list[dict]:
     """Return the recorded training that the page opens with."""
-    return [json.loads(line) for line in watching.recording(watching.index()[0]["id"]).splitlines()]
+    return [json.loads(line) for line in trainings.recording(trainings.index()[0]["id"]).splitlines()]
 
 
 def text_of(answer: dict) -> str:
@@ -172,7 +173,7 @@ def test_a_failed_training_shows_a_message_and_the_next_one_runs(open_tab):
 @pytest.mark.full
 def test_a_preset_sets_the_controls(open_tab):
     page = open_tab()
-    preset = next(one for one in watching.PRESETS if one["objective"] == "ar")
+    preset = next(one for one in trainings.PRESETS if one["objective"] == "ar")
     choose(page, "preset", preset["title"])
     expect(page.get_by_role("radio", name="AR", exact=True)).to_be_checked()
     expect(page.locator("#steps input[type=number]")).to_have_value(str(preset["steps"]))
@@ -181,17 +182,12 @@ def test_a_preset_sets_the_controls(open_tab):
 @pytest.mark.parametrize("limit", [0, 50, 2500])
 def test_a_space_can_limit_steps_or_disable_training(monkeypatch, limit):
     monkeypatch.setenv("MARS_DEMO_TRAIN_STEPS", str(limit))
-    settings = {
-        "objective": "mars",
-        "block_size": 8,
-        "sft_weight": 1,
-        "data": "code",
-        "learning_rate": 1e-3,
-    }
+    recipe = ["mars", 8, 1, "code", limit + 1, 1e-3]
     with pytest.raises(ValueError, match=f"{limit}" if limit else None):
-        train._settings(steps=limit + 1, **settings)
+        train.settings_of(recipe)
     if limit:
-        assert train._settings(steps=limit, **settings)["max_steps"] == limit
+        recipe[4] = limit
+        assert train.settings_of(recipe)["max_steps"] == limit
 
 
 @pytest.mark.full

@@ -14,9 +14,9 @@ from web import HANG_GUARD, until
 
 from mars_demo.limits import LIMITS
 from mars_demo.scheduler import LONG, SCHEDULER
+from mars_demo.ui import training
 from mars_demo.ui.hosting import owned
 from mars_demo.ui.hosting.storage import storage
-from mars_demo.ui.tabs import train
 
 MEASURING = re.compile(r"\d+ of \d+")
 
@@ -53,7 +53,7 @@ def test_a_visitor_who_pauses_and_leaves_gives_the_training_slot_back(visit, ope
 
 @pytest.mark.full
 def test_stopping_or_leaving_ends_the_measurement(visit, open_tab, monkeypatch):  # noqa: F811
-    monkeypatch.setattr(train, "CURVE_PROMPTS", 400)
+    monkeypatch.setattr(training, "CURVE_PROMPTS", 400)
     visit()  # the module's page stays open
     page = open_tab(steps=1)
     page.locator("#train-run").click()

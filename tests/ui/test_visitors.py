@@ -97,8 +97,10 @@ def test_nothing_is_kept_of_former_visitors(visit, one_race_url, one_place):
     race_to_the_end(page)
     (session,) = sessions
     assert session in visitors._calls
+    states = sessions[session].state_data
+    assert states
     page.close()
-    until(lambda: not sessions and session not in visitors._calls)
+    until(lambda: not sessions and not states and session not in visitors._calls)
 
 
 def test_concurrent_visitors_get_the_answers_of_the_decoder(url, mars_tiny, monkeypatch):

@@ -26,9 +26,9 @@ sys.modules["spaces"] = forking_spaces
 sys.argv = ["app.py", "--model", "mars-tiny", "--model", "ar-tiny", "--model", sys.argv[1], "--only"]
 from mars_demo.models import pool
 pool.RETRY_AFTER = 0
-from mars_demo.training import watching
-from mars_demo.ui.tabs import train
-train.CURVE_PROMPTS = watching.PROBE_PROMPTS = 1  # as much as is needed to see that it works
+from mars_demo.evaluation import training_record
+from mars_demo.ui import training
+training.CURVE_PROMPTS = training_record.PROBE_PROMPTS = 1  # as much as is needed to see that it works
 runpy.run_path("app.py", run_name="__main__")
 """
 
@@ -121,5 +121,5 @@ def test_the_other_tabs_compute_in_forked_processes_and_a_trained_model_races(vi
     page.locator("#batch-size input[type=range]").fill("2")
     page.locator("#batch-run").click()
     expect(page.locator("#batch-said")).to_contain_text(re.compile(r"\b(\d+) of \1\b"))  # are the same
-    workers = {task: app.log(task, "call")[-1] for task in ("_watched", "_compared", "_weights", "decode")}
+    workers = {task: app.log(task, "call")[-1] for task in ("watched", "_measured", "_weights", "decode")}
     assert all(call["worker"] != call["app"] for call in workers.values())

@@ -16,7 +16,7 @@ from mars_demo.decoding.trace import Run
 from mars_demo.models.chat import encode_prompt
 from mars_demo.models.messages import user
 from mars_demo.ui.history import KEPT, History
-from mars_demo.views.mask_picture import of_pass
+from mars_demo.ui.masks import of_pass
 
 PROMPTS = ["How many?", "And in feet?", "Why?"]
 SYSTEM = {"role": "system", "content": "Be brief."}

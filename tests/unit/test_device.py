@@ -7,6 +7,7 @@ import pytest
 import torch
 from random_models import ARCHITECTURES, random_model
 
+from mars_demo.decoding.attention_weights import Attention
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.engine import Engine
 from mars_demo.decoding.request import Request
@@ -20,7 +21,6 @@ from mars_demo.models.precision import default_dtype
 from mars_demo.models.runtime.captured import CapturedModel
 from mars_demo.models.runtime.decoder import TransformersDecoder
 from mars_demo.training.attention import FLEX, SDPA, fastest
-from mars_demo.views.attention_weights import Attention
 
 PROMPT = "Sort 31, 4 and 15"
 DRAWN = Sampling(0.9, top_p=0.95, top_k=20, seed=3)

@@ -9,6 +9,7 @@ import torch
 from mars_demo import cli, tasks
 from mars_demo.models.chat import encode_prompt
 from mars_demo.models.load import load_checkpoint
+from mars_demo.models.names import CHAT
 from mars_demo.recipes import smollm
 from mars_demo.training import corpus, distillation
 
@@ -100,11 +101,11 @@ def test_the_chat_recipe_runs_at_a_small_scale_and_resumes(tmp_path, monkeypatch
     monkeypatch.setattr(smollm, "_mixed", lambda *_: distillation.prompts_from("tasks"))
     for _ in range(2):
         assert cli.main(command) == 0
-    trained = load_checkpoint(str(tmp_path / smollm.NAME), device="cpu")
+    trained = load_checkpoint(str(tmp_path / CHAT), device="cpu")
     assert (trained.block_size, trained.objective) == (8, "mars")
     talks = [json.loads(line)["messages"] for line in (tmp_path / "train.jsonl").read_text().splitlines()]
     assert 12 <= len(talks) <= 16
-    bundle = tmp_path / "bundle" / smollm.NAME
+    bundle = tmp_path / "bundle" / CHAT
     quantized = load_checkpoint(str(bundle), device="cpu")
     assert (quantized.block_size, quantized.precision) == (8, "int8")
     assert len(list(distillation.prompts_from(str(bundle / "held-out.jsonl")))) == 4

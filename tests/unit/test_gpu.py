@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from mars_demo.ui.controls import Knobs
 from mars_demo.ui.hosting import shared_state as shared
+from mars_demo.ui.knobs import Knobs
 
 ROOT = Path(__file__).parents[2]
 LENT = """

@@ -16,9 +16,9 @@ from mars_demo.decoding.request import Request
 from mars_demo.limits import LIMITS
 from mars_demo.models.chat import encode_prompt
 from mars_demo.models.memory import MEMORY
-from mars_demo.ui.hosting.guard import LONGEST, UNEXPECTED, log, public_error, sentence
+from mars_demo.ui.hosting.errors import LONGEST, UNEXPECTED, log, public_error, sentence
+from mars_demo.ui.masks import WIDEST, of_pass
 from mars_demo.ui.page import build
-from mars_demo.views.mask_picture import WIDEST, of_pass
 
 
 def unallocatable() -> Exception:

@@ -27,7 +27,8 @@ from mars_demo.decoding.sampling import Sampling
 from mars_demo.decoding.trace import read_runs
 from mars_demo.models.chat import encode_prompt
 from mars_demo.models.runtime.decoder import TransformersDecoder
-from mars_demo.views import lens_picture, mask_picture, recordings
+from mars_demo.ui import forwards, masks
+from mars_demo.views import recordings
 
 PAST, MASK = list(range(20, 33)), 2
 LAYOUTS = {
@@ -88,7 +89,7 @@ def pictures(checkpoint, run):
     """Yield the forwards of a run with their pictures."""
     ids = encode_prompt(checkpoint.tokenizer, run.settings.conversation)
     for index, step in enumerate(run.passes):
-        yield step, mask_picture.of_pass(run, index, str, ids, checkpoint.mask_id)
+        yield step, masks.of_pass(run, index, str, ids, checkpoint.mask_id)
 
 
 def by_hand(checkpoint, picture):
@@ -115,7 +116,7 @@ def test_every_cell_is_the_head_of_the_norm_of_the_layer(random_checkpoint, mode
     run = decode(random_checkpoint, "How many apples?", request_).finish()
     for step, picture in pictures(random_checkpoint, run):
         expected = by_hand(random_checkpoint, picture)
-        tokens, verified = lens_picture.recorded(step)
+        tokens, verified = forwards.slots_of(step)
         lens = look(random_checkpoint.model, picture.layout, picture.past, tokens, verified)
         rows = slot_rows(picture.layout, verified)
         assert len(lens.layers) == 4 and {len(cells) for cells in lens.layers} == {len(rows)}
@@ -136,7 +137,7 @@ def test_the_last_layer_agrees_with_the_record(mars_tiny, mode, linear):
     request_ = Request(mode, window=1 if mode == "ar" else 3, linear=linear)
     run = decode(mars_tiny, prompt, request_).finish()
     for step, picture in pictures(mars_tiny, run):
-        tokens, verified = lens_picture.recorded(step)
+        tokens, verified = forwards.slots_of(step)
         lens = look(mars_tiny.model, picture.layout, picture.past, tokens, verified)
         assert lens.verified == (step.verified or 0)
         for slot, token, cell in zip(step.slots, tokens, lens.layers[-1]):
@@ -152,7 +153,7 @@ def test_the_lens_shows_the_probability_of_sampled_tokens(mars_tiny):
     run = decode(mars_tiny, "How many apples?", request_).finish()
     others = 0
     for step, picture in pictures(mars_tiny, run):
-        lens = look(mars_tiny.model, picture.layout, picture.past, *lens_picture.recorded(step))
+        lens = look(mars_tiny.model, picture.layout, picture.past, *forwards.slots_of(step))
         assert lens.tokens == [slot.id for slot in step.slots]
         for slot, cell in enumerate(lens.layers[-1]):
             differs = cell.token != lens.tokens[slot]
@@ -281,5 +282,8 @@ def test_hostile_records_are_refused(tab):
     assert "1000" in wide["error"] and "512" in wide["error"]
     many = shown(tab, changed(1, slots=slots * 20))
     assert len(many["slots"]) == 9  # as many as the positions of the forward
+    committed = SimpleNamespace(record=changed(-1, commits=1), number=len(run.passes) + 1)
+    *_, picture, _, _ = tab.show_pass(True, committed)  # a commit is a forward without a pass
+    assert f"no forward {committed.number}" in json.loads(picture)["error"]
     few = shown(tab, changed(1, slots=slots[:1], accepted=1))
     assert len(few["slots"]) == 9 and few["slots"][0]["settled"] is not None

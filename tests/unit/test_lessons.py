@@ -7,9 +7,9 @@ import pytest
 
 from mars_demo.assets import ASSETS, read_json
 from mars_demo.decoding.trace import Run, read_text
-from mars_demo.ui.lessons import recorded
+from mars_demo.ui.lessons import figures
 from mars_demo.ui.lessons.chapters import CHAPTERS
-from mars_demo.ui.lessons.kinds import KINDS
+from mars_demo.ui.lessons.figures import KINDS
 from mars_demo.views import recordings
 
 LONGEST = 150  # words of a chapter
@@ -46,7 +46,7 @@ def test_masks_never_stay_in_the_cache():
     numbers = [option["forward"] for option in shown]
     assert numbers == list(range(numbers[0], numbers[-1] + 1))
     for option in shown:
-        drawn = json_of(recorded.forward(option)["grid"])
+        drawn = json_of(figures.forward(option)["grid"])
         streams = [cell["stream"] for cell in drawn["columns"]]
         *before, last = run.passes[: option["forward"] - 1]
         cached = run.settings.prompt_tokens + sum(step.accepted for step in before)
@@ -85,7 +85,7 @@ def test_saved_forwards_are_not_always_saved_time():
 def test_masks_learn_to_guess():
     answers = {}
     for title, option in options("mask-training").items():
-        [answers[title]] = read_text(recorded.trained(option)["stage"]["value"])
+        [answers[title]] = read_text(figures.training(option)["stage"]["value"])
     right = "So there are 29 people on the bus."
     assert right in answers["160"].text and right not in answers["1"].text
     assert min(answers, key=lambda title: answers[title].forwards) == "160"
@@ -94,6 +94,6 @@ def test_masks_learn_to_guess():
 @pytest.mark.full
 def test_the_methods_are_compared_beside_the_choice():
     element = ELEMENTS["neighbours"]
-    table = recorded.choose(element)["table"]["value"]
+    table = figures.choice(element)["table"]["value"]
     for cells in (element["columns"], *element["rows"]):
         assert len(cells) == len(element["columns"]) and all(cell in table for cell in cells)

@@ -1,19 +1,22 @@
 """Mask pictures, compared cell by cell with the rules."""
 
+import gc
 import json
+import weakref
 
 import pytest
 import torch
 from random_models import random_model
 
+from mars_demo.decoding.attention_weights import Attention
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.engine import Engine
 from mars_demo.decoding.request import Request
 from mars_demo.models.chat import encode_prompt
 from mars_demo.models.checkpoint import wrap
-from mars_demo.views import mask_picture, plots
-from mars_demo.views.attention_weights import Attention
-from mars_demo.views.mask_picture import Sentence
+from mars_demo.ui import masks
+from mars_demo.ui.masks import Sentence
+from mars_demo.views import plots
 
 MASK = 2
 
@@ -24,11 +27,11 @@ def name(token: int) -> str:
 
 def training(kind, ids, prompt, block_size, seed=None):
     sentence = Sentence(ids, MASK, name, prompt=prompt, block_size=block_size, seed=seed)
-    return mask_picture.KINDS[kind].draw(sentence)
+    return masks.draw(kind, sentence)
 
 
-def inference(kind, ids, new, masks):
-    return mask_picture.KINDS[kind].draw(Sentence(ids, MASK, name, new=new, block_size=masks))
+def inference(kind, ids, new, count):
+    return masks.draw(kind, Sentence(ids, MASK, name, new=new, block_size=count))
 
 
 def mars_by_hand(length: int, prompt: int, block_size: int) -> list[str]:
@@ -107,7 +110,7 @@ def test_the_picture_of_a_recorded_forward_is_its_actual_mask(mars_tiny, monkeyp
         assert any(slot.source == "copy" for step in run.passes for slot in step.slots)
     ids = encode_prompt(mars_tiny.tokenizer, prompt)
     for index, layout in enumerate(ran):
-        picture = mask_picture.of_pass(run, index, name, ids, mars_tiny.mask_id)
+        picture = masks.of_pass(run, index, name, ids, mars_tiny.mask_id)
         assert torch.equal(picture.layout.ids, layout.ids)
         assert torch.equal(picture.layout.positions, layout.positions)
         assert torch.equal(picture.layout.visible, layout.visible)
@@ -116,7 +119,7 @@ def test_the_picture_of_a_recorded_forward_is_its_actual_mask(mars_tiny, monkeyp
 def test_a_record_without_its_guesses_is_not_drawn(mars_tiny):
     run = decode(mars_tiny, "How many apples?", Request(mode="jacobi", max_new_tokens=8)).finish()
     with pytest.raises(ValueError, match="ar, mars and lossless"):
-        mask_picture.of_pass(run, 1, name, [5, 6], mars_tiny.mask_id)
+        masks.of_pass(run, 1, name, [5, 6], mars_tiny.mask_id)
 
 
 def test_attention_is_that_of_the_model_and_zero_under_the_mask(tokenizer):
@@ -134,6 +137,15 @@ def test_attention_is_that_of_the_model_and_zero_under_the_mask(tokenizer):
     whole = training("ar", ids, 4, 3, None)
     expected = attention.model(torch.tensor([ids]), output_attentions=True).attentions[2][0, 3]
     torch.testing.assert_close(attention.weights(whole.layout, [], layer=2, head=3), expected)
+
+
+def test_the_attention_of_an_evicted_model_is_freed(tokenizer):
+    model = random_model("llama", tokenizer)
+    weights = weakref.ref(model.get_input_embeddings().weight)
+    cached = weakref.WeakKeyDictionary({model: Attention(model)})  # as on the page
+    del model
+    gc.collect()
+    assert weights() is None and not cached
 
 
 def test_shares_of_ar_signal_equal_the_paper():

@@ -9,7 +9,7 @@ from random_models import random_model
 from mars_demo.layout import SIZES
 from mars_demo.limits import LIMITS
 from mars_demo.models import memory
-from mars_demo.models.facts import licence_in
+from mars_demo.models.facts import front_matter, licence_in
 from mars_demo.models.load import load_checkpoint
 from mars_demo.models.runtime.fused import FusedModel
 
@@ -81,12 +81,12 @@ def test_available_memory_respects_a_container_and_counts_its_file_cache(tmp_pat
 def test_the_licence_comes_from_the_card_and_a_hostile_card_has_none(tmp_path, card, licence):
     if card is not None:
         (tmp_path / "README.md").write_text(card)
-    assert licence_in(tmp_path) == licence
-    assert licence_in(tmp_path / "weights.gguf") == licence
+    assert licence_in(front_matter(tmp_path)) == licence
+    assert licence_in(front_matter(tmp_path / "weights.gguf")) == licence
 
 
 def test_a_self_referential_card_is_read_quickly(tmp_path):
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 12)]
     (tmp_path / "README.md").write_text("\n".join(["---", *lines, "license: *a11", "---", ""]))
-    assert licence_in(tmp_path) in (None, "")
+    assert licence_in(front_matter(tmp_path)) in (None, "")

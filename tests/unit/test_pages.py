@@ -7,7 +7,7 @@ from hostile import GOOD, written
 
 from mars_demo import cli
 from mars_demo.ui import controls, standalone
-from mars_demo.ui.components.stage import replay_page
+from mars_demo.ui.standalone.replay import replay_page
 from mars_demo.views import recordings
 
 

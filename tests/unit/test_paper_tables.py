@@ -12,7 +12,6 @@ import pytest
 from mars_demo import tasks
 from mars_demo.evaluation import paper_tables, results
 from mars_demo.evaluation.frontier import AR, Frontier, Setting
-from mars_demo.ui.lessons.tables import compared
 
 
 def row(seed: int, task: str, accuracy: float, tokens: int = 100, forwards: int = 50, **origin) -> dict:
@@ -41,7 +40,7 @@ def cell(table: paper_tables.Table, name: str, column: str) -> str:
     return table.frame.loc[names(table).index(name), column]
 
 
-@pytest.mark.parametrize("number", paper_tables.TABLES)
+@pytest.mark.parametrize("number", paper_tables.TITLES)
 def test_a_table_without_results_is_none(folder, number):
     assert paper_tables.here(number) is None
     assert paper_tables.our_curves() == {}
@@ -115,29 +114,6 @@ def test_the_curves_of_tau_agree_with_the_tables():
             speed = sum(o.tokens for o in chosen) / sum(o.forwards for o in chosen)
             assert tokens_per_forward == pytest.approx(speed)
             assert cell(table, world, f"τ = {tau:g}") == f"{100 * accuracy:.1f}, {speed:.2f}"
-
-
-def test_benchmarks_of_the_harness_have_the_columns_of_table_4(folder):
-    assert paper_tables.benchmarks() is None
-
-    def record(tau: float | None, names) -> dict:
-        rows = [
-            {"task": task, "metrics": {metric: 0.25 + 0.05 * i}, "tokens_per_forward": 1.5 + 0.1 * i}
-            for i, (task, metric) in enumerate(paper_tables.HARNESS[name] for name in names)
-        ]
-        about = {"command": f"python -m mars_demo benchmark --tau {tau}", "machine": "a computer"}
-        return about | {"model": "mars", "mode": "mars", "tau": tau, "tasks": rows}
-
-    write(folder, "benchmarks-a.json", record(0.95, paper_tables.BENCHMARKS))
-    write(folder, "benchmarks-b.json", record(None, ["GSM8K"]))
-    write(folder, "benchmarks-other.json", record(1, []))
-    table = paper_tables.benchmarks()
-    assert list(table.frame)[3:] == list(paper_tables.paper(4).frame)[3:]
-    assert names(table) == ["mars, mars, τ = 0.95", "mars, mars"]
-    assert table.frame.iloc[0].tolist()[1:4] == ["37.5", "1.75", "25.0, 1.50"]
-    assert table.frame.iloc[1].tolist()[1:] == ["", "", "", "", "", "", "25.0, 1.50", ""]
-    assert "--tau 0.95" in table.source and "a computer" in table.source and "--tau 1" not in table.source
-    assert "25.0, 1.50" in str(compared(4)) and "25.0, 1.50" not in str(compared(5))
 
 
 @pytest.mark.full

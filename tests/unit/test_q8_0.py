@@ -118,7 +118,7 @@ def test_a_quantized_file_is_described_by_its_header(folder):
     loaded = load_checkpoint(str(folder), device="cpu", dtype=torch.float32)
     for name in (file, folder):
         assert facts(outline(str(name))).parameters == facts(loaded).parameters
-        assert load_checkpoint(str(name), device="cpu").model.dtype == torch.bfloat16  # by default
+        assert load_checkpoint(str(name), device="cpu").model.dtype == torch.float32  # by default
     largest = max(weight.numel() for weight in loaded.model.parameters())
     size = facts(loaded).parameters * 4 + largest * 4
     assert memory.needed(str(folder), "cpu", torch.float32) == size

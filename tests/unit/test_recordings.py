@@ -12,6 +12,7 @@ from mars_demo.decoding.decode import decode
 from mars_demo.decoding.engine import Engine
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.trace import Pass, Run, Settings, Slot, read_runs
+from mars_demo.evaluation import recorded_runs
 from mars_demo.layout import causal
 from mars_demo.models.chat import encode_prompt
 from mars_demo.models.load import load_checkpoint
@@ -48,7 +49,7 @@ def decoded_again(recorded: Run, entry: dict) -> Run:
     return run.finish()
 
 
-def recorded_runs(id: str) -> list[Run]:
+def runs_of(id: str) -> list[Run]:
     entry, runs = ENTRIES[id], read_runs(recordings.recording(id).splitlines()[1:])
     assert [run.settings.mode for run in runs] == entry["modes"]
     for run in runs:
@@ -69,7 +70,7 @@ def test_a_recorded_run_of_the_chat_model_has_its_best_tokens_up_to_ties(id):
     They must be (nearly) the best tokens: all of them if drafts are verified, else the first of each pass.
     """
     checkpoint = load(CHAT, "cpu", "auto")
-    for run in recorded_runs(id):
+    for run in runs_of(id):
         assert run.settings.dtype == "int8"
         prompt = encode_prompt(checkpoint.tokenizer, run.settings.prompt)
         assert run.settings.prompt_tokens == len(prompt)
@@ -86,7 +87,7 @@ def test_a_recorded_run_of_the_chat_model_has_its_best_tokens_up_to_ties(id):
 @pytest.mark.parametrize("id", [id for id in ENTRIES if ENTRIES[id]["model"] != CHAT])
 def test_a_recorded_run_is_reproduced_by_the_model(id):
     entry = ENTRIES[id]
-    for recorded in recorded_runs(id):
+    for recorded in runs_of(id):
         run = decoded_again(recorded, entry)
         assert run.settings.prompt_tokens == recorded.settings.prompt_tokens
         count = check_same_passes(run, recorded)
@@ -111,15 +112,15 @@ def run(times: list[float], ids: list[int] | None = None, accepted: int = 1) -> 
 
 
 def test_a_forward_has_the_median_of_its_times_and_of_parts_in_all_runs():
-    typical = recordings.typical([run([9, 5, 500]), run([8, 4, 3]), run([10, 90, 2])])
+    typical = recorded_runs.typical([run([9, 5, 500]), run([8, 4, 3]), run([10, 90, 2])])
     assert [step.ms for step in typical.passes] == [9, 5, 3]
     assert typical.stop == "eos" and typical.token_ids == [0, 1, 2]
     timed = [run([9]), run([5]), run([7])]
     for single, model, read in zip(timed, (3, 2, 4), (1, 2, 1)):
         single.passes[0] = replace(single.passes[0], model_ms=model, read_ms=read)
-    [step] = recordings.typical(timed).passes
+    [step] = recorded_runs.typical(timed).passes
     assert (step.ms, step.model_ms, step.read_ms) == (7, 3, 1)
-    [step] = recordings.typical([run([9]), run([5])]).passes
+    [step] = recorded_runs.typical([run([9]), run([5])]).passes
     assert (step.ms, step.model_ms, step.read_ms) == (7, None, None)
 
 
@@ -127,7 +128,7 @@ def test_a_forward_has_the_median_of_its_times_and_of_parts_in_all_runs():
 def test_runs_that_differ_are_not_averaged(other):
     """Refuse runs that differ in tokens or in accepted tokens per forward."""
     with pytest.raises(ValueError, match="tokens"):
-        recordings.typical([run([1, 1, 1, 1]), other])
+        recorded_runs.typical([run([1, 1, 1, 1]), other])
 
 
 def test_modes_are_timed_in_turn_and_recorded_exactly(mars_tiny, monkeypatch):
@@ -138,15 +139,15 @@ def test_modes_are_timed_in_turn_and_recorded_exactly(mars_tiny, monkeypatch):
         modes.append(request.mode)
         return original(checkpoint, prompt, request)
 
-    monkeypatch.setattr("mars_demo.views.recordings.decode", noting_mode)
+    monkeypatch.setattr("mars_demo.evaluation.recorded_runs.decode", noting_mode)
     entry = {
         "model": "mars-tiny",
         "prompt": "Write 57 in words.",
         "modes": ["ar", "mars"],
         "tau": [[1, 0.95]],
     }
-    runs = read_runs(recordings.record(entry).splitlines())
-    assert modes == ["ar", "mars"] * (1 + recordings.TIMES)  # one warm-up round
+    runs = read_runs(recorded_runs.record(entry).splitlines())
+    assert modes == ["ar", "mars"] * (1 + recorded_runs.TIMES)  # one warm-up round
     for single in runs:
         again = original(mars_tiny, entry["prompt"], Request(single.settings.mode)).finish()
         assert single.token_ids == again.token_ids and single.stop == again.stop == "eos"

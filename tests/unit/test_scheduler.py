@@ -16,11 +16,11 @@ from mars_demo import scheduler
 from mars_demo.decoding import costs
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
-from mars_demo.scheduler import BACKGROUND, LONG, RACE, SCHEDULER, WAITING, Clock, Queue, Scheduler
+from mars_demo.scheduler import BACKGROUND, LONG, RACE, SCHEDULER, WAITING, Clock, Scheduler
 from mars_demo.serving.decode_batch import decode_batch
-from mars_demo.ui import controls, models, options
-from mars_demo.ui.controls import in_queue
+from mars_demo.ui import models, options, queues
 from mars_demo.ui.hosting.shared_state import SharedState
+from mars_demo.ui.queues import Queue, in_queue
 
 GUARD = 300  # seconds
 PROMPTS = [
@@ -116,7 +116,7 @@ def counting(instance: Scheduler, kind: str):
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
     monkeypatch.setattr(scheduler, "PATIENCE", 0.01)
-    monkeypatch.setattr(controls, "LOOK", 0.01)
+    monkeypatch.setattr(queues, "POLL", 0.01)
 
 
 @pytest.mark.parametrize("kind", [RACE, LONG])
@@ -154,7 +154,7 @@ def test_long_work_waits_for_races_up_to_a_limit(monkeypatch):
             ended.wait(GUARD)
             order.append("race")
 
-    monkeypatch.setattr(scheduler, "GIVES_WAY", GUARD)
+    monkeypatch.setattr(scheduler, "RACE_WAIT", GUARD)
     with ThreadPoolExecutor(2) as threads:
         threads.submit(race)
         assert started.wait(GUARD)
@@ -162,7 +162,7 @@ def test_long_work_waits_for_races_up_to_a_limit(monkeypatch):
         assert not step.done()
         ended.set()
     assert order == ["race", 2]
-    monkeypatch.setattr(scheduler, "GIVES_WAY", 0.05)
+    monkeypatch.setattr(scheduler, "RACE_WAIT", 0.05)
     with instance.running():
         assert next(steps) == 3
 
@@ -204,7 +204,7 @@ def test_the_app_measures_a_model_after_its_first_run(tmp_path, monkeypatch):
 def clock(monkeypatch):
     """Return a clock that the test sets, with an empty queue."""
     clock = SimpleNamespace(now=0.0, queue=Queue())
-    monkeypatch.setattr(scheduler, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr(queues, "time", SimpleNamespace(monotonic=lambda: clock.now))
     return clock
 
 

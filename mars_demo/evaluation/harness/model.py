@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -14,9 +14,9 @@ from lm_eval.models.huggingface import HFLM
 from lm_eval.models.utils import handle_stop_sequences, normalize_gen_kwargs, postprocess_generated_text
 from tqdm import tqdm
 
+from mars_demo.decoding.acceptance import TAU
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling
-from mars_demo.evaluation.harness.generated import Generated, speed
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.load import load_checkpoint
 from mars_demo.models.messages import Encoded
@@ -27,6 +27,7 @@ from mars_demo.serving.decode_batch import finished
 if TYPE_CHECKING:
     from lm_eval.api.instance import Instance
 
+LOGGER = logging.getLogger("lm_eval.models.mars_demo")
 # It warns about models that are loaded already.
 logging.getLogger("lm_eval.models.huggingface").setLevel(logging.ERROR)
 
@@ -47,8 +48,9 @@ class MarsLM(HFLM):
     device: None for the best one.
     dtype: one of `names.DENSE`; `auto` is the choice of `load_checkpoint` for batched decoding.
     batch_size: sequences of a batch; `auto` only applies to scoring texts.
-    max_length: positions of prompt and answer together; longer prompts are truncated on the left.
     seed: the seed of tasks that sample.
+    settings: further ones of the model `hf`. `max_length` counts the positions of prompt and answer
+        together; longer prompts are truncated on the left.
 
     Raises:
         ValueError: if the checkpoint cannot be loaded or does not support the settings.
@@ -58,17 +60,15 @@ class MarsLM(HFLM):
         self,
         pretrained: str | Checkpoint | None = None,
         mode: str | None = None,
-        tau: float = 0.95,
+        tau: float = TAU,
         criterion: str = "probability",
         window: int | None = None,
         block_size: int | None = None,
         dtype: str = "auto",
         device: str | None = None,
         batch_size: int | str = BATCH,
-        max_batch_size: int | None = 64,
-        max_length: int | None = None,
-        add_bos_token: bool | None = None,
         seed: int = 0,
+        **settings: Any,
     ):
         request = Request(mode, float(tau), criterion, window)
         self.checkpoint = checkpoint = _loaded(pretrained, device, dtype, block_size).dense
@@ -77,16 +77,15 @@ class MarsLM(HFLM):
             tokenizer=checkpoint.tokenizer,
             backend="causal",
             batch_size=batch_size,
-            max_batch_size=max_batch_size,
-            max_length=max_length or checkpoint.context,
-            add_bos_token=add_bos_token,
+            **{"max_length": checkpoint.context} | settings,
         )
         self.rows = int(batch_size) if str(batch_size).isdigit() else BATCH
         self.request = fitted(checkpoint, request, self.rows)
         self.seed = seed
-        self._answers: dict[str | None, list[Generated]] = defaultdict(list)  # generated answers by task
+        # The numbers of generated answers, their tokens and their forwards, by task.
+        self.counts: dict[str | None, Counter] = defaultdict(Counter)
 
-    def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[Generated]:
+    def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
         """Answer each request's prompt, up to its stop string.
 
         Raises:
@@ -97,17 +96,18 @@ class MarsLM(HFLM):
         ]
         # The longest first, so that sequences of about the same length share their forwards.
         order = sorted(range(len(prompts)), key=lambda number: -len(prompts[number][0].ids))
-        answers: dict[int, Generated] = {}
+        answers: dict[int, str] = {}
         runs = finished(self.checkpoint, [prompts[number] for number in order], self.rows)
         title = "Running generate_until requests"
         for index, run in tqdm(runs, title, total=len(order), disable=disable_tqdm):
             number = order[index]
             stops = list(prompts[number][1].stop_strings)
-            text = postprocess_generated_text(self.tok_decode(run.token_ids), stops, None)
-            answers[number] = answer = Generated(text, run.tokens, run.forwards)
-            self.cache_hook.add_partial("generate_until", requests[number].args, answer)
-        for number, request in enumerate(requests):
-            self._answers[request.task_name].append(answers[number])
+            answers[number] = postprocess_generated_text(self.tok_decode(run.token_ids), stops, None)
+            self.cache_hook.add_partial("generate_until", requests[number].args, answers[number])
+            counts = {"answers": 1, "tokens": run.tokens, "forwards": run.forwards}
+            self.counts[requests[number].task_name].update(counts)
+        for task, speed in self.speeds.items():
+            LOGGER.info("%s: %.2f tokens per forward", task, speed["tokens_per_forward"])
         return [answers[number] for number in range(len(prompts))]
 
     def _parsed(self, context: str, settings: dict, seed: int) -> tuple[Encoded, Request]:
@@ -136,24 +136,24 @@ class MarsLM(HFLM):
         return super()._loglikelihood_tokens(*args, **kwargs)
 
     def get_model_info(self) -> dict[str, Any]:
-        """Return the fields for the harness's results; speeds leave out cached answers."""
-        speeds = {task: speed(answers) for task, answers in self._answers.items()}
+        """Return the fields for the harness's results."""
+        request = self.request
         return {
             "model_num_parameters": self.model.num_parameters(),
             "model_dtype": self.checkpoint.precision,
-            **self.settings,
-            "speed": {task: total.record() for task, total in speeds.items()},
-        }
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The settings that answers are decoded with."""
-        request = self.request
-        return {
             "mode": request.mode,
             "tau": request.acceptance.threshold(),
             "criterion": request.criterion,
             "window": request.window,
+            "speed": self.speeds,
+        }
+
+    @property
+    def speeds(self) -> dict[str | None, dict[str, float]]:
+        """The totals of each task's answers, without those from the harness's cache."""
+        return {
+            task: {**counts, "tokens_per_forward": counts["tokens"] / counts["forwards"]}
+            for task, counts in self.counts.items()
         }
 
 

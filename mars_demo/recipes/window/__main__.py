@@ -11,7 +11,7 @@ COMMANDS = {  # function, its arguments, help
     "rehearse": ("rehearse:rehearse", ("--machine", "--base", "--own", "--work"), "run all calls on a CPU"),
     "prepare": ("carry:prepare", ("--base", "--own"), "write the folders to carry"),
     "restore": ("carry:restore", (), "undo prepare"),
-    "prove": ("prove:prove", ("--output",), "measure speed, memory and equality on the machine"),
+    "prove": ("prove:prove", ("--output",), "measure speed and memory on the machine"),
     "train": ("train:train", ("--left", "--output"), "train, and return the first pieces"),
     "measure": ("measure:measure", ("--output",), "measure the bundle, and return the next pieces"),
     "deliver": ("pieces:deliver", ("group", "--output"), "return a group of pieces"),

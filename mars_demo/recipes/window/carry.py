@@ -8,14 +8,10 @@ import lzma
 import shutil
 import subprocess
 import sys
-import tempfile
 from importlib.metadata import version
 from pathlib import Path
 
-import torch
-
-from mars_demo.export.save import save_checkpoint
-from mars_demo.models.load import load_checkpoint
+from mars_demo.models.load import outline
 from mars_demo.models.names import gguf_file, locate
 from mars_demo.recipes.window import pieces
 from mars_demo.recipes.window.machine import FIRST, PACKED, PLAIN, SECOND, WHEELS, WINDOW
@@ -78,12 +74,9 @@ def _describe(base: str) -> None:
 
     Versions of transformers read different special tokens from a GGUF file.
     """
-    plain = load_checkpoint(base, device="cpu", dtype=torch.bfloat16)
-    with tempfile.TemporaryDirectory() as folder:
-        save_checkpoint(plain.model, plain.tokenizer, Path(folder), block_size=None)
-        for file in Path(folder).iterdir():
-            if file.suffix in (".json", ".jinja"):
-                shutil.copy(file, PLAIN)
+    described = outline(base, block_size=0)
+    for part in (described.model.config, described.model.generation_config, described.tokenizer):
+        part.save_pretrained(PLAIN)
 
 
 def _download() -> None:

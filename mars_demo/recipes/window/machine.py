@@ -1,6 +1,6 @@
 """The lent machine: the folders of the window, and the setup that each call begins with.
 
-It imports nothing beyond the standard library, because the setup installs what the rest imports.
+It imports no library, because the setup installs what the rest imports.
 """
 
 import lzma
@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+from mars_demo.models.names import CHAT
 from mars_demo.recipes.window import pieces
 
 STARTED = time.monotonic()  # of the command, before slow imports
@@ -20,7 +21,7 @@ BASE, OWN = WINDOW / "base", WINDOW / "own.jsonl"
 SITE, CACHES = WINDOW / "site", WINDOW / "caches"
 PROOF = WINDOW / "prove.json"
 AR_TRAINED, TRAINED = WINDOW / "ar", WINDOW / "mars"
-BUNDLE, PIECES = WINDOW / "bundle" / "mars-smollm2-135m", WINDOW / "pieces"
+BUNDLE, PIECES = WINDOW / "bundle" / CHAT, WINDOW / "pieces"
 
 
 def set_up() -> None:

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from mars_demo import tasks
+from mars_demo.decoding.acceptance import TAU
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.evaluation import accuracy
@@ -16,7 +17,6 @@ from mars_demo.recipes.window import pieces
 from mars_demo.recipes.window.machine import BUNDLE, PIECES
 
 MODES = ("ar", "mars", "lossless")
-TAU = 0.95
 PROMPTS = 4  # per skill
 SECONDS = 15.0  # per mode; the prompts that are left are skipped
 

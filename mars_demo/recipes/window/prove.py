@@ -15,9 +15,9 @@ from transformers import AutoModelForCausalLM
 from mars_demo.export.save import save_checkpoint
 from mars_demo.models.load import load_checkpoint, outline
 from mars_demo.recipes import smollm
-from mars_demo.recipes.window.equality import equality
 from mars_demo.recipes.window.machine import PLAIN, PROOF, WINDOW
 from mars_demo.recipes.window.settings import SIZES, config
+from mars_demo.training.metrics import logged
 from mars_demo.training.trainer import MarsTrainer
 
 ON_CPU = ({"packed": 512},)
@@ -26,7 +26,7 @@ RANDOM, TRIED = WINDOW / "random", WINDOW / "tried"
 
 
 def prove(output: Path) -> None:
-    """Print and write speed and memory, the settings to use, and the equality of FlexAttention.
+    """Print and write speed and memory, and the settings to use.
 
     Raises:
         ValueError: if training fails in every size.
@@ -43,11 +43,12 @@ def prove(output: Path) -> None:
             result["failed"].append(size | {"error": f"{type(error).__name__}: {str(error)[:300]}"})
         gc.collect()
         torch.cuda.empty_cache()
-    _write(result, output)  # in case that the rest takes too long
+    print(json.dumps(result), flush=True)
+    PROOF.write_text(json.dumps(result), encoding="utf-8")
+    output.mkdir(parents=True, exist_ok=True)
+    shutil.copy(PROOF, output)
     if "use" not in result:
         raise ValueError("training does not run here")
-    if "attention" not in result["use"]:
-        _write(result | {"equality": equality(RANDOM)}, output)
 
 
 def speed(size: dict[str, Any]) -> dict[str, Any]:
@@ -57,15 +58,15 @@ def speed(size: dict[str, Any]) -> dict[str, Any]:
     base = load_checkpoint(str(RANDOM), device="cpu", dtype=torch.float32)
     short = config(smollm.MARS, TRIED, RANDOM, minutes=MINUTES, **size)
     MarsTrainer(base.model, short, processing_class=base.tokenizer).train()
-    steps = [json.loads(line) for line in (TRIED / "metrics.jsonl").read_text("utf-8").splitlines()]
+    steps = logged(TRIED)
     first, last = steps[0], steps[-1]
-    seconds = last["seconds"] - first["seconds"]
+    seconds = last.seconds - first.seconds
     memory = torch.cuda.max_memory_allocated() / 2**30 if torch.cuda.is_available() else None
     return {
         "steps": len(steps),
-        "first_step_seconds": first["seconds"],
+        "first_step_seconds": first.seconds,
         "seconds_per_step": seconds / max(1, len(steps) - 1),
-        "tokens_per_second": (last["tokens"] - first["tokens"]) / max(seconds, 1e-9),
+        "tokens_per_second": (last.tokens - first.tokens) / max(seconds, 1e-9),
         "gib": memory,
     }
 
@@ -78,10 +79,3 @@ def _facts() -> dict[str, Any]:
         "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
         "cpus": os.cpu_count(),
     }
-
-
-def _write(result: dict[str, Any], output: Path) -> None:
-    print(json.dumps(result), flush=True)
-    PROOF.write_text(json.dumps(result), encoding="utf-8")
-    output.mkdir(parents=True, exist_ok=True)
-    shutil.copy(PROOF, output)

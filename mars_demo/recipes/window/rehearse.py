@@ -1,4 +1,4 @@
-"""The whole window on a CPU, twice, in a folder with only the files that would travel."""
+"""The whole window on a CPU, in a folder with only the files that would travel."""
 
 import contextlib
 import filecmp
@@ -31,25 +31,19 @@ NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
 def rehearse(machine: Path, base: str, own: Path, work: Path) -> None:
-    """Run the window twice.
+    """Run all calls of the window.
 
     machine: the Python of an environment like the lent machine's.
 
     Raises:
         ValueError: if a call would return too much, or the bundle changes on its way.
     """
-    for turn in ("1", "2"):
-        _window(
-            machine.absolute(), str(Path(locate(base)).resolve()), own.resolve(), (work / turn).resolve()
-        )
-    print("The rehearsal passed twice.")
-
-
-def _window(machine: Path, base: str, own: Path, work: Path) -> None:
+    work = work.resolve()
     checkout, there, joined = work / "checkout", work / "machine", work / "joined"
     subprocess.run(["git", "clone", "-q", str(ROOT), str(checkout)], check=True)
     before = _index(checkout)
-    _run(sys.executable, checkout, "prepare", "--base", base, "--own", str(own))
+    located = Path(locate(base)).resolve()
+    _run(sys.executable, checkout, "prepare", "--base", str(located), "--own", str(own.resolve()))
     for file in _travelling(checkout):
         (there / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(checkout / file, there / file)
@@ -59,13 +53,14 @@ def _window(machine: Path, base: str, own: Path, work: Path) -> None:
             shutil.copytree(checkout / carried, there / carried)
         returned.append(work / f"returned-{number}")
         returned[-1].mkdir()
-        _run(str(machine), there, *command, "--output", str(returned[-1]))
+        _run(str(machine.absolute()), there, *command, "--output", str(returned[-1]))
         _check_size(returned[-1])
     _run(sys.executable, checkout, "join", *map(str, returned), "--output", str(joined))
     _compare(joined / BUNDLE.name, there)
     _run(sys.executable, checkout, "restore")
     if _index(checkout) != before:
         raise ValueError("restore left another index or new files.")
+    print("The rehearsal passed.")
 
 
 def _run(python: str, folder: Path, *command: str) -> None:

@@ -14,6 +14,7 @@ from mars_demo.recipes import smollm
 from mars_demo.recipes.window import pieces
 from mars_demo.recipes.window.machine import AR_TRAINED, BASE, BUNDLE, PIECES, PROOF, STARTED, TRAINED
 from mars_demo.recipes.window.settings import SIZES, config
+from mars_demo.training import metrics
 from mars_demo.training.clock import Clock
 from mars_demo.training.trainer import MarsTrainer
 
@@ -63,10 +64,7 @@ def train(left: float, output: Path) -> None:
     mars.add_callback(Until(mars.clock, end))
     mars.train()
     mars.save_model()
-    trainings = [
-        smollm.summary(one.args, Path(one.args.output_dir) / "metrics.jsonl") for one in (ar, mars)
-    ]
-    smollm.write_record(TRAINED, mars.args, trainings)
+    smollm.write_record(TRAINED, mars.args, [smollm.summary(one.args) for one in (ar, mars)])
     _return(output)
 
 
@@ -78,7 +76,7 @@ def seconds_of_learning(left: float) -> float:
 def _return(output: Path) -> None:
     output.mkdir(parents=True, exist_ok=True)
     for folder in (AR_TRAINED, TRAINED):
-        shutil.copy(folder / "metrics.jsonl", output / f"{folder.name}.jsonl")
+        shutil.copy(folder / metrics.FILE, output / f"{folder.name}.jsonl")
     q8_0.write(load_checkpoint(str(TRAINED), "cpu", torch.float32), BUNDLE)
     pieces.split(BUNDLE, PIECES)
     pieces.deliver(PIECES, 0, output)

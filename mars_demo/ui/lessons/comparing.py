@@ -3,14 +3,12 @@
 import json
 from collections.abc import Iterator
 
-import gradio as gr
-
 from mars_demo.decoding.request import Request
-from mars_demo.ui import api, models
-from mars_demo.ui.controls import Knobs, or_warn
+from mars_demo.ui import models, racing
 from mars_demo.ui.hosting.gpu import on_gpu, seconds
+from mars_demo.ui.knobs import Knobs
 from mars_demo.ui.lessons.parts import shown
-from mars_demo.ui.racing import streamed, within_limits
+from mars_demo.ui.racing import MAX_NEW_TOKENS, streamed
 
 LANES = {  # the title, model and mode of each
     "before": (f"{models.BASE}, before the training for MARS, one token at a time", models.BASE, "ar"),
@@ -33,13 +31,13 @@ def answers(element: dict) -> dict[str, dict]:
 
 def compare(prompt: str, knobs: Knobs) -> Iterator:
     """Yield all answers as the growing value of the figure, which stays unchanged without a model."""
-    yield from or_warn(within_limits(_answered(prompt, knobs), knobs), gr.skip())
+    yield from racing.shown(_answered(prompt, knobs), knobs)
 
 
-@on_gpu(lambda prompt, knobs: seconds(len(LANES) * api.MAX_NEW_TOKENS))
+@on_gpu(lambda prompt, knobs: seconds(len(LANES) * MAX_NEW_TOKENS))
 def _answered(prompt: str, knobs: Knobs) -> Iterator[str]:
     runs = {
-        lane: models.decode(models.load(model), prompt, Request(mode, max_new_tokens=api.MAX_NEW_TOKENS))
+        lane: models.decode(models.load(model), prompt, Request(mode, max_new_tokens=MAX_NEW_TOKENS))
         for lane, (_, model, mode) in LANES.items()
     }
     for text in streamed(runs, knobs):

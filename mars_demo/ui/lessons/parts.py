@@ -20,7 +20,7 @@ class Parts:
         with gr.Group(visible=False) as self.asking:
             self.prompt = gr.Dropdown([], label="Prompt", filterable=False, elem_id="lesson-prompt")
             self.asking_buttons = RunButtons("answers-")
-        self.stage = Stage(main=False, elem_id="lesson-stage", empty="The recorded run is being loaded.")
+        self.stage = Stage(elem_id="lesson-stage", empty="The recorded run is being loaded.")
         self.grid = Drawing("grid", elem_id="lesson-grid")
         self.worked_step = Drawing("worked_step")
         self.costs = Drawing("costs")

@@ -35,7 +35,7 @@ def chart(element: dict) -> dict[str, dict]:
 
 def comparison(element: dict) -> dict[str, dict]:
     """Show a choice of the paper's tables, and the first of them."""
-    choices = [(chosen.title, number) for number, chosen in paper_tables.TABLES.items()]
+    choices = [(title, number) for number, title in paper_tables.TITLES.items()]
     first = choices[0][1]
     return {"choice": shown(choices=choices, value=first)} | compared(first)
 
@@ -44,8 +44,6 @@ def compared(number: int) -> dict[str, dict]:
     """Show a table of the paper and the same table measured here, with charts if it sweeps τ."""
     theirs = sourced("The paper", paper_tables.paper(number))
     ours = sourced("Here", paper_tables.here(number))
-    if number in paper_tables.OF_BENCHMARKS and (six := paper_tables.benchmarks()):
-        ours += "\n\n" + sourced("Here, on the paper's benchmarks", six)
     charts = [None, None]
     if number == paper_tables.SWEEP:
         charts[0] = plots.frontier(paper_tables.paper_curves(), f"the paper, Table {number}")
@@ -87,10 +85,9 @@ def schedule(element: dict) -> dict[str, dict]:
 def cache_block(element: dict) -> dict[str, dict]:
     """Show the same schedules with a slider for the block size, and the measured speeds."""
     size = element["cache_block"]
-    return {
-        "cache_block": shown(value=size),
-        "schedule": shown(value=recordings.batched(size)),
-    } | compared(BATCHES)
+    return {"cache_block": shown(value=size), "schedule": shown(value=recordings.batched(size))} | compared(
+        BATCHES
+    )
 
 
 def scheduled(size: float) -> str:

@@ -10,17 +10,19 @@ from typing import Any
 from mars_demo.assets import read_json
 from mars_demo.export import onnx_model
 from mars_demo.models.checkpoint import Checkpoint
+from mars_demo.models.names import CHAT
 from mars_demo.modes import MODES
 from mars_demo.ui import api, standalone
-from mars_demo.ui.components.stage import SLOT, Stage, replay_template
-from mars_demo.ui.controls import TAU
+from mars_demo.ui.components.stage import Stage
+from mars_demo.ui.knobs import TAU
 from mars_demo.ui.live import runtime
 from mars_demo.ui.scripts import built
+from mars_demo.ui.standalone.replay import SLOT, replay_template
 from mars_demo.views import recordings
 
 TITLE = "MARS in your browser"
 OFFERED = ("mars", "lossless")  # the modes beside the baseline; the first is chosen
-MEMORY = {"mars-smollm2-135m": "about 1.4 GB"}  # of a page with a large model, in Chromium
+MEMORY = {CHAT: "about 1.4 GB"}  # of a page with a large model, in Chromium
 POLICY = "worker-src 'self'; connect-src 'self'; "  # the decoder, and the page that saves a run
 _HERE = Path(__file__).parent
 _BODY = Template((_HERE / "page.html").read_text("utf-8"))

@@ -5,10 +5,13 @@ A new tab is a module here and an entry in the list of `ui/page.py`.
 
 import gradio as gr
 
-from mars_demo.ui import models
+from mars_demo.ui import branches, models
 from mars_demo.ui.components.frontier import Frontier
 from mars_demo.ui.components.stage import Stage
 from mars_demo.ui.controls import model_list
+from mars_demo.ui.standalone.replay import replay_page
+
+SERVED = (branches.prediction, replay_page)  # to the script of a stage that races
 
 
 class Page:
@@ -23,6 +26,6 @@ class Page:
 
     def __init__(self, blocks: gr.Blocks, tabs: gr.Tabs):
         self.blocks, self.tabs = blocks, tabs
-        self.stage = Stage(entries=models.recorded(), render=False)
+        self.stage = Stage(entries=models.recorded(), served=SERVED, render=False)
         self.model = model_list("model", render=False)
         self.frontier = Frontier(render=False)

@@ -16,8 +16,10 @@ from mars_demo.serving import schedules
 from mars_demo.serving.decode_batch import decode_batch
 from mars_demo.ui import models
 from mars_demo.ui.components.drawing import Drawing
-from mars_demo.ui.controls import MAY_WARN, QUIET, Knobs, RunButtons, in_queue, tau_slider
+from mars_demo.ui.controls import MAY_WARN, QUIET, RunButtons, tau_slider
 from mars_demo.ui.hosting.gpu import LONGEST, on_gpu, seconds
+from mars_demo.ui.knobs import Knobs
+from mars_demo.ui.queues import in_queue
 from mars_demo.ui.racing import growing
 from mars_demo.ui.tabs import Page
 from mars_demo.views import recordings
@@ -70,10 +72,6 @@ NOT_MEASURED = f"Not measured yet; `{BATCHES}` measures this table."
 # ----------------------------------------------------------------------------------------- shared
 
 
-def _checkpoint():
-    return models.load(models.TINY)
-
-
 def _prompts(count: int) -> list[str]:
     """Return held-out prompts, alternating between all tasks."""
     return [example.prompt for example in tasks.mixed(-(-count // len(tasks.TASKS)))[:count]]
@@ -85,7 +83,7 @@ def _prompts(count: int) -> list[str]:
 @on_gpu(lambda block, size, tau, knobs: seconds(4 * MAX_NEW_TOKENS))
 def decode(block: float, size: float, tau: float, knobs: Knobs) -> Iterator[tuple]:
     """Decode the same prompts with both caches; yield the growing schedules, then the result in words."""
-    checkpoint, size = _checkpoint(), int(size)
+    checkpoint, size = models.load(models.TINY), int(size)
     prompts = _prompts(2 * size)
     request = Request("mars", tau, max_new_tokens=MAX_NEW_TOKENS)
     paper = {"cache": "block", "cache_block": int(block), "continuous": False}
@@ -134,7 +132,7 @@ def verdict(block, ragged) -> str:
 @on_gpu(lambda size, knobs: LONGEST)
 def measure(size: int, knobs: Knobs) -> Iterator[str]:
     """Measure the methods of Table 5 in batches of `size`; yield the growing table."""
-    checkpoint, prompts = _checkpoint(), _prompts(max(MEASURED, 2 * size))
+    checkpoint, prompts = models.load(models.TINY), _prompts(max(MEASURED, 2 * size))
     source = f"{results.machine(checkpoint)}, {len(prompts)} held-out prompts, one run of each method"
     rows, shown = [], f"Measuring: {source}."
     yield shown

@@ -11,18 +11,19 @@ from typing import Any
 import gradio as gr
 
 from mars_demo.decoding.acceptance import CRITERIA
-from mars_demo.evaluation import paper_tables, results
+from mars_demo.evaluation import results
 from mars_demo.evaluation.frontier import Frontier, parse_taus
 from mars_demo.evaluation.journal import folder
 from mars_demo.evaluation.sweep import Sweep, grid
 from mars_demo.evaluation.task_sets import TASK_SETS
-from mars_demo.markdown import table
-from mars_demo.scheduler import BACKGROUND, WAITING, Queue
+from mars_demo.scheduler import BACKGROUND, WAITING
 from mars_demo.ui import models
-from mars_demo.ui.controls import LIVE, MAY_WARN, QUIET, Knobs, RunButtons, in_queue, or_warn
+from mars_demo.ui.controls import LIVE, MAY_WARN, QUIET, RunButtons
+from mars_demo.ui.hosting.errors import or_warn
 from mars_demo.ui.hosting.gpu import LONGEST, on_gpu
+from mars_demo.ui.knobs import Knobs
+from mars_demo.ui.queues import Queue, in_queue
 from mars_demo.ui.tabs import Page
-from mars_demo.ui.tabs.race import wait_for
 
 TITLE = "Frontier"
 
@@ -203,23 +204,14 @@ def opened(model: str | None, tasks: str | None, raced: str | None):
     names += [raced] if raced and raced not in names else []  # the visitor's own model
     choices = [(task_set.title, name) for name, task_set in TASK_SETS.items()]
     if model:
-        return gr.Dropdown(choices=names), gr.skip(), gr.skip(), gr.skip()
+        return gr.Dropdown(choices=names), gr.skip(), gr.skip()
     model = next((name for name in names if _recorded(name)[1]), names[0])
     tasks = next(iter(_recorded(model)[1]), next(iter(TASK_SETS)))
     return (
         gr.Dropdown(choices=names, value=model),
         gr.Dropdown(choices=choices, value=tasks),
         recorded(model, tasks),
-        _benchmarks(),
     )
-
-
-def _benchmarks():
-    """Return the table of our models on the paper's six benchmarks, if it has been measured."""
-    if (benchmarks := paper_tables.benchmarks()) is None:
-        return gr.skip()
-    text = f"#### The paper's benchmarks\n\n{table(benchmarks.frame)}\n\nSource: {benchmarks.source}."
-    return gr.Markdown(text, visible=True)
 
 
 def choose(model: str, tasks: str):
@@ -260,10 +252,9 @@ def build(page: Page, tab: gr.Tab) -> None:
             c = Controls()
         with gr.Column(scale=7, min_width=640):
             page.frontier.render()
-            benchmarks = gr.Markdown(visible=False, elem_id="frontier-benchmarks")
 
     shown = [c.model, c.tasks, page.frontier]
-    tab.select(opened, [c.model, c.tasks, page.model], [*shown, benchmarks], **QUIET)
+    tab.select(opened, [c.model, c.tasks, page.model], shown, **QUIET)
     c.model.input(choose, shown[:2], [c.tasks, page.frontier], **LIVE)
     c.tasks.input(recorded, shown[:2], page.frontier, **LIVE)
     c.buttons.on(
@@ -271,6 +262,6 @@ def build(page: Page, tab: gr.Tab) -> None:
         in_queue(measure, 2, SWEEPS),
         [c.model, c.tasks, c.limit, c.taus, c.criteria],
         [page.frontier, c.said, c.place],
-        before=(wait_for, c.model),
+        model=c.model,
         **MAY_WARN,
     )

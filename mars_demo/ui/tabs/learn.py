@@ -2,14 +2,17 @@
 
 import gradio as gr
 
-from mars_demo.ui import models
-from mars_demo.ui.controls import LIVE, QUIET, Knobs, in_turns, set_tau
-from mars_demo.ui.lessons import comparing, recorded, tables
+from mars_demo.ui import models, racing
+from mars_demo.ui.controls import LIVE, QUIET, in_turns
+from mars_demo.ui.history import History
+from mars_demo.ui.knobs import Knobs, set_tau
+from mars_demo.ui.lessons import comparing, figures, tables
 from mars_demo.ui.lessons.chapters import CHAPTERS, number_of
-from mars_demo.ui.lessons.kinds import figure
 from mars_demo.ui.lessons.parts import NAMES, Parts
+from mars_demo.ui.race_settings import CRITERION
 from mars_demo.ui.scripts import call
-from mars_demo.ui.tabs import Page, race
+from mars_demo.ui.tabs import Page
+from mars_demo.views import recordings
 
 TITLE = "Learn"
 SLOW = 40  # ms of pause after each forward of the chapter's race
@@ -32,25 +35,22 @@ def turn(at: int | None, by: int, request: gr.Request):
         f"### {at + 1} of {len(CHAPTERS)}: {chapter['title']}\n\n{chapter['text']}",
         gr.Button(interactive=at > 0),
         gr.Button(interactive=at < len(CHAPTERS) - 1),
-        *(gr.update(**update) for update in figure(chapter).values()),
+        *(gr.update(**update) for update in figures.figure(chapter).values()),
     )
 
 
 def choose(at: int, index: int):
     """Show one of the runs, pictures or charts that a chapter offers."""
-    element = CHAPTERS[at]["element"]
-    if element["kind"] != "choice" or not 0 <= index < len(element["options"]):
+    element = _element(at, "choice")
+    if not 0 <= index < len(element["options"]):
         raise ValueError("This chapter has no such choice.")
-    updates = dict.fromkeys(CHOSEN, {"visible": False}) | recorded.chosen(element, index)
+    updates = dict.fromkeys(CHOSEN, {"visible": False}) | figures.chosen(element, index)
     return [gr.update(**update) for update in updates.values()]
 
 
 def look(at: int, forward: int) -> str:
     """Return the lens of another forward of the open chapter."""
-    element = CHAPTERS[at]["element"]
-    if element["kind"] != "lens":
-        raise ValueError("This chapter has no such choice.")
-    return recorded.look_inside(element, forward)
+    return figures.lens_of(_element(at, "lens"), forward)
 
 
 def compare(number: int):
@@ -58,11 +58,20 @@ def compare(number: int):
     return [gr.update(**update) for update in tables.compared(number).values()]
 
 
-def compete(tau: float, knobs: Knobs, request: gr.Request):
-    """Race the prompt of the chapter on the window, in slow motion, with the τ of its own slider."""
-    prompt = next(example["prompt"] for example in race.PROMPTS if example["id"] == "bus")
-    context = ("", race.History(), True, knobs, request)
-    yield from race.compete(prompt, models.TINY, ["mars"], race.CRITERION, *context)
+def compete(at: int, knobs: Knobs):
+    """Race the prompt of the chapter, in slow motion, with the τ of its own slider."""
+    element = _element(at, "race")
+    entry = recordings.entry(element["run"])
+    settings = (entry["prompt"], entry["model"], element["modes"], CRITERION)
+    yield from racing.compete(*settings, system="", history=History(), adapts=True, knobs=knobs)
+
+
+def _element(at: int, kind: str) -> dict:
+    """Return the figure of the open chapter; events may come from the chapter before it."""
+    element = CHAPTERS[at]["element"]
+    if element["kind"] != kind:
+        raise ValueError("This chapter has no such figure.")
+    return element
 
 
 # ------------------------------------------------------------------------------------- the page
@@ -88,19 +97,19 @@ def build(page: Page, tab: gr.Tab) -> None:
     parts.which.input(choose, [number, parts.which], parts[CHOSEN], **LIVE)
     parts.forward.input(look, [number, parts.forward], parts.lens, **LIVE)
     parts.cache_block.input(tables.scheduled, parts.cache_block, parts.schedule, **LIVE)
-    _run(parts)
+    _run(parts, number)
 
 
-def _run(parts: Parts) -> None:
+def _run(parts: Parts, number: gr.State) -> None:
     """Connect the buttons that run models: the race of one chapter, and the answers of another."""
     buttons, tau = parts.buttons, parts.tau
     buttons.on(
         [buttons.run.click],
         compete,
-        [tau],
+        [number],
         parts.stage,
-        [tau, gr.State(SLOW)],
-        before=(race.wait_for, gr.State(models.TINY)),
+        settings=[tau, gr.State(SLOW)],
+        model=gr.State(models.TINY),
         show_progress="hidden",
         **in_turns(),
     )
@@ -110,7 +119,7 @@ def _run(parts: Parts) -> None:
         comparing.compare,
         [parts.prompt],
         parts.answers,
-        before=(race.wait_for, gr.State(models.BASE)),
+        model=gr.State(models.BASE),
         show_progress="hidden",
         **in_turns(),
     )

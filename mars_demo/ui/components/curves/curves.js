@@ -36,7 +36,7 @@ function take(record) {
     state.points.tokens_per_forward.push([record.probe, record.tokens_per_forward]);
   } else if (record.step) {
     state.steps.push(record);
-    for (const name of ["clean", "noisy"]) {
+    for (const name of Object.keys(SERIES)) {
       if (record[name] === undefined) continue;
       const recent = state.steps.slice(-SMOOTH);
       state.points[name].push([

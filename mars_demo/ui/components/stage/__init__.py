@@ -1,9 +1,6 @@
 """The stage component, which draws the record of a race while it grows and afterwards."""
 
-import textwrap
-from collections.abc import Sequence
-from pathlib import Path
-from string import Template
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from mars_demo.assets import read_json
@@ -11,14 +8,11 @@ from mars_demo.decoding.fields import SOURCES
 from mars_demo.decoding.trace import Run, read_text
 from mars_demo.limits import LIMITS
 from mars_demo.modes import BASELINE, MODES
-from mars_demo.ui import branches, standalone
 from mars_demo.ui.components.drawing import Drawing
 from mars_demo.views import recordings
 
 EMPTY = "Press Run: the same model answers one token at a time and with MARS."
-SLOT = "\ue000"  # a private-use character, which no file of the page has
-
-_REPLAY = Template((Path(__file__).parent / "replay.html").read_text("utf-8"))
+MOST_LANES = 6
 
 
 def drawn_modes() -> list[dict]:
@@ -34,10 +28,10 @@ class Stage(Drawing):
     The value is JSON lines, each a line of a run's record with its lane; it only grows during a race.
 
     Args:
-        main: whether it is the main stage of the app, which has recorded runs, downloads, the list of past
-            runs and the page's URL.
-        alone: whether it is alone on a static page; if so, it also has texts and keys.
-        entries: the entries of `recordings.index()` that the main stage offers; None for all.
+        entries: the entries of `recordings.index()` to choose from. With these, even if there are none, it
+            also has downloads, the list of past runs and the page's URL; only one stage of a page can.
+        served: further functions of the server for its script: `branches.prediction` and `replay_page`.
+        alone: whether it is alone on its page; if so, it has texts and keys even without entries.
         empty: the text of the stage without a record.
 
     Events:
@@ -59,14 +53,13 @@ class Stage(Drawing):
         self,
         value: str = "",
         *,
-        main: bool = True,
-        alone: bool = False,
         entries: Sequence[dict] | None = None,
+        served: Sequence[Callable] = (),
+        alone: bool = False,
         empty: str = EMPTY,
         **settings: Any,
     ):
-        shown = recordings.index() if entries is None else entries
-        served = [recordings.recording, branches.prediction, replay_page, refusal]
+        main = entries is not None
         super().__init__(
             "stage",
             value,
@@ -77,11 +70,11 @@ class Stage(Drawing):
                 "modes": drawn_modes(),
                 "mebibytes": LIMITS.record,
                 "sources": SOURCES,
-                "lanes": branches.MOST_LANES,
-                "recordings": shown if main else [],
+                "lanes": MOST_LANES,
+                "recordings": entries or [],
                 "examples": read_json("prompts.json") if main else [],
             },
-            server_functions=served if main else (),
+            server_functions=[recordings.recording, refusal, *served] if main else (),
             **settings,
         )
 
@@ -89,13 +82,13 @@ class Stage(Drawing):
 def refusal(record: Any) -> str:
     """Return the reason why the stage cannot draw a record; "" if it can."""
     try:
-        _read(record)
+        read(record)
     except ValueError as error:
         return str(error)
     return ""
 
 
-def _read(record: Any) -> list[Run]:
+def read(record: Any) -> list[Run]:
     """Read a record with at least one forward.
 
     Raises:
@@ -105,26 +98,3 @@ def _read(record: Any) -> list[Run]:
     if not any(run.passes for run in runs):
         raise ValueError("This is not the record of a run: it has no forward.")
     return runs
-
-
-def replay_page(record: str) -> str:
-    """Return one HTML file that replays a record without a server.
-
-    record: the JSON lines of its runs, after the title and note if it is a recording.
-
-    Raises:
-        ValueError: if it is not a record, or larger than the limit.
-    """
-    runs = _read(record)
-    return _replay(textwrap.shorten(runs[0].settings.prompt, 80, placeholder=" …"), record)
-
-
-def replay_template() -> str:
-    """Return such a file with `SLOT` in place of the prompt, and again of the record without markup."""
-    return _replay(SLOT, SLOT)
-
-
-def _replay(title: str, record: str) -> str:
-    stage = Stage(main=False, alone=True, render=False)
-    body = _REPLAY.substitute(figure=standalone.figure(stage, record))
-    return standalone.document(f"MARS Demo: {title}", body, [stage])

@@ -1,0 +1,19 @@
+"""The example prompts of the page, each made for one model."""
+
+from mars_demo.assets import read_json
+from mars_demo.ui import models
+
+PROMPTS = read_json("prompts.json")
+EXAMPLES = {e["model"]: [own for own in PROMPTS if own["model"] == e["model"]] for e in PROMPTS}
+
+
+def examples_for(model: str | None) -> list[dict]:
+    """Return the examples that suit a model."""
+    return EXAMPLES[suited(model)]
+
+
+def suited(model: str | None) -> str:
+    """Return the model whose examples suit a model: the tiny one for models trained on its tasks."""
+    if model in EXAMPLES:
+        return model
+    return models.TINY if models.knows_tasks_only(model) else next(iter(EXAMPLES))  # a chat model

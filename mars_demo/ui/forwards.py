@@ -1,0 +1,116 @@
+"""Forwards: those of recorded runs, and what the model computes in one, its attention and its lens."""
+
+import json
+from collections.abc import Sequence
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+from transformers import PreTrainedModel
+
+from mars_demo.decoding.attention_weights import Attention
+from mars_demo.decoding.lens import Lens, look
+from mars_demo.decoding.trace import Pass, Run
+from mars_demo.models.chat import encode_prompt
+from mars_demo.ui import models
+from mars_demo.ui.hosting.gpu import on_gpu
+from mars_demo.ui.masks import KINDS, Mask, of_pass
+from mars_demo.views import lens_picture
+
+NO_FORWARD = "The lens needs a forward of decoding: choose one under “Show the mask of”."
+
+_attention: WeakKeyDictionary[PreTrainedModel, Attention] = WeakKeyDictionary()
+
+
+class Forward(NamedTuple):
+    """A mask, its caption and, for a recorded forward, the result.
+
+    tokens: those of its slots. verified, accepted: the numbers of accepted drafts and slots.
+    """
+
+    model: str
+    mask: Mask
+    caption: str
+    tokens: Sequence[int | None] = ()
+    verified: int | None = None
+    accepted: int | None = None
+
+
+def of_run(run: Run, number: int) -> Forward:
+    """Return a forward of a recorded run.
+
+    Raises:
+        ValueError: if there is none with this number, or its mask cannot be drawn.
+    """
+    if not 1 <= number <= len(run.passes):
+        raise ValueError(f"The record has no forward {number}.")
+    settings, step = run.settings, run.passes[number - 1]
+    checkpoint = models.load(settings.model)
+    mask = of_pass(run, number - 1, checkpoint.token_name, prompt_ids(run), checkpoint.mask_id)
+    caption = f"Forward {number} of “{settings.prompt}”: {len(mask.rows)} positions computed."
+    return Forward(settings.model, mask, caption, *slots_of(step), step.accepted)
+
+
+def prompt_ids(run: Run) -> list[int]:
+    """Return the token ids of a run's conversation, with the given beginning of the answer."""
+    tokenizer = models.load(run.settings.model).tokenizer
+    given = [token for token, _ in run.settings.given]
+    return encode_prompt(tokenizer, run.settings.conversation) + given
+
+
+def slots_of(step: Pass) -> tuple[list[int | None], int]:
+    """Return the tokens of a recorded forward's slots, and how many of its drafts were accepted.
+
+    A slot whose draft came from prompt lookup instead of its mask is None.
+    """
+    return [None if slot.source == "copy" else slot.id for slot in step.slots], step.verified or 0
+
+
+def lens_of(forward: Forward) -> str:
+    """Return the value of the lens component for a forward of decoding, or for an error message."""
+    checkpoint, mask = models.load(forward.model), forward.mask
+    try:
+        if KINDS[mask.kind].streams:
+            raise ValueError(NO_FORWARD)
+        lens = _lens(forward.model, mask.layout, mask.past, forward.tokens, forward.verified)
+    except ValueError as error:
+        return error_line(error)
+    caption = f"Layer by layer. {forward.caption}"
+    if checkpoint.quantized:
+        caption += (
+            f" The model decodes with {checkpoint.precision} weights, the lens uses dequantized weights "
+            f"({checkpoint.dense.precision}), so its last layer may differ slightly from the record."
+        )
+
+    def name(token: int) -> str:
+        return "MASK" if token == checkpoint.mask_id else checkpoint.token_name(token)
+
+    return lens_picture.line(lens, name, caption, forward.accepted)
+
+
+@on_gpu(lambda *_: 5)
+def _lens(model: str, layout, past: list[int], tokens: Sequence[int | None], verified: int | None) -> Lens:
+    return look(models.load(model).dense.model, layout, past, tokens, verified)
+
+
+def attention_of(model: str, mask: Mask, layer: int, head: int) -> list[list[float]]:
+    """Return the attention weights of a mask; layers and heads count from 1, and head 0 is their mean.
+
+    Raises:
+        ValueError: if there is no such layer or head.
+    """
+    return _weights(model, mask.layout, mask.past, layer - 1, head - 1)
+
+
+@on_gpu(lambda *_: 5)
+def _weights(model: str, layout, past: list[int], layer: int, head: int) -> list[list[float]]:
+    dense = models.load(model).dense.model
+    attention = _attention.get(dense) or _attention.setdefault(dense, Attention(dense))
+    if not 0 <= layer < attention.layers or head >= attention.heads:
+        raise ValueError(f"{model} has layers 1 to {attention.layers} and heads 1 to {attention.heads}.")
+    weights = attention.weights(layout, past, layer, None if head < 0 else head)
+    return [[round(weight, 4) for weight in row] for row in weights.tolist()]
+
+
+def error_line(error: Exception) -> str:
+    """Return an error message in place of a picture. Gradio's warnings need its queue: too slow here."""
+    return json.dumps({"error": str(error)})

@@ -1,0 +1,127 @@
+"""The kinds of figures beside chapters.
+
+A chapter names a kind. Its function takes the chapter's `element` and returns updates of `Parts`; all other
+parts are hidden. To add a kind, add its components to `parts.py` and a function to `KINDS`.
+"""
+
+import json
+from collections.abc import Callable
+
+from mars_demo.decoding.trace import Run, read_text
+from mars_demo.evaluation import trainings
+from mars_demo.ui import forwards, models
+from mars_demo.ui.lessons import comparing, tables
+from mars_demo.ui.lessons.parts import HIDDEN, shown
+from mars_demo.ui.mask_settings import SENTENCE
+from mars_demo.ui.masks import Sentence, draw
+from mars_demo.views import recordings
+
+
+def figure(chapter: dict) -> dict[str, dict]:
+    """Return an update for each of the `Parts`."""
+    return HIDDEN | KINDS[chapter["element"]["kind"]](chapter["element"])
+
+
+def worked_step(element: dict) -> dict[str, dict]:
+    """Show windows with sliders for τ and the scores, which begin with the chapter's values."""
+    value = {name: element[name] for name in ("tau", "scores")}
+    return {"worked_step": shown(value=json.dumps(value))}
+
+
+# ------------------------------------------------------------------------ recorded runs and trainings
+
+
+def stage(element: dict) -> dict[str, dict]:
+    """Show a recorded run with some of its modes."""
+    return {"stage": shown(value=_lines(runs(element["run"], element["modes"])))}
+
+
+def race(element: dict) -> dict[str, dict]:
+    """Show a recorded run, with a slider and buttons to race it again."""
+    return stage(element) | {"live": shown()}
+
+
+def training(element: dict) -> dict[str, dict]:
+    """Show the answer that was recorded after a step of a training."""
+    lines = map(json.loads, trainings.recording(element["training"]).splitlines())
+    record = next(line["record"] for line in lines if line.get("answer") == element["step"])
+    return {"stage": shown(value="".join(f"{json.dumps(line)}\n" for line in record))}
+
+
+def lens(element: dict) -> dict[str, dict]:
+    """Show the lens of one forward of a recorded run, with a slider to choose another."""
+    first = element["forward"]
+    return {
+        "forward": shown(value=first, maximum=element["forwards"]),
+        "lens": shown(value=lens_of(element, first)),
+    }
+
+
+def lens_of(element: dict, number: float) -> str:
+    """Return the lens of a forward of the element's recorded run."""
+    return forwards.lens_of(_forward(element, int(number)))
+
+
+def forward(element: dict) -> dict[str, dict]:
+    """Show the mask of one forward of a recorded run."""
+    return {"grid": shown(value=_forward(element, element["forward"]).mask.line())}
+
+
+def _forward(element: dict, number: int) -> forwards.Forward:
+    [run] = runs(element["run"], [element["mode"]])
+    return forwards.of_run(run, number)
+
+
+def runs(id: str, modes: list[str]) -> list[Run]:
+    """Return a recorded run in these modes."""
+    return [run for run in read_text(recordings.recording(id)) if run.settings.mode in modes]
+
+
+def _lines(runs: list[Run]) -> str:
+    return "".join(f"{line}\n" for run in runs for line in run.lines())
+
+
+def grid(element: dict) -> dict[str, dict]:
+    """Show a kind of mask for the example sentence. new: of a window, its new tokens, else the drafts."""
+    checkpoint = models.load(models.TINY)
+    ids = checkpoint.tokenizer(SENTENCE, add_special_tokens=False)["input_ids"]
+    settings = {"new": element.get("new", 2), "block_size": element["block_size"], "prompt": len(ids) // 2}
+    sentence = Sentence(ids, checkpoint.mask_id, checkpoint.token_name, **settings)
+    return {"grid": shown(value=draw(element["picture"], sentence).line())}
+
+
+# ------------------------------------------------------------------------------------ a choice of these
+
+
+def choice(element: dict) -> dict[str, dict]:
+    """Show a choice of runs, pictures or charts, the first of them, and their table and speeds, if any."""
+    titles = [option["title"] for option in element["options"]]
+    which = shown(choices=titles, value=titles[0], label=element["label"])
+    timed = {"measured": shown(value=tables.speeds(element["speeds"]))} if "speeds" in element else {}
+    tabled = tables.rows(element) if "rows" in element else {}
+    return {"which": which} | timed | tabled | chosen(element, 0)
+
+
+def chosen(element: dict, index: int) -> dict[str, dict]:
+    """Show one of the options, with its text."""
+    option = element["options"][index]
+    draw = next(draw for key, draw in OPTIONS.items() if key in option)
+    return {"words": shown(value=option["words"])} | draw(option)
+
+
+KINDS: dict[str, Callable[[dict], dict[str, dict]]] = {
+    "stage": stage,
+    "race": race,
+    "grid": grid,
+    "choice": choice,
+    "worked-step": worked_step,
+    "costs": tables.costs,
+    "answers": comparing.answers,
+    "table": tables.rows,
+    "comparison": tables.comparison,
+    "schedule": tables.schedule,
+    "cache-block": tables.cache_block,
+    "lens": lens,
+}
+# Kinds of options, by the first of these keys that they have.
+OPTIONS = {"training": training, "forward": forward, "run": stage, "picture": grid, "figure": tables.chart}

@@ -1,0 +1,185 @@
+"""The settings of the Mask tab: values and ranges of its controls, from the URL or from a forward."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Self
+
+from mars_demo.limits import refuse_long
+from mars_demo.ui import models
+from mars_demo.ui.forwards import Forward
+from mars_demo.ui.masks import KINDS, Sentence, draw
+
+SENTENCE = "Which city is the capital of Latvia? The capital of Latvia is Riga."
+LEAST_TOKENS, MOST_TOKENS = 4, 128
+MOST_MASKS = MOST_DRAFTS = 16
+NUMBERS = ("length", "prompt", "new", "block_size", "layer", "head")
+SWITCHES = ("random_phase", "look", "lens")
+
+
+class Settings(NamedTuple):
+    """The values of the controls. kind: of `masks.KINDS`."""
+
+    sentence: str
+    model: str
+    kind: str
+    length: float
+    prompt: float
+    new: float
+    block_size: float
+    random_phase: bool
+    look: bool
+    layer: float
+    head: float
+    lens: bool
+
+    @classmethod
+    def of_forward(cls, forward: Forward, prompt_tokens: int, lens: bool) -> Self:
+        """Return the settings that describe a forward of decoding.
+
+        They are inexact if the tokenizer splits the text into other tokens than the model wrote.
+        """
+        mask, tokenizer = forward.mask, models.load(forward.model).tokenizer
+        streams = [cell.stream for cell in mask.rows]
+        groups = [cell.block for cell in mask.rows if cell.stream == "group"]
+        new, drafts = streams.count("new"), streams.count("draft")
+        ids = [*mask.past, *mask.layout.ids[0, : new + drafts].tolist()]
+        return cls(
+            sentence=tokenizer.decode(ids),
+            model=forward.model,
+            kind=mask.kind,
+            length=_between(len(ids), LEAST_TOKENS, MOST_TOKENS),
+            prompt=prompt_tokens,
+            new=new if mask.kind == "window" else drafts,
+            block_size=groups.count(groups[0]) if groups else streams.count("mask"),
+            random_phase=False,
+            look=False,
+            layer=1,
+            head=0,
+            lens=lens,
+        )
+
+    def with_query(self, query: Mapping[str, str]) -> Self:
+        """Return the settings with the valid ones of the URL."""
+        texts = {name: text for name in self._fields if (text := query.get(f"mask_{name}"))}
+        values = {name: _valid(name, text) for name, text in texts.items()}
+        return self._replace(**{name: value for name, value in values.items() if value is not None})
+
+    def ids(self) -> list[int]:
+        """Return the first tokens of the sentence.
+
+        Special tokens are included, since a forward from the stage contains those of the chat template.
+
+        Raises:
+            ValueError: if there are fewer than four, or the sentence is longer than a prompt may be.
+        """
+        refuse_long(self.sentence or "")
+        tokenizer = models.load(self.model).tokenizer
+        ids = tokenizer(self.sentence or "", add_special_tokens=False)["input_ids"]
+        ids = ids[: _between(int(self.length), 0, MOST_TOKENS)]
+        if len(ids) < LEAST_TOKENS:
+            raise ValueError("The sentence is too short for a picture; write at least four tokens.")
+        return ids
+
+    def forward(self) -> Forward:
+        """Return the mask of the sentence, with its size as the caption.
+
+        Raises:
+            ValueError: as `ids`.
+        """
+        checkpoint, ids = models.load(self.model), self.ids()
+        prompt = min(int(self.prompt), len(ids) - 2)
+        mask = draw(
+            self.kind,
+            Sentence(
+                ids,
+                checkpoint.tokenizer.pad_token_id if checkpoint.mask_id is None else checkpoint.mask_id,
+                checkpoint.token_name,
+                prompt=prompt,
+                new=int(self.new),
+                block_size=int(self.block_size),
+                seed=len(ids) if self.random_phase else None,
+            ),
+        )
+        positions = len(mask.rows)
+        if not KINDS[self.kind].streams:
+            caption = f"{positions} positions computed in one forward, {len(mask.past)} in the cache."
+            return Forward(self.model, mask, caption)
+        caption = f"{len(ids)} clean and {positions - len(ids)} noisy positions."
+        if self.kind == "mars":
+            caption += (
+                f" With L = {len(ids)} tokens, R = {len(ids) - prompt} of them the answer, that is about "
+                f"L + R; the paper copies the whole text and computes 2L = {2 * len(ids)} positions."
+            )
+        return Forward(self.model, mask, caption)
+
+    def ranges(self) -> dict[str, dict]:
+        """Return updates of the controls whose range depends on other controls."""
+        config = models.load(self.model).model.config
+        try:
+            tokens = len(self.ids())
+        except ValueError:  # the sentence is too short, which the picture says
+            tokens = LEAST_TOKENS
+        training, window, ar = bool(KINDS[self.kind].streams), self.kind == "window", self.kind == "ar"
+        masks = "Block size B" if training else "Masks" if window else "Masks per group"
+        new = "New tokens before the masks" if window else "Drafts"
+        most = tokens if window else min(MOST_DRAFTS, tokens - 1)
+
+        def slider(value: float, least: int, most: int, **more: Any) -> dict:
+            return {"minimum": least, "maximum": most, "value": _between(value, least, most)} | more
+
+        return {
+            "prompt": slider(self.prompt, 1, tokens - 2, interactive=training),
+            "new": slider(self.new, int(window), most, label=new, interactive=not training),
+            "block_size": slider(
+                self.block_size, int(training), MOST_MASKS, label=masks, interactive=not ar
+            ),
+            "random_phase": {"interactive": self.kind in ("mars", "block-diffusion")},
+            "layer": slider(self.layer, 1, config.num_hidden_layers, interactive=self.look),
+            "head": slider(self.head, 0, config.num_attention_heads, interactive=self.look),
+        }
+
+    def within(self, ranges: dict[str, dict]) -> Self:
+        """Return the settings within these ranges."""
+        return self._replace(**{name: one["value"] for name, one in ranges.items() if "value" in one})
+
+    def updates(self) -> dict[str, dict]:
+        """Return updates of all controls: their values, ranges and choices."""
+        updates = {name: {"value": value} for name, value in self._asdict().items()}
+        for name, update in self.ranges().items():
+            updates[name] |= update
+        updates["model"]["choices"] = list(dict.fromkeys([*models.names(), self.model]))
+        updates["kind"]["choices"] = [(kind.title, name) for name, kind in KINDS.items()]
+        return updates
+
+
+SETTINGS = Settings._fields
+DEPENDENT = ("prompt", "new", "block_size", "random_phase", "layer", "head")  # the keys of `ranges`
+LOOKS = ("look", "layer", "head", "lens")  # the settings that do not affect the layout
+
+
+class Sent(NamedTuple):
+    """A forward from the stage, and the settings that describe it."""
+
+    settings: Settings
+    forward: Forward
+
+    def fits(self, chosen: Settings) -> bool:
+        """Return whether the settings still describe it."""
+        looks = {name: getattr(chosen, name) for name in LOOKS}
+        return self.settings._replace(**looks) == chosen
+
+
+def _valid(name: str, text: str) -> str | int | bool | None:
+    """Return the value of a setting in the URL; None if it is invalid."""
+    if name in SWITCHES:
+        return True if text == "true" else None
+    if name in NUMBERS:
+        if not re.fullmatch("[0-9]{1,4}", text):
+            return None
+        return _between(int(text), LEAST_TOKENS, MOST_TOKENS) if name == "length" else int(text)
+    allowed = {"kind": KINDS, "model": models.names()}.get(name, [text])
+    return text if text in allowed else None
+
+
+def _between(value: float, least: int, most: int) -> float:
+    return min(max(value, least), most)

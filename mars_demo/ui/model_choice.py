@@ -1,0 +1,112 @@
+"""The choice of the model that races: its loading state, card, modes and examples."""
+
+import gradio as gr
+
+from mars_demo.modes import modes_of
+from mars_demo.ui import models
+from mars_demo.ui.components.drawing import Drawing
+from mars_demo.ui.controls import LIVE, QUIET
+from mars_demo.ui.examples import EXAMPLES, examples_for, suited
+from mars_demo.ui.race_settings import MODES, model_in_url
+
+
+class ModeChoice(gr.CheckboxGroup):
+    """A choice of modes that accepts modes before they are offered, which Gradio would reject.
+
+    A recorded run or a point of the frontier sets its modes before the modes of its model are known.
+    """
+
+    is_template = True  # drawn as a CheckboxGroup
+
+    def preprocess(self, payload: list[str]) -> list[str]:
+        return [mode for mode in payload if mode in MODES.values()]
+
+
+class ModelChoice:
+    """The components that depend on the chosen model. examples: those of each model."""
+
+    def __init__(self, model: gr.Dropdown, modes: list[str], prompt: gr.Textbox):
+        self.prompt = prompt
+        with gr.Column(elem_id="examples"):
+            self.examples = [self._examples(made_for) for made_for in EXAMPLES]
+        self.model = model
+        self.model.render()
+        self.facts = Drawing("facts")
+        self.asking = gr.Timer(0.5)
+        with gr.Accordion("Model card", open=False, visible=False, elem_id="card") as self.about:
+            self.card = gr.Markdown(elem_classes="numbers")
+        self.modes = ModeChoice(
+            [(title, name) for title, name in MODES.items() if name in modes_of("mars")],
+            value=modes,
+            label="Compare AR with",
+            info="AR (autoregressive) writes one token per forward.",
+            elem_id="mode",
+        )
+
+    def _examples(self, made_for: str) -> gr.Dataset:
+        examples = EXAMPLES[made_for]
+        return gr.Examples(
+            [[example["prompt"]] for example in examples],
+            self.prompt,
+            example_labels=[example["title"] for example in examples],
+            examples_per_page=len(examples),
+            api_visibility="private",
+            visible=made_for == suited(models.names()[0]),
+        ).dataset
+
+    def connect(self, arrived) -> None:
+        """Connect the events. arrived: the event after which the models are listed."""
+        arrived.then(list_models, None, self.model, **QUIET)  # waits until the model code is imported
+        introduced = [self.model, self.about, self.card, self.asking]
+        self.model.change(introduce, self.model, introduced, **QUIET)
+        followed = [self.facts, self.modes, self.asking]
+        self.asking.tick(follow_loading, [self.model, self.modes], followed, **QUIET)
+        self.model.change(show_examples, self.model, self.examples, **QUIET)
+        self.model.input(replace_example, [self.model, self.prompt], self.prompt, **LIVE)
+
+
+def list_models(request: gr.Request):
+    """List the models; choose that of the URL."""
+    return gr.Dropdown(choices=models.names(), value=model_in_url(request))
+
+
+def introduce(model: str | None):
+    """Begin to load a model; show its description and its card."""
+    if model is None:
+        return [gr.skip()] * 4
+    models.begin(model)
+    text = models.card(model)
+    about = gr.Dropdown(info=models.description(model)), gr.Accordion(visible=bool(text)), text
+    return *about, gr.Timer(active=True)
+
+
+def follow_loading(model: str | None, chosen: list[str]):
+    """Show the loading state and the modes of the chosen model; stop the timer when loading has ended."""
+    if model is None:
+        return [gr.skip()] * 3
+    settled = models.is_settled(model)
+    return models.state(model), mode_choices(model, chosen), gr.Timer(active=not settled)
+
+
+def mode_choices(model: str, chosen: list[str]):
+    """Offer the model's modes; the chosen ones among them stay chosen."""
+    has = models.modes(model)
+    if has is None:
+        return gr.skip()
+    choices = [(title, name) for title, name in MODES.items() if name in has]
+    kept = [name for name in chosen if name in has]
+    if kept and kept == chosen:  # no value: the visitor may have chosen other modes meanwhile
+        return gr.CheckboxGroup(choices)
+    return gr.CheckboxGroup(choices, value=kept or [name for _, name in choices][:1])
+
+
+def show_examples(model: str):
+    """Show only the examples that suit a model."""
+    return [gr.update(visible=name == suited(model)) for name in EXAMPLES]
+
+
+def replace_example(model: str, prompt: str):
+    """Replace the prompt if it is an example for another model."""
+    own = [example["prompt"] for example in examples_for(model)]
+    every = [example["prompt"] for examples in EXAMPLES.values() for example in examples]
+    return own[0] if prompt in every and prompt not in own else gr.skip()

@@ -1,0 +1,132 @@
+"""A visitor's training: the session, the training itself, and the comparison before and after."""
+
+import itertools
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import gradio as gr
+from pandas import DataFrame
+from plotly.graph_objects import Figure
+
+from mars_demo.decoding.request import Request
+from mars_demo.evaluation import training_record
+from mars_demo.evaluation.accuracy import Row, measuring
+from mars_demo.limits import LIMITS
+from mars_demo.markdown import table
+from mars_demo.models.runtime.captured import captured
+from mars_demo.scheduler import LONG
+from mars_demo.training.config import MarsConfig
+from mars_demo.ui import models
+from mars_demo.ui.hosting import owned
+from mars_demo.ui.hosting.gpu import on_gpu, seconds
+from mars_demo.ui.hosting.shared_state import Number
+from mars_demo.ui.knobs import Knobs
+from mars_demo.views import plots
+
+CURVE_PROMPTS = 12
+STEP, LOOKS = 4, 1000  # the duration of a step, and of all answers between steps, in forwards
+MINUTE = 60  # seconds
+TAUS = (1.0, 0.95, 0.8, 0.6, 0.4)  # of the curve at the end
+EVERY = 0.5  # seconds between two updates of the page, and between two checks while paused
+
+
+class Session(Knobs):
+    """The settings that a visitor may change while their training runs, and its result."""
+
+    paused = Number(False)
+    pace = Number(1.0)
+
+    def __init__(self):
+        super().__init__()
+        self.trained: str | None = None
+        self.left = False
+
+    def leave(self) -> None:
+        self.left = self.stopped = True
+
+
+def _longest(base: str, settings: dict, *_) -> int:
+    return min(seconds(settings["max_steps"] * STEP + LOOKS), MINUTE * LIMITS.train_minutes)
+
+
+@on_gpu(_longest, LONG)
+def watched(
+    base: str, settings: dict, prompt: str, session: Session, folder: Path, name: str
+) -> Iterator[tuple]:
+    """Train; yield the growing record and, if it changes, the label of the pause button."""
+    checkpoint, config = models.fresh(base), MarsConfig(str(folder), **settings)
+    lines = training_record.watch(
+        checkpoint, config, prompt, name, pace=lambda: session.pace, stopped=lambda: session.stopped
+    )
+    text, shown = "", 0.0
+    with closing(lines):
+        for line in lines:
+            text += line
+            if session.paused:  # checked between steps only
+                yield text, "Continue"
+                while session.paused and not session.stopped:
+                    time.sleep(EVERY)
+                    yield gr.skip(), "Continue"  # a visitor's departure is only noticed between results
+                yield gr.skip(), "Pause"
+            elif time.monotonic() - shown > EVERY:
+                yield text, None
+                shown = time.monotonic()
+    trained = training_record.as_trained(checkpoint, config, name)
+    owned.hold(name, replace(trained, captured=captured(trained.model)), folder)
+    yield text, None
+
+
+class Comparison:
+    """Measurements of a base and of the model trained from it, as they arrive."""
+
+    def __init__(self, base: str, name: str):
+        self.base, self.name = base, name
+        self.rows: list[Row] = []  # the first is the base; the others are the trained model, one for each τ
+
+    def measured(self, data: str, session: Session) -> Iterator[str]:
+        """Measure until the visitor stops it or leaves; yield the progress now and then."""
+        shown = 0.0
+        for done, of, rows in _measured(self.base, self.name, data, session):
+            self.rows = rows
+            if time.monotonic() - shown > EVERY:
+                yield f"{done} of {of} answers. Press Stop to skip the rest."
+                shown = time.monotonic()
+
+    def table(self, progress: str) -> str:
+        """Return the rows so far as Markdown, with the progress."""
+        cells = [
+            {
+                "model": f"after: {self.name}" if number else f"before: {self.base}",
+                "τ": f"{row.tau:g}" if number else None,
+                "accuracy": f"{row.accuracy:.0%} of {row.n}",
+                "tokens per forward": f"{row.tokens_per_forward:.2f}",
+            }
+            for number, row in enumerate(self.rows)
+        ]
+        words = f"Comparison before and after: {progress}" if progress else ""
+        return f"{table(DataFrame(cells)) if cells else ''}\n\n{words}"
+
+    def plot(self) -> Figure:
+        before, *after = self.rows
+        named = {f"before: {self.base}": [replace(before, tau=None)], f"after: {self.name}": after}
+        return plots.frontier(named)
+
+
+@on_gpu(lambda *_: seconds((1 + len(TAUS)) * CURVE_PROMPTS * training_record.MAX_NEW_TOKENS / 2), LONG)
+def _measured(base: str, name: str, data: str, session: Session) -> Iterator[tuple[int, int, list[Row]]]:
+    """Yield after each answer: the number of answers, their total, and the rows so far."""
+    trained, examples = models.load(name), training_record.held_out(data, CURVE_PROMPTS)
+    taus = TAUS if trained.modes[0] != "ar" else TAUS[:1]
+    of = (1 + len(taus)) * len(examples)
+    done, rows = 0, []
+    parts = [measuring(models.fresh(base), examples, Request("ar", 1.0))]
+    parts += [measuring(trained, examples, Request(tau=tau)) for tau in taus]
+    for row in itertools.chain.from_iterable(parts):
+        done += row is None
+        rows += [] if row is None else [row]
+        yield done, of, rows
+        if session.stopped:
+            return
