@@ -24,14 +24,9 @@ export function drawInspector() {
     drawn = null;
     return;
   }
-  const same =
-    drawn &&
-    drawn.run === run &&
-    drawn.pass === pass &&
-    drawn.slot === slot &&
-    drawn.over === stage.reader.over;
-  if (same) return;
-  drawn = { run, pass, slot, over: stage.reader.over };
+  const now = { run, pass, slot, over: stage.reader.over };
+  if (drawn && Object.entries(now).every(([key, value]) => drawn[key] === value)) return;
+  drawn = now;
   const step = run.passes[pass];
   const at = run.indexOf(pass, slot);
   say(find(".inspector-whose", panel), `token ${at + 1}, ${run.title}`);

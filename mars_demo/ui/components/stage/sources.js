@@ -27,6 +27,7 @@ export function drawSources(list, slots) {
   list.replaceChildren(
     ...counts.map(({ source, count }) => {
       const item = make("li", "");
+      item.dataset.source = source;
       item.title = words.get(source);
       item.append(make("b", "", `${count}`), make("span", isCopy({ source }) ? "copied" : "", source));
       return item;
