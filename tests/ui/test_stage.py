@@ -104,7 +104,7 @@ def test_the_verdict_has_the_numbers_of_a_race_with_the_same_answer(stage):
     expect(stage.locator(".verdict")).to_have_attribute("role", "status")
     expect(stage.locator(".differs")).to_have_count(0)
     expect(stage.locator(".difference")).to_be_hidden()
-    expect(stage.locator(".share .part")).to_have_text(["25% (1)"] * 4)  # of the forwards: 1 to 4 tokens
+    expect(stage.locator(".shares .part")).to_have_text(["25% (1)"] * 4)  # of the forwards: 1 to 4 tokens
 
 
 def test_the_first_difference_is_marked_with_its_candidates_side_by_side(stage):

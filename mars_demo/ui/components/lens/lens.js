@@ -3,7 +3,7 @@
 // `props.value` is the JSON of `lens_picture.line`, or {error: sentence}; empty hides the table.
 
 import { props, watch } from "../component.js";
-import { find, findAll, make, say, set } from "../dom.js";
+import { find, findAll, make, makeKey, say, set } from "../dom.js";
 import { percent, visible } from "../words.js";
 
 const BOUNDS = [0.01, 0.1, 0.5, 0.9, 0.99]; // lower bounds of the colour levels
@@ -109,13 +109,7 @@ find("tbody").addEventListener("keydown", (event) => {
 // ---------------------------------------------------------------------------------------- the value
 
 function drawLegend() {
-  const steps = ["< 1%", ...BOUNDS.map((bound) => `≥ ${100 * bound}%`)].map((text, level) => {
-    const key = make("i", "key");
-    key.dataset.level = level;
-    const entry = make("span", "");
-    entry.append(key, text);
-    return entry;
-  });
+  const steps = ["< 1%", ...BOUNDS.map((bound) => `≥ ${100 * bound}%`)].map(makeKey);
   const marks = ["◆ from here on, the output is the most probable token", "✓ accepted"];
   find(".legend").append(...steps, ...marks.map((text) => make("span", "", text)));
 }

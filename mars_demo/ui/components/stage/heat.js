@@ -1,7 +1,7 @@
 // The heat map of scores: forwards across, slots down, accepted cells outlined.
 
 import { acceptedAt } from "../acceptance.js";
-import { draw, find, findAll, make, say, set } from "../dom.js";
+import { draw, find, findAll, makeKey, say, set } from "../dom.js";
 import { plural } from "../words.js";
 import { scoreName } from "./passes.js";
 
@@ -67,11 +67,6 @@ export function drawHeatAt(tau) {
 
 export function drawHeatLegend() {
   const labels = ["< 0.5", ...LEVELS.map((bound) => `≥ ${bound}`), "accepted"];
-  for (const [level, label] of labels.entries()) {
-    const key = make("i", level > LEVELS.length ? "key-cell outlined" : "key-cell");
-    key.dataset.level = level;
-    const entry = make("span", "");
-    entry.append(key, label);
-    find(".heat-legend").append(entry);
-  }
+  find(".heat-legend").append(...labels.map(makeKey));
+  find(".heat-legend > :last-child i").classList.add("outlined");
 }

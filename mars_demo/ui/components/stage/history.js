@@ -28,19 +28,11 @@ function rowOf(runs, open) {
   const first = make("td", "");
   first.append(button);
   const row = make("tr", "");
-  const columns = [settingsOf, rateOf, speedOf, agreementOf];
-  row.append(
-    first,
-    ...columns.map((words) =>
-      make(
-        "td",
-        "",
-        compared(runs)
-          .map((run) => words(run, baselineOf(run, runs)))
-          .join(" · "),
-      ),
-    ),
-  );
+  const cellOf = (words) => {
+    const texts = compared(runs).map((run) => words(run, baselineOf(run, runs)));
+    return make("td", "", texts.join(" · "));
+  };
+  row.append(first, ...[settingsOf, rateOf, speedOf, agreementOf].map(cellOf));
   return row;
 }
 

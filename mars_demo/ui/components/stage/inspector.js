@@ -5,7 +5,6 @@ import { find, make, say } from "../dom.js";
 import { percent, tauText, visible } from "../words.js";
 import { branchOff, canBranch } from "./branches.js";
 import { alternative, whereOf } from "./card.js";
-import { chanceOf } from "./difference.js";
 import { baselineOf } from "./modes.js";
 import { earlierGuesses, scoreText } from "./passes.js";
 import { sourceText } from "./sources.js";
@@ -25,14 +24,9 @@ export function drawInspector() {
     drawn = null;
     return;
   }
-  const same =
-    drawn &&
-    drawn.run === run &&
-    drawn.pass === pass &&
-    drawn.slot === slot &&
-    drawn.over === stage.reader.over;
-  if (same) return;
-  drawn = { run, pass, slot, over: stage.reader.over };
+  const now = { run, pass, slot, over: stage.reader.over };
+  if (drawn && Object.entries(now).every(([key, value]) => drawn[key] === value)) return;
+  drawn = now;
   const step = run.passes[pass];
   const at = run.indexOf(pass, slot);
   say(find(".inspector-whose", panel), `token ${at + 1}, ${run.title}`);
@@ -150,6 +144,14 @@ function drawPrediction(box, run, at) {
       : (prediction?.words ?? missing(button)),
   );
   find("ol", box).replaceChildren(...(own?.top ?? prediction?.top ?? []).map(alternative));
+}
+
+/** Return the probability of a token in a slot; below the least of its candidates if it is not among them. */
+function chanceOf(slot, token) {
+  const place = slot.candidates?.indexOf(token.id) ?? slot.top.findIndex(([text]) => text === token.text);
+  const named = slot.top[place];
+  if (named) return percent(named[1]);
+  return slot.top.length ? `less than ${percent(slot.top.at(-1)[1])}` : "not recorded";
 }
 
 const missing = (button) => (button.hidden ? "Not recorded." : "");

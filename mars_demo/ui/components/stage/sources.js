@@ -1,7 +1,7 @@
 // The sources of tokens, with descriptions from Python.
 
 import { constants } from "../component.js";
-import { find, make, say } from "../dom.js";
+import { make } from "../dom.js";
 
 const words = new Map(Object.entries(constants.sources));
 
@@ -17,22 +17,20 @@ export const sourceText = (/** @type {import("../record.js").Slot} */ { source }
  * if the model itself predicted all slots or the sources are not recorded.
  */
 export function drawSources(list, slots) {
-  const counts = [...words.keys()].map((source) => [
-    source,
-    slots.filter((slot) => slot.source === source).length,
-  ]);
-  const present = counts.filter(([, count]) => count);
-  list.hidden = !present.some(([source]) => source !== "model");
-  while (list.children.length > present.length) list.lastChild.remove();
-  while (list.children.length < present.length) list.append(make("li", ""));
-  if (list.hidden) return;
-  present.forEach(([source, count], index) => {
-    const item = list.children[index];
-    if (item.dataset.source !== source) {
+  const counts = [...words.keys()]
+    .map((source) => ({ source, count: slots.filter((slot) => slot.source === source).length }))
+    .filter(({ count }) => count);
+  list.hidden = !counts.some(({ source }) => source !== "model");
+  const key = JSON.stringify(counts);
+  if (list.hidden || list.dataset.counts === key) return;
+  list.dataset.counts = key;
+  list.replaceChildren(
+    ...counts.map(({ source, count }) => {
+      const item = make("li", "");
       item.dataset.source = source;
       item.title = words.get(source);
-      item.replaceChildren(make("b", ""), make("span", isCopy({ source }) ? "copied" : "", source));
-    }
-    say(find("b", item), `${count}`);
-  });
+      item.append(make("b", "", `${count}`), make("span", isCopy({ source }) ? "copied" : "", source));
+      return item;
+    }),
+  );
 }

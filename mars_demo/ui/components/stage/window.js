@@ -79,7 +79,6 @@ export function drawWindow(run, number, chosen) {
 }
 
 function drawRows(list, run, pass, rows, chosen, threshold) {
-  while (list.children.length < rows.length) list.append(emptyRow());
   list.classList.toggle("threshold", threshold);
   if (threshold) list.style.setProperty("--tau", pass.tau);
   if (pass) {
@@ -87,30 +86,20 @@ function drawRows(list, run, pass, rows, chosen, threshold) {
     list.dataset.beyond = run.mode.beyond;
     list.dataset.hue = pass.pass % HUES;
   }
-  [...list.children].forEach((node, index) => {
-    const row = rows[index];
-    node.hidden = !row;
-    if (row) drawRow(node, run, row, chosen);
-  });
+  list.replaceChildren(...rows.map((row) => nodeOf(run, row, chosen)));
 }
 
-function emptyRow() {
-  const row = make("li", "slot");
-  row.append(make("span", "mark"), make("span", "candidate"), makeBar(), make("span", "score"));
-  return row;
-}
-
-function drawRow(node, run, row, chosen) {
-  const [mark, words] = STATES[row.state];
+function nodeOf(run, row, chosen) {
+  const [sign, words] = STATES[row.state];
+  const node = make("li", chosen !== null && row.slot === chosen ? "slot inspected" : "slot");
   node.dataset.state = row.state;
   node.dataset.column = row.state === "draft" ? "drafts" : "read";
-  node.classList.toggle("inspected", chosen !== null && row.slot === chosen);
-  say(find(".mark", node), mark);
-  find(".mark", node).title = words;
-  say(find(".candidate", node), row.text);
-  find(".candidate", node).classList.toggle("copied", isCopy(row));
-  say(find(".score", node), scoreText(run, row.score));
-  fillBar(find(".bar", node), row.score);
+  const [mark, bar] = [make("span", "mark", sign), makeBar()];
+  mark.title = words;
+  fillBar(bar, row.score);
+  const text = make("span", isCopy(row) ? "candidate copied" : "candidate", row.text);
+  node.append(mark, text, bar, make("span", "score", scoreText(run, row.score)));
+  return node;
 }
 
 function legendOf(run, rows, threshold) {

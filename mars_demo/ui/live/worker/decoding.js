@@ -47,18 +47,9 @@ import { marked, read } from "./reading.js";
 // ------------------------------------------------------------------------------------------ layouts
 
 /**
- * Return `[tokens, MASK × masks]`, the sliding window of MARS (section 3.3). The last token predicts slot 1,
- * the i-th mask slot i + 1.
- * @param {number[]} tokens
- * @param {number} masks
- * @param {number} maskId
- * @param {number} [past]
- */
-export const window = (tokens, masks, maskId, past) => verification(tokens, [], masks, maskId, past);
-
-/**
  * Return the linear layout `[tokens, d1 … dK, MASK × masks]`: drafts to verify, and masks after all of them.
- * Each position attends to itself and all positions before it.
+ * Each position attends to itself and all positions before it. Without drafts it is the sliding window of
+ * MARS (section 3.3): the last token predicts slot 1, the i-th mask slot i + 1.
  * @param {number[]} tokens
  * @param {number[]} drafts
  * @param {number} masks
@@ -90,7 +81,7 @@ export function* windowStrategy(answer, promptIds, { window: slots, tau, maskId 
     const threshold = tau();
     // Do not compute slots that cannot be accepted.
     const masks = several(threshold) ? Math.min(slots, answer.room) - 1 : 0;
-    const layout = window(added, masks, maskId, past);
+    const layout = verification(added, [], masks, maskId, past);
     /** @type {Reading[]} */
     const readings = yield { layout, first: added.length - 1 };
     const scores = readings.map(({ score }) => score);
@@ -121,7 +112,7 @@ export function* lossless(answer, promptIds, request) {
   answer.begin();
   const lookup = new PromptLookup(promptIds);
   let masks = masksFor(request, answer.room - 1);
-  const prompt = window(promptIds, masks, request.maskId);
+  const prompt = verification(promptIds, [], masks, request.maskId);
   /** @type {Reading[]} */
   const readings = yield { layout: prompt, first: promptIds.length - 1 };
   let draft = lookup.nextDraft(readings.slice(0, 1), marked(readings.slice(1), "mask"));
@@ -133,7 +124,8 @@ export function* lossless(answer, promptIds, request) {
   while (!answer.stop) {
     answer.begin();
     masks = masksFor(request, room);
-    const layout = verification(answer.ids.slice(-1), draft.map(tokenOf), masks, request.maskId, past);
+    const drafted = draft.map(({ token }) => token);
+    const layout = verification(answer.ids.slice(-1), drafted, masks, request.maskId, past);
     /** @type {Reading[]} */
     const readings = yield { layout, first: 0 };
     const checked = draft.length;
@@ -156,9 +148,6 @@ export function* lossless(answer, promptIds, request) {
     past += 1 + verified;
   }
 }
-
-/** @param {Reading} reading */
-const tokenOf = ({ token }) => token;
 
 /**
  * Return the number of masks of a forward in `lossless`, if `room` more tokens can be drafted.
