@@ -15,9 +15,8 @@ from pathlib import Path
 
 from benchmarks import tables
 from benchmarks.timing import Timed, take_turns
-from mars_demo.decoding import costs
-from mars_demo.decoding.costs import Costs
 from mars_demo.decoding.decode import decode
+from mars_demo.decoding.pace import measured
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.trace import Run
 from mars_demo.evaluation import results
@@ -28,23 +27,23 @@ FILE = "copying.json"
 PROMPTS = Path(__file__).with_suffix(".json")  # the kinds of tasks in turn, so that few prompts cover all
 
 
-def methods(limit: int, measured: Costs) -> dict[str, Request]:
+def methods(limit: int) -> dict[str, Request]:
     return {
         "ar": Request("ar", max_new_tokens=limit),
         "lossless, no prompt lookup": Request("lossless", ngram_tokens=0, max_new_tokens=limit),
         "lossless": Request("lossless", max_new_tokens=limit),
-        "lossless, adaptive": Request("lossless", max_new_tokens=limit, costs=measured),
+        "lossless, adaptive": Request("lossless", max_new_tokens=limit, adaptive=True),
     }
 
 
 def measure(model: str, prompts: int, rounds: int, max_new_tokens: int, dtype: str, output: Path) -> None:
-    checkpoint = load_checkpoint(model, dtype=dtype)
+    checkpoint = measured(load_checkpoint(model, dtype=dtype))
     repetitive = [task["prompt"] for task in json.loads(PROMPTS.read_text("utf-8"))][:prompts]
 
     def answering(request: Request):
         return lambda prompt: decode(checkpoint, prompt, request).finish()
 
-    chosen = methods(max_new_tokens, costs.measure(checkpoint))
+    chosen = methods(max_new_tokens)
     timed = take_turns({name: answering(request) for name, request in chosen.items()}, repetitive, rounds)
     record = {
         "prompts": len(repetitive),

@@ -18,7 +18,7 @@ from benchmarks import tables
 from benchmarks.speed import Answer, recorded, transformers_generate
 from benchmarks.timing import take_turns
 from mars_demo import tasks
-from mars_demo.decoding import costs
+from mars_demo.decoding.pace import measured
 from mars_demo.decoding.request import Request
 from mars_demo.evaluation import results
 from mars_demo.evaluation.task_sets import MAX_NEW_TOKENS, task_set
@@ -67,7 +67,7 @@ class LlamaCpp:
 
 
 def methods(quantized: Checkpoint, llama: LlamaCpp, limit: int) -> dict[str, Answer]:
-    dense, measured = quantized.dense, costs.measure(quantized)
+    dense = quantized.dense
 
     def theirs(prompt: str) -> tuple[int, int]:
         answer = llama.generate(encode_prompt(quantized.tokenizer, prompt), limit)
@@ -83,16 +83,16 @@ def methods(quantized: Checkpoint, llama: LlamaCpp, limit: int) -> dict[str, Ans
             dense, prompt, limit
         ),
         f"ar, {quantized.precision}": ours("ar"),
-        f"lossless, {quantized.precision}, adaptive": ours("lossless", costs=measured),
-        f"mars τ = 0.95, {quantized.precision}, adaptive": ours("mars", tau=0.95, costs=measured),
-        f"mars τ = 0.8, {quantized.precision}, adaptive": ours("mars", tau=0.8, costs=measured),
+        f"lossless, {quantized.precision}, adaptive": ours("lossless", adaptive=True),
+        f"mars τ = 0.95, {quantized.precision}, adaptive": ours("mars", tau=0.95, adaptive=True),
+        f"mars τ = 0.8, {quantized.precision}, adaptive": ours("mars", tau=0.8, adaptive=True),
     }
 
 
 def measure(
     model: str, prompts: int, rounds: int, max_new_tokens: int, output: Path
 ) -> None:  # fmt: skip
-    quantized = load_checkpoint(model, "cpu", "int8")
+    quantized = measured(load_checkpoint(model, "cpu", "int8"))
     answered = [question.prompt for question in task_set("skills").questions(prompts)]
     with tempfile.TemporaryDirectory() as folder:
         llama = LlamaCpp(q8_0.write(quantized.dense, Path(folder))[0], quantized.end_ids)

@@ -62,6 +62,7 @@ def request_of(arguments: argparse.Namespace, raw: bool = False):
         linear=arguments.linear,
         draft=loading.load(arguments.draft, dtype=arguments.dtype) if arguments.draft else None,
         sampling=sampling_of(arguments),
+        adaptive=True,
     )
 
 

@@ -161,7 +161,7 @@ class Server:
                 are not affected.
         """
         request = request or replace(self.request, tau=lambda: self.tau_now)
-        request = replace(request, costs=None).fitted(self.checkpoint)  # costs are of a single sequence
+        request = replace(request, adaptive=False).fitted(self.checkpoint)  # costs are of a single sequence
         if request.window > self.largest_window:
             raise ValueError(
                 f"A window of {request.window} slots is larger than this server's {self.largest_window}."

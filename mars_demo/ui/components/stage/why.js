@@ -5,7 +5,7 @@ import { draw, fillBar, find, make, makeBar, say, set } from "../dom.js";
 import { plural } from "../words.js";
 import { scaleFor } from "./lane.js";
 import { estimates, reasons, times } from "./reasons.js";
-import { costPoints, knownCosts, sizesOf, slotsOf, timesOf } from "./speed.js";
+import { costPoints, curveThrough, knownCosts, sizesOf, slotsOf, timesOf } from "./speed.js";
 
 const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [290, 200, 32, 286, 26, 160];
 const DIGIT = 6; // units of the drawing
@@ -32,11 +32,11 @@ export function drawWhy(run, baseline, over) {
 
 // -------------------------------------------------------------------------------------- c(k), a curve
 
-/** Return the points of the curve up to the first one beyond the largest forward of the run. */
-function pointsUpTo(points, largest) {
-  const end = points.findIndex(([positions]) => positions >= largest);
-  return end < 0 ? points : points.slice(0, end + 1);
-}
+/** Return the points of the curve up to the largest forward of the run. */
+const pointsUpTo = (points, largest) => [
+  ...points.filter(([positions]) => positions < largest),
+  [largest, curveThrough(points)(largest)],
+];
 
 function drawCosts(figure, run, baseline) {
   const sizes = sizesOf(run);
