@@ -8,7 +8,6 @@ from mars_demo.cli import loading
 from mars_demo.cli.output import check_writable, figures_of, notice, printable
 from mars_demo.cli.request import add_options, request_of
 from mars_demo.decoding.decode import decode
-from mars_demo.decoding.pace import measured
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -24,7 +23,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.trace and not only_record:
         check_writable(Path(arguments.trace))
     request = request_of(arguments, arguments.raw)
-    model = measured(loading.load(arguments.model, arguments.block_size, arguments.dtype))
+    model = loading.load_for(request, arguments)
     run = decode(model, arguments.prompt, request)
     if not arguments.raw:
         loading.say_raw(model)
