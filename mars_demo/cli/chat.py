@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from mars_demo.cli import loading
-from mars_demo.cli.costs import paced
 from mars_demo.cli.output import figures_of, notice, printable
 from mars_demo.cli.request import add_options, request_of
 from mars_demo.decoding.conversation import Conversation
@@ -22,8 +21,8 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    checkpoint = loading.load(arguments.model, arguments.block_size, arguments.dtype)
-    request = paced(request_of(arguments), checkpoint)
+    request = request_of(arguments)
+    checkpoint = loading.load_for(request, arguments)
     conversation = Conversation(checkpoint, request, arguments.system)
     if sys.stdin.isatty():
         notice(f"{checkpoint.name}, {request.fitted(checkpoint).mode}. {HELP}")

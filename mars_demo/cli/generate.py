@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 
 from mars_demo.cli import loading
-from mars_demo.cli.costs import paced
 from mars_demo.cli.output import check_writable, figures_of, notice, printable
 from mars_demo.cli.request import add_options, request_of
 from mars_demo.decoding.decode import decode
@@ -24,8 +23,8 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.trace and not only_record:
         check_writable(Path(arguments.trace))
     request = request_of(arguments, arguments.raw)
-    model = loading.load(arguments.model, arguments.block_size, arguments.dtype)
-    run = decode(model, arguments.prompt, paced(request, model))
+    model = loading.load_for(request, arguments)
+    run = decode(model, arguments.prompt, request)
     if not arguments.raw:
         loading.say_raw(model)
     try:

@@ -6,6 +6,7 @@ import sys
 from tqdm import tqdm
 
 from mars_demo.cli.output import notice
+from mars_demo.decoding.pace import measured
 from mars_demo.models.load import load_checkpoint
 
 NAMES = "bundled name, folder, GGUF file or hub id"
@@ -35,6 +36,17 @@ def load(name: str | None, block_size: int | None = None, dtype: str = "auto"):
                 bar.update(done - bar.n)
 
         return load_checkpoint(name, None, dtype, block_size, report)
+
+
+def load_for(request, arguments: argparse.Namespace):
+    """Load the checkpoint of a command, and measure its forwards if the windows of the request adapt.
+
+    Raises:
+        ValueError: as `load_checkpoint` and `Request.fitted`.
+    """
+    checkpoint = load(arguments.model, arguments.block_size, arguments.dtype)
+    adapts = request.fitted(checkpoint).rules.paced and request.window is None
+    return measured(checkpoint) if adapts else checkpoint
 
 
 def say_raw(checkpoint) -> None:

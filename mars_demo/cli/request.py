@@ -61,7 +61,7 @@ def request_of(arguments: argparse.Namespace, raw: bool = False) -> Request:
     """Return the arguments as a request."""
     draft = loading.load(arguments.draft, dtype=arguments.dtype) if arguments.draft else None
     given = {name: getattr(arguments, name) for name in OWN}
-    return Request(**given, raw=raw, draft=draft, sampling=sampling_of(arguments))
+    return Request(**given, raw=raw, draft=draft, sampling=sampling_of(arguments), adaptive=True)
 
 
 def sampling_of(arguments: argparse.Namespace) -> Sampling | None:

@@ -56,6 +56,7 @@ def request_of(run: Run) -> Request:
         max_new_tokens=settings.max_new_tokens,
         raw=settings.raw,
         sampling=settings.sampling and Sampling(**settings.sampling),
+        adaptive=bool(settings.costs),
     )
 
 

@@ -91,7 +91,7 @@ def prepare(
         gpu=gpu_name(checkpoint.device),
         messages=before,
         cached_tokens=reused,
-        costs=request.costs and [*request.costs.points],
+        costs=checkpoint.costs if request.adaptive else None,
         branch=branch and {"of": branch.of, "at": branch.at, "given": [*zip(given, texts)]},
     )
     module = import_module(f"mars_demo.decoding.strategies.{request.rules.strategy}")

@@ -7,7 +7,6 @@ from functools import cached_property
 
 from mars_demo.decoding import fields as types
 from mars_demo.decoding.acceptance import TAU, Acceptance, Tau
-from mars_demo.decoding.costs import Costs
 from mars_demo.decoding.fields import parameter
 from mars_demo.decoding.sampling import Sampling
 from mars_demo.models.checkpoint import Checkpoint
@@ -46,8 +45,8 @@ class Request:
     sampling: the sampling settings; None for greedy decoding. With the same seed, lossless modes sample the
         same answer as `ar`.
     branch: the given beginning of the answer; `max_new_tokens` includes its tokens.
-    costs: the costs of forwards on this machine. Without a `window`, `mars` and `lossless` use them to
-        choose the drafts and masks of every forward, up to the largest window.
+    adaptive: whether `mars` and `lossless`, without a `window`, choose the masks of every forward, by the
+        checkpoint's measured costs and the answer's acceptance. The `window` is then the largest.
 
     Raises:
         ValueError: if a value is out of range.
@@ -71,7 +70,7 @@ class Request:
     draft: Checkpoint | None = None
     sampling: Sampling | None = None
     branch: Branch | None = None
-    costs: Costs | None = None
+    adaptive: bool = False
 
     def __post_init__(self):
         if self.mode is not None and self.mode not in MODES:
@@ -110,11 +109,9 @@ class Request:
                 f"A window of {self.window} slots does not fit mode {request.mode} of {checkpoint.name}; "
                 f"it allows {allowed}."
             )
-        costs = self.costs if self.window is None and request.rules.paced else None
-        linear = self.linear
-        if linear is None and costs is None:
-            linear = checkpoint.device.type == "cpu"
-        return replace(request, window=window, linear=linear, costs=costs)
+        linear = checkpoint.device.type == "cpu" if self.linear is None else self.linear
+        adaptive = self.adaptive and self.window is None and request.rules.paced and bool(checkpoint.costs)
+        return replace(request, window=window, linear=linear, adaptive=adaptive)
 
     def _check_mode(self, checkpoint: Checkpoint) -> None:
         if self.mode not in checkpoint.modes:

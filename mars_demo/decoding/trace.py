@@ -116,7 +116,7 @@ class Settings:
     messages: Annotated[fields.Messages, UNLESS_EMPTY] = field(default_factory=list)
     # The number of prompt tokens that were already in the cache.
     cached_tokens: Annotated[fields.Tokens, UNLESS_EMPTY] = 0
-    # The [positions, milliseconds] that the pace of the run used, if any.
+    # The [positions, milliseconds] of measured forwards, if the run's windows followed them.
     costs: Annotated[fields.Costs | None, UNLESS_EMPTY] = None
     branch: Annotated[fields.RecordedBranch | None, UNLESS_EMPTY] = None
 

@@ -8,14 +8,13 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from mars_demo.decoding import costs
+from mars_demo.cache_folder import cache_folder
 from mars_demo.evaluation.frontier import Outcome, Setting
 
 
 def folder() -> Path | None:
-    """Return the folder of sweeps, beside the costs of forwards; None if nothing is kept."""
-    beside = costs.folder()
-    return beside and beside.with_name("sweeps")
+    """Return the folder of sweeps; None if nothing is kept."""
+    return cache_folder("sweeps")
 
 
 class Journal:

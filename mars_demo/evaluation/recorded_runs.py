@@ -5,8 +5,8 @@ from dataclasses import replace
 from statistics import median
 from typing import Any
 
-from mars_demo.decoding import costs
 from mars_demo.decoding.decode import decode
+from mars_demo.decoding.pace import measured
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.trace import Pass, Run
 from mars_demo.models.load import load_checkpoint
@@ -22,13 +22,13 @@ def record(entry: dict[str, Any]) -> str:
     Raises:
         ValueError: if a mode does not accept the same tokens each time.
     """
-    checkpoint = load_checkpoint(entry["model"])
+    checkpoint = measured(load_checkpoint(entry["model"]))
     longest = entry.get("max_new_tokens", Request.max_new_tokens)
-    measured = costs.measure(checkpoint) if entry.get("adaptive") else None
+    adaptive = entry.get("adaptive", False)
 
     def run(mode: str) -> Run:
         tau = entry["tau"][0][1]
-        request = Request(mode, lambda: tau, max_new_tokens=longest, costs=measured)
+        request = Request(mode, lambda: tau, max_new_tokens=longest, adaptive=adaptive)
         run = decode(checkpoint, entry["prompt"], request)
         while not run.stop:
             tau = [tau for first, tau in entry["tau"] if first <= run.forwards + 1][-1]

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from mars_demo.decoding import costs
+import torch
+
 from mars_demo.decoding.acceptance import CRITERIA
 from mars_demo.decoding.trace import Run
 from mars_demo.evaluation import results
@@ -97,7 +98,7 @@ class Sweep:
         """Return everything that answers and times depend on, except the setting."""
         prompts = "\0".join(self.frontier.prompts)
         return {
-            "model": costs.key(self._checkpoint) | {"values": _values(self._checkpoint)},
+            "model": _described(self._checkpoint),
             "tasks": self.frontier.tasks,
             "prompts": hashlib.sha256(prompts.encode()).hexdigest(),
             "limit": len(self.frontier.prompts),
@@ -162,6 +163,18 @@ def first_difference(one: Sequence[int], other: Sequence[int]) -> int | None:
     """Return the index of the first difference of two token lists; None if they are equal."""
     shared = next((i for i, (a, b) in enumerate(zip(one, other)) if a != b), min(len(one), len(other)))
     return None if shared == len(one) == len(other) else shared
+
+
+def _described(checkpoint: Checkpoint) -> dict[str, Any]:
+    """Return everything that the answers and times of a model depend on."""
+    return {
+        "model": checkpoint.name,
+        "config": checkpoint.model.config.to_json_string(use_diff=False),
+        "values": _values(checkpoint),
+        "dtype": checkpoint.precision,
+        "machine": results.machine(checkpoint),
+        "torch": torch.__version__,
+    }
 
 
 def _values(checkpoint: Checkpoint) -> str:

@@ -36,6 +36,7 @@ class Checkpoint:
     source: Path | None = None  # the folder or GGUF file that it was loaded from, if any
     quantized: QuantizedModel | None = None
     captured: CapturedModel | None = None  # decodes one text faster on a GPU, with the same weights
+    costs: list[tuple[int, float]] | None = None  # [positions, milliseconds] of measured forwards
     _load: Callable[[], PreTrainedModel] | None = field(default=None, repr=False, compare=False)
     _names: dict[int, str] = field(default_factory=dict, repr=False, compare=False)
 
@@ -65,7 +66,7 @@ class Checkpoint:
 
         They are loaded on first use.
         """
-        return replace(self, model=self._load(), quantized=None) if self.quantized else self
+        return replace(self, model=self._load(), quantized=None, costs=None) if self.quantized else self
 
     @property
     def largest_window(self) -> int:

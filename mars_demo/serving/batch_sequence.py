@@ -30,7 +30,7 @@ def fitted(checkpoint: Checkpoint, request: Request, size: int, cache: str = "ra
         ValueError: if the checkpoint does not support the request.
     """
     has_window = request.window is not None
-    request = replace(request, costs=None).fitted(checkpoint)  # costs are of a single sequence
+    request = replace(request, adaptive=False).fitted(checkpoint)  # costs are of a single sequence
     if cache not in request.rules.caches:
         raise ValueError(
             f"Mode {request.mode} cannot use the {cache} cache. Choose from "

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from mars_demo.decoding import costs
+from mars_demo.cache_folder import VARIABLE, cache_folder
 from mars_demo.export import vllm_plugin
 from mars_demo.export.save import save_checkpoint
 from mars_demo.models.checkpoint import Checkpoint
@@ -74,11 +74,11 @@ def servable(name: str, about: Checkpoint) -> str:
     )
     if complete and not [*about.source.glob("*.gguf")]:
         return str(name if not Path(name).exists() and "/" in name else about.source)
-    if (beside := costs.folder()) is None:
-        raise ValueError(f"{name} must be written as safetensors, but {costs.VARIABLE} is empty.")
+    if (cache := cache_folder("vllm")) is None:
+        raise ValueError(f"{name} must be written as safetensors, but {VARIABLE} is empty.")
     files = sorted(about.source.glob("*") if about.source.is_dir() else [about.source])
     described = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
-    folder = beside.with_name("vllm") / hashlib.sha256(repr(described).encode()).hexdigest()[:16]
+    folder = cache / hashlib.sha256(repr(described).encode()).hexdigest()[:16]
     if not (folder / "config.json").exists():
         folder.mkdir(parents=True, exist_ok=True)
         checkpoint = load_checkpoint(name, "cpu", "float32", about.block_size)

@@ -1,5 +1,6 @@
 """The conversation that a visitor's next race continues."""
 
+import threading
 import weakref
 from collections.abc import Mapping
 
@@ -56,12 +57,14 @@ class History:
 
 
 _recent: list[weakref.ref] = []  # histories with caches, the newest last
+_lock = threading.Lock()  # handlers run in several threads
 
 
 def _newest(history: History) -> None:
     """Mark a history as the most recent; drop the caches of all but the `KEPT` most recent."""
-    others = [ref for ref in _recent if ref() not in (None, history)]
-    for ref in others[: -(KEPT - 1)]:
-        if old := ref():
-            old.forget()
-    _recent[:] = [*others[-(KEPT - 1) :], weakref.ref(history)]
+    with _lock:
+        others = [ref for ref in _recent if ref() not in (None, history)]
+        for ref in others[: -(KEPT - 1)]:
+            if old := ref():
+                old.forget()
+        _recent[:] = [*others[-(KEPT - 1) :], weakref.ref(history)]

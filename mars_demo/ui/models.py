@@ -6,28 +6,28 @@ A name is looked up in the thread of its handler, which identifies the visitor; 
 import argparse
 import contextlib
 import json
-import threading
-import weakref
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import torch
 
 from mars_demo.assets import ASSETS, read_json
-from mars_demo.decoding import costs
 from mars_demo.decoding import decode as decoding
 from mars_demo.decoding.engine import Engine
+from mars_demo.decoding.pace import measured
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.strategy import Forward, compute
 from mars_demo.decoding.trace import Run
 from mars_demo.layout import window
 from mars_demo.limits import LIMITS, refuse_long
+from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.facts import facts
 from mars_demo.models.load import load_checkpoint
 from mars_demo.models.names import BASE, TINY, bundled
 from mars_demo.models.pool import Member, Pool
 from mars_demo.models.runtime.captured import WIDTH
-from mars_demo.scheduler import BACKGROUND, SCHEDULER
+from mars_demo.scheduler import SCHEDULER
 from mars_demo.ui.hosting import owned
 from mars_demo.ui.hosting.main_thread import MAIN
 from mars_demo.ui.hosting.storage import pathless
@@ -35,10 +35,14 @@ from mars_demo.views import recordings
 
 WARM_TOKENS = 8
 
-_pool = Pool(bundled(), run=MAIN.run)
-_lessons = Pool([TINY, BASE], run=MAIN.run)  # used if the operator leaves out the bundled models
-_measured = weakref.WeakKeyDictionary()  # the costs of forwards by model; None while unknown
-_lock = threading.RLock()
+
+def _loaded(load: Callable[[], Checkpoint]) -> Checkpoint:
+    """Return a loaded checkpoint with the costs of its forwards."""
+    return measured(MAIN.run(load))
+
+
+_pool = Pool(bundled(), run=_loaded)
+_lessons = Pool([TINY, BASE], run=_loaded)  # used if the operator leaves out the bundled models
 
 
 def serve(options: argparse.Namespace) -> None:
@@ -46,7 +50,7 @@ def serve(options: argparse.Namespace) -> None:
     global _pool
     named = options.models
     own = [] if options.only else [name for name in bundled() if name not in named]
-    _pool = Pool([*named, *own], options.device, options.dtype, options.block_size, MAIN.run)
+    _pool = Pool([*named, *own], options.device, options.dtype, options.block_size, _loaded)
 
 
 def pool() -> Pool:
@@ -165,16 +169,17 @@ def stored(name: str) -> int:
 
 
 def keep_trained(model: owned.Owned) -> None:
-    """Load a trained model, unless it was trained in this process, and mark it as ready."""
+    """Load a trained model, unless it was trained in this process, measure it and mark it as ready."""
     if model.checkpoint is None:
         with pathless(model.folder, model.name):
             checkpoint = load_checkpoint(str(model.folder), device="cpu")
         model.checkpoint = replace(checkpoint, name=model.name)
+    model.checkpoint = measured(model.checkpoint)
     owned.keep(model)
 
 
 def decode(checkpoint, prompt: str, request: Request, **more: Any) -> Run:
-    """Return a run that has not begun; its windows adapt to the measured costs of forwards, if known.
+    """Return a run that has not begun; its windows adapt to the costs of forwards, unless one is given.
 
     more: as in `decoding.decode`.
 
@@ -182,36 +187,12 @@ def decode(checkpoint, prompt: str, request: Request, **more: Any) -> Run:
         ValueError: as in `decoding.decode`, or if the prompt and messages are longer than `LIMITS.prompt`.
     """
     refuse_long(prompt or "", *(message["content"] for message in more.get("messages", ())))
-    return decoding.decode(checkpoint, prompt, replace(request, costs=_costs(checkpoint)), **more)
-
-
-def _costs(checkpoint):
-    """Return the costs of a model's forwards; if they are unknown, start a background measurement."""
-    if not costs.is_measurable(checkpoint) or costs.folder() is None:
-        return None
-    with _lock:
-        if checkpoint.model not in _measured:
-            _measured[checkpoint.model] = costs.load(checkpoint)
-            if _measured[checkpoint.model] is None:
-                threading.Thread(target=_measure, args=[checkpoint], daemon=True).start()
-        return _measured[checkpoint.model]
-
-
-def _measure(checkpoint) -> None:
-    """Measure the costs of a model's forwards, one forward at a time while nothing else runs."""
-
-    def steps():
-        if measured := (yield from costs.measuring(checkpoint)):
-            costs.save(checkpoint, measured)
-            _measured[checkpoint.model] = measured
-
-    for _ in SCHEDULER.scheduled(steps, BACKGROUND)():
-        pass
+    return decoding.decode(checkpoint, prompt, replace(request, adaptive=True), **more)
 
 
 def warm_up() -> None:
     """Load the models, and run the first one in the page's modes before the first visitor comes."""
-    with SCHEDULER.running():  # the costs of its forwards are measured afterwards
+    with SCHEDULER.running():
         with contextlib.suppress(ValueError):  # the page shows the error
             checkpoint = load()
             for mode in {"ar", "mars"}.intersection(checkpoint.modes):

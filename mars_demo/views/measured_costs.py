@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
+import numpy as np
 from pandas import DataFrame
 
-from mars_demo.decoding.costs import SIZES, Costs
 from mars_demo.evaluation import results
 
 
@@ -17,11 +17,10 @@ def curves(measured: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """
     shown = []
     for one in measured:
-        costs = Costs.of(dict(one["points"]))
-        relative = [costs(k) / costs(1) for k in range(1, SIZES[-1] + 1)]
-        sizes = [k for k, _ in costs.points]
+        sizes, ms = zip(*one["points"])
+        relative = np.interp(range(1, sizes[-1] + 1), sizes, ms) / ms[0]
         shown.append(
-            {"title": one["title"], "source": one["source"], "relative": relative, "points": sizes}
+            {"title": one["title"], "source": one["source"], "relative": [*relative], "points": sizes}
         )
     return shown
 

@@ -9,7 +9,6 @@ from playwright.sync_api import Locator, Page, expect
 
 from mars_demo.assets import read_json
 from mars_demo.decoding.acceptance import accepted
-from mars_demo.decoding.costs import Costs
 from mars_demo.evaluation import paper_tables, results
 from mars_demo.ui.lessons.chapters import CHAPTERS, number_of
 from mars_demo.ui.lessons.comparing import LANES
@@ -162,13 +161,13 @@ def test_one_of_several_runs_is_chosen(open_chapter):
 def test_speed_is_tokens_per_forward_divided_by_a_measured_cost(open_chapter):
     page = open_chapter("cost")
     for measured in read_json("lessons", "cost.json")["element"]["curves"][:2]:
-        costs, title = Costs.of(dict(measured["points"])), measured["title"]
+        costs, title = dict(measured["points"]), measured["title"]
         options = page.locator("#costs option").all_text_contents()
         page.locator("#costs .curves").select_option(next(option for option in options if title in option))
         for positions, tokens in ((9, 4.5), (25, 1.2), (1, 1)):
             move(page, "Positions per forward", positions)
             move(page, "Tokens per forward", tokens)
-            cost = costs(positions) / costs(1)
+            cost = costs[positions] / costs[1]
             numbers = [f"{number}".replace(".", r"\.") for number in (f"{tokens:.1f}", f"{cost:.2f}")]
             division = rf"^{numbers[0]}\D+{numbers[1]}\D+{tokens / cost:.2f}"
             expect(page.locator("#costs .division")).to_have_text(re.compile(division))

@@ -5,25 +5,30 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from statistics import fmean, median
+from statistics import fmean
 
 import pytest
 from on_stage import lane, put, says
 from playwright.sync_api import Page, expect
 from records import file_of, run
 
-from mars_demo.decoding.costs import Costs
-from mars_demo.decoding.pace import tokens_per_ms
 from mars_demo.decoding.trace import Run
 from mars_demo.modes import MODES
 
 LEGIBLE = (Path(__file__).parent / "legible.js").read_text("utf-8")
-CHEAP = Costs(((1, 10.0), (2, 10.4), (4, 11.0), (8, 13.0), (16, 18.0)))
-DEAR = Costs(((1, 10.0), (2, 19.0), (4, 36.0), (8, 70.0)))
+Costs = Callable[[float], float]  # milliseconds of a forward by its positions
+MEASURED = (1, 5, 9)  # positions
 WORDS = [f"word{n}" for n in range(60)]
 PREFILL = 30.0  # ms
 WINDOW = 4
 ACCEPTED = [2, 4, 3, 4, 4, 1, 4, 4]  # slot scores fall from 0.99 in steps of 0.1; the last window is full
+
+
+def line(per_position: float) -> Costs:
+    return lambda k: 10 + per_position * (k - 1)
+
+
+CHEAP, DEAR = line(0.5), line(8.5)
 
 
 def timed(made: Run, ms: Callable[[int], float], **settings) -> Run:
@@ -38,7 +43,7 @@ def timed(made: Run, ms: Callable[[int], float], **settings) -> Run:
 
 def mars(costs: Costs, accepted=ACCEPTED, slower: float = 1.0, with_costs: bool = True) -> Run:
     made = run("mars", accepted, [0.6] * len(accepted), words=WORDS, window=WINDOW)
-    points = [list(point) for point in costs.points] if with_costs else None
+    points = [[k, costs(k)] for k in MEASURED] if with_costs else None
     return timed(made, lambda k: slower * costs(k), costs=points)
 
 
@@ -96,26 +101,14 @@ def test_the_speed_up_is_tokens_per_forward_divided_by_what_a_forward_costs(look
     expect(page.locator(".why-whose")).to_have_text(MODES["ar"].title)
 
 
-def test_without_costs_the_medians_of_the_race_are_used(look):
+def test_without_costs_the_times_of_the_race_are_used(look):
     baseline, single = ar(26, ms=8.0), mars(CHEAP, with_costs=False)
-    times = {}
-    for step in single.passes[1:]:
-        times.setdefault(step.positions, []).append(step.ms)
-    medians = {k: median(each) for k, each in times.items()} | {1: 8.0}
-    _, ratio, factor = predicted(single, medians.__getitem__)
+    ratio = fmean(step.ms for step in single.passes[1:]) / 8.0
+    factor = written(single.tokens_per_forward / ratio)
     page = look(baseline, single)
-    expect(sentences(page).nth(0)).to_have_text(says(f"{ratio:.2f} = {written(factor)}"))
-    expect(sentences(page).nth(1)).to_have_text(says(f"{written(factor)}×"))
+    expect(sentences(page).nth(0)).to_have_text(says(f"{ratio:.2f} = {factor}"))
+    expect(sentences(page).nth(1)).to_have_text(says(f"{factor}×"))
     expect(page.locator(".cost .row").first).to_have_text(says("1 position", "8.0", "25×"))
-
-
-def test_decreasing_medians_become_the_nearest_increasing_curve(look):
-    """Use the isotonic regression of `Costs.of`: a forward of 5 positions took longer than one of 7."""
-    odd = {4: 14.0, 5: 20.0, 6: 17.0, 7: 16.0}
-    single = timed(run("mars", ACCEPTED, [0.6] * 8, words=WORDS, window=WINDOW), odd.__getitem__)
-    assert {step.positions for step in single.passes[1:]} == set(odd)
-    ratio = predicted(single, Costs.of(odd | {1: 10.0}))[1]
-    expect(sentences(look(ar(26), single)).nth(0)).to_have_text(says(f"{ratio:.2f}"))
 
 
 def test_a_run_alone_is_predicted_from_its_costs_and_not_measured(look):
@@ -132,17 +125,12 @@ def test_a_run_alone_is_predicted_from_its_costs_and_not_measured(look):
 # ------------------------------------------------------------------------------- windows and slots
 
 
-def test_the_best_window_is_estimated_as_by_the_decoder(look):
-    accepted = [2, 1, 2, 2, 1, 3, 2, 2, 1, 2, 2, 4]
-    steep = Costs(((1, 10.0), (3, 11.0), (4, 17.0), (16, 90.0)))
-    factors = {window: speed_up(accepted, window, steep) for window in range(1, WINDOW + 1)}
-    chances = [sum(count > i for count in accepted) / len(accepted) for i in range(WINDOW)]
-    tables = [steep(max(k, 1)) for k in range(20)]
-    for window, factor in factors.items():  # this test expects the decoder's own value
-        assert tokens_per_ms(chances, window - 1, tables) * steep(1) == pytest.approx(factor)
+def test_the_best_window_is_the_one_that_would_have_been_fastest(look):
+    accepted, costs = [2, 1, 2, 2, 1, 3, 2, 2, 1, 2, 2, 4], line(1.5)
+    factors = {window: speed_up(accepted, window, costs) for window in range(1, WINDOW + 1)}
     best = max(factors, key=factors.get)
     assert 1 < best < WINDOW
-    page = look(ar(24), mars(steep, accepted))
+    page = look(ar(24), mars(costs, accepted))
     expect(sentences(page).last).to_have_text(
         says(f"{best} slots", f"{written(factors[best])}×", 4, f"{written(factors[4])}×")
     )
@@ -158,9 +146,8 @@ def test_a_narrower_window_does_not_count_for_slots_it_lacks(look):
     expect(page.locator(".by-slot .part")).to_have_text(
         ["100% (5 of 5)", "100% (5 of 5)", "75% (3 of 4)", "25% (1 of 4)"]
     )
-    chances = [1, 1, 3 / 4, 3 / 4 * 1 / 3]
-    tables = [CHEAP(max(k, 1)) for k in range(20)]
-    factors = [tokens_per_ms(chances, masks, tables) * CHEAP(1) for masks in range(4)]
+    tokens = [1, 2, 2 + 3 / 4, 2 + 3 / 4 + 3 / 4 * 1 / 3]  # per forward, of windows of 1 to 4 slots
+    factors = [count * CHEAP(1) / CHEAP(masks + count) for masks, count in enumerate(tokens)]
     expect(sentences(page).last).to_have_text(says(f"{written(max(factors))}×"))
 
 

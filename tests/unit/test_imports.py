@@ -18,7 +18,17 @@ PACKAGE = "mars_demo"
 
 # Layers of packages, bottom to top. A module imports from its own layer and the ones below.
 LAYERS = (
-    ("__init__", "assets", "layout", "limits", "markdown", "modes", "progress", "scheduler"),
+    (
+        "__init__",
+        "assets",
+        "cache_folder",
+        "layout",
+        "limits",
+        "markdown",
+        "modes",
+        "progress",
+        "scheduler",
+    ),
     ("tasks",),
     ("models",),
     ("quantization",),

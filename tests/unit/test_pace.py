@@ -1,163 +1,124 @@
-"""The adaptive window: expected tokens per millisecond against enumeration, and simulated answers."""
+"""The adaptive window: expected speeds against enumerations and simulations, and answers of a model."""
 
 import itertools
 import random
-from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from greedy import check_tokens
 
-from mars_demo.decoding.acceptance import accepted
-from mars_demo.decoding.costs import Costs
+from mars_demo.decoding import pace
 from mars_demo.decoding.decode import decode
-from mars_demo.decoding.pace import DraftPace, Pace, Plan, tokens_per_ms
-from mars_demo.decoding.reading import Reading
+from mars_demo.decoding.pace import Pace, cost_of, measured
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.strategies import lossless
+from mars_demo.models.load import load_checkpoint
 
-MASKS = 4
-FLAT = Costs(((1, 4.0), (25, 9.0)))  # a tiny model
-STEEP = Costs(((1, 15.0), (25, 140.0)))  # a model whose positions cost as much as its weights
+FLAT = [(1, 5.0), (5, 5.4), (9, 5.8)]  # a tiny model
+STEEP = [(1, 10.0), (5, 18.0), (9, 26.0)]  # a model whose positions cost time
 PROMPTS = ["How many meters is 14 kilometers?", "How do you spell planet backwards?"]
 
 
-def drafted(*scores: float) -> list[Reading]:
-    return [Reading(7, score, [], [], "mask") for score in scores]
+def test_three_forwards_are_measured_and_leave_nothing_behind(mars_tiny):
+    """Record with a forward hook how many positions each forward computes."""
+    sizes = []
+    hook = mars_tiny.model.base_model.register_forward_pre_hook(
+        lambda module, inputs, named: sizes.append(named["input_ids"].shape[1]), with_kwargs=True
+    )
+    try:
+        costs = measured(mars_tiny).costs
+    finally:
+        hook.remove()
+    assert [k for k, _ in costs] == [1, 5, 9] and all(ms > 0 for _, ms in costs)
+    assert set(sizes[2:]) == {1, 5, 9} and len(sizes) < 30
+    assert mars_tiny.costs is None
+    assert [k for k, _ in measured(load_checkpoint("ar-tiny", "cpu")).costs] == [1, 5, 9]
 
 
-class Fixed:
-    """A fixed window with the interface of `Pace` and `DraftPace`."""
-
-    def __init__(self, masks: int, linear: bool = True):
-        self.most, self.linear = masks, linear
-
-    def masks(self, new, most, threshold):
-        return min(self.most, most)
-
-    def plan(self, draft, room):
-        return Plan(min(len(draft), room), min(self.most, room), self.linear)
-
-    def saw(self, *_):
-        pass
+@pytest.mark.parametrize(("costs", "slope"), [(FLAT, 0.02), (STEEP, 0.2), ([(1, 5), (5, 4), (9, 3)], 0)])
+def test_the_cost_of_positions_is_the_line_through_the_measured_ones(costs, slope):
+    assert [cost_of(costs)(k) for k in (1, 6, 17)] == pytest.approx([1, 1 + 5 * slope, 1 + 16 * slope])
 
 
-def mars(pace, costs: Costs, rate_at: Callable[[int], float], length: int, seed: int) -> float:
-    """Return the milliseconds of a simulated answer; a mask is accepted with the rate at its position."""
-    chance, done, new, ms = random.Random(seed), 0, 1, 0.0
-    while done < length:
-        masks = pace.masks(new, min(MASKS, length - done - 1), 0.5)
-        scores = [float(chance.random() < rate_at(done)) for _ in range(masks + 1)]
-        pace.saw(scores)
-        ms += costs(new + masks)
-        new = accepted(scores, 0.5)
-        done += new
-    return ms
-
-
-def verified(pace, costs: Costs, rate_at: Callable[[int], float], length: int, seed: int) -> float:
-    """Return the milliseconds of a simulated `lossless` answer; scores are acceptance rates."""
-    chance, done, drafts, ms = random.Random(seed), 0, 0, 0.0
-    while done < length:
-        most = min(MASKS, length - done - 1)
-        plan = pace.plan(drafted(*[rate_at(done)] * min(drafts, most)), most)
-        count = 0
-        while count < plan.drafts and chance.random() < rate_at(done):
-            count += 1
-        pace.saw(plan.drafts, count)
-        ms += costs(plan.positions)
-        done += count + 1
-        drafts = 0 if plan.linear and count < plan.drafts else plan.masks
-    return ms
+def accepted_in(outcome: tuple[int, ...]) -> int:
+    return sum(1 for _ in itertools.takewhile(bool, outcome))
 
 
 @pytest.mark.parametrize("costs", [FLAT, STEEP])
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
-def test_tokens_per_millisecond_equal_an_enumeration_of_all_outcomes(costs, rate):
-    """Enumerate the outcomes of two forwards: the second also computes what the first accepted."""
-    table = [costs(max(k, 1)) for k in range(30)]
-    chances = [rate**i for i in range(MASKS + 1)]
-    for masks in range(MASKS + 1):
-        tokens = ms = 0.0
-        for outcome in itertools.product([1.0, 0.0], repeat=masks):
-            count = accepted([1.0, *outcome], 0.5)
-            probability = 1.0
-            for is_accepted in outcome:
-                probability *= rate if is_accepted else 1 - rate
-            tokens += probability * count
-            ms += probability * costs(count + masks)
-        assert tokens_per_ms(chances, masks, table) == pytest.approx(tokens / ms)
+@pytest.mark.parametrize("slots", [1, 2, 4])
+def test_expected_speeds_equal_an_enumeration_of_all_outcomes(costs, rate, slots):
+    cost, masks = cost_of(costs), slots - 1
+    tokens = ms = grouped = cycle = cycle_ms = 0.0
+    for outcome in itertools.product([1, 0], repeat=masks):
+        count = accepted_in(outcome)
+        probability = rate ** sum(outcome) * (1 - rate) ** (masks - sum(outcome))
+        tokens += probability * (count + 1)
+        ms += probability * cost(count + 1 + masks)
+        grouped += probability * cost(1 + masks + masks * slots)
+        again = count < masks  # a forward without drafts follows
+        cycle += probability * (count + 1 + again)
+        cycle_ms += probability * (cost(1 + 2 * masks) + again * cost(1 + masks))
+    assert pace.window(slots, rate, cost) == pytest.approx(tokens / ms)
+    assert pace.grouped(slots, rate, cost) == pytest.approx(tokens / grouped)
+    assert pace.linear(slots, rate, cost) == pytest.approx(cycle / cycle_ms)
 
 
-def compare(simulate, adaptive, fixed, costs, rates, length, answers) -> float:
-    """Return the tokens per millisecond of the adaptive window relative to the best fixed one."""
-
-    def total(make) -> float:
-        return sum(simulate(make(), costs, rates[n % len(rates)], length, n) for n in range(answers))
-
-    return min(map(total, fixed)) / total(adaptive)
-
-
-def paces(costs: Costs) -> list[tuple]:
-    fixed = [lambda m=m: Fixed(m) for m in range(MASKS + 1)]
-    grouped = [lambda m=m: Fixed(m, linear=False) for m in range(MASKS + 1)]
-    return [
-        (mars, lambda: Pace(costs, MASKS + 1), fixed),
-        (verified, lambda: DraftPace(costs, MASKS + 1, True), fixed),
-        (verified, lambda: DraftPace(costs, MASKS + 1, None), [*fixed, *grouped]),
-    ]
+def simulated(checkpoint, request: Request, rate: float, tokens: int = 4000) -> float:
+    """Return the tokens in the time of a forward with 1 position; slots are accepted with one rate."""
+    chance, cost = random.Random(0), cost_of(checkpoint.costs)
+    chosen, done, new, time = Pace(checkpoint, request), 0, 1, 0.0
+    while done < tokens:
+        masks = chosen.masks
+        time += cost(new + masks)
+        new = 1 + accepted_in(tuple(chance.random() < rate for _ in range(masks)))
+        chosen.saw(new - 1, masks)
+        done += new
+    return done / time
 
 
-@pytest.mark.parametrize(("costs", "rate"), [(FLAT, 0.05), (STEEP, 0.4), (FLAT, 0.7), (STEEP, 0.95)])
-def test_an_adaptive_window_is_about_as_fast_as_the_best_fixed_one(costs, rate):
-    for case in paces(costs):
-        assert compare(*case, costs, [lambda _: rate], length=200, answers=40) >= 0.97
+@pytest.mark.parametrize("costs", [FLAT, STEEP])
+@pytest.mark.parametrize("rate", [0.02, 0.4, 0.7, 0.95])
+def test_an_adaptive_window_is_about_as_fast_as_the_best_fixed_one(mars_tiny, costs, rate):
+    checkpoint = replace(mars_tiny, costs=costs)
+    fixed = [Request("mars", window=slots) for slots in range(1, 10)]
+    best = max(simulated(checkpoint, request, rate) for request in fixed)
+    adaptive = Request("mars", adaptive=True).fitted(checkpoint)
+    assert simulated(checkpoint, adaptive, rate) >= 0.95 * best
 
 
-def test_a_changed_threshold_takes_effect_at_once():
-    pace = Pace(STEEP, MASKS + 1)
-    for _ in range(20):
-        pace.masks(1, MASKS, 0.9)
-        pace.saw([1.0, 0.6, 0.6, 0.6, 0.6])
-    assert pace.masks(1, MASKS, 0.9) <= 1
-    assert pace.masks(1, MASKS, 0.5) >= 3
-    assert pace.masks(1, MASKS, 0.9) <= 1
-
-
-def test_there_are_no_masks_at_tau_1_and_the_most_without_costs(mars_tiny):
-    assert Pace(FLAT, 9).masks(1, 0, 1.0) == 0
-    assert Pace(None, 9).masks(1, 8, 0.9) == 8
-    assert DraftPace(None, 9, True).plan(drafted(0.1, 0.0), 8) == Plan(2, 8, True)
-    run = decode(mars_tiny, PROMPTS[0], Request("mars", 1.0, costs=STEEP)).finish()
-    ar = decode(mars_tiny, PROMPTS[0], Request("ar")).finish()
-    check_tokens(mars_tiny, run, ar.token_ids)
-    assert [len(step.slots) for step in run.passes] == [1] * ar.forwards
-
-
-def test_lossless_gives_the_tokens_of_ar_with_any_plan(mars_tiny, monkeypatch):
+def test_lossless_gives_the_tokens_of_ar_with_any_number_of_masks(mars_tiny, monkeypatch):
     chance = random.Random(3)
-
-    class Whim(DraftPace):
-        def plan(self, draft, room):
-            drafts, masks = min(len(draft), max(0, room)), max(0, min(8, room))
-            return Plan(chance.randint(0, drafts), chance.randint(0, masks), chance.random() < 0.5)
-
-    monkeypatch.setattr(lossless, "DraftPace", Whim)
-    for prompt in PROMPTS:
+    monkeypatch.setattr(lossless.Pace, "masks", property(lambda _: chance.randint(0, 8)))
+    for prompt, is_linear in itertools.product(PROMPTS, (True, False)):
         ar = decode(mars_tiny, prompt, Request("ar")).finish()
-        for _ in range(4):
-            check_tokens(mars_tiny, decode(mars_tiny, prompt, Request("lossless")).finish(), ar.token_ids)
+        run = decode(mars_tiny, prompt, Request("lossless", linear=is_linear)).finish()
+        check_tokens(mars_tiny, run, ar.token_ids)
 
 
 @pytest.mark.parametrize("mode", ["mars", "lossless"])
-def test_the_record_has_the_costs_and_a_given_window_is_kept(mars_tiny, mode):
-    run = decode(mars_tiny, PROMPTS[0], Request(mode, 0.9, costs=STEEP)).finish()
-    assert run.settings.window == 9
-    assert run.settings.costs == [(1, 15.0), (25, 140.0)]
-    assert len({step.positions for step in run.passes[1:]}) > 1
+def test_only_an_adaptive_request_without_a_window_adapts(mars_tiny, mode):
+    checkpoint = replace(mars_tiny, costs=STEEP)
+
+    def answer(**settings):
+        return decode(checkpoint, PROMPTS[0], Request(mode, 0.9, **settings)).finish()
+
+    run = answer(adaptive=True)
+    assert (run.settings.window, run.settings.costs) == (9, STEEP)
+    fixed, named = answer(), answer(window=3, adaptive=True)
+    assert fixed.settings.costs is None and "costs" not in fixed.first_line()
+    assert named.settings.costs is None and named.settings.window == 3
+    positions = [[step.positions for step in one.passes] for one in (run, fixed, named)]
+    assert positions[0] not in positions[1:]
     again = type(run).read(run.lines())
     assert (again.settings, again.passes[0].positions) == (run.settings, run.passes[0].positions)
-    named = decode(mars_tiny, PROMPTS[0], Request(mode, 0.9, window=3, costs=STEEP)).finish()
-    fixed = decode(mars_tiny, PROMPTS[0], Request(mode, 0.9, window=3)).finish()
-    assert named.settings.costs is None
-    assert [step.positions for step in named.passes] == [step.positions for step in fixed.passes]
-    assert "costs" not in fixed.first_line()
+    unmeasured = decode(mars_tiny, PROMPTS[0], Request(mode, 0.9, adaptive=True)).finish()
+    assert [step.positions for step in unmeasured.passes] == positions[1]
+
+
+def test_tau_1_needs_no_masks(mars_tiny):
+    checkpoint = replace(mars_tiny, costs=FLAT)
+    run = decode(checkpoint, PROMPTS[0], Request("mars", 1.0, adaptive=True)).finish()
+    ar = decode(checkpoint, PROMPTS[0], Request("ar")).finish()
+    check_tokens(checkpoint, run, ar.token_ids)
+    assert [len(step.slots) for step in run.passes] == [1] * ar.forwards

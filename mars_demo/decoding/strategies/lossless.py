@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from mars_demo import layout as layouts
 from mars_demo.decoding.answer import Answer
-from mars_demo.decoding.pace import DraftPace
+from mars_demo.decoding.pace import Pace
 from mars_demo.decoding.prompt_lookup import PromptLookup
 from mars_demo.decoding.reading import marked
 from mars_demo.decoding.request import Request
@@ -18,51 +18,49 @@ def strategy(answer: Answer, prompt_ids: list[int], request: Request, past: int 
     `layout.verification`) compares each draft with the model's own choice at its position. If n drafts are
     accepted, the model's next token is accepted too, and the next drafts are read from group gn, whose
     prefix is exactly the accepted text, unless `PromptLookup` finds better ones. A pass records accepted
-    slots and, after them, the drafts for the next pass. With known costs, the answer's `DraftPace` decides
-    the number of drafts, the number of masks, and the layout of each forward.
+    slots and, after them, the drafts for the next pass. The answer's `Pace` decides the number of masks per
+    group.
     """
     mask_id = answer.checkpoint.mask_id
-    pace = DraftPace(request.costs, request.window, request.linear)
+    pace = Pace(answer.checkpoint, request)
     answer.begin()
     lookup = PromptLookup(prompt_ids, request.ngram_tokens)
-    masks = pace.plan([], answer.room - 1).masks
+    masks = min(pace.masks, answer.room - 1)
     new = prompt_ids[past:]
     layout = layouts.window(new, masks, mask_id, past)
     readings = yield Forward(layout, first=len(new) - 1)
     draft, past = lookup.next_draft(readings[:1], marked(readings[1:], "mask")), len(prompt_ids)
-    plan = pace.plan(draft, answer.room - 2)
-    draft = draft[: plan.drafts]
+    draft = draft[: max(0, answer.room - 2)]
     step = answer.step(
         [readings[0], *draft], 1, positions=layout.ids.shape[1], drafts=0, verified=0, groups=1
     )
     yield Outcome(step, keep=len(new))
     while not answer.stop:
         answer.begin()
-        layout = layouts.verification(
-            answer.ids[-1:], [d.token for d in draft], plan.masks, mask_id, past, plan.linear
-        )
+        guesses, masks = [d.token for d in draft], min(pace.masks, answer.room - 1)
+        layout = layouts.verification(answer.ids[-1:], guesses, masks, mask_id, past, request.linear)
         readings = yield Forward(layout)
-        checked, masks, linear = len(draft), plan.masks, plan.linear
+        checked = len(draft)
         own = readings[: checked + 1]
-        verified = count_verified([d.token for d in draft], own)
-        pace.saw(checked, verified)
+        verified = count_verified(guesses, own)
+        predicted = draft and draft[0].source == "mask"
+        pace.saw(*((verified, checked) if predicted else (0, 0)))
         accepted = [replace(slot, source=d.source) for slot, d in zip(own[:verified], draft)]
         accepted.append(own[verified])
-        if linear and verified < checked:
+        if request.linear and verified < checked:
             draft = []
         else:
-            group = checked + 1 + (0 if linear else verified * masks)
+            group = checked + 1 + (0 if request.linear else verified * masks)
             draft = marked(readings[group : group + masks], "mask")
         draft = lookup.next_draft(accepted, draft, checked)
-        plan = pace.plan(draft, answer.room - len(accepted) - 1)
-        draft = draft[: plan.drafts]
+        draft = draft[: max(0, answer.room - len(accepted) - 1)]
         step = answer.step(
             [*accepted, *draft],
             verified + 1,
             positions=layout.ids.shape[1],
             drafts=checked,
             verified=verified,
-            groups=(1 if linear else checked + 1) if masks else 0,
+            groups=(1 if request.linear else checked + 1) if masks else 0,
         )
         yield Outcome(step, keep=1 + verified)
         past += 1 + verified

@@ -13,24 +13,25 @@ def strategy(answer: Answer, prompt_ids: list[int], request: Request, past: int 
     """Compute the newly accepted tokens and window - 1 masks in each forward.
 
     Masks never stay in the cache. The last real token predicts slot 1, which is always accepted. At τ = 1
-    no other slot can be accepted, so there are no masks, and a forward costs as much as in `ar`. With known
-    costs, the answer's `Pace` decides the number of masks of each forward.
+    no other slot can be accepted, so there are no masks, and a forward costs as much as in `ar`. The
+    answer's `Pace` decides the number of masks of each forward.
     """
     rule, mask_id = request.acceptance, answer.checkpoint.mask_id
-    new, pace = prompt_ids[past:], Pace(request.costs, request.window)
+    new, pace = prompt_ids[past:], Pace(answer.checkpoint, request)
     while not answer.stop:
         answer.begin()
         threshold = rule.threshold()
         # Do not compute slots that cannot be accepted.
         most = min(request.window, answer.room) - 1 if several(threshold) else 0
-        masks = pace.masks(len(new), most, threshold)
+        masks = min(pace.masks, most)
         layout = layouts.window(new, masks, mask_id, past)
         readings = yield Forward(layout, first=len(new) - 1)
         scores = [reading.score for reading in readings]
-        pace.saw(scores)
+        count = accepted(scores, threshold)
+        pace.saw(count - 1, masks)
         step = answer.step(
             [readings[0], *marked(readings[1:], "mask")],
-            accepted(scores, threshold),
+            count,
             positions=layout.ids.shape[1],
             tau=threshold,
         )

@@ -1,6 +1,5 @@
 // What a run's speed is made of: the cost of its forwards, what they accepted, and estimates for other
-// windows. No drawing here. c(k), the cost of a forward of k positions, is that of decoding/costs.py;
-// tokens per millisecond are those of decoding/pace.py.
+// windows. No drawing here. c(k), the cost of a forward of k positions, is measured in decoding/pace.py.
 
 import { acceptedAt } from "../acceptance.js";
 import { allowsOtherTau } from "./passes.js";
@@ -53,53 +52,34 @@ export function sizesOf(run) {
 // -------------------------------------------------------------------------------------------- costs
 
 /**
- * Return the points of c(k) that the run's pace used; null if its record has none.
+ * Return the points of c(k) that the server measured; null if the record has none.
  * @param {Run} run
  * @returns {Point[] | null}
  */
 export function knownCosts({ settings: { costs } }) {
   if (!Array.isArray(costs) || costs.length < 2) return null;
   if (!costs.every((point) => point?.length === 2 && [...point].every(isAmount))) return null;
-  const isRising = costs.slice(1).every(([k, ms], index) => k > costs[index][0] && ms >= costs[index][1]);
-  return isRising ? costs : null;
+  return costs.slice(1).every(([k], index) => k > costs[index][0]) ? costs : null;
 }
 
 /**
- * Return the recorded points of c(k), or the medians of the run's and the baseline's forwards, fitted to a
- * curve that never falls. Return null if the cost of 1 position is unknown.
+ * Return the measured points of c(k), or those of the race: the median of the baseline's forwards of 1
+ * position, and the mean of the run's forwards. Return null if the cost of 1 position is unknown.
  * @param {Run} run
  * @param {Run | null} baseline
  * @returns {Point[] | null}
  */
 export function costPoints(run, baseline) {
+  const one = (baseline ? sizesOf(baseline) : []).find(({ positions }) => positions === 1);
+  const forwards = later(run);
   const recorded = knownCosts(run);
-  if (recorded) return recorded;
-  /** @type {Map<number, number>} */
-  const sizes = new Map();
-  for (const side of [run, baseline])
-    for (const { positions, ms } of side ? sizesOf(side) : []) sizes.set(positions, ms);
-  const points = [...sizes].sort(([a], [b]) => a - b);
-  return points[0]?.[0] === 1 ? rising(points) : null;
-}
-
-/**
- * Fit a curve that never falls, by isotonic regression: neighbours in the wrong order get their mean.
- * @param {Point[]} points
- * @returns {Point[]}
- */
-function rising(points) {
-  /** @type {number[][]} */
-  const blocks = [];
-  for (const [, ms] of points) {
-    let block = [ms];
-    for (let before = blocks.at(-1); before && mean(before) > mean(block); before = blocks.at(-1)) {
-      block = [...before, ...block];
-      blocks.pop();
-    }
-    blocks.push(block);
-  }
-  const level = blocks.flatMap((block) => block.map(() => mean(block)));
-  return points.map(([positions], index) => [positions, level[index]]);
+  if (recorded || !one || !forwards.length) return recorded;
+  const positions = mean(forwards.map((pass) => pass.positions));
+  const ms = mean(forwards.map((pass) => pass.ms));
+  return /** @type {Point[]} */ ([
+    [1, one.ms],
+    [positions, ms],
+  ]).slice(0, positions > 1 ? 2 : 1);
 }
 
 /**
@@ -176,27 +156,16 @@ function chancesOf(outcomes) {
 }
 
 /**
- * Return the tokens per millisecond of forwards with `masks` masks each. A forward computes its masks and
- * the tokens that the previous one accepted.
- * @param {number[]} chances
- * @param {number} masks
- * @param {Cost} cost
- */
-function tokensPerMs(chances, masks, cost) {
-  let ms = chances[masks] * cost(2 * masks + 1);
-  for (let accepted = 1; accepted <= masks; accepted++)
-    ms += (chances[accepted - 1] - chances[accepted]) * cost(accepted + masks);
-  return sum(chances.slice(0, masks + 1)) / ms;
-}
-
-/**
  * Return the speed-ups over one token at a time of windows of 1, 2, … slots.
  * @param {Outcome[]} outcomes
  * @param {Cost} cost
  */
 function factorsOf(outcomes, cost) {
   const chances = chancesOf(outcomes);
-  return chances.map((_, masks) => tokensPerMs(chances, masks, cost) * cost(1));
+  return chances.map((_, masks) => {
+    const tokens = sum(chances.slice(0, masks + 1));
+    return (tokens * cost(1)) / cost(masks + tokens); // its masks, and the tokens accepted before
+  });
 }
 
 /**
