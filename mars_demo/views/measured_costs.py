@@ -6,24 +6,13 @@ from typing import Any
 
 from pandas import DataFrame
 
-from mars_demo.decoding.costs import SIZES, Costs
+from mars_demo.decoding.costs import Costs
 from mars_demo.evaluation import results
 
 
-def curves(measured: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return curves of c(k) ÷ c(1) from k = 1 to the largest size.
-
-    measured: the `title`, `source` and `points` of each curve; a point is k and milliseconds per forward.
-    """
-    shown = []
-    for one in measured:
-        costs = Costs.of(dict(one["points"]))
-        relative = [costs(k) / costs(1) for k in range(1, SIZES[-1] + 1)]
-        sizes = [k for k, _ in costs.points]
-        shown.append(
-            {"title": one["title"], "source": one["source"], "relative": relative, "points": sizes}
-        )
-    return shown
+def curves(measured: Sequence[Mapping[str, Any]]) -> dict[str, Costs]:
+    """Return curves of c(k) by title; a measured point is k and milliseconds per forward."""
+    return {one["title"]: Costs.of(dict(one["points"])) for one in measured}
 
 
 def speeds(file: str, methods: Mapping[str, str], base: str) -> tuple[DataFrame, str] | None:

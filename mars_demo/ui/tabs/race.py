@@ -131,25 +131,25 @@ def put_example(event: gr.EventData):
     return event.prompt if isinstance(event.prompt, str) else gr.skip()
 
 
-def take(event: gr.EventData):
+def take(shown, title: str | None):
     """Set the model, mode, τ and criterion to those of a chosen point; keep the ones that it lacks."""
-    model, mode = event.model, event.mode
-    if not isinstance(model, str) or not models.is_known(model):
+    if title is None or (point := shown.point(title)) is None:
+        return [gr.skip()] * 4
+    model, setting = shown.frontier.model, point.setting
+    if not models.is_known(model):
         warn(ValueError(f"Unknown model {model!r}."))
         return [gr.skip()] * 4
     return (
         gr.Dropdown(choices=list(dict.fromkeys([*models.names(), model])), value=model),
-        [mode] if mode in MODES.values() else gr.skip(),
-        *_thresholds(event.tau, event.criterion),
+        [setting.mode] if setting.mode in MODES.values() else gr.skip(),
+        *_thresholds(setting.tau, setting.criterion),
     )
 
 
-def take_answer(history: History, event: gr.EventData):
-    """Do the same for an answer behind a point; begin a new conversation with its prompt in this tab."""
-    if not isinstance(event.prompt, str):
-        return [gr.skip()] * 7
+def take_prompt(history: History, shown, title: str, prompt: str):
+    """Do the same, and begin a new conversation with a prompt of the sweep in this tab."""
     put(history, [])
-    return *take(event), event.prompt, "", gr.Tabs(selected="race")
+    return *take(shown, title), prompt, "", gr.Tabs(selected="race")
 
 
 # ------------------------------------------------------------------------------ the conversation
@@ -459,15 +459,16 @@ def _run(page: Page, controls: Controls) -> None:
 
 
 def _follow_frontier(page: Page, controls: Controls, history: gr.State) -> None:
-    """Let a chosen point set the controls; race the answers behind it."""
-    c = controls
+    """Let a chosen point set the controls; race the prompts behind it."""
+    c, chosen = controls, [page.shown, page.point]
     settings = [c.model, c.modes, c.tau, c.criterion]
-    page.frontier.chosen(take, None, settings, **EACH)
-    page.frontier.raced(lambda: gr.Tabs(selected="race"), None, page.tabs, **QUIET).then(
-        None, None, None, js=script("tabs/first_tab.js"), **IN_BROWSER
+    page.point.change(take, chosen, settings, **LIVE)
+    opened = page.open_race.click(
+        lambda *values: [*take(*values), gr.Tabs(selected="race")], chosen, [*settings, page.tabs], **QUIET
     )
+    opened.then(None, None, None, js=script("tabs/first_tab.js"), **IN_BROWSER)
     outputs = [*settings, c.prompt, c.system, page.tabs]
-    taken = page.frontier.opened(take_answer, history, outputs, **MAY_WARN)
+    taken = page.race_prompt.click(take_prompt, [history, *chosen, page.prompt], outputs, **MAY_WARN)
     taken.then(None, None, None, js=script("tabs/first_tab.js"), **IN_BROWSER)
     taken.then(None, c.settings, None, js=remember(live=True), **IN_BROWSER)
     _on_race([taken.then], page, c, history, adapts=False)
