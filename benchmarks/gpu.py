@@ -36,6 +36,7 @@ from mars_demo.export.save import save_checkpoint
 from mars_demo.models import device as devices
 from mars_demo.models.load import load_checkpoint, outline
 from mars_demo.models.runtime.captured import CapturedModel
+from mars_demo.models.runtime.decoder import Decoder, TransformersDecoder
 from mars_demo.recipes.smollm import NAME, SCALES
 from mars_demo.training.attention import FLEX, SDPA
 from mars_demo.training.config import MarsConfig
@@ -99,7 +100,7 @@ def equality(config: PreTrainedConfig, device: str, dtype: torch.dtype) -> list[
     model, rows = random_model(config, device, dtype), []
     for attention in (SDPA, CUDNN):
         decoder, differences, agreements = CapturedModel(model), [], []
-        plain, fast = Engine(model), Engine(decoder)
+        plain, fast = Engine(TransformersDecoder(model)), Engine(decoder)
         for layout, keep in texts():
             expected = plain.forward(layout)
             plain.commit(keep)
@@ -128,7 +129,7 @@ def texts() -> Iterator[tuple[layouts.Layout, int]]:
 def decoding(name: str, config: PreTrainedConfig, device: str, times: int) -> list[dict]:
     """Return the rows of one model without compiled layers."""
     model = decoding_model(config, device)
-    ways = {"without graphs": model, "graphs": CapturedModel(model)}
+    ways = {"without graphs": TransformersDecoder(model), "graphs": CapturedModel(model)}
     rows = {way: costs(decoder, device, times) for way, decoder in ways.items()}
     use_cudnn(True)
     rows["graphs, cuDNN"] = costs(CapturedModel(model), device, times)
@@ -155,13 +156,13 @@ def bytes_read(model: PreTrainedModel) -> int:
     return sum(weight.nbytes for weight in model.parameters()) - untied
 
 
-def costs(model: PreTrainedModel, device: str, times: int, compiled: bool = False) -> dict[int, float]:
-    """Return c(k) in seconds; the model may be a captured one."""
-    engine = Engine(model)
+def costs(decoder: Decoder, device: str, times: int, compiled: bool = False) -> dict[int, float]:
+    """Return c(k) in seconds."""
+    engine = Engine(decoder)
     engine.forward(layouts.causal([1] * CONTEXT))
     engine.commit(CONTEXT)
     if compiled:  # after the prompt, so that it is compiled for one shape
-        model._fused.hidden = torch.compile(model._fused.hidden)
+        decoder._fused.hidden = torch.compile(decoder._fused.hidden)
 
     def forward(k: int) -> None:
         layout = layouts.window([1], k - 1, MASK_ID, engine.length)

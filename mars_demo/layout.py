@@ -81,6 +81,15 @@ class Layout:
         size = size_on(device, count)
         return self if size == count else together([self], size, size, padding=0)
 
+    def near(self, window: int) -> Layout:
+        """Return the layout for layers with a sliding window: a position sees at most `window`."""
+        past = self.visible.shape[2] - self.ids.shape[1]
+        cached = torch.arange(past, device=self.ids.device).expand(len(self.ids), -1)
+        columns = torch.cat([cached, self.positions], dim=1)
+        return replace(
+            self, visible=self.visible & (self.positions[:, :, None] - columns[:, None] < window)
+        )
+
     def after(self, first: Layout) -> Layout:
         """Return one layout with the positions of `first` and then those of this layout.
 

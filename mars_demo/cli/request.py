@@ -3,27 +3,44 @@
 import argparse
 from collections.abc import Iterable
 from dataclasses import fields
+from typing import get_args
 
 from mars_demo.cli import loading
-from mars_demo.decoding.acceptance import CRITERIA
-from mars_demo.decoding.request import Request
+from mars_demo.decoding.request import PARAMETERS, Request
 from mars_demo.decoding.sampling import Sampling
 from mars_demo.models.names import DTYPE
 from mars_demo.modes import MODES
 
+OWN = ("mode", "tau", "criterion", "window", "max_new_tokens", "linear")  # the fields of a `Request`
+SAMPLING = tuple(field.name for field in fields(Sampling))
+
 
 def add_decoding(parser: argparse.ArgumentParser, modes: Iterable[str] = MODES, tau: bool = True) -> None:
     """Add the decoding options that all commands share."""
-    parser.add_argument("--mode", choices=list(modes), help="default: the checkpoint's best")
+    _add(parser, "mode", choices=list(modes))
     if tau:
-        parser.add_argument(
-            "--tau",
-            type=float,
-            default=0.95,
-            help="accept slots while score ≥ τ (default: 0.95)",
-        )
-    parser.add_argument("--criterion", choices=CRITERIA, default="probability", help="how slots are scored")
-    parser.add_argument("--window", type=int, metavar="N", help="slots per forward")
+        _add(parser, "tau")
+    _add(parser, "criterion")
+    _add(parser, "window")
+
+
+def _add(parser: argparse.ArgumentParser, name: str, **more: object) -> None:
+    """Add the option of a parameter; one of sampling stays None unless given: greedy is the default."""
+    parameter = PARAMETERS[name]
+    kind, values = parameter.metadata["kind"], get_args(parameter.metadata["kind"])
+    if kind is bool:
+        settings = {"action": argparse.BooleanOptionalAction}
+    elif isinstance(values[0], str):
+        settings = {"choices": values}
+    else:
+        settings = {"type": values[0], "metavar": "N" if values[0] is int else "X"}
+    explained, default = parameter.metadata["help"], parameter.default
+    if name in SAMPLING:
+        explained, default = f"{explained} (when sampling, default: {default})", None
+    elif default is not None:
+        explained = f"{explained} (default: {default})"
+    option = f"--{name.replace('_', '-')}"
+    parser.add_argument(option, **settings | {"default": default, "help": explained} | more)
 
 
 def alone() -> list[str]:
@@ -35,38 +52,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     loading.register(parser)
     parser.add_argument("--dtype", **DTYPE)
     add_decoding(parser)
-    parser.add_argument(
-        "--linear",
-        action=argparse.BooleanOptionalAction,
-        help="linear verification in lossless, with 2K+1 positions per forward (default: on a CPU)",
-    )
     parser.add_argument("--draft", metavar="NAME", help="draft model, for --mode speculative")
-    parser.add_argument("--temperature", type=float, metavar="T", help="sampling temperature")
-    parser.add_argument(
-        "--top-p", type=float, metavar="P", help="sample from the smallest set of tokens with probability P"
-    )
-    parser.add_argument("--top-k", type=int, metavar="K", help="sample from the K most probable tokens")
-    parser.add_argument("--seed", type=int, metavar="N", help="seed of sampling (default: 0)")
-    parser.add_argument("--max-new-tokens", type=int, default=256, metavar="N")
+    for name in ("linear", *SAMPLING, "max_new_tokens"):
+        _add(parser, name)
 
 
-def request_of(arguments: argparse.Namespace, raw: bool = False):
+def request_of(arguments: argparse.Namespace, raw: bool = False) -> Request:
     """Return the arguments as a request."""
-    return Request(
-        mode=arguments.mode,
-        tau=arguments.tau,
-        criterion=arguments.criterion,
-        window=arguments.window,
-        max_new_tokens=arguments.max_new_tokens,
-        raw=raw,
-        linear=arguments.linear,
-        draft=loading.load(arguments.draft, dtype=arguments.dtype) if arguments.draft else None,
-        sampling=sampling_of(arguments),
-    )
+    draft = loading.load(arguments.draft, dtype=arguments.dtype) if arguments.draft else None
+    given = {name: getattr(arguments, name) for name in OWN}
+    return Request(**given, raw=raw, draft=draft, sampling=sampling_of(arguments))
 
 
-def sampling_of(arguments: argparse.Namespace):
+def sampling_of(arguments: argparse.Namespace) -> Sampling | None:
     """Return the sampling settings; None for greedy decoding."""
-    given = {field.name: getattr(arguments, field.name) for field in fields(Sampling)}
-    given = {name: value for name, value in given.items() if value is not None}
+    given = {name: value for name in SAMPLING if (value := getattr(arguments, name)) is not None}
     return Sampling(**given) if given else None

@@ -60,7 +60,7 @@ def request_of(run: Run) -> Request:
 
 
 @dataclass(frozen=True)
-class Opinion:
+class Prediction:
     """A model's prediction for one token of an answer, given the text before it."""
 
     probability: float  # of that token
@@ -69,7 +69,7 @@ class Opinion:
 
 
 @torch.inference_mode()
-def opinion(checkpoint: Checkpoint, run: Run, at: int) -> Opinion:
+def prediction(checkpoint: Checkpoint, run: Run, at: int) -> Prediction:
     """Return the model's AR prediction for the answer's token `at`.
 
     Raises:
@@ -85,7 +85,7 @@ def opinion(checkpoint: Checkpoint, run: Run, at: int) -> Opinion:
         logits = Engine(checkpoint.decoder).forward(causal(ids), len(ids) - 1)
         p = logits.softmax(-1)[0].cpu()
     best = most_probable(p[None], min(ALTERNATIVES, len(p)))[0].tolist()
-    return Opinion(
+    return Prediction(
         probability=p[token].item(),
         rank=1 + int((p > p[token]).sum()),
         top=[(checkpoint.token_name(id), p[id].item(), id) for id in best],

@@ -1,15 +1,13 @@
 """Decoding of one prompt or conversation with one model, forward by forward."""
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from importlib import import_module
 
 from mars_demo.decoding.answer import Answer
 from mars_demo.decoding.engine import Engine, TextCache
-from mars_demo.decoding.reading import Reading, read
 from mars_demo.decoding.request import Request
-from mars_demo.decoding.strategy import Forward, Strategy, compute
+from mars_demo.decoding.strategy import Strategy, compute
 from mars_demo.decoding.trace import Pass, Run, Settings
 from mars_demo.models.chat import encode_prompt, encode_raw
 from mars_demo.models.checkpoint import Checkpoint
@@ -125,23 +123,11 @@ def drive(engine: Engine, strategy: Strategy, request: Request) -> Iterator[Pass
     """
     while True:
         with SCHEDULER.turn():
-            engine.bring()
+            engine.prepare()
             forward = next(strategy, None)  # starts the clock
             if forward is None:
                 return
-            readings, parts = _timed(engine, forward, request)
+            readings, times = compute(engine, forward, request.acceptance, request.sampling)
             outcome = strategy.send(readings)
             engine.commit(outcome.keep)
-        yield replace(outcome.step, **parts)
-
-
-def _timed(engine: Engine, forward: Forward, request: Request) -> tuple[list[Reading], dict[str, float]]:
-    """Return the readings of a forward, and on a CPU the times of its two parts."""
-    if engine.model.device.type != "cpu":
-        return compute(engine, forward, request.acceptance, request.sampling), {}
-    started = time.perf_counter()
-    logits = engine.forward(forward.layout, forward.first)
-    computed = time.perf_counter()
-    readings = read(logits, request.acceptance, forward.positions, request.sampling)
-    ended = time.perf_counter()
-    return readings, {"model_ms": 1000 * (computed - started), "read_ms": 1000 * (ended - computed)}
+        yield replace(outcome.step, **times)

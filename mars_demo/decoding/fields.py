@@ -6,6 +6,7 @@ validates them.
 
 import re
 import reprlib
+from dataclasses import field
 from typing import Annotated, Any, Literal, NotRequired, TypeVar
 
 from pydantic import (
@@ -72,9 +73,11 @@ Text = Annotated[str, Field(max_length=200_000)]  # a prompt or a message
 Id = Annotated[int, Field(ge=0, lt=2**31)]
 Tokens = Annotated[int, Field(ge=0, le=10_000_000)]
 NewTokens = Annotated[int, Field(ge=1), AfterValidator(_allowed)]
+Slots = Annotated[int, Field(ge=1)]  # of a requested window; the mode sets the maximum
 Width = Annotated[int, Field(ge=1, le=WIDEST)]
 Count = Annotated[int, Field(ge=0, le=2 * WIDEST)]
 Share = Annotated[float, Field(ge=0, le=1)]
+Seed = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 Score = Annotated[Share, rounded(6)]
 Duration = Annotated[float, Field(ge=0, le=10**9)]
 Ms = Annotated[Duration, rounded(3)]
@@ -106,7 +109,7 @@ class RecordedSampling(TypedDict, total=False):
     temperature: Annotated[float, Field(ge=0, le=10**6)]
     top_p: Share
     top_k: Tokens
-    seed: Annotated[int, Field(ge=-(2**63), lt=2**63)]
+    seed: Seed
 
 
 @with_config(STRICT)
@@ -118,19 +121,22 @@ class RecordedBranch(TypedDict):
     given: Annotated[list[tuple[Id, Name]], several(MOST_GIVEN)]
 
 
+def parameter(default: Any, kind: Any, explained: str) -> Any:
+    """Return a dataclass field that users set: in Python, on the command line or over HTTP.
+
+    kind: the type of its valid values. explained: its help.
+    """
+    return field(default=default, metadata={"kind": kind, "help": explained})
+
+
 # ------------------------------------------------------------------------------------------------- errors
 
 
-def problem(error: ValidationError, below: int = 0) -> tuple[str, str]:
-    """Return the first invalid field, such as `slots[1].score`, and a sentence about it without a period.
-
-    below: the number of leading parts of the field's path to leave out.
-    """
+def problem(error: ValidationError) -> tuple[str, str]:
+    """Return the first invalid field, such as `slots[1].score`, and a sentence without a period."""
     [first, *_] = error.errors(include_url=False)
-    path = ((f"[{part}]" if isinstance(part, int) else f".{part[:40]}") for part in first["loc"][below:])
+    path = ((f"[{part}]" if isinstance(part, int) else f".{part[:40]}") for part in first["loc"])
     place = "".join(path).removeprefix(".")
-    if first["type"] == "json_invalid":
-        return place, "it is not JSON"
     if first["type"] == "missing":
         return place, f"{place} is missing"
     if first["type"] in ("extra_forbidden", "unexpected_keyword_argument"):

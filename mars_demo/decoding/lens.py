@@ -11,13 +11,11 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel
+from transformers import DynamicCache, PreTrainedModel
 
 from mars_demo import layout as layouts
-from mars_demo.decoding.engine import KeysAndValues, hidden_states, run
 from mars_demo.layout import Layout, Role
-from mars_demo.models.architectures import context_of
-from mars_demo.models.runtime.logits import logits_of
+from mars_demo.models.runtime.decoder import hidden_states, logits_of, run
 from mars_demo.scheduler import SCHEDULER
 
 MOST_CELLS = 4096  # layers times slots
@@ -97,7 +95,7 @@ def _states(
     model: PreTrainedModel, norm: nn.Module, layout: Layout, past: Sequence[int], first: int
 ) -> tuple[list[Tensor], Tensor]:
     """Return the layers' inputs from position `first` on, [n - first, width], and the head's input."""
-    cache, normed = KeysAndValues(), []
+    cache, normed = DynamicCache(), []
     if past:
         with SCHEDULER.turn():
             hidden_states(model, layouts.causal(past), cache)
@@ -173,7 +171,7 @@ def _require_fitting(
         raise ValueError(
             f"The forward has a token that is not in the model's vocabulary of {vocabulary} tokens."
         )
-    context = context_of(model.config)
+    context = model.config.max_position_embeddings
     if (most := int(layout.positions.max()) + 1) > context:
         raise ValueError(f"The forward has {most} positions; the model can read {context}.")
     if count * vocabulary > MOST_LOGITS:

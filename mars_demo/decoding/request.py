@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
+from mars_demo.decoding import fields as types
 from mars_demo.decoding.acceptance import Acceptance, Tau
 from mars_demo.decoding.costs import Costs
+from mars_demo.decoding.fields import parameter
 from mars_demo.decoding.sampling import Sampling
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.modes import LONGEST_NGRAM_DRAFT, MODES, Mode
@@ -51,14 +53,20 @@ class Request:
         ValueError: if a value is out of range.
     """
 
-    mode: str | None = None
-    tau: Tau = 0.95
-    criterion: str = "probability"
-    window: int | None = None
-    max_new_tokens: int = 256
+    mode: str | None = parameter(None, types.Mode, "decoding mode; default: the checkpoint's best")
+    tau: Tau = parameter(0.95, types.Share, "accept slots while score ≥ τ; 1: one token per forward")
+    criterion: str = parameter(
+        "probability",
+        types.Criterion,
+        "a token's score: probability, entropy of the distribution, or margin over the next best",
+    )
+    window: int | None = parameter(None, types.Slots, "slots per forward; default: the mode's")
+    max_new_tokens: int = parameter(256, types.Slots, "longer answers are truncated")
     stop_strings: tuple[str, ...] = ()
     raw: bool = False
-    linear: bool | None = None
+    linear: bool | None = parameter(
+        None, bool, "draft in lossless only if all drafts are accepted; default: on a CPU"
+    )
     ngram_tokens: int = LONGEST_NGRAM_DRAFT
     draft: Checkpoint | None = None
     sampling: Sampling | None = None
@@ -123,3 +131,7 @@ class Request:
             raise ValueError(f"{draft.name} was trained for {draft.objective} and cannot draft.")
         if draft.tokenizer.get_vocab() != checkpoint.tokenizer.get_vocab():
             raise ValueError(f"{draft.name} cannot draft for {checkpoint.name}: their tokenizers differ.")
+
+
+# What users set; the options of commands and the fields of HTTP requests are made from it.
+PARAMETERS = {one.name: one for one in (*fields(Request), *fields(Sampling)) if one.metadata}

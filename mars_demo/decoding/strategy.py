@@ -1,12 +1,13 @@
 """The interface of strategies: generators that request forwards and return passes."""
 
 import itertools
+import time
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 
 from mars_demo.decoding.acceptance import Acceptance
 from mars_demo.decoding.engine import Engine
-from mars_demo.decoding.reading import Reading, fetch, greedy, read
+from mars_demo.decoding.reading import Reading, fetch, greedy, measure
 from mars_demo.decoding.sampling import Sampling
 from mars_demo.decoding.trace import Pass
 from mars_demo.layout import Layout
@@ -42,12 +43,22 @@ Strategy = Generator[Forward | Outcome, list[Reading] | None, None]
 
 def compute(
     engine: Engine, forward: Forward, acceptance: Acceptance, sampling: Sampling | None = None
-) -> list[Reading]:
-    """Run a forward and return the readings of its positions from `forward.first` on."""
-    if sampling is None:
-        return fetch(engine.forward(forward.layout, forward.first, greedy(acceptance.criterion)))
-    logits = engine.forward(forward.layout, forward.first)
-    return read(logits, acceptance, forward.positions, sampling)
+) -> tuple[list[Reading], dict[str, float]]:
+    """Run a forward; return the readings of its positions from `first` on, and the times of its two parts.
+
+    A GPU computes asynchronously, and greedy readings in the graph of the forward, so it has no such times.
+    """
+    on_cpu = engine.decoder.device.type == "cpu"
+    in_graph = sampling is None and not on_cpu
+    started = time.perf_counter()
+    output = engine.forward(
+        forward.layout, forward.first, greedy(acceptance.criterion) if in_graph else None
+    )
+    computed = time.perf_counter()
+    readings = fetch(output if in_graph else measure(output, acceptance, forward.positions, sampling))
+    ended = time.perf_counter()
+    times = {"model_ms": 1000 * (computed - started), "read_ms": 1000 * (ended - computed)}
+    return readings, times if on_cpu else {}
 
 
 def count_verified(drafts: Sequence[int], own: Sequence[Reading]) -> int:

@@ -11,17 +11,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    AfterValidator,
-    AliasChoices,
-    Discriminator,
-    Field,
-    Tag,
-    TypeAdapter,
-    ValidationError,
-    with_config,
-)
-from pydantic_core import to_json
+from pydantic import AliasChoices, Field, TypeAdapter, ValidationError, with_config
+from pydantic_core import from_json, to_json
 
 from mars_demo.decoding import fields
 from mars_demo.decoding.fields import NO_RECORD, UNLESS_EMPTY, UNLESS_NONE
@@ -80,6 +71,12 @@ class Pass:
     draft_forwards: Annotated[fields.Count | None, UNLESS_NONE] = None
     model_ms: Annotated[fields.Ms | None, UNLESS_NONE] = None
     read_ms: Annotated[fields.Ms | None, UNLESS_NONE] = None
+
+    def __post_init__(self):
+        if self.accepted > len(self.slots):
+            raise ValueError("accepted is larger than the number of its slots")
+        if (self.drafts is None) != (self.verified is None) or (self.verified or 0) > (self.drafts or 0):
+            raise ValueError("verified must count some of its drafts")
 
     @property
     def text(self) -> str:
@@ -279,39 +276,14 @@ class Done:
     done: Literal[True] = True
 
 
-def _consistent(step: Pass) -> Pass:
-    if step.accepted > len(step.slots):
-        raise ValueError("accepted is larger than the number of its slots")
-    if (step.drafts is None) != (step.verified is None) or (step.verified or 0) > (step.drafts or 0):
-        raise ValueError("verified must count some of its drafts")
-    return step
-
-
-def _kind(line: Any) -> str | None:
-    """Return the kind of a line: the field that only lines of this kind have."""
-    return next((kind for kind in KINDS if kind in line), None) if isinstance(line, dict) else None
-
-
-KINDS = ("recording", "run", "pass", "done")
-_LINE = TypeAdapter(
-    Annotated[
-        Annotated[Recording, Tag("recording")]
-        | Annotated[Settings, Tag("run")]
-        | Annotated[Pass, AfterValidator(_consistent), Tag("pass")]
-        | Annotated[Done, Tag("done")],
-        Discriminator(
-            _kind,
-            custom_error_type="line",
-            custom_error_message="it is neither the settings, a forward nor the end of a run",
-        ),
-    ]
-)
-_WRITTEN = {kind: TypeAdapter(kind) for kind in (Settings, Pass, Done)}
+# The lines by the field that only lines of this kind have.
+KINDS = {"recording": Recording, "run": Settings, "pass": Pass, "done": Done}
+_TYPES = {kind: TypeAdapter(kind) for kind in KINDS.values()}
 
 
 def _written(line: Settings | Pass | Done, lane: str | None) -> str:
     # No warnings, because a threshold may be the integer 1.
-    record = _WRITTEN[type(line)].dump_python(line, mode="json", by_alias=True, warnings=False)
+    record = _TYPES[type(line)].dump_python(line, mode="json", by_alias=True, warnings=False)
     return to_json(record if lane is None else {"lane": lane} | record).decode()
 
 
@@ -361,6 +333,13 @@ def read_runs(lines: Iterable[str]) -> list[Run]:
 
 def _read(text: str) -> Recording | Settings | Pass | Done:
     try:
-        return _LINE.validate_json(text)
+        line = from_json(text)
+    except ValueError:
+        raise ValueError("it is not JSON") from None
+    kind = next((kind for kind in KINDS if kind in line), None) if isinstance(line, dict) else None
+    if kind is None:
+        raise ValueError("it is neither the settings, a forward nor the end of a run")
+    try:
+        return _TYPES[KINDS[kind]].validate_json(text)
     except ValidationError as error:
-        raise ValueError(fields.problem(error, below=1)[1]) from None
+        raise ValueError(fields.problem(error)[1]) from None

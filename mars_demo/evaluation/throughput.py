@@ -7,8 +7,8 @@ from mars_demo.decoding.request import Request
 from mars_demo.models.chat import encode_prompt, left_padded, pad_id
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.scheduler import SCHEDULER, Clock
-from mars_demo.serving.batch_sequence import CACHE_BLOCK
-from mars_demo.serving.decode_batch import decode_batch, lossless_window
+from mars_demo.serving.batch_sequence import CACHE_BLOCK, lossless_window
+from mars_demo.serving.decode_batch import decode_batch
 from mars_demo.serving.schedules import waiting
 
 MAX_NEW_TOKENS = 128
@@ -105,7 +105,7 @@ def decoding(
             break
         yield Progress(name, sum(run.stop is not None for run in done.runs))
     tokens, batch = sum(run.tokens for run in done.runs), done.batch
-    waited = waiting(done.schedule.steps, len(batch.rows))
+    waited = waiting(done.schedule.steps, len(batch.slots))
     yield Result(name, size, clock.seconds, tokens, batch.forwards, batch.positions, waited)
 
 

@@ -1,12 +1,13 @@
 """MARS decoding for plain transformers: `model.generate(..., custom_generate=..., trust_remote_code=True)`.
 
-It needs `layout.py`, `engine.py`, `logits.py` and `acceptance.py` in the same folder, torch and
+It needs `layout.py`, `decoder.py`, `engine.py` and `acceptance.py` in the same folder, torch and
 transformers.
 """
 
 import torch
 
 from .acceptance import Acceptance, accepted, several
+from .decoder import TransformersDecoder
 from .engine import Engine
 from .layout import window as window_layout
 
@@ -49,7 +50,7 @@ def generate(
         raise ValueError(f"The window must have 1 to {block_size + 1} slots, not {window}.")
     limit, ends = _limits(model, generation_config, kwargs, input_ids.shape[1])
 
-    engine, new, answer = Engine(model), input_ids[0].tolist(), []
+    engine, new, answer = Engine(TransformersDecoder(model)), input_ids[0].tolist(), []
     if streamer is not None:
         streamer.put(input_ids.cpu())
     while len(answer) < limit and not (answer and answer[-1] in ends):

@@ -28,6 +28,7 @@ from mars_demo.layout import Layout, causal, verification, window
 from mars_demo.models.chat import render, with_slots
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.messages import user
+from mars_demo.models.runtime.decoder import TransformersDecoder
 from mars_demo.models.runtime.onnx_graph import build, decoder, head_width, unsupported
 from mars_demo.models.runtime.quantized import UNSEEN
 from mars_demo.models.runtime.quantized_weights import of_model, quantize
@@ -187,7 +188,7 @@ def _rounded(model: PreTrainedModel) -> PreTrainedModel:
 
 def _agrees(file: Path, checkpoint: Checkpoint) -> bool:
     """Return whether a file computes a model's logits: of a prompt, of a window, and of drafts."""
-    engine, exported = Engine(checkpoint.model), ExportedModel(file)
+    engine, exported = Engine(TransformersDecoder(checkpoint.model)), ExportedModel(file)
     size, random = checkpoint.model.config.vocab_size, torch.Generator().manual_seed(0)
     ids = torch.randint(size, (PROMPT + 2 + DRAFTS,), generator=random).tolist()
     masks, mask_id = checkpoint.largest_window - 1, checkpoint.mask_id

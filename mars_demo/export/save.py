@@ -14,7 +14,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from mars_demo import layout
 from mars_demo.decoding import acceptance, engine
 from mars_demo.export import vllm_plugin
-from mars_demo.models.runtime import logits
+from mars_demo.models.runtime import decoder
 
 UNFINISHED = "unfinished-checkpoint"  # the folder of files that are being written
 PACKAGE = Path(layout.__file__).parent
@@ -22,7 +22,7 @@ PLUGIN = "mars_vllm"
 # The folders of code in a checkpoint: for transformers' `custom_generate`, and the plugin for vLLM.
 CARRIED = {
     "custom_generate": [
-        *(Path(module.__file__) for module in (layout, engine, acceptance, logits)),
+        *(Path(module.__file__) for module in (layout, decoder, engine, acceptance)),
         PACKAGE / "export" / "generate.py",
     ],
     PLUGIN: [Path(acceptance.__file__), *sorted((PACKAGE / "vllm").glob("*.py"))],

@@ -42,15 +42,6 @@ def require_causal(config: PreTrainedConfig) -> None:
         raise ValueError(f"it scales the logits of its head ({scale}), which is not supported.")
 
 
-def context_of(config: PreTrainedConfig) -> int:
-    """Return the context length; a sliding attention window limits it, since every layer must see all."""
-    window = getattr(config, "sliding_window", None)
-    kinds = getattr(config, "layer_types", None)
-    if not window or (kinds and "sliding_attention" not in kinds):
-        return config.max_position_embeddings
-    return min(window, config.max_position_embeddings)
-
-
 def empty(config: PreTrainedConfig) -> PreTrainedModel:
     """Return a model without weight values, on torch's device `meta`."""
     config = copy.deepcopy(config)

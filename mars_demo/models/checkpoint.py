@@ -11,9 +11,8 @@ from threading import Lock
 import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
 
-from mars_demo.models.architectures import context_of
 from mars_demo.models.runtime.captured import CapturedModel, captured
-from mars_demo.models.runtime.decoder import Decoder
+from mars_demo.models.runtime.decoder import Decoder, TransformersDecoder
 from mars_demo.models.runtime.quantized import QuantizedModel
 from mars_demo.modes import modes_of, trained_window
 
@@ -46,10 +45,10 @@ class Checkpoint:
             self._names[token] = self.tokenizer.decode([token])
         return self._names[token]
 
-    @property
-    def decoder(self) -> PreTrainedModel | Decoder:
-        """Return the model that decodes single texts."""
-        return self.captured or self.quantized or self.model
+    @cached_property
+    def decoder(self) -> Decoder:
+        """Return the decoder of single texts."""
+        return self.captured or self.quantized or TransformersDecoder(self.model)
 
     @property
     def device(self) -> torch.device:
@@ -104,7 +103,7 @@ def wrap(
         mask_id=mask_id,
         block_size=block_size,
         objective="ar" if block_size is None else getattr(config, "objective", "mars"),
-        context=context_of(config),
+        context=config.max_position_embeddings,
         end_ids=end_ids(model, tokenizer),
         source=source,
         captured=captured(model) if captures else None,

@@ -25,7 +25,6 @@ from mars_demo.models.device import usable
 from mars_demo.models.hub import Report
 from mars_demo.models.memory import is_short
 from mars_demo.models.names import bundled, gguf_file, locate
-from mars_demo.models.runtime import reordering
 from mars_demo.models.runtime.quantized_weights import of_model
 from mars_demo.models.weights import require_files, stored_shapes
 
@@ -69,7 +68,7 @@ def load_checkpoint(
         quantizes = precision.is_quantized(dtype, path, device, config)
         if quantizes and (quantized := _quantized(name, path, tokenizer, config)):
             return quantized
-    model = _dense(name, path, config, precision.dense_dtype(dtype, path, device), device)
+    model = _dense(name, path, config, precision.dense_dtype(dtype, device), device)
     return wrap(name, model, tokenizer, Path(path), captures=not for_training)
 
 
@@ -81,7 +80,7 @@ def _quantized(
 
     if not kernels().right:
         return None
-    model, dtype = empty(config), precision.default_dtype(path, "cpu")
+    model, dtype = empty(config), precision.default_dtype("cpu")
     if (file := gguf_file(path)) and config.model_type in GGUF:
         from mars_demo.models import gguf
 
@@ -102,10 +101,7 @@ def _dense(
 ) -> PreTrainedModel:
     """Return a transformers model with its weights on the device."""
     with _one_sentence(name):
-        model = _weights(path, config, dtype, device)
-        if device == "cpu" and dtype == torch.bfloat16 and reordering.is_available():
-            reordering.reorder(model)
-        return model.to(device).eval()
+        return _weights(path, config, dtype, device).to(device).eval()
 
 
 def outline(name: str, block_size: int | None = None) -> Checkpoint:

@@ -10,7 +10,6 @@ from transformers import PreTrainedConfig
 from mars_demo.layout import SIZES
 from mars_demo.limits import LIMITS
 from mars_demo.models.names import locate
-from mars_demo.models.runtime import reordering
 from mars_demo.models.weights import stored_shapes
 
 MEMORY = "There is not enough memory for this. Use a shorter prompt or a smaller model."
@@ -40,9 +39,8 @@ def needed(path: str, device: str, dtype: torch.dtype) -> int:
     sizes = [math.prod(shape) for name, shape in shapes.items() if not (tied and name in _HEADS)]
     # While the largest tensor is dequantized or converted, it exists twice, at most in float32.
     largest = max(sizes, default=0) * 4
-    on_cpu = torch.device(device).type == "cpu"
-    copies = 2 if on_cpu and dtype == torch.bfloat16 and reordering.is_available() else 1
-    return copies * sum(sizes) * dtype.itemsize + largest + (0 if on_cpu else _decoding(shapes, dtype))
+    decoding = 0 if torch.device(device).type == "cpu" else _decoding(shapes, dtype)
+    return sum(sizes) * dtype.itemsize + largest + decoding
 
 
 def _decoding(shapes: dict[str, tuple[int, ...]], dtype: torch.dtype) -> int:

@@ -139,7 +139,7 @@ class Pool:
         with self._one_at_a_time:
             device = usable(self.device)
             # Also enough for a quantized model, whose dequantized weights may be needed later.
-            dtype = precision.dense_dtype(self.dtype, path, device)
+            dtype = precision.dense_dtype(self.dtype, device)
             try:
                 size = memory.needed(path, device, dtype)
             except Exception:  # broken files, for which loading raises a clear error

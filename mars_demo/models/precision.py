@@ -12,20 +12,21 @@ QUANTIZED = "int8"
 _WORTH_QUANTIZING = 200  # width below which forwards are not limited by memory bandwidth
 
 
-def default_dtype(path: str, device: str) -> torch.dtype:
-    """Return the fast dtype of a device: bfloat16, or float16 on a GPU without bfloat16.
+def default_dtype(device: str) -> torch.dtype:
+    """Return the fast dtype of a device: bfloat16 or, on a GPU without it, float16; float32 on a CPU.
 
-    On a CPU it is float32, and bfloat16 for GGUF files, whose weights are rounded already.
+    On a CPU, torch repacks bfloat16 matrices in every forward, which takes longer than the products of a
+    window.
     """
-    if not computes_bfloat16(device):
-        return torch.float16
-    return torch.float32 if device == "cpu" and not gguf_file(path) else torch.bfloat16
+    if torch.device(device).type == "cpu":
+        return torch.float32
+    return torch.bfloat16 if computes_bfloat16(device) else torch.float16
 
 
-def dense_dtype(dtype: torch.dtype | str, path: str, device: str) -> torch.dtype:
+def dense_dtype(dtype: torch.dtype | str, device: str) -> torch.dtype:
     """Return the dtype of the transformers model for a requested dtype or precision."""
     if dtype in ("auto", QUANTIZED):
-        return default_dtype(path, device)
+        return default_dtype(device)
     return dtype if isinstance(dtype, torch.dtype) else getattr(torch, dtype)
 
 

@@ -37,27 +37,27 @@ class Batch:
     def __init__(self, checkpoint: Checkpoint, size: int, columns: int):
         check_memory(checkpoint.model, size, columns)
         self._cache = RaggedCache(checkpoint.model, size, columns)
-        self.rows: list[BatchSequence | None] = [None] * size
+        self.slots: list[BatchSequence | None] = [None] * size
         self.positions = self.forwards = 0
         self.seconds = 0.0
 
     @property
     def active(self) -> list[BatchSequence]:
-        return [row for row in self.rows if row is not None]
+        return [sequence for sequence in self.slots if sequence is not None]
 
     @property
     def room(self) -> int:
-        return self.rows.count(None)
+        return self.slots.count(None)
 
-    def admit(self, row: BatchSequence) -> None:
-        self.rows[self.rows.index(None)] = row
+    def admit(self, sequence: BatchSequence) -> None:
+        self.slots[self.slots.index(None)] = sequence
 
-    def drop(self, row: BatchSequence) -> None:
+    def drop(self, sequence: BatchSequence) -> None:
         """Free the slot of an unfinished sequence."""
-        self._leave(self.rows.index(row))
+        self._leave(self.slots.index(sequence))
 
     def _leave(self, slot: int) -> None:
-        self.rows[slot] = None
+        self.slots[slot] = None
         self._cache.clear(slot)
 
     def _scheduled(self, forwards: dict[int, Forward]) -> dict[int, Forward]:
@@ -66,7 +66,7 @@ class Batch:
         All sequences are padded to the longest, and prompts are long. If padding would cost more than a
         separate forward, new sequences compute first.
         """
-        new = {slot: f for slot, f in forwards.items() if not self.rows[slot].run.passes}
+        new = {slot: f for slot, f in forwards.items() if not self.slots[slot].run.passes}
         others = [f for slot, f in forwards.items() if slot not in new]
         apart = self._padded(new.values()) + self._padded(others)
         free = self._cache.model.device.type != "cpu"  # on a GPU, positions cost hardly anything
@@ -85,19 +85,19 @@ class Batch:
         Failed sequences leave the batch.
         """
         forwards, failed = {}, []
-        for slot, row in computing.items():
+        for slot, sequence in computing.items():
             try:
-                forwards[slot] = row.next_forward()
+                forwards[slot] = sequence.next_forward()
             except Exception as error:
                 self._leave(slot)
-                failed.append((row, error))
+                failed.append((sequence, error))
         return forwards, failed
 
     def _take(self, slot: int, readings: list[Reading]) -> Pass | Exception | None:
         """Pass its readings to a sequence, which leaves after its last pass or on an error."""
-        row = self.rows[slot]
+        sequence = self.slots[slot]
         try:
-            step, keep = row.take(readings)
+            step, keep = sequence.take(readings)
         except Exception as error:
             self._leave(slot)
             return error
@@ -115,15 +115,15 @@ class Batch:
             return self._step()
 
     def _step(self) -> list[tuple[BatchSequence, Pass | Exception]]:
-        active = {slot: row for slot, row in enumerate(self.rows) if row is not None}
-        computing = {slot: row for slot, row in active.items() if not row.full}
+        active = {slot: sequence for slot, sequence in enumerate(self.slots) if sequence is not None}
+        computing = {slot: sequence for slot, sequence in active.items() if not sequence.full}
         state = COMPUTE
-        for row in active.values():
-            row.state = WAIT
+        for sequence in active.values():
+            sequence.state = WAIT
         if not computing:  # every block is full: one forward commits them all
             computing, state = active, COMMIT
-            for row in active.values():
-                row.closing = True
+            for sequence in active.values():
+                sequence.closing = True
         started = time.perf_counter()
         forwards, moved = self._forwards(computing)
         if not forwards:
@@ -142,11 +142,11 @@ class Batch:
 
 
 def _read_all(
-    logits: Tensor, forwards: dict[int, Forward], rows: dict[int, BatchSequence]
+    logits: Tensor, forwards: dict[int, Forward], sequences: dict[int, BatchSequence]
 ) -> dict[int, list[Reading]]:
     """Return the readings of each sequence, at once unless requests score or sample differently."""
     counts = [f.layout.ids.shape[1] - f.first for f in forwards.values()]
-    requests = [rows[slot].request for slot in forwards]
+    requests = [sequences[slot].request for slot in forwards]
     rules = {request.criterion for request in requests}
     if len(rules) > 1 or any(request.sampling for request in requests):
         parts = zip(forwards.values(), requests, logits.split(counts))
@@ -160,16 +160,16 @@ def _read_all(
     return {slot: list(itertools.islice(readings, count)) for slot, count in zip(forwards, counts)}
 
 
-def check_memory(model: PreTrainedModel, rows: int, columns: int) -> None:
+def check_memory(model: PreTrainedModel, sequences: int, columns: int) -> None:
     config = model.config
     heads = config.num_key_value_heads
     size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    bytes_each = 2 * config.num_hidden_layers * heads * size * columns * model.dtype.itemsize
+    each = 2 * config.num_hidden_layers * heads * size * columns * model.dtype.itemsize
     free = memory.available(str(model.device))
-    if rows * bytes_each > free:
+    if sequences * each > free:
         raise ValueError(
-            f"The cache of {rows} sequences needs {rows * bytes_each / 2**30:.1f} GiB of memory and "
-            f"{free / 2**30:.1f} GiB are free, enough for {free // bytes_each} sequences."
+            f"The cache of {sequences} sequences needs {sequences * each / 2**30:.1f} GiB of memory and "
+            f"{free / 2**30:.1f} GiB are free, enough for {free // each} sequences."
         )
 
 

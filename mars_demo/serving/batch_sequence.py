@@ -1,13 +1,51 @@
-"""A sequence of a batch: its next forward, and how much of that stays in the cache."""
+"""A sequence of a batch: its request, its next forward, and how much of that stays in the cache."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from mars_demo.decoding.decode import prepare
 from mars_demo.decoding.reading import Reading
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.strategy import Forward, Strategy
 from mars_demo.decoding.trace import Pass, Run
 from mars_demo.layout import causal
+from mars_demo.models.checkpoint import Checkpoint
+from mars_demo.models.messages import Encoded, Message
 from mars_demo.serving.schedules import FREE
 
 CACHE_BLOCK = 32  # positions; the paper's best are 16 and 32
+# Drafts that pay off, by the largest batch size: a larger batch has fewer positions to spare.
+# Measured on a CPU; see docs/decisions.md.
+LOSSLESS_DRAFTS = {4: 8, 1024: 4}
+
+
+def fitted(checkpoint: Checkpoint, request: Request, size: int, cache: str = "ragged") -> Request:
+    """Return the request with the window for a batch of `size` sequences.
+
+    Prompt-lookup drafts are then no longer than the others: one long draft would pad all sequences.
+
+    Raises:
+        ValueError: if the checkpoint does not support the request.
+    """
+    has_window = request.window is not None
+    request = replace(request, costs=None).fitted(checkpoint)  # costs are of a single sequence
+    if cache not in request.rules.caches:
+        raise ValueError(
+            f"Mode {request.mode} cannot use the {cache} cache. Choose from "
+            f"{', '.join(request.rules.caches)}."
+        )
+    if request.mode == "lossless" and not has_window:
+        window = lossless_window(checkpoint, size)
+        return replace(request, window=window, ngram_tokens=min(request.ngram_tokens, window - 1))
+    return request
+
+
+def lossless_window(checkpoint: Checkpoint, size: int) -> int:
+    """Return the window of `lossless` in a batch of `size` sequences."""
+    drafts = next((drafts for up_to, drafts in LOSSLESS_DRAFTS.items() if size <= up_to), 2)
+    return min(drafts + 1, checkpoint.largest_window)
 
 
 class BatchSequence:
@@ -34,6 +72,25 @@ class BatchSequence:
         self.tail: list[int] = []  # accepted tokens after them, not yet committed
         self.closing = False
         self.state = FREE
+
+    @classmethod
+    def of(
+        cls,
+        checkpoint: Checkpoint,
+        prompt: str | Sequence[Message] | Encoded,
+        request: Request,
+        cache: str = "ragged",
+        cache_block: int = CACHE_BLOCK,
+    ) -> BatchSequence:
+        """Return the sequence of a prompt or conversation.
+
+        request: already `fitted`.
+
+        Raises:
+            ValueError: as `decode.prepare`.
+        """
+        settings, strategy = prepare(checkpoint, prompt, request)
+        return cls(Run(settings), strategy, request, cache, cache_block)
 
     @property
     def full(self) -> bool:

@@ -8,10 +8,9 @@ from torch.nn.functional import pad
 from transformers import Cache, PreTrainedModel
 from transformers.cache_utils import CacheLayerMixin
 
-from mars_demo.decoding.engine import hidden_states
 from mars_demo.decoding.strategy import Forward
 from mars_demo.layout import Layout, size_on, together
-from mars_demo.models.runtime.logits import logits_of
+from mars_demo.models.runtime.decoder import hidden_states, logits_of, masks
 
 FIRST_ROOM = 64  # columns
 
@@ -108,7 +107,10 @@ class RaggedCache:
         dump = max(self.lengths[row] + layout.ids.shape[1] for row, layout in zip(rows, layouts))
         width = min(size_on(self.model.device, dump + 1), self._columns)
         self._place(rows, layouts, count, dump, width)
-        hidden = hidden_states(self.model, together(layouts, count, width, dump), self._cache)
+        layout = together(layouts, count, width, dump).to(self.model.device)
+        near = lambda window: together([one.near(window) for one in layouts], count, width, dump)  # noqa: E731
+        mask = masks(self.model, layout, near)
+        hidden = hidden_states(self.model, layout, self._cache, mask)
         read = {
             row: hidden[index, forwards[row].first : layout.ids.shape[1]]
             for index, (row, layout) in enumerate(zip(rows, layouts))

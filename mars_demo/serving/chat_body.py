@@ -2,14 +2,16 @@
 
 import reprlib
 import secrets
+from collections.abc import Iterable
+from dataclasses import fields
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 from pydantic_core import from_json
 
 from mars_demo.decoding import fields as types
 from mars_demo.decoding.acceptance import Tau
-from mars_demo.decoding.request import Request
+from mars_demo.decoding.request import PARAMETERS, Request
 from mars_demo.decoding.sampling import Sampling
 from mars_demo.limits import LIMITS
 from mars_demo.models.messages import Message
@@ -65,14 +67,17 @@ class StreamOptions(BaseModel):
     include_usage: bool = False
 
 
-class ChatBody(BaseModel):
-    """A chat request.
+DECODING = ("mode", "tau", "criterion", "window")  # the fields of a `Request`
+SAMPLING = tuple(field.name for field in fields(Sampling))
+_OPTIONAL = {name: (PARAMETERS[name].metadata["kind"] | None, None) for name in (*DECODING, *SAMPLING)}
 
-    `tau`, `mode`, `criterion`, `window` and `top_k` are this project's fields, as in a `Request`; without
-    `tau`, the server's applies. Without `temperature`, `top_p` and `top_k`, decoding is greedy.
+
+class ChatBody(create_model("Parameters", __config__=types.STRICT, **_OPTIONAL)):
+    """A chat request, with the parameters of a `Request` and of `Sampling` among its fields.
+
+    Without `tau`, the server's applies. Without `temperature`, `top_p` and `top_k`, decoding is greedy.
     """
 
-    model_config = types.STRICT
     model: str
     messages: Annotated[list[ChatMessage], Field(min_length=1)]
     stream: bool = False
@@ -80,14 +85,6 @@ class ChatBody(BaseModel):
     max_tokens: types.NewTokens | None = None
     max_completion_tokens: types.NewTokens | None = None
     stop: Annotated[list[StopString], Field(max_length=4), BeforeValidator(_strings)] = []
-    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
-    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
-    top_k: Annotated[int, Field(ge=0)] | None = None
-    seed: Annotated[int, Field(ge=-(2**63), lt=2**63)] | None = None
-    tau: types.Share | None = None
-    mode: types.Mode | None = None
-    criterion: types.Criterion = Request.criterion
-    window: Annotated[int, Field(ge=1)] | None = None
 
     @classmethod
     def read(cls, raw: bytes) -> Self:
@@ -97,18 +94,18 @@ class ChatBody(BaseModel):
             Refusal: if it is not a valid chat request, or exceeds `LIMITS`.
         """
         try:
-            fields = from_json(raw, allow_inf_nan=False)
+            values = from_json(raw, allow_inf_nan=False)
         except ValueError as error:
             raise Refusal(400, f"The body is not JSON: {error}.") from None
-        if not isinstance(fields, dict):
+        if not isinstance(values, dict):
             raise Refusal(400, "The body must be a JSON object.")
-        fields = {name: value for name, value in fields.items() if value is not None}
+        values = {name: value for name, value in values.items() if value is not None}
         for name, neutral in NEUTRAL.items():
-            if (value := fields.pop(name, neutral)) != neutral:
+            if (value := values.pop(name, neutral)) != neutral:
                 raise Refusal(400, f"{name} can only be {neutral!r} here, not {reprlib.repr(value)}.", name)
-        fields = {name: value for name, value in fields.items() if name not in IGNORED}
+        values = {name: value for name, value in values.items() if name not in IGNORED}
         try:
-            body = cls.model_validate(fields)
+            body = cls.model_validate(values)
         except ValidationError as error:
             place, sentence = types.problem(error)
             raise Refusal(400, f"{sentence}.", place) from None
@@ -130,20 +127,18 @@ class ChatBody(BaseModel):
     def request(self, tau: Tau) -> Request:
         """Return the decoding settings, with `tau` as the threshold of a body that names none."""
         return Request(
-            mode=self.mode,
-            tau=tau if self.tau is None else self.tau,
-            criterion=self.criterion,
-            window=self.window,
+            **{"tau": tau} | self._given(DECODING),
             max_new_tokens=self.max_completion_tokens or self.max_tokens or LIMITS.answer,
             stop_strings=tuple(self.stop),
             sampling=self._sampling,
         )
 
     @property
-    def _sampling(self):
-        options = (self.temperature, self.top_p, self.top_k)
-        temperature = 1.0 if self.temperature is None else self.temperature
-        if all(value is None for value in options) or temperature < COLDEST:
+    def _sampling(self) -> Sampling | None:
+        given = self._given(SAMPLING)
+        if not given.keys() - {"seed"} or given.get("temperature", 1.0) < COLDEST:
             return None
-        seed = secrets.randbits(32) if self.seed is None else self.seed
-        return Sampling(temperature, self.top_p or 1.0, self.top_k or 0, seed)
+        return Sampling(**{"seed": secrets.randbits(32)} | given)
+
+    def _given(self, names: Iterable[str]) -> dict[str, Any]:
+        return self.model_dump(include=set(names), exclude_none=True)

@@ -7,40 +7,38 @@ whole text again.
 """
 
 from collections import deque
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Sequence
 from typing import Self
 
-from mars_demo.decoding.decode import prepare
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.trace import Pass, Run
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.messages import Encoded
 from mars_demo.modes import CACHES
 from mars_demo.serving.batch import Batch, columns
-from mars_demo.serving.batch_sequence import CACHE_BLOCK, BatchSequence
+from mars_demo.serving.batch_sequence import CACHE_BLOCK, BatchSequence, fitted
 from mars_demo.serving.schedules import FREE, Schedule
 
 
 class Decoding:
     """Prompts decoded together; iterating yields the numbers of the runs that each forward advanced."""
 
-    def __init__(self, rows: list[BatchSequence], batch: Batch, title: str, continuous: bool):
-        self.runs, self.batch = [row.run for row in rows], batch
+    def __init__(self, sequences: list[BatchSequence], batch: Batch, title: str, continuous: bool):
+        self.runs, self.batch = [sequence.run for sequence in sequences], batch
         self.schedule = Schedule(title, [run.settings.prompt for run in self.runs])
-        self._rows, self._waiting, self._continuous = rows, deque(rows), continuous
+        self._sequences, self._waiting, self._continuous = sequences, deque(sequences), continuous
 
     def __iter__(self) -> Iterator[list[int]]:
-        number = {id(row): index for index, row in enumerate(self._rows)}
+        number = {id(sequence): index for index, sequence in enumerate(self._sequences)}
         while self._waiting or self.batch.active:
             before = self.batch.seconds
             moved = _advance(self.batch, self._waiting, self._continuous)
-            self.schedule.steps.append([row.state for row in self._rows])
+            self.schedule.steps.append([sequence.state for sequence in self._sequences])
             self.schedule.ms.append(round(1000 * (self.batch.seconds - before), 3))
-            for row, step in moved:
+            for sequence, step in moved:
                 if step.stop:
-                    row.state = FREE
-            yield [number[id(row)] for row, _ in moved]
+                    sequence.state = FREE
+            yield [number[id(sequence)] for sequence, _ in moved]
 
     def finish(self) -> Self:
         for _ in self:
@@ -93,22 +91,19 @@ def decode_batch(
     size = min(size, len(prompts))
     checkpoint = checkpoint.dense
     request = fitted(checkpoint, request, size, cache)
-    rows = []
+    sequences = []
     for number, prompt in enumerate(prompts, start=1):
         try:
-            settings, strategy = prepare(checkpoint, prompt, request)
+            sequences.append(BatchSequence.of(checkpoint, prompt, request, cache, cache_block))
         except ValueError as error:
             raise ValueError(f"Prompt {number}: {error}") from error
-        rows.append(BatchSequence(Run(settings), strategy, request, cache, cache_block))
-    longest = max(row.run.settings.prompt_tokens for row in rows) + request.max_new_tokens
-    more = cache_block if cache == "block" else 0
-    batch = Batch(checkpoint, size, columns(checkpoint, longest, request.window) + more)
+    batch = _batch(checkpoint, sequences, size, cache_block if cache == "block" else 0)
     titles = {
         "ragged": "Per-sequence cache",
         "block": f"Block cache, {cache_block} positions",
         "none": "No cache",
     }
-    return Decoding(rows, batch, titles[cache], continuous)
+    return Decoding(sequences, batch, titles[cache], continuous)
 
 
 def _check(prompts: Sequence[str], size: int, cache: str, cache_block: int) -> None:
@@ -120,38 +115,6 @@ def _check(prompts: Sequence[str], size: int, cache: str, cache_block: int) -> N
         raise ValueError(f"Unknown cache {cache!r}. Choose from {', '.join(CACHES)}.")
     if cache_block < 1:
         raise ValueError(f"The cache block must have at least 1 position, not {cache_block}.")
-
-
-def fitted(checkpoint: Checkpoint, request: Request, size: int, cache: str = "ragged") -> Request:
-    """Return the request with the window for a batch of `size` sequences.
-
-    Prompt-lookup drafts are then no longer than the others: one long draft would pad all sequences.
-
-    Raises:
-        ValueError: if the checkpoint does not support the request.
-    """
-    has_window = request.window is not None
-    request = replace(request, costs=None).fitted(checkpoint)  # costs are of a single sequence
-    if cache not in request.rules.caches:
-        raise ValueError(
-            f"Mode {request.mode} cannot use the {cache} cache. Choose from "
-            f"{', '.join(request.rules.caches)}."
-        )
-    if request.mode == "lossless" and not has_window:
-        window = lossless_window(checkpoint, size)
-        return replace(request, window=window, ngram_tokens=min(request.ngram_tokens, window - 1))
-    return request
-
-
-# Drafts that pay off, by the largest batch size: a larger batch has fewer positions to spare.
-# Measured on a CPU; see docs/decisions.md.
-LOSSLESS_DRAFTS = {4: 8, 1024: 4}
-
-
-def lossless_window(checkpoint: Checkpoint, size: int) -> int:
-    """Return the window of `lossless` in a batch of `size` sequences."""
-    drafts = next((drafts for up_to, drafts in LOSSLESS_DRAFTS.items() if size <= up_to), 2)
-    return min(drafts + 1, checkpoint.largest_window)
 
 
 def finished(
@@ -169,17 +132,20 @@ def finished(
     if not requests:
         return
     checkpoint, size = checkpoint.dense, min(size, len(requests))
-    waiting, numbers = deque(), {}
-    longest = window = 1
-    for number, (prompt, request) in enumerate(requests):
-        request = fitted(checkpoint, request, size)
-        settings, strategy = prepare(checkpoint, prompt, request)
-        waiting.append(BatchSequence(Run(settings), strategy, request))
-        numbers[id(waiting[-1])] = number
-        longest = max(longest, settings.prompt_tokens + request.max_new_tokens)
-        window = max(window, request.window)
-    batch = Batch(checkpoint, size, columns(checkpoint, longest, window))
+    waiting = deque(
+        BatchSequence.of(checkpoint, prompt, fitted(checkpoint, request, size))
+        for prompt, request in requests
+    )
+    numbers = {id(sequence): number for number, sequence in enumerate(waiting)}
+    batch = _batch(checkpoint, waiting, size)
     while waiting or batch.active:
-        for row, step in _advance(batch, waiting):
+        for sequence, step in _advance(batch, waiting):
             if step.stop:
-                yield numbers.pop(id(row)), row.run
+                yield numbers.pop(id(sequence)), sequence.run
+
+
+def _batch(checkpoint: Checkpoint, sequences: Collection[BatchSequence], size: int, more: int = 0) -> Batch:
+    """Return a batch with room for the longest of these sequences, and `more` positions."""
+    longest = max(one.run.settings.prompt_tokens + one.request.max_new_tokens for one in sequences)
+    window = max(one.request.window for one in sequences)
+    return Batch(checkpoint, size, columns(checkpoint, longest, window) + more)

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from mars_demo.decoding.acceptance import by_load
-from mars_demo.decoding.decode import prepare
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.trace import Pass, Run
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.messages import Message
+from mars_demo.modes import MODES
 from mars_demo.serving.batch import Batch, columns
-from mars_demo.serving.batch_sequence import BatchSequence
+from mars_demo.serving.batch_sequence import BatchSequence, fitted
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Job:
 
     run: Run
     arrived: float  # seconds on the server's clock, as are `first` and `finished`: its first and last token
-    row: BatchSequence
+    sequence: BatchSequence
     first: float | None = None
     finished: float | None = None
     started: float | None = None  # when it got a batch slot
@@ -96,7 +96,10 @@ class Server:
         self.tau, self._ended = tau, ended
         checkpoint = checkpoint.dense
         self.checkpoint, self.size, self.request = checkpoint, size, request
-        self.largest_window = max(request.fitted(checkpoint).window, checkpoint.largest_window)
+        # Every mode that a request may name has its default window.
+        alone = [Request(mode) for mode in checkpoint.modes if not MODES[mode].needs_draft]
+        windows = [fitted(checkpoint, one, size).window for one in (request, *alone)]
+        self.largest_window = max(*windows, checkpoint.largest_window)
         room = columns(checkpoint, checkpoint.context, self.largest_window)
         self._batch = Batch(checkpoint, size, room)
         self._waiting: deque[Job] = deque()
@@ -161,14 +164,13 @@ class Server:
                 are not affected.
         """
         request = request or replace(self.request, tau=lambda: self.tau_now)
-        request = replace(request, costs=None).fitted(self.checkpoint)  # costs are of a single sequence
+        request = fitted(self.checkpoint, request, self.size)
         if request.window > self.largest_window:
             raise ValueError(
                 f"A window of {request.window} slots is larger than this server's {self.largest_window}."
             )
-        settings, strategy = prepare(self.checkpoint, prompt, request)
-        run = Run(settings)
-        job = Job(run, self.clock, BatchSequence(run, strategy, request))
+        sequence = BatchSequence.of(self.checkpoint, prompt, request)
+        job = Job(sequence.run, self.clock, sequence)
         self._waiting.append(job)
         self._wake.set()
         return job
@@ -179,8 +181,8 @@ class Server:
             while self._waiting and self._batch.room:
                 job = self._waiting.popleft()
                 job.started = self.clock
-                self._active[id(job.row)] = job
-                self._batch.admit(job.row)
+                self._active[id(job.sequence)] = job
+                self._batch.admit(job.sequence)
             if not self._active:
                 self._wake.clear()
                 await self._wake.wait()
@@ -191,8 +193,8 @@ class Server:
             except Exception as error:  # active jobs fail, waiting ones go on
                 self._fail(error)
                 continue
-            for row, step in moved:
-                job = self._active[id(row)]
+            for sequence, step in moved:
+                job = self._active[id(sequence)]
                 self._end(job, step) if isinstance(step, Exception) else self._stream(job, step)
 
     def _stream(self, job: Job, step: Pass) -> None:
@@ -203,7 +205,7 @@ class Server:
 
     def _end(self, job: Job, last: Exception | None) -> None:
         job.finished = self.clock
-        self._active.pop(id(job.row), None)
+        self._active.pop(id(job.sequence), None)
         self._ended(job)
         if last:
             job._passes.put_nowait(last)
@@ -211,8 +213,8 @@ class Server:
 
     def _leave(self) -> None:
         for job in [r for r in (*self._active.values(), *self._waiting) if r.cancelled]:
-            if id(job.row) in self._active:
-                self._batch.drop(job.row)
+            if id(job.sequence) in self._active:
+                self._batch.drop(job.sequence)
             else:
                 self._waiting.remove(job)
             job.run.close()
@@ -220,6 +222,6 @@ class Server:
 
     def _fail(self, error: Exception) -> None:
         for job in list(self._active.values()):
-            if job.row in self._batch.rows:
-                self._batch.drop(job.row)
+            if job.sequence in self._batch.slots:
+                self._batch.drop(job.sequence)
             self._end(job, error)

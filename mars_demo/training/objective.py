@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from mars_demo.decoding.engine import hidden_states
+from mars_demo.models.runtime.decoder import hidden_states
 from mars_demo.training import head
 from mars_demo.training.attention import FLEX
 from mars_demo.training.batch import Batch, Positions, to_device

@@ -1,15 +1,15 @@
 """The HTTP API: `generate` validates its parameters and streams the record of a run."""
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_type_hints
 
 import gradio as gr
-from pydantic import BaseModel, Field
+from pydantic import Field, create_model
 
 from mars_demo.decoding import fields
-from mars_demo.decoding.acceptance import CRITERIA
-from mars_demo.decoding.request import Request
+from mars_demo.decoding.request import PARAMETERS, Request
 from mars_demo.modes import BASELINE, RACED
+from mars_demo.modes import MODES as ALL
 from mars_demo.ui import models
 from mars_demo.ui.controls import TAU, Knobs
 from mars_demo.ui.hosting.gpu import on_gpu, seconds
@@ -19,45 +19,20 @@ MODES = (*(mode.name for mode in RACED), BASELINE)
 MAX_NEW_TOKENS = 256
 
 
-class Parameters(BaseModel):
-    """The parameters of `generate`, with their types and ranges."""
-
-    model_config = fields.STRICT
-    prompt: str
-    model: Annotated[str, Field(max_length=200)] | None
-    mode: Literal[MODES]
-    tau: fields.Share
-    window: Annotated[int, Field(ge=1, le=10**9)] | None  # the mode sets the maximum
-    max_new_tokens: fields.NewTokens
-    criterion: fields.Criterion
-
-
 def generate(
     prompt: str,
-    model: str | None = None,
+    model: Annotated[str, Field(max_length=200)] | None = None,
     mode: Literal[MODES] = "mars",
-    tau: float = TAU,
-    window: int | None = None,
-    max_new_tokens: int = MAX_NEW_TOKENS,
-    criterion: Literal[tuple(CRITERIA)] = Request.criterion,
+    tau: fields.Share = TAU,
+    window: fields.Slots | None = None,
+    max_new_tokens: fields.NewTokens = MAX_NEW_TOKENS,
+    criterion: fields.Criterion = Request.criterion,
 ) -> str:
     """Answer a prompt and stream the record of the run: JSON lines that grow as the model writes.
 
     The first line holds the settings, the last line closes the record, and each line between them holds one
     forward, with its slots and the number of accepted tokens. The texts of the accepted slots, joined, are
     the answer.
-
-    Args:
-        prompt: the user's message.
-        model: one of the page's models; default: its first model.
-        mode: ar: a token per forward; mars: slot 1, then while score ≥ tau; lossless, jacobi: ar's answer.
-        tau: from 0 to 1; 1 means one token per forward.
-        window: slots per forward; default: as the model was trained.
-        max_new_tokens: longer answers are truncated.
-        criterion: a token's score: probability, entropy of its distribution, or margin over the runner-up.
-
-    Raises:
-        gr.Error: if a parameter is invalid.
     """
     try:
         values = (prompt, model, mode, tau, window, max_new_tokens, criterion)
@@ -67,6 +42,20 @@ def generate(
         yield from within_limits(_answered(model, prompt, request, knobs), knobs)
     except ValueError as error:  # the caller's mistake, not a server error
         raise gr.Error(str(error), print_exception=False) from error
+
+
+# Values are checked by the signature, and Gradio documents the API with the help of a request.
+_KINDS = get_type_hints(generate, include_extras=True)
+del _KINDS["return"]
+Parameters = create_model(
+    "Parameters", __config__=fields.STRICT, **{name: (kind, ...) for name, kind in _KINDS.items()}
+)
+_HELP = {"prompt": "the user's message", "model": "one of the page's models; default: its first model"}
+_HELP |= {name: PARAMETERS[name].metadata["help"] for name in _KINDS if name in PARAMETERS}
+_HELP["mode"] = "; ".join(f"{name}: {mode.explained}" for name, mode in ALL.items() if name in MODES)
+generate.__doc__ += "\n".join(
+    ["", "    Args:", *(f"        {name}: {text}." for name, text in _HELP.items())]
+)
 
 
 @on_gpu(lambda model, prompt, request, knobs: seconds(request.max_new_tokens))

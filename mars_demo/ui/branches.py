@@ -114,5 +114,5 @@ def opinion(request: Any) -> dict[str, Any]:
 
 @on_gpu(lambda run, at: seconds(1))
 def _opinion(run: Run, at: int) -> dict[str, Any]:
-    token = branching.opinion(models.load(run.settings.model), run, at)
+    token = branching.prediction(models.load(run.settings.model), run, at)
     return {"probability": token.probability, "rank": token.rank, "top": token.top}

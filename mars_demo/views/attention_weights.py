@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
+from transformers import DynamicCache, PreTrainedModel
 
-from mars_demo.decoding.engine import KeysAndValues, run
 from mars_demo.layout import Layout, causal
+from mars_demo.models.runtime.decoder import masks, run
 
 
 class Attention:
@@ -37,11 +37,19 @@ class Attention:
 
         The layout has one sequence and follows the `past` token ids. Masked positions are exactly 0.
         """
-        cache = KeysAndValues()
+        cache = DynamicCache()
         for each in [causal(past), layout] if past else [layout]:
-            bias = torch.zeros(each.visible[:, None].shape, dtype=self.model.dtype)
-            bias.masked_fill_(~each.visible[:, None], torch.finfo(bias.dtype).min)
-            outputs = run(self.model, each, cache, bias.to(self.model.device), output_attentions=True)
+            each = each.to(self.model.device)
+            mask = masks(self.model, each, each.near)
+            if isinstance(mask, dict):
+                bias = {kind: self._bias(visible) for kind, visible in mask.items()}
+            else:
+                bias = self._bias(mask)
+            outputs = run(self.model, each, cache, bias, output_attentions=True)
         chosen = outputs.attentions[layer][0].float().cpu()
         weights = chosen.mean(0) if head is None else chosen[head]
         return weights.masked_fill(~layout.visible[0], 0.0)
+
+    def _bias(self, visible: Tensor) -> Tensor:
+        bias = torch.zeros_like(visible, dtype=self.model.dtype)
+        return bias.masked_fill_(~visible, torch.finfo(bias.dtype).min)

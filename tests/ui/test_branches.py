@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 from race_tab import race
 from records import file_of
 
-from mars_demo.decoding.branching import branch, opinion
+from mars_demo.decoding.branching import branch, prediction
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.trace import Run, read_runs
@@ -192,7 +192,7 @@ def test_the_inspector_shows_earlier_guesses_and_the_ar_probability(visit, mars_
     at = len(ids) - 2  # after the first difference, only the model knows
     inspect(page, "mars", at)
     page.locator('[data-do="opinion"]').click()
-    share = int(opinion(mars_tiny, run, at).probability * 1e4) / 100
+    share = int(prediction(mars_tiny, run, at).probability * 1e4) / 100
     expect(page.locator(".opinion p")).to_have_text(says(f"{share:.2f}%"))
     expect(page.locator(".opinion li")).to_have_count(5)
     inspect(page, "mars", 2)  # before it, the other lane has the same text

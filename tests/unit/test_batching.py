@@ -22,9 +22,11 @@ from mars_demo.decoding.request import Request
 from mars_demo.decoding.strategy import Forward
 from mars_demo.decoding.trace import Run
 from mars_demo.models.checkpoint import wrap
+from mars_demo.models.runtime.decoder import TransformersDecoder
 from mars_demo.serving.batch import PADDING, Batch
+from mars_demo.serving.batch_sequence import lossless_window
 from mars_demo.serving.cache import RaggedCache
-from mars_demo.serving.decode_batch import decode_batch, lossless_window
+from mars_demo.serving.decode_batch import decode_batch
 from mars_demo.serving.schedules import (
     COMMIT,
     COMPUTE,
@@ -270,7 +272,7 @@ def test_the_cache_grows_with_its_texts(tokenizer):
     """Allocate columns as texts grow, not all 5000 at once, and keep the stored ones."""
     model = random_model("llama", tokenizer, context=512)
     ids = torch.arange(5, 205).tolist()
-    cache, engine = RaggedCache(model, 2, 5000), Engine(model)
+    cache, engine = RaggedCache(model, 2, 5000), Engine(TransformersDecoder(model))
     room = []
     for start in range(0, 200, 40):
         layout = layouts.causal(ids[start : start + 40], past=start)

@@ -9,7 +9,7 @@ from greedy import check_same_passes, check_tokens, generate
 from random_models import ARCHITECTURES
 
 from benchmarks.speculative import truncated
-from mars_demo.decoding.branching import branch, opinion, request_of
+from mars_demo.decoding.branching import branch, prediction, request_of
 from mars_demo.decoding.decode import decode, drive, prepare
 from mars_demo.decoding.engine import Engine, TextCache
 from mars_demo.decoding.request import Branch, Request
@@ -124,7 +124,7 @@ def test_the_ar_opinion_is_the_distribution_of_the_model(random_checkpoint):
         logits = random_checkpoint.model(torch.tensor([ids + run.token_ids])).logits[0].double()
     for at, token in enumerate(run.token_ids):
         p = logits[len(ids) + at - 1].softmax(-1)
-        ar = opinion(random_checkpoint, run, at)
+        ar = prediction(random_checkpoint, run, at)
         assert ar.probability == pytest.approx(p[token].item(), rel=1e-4)
         assert ar.rank == 1 + (p > p[token]).sum()
         assert [id for _, _, id in ar.top] == p.topk(5).indices.tolist()

@@ -24,6 +24,7 @@ from mars_demo.models.checkpoint import wrap
 from mars_demo.models.pool import Pool
 from mars_demo.models.runtime import step
 from mars_demo.models.runtime.captured import WIDTH, CapturedModel, captured
+from mars_demo.models.runtime.decoder import TransformersDecoder
 from mars_demo.ui import models
 
 NARROW = 8  # columns of a short text; all texts here outgrow them and the first store
@@ -148,7 +149,7 @@ def test_the_exchange_of_texts_is_not_measured(mars_tiny, monkeypatch):
 
 def test_attention_widens_as_a_text_grows(tokenizer):
     model = random_model("llama", tokenizer, context=1024)
-    plain, fast = Engine(model), Engine(CapturedModel(model))
+    plain, fast = Engine(TransformersDecoder(model)), Engine(CapturedModel(model))
     widths, addresses = Counter(), set()
     while fast.length < 1000:
         layout = layouts.window([7, 8, 9, fast.length % 90 + 5], 7, 3, fast.length)
@@ -157,8 +158,8 @@ def test_attention_widens_as_a_text_grows(tokenizer):
         widths[next(width for width in (256, 512, 1024) if fast.length + 12 <= width)] += 1
         for engine in (plain, fast):
             engine.commit(4)
-        addresses.add(fast.model._store.data_ptr())
-    steps = fast.model._steps
+        addresses.add(fast.decoder._store.data_ptr())
+    steps = fast.decoder._steps
     assert {shape: one.runs for (shape, _), one in steps.items()} == {
         step.Shape(12, 8, width): runs for width, runs in widths.items()
     }
@@ -206,7 +207,7 @@ def test_a_failed_capture_is_logged_once_and_changes_no_answer(mars_tiny, caplog
 
 def test_it_is_off_by_default_on_a_cpu(mars_tiny):
     assert captured(mars_tiny.model) is None
-    assert mars_tiny.captured is None and mars_tiny.decoder is mars_tiny.model
+    assert mars_tiny.captured is None and mars_tiny.decoder.model is mars_tiny.model
 
 
 class FakeCuda:
@@ -279,7 +280,7 @@ def test_a_failed_capture_changes_no_logits(mars_tiny, monkeypatch, where, error
     broken, attempts = len(step._BROKEN), 0
     fast = CapturedModel(mars_tiny.model, 256)
     fast._captures = True
-    plain, captured_one = Engine(mars_tiny.model), Engine(fast)
+    plain, captured_one = Engine(mars_tiny.decoder), Engine(fast)
     for new, masks in [(3, 4), (1, 0), (2, 0)] * 3:  # a repeated shape is captured, then replayed
         layout = layouts.verification(list(range(9, 9 + new)), [], masks, 3, plain.length, True)
         expected, logits = (engine.forward(layout, new - 1) for engine in (plain, captured_one))

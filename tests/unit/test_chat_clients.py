@@ -136,17 +136,3 @@ def test_a_page_of_load_chat_streams_the_answer_and_shows_errors(chat, mars_tiny
     assert len(job.outputs()) > 2 and set(job.outputs()) <= pieces
     with pytest.raises(AppError, match="511"):
         Client(chat, verbose=False).predict(TOO_LONG, api_name="/open_api_stream")
-
-
-@pytest.mark.full
-def test_a_page_of_load_chat_sends_the_conversation(chat, browser, mars_tiny):
-    page = browser.new_page()
-    page.goto(chat)
-    box, answers = page.locator("textarea").first, page.get_by_test_id("bot")
-    for number, (prompt, expected) in enumerate(
-        [(PROMPT, alone(mars_tiny, PROMPT).text), (FOLLOW_UP, asked(mars_tiny, PROMPT, FOLLOW_UP))]
-    ):
-        box.fill(prompt)
-        box.press("Enter")
-        answers.nth(number).get_by_text(expected, exact=True).wait_for()
-    page.close()

@@ -19,19 +19,20 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM, BertConfig, T5Config
 from transformers.models.auto.modeling_auto import AutoModelForSequenceClassification
 
-from mars_demo import cli, tasks
+from mars_demo import cli
 from mars_demo.assets import ASSETS
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.trace import Run
-from mars_demo.export.save import save_checkpoint
 from mars_demo.models import mask_token
 from mars_demo.models.architectures import empty
 from mars_demo.models.chat import encode_prompt
 from mars_demo.models.checkpoint import wrap
 from mars_demo.models.load import load_checkpoint, outline
 from mars_demo.models.mask_token import ensure_mask
-from mars_demo.models.runtime.reordering import ReorderedLinear, is_available, reorder
+from mars_demo.models.runtime.captured import captured
+from mars_demo.models.runtime.onnx_graph import unsupported
+from mars_demo.serving.decode_batch import decode_batch
 
 
 def refusal(name, **options) -> str:
@@ -98,13 +99,24 @@ def test_unsupported_config_options_are_named(tmp_path, tokenizer):
         assert reason in refusal(folder)
 
 
-def test_a_sliding_window_limits_the_context(tmp_path, tokenizer):
-    """Limit the context to the sliding window, in which a full mask is right."""
+@pytest.mark.parametrize(
+    "kinds", [["sliding_attention"] * 3, ["full_attention", *["sliding_attention"] * 2]]
+)
+def test_texts_outgrow_a_sliding_window(tokenizer, kinds):
+    """Compare an answer with the tokens of transformers, alone and in a batch."""
     model = random_model("qwen2", tokenizer)
-    assert wrap("x", model, tokenizer).context == 96
-    model.config.use_sliding_window, model.config.sliding_window = True, 24
-    model.config.layer_types = ["sliding_attention"] * 3
-    assert wrap("x", model, tokenizer).context == 24
+    model.config.use_sliding_window, model.config.sliding_window = True, 12
+    model.config.layer_types = kinds
+    model = type(model)(model.config).eval()
+    checkpoint, prompts = wrap("x", model, tokenizer), ["hello there", "hi", "Who are you?"]
+    theirs = [generate(checkpoint, prompt, 40) for prompt in prompts]
+    assert checkpoint.context == 96 and captured(model) is None and unsupported(model.config)
+    for mode in ("ar", "lossless", "jacobi"):
+        request = Request(mode, max_new_tokens=40)
+        batch = decode_batch(checkpoint, prompts, request, size=2).finish()
+        for prompt, run, expected in zip(prompts, batch.runs, theirs):
+            check_tokens(checkpoint, run, expected)
+            check_tokens(checkpoint, decode(checkpoint, prompt, request).finish(), expected)
 
 
 @pytest.mark.parametrize(
@@ -486,57 +498,3 @@ def test_a_model_can_be_outlined_while_another_decodes(monkeypatch):
     monkeypatch.setattr(torch, "set_default_dtype", changes.append)
     assert outline("mars-smollm2-135m").model.device.type == "meta"
     assert not changes
-
-
-@pytest.fixture(scope="module")
-def models():
-    folder = ASSETS / "mars-tiny"
-    plain = AutoModelForCausalLM.from_pretrained(
-        folder, dtype=torch.bfloat16, trust_remote_code=False
-    ).eval()
-    reordered = copy.deepcopy(plain)
-    if is_available():  # on other CPUs nothing is reordered, and results must not change
-        reorder(reordered)
-    return plain, reordered
-
-
-@pytest.mark.parametrize("count", [1, 2, 9, 150])
-def test_logits_equal_those_of_plain_layers(models, count):
-    ids = torch.randint(10, 3000, (1, count), generator=torch.Generator().manual_seed(count))
-    with torch.inference_mode():
-        plain, reordered = (model(ids).logits.float() for model in models)
-        copied = copy.deepcopy(models[1])(ids).logits.float()
-    assert (plain - reordered).abs().max() < 0.02 * plain.abs().max()
-    assert torch.equal(copied, reordered)
-
-
-def test_weights_gradients_and_casts_equal_those_of_plain_layers(models):
-    plain, reordered = models
-    torch.testing.assert_close(reordered.state_dict(), plain.state_dict(), rtol=0, atol=0)
-    ids = torch.tensor([[5, 6, 7, 8]])
-    for model in models:
-        model.zero_grad()
-        model(ids, labels=ids).loss.backward()
-    gradient, expected = (model.model.layers[0].mlp.up_proj.weight.grad for model in (reordered, plain))
-    torch.testing.assert_close(gradient, expected, rtol=0, atol=0)
-    with torch.inference_mode():
-        exact = [copy.deepcopy(model).float()(ids).logits for model in models]
-    torch.testing.assert_close(*exact, rtol=0, atol=0)
-
-
-def test_bfloat16_on_a_cpu_is_reordered_and_float32_is_not():
-    kinds = {
-        dtype: {type(m) for m in load_checkpoint("mars-tiny", "cpu", dtype).model.modules()}
-        for dtype in (torch.bfloat16, torch.float32)
-    }
-    assert (ReorderedLinear in kinds[torch.bfloat16]) == is_available()
-    assert ReorderedLinear not in kinds[torch.float32]
-
-
-def test_reordered_weights_can_be_saved(tmp_path):
-    loaded = load_checkpoint("mars-tiny", device="cpu", dtype=torch.bfloat16)
-    save_checkpoint(loaded.model, loaded.tokenizer, tmp_path, 8)
-    again = load_checkpoint(str(tmp_path), device="cpu", dtype=torch.bfloat16)
-    prompt = tasks.held_out("units", 1)[0].prompt
-    runs = [decode(c, prompt, Request(mode="ar")).finish() for c in (loaded, again)]
-    check_tokens(loaded, runs[1], runs[0].token_ids)

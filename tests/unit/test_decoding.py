@@ -8,11 +8,9 @@ import weakref
 from dataclasses import replace
 
 import pytest
-import torch
 import without_cache
 from greedy import check_same_passes, check_tokens, generate
 from random_models import random_model
-from transformers import LlamaConfig, LlamaForCausalLM, set_seed
 
 from benchmarks.speculative import truncated
 from mars_demo import tasks
@@ -22,16 +20,11 @@ from mars_demo.decoding.engine import Engine
 from mars_demo.decoding.prompt_lookup import Lookup
 from mars_demo.decoding.reading import Reading
 from mars_demo.decoding.request import Request
-from mars_demo.decoding.strategy import Forward
 from mars_demo.decoding.trace import Run
-from mars_demo.layout import causal, verification
 from mars_demo.models.chat import encode_prompt
 from mars_demo.models.checkpoint import Checkpoint, wrap
-from mars_demo.models.device import multiplies_bfloat16, processor
 from mars_demo.models.load import load_checkpoint
-from mars_demo.models.runtime.reordering import is_available, reorder
 from mars_demo.modes import MODES
-from mars_demo.serving.cache import RaggedCache
 from mars_demo.serving.decode_batch import finished
 
 PROMPTS = ["How many apples?", "sort 3, 1, 2", "Write a note to Sam.\nThanks!", "ünïcode 👩‍🚀 שלום"]
@@ -116,48 +109,6 @@ def test_modes_that_verify_give_the_tokens_of_ar_in_fewer_forwards(mars_tiny):
             counts = {step.verified for step in run.passes if step.drafts == 8}
             verified.setdefault((mode, linear), set()).update(counts)
     assert all(counts >= {0, 1, 2, 3, 8} for counts in verified.values())
-
-
-@pytest.mark.skipif(
-    not (is_available() and multiplies_bfloat16("cpu")) or "AMX" in processor(),
-    reason="measured with AVX-512 only",
-)
-@pytest.mark.parametrize("past", [180, 350, 500])  # near sizes to which attention is padded
-def test_in_bfloat16_a_token_has_the_same_logits_in_every_forward(past):
-    """Compare forwards of one position, as in `ar`, with verification, alone and in a batch, bit by bit."""
-    set_seed(1)
-    config = LlamaConfig(
-        vocab_size=64,
-        hidden_size=192,
-        intermediate_size=2048,
-        num_hidden_layers=2,
-        num_attention_heads=6,
-        num_key_value_heads=2,
-        head_dim=64,
-        initializer_range=0.1,
-    )
-    model = LlamaForCausalLM(config).to(torch.bfloat16).eval()
-    reorder(model)
-    text, tail = torch.randint(64, (past,)).tolist(), torch.randint(64, (9,)).tolist()
-    ar = Engine(model)
-    ar.forward(causal(text))
-    ar.commit(past)
-    one_by_one = []
-    for token in tail:
-        one_by_one.append(ar.forward(causal([token], ar.length)))
-        ar.commit(1)
-    expected = torch.cat(one_by_one)
-    for linear in (False, True):
-        forward = Forward(verification(tail[:1], tail[1:], 8, 0, past, linear))
-        lossless, batch = Engine(model), RaggedCache(model, rows=2, columns=past + 200)
-        lossless.forward(verification(text, (), 8, 0))
-        lossless.commit(past)
-        assert torch.equal(lossless.forward(forward.layout)[: len(tail)], expected)
-        batch.forward({0: Forward(causal(text)), 1: Forward(causal(text[:9]))})
-        batch.commit(0, past)
-        batch.commit(1, 9)
-        together = batch.forward({0: forward, 1: Forward(causal([5], 9))})
-        assert torch.equal(together[: len(tail)], expected)
 
 
 def saturated(checkpoint) -> Checkpoint:
@@ -297,6 +248,9 @@ def test_bytes_of_an_unfinished_character_wait_until_the_answer_ends(mars_tiny, 
         ({"window": 2, "mode": "ar"}, r"\b2\b.*\b1\b"),
         ({"mode": "fast"}, "fast.*mars, lossless, ar"),
         ({"max_new_tokens": 0}, r"max_new_tokens.*\b0\b"),
+        ({"stop_strings": ("a", "")}, "(?i)stop.*empty"),
+        ({"ngram_tokens": -1}, r"ngram_tokens.*\b16\b.*-1"),
+        ({"ngram_tokens": 17}, r"ngram_tokens.*\b16\b.*17"),
     ],
 )
 def test_bad_input_is_named_in_one_line(mars_tiny, settings, message):
@@ -454,11 +408,6 @@ def test_a_special_token_ends_an_answer_by_its_name(mars_tiny):
     assert decode(endless, ASKED[0], replace(request, stop_strings=())).finish().stop == "length"
 
 
-def test_an_empty_stop_string_is_refused():
-    with pytest.raises(ValueError, match="(?i)stop.*empty"):
-        Request(stop_strings=("a", ""))
-
-
 def test_finished_answers_equal_single_runs(mars_tiny):
     requests = [
         Request(
@@ -537,9 +486,3 @@ def test_n_gram_drafts_save_forwards_and_change_no_answer(looping, window, linea
     assert alone.sources["copy"] == 0 and alone.tokens_per_forward < run.tokens_per_forward
     assert max(step.drafts for step in run.passes) > 4
     assert max(step.drafts for step in alone.passes) == window - 1
-
-
-@pytest.mark.parametrize("ngram_tokens", [-1, 17])
-def test_an_n_gram_draft_has_at_most_sixteen_tokens(ngram_tokens):
-    with pytest.raises(ValueError, match=rf"ngram_tokens.*\b16\b.*{ngram_tokens}"):
-        Request(ngram_tokens=ngram_tokens)

@@ -1,15 +1,12 @@
 """The device that a model computes on, and how often the host waits for it."""
 
-import copy
 import warnings
-from collections import Counter
 from dataclasses import replace
 
 import pytest
 import torch
 from random_models import ARCHITECTURES, random_model
 
-from mars_demo.assets import ASSETS
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.engine import Engine
 from mars_demo.decoding.request import Request
@@ -21,77 +18,13 @@ from mars_demo.models.checkpoint import Checkpoint, wrap
 from mars_demo.models.load import load_checkpoint
 from mars_demo.models.precision import default_dtype
 from mars_demo.models.runtime.captured import CapturedModel
-from mars_demo.serving.decode_batch import decode_batch
+from mars_demo.models.runtime.decoder import TransformersDecoder
 from mars_demo.training.attention import FLEX, SDPA, fastest
 from mars_demo.views.attention_weights import Attention
 
 PROMPT = "Sort 31, 4 and 15"
 DRAWN = Sampling(0.9, top_p=0.95, top_k=20, seed=3)
-# Operations that make the host wait for a GPU, by their names in torch's function overrides.
-WAITS = {
-    "tolist", "item", "cpu", "numpy", "nonzero", "unique", "masked_select", "equal", "allclose",
-    "is_nonzero", "__bool__", "__int__", "__float__", "__index__", "__contains__",
-}  # fmt: skip
-
 on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="requires a GPU")
-
-
-class OnDevice(torch.Tensor):
-    """A stand-in for a tensor on a GPU: results computed from it are stand-ins too, reads are counted."""
-
-    waits = Counter()
-
-    @classmethod
-    def __torch_function__(cls, func, types, args=(), kwargs=None):
-        name = getattr(func, "__name__", "")
-        chosen = args[1] if name == "__getitem__" else ()
-        chosen = chosen if isinstance(chosen, tuple) else (chosen,)
-        by_mask = any(isinstance(part, torch.Tensor) and part.dtype == torch.bool for part in chosen)
-        if name in WAITS or by_mask:
-            cls.waits[name] += 1
-        return super().__torch_function__(func, types, args, kwargs)
-
-
-@pytest.fixture
-def watched(mars_tiny):
-    """Return a checkpoint whose inputs are stand-ins, and the reads of all values computed from them."""
-    model = copy.deepcopy(mars_tiny.model)
-
-    def mark(_, args, kwargs):
-        marked = {
-            name: value.as_subclass(OnDevice) if isinstance(value, torch.Tensor) else value
-            for name, value in kwargs.items()
-        }
-        return args, marked
-
-    model.base_model.register_forward_pre_hook(mark, with_kwargs=True)
-    model.get_input_embeddings().register_forward_pre_hook(
-        lambda _, args: args[0].as_subclass(OnDevice)  # captured models start here
-    )
-    OnDevice.waits = Counter()
-    return wrap("watched", model, mars_tiny.tokenizer)
-
-
-@pytest.mark.parametrize("is_captured", [False, True])
-@pytest.mark.parametrize(
-    ("mode", "sampling"),
-    [("ar", DRAWN), ("mars", None), ("mars", DRAWN), ("lossless", None), ("jacobi", DRAWN)],
-)
-def test_the_host_waits_once_per_forward(watched, mars_tiny, mode, sampling, is_captured):
-    if is_captured:
-        watched = replace(watched, captured=CapturedModel(watched.model))
-    request = Request(mode, 0.9, max_new_tokens=24, sampling=sampling)
-    run = decode(watched, PROMPT, request).finish()
-    assert OnDevice.waits == {"tolist": run.forwards}
-    assert run.token_ids == decode(mars_tiny, PROMPT, request).finish().token_ids  # of the same shapes
-
-
-@pytest.mark.parametrize("sampling", [None, DRAWN], ids=["greedy", "drawn"])
-def test_the_host_waits_once_per_forward_of_a_batch(watched, sampling):
-    done = decode_batch(
-        watched, [PROMPT, "Reverse a, b, c", "Hello"], Request(max_new_tokens=12, sampling=sampling)
-    ).finish()
-    assert OnDevice.waits == {"tolist": done.batch.forwards}
 
 
 def test_the_best_device_is_a_gpu_if_there_is_one(monkeypatch):
@@ -106,18 +39,14 @@ def test_the_best_device_is_a_gpu_if_there_is_one(monkeypatch):
 def test_a_gpu_without_bfloat16_computes_in_float16_and_trains_without_a_compiler(monkeypatch):
     for supported, dtype in ((True, torch.bfloat16), (False, torch.float16)):
         monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation, s=supported: s)
-        assert default_dtype(str(ASSETS / "mars-tiny"), "cuda") == dtype
-        assert default_dtype(str(ASSETS / "mars-tiny"), "mps") == torch.bfloat16
-        assert default_dtype(str(ASSETS / "mars-tiny"), "cpu") == torch.float32
+        assert default_dtype("cuda") == dtype
+        assert default_dtype("mps") == torch.bfloat16
+        assert default_dtype("cpu") == torch.float32
         assert (fastest(torch.device("cuda")) == FLEX) == supported
         assert device.multiplies_bfloat16("cuda") == supported  # else training computes in float32
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: True)
     monkeypatch.setenv("SPACES_ZERO_GPU", "true")
     assert fastest(torch.device("cuda")) == fastest(torch.device("cpu")) == SDPA
-
-
-def test_attention_of_cudnn_is_off():
-    assert not torch.backends.cuda.cudnn_sdp_enabled()
 
 
 def test_a_record_names_the_gpu(mars_tiny):
@@ -172,7 +101,7 @@ def on_gpu(request, tokenizer):
 def test_graphs_compute_the_same_logits(on_gpu):
     graphs, eager = (CapturedModel(on_gpu.model, 16) for _ in range(2))
     eager._captures = False
-    engines = [Engine(model) for model in (graphs, eager, on_gpu.model)]
+    engines = [Engine(model) for model in (graphs, eager, TransformersDecoder(on_gpu.model))]
     for number in range(40):  # more than fits the first store; each shape is replayed
         drafts, masks = [(0, 0), (0, 8), (3, 3)][number % 3]
         layout = verification([5 + number, 6], range(9, 9 + drafts), masks, 3, engines[0].length)

@@ -381,17 +381,6 @@ def test_a_client_that_leaves_the_queue_frees_its_slot(url, server, gate):
     assert {job.run.stop for job in jobs} == {"stopped"}
 
 
-@pytest.mark.parametrize("stream", [False, True])
-def test_out_of_memory_has_its_own_message(url, server, monkeypatch, stream):
-    def fail_once(self):
-        monkeypatch.undo()
-        raise torch.OutOfMemoryError("CUDA out of memory")
-
-    monkeypatch.setattr("mars_demo.serving.batch.Batch.step", fail_once)
-    with pytest.raises(openai.APIError, match="enough memory"):
-        list(client(url).chat.completions.create(**REQUEST, stream=stream))
-
-
 def test_the_operator_limits_the_tokens_of_a_cache(monkeypatch):
     monkeypatch.setenv("MARS_DEMO_TOKENS", "64")
     server = Servers(Pool(["mars-tiny"]), 2)._make("mars-tiny")
@@ -400,19 +389,27 @@ def test_the_operator_limits_the_tokens_of_a_cache(monkeypatch):
 
 
 @pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    ("error", "words", "logs"),
+    [
+        (RuntimeError("secret /path/of/the/server"), "Internal", 1),
+        (torch.OutOfMemoryError("secret of CUDA"), "enough memory", 0),
+    ],
+)
 def test_a_failed_forward_is_a_server_error_and_the_next_request_is_served(
-    url, server, monkeypatch, stream, caplog
+    url, server, monkeypatch, stream, caplog, error, words, logs
 ):
     def fail_once(self):
         monkeypatch.undo()
-        raise RuntimeError("secret /path/of/the/server")
+        raise error
 
     monkeypatch.setattr("mars_demo.serving.batch.Batch.step", fail_once)
-    with pytest.raises(openai.APIError) as failed:
+    with pytest.raises(openai.APIError, match=words) as failed:
         list(client(url).chat.completions.create(**REQUEST, stream=stream))
     assert "secret" not in str(failed.value.body)
-    (record,) = [record for record in ours(caplog) if record.levelno >= logging.ERROR]
-    assert "secret" in record.getMessage() and record.exc_info is None
+    logged = [record for record in ours(caplog) if record.levelno >= logging.ERROR]
+    assert len(logged) == logs
+    assert all("secret" in one.getMessage() and one.exc_info is None for one in logged)
     assert client(url).chat.completions.create(**REQUEST).choices[0].message.content
 
 

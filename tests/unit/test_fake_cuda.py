@@ -23,7 +23,7 @@ from mars_demo.decoding.sampling import Sampling, gumbel
 from mars_demo.layout import SIZES, causal
 from mars_demo.models import memory
 from mars_demo.models.checkpoint import wrap
-from mars_demo.models.runtime.logits import logits_of
+from mars_demo.models.runtime.decoder import TransformersDecoder, logits_of
 from mars_demo.serving import batch as batches
 from mars_demo.serving.decode_batch import decode_batch
 from mars_demo.training.batch import batch_of
@@ -127,7 +127,7 @@ def test_prompts_and_batches_have_few_shapes(model, tokenizer, device, monkeypat
     monkeypatch.setattr(batches, "fetch", fetch)
     with model.base_model.register_forward_pre_hook(count, with_kwargs=True):
         for length in range(130, 256, 14):
-            engine = Engine(model)
+            engine = Engine(TransformersDecoder(model))
             assert len(engine.forward(causal([5] * length), first=length - 1)) == 1
             engine.commit(length)
             assert engine.cache.keys.get_seq_length() == length

@@ -16,6 +16,7 @@ from mars_demo.decoding.engine import Engine
 from mars_demo.export import onnx_model
 from mars_demo.models.chat import encode_prompt
 from mars_demo.models.checkpoint import wrap
+from mars_demo.models.runtime.decoder import TransformersDecoder
 from mars_demo.models.runtime.quantized import QuantizedModel
 from mars_demo.models.runtime.quantized_weights import of_model, quantize
 
@@ -122,7 +123,7 @@ def test_logits_are_those_of_transformers_up_to_the_end_of_the_context(checkpoin
     onnx_model.write(checkpoint, tmp_path / "exported", bits)
     exported = onnx_model.ExportedModel(tmp_path / "exported" / "model.onnx")
     model = checkpoint.model if bits == 32 else with_rounded_weights(checkpoint.model)
-    engine, rng = Engine(model), random.Random(bits)
+    engine, rng = Engine(TransformersDecoder(model)), random.Random(bits)
     while room := CONTEXT - engine.length:
         kept = min(room, rng.randint(1, 30))
         tokens, drafts = ([rng.randrange(400) for _ in range(n)] for n in (kept, rng.randint(0, 8)))

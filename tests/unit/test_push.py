@@ -73,7 +73,7 @@ def test_a_pushed_checkpoint_is_complete_without_training_files(tmp_path, hub, c
         "README.md", "config.json", "generation_config.json", "model.safetensors", "recipe.json",
         "tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "custom_generate/engine.py",
         "custom_generate/acceptance.py", "custom_generate/generate.py", "custom_generate/layout.py",
-        "custom_generate/logits.py", "mars_vllm/acceptance.py", "mars_vllm/serve.yaml",
+        "custom_generate/decoder.py", "mars_vllm/acceptance.py", "mars_vllm/serve.yaml",
         *(f"mars_vllm/{file.name}" for file in Path(cli.__file__).parents[1].glob("vllm/*.py")),
     }  # fmt: skip
     clone = tmp_path / "clone"

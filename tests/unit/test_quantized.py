@@ -18,6 +18,7 @@ from mars_demo.decoding.request import Request
 from mars_demo.models import gguf, precision
 from mars_demo.models.load import load_checkpoint
 from mars_demo.models.runtime import quantized as quantized
+from mars_demo.models.runtime.decoder import TransformersDecoder
 from mars_demo.models.runtime.quantized import QuantizedModel
 from mars_demo.models.runtime.quantized_weights import of_gguf, of_model, quantize
 from mars_demo.quantization import q8_0
@@ -125,8 +126,8 @@ def test_groups_of_masks_see_the_same_as_in_the_plain_model(pair, naive):
     _, quantized_model = pair
     ids = torch.randint(0, 400, (12,), generator=torch.Generator().manual_seed(3)).tolist()
     logits = []
-    for candidate in (naive, quantized_model):
-        engine = Engine(candidate)
+    for decoder in (TransformersDecoder(naive), quantized_model):
+        engine = Engine(decoder)
         engine.forward(layouts.causal(ids))
         engine.commit(len(ids))
         logits.append(engine.forward(layouts.verification([5], [6, 7], 3, 4, len(ids)), first=1))

@@ -37,6 +37,23 @@ def test_every_prompt_gets_the_answer_it_gets_alone(mars_tiny):
     assert max(active) == 3
 
 
+@pytest.mark.parametrize("mode", ["lossless", "jacobi"])
+def test_a_served_request_has_the_forwards_of_a_batch(mars_tiny, mode):
+    """Take a model whose blocks are smaller than Jacobi's window and than an n-gram draft."""
+    narrow, request = replace(mars_tiny, block_size=3), Request(mode, max_new_tokens=40)
+
+    async def serve():
+        async with Server(narrow, size=3) as server:
+            jobs = [server.submit(prompt, request) for prompt in PROMPTS[:6]]
+            return [await job.finish() for job in jobs]
+
+    batch = decode_batch(narrow, PROMPTS[:6], request, size=3).finish()
+    for job, alone in zip(run(serve()), batch.runs, strict=True):
+        check_same_passes(job.run, alone)
+        assert job.run.settings.window == alone.settings.window
+        assert max(step.drafts for step in job.run.passes) == alone.settings.window - 1
+
+
 def test_a_request_may_set_its_own_tau_and_the_global_one_acts_mid_answer(mars_tiny):
     async def serve():
         async with Server(mars_tiny, size=3, tau=1.0, request=LIMIT) as server:
@@ -87,7 +104,7 @@ def test_a_failing_request_does_not_affect_the_others(checkpoint):
             good = server.submit("hello")
             before = server.submit("hello", replace(LIMIT, tau=lambda: next(taus)))
             after = server.submit("hello", replace(LIMIT, tau=1.0))
-            after.row.strategy.gi_frame.f_locals["answer"].ids = Breaks()
+            after.sequence.strategy.gi_frame.f_locals["answer"].ids = Breaks()
             with pytest.raises(ValueError, match="τ"):
                 await before.finish()
             with pytest.raises(RuntimeError, match="no text for it"):

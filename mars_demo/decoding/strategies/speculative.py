@@ -31,7 +31,7 @@ class Drafter:
             slots = min(self.checkpoint.largest_window, count - len(drafted))
             layout = layouts.window(new, slots - 1, self.checkpoint.mask_id, self.engine.length)
             forward = Forward(layout, first=len(new) - 1)
-            readings = compute(self.engine, forward, DRAFTING, self.sampling)
+            readings, _ = compute(self.engine, forward, DRAFTING, self.sampling)
             accepted_count = accepted([reading.score for reading in readings], DRAFTING.threshold())
             self.engine.commit(len(new))
             self.forwards += 1

@@ -21,7 +21,8 @@ from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.load import load_checkpoint
 from mars_demo.models.messages import Encoded
 from mars_demo.models.names import DENSE
-from mars_demo.serving.decode_batch import finished, fitted
+from mars_demo.serving.batch_sequence import fitted
+from mars_demo.serving.decode_batch import finished
 
 if TYPE_CHECKING:
     from lm_eval.api.instance import Instance

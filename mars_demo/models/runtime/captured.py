@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 
 from mars_demo.layout import SIZES, Layout, rounded
 from mars_demo.models import architectures
-from mars_demo.models.runtime.decoder import Text
+from mars_demo.models.runtime.decoder import Decoder, sliding_window
 from mars_demo.models.runtime.fused import FusedModel
 from mars_demo.models.runtime.step import Shape, Step
 
@@ -25,11 +25,13 @@ _log = logging.getLogger(__name__)
 
 def captured(model: PreTrainedModel) -> CapturedModel | None:
     """Return the captured model of a supported model on a CUDA device; None for any other model."""
-    fits = model.device.type == "cuda" and model.config.model_type in architectures.CAPTURED
-    return CapturedModel(model) if fits and model.config._attn_implementation == "sdpa" else None
+    config = model.config
+    fits = config.model_type in architectures.CAPTURED and sliding_window(config) is None
+    on_gpu = model.device.type == "cuda" and config._attn_implementation == "sdpa"
+    return CapturedModel(model) if fits and on_gpu else None
 
 
-class CapturedModel:
+class CapturedModel(Decoder):
     """A model whose forwards have few shapes and fixed buffers, so that a GPU can replay recorded graphs.
 
     On any other device the same functions run on the same buffers, without graphs. All texts share one
@@ -52,11 +54,10 @@ class CapturedModel:
         self._lock = Lock()  # threads share the store and the buffers
 
     def new_text(self) -> CapturedText:
-        """Return an empty text."""
         return CapturedText()
 
     @torch.inference_mode()
-    def bring(self, text: CapturedText) -> None:
+    def prepare(self, text: CapturedText) -> None:
         """Put a text into the store, with room for a short forward, before its clock starts."""
         with self._lock:
             is_moved = self._bring(text, text.length + SIZES[-1])
@@ -71,7 +72,6 @@ class CapturedModel:
         first: int,
         then: Callable[[Tensor], Tensor] | None = None,
     ) -> Tensor:
-        """Return the logits or the result of `then`, as every `Decoder`."""
         count = layout.ids.shape[1]
         with self._lock:
             positions = rounded(count)
@@ -87,11 +87,12 @@ class CapturedModel:
         return output
 
     @torch.inference_mode()
-    def capture_due(self) -> None:
-        """Capture the last forward if its shape has run twice.
+    def keep(self, text: CapturedText, length: int) -> None:
+        """Keep the first `length` positions, and capture the last forward if its shape has run twice.
 
         The capture repeats the same computation, outside the measured time of any forward.
         """
+        text.length = min(text.length, length)
         with self._lock:
             if self._due:
                 self._capture(self._due)
@@ -140,7 +141,8 @@ class CapturedModel:
             _log.warning("Decoding continues without a CUDA graph, because a capture failed: %s", error)
 
 
-class CapturedText(Text):
+class CapturedText:
     """The keys and values of one text, in the store of its model or copied out of it."""
 
+    length = 0  # valid positions; later ones are overwritten
     waiting: Tensor | None = None  # the copy while another text is in the store

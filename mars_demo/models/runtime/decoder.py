@@ -1,26 +1,33 @@
-"""The interface of quantized and captured models, which decode in place of a transformers model."""
+"""Decoders: forms of a model that compute layouts of single texts and keep their keys and values."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+from transformers import Cache, DynamicCache, PreTrainedConfig, PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutputWithPast
 
 from mars_demo.layout import Layout
 
+SLIDING = "sliding_attention"  # transformers' name of layers with a sliding window
+
 
 class Decoder(Protocol):
-    """A form of a model that decodes one text at a time, such as a quantized or a captured one."""
+    """A form of a model that decodes single texts, each with its keys and values in a format of its own."""
 
     device: torch.device
 
-    def new_text(self) -> Text:
-        """Return an empty text."""
+    def new_text(self) -> Any:
+        """Return the keys and values of an empty text."""
+
+    def prepare(self, text: Any) -> None:
+        """Do what must precede the next forward of a text, before the forward's clock starts."""
 
     def forward(
-        self, text: Text, layout: Layout, first: int, then: Callable[[Tensor], Tensor] | None = None
+        self, text: Any, layout: Layout, first: int, then: Callable[[Tensor], Tensor] | None = None
     ) -> Tensor:
         """Return float32 logits [n - first, vocabulary] of the layout's positions from `first` on.
 
@@ -29,19 +36,101 @@ class Decoder(Protocol):
         then: a function of the logits whose result is returned instead.
         """
 
+    def keep(self, text: Any, length: int) -> None:
+        """Keep the first `length` positions of a text, after a forward's clock has stopped."""
 
-class Text:
-    """The keys and values of one text, in a decoder's own format.
 
-    length: number of valid positions; later ones are overwritten.
+class TransformersDecoder(Decoder):
+    """A transformers model as a decoder."""
+
+    def __init__(self, model: PreTrainedModel):
+        self.model = model
+
+    @property
+    def device(self) -> torch.device:
+        return self.model.device
+
+    def new_text(self) -> DynamicCache:
+        # Without the config, every layer keeps every position, so that every forward can be rolled back.
+        return DynamicCache()
+
+    @torch.inference_mode()
+    def forward(
+        self,
+        text: DynamicCache,
+        layout: Layout,
+        first: int,
+        then: Callable[[Tensor], Tensor] | None = None,
+    ) -> Tensor:
+        count, width = layout.visible.shape[1:]
+        is_prompt = count == width
+        hidden = hidden_states(self.model, layout.padded(self.device) if is_prompt else layout, text)
+        self.keep(text, width)
+        logits = logits_of(self.model, hidden[0, first:count])
+        return logits if then is None else then(logits)
+
+    def keep(self, text: DynamicCache, length: int) -> None:
+        for layer in text.layers:  # an interrupted forward leaves layers of different lengths
+            layer.crop(length - layer.get_seq_length())
+
+
+def run(
+    model: PreTrainedModel,
+    layout: Layout,
+    cache: Cache | None = None,
+    mask: object | None = None,
+    **settings: bool,
+) -> BaseModelOutputWithPast:
+    """Return the outputs of the layers for a layout after the cached positions.
+
+    mask: the attention mask in another format; None for the layout's booleans.
     """
+    layout = layout.to(model.device)
+    mask = masks(model, layout, layout.near) if mask is None else mask
+    return model.base_model(
+        input_ids=layout.ids,
+        position_ids=layout.positions,
+        attention_mask=mask,
+        past_key_values=cache,
+        use_cache=cache is not None,
+        **settings,
+    )
 
-    length = 0
 
-    def forward(self, model: Decoder, *inputs) -> Tensor:
-        """Return the result of the model's `forward` on this text."""
-        return model.forward(self, *inputs)
+def sliding_window(config: PreTrainedConfig) -> int | None:
+    """Return the sliding attention window of a model's layers; None if all layers see the whole text."""
+    window, kinds = getattr(config, "sliding_window", None), getattr(config, "layer_types", None)
+    return window if window and (not kinds or SLIDING in kinds) else None
 
-    def rewind(self, length: int) -> None:
-        """Keep the first `length` positions."""
-        self.length = min(self.length, length)
+
+def masks(
+    model: PreTrainedModel, layout: Layout, near: Callable[[int], Layout]
+) -> Tensor | dict[str, Tensor]:
+    """Return the attention mask of a layout, or one per kind of layer.
+
+    layout: on the model's device. near: returns the layout for layers with a sliding window.
+    """
+    full = layout.visible[:, None]
+    if (window := sliding_window(model.config)) is None:
+        return full
+    narrow = near(window).to(model.device).visible[:, None]
+    kinds = getattr(model.config, "layer_types", None) or [SLIDING]
+    return {"full_attention": full, SLIDING: narrow} if {*kinds} != {SLIDING} else narrow
+
+
+def hidden_states(
+    model: PreTrainedModel, layout: Layout, cache: Cache | None = None, mask: object | None = None
+) -> Tensor:
+    """Return the last hidden states [batch, n, width] of a layout; arguments as in `run`."""
+    return run(model, layout, cache, mask).last_hidden_state
+
+
+def logits_of(model: PreTrainedModel, hidden: Tensor) -> Tensor:
+    """Return float32 logits [k, vocabulary] of hidden states [k, width].
+
+    On a GPU they are not rounded to the model's own precision first, because equal logits would be common.
+    """
+    head = model.get_output_embeddings()
+    if hidden.is_cuda and hidden.dtype != torch.float32 and head.bias is None:
+        return torch.mm(hidden, head.weight.t(), out_dtype=torch.float32)
+    return head(hidden).float()

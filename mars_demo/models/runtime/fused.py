@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import rms_norm, scaled_dot_product_attention
 from transformers import PreTrainedModel
 
-from mars_demo.models.runtime.logits import logits_of
+from mars_demo.models.runtime.decoder import logits_of
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from onnx.helper import make_tensor_value_info as value
 from transformers import PreTrainedConfig
 
 from mars_demo.models.architectures import QUANTIZED, empty
+from mars_demo.models.runtime.decoder import sliding_window
 from mars_demo.models.runtime.quantized_weights import GROUP, Matrix, Quantized, Weights
 from mars_demo.modes import GUESSED_WINDOW, trained_window
 
@@ -25,6 +26,8 @@ def unsupported(config: PreTrainedConfig) -> str | None:
     rope = (getattr(config, "rope_parameters", None) or {}).get("rope_type", "default")
     if config.model_type not in QUANTIZED:
         return f"its model type is {config.model_type}, not one of {', '.join(QUANTIZED)}."
+    if sliding_window(config):
+        return "its layers have a sliding attention window."
     if config.hidden_act != "silu":
         return f"its layers use {config.hidden_act}, not silu."
     if rope not in ROPES:

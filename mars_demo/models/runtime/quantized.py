@@ -17,7 +17,7 @@ from torch import Tensor
 from transformers import PreTrainedConfig
 
 from mars_demo.layout import Layout
-from mars_demo.models.runtime.decoder import Text
+from mars_demo.models.runtime.decoder import Decoder
 from mars_demo.models.runtime.onnx_graph import Graph, build, decoder, head_width
 from mars_demo.models.runtime.quantized_weights import GROUP, Weights, quantize
 
@@ -29,7 +29,7 @@ _ATTENTION_STEP = 2
 _ROWS_TRIED = (1, 2, 4, 8)
 
 
-class QuantizedModel:
+class QuantizedModel(Decoder):
     """A quantized model, which replaces a transformers model in decoding."""
 
     device = torch.device("cpu")
@@ -43,7 +43,6 @@ class QuantizedModel:
         self._bindings: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
     def new_text(self) -> QuantizedText:
-        """Return an empty text."""
         return QuantizedText(self.config)
 
     def forward(
@@ -53,10 +52,7 @@ class QuantizedModel:
         first: int,
         then: Callable[[Tensor], Tensor] | None = None,
     ) -> Tensor:
-        """Return the logits or the result of `then`, as every `Decoder`.
-
-        No position of the layout may attend to a later one.
-        """
+        """Return the logits or the result of `then`; no position may attend to a later one."""
         ids, positions = layout.ids[0].numpy(), layout.positions[0].numpy()
         count, predicted = len(ids), len(ids) - first
         fewest = kernels().fewest_rows
@@ -87,6 +83,9 @@ class QuantizedModel:
         text.length += count
         return logits[:predicted] if then is None else then(logits[:predicted])
 
+    def keep(self, text: QuantizedText, length: int) -> None:
+        text.length = min(text.length, length)
+
     def _binding(self, text: QuantizedText, length: int):
         if text.grow(length) or text not in self._bindings:
             binding = self._session.io_binding()
@@ -97,8 +96,10 @@ class QuantizedModel:
         return self._bindings[text]
 
 
-class QuantizedText(Text):
+class QuantizedText:
     """The keys and values of one text, which a quantized model reads and extends in place."""
+
+    length = 0  # valid positions; later ones are overwritten
 
     def __init__(self, config: PreTrainedConfig):
         self.stores: dict[str, onnxruntime.OrtValue] = {}
