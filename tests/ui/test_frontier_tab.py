@@ -29,7 +29,8 @@ def swept(mars_tiny) -> Frontier:
     low = swept.find(LOW)
     outcomes = [replace(one, text=HOSTILE) if one is low.wrong[0] else one for one in low.outcomes]
     changed = replace(low, outcomes=tuple(outcomes))
-    return replace(swept, points=tuple(changed if point is low else point for point in swept.points))
+    swept = replace(swept, points=tuple(changed if point is low else point for point in swept.points))
+    return Frontier.read(swept.record())  # with rounded times
 
 
 @pytest.fixture

@@ -146,8 +146,14 @@ def take(shown, title: str | None):
     )
 
 
-def take_prompt(history: History, shown, title: str, prompt: str):
-    """Do the same, and begin a new conversation with a prompt of the sweep in this tab."""
+def take_prompt(history: History, shown, title: str, prompt: str | None):
+    """Do the same, and begin a new conversation with a prompt of the sweep in this tab.
+
+    Raises:
+        gr.Error: if no prompt is chosen.
+    """
+    if not prompt:
+        raise gr.Error("Choose a prompt first.", print_exception=False)
     put(history, [])
     return *take(shown, title), prompt, "", gr.Tabs(selected="race")
 
@@ -462,16 +468,14 @@ def _follow_frontier(page: Page, controls: Controls, history: gr.State) -> None:
     """Let a chosen point set the controls; race the prompts behind it."""
     c, chosen = controls, [page.shown, page.point]
     settings = [c.model, c.modes, c.tau, c.criterion]
-    page.point.change(take, chosen, settings, **LIVE)
-    opened = page.open_race.click(
-        lambda *values: [*take(*values), gr.Tabs(selected="race")], chosen, [*settings, page.tabs], **QUIET
-    )
+    gr.on([page.point.change, page.open_race.click], take, chosen, settings, **LIVE)
+    opened = page.open_race.click(lambda: gr.Tabs(selected="race"), None, page.tabs, **QUIET)
     opened.then(None, None, None, js=script("tabs/first_tab.js"), **IN_BROWSER)
     outputs = [*settings, c.prompt, c.system, page.tabs]
     taken = page.race_prompt.click(take_prompt, [history, *chosen, page.prompt], outputs, **MAY_WARN)
-    taken.then(None, None, None, js=script("tabs/first_tab.js"), **IN_BROWSER)
-    taken.then(None, c.settings, None, js=remember(live=True), **IN_BROWSER)
-    _on_race([taken.then], page, c, history, adapts=False)
+    taken.success(None, None, None, js=script("tabs/first_tab.js"), **IN_BROWSER)
+    taken.success(None, c.settings, None, js=remember(live=True), **IN_BROWSER)
+    _on_race([taken.success], page, c, history, adapts=False)
 
 
 def _branch(page: Page, controls: Controls, history: gr.State) -> None:
