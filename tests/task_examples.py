@@ -11,6 +11,5 @@ ALL = TASKS | SKILLS
 def examples_of(name: str, count: int = 40, seed: int = 0) -> list[Example]:
     """Return examples of a task, alternately of seen and unseen kinds if a task has unseen ones."""
     rng, task = random.Random(seed), ALL[name]
-    count = 6 if name == "records" else count  # each example runs two child processes
     makers = itertools.cycle((task.make, task.make_unseen or task.make))
     return [make(rng) for make, _ in zip(makers, range(count))]

@@ -5,48 +5,25 @@ are small, arithmetic is shown step by step, and vocabularies are closed. The ta
 how predictable their answers are: a times table is almost all boilerplate, a tiny story nearly all free
 choice. `SKILLS` are tasks for a larger model.
 
-Each task is a module and a line in `TASKS`: a `Task` that draws examples and grades answers. One prompt in
+Each task is a module named in `_MODULES`: a `Task` that draws examples and grades answers. One prompt in
 ten is held out, chosen by a hash of the prompt alone.
 """
 
 import hashlib
 import random
 from collections.abc import Iterator, Sequence
+from importlib import import_module
 
-from mars_demo.tasks import (
-    functions,
-    letters,
-    notes,
-    number_words,
-    reversing,
-    sorting,
-    stories,
-    tables,
-    units,
-    weekdays,
-    word_problems,
-    world_facts,
-)
 from mars_demo.tasks.common import Example, Task
 from mars_demo.tasks.skills import SKILLS
 
-# The order matters: in another order, the same seed draws other examples.
+# Modules in the order of their tasks: in another order, the same seed draws other examples.
+_MODULES = (
+    "word_problems units weekdays sorting reversing letters number_words world_facts "
+    "notes stories functions tables"
+).split()
 TASKS: dict[str, Task] = {
-    module.TASK.name: module.TASK
-    for module in (
-        word_problems,
-        units,
-        weekdays,
-        sorting,
-        reversing,
-        letters,
-        number_words,
-        world_facts,
-        notes,
-        stories,
-        functions,
-        tables,
-    )
+    task.name: task for task in (import_module(f"{__name__}.{module}").TASK for module in _MODULES)
 }
 
 FAMILIES = {"tasks": TASKS, "skills": SKILLS}  # by their names in `--data` and `--tasks`

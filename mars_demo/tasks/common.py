@@ -1,5 +1,6 @@
 """Helpers shared by all tasks: examples, tasks, common words, and phrasings of questions."""
 
+import ast
 import itertools
 import random
 import re
@@ -87,6 +88,37 @@ def concludes(example: Example, answer: str) -> bool:
 
 def quantity(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def capitalized(text: str) -> str:
+    """Return a text with a first capital; the rest stays."""
+    return text[:1].upper() + text[1:]
+
+
+def article(noun: str) -> str:
+    return "an" if noun.startswith(tuple("aeiouE")) else "a"
+
+
+def ordinal(number: int) -> str:
+    """Return "1st" for 1."""
+    is_teen = number % 100 in (11, 12, 13)
+    return f"{number}th" if is_teen else f"{number}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th') }"
+
+
+def syntax_tree(code: str) -> ast.Module | None:
+    """Return the syntax tree of Python code, or None if it is invalid; the code is never run."""
+    try:
+        return ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def syntax_of(code: str) -> str | None:
+    """Return the syntax tree of Python code as text, for comparisons, or None if it is invalid."""
+    try:
+        return ast.dump(ast.parse(code))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
 
 
 def listed(items: Sequence[object]) -> str:

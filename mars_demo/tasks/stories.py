@@ -3,7 +3,7 @@
 import random
 import re
 
-from mars_demo.tasks.common import TEXTS, Example, Task, ask, sentences_of
+from mars_demo.tasks.common import TEXTS, Example, Task, article, ask, capitalized, sentences_of
 
 _TEXTS = TEXTS["stories"]
 HEROES, OBJECTS = _TEXTS["heroes"].split(), _TEXTS["objects"].split()
@@ -16,7 +16,7 @@ VOCABULARY = {word.lower() for words in (HEROES, OBJECTS, *WORDS.values()) for w
 def make(rng: random.Random) -> Example:
     cast = {"hero": rng.choice(HEROES), "object": rng.choice(OBJECTS)}
     prompt = ask(
-        rng, _TEXTS["asks"], a_hero=_with_article(cast["hero"]), a_object=_with_article(cast["object"])
+        rng, _TEXTS["asks"], **{f"a_{part}": f"{article(noun)} {noun}" for part, noun in cast.items()}
     )
     skeletons = (rng.choice(part) for part in _TEXTS["sentences"])
     answer = " ".join(_sentence(rng, skeleton, cast) for skeleton in skeletons)
@@ -27,7 +27,7 @@ def _sentence(rng: random.Random, skeleton: str, cast: dict[str, str]) -> str:
     def word(slot: re.Match[str]) -> str:
         return cast.get(slot[1]) or rng.choice(WORDS[slot[1]])
 
-    return _capitalized(re.sub(r"\{(\w+)\}", word, skeleton))
+    return capitalized(re.sub(r"\{(\w+)\}", word, skeleton))
 
 
 def grade(example: Example, answer: str) -> bool:
@@ -41,14 +41,6 @@ def grade(example: Example, answer: str) -> bool:
         and example.facts["hero"] in words
         and example.facts["object"] in words
     )
-
-
-def _with_article(noun: str) -> str:
-    return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"
-
-
-def _capitalized(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 TASK = Task("stories", "Tiny stories", make, grade)

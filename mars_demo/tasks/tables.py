@@ -13,28 +13,40 @@ def make(rng: random.Random) -> Example:
 
 def _times_table(rng: random.Random) -> Example:
     n, rows = rng.randint(2, 12), rng.randint(4, 10)
-    prompt = ask(rng, ASKS["table"], n=n, rows=rows)
-    lines = "\n".join(f"{n} x {row} = {n * row}" for row in range(1, rows + 1))
-    conclusion = f"Here is the {n} times table up to {rows}:\n{lines}"
-    return concluding("tables", prompt, "", conclusion)
+    return concluding("tables", ask(rng, ASKS["table"], n=n, rows=rows), "", times_table(n, rows))
 
 
 def _multiples(rng: random.Random) -> Example:
     n, steps = rng.randint(2, 12), rng.randint(4, 10)
     prompt = ask(rng, ASKS["multiples"], n=n, last=n * steps)
-    counted = listed(range(n, n * steps + 1, n))
-    return concluding("tables", prompt, "", f"Counting by {n} up to {n * steps}: {counted}.")
+    return concluding("tables", prompt, "", multiples(n, steps))
 
 
 def _parity(rng: random.Random) -> Example:
     low = rng.randint(1, 80)
     high, odd = low + rng.randint(6, 19), rng.randrange(2)
     kind = "odd" if odd else "even"
-    prompt = ask(rng, ASKS["parity"], kind=kind, low=low, high=high)
-    numbers = [number for number in range(low, high + 1) if number % 2 == odd]
-    steps = f"The first one is {numbers[0]} and the last one is {numbers[-1]}."
-    conclusion = f"The {kind} numbers from {low} to {high} are {listed(numbers)}."
-    return concluding("tables", prompt, steps, conclusion)
+    return concluding(
+        "tables", ask(rng, ASKS["parity"], kind=kind, low=low, high=high), *parity(kind, low, high)
+    )
+
+
+def times_table(n: int, rows: int) -> str:
+    lines = "\n".join(f"{n} x {row} = {n * row}" for row in range(1, rows + 1))
+    return f"Here is the {n} times table up to {rows}:\n{lines}"
+
+
+def multiples(n: int, steps: int) -> str:
+    return f"Counting by {n} up to {n * steps}: {listed(range(n, n * steps + 1, n))}."
+
+
+def parity(kind: str, low: int, high: int) -> tuple[str, str]:
+    """Return the step and the conclusion of the odd or even numbers in a range."""
+    numbers = [number for number in range(low, high + 1) if number % 2 == (kind == "odd")]
+    return (
+        f"The first one is {numbers[0]} and the last one is {numbers[-1]}.",
+        f"The {kind} numbers from {low} to {high} are {listed(numbers)}.",
+    )
 
 
 TASK = Task("tables", "Number tables", make, concludes)

@@ -1,128 +1,52 @@
 """Word problems with two or three arithmetic steps, worked out one at a time."""
 
+import operator
 import random
 import re
-from collections.abc import Callable
-from types import SimpleNamespace
 
 from mars_demo.tasks.common import NAMES, PEOPLE, TEXTS, Example, Task, ask, quantity
 
 _TEXTS = TEXTS["word-problems"]
-THINGS, HOLDERS = _TEXTS["things"].split(), _TEXTS["holders"].split()
-GAINS, LOSSES = _TEXTS["gains"], _TEXTS["losses"]
-
-
-def _drawn(rng: random.Random, **choices: tuple[int, int] | list[str]) -> SimpleNamespace:
-    """Draw a number from each range and an entry from each list, in the given order."""
-    return SimpleNamespace(
-        **{
-            name: rng.randint(*choice) if isinstance(choice, tuple) else rng.choice(choice)
-            for name, choice in choices.items()
-        }
-    )
-
-
-def _gain_then_lose(rng: random.Random, who: str) -> SimpleNamespace:
-    v = _drawn(rng, start=(10, 80), more=(2, 9), less=(2, 9), gains=GAINS, loses=LOSSES)
-    v.middle = v.start + v.more
-    v.result = v.middle - v.less
-    return v
-
-
-def _lose_then_gain(rng: random.Random, who: str) -> SimpleNamespace:
-    v = _drawn(rng, start=(12, 80), less=(2, 9), more=(2, 9), gains=GAINS, loses=LOSSES)
-    v.middle = v.start - v.less
-    v.result = v.middle + v.more
-    return v
-
-
-def _two_gains_and_a_loss(rng: random.Random, who: str) -> SimpleNamespace:
-    v = _drawn(rng, start=(10, 70), first=(2, 9), second=(2, 9), less=(2, 9), gains=GAINS, loses=LOSSES)
-    v.one = v.start + v.first
-    v.two = v.one + v.second
-    v.result = v.two - v.less
-    return v
-
-
-def _full_holders_and_some(rng: random.Random, who: str) -> SimpleNamespace:
-    v = _drawn(rng, holders=(2, 9), each=(2, 9), loose=(2, 9), holder=HOLDERS)
-    v.product = v.holders * v.each
-    v.result = v.product + v.loose
-    return v
-
-
-def _full_holders_less_some(rng: random.Random, who: str) -> SimpleNamespace:
-    v = _drawn(rng, holders=(2, 9), each=(2, 9), holder=HOLDERS, loses=LOSSES)
-    v.product = v.holders * v.each
-    v.less = rng.randint(2, min(9, v.product - 1))
-    v.result = v.product - v.less
-    return v
-
-
-def _gain_then_share(rng: random.Random, who: str) -> SimpleNamespace:
-    v = _drawn(rng, friends=(2, 9), each=(2, 9))
-    v.total = v.friends * v.each
-    v.more = rng.randint(2, min(9, v.total - 2)) if v.total > 4 else 2
-    v.start, v.gains = v.total - v.more, rng.choice(GAINS)
-    v.result = v.each
-    return v
-
-
-def _share_then_lose(rng: random.Random, who: str) -> SimpleNamespace:
-    v = _drawn(rng, children=(2, 9), each=(3, 9))
-    v.total, v.less, v.loses = v.children * v.each, rng.randint(2, v.each - 1), rng.choice(LOSSES)
-    v.result = v.each - v.less
-    return v
-
-
-def _two_people(rng: random.Random, who: str) -> SimpleNamespace:
-    v = _drawn(rng, other=[name for name in NAMES if name != who], start=(2, 9), more=(2, 9))
-    v.theirs = v.start + v.more
-    v.result = v.start + v.theirs
-    return v
-
-
-def _shopping(rng: random.Random, who: str) -> SimpleNamespace:
-    treats = ["book", "hat", "toy", "cake", "map"]
-    v = _drawn(rng, count=(2, 9), price=(2, 9), extra=(2, 9), treat=treats)
-    v.product = v.count * v.price
-    v.result = v.product + v.extra
-    return v
-
-
-def _bus(rng: random.Random, who: str) -> SimpleNamespace:
-    rides = ["bus", "train", "tram", "boat"]
-    v = _drawn(rng, start=(10, 40), first_on=(2, 9), off=(2, 9), then_on=(2, 9), ride=rides)
-    v.one = v.start + v.first_on
-    v.two = v.one - v.off
-    v.result = v.two + v.then_on
-    return v
-
-
-# The numbers and words of each problem, by the name of its texts; the order affects what a seed draws.
-TALES: dict[str, Callable[[random.Random, str], SimpleNamespace]] = {
-    "gain then lose": _gain_then_lose,
-    "lose then gain": _lose_then_gain,
-    "two gains and a loss": _two_gains_and_a_loss,
-    "full holders and some": _full_holders_and_some,
-    "full holders less some": _full_holders_less_some,
-    "gain then share": _gain_then_share,
-    "share then lose": _share_then_lose,
-    "two people": _two_people,
-    "shopping": _shopping,
-    "bus": _bus,
-}
+THINGS = _TEXTS["things"].split()
+WORDS = {name: _TEXTS[name] for name in ("gains", "losses", "treats", "rides")}
+WORDS["holders"] = _TEXTS["holders"].split()
+SIGNS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
+# Each with its values in the order in which they are drawn or computed, and its texts.
+TALES = _TEXTS["tales"]
 
 
 def make(rng: random.Random) -> Example:
     who, he = rng.choice(PEOPLE)
-    tale = rng.choice(list(TALES))
+    tale = TALES[rng.choice(list(TALES))]
     thing = rng.choice(THINGS)
-    values, texts = TALES[tale](rng, who), _TEXTS["tales"][tale]
-    blanks = {"who": who, "he": he, "thing": thing, "amount": quantity(values.result, thing)} | vars(values)
-    prompt = ask(rng, texts["asks"], **blanks)
-    answer = f"{texts['steps']} {texts['conclusion']}".format(**blanks)
-    return Example("word-problems", prompt, answer, {"number": values.result})
+    values = _values(rng, tale["values"], WORDS | {"others": [name for name in NAMES if name != who]})
+    result = values["result"]
+    blanks = {"who": who, "he": he, "thing": thing, "amount": quantity(result, thing)} | values
+    prompt = ask(rng, tale["asks"], **blanks)
+    answer = f"{tale['steps']} {tale['conclusion']}".format(**blanks)
+    return Example("word-problems", prompt, answer, {"number": result})
+
+
+def _values(rng: random.Random, rules: dict, words: dict) -> dict:
+    """Return the values of a tale: numbers in ranges, words of lists, and results of calculations."""
+    values: dict = {}
+    for name, rule in rules.items():
+        if isinstance(rule, list):
+            low, *highs = rule
+            values[name] = rng.randint(low, min(_result(high, values) for high in highs))
+        elif rule == "shared gain":
+            # Less than the total; 4 can only be 2 and 2.
+            values[name] = rng.randint(2, min(9, values["total"] - 2)) if values["total"] > 4 else 2
+        else:
+            values[name] = rng.choice(words[rule]) if rule in words else _result(rule, values)
+    return values
+
+
+def _result(formula: str | int, values: dict) -> int:
+    """Return the result of "a + b" or "a", in which a and b are numbers or names of values."""
+    first, *rest = str(formula).split()
+    number = values[first] if first in values else int(first)
+    return SIGNS[rest[0]](number, _result(rest[1], values)) if rest else number
 
 
 def grade(example: Example, answer: str) -> bool:

@@ -1,12 +1,10 @@
 """Accessibility: names, roles and contrast, and the talk view."""
 
 import re
-from pathlib import Path
 
 import pytest
+from acts import LEGIBLE, is_open
 from playwright.sync_api import Page, expect
-
-LEGIBLE = (Path(__file__).parent / "legible.js").read_text("utf-8")
 
 TABS = {
     "Race": "#stage .token",
@@ -75,7 +73,7 @@ def test_a_talk_has_no_small_text_and_is_controlled_by_keys(visit):
     assert page.evaluate("document.documentElement.scrollWidth") <= 1920
     for number, tab in enumerate(TABS, start=1):
         page.keyboard.press(str(number))
-        expect(page.get_by_role("tab", name=tab)).to_have_attribute("aria-selected", "true")
+        is_open(page, tab)
         expect(page.get_by_role("tab", name=tab)).to_be_in_viewport()
     expect(page.locator("#talk-row button[data-key=n]")).to_be_hidden()  # Learn has no recordings
 
@@ -93,7 +91,7 @@ def test_a_talk_has_no_small_text_and_is_controlled_by_keys(visit):
     expect(page.locator("#prompt textarea")).to_have_value(re.compile("25n$"))
     page.locator("#tau input[type=range]").focus()
     page.keyboard.press("2")  # a slider does not take text
-    expect(page.get_by_role("tab", name="Mask")).to_have_attribute("aria-selected", "true")
+    is_open(page, "Mask")
 
 
 @pytest.mark.full
@@ -110,7 +108,7 @@ def test_a_talk_is_left_by_escape_or_a_button(visit):
     expect(page.locator("#title")).to_be_visible()
     expect(page).to_have_url(re.compile(r"\?(?!.*view=).*run=table"))
     page.keyboard.press("2")  # keys continue to work
-    expect(page.get_by_role("tab", name="Mask")).to_have_attribute("aria-selected", "true")
+    is_open(page, "Mask")
     page.goto(f"{page.url}&view=talk")
     page.locator("#talk-row button[data-key=Escape]").click()
     expect(row).to_be_hidden()

@@ -127,17 +127,23 @@ def run_button(page):
     return page.get_by_role("button", name="Run", exact=True)
 
 
-def begin(page, prompt: str, modes=("mars",), tau: float = 0.95) -> None:
+def fill(page, prompt: str, modes=("mars",), tau: float = 0.95) -> None:
     page.locator(".typed").fill(prompt)
     for box in page.locator(".modes [type=checkbox]").all():
         box.set_checked(box.get_attribute("value") in modes)
     page.locator(".controls .tau").fill(str(tau))
+
+
+def begin(page, prompt: str, modes=("mars",), tau: float = 0.95) -> None:
+    fill(page, prompt, modes, tau)
     run_button(page).click()
 
 
-def finish(page) -> None:
-    expect(page.locator(".stage")).to_have_attribute("data-state", "done")
+def finish(page, state: str = "done") -> None:
+    """Wait until the race is over and the stage has drawn its end."""
     expect(run_button(page)).to_be_enabled()
+    page.evaluate("() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
+    expect(page.locator(".stage")).to_have_attribute("data-state", state)
 
 
 def saved(page, kind: str):
@@ -201,10 +207,13 @@ def test_a_prompt_without_gain_comes_with_examples(page):
 
 
 def test_a_run_stops(page):
-    begin(page, "Count the letters of this text: " + "mississippi " * 20, ("mars", "lossless"))
-    page.get_by_role("button", name="Stop").click()
-    expect(run_button(page)).to_be_enabled()
-    expect(page.locator(".stage")).to_have_attribute("data-state", "stopped")
+    fill(page, "Count the letters of this text: " + "mississippi " * 20, ("mars", "lossless"))
+    # In one task of the page, so that the worker learns of both before the race can end.
+    page.evaluate("""() => {
+      for (const button of [".run", ".stop"]) document.querySelector(button).click();
+    }""")
+    finish(page, "stopped")
+    assert {run.stop for run in runs_of(page).values()} == {"stopped"}
 
 
 def test_hostile_prompts_stay_text(page, visit_file, tmp_path):

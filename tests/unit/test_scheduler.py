@@ -242,13 +242,6 @@ def test_a_waiting_visitor_may_stop_and_leaves_the_queue(clock):
     assert numbers_in(next(third)[1]) == ["20"]
 
 
-def test_the_estimate_follows_the_runs(clock):
-    queue = Queue()
-    with queue.ticket():
-        clock.now = 100.0
-    assert queue.seconds(1) == pytest.approx(20 + 0.3 * (100 - 20))
-
-
 def test_the_queue_has_a_limit(clock, monkeypatch):
     monkeypatch.setenv("MARS_DEMO_WAITING", "2")
     queue = Queue()

@@ -13,7 +13,7 @@ from mars_demo import tasks
 from mars_demo.assets import read_json
 from mars_demo.evaluation.task_sets import task_set
 from mars_demo.tasks.common import Example
-from mars_demo.tasks.skills import SKILLS, sandbox, sql
+from mars_demo.tasks.skills import SKILLS, sql
 from mars_demo.tasks.skills.common import request
 from mars_demo.training import corpus
 
@@ -83,40 +83,27 @@ def _value_in_capitals(example: Example) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize(
-    "code",
+    "change",
     [
-        "import os\nX = 1",
-        "from os import system\nX = 1",
-        "from dataclasses import sys\nX = 1",
-        "from dataclasses import field as list\nX = 1",
-        "dict = exec\nX = dict('1')",
-        "class dict: pass\nX = 1",
-        "X = open('/etc/passwd')",
-        "X = [].append",
-        "X = __builtins__",
-        "X = [0] * 10**9",
-        "@print\nclass X: pass",
-        "class X(metaclass=exec): pass",
-        "while True: pass",
-        "X = (lambda: 1)()",
-        "X = 1\0",
+        ("", "import os\n"),
+        ("", "from os import system as dataclass\n"),
+        ("from dataclasses import dataclass", ""),
+        ("@dataclass\n", ""),
+        ("@dataclass", "@print"),
+        ("class {name}:", "class {name}(metaclass=exec):"),
+        (": ", ": list and "),
+        ("    ", "    x = 1\n    "),
+        ("{code}", "{code}\n\n\nwhile True: pass"),
+        ("{code}", "{code}\n    more: int = 0"),
     ],
 )
-def test_only_data_definitions_are_executed(code, monkeypatch):
-    def run(*_, **__):
-        raise AssertionError("This code must not reach a child process.")
-
-    monkeypatch.setattr(sandbox.subprocess, "run", run)
-    assert sandbox.evaluated(code, "X") is None
-
-
-def test_a_child_process_over_its_limits_is_killed(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sandbox, "_is_data", lambda code: True)
-    for code in ("while True: pass", "X = bytearray(1 << 31)", "raise SystemExit", "open('x', 'w')"):
-        assert sandbox.evaluated(code, "X") is None
-    assert not list(tmp_path.iterdir())
-    assert sandbox.evaluated("X = [1, 'a']", "X") == "[1, 'a']"
+def test_a_dataclass_has_its_fields_and_nothing_else(change):
+    example = next(e for e in examples_of("records", 60) if "class" in e.answer)
+    old, new = (part.format(**example.facts) for part in change[:2])
+    changed = example.facts["code"].replace(old, new, 1)
+    assert changed != example.facts["code"] and not SKILLS["records"].grade(example, changed)
+    spaced = example.facts["code"].replace("@dataclass", "@dataclass(frozen=True)").replace(": ", " :  ")
+    assert SKILLS["records"].grade(example, spaced)
 
 
 @pytest.mark.parametrize(

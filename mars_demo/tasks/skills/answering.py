@@ -4,7 +4,7 @@ import random
 import re
 
 from mars_demo.tasks.common import Example
-from mars_demo.tasks.skills.common import LONGEST, kinds, request, skill
+from mars_demo.tasks.skills.common import kinds, request, skill, unquoted
 from mars_demo.tasks.skills.passages import filled, passage
 
 ASKS, FOLLOW_UPS = kinds("answering"), kinds("answering", "follow_ups")
@@ -39,8 +39,8 @@ def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example | N
 def grade(example: Example, answer: str) -> bool:
     """Return whether the answer is the right value, at most with a preposition or an article."""
     value = re.escape(example.facts["value"])
-    text = answer[:LONGEST].strip().strip('"“”')
-    return bool(re.fullmatch(rf"((at|on|in|to|by|from|until|the|an?) )*{value}[.!]?", text, re.IGNORECASE))
+    right = rf"((at|on|in|to|by|from|until|the|an?) )*{value}[.!]?"
+    return bool(re.fullmatch(right, unquoted(answer), re.IGNORECASE))
 
 
 TASK = skill("answering", "Questions about a text", make, grade, follow_up=follow_up)

@@ -1,18 +1,17 @@
 """Boilerplate in HTML, CSS, Python and shell from the names and values in a request."""
 
-import ast
 import random
 import re
 from collections.abc import Sequence
 
-from mars_demo.tasks.common import Example
+from mars_demo.tasks.common import Example, syntax_of
 from mars_demo.tasks.skills import words
-from mars_demo.tasks.skills.common import LONGEST, and_list, request, skill, texts, unfenced
+from mars_demo.tasks.skills.common import and_list, is_inline, marked, request, skill, texts, unfenced
 
 TEXT = texts("boilerplate")
 # Each kind with its language, the names of its values, its code, the line of an item, and phrasings.
 KINDS = TEXT["asks"]
-BULLETS = ("{1}", "{1}", "- {1}", "• {1}", "{0}. {1}", "{0}) {1}")
+BULLETS = ("{}", "{}", "- {}", "• {}", "{n}. {}", "{n}) {}")
 TAGS = {"numbered": "ol", "bulleted": "ul"}
 WEEKDAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
 
@@ -25,11 +24,9 @@ def _schedule(rng: random.Random) -> str:
 # The generator of each value in a request.
 VALUES = {
     **{name: words.one_of(values) for name, values in TEXT["values"].items()},
-    "n": lambda rng: rng.randint(11, 250),
+    "n": words.drawing("{11..250}"),
     "action": words.one_of(list(TEXT["actions"])),
-    "title": lambda rng: (
-        f"{rng.choice(words.STREETS)} {rng.choice(('School', 'Cafe', 'Club', 'Museum', 'Choir'))}"
-    ),
+    "title": words.drawing("{street} {School|Cafe|Club|Museum|Choir}"),
     "url": lambda rng: f"https://{rng.choice(words.STREETS).lower()}.example.{rng.choice(('com', 'org'))}",
     "schedule": _schedule,
 }
@@ -48,9 +45,7 @@ def _items(rng: random.Random, kind: str) -> list[str]:
     """Return the items of a request, if its kind has any, and one more for a follow-up."""
     match kind:
         case "list":
-            pool = rng.choice(
-                [TEXT["tasks"], words.PRODUCTS, *(group.split() for group in words.GROUPS.values())]
-            )
+            pool = rng.choice([TEXT["tasks"], words.PRODUCTS, *words.GROUPS.values()])
         case "table":
             pool = [f"{product}, {words.price(rng)}" for product in words.PRODUCTS]
         case "style":
@@ -64,11 +59,9 @@ def _material(rng: random.Random, phrasing: str, items: Sequence[str]) -> str:
     """Return the items as a list in a sentence or as lines, whichever fits the phrasing."""
     if not items:
         return ""
-    if re.search(r"[^\n]{material}|{material}[^\n]", phrasing):
-        plain = ("; ".join(items),) if "," in items[0] else (", ".join(items), and_list(items))
-        return rng.choice(plain)
-    bullet = rng.choice(BULLETS)
-    return "\n".join(bullet.format(number, item) for number, item in enumerate(items, 1))
+    if is_inline(phrasing):
+        return rng.choice(("; ".join,) if "," in items[0] else (", ".join, and_list))(items)
+    return marked(rng.choice(BULLETS), items)
 
 
 def _example(prompt: str, kind: str, values: dict, items: Sequence[str], spare: str) -> Example:
@@ -88,7 +81,7 @@ def _derived(values: dict) -> dict:
     if "marker" in values:
         derived["tag"] = TAGS[values["marker"]]
     if "n" in values:
-        derived["end"] = values["n"] + 1
+        derived["end"] = int(values["n"]) + 1
     if "action" in values:
         derived["command"] = TEXT["actions"][values["action"]]
     if "schedule" in values:
@@ -112,7 +105,7 @@ def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example:
         change for change, possible in (("change", values), ("add", spare), ("drop", items[2:])) if possible
     ]
     change = rng.choice(changes)
-    phrasing = rng.choice(TEXT["follow_ups"][change]["unseen" if unseen else "seen"])
+    phrasing = TEXT["follow_ups"][change].pick(rng, unseen)
     if change == "change":
         name = rng.choice(list(values))
         old = new = values[name]
@@ -127,7 +120,7 @@ def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example:
 def grade(example: Example, answer: str) -> bool:
     """Return whether the answer is the right code; spaces and the quotes of Python may differ."""
     language = KINDS[example.facts["kind"]]["language"]
-    code = _normalized(unfenced(answer[:LONGEST]), language)
+    code = _normalized(unfenced(answer), language)
     return code is not None and code == _normalized(example.facts["code"], language)
 
 
@@ -135,10 +128,7 @@ def _normalized(code: str, language: str) -> str | list[str] | None:
     """Return code without differences that do not matter, or None if it is invalid."""
     match language:
         case "python":
-            try:
-                return ast.dump(ast.parse(code))
-            except (SyntaxError, ValueError, RecursionError, MemoryError):
-                return None
+            return syntax_of(code)
         case "html" | "css":
             return re.sub(r"\s*([<>{}:;])\s*", r"\1", " ".join(code.split()))
     return [" ".join(line.split()) for line in code.splitlines() if line.strip()]

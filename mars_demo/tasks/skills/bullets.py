@@ -4,17 +4,17 @@ import random
 
 from mars_demo.tasks.common import Example
 from mars_demo.tasks.skills import listings, words
-from mars_demo.tasks.skills.common import Kinds, and_list, request, skill, texts
+from mars_demo.tasks.skills.common import and_list, request, skill, texts
 
 TEXT = texts("bullets")
-CHORES, FRAMES, TOPICS = TEXT["chores"], TEXT["frames"], TEXT["topics"]
-FOLLOW_UPS = {kind: Kinds(**asks) for kind, asks in TEXT["follow_ups"].items()}
+CHORES, FRAMES, TOPICS, FOLLOW_UPS = (TEXT[key] for key in ("chores", "frames", "topics", "follow_ups"))
+FIELDS = words.drawings(TEXT["fields"])
 
 
 def make(rng: random.Random, unseen: bool) -> Example:
     chore = rng.choice(CHORES)
     nouns, items, text = MATERIAL[chore["from"]](rng)
-    prompt = request(rng, Kinds(**chore["asks"]).pick(rng, unseen), text, **nouns).strip()
+    prompt = request(rng, chore["asks"].pick(rng, unseen), text, **nouns).strip()
     return _example(prompt, items, chore["form"])
 
 
@@ -45,15 +45,7 @@ MATERIAL = {"paragraph": _paragraph, "list": _list, "bullets": _bullets}
 
 def _filled(rng: random.Random, text: str) -> str:
     """Return a text whose fields have values."""
-    return text.format(
-        name=rng.choice(words.FIRST_NAMES),
-        city=rng.choice(words.CITIES),
-        company=rng.choice(words.COMPANIES),
-        day=rng.choice(words.DAYS),
-        month=rng.choice(words.MONTHS),
-        time=words.clock(rng),
-        n=rng.randint(2, 60),
-    )
+    return text.format(**{field: draw(rng) for field, draw in FIELDS.items()})
 
 
 def _example(prompt: str, items: list[str], form: str) -> Example:

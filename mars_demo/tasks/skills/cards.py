@@ -4,22 +4,18 @@ import random
 import re
 from collections.abc import Mapping, Sequence
 
-from mars_demo.tasks.common import Example, sentences_of
+from mars_demo.tasks.common import Example, article, ordinal, sentences_of
 from mars_demo.tasks.skills import words
-from mars_demo.tasks.skills.common import LONGEST, kinds, request, skill, texts
-from mars_demo.tasks.skills.messages import PLACEHOLDER, SINGULAR, drawn, filled, invents
+from mars_demo.tasks.skills.common import kinds, request, skill, texts
+from mars_demo.tasks.skills.messages import PLACEHOLDER, drawn, filled, invents
 
 TEXT = texts("cards")
 ASKS, TONES, OCCASIONS = kinds("cards"), kinds("cards", "tones"), kinds("cards", "occasions")
 # The generator of each detail of a card, apart from ages.
-DETAILS = {
-    "hobby": words.one_of(TEXT["hobbies"]),
-    **dict.fromkeys(("baby", "sender"), words.one_of(words.FIRST_NAMES)),
-    "gift": words.one_of(SINGULAR),
-    "company": words.one_of(words.COMPANIES),
-    "city": words.one_of(words.CITIES),
-    "subject": words.one_of(TEXT["subjects"]),
-}
+DETAILS = words.drawings(
+    {"hobby": TEXT["hobbies"], "baby, sender": "{first}", "gift": "{one gift}", "subject": TEXT["subjects"]}
+    | {"company": "{company}", "city": "{city}"}
+)
 
 
 def make(rng: random.Random, unseen: bool) -> Example:
@@ -31,12 +27,12 @@ def make(rng: random.Random, unseen: bool) -> Example:
     fields, stated = _details(rng, card, "{material}" in phrasing)
     kind = f"{word} {occasion}".strip()
     for what, value in (("tone", word), ("occasion", occasion)):
-        phrasing = re.sub(rf"\ba \{{{what}\}}", f"{_article(value)} {{{what}}}", phrasing)
+        phrasing = re.sub(rf"\ba \{{{what}\}}", f"{article(value)} {{{what}}}", phrasing)
     prompt = request(
         rng,
         phrasing,
         _notes(rng, phrasing, stated, fields),
-        card=f"{_article(kind)} {kind} card",
+        card=f"{article(kind)} {kind} card",
         **{"kind": kind, "occasion": occasion, "tone": word, "to": fields["to"]},
     )
     added = [TEXT["added"][field] for field in stated if field in TEXT["added"]]
@@ -60,7 +56,7 @@ def _details(rng: random.Random, card: dict, any_stated: bool) -> tuple[dict[str
         age = (
             rng.randint(60, 95) if related else rng.choice((rng.randint(5, 70), rng.randrange(10, 71, 10)))
         )
-        fields |= {"age": str(age), "nth": _ordinal(age)}
+        fields |= {"age": str(age), "nth": ordinal(age)}
     return fields | {"to": to}, stated
 
 
@@ -73,19 +69,9 @@ def _notes(rng: random.Random, phrasing: str, stated: Sequence[str], fields: Map
     return joint.join(patterns).format(**fields)
 
 
-def _article(noun: str) -> str:
-    return "an" if noun.startswith(tuple("aeiouE")) else "a"
-
-
-def _ordinal(number: int) -> str:
-    if number % 100 in (11, 12, 13):
-        return f"{number}th"
-    return f"{number}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th') }"
-
-
 def grade(example: Example, answer: str) -> bool:
     """Return whether the card fits occasion and tone, has all details of the request, and invents none."""
-    facts, fields, answer = example.facts, example.facts["fields"], answer[:LONGEST].strip()
+    facts, fields, answer = example.facts, example.facts["fields"], answer.strip()
     lines = [line.strip() for line in answer.splitlines() if line.strip()]
     if len(lines) < 4 or lines[0] != f"Dear {fields['to']}," or not lines[-2].endswith((",", "!")):
         return False
@@ -105,9 +91,8 @@ def grade(example: Example, answer: str) -> bool:
 
 
 # Details that a card may have only if its request has them.
-_DETAIL = re.compile(
-    rf"\b(?:{'|'.join(map(re.escape, TEXT['hobbies'] + words.COMPANIES + words.CITIES + SINGULAR))})\b"
-)
+_DETAILS = TEXT["hobbies"] + words.COMPANIES + words.CITIES + words.ONE_GIFT
+_DETAIL = re.compile(rf"\b(?:{'|'.join(map(re.escape, _DETAILS))})\b")
 
 
 TASK = skill("cards", "Greeting cards", make, grade)

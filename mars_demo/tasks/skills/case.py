@@ -5,13 +5,12 @@ import re
 
 from mars_demo.tasks.common import Example
 from mars_demo.tasks.skills import words
-from mars_demo.tasks.skills.common import LONGEST, Kinds, lines_of, request, skill, texts
+from mars_demo.tasks.skills.common import is_inline, lines_of, request, skill, texts
 from mars_demo.tasks.skills.counting import TEXT as COUNTING
 from mars_demo.tasks.skills.counting import sentence
-from mars_demo.tasks.skills.listings import is_inline
 
 TEXT = texts("case")
-CHORES = {chore: Kinds(**asks) for chore, asks in TEXT["asks"].items()}
+CHORES = TEXT["asks"]
 ADJECTIVES, SUBJECTS, THINGS = (TEXT[key].split() for key in ("adjectives", "subjects", "things"))
 # Sentences without names, so that only their first letter is a capital.
 PLAIN = [text for text in COUNTING["sentences"] if "{" not in text and not re.search(r"\bI\b", text)]
@@ -73,7 +72,7 @@ def _phrase(rng: random.Random) -> str:
 
 def grade(example: Example, answer: str) -> bool:
     """Return whether the answer is the changed text; initials may have other dots and spaces."""
-    lines = [line.strip("\"'`“”") for line in lines_of(answer[:LONGEST])]
+    lines = [line.strip("\"'`“”") for line in lines_of(answer)]
     if example.facts["chore"] == "initials":
         return [re.sub(r"[.\s]", "", line) for line in lines] == [example.answer.replace(".", "")]
     return lines == example.facts["lines"]

@@ -34,12 +34,22 @@ class Kinds:
 @cache
 def texts(name: str) -> dict[str, Any]:
     """Return the phrasings, sentences and words of a skill from its data file."""
-    return read_json("skills", f"{name}.json")
+    return {key: _with_kinds(part) for key, part in read_json("skills", f"{name}.json").items()}
+
+
+def _with_kinds(part: Any) -> Any:
+    """Return data in which every object of "seen" and "unseen" is a `Kinds`."""
+    if isinstance(part, list):
+        return [_with_kinds(one) for one in part]
+    if not isinstance(part, dict):
+        return part
+    inner = {key: _with_kinds(one) for key, one in part.items()}
+    return Kinds(**inner) if inner.keys() == {"seen", "unseen"} else inner
 
 
 def kinds(name: str, which: str = "asks") -> Kinds:
     """Return the phrasings or fields of a skill from its data file."""
-    return Kinds(**texts(name)[which])
+    return texts(name)[which]
 
 
 def skill(
@@ -47,13 +57,16 @@ def skill(
     title: str,
     make: Callable[[random.Random, bool], Example],
     grade: Callable[[Example, str], bool],
-    weight: float = 1.0,
     follow_up: FollowUp | None = None,
 ) -> Task:
     """Return a task from `make(rng, unseen)`; with `unseen`, it uses kinds that training never sees.
 
+    grade: returns whether an answer is right; it gets the first `LONGEST` characters.
     follow_up: returns a second request about an answered example, with its answer and facts.
     """
+
+    def grade_start(example: Example, answer: str) -> bool:
+        return grade(example, answer[:LONGEST])
 
     def make_unseen(rng: random.Random) -> Example:
         return replace(make(rng, True), unseen=True)
@@ -64,8 +77,18 @@ def skill(
         return replace(further, earlier=earlier, unseen=example.unseen) if further else example
 
     return Task(
-        name, title, lambda rng: make(rng, False), grade, weight, make_unseen, follow_up and make_follow_up
+        name,
+        title,
+        lambda rng: make(rng, False),
+        grade_start,
+        make_unseen=make_unseen,
+        make_follow_up=follow_up and make_follow_up,
     )
+
+
+def is_inline(phrasing: str) -> bool:
+    """Return whether a phrasing has its material inside a line, where only one line fits."""
+    return re.search(r"[^\n]\{material\}|\{material\}[^\n]", phrasing) is not None
 
 
 def request(rng: random.Random, phrasing: str, material: str = "", **fields: object) -> str:
@@ -139,6 +162,16 @@ def lines_of(answer: str) -> list[str]:
     return [line.strip() for line in unfenced(answer).splitlines() if line.strip()]
 
 
+def unquoted(answer: str) -> str:
+    """Return an answer without quotation marks around it."""
+    return answer.strip().strip('"“”')
+
+
+def new_numbers(answer: str, source: str) -> set[str]:
+    """Return the numbers of an answer that its source lacks."""
+    return set(re.findall(r"\d+", answer)) - set(re.findall(r"\d+", source))
+
+
 def plain(text: str) -> str:
     """Return the words of a text in lower case, without punctuation, for comparisons."""
     return " ".join(re.findall(r"[\w'’-]+", text.lower()))
@@ -147,6 +180,11 @@ def plain(text: str) -> str:
 def python(code: str) -> str:
     """Return Python code in a fence."""
     return f"```python\n{code.rstrip()}\n```"
+
+
+def marked(bullet: str, items: Sequence[str]) -> str:
+    """Return items as lines with bullets or numbers: "- {}" or "{n}. {}"."""
+    return "\n".join(bullet.format(item, n=n) for n, item in enumerate(items, 1))
 
 
 def and_list(items: Sequence[str]) -> str:

@@ -3,9 +3,9 @@
 import random
 import re
 
-from mars_demo.tasks.common import Example
+from mars_demo.tasks.common import Example, capitalized
 from mars_demo.tasks.skills import words
-from mars_demo.tasks.skills.common import LONGEST, and_list, kinds, request, skill, texts
+from mars_demo.tasks.skills.common import and_list, kinds, request, skill, texts
 from mars_demo.tasks.skills.sums import steps_of
 
 TEXT = texts("computing")
@@ -16,12 +16,7 @@ ASKS = {
     for kind in SOURCES
     for sign, name in (("+", "total"), ("-", "difference"))
 }
-LABELS = {
-    "names": words.FIRST_NAMES,
-    "days": words.DAYS,
-    "months": words.MONTHS,
-    "cities": words.CITIES,
-}
+LABELS = words.GROUPS | {"days": words.DAYS, "months": words.MONTHS}
 
 
 def make(rng: random.Random, unseen: bool) -> Example:
@@ -46,9 +41,9 @@ def _text(rng: random.Random, source: dict, counts: dict[str, int]) -> str:
     """Return a text that states each count, as lines, as sentences or as one list."""
     if rng.random() < 0.35:
         layout = rng.choice(TEXT["layouts"])
-        case = rng.choice((str, _capitalized))
+        case = rng.choice((str, capitalized))
         lines = [layout.format(x=case(label), n=n) for label, n in counts.items()]
-        return "\n".join([f"{_capitalized(source['things'])}:", *lines])
+        return "\n".join([f"{capitalized(source['things'])}:", *lines])
     if "lists" in source and rng.random() < 0.5:
         listed = and_list([f"{n} {label}" for label, n in counts.items()])
         sentences = [rng.choice(source["lists"]).format(list=listed)]
@@ -72,19 +67,15 @@ def _cost(rng: random.Random, unseen: bool) -> Example:
 
 def _example(prompt: str, given: dict[str, int], sign: str, numbers: list[int]) -> Example:
     steps, result = steps_of(sign, numbers)
-    copied = " ".join(f"{_capitalized(label)}: {n}." for label, n in given.items())
+    copied = " ".join(f"{capitalized(label)}: {n}." for label, n in given.items())
     conclusion = f"The answer is {result}."
     facts = {"given": given, "conclusion": conclusion}
     return Example("computing", prompt, f"{copied} {steps} {conclusion}", facts)
 
 
-def _capitalized(text: str) -> str:
-    return text[0].upper() + text[1:]
-
-
 def grade(example: Example, answer: str) -> bool:
     """Return whether the answer copies the two numbers with their labels and ends with the result."""
-    text, facts = answer[:LONGEST].strip(), example.facts
+    text, facts = answer.strip(), example.facts
     copied = set(re.findall(r"([\w -]+?) ?[:=] ?(\d+)", text.lower()))
     given = {(label.lower(), str(n)) for label, n in facts["given"].items()}
     return text.endswith(facts["conclusion"]) and given <= {(label.strip(), n) for label, n in copied}

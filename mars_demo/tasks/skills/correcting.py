@@ -4,7 +4,7 @@ import random
 import re
 
 from mars_demo.tasks.common import Example
-from mars_demo.tasks.skills.common import LONGEST, kinds, request, skill, texts
+from mars_demo.tasks.skills.common import kinds, request, skill, texts, unquoted
 from mars_demo.tasks.skills.passages import filled
 
 TEXT = texts("correcting")
@@ -68,8 +68,7 @@ def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example:
 
 def grade(example: Example, answer: str) -> bool:
     """Return whether the answer is the correct text, with or without quotation marks and last full stop."""
-    text = answer[:LONGEST].strip().strip('"“”')
-    return text.removesuffix(".") == example.facts["text"].removesuffix(".")
+    return unquoted(answer).removesuffix(".") == example.facts["text"].removesuffix(".")
 
 
 TASK = skill("correcting", "Mistakes corrected", make, grade, follow_up=follow_up)

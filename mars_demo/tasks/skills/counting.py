@@ -5,13 +5,12 @@ import re
 
 from mars_demo.tasks.common import WORDS, Example
 from mars_demo.tasks.skills import listings, words
-from mars_demo.tasks.skills.common import LONGEST, Kinds, lines_of, request, skill, texts, unfenced
+from mars_demo.tasks.skills.common import is_inline, lines_of, request, skill, texts, unfenced
 
 TEXT = texts("counting")
-CHORES = {chore: Kinds(**asks) for chore, asks in TEXT["asks"].items()}
-FOLLOW_UPS = {kind: Kinds(**asks) for kind, asks in TEXT["follow_ups"].items()}
+CHORES, FOLLOW_UPS = TEXT["asks"], TEXT["follow_ups"]
 _SPELLED = WORDS + tuple(
-    word for group in sorted(words.GROUPS) for word in words.GROUPS[group].split() if 3 <= len(word) <= 9
+    word for group in sorted(words.GROUPS) for word in words.GROUPS[group] if 3 <= len(word) <= 9
 )
 
 
@@ -26,7 +25,7 @@ def make(rng: random.Random, unseen: bool) -> Example:
     chore = rng.choice(list(CHORES))
     phrasing = CHORES[chore].pick(rng, unseen)
     if chore == "items":
-        inline = listings.is_inline(phrasing)
+        inline = is_inline(phrasing)
         nouns, [spare, *items] = listings.drawn(rng, rng.randint(4, 7), listings.groups_for(phrasing))
         text = listings.typed(rng, items, "commas" if inline else rng.choice(listings.FORMS[:-1]))
         return _example(chore, request(rng, phrasing, text, **nouns).strip(), items, spare)
@@ -71,9 +70,9 @@ def grade(example: Example, answer: str) -> bool:
     """Return whether the answer spells the word, or ends with the right number after the right steps."""
     chore, parts = example.facts["chore"], example.facts["parts"]
     if chore == "spell":
-        letters = re.split(r"\s*[-–, ]\s*", unfenced(answer[:LONGEST]).strip("\"'`."))
+        letters = re.split(r"\s*[-–, ]\s*", unfenced(answer).strip("\"'`."))
         return [letter.lower() for letter in letters] == [part.lower() for part in parts]
-    *steps, conclusion = lines_of(answer[:LONGEST]) or [""]
+    *steps, conclusion = lines_of(answer) or [""]
     return re.findall(r"\w+", conclusion)[-2:] == [str(len(parts)), chore] and (
         not steps or listings.holds("\n".join(steps), parts, "numbers")
     )

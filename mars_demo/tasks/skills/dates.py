@@ -6,32 +6,10 @@ import re
 
 from mars_demo.tasks.common import Example
 from mars_demo.tasks.skills import words
-from mars_demo.tasks.skills.common import kinds, request, skill
-from mars_demo.tasks.skills.inline import count, request_with, results_of
+from mars_demo.tasks.skills.common import kinds, request, skill, texts
+from mars_demo.tasks.skills.inline import count, grade, request_with
 
-
-def _month(day: datetime.date) -> str:
-    return words.MONTHS[day.month - 1]
-
-
-FORMS = {
-    "Month D, YYYY": words.long_date,
-    "D Month YYYY": lambda day: f"{day.day} {_month(day)} {day.year}",
-    "D Mon YYYY": lambda day: f"{day.day} {_month(day)[:3]} {day.year}",
-    "YYYY-MM-DD": lambda day: day.isoformat(),
-    "DD.MM.YYYY": lambda day: f"{day:%d.%m.%Y}",
-    "MM/DD/YYYY": lambda day: f"{day:%m/%d/%Y}",
-    "DD/MM/YYYY": lambda day: f"{day:%d/%m/%Y}",
-    "YYYY/MM/DD": lambda day: f"{day:%Y/%m/%d}",
-    "DD-MM-YYYY": lambda day: f"{day:%d-%m-%Y}",
-    "YYYYMMDD": lambda day: f"{day:%Y%m%d}",
-    # Forms without a name, only as sources:
-    "day of month": lambda day: f"{_ordinal(day.day)} of {_month(day)} {day.year}",
-    "month day": lambda day: f"{_month(day)} {_ordinal(day.day)}, {day.year}",
-    "short month": lambda day: f"{_month(day)[:3]} {day.day}, {day.year}",
-    "D.M.YYYY": lambda day: f"{day.day}.{day.month}.{day.year}",
-    "M/D/YYYY": lambda day: f"{day.month}/{day.day}/{day.year}",
-}
+FORMS = texts("dates")["forms"]  # those in lower case, and without zeros, are only sources
 ASKS, FOLLOW_UPS, TARGETS = kinds("dates"), kinds("dates", "follow_ups"), kinds("dates", "targets")
 SOURCES = [form for form in FORMS if form not in ("YYYYMMDD", "DD-MM-YYYY")]
 _STYLE = re.compile("format|notation|standard")
@@ -45,7 +23,7 @@ def make(rng: random.Random, unseen: bool) -> Example:
     source = rng.choice(sources)
     dates = _dates(rng, count(rng, phrasing), "{source}" in phrasing)
     mixed = "{source}" not in phrasing and rng.random() < 0.25
-    given = [FORMS[rng.choice(sources) if mixed else source](day) for day in dates]
+    given = [words.dated(day, FORMS[rng.choice(sources) if mixed else source]) for day in dates]
     fields = _named(rng, target, names, ways) | {"source": rng.choice(NAMES.get(source, [source]))}
     return _example(request_with(rng, phrasing, given, **fields), dates, target)
 
@@ -56,7 +34,8 @@ def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example:
     if "{one}" in phrasing or "{several}" in phrasing:
         dates = _dates(rng, count(rng, phrasing), False)
         source = rng.choice([form for form in SOURCES if form != old])
-        return _example(request_with(rng, phrasing, [FORMS[source](day) for day in dates]), dates, old)
+        given = [words.dated(day, FORMS[source]) for day in dates]
+        return _example(request_with(rng, phrasing, given), dates, old)
     target, names, ways = rng.choice([kind for kind in TARGETS.of(unseen) if kind[0] != old])
     dates = [datetime.date.fromisoformat(day) for day in example.facts["days"]]
     return _example(request(rng, phrasing, **_named(rng, target, names, ways)), dates, target)
@@ -71,31 +50,21 @@ def _dates(rng: random.Random, number: int, any_day: bool) -> list[datetime.date
 def _named(rng: random.Random, target: str, names: list[str], ways: list[str]) -> dict[str, str]:
     """Return a form as a phrasing may name it: by a name, a way of writing, or an example."""
     name, (day,) = rng.choice(names), _dates(rng, 1, False)
-    example = FORMS[target](day)
+    example = words.dated(day, FORMS[target])
     named = f"in {name}" if _STYLE.search(name) else f"as {name}"
     way = rng.choice((rng.choice(ways), rng.choice(ways), named, f"like {example}"))
     return {"target": name, "way": way, "example": example}
 
 
 def _example(prompt: str, dates: list[datetime.date], target: str) -> Example:
-    results = [FORMS[target](day) for day in dates]
+    results = [words.dated(day, FORMS[target]) for day in dates]
     answer = "\n".join(f"{_steps(day)} -> {result}" for day, result in zip(dates, results))
-    facts = {"dates": results, "days": [day.isoformat() for day in dates], "target": target}
+    facts = {"results": results, "days": [day.isoformat() for day in dates], "target": target}
     return Example("dates", prompt, answer, facts)
 
 
 def _steps(day: datetime.date) -> str:
-    return f"Year {day.year}, month {day.month:02} ({_month(day)}), day {day.day:02}"
-
-
-def _ordinal(number: int) -> str:
-    ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th") if number not in (11, 12, 13) else "th"
-    return f"{number}{ending}"
-
-
-def grade(example: Example, answer: str) -> bool:
-    """Return whether each line of the answer ends with its date, after an arrow or alone."""
-    return results_of(answer) == example.facts["dates"]
+    return f"Year {day.year}, month {day.month:02} ({words.MONTHS[day.month - 1]}), day {day.day:02}"
 
 
 TASK = skill("dates", "Dates in another form", make, grade, follow_up=follow_up)

@@ -6,12 +6,10 @@ import re
 
 from mars_demo.tasks.common import Example
 from mars_demo.tasks.skills import words
-from mars_demo.tasks.skills.common import LONGEST, Kinds, and_list, kinds, request, skill, texts, unfenced
-from mars_demo.tasks.skills.material import day, flat, is_inline, literal, money, number, written
+from mars_demo.tasks.skills.common import and_list, is_inline, kinds, request, skill, texts, unfenced
+from mars_demo.tasks.skills.material import flat, literal, written
 
-TEXT = texts("extraction")
-ASKS, DOCUMENTS = kinds("extraction"), kinds("extraction", "documents")
-FOLLOW_UPS = {change: Kinds(**phrasings) for change, phrasings in TEXT["follow_ups"].items()}
+TEXT, ASKS, DOCUMENTS = texts("extraction"), kinds("extraction"), kinds("extraction", "documents")
 
 
 def _gate(rng: random.Random) -> str:
@@ -21,53 +19,7 @@ def _gate(rng: random.Random) -> str:
     )
 
 
-_JOBS = [job for job in words.GROUPS["jobs"].split() if job[0] not in "aeiou"]  # with the article "a"
-
-# The generator of each field of a document.
-FIELDS = {
-    **dict.fromkeys(("order_id", "reference", "tracking", "invoice"), words.code),
-    **dict.fromkeys(
-        ("customer", "sender", "host", "guest", "recipient", "landlord", "patient", "passenger", "chair"),
-        words.person,
-    ),
-    **dict.fromkeys(("name", "owner", "teacher", "technician"), words.person),
-    **dict.fromkeys(("date", "order_date", "deadline", "arrival", "arrives", "start"), day),
-    **dict.fromkeys(("available", "due", "visit"), day),
-    **dict.fromkeys(("city", "depot", "origin", "destination"), words.one_of(words.CITIES)),
-    **dict.fromkeys(("price", "fee"), money),
-    **dict.fromkeys(("company", "supplier"), words.one_of(words.COMPANIES)),
-    **dict.fromkeys(("email", "contact"), words.email),
-    **dict.fromkeys(("subject", "topic"), words.one_of(TEXT["subjects"])),
-    **dict.fromkeys(("time", "departure"), words.clock),
-    **dict.fromkeys(("position", "job"), words.one_of(_JOBS)),
-    **dict.fromkeys(("gate", "seat"), _gate),
-    "item": words.one_of(words.PRODUCTS),
-    "phone": lambda rng: f"555-{rng.randint(100, 999)}-{rng.randint(1000, 9999)}",
-    "title": words.one_of(TEXT["titles"]),
-    "hotel": words.one_of(TEXT["hotels"]),
-    "course": words.one_of(TEXT["courses"]),
-    "reason": words.one_of(TEXT["reasons"]),
-    "fault": words.one_of(TEXT["faults"]),
-    "hobby": words.one_of(words.GROUPS["sports"].split()),
-    "weekday": words.one_of(words.DAYS),
-    "place": words.address,
-    "street": lambda rng: f"{rng.choice(words.STREETS)} Street",
-    "doctor": lambda rng: f"Dr. {words.person(rng)}",
-    "flight": lambda rng: f"{rng.choice('ABDKLNUW')}{rng.choice('ABFHLRY')} {rng.randint(100, 2999)}",
-    "quantity": number(2, 40),
-    "seats": number(12, 300),
-    "nights": number(2, 14),
-    "room": number(101, 560),
-    "weight_kg": number(2, 30),
-    "salary": number(24000, 90000, 500),
-    "hours": number(10, 40),
-    "rooms": number(2, 6),
-    "rent": number(450, 2400, 10),
-    "size": number(28, 140),
-    "people": number(3, 25),
-    "reward": number(10, 200, 5),
-    "places": number(6, 24),
-}
+FIELDS = words.drawings(TEXT["fields"], gate=_gate)
 
 
 def _camel(key: str) -> str:
@@ -148,7 +100,7 @@ def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example | N
         if value == old or list(fields.values()).count(old) > 1:
             return None
         fields[key] = value
-    prompt = request(rng, FOLLOW_UPS[change].pick(rng, unseen), key=key, old=old, value=value)
+    prompt = request(rng, TEXT["follow_ups"][change].pick(rng, unseen), key=key, old=old, value=value)
     facts = example.facts | {"fields": fields, "others": others}
     return Example("extraction", prompt, written_json(fields), facts)
 
@@ -159,7 +111,7 @@ def grade(example: Example, answer: str) -> bool:
     Keys may be spelled with spaces, underscores or capitals, and amounts may lack their currency.
     """
     try:
-        fields = flat(unfenced(answer[:LONGEST]))
+        fields = flat(unfenced(answer))
     except (ValueError, RecursionError):
         return False
     return isinstance(fields, dict) and _comparable(fields) == _comparable(example.facts["fields"])

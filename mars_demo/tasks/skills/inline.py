@@ -4,7 +4,8 @@ import random
 import re
 from collections.abc import Sequence
 
-from mars_demo.tasks.skills.common import LONGEST, and_list, lines_of, request
+from mars_demo.tasks.common import Example
+from mars_demo.tasks.skills.common import and_list, lines_of, marked, request
 
 _PLURAL = re.compile(r"\{several\}|\b(dates|numbers|these|those|them|ones|each|every|list|all)\b", re.I)
 _BULLETS = ("{}", "{}", "{}", "- {}", "* {}", "• {}", "{n}. {}", "{n}) {}")
@@ -27,7 +28,7 @@ def request_with(rng: random.Random, phrasing: str, values: Sequence[str], **fie
         material = _in_a_row(rng, values)
     else:
         bullet = rng.choice(_BULLETS) if len(values) > 1 else "{}"
-        material = "\n".join(bullet.format(value, n=n) for n, value in enumerate(values, 1))
+        material = marked(bullet, values)
     phrasing = phrasing.replace("{one}", "{material}").replace("{several}", "{material}")
     return request(rng, phrasing, material, **fields)
 
@@ -38,7 +39,8 @@ def _in_a_row(rng: random.Random, values: Sequence[str]) -> str:
     return rng.choice((and_list, ", ".join))(values)
 
 
-def results_of(answer: str) -> list[str]:
-    """Return what each line of an answer has after its arrow, or the line if it does not have one arrow."""
-    lines = lines_of(answer[:LONGEST])
-    return [line.partition("->")[2].strip() if line.count("->") == 1 else line for line in lines]
+def grade(example: Example, answer: str) -> bool:
+    """Return whether each line of the answer ends with its result, after an arrow or alone."""
+    lines = lines_of(answer)
+    results = [line.partition("->")[2].strip() if line.count("->") == 1 else line for line in lines]
+    return results == example.facts["results"]

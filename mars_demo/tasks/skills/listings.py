@@ -3,15 +3,16 @@
 import random
 import re
 from collections.abc import Sequence
+from functools import partial
 
 from mars_demo.tasks.skills import words
-from mars_demo.tasks.skills.common import LONGEST, and_list, lines_of, texts
+from mars_demo.tasks.skills.common import and_list, is_inline, lines_of, marked, texts
 
 _TEXT = texts("lists")
 _TODOS = "to-dos"
 _MEMBERS = {
-    **{group: members.split() for group, members in words.GROUPS.items() if group in _TEXT["nouns"]},
-    "words": [word for group in ("animals", "tools", "colors") for word in words.GROUPS[group].split()],
+    **{group: members for group, members in words.GROUPS.items() if group in _TEXT["nouns"]},
+    "words": [word for group in ("animals", "tools", "colors") for word in words.GROUPS[group]],
     "products": words.PRODUCTS,
     "last names": words.LAST_NAMES,
     "companies": words.COMPANIES,
@@ -23,24 +24,13 @@ _CASES = (str, str.lower, lambda item: item[0].upper() + item[1:])
 # The forms of a list. An answer has the first one of each.
 _FORMS = {
     "commas": (
-        ", ".join,
-        ", ".join,
-        and_list,
-        and_list,
+        *(", ".join, ", ".join, and_list, and_list),
         lambda items: f"{', '.join(items[:-1])}, and {items[-1]}",
-        ",".join,
-        "; ".join,
-        " / ".join,
-        " | ".join,
+        *(separator.join for separator in (",", "; ", " / ", " | ")),
     ),
     "lines": ("\n".join, "\n".join, ",\n".join),
-    "bullets": tuple(
-        lambda items, mark=mark: "\n".join(f"{mark} {item}" for item in items) for mark in "-*•–"
-    ),
-    "numbers": tuple(
-        lambda items, end=end: "\n".join(f"{i}{end} {item}" for i, item in enumerate(items, start=1))
-        for end in ".)"
-    ),
+    "bullets": tuple(partial(marked, bullet) for bullet in ("- {}", "* {}", "• {}", "– {}")),
+    "numbers": (partial(marked, "{n}. {}"), partial(marked, "{n}) {}")),
     "sentence": (and_list,),
 }
 FORMS = ("commas", "commas", "lines", "bullets", "numbers")  # of a list as typed, with their shares
@@ -69,11 +59,6 @@ def numbers(rng: random.Random, count: int) -> tuple[dict[str, str], list[str]]:
     return {"group": rng.choice(_TEXT["numbers"])}, [str(10 * ten + rng.randint(1, 9)) for ten in tens]
 
 
-def is_inline(phrasing: str) -> bool:
-    """Return whether the material of a phrasing stands in a line with other words."""
-    return re.search(r"[^\n]\{material\}|\{material\}[^\n]", phrasing) is not None
-
-
 def typed(rng: random.Random, items: Sequence[str], form: str) -> str:
     """Return items in a form, with one of its separators or bullets."""
     if form == "commas" and rng.random() < 0.08 and not any(" " in item for item in items):
@@ -88,7 +73,7 @@ def written(items: Sequence[str], form: str) -> str:
 
 def read(answer: str) -> tuple[str, list[str]]:
     """Return the form and the items of an answer, with the items in lower case."""
-    lines = lines_of(answer[:LONGEST])
+    lines = lines_of(answer)
     marks = [_MARK.match(line) for line in lines]
     items = [line[mark.end() :] if mark else line for line, mark in zip(lines, marks)]
     if len(lines) == 1 and not marks[0]:

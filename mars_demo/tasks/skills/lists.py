@@ -4,7 +4,7 @@ import random
 
 from mars_demo.tasks.common import Example
 from mars_demo.tasks.skills import listings
-from mars_demo.tasks.skills.common import Kinds, request, skill, texts
+from mars_demo.tasks.skills.common import is_inline, request, skill, texts
 
 CHANGES = {
     "sort": lambda items: sorted(items, key=str.lower),
@@ -18,13 +18,13 @@ CHANGES = {
 ORDERS = ("sort", "sort down", "rise", "fall", "backwards")
 TEXT = texts("lists")
 CHORES = TEXT["chores"]  # each with its change, phrasings, and at times the forms of answer and material
-FOLLOW_UPS = {kind: Kinds(**asks) for kind, asks in TEXT["follow_ups"].items()}
+FOLLOW_UPS = TEXT["follow_ups"]
 
 
 def make(rng: random.Random, unseen: bool) -> Example:
     chore = rng.choice(CHORES)
-    phrasing, change = Kinds(**chore["asks"]).pick(rng, unseen), chore["change"]
-    inline, counts = listings.is_inline(phrasing), change in ("rise", "fall")
+    phrasing, change = chore["asks"].pick(rng, unseen), chore["change"]
+    inline, counts = is_inline(phrasing), change in ("rise", "fall")
     size = rng.randint(3, 5)
     if counts:
         nouns, items = listings.numbers(rng, size)

@@ -4,7 +4,7 @@ import random
 import re
 
 from mars_demo.tasks.common import Example
-from mars_demo.tasks.skills.common import LONGEST, kinds, request, skill
+from mars_demo.tasks.skills.common import kinds, request, skill, unquoted
 from mars_demo.tasks.skills.passages import filled
 
 ASKS, SENTENCES = kinds("mending"), kinds("mending", "sentences")
@@ -33,7 +33,7 @@ def _each_word_capitalized(text: str) -> str:
 
 def grade(example: Example, answer: str) -> bool:
     """Return whether the answer is the correct text, with or without quotation marks."""
-    return answer[:LONGEST].strip().strip('"“”') == example.facts["text"]
+    return unquoted(answer) == example.facts["text"]
 
 
 TASK = skill("mending", "Texts mended", make, grade)

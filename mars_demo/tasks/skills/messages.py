@@ -5,15 +5,14 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from string import Formatter
 
-from mars_demo.tasks.common import Example, sentences_of
+from mars_demo.tasks.common import Example, capitalized, sentences_of
 from mars_demo.tasks.skills import words
-from mars_demo.tasks.skills.common import LONGEST, kinds, request, skill, texts
+from mars_demo.tasks.skills.common import kinds, new_numbers, request, skill, texts
 
 TEXT = texts("messages")
 ASKS, FOLLOW_UPS = kinds("messages"), kinds("messages", "follow_ups")
-KINDS, POOLS = TEXT["kinds"], TEXT["pools"]
-ROLES = TEXT["roles"] | {"shop": words.COMPANIES}  # people and places that a message does not name
-SINGULAR = [gift for gift in words.GIFTS if not gift.endswith("s")]
+KINDS = TEXT["kinds"]
+ROLES = {*TEXT["roles"], "shop"}  # people and places that a message does not name
 PLACEHOLDER = "[Your name]"
 
 
@@ -45,32 +44,13 @@ def time(rng: random.Random) -> str:
     return rng.choice(("noon", f"{hour}", f"{hour} pm", f"{hour}:{minute} pm", f"{hour + 12}:{minute}"))
 
 
-def amount(rng: random.Random) -> str:
-    """Return a sum of money with its currency."""
-    return rng.choice(("${}", "{} euros", "{} dollars", "£{}")).format(rng.randint(4, 180) * 5)
-
-
-# The generator of each field of a request.
-FIELDS: dict[str, Callable[[random.Random], str]] = {
-    **{field: words.one_of(values) for field, values in (POOLS | ROLES).items()},
-    **dict.fromkeys(("day", "other"), day),
-    **dict.fromkeys(("weekday", "weekday2"), words.one_of(words.DAYS)),
-    **dict.fromkeys(("sender", "kid"), words.one_of(words.FIRST_NAMES)),
-    **dict.fromkeys(("food", "food2"), words.one_of(words.GROUPS["groceries"].split())),
-    **dict.fromkeys(("item", "item2"), words.one_of(SINGULAR)),
-    "gift": words.one_of(words.GIFTS),
-    "to": addressee,
-    "when": lambda rng: on(day(rng)),
-    "time": time,
-    "minutes": lambda rng: f"{rng.choice((5, 10, 15, 20, 25, 30, 40, 45))} minutes",
-    "amount": amount,
-    "place": words.address,
-    "code": words.code,
-    "company": words.one_of(words.COMPANIES),
-    "deputy": words.person,
-    "guests": lambda rng: str(rng.randint(2, 12)),
-    "city": words.one_of(words.CITIES),
-}
+FIELDS = words.drawings(
+    TEXT["pools"] | TEXT["roles"] | TEXT["fields"],
+    day=day,
+    time=time,
+    addressee=addressee,
+    when=lambda rng: on(day(rng)),
+)
 NAMES_AND_DAYS = ("to", "sender", "kid", "day", "other", "when", "weekday", "weekday2")
 
 
@@ -127,7 +107,7 @@ def written(form: str, subject: str, body: str, fields: Mapping[str, str]) -> st
         start = body if re.match(r"I\b", body) else body[0].lower() + body[1:]
         return f"Hi {to}, {start}" if to else body
     greeting, sender = f"Dear {to}," if to else "Hello,", fields.get("sender", PLACEHOLDER)
-    subject = subject[0].upper() + subject[1:]
+    subject = capitalized(subject)
     return f"Subject: {subject}\n\n{greeting}\n\n{body}\n\nBest regards,\n{sender}"
 
 
@@ -151,7 +131,7 @@ def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example | N
 
 # Names, days and phrases that a message may have only if its request has them. "May" is also a verb, and
 # "the picnic" is part of "the picnic basket".
-_PHRASES = {value for values in POOLS.values() for value in values if " " in value}
+_PHRASES = {value for values in TEXT["pools"].values() for value in values if " " in value}
 _PHRASES -= {phrase for phrase in _PHRASES if re.fullmatch(r"(my|the) \w+", phrase)}
 _TERMS = {*words.FIRST_NAMES, *words.DAYS, *words.MONTHS, "tomorrow", "tonight", "yesterday"} | _PHRASES
 _TERM = re.compile(
@@ -162,8 +142,9 @@ _TERM = re.compile(
 
 def invents(answer: str, source: str) -> bool:
     """Return whether an answer has a number, name, day or known phrase that its source lacks."""
-    numbers = set(re.findall(r"\d+", answer)) - set(re.findall(r"\d+", source))
-    return bool(numbers) or any(term.lower() not in source.lower() for term in _TERM.findall(answer))
+    return bool(new_numbers(answer, source)) or any(
+        term.lower() not in source.lower() for term in _TERM.findall(answer)
+    )
 
 
 def grade(example: Example, answer: str) -> bool:
@@ -172,7 +153,7 @@ def grade(example: Example, answer: str) -> bool:
     Facts: the `form` ("email" or "text"), the `fields` with all details, a pattern `about` the matter, and
     the `source`, which is everything that the user has written.
     """
-    facts, fields, answer = example.facts, example.facts["fields"], answer[:LONGEST].strip()
+    facts, fields, answer = example.facts, example.facts["fields"], answer.strip()
     lines = [line.strip() for line in answer.splitlines() if line.strip()]
     body = (_email_body if facts["form"] == "email" else _text_body)(lines, fields)
     others = [value for field, value in fields.items() if field not in ("to", "sender")]

@@ -5,8 +5,8 @@ import random
 import re
 from collections.abc import Callable
 
-from mars_demo.tasks.common import Example, in_words
-from mars_demo.tasks.skills.common import LONGEST, kinds, python, request, skill, texts, unfenced
+from mars_demo.tasks.common import Example, in_words, syntax_tree
+from mars_demo.tasks.skills.common import kinds, python, request, skill, texts, unfenced
 
 TEXT, ASKS = texts("one-line-functions"), kinds("one-line-functions")
 # Kinds of functions, each with descriptions, names, arguments and a body; `*` marks the verbs.
@@ -54,30 +54,29 @@ def _gerund(verb: str) -> str:
 
 def grade(example: Example, answer: str) -> bool:
     """Return whether the answer is the right code; names of variables and a docstring may differ."""
-    return _syntax(unfenced(answer[:LONGEST])) == _syntax(example.facts["code"])
+    return _syntax(unfenced(answer)) == _syntax(example.facts["code"])
 
 
 def _syntax(code: str) -> str | None:
     """Return the syntax tree as text, with variables numbered, or None if the code is invalid."""
-    try:
-        tree = ast.parse(code)
-        numbers: dict[str, str] = {}
-        for node in ast.walk(tree):
-            match node:
-                case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()):
-                    numbers.setdefault(name, f"variable {len(numbers)}")
-        for node in ast.walk(tree):
-            match node:
-                case ast.FunctionDef(body=body):
-                    node.returns = None
-                    node.body = body[1:] if ast.get_docstring(node) is not None and body[1:] else body
-                case ast.arg():
-                    node.arg, node.annotation = numbers[node.arg], None
-                case ast.Name():
-                    node.id = numbers.get(node.id, node.id)
-        return ast.dump(tree)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = syntax_tree(code)
+    if tree is None:
         return None
+    numbers: dict[str, str] = {}
+    for node in ast.walk(tree):
+        match node:
+            case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()):
+                numbers.setdefault(name, f"variable {len(numbers)}")
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(body=body):
+                node.returns = None
+                node.body = body[1:] if ast.get_docstring(node) is not None and body[1:] else body
+            case ast.arg():
+                node.arg, node.annotation = numbers[node.arg], None
+            case ast.Name():
+                node.id = numbers.get(node.id, node.id)
+    return ast.dump(tree)
 
 
 TASK = skill("one-line-functions", "Python functions", make, grade)

@@ -6,36 +6,10 @@ from collections.abc import Sequence
 from mars_demo.tasks.skills import words
 from mars_demo.tasks.skills.common import texts
 
-TEXT = texts("passages")
-THINGS = [thing for thing in words.GIFTS if thing.islower() and not thing.endswith("s")]  # with "a"
-JOBS = [job for job in words.GROUPS["jobs"].split() if job[0] not in "aeiou"]
-
-# The generator of each slot.
-SLOTS = {
-    "clock": words.clock,
-    "day": words.one_of(words.DAYS),
-    "month": words.one_of(words.MONTHS),
-    "date": lambda rng: words.long_date(words.date(rng)),
-    "year": lambda rng: str(rng.randint(1890, 2024)),
-    "number": lambda rng: str(rng.randint(10, 60)),
-    "few": lambda rng: str(rng.randint(2, 9)),
-    "amount": lambda rng: str(100 * rng.randint(4, 40)),
-    "price": words.price,
-    "address": words.address,
-    "street": lambda rng: f"{rng.choice(words.STREETS)} Street",
-    "city": words.one_of(words.CITIES),
-    "place": words.one_of(TEXT["places"]),
-    "company": words.one_of(words.COMPANIES),
-    "person": words.person,
-    "first": words.one_of(words.FIRST_NAMES),
-    "last": words.one_of(words.LAST_NAMES),
-    "email": words.email,
-    "phone": lambda rng: f"555-{rng.randint(100, 999)}-{rng.randint(1000, 9999)}",
-    "code": words.code,
-    "color": words.one_of(TEXT["colors"].split()),
-    "thing": words.one_of(THINGS),
-    "job": words.one_of(JOBS),
-}
+# The drawing of each slot. A thing has the article "a".
+SLOTS = words.drawings(
+    texts("passages")["slots"], thing=words.one_of([gift for gift in words.ONE_GIFT if gift.islower()])
+)
 
 
 def values(rng: random.Random) -> dict[str, str]:

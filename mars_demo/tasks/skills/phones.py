@@ -4,7 +4,7 @@ import random
 
 from mars_demo.tasks.common import Example
 from mars_demo.tasks.skills.common import kinds, request, skill
-from mars_demo.tasks.skills.inline import count, request_with, results_of
+from mars_demo.tasks.skills.inline import count, grade, request_with
 
 FORMS, ASKS, FOLLOW_UPS = kinds("phones", "forms"), kinds("phones"), kinds("phones", "follow_ups")
 SOURCES = [form for form, _ in FORMS.seen]
@@ -56,12 +56,7 @@ def _named(rng: random.Random, form: str, ways: list[str]) -> dict[str, str]:
 def _example(prompt: str, numbers: list[str], form: str) -> Example:
     results = [filled(form, number) for number in numbers]
     answer = "\n".join(f"{' '.join(number)} -> {result}" for number, result in zip(numbers, results))
-    return Example("phones", prompt, answer, {"numbers": results, "digits": numbers, "form": form})
-
-
-def grade(example: Example, answer: str) -> bool:
-    """Return whether each line of the answer ends with its number, after an arrow or alone."""
-    return results_of(answer) == example.facts["numbers"]
+    return Example("phones", prompt, answer, {"results": results, "digits": numbers, "form": form})
 
 
 TASK = skill("phones", "Phone numbers in another form", make, grade, follow_up=follow_up)

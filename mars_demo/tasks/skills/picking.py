@@ -4,7 +4,7 @@ import random
 
 from mars_demo.tasks.common import Example
 from mars_demo.tasks.skills import listings
-from mars_demo.tasks.skills.common import LONGEST, Kinds, lines_of, request, skill, texts
+from mars_demo.tasks.skills.common import is_inline, lines_of, request, skill, texts
 
 TEXT = texts("picking")
 CHORES = TEXT["chores"]  # each with what to pick, and phrasings
@@ -12,8 +12,8 @@ CHORES = TEXT["chores"]  # each with what to pick, and phrasings
 
 def make(rng: random.Random, unseen: bool) -> Example:
     chore = rng.choice(CHORES)
-    phrasing, pick = Kinds(**chore["asks"]).pick(rng, unseen), chore["pick"]
-    inline, counts = listings.is_inline(phrasing), pick in ("least", "most")
+    phrasing, pick = chore["asks"].pick(rng, unseen), chore["pick"]
+    inline, counts = is_inline(phrasing), pick in ("least", "most")
     size, missing = rng.randint(3, 5), ""
     if counts:
         nouns, items = listings.numbers(rng, size)
@@ -66,11 +66,7 @@ def grade(example: Example, answer: str) -> bool:
     picked = example.facts["picked"]
     if listings.holds(answer, picked):
         return True
-    return (
-        picked[0] in ("Yes", "No")
-        and len(lines_of(answer[:LONGEST])) == 1
-        and answer.startswith(f"{picked[0]}, ")
-    )
+    return picked[0] in ("Yes", "No") and len(lines_of(answer)) == 1 and answer.startswith(f"{picked[0]}, ")
 
 
 TASK = skill("picking", "Items picked from lists", make, grade)

@@ -3,7 +3,7 @@
 import random
 
 from mars_demo.tasks.common import Example
-from mars_demo.tasks.skills.common import LONGEST, kinds, request, skill, texts
+from mars_demo.tasks.skills.common import kinds, request, skill, texts, unquoted
 from mars_demo.tasks.skills.passages import filled, passage
 
 ASKS, OPENINGS = kinds("quoting"), texts("quoting")["openings"]
@@ -21,7 +21,7 @@ def make(rng: random.Random, unseen: bool) -> Example:
 
 def grade(example: Example, answer: str) -> bool:
     """Return whether the answer is the right sentence, with or without quotation marks."""
-    return answer[:LONGEST].strip().strip('"“”') == example.facts["sentence"]
+    return unquoted(answer) == example.facts["sentence"]
 
 
 TASK = skill("quoting", "The sentence that says it", make, grade)

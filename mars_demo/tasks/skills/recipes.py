@@ -4,15 +4,12 @@ import random
 import re
 
 from mars_demo.tasks.common import Example
-from mars_demo.tasks.skills.common import LONGEST, and_list, kinds, lines_of, request, skill, texts
+from mars_demo.tasks.skills.common import and_list, kinds, lines_of, marked, request, skill, texts
 
 TEXT = texts("recipes")
 ASKS, FOLLOW_UPS = kinds("recipes"), kinds("recipes", "follow_ups")
-FACTORS, SERVINGS, AMOUNTS, KITCHENS = (TEXT[key] for key in ("factors", "servings", "amounts", "kitchens"))
-LAYOUTS = (
-    "{amount} {name}", "{amount} {name}", "{amount} of {name}", "{name}: {amount}", "{name} - {amount}",
-    "{name} = {amount}", "{name}, {amount}", "{name} ({amount})", "{name}\t{amount}", "{name} {amount}",
-)  # fmt: skip
+FACTORS, SERVINGS, AMOUNTS = (TEXT[key] for key in ("factors", "servings", "amounts"))
+KITCHENS, LAYOUTS = TEXT["kitchens"], TEXT["layouts"]
 SPELLED = {"tbsp": "tablespoons", "tsp": "teaspoons"}
 BULLETS = ("{}", "{}", "- {}", "- {}", "* {}", "• {}", "{n}. {}", "{n}) {}")
 
@@ -79,10 +76,8 @@ def _listed(rng: random.Random, phrasing: str, ingredients: list[tuple], **heade
         usual = unit or layout not in ("{amount} of {name}", "{name} {amount}")
         shape = layout if usual else "{amount} {name}"
         lines.append(shape.format(amount=amount, name=name) if number else name)
-    if layout == "{amount} {name}" and rng.random() < 0.2:
-        text = ", ".join(lines)
-    else:
-        text = "\n".join(bullet.format(line, n=n) for n, line in enumerate(lines, 1))
+    in_a_row = layout == "{amount} {name}" and rng.random() < 0.2
+    text = ", ".join(lines) if in_a_row else marked(bullet, lines)
     if "{people}" in phrasing and "{base}" not in phrasing:
         return f"{rng.choice(TEXT['headers']).format(**header)}\n{text}"
     return f"{rng.choice(TEXT['titles']).format(**header)}\n{text}" if rng.random() < 0.3 else text
@@ -105,7 +100,7 @@ def _example(prompt: str, ingredients: list[tuple], factor: str) -> Example:
 
 def grade(example: Example, answer: str) -> bool:
     """Return whether the answer has the factor and every ingredient with its new amount, in any order."""
-    head, *lines = [_plain(line) for line in lines_of(answer[:LONGEST])] or [""]
+    head, *lines = [_plain(line) for line in lines_of(answer)] or [""]
     right = example.facts["scaled"]
     return head == _plain(FACTORS[example.facts["factor"]]["head"]) and sorted(lines) == sorted(
         map(_plain, right)

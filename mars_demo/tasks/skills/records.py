@@ -1,13 +1,12 @@
-"""Dataclasses, dictionaries and test tables from a list of fields, graded by running them."""
+"""Dataclasses, dictionaries and test tables from a list of fields, graded by the values they define."""
 
+import ast
 import random
 
-from mars_demo.tasks.common import Example
+from mars_demo.tasks.common import Example, syntax_tree
 from mars_demo.tasks.skills import words
-from mars_demo.tasks.skills.common import LONGEST, kinds, python, request, skill, texts, unfenced
-from mars_demo.tasks.skills.material import is_inline, number, written
-from mars_demo.tasks.skills.sandbox import evaluated
-from mars_demo.tasks.skills.tables import in_group
+from mars_demo.tasks.skills.common import is_inline, kinds, python, request, skill, texts, unfenced
+from mars_demo.tasks.skills.material import written
 
 TEXT = texts("records")
 DATACLASS_ASKS, DICTIONARY_ASKS = kinds("records", "asks_dataclass"), kinds("records", "asks_dictionary")
@@ -15,38 +14,12 @@ TESTS_ASKS, CLASSES = kinds("records", "asks_tests"), kinds("records", "classes"
 TYPES = {field: kind for kind, fields in TEXT["fields"].items() for field in fields}
 DEFAULTS = {
     "str": lambda rng: f'"{rng.choice(TEXT["defaults"])}"',
-    "int": number(0, 99),
-    "float": lambda rng: f"{rng.randint(0, 9)}.{rng.randint(1, 9)}",
-    "bool": lambda rng: rng.choice(("True", "False")),
+    **words.drawings({"int": "{0..99}", "float": "{0..9}.{1..9}", "bool": "{True|False}"}),
 }
-SPOKEN_TYPES = {
-    "str": ("text", "string"),
-    "int": ("integer", "whole number"),
-    "float": ("float", "decimal number"),
-    "bool": ("boolean", "true or false"),
-    "list[str]": ("list of strings", "list of str"),
-}
-# A field without a default and with one.
-FIELD_STYLES = (
-    ("{key} ({type})", "{key} ({type}, default {default})"),
-    ("{key}: {type}", "{key}: {type} = {default}"),
-    ("{key}: {type}", "{key}: {type}, default {default}"),
-    ("{key} - {type}", "{key} - {type}, {default} by default"),
-    ("{type} {key}", "{type} {key} = {default}"),
-    ("{key} as {type}", "{key} as {type} (default: {default})"),
-)
+# The forms of a field without a default and with one.
+FIELD_STYLES = TEXT["field_styles"]
 ENTRY_STYLES = ("{}: {}", "{}: {}", "{} = {}", "{} - {}", "{} -> {}", "{}\t{}")
-# The generator of the values of a dictionary.
-VALUES = {
-    "int": number(1, 99),
-    "float": lambda rng: f"{rng.randint(0, 29)}.{rng.choice(('20', '50', '75', '99'))}",
-    "city": words.one_of(words.CITIES),
-    "name": words.one_of(words.FIRST_NAMES),
-    "day": words.one_of(words.DAYS),
-    "product": words.one_of(words.PRODUCTS),
-    "email": words.email,
-    **{kind: in_group(f"{kind}s") for kind in ("color", "sport", "language", "job", "animal")},
-}
+VALUES = words.drawings(TEXT["values"])
 FUNCTIONS = {
     "reverse": lambda word: word[::-1],
     "shout": lambda word: word.upper() + "!",
@@ -81,7 +54,9 @@ def _dataclass(rng: random.Random, unseen: bool) -> Example:
     keys = sorted(types, key=lambda key: types[key] in DEFAULTS)  # lists first: they have no default
     first_default = rng.choice((len(keys), len(keys), rng.randint(1, len(keys) - 1)))
     defaults = {key: DEFAULTS[types[key]](rng) for key in keys[first_default:] if types[key] in DEFAULTS}
-    spoken = {kind: rng.choice(calls) for kind, calls in SPOKEN_TYPES.items()} if rng.random() < 0.3 else {}
+    spoken = (
+        {kind: rng.choice(calls) for kind, calls in TEXT["spoken"].items()} if rng.random() < 0.3 else {}
+    )
     shown = {key: default.strip('"') if spoken else default for key, default in defaults.items()}
     styles = rng.choice(FIELD_STYLES)
     notes = [
@@ -99,7 +74,7 @@ def _dataclass(rng: random.Random, unseen: bool) -> Example:
 
 def _dictionary(rng: random.Random, unseen: bool) -> Example:
     phrasing, (name, group, kind) = DICTIONARY_ASKS.pick(rng, unseen), rng.choice(TEXT["dictionaries"])
-    keys = rng.sample(words.GROUPS[group].split(), rng.randint(3, 6))
+    keys = rng.sample(words.GROUPS[group], rng.randint(3, 6))
     values = {key: VALUES[kind](rng) for key in keys}
     is_number = kind in ("int", "float")
     style = rng.choice((*ENTRY_STYLES, "{} {}") if is_number else ENTRY_STYLES)
@@ -113,7 +88,7 @@ def _dictionary(rng: random.Random, unseen: bool) -> Example:
 def _tests(rng: random.Random, unseen: bool) -> Example:
     phrasing, cases = TESTS_ASKS.pick(rng, unseen), rng.choice(TEXT["lists"])
     name = rng.choice(list(FUNCTIONS))
-    inputs = range(2, 50) if name in NUMERIC else words.GROUPS["groceries"].split()
+    inputs = range(2, 50) if name in NUMERIC else words.GROUPS["groceries"]
     pairs = [(value, FUNCTIONS[name](value)) for value in rng.sample(inputs, rng.randint(3, 5))]
     code = [(_literal(value), _literal(expected)) for value, expected in pairs]
     style = rng.choice((*TEST_STYLES, f"{name}({{}}) == {{}}", f"{name}({{}}) returns {{}}"))
@@ -133,9 +108,52 @@ def _example(prompt: str, code: str, name: str) -> Example:
 
 
 def grade(example: Example, answer: str) -> bool:
-    """Return whether the answer, when run, defines the same value as the right code."""
-    right = evaluated(example.facts["code"], example.facts["name"])
-    return right is not None and evaluated(unfenced(answer[:LONGEST]), example.facts["name"]) == right
+    """Return whether the answer defines the same value as the right code; neither is run."""
+    name = example.facts["name"]
+    return _defined(unfenced(answer), name) == _defined(example.facts["code"], name)
+
+
+def _defined(code: str, name: str) -> str | None:
+    """Return what code assigns to a name, or the fields of its dataclass, as text.
+
+    Return None if the code has anything but imports from `dataclasses` and `typing`, literals and
+    dataclasses.
+    """
+    tree, imported, defined = syntax_tree(code), set(), {}
+    for node in tree.body if tree else ():
+        match node:
+            case ast.ImportFrom(module="dataclasses" | "typing", names=names):
+                imported |= {alias.asname or alias.name for alias in names}
+            case ast.Assign(targets=[ast.Name(id=target)]) | ast.AnnAssign(target=ast.Name(id=target)):
+                defined[target] = _literal_in(node.value)
+            case ast.ClassDef(name=target, bases=[], keywords=[], decorator_list=[decorator]):
+                is_dataclass = ast.unparse(decorator).startswith("dataclass") and "dataclass" in imported
+                defined[target] = _fields(node) if is_dataclass else None
+            case _:
+                return None
+    return defined.get(name)
+
+
+def _fields(node: ast.ClassDef) -> str | None:
+    """Return the names, types and defaults of a dataclass as text, or None if it has other members."""
+    fields = []
+    for member in node.body:
+        match member:
+            case ast.AnnAssign(target=ast.Name(id=name), annotation=annotation, value=value):
+                fields.append((name, ast.unparse(annotation), value and _literal_in(value)))
+            case ast.Expr(value=ast.Constant()):
+                pass
+            case _:
+                return None
+    return repr(fields)
+
+
+def _literal_in(node: ast.expr | None) -> str | None:
+    """Return a literal as text, or None for any other expression."""
+    try:
+        return repr(ast.literal_eval(node))
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+        return None
 
 
 TASK = skill("records", "Dataclasses, dictionaries, tests", make, grade)

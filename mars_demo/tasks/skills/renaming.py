@@ -1,11 +1,10 @@
 """Renaming throughout a piece of Python code."""
 
-import ast
 import random
 import re
 
-from mars_demo.tasks.common import Example
-from mars_demo.tasks.skills.common import LONGEST, kinds, python, request, skill, texts, unfenced
+from mars_demo.tasks.common import Example, syntax_of
+from mars_demo.tasks.skills.common import kinds, python, request, skill, texts, unfenced
 
 TEXT, ASKS = texts("renaming"), kinds("renaming")
 # Names in angle brackets are filled in, and one is renamed: `f` is a function, `k` a class.
@@ -61,18 +60,13 @@ def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example:
         new = _name(rng, renamed, names)
     else:
         which, renamed, new = "back", facts["renamed"], facts["old"]
-    phrasing = rng.choice(TEXT["follow_ups"][which]["unseen" if unseen else "seen"])
-    prompt = request(rng, phrasing, old=names[renamed], new=new)
+    prompt = request(rng, TEXT["follow_ups"][which].pick(rng, unseen), old=names[renamed], new=new)
     return _example(prompt, facts["snippet"], names, renamed, new)
 
 
 def grade(example: Example, answer: str) -> bool:
     """Return whether the answer has the same syntax tree as the renamed code."""
-    try:
-        tree = ast.dump(ast.parse(unfenced(answer[:LONGEST])))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return tree == ast.dump(ast.parse(example.facts["code"]))
+    return syntax_of(unfenced(answer)) == syntax_of(example.facts["code"])
 
 
 TASK = skill("renaming", "A name changed in code", make, grade, follow_up=follow_up)

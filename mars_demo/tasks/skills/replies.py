@@ -3,7 +3,7 @@
 import random
 import re
 
-from mars_demo.tasks.common import Example
+from mars_demo.tasks.common import Example, capitalized
 from mars_demo.tasks.skills import messages, words
 from mars_demo.tasks.skills.common import kinds, request, skill, texts
 
@@ -19,8 +19,7 @@ ABOUT = {
 }
 FIELDS = messages.FIELDS | {
     "favor": words.one_of(TEXT["favors"]),
-    "topic": words.one_of(TEXT["topics"]),
-    "reason": words.one_of(TEXT["reasons"]),
+    **words.drawings({"topic": TEXT["topics"], "reason": TEXT["reasons"]}),
     "new": messages.day,
 }
 
@@ -35,7 +34,7 @@ def make(rng: random.Random, unseen: bool) -> Example:
     fields = messages.drawn(rng, sorted(names), FIELDS)
     fields |= _other_forms(fields)
     subject = messages.filled([message["subject"]], fields)
-    subject = subject[0].upper() + subject[1:]
+    subject = capitalized(subject)
     text = messages.filled([rng.choice(message["texts"])], fields)
     material = layout.format(**fields, text=text, subject=subject)
     prompt = request(rng, phrasing, material, **fields)

@@ -6,58 +6,15 @@ import string
 
 from mars_demo.tasks.common import Example
 from mars_demo.tasks.skills import words
-from mars_demo.tasks.skills.common import LONGEST, Kinds, and_list, kinds, request, skill, texts, unfenced
-from mars_demo.tasks.skills.material import day, is_inline, number, written
-from mars_demo.tasks.skills.tables import FORMATS, Table, in_group
+from mars_demo.tasks.skills.common import and_list, is_inline, kinds, request, skill, texts, unfenced
+from mars_demo.tasks.skills.material import written
+from mars_demo.tasks.skills.tables import FORMATS, Table
 
 TEXT = texts("rows")
 ASKS = {"Markdown": kinds("rows", "asks_table"), "JSON": kinds("rows", "asks_json")}
 SCHEMES = kinds("rows", "schemes")  # names of each column, and forms of a row; the first names the row
-FOLLOW_UPS = {change: Kinds(**phrasings) for change, phrasings in TEXT["follow_ups"].items()}
+COLUMNS = words.drawings(TEXT["columns"])
 SEPARATORS = (", ", " - ", " | ", "\t", " / ")  # between the cells of a row without words
-
-
-def _small_price(rng: random.Random) -> str:
-    return f"{rng.randint(0, 9)}.{rng.choice(('20', '50', '75', '90', '99'))}"
-
-
-# The generator of each column.
-COLUMNS = {
-    **dict.fromkeys(("name", "player", "helper", "pet", "borrower"), words.one_of(words.FIRST_NAMES)),
-    **dict.fromkeys(("person", "runner", "student"), words.one_of(words.FIRST_NAMES)),
-    **dict.fromkeys(("employee", "contact", "guest"), words.person),
-    **dict.fromkeys(("city", "place", "club"), words.one_of(words.CITIES)),
-    **dict.fromkeys(("points", "stock", "shelf"), number(1, 99)),
-    "age": number(3, 90),
-    "quantity": number(2, 24),
-    "nights": number(2, 14),
-    "height": number(10, 180),
-    "years": number(2, 15),
-    "km": number(3, 42),
-    "minutes": number(15, 240),
-    "room": number(101, 560),
-    "price": _small_price,
-    "amount": words.price,
-    "date": day,
-    "day": words.one_of(words.DAYS),
-    "clock": words.clock,
-    "email": words.email,
-    "phone": lambda rng: f"555-{rng.randint(1000, 9999)}",
-    "item": words.one_of(TEXT["goods"]),
-    "what": words.one_of(TEXT["expenses"]),
-    "chore": words.one_of(TEXT["chores"]),
-    "dish": words.one_of(TEXT["dishes"]),
-    "product": words.one_of(words.PRODUCTS),
-    "gift": words.one_of(words.GIFTS),
-    "job": words.one_of([job for job in words.GROUPS["jobs"].split() if job[0] not in "aeiou"]),
-    "hotel": words.one_of(texts("extraction")["hotels"]),
-    "activity": in_group("sports"),
-    "plant": in_group("flowers"),
-    "color": in_group("colors"),
-    "animal": in_group("animals"),
-    "tool": in_group("tools"),
-    "instrument": in_group("instruments"),
-}
 
 
 def make(rng: random.Random, unseen: bool) -> Example:
@@ -158,7 +115,7 @@ def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example | N
         rows = [[*r[:other], value, *r[other + 1 :]] if r is rows[row] else r for r in rows]
     else:
         return None
-    prompt = request(rng, FOLLOW_UPS[change].pick(rng, unseen), **details)
+    prompt = request(rng, TEXT["follow_ups"][change].pick(rng, unseen), **details)
     return _example(prompt, target, [header, *rows], facts | {"columns": columns})
 
 
@@ -168,7 +125,7 @@ def grade(example: Example, answer: str) -> bool:
     Headings may have other capitals; cells may lack a currency or a measure, as in "loaves of bread".
     """
     try:
-        table = FORMATS[example.facts["format"]][1](unfenced(answer[:LONGEST]))
+        table = FORMATS[example.facts["format"]][1](unfenced(answer))
     except (ValueError, RecursionError):
         return False
     return _comparable(table) == _comparable(example.facts["table"])

@@ -3,11 +3,10 @@
 import random
 import sqlite3
 from contextlib import closing
-from dataclasses import dataclass
 
-from mars_demo.tasks.common import Example
+from mars_demo.tasks.common import Example, capitalized
 from mars_demo.tasks.skills import words
-from mars_demo.tasks.skills.common import LONGEST, kinds, request, skill, texts, unfenced
+from mars_demo.tasks.skills.common import kinds, request, skill, texts, unfenced
 
 FUNCTIONS = {"count", "sum", "avg", "min", "max", "round", "lower", "upper", "like"}
 STEPS = 100_000  # most SQLite virtual machine steps per query
@@ -15,80 +14,38 @@ ROWS = 200  # most rows of a result to compare
 DATABASES = 3  # per query, against results that are right by chance
 
 
-@dataclass(frozen=True)
-class Schema:
-    """A table with columns for names, for categories with their values, and for numbers."""
-
-    table: str
-    name: str
-    category: str
-    values: list[str]
-    number: str
-
-    def typed(self, order: list[str]) -> list[str]:
-        """Return the columns in this order, with their types."""
-        return [f"{column} {'INTEGER' if column == self.number else 'TEXT'}" for column in order]
-
-    def create(self, order: list[str]) -> str:
-        """Return the statement that creates the table."""
-        return f"CREATE TABLE {self.table} ({', '.join(self.typed(order))});"
-
-    @property
-    def columns(self) -> list[str]:
-        return [self.name, self.category, self.number]
-
-
-SCHEMAS = kinds("sql", "schemas")
+SCHEMAS = kinds("sql", "schemas")  # table, columns of names and categories, the categories, numbers
 TABLES = kinds("sql", "tables")  # ways to describe a table
 QUESTIONS = texts("sql")["questions"]  # each with its query
 ASKS = kinds("sql")
 
 
 def make(rng: random.Random, unseen: bool) -> Example:
-    schema, ask, question = (
-        Schema(*SCHEMAS.pick(rng, unseen)),
-        ASKS.pick(rng, unseen),
-        rng.choice(QUESTIONS),
-    )
-    n = rng.randint(2, 90) * 10
-    blanks = {
-        "table": schema.table,
-        "name": schema.name,
-        "category": schema.category,
-        "number": schema.number,
-        "value": rng.choice(schema.values),
-        "n": n,
-        "m": n + 100,
-        "k": rng.randint(2, 9),
-    }
+    table, name, category, values, number = SCHEMAS.pick(rng, unseen)
+    ask, question, n = ASKS.pick(rng, unseen), rng.choice(QUESTIONS), rng.randint(2, 90) * 10
+    columns = {"name": name, "category": category, "number": number}
+    blanks = columns | {"table": table, "value": rng.choice(values), "n": n, "m": n + 100}
+    blanks["k"] = rng.randint(2, 9)
     wordings = question["unseen" if unseen else "seen"]
     task = rng.choice(wordings["tasks"]).format(**blanks)
-    sentences = (f"{task[0].upper()}{task[1:]}.", rng.choice(wordings["questions"]).format(**blanks))
-    order = rng.sample(schema.columns, 3)
-    table = {"table": schema.table, "columns": ", ".join(order), "create": schema.create(order)}
+    sentences = (f"{capitalized(task)}.", rng.choice(wordings["questions"]).format(**blanks))
+    order = rng.sample(list(columns.values()), 3)
+    typed = [f"{column} {'INTEGER' if column == number else 'TEXT'}" for column in order]
+    create = f"CREATE TABLE {table} ({', '.join(typed)});"
+    described = {"table": table, "columns": ", ".join(order), "create": create}
     # A request that names the columns itself needs no other description of the table.
     is_described = "{columns}" in ask or "{create}" in ask
-    described = "" if is_described else _description(rng, schema, order, unseen)
-    prompt = request(rng, ask, described, **table, question=rng.choice(sentences), task=task)
+    forms = {"typed": ", ".join(typed), "lines": ",\n  ".join(typed), "bars": " | ".join(order)}
+    description = "" if is_described else TABLES.pick(rng, unseen).format(**described, **forms)
+    prompt = request(rng, ask, description, **described, question=rng.choice(sentences), task=task)
     query = question["query"].format(**blanks)
-    facts = {"query": query, "create": table["create"], "values": schema.values, "columns": schema.columns}
-    return Example("sql", prompt, query, facts | {"table": schema.table, "n": n})
-
-
-def _description(rng: random.Random, schema: Schema, order: list[str], unseen: bool) -> str:
-    typed = schema.typed(order)
-    return TABLES.pick(rng, unseen).format(
-        table=schema.table,
-        columns=", ".join(order),
-        typed=", ".join(typed),
-        lines=",\n  ".join(typed),
-        bars=" | ".join(order),
-    )
+    facts = {"query": query, "create": create, "values": values, "columns": [*columns.values()]}
+    return Example("sql", prompt, query, facts | {"table": table, "n": n})
 
 
 def grade(example: Example, answer: str) -> bool:
     """Return whether the answer gives the right rows in each database, in order if the query has one."""
-    facts, answer = example.facts, unfenced(answer[:LONGEST])
+    facts, answer = example.facts, unfenced(answer)
     for number in range(DATABASES):
         with closing(_database(facts, number)) as database:
             right, rows = (_rows(database, query) for query in (facts["query"], answer))

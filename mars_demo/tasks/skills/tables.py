@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from mars_demo.tasks.common import Example
 from mars_demo.tasks.skills import words
-from mars_demo.tasks.skills.common import LONGEST, Kinds, kinds, lines_of, request, skill, unfenced
-from mars_demo.tasks.skills.material import day, flat, literal, number
+from mars_demo.tasks.skills.common import kinds, lines_of, request, skill, unfenced
+from mars_demo.tasks.skills.material import flat, literal
 
 Table = list[list[str]]  # the header is the first row
 
@@ -79,42 +79,7 @@ SOURCES = {
     "JSON": (_json, _json_line),
 }
 
-_first, _city = words.one_of(words.FIRST_NAMES), words.one_of(words.CITIES)
-_product, _weekday = words.one_of(words.PRODUCTS), words.one_of(words.DAYS)
-_company = words.one_of(words.COMPANIES)
-_count = number(1, 99)
-
-
-def in_group(group: str) -> Callable[[random.Random], str]:
-    return words.one_of(words.GROUPS[group].split())
-
-
-COLUMNS = Kinds(
-    seen=(
-        {"name": _first, "city": _city, "age": _count},
-        {"product": _product, "price": words.price, "stock": _count},
-        {"id": _count, "customer": words.person, "city": _city, "total": words.price},
-        {"day": _weekday, "time": words.clock, "teacher": words.person},
-        {"employee": words.person, "email": words.email, "desk": _count},
-        {"item": _product, "owner": _first, "shelf": _count, "day": _weekday},
-        {"order": words.code, "date": day, "company": _company},
-        {"country": in_group("countries"), "language": in_group("languages"), "visits": _count},
-        {"animal": in_group("animals"), "name": _first, "weight": _count, "cage": _count},
-        {"shift": in_group("jobs"), "start": words.clock, "end": words.clock, "helpers": _count},
-        {"fruit": in_group("fruits"), "kilos": _count, "price": words.price},
-        {"supplier": _company, "address": words.address, "rating": number(1, 5)},
-        {"member": words.person, "sport": in_group("sports"), "joined": number(1990, 2025)},
-        {"plant": in_group("flowers"), "color": in_group("colors"), "height_cm": _count},
-    ),
-    unseen=(
-        {"station": _city, "platform": _count, "departure": words.clock},
-        {"player": _first, "wins": _count, "losses": _count, "club": _city},
-        {"instrument": in_group("instruments"), "musician": words.person, "seat": _count},
-        {"room": number(101, 560), "guest": words.person, "arrival": day, "nights": number(1, 14)},
-        {"garment": in_group("clothes"), "color": in_group("colors"), "size": number(34, 52)},
-    ),
-)
-ASKS = kinds("table-formats")
+ASKS, COLUMNS = kinds("table-formats"), kinds("table-formats", "columns")
 
 
 def make(rng: random.Random, unseen: bool) -> Example:
@@ -123,12 +88,12 @@ def make(rng: random.Random, unseen: bool) -> Example:
         target = rng.choice(list(FORMATS))
     columns = COLUMNS.pick(rng, unseen)
     header = rng.sample(list(columns), rng.randint(2, len(columns)))
-    generators = [columns[name] for name in header]
+    draws = [words.drawing(columns[name]) for name in header]
     spell = rng.choice((str, str, str, str.capitalize))
     cells = 9 if target == "JSON" else 14
     count = rng.randint(2, max(2, min(6, cells // len(header))))
     # No commas inside of cells: a reader of CSV would split there.
-    rows = [[generate(rng).replace(",", "") for generate in generators] for _ in range(count)]
+    rows = [[draw(rng).replace(",", "") for draw in draws] for _ in range(count)]
     table = [[spell(name) for name in header], *rows]
     material = rng.choice(SOURCES[source])(table)
     called = rng.choice((str, str, str, str.lower))
@@ -139,7 +104,7 @@ def make(rng: random.Random, unseen: bool) -> Example:
 def grade(example: Example, answer: str) -> bool:
     """Return whether the answer, parsed in its format, is the same table."""
     try:
-        table = FORMATS[example.facts["format"]][1](unfenced(answer[:LONGEST]))
+        table = FORMATS[example.facts["format"]][1](unfenced(answer))
     except (ValueError, RecursionError, csv.Error):
         return False
     return table == example.facts["table"]

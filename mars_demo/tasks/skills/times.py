@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from mars_demo.tasks.common import DAYS, Example, concludes, concluding, quantity
-from mars_demo.tasks.skills.common import LONGEST, kinds, request, skill
+from mars_demo.tasks.skills.common import kinds, request, skill
 
 ASKS, FOLLOW_UPS = kinds("times"), kinds("times", "follow_ups")
 
@@ -167,9 +167,4 @@ SUMS: dict[str, tuple[Callable[[random.Random], dict[str, str]], Callable[..., t
 }
 
 
-def grade(example: Example, answer: str) -> bool:
-    """Return whether the answer is short and ends with the right sentence."""
-    return len(answer) <= LONGEST and concludes(example, answer)
-
-
-TASK = skill("times", "Days and times", make, grade, follow_up=follow_up)
+TASK = skill("times", "Days and times", make, concludes, follow_up=follow_up)

@@ -4,14 +4,13 @@ import random
 import re
 from collections.abc import Sequence
 
-from mars_demo.tasks.common import Example
+from mars_demo.tasks.common import Example, capitalized
 from mars_demo.tasks.skills import words
-from mars_demo.tasks.skills.common import LONGEST, Kinds, kinds, lines_of, plain, request, skill, texts
+from mars_demo.tasks.skills.common import kinds, lines_of, plain, request, skill, texts
 
 TEXT = texts("todo")
 ASKS, FOLLOW_UPS = kinds("todo"), kinds("todo", "follow_ups")
-TALK = {what: Kinds(**TEXT["talk"][what]) for what in ("tasks", "groceries", "lacking")}
-GROCERIES = words.GROUPS["groceries"].split()
+TALK, GROCERIES = TEXT["talk"], words.GROUPS["groceries"]
 _FURTHER = ("Also", "Oh", "And", "Then")  # beginnings of a sentence that follows another one
 _DONE = r"(?:[-*•] *)?\[x\]"
 _OPEN = r"(?:[-*•] *\[ ?\]|[-*•]|\[ ?\])"
@@ -54,7 +53,7 @@ def _list(prompt: str, facts: dict) -> Example:
     lines = []
     for number, item in enumerate(facts["items"], 1):
         box = "x" if item in facts["done"] else " "
-        lines.append(f"{f'{number}.' if facts['numbered'] else f'- [{box}]'} {item[0].upper()}{item[1:]}")
+        lines.append(f"{f'{number}.' if facts['numbered'] else f'- [{box}]'} {capitalized(item)}")
     return Example("todo", prompt, "\n".join(lines), facts)
 
 
@@ -79,7 +78,7 @@ def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example:
 
 def grade(example: Example, answer: str) -> bool:
     """Return whether the answer lists exactly these items, with numbers or ticks where they are due."""
-    facts, lines = example.facts, lines_of(answer[:LONGEST])
+    facts, lines = example.facts, lines_of(answer)
     if len(lines) != len(facts["items"]):
         return False
     for number, (line, item) in enumerate(zip(lines, facts["items"]), 1):

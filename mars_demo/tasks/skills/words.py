@@ -1,27 +1,29 @@
-"""Names, things and numbers for requests."""
+"""Names, things, dates and numbers for requests, and the patterns that draw them."""
 
 import datetime
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from string import Formatter
 
-from mars_demo.tasks.common import DAYS as DAYS  # re-exported with the words here
+from mars_demo.tasks.common import DAYS, ordinal
 from mars_demo.tasks.skills.common import texts
+
+Draw = Callable[[random.Random], str]
 
 _WORDS = texts("words")
 FIRST_NAMES, LAST_NAMES = _WORDS["first_names"].split(), _WORDS["last_names"].split()
 CITIES, STREETS, MONTHS = _WORDS["cities"].split(), _WORDS["streets"].split(), _WORDS["months"].split()
 PRODUCTS, COMPANIES = _WORDS["products"], _WORDS["companies"]
 GIFTS = [product for product in PRODUCTS if product[0] not in "aeiou"]  # with the article "a"
-GROUPS = _WORDS["groups"] | {"cities": _WORDS["cities"], "names": _WORDS["first_names"]}
+ONE_GIFT = [gift for gift in GIFTS if not gift.endswith("s")]
+GROUPS = {name: group.split() for name, group in _WORDS["groups"].items()}
+LONG_DATE = _WORDS["dates"][0]
+GROUPS |= {"cities": CITIES, "names": FIRST_NAMES}
 
 
-def one_of(values: Sequence[str]) -> Callable[[random.Random], str]:
+def one_of(values: Sequence[str]) -> Draw:
     """Return a function that draws one of these values."""
     return lambda rng: rng.choice(values)
-
-
-def person(rng: random.Random) -> str:
-    return f"{rng.choice(FIRST_NAMES)} {rng.choice(LAST_NAMES)}"
 
 
 def email(rng: random.Random) -> str:
@@ -33,21 +35,70 @@ def date(rng: random.Random) -> datetime.date:
     return datetime.date(2015, 1, 1) + datetime.timedelta(days=rng.randrange(365 * 20))
 
 
-def long_date(day: datetime.date) -> str:
-    return f"{MONTHS[day.month - 1]} {day.day}, {day.year}"
+def dated(day: datetime.date, form: str) -> str:
+    """Return a date in a form, such as "{day:%d.%m.%Y}" or "{nth} of {month}"."""
+    return form.format(day=day, month=MONTHS[day.month - 1], nth=ordinal(day.day))
 
 
-def clock(rng: random.Random) -> str:
-    return f"{rng.randint(7, 21)}:{rng.choice(('00', '15', '30', '45'))}"
+def any_date(rng: random.Random) -> str:
+    """Return a date in one of several forms."""
+    day = date(rng)
+    return dated(day, rng.choice(_WORDS["dates"]))
 
 
-def address(rng: random.Random) -> str:
-    return f"{rng.randint(1, 99)} {rng.choice(STREETS)} {rng.choice(('Street', 'Road', 'Lane', 'Avenue'))}"
+# What a field of a pattern draws, by its name.
+NAMED: dict[str, Draw] = {
+    **{name: one_of(group) for name, group in GROUPS.items()},
+    "first": one_of(FIRST_NAMES),
+    "last": one_of(LAST_NAMES),
+    "city": one_of(CITIES),
+    "street": one_of(STREETS),
+    "month": one_of(MONTHS),
+    "weekday": one_of(DAYS),
+    "product": one_of(PRODUCTS),
+    "company": one_of(COMPANIES),
+    "gift": one_of(GIFTS),
+    "one gift": one_of(ONE_GIFT),
+    "a job": one_of([job for job in GROUPS["jobs"] if job[0] not in "aeiou"]),  # with the article "a"
+    "email": email,
+    "date": any_date,
+    "long date": lambda rng: dated(date(rng), LONG_DATE),
+}
 
 
-def code(rng: random.Random) -> str:
-    return f"{rng.choice('ABCDEFGHKLMNPRST')}{rng.choice('ABCDEFGHKLMNPRST')}-{rng.randint(1000, 9999)}"
+def drawing(pattern: str | Sequence[str], named: Mapping[str, Draw] = NAMED) -> Draw:
+    """Return a function that draws a text from a pattern, or from one of several.
+
+    The fields of a pattern are drawn from left to right: "{2..40}" is a number, "{10..90..5}" one in steps,
+    "{am|pm}" an alternative, and "{city}" whatever has this name.
+    """
+    if not isinstance(pattern, str):
+        draws = [drawing(one, named) for one in pattern]
+        return lambda rng: rng.choice(draws)(rng)
+    parts = []
+    for literal, field, *_ in Formatter().parse(pattern):
+        parts += [lambda _, literal=literal: literal] if literal else []
+        parts += [_drawn_field(field, named)] if field is not None else []
+    return parts[0] if len(parts) == 1 else lambda rng: "".join(part(rng) for part in parts)
 
 
-def price(rng: random.Random) -> str:
-    return f"{rng.randint(3, 199)}.{rng.choice(('00', '20', '50', '75', '90', '99'))}"
+def _drawn_field(field: str, named: Mapping[str, Draw]) -> Draw:
+    if ".." in field:
+        low, high, *step = map(int, field.split(".."))
+        return lambda rng: str(rng.randrange(low, high + 1, *step))
+    return one_of(field.split("|")) if "|" in field else named[field]
+
+
+for _name, _pattern in _WORDS["patterns"].items():  # later ones may name earlier ones
+    NAMED[_name] = drawing(_pattern)
+person, clock, address, price = (NAMED[name] for name in ("person", "clock", "address", "price"))
+
+
+def drawings(patterns: Mapping[str, str | Sequence[str]], **more: Draw) -> dict[str, Draw]:
+    """Return what draws each field of a skill; one pattern may serve several fields, "to, from".
+
+    more: what draws further names in the patterns.
+    """
+    named = NAMED | more
+    pairs = [(field, pattern) for fields, pattern in patterns.items() for field in fields.split(", ")]
+    return {field: drawing(pattern, named) for field, pattern in pairs}

@@ -4,7 +4,7 @@ import random
 import re
 
 from mars_demo.tasks.common import Example
-from mars_demo.tasks.skills.common import LONGEST, kinds, request, skill
+from mars_demo.tasks.skills.common import kinds, request, skill
 from mars_demo.tasks.skills.passages import passage, values
 
 ASKS = kinds("yes-no")
@@ -29,7 +29,7 @@ def make(rng: random.Random, unseen: bool) -> Example:
 
 def grade(example: Example, answer: str) -> bool:
     """Return whether the answer is the right yes or no, alone or with the right sentence."""
-    parts = re.fullmatch(r"(yes|no)\b[.,:;!]?\s*(.*)", answer[:LONGEST].strip(), re.IGNORECASE | re.DOTALL)
+    parts = re.fullmatch(r"(yes|no)\b[.,:;!]?\s*(.*)", answer.strip(), re.IGNORECASE | re.DOTALL)
     if not parts or parts[1].lower() != example.facts["verdict"]:
         return False
     return parts[2].strip('"“”') in ("", example.facts["sentence"])
