@@ -84,7 +84,7 @@ async () => {
   readMark(".schedules [data-state=commit]", (style) => style.getPropertyValue("--commit"));
   readMark(".curves path", (style) => style.stroke);
   readMark(".worked .slot", (style) => style.borderTopColor);
-  readMark(".js-plotly-plot .js-line", (style) => style.stroke);
-  readMark(".js-plotly-plot .point", (style) => style.fill);
+  readMark(".scatterlayer .js-line", (style) => style.stroke);
+  readMark(".scatterlayer .point", (style) => style.fill);
   return { texts: [...texts], marks: [...marks], smallest };
 }
