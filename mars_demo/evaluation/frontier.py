@@ -5,8 +5,8 @@ that the page draws recorded points at once.
 """
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Self
@@ -45,6 +45,11 @@ class Setting:
             raise ValueError(f"Mode {self.mode} {verb}.")
         if self.tau is not None:
             Acceptance(self.criterion, self.tau)
+
+    @property
+    def line(self) -> str:
+        """The name of the line through the points that differ in τ only."""
+        return self.criterion or self.title
 
     @property
     def title(self) -> str:
@@ -123,11 +128,6 @@ class Point:
         """The ratio of all tokens to all forwards."""
         return sum(one.tokens for one in self.outcomes) / sum(one.forwards for one in self.outcomes)
 
-    @property
-    def seconds_per_answer(self) -> float:
-        """The wall-clock seconds per answer, which the sequences of a batch share."""
-        return self.seconds / self.n
-
     @cached_property
     def accuracy_interval(self) -> tuple[float, float]:
         return bootstrap.interval([one.right for one in self.outcomes], [1] * self.n)
@@ -140,6 +140,11 @@ class Point:
     @property
     def wrong(self) -> list[Outcome]:
         return [one for one in self.outcomes if not one.right]
+
+    @property
+    def different(self) -> list[Outcome]:
+        """The answers that differ from AR's."""
+        return [one for one in self.outcomes if one.leaves is not None]
 
 
 @dataclass(frozen=True)
@@ -156,6 +161,13 @@ class Frontier:
 
     def find(self, setting: Setting) -> Point | None:
         return next((point for point in self.points if point.setting == setting), None)
+
+    def lines(self) -> dict[str, list[Point]]:
+        """Return the points by line, each line in the order of τ."""
+        lines: dict[str, list[Point]] = {}
+        for point in sorted(self.points, key=lambda point: -(point.setting.tau or 0)):
+            lines.setdefault(point.setting.line, []).append(point)
+        return lines
 
     def faster(self, point: Point) -> float | None:
         """Return the speed-up over AR in seconds; None without AR."""
@@ -191,31 +203,26 @@ class Frontier:
             areas[criterion] = area
         return areas
 
+    def table(self) -> DataFrame:
+        """Return a table of texts: the setting of each point and its `COLUMNS`."""
+        return DataFrame(map(self.texts, self.points), columns=["setting", *COLUMNS])
+
+    def texts(self, point: Point) -> dict[str, str]:
+        cells = {name: column.text(self, point) for name, column in COLUMNS.items()}
+        return {"setting": point.setting.title} | cells
+
     def frame(self) -> DataFrame:
-        """Return a table with a row per point."""
+        """Return a table of numbers: the setting of each point, its `COLUMNS` and their intervals."""
         return DataFrame([self._row(point) for point in self.points])
 
     def _row(self, point: Point) -> dict[str, Any]:
-        accuracy, speed = point.accuracy_interval, point.tokens_per_forward_interval
-        return {
-            "model": self.model,
-            "tasks": self.tasks,
-            "mode": point.setting.mode,
-            "criterion": point.setting.criterion,
-            "tau": point.setting.tau,
-            "n": point.n,
-            "accuracy": point.accuracy,
-            "accuracy_low": accuracy[0],
-            "accuracy_high": accuracy[1],
-            "tokens_per_forward": point.tokens_per_forward,
-            "tokens_per_forward_low": speed[0],
-            "tokens_per_forward_high": speed[1],
-            "seconds_per_answer": point.seconds_per_answer,
-            "faster_than_ar": self.faster(point),
-            "leave_ar": sum(one.leaves is not None for one in point.outcomes),
-            "rows": self.size,
-            "machine": self.machine,
-        }
+        row = {"model": self.model, "tasks": self.tasks} | asdict(point.setting) | {"n": point.n}
+        for name, column in COLUMNS.items():
+            name = name.replace(" ", "_")
+            row[name] = column.value(self, point)
+            if column.interval:
+                row[f"{name}_low"], row[f"{name}_high"] = column.interval(point)
+        return row | {"rows": self.size, "machine": self.machine}
 
     def record(self, texts: bool = True) -> dict[str, Any]:
         """Return the JSON form; `texts` includes the wrong answers."""
@@ -239,6 +246,38 @@ class Frontier:
             return cls(*(record[name] for name in _FIELDS), prompts, points)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"Not a valid record of a sweep ({error}).") from error
+
+
+@dataclass(frozen=True)
+class Column:
+    """A measurement of points, with the format of its text and perhaps its interval."""
+
+    value: Callable[[Frontier, Point], float | None]
+    form: str
+    interval: Callable[[Point], tuple[float, float]] | None = None
+
+    def text(self, frontier: Frontier, point: Point) -> str:
+        value = self.value(frontier, point)
+        if value is None:
+            return "–"
+        ends = self.interval(point) if self.interval else ()
+        between = f" ({'–'.join(self.form.format(end) for end in ends)})" if len({*ends}) > 1 else ""
+        return self.form.format(value) + between
+
+
+ACROSS = ("tokens per forward", "answers per second")  # the columns that accuracy is plotted against
+# An entry here is all that a new column needs: the table, the CSV file and the chart read this dictionary.
+COLUMNS = {
+    "accuracy": Column(lambda _, point: point.accuracy, "{:.1%}", lambda point: point.accuracy_interval),
+    "tokens per forward": Column(
+        lambda _, point: point.tokens_per_forward,
+        "{:.2f}",
+        lambda point: point.tokens_per_forward_interval,
+    ),
+    "answers per second": Column(lambda _, point: point.n / point.seconds, "{:.2f}"),
+    "faster than AR": Column(Frontier.faster, "{:.2f}×"),
+    "different from AR": Column(lambda _, point: len(point.different), "{}"),
+}
 
 
 _FIELDS = ("model", "tasks", "title", "size", "machine")  # fields of a frontier in its record
@@ -265,7 +304,7 @@ def _joined(numbers: Iterable[int | None]) -> str:
 
 def _point(record: Mapping[str, Any]) -> Point:
     wrong, seconds = record.get("wrong", {}), float(record["seconds"])
-    if not (math.isfinite(seconds) and seconds >= 0):
+    if not (math.isfinite(seconds) and seconds > 0):
         raise ValueError(f"seconds {seconds}")
     columns = [
         [None if part == _NONE else int(part) for part in record[name].split()]

@@ -41,6 +41,22 @@ def model_list(elem_id: str, **more: Any) -> gr.Dropdown:
     return gr.Dropdown([], label="Model", elem_id=elem_id, **more)
 
 
+def text_table(elem_id: str, label: str, widths: list[str] | None = None) -> gr.Dataframe:
+    """Return a table of plain texts, whose rows break lines where columns have `widths`."""
+    return gr.Dataframe(
+        label=label,
+        show_label=False,
+        datatype="str",  # texts of visitors and models are never Markdown or HTML
+        interactive=False,
+        wrap=bool(widths),
+        column_widths=widths,
+        max_height=320,
+        buttons=[],
+        elem_id=elem_id,
+        elem_classes="texts",
+    )
+
+
 def tau_slider(elem_id: str, value: float = TAU, info: str | None = None) -> gr.Slider:
     return gr.Slider(0, 1, value, step=TAU_STEP, label="Threshold τ", info=info, elem_id=elem_id)
 

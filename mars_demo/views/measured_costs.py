@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from statistics import median
-from typing import Any
 
 import numpy as np
 from pandas import DataFrame
@@ -10,19 +9,10 @@ from pandas import DataFrame
 from mars_demo.evaluation import results
 
 
-def curves(measured: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return curves of c(k) ÷ c(1) from k = 1 to the largest size.
-
-    measured: the `title`, `source` and `points` of each curve; a point is k and milliseconds per forward.
-    """
-    shown = []
-    for one in measured:
-        sizes, ms = zip(*one["points"])
-        relative = np.interp(range(1, sizes[-1] + 1), sizes, ms) / ms[0]
-        shown.append(
-            {"title": one["title"], "source": one["source"], "relative": [*relative], "points": sizes}
-        )
-    return shown
+def relative(points: Sequence[Sequence[float]], positions: float) -> float:
+    """Return c(k) ÷ c(1), linear between the measured points (k, milliseconds), which begin with k = 1."""
+    sizes, ms = zip(*points)
+    return float(np.interp(positions, sizes, ms)) / ms[0]
 
 
 def speeds(file: str, methods: Mapping[str, str], base: str) -> tuple[DataFrame, str] | None:

@@ -1,16 +1,20 @@
 """Plots, each a function from data to a plotly figure."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import plotly.graph_objects as go
 
+from mars_demo.evaluation import frontier as sweeps
 from mars_demo.evaluation.accuracy import Row
-from mars_demo.evaluation.paper_tables import Point
+from mars_demo.evaluation.frontier import ACROSS, COLUMNS
+from mars_demo.evaluation.paper_tables import Point, paper_curves
+from mars_demo.views.measured_costs import relative
 
 _DASHES = ("solid", "dash", "dot", "dashdot")
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x")
-_COLOURS = ("#0072b2", "#c85200", "#00825f", "#b0508a", "#c77f00")
-_INK, _GRID = "#808890", "rgba(128,136,144,0.25)"
+_COLOURS = ("#2080c8", "#d2601a", "#0a8f6b", "#c0609a", "#b87300")  # on light and on dark pages
+_INK, _GRID, _FAINT = "#808890", "rgba(128,136,144,0.25)", "rgba(128,136,144,0.5)"
 
 
 def ar_share(block_sizes: Sequence[int], chosen: int) -> go.Figure:
@@ -50,45 +54,115 @@ def _sft_loss(sides: Iterable[Iterable[Sequence]]) -> go.Figure:
     return figure
 
 
-def frontier(curves: Mapping[str, Sequence[Row | Point]], source: str = "") -> go.Figure:
-    """Plot accuracy against tokens per forward, a line per name and a point per τ.
+def costs(measured: Sequence[Mapping]) -> go.Figure:
+    """Plot the cost of a forward by its number of positions, relative to a forward with one position.
 
-    Lines differ in dashes too, for readers who cannot tell their colours apart.
+    measured: the `title` and `points` of each curve; a point is k and milliseconds per forward.
     """
     figure = go.Figure()
-    named = _apart([row for rows in curves.values() for row in rows])
-    for number, (name, rows) in enumerate(curves.items()):
-        taus = ["" if row.tau is None else f"τ {row.tau:g}" for row in rows]
-        figure.add_scatter(
-            x=[row.tokens_per_forward for row in rows],
-            y=[100 * row.accuracy for row in rows],
-            text=[tau if row in named else "" for tau, row in zip(taus, rows)],
-            customdata=taus,
-            mode="lines+markers+text" if len(rows) > 1 else "markers+text",
-            textposition="bottom left",
-            name=name,
-            line={"dash": _DASHES[number % len(_DASHES)], "color": _COLOURS[number % len(_COLOURS)]},
-            marker={"symbol": _SYMBOLS[number % len(_SYMBOLS)], "size": 9},
-            hovertemplate="%{customdata} %{x:.2f} per forward, %{y:.0f} % accuracy"
-            "<extra>%{fullData.name}</extra>",
-        )
-    _dress(figure, "tokens per forward" + (f"<br>{source}" if source else ""), "accuracy, %", 360)
-    figure.update_xaxes(rangemode="tozero")
+    for one in measured:
+        x, y = zip(*((k, relative(one["points"], k)) for k, _ in one["points"]))
+        name = one["title"]
+        hover = [f"{name}<br>{k} positions cost {cost:.2f} times as much as 1" for k, cost in zip(x, y)]
+        _add_line(figure, name, x, y, [None] * len(x), hover)
+    figure.add_hline(1, line_dash="dot", annotation_text="limit: further positions are free")
+    _dress(figure, "positions of a forward, k", "c(k) ÷ c(1)", 360)
+    figure.update_yaxes(range=None, rangemode="tozero")
     return figure
 
 
-def _apart(rows: Sequence[Row | Point]) -> list[Row | Point]:
-    """Return the points to label: those far enough from every labelled point before them."""
-    reach = max(row.tokens_per_forward for row in rows)
-    named: list[Row | Point] = []
-    for row in rows:
-        if all(
-            abs(row.tokens_per_forward - other.tokens_per_forward) > 0.09 * reach
-            or abs(row.accuracy - other.accuracy) > 0.09
-            for other in named
-        ):
-            named.append(row)
-    return named
+def frontier(curves: Mapping[str, Sequence[Row | Point]], source: str = "") -> go.Figure:
+    """Plot accuracy against tokens per forward, a line per name and a point per τ."""
+    figure = go.Figure()
+    for name, rows in curves.items():
+        _add_rows(figure, name, rows)
+    _label(figure)
+    _dress(figure, "tokens per forward" + (f"<br>{source}" if source else ""), "accuracy", 360)
+    figure.update_xaxes(rangemode="tozero")
+    figure.update_yaxes(range=[0, 1.05], tickformat=".0%")
+    return figure
+
+
+def sweep(swept: sweeps.Frontier, across: str) -> go.Figure:
+    """Plot accuracy against a column of a sweep, with intervals over prompts; hover shows all columns.
+
+    The legend offers the paper's τ sweep, which has no times, beside tokens per forward.
+    """
+    figure = go.Figure()
+    for name, points in swept.lines().items():
+        x, y = ([COLUMNS[axis].value(swept, point) for point in points] for axis in (across, "accuracy"))
+        hover = ["<br>".join(map(": ".join, swept.texts(point).items())) for point in points]
+        _add_line(figure, name, x, y, [point.setting.tau for point in points], hover)
+        figure.data[-1].update(error_x=_bars(across, points, x), error_y=_bars("accuracy", points, y))
+    _label(figure)
+    if across == ACROSS[0]:
+        for name, rows in paper_curves().items():
+            _add_rows(figure, name, rows)
+            figure.data[-1].update(name=f"paper, {name.split(',')[0]}", visible="legendonly")
+    _dress(figure, across, "accuracy", 420)
+    figure.update_yaxes(range=None, tickformat=".0%")
+    return figure
+
+
+def _add_rows(figure: go.Figure, name: str, rows: Sequence[Row | Point]) -> None:
+    x, y = [row.tokens_per_forward for row in rows], [row.accuracy for row in rows]
+    hover = [f"{name}<br>{across:.2f} tokens per forward, {up:.1%} accuracy" for across, up in zip(x, y)]
+    _add_line(figure, name, x, y, [row.tau for row in rows], hover)
+
+
+def _add_line(
+    figure: go.Figure,
+    name: str,
+    x: Sequence[float],
+    y: Sequence[float],
+    taus: Sequence[float | None],
+    hover: Sequence[str],
+) -> None:
+    """Add a line with a point per τ. Lines differ in dashes and marks too, not in colours alone."""
+    number = len(figure.data)
+    figure.add_scatter(
+        x=x,
+        y=y,
+        text=["" if tau is None else f"τ {tau:g}" for tau in taus],
+        hovertext=hover,
+        hovertemplate="%{hovertext}<extra></extra>",
+        mode="lines+markers+text",
+        textposition="bottom left",
+        name=name,
+        line={"dash": _DASHES[number % len(_DASHES)], "color": _COLOURS[number % len(_COLOURS)]},
+        marker={"symbol": _SYMBOLS[number % len(_SYMBOLS)], "size": 9},
+    )
+
+
+def _bars(name: str, points: Sequence[sweeps.Point], values: Sequence[float]) -> dict[str, Any] | None:
+    """Return the error bars of a column's intervals, if it has them."""
+    if (interval := COLUMNS[name].interval) is None:
+        return None
+    low, high = zip(*map(interval, points))
+    above = [end - value for value, end in zip(values, high)]
+    below = [value - end for value, end in zip(values, low)]
+    return {
+        "symmetric": False,
+        "array": above,
+        "arrayminus": below,
+        "color": _FAINT,
+        "thickness": 1,
+        "width": 3,
+    }
+
+
+def _label(figure: go.Figure) -> None:
+    """Keep only the labels of points that are far enough from every labelled point before them."""
+    axes = zip(*((line.x, line.y) for line in figure.data))
+    reach = [0.09 * (max(map(max, axis)) - min(map(min, axis))) for axis in axes]
+    labelled: list[tuple] = []
+    for line in figure.data:
+        texts = []
+        for text, *place in zip(line.text, line.x, line.y):
+            is_near = (all(abs(a - b) <= r for a, b, r in zip(place, other, reach)) for other in labelled)
+            texts.append("" if any(is_near) else text)
+            labelled += [place] if texts[-1] else []
+        line.text = texts
 
 
 def _dress(figure: go.Figure, x: str, y: str, height: int) -> None:

@@ -84,10 +84,7 @@ async () => {
   readMark(".schedules [data-state=commit]", (style) => style.getPropertyValue("--commit"));
   readMark(".curves path", (style) => style.stroke);
   readMark(".worked .slot", (style) => style.borderTopColor);
-  readMark(".costs :is(.curve, .free, .drop)", (style) => style.stroke);
-  readMark(".costs :is(.point, .own)", (style) => style.fill);
-  readMark(".answers .one:is([data-same=yes], [data-same=no])", (style) => style.borderLeftColor);
-  readMark(".frontier .line, .frontier .mark:is(.ring, .cross)", (style) => style.stroke);
-  readMark(".frontier .series .mark:not(.ring, .cross)", (style) => style.fill);
+  readMark(".scatterlayer .js-line", (style) => style.stroke);
+  readMark(".scatterlayer .point", (style) => style.fill);
   return { texts: [...texts], marks: [...marks], smallest };
 }

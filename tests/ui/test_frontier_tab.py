@@ -1,30 +1,36 @@
 """The Frontier tab in a real browser: recorded points, real sweeps, and their answers."""
 
 import csv
-import io
 import json
 import re
+from dataclasses import replace
 
 import pytest
-from acts import choose, is_open, press, set_slider
+from acts import choose, fits, is_open, press, set_slider
 from playwright.sync_api import Page, expect
 
 from mars_demo.decoding.decode import decode
 from mars_demo.evaluation import results
-from mars_demo.evaluation.frontier import Frontier, Setting
+from mars_demo.evaluation.frontier import AR, COLUMNS, Frontier, Setting
 from mars_demo.evaluation.sweep import Sweep, grid
 from mars_demo.ui.tabs import frontier as tab
 
 COMMAND = "python -m benchmarks.frontier --output assets/results/frontier.json"
 PROMPTS = 12
 LOW = Setting("mars", "probability", 0.3)
+HOSTILE = "<img src=x onerror=alert(1)> **bold** $x$"
 
 
 @pytest.fixture(scope="module")
 def swept(mars_tiny) -> Frontier:
-    """Return a few points, one with a τ so low that more answers are wrong."""
+    """Return a few points, one with a τ so low that more answers are wrong; one of them is hostile."""
     settings = [*grid(mars_tiny, ["probability"], [0.9, 0.3]), Setting("mars", "margin", 0.9)]
-    return Sweep(mars_tiny, "worlds", PROMPTS, settings, size=12).finish()
+    swept = Sweep(mars_tiny, "worlds", PROMPTS, settings, size=12).finish()
+    low = swept.find(LOW)
+    outcomes = [replace(one, text=HOSTILE) if one is low.wrong[0] else one for one in low.outcomes]
+    changed = replace(low, outcomes=tuple(outcomes))
+    swept = replace(swept, points=tuple(changed if point is low else point for point in swept.points))
+    return Frontier.read(swept.record())  # with rounded times
 
 
 @pytest.fixture
@@ -43,26 +49,26 @@ def open_tab(visit, tmp_path, monkeypatch, swept):
 
 
 def points(page: Page):
-    return page.locator("#frontier .point")
+    """Return the marks of the chart."""
+    return page.locator("#frontier-chart .scatterlayer .point")
 
 
-def point(page: Page, setting: Setting):
-    tau = "" if setting.tau is None else rf"\D+\b{setting.tau:g}"
-    name = re.compile(rf"\b{setting.criterion}{tau}\b")
-    return page.locator("#frontier").get_by_role("group").get_by_role("button", name=name)
+def rows(page: Page, table: str = "table"):
+    return page.locator(f"#frontier-{table} .virtual-row")
 
 
-def status(page: Page):
-    return page.locator("#frontier-said")
+def cells(row):
+    return row.locator(".body-cell")
 
 
-def chosen(page: Page):
-    """Return the text about the point that the Race tab is set to."""
-    return page.locator("#frontier .set")
+def chosen(page: Page, what: str):
+    return page.locator(f"#frontier-{what} input")
 
 
-def answers(page: Page):
-    return page.locator("#frontier .answer")
+def pick(page: Page, setting: Setting) -> None:
+    cells(rows(page).filter(has_text=setting.title)).nth(1).click()
+    expect(chosen(page, "point")).to_have_value(setting.title)
+    expect(rows(page, "answers").first).to_be_visible()
 
 
 def measure(page: Page, taus: str = "0.9", prompts: int = 8) -> None:
@@ -73,56 +79,40 @@ def measure(page: Page, taus: str = "0.9", prompts: int = 8) -> None:
 
 def has_started(page: Page) -> None:
     """Wait until a new sweep has its first point."""
-    expect(page.locator("#frontier .about")).not_to_contain_text(COMMAND)
+    expect(page.locator("#frontier-about")).not_to_contain_text(COMMAND)
     expect(points(page).first).to_be_attached()
 
 
-def downloaded(page: Page, kind: str) -> str:
+def downloaded(page: Page) -> list[dict]:
     with page.expect_download() as waiting:
-        page.locator(f'#frontier [data-do="{kind}"]').click()
-    return waiting.value.path().read_text("utf-8")
-
-
-def in_figures(value: float, interval: tuple[float, float]) -> str:
-    low, high = interval
-    return f"{100 * value:.1f}% ({100 * low:.1f}–{100 * high:.1f})"
+        page.locator("#frontier-csv").click()
+    return list(csv.DictReader(waiting.value.path().read_text("utf-8").splitlines()))
 
 
 # ------------------------------------------------------------------------------ recorded results
 
 
-def test_recorded_points_appear_at_once_and_one_of_them_sets_the_race(open_tab, swept):
-    page = open_tab()
-    expect(page.locator("#frontier .about")).to_contain_text(COMMAND)
-    expect(page.locator("#frontier .about")).to_contain_text(swept.machine)
-    expect(page.locator("#frontier .legend")).to_contain_text(re.compile(rf"margin\D+{PROMPTS}"))
-    low = swept.find(LOW)
-    row = page.locator("#frontier tbody tr").filter(has_text=LOW.criterion)
-    row = row.filter(has=page.get_by_role("cell", name=f"{LOW.tau:g}", exact=True))
-    expect(row).to_contain_text(in_figures(low.accuracy, low.accuracy_interval))
-    expect(row).to_contain_text(f"{low.tokens_per_forward:.2f}")
-
+@pytest.mark.parametrize("width", [1280, pytest.param(390, marks=pytest.mark.full)])
+def test_recorded_points_appear_at_once_and_one_of_them_sets_the_race(open_tab, swept, width):
+    page = open_tab(viewport={"width": width, "height": 844})
+    for fact in (COMMAND, swept.machine):
+        expect(page.locator("#frontier-about")).to_contain_text(fact)
+    for point, row in zip(swept.points, rows(page).all(), strict=True):
+        expect(cells(row)).to_have_text(list(swept.texts(point).values()))
+    fits(page)
     page.get_by_role("radio", name="answers per second").check()
-    expect(page.locator("#frontier .axis-title").first).to_have_text("answers per second")
-    page.get_by_role("radio", name="tokens per forward").check()
-    expect(page.locator("#frontier .axis-title").first).to_have_text("tokens per forward")
+    expect(page.locator("#frontier-chart .xtitle")).to_have_text("answers per second")
 
-    point(page, LOW).click()
-    for fact in (LOW.criterion, f"{LOW.tau:g}", "mars-tiny"):
-        expect(chosen(page)).to_contain_text(fact)
-    expect(page.locator("#frontier .behind")).to_be_hidden()
-    point(page, LOW).click()
-    different = sum(one.leaves is not None for one in low.outcomes)
-    for kind, count in (("wrong", len(low.wrong)), ("different", different), ("all", PROMPTS)):
-        option = page.locator(f"#frontier .which option[value={kind}]")
-        expect(option).to_contain_text(f"({count})")
-    wrong = low.wrong[0]
-    expect(answers(page)).to_have_count(len(low.wrong))
-    expect(answers(page).first.locator(".prompt")).to_have_text(swept.prompts[wrong.number])
-    expect(answers(page).first.locator(".text")).to_have_text(wrong.text)
-    expect(answers(page).first.locator(".mark")).to_contain_text("✗")
+    pick(page, LOW)
+    low = swept.find(LOW)
+    for kind, many in (("wrong", low.wrong), ("different from AR", low.different), ("all", low.outcomes)):
+        expect(page.get_by_label(f"{kind} ({len(many)})")).to_be_attached()
+    expect(page.get_by_label(f"wrong ({len(low.wrong)})")).to_be_checked()
+    expect(rows(page, "answers")).to_have_count(len(low.wrong))
+    first = cells(rows(page, "answers").first)
+    expect(first).to_have_text([swept.prompts[low.wrong[0].number], HOSTILE, re.compile("^✗")])
 
-    page.locator("#frontier [data-do=race]").click()
+    page.locator("#frontier-race").click()
     is_open(page, "Race")
     expect(page.locator("#tau input[type=number]")).to_have_value("0.3")
     expect(page.locator("#mode input[name=mars]")).to_be_checked()
@@ -130,90 +120,64 @@ def test_recorded_points_appear_at_once_and_one_of_them_sets_the_race(open_tab, 
 
 
 @pytest.mark.full
-def test_the_table_of_the_paper_can_be_overlaid_and_no_records_draw_nothing(open_tab):
+def test_the_paper_can_be_added_by_the_legend_and_no_records_draw_nothing(open_tab, swept):
     page = open_tab()
-    page.locator("#frontier .paper").check()
-    expect(page.locator("#frontier .paper-line .mark")).to_have_count(6 * 2 + 1)  # and the legend
-    expect(page.locator("#frontier .paper-words")).to_be_visible()
-    page.get_by_role("radio", name="answers per second").check()  # the paper reports no times
-    expect(page.locator("#frontier .paper-words")).to_be_visible()
-    expect(page.locator("#frontier figure > svg .paper-line")).to_have_count(0)
+    page.locator("#frontier-chart .legendtoggle").last.click()
+    expect(points(page)).not_to_have_count(len(swept.points))
     choose(page, "frontier-model", "ar-tiny")
-    expect(page.locator("#frontier .about")).to_contain_text("ar-tiny")
-    expect(points(page)).to_have_count(0)
-
-
-# ------------------------------------------------------------------------------- choosing a point
+    expect(page.locator("#frontier-about")).to_contain_text("ar-tiny")
+    expect(page.locator("#frontier-chart")).to_be_hidden()
+    expect(rows(page)).to_have_count(0)
 
 
 @pytest.mark.full
-def test_an_answer_opens_beside_that_of_ar_with_the_first_different_token(open_tab, swept, mars_tiny):
+def test_a_prompt_is_raced_with_the_first_different_token(open_tab, swept, mars_tiny):
+    """Choose the point and the prompt with the keyboard, as dropdowns beside the tables allow."""
     page = open_tab()
-    point(page, LOW).click()
-    page.locator("#frontier [data-do=behind]").click()
-    page.locator("#frontier .which select").select_option("different")
-    outcome = next(one for one in swept.find(LOW).outcomes if one.leaves is not None)
-    prompt = swept.prompts[outcome.number]
-    number = re.compile(rf"\b{outcome.leaves + 1}\b")
-    expect(answers(page).first.locator(".where")).to_contain_text(number)
-    answers(page).first.click()
+    for what, text in (("point", LOW.title), ("prompt", None)):
+        if what == "prompt":
+            page.get_by_label("different from AR").check()
+            outcome = swept.find(LOW).different[0]
+            text = swept.prompts[outcome.number]
+            different = cells(rows(page, "answers").first)
+            expect(different.last).to_contain_text(re.compile(rf"\b{outcome.leaves + 1}\b"))
+        chosen(page, what).press_sequentially(text)
+        page.keyboard.press("Enter")
+        expect(chosen(page, what)).to_have_value(text)
+    page.locator("#frontier-race-prompt").click()
     is_open(page, "Race")
-    expect(page.locator("#stage .prompt")).to_have_text(prompt)
+    expect(page.locator("#stage .prompt")).to_have_text(text)
     panel = page.locator("#stage .difference")
-    expect(panel.locator("h3")).to_contain_text(number)
-    expect(page.locator("#prompt textarea")).to_have_value(prompt)
+    expect(panel.locator("h3")).to_contain_text(re.compile(rf"\b{outcome.leaves + 1}\b"))
+    expect(page.locator("#prompt textarea")).to_have_value(text)
 
-    for place, setting in enumerate((Setting("ar"), LOW)):
-        run = decode(mars_tiny, prompt, setting.request(160)).finish()
+    for place, setting in enumerate((AR, LOW)):
+        run = decode(mars_tiny, text, setting.request(160)).finish()
         tokens = [(step, slot) for step in run.passes for slot in range(step.accepted)]
         step, slot = tokens[outcome.leaves]
         column = panel.locator(".difference-sides > div").nth(place)
         expect(column).to_contain_text(re.compile(rf"\b{step.number}\b\D+\b{slot + 1}\b"))
         expect(column.locator("li")).to_have_count(len(step.slots[slot].top))
-    before = "".join(step.slots[slot].text for step, slot in tokens[: outcome.leaves])
-    expect(panel.locator(".difference-before")).to_contain_text(before[-20:].replace("\n", "↵"))
-
-
-@pytest.mark.full
-def test_points_can_be_chosen_with_the_keyboard(open_tab):
-    page = open_tab()
-    expect(page.locator("#frontier .point[tabindex='0']")).to_have_count(1)
-    points(page).first.focus()
-    page.keyboard.press("ArrowRight")
-    expect(points(page).nth(1)).to_be_focused()
-    expect(page.locator("#frontier .pointed")).to_contain_text(re.compile(r"probability\D+0\.3"))
-    page.keyboard.press("ArrowDown")
-    expect(points(page).nth(2)).to_be_focused()
-    page.keyboard.press("Enter")
-    expect(chosen(page)).to_contain_text(re.compile(r"margin\D+0\.9"))
-    expect(points(page).nth(2)).to_be_focused()
-    page.keyboard.press("Space")
-    expect(page.locator("#frontier .behind")).to_be_visible()
-    row = page.locator("#frontier .take").last
-    row.focus()
-    page.keyboard.press("Enter")
-    expect(chosen(page)).to_contain_text("lossless")
-    expect(row).to_be_focused()
 
 
 # ------------------------------------------------------------------------------------- new sweeps
 
 
-def test_a_sweep_draws_its_points_and_can_be_downloaded(open_tab, swept):
+def test_a_sweep_draws_its_points_and_can_be_downloaded(open_tab):
     page = open_tab()
+    pick(page, LOW)
     measure(page, "0.9, 0.5")
     has_started(page)
+    expect(chosen(page, "point")).to_have_value("")
     expect(page.locator("#frontier-run")).to_be_enabled()
-    expect(status(page)).to_contain_text(re.compile(r"\b4\D+\b8\b"))
+    expect(page.locator("#frontier-said")).to_contain_text(re.compile(r"\b4\D+\b8\b"))
     expect(points(page)).to_have_count(4)
-    frontier = Frontier.read(json.loads(downloaded(page, "json")))
-    assert [one.setting.mode for one in frontier.points] == ["ar", "lossless", "mars", "mars"]
-    assert len(frontier.prompts) == 8
-    rows = list(csv.DictReader(io.StringIO(downloaded(page, "csv"))))
-    assert [row["tau"] for row in rows] == ["", "", "0.9", "0.5"]
-    assert float(rows[2]["accuracy"]) == frontier.points[2].accuracy
-    page.locator("#frontier .kept select").select_option(index=0)
-    expect(points(page)).to_have_count(len(swept.points))
+    measured = downloaded(page)
+    assert [(row["mode"], row["tau"]) for row in measured] == [
+        ("ar", ""), ("lossless", ""), ("mars", "0.9"), ("mars", "0.5")
+    ]  # fmt: skip
+    assert {name.replace(" ", "_") for name in COLUMNS} < measured[0].keys()
+    expect(cells(rows(page).last).nth(1)).to_contain_text(f"{float(measured[3]['accuracy']):.1%}")
 
 
 @pytest.mark.full
@@ -223,9 +187,8 @@ def test_a_stopped_sweep_keeps_its_points(open_tab):
     has_started(page)
     press(page.locator("#frontier-stop"))
     expect(page.locator("#frontier-run")).to_be_enabled()
-    expect(status(page)).to_contain_text(re.compile(r"\b([1-9]|1[0-3])\D+\b240\b"))
-    frontier = Frontier.read(json.loads(downloaded(page, "json")))
-    expect(points(page)).to_have_count(len(frontier.points))
+    expect(page.locator("#frontier-said")).to_contain_text(re.compile(r"\b([1-9]|1[0-3])\D+\b240\b"))
+    expect(points(page)).to_have_count(len(downloaded(page)))
 
 
 @pytest.mark.parametrize(

@@ -1,44 +1,61 @@
 """The comparison figure: live answers to a prompt from before and after the training for MARS."""
 
-import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+
+from pandas import DataFrame
 
 from mars_demo.decoding.request import Request
+from mars_demo.decoding.trace import Run
+from mars_demo.evaluation.sweep import first_difference
 from mars_demo.ui import models, racing
 from mars_demo.ui.hosting.gpu import on_gpu, seconds
 from mars_demo.ui.knobs import Knobs
 from mars_demo.ui.lessons.parts import shown
 from mars_demo.ui.racing import MAX_NEW_TOKENS, streamed
 
-LANES = {  # the title, model and mode of each
-    "before": (f"{models.BASE}, before the training for MARS, one token at a time", models.BASE, "ar"),
-    "ar": (f"{models.TINY}, after the training, one token at a time", models.TINY, "ar"),
-    "lossless": (f"{models.TINY}, lossless", models.TINY, "lossless"),
+AR = f"{models.TINY}, one token at a time"
+LANES = {  # the model and mode of each
+    f"{models.BASE}, one token at a time": (models.BASE, "ar"),
+    AR: (models.TINY, "ar"),
+    f"{models.TINY}, lossless": (models.TINY, "lossless"),
 }
-_TITLES = [(lane, title) for lane, (title, *_) in LANES.items()]
-HEADING = json.dumps({"lanes": _TITLES, "compared": "ar"}) + "\n"
 
 
 def answers(element: dict) -> dict[str, dict]:
-    """Show the prompts to choose from and the empty lanes of their answers."""
+    """Show the prompts to choose from and the table of their answers."""
     prompts = element["prompts"]
     return {
         "asking": shown(),
         "prompt": shown(choices=prompts, value=prompts[0]),
-        "answers": shown(value=HEADING),
+        "answers": shown(value=compared({})),
     }
 
 
+def compared(runs: Mapping[str, Run]) -> DataFrame:
+    """Return the answers so far; finished ones are compared with that of `AR`."""
+    rows = [(name, run.text, _result(name, run, runs[AR])) for name, run in runs.items()]
+    rows = rows or [(name, "", "") for name in LANES]
+    return DataFrame(rows, columns=["answered by", "answer", "tokens"])
+
+
+def _result(name: str, run: Run, ar: Run) -> str:
+    tokens = f"{run.tokens} tokens in {run.forwards} forwards"
+    if name == AR or not (run.stop and ar.stop):
+        return tokens
+    at = first_difference(run.token_ids, ar.token_ids)
+    return f"{tokens}, {'the same as AR' if at is None else f'differs from AR from token {at + 1} on'}"
+
+
 def compare(prompt: str, knobs: Knobs) -> Iterator:
-    """Yield all answers as the growing value of the figure, which stays unchanged without a model."""
+    """Yield the growing table of answers, which stays unchanged without a model."""
     yield from racing.shown(_answered(prompt, knobs), knobs)
 
 
 @on_gpu(lambda prompt, knobs: seconds(len(LANES) * MAX_NEW_TOKENS))
-def _answered(prompt: str, knobs: Knobs) -> Iterator[str]:
+def _answered(prompt: str, knobs: Knobs) -> Iterator[DataFrame]:
     runs = {
         lane: models.decode(models.load(model), prompt, Request(mode, max_new_tokens=MAX_NEW_TOKENS))
-        for lane, (_, model, mode) in LANES.items()
+        for lane, (model, mode) in LANES.items()
     }
-    for text in streamed(runs, knobs):
-        yield HEADING + text
+    for _ in streamed(runs, knobs):
+        yield compared(runs)

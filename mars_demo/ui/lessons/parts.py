@@ -4,8 +4,10 @@ import gradio as gr
 
 from mars_demo.ui.components.drawing import Drawing
 from mars_demo.ui.components.stage import Stage
-from mars_demo.ui.controls import RunButtons, tau_slider
+from mars_demo.ui.controls import RunButtons, tau_slider, text_table
 from mars_demo.views import recordings
+
+MOST_POSITIONS = 25  # of a forward, as measured
 
 
 class Parts:
@@ -23,8 +25,11 @@ class Parts:
         self.stage = Stage(elem_id="lesson-stage", empty="The recorded run is being loaded.")
         self.grid = Drawing("grid", elem_id="lesson-grid")
         self.worked_step = Drawing("worked_step")
-        self.costs = Drawing("costs")
-        self.answers = Drawing("answers")
+        self.positions = gr.Slider(
+            1, MOST_POSITIONS, 1, step=1, label="Positions per forward", elem_id="lesson-positions"
+        )
+        self.tokens = gr.Slider(1, 9, 1, step=0.1, label="Tokens per forward", elem_id="lesson-tokens")
+        self.answers = text_table("answers", "Answers", ["24%", "46%", "30%"])
         least, most = recordings.CACHE_BLOCKS
         self.cache_block = gr.Slider(
             least, most, step=4, label="Positions per cache block (B_cache)", elem_id="cache-block"
@@ -45,8 +50,8 @@ class Parts:
 
 
 NAMES = (
-    "live", "which", "words", "asking", "prompt", "stage", "grid", "worked_step", "costs", "answers",
-    "cache_block", "schedule", "choice", "plot", "our_plot", "paper_table", "our_table", "table",
+    "live", "which", "words", "asking", "prompt", "stage", "grid", "worked_step", "positions", "tokens",
+    "answers", "cache_block", "schedule", "choice", "plot", "our_plot", "paper_table", "our_table", "table",
     "forward", "lens", "measured",
 )  # fmt: skip
 HIDDEN = {name: {"visible": False} for name in NAMES}

@@ -1,7 +1,5 @@
 """Figures with tables, charts and measurements of the paper and of this project."""
 
-import json
-
 from pandas import DataFrame
 
 from mars_demo.assets import read_json
@@ -65,10 +63,31 @@ def sourced(title: str, measurements: tuple[DataFrame, str] | None) -> str:
 
 
 def costs(element: dict) -> dict[str, dict]:
-    """Show curves of c(k) with sliders, and the measured speeds of methods."""
-    curves = measured_costs.curves(element["curves"])
-    value = json.dumps({"curves": curves, "start": element["start"]}, ensure_ascii=False)
-    return {"costs": shown(value=value), "measured": shown(value=speeds(element["speeds"]))}
+    """Show curves of c(k), what they make of tokens per forward, and the measured speeds of methods."""
+    start = element["start"]
+    return {
+        "positions": shown(value=start["positions"]),
+        "tokens": shown(value=start["tokens"]),
+        "plot": shown(value=plots.costs(element["curves"])),
+        "table": shown(value=divided(element, **start)),
+        "measured": shown(value=speeds(element["speeds"])),
+    }
+
+
+def divided(element: dict, positions: int, tokens: float) -> str:
+    """Return the speed-up by each cost of forwards: tokens per forward ÷ (c(positions) ÷ c(1))."""
+    rows = []
+    for one in element["curves"]:
+        cost = measured_costs.relative(one["points"], positions)
+        rows.append(
+            {
+                "measured cost": one["title"],
+                f"c({positions}) ÷ c(1)": f"{cost:.2f}",
+                "speed-up": f"{tokens:.1f} ÷ {cost:.2f} = {tokens / cost:.2f}×",
+            }
+        )
+    sources = "; ".join(one["source"] for one in element["curves"])
+    return f"{table(DataFrame(rows))}\n\nSources: {sources}."
 
 
 def speeds(entries: list[dict]) -> str:

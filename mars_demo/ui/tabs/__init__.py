@@ -6,7 +6,6 @@ A new tab is a module here and an entry in the list of `ui/page.py`.
 import gradio as gr
 
 from mars_demo.ui import branches, models
-from mars_demo.ui.components.frontier import Frontier
 from mars_demo.ui.components.stage import Stage
 from mars_demo.ui.controls import model_list
 from mars_demo.ui.standalone.replay import replay_page
@@ -21,11 +20,20 @@ class Page:
     tabs: the container of all tabs, used to open one.
     stage: the stage of the Race tab.
     model: the model list of the Race tab.
-    frontier: the chart of the Frontier tab; the Race tab reacts to the points chosen in it.
+    shown, point, prompt: the sweep of the Frontier tab, and the chosen point and prompt.
+    open_race, race_prompt: its buttons that open the Race tab with them.
     """
 
     def __init__(self, blocks: gr.Blocks, tabs: gr.Tabs):
         self.blocks, self.tabs = blocks, tabs
         self.stage = Stage(entries=models.recorded(), served=SERVED, render=False)
         self.model = model_list("model", render=False)
-        self.frontier = Frontier(render=False)
+        self.shown = gr.State(render=False)
+        self.point = gr.Dropdown(
+            [], label="Point (a row of the table)", elem_id="frontier-point", render=False
+        )
+        self.open_race = gr.Button("Race with this point", elem_id="frontier-race", render=False)
+        self.prompt = gr.Dropdown(
+            [], label="Prompt (a row of the answers)", elem_id="frontier-prompt", render=False
+        )
+        self.race_prompt = gr.Button("Race this prompt", elem_id="frontier-race-prompt", render=False)

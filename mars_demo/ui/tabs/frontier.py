@@ -1,29 +1,31 @@
 """The Frontier tab: accuracy against speed, a point per setting, recorded or measured on the page."""
 
-import json
-import math
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import gradio as gr
+from gradio.processing_utils import save_bytes_to_cache
+from pandas import DataFrame
 
 from mars_demo.decoding.acceptance import CRITERIA
 from mars_demo.evaluation import results
-from mars_demo.evaluation.frontier import Frontier, parse_taus
+from mars_demo.evaluation.frontier import ACROSS, Frontier, Outcome, Point, parse_taus
 from mars_demo.evaluation.journal import folder
 from mars_demo.evaluation.sweep import Sweep, grid
 from mars_demo.evaluation.task_sets import TASK_SETS
 from mars_demo.scheduler import BACKGROUND, WAITING
 from mars_demo.ui import models
-from mars_demo.ui.controls import LIVE, MAY_WARN, QUIET, RunButtons
+from mars_demo.ui.controls import LIVE, MAY_WARN, RunButtons, text_table
 from mars_demo.ui.hosting.errors import or_warn
 from mars_demo.ui.hosting.gpu import LONGEST, on_gpu
+from mars_demo.ui.hosting.storage import storage
 from mars_demo.ui.knobs import Knobs
 from mars_demo.ui.queues import Queue, in_queue
 from mars_demo.ui.tabs import Page
+from mars_demo.views import plots
 
 TITLE = "Frontier"
 
@@ -44,68 +46,48 @@ a CPU before products were padded. The table counts such answers.
 WAITS = "Waiting for a race or another run."
 RECORDS = "python -m benchmarks.frontier --output assets/results/frontier.json"
 SWEEPS = Queue()
+KINDS = {  # of the answers of a point
+    "wrong": lambda point: point.wrong,
+    "different from AR": lambda point: point.different,
+    "all": lambda point: point.outcomes,
+}
 
 
-# -------------------------------------------------------------------- the value of the component
+@dataclass(frozen=True, eq=False)  # a new object is a change of the page's state, even if it is equal
+class Shown:
+    """The sweep on the page, and its source in words."""
 
+    frontier: Frontier
+    about: str
 
-def lines(frontier, name: str, about: str) -> Iterator[str]:
-    """Yield a complete `evaluation.frontier.Frontier` as the value of the component."""
-    yield heading(frontier, name, about)
-    for point in frontier.points:
-        yield point_line(frontier, point)
-    yield end_line(frontier)
-
-
-def heading(frontier, name: str, about: str) -> str:
-    return _line({"results": name, "about": about, "model": frontier.model, "prompts": frontier.prompts})
-
-
-def point_line(frontier, point) -> str:
-    """Return the line of a point: its measurements and its answers."""
-    alone = replace(frontier, points=(point,))
-    [row], [answers] = alone.frame().to_dict("records"), alone.record()["points"]
-    return _line(answers | row | {"faster_than_ar": frontier.faster(point)})
-
-
-def end_line(frontier) -> str:
-    files = {"json": json.dumps(frontier.record(), indent=1, ensure_ascii=False) + "\n"}
-    csv = frontier.frame().to_csv(index=False)
-    return _line({"done": True, "aup": frontier.aup()} | files | {"csv": csv})
-
-
-def _line(record: dict[str, Any]) -> str:
-    """Return a line of JSON, with null in place of NaN."""
-    nan = {key: None for key, value in record.items() if isinstance(value, float) and math.isnan(value)}
-    return json.dumps(record | nan, ensure_ascii=False) + "\n"
+    def point(self, title: str | None) -> Point | None:
+        return next((point for point in self.frontier.points if point.setting.title == title), None)
 
 
 # ------------------------------------------------------------------------------ recorded results
 
 
-def recorded(model: str, tasks: str) -> str:
-    """Return the recorded points of a model on a task set, or a message that there are none."""
+def recorded(model: str, tasks: str) -> tuple[Shown, None]:
+    """Show the recorded points of a model on a task set, or a message that there are none."""
     record, frontiers = _recorded(model)
-    if tasks in frontiers:
-        frontier = frontiers[tasks]
-        about = f"Recorded on {described(frontier)}. Source: {record['command']}, {frontier.machine}."
-        return "".join(lines(frontier, f"Recorded: {model}, {frontier.title}", about))
+    if frontier := frontiers.get(tasks):
+        about = f"Recorded on {described(frontier)}. {frontier.machine}. Source: `{record['command']}`"
+        return Shown(frontier, about), None
     titles = ", ".join(frontier.title for frontier in frontiers.values())
     others = f" It has results for: {titles}." if titles else ""
     about = (
         f"No recorded results for {model} on these tasks.{others} "
-        f"Press “Measure here”, or record results with {RECORDS}."
+        f"Press “Measure here”, or record results with `{RECORDS}`."
     )
-    name = f"{model}: no recorded results"
-    return _line({"results": name, "about": about, "model": model, "prompts": []})
+    return Shown(Frontier(model, tasks, TASK_SETS[tasks].title, ROWS, "", ()), about), None
 
 
-def described(frontier) -> str:
+def described(frontier: Frontier) -> str:
     """Return the prompts, tasks and batch size of a frontier in words."""
     return f"{len(frontier.prompts)} prompts, {frontier.title}, in batches of {frontier.size}"
 
 
-def _recorded(model: str) -> tuple[dict, dict]:
+def _recorded(model: str) -> tuple[dict, dict[str, Frontier]]:
     """Return the file of recorded results, and a model's frontiers in it by task set."""
     record = results.read("frontier.json") or {"sweeps": []}
     read = [Frontier.read(each) for each in record["sweeps"] if each["model"] == model]
@@ -118,8 +100,9 @@ def _recorded(model: str) -> tuple[dict, dict]:
 def measure(
     model: str, tasks: str, limit: float, taus: str, criteria: Sequence[str], knobs: Knobs
 ) -> Iterator[tuple]:
-    """Sweep in the background; yield the growing value of the component, and the progress."""
-    yield from or_warn(_drawn(model, tasks, limit, taus, criteria, knobs), (gr.skip(), "Not measured."))
+    """Sweep in the background; yield the growing frontier, the chosen point, and the progress."""
+    steps = _measured(model, tasks, limit, taus, criteria, knobs)
+    yield from or_warn(steps, (gr.skip(), gr.skip(), "Not measured."))
 
 
 def checked(limit: float, taus: str) -> tuple[int, list[float]]:
@@ -136,40 +119,28 @@ def checked(limit: float, taus: str) -> tuple[int, list[float]]:
     return int(limit), grid
 
 
-def _drawn(
+def _measured(
     model: str, tasks: str, limit: float, taus: str, criteria: Sequence[str], knobs: Knobs
 ) -> Iterator[tuple]:
-    text, shown, frontier, settings = "", 0.0, None, 0
     limit, grid = checked(limit, taus)
+    frontier, said, settings = None, 0.0, 0
     with closing(_swept(model, tasks, limit, grid, list(criteria), knobs)) as steps:
         for step in steps:
             if step is WAITING:
-                yield gr.skip(), WAITS
-            elif frontier is None:
-                frontier, text = step, _begun(step)
-                yield text, "Measuring."
+                yield gr.skip(), gr.skip(), WAITS
+            elif isinstance(step, Frontier):
+                frontier = step
+                about = f"Measured on this page on {described(frontier)}. {frontier.machine}."
+                yield Shown(frontier, about), None, "Measuring."
             elif step.point:
-                frontier = replace(frontier, points=(*frontier.points, step.point))
-                text, settings = text + point_line(frontier, step.point), step.settings
-                yield text, _progress(step)
-            elif time.monotonic() - shown > EVERY:
-                shown = time.monotonic()
-                yield gr.skip(), _progress(step)
+                frontier, settings = replace(frontier, points=(*frontier.points, step.point)), step.settings
+                yield Shown(frontier, about), gr.skip(), _progress(step)
+            elif time.monotonic() - said > EVERY:
+                said = time.monotonic()
+                yield gr.skip(), gr.skip(), _progress(step)
             if knobs.stopped:
                 break
-    if frontier is None:
-        yield gr.skip(), "Stopped."
-        return
-    count = len(frontier.points)
-    text += end_line(frontier) if count else ""
-    whole = count > 0 and count == settings  # the time limit of a lent GPU may have ended the sweep
-    ended = "Measured" if whole else "Stopped"
-    yield text, f"{ended}: {count} point{'s' * (count != 1)} on {described(frontier)}."
-
-
-def _begun(frontier) -> str:
-    about = f"Measured on this page on {described(frontier)}. {frontier.machine}."
-    return heading(frontier, f"Measured here: {frontier.model}, {frontier.title}", about)
+    yield gr.skip(), gr.skip(), _ended(frontier, settings) if frontier else "Stopped."
 
 
 def _progress(step) -> str:
@@ -177,6 +148,13 @@ def _progress(step) -> str:
         f"Point {step.number} of {step.settings}: {step.setting.title}; "
         f"{step.answered} of {step.prompts} prompts answered."
     )
+
+
+def _ended(frontier: Frontier, settings: int) -> str:
+    count = len(frontier.points)
+    whole = count > 0 and count == settings  # the time limit of a lent GPU may have ended the sweep
+    ended = "Measured" if whole else "Stopped"
+    return f"{ended}: {count} point{'s' * (count != 1)} on {described(frontier)}."
 
 
 @on_gpu(lambda *_: LONGEST, BACKGROUND)
@@ -210,7 +188,7 @@ def opened(model: str | None, tasks: str | None, raced: str | None):
     return (
         gr.Dropdown(choices=names, value=model),
         gr.Dropdown(choices=choices, value=tasks),
-        recorded(model, tasks),
+        *recorded(model, tasks),
     )
 
 
@@ -218,7 +196,63 @@ def choose(model: str, tasks: str):
     """Show another model's recorded results: on this task set, or else on the first that has any."""
     frontiers = _recorded(model)[1]
     tasks = tasks if tasks in frontiers or not frontiers else next(iter(frontiers))
-    return tasks, recorded(model, tasks)
+    return tasks, *recorded(model, tasks)
+
+
+def draw(shown: Shown, across: str):
+    """Draw the sweep: its source, the chart, the CSV file, the table, and the choice of a point."""
+    frontier = shown.frontier
+    areas = ", ".join(f"{criterion} {area:.0f}" for criterion, area in frontier.aup().items())
+    aup = (
+        f"Accuracy under parallelism (AUP; AR alone has its accuracy in percent): {areas}. "
+        if areas
+        else ""
+    )
+    csv = frontier.frame().to_csv(index=False).encode()
+    name = f"frontier-{Path(frontier.model).name}.csv"
+    return (
+        aup + shown.about,
+        *[gr.Column(visible=bool(frontier.prompts))] * 2,
+        plots.sweep(frontier, across),
+        save_bytes_to_cache(csv, name, str(storage().gradio)),
+        frontier.table(),
+        gr.Dropdown(choices=[point.setting.title for point in frontier.points]),
+    )
+
+
+def redraw(shown: Shown, across: str):
+    """Draw the chart against another axis."""
+    return plots.sweep(shown.frontier, across)
+
+
+def pick(event: gr.SelectData) -> str:
+    """Return the first cell of the selected row."""
+    return event.row_value[0]
+
+
+def look(shown: Shown, title: str | None):
+    """List the answers of a point: the wrong ones, or else those that differ from AR's, or else all."""
+    point = shown.point(title)
+    if point is None:
+        return gr.Column(visible=False), gr.skip(), gr.skip(), gr.skip()
+    counts = {kind: len(chosen(point)) for kind, chosen in KINDS.items()}
+    kind = next((kind for kind, count in counts.items() if count), "all")
+    choices = [(f"{kind} ({count})", kind) for kind, count in counts.items()]
+    return gr.Column(visible=True), gr.Radio(choices, value=kind), *list_answers(shown, title, kind)
+
+
+def list_answers(shown: Shown, title: str | None, kind: str):
+    """List the answers of one kind, and their prompts for the choice of one."""
+    point = shown.point(title)
+    prompts = [shown.frontier.prompts[one.number] for one in KINDS[kind](point)]
+    rows = zip(prompts, KINDS[kind](point))
+    rows = [{"prompt": prompt, "answer": one.text or "", "graded": graded(one)} for prompt, one in rows]
+    return DataFrame(rows, columns=["prompt", "answer", "graded"]), gr.Dropdown(choices=prompts, value=None)
+
+
+def graded(one: Outcome) -> str:
+    where = "" if one.leaves is None else f", differs from AR at token {one.leaves + 1}"
+    return ("✓ right" if one.right else "✗ wrong") + where
 
 
 class Controls:
@@ -244,24 +278,63 @@ class Controls:
         self.place = gr.Markdown(elem_id="frontier-place")
 
 
+class Results:
+    """The chart, the table of points, and the answers of a chosen point."""
+
+    def __init__(self, page: Page):
+        page.shown.render()
+        with gr.Column(visible=False) as self.drawn:
+            with gr.Row(elem_classes="level"):
+                self.across = gr.Radio(
+                    ACROSS, value=ACROSS[0], label="Accuracy against", scale=5, elem_id="frontier-across"
+                )
+                self.csv = gr.DownloadButton("CSV", min_width=80, elem_id="frontier-csv")
+            self.chart = gr.Plot(show_label=False, elem_id="frontier-chart")
+        self.about = gr.Markdown(elem_id="frontier-about")
+        with gr.Column(visible=False) as self.listed:
+            self.table = text_table("frontier-table", "Points")
+            with gr.Row(elem_classes="level"):
+                page.point.render()
+                page.open_race.render()
+        with gr.Column(visible=False) as self.behind:
+            self.kind = gr.Radio([], label="Answers of this point", elem_id="frontier-kind")
+            self.answers = text_table("frontier-answers", "Answers", ["38%", "38%", "24%"])
+            with gr.Row(elem_classes="level"):
+                page.prompt.render()
+                page.race_prompt.render()
+
+
 def build(page: Page, tab: gr.Tab) -> None:
-    """Build the tab's components and events; the Race tab reacts to the points chosen in it."""
+    """Build the tab's components and events; the Race tab reacts to the point chosen in it."""
     gr.Markdown(INTRODUCTION, elem_classes="intro")
     with gr.Row(elem_id="frontier-page"):
         with gr.Column(scale=2, min_width=280):
             c = Controls()
         with gr.Column(scale=7, min_width=640):
-            page.frontier.render()
+            r = Results(page)
 
-    shown = [c.model, c.tasks, page.frontier]
-    tab.select(opened, [c.model, c.tasks, page.model], shown, **QUIET)
-    c.model.input(choose, shown[:2], [c.tasks, page.frontier], **LIVE)
-    c.tasks.input(recorded, shown[:2], page.frontier, **LIVE)
+    chosen, shown = [c.model, c.tasks], [page.shown, page.point]
+    # In the queue: Gradio's page hears of a changed state from queued events only.
+    tab.select(opened, [*chosen, page.model], [*chosen, *shown], **MAY_WARN)
+    c.model.input(choose, chosen, [c.tasks, *shown], **MAY_WARN)
+    c.tasks.input(recorded, chosen, shown, **MAY_WARN)
     c.buttons.on(
         [c.buttons.run.click],
-        in_queue(measure, 2, SWEEPS),
+        in_queue(measure, 3, SWEEPS),
         [c.model, c.tasks, c.limit, c.taus, c.criteria],
-        [page.frontier, c.said, c.place],
+        [*shown, c.said, c.place],
         model=c.model,
         **MAY_WARN,
     )
+    page.shown.change(
+        draw,
+        [page.shown, r.across],
+        [r.about, r.drawn, r.listed, r.chart, r.csv, r.table, page.point],
+        **LIVE,
+    )
+    r.across.input(redraw, [page.shown, r.across], r.chart, **LIVE)
+    r.table.select(pick, None, page.point, **LIVE)
+    answers = [r.answers, page.prompt]
+    page.point.change(look, shown, [r.behind, r.kind, *answers], **LIVE)
+    r.kind.input(list_answers, [*shown, r.kind], answers, **LIVE)
+    r.answers.select(pick, None, page.prompt, **LIVE)

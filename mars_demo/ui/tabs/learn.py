@@ -53,6 +53,11 @@ def look(at: int, forward: int) -> str:
     return figures.lens_of(_element(at, "lens"), forward)
 
 
+def divide(at: int, positions: float, tokens: float) -> str:
+    """Return the speed-ups of the open chapter's costs of forwards."""
+    return tables.divided(_element(at, "costs"), int(positions), tokens)
+
+
 def compare(number: int):
     """Show the chosen table and its charts."""
     return [gr.update(**update) for update in tables.compared(number).values()]
@@ -96,6 +101,8 @@ def build(page: Page, tab: gr.Tab) -> None:
     parts.choice.input(compare, parts.choice, parts[tables.COMPARED], **LIVE)
     parts.which.input(choose, [number, parts.which], parts[CHOSEN], **LIVE)
     parts.forward.input(look, [number, parts.forward], parts.lens, **LIVE)
+    for slider in (parts.positions, parts.tokens):
+        slider.input(divide, [number, parts.positions, parts.tokens], parts.table, **LIVE)
     parts.cache_block.input(tables.scheduled, parts.cache_block, parts.schedule, **LIVE)
     _run(parts, number)
 

@@ -59,25 +59,31 @@ def take_branch(event: gr.EventData):
     return branch, settings.model, gr.skip() if branch.run.tau is None else branch.run.tau
 
 
-def take_point(event: gr.EventData):
+def take(shown, title: str | None):
     """Set the model, mode, τ and criterion to those of a chosen point; keep the ones that it lacks."""
-    model, mode = event.model, event.mode
-    if not isinstance(model, str) or not models.is_known(model):
+    if title is None or (point := shown.point(title)) is None:
+        return [gr.skip()] * 4
+    model, setting = shown.frontier.model, point.setting
+    if not models.is_known(model):
         warn(ValueError(f"Unknown model {model!r}."))
         return [gr.skip()] * 4
     return (
         gr.Dropdown(choices=list(dict.fromkeys([*models.names(), model])), value=model),
-        [mode] if mode in MODES.values() else gr.skip(),
-        *_thresholds(event.tau, event.criterion),
+        [setting.mode] if setting.mode in MODES.values() else gr.skip(),
+        *_thresholds(setting.tau, setting.criterion),
     )
 
 
-def take_answer(history: History, event: gr.EventData):
-    """Do the same for an answer behind a point; begin a new conversation with its prompt in this tab."""
-    if not isinstance(event.prompt, str):
-        return [gr.skip()] * 7
+def take_prompt(history: History, shown, title: str, prompt: str | None):
+    """Do the same, and begin a new conversation with a prompt of the sweep in this tab.
+
+    Raises:
+        gr.Error: if no prompt is chosen.
+    """
+    if not prompt:
+        raise gr.Error("Choose a prompt first.", print_exception=False)
     put(history, [])
-    return *take_point(event), event.prompt, "", gr.Tabs(selected="race")
+    return *take(shown, title), prompt, "", gr.Tabs(selected="race")
 
 
 # ------------------------------------------------------------------------------ the conversation
@@ -199,13 +205,15 @@ def _race(page: Page, c: Controls, history: gr.State) -> None:
     repeated = page.stage.again(again, history, [c.prompt, c.tau, c.criterion, c.system], **MAY_WARN)
     _start([c.buttons.run.click, c.prompt.submit, repeated.then], page, c, history)
 
-    point, leave_tab = [c.model, c.modes, c.tau, c.criterion], call("deleteTab")
-    page.frontier.chosen(take_point, None, point, **WITH_DATA)
-    raced = page.frontier.raced(lambda: gr.Tabs(selected="race"), None, page.tabs, **QUIET)
-    raced.then(None, None, None, js=leave_tab, **IN_BROWSER)
-    taken = page.frontier.opened(take_answer, history, [*point, c.prompt, c.system, page.tabs], **MAY_WARN)
-    taken.then(None, None, None, js=leave_tab, **IN_BROWSER)
-    _start([taken.then], page, c, history, adapts=False)
+    chosen, settings = [page.shown, page.point], [c.model, c.modes, c.tau, c.criterion]
+    leave_tab = {"js": call("deleteTab"), **IN_BROWSER}
+    gr.on([page.point.change, page.open_race.click], take, chosen, settings, **LIVE)
+    opened = page.open_race.click(lambda: gr.Tabs(selected="race"), None, page.tabs, **QUIET)
+    opened.then(None, None, None, **leave_tab)
+    outputs = [*settings, c.prompt, c.system, page.tabs]
+    taken = page.race_prompt.click(take_prompt, [history, *chosen, page.prompt], outputs, **MAY_WARN)
+    taken.success(None, None, None, **leave_tab)
+    _start([taken.success], page, c, history, adapts=False)
 
 
 def _start(starts: list, page: Page, c: Controls, history: gr.State, adapts: bool = True) -> None:
