@@ -2,11 +2,12 @@
 
 import sys
 
-from mars_demo.ui import endpoint, models, options
+from mars_demo.ui import endpoint, options
+from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.page import build
 
 chosen = options.read(sys.argv[1:] if __name__ == "__main__" else [])
-models.serve(chosen)
+MODELS.serve(chosen)
 demo = build()
 
 if __name__ == "__main__":

@@ -12,15 +12,15 @@ from transformers import AutoTokenizer
 from mars_demo.assets import ASSETS
 from mars_demo.models.checkpoint import wrap
 from mars_demo.models.load import load_checkpoint
-from mars_demo.ui import models
+from mars_demo.ui.hosting.registry import MODELS
 
 
 @pytest.fixture(autouse=True)
 def unchanged_state():
     """Restore process-wide state: served models, accelerate state and default dtype."""
-    pool, lessons, dtype = models._pool, models._lessons, torch.get_default_dtype()
+    models, dtype = dict(vars(MODELS)), torch.get_default_dtype()
     yield
-    models._pool, models._lessons = pool, lessons
+    vars(MODELS).update(models)
     for state in (AcceleratorState, PartialState, GradientState):
         state._reset_state()
     torch.set_default_dtype(dtype)

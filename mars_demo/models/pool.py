@@ -81,7 +81,7 @@ class Pool:
         """
         name = next(iter(self._members), None) if name is None else name
         if name not in self._members:
-            raise ValueError(f"Unknown model {name!r}. Choose from {', '.join(self._members) or 'none'}.")
+            raise ValueError(f"Unknown model {name!r}. Choose from {', '.join(self.names()) or 'none'}.")
         return self._members[name]
 
     def load(self, name: str | None = None, evict: bool = True) -> Checkpoint:
@@ -156,8 +156,11 @@ class Pool:
         for other in others:
             if memory.available(device) >= size:
                 break
-            if other is not member:
-                unload(other)
+            if other is not member and other.lock.acquire(blocking=False):  # else it is about to be used
+                try:
+                    unload(other)
+                finally:
+                    other.lock.release()
         if (free := memory.available(device)) < size:
             raise NoRoom(
                 f"There is not enough memory for {member.name} on {device}: it needs {size / 1e9:.1f} GB, "

@@ -10,10 +10,10 @@ from mars_demo.decoding import fields
 from mars_demo.decoding.request import PARAMETERS, Request
 from mars_demo.modes import BASELINE, RACED
 from mars_demo.modes import MODES as ALL
-from mars_demo.ui import models
 from mars_demo.ui.hosting.gpu import on_gpu, seconds
+from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.knobs import TAU, Knobs
-from mars_demo.ui.racing import MAX_NEW_TOKENS, streamed, within_limits
+from mars_demo.ui.racing import MAX_NEW_TOKENS, decode, streamed, within_limits
 
 MODES = (*(mode.name for mode in RACED), BASELINE)
 
@@ -60,4 +60,4 @@ generate.__doc__ += "\n".join(
 @on_gpu(lambda model, prompt, request, knobs: seconds(request.max_new_tokens))
 def _answered(model: str | None, prompt: str, request: Request, knobs: Knobs) -> Iterator[str]:
     """Yield the growing record."""
-    yield from streamed({None: models.decode(models.load(model), prompt, request)}, knobs)
+    yield from streamed({None: decode(MODELS.load(model), prompt, request)}, knobs)

@@ -9,12 +9,12 @@ import gradio as gr
 from mars_demo.decoding import branching
 from mars_demo.decoding.trace import Run, read_text
 from mars_demo.limits import refuse_long
-from mars_demo.ui import models
 from mars_demo.ui.components.stage import MOST_LANES
 from mars_demo.ui.history import History
 from mars_demo.ui.hosting.gpu import on_gpu, seconds
+from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.knobs import Knobs
-from mars_demo.ui.racing import MAX_NEW_TOKENS, shown, streamed
+from mars_demo.ui.racing import MAX_NEW_TOKENS, decode, shown, streamed
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def go_on(branch: BranchRequest, history: History, knobs: Knobs) -> Iterator:
 
 @on_gpu(lambda branch, history, knobs: seconds(MAX_NEW_TOKENS, knobs.wait))
 def _branched(branch: BranchRequest, history: History, knobs: Knobs) -> Iterator[str]:
-    checkpoint, settings = models.load(branch.run.settings.model), branch.run.settings
+    checkpoint, settings = MODELS.load(branch.run.settings.model), branch.run.settings
     request = replace(
         branching.request_of(branch.run),
         tau=lambda: knobs.tau,
@@ -87,7 +87,7 @@ def _branched(branch: BranchRequest, history: History, knobs: Knobs) -> Iterator
         branch=branching.branch(checkpoint, branch.run, branch.at, branch.instead),
     )
     context = {"messages": settings.messages, "cache": history.cache(settings.mode)}
-    run = models.decode(checkpoint, settings.prompt, request, **context)
+    run = decode(checkpoint, settings.prompt, request, **context)
     for text in streamed({None: run}, knobs):
         yield branch.kept + text
 
@@ -106,5 +106,5 @@ def prediction(request: Any) -> dict[str, Any]:
 
 @on_gpu(lambda run, at: seconds(1))
 def _prediction(run: Run, at: int) -> dict[str, Any]:
-    token = branching.prediction(models.load(run.settings.model), run, at)
+    token = branching.prediction(MODELS.load(run.settings.model), run, at)
     return {"probability": token.probability, "rank": token.rank, "top": token.top}

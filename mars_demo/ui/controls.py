@@ -8,8 +8,8 @@ import gradio as gr
 from gradio.context import LocalContext
 
 from mars_demo.limits import LIMITS
-from mars_demo.ui import models
 from mars_demo.ui.hosting.gpu import LENT
+from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.knobs import TAU, Knobs, begin, end, stop, warn_not_stopped
 
 TAU_STEP = 0.01  # of every τ slider, as in components/words.js
@@ -123,4 +123,4 @@ def load(model: str) -> None:
         message = f"The queue is full: {LIMITS.waiting} visitors are waiting. Try again in a minute."
         raise gr.Error(message, print_exception=False)
     with contextlib.suppress(ValueError):
-        models.load(model)
+        MODELS.load(model)

@@ -4,8 +4,8 @@ from typing import Any
 
 from mars_demo.serving.endpoint import routes
 from mars_demo.serving.servers import Servers
-from mars_demo.ui import models
 from mars_demo.ui.hosting import gpu
+from mars_demo.ui.hosting.registry import MODELS
 
 
 def settings() -> dict[str, Any]:
@@ -17,4 +17,4 @@ def settings() -> dict[str, Any]:
     if gpu.LENT:
         raise ValueError("--endpoint needs a permanent device, which ZeroGPU does not have.")
     # Before Gradio's own routes, which answer unknown paths with the page.
-    return {"routes": routes(Servers(models.pool()))}
+    return {"routes": routes(Servers(MODELS))}

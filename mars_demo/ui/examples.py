@@ -1,7 +1,8 @@
 """The example prompts of the page, each made for one model."""
 
 from mars_demo.assets import read_json
-from mars_demo.ui import models
+from mars_demo.models.names import BASE, TINY
+from mars_demo.ui.hosting.registry import MODELS
 
 PROMPTS = read_json("prompts.json")
 EXAMPLES = {e["model"]: [own for own in PROMPTS if own["model"] == e["model"]] for e in PROMPTS}
@@ -16,4 +17,5 @@ def suited(model: str | None) -> str:
     """Return the model whose examples suit a model: the tiny one for models trained on its tasks."""
     if model in EXAMPLES:
         return model
-    return models.TINY if models.knows_tasks_only(model) else next(iter(EXAMPLES))  # a chat model
+    knows_tasks_only = model in (TINY, BASE) or model not in MODELS.names()
+    return TINY if knows_tasks_only else next(iter(EXAMPLES))  # a chat model

@@ -3,22 +3,17 @@
 import json
 from collections.abc import Sequence
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
-
-from transformers import PreTrainedModel
 
 from mars_demo.decoding.attention_weights import Attention
 from mars_demo.decoding.lens import Lens, look
 from mars_demo.decoding.trace import Pass, Run
 from mars_demo.models.chat import encode_prompt
-from mars_demo.ui import models
 from mars_demo.ui.hosting.gpu import on_gpu
+from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.masks import KINDS, Mask, of_pass
 from mars_demo.views import lens_picture
 
 NO_FORWARD = "The lens needs a forward of decoding: choose one under “Show the mask of”."
-
-_attention: WeakKeyDictionary[PreTrainedModel, Attention] = WeakKeyDictionary()
 
 
 class Forward(NamedTuple):
@@ -44,7 +39,7 @@ def of_run(run: Run, number: int) -> Forward:
     if not 1 <= number <= len(run.passes):
         raise ValueError(f"The record has no forward {number}.")
     settings, step = run.settings, run.passes[number - 1]
-    checkpoint = models.load(settings.model)
+    checkpoint = MODELS.load(settings.model)
     mask = of_pass(run, number - 1, checkpoint.token_name, prompt_ids(run), checkpoint.mask_id)
     caption = f"Forward {number} of “{settings.prompt}”: {len(mask.rows)} positions computed."
     return Forward(settings.model, mask, caption, *slots_of(step), step.accepted)
@@ -52,7 +47,7 @@ def of_run(run: Run, number: int) -> Forward:
 
 def prompt_ids(run: Run) -> list[int]:
     """Return the token ids of a run's conversation, with the given beginning of the answer."""
-    tokenizer = models.load(run.settings.model).tokenizer
+    tokenizer = MODELS.load(run.settings.model).tokenizer
     given = [token for token, _ in run.settings.given]
     return encode_prompt(tokenizer, run.settings.conversation) + given
 
@@ -67,7 +62,7 @@ def slots_of(step: Pass) -> tuple[list[int | None], int]:
 
 def lens_of(forward: Forward) -> str:
     """Return the value of the lens component for a forward of decoding, or for an error message."""
-    checkpoint, mask = models.load(forward.model), forward.mask
+    checkpoint, mask = MODELS.load(forward.model), forward.mask
     try:
         if KINDS[mask.kind].streams:
             raise ValueError(NO_FORWARD)
@@ -89,7 +84,7 @@ def lens_of(forward: Forward) -> str:
 
 @on_gpu(lambda *_: 5)
 def _lens(model: str, layout, past: list[int], tokens: Sequence[int | None], verified: int | None) -> Lens:
-    return look(models.load(model).dense.model, layout, past, tokens, verified)
+    return look(MODELS.load(model).dense.model, layout, past, tokens, verified)
 
 
 def attention_of(model: str, mask: Mask, layer: int, head: int) -> list[list[float]]:
@@ -103,8 +98,7 @@ def attention_of(model: str, mask: Mask, layer: int, head: int) -> list[list[flo
 
 @on_gpu(lambda *_: 5)
 def _weights(model: str, layout, past: list[int], layer: int, head: int) -> list[list[float]]:
-    dense = models.load(model).dense.model
-    attention = _attention.get(dense) or _attention.setdefault(dense, Attention(dense))
+    attention = Attention(MODELS.load(model).dense.model)
     if not 0 <= layer < attention.layers or head >= attention.heads:
         raise ValueError(f"{model} has layers 1 to {attention.layers} and heads 1 to {attention.heads}.")
     weights = attention.weights(layout, past, layer, None if head < 0 else head)

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
 from mars_demo.limits import refuse_long
-from mars_demo.ui import models
 from mars_demo.ui.forwards import Forward
+from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.masks import KINDS, Sentence, draw
 
 SENTENCE = "Which city is the capital of Latvia? The capital of Latvia is Riga."
@@ -38,7 +38,7 @@ class Settings(NamedTuple):
 
         They are inexact if the tokenizer splits the text into other tokens than the model wrote.
         """
-        mask, tokenizer = forward.mask, models.load(forward.model).tokenizer
+        mask, tokenizer = forward.mask, MODELS.load(forward.model).tokenizer
         streams = [cell.stream for cell in mask.rows]
         groups = [cell.block for cell in mask.rows if cell.stream == "group"]
         new, drafts = streams.count("new"), streams.count("draft")
@@ -73,7 +73,7 @@ class Settings(NamedTuple):
             ValueError: if there are fewer than four, or the sentence is longer than a prompt may be.
         """
         refuse_long(self.sentence or "")
-        tokenizer = models.load(self.model).tokenizer
+        tokenizer = MODELS.load(self.model).tokenizer
         ids = tokenizer(self.sentence or "", add_special_tokens=False)["input_ids"]
         ids = ids[: _between(int(self.length), 0, MOST_TOKENS)]
         if len(ids) < LEAST_TOKENS:
@@ -86,7 +86,7 @@ class Settings(NamedTuple):
         Raises:
             ValueError: as `ids`.
         """
-        checkpoint, ids = models.load(self.model), self.ids()
+        checkpoint, ids = MODELS.load(self.model), self.ids()
         prompt = min(int(self.prompt), len(ids) - 2)
         mask = draw(
             self.kind,
@@ -114,7 +114,7 @@ class Settings(NamedTuple):
 
     def ranges(self) -> dict[str, dict]:
         """Return updates of the controls whose range depends on other controls."""
-        config = models.load(self.model).model.config
+        config = MODELS.load(self.model).model.config
         try:
             tokens = len(self.ids())
         except ValueError:  # the sentence is too short, which the picture says
@@ -147,7 +147,7 @@ class Settings(NamedTuple):
         updates = {name: {"value": value} for name, value in self._asdict().items()}
         for name, update in self.ranges().items():
             updates[name] |= update
-        updates["model"]["choices"] = list(dict.fromkeys([*models.names(), self.model]))
+        updates["model"]["choices"] = list(dict.fromkeys([*MODELS.names(), self.model]))
         updates["kind"]["choices"] = [(kind.title, name) for name, kind in KINDS.items()]
         return updates
 
@@ -177,7 +177,7 @@ def _valid(name: str, text: str) -> str | int | bool | None:
         if not re.fullmatch("[0-9]{1,4}", text):
             return None
         return _between(int(text), LEAST_TOKENS, MOST_TOKENS) if name == "length" else int(text)
-    allowed = {"kind": KINDS, "model": models.names()}.get(name, [text])
+    allowed = {"kind": KINDS, "model": MODELS.names()}.get(name, [text])
     return text if text in allowed else None
 
 

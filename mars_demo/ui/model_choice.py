@@ -1,12 +1,16 @@
 """The choice of the model that races: its loading state, card, modes and examples."""
 
+import json
+
 import gradio as gr
 
+from mars_demo.assets import ASSETS, read_json
+from mars_demo.models.names import bundled
 from mars_demo.modes import modes_of
-from mars_demo.ui import models
 from mars_demo.ui.components.drawing import Drawing
 from mars_demo.ui.controls import LIVE, QUIET
 from mars_demo.ui.examples import EXAMPLES, examples_for, suited
+from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.race_settings import MODES, model_in_url
 
 
@@ -51,7 +55,7 @@ class ModelChoice:
             example_labels=[example["title"] for example in examples],
             examples_per_page=len(examples),
             api_visibility="private",
-            visible=made_for == suited(models.names()[0]),
+            visible=made_for == suited(MODELS.names()[0]),
         ).dataset
 
     def connect(self, arrived) -> None:
@@ -67,32 +71,44 @@ class ModelChoice:
 
 def list_models(request: gr.Request):
     """List the models; choose that of the URL."""
-    return gr.Dropdown(choices=models.names(), value=model_in_url(request))
+    return gr.Dropdown(choices=MODELS.names(), value=model_in_url(request))
 
 
 def introduce(model: str | None):
     """Begin to load a model; show its description and its card."""
     if model is None:
         return [gr.skip()] * 4
-    models.begin(model)
-    text = models.card(model)
-    about = gr.Dropdown(info=models.description(model)), gr.Accordion(visible=bool(text)), text
+    MODELS.begin(model)
+    text = card(model)
+    about = gr.Dropdown(info=read_json("models.json").get(model)), gr.Accordion(visible=bool(text)), text
     return *about, gr.Timer(active=True)
+
+
+def card(name: str) -> str:
+    """Return the model card of a bundled model without its front matter; "" for other models."""
+    path = ASSETS / name / "README.md"
+    if name not in bundled() or not path.exists():
+        return ""
+    return path.read_text("utf-8").split("---\n", 2)[-1].strip()
 
 
 def follow_loading(model: str | None, chosen: list[str]):
     """Show the loading state and the modes of the chosen model; stop the timer when loading has ended."""
     if model is None:
         return [gr.skip()] * 3
-    settled = models.is_settled(model)
-    return models.state(model), mode_choices(model, chosen), gr.Timer(active=not settled)
+    member = MODELS.member(model)
+    state = {field: getattr(member, field) for field in ("phase", "done", "total", "problem")}
+    state["facts"] = member.facts.shown() if member.facts else []
+    loading = member.phase not in ("ready", "failed")
+    return json.dumps(state), mode_choices(model, chosen), gr.Timer(active=loading)
 
 
 def mode_choices(model: str, chosen: list[str]):
     """Offer the model's modes; the chosen ones among them stay chosen."""
-    has = models.modes(model)
-    if has is None:
+    facts = MODELS.member(model).facts
+    if facts is None:
         return gr.skip()
+    has = facts.modes
     choices = [(title, name) for title, name in MODES.items() if name in has]
     kept = [name for name in chosen if name in has]
     if kept and kept == chosen:  # no value: the visitor may have chosen other modes meanwhile

@@ -14,13 +14,15 @@ from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 
 from mars_demo.limits import LIMITS
-from mars_demo.ui import models, scripts
+from mars_demo.ui import scripts
 from mars_demo.ui.controls import QUIET
 from mars_demo.ui.hosting import errors, gpu, guard, visitors
 from mars_demo.ui.hosting.main_thread import MAIN
+from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.hosting.storage import storage
 from mars_demo.ui.race_settings import first
 from mars_demo.ui.tabs import Page, batch, frontier, learn, mask, race, train
+from mars_demo.ui.warm_up import warm_up
 
 # In their order on the page. A URL names a tab by its title in lower case.
 TABS = {tab.TITLE.lower(): tab for tab in (race, mask, train, frontier, batch, learn)}
@@ -169,7 +171,7 @@ def build() -> gr.Blocks:
     # A higher limit than that of `controls.load`, which must come first.
     demo.queue(max_size=LIMITS.waiting + HANDLERS)
     if gpu.LENT:
-        models.load_all()  # in this thread and before the launch: ZeroGPU collects the weights then
+        MODELS.load_all()  # in this thread and before the launch: ZeroGPU collects the weights then
     else:
-        threading.Thread(target=models.warm_up, daemon=True).start()
+        threading.Thread(target=warm_up, daemon=True).start()
     return demo

@@ -7,16 +7,24 @@ import gradio as gr
 from mars_demo.decoding.acceptance import CRITERIA
 from mars_demo.decoding.request import Request
 from mars_demo.modes import BASELINE, RACED
-from mars_demo.ui import models
 from mars_demo.ui.examples import PROMPTS, examples_for
+from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.knobs import TAU
 from mars_demo.ui.scripts import call
+from mars_demo.views import recordings
 
 MODES = {f"{mode.title}: {mode.explained}": mode.name for mode in RACED}
 CRITERION = Request.criterion  # that of the paper and of recorded runs; the default of the URL
 MAX_WAIT = 1000  # ms of slow motion per forward
 LONGEST_PROMPT = 2048  # bytes of an encoded prompt in the URL
 SETTINGS = ("prompt", "model", "mode", "tau", "criterion")  # in the URL, as in url.js
+
+
+def recorded_runs() -> list[dict]:
+    """Return the recorded runs of the served models, those of the default model first."""
+    served = MODELS.names()
+    shown = [entry for entry in recordings.index() if entry["model"] in served]
+    return sorted(shown, key=lambda entry: entry["model"] != served[0])
 
 
 def recorded(entry: dict) -> tuple:
@@ -30,7 +38,7 @@ def opening(query: Mapping[str, str]) -> dict | None:
 
     It is the `run` of the URL, or the first recorded run if the URL has no settings of a race.
     """
-    entries = {entry["id"]: entry for entry in models.recorded()}
+    entries = {entry["id"]: entry for entry in recorded_runs()}
     if query.get("run") in entries:
         return entries[query["run"]]
     return None if any(key in query for key in SETTINGS) else next(iter(entries.values()), None)
@@ -53,7 +61,7 @@ def in_url(request: gr.Request) -> tuple:
     if "run" in query and (entry := opening(query)):
         return *recorded(entry), wait
     prompt = query.get("prompt")
-    if not prompt and models.is_served(query.get("model")):
+    if not prompt and query.get("model") in MODELS.names():
         prompt = examples_for(query["model"])[0]["id"]
     texts = {example["id"]: example["prompt"] for example in PROMPTS}
     modes = [mode for mode in query.get("mode", "").split(",") if mode in MODES.values()]
@@ -80,13 +88,13 @@ def model_in_url(request: gr.Request) -> str | None:
     """Return the model of the URL's recorded run, `model` or example, by default the first served one."""
     query = request.query_params
     made_for = next((e["model"] for e in PROMPTS if e["id"] == query.get("prompt")), None)
-    named = ((opening(query) or {}).get("model"), query.get("model"), made_for, *models.names())
-    return next(filter(models.is_served, named), None)
+    named = ((opening(query) or {}).get("model"), query.get("model"), made_for, *MODELS.names())
+    return next((name for name in named if name in MODELS.names()), None)
 
 
 def follow_recording() -> str:
     """Return the script that sets the controls to those of the chosen recorded run."""
-    runs = {entry["id"]: [*recorded(entry), entry["model"]] for entry in models.recorded()}
+    runs = {entry["id"]: [*recorded(entry), entry["model"]] for entry in recorded_runs()}
     return call("settingsOfRecording", runs)
 
 
@@ -105,7 +113,7 @@ def remember(live: bool = False) -> str:
     data = {
         "live": live,
         "examples": ids,
-        "recorded": {entry["id"]: written(entry) for entry in models.recorded()},
+        "recorded": {entry["id"]: written(entry) for entry in recorded_runs()},
         "order": list(MODES.values()),
         "criterion": CRITERION,
         "longest": LONGEST_PROMPT,

@@ -7,18 +7,21 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import gradio as gr
 
+from mars_demo.decoding import decode as decoding
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.trace import Pass, Run
-from mars_demo.limits import LIMITS
+from mars_demo.limits import LIMITS, refuse_long
+from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.modes import BASELINE, RACED
-from mars_demo.ui import models
 from mars_demo.ui.history import History
 from mars_demo.ui.hosting.errors import or_warn
 from mars_demo.ui.hosting.gpu import on_gpu, seconds
+from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.hosting.shared_state import SharedState
 from mars_demo.ui.knobs import Knobs
 
@@ -39,16 +42,28 @@ def compete(prompt, model, modes, criterion, system, history, adapts, knobs):
 
 @on_gpu(lambda _, model, modes, *rest: seconds((1 + len(modes)) * MAX_NEW_TOKENS, rest[-1].wait))
 def _raced(prompt, model, modes, criterion, system, history: History, adapts, knobs: Knobs):
-    checkpoint = models.load(model)
+    checkpoint = MODELS.load(model)
 
     def run(mode: str) -> Run:
         window = None if adapts else Request(mode).fitted(checkpoint).window
         limits = {"window": window, "max_new_tokens": MAX_NEW_TOKENS}
         request = Request(mode, lambda: knobs.tau, criterion, **limits)
         context = {"messages": history.after(system), "cache": history.cache(mode)}
-        return models.decode(checkpoint, prompt, request, **context)
+        return decode(checkpoint, prompt, request, **context)
 
     yield from streamed({mode: run(mode) for mode in lanes(checkpoint.modes, modes)}, knobs)
+
+
+def decode(checkpoint: Checkpoint, prompt: str, request: Request, **more: Any) -> Run:
+    """Return a run that has not begun; its windows adapt to the costs of forwards, unless one is given.
+
+    more: as in `decoding.decode`.
+
+    Raises:
+        ValueError: as in `decoding.decode`, or if the prompt and messages are longer than `LIMITS.prompt`.
+    """
+    refuse_long(prompt or "", *(message["content"] for message in more.get("messages", ())))
+    return decoding.decode(checkpoint, prompt, replace(request, adaptive=True), **more)
 
 
 def lanes(has: Sequence[str], chosen: Sequence[str]) -> list[str]:

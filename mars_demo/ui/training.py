@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import gradio as gr
+import torch
 from pandas import DataFrame
 from plotly.graph_objects import Figure
 
@@ -16,13 +17,15 @@ from mars_demo.evaluation import training_record
 from mars_demo.evaluation.accuracy import Row, measuring
 from mars_demo.limits import LIMITS
 from mars_demo.markdown import table
-from mars_demo.models.runtime.captured import captured
+from mars_demo.models.checkpoint import Checkpoint
+from mars_demo.models.load import load_checkpoint
+from mars_demo.models.pool import Member
 from mars_demo.scheduler import LONG
 from mars_demo.training.config import MarsConfig
-from mars_demo.ui import models
-from mars_demo.ui.hosting import owned
 from mars_demo.ui.hosting.gpu import on_gpu, seconds
+from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.hosting.shared_state import Number
+from mars_demo.ui.hosting.storage import pathless
 from mars_demo.ui.knobs import Knobs
 from mars_demo.views import plots
 
@@ -48,6 +51,35 @@ class Session(Knobs):
         self.left = self.stopped = True
 
 
+def base_model(name: str) -> Member:
+    """Return a served model that can be trained, loaded at least once, so that its facts are known.
+
+    Raises:
+        ValueError: if it is not served or too large.
+    """
+    if name not in (names := MODELS.names()):
+        raise ValueError(f"Unknown base {name!r}. Choose from {', '.join(names)}.")
+    MODELS.load(name)
+    member = MODELS.member(name)
+    if member.facts.parameters > LIMITS.parameters * 1_000_000:
+        raise ValueError(
+            f"{name} has {member.facts.parameters / 1e6:.0f} million parameters. "
+            f"At most {LIMITS.parameters} million can be trained here."
+        )
+    return member
+
+
+def fresh(name: str) -> Checkpoint:
+    """Return a private float32 copy of a served checkpoint for training.
+
+    Raises:
+        ValueError: as in `base_model`.
+    """
+    source = base_model(name).source
+    with pathless(source, name):
+        return load_checkpoint(source, MODELS.device, torch.float32, for_training=True)
+
+
 def _longest(base: str, settings: dict, *_) -> int:
     return min(seconds(settings["max_steps"] * STEP + LOOKS), MINUTE * LIMITS.train_minutes)
 
@@ -57,7 +89,7 @@ def watched(
     base: str, settings: dict, prompt: str, session: Session, folder: Path, name: str
 ) -> Iterator[tuple]:
     """Train; yield the growing record and, if it changes, the label of the pause button."""
-    checkpoint, config = models.fresh(base), MarsConfig(str(folder), **settings)
+    checkpoint, config = fresh(base), MarsConfig(str(folder), **settings)
     lines = training_record.watch(
         checkpoint, config, prompt, name, pace=lambda: session.pace, stopped=lambda: session.stopped
     )
@@ -74,8 +106,6 @@ def watched(
             elif time.monotonic() - shown > EVERY:
                 yield text, None
                 shown = time.monotonic()
-    trained = training_record.as_trained(checkpoint, config, name)
-    owned.hold(name, replace(trained, captured=captured(trained.model)), folder)
     yield text, None
 
 
@@ -118,11 +148,11 @@ class Comparison:
 @on_gpu(lambda *_: seconds((1 + len(TAUS)) * CURVE_PROMPTS * training_record.MAX_NEW_TOKENS / 2), LONG)
 def _measured(base: str, name: str, data: str, session: Session) -> Iterator[tuple[int, int, list[Row]]]:
     """Yield after each answer: the number of answers, their total, and the rows so far."""
-    trained, examples = models.load(name), training_record.held_out(data, CURVE_PROMPTS)
+    trained, examples = MODELS.load(name), training_record.held_out(data, CURVE_PROMPTS)
     taus = TAUS if trained.modes[0] != "ar" else TAUS[:1]
     of = (1 + len(taus)) * len(examples)
     done, rows = 0, []
-    parts = [measuring(models.fresh(base), examples, Request("ar", 1.0))]
+    parts = [measuring(fresh(base), examples, Request("ar", 1.0))]
     parts += [measuring(trained, examples, Request(tau=tau)) for tau in taus]
     for row in itertools.chain.from_iterable(parts):
         done += row is None

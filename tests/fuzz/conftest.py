@@ -11,7 +11,8 @@ from service import KNOWN, App
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.trace import Run
-from mars_demo.ui import endpoint, models, options
+from mars_demo.ui import endpoint, options
+from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.page import LOOK, build
 
 TALK = [{"role": "user", "content": "Sort 3, 1 and 2"}, {"role": "assistant", "content": "1, 2, 3"}]
@@ -19,11 +20,11 @@ TALK = [{"role": "user", "content": "Sort 3, 1 and 2"}, {"role": "assistant", "c
 
 @pytest.fixture(scope="package")
 def app():
-    models.serve(options.read(["--only", "--model", "mars-tiny", "--model", "ar-tiny"]))
+    MODELS.serve(options.read(["--only", "--model", "mars-tiny", "--model", "ar-tiny"]))
     demo = build()
     demo.launch(prevent_thread_lock=True, quiet=True, **LOOK, **endpoint.settings())
     # Without costs, windows do not depend on the load of the machine.
-    models.pool().member("mars-tiny").checkpoint = replace(models.load(), costs=None)
+    MODELS.member("mars-tiny").checkpoint = replace(MODELS.load(), costs=None)
     yield App(demo.local_url.rstrip("/"))
     demo.close()
 

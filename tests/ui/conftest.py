@@ -8,8 +8,9 @@ from gate import Gate
 from playwright.sync_api import expect
 
 from mars_demo.cli.gallery import write
-from mars_demo.ui import models, options
+from mars_demo.ui import options
 from mars_demo.ui.components.stage import Stage
+from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.page import App, build
 from mars_demo.ui.tabs import SERVED
 from mars_demo.views import recordings
@@ -23,11 +24,11 @@ expect.set_options(timeout=HANG_GUARD)
 @pytest.fixture(scope="session")
 def demo():
     """Run an app that serves only the tiny models, which answer in milliseconds."""
-    models.serve(options.read(["--only", "--model", "mars-tiny", "--model", "ar-tiny"]))
+    MODELS.serve(options.read(["--only", "--model", "mars-tiny", "--model", "ar-tiny"]))
     served = build()
     served.launch(prevent_thread_lock=True, quiet=True)
     # Without costs, windows do not depend on the load of the machine.
-    models.pool().member("mars-tiny").checkpoint = replace(models.load(), costs=None)
+    MODELS.member("mars-tiny").checkpoint = replace(MODELS.load(), costs=None)
     yield served
     served.close()
 
@@ -179,6 +180,6 @@ def visit_file(browser):
 @pytest.fixture
 def gate(url):
     """Hold the forwards of the default model after the first few, until the test opens the gate."""
-    gate = Gate(models.load().model.base_model)
+    gate = Gate(MODELS.load().model.base_model)
     yield gate
     gate.remove()

@@ -5,24 +5,24 @@ from types import SimpleNamespace
 
 import pytest
 
-from mars_demo.models.pool import Pool
-from mars_demo.ui import models, options
+from mars_demo.ui import options
 from mars_demo.ui.examples import EXAMPLES
 from mars_demo.ui.history import History
+from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.knobs import Knobs
 from mars_demo.ui.model_choice import list_models, replace_example, show_examples
-from mars_demo.ui.race_settings import first, in_url, opening
+from mars_demo.ui.race_settings import first, in_url, opening, recorded_runs
 from mars_demo.ui.racing import compete, lanes
+from mars_demo.ui.training import fresh
 
 CHAT = "mars-smollm2-135m"
 KEYS = ("prompt", "modes", "tau")
 
 
 @pytest.fixture
-def serve(monkeypatch):
+def serve():
     """Serve models as `app.py` does with these arguments."""
-    monkeypatch.setattr(models, "_pool", models._pool)
-    return lambda *arguments: models.serve(options.read(arguments, {}))
+    return lambda *arguments: MODELS.serve(options.read(arguments, {}))
 
 
 def request(**query):
@@ -35,16 +35,16 @@ def skipped(update) -> bool:
 
 def test_the_chat_model_is_the_default_and_has_its_own_prompts(serve):
     serve()
-    assert models.names() == [CHAT, "mars-tiny", "ar-tiny"]
+    assert MODELS.names() == [CHAT, "mars-tiny", "ar-tiny"]
     assert list_models(request(tau="0.9")).value == CHAT
     assert set(EXAMPLES) == {CHAT, "mars-tiny"}
 
 
 def test_models_are_set_by_options_or_by_the_environment(serve):
     serve("--model", "mars-tiny", "--model", "owner/name")
-    assert models.names() == ["mars-tiny", "owner/name", CHAT, "ar-tiny"]
+    assert MODELS.names() == ["mars-tiny", "owner/name", CHAT, "ar-tiny"]
     serve("--model", "mars-tiny", "--only")
-    assert models.names() == ["mars-tiny"]
+    assert MODELS.names() == ["mars-tiny"]
     named = options.read(["--only"], {"MARS_DEMO_MODELS": "owner/name, ar-tiny,"})
     assert named.models == ["owner/name", "ar-tiny"] and named.only
     assert options.read(["--model", "x"], {"MARS_DEMO_MODELS": "y"}).models == ["x"]
@@ -75,7 +75,7 @@ def test_a_url_without_settings_opens_the_first_recorded_run_of_the_default_mode
     for name in (CHAT, "mars-tiny"):
         serve("--model", name)
         entry = opening({})
-        assert entry == models.recorded()[0] and entry["model"] == name
+        assert entry == recorded_runs()[0] and entry["model"] == name
         assert list_models(request()).value == name
         assert opening({"tab": "learn"}) == entry
     story = opening({"run": "story"})
@@ -96,7 +96,7 @@ def test_an_invalid_url_changes_nothing(serve):
 
 def test_recorded_runs_of_models_not_served_are_omitted(serve):
     serve("--only", "--model", "ar-tiny")
-    assert models.recorded() == [] and opening({}) is None
+    assert recorded_runs() == [] and opening({}) is None
     prompt, modes, *_ = first()
     assert prompt and modes == ["mars"]
 
@@ -123,30 +123,30 @@ def test_a_race_runs_the_chosen_modes_of_the_model():
     assert lanes(("block-diffusion",), ["mars"]) == ["block-diffusion"]
 
 
-def test_lessons_use_the_tiny_model_even_if_it_is_not_served(serve, monkeypatch):
+def test_lessons_use_the_tiny_model_even_if_it_is_not_served(serve):
     serve("--only", "--model", "ar-tiny")
-    assert models.load("mars-tiny").name == "mars-tiny"
+    assert MODELS.load("mars-tiny").name == "mars-tiny"
     with pytest.raises(ValueError, match=f"{CHAT}.*ar-tiny"):
-        models.load(CHAT)
+        MODELS.load(CHAT)
 
 
 @pytest.mark.parametrize("base", ["/etc", "../main", "nobody/no-such-model-here", None])
 def test_visitors_train_only_served_models(base):
     with pytest.raises(ValueError, match=re.escape(repr(base))):
-        models.fresh(base)
+        fresh(base)
 
 
 def test_a_base_too_large_to_train_is_refused(serve, monkeypatch):
     serve("--only", "--model", "ar-tiny")
     monkeypatch.setenv("MARS_DEMO_PARAMETERS", "1")
     with pytest.raises(ValueError, match=r"ar-tiny.*\b4\b.*\b1\b"):
-        models.fresh("ar-tiny")
+        fresh("ar-tiny")
 
 
 @pytest.mark.full
-def test_the_chat_model_answers_a_new_prompt(monkeypatch):
+def test_the_chat_model_answers_a_new_prompt(serve):
     """Decode with quantized weights, the default of the page."""
-    monkeypatch.setattr(models, "_pool", Pool([CHAT]))
+    serve("--only", "--model", CHAT)
     question = "Which planet do we live on? Answer in one short sentence."
     *_, record = compete(question, CHAT, ["lossless"], "probability", "", History(), True, Knobs())
     records = [line for line in record.splitlines() if '"done":true' in line]

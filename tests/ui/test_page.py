@@ -30,8 +30,8 @@ from race_tab import (
 )
 from unanswered import unanswered
 
-from mars_demo.ui import models
 from mars_demo.ui.examples import EXAMPLES
+from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.views import recordings
 
 PROMPTS = EXAMPLES["mars-tiny"]
@@ -102,7 +102,7 @@ def test_a_failed_race_shows_a_message_and_the_next_one_runs(visit):
         if next(calls) == 9:
             raise RuntimeError("the device is gone")
 
-    last = models.load().model.base_model.layers[-1]  # earlier layers have cached the forward
+    last = MODELS.load().model.base_model.layers[-1]  # earlier layers have cached the forward
     hook = last.register_forward_pre_hook(fail)
     try:
         page = visit("prompt=table&mode=mars&tau=1")

@@ -13,7 +13,8 @@ import web
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.trace import Pass, Run, Settings, Slot
-from mars_demo.ui import models
+from mars_demo.models.names import TINY
+from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.knobs import Knobs, begin, end
 from mars_demo.ui.model_choice import mode_choices
 from mars_demo.ui.racing import growing, race, record
@@ -137,7 +138,7 @@ def test_only_one_of_two_concurrent_starts_continues(monkeypatch):
 
 
 def test_modes_chosen_during_a_request_are_kept():
-    models.load(models.TINY)
-    late = mode_choices(models.TINY, ["mars"])  # requested before the visitor chose another mode
+    MODELS.load(TINY)
+    late = mode_choices(TINY, ["mars"])  # requested before the visitor chose another mode
     assert "value" not in late.constructor_args and late.constructor_args["choices"]
-    assert mode_choices(models.TINY, ["mars", "block-diffusion"]).constructor_args["value"] == ["mars"]
+    assert mode_choices(TINY, ["mars", "block-diffusion"]).constructor_args["value"] == ["mars"]

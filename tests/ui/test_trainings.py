@@ -1,6 +1,5 @@
 """Trainings of several visitors: who may use the results, and cleanup when a visitor leaves."""
 
-import contextlib
 import json
 import re
 
@@ -13,9 +12,10 @@ from test_train import finished, open_tab, trains  # noqa: F401
 from web import HANG_GUARD, until
 
 from mars_demo.limits import LIMITS
+from mars_demo.models.load import load_checkpoint
 from mars_demo.scheduler import LONG, SCHEDULER
 from mars_demo.ui import training
-from mars_demo.ui.hosting import owned
+from mars_demo.ui.hosting.registry import MODELS, Trained
 from mars_demo.ui.hosting.storage import storage
 
 MEASURING = re.compile(r"\d+ of \d+")
@@ -40,13 +40,12 @@ def test_a_visitor_who_pauses_and_leaves_gives_the_training_slot_back(visit, ope
     expect(two.locator("#watched .progress-text, #watched .meta-text").first).to_contain_text("queue")
     one.close()
     finished(two, steps=1)
-    assert len(owned._models) == 1
-    for model in [*owned._models.values()]:
-        owned.drop(model)  # as if its retention time had passed
+    [name] = MODELS._trained
+    MODELS.delete(name)  # as if its retention time had passed
     two.locator("#race-it").click()
     expect(two.get_by_test_id("toast-body")).to_contain_text(f"{LIMITS.kept} ")
     two.close()
-    until(lambda: not owned._models)
+    until(lambda: not MODELS._trained)
     left = ("*.safetensors", "mine-*.zip")
     until(lambda: not any(file for name in left for file in storage().root.rglob(name)))
 
@@ -67,23 +66,22 @@ def test_stopping_or_leaving_ends_the_measurement(visit, open_tab, monkeypatch):
     expect(page.locator("#before-after")).to_contain_text(MEASURING)
     assert SCHEDULER._running[LONG] == 1
     page.close()
-    until(lambda: not SCHEDULER._running[LONG] and not owned._models)
+    until(lambda: not SCHEDULER._running[LONG] and not MODELS._trained)
 
 
 def test_a_trained_model_is_usable_only_by_its_visitor(url):
     one, two = client(url), client(url)
     messages = []
-    with contextlib.ExitStack() as stack:
-        stack.callback(lambda: [owned.drop(model) for model in [*owned._models.values()]])
-        made = owned.Owned("mine-0a0b0c0d", one.session_hash, storage().folder(), True)
-        made.checkpoint = owned.load_checkpoint("mars-tiny")
-        owned._models[made.name] = made
-        record = one.predict("Hello", model=made.name, max_new_tokens=4, api_name="/generate")
-        assert json.loads(record.splitlines()[0])["prompt"] == "Hello"
-        for name in (made.name, "mine-00000000"):
-            with pytest.raises(AppError) as caught:
-                two.predict("Hello", model=name, max_new_tokens=4, api_name="/generate")
-            messages.append(str(caught.value).replace(name, "X"))
+    made = Trained("mine-0a0b0c0d", str(storage().folder()), "ready", owner=one.session_hash)
+    made.checkpoint = load_checkpoint("mars-tiny")
+    MODELS._trained[made.name] = made
+    record = one.predict("Hello", model=made.name, max_new_tokens=4, api_name="/generate")
+    assert json.loads(record.splitlines()[0])["prompt"] == "Hello"
+    for name in (made.name, "mine-00000000"):
+        with pytest.raises(AppError) as caught:
+            two.predict("Hello", model=name, max_new_tokens=4, api_name="/generate")
+        messages.append(str(caught.value).replace(name, "X"))
+    MODELS.delete(made.name)
     assert messages[0] == messages[1]  # as if it did not exist
     assert "X" in messages[0] and "mars-tiny" in messages[0] and "mine-" not in messages[0]
 

@@ -21,11 +21,12 @@ from mars_demo.decoding.engine import Engine
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling
 from mars_demo.models.checkpoint import wrap
-from mars_demo.models.pool import Pool
 from mars_demo.models.runtime import step
 from mars_demo.models.runtime.captured import WIDTH, CapturedModel, captured
 from mars_demo.models.runtime.decoder import TransformersDecoder
-from mars_demo.ui import models
+from mars_demo.ui import options
+from mars_demo.ui.hosting.registry import MODELS
+from mars_demo.ui.warm_up import warm_up
 
 NARROW = 8  # columns of a short text; all texts here outgrow them and the first store
 PROMPT = "Can you show me the 7 times table up to 10?"
@@ -180,12 +181,12 @@ def test_there_are_few_shapes_and_the_store_is_not_moved(mars_tiny):
     assert {key: step._inputs.bytes.data_ptr() for key, step in model._steps.items()} == buffers
 
 
-def test_the_shapes_of_a_race_run_twice_before_the_first_visitor(mars_tiny, monkeypatch):
+def test_the_shapes_of_a_race_run_twice_before_the_first_visitor(mars_tiny):
     """Race with the default settings; the answers end before their masks become fewer."""
     fast = as_on_gpu(mars_tiny, WIDTH)
-    monkeypatch.setattr(models, "load", lambda: fast)
-    monkeypatch.setattr(models, "_pool", Pool([]))
-    models.warm_up()
+    MODELS.serve(options.read(["--only", "--model", "mars-tiny"]))
+    MODELS.member("mars-tiny").checkpoint = fast
+    warm_up()
     steps = fast.captured._steps
     warm = {shape for (shape, _), one in steps.items() if one.runs > 1}
     for prompt in [tasks.held_out(name, 1)[0].prompt for name in ("notes", "letters", "sorting", "tables")]:

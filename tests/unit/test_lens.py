@@ -229,10 +229,11 @@ def test_a_model_with_an_unknown_step_after_its_norm_is_refused(tokenizer):
 
 @pytest.fixture(scope="module")
 def tab():
-    from mars_demo.ui import models, options
+    from mars_demo.ui import options
+    from mars_demo.ui.hosting.registry import MODELS
     from mars_demo.ui.tabs import mask
 
-    models.serve(options.read(["--only", "--model", "mars-tiny", "--model", "ar-tiny"]))
+    MODELS.serve(options.read(["--only", "--model", "mars-tiny", "--model", "ar-tiny"]))
     return mask
 
 
@@ -244,17 +245,15 @@ def shown(tab, record: str, number: int = 1) -> dict:
 
 def test_the_lens_uses_the_dequantized_weights_of_a_quantized_model(tab):
     """Use the dequantized weights: quantized decoding has no layers to inspect. The caption says so."""
-    from mars_demo.ui import models, options
+    from mars_demo.ui import options
+    from mars_demo.ui.hosting.registry import MODELS
+    from mars_demo.ui.racing import decode
 
-    served = models.pool()
-    try:
-        models.serve(options.read(["--only", "--model", "mars-tiny", "--dtype", "int8"]))
-        checkpoint = models.load("mars-tiny")
-        run = models.decode(checkpoint, "How many apples?", Request("mars", max_new_tokens=12)).finish()
-        assert checkpoint.quantized
-        lens = shown(tab, "\n".join(run.lines()), 2)
-    finally:
-        models._pool = served
+    MODELS.serve(options.read(["--only", "--model", "mars-tiny", "--dtype", "int8"]))
+    checkpoint = MODELS.load("mars-tiny")
+    run = decode(checkpoint, "How many apples?", Request("mars", max_new_tokens=12)).finish()
+    assert checkpoint.quantized
+    lens = shown(tab, "\n".join(run.lines()), 2)
     assert "int8" in lens["caption"] and "float32" in lens["caption"]
     assert len(lens["layers"]) == 5 and len(lens["slots"]) == len(run.passes[1].slots)
     assert lens["slots"][0]["label"] == run.passes[1].slots[0].text

@@ -17,7 +17,8 @@ from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.scheduler import BACKGROUND, LONG, RACE, SCHEDULER, WAITING, Clock, Scheduler
 from mars_demo.serving.decode_batch import decode_batch
-from mars_demo.ui import models, options, queues
+from mars_demo.ui import options, queues, racing
+from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.hosting.shared_state import SharedState
 from mars_demo.ui.queues import Queue, in_queue
 
@@ -182,9 +183,9 @@ def test_failed_or_closed_work_is_no_longer_counted(kind):
 
 
 def test_the_app_measures_a_model_when_it_is_loaded():
-    models.serve(options.read(["--only", "--model", "mars-tiny"]))
-    checkpoint = models.load()
-    run = models.decode(checkpoint, "Hello", Request(max_new_tokens=2))
+    MODELS.serve(options.read(["--only", "--model", "mars-tiny"]))
+    checkpoint = MODELS.load()
+    run = racing.decode(checkpoint, "Hello", Request(max_new_tokens=2))
     assert run.settings.costs == checkpoint.costs
     assert all(ms > 0 for _, ms in checkpoint.costs)
 

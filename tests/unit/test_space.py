@@ -71,7 +71,7 @@ def test_models_of_the_hub_are_preloaded_and_local_ones_are_copied(folder, tmp_p
         and (folder / "assets" / "mars-tiny").exists()
     )
     # Its app serves them in this order, unless the variable of the operator names others.
-    program = "import sys; sys.argv = ['app.py']; import app; print(app.models.names())"
+    program = "import sys; sys.argv = ['app.py']; import app; print(app.MODELS.names())"
     for variable, names in (
         (None, "['owner/name', 'my model', 'mars-tiny', 'ar-tiny']"),
         ("ar-tiny", "['ar-tiny', 'm"),

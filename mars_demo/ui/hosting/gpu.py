@@ -16,7 +16,7 @@ from typing import Any
 import gradio as gr
 
 from mars_demo.scheduler import RACE, SCHEDULER
-from mars_demo.ui.hosting import owned
+from mars_demo.ui.hosting.registry import MODELS, Caller
 from mars_demo.ui.hosting.shared_state import SharedState
 
 try:
@@ -75,7 +75,7 @@ def on_gpu(duration: Callable[..., int], kind: str = RACE) -> Callable:
 def _results(lent: Callable, granted: int, arguments: tuple) -> Iterator:
     """Yield the results of a call in the other process."""
     shared_states = [argument for argument in arguments if isinstance(argument, SharedState)]
-    with closing(lent(granted, owned.caller(), *arguments)) as results:
+    with closing(lent(granted, MODELS.caller(), *arguments)) as results:
         try:
             for problem, result in results:
                 if problem:
@@ -95,9 +95,9 @@ def _worker(work: Callable) -> Callable[..., Iterator[tuple[str | None, Any]]]:
     """Return the function for the other process, which yields pairs of an error, if any, and a result."""
 
     @functools.wraps(work)
-    def run(granted: int, caller: owned.Caller, *arguments: Any) -> Iterator[tuple[str | None, Any]]:
+    def run(granted: int, caller: Caller, *arguments: Any) -> Iterator[tuple[str | None, Any]]:
         try:
-            owned.adopt(caller)
+            MODELS.act_for(caller)
             for shared in arguments:
                 if isinstance(shared, SharedState):
                     shared.until = min(shared.until, time.monotonic() + granted)

@@ -7,17 +7,19 @@ from pandas import DataFrame
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.trace import Run
 from mars_demo.evaluation.sweep import first_difference
-from mars_demo.ui import models, racing
+from mars_demo.models.names import BASE, TINY
+from mars_demo.ui import racing
 from mars_demo.ui.hosting.gpu import on_gpu, seconds
+from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.knobs import Knobs
 from mars_demo.ui.lessons.parts import shown
-from mars_demo.ui.racing import MAX_NEW_TOKENS, streamed
+from mars_demo.ui.racing import MAX_NEW_TOKENS, decode, streamed
 
-AR = f"{models.TINY}, one token at a time"
+AR = f"{TINY}, one token at a time"
 LANES = {  # the model and mode of each
-    f"{models.BASE}, one token at a time": (models.BASE, "ar"),
-    AR: (models.TINY, "ar"),
-    f"{models.TINY}, lossless": (models.TINY, "lossless"),
+    f"{BASE}, one token at a time": (BASE, "ar"),
+    AR: (TINY, "ar"),
+    f"{TINY}, lossless": (TINY, "lossless"),
 }
 
 
@@ -54,7 +56,7 @@ def compare(prompt: str, knobs: Knobs) -> Iterator:
 @on_gpu(lambda prompt, knobs: seconds(len(LANES) * MAX_NEW_TOKENS))
 def _answered(prompt: str, knobs: Knobs) -> Iterator[DataFrame]:
     runs = {
-        lane: models.decode(models.load(model), prompt, Request(mode, max_new_tokens=MAX_NEW_TOKENS))
+        lane: decode(MODELS.load(model), prompt, Request(mode, max_new_tokens=MAX_NEW_TOKENS))
         for lane, (model, mode) in LANES.items()
     }
     for _ in streamed(runs, knobs):

@@ -9,7 +9,9 @@ from collections.abc import Callable
 
 from mars_demo.decoding.trace import Run, read_text
 from mars_demo.evaluation import trainings
-from mars_demo.ui import forwards, models
+from mars_demo.models.names import TINY
+from mars_demo.ui import forwards
+from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.lessons import comparing, tables
 from mars_demo.ui.lessons.parts import HIDDEN, shown
 from mars_demo.ui.mask_settings import SENTENCE
@@ -83,7 +85,7 @@ def _lines(runs: list[Run]) -> str:
 
 def grid(element: dict) -> dict[str, dict]:
     """Show a kind of mask for the example sentence. new: of a window, its new tokens, else the drafts."""
-    checkpoint = models.load(models.TINY)
+    checkpoint = MODELS.load(TINY)
     ids = checkpoint.tokenizer(SENTENCE, add_special_tokens=False)["input_ids"]
     settings = {"new": element.get("new", 2), "block_size": element["block_size"], "prompt": len(ids) // 2}
     sentence = Sentence(ids, checkpoint.mask_id, checkpoint.token_name, **settings)

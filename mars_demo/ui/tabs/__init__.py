@@ -5,9 +5,10 @@ A new tab is a module here and an entry in the list of `ui/page.py`.
 
 import gradio as gr
 
-from mars_demo.ui import branches, models
+from mars_demo.ui import branches
 from mars_demo.ui.components.stage import Stage
 from mars_demo.ui.controls import model_list
+from mars_demo.ui.race_settings import recorded_runs
 from mars_demo.ui.standalone.replay import replay_page
 
 SERVED = (branches.prediction, replay_page)  # to the script of a stage that races
@@ -26,7 +27,7 @@ class Page:
 
     def __init__(self, blocks: gr.Blocks, tabs: gr.Tabs):
         self.blocks, self.tabs = blocks, tabs
-        self.stage = Stage(entries=models.recorded(), served=SERVED, render=False)
+        self.stage = Stage(entries=recorded_runs(), served=SERVED, render=False)
         self.model = model_list("model", render=False)
         self.shown = gr.State(render=False)
         self.point = gr.Dropdown(

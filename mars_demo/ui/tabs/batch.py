@@ -12,12 +12,13 @@ from mars_demo.decoding.request import Request
 from mars_demo.evaluation import paper_tables, results, served, throughput
 from mars_demo.evaluation.throughput import BASELINE
 from mars_demo.markdown import table
+from mars_demo.models.names import TINY
 from mars_demo.serving import schedules
 from mars_demo.serving.decode_batch import decode_batch
-from mars_demo.ui import models
 from mars_demo.ui.components.drawing import Drawing
 from mars_demo.ui.controls import MAY_WARN, QUIET, RunButtons, tau_slider
 from mars_demo.ui.hosting.gpu import LONGEST, on_gpu, seconds
+from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.knobs import Knobs
 from mars_demo.ui.queues import in_queue
 from mars_demo.ui.racing import growing
@@ -83,7 +84,7 @@ def _prompts(count: int) -> list[str]:
 @on_gpu(lambda block, size, tau, knobs: seconds(4 * MAX_NEW_TOKENS))
 def decode(block: float, size: float, tau: float, knobs: Knobs) -> Iterator[tuple]:
     """Decode the same prompts with both caches; yield the growing schedules, then the result in words."""
-    checkpoint, size = models.load(models.TINY), int(size)
+    checkpoint, size = MODELS.load(TINY), int(size)
     prompts = _prompts(2 * size)
     request = Request("mars", tau, max_new_tokens=MAX_NEW_TOKENS)
     paper = {"cache": "block", "cache_block": int(block), "continuous": False}
@@ -132,7 +133,7 @@ def verdict(block, ragged) -> str:
 @on_gpu(lambda size, knobs: LONGEST)
 def measure(size: int, knobs: Knobs) -> Iterator[str]:
     """Measure the methods of Table 5 in batches of `size`; yield the growing table."""
-    checkpoint, prompts = models.load(models.TINY), _prompts(max(MEASURED, 2 * size))
+    checkpoint, prompts = MODELS.load(TINY), _prompts(max(MEASURED, 2 * size))
     source = f"{results.machine(checkpoint)}, {len(prompts)} held-out prompts, one run of each method"
     rows, shown = [], f"Measuring: {source}."
     yield shown

@@ -17,10 +17,10 @@ from mars_demo.evaluation.journal import folder
 from mars_demo.evaluation.sweep import Sweep, grid
 from mars_demo.evaluation.task_sets import TASK_SETS
 from mars_demo.scheduler import BACKGROUND, WAITING
-from mars_demo.ui import models
 from mars_demo.ui.controls import LIVE, MAY_WARN, RunButtons, text_table
 from mars_demo.ui.hosting.errors import or_warn
 from mars_demo.ui.hosting.gpu import LONGEST, on_gpu
+from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.hosting.storage import storage
 from mars_demo.ui.knobs import Knobs
 from mars_demo.ui.queues import Queue, in_queue
@@ -162,7 +162,7 @@ def _swept(
     model: str, tasks: str, limit: int, taus: list[float], criteria: list[str], knobs: Knobs
 ) -> Iterator:
     """Yield the empty frontier, then each `Progress`, until the sweep ends or is stopped."""
-    checkpoint = models.load(model)
+    checkpoint = MODELS.load(model)
     settings = grid(checkpoint, criteria, taus)
     sweep = Sweep(checkpoint, tasks, limit, settings, size=ROWS, folder=folder())
     yield sweep.frontier
@@ -178,7 +178,7 @@ def _swept(
 
 def opened(model: str | None, tasks: str | None, raced: str | None):
     """Fill the tab when it is opened: the models, the task sets, and the recorded results."""
-    names = models.names()
+    names = MODELS.names()
     names += [raced] if raced and raced not in names else []  # the visitor's own model
     choices = [(task_set.title, name) for name, task_set in TASK_SETS.items()]
     if model:

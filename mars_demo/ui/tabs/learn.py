@@ -2,7 +2,8 @@
 
 import gradio as gr
 
-from mars_demo.ui import models, racing
+from mars_demo.models.names import BASE, TINY
+from mars_demo.ui import racing
 from mars_demo.ui.controls import LIVE, QUIET, in_turns
 from mars_demo.ui.history import History
 from mars_demo.ui.knobs import Knobs, set_tau
@@ -116,7 +117,7 @@ def _run(parts: Parts, number: gr.State) -> None:
         [number],
         parts.stage,
         settings=[tau, gr.State(SLOW)],
-        model=gr.State(models.TINY),
+        model=gr.State(TINY),
         show_progress="hidden",
         **in_turns(),
     )
@@ -126,7 +127,7 @@ def _run(parts: Parts, number: gr.State) -> None:
         comparing.compare,
         [parts.prompt],
         parts.answers,
-        model=gr.State(models.BASE),
+        model=gr.State(BASE),
         show_progress="hidden",
         **in_turns(),
     )

@@ -6,9 +6,10 @@ import gradio as gr
 
 from mars_demo.decoding.trace import read_text
 from mars_demo.limits import refuse_long
-from mars_demo.ui import forwards, models
+from mars_demo.ui import forwards
 from mars_demo.ui.components.drawing import Drawing
 from mars_demo.ui.controls import LIVE, QUIET, model_list
+from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.mask_settings import (
     DEPENDENT,
     MOST_DRAFTS,
@@ -73,7 +74,7 @@ def opened(shown: str, request: gr.Request, *settings):
     """
     if shown:
         return [gr.skip()] * (len(SETTINGS) + 2)
-    first = Settings(*settings)._replace(model=models.names()[0])
+    first = Settings(*settings)._replace(model=MODELS.names()[0])
     updates = first.with_query(request.query_params).updates()
     values = Settings(*(update["value"] for update in updates.values()))
     return *(gr.update(**update) for update in updates.values()), *_see(None, values)

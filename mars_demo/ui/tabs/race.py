@@ -3,7 +3,7 @@
 import gradio as gr
 
 from mars_demo.decoding.acceptance import CRITERIA
-from mars_demo.ui import api, branches, models
+from mars_demo.ui import api, branches
 from mars_demo.ui.controls import (
     IN_BROWSER,
     LIVE,
@@ -17,6 +17,7 @@ from mars_demo.ui.controls import (
 )
 from mars_demo.ui.history import History
 from mars_demo.ui.hosting.errors import warn
+from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.knobs import set_tau, set_wait
 from mars_demo.ui.model_choice import ModelChoice
 from mars_demo.ui.race_settings import CRITERION, MAX_WAIT, MODES, first, follow_recording, in_url, remember
@@ -64,11 +65,11 @@ def take(shown, title: str | None):
     if title is None or (point := shown.point(title)) is None:
         return [gr.skip()] * 4
     model, setting = shown.frontier.model, point.setting
-    if not models.is_known(model):
+    if model not in MODELS.names() and not MODELS.own(model):
         warn(ValueError(f"Unknown model {model!r}."))
         return [gr.skip()] * 4
     return (
-        gr.Dropdown(choices=list(dict.fromkeys([*models.names(), model])), value=model),
+        gr.Dropdown(choices=list(dict.fromkeys([*MODELS.names(), model])), value=model),
         [setting.mode] if setting.mode in MODES.values() else gr.skip(),
         *_thresholds(setting.tau, setting.criterion),
     )

@@ -13,18 +13,20 @@ from gradio.processing_utils import save_file_to_cache
 from mars_demo.evaluation import trainings
 from mars_demo.evaluation.trainings import PRESETS
 from mars_demo.limits import LIMITS
-from mars_demo.ui import models
+from mars_demo.models.names import BASE, TINY
 from mars_demo.ui.components.drawing import Drawing
 from mars_demo.ui.components.stage import Stage
 from mars_demo.ui.controls import LIVE, MAY_WARN, QUIET, RunButtons
 from mars_demo.ui.examples import EXAMPLES
-from mars_demo.ui.hosting import owned, visitors
+from mars_demo.ui.hosting import gpu, visitors
 from mars_demo.ui.hosting.errors import or_warn, warn
+from mars_demo.ui.hosting.registry import MODELS, Trained
 from mars_demo.ui.hosting.storage import storage
 from mars_demo.ui.tabs import Page
-from mars_demo.ui.training import MINUTE, Comparison, Session, watched
+from mars_demo.ui.training import MINUTE, Comparison, Session, base_model, watched
 
 TITLE = "Train"
+WEIGHT = 2  # bytes of a saved weight
 COPIES = 3  # of the weights on the disk: the folder, the zip, and Gradio's copy of the zip
 PAUSE_OFF = {"value": "Pause", "interactive": False}
 RECIPE = ("objective", "block_size", "sft_weight", "data", "steps", "learning_rate")
@@ -41,7 +43,7 @@ def settings_of(values: Sequence) -> dict:
     return trainings.settings(**dict(zip(RECIPE, values)), seed=secrets.randbelow(2**31))
 
 
-def zipped(model: owned.Owned) -> str:
+def zipped(model: Trained) -> str:
     """Write the checkpoint as a zip into Gradio's folder, from which it is deleted with the model."""
     archive = model.folder.with_name(f"{model.name}.zip")
     with zipfile.ZipFile(archive, "w") as zipped:  # uncompressed: weights would not shrink
@@ -131,8 +133,8 @@ class Controls:
         """List the bases when the tab is first opened, when the model code is imported."""
         if chosen:
             return gr.skip()
-        names = models.names()
-        return gr.Dropdown(choices=names, value=models.BASE if models.BASE in names else names[0])
+        names = MODELS.names()
+        return gr.Dropdown(choices=names, value=BASE if BASE in names else names[0])
 
 
 class Training:
@@ -141,7 +143,7 @@ class Training:
     def __init__(self, controls: Controls):
         self.controls = controls
         self.prompt = gr.Textbox(
-            EXAMPLES[models.TINY][0]["prompt"], label="Watched prompt", lines=2, elem_id="watched"
+            EXAMPLES[TINY][0]["prompt"], label="Watched prompt", lines=2, elem_id="watched"
         )
         constants = {"stage": "growing", "recordings": trainings.index()}
         self.curves = Drawing("curves", constants=constants, server_functions=[trainings.recording])
@@ -171,27 +173,27 @@ class Training:
         model = None
         try:
             settings = settings_of(recipe)
-            storage().require(COPIES * models.stored(base))
-            model = owned.take_slot()
+            storage().require(COPIES * WEIGHT * base_model(base).facts.parameters)
+            model = MODELS.reserve()
             session.until = time.monotonic() + MINUTE * LIMITS.train_minutes
             for text, label in watched(base, settings, prompt, session, model.folder, model.name):
                 pause = {self.controls.pause: gr.Button(label, interactive=True)} if label else {}
                 yield {self.curves: text} | pause
             if session.is_over:
                 gr.Info(f"Stopped after {LIMITS.train_minutes} minutes, the limit of a training here.")
-            models.keep_trained(model)
+            MODELS.register(model, "cpu" if gpu.LENT else None)
             session.trained = model.name
         finally:  # also when the visitor has left
             session.until = math.inf
-            if model and (session.left or not model.ready):
-                owned.drop(model)
+            if model and (session.left or model.phase != "ready"):
+                MODELS.delete(model.name)
         if not session.left:
             session.stopped = False
             # With the complete record again: of several results at once, the page shows only the last one.
             yield {self.curves: text} | self._offered(model)
             yield from self._compared(base, settings["data"], model.name, session)
 
-    def _offered(self, model: owned.Owned) -> dict:
+    def _offered(self, model: Trained) -> dict:
         """Offer the trained model."""
         return {
             self.controls.pause: gr.Button(**PAUSE_OFF),
@@ -211,10 +213,10 @@ class Training:
 
 def to_the_race(session: Session):
     """Choose the trained model in the Race tab."""
-    if owned.trained(session.trained) is None:
+    if MODELS.own(session.trained) is None:
         warn(ValueError(f"The trained model was deleted after {LIMITS.kept} minutes."))
         return gr.skip(), gr.skip()
-    choices = [*models.names(), session.trained]
+    choices = [*MODELS.names(), session.trained]
     return gr.Dropdown(choices=choices, value=session.trained), gr.Tabs(selected="race")
 
 

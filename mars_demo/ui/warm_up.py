@@ -1,0 +1,45 @@
+"""The first forwards of the default model, before the first visitor comes."""
+
+import contextlib
+
+from mars_demo.decoding.engine import Engine
+from mars_demo.decoding.request import Request
+from mars_demo.decoding.strategy import Forward, compute
+from mars_demo.layout import window
+from mars_demo.models.checkpoint import Checkpoint
+from mars_demo.models.runtime.captured import WIDTH
+from mars_demo.scheduler import SCHEDULER
+from mars_demo.ui.hosting.registry import MODELS
+from mars_demo.ui.racing import decode
+
+WARM_TOKENS = 8
+
+
+def warm_up() -> None:
+    """Load the models, and run the first one in the page's modes before the first visitor comes."""
+    with SCHEDULER.running():
+        with contextlib.suppress(ValueError):  # the page shows the error
+            checkpoint = MODELS.load()
+            for mode in {"ar", "mars"}.intersection(checkpoint.modes):
+                decode(checkpoint, "Hello", Request(mode, max_new_tokens=WARM_TOKENS)).finish()
+                if checkpoint.captured:
+                    _run_shapes(checkpoint, Request(mode).fitted(checkpoint))
+        MODELS.load_all()
+
+
+def _run_shapes(checkpoint: Checkpoint, request: Request) -> None:
+    """Run the forward after each number of accepted tokens twice, so that a GPU captures its CUDA graph.
+
+    Do so after a short text and after a longer one, whose attention is wider.
+    """
+    engine, masks = Engine(checkpoint.decoder), request.window - 1
+
+    def run(new: int, masks: int, keep: int) -> None:
+        layout = window([0] * new, masks, checkpoint.mask_id, engine.length)
+        compute(engine, Forward(layout, first=new - 1), request.acceptance)
+        engine.commit(keep)
+
+    for past in (1, WIDTH):
+        run(past, 0, keep=past)
+        for count in [*range(1, request.window + 1)] * 2:
+            run(count, masks, keep=0)
