@@ -40,8 +40,7 @@ INTRODUCTION = """
 A lower **threshold τ** accepts more tokens per **forward** (a pass through the model) and may make answers
 worse. Each point is one setting, measured on the same prompts; the lines around it are 95% intervals over
 prompts. **AR** writes one token per forward. **Lossless** verifies its own drafts, so its answers equal
-AR's. In bfloat16, near ties may still differ on a GPU or a CPU with AMX, which is not measured, and did on
-a CPU before products were padded. The table counts such answers.
+AR's, except for near ties in bfloat16. The table counts the answers that differ.
 """
 WAITS = "Waiting for a race or another run."
 RECORDS = "python -m benchmarks.frontier --output assets/results/frontier.json"
@@ -71,7 +70,7 @@ def recorded(model: str, tasks: str) -> tuple[Shown, None]:
     """Show the recorded points of a model on a task set, or a message that there are none."""
     record, frontiers = _recorded(model)
     if frontier := frontiers.get(tasks):
-        about = f"Recorded on {described(frontier)}. {frontier.machine}. Source: `{record['command']}`"
+        about = f"Recorded on {described(frontier)}. {frontier.machine}. Source: {results.origin(record)}"
         return Shown(frontier, about), None
     titles = ", ".join(frontier.title for frontier in frontiers.values())
     others = f" It has results for: {titles}." if titles else ""
