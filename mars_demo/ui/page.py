@@ -11,13 +11,13 @@ from typing import Any
 import gradio as gr
 from gradio.utils import get_space
 from starlette.middleware import Middleware
-from starlette.middleware.gzip import GZipMiddleware
 
 from mars_demo.limits import LIMITS
 from mars_demo.ui import models, scripts
 from mars_demo.ui.controls import QUIET
 from mars_demo.ui.hosting import errors, gpu, guard, visitors
 from mars_demo.ui.hosting.main_thread import MAIN
+from mars_demo.ui.hosting.response_cache import ResponseCache
 from mars_demo.ui.hosting.storage import storage
 from mars_demo.ui.race_settings import first
 from mars_demo.ui.tabs import Page, batch, frontier, learn, mask, race, train
@@ -70,7 +70,7 @@ class App(gr.Blocks):
         return super().launch(
             *settings,
             app_kwargs={
-                "middleware": [Middleware(guard.Guard), Middleware(GZipMiddleware)],
+                "middleware": [Middleware(guard.Guard), Middleware(ResponseCache)],
                 "routes": [scripts.ROUTE, *routes],
             },
             max_threads=HANDLERS + LIMITS.races,  # a race keeps its thread while it waits for its turn
