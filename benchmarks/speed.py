@@ -20,6 +20,7 @@ from benchmarks import report
 from benchmarks.frontier import SETS
 from benchmarks.timing import take_turns
 from mars_demo.decoding.decode import decode
+from mars_demo.decoding.pace import measured
 from mars_demo.decoding.request import Request
 from mars_demo.evaluation import results, throughput
 from mars_demo.evaluation.task_sets import MAX_NEW_TOKENS, task_set
@@ -70,11 +71,13 @@ class LlamaCpp:
 
 
 def methods(checkpoint: Checkpoint, limit: int, folder: str) -> dict[str, Answer]:
+    paced = measured(checkpoint)
+
     def ours(mode: str, **settings) -> Answer:
         request = Request(mode, max_new_tokens=limit, **settings)
 
         def answer(prompt: str) -> tuple[int, int]:
-            run = decode(checkpoint, prompt, request).finish()
+            run = decode(paced, prompt, request).finish()
             return run.tokens, run.forwards
 
         return answer
@@ -95,9 +98,11 @@ def methods(checkpoint: Checkpoint, limit: int, folder: str) -> dict[str, Answer
     drafts = checkpoint.largest_window - 1
     return chosen | {
         "mars τ = 0.95": ours("mars", tau=0.95),
+        "mars τ = 0.95, adaptive": ours("mars", tau=0.95, adaptive=True),
         "mars τ = 0.8": ours("mars", tau=0.8),
         f"lossless, {drafts} drafts, grouped": ours("lossless", linear=False),
         f"lossless, {drafts} drafts, linear": ours("lossless", linear=True),
+        "lossless, adaptive": ours("lossless", adaptive=True),
     }
 
 
@@ -117,9 +122,9 @@ def per_token(row: dict) -> list[float]:
 
 
 def table(file: str | Path = FILE) -> str:
-    """Return the times relative to those of llama.cpp if it was measured, else of AR."""
-    measured = results.read(file)
-    by_name = {row["method"].partition(",")[0]: row for row in measured["rows"]}
+    """Return the times relative to those of llama.cpp if it was timed, else of AR."""
+    timed = results.read(file)
+    by_name = {row["method"].partition(",")[0]: row for row in timed["rows"]}
     base = "llama.cpp" if "llama.cpp" in by_name else "ar"
     rows = [
         {
@@ -128,9 +133,9 @@ def table(file: str | Path = FILE) -> str:
             "TPOT, ms": f"{1000 * median(per_token(row)):.1f}",
             f"as fast as {base}": report.faster(per_token(row), per_token(by_name[base])),
         }
-        for row in measured["rows"]
+        for row in timed["rows"]
     ]
-    return report.shown(rows) + report.source(measured, report.prompts(measured), report.rounds(measured))
+    return report.shown(rows) + report.source(timed, report.prompts(timed), report.rounds(timed))
 
 
 if __name__ == "__main__":

@@ -53,7 +53,7 @@ def here(number: int) -> Table | None:
     rows = [*ROWS[ours["file"]](record, **ours)] if record else []
     if not rows:
         return None
-    source = PAPER["our_sources"][ours["file"]].format(**record | rows[0])
+    source = PAPER["our_sources"][ours["file"]].format(origin=results.origin(record), **record | rows[0])
     return Table(_frame(rows, ours["columns"]), f"{source}: {table['unit']}")
 
 

@@ -44,5 +44,5 @@ def speeds(file: str, methods: Mapping[str, str], base: str) -> tuple[DataFrame,
                 "speed": faster,
             }
         )
-    source = f"`{measured['command']}` · {measured['machine']} · {measured['prompts']} prompts"
+    source = f"{results.origin(measured)} · {measured['machine']} · {measured['prompts']} prompts"
     return DataFrame(table), source

@@ -207,4 +207,4 @@ def test_two_turns_of_a_skill_are_one_conversation_of_training():
     longer = [messages for messages in talks if len(messages) == 4]
     assert 0.02 < len(longer) / len(talks) < 0.2
     for messages in longer:
-        assert [message.get("own") for message in messages] == [None, False, None, False]
+        assert [answer["own"] for answer in messages[1::2]] == [False, False]

@@ -2,6 +2,7 @@
 
 import json
 
+from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -33,8 +34,11 @@ class Guard:
 
         if scope["path"].endswith(UPLOAD):
             return await answer(404, "This app does not accept files.")
+        most = ESCAPED * LIMITS.record << 20
+        if int(Headers(scope=scope).get("content-length", 0)) > most:
+            return await answer(413, _too_large(most))  # unread
         try:
-            await self.app(scope, _bounded(receive), sending)
+            await self.app(scope, _bounded(receive, most), sending)
         except TooLarge as error:
             if not begun:
                 await answer(413, str(error))
@@ -47,16 +51,20 @@ class TooLarge(Exception):
     """An error for a request larger than any that the page sends."""
 
 
-def _bounded(receive: Receive) -> Receive:
-    """Limit the total size of a request's body: reading more raises `TooLarge`."""
-    most, read = ESCAPED * LIMITS.record << 20, 0
+def _too_large(most: int) -> str:
+    return f"The request is larger than {most >> 20} MiB, more than this page ever sends."
+
+
+def _bounded(receive: Receive, most: int) -> Receive:
+    """Limit the total size of a request's body without a length: reading more raises `TooLarge`."""
+    read = 0
 
     async def receiving() -> Message:
         nonlocal read
         message = await receive()
         read += len(message.get("body", b""))
         if read > most:
-            raise TooLarge(f"The request is larger than {most >> 20} MiB, more than this page ever sends.")
+            raise TooLarge(_too_large(most))
         return message
 
     return receiving

@@ -198,7 +198,7 @@ def many_users() -> str:
     """Return the tables of vLLM under load, with their source."""
     if (measured := results.read(served.FILE)) is None:
         return "Not measured yet; `python -m benchmarks.vllm_serving` measures these tables."
-    source = f"`{measured['command']}`, {measured['machine']}, vLLM {measured['vllm']}"
+    source = f"{results.origin(measured)}, {measured['machine']}, vLLM {measured['vllm']}"
     return f"{served.tables(measured)}\n\nSource: {source}."
 
 

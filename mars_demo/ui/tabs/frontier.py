@@ -39,8 +39,7 @@ INTRODUCTION = """
 A lower **threshold τ** accepts more tokens per **forward** (a pass through the model) and may make answers
 worse. Each point is one setting, measured on the same prompts; the lines around it are 95% intervals over
 prompts. **AR** writes one token per forward. **Lossless** verifies its own drafts, so its answers equal
-AR's. In bfloat16, near ties may still differ on a GPU or a CPU with AMX, which is not measured, and did on
-a CPU before products were padded. The table counts such answers.
+AR's, except for near ties in bfloat16. The table counts the answers that differ.
 """
 WAITS = "Waiting for a race or another run."
 RECORDS = "python -m benchmarks.frontier --output assets/results/frontier.json"
@@ -93,8 +92,8 @@ def recorded(model: str, tasks: str) -> tuple[Shown, None]:
     """Show the recorded points of a model on a task set, or a message that there are none."""
     frontiers = _recorded(model)
     if frontier := frontiers.get(tasks):
-        source = results.read(FILE)["command"]
-        about = f"Recorded on {described(frontier)}. {frontier.machine}. Source: `{source}`"
+        origin = results.origin(results.read(FILE))
+        about = f"Recorded on {described(frontier)}. {frontier.machine}. Source: {origin}"
         return Shown(frontier, about), None
     titles = ", ".join(frontier.title for frontier in frontiers.values())
     others = f" It has results for: {titles}." if titles else ""
