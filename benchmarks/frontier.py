@@ -65,13 +65,7 @@ def _table(measured: Frontier) -> str:
     """Return the table of one model: τ = 0.95, and for `probability` the lowest τ too."""
     lowest = min(point.setting.tau or 1 for point in measured.points)
     rows = [
-        {
-            "setting": point.setting.title,
-            "accuracy": "{:.1%} ({:.1%}–{:.1%})".format(point.accuracy, *point.accuracy_interval),
-            "tokens per forward": f"{point.tokens_per_forward:.2f}",
-            "faster than AR": f"{measured.faster(point):.2f}×",
-            "answers different from AR": sum(one.leaves is not None for one in point.outcomes),
-        }
+        measured.texts(point)
         for point in measured.points
         if point.setting.tau in (None, 0.95)
         or (point.setting.criterion, point.setting.tau) == ("probability", lowest)

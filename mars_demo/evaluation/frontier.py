@@ -1,19 +1,18 @@
 """The frontier of accuracy and speed: the points of a sweep, as JSON and as a table.
 
-A point is one setting of the decoder on the prompts of a task set. This module does not import torch, so
-that the page draws recorded points at once.
+A point is one setting of the decoder on the prompts of a task set.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from itertools import pairwise
 from typing import Any, Self
 
+import numpy as np
 from pandas import DataFrame
 
-from mars_demo.decoding.acceptance import Acceptance
+from mars_demo.decoding.acceptance import CRITERIA, Acceptance
 from mars_demo.decoding.request import Request
 from mars_demo.evaluation import bootstrap
 from mars_demo.modes import MODES
@@ -66,32 +65,19 @@ AR = Setting("ar")  # the baseline
 
 
 def parse_taus(text: str) -> list[float]:
-    """Parse a τ grid, numbers separated by commas.
+    """Parse a τ grid, numbers separated by commas, without duplicates, the highest first.
 
     Raises:
         ValueError: if it is empty or has anything but numbers from 0 to 1.
     """
+    message = f"The τ grid must be numbers from 0 to 1, separated by commas, not {text!r}."
     try:
-        return checked_taus([float(part) for part in text.split(",")])
+        taus = {float(part) for part in text.split(",")}
     except ValueError:
-        raise ValueError(
-            f"The τ grid must be numbers from 0 to 1, separated by commas, not {text!r}."
-        ) from None
-
-
-def checked_taus(taus: Iterable[float]) -> list[float]:
-    """Return the values of τ without duplicates, the highest first.
-
-    Raises:
-        ValueError: if there are none, or one is not a number from 0 to 1.
-    """
-    values = list(taus)
-    if not values:
-        raise ValueError("The τ grid is empty; give at least one number from 0 to 1.")
-    for tau in values:
-        if not isinstance(tau, int | float) or not 0 <= tau <= 1:
-            raise ValueError(f"τ must be a number from 0 to 1, not {tau}.")
-    return sorted({float(tau) for tau in values}, reverse=True)
+        raise ValueError(message) from None
+    if not all(0 <= tau <= 1 for tau in taus):
+        raise ValueError(message)
+    return sorted(taus, reverse=True)
 
 
 @dataclass(frozen=True)
@@ -163,9 +149,11 @@ class Frontier:
         return next((point for point in self.points if point.setting == setting), None)
 
     def lines(self) -> dict[str, list[Point]]:
-        """Return the points by line, each line in the order of τ."""
+        """Return the points by line, those without a τ first, then each line in the order of τ."""
         lines: dict[str, list[Point]] = {}
-        for point in sorted(self.points, key=lambda point: -(point.setting.tau or 0)):
+        for point in sorted(
+            self.points, key=lambda p: -math.inf if p.setting.tau is None else -p.setting.tau
+        ):
             lines.setdefault(point.setting.line, []).append(point)
         return lines
 
@@ -186,36 +174,28 @@ class Frontier:
         if ar is None or not best:
             return {}
         areas = {}
-        for criterion in dict.fromkeys(filter(None, (point.setting.criterion for point in self.points))):
-            own = [point for point in self.points if point.setting.criterion == criterion]
-            kept = [point for point in own if point.accuracy >= ar.accuracy - AUP_LOSS]
-            line = [
-                (
-                    point.tokens_per_forward,
-                    100 * point.accuracy,
-                    math.exp(AUP_DECAY * (point.accuracy / best - 1)),
-                )
-                for point in [ar, *sorted(kept, key=lambda point: point.tokens_per_forward)]
-            ]
-            area = line[0][0] * line[0][1]
-            for (x, y, weight), (further, other, its) in pairwise(line):
-                area += (further - x) * (y * weight + other * its) / 2
-            areas[criterion] = area
+        for name, points in self.lines().items():
+            if name in CRITERIA:
+                kept = [point for point in points if point.accuracy >= ar.accuracy - AUP_LOSS]
+                line = [ar, *sorted(kept, key=lambda point: point.tokens_per_forward)]
+                accuracy = np.array([point.accuracy for point in line])
+                weighted = accuracy * np.exp(AUP_DECAY * (accuracy / best - 1))
+                area = np.trapezoid(weighted, [point.tokens_per_forward for point in line])
+                areas[name] = 100 * float(ar.accuracy * ar.tokens_per_forward + area)
         return areas
 
     def table(self) -> DataFrame:
-        """Return a table of texts: the setting of each point and its `COLUMNS`."""
-        return DataFrame(map(self.texts, self.points), columns=["setting", *COLUMNS])
+        """Return a table of texts, with a row per point."""
+        return DataFrame(map(self.texts, self.points), columns=[*COLUMNS])
 
     def texts(self, point: Point) -> dict[str, str]:
-        cells = {name: column.text(self, point) for name, column in COLUMNS.items()}
-        return {"setting": point.setting.title} | cells
+        return {name: column.text(self, point) for name, column in COLUMNS.items()}
 
     def frame(self) -> DataFrame:
-        """Return a table of numbers: the setting of each point, its `COLUMNS` and their intervals."""
-        return DataFrame([self._row(point) for point in self.points])
+        """Return a table of numbers and their intervals, with a row per point."""
+        return DataFrame(map(self._numbers, self.points))
 
-    def _row(self, point: Point) -> dict[str, Any]:
+    def _numbers(self, point: Point) -> dict[str, Any]:
         row = {"model": self.model, "tasks": self.tasks} | asdict(point.setting) | {"n": point.n}
         for name, column in COLUMNS.items():
             name = name.replace(" ", "_")
@@ -250,10 +230,10 @@ class Frontier:
 
 @dataclass(frozen=True)
 class Column:
-    """A measurement of points, with the format of its text and perhaps its interval."""
+    """A property of points, with the format of its text and perhaps its interval."""
 
-    value: Callable[[Frontier, Point], float | None]
-    form: str
+    value: Callable[[Frontier, Point], float | str | None]
+    form: str = "{}"
     interval: Callable[[Point], tuple[float, float]] | None = None
 
     def text(self, frontier: Frontier, point: Point) -> str:
@@ -266,8 +246,9 @@ class Column:
 
 
 ACROSS = ("tokens per forward", "answers per second")  # the columns that accuracy is plotted against
-# An entry here is all that a new column needs: the table, the CSV file and the chart read this dictionary.
+# An entry here is all that a new column needs: tables, the CSV file and the chart read this dictionary.
 COLUMNS = {
+    "setting": Column(lambda _, point: point.setting.title),
     "accuracy": Column(lambda _, point: point.accuracy, "{:.1%}", lambda point: point.accuracy_interval),
     "tokens per forward": Column(
         lambda _, point: point.tokens_per_forward,
@@ -276,29 +257,30 @@ COLUMNS = {
     ),
     "answers per second": Column(lambda _, point: point.n / point.seconds, "{:.2f}"),
     "faster than AR": Column(Frontier.faster, "{:.2f}×"),
-    "different from AR": Column(lambda _, point: len(point.different), "{}"),
+    "different from AR": Column(lambda _, point: len(point.different)),
 }
 
-
 _FIELDS = ("model", "tasks", "title", "size", "machine")  # fields of a frontier in its record
+_COUNTS = ("tokens", "forwards", "leaves")  # fields of an outcome, one text for all prompts
 _NONE = "-"
 
 
 def _point_record(point: Point, texts: bool) -> dict[str, Any]:
+    counts = {name: [getattr(one, name) for one in point.outcomes] for name in _COUNTS}
     wrong = {str(one.number): one.text for one in point.wrong if texts and one.text is not None}
     return {
-        "mode": point.setting.mode,
-        "criterion": point.setting.criterion,
-        "tau": point.setting.tau,
+        **asdict(point.setting),
         "seconds": round(point.seconds, 3),
         "right": "".join(str(int(one.right)) for one in point.outcomes),
-        "tokens": _joined(one.tokens for one in point.outcomes),
-        "forwards": _joined(one.forwards for one in point.outcomes),
-        "leaves": _joined(one.leaves for one in point.outcomes),
-    } | ({"wrong": wrong} if wrong else {})
+        **{
+            name: " ".join(_NONE if n is None else str(n) for n in column)
+            for name, column in counts.items()
+        },
+        **({"wrong": wrong} if wrong else {}),
+    }
 
 
-def _joined(numbers: Iterable[int | None]) -> str:
+def _joined(numbers: list[int | None]) -> str:
     return " ".join(_NONE if number is None else str(number) for number in numbers)
 
 
@@ -306,12 +288,9 @@ def _point(record: Mapping[str, Any]) -> Point:
     wrong, seconds = record.get("wrong", {}), float(record["seconds"])
     if not (math.isfinite(seconds) and seconds > 0):
         raise ValueError(f"seconds {seconds}")
-    columns = [
-        [None if part == _NONE else int(part) for part in record[name].split()]
-        for name in ("tokens", "forwards", "leaves")
-    ]
+    counts = [[None if part == _NONE else int(part) for part in record[name].split()] for name in _COUNTS]
     outcomes = tuple(
-        Outcome(number, right == "1", *counts, wrong.get(str(number)))
-        for number, (right, *counts) in enumerate(zip(record["right"], *columns, strict=True))
+        Outcome(number, right == "1", *of_prompt, wrong.get(str(number)))
+        for number, (right, *of_prompt) in enumerate(zip(record["right"], *counts, strict=True))
     )
     return Point(Setting(record["mode"], record["criterion"], record["tau"]), outcomes, seconds)

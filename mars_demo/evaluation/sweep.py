@@ -12,7 +12,7 @@ import torch
 from mars_demo.decoding.acceptance import CRITERIA
 from mars_demo.decoding.trace import Run
 from mars_demo.evaluation import results
-from mars_demo.evaluation.frontier import AR, TAUS, Frontier, Outcome, Point, Setting, checked_taus
+from mars_demo.evaluation.frontier import AR, TAUS, Frontier, Outcome, Point, Setting
 from mars_demo.evaluation.journal import Journal
 from mars_demo.evaluation.task_sets import task_set
 from mars_demo.models.checkpoint import Checkpoint
@@ -28,7 +28,7 @@ def grid(
     """Return AR, lossless, and every criterion with every τ.
 
     Raises:
-        ValueError: if the checkpoint has no τ to sweep, or a criterion or τ is missing or unknown.
+        ValueError: if the checkpoint has no τ to sweep, no criterion is given, or one or a τ is invalid.
     """
     if "mars" not in checkpoint.modes:
         raise ValueError(
@@ -37,7 +37,7 @@ def grid(
         )
     if not criteria:
         raise ValueError(f"No criterion is chosen. Choose from {', '.join(CRITERIA)}.")
-    taus = checked_taus(taus)
+    taus = sorted(set(taus), reverse=True)
     marses = [Setting("mars", criterion, tau) for criterion in dict.fromkeys(criteria) for tau in taus]
     return [AR, Setting("lossless"), *marses]
 

@@ -14,6 +14,7 @@ from mars_demo.views.measured_costs import relative
 _DASHES = ("solid", "dash", "dot", "dashdot")
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x")
 _COLOURS = ("#2080c8", "#d2601a", "#0a8f6b", "#c0609a", "#b87300")  # on light and on dark pages
+_BELOW = {"annotation_position": "bottom right"}
 _INK, _GRID, _FAINT = "#808890", "rgba(128,136,144,0.25)", "rgba(128,136,144,0.5)"
 
 
@@ -36,9 +37,7 @@ def paper_sft_loss(rows: Sequence[Mapping]) -> go.Figure:
     points = [zip(*((row["block_size"], row["Avg"]) for row in side)) for side in sides]
     figure = _sft_loss(points)
     base = next(row for row in rows if row["model"] == "AR SFT")
-    figure.add_hline(
-        base["Avg"], line_dash="dot", annotation_text="AR SFT", annotation_position="bottom right"
-    )
+    figure.add_hline(base["Avg"], line_dash="dot", annotation_text="AR SFT", **_BELOW)
     _dress(figure, "block size B (the paper, 0.5B, Table 3)", "average over six benchmarks, %", 360)
     figure.update_yaxes(range=[0, 40])
     return figure
@@ -65,7 +64,7 @@ def costs(measured: Sequence[Mapping]) -> go.Figure:
         name = one["title"]
         hover = [f"{name}<br>{k} positions cost {cost:.2f} times as much as 1" for k, cost in zip(x, y)]
         _add_line(figure, name, x, y, [None] * len(x), hover)
-    figure.add_hline(1, line_dash="dot", annotation_text="limit: further positions are free")
+    figure.add_hline(1, line_dash="dot", annotation_text="limit: further positions are free", **_BELOW)
     _dress(figure, "positions of a forward, k", "c(k) ÷ c(1)", 360)
     figure.update_yaxes(range=None, rangemode="tozero")
     return figure
@@ -83,10 +82,10 @@ def frontier(curves: Mapping[str, Sequence[Row | Point]], source: str = "") -> g
     return figure
 
 
-def sweep(swept: sweeps.Frontier, across: str) -> go.Figure:
+def sweep(swept: sweeps.Frontier, across: str, paper: bool = False) -> go.Figure:
     """Plot accuracy against a column of a sweep, with intervals over prompts; hover shows all columns.
 
-    The legend offers the paper's τ sweep, which has no times, beside tokens per forward.
+    paper: add the paper's τ sweep, which has tokens per forward only.
     """
     figure = go.Figure()
     for name, points in swept.lines().items():
@@ -94,11 +93,11 @@ def sweep(swept: sweeps.Frontier, across: str) -> go.Figure:
         hover = ["<br>".join(map(": ".join, swept.texts(point).items())) for point in points]
         _add_line(figure, name, x, y, [point.setting.tau for point in points], hover)
         figure.data[-1].update(error_x=_bars(across, points, x), error_y=_bars("accuracy", points, y))
-    _label(figure)
-    if across == ACROSS[0]:
+    if paper and across == ACROSS[0]:
         for name, rows in paper_curves().items():
-            _add_rows(figure, name, rows)
-            figure.data[-1].update(name=f"paper, {name.split(',')[0]}", visible="legendonly")
+            _add_rows(figure, f"paper, {name.split(',')[0]}", rows)
+            figure.data[-1].update(line_color=_INK, marker_color=_INK)
+    _label(figure)
     _dress(figure, across, "accuracy", 420)
     figure.update_yaxes(range=None, tickformat=".0%")
     return figure
@@ -153,8 +152,8 @@ def _bars(name: str, points: Sequence[sweeps.Point], values: Sequence[float]) ->
 
 def _label(figure: go.Figure) -> None:
     """Keep only the labels of points that are far enough from every labelled point before them."""
-    axes = zip(*((line.x, line.y) for line in figure.data))
-    reach = [0.09 * (max(map(max, axis)) - min(map(min, axis))) for axis in axes]
+    axes = zip((0.2, 0.09), zip(*((line.x, line.y) for line in figure.data)))
+    reach = [share * (max(map(max, axis)) - min(map(min, axis))) for share, axis in axes]
     labelled: list[tuple] = []
     for line in figure.data:
         texts = []
@@ -171,9 +170,19 @@ def _dress(figure: go.Figure, x: str, y: str, height: int) -> None:
         xaxis_title=x,
         yaxis_title=y,
         yaxis_range=[0, 105],
-        margin={"l": 60, "r": 20, "t": 20, "b": 50},
+        margin={"l": 60, "r": 20, "t": 30, "b": 50},
         height=height,
-        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"},
+        dragmode=False,  # else a finger cannot scroll the page across the chart
+        legend={
+            "orientation": "h",
+            **{"xref": "container", "x": 0, "yref": "container", "y": 0, "yanchor": "bottom"},
+            **{"font": {"size": 13}, "itemdoubleclick": False},
+        },
+        modebar={
+            "bgcolor": "rgba(0,0,0,0)",
+            "color": _INK,
+            "remove": ["pan", "select", "lasso", "autoscale"],
+        },
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
         font={"size": 14, "color": _INK},

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import gradio as gr
@@ -18,7 +18,6 @@ from mars_demo.evaluation.sweep import Sweep, grid
 from mars_demo.evaluation.task_sets import TASK_SETS
 from mars_demo.scheduler import BACKGROUND, WAITING
 from mars_demo.ui.controls import LIVE, MAY_WARN, RunButtons, text_table
-from mars_demo.ui.hosting.errors import or_warn
 from mars_demo.ui.hosting.gpu import LONGEST, on_gpu
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.hosting.storage import storage
@@ -44,6 +43,8 @@ AR's, except for near ties in bfloat16. The table counts the answers that differ
 """
 WAITS = "Waiting for a race or another run."
 RECORDS = "python -m benchmarks.frontier --output assets/results/frontier.json"
+FILE = "frontier.json"
+AUP = "Accuracy under parallelism (AUP; AR alone has its accuracy in percent): {}. "
 SWEEPS = Queue()
 KINDS = {  # of the answers of a point
     "wrong": lambda point: point.wrong,
@@ -63,14 +64,36 @@ class Shown:
         return next((point for point in self.frontier.points if point.setting.title == title), None)
 
 
+def described(frontier: Frontier) -> str:
+    """Return the prompts, tasks and batch size of a frontier in words."""
+    return f"{len(frontier.prompts)} prompts, {frontier.title}, in batches of {frontier.size}"
+
+
 # ------------------------------------------------------------------------------ recorded results
+
+
+def opened(model: str | None, tasks: str, raced: str | None):
+    """List the models when the tab is opened; the first time, show the first one with records."""
+    names = list(dict.fromkeys([*MODELS.names(), *([raced] if raced else [])]))  # with the visitor's own
+    if model:
+        return gr.Dropdown(choices=names), gr.skip(), gr.skip(), gr.skip()
+    model = next((name for name in names if _recorded(name)), names[0])
+    return gr.Dropdown(choices=names, value=model), *choose(model, tasks)
+
+
+def choose(model: str, tasks: str):
+    """Show another model's recorded results: on this task set, or else on the first that has any."""
+    frontiers = _recorded(model)
+    tasks = tasks if tasks in frontiers else next(iter(frontiers), tasks)
+    return tasks, *recorded(model, tasks)
 
 
 def recorded(model: str, tasks: str) -> tuple[Shown, None]:
     """Show the recorded points of a model on a task set, or a message that there are none."""
-    record, frontiers = _recorded(model)
+    frontiers = _recorded(model)
     if frontier := frontiers.get(tasks):
-        about = f"Recorded on {described(frontier)}. {frontier.machine}. Source: {results.origin(record)}"
+        origin = results.origin(results.read(FILE))
+        about = f"Recorded on {described(frontier)}. {frontier.machine}. Source: {origin}"
         return Shown(frontier, about), None
     titles = ", ".join(frontier.title for frontier in frontiers.values())
     others = f" It has results for: {titles}." if titles else ""
@@ -81,27 +104,13 @@ def recorded(model: str, tasks: str) -> tuple[Shown, None]:
     return Shown(Frontier(model, tasks, TASK_SETS[tasks].title, ROWS, "", ()), about), None
 
 
-def described(frontier: Frontier) -> str:
-    """Return the prompts, tasks and batch size of a frontier in words."""
-    return f"{len(frontier.prompts)} prompts, {frontier.title}, in batches of {frontier.size}"
-
-
-def _recorded(model: str) -> tuple[dict, dict[str, Frontier]]:
-    """Return the file of recorded results, and a model's frontiers in it by task set."""
-    record = results.read("frontier.json") or {"sweeps": []}
-    read = [Frontier.read(each) for each in record["sweeps"] if each["model"] == model]
-    return record, {frontier.tasks: frontier for frontier in read}
+def _recorded(model: str) -> dict[str, Frontier]:
+    """Return a model's recorded frontiers by task set."""
+    sweeps = (results.read(FILE) or {"sweeps": []})["sweeps"]
+    return {each["tasks"]: Frontier.read(each) for each in sweeps if each["model"] == model}
 
 
 # --------------------------------------------------------------------------------- measured here
-
-
-def measure(
-    model: str, tasks: str, limit: float, taus: str, criteria: Sequence[str], knobs: Knobs
-) -> Iterator[tuple]:
-    """Sweep in the background; yield the growing frontier, the chosen point, and the progress."""
-    steps = _measured(model, tasks, limit, taus, criteria, knobs)
-    yield from or_warn(steps, (gr.skip(), gr.skip(), "Not measured."))
 
 
 def checked(limit: float, taus: str) -> tuple[int, list[float]]:
@@ -118,110 +127,64 @@ def checked(limit: float, taus: str) -> tuple[int, list[float]]:
     return int(limit), grid
 
 
-def _measured(
+def measure(
     model: str, tasks: str, limit: float, taus: str, criteria: Sequence[str], knobs: Knobs
 ) -> Iterator[tuple]:
+    """Sweep in the background; yield the growing frontier, the chosen point, and the progress."""
     limit, grid = checked(limit, taus)
-    frontier, said, settings = None, 0.0, 0
+    said = 0.0
     with closing(_swept(model, tasks, limit, grid, list(criteria), knobs)) as steps:
         for step in steps:
-            if step is WAITING:
-                yield gr.skip(), gr.skip(), WAITS
-            elif isinstance(step, Frontier):
-                frontier = step
+            frontier, message = (None, WAITS) if step is WAITING else step
+            if frontier:
                 about = f"Measured on this page on {described(frontier)}. {frontier.machine}."
-                yield Shown(frontier, about), None, "Measuring."
-            elif step.point:
-                frontier, settings = replace(frontier, points=(*frontier.points, step.point)), step.settings
-                yield Shown(frontier, about), gr.skip(), _progress(step)
-            elif time.monotonic() - said > EVERY:
+                yield Shown(frontier, about), gr.skip() if frontier.points else None, message
+            elif step is WAITING or time.monotonic() - said > EVERY:
                 said = time.monotonic()
-                yield gr.skip(), gr.skip(), _progress(step)
-            if knobs.stopped:
-                break
-    yield gr.skip(), gr.skip(), _ended(frontier, settings) if frontier else "Stopped."
-
-
-def _progress(step) -> str:
-    return (
-        f"Point {step.number} of {step.settings}: {step.setting.title}; "
-        f"{step.answered} of {step.prompts} prompts answered."
-    )
-
-
-def _ended(frontier: Frontier, settings: int) -> str:
-    count = len(frontier.points)
-    whole = count > 0 and count == settings  # the time limit of a lent GPU may have ended the sweep
-    ended = "Measured" if whole else "Stopped"
-    return f"{ended}: {count} point{'s' * (count != 1)} on {described(frontier)}."
+                yield gr.skip(), gr.skip(), message
+            if step is WAITING and knobs.stopped:
+                yield gr.skip(), gr.skip(), "Stopped."
+                return
 
 
 @on_gpu(lambda *_: LONGEST, BACKGROUND)
 def _swept(
     model: str, tasks: str, limit: int, taus: list[float], criteria: list[str], knobs: Knobs
-) -> Iterator:
-    """Yield the empty frontier, then each `Progress`, until the sweep ends or is stopped."""
+) -> Iterator[tuple[Frontier | None, str]]:
+    """Yield the frontier, whenever it has changed, and the progress, until the sweep ends or is stopped."""
     checkpoint = MODELS.load(model)
     settings = grid(checkpoint, criteria, taus)
     sweep = Sweep(checkpoint, tasks, limit, settings, size=ROWS, folder=folder())
-    yield sweep.frontier
+    yield sweep.frontier, "Measuring."
     with closing(iter(sweep)) as steps:
         for step in steps:
-            yield step
+            setting, answered = step.setting.title, f"{step.answered} of {step.prompts} prompts answered"
+            message = f"Point {step.number} of {step.settings}: {setting}; {answered}."
+            yield sweep.frontier if step.point else None, message
             if knobs.stopped:
-                return
+                break
+    count = len(sweep.frontier.points)
+    ended = "Measured" if count == len(settings) else "Stopped"
+    yield sweep.frontier, f"{ended}: {count} point{'s' * (count != 1)} on {described(sweep.frontier)}."
 
 
 # ------------------------------------------------------------------------------------- the page
 
 
-def opened(model: str | None, tasks: str | None, raced: str | None):
-    """Fill the tab when it is opened: the models, the task sets, and the recorded results."""
-    names = MODELS.names()
-    names += [raced] if raced and raced not in names else []  # the visitor's own model
-    choices = [(task_set.title, name) for name, task_set in TASK_SETS.items()]
-    if model:
-        return gr.Dropdown(choices=names), gr.skip(), gr.skip()
-    model = next((name for name in names if _recorded(name)[1]), names[0])
-    tasks = next(iter(_recorded(model)[1]), next(iter(TASK_SETS)))
-    return (
-        gr.Dropdown(choices=names, value=model),
-        gr.Dropdown(choices=choices, value=tasks),
-        *recorded(model, tasks),
-    )
-
-
-def choose(model: str, tasks: str):
-    """Show another model's recorded results: on this task set, or else on the first that has any."""
-    frontiers = _recorded(model)[1]
-    tasks = tasks if tasks in frontiers or not frontiers else next(iter(frontiers))
-    return tasks, *recorded(model, tasks)
-
-
-def draw(shown: Shown, across: str):
+def draw(shown: Shown, across: str, paper: bool):
     """Draw the sweep: its source, the chart, the CSV file, the table, and the choice of a point."""
     frontier = shown.frontier
     areas = ", ".join(f"{criterion} {area:.0f}" for criterion, area in frontier.aup().items())
-    aup = (
-        f"Accuracy under parallelism (AUP; AR alone has its accuracy in percent): {areas}. "
-        if areas
-        else ""
-    )
     csv = frontier.frame().to_csv(index=False).encode()
     name = f"frontier-{Path(frontier.model).name}.csv"
     return (
-        aup + shown.about,
+        (AUP.format(areas) if areas else "") + shown.about,
         *[gr.Column(visible=bool(frontier.prompts))] * 2,
-        plots.sweep(frontier, across),
+        plots.sweep(frontier, across, paper),
         save_bytes_to_cache(csv, name, str(storage().gradio)),
         frontier.table(),
         gr.Dropdown(choices=[point.setting.title for point in frontier.points]),
     )
-
-
-def redraw(shown: Shown, across: str):
-    """Draw the chart against another axis."""
-    return plots.sweep(shown.frontier, across)
 
 
 def pick(event: gr.SelectData) -> str:
@@ -234,7 +197,7 @@ def look(shown: Shown, title: str | None):
     point = shown.point(title)
     if point is None:
         return gr.Column(visible=False), gr.skip(), gr.skip(), gr.skip()
-    counts = {kind: len(chosen(point)) for kind, chosen in KINDS.items()}
+    counts = {kind: len(of(point)) for kind, of in KINDS.items()}
     kind = next((kind for kind, count in counts.items() if count), "all")
     choices = [(f"{kind} ({count})", kind) for kind, count in counts.items()]
     return gr.Column(visible=True), gr.Radio(choices, value=kind), *list_answers(shown, title, kind)
@@ -242,11 +205,11 @@ def look(shown: Shown, title: str | None):
 
 def list_answers(shown: Shown, title: str | None, kind: str):
     """List the answers of one kind, and their prompts for the choice of one."""
-    point = shown.point(title)
-    prompts = [shown.frontier.prompts[one.number] for one in KINDS[kind](point)]
-    rows = zip(prompts, KINDS[kind](point))
-    rows = [{"prompt": prompt, "answer": one.text or "", "graded": graded(one)} for prompt, one in rows]
-    return DataFrame(rows, columns=["prompt", "answer", "graded"]), gr.Dropdown(choices=prompts, value=None)
+    outcomes = KINDS[kind](shown.point(title))
+    prompts = [shown.frontier.prompts[one.number] for one in outcomes]
+    texts = ["(text not recorded)" if one.text is None else one.text for one in outcomes]
+    table = {"prompt": prompts, "answer": texts, "graded": map(graded, outcomes)}
+    return DataFrame(table), gr.Dropdown(choices=prompts, value=None)
 
 
 def graded(one: Outcome) -> str:
@@ -259,7 +222,8 @@ class Controls:
 
     def __init__(self):
         self.model = gr.Dropdown([], label="Model", elem_id="frontier-model")
-        self.tasks = gr.Dropdown([], label="Tasks", elem_id="frontier-tasks")
+        tasks = [(task_set.title, name) for name, task_set in TASK_SETS.items()]
+        self.tasks = gr.Dropdown(tasks, label="Tasks", elem_id="frontier-tasks")
         self.limit = gr.Slider(
             8, LARGEST, LIMIT, step=8, label="Prompts, at most", elem_id="frontier-limit"
         )
@@ -287,6 +251,8 @@ class Results:
                 self.across = gr.Radio(
                     ACROSS, value=ACROSS[0], label="Accuracy against", scale=5, elem_id="frontier-across"
                 )
+                with gr.Column(scale=3, min_width=220):
+                    self.paper = gr.Checkbox(label="Show the paper's τ sweep", elem_id="frontier-paper")
                 self.csv = gr.DownloadButton("CSV", min_width=80, elem_id="frontier-csv")
             self.chart = gr.Plot(show_label=False, elem_id="frontier-chart")
         self.about = gr.Markdown(elem_id="frontier-about")
@@ -304,7 +270,7 @@ class Results:
 
 
 def build(page: Page, tab: gr.Tab) -> None:
-    """Build the tab's components and events; the Race tab reacts to the point chosen in it."""
+    """Build the tab's components and events; the Race tab connects its buttons that open a race."""
     gr.Markdown(INTRODUCTION, elem_classes="intro")
     with gr.Row(elem_id="frontier-page"):
         with gr.Column(scale=2, min_width=280):
@@ -314,9 +280,10 @@ def build(page: Page, tab: gr.Tab) -> None:
 
     chosen, shown = [c.model, c.tasks], [page.shown, page.point]
     # In the queue: Gradio's page hears of a changed state from queued events only.
+    latest = {**MAY_WARN, "trigger_mode": "always_last"}
     tab.select(opened, [*chosen, page.model], [*chosen, *shown], **MAY_WARN)
-    c.model.input(choose, chosen, [c.tasks, *shown], **MAY_WARN)
-    c.tasks.input(recorded, chosen, shown, **MAY_WARN)
+    c.model.input(choose, chosen, [c.tasks, *shown], **latest)
+    c.tasks.input(recorded, chosen, shown, **latest)
     c.buttons.on(
         [c.buttons.run.click],
         in_queue(measure, 3, SWEEPS),
@@ -325,15 +292,11 @@ def build(page: Page, tab: gr.Tab) -> None:
         model=c.model,
         **MAY_WARN,
     )
-    page.shown.change(
-        draw,
-        [page.shown, r.across],
-        [r.about, r.drawn, r.listed, r.chart, r.csv, r.table, page.point],
-        **LIVE,
-    )
-    r.across.input(redraw, [page.shown, r.across], r.chart, **LIVE)
-    r.table.select(pick, None, page.point, **LIVE)
+    drawn = [r.about, r.drawn, r.listed, r.chart, r.csv, r.table, page.point]
+    changes = [page.shown.change, r.across.input, r.paper.input]
+    gr.on(changes, draw, [page.shown, r.across, r.paper], drawn, **LIVE)
     answers = [r.answers, page.prompt]
+    r.table.select(pick, None, page.point, **LIVE)
     page.point.change(look, shown, [r.behind, r.kind, *answers], **LIVE)
     r.kind.input(list_answers, [*shown, r.kind], answers, **LIVE)
     r.answers.select(pick, None, page.prompt, **LIVE)

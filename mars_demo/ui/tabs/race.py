@@ -61,30 +61,36 @@ def take_branch(event: gr.EventData):
 
 
 def take(shown, title: str | None):
-    """Set the model, mode, τ and criterion to those of a chosen point; keep the ones that it lacks."""
-    if title is None or (point := shown.point(title)) is None:
-        return [gr.skip()] * 4
-    model, setting = shown.frontier.model, point.setting
+    """Open this tab with the model, mode, τ and criterion of a point; keep those that it lacks.
+
+    Raises:
+        gr.Error: if no point is chosen, or its model is not served.
+    """
+    point, model = shown.point(title), shown.frontier.model
+    if point is None:
+        raise gr.Error("Choose a point first.", print_exception=False)
     if model not in MODELS.names() and not MODELS.own(model):
-        warn(ValueError(f"Unknown model {model!r}."))
-        return [gr.skip()] * 4
+        raise gr.Error(f"Unknown model {model!r}.", print_exception=False)
+    setting = point.setting
     return (
+        gr.Tabs(selected="race"),
         gr.Dropdown(choices=list(dict.fromkeys([*MODELS.names(), model])), value=model),
         [setting.mode] if setting.mode in MODES.values() else gr.skip(),
         *_thresholds(setting.tau, setting.criterion),
     )
 
 
-def take_prompt(history: History, shown, title: str, prompt: str | None):
-    """Do the same, and begin a new conversation with a prompt of the sweep in this tab.
+def take_prompt(history: History, shown, title: str | None, prompt: str | None):
+    """Do the same, and begin a new conversation with a prompt of the sweep.
 
     Raises:
-        gr.Error: if no prompt is chosen.
+        gr.Error: as `take` does, or if no prompt is chosen.
     """
     if not prompt:
         raise gr.Error("Choose a prompt first.", print_exception=False)
+    taken = take(shown, title)
     put(history, [])
-    return *take(shown, title), prompt, "", gr.Tabs(selected="race")
+    return *taken, prompt, ""
 
 
 # ------------------------------------------------------------------------------ the conversation
@@ -206,14 +212,12 @@ def _race(page: Page, c: Controls, history: gr.State) -> None:
     repeated = page.stage.again(again, history, [c.prompt, c.tau, c.criterion, c.system], **MAY_WARN)
     _start([c.buttons.run.click, c.prompt.submit, repeated.then], page, c, history)
 
-    chosen, settings = [page.shown, page.point], [c.model, c.modes, c.tau, c.criterion]
-    leave_tab = {"js": call("deleteTab"), **IN_BROWSER}
-    gr.on([page.point.change, page.open_race.click], take, chosen, settings, **LIVE)
-    opened = page.open_race.click(lambda: gr.Tabs(selected="race"), None, page.tabs, **QUIET)
-    opened.then(None, None, None, **leave_tab)
-    outputs = [*settings, c.prompt, c.system, page.tabs]
-    taken = page.race_prompt.click(take_prompt, [history, *chosen, page.prompt], outputs, **MAY_WARN)
-    taken.success(None, None, None, **leave_tab)
+    chosen, settings = [page.shown, page.point], [page.tabs, c.model, c.modes, c.tau, c.criterion]
+    opened = page.open_race.click(take, chosen, settings, **MAY_WARN)
+    inputs, outputs = [history, *chosen, page.prompt], [*settings, c.prompt, c.system]
+    taken = page.race_prompt.click(take_prompt, inputs, outputs, **MAY_WARN)
+    for shown in (opened, taken):
+        shown.success(None, None, None, js=call("deleteTab"), **IN_BROWSER)
     _start([taken.success], page, c, history, adapts=False)
 
 
