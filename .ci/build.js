@@ -1,12 +1,12 @@
-// Build the scripts that pages load: `npm run build`. With --check, only compare them with those in mars_demo/ui/built/.
+// Build the scripts that pages load: `npm run build`. With --check, only compare them with those in mars_demo/show/built/.
 
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { build } from "esbuild";
 
-const UI = new URL("../mars_demo/ui/", import.meta.url).pathname;
-const BUILT = `${UI}built/`;
-const COMPONENTS = readdirSync(`${UI}components`).filter((name) =>
-  existsSync(`${UI}components/${name}/${name}.js`),
+const PACKAGE = new URL("../mars_demo/", import.meta.url).pathname;
+const [SHOW, BUILT] = [`${PACKAGE}show/`, `${PACKAGE}show/built/`];
+const COMPONENTS = readdirSync(`${SHOW}components`).filter((name) =>
+  existsSync(`${SHOW}components/${name}/${name}.js`),
 );
 
 // Files beside the live page's worker, which the gallery takes from npm (live/runtime.py).
@@ -19,7 +19,7 @@ const LIBRARIES = { "@huggingface/tokenizers": "./runtime/tokenizers.min.mjs" };
  */
 async function bundle(entry, options) {
   const { outputFiles } = await build({
-    entryPoints: [UI + entry],
+    entryPoints: [PACKAGE + entry],
     bundle: true,
     minify: true,
     charset: "utf8",
@@ -35,16 +35,20 @@ async function bundle(entry, options) {
  * @param {string} name
  */
 async function component(name) {
-  const body = await bundle(`components/${name}/${name}.js`, { format: "iife" });
+  const body = await bundle(`show/components/${name}/${name}.js`, { format: "iife" });
   return `(globalThis.marsDemo??={}).${name}=(given)=>{${body.trimEnd()}};\n`;
 }
 
 const scripts = {
   ...Object.fromEntries(COMPONENTS.map((name) => [name, component(name)])),
-  page: bundle("page.js", { format: "iife" }),
-  static: bundle("standalone/static.js", { format: "iife" }),
-  live: bundle("live/live.js", { format: "iife" }),
-  worker: bundle("live/worker/worker.js", { format: "esm", external: ["./runtime/*"], alias: LIBRARIES }),
+  page: bundle("show/page.js", { format: "iife" }),
+  static: bundle("static/standalone/static.js", { format: "iife" }),
+  live: bundle("static/live/live.js", { format: "iife" }),
+  worker: bundle("static/live/worker/worker.js", {
+    format: "esm",
+    external: ["./runtime/*"],
+    alias: LIBRARIES,
+  }),
 };
 
 for (const [name, script] of Object.entries(scripts)) {

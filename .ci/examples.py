@@ -25,11 +25,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.report import DOCUMENTS, ROOT
-from mars_demo.assets import read_json
+from mars_demo.core.assets import read_json
+from mars_demo.core.names import bundled
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.models.load import load_checkpoint
-from mars_demo.models.names import bundled
 from mars_demo.training.distillation import is_loop
 
 TAU = Request.tau

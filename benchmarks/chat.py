@@ -16,14 +16,14 @@ from pathlib import Path
 import torch
 
 from benchmarks import report
-from mars_demo.decoding.engine import Engine
+from mars_demo.core.layout import causal
+from mars_demo.core.trace import Run
 from mars_demo.decoding.request import Request
-from mars_demo.decoding.trace import Run
 from mars_demo.evaluation import results
-from mars_demo.layout import causal
 from mars_demo.models.chat import encode_prompt
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.load import load_checkpoint
+from mars_demo.models.runtime.engine import Engine
 from mars_demo.serving.decode_batch import decode_batch
 from mars_demo.tasks import instructions
 from mars_demo.training import distillation

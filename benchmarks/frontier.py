@@ -11,12 +11,12 @@ import json
 from pathlib import Path
 
 from benchmarks import report
+from mars_demo.core.names import CHAT, TINY
 from mars_demo.evaluation import journal, results
 from mars_demo.evaluation.frontier import TAUS, Frontier
 from mars_demo.evaluation.sweep import SIZE, Sweep, grid
 from mars_demo.evaluation.task_sets import MOST
 from mars_demo.models.load import load_checkpoint
-from mars_demo.models.names import CHAT, TINY
 
 FILE = "frontier.json"
 SETS = {TINY: ("worlds", 480), CHAT: ("skills", 272)}  # with the most prompts

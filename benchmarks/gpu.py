@@ -23,13 +23,13 @@ import transformers
 from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel, Qwen2Config
 
 from benchmarks import report
-from mars_demo import layout as layouts
-from mars_demo.decoding.engine import Engine
+from mars_demo.core import layout as layouts
 from mars_demo.decoding.reading import fetch, greedy
 from mars_demo.evaluation import results
 from mars_demo.models import device as devices
 from mars_demo.models.runtime.captured import CapturedModel
 from mars_demo.models.runtime.decoder import Decoder, TransformersDecoder
+from mars_demo.models.runtime.engine import Engine
 from mars_demo.training.attention import SDPA
 
 FILE = "gpu.json"

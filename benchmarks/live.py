@@ -21,15 +21,14 @@ from tempfile import TemporaryDirectory
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from benchmarks import report
-from mars_demo.assets import read_json
-from mars_demo.cli.gallery import MODELS
-from mars_demo.decoding.trace import Run
+from mars_demo.core.assets import read_json
+from mars_demo.core.names import CHAT
+from mars_demo.core.trace import Run
 from mars_demo.evaluation import results
-from mars_demo.export.onnx_model import DESCRIPTION
 from mars_demo.models.load import load_checkpoint
-from mars_demo.models.names import CHAT
-from mars_demo.ui import live
-from mars_demo.ui.live import runtime
+from mars_demo.static import live
+from mars_demo.static.live import runtime
+from mars_demo.static.onnx_model import DESCRIPTION
 
 FILE = "live.json"
 PROMPTS = {CHAT: 4}  # of a slow model; otherwise all
@@ -104,11 +103,13 @@ def run_races(
 def measure(rounds: int, max_new_tokens: int, output: Path) -> None:
     with TemporaryDirectory() as folder, sync_playwright() as playwright:
         files = Path(folder)
-        live.collect(files, (load_checkpoint(model, dtype="float32") for model in MODELS))
+        live.collect(files, (load_checkpoint(model, dtype="float32") for model in live.MODELS))
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox"]
         )
-        rows = [row for model in MODELS for row in of_model(browser, files, model, rounds, max_new_tokens)]
+        rows = [
+            row for model in live.MODELS for row in of_model(browser, files, model, rounds, max_new_tokens)
+        ]
         version = browser.version
         browser.close()
     record = {

@@ -19,12 +19,12 @@ from statistics import mean
 
 from benchmarks import report
 from mars_demo import tasks
+from mars_demo.core.progress import progress
 from mars_demo.decoding.request import Request
 from mars_demo.evaluation import results
 from mars_demo.evaluation.accuracy import MAX_NEW_TOKENS, row
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.load import load_checkpoint
-from mars_demo.progress import progress
 from mars_demo.recipes.tiny import STAGES
 from mars_demo.serving.decode_batch import decode_batch
 from mars_demo.training.bar import train

@@ -81,7 +81,7 @@ def frames(page: Page) -> Iterator[Image.Image]:
 
 def write(record: Path, output: Path) -> None:
     """Write the replay of a record as an animated WebP."""
-    from mars_demo.ui.standalone.replay import replay_page  # imports Gradio; the table does not need it
+    from mars_demo.static.standalone.replay import replay_page  # imports Gradio; the table does not need it
 
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         file = Path(folder, "run.html")

@@ -17,9 +17,9 @@ from pathlib import Path
 
 from pandas import DataFrame
 
+from mars_demo.core.limits import all_limits
+from mars_demo.core.markdown import table as markdown
 from mars_demo.evaluation import results
-from mars_demo.limits import all_limits
-from mars_demo.markdown import table as markdown
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = ("README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")))

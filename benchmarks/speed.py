@@ -26,8 +26,8 @@ from mars_demo.evaluation import results, throughput
 from mars_demo.evaluation.task_sets import MAX_NEW_TOKENS, task_set
 from mars_demo.models.chat import encode_prompt
 from mars_demo.models.checkpoint import Checkpoint
+from mars_demo.models.export import q8_0
 from mars_demo.models.load import load_checkpoint
-from mars_demo.quantization import q8_0
 
 FILE, CHAT_FILE = "speed.json", "llama-cpp.json"
 CONTEXT = 1024  # positions reserved in llama.cpp

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mars_demo.progress import progress
+from mars_demo.core.progress import progress
 
 
 @dataclass

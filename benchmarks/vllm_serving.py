@@ -18,7 +18,7 @@ from itertools import cycle, islice, product
 from pathlib import Path
 
 from benchmarks import report
-from mars_demo.assets import ASSETS, read_json
+from mars_demo.core.assets import ASSETS, read_json
 from mars_demo.evaluation import results, served
 from mars_demo.evaluation.task_sets import task_set
 from mars_demo.models.load import outline

@@ -11,13 +11,13 @@ from itertools import zip_longest
 
 import torch
 
+from mars_demo.core.layout import causal
+from mars_demo.core.trace import Pass, Run, Slot
 from mars_demo.decoding.decode import encoded
-from mars_demo.decoding.engine import Engine
 from mars_demo.decoding.sampling import Sampling, gumbel
-from mars_demo.decoding.trace import Pass, Run, Slot
-from mars_demo.layout import causal
 from mars_demo.models.chat import encode_prompt
 from mars_demo.models.checkpoint import Checkpoint
+from mars_demo.models.runtime.engine import Engine
 
 TIE = 1e-4
 

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 from greedy import TIE
 
+from mars_demo.core.trace import Pass, Run, Slot, read_text
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
-from mars_demo.decoding.trace import Pass, Run, Slot, read_text
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.tasks import mixed
 

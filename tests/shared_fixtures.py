@@ -9,7 +9,7 @@ from playwright.sync_api import sync_playwright
 from random_models import ARCHITECTURES, random_model
 from transformers import AutoTokenizer
 
-from mars_demo.assets import ASSETS
+from mars_demo.core.assets import ASSETS
 from mars_demo.models.checkpoint import wrap
 from mars_demo.models.load import load_checkpoint
 from mars_demo.ui.hosting.registry import MODELS

@@ -5,11 +5,11 @@ import subprocess
 import sys
 from importlib.util import find_spec
 
-from mars_demo.assets import ASSETS
 from mars_demo.cli import loading
 from mars_demo.cli.request import add_decoding, alone
+from mars_demo.core.assets import ASSETS
+from mars_demo.core.names import DENSE, bundled
 from mars_demo.models.load import outline
-from mars_demo.models.names import DENSE, bundled
 
 FOLDER = ASSETS / "harness"  # the group `paper`, the paper's six benchmarks
 

@@ -9,11 +9,11 @@ from mars_demo import tasks
 from mars_demo.cli import loading
 from mars_demo.cli.output import check_writable
 from mars_demo.cli.request import add_decoding, alone
+from mars_demo.core.names import DTYPE
 from mars_demo.decoding.request import Request
 from mars_demo.evaluation import accuracy
 from mars_demo.evaluation.frontier import parse_taus
-from mars_demo.export import card
-from mars_demo.models.names import DTYPE
+from mars_demo.models.export import card
 
 
 def register(parser: argparse.ArgumentParser) -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from mars_demo.cli.loading import NAMES, load
 from mars_demo.cli.output import notice
-from mars_demo.export import onnx_model
-from mars_demo.export.save import save_checkpoint
+from mars_demo.models.export.save import save_checkpoint
+from mars_demo.static import onnx_model
 
 
 def register(parser: argparse.ArgumentParser) -> None:

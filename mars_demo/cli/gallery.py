@@ -7,11 +7,9 @@ from tempfile import TemporaryDirectory
 
 from mars_demo.cli.loading import load
 from mars_demo.cli.output import notice
-from mars_demo.models.names import CHAT, TINY
-from mars_demo.ui import gallery, live
-from mars_demo.ui.live.runtime import MissingLibraries
-
-MODELS = (TINY, CHAT)  # those that decode in the browser
+from mars_demo.static import live
+from mars_demo.static.live.runtime import MissingLibraries
+from mars_demo.ui import gallery
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +30,7 @@ def run(arguments: argparse.Namespace) -> None:
     notice(f"Open {arguments.output / 'index.html'} in a browser; the folder is also a static Space.")
 
 
-def write(output: Path, runtime_url: str | None, models: Sequence[str] = MODELS) -> None:
+def write(output: Path, runtime_url: str | None, models: Sequence[str] = live.MODELS) -> None:
     """Write the gallery; without the live page, and with a notice, if its libraries cannot be had.
 
     models: the names of the models that decode on the live page.

@@ -3,9 +3,9 @@
 import argparse
 
 from mars_demo.cli.loading import NAMES
+from mars_demo.core.names import bundled
 from mars_demo.models.facts import facts
 from mars_demo.models.load import outline
-from mars_demo.models.names import bundled
 
 
 def register(parser: argparse.ArgumentParser) -> None:

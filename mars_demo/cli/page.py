@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from mars_demo.cli.output import check_writable, notice
-from mars_demo.ui.standalone.replay import replay_page
+from mars_demo.static.standalone.replay import replay_page
 
 
 def register(parser: argparse.ArgumentParser) -> None:

@@ -3,9 +3,9 @@
 import argparse
 from pathlib import Path
 
-from mars_demo.assets import ASSETS
 from mars_demo.cli.output import notice
-from mars_demo.models.names import BASE, CHAT, TINY
+from mars_demo.core.assets import ASSETS
+from mars_demo.core.names import BASE, CHAT, TINY
 from mars_demo.recipes import smollm, tiny
 
 

@@ -4,7 +4,7 @@ import argparse
 
 from mars_demo.cli.output import notice
 from mars_demo.evaluation import recorded_runs, trainings
-from mars_demo.views import recordings
+from mars_demo.show import recordings
 
 
 def register(parser: argparse.ArgumentParser) -> None:

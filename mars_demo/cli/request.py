@@ -6,10 +6,10 @@ from dataclasses import fields
 from typing import get_args
 
 from mars_demo.cli import loading
+from mars_demo.core.modes import MODES
+from mars_demo.core.names import DTYPE
 from mars_demo.decoding.request import PARAMETERS, Request
 from mars_demo.decoding.sampling import Sampling
-from mars_demo.models.names import DTYPE
-from mars_demo.modes import MODES
 
 OWN = ("mode", "tau", "criterion", "window", "max_new_tokens", "linear")  # the fields of a `Request`
 SAMPLING = tuple(field.name for field in fields(Sampling))

@@ -3,12 +3,12 @@
 import argparse
 import sys
 
-from mars_demo import limits
 from mars_demo.cli import loading
 from mars_demo.cli.output import notice
-from mars_demo.decoding.acceptance import Acceptance
+from mars_demo.core import limits
+from mars_demo.core.acceptance import Acceptance
+from mars_demo.core.names import DENSE, DTYPE, bundled, locate
 from mars_demo.decoding.request import Request
-from mars_demo.models.names import DENSE, DTYPE, bundled, locate
 from mars_demo.models.pool import Pool
 from mars_demo.serving.endpoint import PREFIX
 from mars_demo.serving.server import Controller

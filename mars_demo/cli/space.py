@@ -5,8 +5,8 @@ from pathlib import Path
 
 from mars_demo.cli import gallery
 from mars_demo.cli.output import notice
-from mars_demo.export import space
-from mars_demo.export.push import push
+from mars_demo.models.export.push import push
+from mars_demo.static import space
 
 
 def register(parser: argparse.ArgumentParser) -> None:

@@ -15,11 +15,11 @@ import torch
 from transformers import HfArgumentParser
 
 from mars_demo.cli.output import notice
-from mars_demo.export import card
-from mars_demo.export.push import push
+from mars_demo.core.progress import progress
+from mars_demo.models.export import card
+from mars_demo.models.export.push import push
 from mars_demo.models.load import load_checkpoint
 from mars_demo.models.mask_token import ensure_mask
-from mars_demo.progress import progress
 from mars_demo.training import distillation
 from mars_demo.training.adapters import add_adapters
 from mars_demo.training.bar import train

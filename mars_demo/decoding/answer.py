@@ -4,8 +4,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from mars_demo.core.trace import Pass, Slot
 from mars_demo.decoding.reading import Reading
-from mars_demo.decoding.trace import Pass, Slot
 from mars_demo.models.checkpoint import Checkpoint
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 
-from mars_demo.layout import Layout, causal
+from mars_demo.core.layout import Layout, causal
 from mars_demo.models.runtime.decoder import masks, run
 
 

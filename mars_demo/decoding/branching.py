@@ -5,16 +5,16 @@ from dataclasses import dataclass
 
 import torch
 
+from mars_demo.core.layout import causal
+from mars_demo.core.scheduler import SCHEDULER
+from mars_demo.core.trace import Run
 from mars_demo.decoding.decode import encoded
-from mars_demo.decoding.engine import Engine
 from mars_demo.decoding.reading import ALTERNATIVES, most_probable
 from mars_demo.decoding.request import Branch, Request
 from mars_demo.decoding.sampling import Sampling
-from mars_demo.decoding.trace import Run
-from mars_demo.layout import causal
 from mars_demo.models.chat import encode_after
 from mars_demo.models.checkpoint import Checkpoint
-from mars_demo.scheduler import SCHEDULER
+from mars_demo.models.runtime.engine import Engine
 
 
 def branch(checkpoint: Checkpoint, run: Run, at: int, instead: Sequence[int] | str) -> Branch:

@@ -1,12 +1,12 @@
 """Conversations of several turns."""
 
+from mars_demo.core.messages import Message, user
+from mars_demo.core.trace import Run
 from mars_demo.decoding.decode import decode
-from mars_demo.decoding.engine import TextCache
 from mars_demo.decoding.request import Request
-from mars_demo.decoding.trace import Run
 from mars_demo.models.chat import render
 from mars_demo.models.checkpoint import Checkpoint
-from mars_demo.models.messages import Message, user
+from mars_demo.models.runtime.engine import TextCache
 
 
 class Conversation:

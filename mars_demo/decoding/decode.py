@@ -4,16 +4,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from importlib import import_module
 
+from mars_demo.core.messages import Encoded, Message, checked, user
+from mars_demo.core.scheduler import SCHEDULER
+from mars_demo.core.trace import Pass, Run, Settings
 from mars_demo.decoding.answer import Answer
-from mars_demo.decoding.engine import Engine, TextCache
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.strategy import Strategy, compute
-from mars_demo.decoding.trace import Pass, Run, Settings
 from mars_demo.models.chat import encode_prompt, encode_raw
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.device import gpu_name
-from mars_demo.models.messages import Encoded, Message, checked, user
-from mars_demo.scheduler import SCHEDULER
+from mars_demo.models.runtime.engine import Engine, TextCache
 
 
 def decode(

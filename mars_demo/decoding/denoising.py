@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import torch
 
-from mars_demo.layout import NO_GROUP, Layout, Role
+from mars_demo.core.layout import NO_GROUP, Layout, Role
 
 
 def denoising(

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor, nn
 from transformers import DynamicCache, PreTrainedModel
 
-from mars_demo import layout as layouts
-from mars_demo.layout import Layout, Role
+from mars_demo.core import layout as layouts
+from mars_demo.core.layout import Layout, Role
+from mars_demo.core.scheduler import SCHEDULER
 from mars_demo.models.runtime.decoder import hidden_states, logits_of, run
-from mars_demo.scheduler import SCHEDULER
 
 MOST_CELLS = 4096  # layers times slots
 MOST_LOGITS = 2**25  # logits of one layer

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from statistics import linear_regression, median
 
-from mars_demo import layout as layouts
-from mars_demo.decoding.acceptance import Acceptance
-from mars_demo.decoding.engine import Engine
+from mars_demo.core import layout as layouts
+from mars_demo.core.acceptance import Acceptance
 from mars_demo.decoding.reading import read
 from mars_demo.decoding.request import Request
 from mars_demo.models.checkpoint import Checkpoint
+from mars_demo.models.runtime.engine import Engine
 
 CONTEXT = 64  # cached positions before a measured forward
 ROUNDS = 5  # measured forwards of each size, after one that includes one-time work

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from mars_demo.decoding.acceptance import Acceptance
+from mars_demo.core.acceptance import Acceptance
 from mars_demo.decoding.sampling import Sampling
 
 ALTERNATIVES = 5  # candidates recorded for each slot

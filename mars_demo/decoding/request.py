@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
-from mars_demo.decoding import fields as types
-from mars_demo.decoding.acceptance import TAU, Acceptance, Tau
-from mars_demo.decoding.fields import parameter
+from mars_demo.core import fields as types
+from mars_demo.core.acceptance import TAU, Acceptance, Tau
+from mars_demo.core.fields import parameter
+from mars_demo.core.modes import LONGEST_NGRAM_DRAFT, MODES, Mode
 from mars_demo.decoding.sampling import Sampling
 from mars_demo.models.checkpoint import Checkpoint
-from mars_demo.modes import LONGEST_NGRAM_DRAFT, MODES, Mode
 
 
 @dataclass(frozen=True)

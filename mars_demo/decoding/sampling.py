@@ -24,7 +24,7 @@ from transformers import (
     TopPLogitsWarper,
 )
 
-from mars_demo.decoding.fields import Seed, parameter
+from mars_demo.core.fields import Seed, parameter
 
 
 @dataclass(frozen=True)

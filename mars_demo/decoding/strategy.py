@@ -5,12 +5,12 @@ import time
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 
-from mars_demo.decoding.acceptance import Acceptance
-from mars_demo.decoding.engine import Engine
+from mars_demo.core.acceptance import Acceptance
+from mars_demo.core.layout import Layout
+from mars_demo.core.trace import Pass
 from mars_demo.decoding.reading import Reading, fetch, greedy, measure
 from mars_demo.decoding.sampling import Sampling
-from mars_demo.decoding.trace import Pass
-from mars_demo.layout import Layout
+from mars_demo.models.runtime.engine import Engine
 
 
 @dataclass(frozen=True)

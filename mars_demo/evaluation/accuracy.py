@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from mars_demo import tasks
-from mars_demo.decoding.acceptance import TAU
+from mars_demo.core.acceptance import TAU
+from mars_demo.core.trace import Run
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
-from mars_demo.decoding.trace import Run
 from mars_demo.evaluation.task_sets import MAX_NEW_TOKENS, is_right
 from mars_demo.models.checkpoint import Checkpoint
 

@@ -12,10 +12,10 @@ from typing import Any, Self
 import numpy as np
 from pandas import DataFrame
 
-from mars_demo.decoding.acceptance import CRITERIA, Acceptance
+from mars_demo.core.acceptance import CRITERIA, Acceptance
+from mars_demo.core.modes import MODES
 from mars_demo.decoding.request import Request
 from mars_demo.evaluation import bootstrap
-from mars_demo.modes import MODES
 
 AUP_DECAY, AUP_LOSS = 3.0, 0.05  # as in d3LLM (arXiv 2601.07568)
 TAUS = (0.99, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5)

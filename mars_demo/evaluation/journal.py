@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from mars_demo.cache_folder import cache_folder
+from mars_demo.core.cache_folder import cache_folder
 from mars_demo.evaluation.frontier import Outcome, Setting
 
 

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 from pandas import DataFrame
 
-from mars_demo.assets import read_json
+from mars_demo.core.assets import read_json
+from mars_demo.core.names import TINY
 from mars_demo.evaluation import results
 from mars_demo.evaluation.frontier import AR, Frontier
-from mars_demo.models.names import TINY
 from mars_demo.tasks import TASKS
 
 PAPER = read_json("paper_tables.json")

@@ -5,10 +5,10 @@ from dataclasses import replace
 from statistics import median
 from typing import Any
 
+from mars_demo.core.trace import Pass, Run
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.pace import measured
 from mars_demo.decoding.request import Request
-from mars_demo.decoding.trace import Pass, Run
 from mars_demo.models.load import load_checkpoint
 
 TIMES = 5  # repetitions of a recording

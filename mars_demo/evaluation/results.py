@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from mars_demo.assets import ASSETS
+from mars_demo.core.assets import ASSETS
 from mars_demo.evaluation.accuracy import Row, average
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.device import gpu_name, processor

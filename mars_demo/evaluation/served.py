@@ -5,8 +5,8 @@ from statistics import median
 
 from pandas import DataFrame
 
+from mars_demo.core.markdown import table
 from mars_demo.evaluation import results
-from mars_demo.markdown import table
 
 FILE = "vllm-serving.json"
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from mars_demo.decoding.acceptance import CRITERIA
-from mars_demo.decoding.trace import Run
+from mars_demo.core.acceptance import CRITERIA
+from mars_demo.core.trace import Run
 from mars_demo.evaluation import results
 from mars_demo.evaluation.frontier import AR, TAUS, Frontier, Outcome, Point, Setting
 from mars_demo.evaluation.journal import Journal

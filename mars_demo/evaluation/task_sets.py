@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from mars_demo import tasks
-from mars_demo.decoding.trace import Run
+from mars_demo.core.trace import Run
 from mars_demo.tasks import instructions
 
 MOST = 2000  # prompts per task set

@@ -3,14 +3,14 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from mars_demo.decoding.acceptance import TAU
+from mars_demo.core.acceptance import TAU
+from mars_demo.core.scheduler import SCHEDULER, Clock
 from mars_demo.decoding.request import Request
 from mars_demo.models.chat import encode_prompt, left_padded, pad_id
 from mars_demo.models.checkpoint import Checkpoint
-from mars_demo.scheduler import SCHEDULER, Clock
 from mars_demo.serving.batch_sequence import CACHE_BLOCK, lossless_window
 from mars_demo.serving.decode_batch import decode_batch
-from mars_demo.serving.schedules import waiting
+from mars_demo.show.schedules import waiting
 
 MAX_NEW_TOKENS = 128
 CACHE_BLOCKS = (4, 8, 16, 32, 64, 128)

@@ -11,10 +11,10 @@ from statistics import median
 from typing import Any
 
 from mars_demo import tasks
-from mars_demo.decoding.acceptance import TAU
+from mars_demo.core.acceptance import TAU
+from mars_demo.core.trace import Run
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
-from mars_demo.decoding.trace import Run
 from mars_demo.evaluation import accuracy, results
 from mars_demo.evaluation.task_sets import is_right
 from mars_demo.models.checkpoint import Checkpoint

@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 
-from mars_demo.assets import ASSETS, read_json
+from mars_demo.core.assets import ASSETS, read_json
+from mars_demo.core.limits import LIMITS
 from mars_demo.evaluation.training_record import watch
-from mars_demo.limits import LIMITS
 from mars_demo.models.load import load_checkpoint
 from mars_demo.training.config import MarsConfig
 

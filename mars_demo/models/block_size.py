@@ -4,7 +4,7 @@ import re
 
 from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 
-from mars_demo.modes import objectives
+from mars_demo.core.modes import objectives
 
 
 def settle(

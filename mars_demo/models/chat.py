@@ -8,7 +8,7 @@ from jinja2 import TemplateError
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from mars_demo.models.messages import Message, user
+from mars_demo.core.messages import Message, user
 
 # Private-use characters mark the places of the users' texts while the template is rendered.
 _SLOT = re.compile("\ue000([0-9]+)\ue001")

@@ -11,10 +11,10 @@ from threading import Lock
 import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
 
+from mars_demo.core.modes import modes_of, trained_window
 from mars_demo.models.runtime.captured import CapturedModel, captured
 from mars_demo.models.runtime.decoder import Decoder, TransformersDecoder
 from mars_demo.models.runtime.quantized import QuantizedModel
-from mars_demo.modes import modes_of, trained_window
 
 
 @dataclass(frozen=True)

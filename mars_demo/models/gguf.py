@@ -19,9 +19,9 @@ from gguf.quants import dequantize
 from transformers import GgufConfig, PreTrainedConfig, PreTrainedModel
 from transformers.integrations.gguf.reader import read_gguf_metadata
 
+from mars_demo.core.names import parts
 from mars_demo.models.architectures import GGUF, empty
 from mars_demo.models.checkpoint import from_files, require_fit
-from mars_demo.models.names import parts
 from mars_demo.models.runtime.quantized_weights import Weights, of_gguf, quantize
 
 _LAYERS = 128  # the most layers of a model

@@ -22,7 +22,7 @@ from huggingface_hub.errors import (
 )
 from huggingface_hub.utils import tqdm
 
-from mars_demo.models.names import choices, split_name
+from mars_demo.core.names import choices, split_name
 
 Report = Callable[[str, int, int], None]  # phase, bytes so far, total bytes
 

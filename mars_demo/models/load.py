@@ -17,6 +17,7 @@ from transformers import (
 )
 from transformers.utils import logging as transformers_logging
 
+from mars_demo.core.names import bundled, gguf_file, locate
 from mars_demo.models import block_size as blocks
 from mars_demo.models import hub, precision
 from mars_demo.models.architectures import GGUF, empty, published_config, require_causal
@@ -24,7 +25,6 @@ from mars_demo.models.checkpoint import Checkpoint, from_files, require_fit, wra
 from mars_demo.models.device import usable
 from mars_demo.models.hub import Report
 from mars_demo.models.memory import is_short
-from mars_demo.models.names import bundled, gguf_file, locate
 from mars_demo.models.runtime.quantized_weights import of_model
 from mars_demo.models.weights import require_files, stored_shapes
 

@@ -7,9 +7,9 @@ import psutil
 import torch
 from transformers import PreTrainedConfig
 
-from mars_demo.layout import SIZES
-from mars_demo.limits import LIMITS
-from mars_demo.models.names import locate
+from mars_demo.core.layout import SIZES
+from mars_demo.core.limits import LIMITS
+from mars_demo.core.names import locate
 from mars_demo.models.weights import stored_shapes
 
 MEMORY = "There is not enough memory for this. Use a shorter prompt or a smaller model."

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import torch
 
+from mars_demo.core.names import bundled, locate
 from mars_demo.models import facts, hub, load, memory, precision
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.device import usable
 from mars_demo.models.facts import Facts
-from mars_demo.models.names import bundled, locate
 
 RETRY_AFTER = 60  # seconds until a failed load may be retried, since an unreachable hub may be back
 

@@ -5,8 +5,8 @@ from importlib.util import find_spec
 import torch
 from transformers import PreTrainedConfig
 
+from mars_demo.core.names import gguf_file
 from mars_demo.models.device import computes_bfloat16
-from mars_demo.models.names import gguf_file
 
 QUANTIZED = "int8"
 _WORTH_QUANTIZING = 200  # width below which forwards are not limited by memory bandwidth

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from safetensors import safe_open
 
-from mars_demo.models.names import gguf_file
+from mars_demo.core.names import gguf_file
 
 
 def require_files(folder: Path) -> None:

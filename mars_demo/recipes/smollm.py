@@ -16,13 +16,13 @@ from typing import Any
 
 import torch
 
+from mars_demo.core.names import CHAT
+from mars_demo.core.progress import progress
 from mars_demo.evaluation import results
-from mars_demo.export import LICENSE, card
-from mars_demo.export.save import save_checkpoint
 from mars_demo.models.checkpoint import Checkpoint
+from mars_demo.models.export import LICENSE, card
+from mars_demo.models.export.save import save_checkpoint
 from mars_demo.models.load import load_checkpoint
-from mars_demo.models.names import CHAT
-from mars_demo.progress import progress
 from mars_demo.tasks import instructions
 from mars_demo.training import distillation
 from mars_demo.training.bar import train
@@ -160,7 +160,7 @@ def summary(config: MarsConfig) -> dict:
 
 def bundle(output: Path) -> None:
     """Write the folder for `assets/`: 8-bit weights, licence, model card and held-out prompts."""
-    from mars_demo.quantization import q8_0  # needs gguf, which training does not
+    from mars_demo.models.export import q8_0  # needs gguf, which training does not
 
     folder = output / "bundle" / CHAT
     q8_0.write(load_checkpoint(str(output / CHAT), device="cpu", dtype=torch.float32), folder)

@@ -12,9 +12,9 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from transformers.trainer_utils import set_seed
 
 from mars_demo import tasks
-from mars_demo.assets import ASSETS
+from mars_demo.core.assets import ASSETS
+from mars_demo.core.names import BASE, TINY
 from mars_demo.models.load import load_checkpoint
-from mars_demo.models.names import BASE, TINY
 from mars_demo.training.bar import train
 from mars_demo.training.config import MarsConfig
 from mars_demo.training.trainer import MarsTrainer

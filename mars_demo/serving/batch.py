@@ -8,17 +8,17 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from mars_demo.core.layout import size_on
+from mars_demo.core.modes import LONGEST_NGRAM_DRAFT
+from mars_demo.core.scheduler import SCHEDULER
+from mars_demo.core.trace import Pass
 from mars_demo.decoding.reading import Reading, fetch, measure
 from mars_demo.decoding.strategy import Forward
-from mars_demo.decoding.trace import Pass
-from mars_demo.layout import size_on
 from mars_demo.models import memory
 from mars_demo.models.checkpoint import Checkpoint
-from mars_demo.modes import LONGEST_NGRAM_DRAFT
-from mars_demo.scheduler import SCHEDULER
 from mars_demo.serving.batch_sequence import BatchSequence
 from mars_demo.serving.cache import RaggedCache
-from mars_demo.serving.schedules import COMMIT, COMPUTE, WAIT
+from mars_demo.show.schedules import COMMIT, COMPUTE, WAIT
 
 PADDING = 64  # beyond this many positions of padding, a separate forward is cheaper on a CPU
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from mars_demo.core.layout import causal
+from mars_demo.core.messages import Encoded, Message
+from mars_demo.core.trace import Pass, Run
 from mars_demo.decoding.decode import prepare
 from mars_demo.decoding.reading import Reading
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.strategy import Forward, Strategy
-from mars_demo.decoding.trace import Pass, Run
-from mars_demo.layout import causal
 from mars_demo.models.checkpoint import Checkpoint
-from mars_demo.models.messages import Encoded, Message
-from mars_demo.serving.schedules import FREE
+from mars_demo.show.schedules import FREE
 
 CACHE_BLOCK = 32  # positions; the paper's best are 16 and 32
 # Drafts that pay off, by the largest batch size: a larger batch has fewer positions to spare.

@@ -8,8 +8,8 @@ from torch.nn.functional import pad
 from transformers import Cache, PreTrainedModel
 from transformers.cache_utils import CacheLayerMixin
 
+from mars_demo.core.layout import Layout, size_on, together
 from mars_demo.decoding.strategy import Forward
-from mars_demo.layout import Layout, size_on, together
 from mars_demo.models.runtime.decoder import hidden_states, logits_of, masks
 
 FIRST_ROOM = 64  # columns

@@ -9,12 +9,12 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 from pydantic_core import from_json
 
-from mars_demo.decoding import fields as types
-from mars_demo.decoding.acceptance import Tau
+from mars_demo.core import fields as types
+from mars_demo.core.acceptance import Tau
+from mars_demo.core.limits import LIMITS
+from mars_demo.core.messages import Message
 from mars_demo.decoding.request import PARAMETERS, Request
 from mars_demo.decoding.sampling import Sampling
-from mars_demo.limits import LIMITS
-from mars_demo.models.messages import Message
 from mars_demo.serving.refusal import Refusal
 
 # Unsupported fields that clients send, each with the one value that changes nothing.

@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
-from mars_demo.decoding.trace import Run
+from mars_demo.core.trace import Run
 from mars_demo.serving.drafts import Drafts
 from mars_demo.serving.refusal import Refusal
 from mars_demo.serving.server import Job

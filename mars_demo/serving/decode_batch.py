@@ -10,14 +10,14 @@ from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from typing import Self
 
+from mars_demo.core.messages import Encoded
+from mars_demo.core.modes import CACHES
+from mars_demo.core.trace import Pass, Run
 from mars_demo.decoding.request import Request
-from mars_demo.decoding.trace import Pass, Run
 from mars_demo.models.checkpoint import Checkpoint
-from mars_demo.models.messages import Encoded
-from mars_demo.modes import CACHES
 from mars_demo.serving.batch import Batch, columns
 from mars_demo.serving.batch_sequence import CACHE_BLOCK, BatchSequence, fitted
-from mars_demo.serving.schedules import FREE, Schedule
+from mars_demo.show.schedules import FREE, Schedule
 
 
 class Decoding:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mars_demo.decoding.trace import Pass, Run
-from mars_demo.modes import MODES
+from mars_demo.core.modes import MODES
+from mars_demo.core.trace import Pass, Run
 
 
 @dataclass(frozen=True)

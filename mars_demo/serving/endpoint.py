@@ -18,7 +18,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Mount, Route
 
-from mars_demo.limits import LIMITS
+from mars_demo.core.limits import LIMITS
 from mars_demo.models.memory import MEMORY, is_short
 from mars_demo.serving.chat_body import ChatBody
 from mars_demo.serving.completion import Completion

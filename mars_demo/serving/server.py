@@ -12,12 +12,12 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from mars_demo.decoding.acceptance import by_load
+from mars_demo.core.acceptance import by_load
+from mars_demo.core.messages import Message
+from mars_demo.core.modes import MODES
+from mars_demo.core.trace import Pass, Run
 from mars_demo.decoding.request import Request
-from mars_demo.decoding.trace import Pass, Run
 from mars_demo.models.checkpoint import Checkpoint
-from mars_demo.models.messages import Message
-from mars_demo.modes import MODES
 from mars_demo.serving.batch import Batch, columns
 from mars_demo.serving.batch_sequence import BatchSequence, fitted
 

@@ -7,8 +7,8 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
 
+from mars_demo.core.limits import LIMITS
 from mars_demo.decoding.request import Request
-from mars_demo.limits import LIMITS
 from mars_demo.models.pool import Pool
 from mars_demo.serving.chat_body import ChatBody
 from mars_demo.serving.metrics import Metrics

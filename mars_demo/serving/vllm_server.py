@@ -12,10 +12,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from mars_demo.cache_folder import VARIABLE, cache_folder
-from mars_demo.export import vllm_plugin
-from mars_demo.export.save import save_checkpoint
+from mars_demo.core.cache_folder import VARIABLE, cache_folder
 from mars_demo.models.checkpoint import Checkpoint
+from mars_demo.models.export import vllm_plugin
+from mars_demo.models.export.save import save_checkpoint
 from mars_demo.models.load import load_checkpoint, outline
 from mars_demo.serving.server import Controller
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from mars_demo.assets import read_json
+from mars_demo.core.assets import read_json
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from mars_demo.assets import read_json
+from mars_demo.core.assets import read_json
 
 
 @dataclass(frozen=True)

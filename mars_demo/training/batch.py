@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mars_demo.layout import NO_GROUP, Layout, Role
+from mars_demo.core.layout import NO_GROUP, Layout, Role
 from mars_demo.training.two_streams import IGNORE, TwoStreams
 
 

@@ -16,12 +16,12 @@ from pathlib import Path
 import torch
 
 from mars_demo import tasks
-from mars_demo.assets import read_json
+from mars_demo.core.assets import read_json
+from mars_demo.core.messages import Encoded
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling
 from mars_demo.models.chat import Message, encode_prompt, left_padded, pad_id, render, with_slots
 from mars_demo.models.checkpoint import Checkpoint
-from mars_demo.models.messages import Encoded
 from mars_demo.serving.decode_batch import finished
 
 MAX_PROMPT = 128  # tokens of a question

@@ -12,7 +12,7 @@ from pathlib import Path
 from torch import Tensor
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState
 
-from mars_demo.scheduler import SCHEDULER
+from mars_demo.core.scheduler import SCHEDULER
 from mars_demo.training.clock import Clock
 from mars_demo.training.config import MarsConfig
 from mars_demo.training.metrics import FILE, Metrics, MetricsFile, Readings

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from mars_demo.layout import NO_GROUP
+from mars_demo.core.layout import NO_GROUP
 from mars_demo.training.corpus import Conversation
 
 CLEAN = -1  # the block start of a position that belongs to no block

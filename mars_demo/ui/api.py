@@ -6,14 +6,15 @@ from typing import Annotated, Literal, get_type_hints
 import gradio as gr
 from pydantic import Field, create_model
 
-from mars_demo.decoding import fields
+from mars_demo.core import fields
+from mars_demo.core.limits import MAX_NEW_TOKENS
+from mars_demo.core.modes import BASELINE, RACED
+from mars_demo.core.modes import MODES as ALL
 from mars_demo.decoding.request import PARAMETERS, Request
-from mars_demo.modes import BASELINE, RACED
-from mars_demo.modes import MODES as ALL
 from mars_demo.ui.hosting.gpu import on_gpu, seconds
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.knobs import TAU, Knobs
-from mars_demo.ui.racing import MAX_NEW_TOKENS, decode, streamed, within_limits
+from mars_demo.ui.racing import decode, streamed, within_limits
 
 MODES = (*(mode.name for mode in RACED), BASELINE)
 

@@ -6,15 +6,15 @@ from typing import Any
 
 import gradio as gr
 
+from mars_demo.core.limits import MAX_NEW_TOKENS, refuse_long
+from mars_demo.core.trace import Run, read_text
 from mars_demo.decoding import branching
-from mars_demo.decoding.trace import Run, read_text
-from mars_demo.limits import refuse_long
-from mars_demo.ui.components.stage import MOST_LANES
+from mars_demo.show.components.stage import MOST_LANES
 from mars_demo.ui.history import History
 from mars_demo.ui.hosting.gpu import on_gpu, seconds
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.knobs import Knobs
-from mars_demo.ui.racing import MAX_NEW_TOKENS, decode, shown, streamed
+from mars_demo.ui.racing import decode, shown, streamed
 
 
 @dataclass(frozen=True)

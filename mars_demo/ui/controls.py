@@ -7,7 +7,7 @@ from typing import Any
 import gradio as gr
 from gradio.context import LocalContext
 
-from mars_demo.limits import LIMITS
+from mars_demo.core.limits import LIMITS
 from mars_demo.ui.hosting.gpu import LENT
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.knobs import TAU, Knobs, begin, end, stop, warn_not_stopped

@@ -1,7 +1,7 @@
 """The example prompts of the page, each made for one model."""
 
-from mars_demo.assets import read_json
-from mars_demo.models.names import BASE, TINY
+from mars_demo.core.assets import read_json
+from mars_demo.core.names import BASE, TINY
 from mars_demo.ui.hosting.registry import MODELS
 
 PROMPTS = read_json("prompts.json")

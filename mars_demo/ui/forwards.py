@@ -4,14 +4,14 @@ import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from mars_demo.core.trace import Pass, Run
 from mars_demo.decoding.attention_weights import Attention
 from mars_demo.decoding.lens import Lens, look
-from mars_demo.decoding.trace import Pass, Run
 from mars_demo.models.chat import encode_prompt
+from mars_demo.show import lens_picture
 from mars_demo.ui.hosting.gpu import on_gpu
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.masks import KINDS, Mask, of_pass
-from mars_demo.views import lens_picture
 
 NO_FORWARD = "The lens needs a forward of decoding: choose one under “Show the mask of”."
 

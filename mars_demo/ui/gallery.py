@@ -13,18 +13,18 @@ from markdown_it import MarkdownIt
 from pandas import DataFrame
 from plotly.graph_objects import Figure
 
-from mars_demo.decoding.trace import read_text
+from mars_demo.core.markdown import table
+from mars_demo.core.modes import BASELINE, MODES
+from mars_demo.core.trace import read_text
 from mars_demo.evaluation import paper_tables
-from mars_demo.export.space import check_new
-from mars_demo.markdown import table
-from mars_demo.modes import BASELINE, MODES
-from mars_demo.ui import live, standalone
-from mars_demo.ui.components.drawing import Drawing
-from mars_demo.ui.components.stage import Stage
+from mars_demo.show import recordings
+from mars_demo.show.components.drawing import Drawing
+from mars_demo.show.components.stage import Stage
+from mars_demo.static import live, standalone
+from mars_demo.static.space import check_new
 from mars_demo.ui.lessons import figures, tables
 from mars_demo.ui.lessons.chapters import CHAPTERS
 from mars_demo.ui.lessons.parts import Parts
-from mars_demo.views import recordings
 
 TITLE = "MARS Demo: recorded runs and lessons"
 WHAT = Path(__file__).with_suffix(".md").read_text("utf-8")

@@ -4,9 +4,9 @@ import threading
 import weakref
 from collections.abc import Mapping
 
-from mars_demo.decoding.engine import TextCache
-from mars_demo.limits import refuse_long
-from mars_demo.models.messages import Message, checked, user
+from mars_demo.core.limits import refuse_long
+from mars_demo.core.messages import Message, checked, user
+from mars_demo.models.runtime.engine import TextCache
 
 KEPT = 8  # visitors whose caches are kept: those who raced most recently
 

@@ -5,7 +5,7 @@ import time
 
 import gradio as gr
 
-from mars_demo.decoding.acceptance import TAU
+from mars_demo.core.acceptance import TAU
 from mars_demo.ui.hosting.shared_state import Number, SharedState
 from mars_demo.ui.hosting.visitors import at_leaving
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
-from mars_demo.limits import refuse_long
+from mars_demo.core.limits import refuse_long
 from mars_demo.ui.forwards import Forward
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.masks import KINDS, Sentence, draw

@@ -5,14 +5,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from mars_demo import layout as layouts
-from mars_demo.decoding.trace import Run
-from mars_demo.layout import Layout, Role
+from mars_demo.core import layout as layouts
+from mars_demo.core.layout import Layout, Role
+from mars_demo.core.trace import Run
+from mars_demo.show.mask_picture import Cell, Picture, Region
 from mars_demo.training import two_streams
 from mars_demo.training.batch import Batch, batch_of
 from mars_demo.training.corpus import Conversation
 from mars_demo.training.two_streams import IGNORE, TwoStreams
-from mars_demo.views.mask_picture import Cell, Picture, Region
 
 WIDEST, MOST_CELLS = 4096, 2**20  # most columns and cells of a forward's picture
 

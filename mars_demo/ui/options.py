@@ -5,8 +5,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
-from mars_demo import limits
-from mars_demo.models.names import DTYPE
+from mars_demo.core import limits
+from mars_demo.core.names import DTYPE
 
 VARIABLE = "MARS_DEMO_MODELS"
 

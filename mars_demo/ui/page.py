@@ -12,8 +12,8 @@ import gradio as gr
 from gradio.utils import get_space
 from starlette.middleware import Middleware
 
-from mars_demo.limits import LIMITS
-from mars_demo.ui import scripts
+from mars_demo.core.limits import LIMITS
+from mars_demo.show import scripts
 from mars_demo.ui.controls import QUIET
 from mars_demo.ui.hosting import errors, gpu, guard, visitors
 from mars_demo.ui.hosting.main_thread import MAIN

@@ -9,7 +9,7 @@ from typing import Any
 
 import gradio as gr
 
-from mars_demo.limits import LIMITS
+from mars_demo.core.limits import LIMITS
 from mars_demo.ui.hosting.errors import or_warn
 from mars_demo.ui.hosting.shared_state import SharedState
 

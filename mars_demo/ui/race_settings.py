@@ -4,14 +4,14 @@ from collections.abc import Mapping
 
 import gradio as gr
 
-from mars_demo.decoding.acceptance import CRITERIA
+from mars_demo.core.acceptance import CRITERIA
+from mars_demo.core.modes import BASELINE, RACED
 from mars_demo.decoding.request import Request
-from mars_demo.modes import BASELINE, RACED
+from mars_demo.show import recordings
+from mars_demo.show.scripts import call
 from mars_demo.ui.examples import PROMPTS, examples_for
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.knobs import TAU
-from mars_demo.ui.scripts import call
-from mars_demo.views import recordings
 
 MODES = {f"{mode.title}: {mode.explained}": mode.name for mode in RACED}
 CRITERION = Request.criterion  # that of the paper and of recorded runs; the default of the URL

@@ -12,12 +12,12 @@ from typing import Any
 
 import gradio as gr
 
+from mars_demo.core.limits import LIMITS, MAX_NEW_TOKENS, refuse_long
+from mars_demo.core.modes import BASELINE, RACED
+from mars_demo.core.trace import Pass, Run
 from mars_demo.decoding import decode as decoding
 from mars_demo.decoding.request import Request
-from mars_demo.decoding.trace import Pass, Run
-from mars_demo.limits import LIMITS, refuse_long
 from mars_demo.models.checkpoint import Checkpoint
-from mars_demo.modes import BASELINE, RACED
 from mars_demo.ui.history import History
 from mars_demo.ui.hosting.errors import or_warn
 from mars_demo.ui.hosting.gpu import on_gpu, seconds
@@ -25,7 +25,6 @@ from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.hosting.shared_state import SharedState
 from mars_demo.ui.knobs import Knobs
 
-MAX_NEW_TOKENS = 256
 EVERY, LONGEST_PAUSE = 0.05, 0.5  # seconds between two updates of a page: least, most
 CROWD = 4  # concurrent streams without fewer updates
 

@@ -12,22 +12,22 @@ import torch
 from pandas import DataFrame
 from plotly.graph_objects import Figure
 
+from mars_demo.core.limits import LIMITS
+from mars_demo.core.markdown import table
+from mars_demo.core.scheduler import LONG
 from mars_demo.decoding.request import Request
 from mars_demo.evaluation import training_record
 from mars_demo.evaluation.accuracy import Row, measuring
-from mars_demo.limits import LIMITS
-from mars_demo.markdown import table
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.load import load_checkpoint
 from mars_demo.models.pool import Member
-from mars_demo.scheduler import LONG
 from mars_demo.training.config import MarsConfig
+from mars_demo.ui import plots
 from mars_demo.ui.hosting.gpu import on_gpu, seconds
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.hosting.shared_state import Number
 from mars_demo.ui.hosting.storage import pathless
 from mars_demo.ui.knobs import Knobs
-from mars_demo.views import plots
 
 CURVE_PROMPTS = 12
 STEP, LOOKS = 4, 1000  # the duration of a step, and of all answers between steps, in forwards

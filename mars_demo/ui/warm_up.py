@@ -2,13 +2,13 @@
 
 import contextlib
 
-from mars_demo.decoding.engine import Engine
+from mars_demo.core.layout import window
+from mars_demo.core.scheduler import SCHEDULER
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.strategy import Forward, compute
-from mars_demo.layout import window
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.runtime.captured import WIDTH
-from mars_demo.scheduler import SCHEDULER
+from mars_demo.models.runtime.engine import Engine
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.racing import decode
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from mars_demo.decoding.acceptance import accepted
+from mars_demo.core.acceptance import accepted
 
 Ids = Sequence[int]
 

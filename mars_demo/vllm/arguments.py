@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from mars_demo.decoding.acceptance import CRITERIA, by_load
+from mars_demo.core.acceptance import CRITERIA, by_load
 
 LOSSLESS, AUTO = "lossless", "auto"
 RANGE = (0.8, 1.0)  # τ by load, if the operator names no range

@@ -6,7 +6,7 @@ from itertools import takewhile
 import torch
 from torch import Tensor
 
-from mars_demo.decoding.acceptance import CRITERIA
+from mars_demo.core.acceptance import CRITERIA
 from mars_demo.vllm.accepting import accept
 from mars_demo.vllm.arguments import Arguments, Server, arguments_of, room
 from mars_demo.vllm.surface import NO_TOKEN, RejectionSampler, Sampler, SamplerOutput, truncated

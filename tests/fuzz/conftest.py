@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 from service import KNOWN, App
 
+from mars_demo.core.trace import Run
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
-from mars_demo.decoding.trace import Run
 from mars_demo.ui import endpoint, options
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.page import LOOK, build

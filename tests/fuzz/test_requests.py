@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from service import API, KNOWN
 from strategies import body, events, junk, messages, mistaken, records, texts, values
 
+from mars_demo.core.trace import Run, read_text
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
-from mars_demo.decoding.trace import Run, read_text
-from mars_demo.ui.standalone.replay import replay_page
+from mars_demo.static.standalone.replay import replay_page
 
 SHORT = KNOWN | {"max_new_tokens": 2}
 CHAT = {"model": "mars-tiny", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 2}

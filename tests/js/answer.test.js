@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { Tokenizer } from "@huggingface/tokenizers";
-import { Answer } from "../../mars_demo/ui/live/worker/answer.js";
-import { Tokens } from "../../mars_demo/ui/live/worker/tokens.js";
+import { Answer } from "../../mars_demo/static/live/worker/answer.js";
+import { Tokens } from "../../mars_demo/static/live/worker/tokens.js";
 
 const folder = new URL("../../assets/mars-tiny/", import.meta.url);
 const [content, config] = ["tokenizer.json", "tokenizer_config.json"].map((name) =>

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { causeOf, isLoop } from "../../mars_demo/ui/components/stage/cause.js";
+import { causeOf, isLoop } from "../../mars_demo/show/components/stage/cause.js";
 import { closing, forwards, heading, readerOf, recordings, runOf } from "./records.js";
 
 const causeIn = (lines) => causeOf(readerOf(lines).runs);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { codeIn } from "../../mars_demo/ui/components/code.js";
+import { codeIn } from "../../mars_demo/show/components/code.js";
 import { recordedRuns } from "./records.js";
 
 /** Return the kind and the text of each code, without and with its marks. */

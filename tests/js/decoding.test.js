@@ -1,8 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { accepted, countVerified } from "../../mars_demo/ui/components/acceptance.js";
-import { Answer } from "../../mars_demo/ui/live/worker/answer.js";
-import { drive, lossless, verification, windowStrategy } from "../../mars_demo/ui/live/worker/decoding.js";
+import { accepted, countVerified } from "../../mars_demo/show/components/acceptance.js";
+import { Answer } from "../../mars_demo/static/live/worker/answer.js";
+import {
+  drive,
+  lossless,
+  verification,
+  windowStrategy,
+} from "../../mars_demo/static/live/worker/decoding.js";
 import { END, letters, losslessPasses, MASK, TinyEngine, windowPasses } from "./model.js";
 
 const PROMPTS = ["?", "Ask", "abcabcabc", "Zebra, zebra", "what is it?", "0123456789", "MARS mars MARS"];

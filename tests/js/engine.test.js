@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as ort from "onnxruntime-web";
-import { Answer } from "../../mars_demo/ui/live/worker/answer.js";
-import { drive, lossless, windowStrategy } from "../../mars_demo/ui/live/worker/decoding.js";
-import { Engine } from "../../mars_demo/ui/live/worker/engine.js";
+import { Answer } from "../../mars_demo/static/live/worker/answer.js";
+import { drive, lossless, windowStrategy } from "../../mars_demo/static/live/worker/decoding.js";
+import { Engine } from "../../mars_demo/static/live/worker/engine.js";
 import { END, letters, logitsOf, MASK, predicted, TinyEngine } from "./model.js";
 
 const [HEADS, WIDTH] = [2, 3];

@@ -3,8 +3,8 @@ import { createHash } from "node:crypto";
 import { createServer } from "node:http";
 import { after, before, test } from "node:test";
 import { gzipSync } from "node:zlib";
-import { fetchFiles, fetchJson } from "../../mars_demo/ui/live/worker/files.js";
-import { sentenceOf } from "../../mars_demo/ui/live/worker/refusal.js";
+import { fetchFiles, fetchJson } from "../../mars_demo/static/live/worker/files.js";
+import { sentenceOf } from "../../mars_demo/static/live/worker/refusal.js";
 
 const LARGE = Buffer.from(Uint8Array.from({ length: 300_000 }, (_, index) => index * index));
 const SMALL = Buffer.from('{"name": "small"}');

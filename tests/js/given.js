@@ -1,4 +1,4 @@
-// What the modules of a component are given: constants of the stage, as `Stage` in mars_demo/ui/components/stage
+// What the modules of a component are given: constants of the stage, as `Stage` in mars_demo/show/components/stage
 // passes them.
 
 const mode = (name, title, fields = {}) => ({

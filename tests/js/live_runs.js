@@ -5,9 +5,9 @@ import { readdirSync, readFileSync } from "node:fs";
 import { text } from "node:stream/consumers";
 import { Tokenizer } from "@huggingface/tokenizers";
 import * as ort from "onnxruntime-web";
-import { Engine, openSession } from "../../mars_demo/ui/live/worker/engine.js";
-import { race } from "../../mars_demo/ui/live/worker/race.js";
-import { Tokens } from "../../mars_demo/ui/live/worker/tokens.js";
+import { Engine, openSession } from "../../mars_demo/static/live/worker/engine.js";
+import { race } from "../../mars_demo/static/live/worker/race.js";
+import { Tokens } from "../../mars_demo/static/live/worker/tokens.js";
 
 const jobs = { races, encode, decode, names };
 

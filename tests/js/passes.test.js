@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { acceptedAt } from "../../mars_demo/ui/components/acceptance.js";
-import { earlierGuesses, firstDifference } from "../../mars_demo/ui/components/stage/passes.js";
+import { acceptedAt } from "../../mars_demo/show/components/acceptance.js";
+import { earlierGuesses, firstDifference } from "../../mars_demo/show/components/stage/passes.js";
 import { recordedRuns } from "./records.js";
 
 test("at its own τ, a forward would have accepted what it did", () => {

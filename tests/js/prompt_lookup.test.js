@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { PromptLookup } from "../../mars_demo/ui/live/worker/prompt_lookup.js";
+import { PromptLookup } from "../../mars_demo/static/live/worker/prompt_lookup.js";
 
 const readings = (tokens, score = 0.9) =>
   tokens.map((token) => ({ token, score, candidates: [token], probabilities: [score], source: "mask" }));

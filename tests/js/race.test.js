@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { race } from "../../mars_demo/ui/live/worker/race.js";
-import { sentenceOf } from "../../mars_demo/ui/live/worker/refusal.js";
+import { race } from "../../mars_demo/static/live/worker/race.js";
+import { sentenceOf } from "../../mars_demo/static/live/worker/refusal.js";
 import { description, letters, TinyEngine } from "./model.js";
 import { linesOf, readerOf, split } from "./records.js";
 

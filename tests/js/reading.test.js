@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { largest, read } from "../../mars_demo/ui/live/worker/reading.js";
+import { largest, read } from "../../mars_demo/static/live/worker/reading.js";
 
 const ROWS = [
   [0.5, 2, -1, 2.5, 0, 1, -3],

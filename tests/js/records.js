@@ -1,7 +1,7 @@
 // Records for the tests: the recorded runs of assets/runs, and small ones made by hand.
 
 import { readdirSync, readFileSync } from "node:fs";
-import { Reader } from "../../mars_demo/ui/components/stage/run.js";
+import { Reader } from "../../mars_demo/show/components/stage/run.js";
 
 const FOLDER = new URL("../../assets/runs/", import.meta.url);
 

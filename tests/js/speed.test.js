@@ -10,7 +10,7 @@ import {
   sizesOf,
   slotsOf,
   timesOf,
-} from "../../mars_demo/ui/components/stage/speed.js";
+} from "../../mars_demo/show/components/stage/speed.js";
 import { forwards, heading, recordedRuns, runOf } from "./records.js";
 
 const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;

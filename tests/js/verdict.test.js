@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { verdict } from "../../mars_demo/ui/components/stage/verdict.js";
+import { verdict } from "../../mars_demo/show/components/stage/verdict.js";
 import { closing, forwards, heading, readerOf, recordings, split } from "./records.js";
 
 const verdictOf = (lines) => verdict(readerOf(lines).runs);

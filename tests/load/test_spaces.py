@@ -10,9 +10,9 @@ import pytest
 from child_app import GUARD, started
 from gradio_client import Client
 
-from mars_demo.assets import ASSETS
-from mars_demo.decoding.trace import Run
-from mars_demo.export.space import Space, write
+from mars_demo.core.assets import ASSETS
+from mars_demo.core.trace import Run
+from mars_demo.static.space import Space, write
 
 TESTS = Path(__file__).parents[1]
 PROMPT = "Which city is the capital of Latvia?"

@@ -8,12 +8,12 @@ from gate import Gate
 from playwright.sync_api import expect
 
 from mars_demo.cli.gallery import write
+from mars_demo.show import recordings
+from mars_demo.show.components.stage import Stage
 from mars_demo.ui import options
-from mars_demo.ui.components.stage import Stage
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.page import App, build
 from mars_demo.ui.tabs import SERVED
-from mars_demo.views import recordings
 
 HANG_GUARD = 120_000  # milliseconds; an idle machine needs a second or two
 DESKTOP = {"width": 1280, "height": 900}

@@ -3,8 +3,8 @@
 from acts import set_slider
 from playwright.sync_api import Locator, Page, expect
 
-from mars_demo.assets import read_json
-from mars_demo.decoding.trace import Run, read_runs
+from mars_demo.core.assets import read_json
+from mars_demo.core.trace import Run, read_runs
 
 # A run that is neither recorded nor from before, and its first token.
 HAS_BEGUN = """before => {

@@ -2,7 +2,7 @@
 
 import re
 
-from mars_demo.decoding.trace import Pass, Run, Settings, Slot
+from mars_demo.core.trace import Pass, Run, Settings, Slot
 
 WORDS = "the quick brown fox jumps over the lazy dog and runs home again".split()
 

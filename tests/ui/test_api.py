@@ -9,7 +9,7 @@ import pytest
 from gradio_client import Client
 from gradio_client.exceptions import AppError
 
-from mars_demo.limits import LIMITS
+from mars_demo.core.limits import LIMITS
 
 REQUEST = {
     "prompt": "hello",

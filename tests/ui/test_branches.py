@@ -9,12 +9,12 @@ from on_stage import give, lane, put, says, token
 from playwright.sync_api import Page, expect
 from records import file_of
 
+from mars_demo.core.modes import MODES
+from mars_demo.core.trace import Run, read_runs
 from mars_demo.decoding.branching import branch, prediction
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
-from mars_demo.decoding.trace import Run, read_runs
-from mars_demo.modes import MODES
-from mars_demo.views import recordings
+from mars_demo.show import recordings
 
 RUN = "too-low"  # a recorded run of mars-tiny at τ = 0.5
 TITLE = MODES["mars"].title

@@ -7,9 +7,9 @@ from race_tab import dismiss, is_ready, lane, prompt, race, records, run_button,
 from race_tab import to_the_end as wait_until_over
 from unanswered import unanswered
 
+from mars_demo.core.trace import Pass, Run, Settings, Slot
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
-from mars_demo.decoding.trace import Pass, Run, Settings, Slot
 
 KILOMETERS = "How many meters is 14 kilometers?"
 SPELL = "How do you spell planet backwards?"

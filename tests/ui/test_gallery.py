@@ -8,10 +8,10 @@ from on_stage import PLAYING
 from playwright.sync_api import expect
 
 from mars_demo import cli
-from mars_demo.decoding.trace import read_runs
+from mars_demo.core.trace import read_runs
 from mars_demo.evaluation import paper_tables
+from mars_demo.show import recordings
 from mars_demo.ui.lessons.chapters import CHAPTERS
-from mars_demo.views import recordings
 
 RECORDED = recordings.index()
 LESSONS = CHAPTERS

@@ -7,12 +7,12 @@ import pytest
 from acts import fits, is_legible, press, set_slider
 from playwright.sync_api import Locator, Page, expect
 
-from mars_demo.decoding.acceptance import accepted
+from mars_demo.core.acceptance import accepted
 from mars_demo.evaluation import paper_tables, results
+from mars_demo.show import recordings
 from mars_demo.ui.lessons.chapters import CHAPTERS, number_of
 from mars_demo.ui.lessons.comparing import LANES
 from mars_demo.ui.lessons.tables import NOT_MEASURED
-from mars_demo.views import recordings
 
 BESIDE = {
     "stage": "#lesson-stage .token",

@@ -7,9 +7,9 @@ import pytest
 from on_stage import says
 from playwright.sync_api import Page, expect
 
-from mars_demo.decoding.trace import read_runs
+from mars_demo.core.trace import read_runs
+from mars_demo.show import recordings
 from mars_demo.ui.tabs import learn
-from mars_demo.views import recordings
 
 CHAPTER = next(chapter for chapter in learn.CHAPTERS if chapter["element"]["kind"] == "lens")
 

@@ -14,12 +14,12 @@ from playwright.sync_api import expect
 
 from benchmarks.live import run_races, serving
 from mars_demo import cli
-from mars_demo.assets import read_json
-from mars_demo.decoding.trace import read_text
+from mars_demo.core.assets import read_json
+from mars_demo.core.trace import read_text
 from mars_demo.models.chat import encode_prompt
 from mars_demo.models.load import load_checkpoint
-from mars_demo.ui import live
-from mars_demo.ui.live import runtime
+from mars_demo.static import live
+from mars_demo.static.live import runtime
 
 CHAT = "mars-smollm2-135m"
 MOST = 40_000_000  # bytes of the page with mars-tiny

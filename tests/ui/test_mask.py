@@ -10,11 +10,11 @@ import pytest
 from acts import choose, fits, is_open, set_slider
 from playwright.sync_api import Page, expect
 
-from mars_demo.assets import ASSETS
-from mars_demo.decoding.trace import read_runs
+from mars_demo.core.assets import ASSETS
+from mars_demo.core.trace import read_runs
+from mars_demo.show import recordings
 from mars_demo.ui.masks import KINDS, Sentence, draw
 from mars_demo.ui.tabs import mask
-from mars_demo.views import recordings
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ from mcp import ClientSession
 from mcp.client.streamable_http import streamablehttp_client
 from web import run
 
+from mars_demo.core.trace import Run
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
-from mars_demo.decoding.trace import Run
 
 REQUEST = {"prompt": "Sort 31, 4 and 15", "model": "mars-tiny", "tau": 0.9, "max_new_tokens": 64}
 

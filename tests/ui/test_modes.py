@@ -12,12 +12,12 @@ from playwright.sync_api import Page, expect
 from random_models import random_model
 from records import file_of
 
+from mars_demo.core.modes import MODES
+from mars_demo.core.trace import Run
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
-from mars_demo.decoding.trace import Run
 from mars_demo.models.checkpoint import wrap
-from mars_demo.modes import MODES
-from mars_demo.ui.components.stage import BASELINE, drawn_modes
+from mars_demo.show.components.stage import BASELINE, drawn_modes
 
 # States of the slots after the accepted ones, by kind of mode.
 BEYOND = {"unread": {"rejected"}, "draft": {"draft"}, "filled": {"filled", "unread"}}

@@ -10,9 +10,9 @@ from playwright.sync_api import expect
 from race_tab import dismiss, race, stage, to_the_end, toast
 from random_models import random_model
 
-from mars_demo.export.save import save_checkpoint
-from mars_demo.quantization import q8_0
-from mars_demo.ui.components.drawing import Drawing
+from mars_demo.models.export import q8_0
+from mars_demo.models.export.save import save_checkpoint
+from mars_demo.show.components.drawing import Drawing
 from mars_demo.ui.page import App
 
 pytestmark = pytest.mark.full

@@ -30,9 +30,9 @@ from race_tab import (
 )
 from unanswered import unanswered
 
+from mars_demo.show import recordings
 from mars_demo.ui.examples import EXAMPLES
 from mars_demo.ui.hosting.registry import MODELS
-from mars_demo.views import recordings
 
 PROMPTS = EXAMPLES["mars-tiny"]
 STORY, TABLE = (

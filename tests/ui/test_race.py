@@ -10,10 +10,10 @@ import gradio as gr
 import pytest
 import web
 
+from mars_demo.core.names import TINY
+from mars_demo.core.trace import Pass, Run, Settings, Slot
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
-from mars_demo.decoding.trace import Pass, Run, Settings, Slot
-from mars_demo.models.names import TINY
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.knobs import Knobs, begin, end
 from mars_demo.ui.model_choice import mode_choices

@@ -6,10 +6,10 @@ from on_stage import give, put, says
 from playwright.sync_api import expect
 from records import race
 
-from mars_demo.decoding.fields import MOST_LINES
-from mars_demo.decoding.trace import read_text
-from mars_demo.limits import LIMITS
-from mars_demo.ui.standalone.replay import replay_page
+from mars_demo.core.fields import MOST_LINES
+from mars_demo.core.limits import LIMITS
+from mars_demo.core.trace import read_text
+from mars_demo.static.standalone.replay import replay_page
 
 DROP = """text => {
   const data = new DataTransfer();

@@ -11,11 +11,11 @@ from on_stage import PAUSED, PLAYING, caption, lane, put, says, shown, token
 from playwright.sync_api import Locator, Page, expect
 from records import WORDS, file_of, race, run, slowed
 
-from mars_demo.decoding.trace import Run, read_text
-from mars_demo.ui.components.stage import Stage
+from mars_demo.core.trace import Run, read_text
+from mars_demo.show import recordings
+from mars_demo.show.components.stage import Stage
 from mars_demo.ui.page import App
 from mars_demo.ui.racing import record
-from mars_demo.views import recordings
 
 SVG = "{http://www.w3.org/2000/svg}"
 # Differs from `WORDS` first at word 4.

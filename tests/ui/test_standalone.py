@@ -11,11 +11,11 @@ from on_stage import PLAYING, caption, give, lane, says
 from playwright.sync_api import Page, expect
 from records import race, slowed
 
-from mars_demo.decoding.trace import read_runs
-from mars_demo.modes import MODES
-from mars_demo.ui.scripts import style
-from mars_demo.ui.standalone.replay import replay_page
-from mars_demo.views import recordings
+from mars_demo.core.modes import MODES
+from mars_demo.core.trace import read_runs
+from mars_demo.show import recordings
+from mars_demo.show.scripts import style
+from mars_demo.static.standalone.replay import replay_page
 
 RECORDED = recordings.index()
 MOST = 1_000_000  # bytes

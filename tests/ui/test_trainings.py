@@ -11,9 +11,9 @@ from playwright.sync_api import expect
 from test_train import finished, open_tab, trains  # noqa: F401
 from web import HANG_GUARD, until
 
-from mars_demo.limits import LIMITS
+from mars_demo.core.limits import LIMITS
+from mars_demo.core.scheduler import LONG, SCHEDULER
 from mars_demo.models.load import load_checkpoint
-from mars_demo.scheduler import LONG, SCHEDULER
 from mars_demo.ui import training
 from mars_demo.ui.hosting.registry import MODELS, Trained
 from mars_demo.ui.hosting.storage import storage

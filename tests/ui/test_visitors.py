@@ -17,9 +17,9 @@ from race_tab import dismiss, is_ready, race, race_to_the_end, run_button, stage
 from web import until
 
 from mars_demo import tasks
+from mars_demo.core.trace import Run
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
-from mars_demo.decoding.trace import Run
 from mars_demo.ui.hosting import visitors
 from mars_demo.ui.page import LOOK, build
 

@@ -12,8 +12,8 @@ from on_stage import lane, put, says
 from playwright.sync_api import Page, expect
 from records import file_of, run
 
-from mars_demo.decoding.trace import Run
-from mars_demo.modes import MODES
+from mars_demo.core.modes import MODES
+from mars_demo.core.trace import Run
 
 LEGIBLE = (Path(__file__).parent / "legible.js").read_text("utf-8")
 Costs = Callable[[float], float]  # milliseconds of a forward by its positions

@@ -14,9 +14,9 @@ from gradio_client.exceptions import AppError
 from playwright.sync_api import expect
 from race_tab import lane, prompt, race, records, set_tau, stage, stop, taus, to_the_end
 
+from mars_demo.core.trace import Run
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
-from mars_demo.decoding.trace import Run
 
 pytestmark = pytest.mark.full
 

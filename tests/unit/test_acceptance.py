@@ -9,7 +9,7 @@ import torch
 import without_cache
 from draft_models import truncated
 
-from mars_demo.decoding.acceptance import CRITERIA, Acceptance, accepted, admits, several
+from mars_demo.core.acceptance import CRITERIA, Acceptance, accepted, admits, several
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.reading import most_probable
 from mars_demo.decoding.request import Request

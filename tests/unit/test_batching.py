@@ -14,20 +14,21 @@ from draft_models import truncated
 from greedy import check_same_passes, check_tokens
 from random_models import random_model
 
-from mars_demo import layout as layouts
 from mars_demo import tasks
+from mars_demo.core import layout as layouts
+from mars_demo.core.trace import Run
 from mars_demo.decoding.decode import decode
-from mars_demo.decoding.engine import Engine
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.strategy import Forward
-from mars_demo.decoding.trace import Run
 from mars_demo.models.checkpoint import wrap
 from mars_demo.models.runtime.decoder import TransformersDecoder
+from mars_demo.models.runtime.engine import Engine
 from mars_demo.serving.batch import PADDING, Batch
 from mars_demo.serving.batch_sequence import lossless_window
 from mars_demo.serving.cache import RaggedCache
 from mars_demo.serving.decode_batch import decode_batch
-from mars_demo.serving.schedules import (
+from mars_demo.show import recordings
+from mars_demo.show.schedules import (
     COMMIT,
     COMPUTE,
     FREE,
@@ -37,7 +38,6 @@ from mars_demo.serving.schedules import (
     with_block_cache,
     with_ragged_cache,
 )
-from mars_demo.views import recordings
 
 PROMPTS = [
     "Hi",

@@ -9,14 +9,14 @@ from draft_models import truncated
 from greedy import check_same_passes, check_tokens, generate
 from random_models import ARCHITECTURES
 
+from mars_demo.core.messages import Encoded
+from mars_demo.core.trace import Run, read_runs
 from mars_demo.decoding.branching import branch, prediction, request_of
 from mars_demo.decoding.decode import decode, drive, prepare
-from mars_demo.decoding.engine import Engine, TextCache
 from mars_demo.decoding.request import Branch, Request
 from mars_demo.decoding.sampling import Sampling
-from mars_demo.decoding.trace import Run, read_runs
 from mars_demo.models.chat import encode_after, encode_prompt
-from mars_demo.models.messages import Encoded
+from mars_demo.models.runtime.engine import Engine, TextCache
 from mars_demo.ui import branches
 
 PROMPT = "How many?"

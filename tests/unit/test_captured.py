@@ -11,19 +11,19 @@ import torch
 from greedy import check_same_passes
 from random_models import ARCHITECTURES, random_model
 
-from mars_demo import layout as layouts
 from mars_demo import tasks
+from mars_demo.core import layout as layouts
 from mars_demo.decoding import answer
 from mars_demo.decoding.conversation import Conversation
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.denoising import denoising
-from mars_demo.decoding.engine import Engine
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling
 from mars_demo.models.checkpoint import wrap
 from mars_demo.models.runtime import step
 from mars_demo.models.runtime.captured import WIDTH, CapturedModel, captured
 from mars_demo.models.runtime.decoder import TransformersDecoder
+from mars_demo.models.runtime.engine import Engine
 from mars_demo.ui import options
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.warm_up import warm_up

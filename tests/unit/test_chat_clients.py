@@ -19,10 +19,10 @@ from llm.cli import cli
 from web import serving
 
 from mars_demo import tasks
+from mars_demo.core.limits import LIMITS
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling
-from mars_demo.limits import LIMITS
 from mars_demo.models.pool import Pool
 from mars_demo.serving.servers import Servers
 

@@ -20,10 +20,10 @@ from transformers import AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM, 
 from transformers.models.auto.modeling_auto import AutoModelForSequenceClassification
 
 from mars_demo import cli
-from mars_demo.assets import ASSETS
+from mars_demo.core.assets import ASSETS
+from mars_demo.core.trace import Run
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
-from mars_demo.decoding.trace import Run
 from mars_demo.models import mask_token
 from mars_demo.models.architectures import empty
 from mars_demo.models.chat import encode_prompt

@@ -16,12 +16,12 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from mars_demo import cli, tasks
-from mars_demo.assets import ASSETS
 from mars_demo.cli import chat
 from mars_demo.cli.output import printable
+from mars_demo.core.assets import ASSETS
+from mars_demo.core.trace import Run
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
-from mars_demo.decoding.trace import Run
 from mars_demo.models.load import load_checkpoint
 from mars_demo.training import corpus
 

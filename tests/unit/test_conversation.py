@@ -8,13 +8,13 @@ import pytest
 from draft_models import truncated
 from greedy import check_same_passes, check_tokens, generate
 
+from mars_demo.core.messages import user
+from mars_demo.core.trace import Run
 from mars_demo.decoding.conversation import Conversation
 from mars_demo.decoding.decode import decode
-from mars_demo.decoding.engine import TextCache
 from mars_demo.decoding.request import Request
-from mars_demo.decoding.trace import Run
 from mars_demo.models.chat import encode_prompt
-from mars_demo.models.messages import user
+from mars_demo.models.runtime.engine import TextCache
 from mars_demo.ui.history import KEPT, History
 from mars_demo.ui.masks import of_pass
 

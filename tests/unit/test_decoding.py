@@ -14,17 +14,17 @@ from greedy import check_same_passes, check_tokens, generate
 from random_models import random_model
 
 from mars_demo import tasks
+from mars_demo.core.modes import MODES
+from mars_demo.core.trace import Run
 from mars_demo.decoding.answer import Answer
 from mars_demo.decoding.decode import decode
-from mars_demo.decoding.engine import Engine
 from mars_demo.decoding.prompt_lookup import Lookup
 from mars_demo.decoding.reading import Reading
 from mars_demo.decoding.request import Request
-from mars_demo.decoding.trace import Run
 from mars_demo.models.chat import encode_prompt
 from mars_demo.models.checkpoint import Checkpoint, wrap
 from mars_demo.models.load import load_checkpoint
-from mars_demo.modes import MODES
+from mars_demo.models.runtime.engine import Engine
 from mars_demo.serving.decode_batch import finished
 
 PROMPTS = ["How many apples?", "sort 3, 1, 2", "Write a note to Sam.\nThanks!", "ünïcode 👩‍🚀 שלום"]

@@ -7,19 +7,19 @@ import pytest
 import torch
 from random_models import ARCHITECTURES, random_model
 
+from mars_demo.core.layout import verification
+from mars_demo.core.trace import Run
 from mars_demo.decoding.attention_weights import Attention
 from mars_demo.decoding.decode import decode
-from mars_demo.decoding.engine import Engine
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling
-from mars_demo.decoding.trace import Run
-from mars_demo.layout import verification
 from mars_demo.models import device
 from mars_demo.models.checkpoint import Checkpoint, wrap
 from mars_demo.models.load import load_checkpoint
 from mars_demo.models.precision import default_dtype
 from mars_demo.models.runtime.captured import CapturedModel
 from mars_demo.models.runtime.decoder import TransformersDecoder
+from mars_demo.models.runtime.engine import Engine
 from mars_demo.training.attention import FLEX, SDPA, fastest
 
 PROMPT = "Sort 31, 4 and 15"

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from mars_demo import cli, tasks
+from mars_demo.core.names import CHAT
 from mars_demo.models.chat import encode_prompt
 from mars_demo.models.load import load_checkpoint
-from mars_demo.models.names import CHAT
 from mars_demo.recipes import smollm
 from mars_demo.training import corpus, distillation
 

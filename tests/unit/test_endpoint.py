@@ -17,10 +17,10 @@ from gate import Gate
 from web import HANG_GUARD, client, run, serving, until
 
 from mars_demo import tasks
+from mars_demo.core.limits import LIMITS
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling
-from mars_demo.limits import LIMITS
 from mars_demo.models.pool import Pool
 from mars_demo.serving.completion import StopFilter
 from mars_demo.serving.servers import Servers

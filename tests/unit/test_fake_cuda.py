@@ -15,15 +15,15 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from training_batches import PAD, conversation, mars
 from transformers import AutoModelForCausalLM, Qwen2Config
 
+from mars_demo.core.layout import SIZES, causal
 from mars_demo.decoding import reading, strategy
 from mars_demo.decoding.decode import decode
-from mars_demo.decoding.engine import Engine
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling, gumbel
-from mars_demo.layout import SIZES, causal
 from mars_demo.models import memory
 from mars_demo.models.checkpoint import wrap
 from mars_demo.models.runtime.decoder import TransformersDecoder, logits_of
+from mars_demo.models.runtime.engine import Engine
 from mars_demo.serving import batch as batches
 from mars_demo.serving.decode_batch import decode_batch
 from mars_demo.training.batch import batch_of

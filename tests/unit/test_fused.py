@@ -4,7 +4,7 @@ import pytest
 import torch
 from random_models import ARCHITECTURES, random_model
 
-from mars_demo.export.save import save_checkpoint
+from mars_demo.models.export.save import save_checkpoint
 from mars_demo.models.load import load_checkpoint
 from mars_demo.models.runtime.fused import FusedModel
 

@@ -10,10 +10,10 @@ import pytest
 import torch
 from hostile import ODD, SCRIPTS
 
-from mars_demo import limits
+from mars_demo.core import limits
+from mars_demo.core.limits import LIMITS
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
-from mars_demo.limits import LIMITS
 from mars_demo.models.chat import encode_prompt
 from mars_demo.models.memory import MEMORY
 from mars_demo.ui.hosting.errors import LONGEST, UNEXPECTED, log, public_error, sentence

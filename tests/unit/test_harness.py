@@ -22,11 +22,11 @@ from lm_eval.tasks import TaskManager
 
 from mars_demo import tasks
 from mars_demo.cli.benchmark import FOLDER
+from mars_demo.core.names import locate
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling
 from mars_demo.evaluation.harness.model import MarsLM
-from mars_demo.models.names import locate
 
 ROOT = Path(__file__).resolve().parents[2]
 PROMPTS = [example.prompt for example in tasks.mixed(1)]

@@ -11,7 +11,7 @@ import torch
 from huggingface_hub import constants
 from local_hub import serving, use
 
-from mars_demo.assets import ASSETS
+from mars_demo.core.assets import ASSETS
 from mars_demo.models import hub
 from mars_demo.models.load import load_checkpoint, outline
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mars_demo import layout as layouts
+from mars_demo.core import layout as layouts
 from mars_demo.training.two_streams import block_starts
 
 MASK = 2

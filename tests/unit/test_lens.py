@@ -17,18 +17,18 @@ from transformers import (
     set_seed,
 )
 
-from mars_demo import layout as layouts
+from mars_demo.core import layout as layouts
+from mars_demo.core.trace import read_runs
 from mars_demo.decoding import lens as lenses
 from mars_demo.decoding.decode import decode
-from mars_demo.decoding.engine import Engine
 from mars_demo.decoding.lens import Lens, look, slot_rows
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling
-from mars_demo.decoding.trace import read_runs
 from mars_demo.models.chat import encode_prompt
 from mars_demo.models.runtime.decoder import TransformersDecoder
+from mars_demo.models.runtime.engine import Engine
+from mars_demo.show import recordings
 from mars_demo.ui import forwards, masks
-from mars_demo.views import recordings
 
 PAST, MASK = list(range(20, 33)), 2
 LAYOUTS = {

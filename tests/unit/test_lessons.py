@@ -5,11 +5,11 @@ import json
 
 import pytest
 
-from mars_demo.assets import ASSETS, read_json
-from mars_demo.decoding.trace import Run, read_text
+from mars_demo.core.assets import ASSETS, read_json
+from mars_demo.core.trace import Run, read_text
+from mars_demo.show import recordings
 from mars_demo.ui.lessons import figures
 from mars_demo.ui.lessons.chapters import CHAPTERS
-from mars_demo.views import recordings
 
 LONGEST = 150  # words of a chapter
 ELEMENTS = {chapter["id"]: chapter["element"] for chapter in CHAPTERS}

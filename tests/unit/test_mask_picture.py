@@ -10,13 +10,12 @@ from random_models import random_model
 
 from mars_demo.decoding.attention_weights import Attention
 from mars_demo.decoding.decode import decode
-from mars_demo.decoding.engine import Engine
 from mars_demo.decoding.request import Request
 from mars_demo.models.chat import encode_prompt
 from mars_demo.models.checkpoint import wrap
-from mars_demo.ui import masks
+from mars_demo.models.runtime.engine import Engine
+from mars_demo.ui import masks, plots
 from mars_demo.ui.masks import Sentence
-from mars_demo.views import plots
 
 MASK = 2
 

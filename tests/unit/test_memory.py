@@ -6,8 +6,8 @@ import pytest
 import torch
 from random_models import random_model
 
-from mars_demo.layout import SIZES
-from mars_demo.limits import LIMITS
+from mars_demo.core.layout import SIZES
+from mars_demo.core.limits import LIMITS
 from mars_demo.models import memory
 from mars_demo.models.facts import front_matter, licence_in
 from mars_demo.models.load import load_checkpoint

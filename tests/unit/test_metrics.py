@@ -15,10 +15,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from web import HANG_GUARD, client, serving, until
 
 from mars_demo import tasks
-from mars_demo.assets import ASSETS
+from mars_demo.core.assets import ASSETS
+from mars_demo.core.trace import Run, read_runs
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
-from mars_demo.decoding.trace import Run, read_runs
 from mars_demo.models.pool import Pool
 from mars_demo.serving.batch import Batch
 from mars_demo.serving.completion import timings

@@ -10,15 +10,15 @@ import pytest
 import torch
 from random_models import ARCHITECTURES, random_model
 
-from mars_demo import layout as layouts
 from mars_demo.cli import main
-from mars_demo.decoding.engine import Engine
-from mars_demo.export import onnx_model
+from mars_demo.core import layout as layouts
 from mars_demo.models.chat import encode_prompt
 from mars_demo.models.checkpoint import wrap
 from mars_demo.models.runtime.decoder import TransformersDecoder
+from mars_demo.models.runtime.engine import Engine
 from mars_demo.models.runtime.quantized import QuantizedModel
 from mars_demo.models.runtime.quantized_weights import of_model, quantize
+from mars_demo.static import onnx_model
 
 CONTEXT = 96
 FILES = {

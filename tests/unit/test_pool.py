@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from mars_demo.assets import ASSETS
+from mars_demo.core.assets import ASSETS
 from mars_demo.models import memory, pool
 from mars_demo.models.pool import Pool, labels
 from mars_demo.ui.hosting.main_thread import MainThread

@@ -9,13 +9,13 @@ import torch
 from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
 from mars_demo import cli
-from mars_demo.assets import ASSETS
-from mars_demo.export.save import save_checkpoint
+from mars_demo.core.assets import ASSETS
+from mars_demo.core.names import bundled
 from mars_demo.models import gguf, memory
+from mars_demo.models.export import q8_0
+from mars_demo.models.export.save import save_checkpoint
 from mars_demo.models.facts import facts
 from mars_demo.models.load import load_checkpoint, outline
-from mars_demo.models.names import bundled
-from mars_demo.quantization import q8_0
 
 
 @pytest.fixture(scope="module")

@@ -9,19 +9,19 @@ from gguf.quants import quantize as gguf_quantize
 from greedy import check_same_passes, check_tokens
 from random_models import ARCHITECTURES, random_model
 
-from mars_demo import layout as layouts
-from mars_demo.assets import ASSETS
 from mars_demo.cli import main
+from mars_demo.core import layout as layouts
+from mars_demo.core.assets import ASSETS
 from mars_demo.decoding.decode import decode
-from mars_demo.decoding.engine import Engine, TextCache
 from mars_demo.decoding.request import Request
 from mars_demo.models import gguf, precision
+from mars_demo.models.export import q8_0
 from mars_demo.models.load import load_checkpoint
 from mars_demo.models.runtime import quantized as quantized
 from mars_demo.models.runtime.decoder import TransformersDecoder
+from mars_demo.models.runtime.engine import Engine, TextCache
 from mars_demo.models.runtime.quantized import QuantizedModel
 from mars_demo.models.runtime.quantized_weights import of_gguf, of_model, quantize
-from mars_demo.quantization import q8_0
 from mars_demo.serving.decode_batch import decode_batch
 
 Q8_0 = GGMLQuantizationType.Q8_0

@@ -8,15 +8,15 @@ import pytest
 import torch
 from greedy import check_same_passes
 
+from mars_demo.core.layout import causal
+from mars_demo.core.trace import Pass, Run, Settings, Slot, read_runs
 from mars_demo.decoding.decode import decode
-from mars_demo.decoding.engine import Engine
 from mars_demo.decoding.request import Request
-from mars_demo.decoding.trace import Pass, Run, Settings, Slot, read_runs
 from mars_demo.evaluation import recorded_runs
-from mars_demo.layout import causal
 from mars_demo.models.chat import encode_prompt
 from mars_demo.models.load import load_checkpoint
-from mars_demo.views import recordings
+from mars_demo.models.runtime.engine import Engine
+from mars_demo.show import recordings
 
 load = functools.cache(load_checkpoint)
 CHAT = "mars-smollm2-135m"

@@ -11,9 +11,9 @@ import pytest
 from gradio.context import LocalContext
 from web import until
 
-from mars_demo.assets import ASSETS
+from mars_demo.core.assets import ASSETS
+from mars_demo.core.layout import causal
 from mars_demo.decoding.request import Request
-from mars_demo.layout import causal
 from mars_demo.ui import forwards
 from mars_demo.ui.hosting import registry, visitors
 from mars_demo.ui.hosting.registry import MODELS, Trained

@@ -10,10 +10,10 @@ from draft_models import truncated
 from greedy import check_same_passes, check_tokens
 
 from mars_demo.decoding.decode import decode
-from mars_demo.decoding.engine import TextCache
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling, gumbel
 from mars_demo.models.chat import encode_prompt
+from mars_demo.models.runtime.engine import TextCache
 from mars_demo.serving.decode_batch import decode_batch
 
 PROMPTS = ["How many apples?", "sort 3, 1, 2", "Write a note to Sam.\nThanks!"]

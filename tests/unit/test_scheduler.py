@@ -12,10 +12,10 @@ import pytest
 from greedy import check_same_passes
 from web import until
 
-from mars_demo import scheduler
+from mars_demo.core import scheduler
+from mars_demo.core.scheduler import BACKGROUND, LONG, RACE, SCHEDULER, WAITING, Clock, Scheduler
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
-from mars_demo.scheduler import BACKGROUND, LONG, RACE, SCHEDULER, WAITING, Clock, Scheduler
 from mars_demo.serving.decode_batch import decode_batch
 from mars_demo.ui import options, queues, racing
 from mars_demo.ui.hosting.registry import MODELS

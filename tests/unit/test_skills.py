@@ -10,7 +10,7 @@ import pytest
 from task_examples import examples_of
 
 from mars_demo import tasks
-from mars_demo.assets import read_json
+from mars_demo.core.assets import read_json
 from mars_demo.evaluation.task_sets import task_set
 from mars_demo.tasks.common import Example
 from mars_demo.tasks.skills import SKILLS, sql

@@ -9,8 +9,8 @@ import yaml
 from huggingface_hub import SpaceHardware
 
 from mars_demo import cli
-from mars_demo.assets import ASSETS
-from mars_demo.export.space import Space, card, write
+from mars_demo.core.assets import ASSETS
+from mars_demo.static.space import Space, card, write
 
 HARDWARE = [flavour.value for flavour in SpaceHardware]
 

@@ -13,16 +13,16 @@ import torch
 from random_models import random_model
 
 from mars_demo import tasks
+from mars_demo.core.modes import MODES
+from mars_demo.core.trace import Pass, Run, Settings, Slot
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
-from mars_demo.decoding.trace import Pass, Run, Settings, Slot
 from mars_demo.evaluation import bootstrap, frontier
 from mars_demo.evaluation.accuracy import MAX_NEW_TOKENS, evaluate
 from mars_demo.evaluation.frontier import AR, Frontier, Outcome, Point, Setting
 from mars_demo.evaluation.sweep import Sweep, grid
 from mars_demo.evaluation.task_sets import task_set
 from mars_demo.models.checkpoint import wrap
-from mars_demo.modes import MODES
 from mars_demo.serving.cache import RaggedCache
 
 LOSSLESS = Setting("lossless")

@@ -6,12 +6,12 @@ from urllib.parse import parse_qsl
 
 import pytest
 
-from mars_demo.assets import read_json
-from mars_demo.decoding.trace import read_runs
-from mars_demo.modes import MODES
+from mars_demo.core.assets import read_json
+from mars_demo.core.modes import MODES
+from mars_demo.core.trace import read_runs
+from mars_demo.show import recordings
 from mars_demo.ui.lessons.chapters import CHAPTERS
 from mars_demo.ui.page import TABS
-from mars_demo.views import recordings
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "talk.md"
 URLS = list(dict.fromkeys(re.findall(r"`\?([^`]+)`", DOCUMENT.read_text("utf-8"))))

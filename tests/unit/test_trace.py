@@ -8,12 +8,12 @@ from hostile import GOOD, changed, written
 from pydantic import TypeAdapter, ValidationError
 
 from mars_demo import tasks
-from mars_demo.assets import ASSETS
+from mars_demo.core.assets import ASSETS
+from mars_demo.core.fields import LONGEST_LINE, MOST_LINES, MOST_SLOTS, NO_RECORD
+from mars_demo.core.limits import LIMITS
+from mars_demo.core.trace import Pass, Run, read_text
 from mars_demo.decoding.decode import decode
-from mars_demo.decoding.fields import LONGEST_LINE, MOST_LINES, MOST_SLOTS, NO_RECORD
 from mars_demo.decoding.request import Request
-from mars_demo.decoding.trace import Pass, Run, read_text
-from mars_demo.limits import LIMITS
 
 HEADER = {
     "run", "schema", "mode", "model", "window", "block_size", "tau", "prompt", "prompt_tokens", "device",

@@ -33,8 +33,8 @@ from mars_demo.cli.train import register
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.evaluation import training_record, trainings
-from mars_demo.export.save import save_checkpoint
 from mars_demo.models.checkpoint import wrap
+from mars_demo.models.export.save import save_checkpoint
 from mars_demo.models.load import load_checkpoint
 from mars_demo.models.mask_token import ensure_mask
 from mars_demo.models.runtime.fused import FusedModel

@@ -23,8 +23,8 @@ from mars_demo import tasks
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling
-from mars_demo.export.save import save_checkpoint
 from mars_demo.models.chat import encode_prompt
+from mars_demo.models.export.save import save_checkpoint
 from mars_demo.models.load import load_checkpoint
 
 pytestmark = [pytest.mark.full, pytest.mark.xdist_group("vllm")]

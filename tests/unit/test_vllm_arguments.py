@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from mars_demo.decoding.acceptance import by_load
+from mars_demo.core.acceptance import by_load
 from mars_demo.serving.server import Controller
 from mars_demo.vllm.accepting import accept, paced
 from mars_demo.vllm.arguments import RANGE, Arguments, Server, arguments_of, read, room

@@ -2,7 +2,7 @@
 
 import itertools
 
-from mars_demo.decoding.acceptance import admits
+from mars_demo.core.acceptance import admits
 from mars_demo.decoding.answer import Answer
 from mars_demo.decoding.denoising import denoising
 from mars_demo.decoding.reading import Reading, marked

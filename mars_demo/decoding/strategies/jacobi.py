@@ -1,6 +1,6 @@
 """Jacobi decoding, a baseline that needs no training."""
 
-from mars_demo import layout as layouts
+from mars_demo.core import layout as layouts
 from mars_demo.decoding.answer import Answer
 from mars_demo.decoding.reading import marked
 from mars_demo.decoding.request import Request

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from mars_demo import layout as layouts
+from mars_demo.core import layout as layouts
 from mars_demo.decoding.answer import Answer
 from mars_demo.decoding.pace import Pace
 from mars_demo.decoding.prompt_lookup import PromptLookup

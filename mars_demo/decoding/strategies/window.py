@@ -1,7 +1,7 @@
 """The sliding window of MARS (section 3.3); AR is its case of one slot."""
 
-from mars_demo import layout as layouts
-from mars_demo.decoding.acceptance import accepted, several
+from mars_demo.core import layout as layouts
+from mars_demo.core.acceptance import accepted, several
 from mars_demo.decoding.answer import Answer
 from mars_demo.decoding.pace import Pace
 from mars_demo.decoding.reading import marked

@@ -14,13 +14,13 @@ from lm_eval.models.huggingface import HFLM
 from lm_eval.models.utils import handle_stop_sequences, normalize_gen_kwargs, postprocess_generated_text
 from tqdm import tqdm
 
-from mars_demo.decoding.acceptance import TAU
+from mars_demo.core.acceptance import TAU
+from mars_demo.core.messages import Encoded
+from mars_demo.core.names import DENSE
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.load import load_checkpoint
-from mars_demo.models.messages import Encoded
-from mars_demo.models.names import DENSE
 from mars_demo.serving.batch_sequence import fitted
 from mars_demo.serving.decode_batch import finished
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from mars_demo.layout import SIZES, Layout, rounded
+from mars_demo.core.layout import SIZES, Layout, rounded
 from mars_demo.models import architectures
 from mars_demo.models.runtime.decoder import Decoder, sliding_window
 from mars_demo.models.runtime.fused import FusedModel

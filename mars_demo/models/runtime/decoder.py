@@ -10,7 +10,7 @@ from torch import Tensor
 from transformers import Cache, DynamicCache, PreTrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutputWithPast
 
-from mars_demo.layout import Layout
+from mars_demo.core.layout import Layout
 
 SLIDING = "sliding_attention"  # transformers' name of layers with a sliding window
 

@@ -11,10 +11,10 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.helper import make_tensor_value_info as value
 from transformers import PreTrainedConfig
 
+from mars_demo.core.modes import GUESSED_WINDOW, trained_window
 from mars_demo.models.architectures import QUANTIZED, empty
 from mars_demo.models.runtime.decoder import sliding_window
 from mars_demo.models.runtime.quantized_weights import GROUP, Matrix, Quantized, Weights
-from mars_demo.modes import GUESSED_WINDOW, trained_window
 
 FUSED = "com.microsoft"  # the domain of ONNX Runtime's own operators
 ROPES = ("default", "linear", "llama3", "yarn")  # rotary types with fixed frequencies

@@ -16,7 +16,7 @@ from onnx.helper import make_tensor_value_info as value
 from torch import Tensor
 from transformers import PreTrainedConfig
 
-from mars_demo.layout import Layout
+from mars_demo.core.layout import Layout
 from mars_demo.models.runtime.decoder import Decoder
 from mars_demo.models.runtime.onnx_graph import Graph, build, decoder, head_width
 from mars_demo.models.runtime.quantized_weights import GROUP, Weights, quantize

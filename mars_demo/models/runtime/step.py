@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from mars_demo.layout import Layout
+from mars_demo.core.layout import Layout
 from mars_demo.models.runtime.fused import FusedModel
 
 _NUMBER = torch.int64.itemsize

@@ -11,8 +11,8 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
+from mars_demo.core.names import gguf_file, locate
 from mars_demo.models.load import outline
-from mars_demo.models.names import gguf_file, locate
 from mars_demo.recipes.window import pieces
 from mars_demo.recipes.window.machine import FIRST, PACKED, PLAIN, SECOND, WHEELS, WINDOW
 

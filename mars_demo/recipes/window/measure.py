@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from mars_demo import tasks
-from mars_demo.decoding.acceptance import TAU
+from mars_demo.core.acceptance import TAU
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.evaluation import accuracy

@@ -12,7 +12,7 @@ import torch
 import transformers
 from transformers import AutoModelForCausalLM
 
-from mars_demo.export.save import save_checkpoint
+from mars_demo.models.export.save import save_checkpoint
 from mars_demo.models.load import load_checkpoint, outline
 from mars_demo.recipes import smollm
 from mars_demo.recipes.window.machine import PLAIN, PROOF, WINDOW

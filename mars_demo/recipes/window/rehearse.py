@@ -12,8 +12,8 @@ from pathlib import Path
 
 import torch
 
+from mars_demo.core.names import locate
 from mars_demo.models.load import load_checkpoint
-from mars_demo.models.names import locate
 from mars_demo.recipes.window import carry, train
 from mars_demo.recipes.window.machine import BUNDLE, FIRST, SECOND, TRAINED
 

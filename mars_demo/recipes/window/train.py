@@ -8,8 +8,8 @@ from pathlib import Path
 import torch
 from transformers import TrainerCallback
 
+from mars_demo.models.export import q8_0
 from mars_demo.models.load import load_checkpoint
-from mars_demo.quantization import q8_0
 from mars_demo.recipes import smollm
 from mars_demo.recipes.window import pieces
 from mars_demo.recipes.window.machine import AR_TRAINED, BASE, BUNDLE, PIECES, PROOF, STARTED, TRAINED

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from mars_demo.assets import read_json
+from mars_demo.core.assets import read_json
 from mars_demo.tasks.common import Example, Task
 
 LONGEST = 4000  # graders read at most this many characters of an answer

@@ -4,7 +4,7 @@ import random
 import re
 from collections.abc import Iterable
 
-from mars_demo.assets import read_json
+from mars_demo.core.assets import read_json
 from mars_demo.tasks.common import Example
 from mars_demo.tasks.skills.common import kinds, request, skill, texts
 from mars_demo.tasks.skills.words import FIRST_NAMES

@@ -15,7 +15,7 @@ from typing import Any
 
 import gradio as gr
 
-from mars_demo.scheduler import RACE, SCHEDULER
+from mars_demo.core.scheduler import RACE, SCHEDULER
 from mars_demo.ui.hosting.registry import MODELS, Caller
 from mars_demo.ui.hosting.shared_state import SharedState
 

@@ -6,7 +6,7 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from mars_demo.limits import LIMITS
+from mars_demo.core.limits import LIMITS
 from mars_demo.ui.hosting.errors import log, sentence
 
 UPLOAD = "/upload"  # Gradio's route that writes any file to the disk; no component here needs it

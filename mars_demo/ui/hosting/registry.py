@@ -19,13 +19,13 @@ from typing import NamedTuple
 
 from gradio.context import LocalContext
 
+from mars_demo.core.limits import LIMITS
+from mars_demo.core.names import BASE, TINY, bundled
 from mars_demo.decoding.pace import measured
-from mars_demo.limits import LIMITS
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.device import usable
 from mars_demo.models.facts import facts
 from mars_demo.models.load import load_checkpoint
-from mars_demo.models.names import BASE, TINY, bundled
 from mars_demo.models.pool import Member, Pool, unload
 from mars_demo.ui.hosting import visitors
 from mars_demo.ui.hosting.main_thread import MAIN

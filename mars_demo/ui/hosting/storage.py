@@ -14,7 +14,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from mars_demo.limits import LIMITS
+from mars_demo.core.limits import LIMITS
 
 PREFIX, LOCK = "mars-demo-", "in-use"
 GRADIO = "GRADIO_TEMP_DIR"  # the variable with Gradio's folder of downloads

@@ -1,6 +1,6 @@
 """The chapters of the Learn tab, in the order of `assets/lessons/order.json`."""
 
-from mars_demo.assets import read_json
+from mars_demo.core.assets import read_json
 
 CHAPTERS = [read_json("lessons", f"{name}.json") for name in read_json("lessons", "order.json")]
 

@@ -4,16 +4,17 @@ from collections.abc import Iterator, Mapping
 
 from pandas import DataFrame
 
+from mars_demo.core.limits import MAX_NEW_TOKENS
+from mars_demo.core.names import BASE, TINY
+from mars_demo.core.trace import Run
 from mars_demo.decoding.request import Request
-from mars_demo.decoding.trace import Run
 from mars_demo.evaluation.sweep import first_difference
-from mars_demo.models.names import BASE, TINY
 from mars_demo.ui import racing
 from mars_demo.ui.hosting.gpu import on_gpu, seconds
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.knobs import Knobs
 from mars_demo.ui.lessons.parts import shown
-from mars_demo.ui.racing import MAX_NEW_TOKENS, decode, streamed
+from mars_demo.ui.racing import decode, streamed
 
 AR = f"{TINY}, one token at a time"
 LANES = {  # the model and mode of each

@@ -7,16 +7,16 @@ parts are hidden. To add a kind, add its components to `parts.py` and a function
 import json
 from collections.abc import Callable
 
-from mars_demo.decoding.trace import Run, read_text
+from mars_demo.core.names import TINY
+from mars_demo.core.trace import Run, read_text
 from mars_demo.evaluation import trainings
-from mars_demo.models.names import TINY
+from mars_demo.show import recordings
 from mars_demo.ui import forwards
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.lessons import comparing, tables
 from mars_demo.ui.lessons.parts import HIDDEN, shown
 from mars_demo.ui.mask_settings import SENTENCE
 from mars_demo.ui.masks import Sentence, draw
-from mars_demo.views import recordings
 
 
 def figure(chapter: dict) -> dict[str, dict]:

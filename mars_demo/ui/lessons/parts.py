@@ -2,10 +2,10 @@
 
 import gradio as gr
 
-from mars_demo.ui.components.drawing import Drawing
-from mars_demo.ui.components.stage import Stage
+from mars_demo.show import recordings
+from mars_demo.show.components.drawing import Drawing
+from mars_demo.show.components.stage import Stage
 from mars_demo.ui.controls import RunButtons, tau_slider, text_table
-from mars_demo.views import recordings
 
 MOST_POSITIONS = 25  # of a forward, as measured
 

@@ -2,11 +2,12 @@
 
 from pandas import DataFrame
 
-from mars_demo.assets import read_json
-from mars_demo.evaluation import paper_tables
-from mars_demo.markdown import table
+from mars_demo.core.assets import read_json
+from mars_demo.core.markdown import table
+from mars_demo.evaluation import measured_costs, paper_tables
+from mars_demo.show import recordings
+from mars_demo.ui import plots
 from mars_demo.ui.lessons.parts import shown
-from mars_demo.views import measured_costs, plots, recordings
 
 PAPER = read_json("paper_tables.json")
 COMPARED = ("plot", "our_plot", "paper_table", "our_table")  # the parts that a choice of table changes

@@ -8,14 +8,14 @@ import gradio as gr
 from pandas import DataFrame
 
 from mars_demo import tasks
+from mars_demo.core.markdown import table
+from mars_demo.core.names import TINY
 from mars_demo.decoding.request import Request
 from mars_demo.evaluation import paper_tables, results, served, throughput
 from mars_demo.evaluation.throughput import BASELINE
-from mars_demo.markdown import table
-from mars_demo.models.names import TINY
-from mars_demo.serving import schedules
 from mars_demo.serving.decode_batch import decode_batch
-from mars_demo.ui.components.drawing import Drawing
+from mars_demo.show import recordings, schedules
+from mars_demo.show.components.drawing import Drawing
 from mars_demo.ui.controls import MAY_WARN, QUIET, RunButtons, tau_slider
 from mars_demo.ui.hosting.gpu import LONGEST, on_gpu, seconds
 from mars_demo.ui.hosting.registry import MODELS
@@ -23,7 +23,6 @@ from mars_demo.ui.knobs import Knobs
 from mars_demo.ui.queues import in_queue
 from mars_demo.ui.racing import growing
 from mars_demo.ui.tabs import Page
-from mars_demo.views import recordings
 
 TITLE = "Batch"
 

@@ -10,13 +10,14 @@ import gradio as gr
 from gradio.processing_utils import save_bytes_to_cache
 from pandas import DataFrame
 
-from mars_demo.decoding.acceptance import CRITERIA
+from mars_demo.core.acceptance import CRITERIA
+from mars_demo.core.scheduler import BACKGROUND, WAITING
 from mars_demo.evaluation import results
 from mars_demo.evaluation.frontier import ACROSS, Frontier, Outcome, Point, parse_taus
 from mars_demo.evaluation.journal import folder
 from mars_demo.evaluation.sweep import Sweep, grid
 from mars_demo.evaluation.task_sets import TASK_SETS
-from mars_demo.scheduler import BACKGROUND, WAITING
+from mars_demo.ui import plots
 from mars_demo.ui.controls import LIVE, MAY_WARN, RunButtons, text_table
 from mars_demo.ui.hosting.gpu import LONGEST, on_gpu
 from mars_demo.ui.hosting.registry import MODELS
@@ -24,7 +25,6 @@ from mars_demo.ui.hosting.storage import storage
 from mars_demo.ui.knobs import Knobs
 from mars_demo.ui.queues import Queue, in_queue
 from mars_demo.ui.tabs import Page
-from mars_demo.views import plots
 
 TITLE = "Frontier"
 

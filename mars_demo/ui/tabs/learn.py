@@ -2,7 +2,9 @@
 
 import gradio as gr
 
-from mars_demo.models.names import BASE, TINY
+from mars_demo.core.names import BASE, TINY
+from mars_demo.show import recordings
+from mars_demo.show.scripts import call
 from mars_demo.ui import racing
 from mars_demo.ui.controls import LIVE, QUIET, in_turns
 from mars_demo.ui.history import History
@@ -11,9 +13,7 @@ from mars_demo.ui.lessons import comparing, figures, tables
 from mars_demo.ui.lessons.chapters import CHAPTERS, number_of
 from mars_demo.ui.lessons.parts import NAMES, Parts
 from mars_demo.ui.race_settings import CRITERION
-from mars_demo.ui.scripts import call
 from mars_demo.ui.tabs import Page
-from mars_demo.views import recordings
 
 TITLE = "Learn"
 SLOW = 40  # ms of pause after each forward of the chapter's race

@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import gradio as gr
 
-from mars_demo.decoding.trace import read_text
-from mars_demo.limits import refuse_long
-from mars_demo.ui import forwards
-from mars_demo.ui.components.drawing import Drawing
+from mars_demo.core.limits import refuse_long
+from mars_demo.core.trace import read_text
+from mars_demo.show.components.drawing import Drawing
+from mars_demo.show.scripts import call
+from mars_demo.ui import forwards, plots
 from mars_demo.ui.controls import LIVE, QUIET, model_list
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.mask_settings import (
@@ -20,9 +21,7 @@ from mars_demo.ui.mask_settings import (
     Sent,
     Settings,
 )
-from mars_demo.ui.scripts import call
 from mars_demo.ui.tabs import Page
-from mars_demo.views import plots
 
 TITLE = "Mask"
 INTRODUCTION = """

@@ -2,7 +2,8 @@
 
 import gradio as gr
 
-from mars_demo.decoding.acceptance import CRITERIA
+from mars_demo.core.acceptance import CRITERIA
+from mars_demo.show.scripts import call
 from mars_demo.ui import api, branches
 from mars_demo.ui.controls import (
     IN_BROWSER,
@@ -22,7 +23,6 @@ from mars_demo.ui.knobs import set_tau, set_wait
 from mars_demo.ui.model_choice import ModelChoice
 from mars_demo.ui.race_settings import CRITERION, MAX_WAIT, MODES, first, follow_recording, in_url, remember
 from mars_demo.ui.racing import compete
-from mars_demo.ui.scripts import call
 from mars_demo.ui.tabs import Page
 
 TITLE = "Race"

@@ -10,12 +10,12 @@ from pathlib import Path
 import gradio as gr
 from gradio.processing_utils import save_file_to_cache
 
+from mars_demo.core.limits import LIMITS
+from mars_demo.core.names import BASE, TINY
 from mars_demo.evaluation import trainings
 from mars_demo.evaluation.trainings import PRESETS
-from mars_demo.limits import LIMITS
-from mars_demo.models.names import BASE, TINY
-from mars_demo.ui.components.drawing import Drawing
-from mars_demo.ui.components.stage import Stage
+from mars_demo.show.components.drawing import Drawing
+from mars_demo.show.components.stage import Stage
 from mars_demo.ui.controls import LIVE, MAY_WARN, QUIET, RunButtons
 from mars_demo.ui.examples import EXAMPLES
 from mars_demo.ui.hosting import gpu, visitors

@@ -1,0 +1,1 @@
+"""What everything else is made of, without imports of ours: layouts, modes, acceptance, records, limits."""

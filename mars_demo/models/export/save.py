@@ -1,0 +1,94 @@
+"""Saving of checkpoints as folders that plain transformers loads."""
+
+import copy
+import os
+import re
+import shutil
+from pathlib import Path
+
+import torch
+import yaml
+from torch import Tensor
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from mars_demo.core import acceptance, layout
+from mars_demo.models.export import vllm_plugin
+from mars_demo.models.runtime import decoder, engine
+
+UNFINISHED = "unfinished-checkpoint"  # the folder of files that are being written
+PACKAGE = Path(__file__).parents[2]
+PLUGIN = "mars_vllm"
+# The folders of code in a checkpoint: for transformers' `custom_generate`, and the plugin for vLLM.
+CARRIED = {
+    "custom_generate": [
+        *(Path(module.__file__) for module in (layout, decoder, engine, acceptance)),
+        Path(__file__).with_name("generate.py"),
+    ],
+    PLUGIN: [Path(acceptance.__file__), *sorted((PACKAGE / "vllm").glob("*.py"))],
+}
+
+
+def save_checkpoint(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    output: Path,
+    block_size: int | None,
+    objective: str = "mars",
+    weights: dict[str, Tensor] | None = None,
+) -> None:
+    """Write a folder that plain transformers loads: bfloat16 safetensors, tokenizer and config.
+
+    An interruption leaves only complete files in the folder.
+
+    block_size: masks per block; None for an AR checkpoint.
+    weights: the weights to store instead of the model's own, for example if they are sharded.
+    """
+    config = copy.deepcopy(model.config)
+    config.block_size = block_size
+    config.mask_token_id = None if block_size is None else tokenizer.mask_token_id
+    config.pard_token = config.mask_token_id  # its name for the parallel drafting of vLLM
+    config.objective = "ar" if block_size is None else objective
+    config.dtype = torch.bfloat16
+    weights = model.state_dict() if weights is None else weights
+    with torch.device("meta"):
+        stored = type(model)(config)
+    stored.generation_config = model.generation_config
+    stored.load_state_dict({name: w.to(torch.bfloat16) for name, w in weights.items()}, assign=True)
+    stored.tie_weights()
+    unfinished = output / UNFINISHED
+    shutil.rmtree(unfinished, ignore_errors=True)
+    try:
+        stored.save_pretrained(unfinished)
+        tokenizer.save_pretrained(unfinished)
+        if config.objective == "mars":
+            _save_code(unfinished, block_size)
+        flush(unfinished)
+        for file in [path for path in unfinished.rglob("*") if path.is_file()]:
+            target = output / file.relative_to(unfinished)
+            target.parent.mkdir(exist_ok=True)
+            os.replace(file, target)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def flush(folder: Path, deep: bool = True) -> None:
+    """Flush the files of a folder to the disk, so that no name is stored before its content."""
+    for path in [*(folder.rglob("*") if deep else ()), folder]:
+        if os.name == "nt" and path.is_dir():
+            continue  # Windows cannot open folders
+        file = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(file)
+        finally:
+            os.close(file)
+
+
+def _save_code(output: Path, block_size: int) -> None:
+    """Write the decoder and the plugin as standalone files, with the flags of vLLM."""
+    for folder, sources in CARRIED.items():
+        (output / folder).mkdir(exist_ok=True)
+        for source in sources:
+            code = re.sub(r"from mars_demo\.(?:\w+\.)*", "from .", source.read_text(encoding="utf-8"))
+            (output / folder / source.name).write_text(code, encoding="utf-8")
+    flags = yaml.safe_dump(vllm_plugin.flags(PLUGIN, block_size), sort_keys=False)
+    (output / PLUGIN / "serve.yaml").write_text(flags, encoding="utf-8")

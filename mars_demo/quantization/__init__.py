@@ -1,1 +1,0 @@
-"""Quantization: a writer of 8-bit GGUF files."""

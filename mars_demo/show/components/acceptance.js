@@ -1,0 +1,68 @@
+// Acceptance of slots, as in core/acceptance.py.
+
+/** @typedef {import("./record.js").Pass} Pass */
+
+/** @typedef {"probability" | "entropy" | "margin"} Criterion */
+
+/**
+ * The criteria: each returns the score of the most probable token.
+ * @type {Record<Criterion, (probabilities: number[], minusEntropy: () => number) => number>}
+ */
+export const CRITERIA = {
+  probability: ([best]) => best,
+  entropy: (_, minusEntropy) => Math.exp(minusEntropy()),
+  margin: ([best, second = 0]) => best - second,
+};
+
+/**
+ * Return whether a forward can accept more than one slot; if not, it needs no masks.
+ * @param {number | null} threshold
+ * @returns {threshold is number}
+ */
+export const several = (threshold) => threshold !== null && threshold < 1;
+
+/**
+ * Return whether a threshold admits a score. A score of 1 does not pass τ = 1, which accepts one slot.
+ * @param {number} score
+ * @param {number | null} threshold
+ */
+export const admits = (score, threshold) => several(threshold) && score >= threshold;
+
+/**
+ * Return the number of accepted leading slots: the first `always`, then while the score is at least τ.
+ * @param {number[]} scores
+ * @param {number | null} threshold
+ */
+export const accepted = (scores, threshold, always = 1) =>
+  Math.min(always, scores.length) + leading(scores.slice(always), (score) => admits(score, threshold));
+
+/**
+ * Return the number of leading drafts that equal the model's own choices.
+ * @param {{ token: number }[]} drafts
+ * @param {{ token: number }[]} own
+ */
+export const countVerified = (drafts, own) =>
+  leading(drafts, ({ token }, place) => token === own[place].token);
+
+/**
+ * Return the number of leading items that pass a test.
+ * @template T
+ * @param {T[]} items
+ * @param {(item: T, place: number) => boolean} test
+ */
+function leading(items, test) {
+  const first = items.findIndex((item, place) => !test(item, place));
+  return first < 0 ? items.length : first;
+}
+
+/**
+ * Return the number of tokens that a pass would have accepted at another τ, verified drafts and the token
+ * after them included. Beyond its slots the record is silent, for example about an end token.
+ * @param {Pass} pass
+ * @param {number} tau
+ */
+export function acceptedAt({ slots, stop, verified = 0, accepted: own }, tau) {
+  const scores = slots.map(({ score }) => score);
+  const count = accepted(scores, tau, verified + 1);
+  return stop ? Math.min(count, own) : count;
+}

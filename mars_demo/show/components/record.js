@@ -1,0 +1,91 @@
+// The lines of a run's record, as in core/trace.py: their types, and how the live page writes them.
+
+/**
+ * A position that a forward predicted.
+ * @typedef {object} Slot
+ * @property {number} id
+ * @property {string} text
+ * @property {number} score from 0 to 1, by the run's criterion
+ * @property {(readonly [text: string, probability: number])[]} top best first
+ * @property {string} [source]
+ * @property {number[]} [candidates] the ids of `top`
+ */
+
+/**
+ * One forward and its accepted slots.
+ * @typedef {object} Pass
+ * @property {number} pass counted from 1
+ * @property {number | null} tau
+ * @property {number} positions
+ * @property {number} ms
+ * @property {number} accepted
+ * @property {Slot[]} slots
+ * @property {string | null} stop
+ * @property {number} [drafts]
+ * @property {number} [verified]
+ * @property {number} [groups]
+ * @property {number} [draft_forwards]
+ * @property {number} [model_ms]
+ * @property {number} [read_ms]
+ */
+
+/** @typedef {{ role: string, content: string, mode?: string }} Message */
+
+/** @typedef {{ of: string, at: number, given: [id: number, text: string][] }} Branch */
+
+/**
+ * The first line of a run.
+ * @typedef {object} Settings
+ * @property {string} run
+ * @property {string} mode
+ * @property {string} model
+ * @property {number} window
+ * @property {number | null} tau
+ * @property {string} prompt
+ * @property {string} device
+ * @property {string} dtype
+ * @property {string} criterion
+ * @property {Message[]} messages
+ * @property {string} [gpu]
+ * @property {object} [sampling]
+ * @property {[positions: number, ms: number][]} [costs]
+ * @property {Branch} [branch]
+ */
+
+/** @typedef {{ recording: string, title: string, note: string }} Recording the heading of a recorded run */
+
+/** @typedef {{ stop: string, forwards?: number, commits?: number }} Done the last line of a run */
+
+/**
+ * @param {number} number
+ * @param {number} digits
+ */
+export const rounded = (number, digits) => Number(number.toFixed(digits));
+
+/** @param {number | undefined} ms */
+export const msOf = (ms) => ms && rounded(ms, 3);
+
+/** Return the line of a pass. */
+export const passLine = (/** @type {string} */ lane, /** @type {Pass} */ pass) =>
+  line(lane, {
+    ...pass,
+    ms: msOf(pass.ms),
+    slots: pass.slots.map(written),
+    model_ms: msOf(pass.model_ms),
+    read_ms: msOf(pass.read_ms),
+  });
+
+/** @param {Slot} slot */
+const written = ({ score, top, candidates, ...slot }) => ({
+  ...slot,
+  score: rounded(score, 6),
+  top: top.map(([name, probability]) => [name, rounded(probability, 6)]),
+  candidates: candidates?.length ? candidates : undefined,
+});
+
+/**
+ * Return a JSON line; fields that are undefined are left out.
+ * @param {string} lane
+ * @param {object} record
+ */
+export const line = (lane, record) => `${JSON.stringify({ lane, ...record })}\n`;

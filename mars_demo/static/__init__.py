@@ -1,0 +1,1 @@
+"""Pages without a server, and folders for Spaces and browsers."""

@@ -1,0 +1,172 @@
+// A fair race of several modes on one prompt: each run's clock counts its own forwards only, and the run
+// whose clock is behind takes the next one, as in mars_demo/ui/racing.py.
+
+import { CRITERIA } from "../../../show/components/acceptance.js";
+import { passLine } from "../../../show/components/record.js";
+import { Answer } from "./answer.js";
+import { drive, lossless, windowStrategy } from "./decoding.js";
+import { Refusal } from "./refusal.js";
+import { Run } from "./run.js";
+
+/**
+ * @typedef {import("./decoding.js").Engine} Engine
+ * @typedef {import("./engine.js").Description} Description
+ * @typedef {import("./tokens.js").Tokens} Tokens
+ */
+
+/**
+ * A loaded model.
+ * @typedef {object} Model
+ * @property {Description} description
+ * @property {string} device wasm or webgpu
+ * @property {Pick<Tokens, "encodePrompt" | "decode" | "name">} tokens
+ * @property {() => Engine} newEngine return an engine with an empty KV cache
+ */
+
+/**
+ * @typedef {object} RaceRequest
+ * @property {string} prompt
+ * @property {string[]} modes
+ * @property {import("../../../show/components/acceptance.js").Criterion} criterion
+ * @property {number} maxNewTokens
+ */
+
+/**
+ * What the visitor changes during a race; it acts at the next forward.
+ * @typedef {{ tau: number, stopped: boolean }} Knobs
+ */
+
+/** @typedef {{ strategy: typeof lossless, usesTau: boolean, window: (largest: number) => number }} Mode */
+
+/** @type {Record<string, Mode>} */
+const MODES = {
+  ar: { strategy: windowStrategy, usesTau: false, window: () => 1 },
+  mars: { strategy: windowStrategy, usesTau: true, window: (largest) => largest },
+  lossless: { strategy: lossless, usesTau: false, window: (largest) => largest },
+};
+const LONGEST = 20_000; // characters of a prompt, as in the app
+
+/**
+ * Race; yield JSON lines with their lanes, the names of the modes: the first lines of all runs, a line per
+ * forward, and the last line of each run.
+ *
+ * The race ends early once it is stopped, or when a run throws, whose error is passed on after the last
+ * lines. Messages to this thread are handled between forwards.
+ * @param {Model} model
+ * @param {RaceRequest} request
+ * @param {Knobs} knobs
+ */
+export async function* race(model, request, knobs) {
+  const runs = prepare(model, request, knobs);
+  /** @type {{ error: unknown } | null} */
+  let failure = null;
+  try {
+    for (const [lane, run] of runs) yield run.firstLine(lane);
+    try {
+      while (runs.size && !knobs.stopped) {
+        const [lane, run] = [...runs].reduce((one, other) => (other[1].ms < one[1].ms ? other : one));
+        yield passLine(lane, await run.step());
+        if (run.stop) {
+          yield run.lastLine(lane);
+          runs.delete(lane);
+          await run.close();
+        }
+        await messages();
+      }
+    } catch (error) {
+      failure = { error };
+    }
+    for (const [lane, run] of runs) {
+      run.stop = "stopped";
+      yield run.lastLine(lane);
+    }
+  } finally {
+    for (const run of runs.values()) await run.close();
+  }
+  if (failure) throw failure.error;
+}
+
+/** Let the messages that have arrived be handled, in a later task of this thread. */
+function messages() {
+  const { port1, port2 } = new MessageChannel();
+  return new Promise((resolve) => {
+    port1.onmessage = () => resolve(port1.close());
+    port2.postMessage(null);
+  });
+}
+
+/**
+ * Return the runs of a race by their modes.
+ * @param {Model} model
+ * @param {RaceRequest} request
+ * @param {Knobs} knobs
+ */
+function prepare({ description, device, tokens, newEngine }, request, knobs) {
+  check(description, request);
+  const { prompt, modes, criterion, maxNewTokens } = request;
+  const promptIds = tokens.encodePrompt(prompt);
+  const room = description.context - promptIds.length;
+  if (room < 1)
+    throw new Refusal(
+      `The prompt has ${promptIds.length} tokens; ${description.name} can read at most ` +
+        `${description.context - 1}.`,
+    );
+  const lanes = modes.map((name) => {
+    const mode = MODES[name];
+    const [window, tau] = [mode.window(description.window), () => (mode.usesTau ? threshold(knobs) : null)];
+    const answer = new Answer(tokens, new Set(description.end_ids), Math.min(maxNewTokens, room));
+    const strategy = mode.strategy(answer, promptIds, { window, tau, maskId: description.mask_id });
+    const settings = {
+      mode: name,
+      model: description.name,
+      window,
+      block_size: description.block_size,
+      tau: tau(),
+      prompt,
+      prompt_tokens: promptIds.length,
+      device,
+      dtype: description.dtype,
+      max_new_tokens: maxNewTokens,
+      criterion,
+      run: randomHex(),
+      schema: 2,
+      raw: description.raw || undefined,
+    };
+    return /** @type {const} */ ([name, new Run(settings, drive(newEngine(), strategy, criterion))]);
+  });
+  return new Map(lanes);
+}
+
+/**
+ * Throw a sentence if a request is not valid.
+ * @param {Description} description
+ * @param {RaceRequest} request
+ */
+function check(description, { prompt, modes, criterion, maxNewTokens }) {
+  if (!prompt.trim()) throw new Refusal("The prompt is empty; write something for the model to answer.");
+  if (prompt.length > LONGEST)
+    throw new Refusal(`The prompt has ${prompt.length} characters; the limit is ${LONGEST}.`);
+  if (/\p{Surrogate}/u.test(prompt))
+    throw new Refusal("The prompt contains half of a character (a lone surrogate).");
+  const impossible = modes.find((mode) => !Object.hasOwn(MODES, mode) || !description.modes.includes(mode));
+  if (impossible !== undefined)
+    throw new Refusal(
+      `${description.name} cannot run mode ${impossible}. Choose from ${description.modes.join(", ")}.`,
+    );
+  if (!Object.hasOwn(CRITERIA, criterion))
+    throw new Refusal(`Unknown criterion '${criterion}'. Choose from ${Object.keys(CRITERIA).join(", ")}.`);
+  if (!Number.isInteger(maxNewTokens) || maxNewTokens < 1)
+    throw new Refusal(`max_new_tokens must be at least 1, not ${maxNewTokens}.`);
+}
+
+/** Return the current τ. */
+function threshold(/** @type {Knobs} */ { tau }) {
+  if (!(tau >= 0 && tau <= 1)) throw new Refusal(`τ must be between 0 and 1, not ${tau}.`);
+  return tau;
+}
+
+/** Return 8 random hex digits. */
+function randomHex() {
+  const [number] = crypto.getRandomValues(new Uint32Array(1));
+  return number.toString(16).padStart(8, "0");
+}

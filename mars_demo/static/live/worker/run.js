@@ -1,0 +1,52 @@
+// A running or finished answer, as in core/trace.py.
+
+import { line, msOf, rounded } from "../../../show/components/record.js";
+
+/** @typedef {import("../../../show/components/record.js").Pass} Pass */
+
+/** An answer with its settings, and what its closing line counts. */
+export class Run {
+  /** @type {string | null} */
+  stop = null;
+  tokens = 0;
+  forwards = 0;
+  ms = 0; // its own forwards
+  #written = 0; // the sum of the rounded times
+
+  /**
+   * @param {object} settings the first line
+   * @param {AsyncGenerator<Pass, void, void>} passes
+   */
+  constructor(settings, passes) {
+    this.settings = settings;
+    this.passes = passes;
+  }
+
+  /** Compute a forward and return its pass. */
+  async step() {
+    const { value } = await this.passes.next();
+    const pass = /** @type {Pass} */ (value); // a run is not stepped after its end
+    this.stop = pass.stop;
+    this.tokens += pass.accepted;
+    this.forwards++;
+    this.ms += pass.ms;
+    this.#written += msOf(pass.ms) ?? 0;
+    return pass;
+  }
+
+  /** Free the resources of the run. */
+  async close() {
+    await this.passes.return();
+  }
+
+  /** @param {string} lane */
+  firstLine(lane) {
+    return line(lane, this.settings);
+  }
+
+  /** @param {string} lane */
+  lastLine(lane) {
+    const { tokens, forwards, stop } = this;
+    return line(lane, { tokens, forwards, seconds: rounded(this.#written / 1000, 4), stop, done: true });
+  }
+}

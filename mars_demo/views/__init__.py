@@ -1,1 +1,0 @@
-"""Views of data: mask pictures, attention weights, plots and recorded runs."""
