@@ -107,9 +107,7 @@ def measure(rounds: int, max_new_tokens: int, output: Path) -> None:
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox"]
         )
-        rows = [
-            row for model in live.MODELS for row in of_model(browser, files, model, rounds, max_new_tokens)
-        ]
+        rows = [row for one in live.MODELS for row in of_model(browser, files, one, rounds, max_new_tokens)]
         version = browser.version
         browser.close()
     record = {

@@ -4,45 +4,27 @@
 import { acceptedAt } from "../acceptance.js";
 import { allowsOtherTau } from "./passes.js";
 
-/** @typedef {import("./run.js").Run} Run */
-/** @typedef {import("../record.js").Pass} Pass */
-
-/** @typedef {[positions: number, ms: number]} Point a point of c(k) */
-
-/** @typedef {(positions: number) => number} Cost c(k) in ms */
-
-/** @typedef {{ slots: number, accepted: number }} Outcome decided and accepted slots of a forward */
-
 const TAUS = [0.5, 0.7, 0.8, 0.9, 0.95, 0.99];
 const LARGEST = 64; // slots of a window
 
-/** @param {number[]} values */
 const sum = (values) => values.reduce((total, value) => total + value, 0);
-/** @param {number[]} values */
 const mean = (values) => sum(values) / values.length;
-/** @param {unknown} value */
 const isAmount = (value) => Number.isFinite(value) && Number(value) > 0;
 
-/** @param {number[]} values */
 function median(values) {
   const sorted = values.toSorted((a, b) => a - b);
   const middle = sorted.length >> 1;
   return sorted.length % 2 ? sorted[middle] : mean(sorted.slice(middle - 1, middle + 1));
 }
 
-/**
- * Return the forwards after the prefill, whose cost is that of the prompt.
- * @param {Run} run
- */
+/** Return the forwards after the prefill, whose cost is that of the prompt. */
 const later = (run) =>
   run.passes.slice(1).filter(({ positions, ms }) => isAmount(positions) && isAmount(ms));
 
 /**
  * Return the number and the median time of the forwards of each size, in ascending order of positions.
- * @param {Run} run
  */
 export function sizesOf(run) {
-  /** @type {Map<number, number[]>} */
   const times = new Map();
   for (const { positions, ms } of later(run)) times.set(positions, [...(times.get(positions) ?? []), ms]);
   const sizes = [...times].map(([positions, ms]) => ({ positions, count: ms.length, ms: median(ms) }));
@@ -51,11 +33,7 @@ export function sizesOf(run) {
 
 // -------------------------------------------------------------------------------------------- costs
 
-/**
- * Return the points of c(k) that the server measured; null if the record has none.
- * @param {Run} run
- * @returns {Point[] | null}
- */
+/** Return the points of c(k) that the server measured; null if the record has none. */
 export function knownCosts({ settings: { costs } }) {
   if (!Array.isArray(costs) || costs.length < 2) return null;
   if (!costs.every((point) => point?.length === 2 && [...point].every(isAmount))) return null;
@@ -65,9 +43,6 @@ export function knownCosts({ settings: { costs } }) {
 /**
  * Return the measured points of c(k), or those of the race: the median of the baseline's forwards of 1
  * position, and the mean of the run's forwards. Return null if the cost of 1 position is unknown.
- * @param {Run} run
- * @param {Run | null} baseline
- * @returns {Point[] | null}
  */
 export function costPoints(run, baseline) {
   const one = (baseline ? sizesOf(baseline) : []).find(({ positions }) => positions === 1);
@@ -76,17 +51,13 @@ export function costPoints(run, baseline) {
   if (recorded || !one || !forwards.length) return recorded;
   const positions = mean(forwards.map((pass) => pass.positions));
   const ms = mean(forwards.map((pass) => pass.ms));
-  return /** @type {Point[]} */ ([
+  return [
     [1, one.ms],
     [positions, ms],
-  ]).slice(0, positions > 1 ? 2 : 1);
+  ].slice(0, positions > 1 ? 2 : 1);
 }
 
-/**
- * Return c(k), linear between the points and extrapolated from the last two.
- * @param {Point[]} points
- * @returns {Cost}
- */
+/** Return c(k), linear between the points and extrapolated from the last two. */
 export const curveThrough = (points) => (k) => {
   if (k <= points[0][0] || points.length < 2) return points[0][1];
   const beyond = points.findIndex(([positions]) => positions > k);
@@ -98,8 +69,6 @@ export const curveThrough = (points) => (k) => {
 /**
  * Return the speed-up over one token per forward that tokens per forward and the cost of the forwards
  * predict; null for a run that has only a prefill.
- * @param {Run} run
- * @param {Cost} cost
  */
 export function predicted(run, cost) {
   const sizes = later(run).map(({ positions }) => positions);
@@ -113,21 +82,16 @@ export function predicted(run, cost) {
 /**
  * Return the decided and the accepted slots of a forward. Slots after the end of an answer are undecided;
  * so are drafts that the next forward verifies.
- * @param {Run} run
- * @param {Pass} pass
- * @returns {Outcome}
  */
 function outcomeOf(run, pass, accepted = pass.accepted) {
   if (pass.stop) return { slots: pass.accepted, accepted };
   return { slots: run.mode.beyond === "draft" ? (pass.drafts ?? 0) + 1 : pass.slots.length, accepted };
 }
 
-/** @param {Outcome[]} outcomes */
 const mostSlots = (outcomes) => Math.min(LARGEST, Math.max(0, ...outcomes.map(({ slots }) => slots)));
 
 /**
  * Return for each slot of the window the number of forwards that had it, and of those that accepted it.
- * @param {Run} run
  */
 export function slotsOf(run) {
   const outcomes = run.passes.map((pass) => outcomeOf(run, pass));
@@ -141,7 +105,6 @@ export function slotsOf(run) {
  * Return the probabilities that the first 0, 1, 2, … masks are accepted. Each factor is the acceptance rate
  * of a slot among the forwards that accepted all slots before it, so that short forwards count as far as
  * they go.
- * @param {Outcome[]} outcomes
  */
 function chancesOf(outcomes) {
   const chances = [1];
@@ -155,11 +118,7 @@ function chancesOf(outcomes) {
   return chances;
 }
 
-/**
- * Return the speed-ups over one token at a time of windows of 1, 2, … slots.
- * @param {Outcome[]} outcomes
- * @param {Cost} cost
- */
+/** Return the speed-ups over one token at a time of windows of 1, 2, … slots. */
 function factorsOf(outcomes, cost) {
   const chances = chancesOf(outcomes);
   return chances.map((_, masks) => {
@@ -171,14 +130,9 @@ function factorsOf(outcomes, cost) {
 /**
  * Whether a run's slots allow estimates for other windows: not if its forwards depend on a second model's
  * drafts.
- * @param {Run} run
  */
 export const allowsOtherWindow = (run) => allowsOtherTau(run) && !run.mode.needs_draft;
 
-/**
- * @param {Outcome[]} outcomes
- * @param {Cost} cost
- */
 function bestOf(outcomes, cost) {
   const factors = factorsOf(outcomes, cost);
   const factor = Math.max(...factors);
@@ -193,8 +147,6 @@ function bestOf(outcomes, cost) {
 /**
  * Return the fastest window for what the run accepted and its speed-up (`factor`), and the largest window
  * that can be estimated and its speed-up (`full`).
- * @param {Run} run
- * @param {Cost} cost
  */
 export const bestWindow = (run, cost) =>
   bestOf(
@@ -202,11 +154,7 @@ export const bestWindow = (run, cost) =>
     cost,
   );
 
-/**
- * Return the fastest window at other thresholds, with each forward evaluated on its own.
- * @param {Run} run
- * @param {Cost} cost
- */
+/** Return the fastest window at other thresholds, with each forward evaluated on its own. */
 export const bestAtTaus = (run, cost) =>
   TAUS.map((tau) => {
     const outcomes = run.passes.map((pass) => outcomeOf(run, pass, acceptedAt(pass, tau)));
@@ -218,7 +166,6 @@ export const bestAtTaus = (run, cost) =>
 /**
  * Return the milliseconds of the prefill, of the other forwards, and of their parts: the model, reading
  * logits, the rest. `parts` is null if the record does not separate them.
- * @param {Run} run
  */
 export function timesOf(run) {
   const forwards = run.passes.slice(1);
