@@ -208,4 +208,4 @@ def test_code_is_formatted_and_its_tokens_stay_tokens(visit, stage_url):
     page.locator('[data-do="start"]').click()
     for is_open in (False, False, True):  # two of three backticks are not yet a fence
         page.locator('[data-do="step"]').click()
-        expect(answer.locator(".pass:not(.future) [data-code=block]")).to_have_count(2 if is_open else 0)
+        expect(answer.locator(".pass:not(.future) [data-code=block]")).to_have_count(int(is_open))
