@@ -98,6 +98,14 @@ def test_a_cache_does_not_keep_its_model_in_memory_and_serves_no_other(mars_tiny
     assert run.token_ids == decode(mars_tiny, "Hello", request).finish().token_ids
 
 
+@pytest.mark.parametrize("mode", ["ar", "mars", "lossless"])
+def test_the_same_prompt_again_computes_its_last_token_only(mars_tiny, mode):
+    cache, request = TextCache(), Request(mode, max_new_tokens=8)
+    first, again = (decode(mars_tiny, "Hello", request, cache=cache).finish() for _ in range(2))
+    assert again.settings.cached_tokens == first.settings.prompt_tokens - 1
+    assert again.token_ids == first.token_ids
+
+
 def test_a_stopped_answer_and_an_interrupted_forward_can_be_continued(mars_tiny):
     conversation = Conversation(mars_tiny, Request("mars", max_new_tokens=40))
     next(conversation.ask("Write a story about a fox."))
