@@ -79,11 +79,11 @@ def test_the_loss_equals_that_of_plain_windows(model, block_size, phase):
                 target = torch.tensor(ids[start + mask + 1])
                 nats[mask + 2].append(cross_entropy(logits[start + mask], target))
     batch = one_per_row(mars, sequences, block_size=block_size, rng=_Phases([phase, phase]))
-    losses = Objective()(model, batch)
+    losses = Objective(sft_weight=0.5)(model, batch)
     noisy = [loss for slot, terms in nats.items() if slot > 1 for loss in terms]
     torch.testing.assert_close(losses["noisy"], torch.stack(noisy).mean())
     torch.testing.assert_close(losses["clean"], torch.stack(nats[1]).mean())
-    torch.testing.assert_close(losses["loss"], losses["noisy"] + losses["clean"])
+    torch.testing.assert_close(losses["loss"], losses["noisy"] + 0.5 * losses["clean"])
     for slot, terms in nats.items():
         count, summed, _ = losses["slots"][slot - 1]
         assert count == len(terms)
