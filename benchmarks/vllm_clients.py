@@ -45,7 +45,6 @@ def measure(python: str, clients: int, minutes: float, output: Path) -> None:
         for mode, request in MODES.items()
         for example in tasks.mixed(4)
     }
-    end = time.monotonic() + 60 * minutes
 
     def run(number: int) -> None:
         rng = random.Random(number)
@@ -62,6 +61,7 @@ def measure(python: str, clients: int, minutes: float, output: Path) -> None:
 
     flags = [*vllm_server.flags(about.block_size, SLOTS), "--dtype=float32", "--max-model-len=512"]
     with serving(python, MODEL, vllm_server.servable(MODEL, about), flags, PORT):
+        end = time.monotonic() + 60 * minutes
         with ThreadPoolExecutor(clients) as pool:
             list(pool.map(run, range(clients)))
         time.sleep(2)  # the last client may just have left
