@@ -39,9 +39,10 @@ def test_the_page_and_the_endpoint_in_one_process(mars_tiny):
         assert "vllm:generation_tokens_total{" in httpx.get(f"{url}/metrics").text
         assert "MARS Demo" in httpx.get(url, timeout=GUARD).text
         record = Client(url, verbose=False, httpx_kwargs={"timeout": GUARD}).predict(
-            PROMPT, max_new_tokens=256, api_name="/generate"
+            PROMPT, tau=1.0, max_new_tokens=256, api_name="/generate"
         )
-        assert record.count('"pass"') == expected.forwards
+        single = decode(mars_tiny, PROMPT, Request(tau=1.0, max_new_tokens=256)).finish()
+        assert record.count('"pass"') == single.forwards  # below 1, the window follows the machine's costs
 
 
 def test_a_page_without_the_option_has_no_endpoint(url):
