@@ -1,1 +1,1 @@
-"""What everything else is made of, without imports of ours: layouts, modes, acceptance, records, limits."""
+"""Layouts, modes, acceptance, records and limits: the base of all packages, which imports none of them."""

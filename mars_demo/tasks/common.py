@@ -22,11 +22,6 @@ class Example:
     earlier: tuple[str, ...] = ()  # the turns before the prompt: a request and its answer
 
     @property
-    def first_prompt(self) -> str:
-        """Return the first request of the conversation."""
-        return self.earlier[0] if self.earlier else self.prompt
-
-    @property
     def messages(self) -> list[dict[str, str]]:
         """Return the conversation up to the prompt, with the roles of a chat template."""
         roles = itertools.cycle(("user", "assistant"))

@@ -261,7 +261,7 @@ class Results:
             with gr.Row(elem_classes="level"):
                 page.point.render()
                 page.open_race.render()
-        with gr.Column(visible=False) as self.behind:
+        with gr.Column(visible=False) as self.details:
             self.kind = gr.Radio([], label="Answers of this point", elem_id="frontier-kind")
             self.answers = text_table("frontier-answers", "Answers", ["38%", "38%", "24%"])
             with gr.Row(elem_classes="level"):
@@ -297,6 +297,6 @@ def build(page: Page, tab: gr.Tab) -> None:
     gr.on(changes, draw, [page.shown, r.across, r.paper], drawn, **LIVE)
     answers = [r.answers, page.prompt]
     r.table.select(pick, None, page.point, **LIVE)
-    page.point.change(look, shown, [r.behind, r.kind, *answers], **LIVE)
+    page.point.change(look, shown, [r.details, r.kind, *answers], **LIVE)
     r.kind.input(list_answers, [*shown, r.kind], answers, **LIVE)
     r.answers.select(pick, None, page.prompt, **LIVE)
