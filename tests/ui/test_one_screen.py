@@ -3,7 +3,7 @@
 import pytest
 from on_stage import lane
 from playwright.sync_api import Page, expect
-from race_tab import race, to_the_end
+from race_tab import is_ready, race, to_the_end
 
 PROJECTOR = {"width": 1280, "height": 720}
 # The sum of the layout shifts without a recent input, as the web vital CLS counts them.
@@ -28,13 +28,12 @@ def fits(page: Page) -> None:
 
 
 @pytest.mark.parametrize("view", ["", "view=talk&"])
-def test_a_race_is_on_one_screen_and_nothing_jumps(visit, view, gate):
+def test_a_race_is_on_one_screen_and_nothing_jumps(visit, view):
     page = visit(f"{view}model=mars-tiny&prompt=weekday", viewport=PROJECTOR)
+    is_ready(page)
     page.evaluate(SHIFTS)
-    gate.close() if hasattr(gate, "close") else None
     race(page)
     fits(page)
-    gate.open()
     to_the_end(page)
     fits(page)
     expect(page.locator("#stage .slot").first).to_be_visible()
