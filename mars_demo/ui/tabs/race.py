@@ -4,7 +4,7 @@ import gradio as gr
 
 from mars_demo.core.acceptance import CRITERIA
 from mars_demo.show.scripts import call
-from mars_demo.ui import api, branches
+from mars_demo.ui import api, branches, race_settings
 from mars_demo.ui.controls import (
     IN_BROWSER,
     LIVE,
@@ -19,9 +19,9 @@ from mars_demo.ui.controls import (
 from mars_demo.ui.history import History
 from mars_demo.ui.hosting.errors import warn
 from mars_demo.ui.hosting.registry import MODELS
-from mars_demo.ui.knobs import set_tau, set_wait
+from mars_demo.ui.knobs import FORWARDS_PER_SECOND, set_tau, set_watched
 from mars_demo.ui.model_choice import ModelChoice
-from mars_demo.ui.race_settings import CRITERION, MAX_WAIT, MODES, first, follow_recording, in_url, remember
+from mars_demo.ui.race_settings import CRITERION, MODES, first, follow_recording, in_url, remember
 from mars_demo.ui.racing import compete
 from mars_demo.ui.tabs import Page
 
@@ -133,19 +133,18 @@ class Controls:
     def __init__(self, page: Page):
         prompt, modes, tau, _ = first()
         self.prompt = gr.Textbox(prompt, label="Prompt", lines=3, max_lines=8, elem_id="prompt")
-        self.buttons = RunButtons()
+        with gr.Column(elem_id="start"):
+            self.buttons = RunButtons()
+            self.watch = gr.Checkbox(
+                race_settings.WATCH,
+                label=f"Watch it write: {FORWARDS_PER_SECOND} forwards per second",
+                info="Timings exclude the pauses.",
+                elem_id="watch",
+                container=False,
+            )
         self.tau = tau_slider("tau", tau, "Acts immediately. At 1, one token per forward.")
         self.choice = ModelChoice(page.model, modes, self.prompt)
         self.model, self.modes = self.choice.model, self.choice.modes
-        self.wait = gr.Slider(
-            0,
-            MAX_WAIT,
-            0,
-            step=10,
-            label="Slow motion: pause after each forward (ms)",
-            info="Takes effect immediately; excluded from timings.",
-            elem_id="wait",
-        )
         with gr.Accordion("Advanced", open=False, elem_id="advanced"):
             self.criterion = gr.Radio(
                 list(SCORES.items()),
@@ -166,7 +165,7 @@ class Controls:
     @property
     def settings(self) -> list:
         """The controls that the URL depends on, in the order of the inputs of `writeRace`."""
-        return [self.prompt, self.model, self.modes, self.tau, self.criterion, self.wait, self.system]
+        return [self.prompt, self.model, self.modes, self.tau, self.criterion, self.watch, self.system]
 
 
 def build(page: Page, tab: gr.Tab) -> None:
@@ -191,11 +190,11 @@ def _fill(page: Page, c: Controls) -> None:
     changes = [control.change for control in c.settings]
     gr.on(changes, None, c.settings, None, js=remember(), **IN_BROWSER)
     recorded = [c.prompt, c.modes, c.tau, c.criterion]
-    c.choice.connect(page.blocks.load(in_url, None, [*recorded, c.wait], **QUIET))
+    c.choice.connect(page.blocks.load(in_url, None, [*recorded, c.watch], **QUIET))
     page.stage.recorded(None, None, [*recorded, c.model], js=follow_recording(), **IN_BROWSER)
     page.stage.example(put_example, None, c.prompt, **WITH_DATA)
     c.tau.input(set_tau, [c.buttons.knobs, c.tau], None, **LIVE)
-    c.wait.input(set_wait, [c.buttons.knobs, c.wait], None, **LIVE)
+    c.watch.input(set_watched, [c.buttons.knobs, c.watch], None, **LIVE)
 
 
 def _converse(page: Page, c: Controls, history: gr.State) -> None:
@@ -230,7 +229,7 @@ def _start(starts: list, page: Page, c: Controls, history: gr.State, adapts: boo
         compete,
         [c.prompt, c.model, c.modes, c.criterion, c.system, history, gr.State(adapts)],
         page.stage,
-        settings=[c.tau, c.wait],
+        settings=[c.tau, c.watch],
         model=c.model,
         show_progress="minimal",
         show_progress_on=c.prompt,
@@ -247,7 +246,7 @@ def _branch(page: Page, c: Controls, history: gr.State) -> None:
         branches.go_on,
         [branch, history],
         page.stage,
-        settings=[c.tau, c.wait],
+        settings=[c.tau, c.watch],
         model=model,
         show_progress="hidden",
         **in_turns(),
