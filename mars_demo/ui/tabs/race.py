@@ -1,5 +1,7 @@
 """The Race tab: a model races against itself on one prompt, one token per forward and in other modes."""
 
+from functools import partial
+
 import gradio as gr
 
 from mars_demo.core.acceptance import CRITERIA
@@ -90,7 +92,12 @@ def take_prompt(history: History, shown, title: str | None, prompt: str | None):
         raise gr.Error("Choose a prompt first.", print_exception=False)
     taken = take(shown, title)
     put(history, [])
-    return *taken, prompt, ""
+    return *taken, prompt, "", shown.is_own
+
+
+def take_extreme(name: str, history: History, shown):
+    """Do the same with the slowest or the fastest of the visitor's own prompts."""
+    return take_prompt(history, shown, *shown.extreme(name))
 
 
 # ------------------------------------------------------------------------------ the conversation
@@ -209,25 +216,28 @@ def _converse(page: Page, c: Controls, history: gr.State) -> None:
 def _race(page: Page, c: Controls, history: gr.State) -> None:
     """Connect the events that start a race, or set the controls to those of a point of the frontier."""
     repeated = page.stage.again(again, history, [c.prompt, c.tau, c.criterion, c.system], **MAY_WARN)
-    _start([c.buttons.run.click, c.prompt.submit, repeated.then], page, c, history)
+    _start([c.buttons.run.click, c.prompt.submit, repeated.then], page, c, history, gr.State(True))
 
     chosen, settings = [page.shown, page.point], [page.tabs, c.model, c.modes, c.tau, c.criterion]
     opened = page.open_race.click(take, chosen, settings, **MAY_WARN)
-    inputs, outputs = [history, *chosen, page.prompt], [*settings, c.prompt, c.system]
-    taken = page.race_prompt.click(take_prompt, inputs, outputs, **MAY_WARN)
-    for shown in (opened, taken):
+    adapts = gr.State(True)
+    outputs = [*settings, c.prompt, c.system, adapts]
+    taken = [page.race_prompt.click(take_prompt, [history, *chosen, page.prompt], outputs, **MAY_WARN)]
+    for name, button in page.race_extremes.items():
+        taken.append(button.click(partial(take_extreme, name), [history, page.shown], outputs, **MAY_WARN))
+    for shown in (opened, *taken):
         shown.success(None, None, None, js=call("deleteTab"), **IN_BROWSER)
-    _start([taken.success], page, c, history, adapts=False)
+    _start([shown.success for shown in taken], page, c, history, adapts)
 
 
-def _start(starts: list, page: Page, c: Controls, history: gr.State, adapts: bool = True) -> None:
+def _start(starts: list, page: Page, c: Controls, history: gr.State, adapts: gr.State) -> None:
     """Write the settings into the URL and race on each of the events."""
     for start in starts:
         start(None, c.settings, None, js=remember(live=True), **IN_BROWSER)
     c.buttons.on(
         starts,
         compete,
-        [c.prompt, c.model, c.modes, c.criterion, c.system, history, gr.State(adapts)],
+        [c.prompt, c.model, c.modes, c.criterion, c.system, history, adapts],
         page.stage,
         settings=[c.tau, c.watch],
         model=c.model,
