@@ -9,6 +9,7 @@ from mars_demo.ui.controls import (
     IN_BROWSER,
     LIVE,
     MAY_WARN,
+    NEW_CONVERSATION,
     QUIET,
     WITH_DATA,
     RunButtons,
@@ -28,7 +29,6 @@ from mars_demo.ui.tabs import Page
 TITLE = "Race"
 SCORES = {criterion.title.capitalize(): name for name, criterion in CRITERIA.items()}
 FOCUS_PROMPT = "() => document.querySelector('#prompt textarea').focus()"
-NEW_CONVERSATION = "() => document.querySelector('#stage .stage').dispatchEvent(new Event('anew'))"
 
 
 # -------------------------------------------------------- requests of the stage and the frontier
@@ -131,8 +131,9 @@ class Controls:
     """The controls beside the stage."""
 
     def __init__(self, page: Page):
-        prompt, modes, tau, _ = first()
-        self.prompt = gr.Textbox(prompt, label="Prompt", lines=3, max_lines=8, elem_id="prompt")
+        _, modes, tau, _ = first()
+        self.prompt = page.text
+        self.prompt.render()
         self.buttons = RunButtons()
         self.tau = tau_slider("tau", tau, "Acts immediately. At 1, one token per forward.")
         self.choice = ModelChoice(page.model, modes, self.prompt)
@@ -217,7 +218,7 @@ def _race(page: Page, c: Controls, history: gr.State) -> None:
     inputs, outputs = [history, *chosen, page.prompt], [*settings, c.prompt, c.system]
     taken = page.race_prompt.click(take_prompt, inputs, outputs, **MAY_WARN)
     for shown in (opened, taken):
-        shown.success(None, None, None, js=call("deleteTab"), **IN_BROWSER)
+        shown.success(None, None, None, js=call("showStage"), **IN_BROWSER)
     _start([taken.success], page, c, history, adapts=False)
 
 

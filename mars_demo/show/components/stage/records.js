@@ -72,7 +72,7 @@ function arrive() {
   if (branched) hideCard();
   if (constants.main && !branched && !requested.pass && !hasBranches()) deleteRecording();
   if (!hasBranches()) clearSteps();
-  if (onPhone() && !branched) find(".stage").scrollIntoView();
+  if (constants.main && onPhone() && !branched) find(".stage").scrollIntoView();
 }
 
 /** Empty the stage for a new conversation. */
