@@ -178,11 +178,6 @@ def _dress(figure: go.Figure, x: str, y: str, height: int) -> None:
             **{"xref": "container", "x": 0, "yref": "container", "y": 0, "yanchor": "bottom"},
             **{"font": {"size": 13}, "itemdoubleclick": False},
         },
-        modebar={
-            "bgcolor": "rgba(0,0,0,0)",
-            "color": _INK,
-            "remove": ["pan", "select", "lasso", "autoscale"],
-        },
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
         font={"size": 14, "color": _INK},

@@ -24,7 +24,9 @@ def each_tab(page: Page):
         yield tab, page.evaluate(LEGIBLE)
 
 
-@pytest.mark.parametrize("theme, width", [("light", 1280), pytest.param("dark", 390, marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    "theme, width", [("light", 1280), pytest.param("dark", 390, marks=pytest.mark.full)]
+)
 def test_texts_are_large_enough_and_have_the_contrast_required_by_wcag(visit, theme, width):
     """Require 4.5 for texts and 3 for meaningful marks, on every tab and with an open token card."""
     query = f"__theme={theme}&run=change&lane=mars&pass=3"

@@ -1,4 +1,4 @@
-"""The dropdowns of all tabs are filled, whichever tab a URL opens, and a tab that is opened shows its top."""
+"""Opening tabs: the dropdowns of all are filled, whichever a URL opens, and each shows its top."""
 
 import pytest
 from playwright.sync_api import expect

@@ -88,6 +88,12 @@ export function leaveConversation() {
   sendHistory(null);
 }
 
+/** Scroll to the heading of what the visitor has chosen to see, unless it is in view. */
+export async function inView(shown) {
+  await shown;
+  find(".heading").scrollIntoView({ block: "nearest" });
+}
+
 /** Show a record beside the first one on the stage. */
 export function showAside(text, about) {
   const [race] = stage.reader.races;
@@ -150,7 +156,8 @@ function finish() {
 function rememberStage(ended) {
   const { reader, recording, beside, steps, live, raced } = stage;
   const texts = reader.races.map((race) => reader.textOf(race));
-  const reopen = (more) => attempt(() => show(texts, { about: { recording, beside, steps, ...more } }));
+  const reopen = (more) =>
+    attempt(() => inView(show(texts, { about: { recording, beside, steps, ...more } })));
   if (live) keep(ended, () => reopen());
   else leaveOut(ended);
   plant(ended, (name) => {
