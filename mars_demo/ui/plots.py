@@ -152,7 +152,7 @@ def _bars(name: str, points: Sequence[sweeps.Point], values: Sequence[float]) ->
 
 def _label(figure: go.Figure) -> None:
     """Keep only the labels of points that are far enough from every labelled point before them."""
-    axes = zip((0.2, 0.09), zip(*((line.x, line.y) for line in figure.data)))
+    axes = zip((0.2, 0.12), zip(*((line.x, line.y) for line in figure.data)))
     reach = [share * (max(map(max, axis)) - min(map(min, axis))) for share, axis in axes]
     labelled: list[tuple] = []
     for line in figure.data:
