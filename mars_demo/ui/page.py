@@ -162,8 +162,6 @@ def build() -> gr.Blocks:
                 with gr.Tab(module.TITLE, id=name) as tab:
                     module.build(page, tab)
         demo.load(open_tab, None, tabs, **QUIET)
-        first = next(iter(TABS))
-        tabs.select(None, None, None, js=scripts.call("writeTab", first), api_visibility="private")
         if get_space():
             gr.DuplicateButton(elem_id="duplicate")
         demo.unload(leave)

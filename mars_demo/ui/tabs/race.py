@@ -11,6 +11,7 @@ from mars_demo.ui.controls import (
     IN_BROWSER,
     LIVE,
     MAY_WARN,
+    NEW_CONVERSATION,
     QUIET,
     WITH_DATA,
     RunButtons,
@@ -30,7 +31,6 @@ from mars_demo.ui.tabs import Page
 TITLE = "Race"
 SCORES = {criterion.title.capitalize(): name for name, criterion in CRITERIA.items()}
 FOCUS_PROMPT = "() => document.querySelector('#prompt textarea').focus()"
-NEW_CONVERSATION = "() => document.querySelector('#stage .stage').dispatchEvent(new Event('anew'))"
 
 
 # -------------------------------------------------------- requests of the stage and the frontier
@@ -138,8 +138,9 @@ class Controls:
     """The controls beside the stage."""
 
     def __init__(self, page: Page):
-        prompt, modes, tau, _ = first()
-        self.prompt = gr.Textbox(prompt, label="Prompt", lines=3, max_lines=8, elem_id="prompt")
+        _, modes, tau, _ = first()
+        self.prompt = page.text
+        self.prompt.render()
         with gr.Column(elem_id="start"):
             self.buttons = RunButtons()
             self.watch = gr.Checkbox(
@@ -226,7 +227,7 @@ def _race(page: Page, c: Controls, history: gr.State) -> None:
     for name, button in page.race_extremes.items():
         taken.append(button.click(partial(take_extreme, name), [history, page.shown], outputs, **MAY_WARN))
     for shown in (opened, *taken):
-        shown.success(None, None, None, js=call("deleteTab"), **IN_BROWSER)
+        shown.success(None, None, None, js=call("showStage"), **IN_BROWSER)
     _start([shown.success for shown in taken], page, c, history, adapts)
 
 

@@ -74,7 +74,7 @@ function arrive() {
   if (branched) hideCard();
   if (constants.main && !branched && !requested.pass && !hasBranches()) deleteRecording();
   if (!hasBranches()) clearSteps();
-  if (onPhone() && !branched) find(".stage").scrollIntoView();
+  if (constants.main && onPhone() && !branched) find(".stage").scrollIntoView();
 }
 
 /** Empty the stage for a new conversation. */
@@ -88,6 +88,12 @@ export function leaveConversation() {
   if (!conversation().some(({ role }) => role === "user")) return;
   clearStage();
   sendHistory(null);
+}
+
+/** Scroll to the heading of what the visitor has chosen to see, unless it is in view. */
+export async function inView(shown) {
+  await shown;
+  find(".heading").scrollIntoView({ block: "nearest" });
 }
 
 /** Show a record beside the first one on the stage. */
@@ -152,7 +158,8 @@ function finish() {
 function rememberStage(ended) {
   const { reader, recording, beside, steps, live, raced } = stage;
   const texts = reader.races.map((race) => reader.textOf(race));
-  const reopen = (more) => attempt(() => show(texts, { about: { recording, beside, steps, ...more } }));
+  const reopen = (more) =>
+    attempt(() => inView(show(texts, { about: { recording, beside, steps, ...more } })));
   if (live) keep(ended, () => reopen());
   else leaveOut(ended);
   plant(ended, (name) => {
