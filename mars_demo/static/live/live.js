@@ -117,6 +117,7 @@ function run() {
       modes: ["ar", ...modes],
       criterion: "probability",
       tau: tau(),
+      watched: page(".watched").checked,
       maxNewTokens: live.tokens,
     },
   });
@@ -157,6 +158,8 @@ function setTau() {
   worker?.postMessage({ tau: tau() });
 }
 
+const setWatched = () => worker?.postMessage({ watched: page(".watched").checked });
+
 function choose() {
   page(".typed").value = page(".examples").value;
 }
@@ -180,6 +183,7 @@ function listen() {
   });
   page(".stop").addEventListener("click", () => worker.postMessage({ stop: true }));
   page(".tau").addEventListener("input", setTau);
+  page(".watched").addEventListener("change", setWatched);
   page(".models").addEventListener("change", load);
   page(".examples").addEventListener("change", choose);
   page(".typed").addEventListener("keydown", (event) => {
