@@ -124,10 +124,10 @@ test("a message stops a race between two forwards", async () => {
   );
 });
 
-test("a watched race waits after each forward, until its beat, a stop, or nobody watches", async (t) => {
+test("a watched race waits after each forward, until its period ends, it stops, or nobody watches", async (t) => {
   t.mock.timers.enable({ apis: ["setTimeout"] });
-  const beat = () => t.mock.timers.tick(125);
-  for (const resume of [beat, (knobs) => knobs.stop(), (knobs) => knobs.watch(false)]) {
+  const end = () => t.mock.timers.tick(125);
+  for (const resume of [end, (knobs) => knobs.stop(), (knobs) => knobs.watch(false)]) {
     const knobs = new Knobs(0.7, true);
     const lines = race(modelOf().model, requestOf(), knobs);
     for (let read = 0; read < ALL.length + 1; read++) await lines.next();

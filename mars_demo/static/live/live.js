@@ -129,6 +129,7 @@ function enable() {
 }
 
 function grow(lines) {
+  if (!record && matchMedia("(max-width: 640px)").matches) page(".stage").scrollIntoView();
   record += lines;
   tell("growing", record);
 }

@@ -1,6 +1,6 @@
 // What a visitor changes during a race.
 
-const BEAT = 125; // ms from forward to forward of a race that is watched: eight per second
+const PERIOD = 125; // ms from forward to forward of a race that is watched: eight per second
 
 /** The settings of a race that change while it runs. τ acts at the next forward, the others at once. */
 export class Knobs {
@@ -25,7 +25,7 @@ export class Knobs {
 
   /**
    * Let the messages that have arrived be handled, in a later task of this thread; if the race is watched,
-   * wait for the rest of the beat after a forward of `ms`.
+   * wait for the rest of the period after a forward of `ms`.
    */
   async pause(/** @type {number} */ ms) {
     await nextTask();
@@ -33,7 +33,7 @@ export class Knobs {
     await /** @type {Promise<void>} */ (
       new Promise((resolve) => {
         this.#wake = resolve;
-        setTimeout(resolve, Math.max(0, BEAT - ms));
+        setTimeout(resolve, Math.max(0, PERIOD - ms));
       })
     );
   }
