@@ -51,8 +51,7 @@ LOOK = {
 TITLE = """
 # MARS Demo
 
-A language model writes one token per forward pass. Here it races itself: **one token per forward** against
-**as many tokens as it is confident of**.
+A model races itself: **one token per forward pass**, or **as many as it is confident of**.
 """
 
 

@@ -7,6 +7,7 @@ import { Lines } from "../lines.js";
 import { clearSteps, settleBranch, takeStep } from "./branches.js";
 import { hideCard } from "./card.js";
 import { conversation, sendHistory } from "./conversation.js";
+import { fitAnswers } from "./fit.js";
 import { growHeat } from "./heat.js";
 import { keep, leaveOut } from "./history.js";
 import { Lane, scaleFor } from "./lane.js";
@@ -26,6 +27,7 @@ export const onPhone = () => matchMedia("(max-width: 640px)").matches;
 function begin(live) {
   clear(live);
   find(".lanes").replaceChildren();
+  find(".lanes").style.removeProperty("--fit");
   growHeat(null);
   hideCard();
   showError("");
@@ -109,19 +111,19 @@ function grow() {
   if (!focused() || (isBaseline(focused()) && !view.pinned)) view.focus = mostTelling(reader.runs);
   const rescale = (largest) => (reader.over ? largest : scaleFor(1.05 * largest));
   const most = (measure) => Math.max(...runs().map(measure));
-  const scale = {
-    time: rescale(most((run) => run.ms)) || 1,
-    tokens: rescale(most((run) => run.ids.length)) || 1,
-    height: most((run) => run.most),
-  };
+  const scale = { time: rescale(most((run) => run.ms)) || 1, height: most((run) => run.most) };
   for (const lane of Object.values(view.lanes)) lane.scale(scale);
+  fitAnswers(view.lanes, stage.live);
   if (reader.over && !view.ended) finish();
   redraw();
 }
 
+const sizes = new ResizeObserver(() => fitAnswers(view.lanes, false));
+
 function laneOf(run) {
   if (!view.lanes[run.lane]) {
     view.lanes[run.lane] = new Lane(run);
+    sizes.observe(view.lanes[run.lane].answer);
     find(".lanes").append(...inOrder(view.lanes).map(({ root }) => root));
   }
   return view.lanes[run.lane];
