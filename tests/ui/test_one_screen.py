@@ -11,7 +11,8 @@ WATCH_SHIFTS = """() => {
   globalThis.shifts = [];
   const nameOf = ({ node }) => node?.id || node?.className || node?.textContent;
   new PerformanceObserver((list) => {
-    for (const { value, sources } of list.getEntries()) globalThis.shifts.push([value, sources.map(nameOf)]);
+    for (const { value, sources } of list.getEntries())
+      globalThis.shifts.push([value, sources.map(nameOf)]);
   }).observe({ type: "layout-shift" });
 }"""
 PARTS = (".verdict", ".replay", ".caption", ".slots", '[data-lane="ar"]', '[data-lane="mars"] .strip')
