@@ -44,7 +44,7 @@ class Limits:
     tokens = Limit(4096, "tokens of a conversation and its answer over HTTP; sets the size of the KV cache")
     races = Limit(64, "concurrent races; more visitors wait in the queue")
     waiting = Limit(200, "visitors in a queue; more are asked to come back later")
-    race_seconds = Limit(300, "seconds until a race is stopped, including slow motion")
+    race_seconds = Limit(300, "seconds until a race is stopped, including pauses")
     record = Limit(8, "MiB of a record that a visitor loads onto the stage")
     parameters = Limit(200, "million parameters of a base model for training")
     trained = Limit(8, "trained models kept at once, for all visitors together")

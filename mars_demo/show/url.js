@@ -113,7 +113,7 @@ export function writeRace(known, ...controls) {
   writeSettings(known, ...controls);
 }
 
-function writeSettings(known, prompt, model, modes, tau, criterion, wait, system) {
+function writeSettings(known, prompt, model, modes, tau, criterion, watch, system) {
   const text = known.examples[prompt] ?? prompt;
   // A prompt that continues a conversation is useless without it.
   const alone = !system && !document.querySelector("#stage .turn");
@@ -133,6 +133,6 @@ function writeSettings(known, prompt, model, modes, tau, criterion, wait, system
   setQuery({
     ...(!same && moved && without(ON_STAGE)),
     ...(same ? without(Object.keys(settings)) : settings),
-    wait: wait ? String(wait) : null,
+    watch: watch === known.watch ? null : String(Number(watch)),
   });
 }

@@ -77,7 +77,7 @@ def go_on(branch: BranchRequest, history: History, knobs: Knobs) -> Iterator:
     yield from shown(_branched(branch, history, knobs), knobs)
 
 
-@on_gpu(lambda branch, history, knobs: seconds(MAX_NEW_TOKENS, knobs.wait))
+@on_gpu(lambda branch, history, knobs: seconds(MAX_NEW_TOKENS, knobs.period))
 def _branched(branch: BranchRequest, history: History, knobs: Knobs) -> Iterator[str]:
     checkpoint, settings = MODELS.load(branch.run.settings.model), branch.run.settings
     request = replace(

@@ -97,8 +97,8 @@ class RunButtons:
     ) -> None:
         """Start `work`, with `inputs` and the knobs, on each of the events.
 
-        settings: the components with the knobs' τ and wait. model: a component with the name of the model
-        to load first. more: settings of the event that does the work.
+        settings: the components with the knobs' `tau` and `watched`. model: a component with the name of
+        the model to load first. more: settings of the event that does the work.
         """
         both = [self.run, self.stop]
         for start in starts:

@@ -10,6 +10,7 @@ from mars_demo.ui.hosting.shared_state import Number, SharedState
 from mars_demo.ui.hosting.visitors import at_leaving
 
 POLL = 0.1  # seconds between two checks of a setting
+FORWARDS_PER_SECOND = 8  # of a race that its visitor watches; fewer if forwards take longer
 PATIENCE = 20  # seconds within which a run must stop for its visitor's next one
 NOT_STOPPED = "Your last run has not stopped yet: stop it, or wait until it has ended."
 
@@ -18,17 +19,22 @@ class Knobs(SharedState):
     """The settings that a visitor may change while models run."""
 
     tau = Number(TAU)
-    wait = Number(0)  # ms of slow motion after each forward
+    watched = Number(False)  # whether forwards are paced, so that the visitor can watch the model write
     running = Number(False)  # from the start of a run until the page has been notified of its end
 
-    def pause(self) -> None:
-        """Sleep for the slow-motion pause; a changed pause or a stop takes effect within `POLL`."""
-        started = time.monotonic()
-        while not self.stopped and (left := self.wait / 1000 - (time.monotonic() - started)) > 0:
+    @property
+    def period(self) -> float:
+        """Return the least number of seconds per forward."""
+        return self.watched / FORWARDS_PER_SECOND
+
+    def pause(self, ms: float = 0) -> None:
+        """Sleep for the rest of the period after a forward of `ms`; changes take effect within `POLL`."""
+        started = time.monotonic() - ms / 1000
+        while not self.stopped and (left := self.period - (time.monotonic() - started)) > 0:
             time.sleep(min(left, POLL))
 
 
-async def begin(knobs: Knobs, request: gr.Request, tau: float = TAU, wait: float = 0):
+async def begin(knobs: Knobs, request: gr.Request, tau: float = TAU, watched: bool = False):
     """Begin a run: set the knobs to the page's values, disable Run and enable Stop.
 
     The run stops when its visitor leaves or starts another.
@@ -37,7 +43,7 @@ async def begin(knobs: Knobs, request: gr.Request, tau: float = TAU, wait: float
         gr.Error: if their last run does not stop in time; `warn_not_stopped` shows it.
     """
     await _take_over(knobs)
-    knobs.tau, knobs.wait, knobs.stopped = tau, wait, False
+    knobs.tau, knobs.watched, knobs.stopped = tau, watched, False
     at_leaving(request, stop, knobs)
     return gr.Button(interactive=False), gr.Button(interactive=True)
 
@@ -77,5 +83,5 @@ def set_tau(knobs: Knobs, tau: float) -> None:
     knobs.tau = tau
 
 
-def set_wait(knobs: Knobs, wait: float) -> None:
-    knobs.wait = wait
+def set_watched(knobs: Knobs, watched: bool) -> None:
+    knobs.watched = watched

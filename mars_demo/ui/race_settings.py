@@ -10,12 +10,13 @@ from mars_demo.decoding.request import Request
 from mars_demo.show import recordings
 from mars_demo.show.scripts import call
 from mars_demo.ui.examples import PROMPTS, examples_for
+from mars_demo.ui.hosting.gpu import LENT
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.knobs import TAU
 
 MODES = {f"{mode.title}: {mode.explained}": mode.name for mode in RACED}
 CRITERION = Request.criterion  # that of the paper and of recorded runs; the default of the URL
-MAX_WAIT = 1000  # ms of slow motion per forward
+WATCH = not LENT  # the default of "Watch it write"; seconds of a lent GPU are the visitor's quota
 LONGEST_PROMPT = 2048  # bytes of an encoded prompt in the URL
 SETTINGS = ("prompt", "model", "mode", "tau", "criterion")  # in the URL, as in url.js
 
@@ -51,15 +52,15 @@ def first() -> tuple:
 
 
 def in_url(request: gr.Request) -> tuple:
-    """Return the prompt, modes, τ, criterion and slow motion (`wait`) of the URL.
+    """Return the prompt, modes, τ, criterion and `watch` (0 or 1) of the URL.
 
     The other controls stay as they are, since a visitor may be typing already. The URL names a recorded
     run, or `prompt` (a text or an example's id), `mode`, `tau` and `criterion`.
     """
     query = dict(request.query_params)
-    wait = _within(query.get("wait"), MAX_WAIT)
+    watch = {"0": False, "1": True}.get(query.get("watch"), gr.skip())
     if "run" in query and (entry := opening(query)):
-        return *recorded(entry), wait
+        return *recorded(entry), watch
     prompt = query.get("prompt")
     if not prompt and query.get("model") in MODELS.names():
         prompt = examples_for(query["model"])[0]["id"]
@@ -71,7 +72,7 @@ def in_url(request: gr.Request) -> tuple:
         modes or gr.skip(),
         _within(query.get("tau"), 1),
         criterion if criterion in CRITERIA else gr.skip(),
-        wait,
+        watch,
     )
 
 
@@ -117,5 +118,6 @@ def remember(live: bool = False) -> str:
         "order": list(MODES.values()),
         "criterion": CRITERION,
         "longest": LONGEST_PROMPT,
+        "watch": WATCH,
     }
     return call("writeRace", data)

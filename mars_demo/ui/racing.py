@@ -39,7 +39,7 @@ def compete(prompt, model, modes, criterion, system, history, adapts, knobs):
     yield from shown(_raced(prompt, model, modes, criterion, system, history, adapts, knobs), knobs)
 
 
-@on_gpu(lambda _, model, modes, *rest: seconds((1 + len(modes)) * MAX_NEW_TOKENS, rest[-1].wait))
+@on_gpu(lambda _, model, modes, *rest: seconds((1 + len(modes)) * MAX_NEW_TOKENS, rest[-1].period))
 def _raced(prompt, model, modes, criterion, system, history: History, adapts, knobs: Knobs):
     checkpoint = MODELS.load(model)
 
@@ -89,12 +89,16 @@ def race(runs: Mapping[str, Run]) -> Iterator[tuple[str, Pass]]:
 
 
 def record(
-    runs: Mapping[str | None, Run], stopped: Callable[[], bool], pause: Callable[[], None] = lambda: None
+    runs: Mapping[str | None, Run],
+    stopped: Callable[[], bool],
+    pause: Callable[[float], None] = lambda ms: None,
 ) -> Iterator[str]:
     """Race; yield the JSON lines, each with its lane unless that is None. Clocks exclude the pauses.
 
     The race ends early once `stopped()`, or when a run raises, whose exception is passed on. All runs are
     closed in any case.
+
+    pause: called with the milliseconds of each forward, after it.
     """
     failure = None
     try:
@@ -105,7 +109,7 @@ def record(
                 yield f"{step.line(lane)}\n"
                 if step.stop:
                     yield f"{runs[lane].last_line(lane)}\n"
-                pause()
+                pause(step.ms)
                 if stopped():
                     break
         except Exception as error:  # noqa: BLE001  raised again below, after the record's last lines

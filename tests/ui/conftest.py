@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 from mars_demo.cli.gallery import write
 from mars_demo.show import recordings
 from mars_demo.show.components.stage import Stage
-from mars_demo.ui import options
+from mars_demo.ui import options, race_settings
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.page import App, build
 from mars_demo.ui.tabs import SERVED
@@ -23,14 +23,22 @@ expect.set_options(timeout=HANG_GUARD)
 
 @pytest.fixture(scope="session")
 def demo():
-    """Run an app that serves only the tiny models, which answer in milliseconds."""
+    """Run an app that serves only the tiny models, which answer in milliseconds, as on a lent GPU."""
     MODELS.serve(options.read(["--only", "--model", "mars-tiny", "--model", "ar-tiny"]))
-    served = build()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(race_settings, "WATCH", False)
+        served = build()
     served.launch(prevent_thread_lock=True, quiet=True)
     # Without costs, windows do not depend on the load of the machine.
     MODELS.member("mars-tiny").checkpoint = replace(MODELS.load(), costs=None)
     yield served
     served.close()
+
+
+@pytest.fixture
+def slow(monkeypatch):
+    """Let a watched race take two seconds per forward: minutes."""
+    monkeypatch.setattr("mars_demo.ui.knobs.FORWARDS_PER_SECOND", 0.5)
 
 
 @pytest.fixture(scope="session")

@@ -20,10 +20,10 @@ IS_FILLED = """examples => {
   const url = new URLSearchParams(location.search);
   const prompt = url.get("prompt");
   if (prompt && value("#prompt textarea") !== (examples[prompt] ?? prompt)) return false;
-  for (const name of ["tau", "wait"]) {
-    const number = Number.parseFloat(url.get(name));
-    if (Number.isFinite(number) && Number(value(`#${name} input[type=number]`)) !== number) return false;
-  }
+  const tau = Number.parseFloat(url.get("tau"));
+  if (Number.isFinite(tau) && Number(value("#tau input[type=number]")) !== tau) return false;
+  const watch = url.get("watch");
+  if (watch && document.querySelector("#watch input").checked !== (watch === "1")) return false;
   return value("#model input") !== "";
 }"""
 

@@ -89,7 +89,7 @@ def test_a_url_without_settings_opens_the_first_recorded_run_of_the_default_mode
 
 def test_an_invalid_url_changes_nothing(serve):
     serve()
-    arrived = in_url(request(tau="nan", mode="<b>", model="/etc/passwd", criterion="luck", wait="inf"))
+    arrived = in_url(request(tau="nan", mode="<b>", model="/etc/passwd", criterion="luck", watch="inf"))
     assert all(skipped(update) for update in arrived)
     assert list_models(request(model="/etc/passwd")).value == CHAT
 

@@ -19,14 +19,14 @@ POLICY = "script-src-elem 'self' https:; script-src-attr 'none'; object-src 'non
 CODE = " ".join((*SCRIPTS[:4], "${window.__hit = 1}"))
 # URL fields with code, of each kind where it is read, and invalid numbers.
 URLS = (
-    urlencode(dict.fromkeys(("prompt", "run", "model", "mode", "tau", "criterion", "wait", "tab"), CODE)),
+    urlencode(dict.fromkeys(("prompt", "run", "model", "mode", "tau", "criterion", "watch", "tab"), CODE)),
     urlencode({"mask_sentence": CODE, "mask_kind": CODE, "tab": "mask", "pass": "1e999"}),
     urlencode({"chapter": CODE, "lane": "constructor", "tab": "learn", "pass": "-1"}),
     "pass=-1&lane=constructor",
     "pass=0.5&lane=mars",
     "pass=1e999",
     "chapter=²&tab=learn",
-    "tau=nan&wait=inf",
+    "tau=nan&watch=inf",
     f"mask_length={'9' * 5000}&tab=mask",
 )
 PROBE = """

@@ -128,15 +128,16 @@ def run_button(page):
     return page.get_by_role("button", name="Run", exact=True)
 
 
-def fill(page, prompt: str, modes=("mars",), tau: float = 0.95) -> None:
+def fill(page, prompt: str, modes=("mars",), tau: float = 0.95, watched: bool = False) -> None:
     page.locator(".typed").fill(prompt)
     for box in page.locator(".modes [type=checkbox]").all():
         box.set_checked(box.get_attribute("value") in modes)
     page.locator(".controls .tau").fill(str(tau))
+    page.locator(".watched").set_checked(watched)
 
 
-def begin(page, prompt: str, modes=("mars",), tau: float = 0.95) -> None:
-    fill(page, prompt, modes, tau)
+def begin(page, prompt: str, *settings, **more) -> None:
+    fill(page, prompt, *settings, **more)
     run_button(page).click()
 
 
@@ -207,12 +208,21 @@ def test_a_prompt_without_gain_comes_with_examples(page):
     assert runs_of(page)["ar"].settings.run == before  # the visitor runs it
 
 
-def test_a_run_stops(page):
-    fill(page, "Count the letters of this text: " + "mississippi " * 20, ("mars", "lossless"))
-    # In one task of the page, so that the worker learns of both before the race can end.
-    page.evaluate("""() => {
-      for (const button of [".run", ".stop"]) document.querySelector(button).click();
-    }""")
+def test_a_watched_race_waits_for_the_visitor(page):
+    assert page.evaluate("() => document.querySelector('.watched').defaultChecked")
+    lane = page.locator('.lane[data-lane="mars"]')
+    begin(page, BUS, tau=1.0, watched=True)
+    expect(lane.locator(".pass").nth(1)).to_be_visible()
+    page.locator(".controls .tau").fill("0.5")
+    expect(lane.locator(".setting")).to_contain_text("0.50")
+    page.locator(".watched").uncheck()  # the rest comes at once
+    finish(page)
+    taus = [step.tau for step in runs_of(page)["mars"].passes]
+    assert set(taus) == {1.0, 0.5} and taus == sorted(taus, reverse=True)
+
+    begin(page, BUS, ("mars", "lossless"), watched=True)
+    expect(lane.locator(".pass").first).to_be_visible()
+    page.get_by_role("button", name="Stop").click()
     finish(page, "stopped")
     assert {run.stop for run in runs_of(page).values()} == {"stopped"}
 

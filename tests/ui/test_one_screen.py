@@ -6,11 +6,13 @@ from playwright.sync_api import Page, expect
 from race_tab import is_ready, race, to_the_end
 
 PROJECTOR = {"width": 1280, "height": 720}
-# The sum of the layout shifts without a recent input, as the web vital CLS counts them.
-SHIFTS = """() => {
-  globalThis.shifts = 0;
+# The layout shifts without a recent input, which the web vital CLS adds up, and what moved.
+WATCH_SHIFTS = """() => {
+  globalThis.shifts = [];
+  const nameOf = ({ node }) => node?.id || node?.className || node?.textContent;
   new PerformanceObserver((list) => {
-    for (const { value } of list.getEntries()) globalThis.shifts += value;
+    for (const { value, sources } of list.getEntries())
+      globalThis.shifts.push([value, sources.map(nameOf)]);
   }).observe({ type: "layout-shift" });
 }"""
 PARTS = (".verdict", ".replay", ".caption", ".slots", '[data-lane="ar"]', '[data-lane="mars"] .strip')
@@ -31,13 +33,14 @@ def fits(page: Page) -> None:
 def test_a_race_is_on_one_screen_and_nothing_jumps(visit, view):
     page = visit(f"{view}model=mars-tiny&prompt=weekday", viewport=PROJECTOR)
     is_ready(page)
-    page.evaluate(SHIFTS)
+    page.evaluate(WATCH_SHIFTS)
     race(page)
     fits(page)
     to_the_end(page)
     fits(page)
     expect(page.locator("#stage .slot").first).to_be_visible()
-    assert page.evaluate("globalThis.shifts") < 0.05
+    shifts = page.evaluate("globalThis.shifts")
+    assert sum(value for value, _ in shifts) < 0.05, shifts
 
 
 @pytest.mark.parametrize("run", ["table", "bus", "too-low", "lossless-lossy"])

@@ -8,7 +8,6 @@ from itertools import pairwise
 
 import httpx
 import pytest
-from acts import set_slider
 from playwright.sync_api import Page, expect
 from race_tab import (
     count,
@@ -77,9 +76,9 @@ def test_three_lanes_stream_to_a_verdict(visit):
     assert looks[0].count("linear-gradient") == 3  # two ticks and a line, visible without colour
 
 
-def test_stop_ends_a_race_and_the_next_start_replaces_one(visit):
+def test_stop_ends_a_race_and_the_next_start_replaces_one(visit, slow):
     """Start the next race with a key, because the button is disabled during a race."""
-    page = visit("prompt=table&mode=mars&tau=1&wait=1000")
+    page = visit("prompt=table&mode=mars&tau=1&watch=1")
     expect(page.locator("#stop")).to_be_disabled()
     race(page)
     stop(page)
@@ -89,7 +88,7 @@ def test_stop_ends_a_race_and_the_next_start_replaces_one(visit):
     prompt(page).fill(STORY)
     race(page, press="Shift+Enter")
     expect(page.locator("#stage .prompt")).to_have_text(STORY)
-    set_slider(page, "wait", 0)
+    page.locator("#watch input").uncheck()
     to_the_end(page)
     expect(page.locator("#stage .prompt")).to_have_text(STORY)
 
@@ -208,22 +207,21 @@ def controls_are(page: Page, text: str, tau: str, modes: list[str]) -> None:
 
 
 def test_the_url_sets_the_controls_and_follows_them(visit):
-    page = visit("prompt=story&tau=0.6&mode=lossless&model=mars-tiny&wait=300")
+    page = visit("prompt=story&tau=0.6&mode=lossless&model=mars-tiny&watch=1")
     controls_are(page, STORY, "0.6", ["lossless"])
-    expect(page.locator("#wait input[type=number]")).to_have_value("300")
+    expect(page.locator("#watch input")).to_be_checked()
     odd = "Tell me & me = 50% of <b>it</b> #1?"
     prompt(page).fill(odd)
     set_tau(page, 0.4)
     page.locator("#mode input[name=mars]").check()
-    set_slider(page, "wait", 100)
+    page.locator("#watch input").uncheck()
     expect(page).to_have_url(
-        re.compile("(?=.*prompt=Tell)(?=.*mode=mars%2Clossless)(?=.*tau=0.4)(?=.*wait=100)")
+        re.compile("(?=.*prompt=Tell)(?=.*mode=mars%2Clossless)(?=.*tau=0.4)(?!.*watch)")
     )
     page.reload()
     controls_are(page, odd, "0.4", ["mars", "lossless"])
-    expect(page.locator("#wait input[type=number]")).to_have_value("100")
     prompt(page).fill("ä" * 350)  # too long: six bytes each when encoded
-    expect(page).to_have_url(re.compile(r"^(?!.*prompt=).*tau=0.4&.*wait=100$"))
+    expect(page).to_have_url(re.compile(r"^(?!.*prompt=).*tau=0.4&"))
 
 
 def test_the_page_opens_on_a_recorded_run_and_a_race_replaces_the_next_one(visit):

@@ -90,7 +90,7 @@ def test_the_shown_record_only_grows_and_ends_complete():
     assert shown[-1] == "".join(lines)
 
 
-def test_no_clock_counts_the_pauses_of_slow_motion(mars_tiny, monkeypatch):
+def test_no_clock_counts_the_pauses(mars_tiny, monkeypatch):
     """Let time pass only in pauses, so that each forward takes 0 ms."""
     rests = []
     clock = SimpleNamespace(perf_counter=lambda: 1000.0 * len(rests))
@@ -99,10 +99,28 @@ def test_no_clock_counts_the_pauses_of_slow_motion(mars_tiny, monkeypatch):
         mode: decode(mars_tiny, "Hi", Request(mode=mode, tau=0.95, max_new_tokens=4))
         for mode in ("ar", "mars")
     }
-    lines = records(record(runs, lambda: False, lambda: rests.append("rest")))
+    lines = records(record(runs, lambda: False, rests.append))
     assert len(rests) > 4
     assert [line["ms"] for line in lines if "pass" in line] == [0.0] * len(rests)
     assert [run.seconds for run in runs.values()] == [0.0, 0.0]
+
+
+def test_a_watched_race_has_eight_forwards_per_second(monkeypatch):
+    """Count seconds that only pass in forwards and in pauses. Forwards of 500 ms need no pause."""
+    for ms, forwards, expected in ((25, 16, 2), (500, 4, 2)):
+        now = 0.0
+
+        def sleep(seconds):
+            nonlocal now
+            now += seconds
+
+        clock = SimpleNamespace(monotonic=lambda: now, sleep=sleep)  # noqa: B023
+        monkeypatch.setattr("mars_demo.ui.knobs.time", clock)
+        knobs = Knobs()
+        knobs.watched = True
+        for line in records(record({"ar": run(ms, forwards)}, lambda: False, knobs.pause)):
+            now += line.get("ms", 0) / 1000 if "pass" in line else 0
+        assert now == pytest.approx(expected)
 
 
 SOMEBODY = SimpleNamespace(session_hash=None)
@@ -119,7 +137,7 @@ def test_a_new_run_waits_until_the_previous_one_has_stopped():
 
     thread = threading.Thread(target=last_run)
     thread.start()
-    knobs.wait = 10
+    knobs.watched = True
     web.run(begin(knobs, SOMEBODY, tau=0.5))
     thread.join()
     assert knobs.running and not knobs.stopped

@@ -214,6 +214,7 @@ def test_tokens_of_n_gram_drafts_have_a_dotted_line_and_a_word(stage):
     style = "node => getComputedStyle(node).textDecoration"
     assert {"underline", "dotted"} < {*tokens.first.evaluate(style).split()}
     assert "underline" not in side.locator(".token:not(.copied)").first.evaluate(style)
+    side.locator(".name").click()
     for name in ("model", "mask", "copy"):
         count = sum(slot.source == name for slot in accepted)
         expect(stage.locator(f'.sources li[data-source="{name}"] b')).to_have_text(f"{count}")

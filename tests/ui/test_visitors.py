@@ -23,9 +23,7 @@ from mars_demo.decoding.request import Request
 from mars_demo.ui.hosting import visitors
 from mars_demo.ui.page import LOOK, build
 
-# Four lanes in slow motion take many minutes.
-ENDLESS = "prompt=table&tau=1&mode=mars,lossless,jacobi&wait=1000"
-SOON = 60_000  # milliseconds, a small part of these minutes
+ENDLESS = "prompt=table&tau=1&mode=mars&watch=1"  # with `slow`
 
 
 @pytest.fixture(scope="module")
@@ -51,23 +49,32 @@ def waits(page: Page, place: str) -> None:
     expect(page.locator("#prompt")).to_contain_text(re.compile(rf"\b{place}\b"))
 
 
+def test_a_visitor_watches_a_race_until_they_switch_it_off(visit, slow, one_race_url):
+    page = visit("prompt=table&tau=1&mode=mars", one_race_url)
+    expect(page.locator("#watch input")).to_be_checked()
+    race(page)
+    page.locator("#watch input").uncheck()
+    to_the_end(page)
+    expect(page).to_have_url(re.compile("watch=0$"))
+
+
 @pytest.mark.full
-def test_only_a_race_longer_than_the_time_limit_is_stopped(visit, monkeypatch):
+def test_only_a_race_longer_than_the_time_limit_is_stopped(visit, slow, monkeypatch):
     monkeypatch.setenv("MARS_DEMO_RACE_SECONDS", "2")
-    page = visit("prompt=table&tau=1&mode=mars&wait=1000")
+    page = visit(ENDLESS)
     race(page)
     to_the_end(page, "stopped")
     expect(toast(page)).to_contain_text(re.compile(r"\b2\b"))
     dismiss(page)
     monkeypatch.setenv("MARS_DEMO_RACE_SECONDS", "300")
-    page.locator("#wait input[type=range]").fill("0")
+    page.locator("#watch input").uncheck()
     race_to_the_end(page)
     expect(toast(page)).to_have_count(0)
 
 
 @pytest.mark.full
-def test_a_full_queue_rejects_a_visitor_who_can_retry(visit, one_race_url, monkeypatch):
-    one, two, three = (visit("prompt=table&tau=1&mode=mars&wait=1000", one_race_url) for _ in range(3))
+def test_a_full_queue_rejects_a_visitor_who_can_retry(visit, slow, one_race_url, monkeypatch):
+    one, two, three = (visit(ENDLESS, one_race_url) for _ in range(3))
     is_ready(three)
     monkeypatch.setenv("MARS_DEMO_WAITING", "1")
     race(one)
@@ -84,12 +91,12 @@ def test_a_full_queue_rejects_a_visitor_who_can_retry(visit, one_race_url, monke
 
 @pytest.mark.full
 @pytest.mark.parametrize("leave", [Page.close, Page.reload])
-def test_a_leaving_visitor_frees_a_position(visit, one_race_url, leave):
-    two, one = visit("prompt=story&tau=0", one_race_url), visit(ENDLESS, one_race_url)
+def test_a_leaving_visitor_frees_a_position(visit, slow, one_race_url, leave):
+    two, one = visit("prompt=story&tau=0&watch=0", one_race_url), visit(ENDLESS, one_race_url)
     race(one)
     waits(two, "1/1")
     leave(one)
-    expect(stage(two)).to_have_attribute("data-state", "done", timeout=SOON)
+    expect(stage(two)).to_have_attribute("data-state", "done")
     to_the_end(two)
 
 
@@ -98,7 +105,7 @@ def test_nothing_is_kept_of_former_visitors(visit, one_race_url, one_place):
     sessions = one_place.state_holder.session_data
     visit()  # the module's page stays open
     until(lambda: not sessions)  # visitors of earlier tests have left
-    page = visit("prompt=story&mode=mars&tau=0", one_race_url)
+    page = visit("prompt=story&mode=mars&tau=0&watch=0", one_race_url)
     race_to_the_end(page)
     (session,) = sessions
     assert session in visitors._calls

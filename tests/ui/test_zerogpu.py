@@ -7,7 +7,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from acts import set_slider
 from child_app import GUARD, ROOT, started
 from gradio_client import Client
 from gradio_client.exceptions import AppError
@@ -26,6 +25,8 @@ sys.modules["spaces"] = forking_spaces
 sys.argv = ["app.py", "--model", "mars-tiny", "--model", "ar-tiny", "--model", sys.argv[1], "--only"]
 from mars_demo.models import pool
 pool.RETRY_AFTER = 0
+from mars_demo.ui import knobs
+knobs.FORWARDS_PER_SECOND = 4
 from mars_demo.evaluation import training_record
 from mars_demo.ui import training
 training.CURVE_PROMPTS = training_record.PROBE_PROMPTS = 1  # as much as is needed to see that it works
@@ -81,20 +82,21 @@ def test_a_model_missing_at_launch_answers_when_it_exists(app):
 
 
 def test_tau_and_stop_reach_the_forked_process(visit, app):
-    page = visit("prompt=table&tau=1&mode=mars&model=mars-tiny&wait=200", app.url)
+    page = visit("prompt=table&tau=1&mode=mars&model=mars-tiny", app.url)
+    expect(page.locator("#watch input")).not_to_be_checked()
     for tau in (0, 0.5):  # the second time in a process forked earlier
         set_tau(page, 1)
-        set_slider(page, "wait", 200)
+        page.locator("#watch input").check()
         race(page)
         expect(stage(page)).to_have_attribute("data-state", "running")
         expect(lane(page, "mars").locator(".token").first).to_be_attached()
         set_tau(page, tau)
         expect(lane(page, "mars").locator(".setting")).to_contain_text(f"{tau:.2f}")
-        set_slider(page, "wait", 0)
+        page.locator("#watch input").uncheck()
         to_the_end(page)
         moved = taus(records(page)["mars"])
         assert (moved[0], moved[-1]) == (1, tau)
-    set_slider(page, "wait", 1000)
+    page.locator("#watch input").check()
     set_tau(page, 1)
     race(page)
     stop(page)

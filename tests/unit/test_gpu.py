@@ -70,16 +70,16 @@ def test_shared_state_reaches_a_process_forked_earlier():
     if (child := os.fork()) == 0:
         try:
             knobs = pickle.loads(os.read(here[0], 1 << 16))
-            os.write(there[1], pickle.dumps((knobs.tau, knobs.wait, knobs.stopped)))
+            os.write(there[1], pickle.dumps((knobs.tau, knobs.watched, knobs.stopped)))
             knobs.tau = 0.25
         finally:
             os._exit(0)
     knobs = Knobs()
     knobs.tau = 0.7
     data = pickle.dumps(knobs)
-    knobs.wait, knobs.stopped = 300, True  # after pickling
+    knobs.watched, knobs.stopped = True, True  # after pickling
     os.write(here[1], data)
-    assert pickle.loads(os.read(there[0], 1 << 16)) == (0.7, 300, True)
+    assert pickle.loads(os.read(there[0], 1 << 16)) == (0.7, True, True)
     os.waitpid(child, 0)
     assert knobs.tau == 0.25
 

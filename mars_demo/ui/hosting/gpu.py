@@ -39,9 +39,9 @@ def _is_lent() -> bool:
 LENT = _is_lent()
 
 
-def seconds(forwards: float, pause: float = 0) -> int:
-    """Return the time limit for some forwards, with a pause in milliseconds after each."""
-    return min(LONGEST, 1 + round(forwards * (FORWARD + pause / 1000)))
+def seconds(forwards: float, period: float = 0) -> int:
+    """Return the time limit for some forwards, of which each takes at least `period` seconds."""
+    return min(LONGEST, 1 + round(forwards * max(FORWARD, period)))
 
 
 def on_gpu(duration: Callable[..., int], kind: str = RACE) -> Callable:

@@ -5,7 +5,7 @@ import gradio as gr
 from mars_demo.core.names import BASE, TINY
 from mars_demo.show import recordings
 from mars_demo.show.scripts import call
-from mars_demo.ui import racing
+from mars_demo.ui import race_settings, racing
 from mars_demo.ui.controls import LIVE, QUIET, in_turns
 from mars_demo.ui.history import History
 from mars_demo.ui.knobs import Knobs, set_tau
@@ -16,7 +16,6 @@ from mars_demo.ui.race_settings import CRITERION
 from mars_demo.ui.tabs import Page
 
 TITLE = "Learn"
-SLOW = 40  # ms of pause after each forward of the chapter's race
 CHOSEN = ("words", "stage", "grid", "plot")  # the parts that a choice of run, picture or chart changes
 
 
@@ -65,7 +64,7 @@ def compare(number: int):
 
 
 def compete(at: int, knobs: Knobs):
-    """Race the prompt of the chapter, in slow motion, with the τ of its own slider."""
+    """Race the prompt of the chapter, with the τ of its own slider."""
     element = _element(at, "race")
     entry = recordings.entry(element["run"])
     settings = (entry["prompt"], entry["model"], element["modes"], CRITERION)
@@ -116,7 +115,7 @@ def _run(parts: Parts, number: gr.State) -> None:
         compete,
         [number],
         parts.stage,
-        settings=[tau, gr.State(SLOW)],
+        settings=[tau, gr.State(race_settings.WATCH)],
         model=gr.State(TINY),
         show_progress="hidden",
         **in_turns(),

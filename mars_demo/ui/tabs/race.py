@@ -1,10 +1,12 @@
 """The Race tab: a model races against itself on one prompt, one token per forward and in other modes."""
 
+from functools import partial
+
 import gradio as gr
 
 from mars_demo.core.acceptance import CRITERIA
 from mars_demo.show.scripts import call
-from mars_demo.ui import api, branches
+from mars_demo.ui import api, branches, race_settings
 from mars_demo.ui.controls import (
     IN_BROWSER,
     LIVE,
@@ -20,9 +22,9 @@ from mars_demo.ui.controls import (
 from mars_demo.ui.history import History
 from mars_demo.ui.hosting.errors import warn
 from mars_demo.ui.hosting.registry import MODELS
-from mars_demo.ui.knobs import set_tau, set_wait
+from mars_demo.ui.knobs import FORWARDS_PER_SECOND, set_tau, set_watched
 from mars_demo.ui.model_choice import ModelChoice
-from mars_demo.ui.race_settings import CRITERION, MAX_WAIT, MODES, first, follow_recording, in_url, remember
+from mars_demo.ui.race_settings import CRITERION, MODES, first, follow_recording, in_url, remember
 from mars_demo.ui.racing import compete
 from mars_demo.ui.tabs import Page
 
@@ -90,7 +92,12 @@ def take_prompt(history: History, shown, title: str | None, prompt: str | None):
         raise gr.Error("Choose a prompt first.", print_exception=False)
     taken = take(shown, title)
     put(history, [])
-    return *taken, prompt, ""
+    return *taken, prompt, "", shown.is_own
+
+
+def take_extreme(name: str, history: History, shown):
+    """Do the same with the slowest or the fastest of the visitor's own prompts."""
+    return take_prompt(history, shown, *shown.extreme(name))
 
 
 # ------------------------------------------------------------------------------ the conversation
@@ -134,19 +141,18 @@ class Controls:
         _, modes, tau, _ = first()
         self.prompt = page.text
         self.prompt.render()
-        self.buttons = RunButtons()
+        with gr.Column(elem_id="start"):
+            self.buttons = RunButtons()
+            self.watch = gr.Checkbox(
+                race_settings.WATCH,
+                label=f"Watch it write: {FORWARDS_PER_SECOND} forwards per second",
+                info="Timings exclude the pauses.",
+                elem_id="watch",
+                container=False,
+            )
         self.tau = tau_slider("tau", tau, "Acts immediately. At 1, one token per forward.")
         self.choice = ModelChoice(page.model, modes, self.prompt)
         self.model, self.modes = self.choice.model, self.choice.modes
-        self.wait = gr.Slider(
-            0,
-            MAX_WAIT,
-            0,
-            step=10,
-            label="Slow motion: pause after each forward (ms)",
-            info="Takes effect immediately; excluded from timings.",
-            elem_id="wait",
-        )
         with gr.Accordion("Advanced", open=False, elem_id="advanced"):
             self.criterion = gr.Radio(
                 list(SCORES.items()),
@@ -167,7 +173,7 @@ class Controls:
     @property
     def settings(self) -> list:
         """The controls that the URL depends on, in the order of the inputs of `writeRace`."""
-        return [self.prompt, self.model, self.modes, self.tau, self.criterion, self.wait, self.system]
+        return [self.prompt, self.model, self.modes, self.tau, self.criterion, self.watch, self.system]
 
 
 def build(page: Page, tab: gr.Tab) -> None:
@@ -192,11 +198,11 @@ def _fill(page: Page, c: Controls) -> None:
     changes = [control.change for control in c.settings]
     gr.on(changes, None, c.settings, None, js=remember(), **IN_BROWSER)
     recorded = [c.prompt, c.modes, c.tau, c.criterion]
-    c.choice.connect(page.blocks.load(in_url, None, [*recorded, c.wait], **QUIET))
+    c.choice.connect(page.blocks.load(in_url, None, [*recorded, c.watch], **QUIET))
     page.stage.recorded(None, None, [*recorded, c.model], js=follow_recording(), **IN_BROWSER)
     page.stage.example(put_example, None, c.prompt, **WITH_DATA)
     c.tau.input(set_tau, [c.buttons.knobs, c.tau], None, **LIVE)
-    c.wait.input(set_wait, [c.buttons.knobs, c.wait], None, **LIVE)
+    c.watch.input(set_watched, [c.buttons.knobs, c.watch], None, **LIVE)
 
 
 def _converse(page: Page, c: Controls, history: gr.State) -> None:
@@ -211,27 +217,30 @@ def _converse(page: Page, c: Controls, history: gr.State) -> None:
 def _race(page: Page, c: Controls, history: gr.State) -> None:
     """Connect the events that start a race, or set the controls to those of a point of the frontier."""
     repeated = page.stage.again(again, history, [c.prompt, c.tau, c.criterion, c.system], **MAY_WARN)
-    _start([c.buttons.run.click, c.prompt.submit, repeated.then], page, c, history)
+    _start([c.buttons.run.click, c.prompt.submit, repeated.then], page, c, history, gr.State(True))
 
     chosen, settings = [page.shown, page.point], [page.tabs, c.model, c.modes, c.tau, c.criterion]
     opened = page.open_race.click(take, chosen, settings, **MAY_WARN)
-    inputs, outputs = [history, *chosen, page.prompt], [*settings, c.prompt, c.system]
-    taken = page.race_prompt.click(take_prompt, inputs, outputs, **MAY_WARN)
-    for shown in (opened, taken):
+    adapts = gr.State(True)
+    outputs = [*settings, c.prompt, c.system, adapts]
+    taken = [page.race_prompt.click(take_prompt, [history, *chosen, page.prompt], outputs, **MAY_WARN)]
+    for name, button in page.race_extremes.items():
+        taken.append(button.click(partial(take_extreme, name), [history, page.shown], outputs, **MAY_WARN))
+    for shown in (opened, *taken):
         shown.success(None, None, None, js=call("showStage"), **IN_BROWSER)
-    _start([taken.success], page, c, history, adapts=False)
+    _start([shown.success for shown in taken], page, c, history, adapts)
 
 
-def _start(starts: list, page: Page, c: Controls, history: gr.State, adapts: bool = True) -> None:
+def _start(starts: list, page: Page, c: Controls, history: gr.State, adapts: gr.State) -> None:
     """Write the settings into the URL and race on each of the events."""
     for start in starts:
         start(None, c.settings, None, js=remember(live=True), **IN_BROWSER)
     c.buttons.on(
         starts,
         compete,
-        [c.prompt, c.model, c.modes, c.criterion, c.system, history, gr.State(adapts)],
+        [c.prompt, c.model, c.modes, c.criterion, c.system, history, adapts],
         page.stage,
-        settings=[c.tau, c.wait],
+        settings=[c.tau, c.watch],
         model=c.model,
         show_progress="minimal",
         show_progress_on=c.prompt,
@@ -248,7 +257,7 @@ def _branch(page: Page, c: Controls, history: gr.State) -> None:
         branches.go_on,
         [branch, history],
         page.stage,
-        settings=[c.tau, c.wait],
+        settings=[c.tau, c.watch],
         model=model,
         show_progress="hidden",
         **in_turns(),
