@@ -145,8 +145,8 @@ class Controls:
             self.buttons = RunButtons()
             self.watch = gr.Checkbox(
                 race_settings.WATCH,
-                label=f"Watch it write: {FORWARDS_PER_SECOND} forwards per second",
-                info="Timings exclude the pauses.",
+                label="Watch it write",
+                info=f"{FORWARDS_PER_SECOND} forwards per second; timings exclude the pauses.",
                 elem_id="watch",
                 container=False,
             )

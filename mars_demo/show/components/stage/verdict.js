@@ -17,7 +17,8 @@ const MATTERS = 0.2; // of the run's time: the least excess over the median that
  */
 export function verdict(runs) {
   const all = Object.values(runs);
-  if (!all.every((run) => run.done)) return ["Racing; each side is timed by its own clock."];
+  if (!all.every((run) => run.done))
+    return ["Racing, each side on its own clock. Move τ: it acts from the next forward on."];
   if (!all.every((run) => run.passes.length)) return ["Stopped before every side had begun."];
   const stopped = all.some((run) => run.stopped);
   const others = inOrder(runs).filter((run) => !isBaseline(run));
