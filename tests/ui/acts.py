@@ -48,4 +48,4 @@ def is_legible(page: Page, smallest: float = SMALLEST) -> None:
     """Assert sufficient contrasts and the size of the smallest text."""
     legible = page.evaluate(LEGIBLE)
     assert (legible["texts"], legible["marks"]) == ([], [])
-    assert legible["smallest"] >= smallest
+    assert legible["smallest"] >= [smallest], legible["smallest"]

@@ -41,13 +41,14 @@ async () => {
   const named = (node) => `${node.tagName.toLowerCase()}#${node.id}.${node.getAttribute("class")}`;
 
   const texts = new Set();
-  let smallest = Infinity;
+  let smallest = [Infinity, ""];
   const scaleOf = (node) => {
     const { a, b, c, d } = node.getScreenCTM?.() ?? { a: 1, b: 0, c: 0, d: 1 }; // of a drawing
     return Math.sqrt(a * d - b * c);
   };
   const readText = (node, text, style, alpha = 1) => {
-    smallest = Math.min(smallest, scaleOf(node) * parseFloat(style.fontSize));
+    const size = Math.round(100 * scaleOf(node) * parseFloat(style.fontSize)) / 100;
+    if (size < smallest[0]) smallest = [size, `${named(node)}: ${text.slice(0, 30)}`];
     if (node.closest(":disabled, .js-plotly-plot")) return;
     const drawn = node instanceof SVGElement;
     const value = contrast(node, drawn ? style.fill : style.color, alphaOf(node) * alpha);

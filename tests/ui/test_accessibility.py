@@ -36,7 +36,7 @@ def test_texts_are_large_enough_and_have_the_contrast_required_by_wcag(visit, th
     expect(page.locator("#stage .card")).to_be_visible()
     for tab, legible in each_tab(page):
         assert (legible["texts"], legible["marks"]) == ([], []), tab
-        assert legible["smallest"] >= SMALLEST, tab
+        assert legible["smallest"] >= [SMALLEST], tab
 
 
 def test_tokens_are_options_by_forward_and_every_control_has_a_name(visit, stage_url):
@@ -73,7 +73,7 @@ def test_a_talk_has_no_small_text_and_is_controlled_by_keys(visit):
     page = visit("view=talk", viewport={"width": 1920, "height": 1080})
     expect(page.locator("#stage .token").first).to_be_visible()
     for tab, legible in each_tab(page):
-        assert legible["smallest"] >= 18, tab  # pixels, half the size of the main texts
+        assert legible["smallest"] >= [18], tab  # pixels, half the size of the main texts
     assert page.evaluate("document.documentElement.scrollWidth") <= 1920
     for number, tab in enumerate(TABS, start=1):
         page.keyboard.press(str(number))
