@@ -2,7 +2,8 @@
 // Only this module reads and writes it. The server reads it too, when a page arrives.
 
 const SOON = 250; // ms after the last change of something that may go on changing
-const SETTINGS = ["prompt", "model", "mode", "tau", "criterion"]; // of a race, as in tabs/race.py
+// Of a race, as in race_settings.py.
+const SETTINGS = "prompt model mode tau criterion window max_new_tokens temperature top_p seed".split(" ");
 const ON_STAGE = ["run", "lane", "pass", "branch", "beside"]; // a recorded run, and what is shown of it
 
 const query = () => new URLSearchParams(location.search);
@@ -120,7 +121,7 @@ export function writeRace(known, ...controls) {
   writeSettings(known, ...controls);
 }
 
-function writeSettings(known, prompt, model, modes, tau, criterion, watch, system) {
+function writeSettings(known, prompt, model, modes, tau, watch, system, ...generation) {
   const text = known.examples[prompt] ?? prompt;
   // A prompt that continues a conversation is useless without it.
   const alone = !system && !document.querySelector("#stage .turn");
@@ -130,7 +131,12 @@ function writeSettings(known, prompt, model, modes, tau, criterion, watch, syste
     mode: known.order.filter((mode) => modes.includes(mode)).join(),
     tau: String(tau),
     ...(model && { model }), // none before the models are known
-    criterion: criterion === known.criterion ? null : criterion,
+    ...Object.fromEntries(
+      Object.entries(known.defaults).map(([name, value], index) => [
+        name,
+        [value, null, ""].includes(generation[index]) ? null : String(generation[index]),
+      ]),
+    ),
   };
   const recorded = known.live ? null : known.recorded[recordingInUrl(Object.keys(known.recorded)) ?? ""];
   const entries = Object.entries(settings);
