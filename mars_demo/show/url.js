@@ -25,6 +25,24 @@ export function setQuery(entries) {
     history.replaceState(history.state, "", text ? `?${text}` : location.pathname);
 }
 
+/** The keys whose values named nothing on this page. @type {string[]} */
+export const unknown = [];
+
+/**
+ * Delete names that this page does not know, before anything reads them.
+ * @param {Record<string, string[]>} known the names by key
+ */
+export function forgetUnknown(known) {
+  for (const [key, names] of Object.entries(known)) {
+    const value = queryValue(key) ?? "";
+    const values = (key === "mode" ? value.split(",") : [value]).filter(Boolean);
+    const kept = values.filter((value) => names.includes(value));
+    if (kept.length === values.length) continue;
+    unknown.push(key);
+    setQuery({ ...(key === "run" && without(ON_STAGE)), [key]: kept.join() || null });
+  }
+}
+
 /** @param {string[]} keys */
 const without = (keys) => Object.fromEntries(keys.map((key) => [key, null]));
 

@@ -303,6 +303,18 @@ def test_a_chosen_recording_fills_the_controls_before_the_server_answers(visit):
     expect(page).to_have_url(re.compile(r"\?prompt=story&mode=mars%2Clossless&tau=0.3&model=mars-tiny$"))
 
 
+def test_a_link_with_unknown_names_opens_the_page_without_them_and_says_so(visit):
+    page = visit("run=gone&model=<b>model</b>&mode=fast&tab=shop&pass=3&chapter=0")
+    shows(page, recordings.index()[0]["id"])
+    expect(toast(page)).to_contain_text("tab and run and model and mode and chapter")
+    expect(toast(page)).not_to_contain_text("gone")
+    expect(page).to_have_url(re.compile("/$"))
+    page.goto(f"{page.url}?mode=mars,fast&tau=0.5&prompt=story")
+    controls_are(page, STORY, "0.5", ["mars"])
+    expect(page.locator("#stage .lane")).to_have_count(0)  # the visitor runs it
+    expect(verdict(page)).to_contain_text("Press Run")
+
+
 @pytest.mark.full
 def test_an_edit_removes_the_recording_from_the_url_and_a_missing_one_is_not_added(visit):
     page = visit("run=table")

@@ -11,7 +11,7 @@ from mars_demo.core.trace import Run, read_text
 from mars_demo.show import recordings
 from mars_demo.show.components.drawing import Drawing
 
-EMPTY = "Press Run: the same model answers one token at a time and with MARS."
+EMPTY = "Press Run: the model answers the prompt one token at a time and with MARS."
 MOST_LANES = 6
 
 
