@@ -77,6 +77,8 @@ Slots = Annotated[int, Field(ge=1)]  # of a requested window; the mode sets the 
 Width = Annotated[int, Field(ge=1, le=WIDEST)]
 Count = Annotated[int, Field(ge=0, le=2 * WIDEST)]
 Share = Annotated[float, Field(ge=0, le=1)]
+Temperature = Annotated[float, Field(ge=0, le=2)]
+TopP = Annotated[float, Field(gt=0, le=1)]
 Seed = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 Score = Annotated[Share, rounded(6)]
 Duration = Annotated[float, Field(ge=0, le=10**9)]

@@ -8,11 +8,13 @@ verifying model, as with rejection sampling (arXiv 2504.15475 compares the two),
 answer in every mode and batch.
 """
 
+from __future__ import annotations
+
 import functools
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 from pydantic import Field
@@ -24,7 +26,9 @@ from transformers import (
     TopPLogitsWarper,
 )
 
-from mars_demo.core.fields import Seed, parameter
+from mars_demo.core.fields import Seed, Temperature, TopP, parameter
+
+COLDEST = 0.01  # below this temperature, decoding is greedy: sampling would only add rounding errors
 
 
 @dataclass(frozen=True)
@@ -35,14 +39,8 @@ class Sampling:
         ValueError: if a value is out of range.
     """
 
-    temperature: float = parameter(
-        1.0, Annotated[float, Field(ge=0, le=2)], "sampling temperature, which divides the logits"
-    )
-    top_p: float = parameter(
-        1.0,
-        Annotated[float, Field(gt=0, le=1)],
-        "sample from the smallest set of tokens with probability X",
-    )
+    temperature: float = parameter(1.0, Temperature, "sampling temperature, which divides the logits")
+    top_p: float = parameter(1.0, TopP, "sample from the smallest set of tokens with probability X")
     top_k: int = parameter(
         0, Annotated[int, Field(ge=0)], "sample from the N most probable tokens; 0: from all"
     )
@@ -58,6 +56,11 @@ class Sampling:
             raise ValueError(f"top_p must be above 0 and at most 1, not {self.top_p:g}.")
         if self.top_k < 0:
             raise ValueError(f"top_k must be at least 0 (all tokens), not {self.top_k}.")
+
+    @classmethod
+    def at(cls, temperature: float, **more: Any) -> Sampling | None:
+        """Return the settings at a temperature; None, which is greedy decoding, below `COLDEST`."""
+        return None if temperature < COLDEST else cls(temperature, **more)
 
     def scores(self, logits: Tensor) -> Tensor:
         """Return the logits [slots, vocabulary] to sample from; excluded tokens have -inf."""

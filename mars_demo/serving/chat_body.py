@@ -31,7 +31,6 @@ NEUTRAL = {
 # Fields that describe the client and do not change the answer.
 IGNORED = """user metadata store service_tier safety_identifier prompt_cache_key tool_choice
     parallel_tool_calls""".split()
-COLDEST = 0.01  # below this temperature, decoding is greedy: sampling would only add rounding errors
 StopString = Annotated[str, Field(min_length=1)]
 
 
@@ -136,9 +135,9 @@ class ChatBody(create_model("Parameters", __config__=types.STRICT, **_OPTIONAL))
     @property
     def _sampling(self) -> Sampling | None:
         given = self._given(SAMPLING)
-        if not given.keys() - {"seed"} or given.get("temperature", 1.0) < COLDEST:
+        if not given.keys() - {"seed"}:
             return None
-        return Sampling(**{"seed": secrets.randbits(32)} | given)
+        return Sampling.at(**{"temperature": Sampling.temperature, "seed": secrets.randbits(32)} | given)
 
     def _given(self, names: Iterable[str]) -> dict[str, Any]:
         return self.model_dump(include=set(names), exclude_none=True)

@@ -2,7 +2,8 @@
 // Only this module reads and writes it. The server reads it too, when a page arrives.
 
 const SOON = 250; // ms after the last change of something that may go on changing
-const SETTINGS = ["prompt", "model", "mode", "tau", "criterion"]; // of a race, as in tabs/race.py
+// Of a race, as in race_settings.py.
+const SETTINGS = "prompt model mode tau criterion window max_new_tokens temperature top_p seed".split(" ");
 const ON_STAGE = ["run", "lane", "pass", "branch", "beside"]; // a recorded run, and what is shown of it
 
 const query = () => new URLSearchParams(location.search);
@@ -22,6 +23,24 @@ export function setQuery(entries) {
   const text = changed.toString();
   if (text !== location.search.slice(1))
     history.replaceState(history.state, "", text ? `?${text}` : location.pathname);
+}
+
+/** The keys whose values named nothing on this page. @type {string[]} */
+export const unknown = [];
+
+/**
+ * Delete names that this page does not know, before anything reads them.
+ * @param {Record<string, string[]>} known the names by key
+ */
+export function forgetUnknown(known) {
+  for (const [key, names] of Object.entries(known)) {
+    const value = queryValue(key) ?? "";
+    const values = (key === "mode" ? value.split(",") : [value]).filter(Boolean);
+    const kept = values.filter((value) => names.includes(value));
+    if (kept.length === values.length) continue;
+    unknown.push(key);
+    setQuery({ ...(key === "run" && without(ON_STAGE)), [key]: kept.join() || null });
+  }
 }
 
 /** @param {string[]} keys */
@@ -113,7 +132,7 @@ export function writeRace(known, ...controls) {
   writeSettings(known, ...controls);
 }
 
-function writeSettings(known, prompt, model, modes, tau, criterion, watch, system) {
+function writeSettings(known, prompt, model, modes, tau, watch, system, ...generation) {
   const text = known.examples[prompt] ?? prompt;
   // A prompt that continues a conversation is useless without it.
   const alone = !system && !document.querySelector("#stage .turn");
@@ -123,7 +142,12 @@ function writeSettings(known, prompt, model, modes, tau, criterion, watch, syste
     mode: known.order.filter((mode) => modes.includes(mode)).join(),
     tau: String(tau),
     ...(model && { model }), // none before the models are known
-    criterion: criterion === known.criterion ? null : criterion,
+    ...Object.fromEntries(
+      Object.entries(known.defaults).map(([name, value], index) => [
+        name,
+        [value, null, ""].includes(generation[index]) ? null : String(generation[index]),
+      ]),
+    ),
   };
   const recorded = known.live ? null : known.recorded[recordingInUrl(Object.keys(known.recorded)) ?? ""];
   const entries = Object.entries(settings);

@@ -7,10 +7,10 @@ import gradio as gr
 from pydantic import Field, create_model
 
 from mars_demo.core import fields
-from mars_demo.core.limits import MAX_NEW_TOKENS
 from mars_demo.core.modes import BASELINE, RACED
 from mars_demo.core.modes import MODES as ALL
 from mars_demo.decoding.request import PARAMETERS, Request
+from mars_demo.ui.generation import GREEDY, Generation
 from mars_demo.ui.hosting.gpu import on_gpu, seconds
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.knobs import TAU, Knobs
@@ -24,9 +24,12 @@ def generate(
     model: Annotated[str, Field(max_length=200)] | None = None,
     mode: Literal[MODES] = "mars",
     tau: fields.Share = TAU,
-    window: fields.Slots | None = None,
-    max_new_tokens: fields.NewTokens = MAX_NEW_TOKENS,
-    criterion: fields.Criterion = Request.criterion,
+    window: fields.Slots | None = GREEDY.window,
+    max_new_tokens: fields.NewTokens = GREEDY.max_new_tokens,
+    criterion: fields.Criterion = GREEDY.criterion,
+    temperature: fields.Temperature = GREEDY.temperature,
+    top_p: fields.TopP = GREEDY.top_p,
+    seed: fields.Seed = GREEDY.seed,
 ) -> str:
     """Answer a prompt and stream the record of the run: JSON lines that grow as the model writes.
 
@@ -35,9 +38,9 @@ def generate(
     the answer.
     """
     try:
-        values = (prompt, model, mode, tau, window, max_new_tokens, criterion)
-        fields.checked(Parameters, dict(zip(Parameters.model_fields, values)))
-        request = Request(mode, tau, criterion, window=window, max_new_tokens=max_new_tokens)
+        values = locals()
+        generation = fields.checked(Parameters, {name: values[name] for name in _KINDS})
+        request = generation.request(mode, tau)
         knobs = Knobs()
         yield from within_limits(_answered(model, prompt, request, knobs), knobs)
     except ValueError as error:  # the caller's mistake, not a server error
@@ -48,10 +51,12 @@ def generate(
 _KINDS = get_type_hints(generate, include_extras=True)
 del _KINDS["return"]
 Parameters = create_model(
-    "Parameters", __config__=fields.STRICT, **{name: (kind, ...) for name, kind in _KINDS.items()}
+    "Parameters", __base__=Generation, **{name: (kind, ...) for name, kind in _KINDS.items()}
 )
 _HELP = {"prompt": "the user's message", "model": "one of the page's models; default: its first model"}
 _HELP |= {name: PARAMETERS[name].metadata["help"] for name in _KINDS if name in PARAMETERS}
+_HELP["window"] = "slots per forward; default: chosen for each forward by the costs of forwards"
+_HELP["temperature"] += "; 0, the default: greedy decoding"
 _HELP["mode"] = "; ".join(f"{name}: {mode.explained}" for name, mode in ALL.items() if name in MODES)
 generate.__doc__ += "\n".join(
     ["", "    Args:", *(f"        {name}: {text}." for name, text in _HELP.items())]

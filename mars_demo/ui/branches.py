@@ -6,7 +6,7 @@ from typing import Any
 
 import gradio as gr
 
-from mars_demo.core.limits import MAX_NEW_TOKENS, refuse_long
+from mars_demo.core.limits import LIMITS, refuse_long
 from mars_demo.core.trace import Run, read_text
 from mars_demo.decoding import branching
 from mars_demo.show.components.stage import MOST_LANES
@@ -42,7 +42,7 @@ def branch_request(event: gr.EventData) -> BranchRequest:
         raise ValueError(f"A stage has 1 to {MOST_LANES} runs.")
     if type(of) is not int or not 0 <= of < len(records) or type(at) is not int:
         raise ValueError("There is no such token on the stage.")
-    runs = [_read(record) for record in records]
+    runs = [read_one(record) for record in records]
     kept = [run for index, run in enumerate(runs) if index != of or event.replace is not True]
     if len(kept) == MOST_LANES:
         raise ValueError(
@@ -52,7 +52,12 @@ def branch_request(event: gr.EventData) -> BranchRequest:
     return BranchRequest(text, runs[of], at, _instead(instead))
 
 
-def _read(record: str) -> Run:
+def read_one(record: Any) -> Run:
+    """Read the record of one run.
+
+    Raises:
+        ValueError: if it is not such a record, or too long.
+    """
     run, *more = read_text(record) or [None]
     if run is None or more:
         raise ValueError("Each lane of the stage holds the record of one run.")
@@ -77,13 +82,13 @@ def go_on(branch: BranchRequest, history: History, knobs: Knobs) -> Iterator:
     yield from shown(_branched(branch, history, knobs), knobs)
 
 
-@on_gpu(lambda branch, history, knobs: seconds(MAX_NEW_TOKENS, knobs.period))
+@on_gpu(lambda branch, history, knobs: seconds(LIMITS.answer, knobs.period))
 def _branched(branch: BranchRequest, history: History, knobs: Knobs) -> Iterator[str]:
     checkpoint, settings = MODELS.load(branch.run.settings.model), branch.run.settings
     request = replace(
         branching.request_of(branch.run),
         tau=lambda: knobs.tau,
-        max_new_tokens=min(settings.max_new_tokens, MAX_NEW_TOKENS),
+        max_new_tokens=min(settings.max_new_tokens, LIMITS.answer),
         branch=branching.branch(checkpoint, branch.run, branch.at, branch.instead),
     )
     context = {"messages": settings.messages, "cache": history.cache(settings.mode)}
@@ -101,7 +106,7 @@ def prediction(request: Any) -> dict[str, Any]:
     record, at = (request.get("record"), request.get("at")) if isinstance(request, dict) else (None, None)
     if type(at) is not int:
         raise ValueError("There is no such token on the stage.")
-    return _prediction(_read(record), at)
+    return _prediction(read_one(record), at)
 
 
 @on_gpu(lambda run, at: seconds(1))

@@ -1,6 +1,7 @@
 """The page: its title, its tabs and its look."""
 
 import inspect
+import json
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,14 +14,16 @@ from gradio.utils import get_space
 from starlette.middleware import Middleware
 
 from mars_demo.core.limits import LIMITS
+from mars_demo.core.modes import BASELINE
 from mars_demo.show import scripts
-from mars_demo.ui.controls import QUIET
+from mars_demo.ui.controls import IN_BROWSER, MAY_WARN, QUIET
 from mars_demo.ui.hosting import errors, gpu, guard, visitors
 from mars_demo.ui.hosting.main_thread import MAIN
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.hosting.response_cache import ResponseCache
 from mars_demo.ui.hosting.storage import storage
-from mars_demo.ui.race_settings import first
+from mars_demo.ui.lessons.chapters import CHAPTERS
+from mars_demo.ui.race_settings import MODES, first, recorded_runs
 from mars_demo.ui.tabs import Page, batch, frontier, learn, mask, race, train
 from mars_demo.ui.warm_up import warm_up
 
@@ -65,9 +68,14 @@ TALK_ROW = """
 class App(gr.Blocks):
     """Blocks whose HTTP answers are values or error messages, never tracebacks; see `errors`."""
 
+    names: dict[str, list[str]] = {}  # those that a link can have, by the key of the URL
+
     def launch(self, *settings, routes=(), **more):
         """Launch as Gradio does, with the page's `LOOK`; `routes` are served beside the page."""
         errors.be_quiet()
+        look = {**LOOK, **more}
+        names = json.dumps(self.names).replace("<", "\\u003c")
+        look["head"] += f"<script>marsDemo.forgetUnknown({names})</script>"
         return super().launch(
             *settings,
             app_kwargs={
@@ -77,7 +85,7 @@ class App(gr.Blocks):
             max_threads=HANDLERS + LIMITS.races,  # a race keeps its thread while it waits for its turn
             state_session_capacity=visitors.SESSIONS,  # limits a client that opens ever new sessions
             _frontend=False,  # else the start fails if the machine is too busy to send the page within 3 s
-            **{**LOOK, **more},
+            **look,
         )
 
     def queue(self, *settings, **more):
@@ -135,6 +143,24 @@ def _to_present_visitors(send: Callable[..., None]) -> Callable[..., None]:
     return sending
 
 
+def link_names() -> dict[str, list[str]]:
+    """Return the names that a link can have, by the key of the URL."""
+    chapters = [chapter["id"] for chapter in CHAPTERS]
+    return {
+        "tab": [*TABS],
+        "run": [entry["id"] for entry in recorded_runs()],
+        "model": MODELS.names(),
+        "mode": [BASELINE, *MODES.values()],
+        "chapter": [*chapters, *(f"{number}" for number, _ in enumerate(chapters, start=1))],
+    }
+
+
+def warn_unknown(keys: str) -> None:
+    """Warn that a link's values of these keys were ignored; the values are not repeated."""
+    if named := [key for key in keys.split(",") if key in link_names()]:
+        gr.Warning(f"The link names an unknown {' and '.join(named)}, which this page ignores.")
+
+
 def open_tab(request: gr.Request):
     """Open the tab that the URL names."""
     name = request.query_params.get("tab")
@@ -161,6 +187,10 @@ def build() -> gr.Blocks:
             for name, module in TABS.items():
                 with gr.Tab(module.TITLE, id=name) as tab:
                     module.build(page, tab)
+        demo.names = link_names()
+        unknown = gr.Textbox(visible="hidden", container=False)
+        demo.load(None, None, unknown, js="() => marsDemo.unknown.join()", **IN_BROWSER)
+        unknown.change(warn_unknown, unknown, None, trigger_mode="always_last", **MAY_WARN)
         demo.load(open_tab, None, tabs, **QUIET)
         if get_space():
             gr.DuplicateButton(elem_id="duplicate")

@@ -1,24 +1,27 @@
 """The settings of a race: those of recorded runs, and those in the page's URL."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any
 
 import gradio as gr
+from pydantic import TypeAdapter
 
-from mars_demo.core.acceptance import CRITERIA
+from mars_demo.core.fields import Share
 from mars_demo.core.modes import BASELINE, RACED
-from mars_demo.decoding.request import Request
 from mars_demo.show import recordings
 from mars_demo.show.scripts import call
 from mars_demo.ui.examples import PROMPTS, examples_for
+from mars_demo.ui.generation import DEFAULTS, in_query
 from mars_demo.ui.hosting.gpu import LENT
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.knobs import TAU
 
 MODES = {f"{mode.title}: {mode.explained}": mode.name for mode in RACED}
-CRITERION = Request.criterion  # that of the paper and of recorded runs; the default of the URL
 WATCH = not LENT  # the default of "Watch it write"; seconds of a lent GPU are the visitor's quota
 LONGEST_PROMPT = 2048  # bytes of an encoded prompt in the URL
-SETTINGS = ("prompt", "model", "mode", "tau", "criterion")  # in the URL, as in url.js
+SETTINGS = ("prompt", "model", "mode", "tau", *DEFAULTS)  # in the URL, as in url.js
 
 
 def recorded_runs() -> list[dict]:
@@ -29,9 +32,9 @@ def recorded_runs() -> list[dict]:
 
 
 def recorded(entry: dict) -> tuple:
-    """Return the prompt, modes, first τ and criterion of a recorded run."""
+    """Return the prompt, modes and first τ of a recorded run, whose other settings are the defaults."""
     modes = [mode for mode in entry["modes"] if mode != BASELINE]
-    return entry["prompt"], modes, entry["tau"][0][1], CRITERION
+    return entry["prompt"], modes, entry["tau"][0][1]
 
 
 def opening(query: Mapping[str, str]) -> dict | None:
@@ -48,41 +51,40 @@ def opening(query: Mapping[str, str]) -> dict | None:
 def first() -> tuple:
     """Return the settings that the page opens with: those of the first recorded run, if any."""
     entry = opening({})
-    return recorded(entry) if entry else (PROMPTS[0]["prompt"], [RACED[0].name], TAU, CRITERION)
+    return recorded(entry) if entry else (PROMPTS[0]["prompt"], [RACED[0].name], TAU)
 
 
 def in_url(request: gr.Request) -> tuple:
-    """Return the prompt, modes, τ, criterion and `watch` (0 or 1) of the URL.
+    """Return the prompt, modes, τ, `watch` (0 or 1) and generation settings of the URL; show the latter.
 
     The other controls stay as they are, since a visitor may be typing already. The URL names a recorded
-    run, or `prompt` (a text or an example's id), `mode`, `tau` and `criterion`.
+    run, or `prompt` (a text or an example's id), `mode`, `tau` and generation settings.
     """
     query = dict(request.query_params)
     watch = {"0": False, "1": True}.get(query.get("watch"), gr.skip())
     if "run" in query and (entry := opening(query)):
-        return *recorded(entry), watch
+        return *recorded(entry), watch, *DEFAULTS.values(), gr.skip()
     prompt = query.get("prompt")
     if not prompt and query.get("model") in MODELS.names():
         prompt = examples_for(query["model"])[0]["id"]
     texts = {example["id"]: example["prompt"] for example in PROMPTS}
     modes = [mode for mode in query.get("mode", "").split(",") if mode in MODES.values()]
-    criterion = query.get("criterion")
     return (
         texts.get(prompt, prompt) if prompt else gr.skip(),
         modes or gr.skip(),
-        _within(query.get("tau"), 1),
-        criterion if criterion in CRITERIA else gr.skip(),
+        _valid(TypeAdapter(Share).validate_strings, query.get("tau")),
         watch,
+        *(_valid(partial(in_query, name), query.get(name)) for name in DEFAULTS),
+        gr.Accordion(open=True) if query.keys() & DEFAULTS.keys() else gr.skip(),
     )
 
 
-def _within(text: str | None, most: float):
-    """Parse a number from 0 to `most`; return no change for other texts."""
-    try:
-        number = float(text)
-    except (TypeError, ValueError):
-        return gr.skip()
-    return number if 0 <= number <= most else gr.skip()
+def _valid(parse: Callable[[str], Any], text: str | None) -> Any:
+    """Return the value of a text; no change if there is none or it is invalid."""
+    with suppress(ValueError):
+        if text is not None:
+            return parse(text)
+    return gr.skip()
 
 
 def model_in_url(request: gr.Request) -> str | None:
@@ -95,7 +97,8 @@ def model_in_url(request: gr.Request) -> str | None:
 
 def follow_recording() -> str:
     """Return the script that sets the controls to those of the chosen recorded run."""
-    runs = {entry["id"]: [*recorded(entry), entry["model"]] for entry in recorded_runs()}
+    defaults = DEFAULTS.values()
+    runs = {entry["id"]: [*recorded(entry), entry["model"], *defaults] for entry in recorded_runs()}
     return call("settingsOfRecording", runs)
 
 
@@ -107,16 +110,16 @@ def remember(live: bool = False) -> str:
     ids = {example["prompt"]: example["id"] for example in PROMPTS}
 
     def written(entry: dict) -> dict:
-        prompt, modes, tau, _ = recorded(entry)
+        prompt, modes, tau = recorded(entry)
         settings = {"prompt": ids.get(prompt, prompt), "model": entry["model"], "mode": ",".join(modes)}
-        return settings | {"tau": f"{tau:g}", "criterion": None}
+        return settings | {"tau": f"{tau:g}", **dict.fromkeys(DEFAULTS)}
 
     data = {
         "live": live,
         "examples": ids,
         "recorded": {entry["id"]: written(entry) for entry in recorded_runs()},
         "order": list(MODES.values()),
-        "criterion": CRITERION,
+        "defaults": DEFAULTS,
         "longest": LONGEST_PROMPT,
         "watch": WATCH,
     }

@@ -12,12 +12,13 @@ from typing import Any
 
 import gradio as gr
 
-from mars_demo.core.limits import LIMITS, MAX_NEW_TOKENS, refuse_long
+from mars_demo.core.limits import LIMITS, refuse_long
 from mars_demo.core.modes import BASELINE, RACED
 from mars_demo.core.trace import Pass, Run
 from mars_demo.decoding import decode as decoding
 from mars_demo.decoding.request import Request
 from mars_demo.models.checkpoint import Checkpoint
+from mars_demo.ui.generation import Generation, of_controls
 from mars_demo.ui.history import History
 from mars_demo.ui.hosting.errors import or_warn
 from mars_demo.ui.hosting.gpu import on_gpu, seconds
@@ -31,22 +32,29 @@ CROWD = 4  # concurrent streams without fewer updates
 _growing: set[object] = set()
 
 
-def compete(prompt, model, modes, criterion, system, history, adapts, knobs):
+def compete(prompt, model, modes, system, history, *settings):
     """Race; yield the growing value of the stage, which stays unchanged if the runs are not possible.
 
-    adapts: whether windows adapt to the costs of forwards; if not, the answers are those of a sweep.
+    settings: the values of the page's controls, as `of_controls` takes them, and the knobs.
     """
-    yield from shown(_raced(prompt, model, modes, criterion, system, history, adapts, knobs), knobs)
+    *values, knobs = settings
+
+    def results() -> Iterator[str]:
+        yield from _raced(prompt, model, modes, system, history, of_controls(values), knobs)
+
+    yield from shown(results(), knobs)
 
 
-@on_gpu(lambda _, model, modes, *rest: seconds((1 + len(modes)) * MAX_NEW_TOKENS, rest[-1].period))
-def _raced(prompt, model, modes, criterion, system, history: History, adapts, knobs: Knobs):
+def _duration(prompt, model, modes, system, history, generation: Generation, knobs: Knobs) -> int:
+    return seconds((1 + len(modes)) * generation.max_new_tokens, knobs.period)
+
+
+@on_gpu(_duration)
+def _raced(prompt, model, modes, system, history: History, generation: Generation, knobs: Knobs):
     checkpoint = MODELS.load(model)
 
     def run(mode: str) -> Run:
-        window = None if adapts else Request(mode).fitted(checkpoint).window
-        limits = {"window": window, "max_new_tokens": MAX_NEW_TOKENS}
-        request = Request(mode, lambda: knobs.tau, criterion, **limits)
+        request = generation.narrowed(mode, lambda: knobs.tau, checkpoint.block_size)
         context = {"messages": history.after(system), "cache": history.cache(mode)}
         return decode(checkpoint, prompt, request, **context)
 

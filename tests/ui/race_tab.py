@@ -23,7 +23,7 @@ IS_FILLED = """examples => {
   const tau = Number.parseFloat(url.get("tau"));
   if (Number.isFinite(tau) && Number(value("#tau input[type=number]")) !== tau) return false;
   const watch = url.get("watch");
-  if (watch && document.querySelector("#watch input").checked !== (watch === "1")) return false;
+  if (watch && document.querySelector("#watch input")?.checked !== (watch === "1")) return false;
   return value("#model input") !== "";
 }"""
 

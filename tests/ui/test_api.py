@@ -19,6 +19,9 @@ REQUEST = {
     "window": None,
     "max_new_tokens": 4,
     "criterion": "entropy",
+    "temperature": 0.0,
+    "top_p": 1.0,
+    "seed": 0,
 }
 MOST = str(LIMITS.answer)
 
@@ -51,6 +54,9 @@ BAD = [
     ("tau", -0.1, ["-0.1", "0"]),
     ("window", 10**9, ["1000000000"]),
     ("max_new_tokens", 10**9, ["1000000000", MOST]),
+    ("temperature", 2.5, ["2.5", "2"]),
+    ("top_p", 0, ["0"]),
+    ("seed", 0.5, ["0.5"]),
     ("criterion", "luck", ["'luck'", "probability", "entropy", "margin"]),
 ]
 
@@ -77,8 +83,18 @@ def test_too_few_values_get_a_message_and_no_traceback(url, capfd):
         [(kind, event)] = answer(url, *data)
         assert kind == "error" and is_clean(event["error"])
         assert all(name in event["error"] for name in REQUEST)
-        assert "7" in event["error"] and str(len(data)) in event["error"]
+        assert "10" in event["error"] and str(len(data)) in event["error"]
     assert "Traceback" not in "".join(capfd.readouterr())
+
+
+def test_the_defaults_of_the_api_are_those_of_the_page(url):
+    with urllib.request.urlopen(f"{url}config") as response:
+        parts = json.load(response)["components"]
+    page = {part["props"].get("elem_id"): part["props"].get("value") for part in parts}
+    [endpoint] = Client(url, verbose=False).view_api(return_format="dict")["named_endpoints"].values()
+    api = {one["parameter_name"]: one.get("parameter_default") for one in endpoint["parameters"]}
+    names = ("tau", "criterion", "window", "max_new_tokens", "temperature", "top_p", "seed")
+    assert {name: api[name] for name in names} == {name: page[name] for name in names}
 
 
 def test_the_client_gets_defaults_and_messages_and_there_is_one_endpoint(url, capfd):

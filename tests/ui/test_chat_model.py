@@ -7,6 +7,7 @@ import pytest
 
 from mars_demo.ui import options
 from mars_demo.ui.examples import EXAMPLES
+from mars_demo.ui.generation import DEFAULTS
 from mars_demo.ui.history import History
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.knobs import Knobs
@@ -80,8 +81,8 @@ def test_a_url_without_settings_opens_the_first_recorded_run_of_the_default_mode
         assert opening({"tab": "learn"}) == entry
     story = opening({"run": "story"})
     assert list_models(request(run="story")).value == story["model"] == "mars-tiny"
-    prompt, modes, tau, criterion, _ = in_url(request(run="story"))
-    assert criterion == "probability"
+    prompt, modes, tau, _, *generation, _ = in_url(request(run="story"))
+    assert generation == [*DEFAULTS.values()]
     assert (prompt, ["ar", *modes], [[1, tau]]) == tuple(story[key] for key in KEYS)
     assert all(skipped(update) for update in in_url(request(tab="learn")))
     assert opening({"run": "unknown", "model": CHAT}) is None
@@ -89,7 +90,9 @@ def test_a_url_without_settings_opens_the_first_recorded_run_of_the_default_mode
 
 def test_an_invalid_url_changes_nothing(serve):
     serve()
-    arrived = in_url(request(tau="nan", mode="<b>", model="/etc/passwd", criterion="luck", watch="inf"))
+    invalid = {"tau": "nan", "mode": "<b>", "model": "/etc/passwd", "criterion": "luck", "watch": "inf"}
+    invalid |= {"window": "0", "max_new_tokens": "1e9", "temperature": "nan", "top_p": "0", "seed": "a"}
+    *arrived, advanced = in_url(request(**invalid))
     assert all(skipped(update) for update in arrived)
     assert list_models(request(model="/etc/passwd")).value == CHAT
 
@@ -148,7 +151,7 @@ def test_the_chat_model_answers_a_new_prompt(serve):
     """Decode with quantized weights, the default of the page."""
     serve("--only", "--model", CHAT)
     question = "Which planet do we live on? Answer in one short sentence."
-    *_, record = compete(question, CHAT, ["lossless"], "probability", "", History(), True, Knobs())
+    *_, record = compete(question, CHAT, ["lossless"], "", History(), *DEFAULTS.values(), Knobs())
     records = [line for line in record.splitlines() if '"done":true' in line]
     assert len(records) == 2 and '"dtype":"int8"' in record
     assert "Earth" in record

@@ -4,6 +4,7 @@ import itertools
 import json
 import re
 import urllib.request
+from dataclasses import asdict
 from itertools import pairwise
 
 import httpx
@@ -29,6 +30,9 @@ from race_tab import (
 )
 from unanswered import unanswered
 
+from mars_demo.decoding.decode import decode
+from mars_demo.decoding.request import Request
+from mars_demo.decoding.sampling import Sampling
 from mars_demo.show import recordings
 from mars_demo.ui.examples import EXAMPLES
 from mars_demo.ui.hosting.registry import MODELS
@@ -91,6 +95,47 @@ def test_stop_ends_a_race_and_the_next_start_replaces_one(visit, slow):
     page.locator("#watch input").uncheck()
     to_the_end(page)
     expect(page.locator("#stage .prompt")).to_have_text(STORY)
+
+
+def test_advanced_settings_reach_every_side_and_its_link(visit, mars_tiny):
+    """Use a window that only Jacobi can have: the others get their largest, AR always has 1."""
+    query = "prompt=story&mode=mars%2Clossless%2Cjacobi&tau=1&model=mars-tiny"
+    more = "window=12&max_new_tokens=24&temperature=0.8&top_p=0.9&seed=7"
+    page = visit(f"{query}&{more}")
+    expect(page.locator("#seed input")).to_have_value("7")
+    race_to_the_end(page)
+    expect(page).to_have_url(re.compile(f"{re.escape(f'{query}&{more}')}$"))
+    runs, largest = records(page), mars_tiny.block_size + 1
+    windows = {mode: run.settings.window for mode, run in runs.items()}
+    assert windows == {"ar": 1, "mars": largest, "lossless": largest, "jacobi": 12}
+    sampling = Sampling(0.8, top_p=0.9, seed=7)
+    request = Request("ar", max_new_tokens=24, sampling=sampling)
+    expected = decode(mars_tiny, STORY, request).finish().token_ids
+    for run in runs.values():  # coupled, so that all sides sample the same answer
+        assert run.settings.sampling == asdict(sampling)
+        assert run.token_ids == expected
+
+    page.locator("#window input").fill("0")
+    run_button(page).click()
+    expect(toast(page)).to_contain_text("window")
+    page.locator("#window input").fill("")
+    page.locator("#seed input").fill("0")
+    expect(page).to_have_url(re.compile("&max_new_tokens=24&temperature=0.8&top_p=0.9$"))
+
+
+def test_the_best_window_is_one_press_away(visit):
+    page = visit("run=story")
+    is_ready(page)
+    button = page.locator("#stage .reasons button")
+    slots = re.search(r"\d+", button.text_content())[0]
+    before = stage(page).get_attribute("data-run")
+    button.click()
+    expect(page.locator("#window input")).to_have_value(slots)
+    assert stage(page).get_attribute("data-run") == before  # the visitor runs it
+    button.click()
+    expect(stage(page)).not_to_have_attribute("data-run", before)
+    to_the_end(page)
+    assert records(page)["mars"].settings.window == int(slots)
 
 
 @pytest.mark.full
@@ -258,6 +303,18 @@ def test_a_chosen_recording_fills_the_controls_before_the_server_answers(visit):
     expect(page).to_have_url(re.compile(r"\?prompt=story&mode=mars%2Clossless&tau=0.3&model=mars-tiny$"))
 
 
+def test_a_link_with_unknown_names_opens_the_page_without_them_and_says_so(visit):
+    page = visit("run=gone&model=<b>model</b>&mode=fast&tab=shop&pass=3&chapter=0")
+    shows(page, recordings.index()[0]["id"])
+    expect(toast(page)).to_contain_text("tab and run and model and mode and chapter")
+    expect(toast(page)).not_to_contain_text("gone")
+    expect(page).to_have_url(re.compile("/$"))
+    page.goto(f"{page.url}?mode=mars,fast&tau=0.5&prompt=story")
+    controls_are(page, STORY, "0.5", ["mars"])
+    expect(page.locator("#stage .lane")).to_have_count(0)  # the visitor runs it
+    expect(verdict(page)).to_contain_text("Press Run")
+
+
 @pytest.mark.full
 def test_an_edit_removes_the_recording_from_the_url_and_a_missing_one_is_not_added(visit):
     page = visit("run=table")
@@ -304,13 +361,14 @@ def test_examples_that_show_more_are_one_press_away(visit):
 
 @pytest.mark.full
 def test_runs_of_a_visit_are_listed_and_can_be_rerun_at_a_tried_tau(visit):
-    page = visit("prompt=story&tau=1&mode=mars")
+    page = visit("prompt=story&tau=1&mode=mars&window=3&temperature=0.5&seed=2")
     rows = page.locator("#stage .history tbody tr")
     race_to_the_end(page)
     expect(rows).to_have_count(1)
     first = records(page)["mars"]
 
     page.locator("#stage .ghost-range").fill("0.3")
+    page.locator("#seed input").fill("5")
     page.locator("#examples button", has_text="Times table").click()
     expect(prompt(page)).not_to_have_value(STORY)
     before = stage(page).get_attribute("data-run")
@@ -319,6 +377,8 @@ def test_runs_of_a_visit_are_listed_and_can_be_rerun_at_a_tried_tau(visit):
     to_the_end(page)
     second = records(page)["mars"]
     assert second.settings.prompt == STORY and set(taus(second)) == {0.3}
+    assert second.settings.window == 3 and second.settings.sampling == first.settings.sampling
+    expect(page.locator("#seed input")).to_have_value("2")
     expect(page.locator("#tau input[type=number]")).to_have_value("0.3")
 
     expect(rows).to_have_count(2)

@@ -47,7 +47,7 @@
  * @property {string} criterion
  * @property {Message[]} messages
  * @property {string} [gpu]
- * @property {object} [sampling]
+ * @property {{ temperature?: number }} [sampling]
  * @property {[positions: number, ms: number][]} [costs]
  * @property {Branch} [branch]
  */

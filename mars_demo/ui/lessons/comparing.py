@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 
 from pandas import DataFrame
 
-from mars_demo.core.limits import MAX_NEW_TOKENS
 from mars_demo.core.names import BASE, TINY
 from mars_demo.core.trace import Run
 from mars_demo.decoding.request import Request
@@ -54,11 +53,10 @@ def compare(prompt: str, knobs: Knobs) -> Iterator:
     yield from racing.shown(_answered(prompt, knobs), knobs)
 
 
-@on_gpu(lambda prompt, knobs: seconds(len(LANES) * MAX_NEW_TOKENS))
+@on_gpu(lambda prompt, knobs: seconds(len(LANES) * Request.max_new_tokens))
 def _answered(prompt: str, knobs: Knobs) -> Iterator[DataFrame]:
     runs = {
-        lane: decode(MODELS.load(model), prompt, Request(mode, max_new_tokens=MAX_NEW_TOKENS))
-        for lane, (model, mode) in LANES.items()
+        lane: decode(MODELS.load(model), prompt, Request(mode)) for lane, (model, mode) in LANES.items()
     }
     for _ in streamed(runs, knobs):
         yield compared(runs)

@@ -7,12 +7,12 @@ from mars_demo.show import recordings
 from mars_demo.show.scripts import call
 from mars_demo.ui import race_settings, racing
 from mars_demo.ui.controls import LIVE, QUIET, in_turns
+from mars_demo.ui.generation import DEFAULTS
 from mars_demo.ui.history import History
 from mars_demo.ui.knobs import Knobs, set_tau
 from mars_demo.ui.lessons import comparing, figures, tables
 from mars_demo.ui.lessons.chapters import CHAPTERS, number_of
 from mars_demo.ui.lessons.parts import NAMES, Parts
-from mars_demo.ui.race_settings import CRITERION
 from mars_demo.ui.tabs import Page
 
 TITLE = "Learn"
@@ -67,8 +67,8 @@ def compete(at: int, knobs: Knobs):
     """Race the prompt of the chapter, with the τ of its own slider."""
     element = _element(at, "race")
     entry = recordings.entry(element["run"])
-    settings = (entry["prompt"], entry["model"], element["modes"], CRITERION)
-    yield from racing.compete(*settings, system="", history=History(), adapts=True, knobs=knobs)
+    context = (entry["prompt"], entry["model"], element["modes"], "", History())
+    yield from racing.compete(*context, *DEFAULTS.values(), knobs)
 
 
 def _element(at: int, kind: str) -> dict:

@@ -5,6 +5,8 @@ from functools import partial
 import gradio as gr
 
 from mars_demo.core.acceptance import CRITERIA
+from mars_demo.core.limits import LIMITS
+from mars_demo.decoding.request import Request
 from mars_demo.show.scripts import call
 from mars_demo.ui import api, branches, race_settings
 from mars_demo.ui.controls import (
@@ -19,12 +21,13 @@ from mars_demo.ui.controls import (
     in_turns,
     tau_slider,
 )
+from mars_demo.ui.generation import DEFAULTS, of_record
 from mars_demo.ui.history import History
 from mars_demo.ui.hosting.errors import warn
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.knobs import FORWARDS_PER_SECOND, set_tau, set_watched
 from mars_demo.ui.model_choice import ModelChoice
-from mars_demo.ui.race_settings import CRITERION, MODES, first, follow_recording, in_url, remember
+from mars_demo.ui.race_settings import MODES, first, follow_recording, in_url, remember
 from mars_demo.ui.racing import compete
 from mars_demo.ui.tabs import Page
 
@@ -36,18 +39,28 @@ FOCUS_PROMPT = "() => document.querySelector('#prompt textarea').focus()"
 # -------------------------------------------------------- requests of the stage and the frontier
 
 
-def _thresholds(tau, criterion):
-    """Return a page's τ and criterion for their controls; null and invalid values change nothing."""
-    is_tau = isinstance(tau, int | float) and 0 <= tau <= 1
-    is_criterion = isinstance(criterion, str) and criterion in CRITERIA
-    return tau if is_tau else gr.skip(), criterion if is_criterion else gr.skip()
-
-
 def again(history: History, event: gr.EventData):
-    """Set the prompt, τ, criterion and system prompt to those of a run; continue its earlier messages."""
-    if not isinstance(event.prompt, str):
-        return [gr.skip()] * 4
-    return event.prompt, *_thresholds(event.tau, event.criterion), put(history, event.messages)
+    """Set the prompt, τ, system prompt and generation settings to those of a run's record.
+
+    The next race continues the run's earlier messages, with the event's `tau` and `window`, if any.
+    """
+    settings = branches.read_one(event.record).settings
+    generation = of_record(settings).model_dump()
+    if event.window is not None:
+        generation["window"] = event.window
+    return settings.prompt, _threshold(event.tau), put(history, settings.messages), *generation.values()
+
+
+def _threshold(tau):
+    """Return a τ for its control, which null and invalid values do not change."""
+    return tau if isinstance(tau, int | float) and 0 <= tau <= 1 else gr.skip()
+
+
+def set_window(event: gr.EventData):
+    """Set the window to the one that the stage recommends, and show it."""
+    if not isinstance(event.window, int) or event.window < 1:
+        return [gr.skip()] * 2
+    return event.window, gr.Accordion(open=True)
 
 
 def put_example(event: gr.EventData):
@@ -65,6 +78,9 @@ def take_branch(event: gr.EventData):
 def take(shown, title: str | None):
     """Open this tab with the model, mode, τ and criterion of a point; keep those that it lacks.
 
+    Decoding is greedy. As in a sweep, every forward has the mode's default window; on own prompts, the window
+    is chosen for each forward.
+
     Raises:
         gr.Error: if no point is chosen, or its model is not served.
     """
@@ -73,12 +89,16 @@ def take(shown, title: str | None):
         raise gr.Error("Choose a point first.", print_exception=False)
     if model not in MODELS.names() and not MODELS.own(model):
         raise gr.Error(f"Unknown model {model!r}.", print_exception=False)
-    setting = point.setting
+    setting, generation = point.setting, dict(DEFAULTS)
+    if (is_raced := setting.mode in MODES.values()) and not shown.is_own:
+        generation["window"] = Request(setting.mode).fitted(MODELS.load(model)).window
+    generation["criterion"] = setting.criterion or gr.skip()
     return (
         gr.Tabs(selected="race"),
         gr.Dropdown(choices=list(dict.fromkeys([*MODELS.names(), model])), value=model),
-        [setting.mode] if setting.mode in MODES.values() else gr.skip(),
-        *_thresholds(setting.tau, setting.criterion),
+        [setting.mode] if is_raced else gr.skip(),
+        _threshold(setting.tau),
+        *generation.values(),
     )
 
 
@@ -92,7 +112,7 @@ def take_prompt(history: History, shown, title: str | None, prompt: str | None):
         raise gr.Error("Choose a prompt first.", print_exception=False)
     taken = take(shown, title)
     put(history, [])
-    return *taken, prompt, "", shown.is_own
+    return *taken, prompt, ""
 
 
 def take_extreme(name: str, history: History, shown):
@@ -138,7 +158,7 @@ class Controls:
     """The controls beside the stage."""
 
     def __init__(self, page: Page):
-        _, modes, tau, _ = first()
+        _, modes, tau = first()
         self.prompt = page.text
         self.prompt.render()
         with gr.Column(elem_id="start"):
@@ -153,14 +173,8 @@ class Controls:
         self.tau = tau_slider("tau", tau, "Acts immediately. At 1, one token per forward.")
         self.choice = ModelChoice(page.model, modes, self.prompt)
         self.model, self.modes = self.choice.model, self.choice.modes
-        with gr.Accordion("Advanced", open=False, elem_id="advanced"):
-            self.criterion = gr.Radio(
-                list(SCORES.items()),
-                value=CRITERION,
-                label="Score that τ is compared with",
-                info="The paper's is the probability.",
-                elem_id="criterion",
-            )
+        with gr.Accordion("Advanced", open=False, elem_id="advanced") as self.advanced:
+            self.generation = _generation_controls()
             self.system = gr.Textbox(
                 "",
                 label="System prompt",
@@ -173,7 +187,41 @@ class Controls:
     @property
     def settings(self) -> list:
         """The controls that the URL depends on, in the order of the inputs of `writeRace`."""
-        return [self.prompt, self.model, self.modes, self.tau, self.criterion, self.watch, self.system]
+        return [self.prompt, self.model, self.modes, self.tau, self.watch, self.system, *self.generation]
+
+
+def _generation_controls() -> list[gr.Component]:
+    """Return the controls of the generation settings, in the order of `DEFAULTS`."""
+    controls = {
+        "criterion": gr.Radio(
+            list(SCORES.items()),
+            label="Score that τ is compared with",
+            info="The paper's is the probability.",
+        ),
+        "window": gr.Number(
+            label="Window (slots)",
+            placeholder="auto",
+            info="If empty, chosen for each forward. AR has 1, other modes have at most their largest.",
+            precision=0,
+        ),
+        "max_new_tokens": gr.Slider(1, LIMITS.answer, step=1, label="Longest answer (new tokens)"),
+        "temperature": gr.Slider(0, 2, step=0.05, label="Temperature", info="0: greedy decoding."),
+        "top_p": gr.Slider(
+            0.05,
+            1,
+            step=0.05,
+            label="Top-p",
+            info="Sample from the smallest set of tokens with this probability.",
+        ),
+        "seed": gr.Number(
+            label="Seed",
+            info="The same for every side, so lossless modes sample the answer of AR.",
+            precision=0,
+        ),
+    }
+    for name, control in controls.items():
+        control.value, control.elem_id = DEFAULTS[name], name
+    return [controls[name] for name in DEFAULTS]
 
 
 def build(page: Page, tab: gr.Tab) -> None:
@@ -197,10 +245,15 @@ def _fill(page: Page, c: Controls) -> None:
     # later handler might change the URL meanwhile.
     changes = [control.change for control in c.settings]
     gr.on(changes, None, c.settings, None, js=remember(), **IN_BROWSER)
-    recorded = [c.prompt, c.modes, c.tau, c.criterion]
-    c.choice.connect(page.blocks.load(in_url, None, [*recorded, c.watch], **QUIET))
-    page.stage.recorded(None, None, [*recorded, c.model], js=follow_recording(), **IN_BROWSER)
+    recorded = [c.prompt, c.modes, c.tau]
+    c.choice.connect(
+        page.blocks.load(in_url, None, [*recorded, c.watch, *c.generation, c.advanced], **QUIET)
+    )
+    followed = [*recorded, c.model, *c.generation]
+    page.stage.recorded(None, None, followed, js=follow_recording(), **IN_BROWSER)
     page.stage.example(put_example, None, c.prompt, **WITH_DATA)
+    window = c.generation[list(DEFAULTS).index("window")]
+    page.stage.window(set_window, None, [window, c.advanced], **WITH_DATA)
     c.tau.input(set_tau, [c.buttons.knobs, c.tau], None, **LIVE)
     c.watch.input(set_watched, [c.buttons.knobs, c.watch], None, **LIVE)
 
@@ -216,29 +269,28 @@ def _converse(page: Page, c: Controls, history: gr.State) -> None:
 
 def _race(page: Page, c: Controls, history: gr.State) -> None:
     """Connect the events that start a race, or set the controls to those of a point of the frontier."""
-    repeated = page.stage.again(again, history, [c.prompt, c.tau, c.criterion, c.system], **MAY_WARN)
-    _start([c.buttons.run.click, c.prompt.submit, repeated.then], page, c, history, gr.State(True))
+    repeated = page.stage.again(again, history, [c.prompt, c.tau, c.system, *c.generation], **MAY_WARN)
+    _start([c.buttons.run.click, c.prompt.submit, repeated.success], page, c, history)
 
-    chosen, settings = [page.shown, page.point], [page.tabs, c.model, c.modes, c.tau, c.criterion]
+    chosen, settings = [page.shown, page.point], [page.tabs, c.model, c.modes, c.tau, *c.generation]
     opened = page.open_race.click(take, chosen, settings, **MAY_WARN)
-    adapts = gr.State(True)
-    outputs = [*settings, c.prompt, c.system, adapts]
+    outputs = [*settings, c.prompt, c.system]
     taken = [page.race_prompt.click(take_prompt, [history, *chosen, page.prompt], outputs, **MAY_WARN)]
     for name, button in page.race_extremes.items():
         taken.append(button.click(partial(take_extreme, name), [history, page.shown], outputs, **MAY_WARN))
     for shown in (opened, *taken):
         shown.success(None, None, None, js=call("showStage"), **IN_BROWSER)
-    _start([shown.success for shown in taken], page, c, history, adapts)
+    _start([shown.success for shown in taken], page, c, history)
 
 
-def _start(starts: list, page: Page, c: Controls, history: gr.State, adapts: gr.State) -> None:
+def _start(starts: list, page: Page, c: Controls, history: gr.State) -> None:
     """Write the settings into the URL and race on each of the events."""
     for start in starts:
         start(None, c.settings, None, js=remember(live=True), **IN_BROWSER)
     c.buttons.on(
         starts,
         compete,
-        [c.prompt, c.model, c.modes, c.criterion, c.system, history, adapts],
+        [c.prompt, c.model, c.modes, c.system, history, *c.generation],
         page.stage,
         settings=[c.tau, c.watch],
         model=c.model,

@@ -11,7 +11,7 @@ from mars_demo.core.trace import Run, read_text
 from mars_demo.show import recordings
 from mars_demo.show.components.drawing import Drawing
 
-EMPTY = "Press Run: the same model answers one token at a time and with MARS."
+EMPTY = "Press Run: the model answers the prompt one token at a time and with MARS."
 MOST_LANES = 6
 
 
@@ -35,7 +35,9 @@ class Stage(Drawing):
         empty: the text of the stage without a record.
 
     Events:
-        again: run a `prompt` after `messages`, with `tau` and `criterion`; null leaves these unchanged.
+        again: run the `prompt` of a `record` again, with its settings, but with this `tau` instead of the
+            page's and this `window` instead of its own, unless they are null.
+        window: set the page's window to this number of slots.
         reply: continue `messages` with the next prompt; without messages, begin a new conversation.
         history: another record is on the stage, with these `messages` and this `system` prompt; null leaves
             the latter unchanged. Events `reply` and `history` have an increasing `number`.
@@ -47,7 +49,7 @@ class Stage(Drawing):
         example: put an example's `prompt` into the prompt box.
     """
 
-    EVENTS = ["again", "reply", "history", "recorded", "branch", "mask", "example"]
+    EVENTS = ["again", "window", "reply", "history", "recorded", "branch", "mask", "example"]
 
     def __init__(
         self,

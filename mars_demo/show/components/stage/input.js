@@ -22,6 +22,7 @@ import {
 } from "./tools.js";
 import { focused, redraw, shownPass, stage, total, view } from "./state.js";
 import { attempt } from "./errors.js";
+import { putWindow } from "./why.js";
 import { TAU_STEP } from "../words.js";
 
 const actions = {
@@ -34,11 +35,13 @@ const actions = {
   step: () => step(1),
   end: () => stopAt(null),
   next: nextRecording,
-  again() {
-    const { prompt, criterion, messages } = focused().settings;
+  again({ value }) {
+    const { prompt } = focused().settings;
+    const record = stage.reader.texts[view.focus];
     view.reply = null;
-    trigger("again", { prompt, tau: view.whatIf, criterion, messages });
+    trigger("again", { prompt, record, tau: view.whatIf, window: Number(value) || null });
   },
+  window: putWindow,
   reply: (button) => replyTo(laneOf(button).name),
   anew() {
     clearStage();

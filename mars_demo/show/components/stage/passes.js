@@ -49,7 +49,9 @@ export function describe(/** @type {Run} */ { mode, settings }, /** @type {numbe
   const slots = `${settings.costs ? "up to " : ""}${plural(settings.window, "slot")}`;
   const size = verifies ? `up to ${plural(settings.window - 1, "draft")}` : slots;
   const criterion = isConfidence(settings) ? "" : ` (${settings.criterion})`;
-  return mode.uses_tau ? `τ ${tauText(tau)}${criterion}, ${size}` : size;
+  const threshold = mode.uses_tau ? `τ ${tauText(tau)}${criterion}, ` : "";
+  const { sampling } = settings;
+  return threshold + size + (sampling ? `, temperature ${sampling.temperature ?? 1}` : "");
 }
 
 /** The paper calls the probability of a token its confidence; other criteria keep their names. */

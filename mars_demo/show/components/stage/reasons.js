@@ -76,6 +76,14 @@ function windowAdvice(run, points) {
   return [`${best}, ${times(factor)}; with ${largest} it would be ${times(full)} ${estimate}.`];
 }
 
+/** Return the best window if it has several slots and is not the run's own for every forward; else null. */
+export function advisedWindow(run, points) {
+  if (!points || !allowsOtherWindow(run) || run.passes.length < 2) return null;
+  const { window } = bestWindow(run, curveThrough(points));
+  const { settings } = run;
+  return window === 1 || (window === settings.window && !settings.costs) ? null : window;
+}
+
 /** Return the best window at the run's τ (`own`) and at others: {name, window, factor, own}. */
 export function estimates(run, points) {
   if (!points || !allowsOtherWindow(run) || run.passes.length < 2) return [];

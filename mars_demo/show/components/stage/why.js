@@ -1,9 +1,10 @@
 // The panel "Why this speed?": cost and acceptance of the forwards of a finished run, and where its time
 // went.
 
-import { drawBars, find, make, say } from "../dom.js";
+import { constants, trigger } from "../component.js";
+import { drawBars, find, make, say, set } from "../dom.js";
 import { plural } from "../words.js";
-import { estimates, reasons, times } from "./reasons.js";
+import { advisedWindow, estimates, reasons, times } from "./reasons.js";
 import { costPoints, sizesOf, slotsOf, timesOf } from "./speed.js";
 
 let drawn = null; // the run
@@ -19,6 +20,7 @@ export function drawWhy(run, baseline, over) {
   const points = costPoints(run, baseline);
   find(".reasons", panel).replaceChildren(
     ...reasons(run, baseline, points).map((sentence) => make("p", "", sentence)),
+    ...windowButton(constants.main && advisedWindow(run, points)),
   );
   const costs = costRows(run, baseline);
   drawBars(find(".cost ol", panel), costs);
@@ -26,6 +28,20 @@ export function drawWhy(run, baseline, over) {
   drawBars(find(".by-slot", panel), slotRows(run));
   drawTimes(find(".times", panel), run);
   drawEstimates(find(".estimates", panel), run === baseline ? [] : estimates(run, points));
+}
+
+/** Return the button that sets the page's window, if there is one to recommend. */
+function windowButton(slots) {
+  if (!slots) return [];
+  const button = make("button", "", `Use ${plural(slots, "slot")}`);
+  return [set(button, { type: "button", value: slots, "data-do": "window", "data-export": "no" })];
+}
+
+/** Set the page's window; the next press of the button runs the prompt again. */
+export function putWindow(button) {
+  trigger("window", { window: Number(button.value) });
+  say(button, `Run again with ${button.value} slots`);
+  button.dataset.do = "again";
 }
 
 // ---------------------------------------------------------------------------------------------- bars

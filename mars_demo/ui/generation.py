@@ -1,0 +1,88 @@
+"""The generation settings of an answer, with the same defaults on the page and in the HTTP API."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from pydantic import BaseModel
+
+from mars_demo.core import fields
+from mars_demo.core.acceptance import Tau
+from mars_demo.core.limits import LIMITS
+from mars_demo.core.modes import MODES
+from mars_demo.core.trace import Settings
+from mars_demo.decoding.request import Request
+from mars_demo.decoding.sampling import Sampling
+
+
+class Generation(BaseModel, **fields.STRICT, frozen=True):
+    """The validated settings that all sides of a race share, besides τ.
+
+    window: slots per forward; None to choose them for each forward, by the costs of forwards.
+    temperature: 0 for greedy decoding.
+    """
+
+    criterion: fields.Criterion = Request.criterion
+    window: fields.Slots | None = Request.window
+    max_new_tokens: fields.NewTokens = Request.max_new_tokens
+    temperature: fields.Temperature = 0.0
+    top_p: fields.TopP = Sampling.top_p
+    seed: fields.Seed = Sampling.seed
+
+    def request(self, mode: str, tau: Tau) -> Request:
+        """Return the request of an answer."""
+        return Request(
+            mode,
+            tau,
+            self.criterion,
+            window=self.window,
+            max_new_tokens=self.max_new_tokens,
+            sampling=Sampling.at(self.temperature, top_p=self.top_p, seed=self.seed),
+        )
+
+    def narrowed(self, mode: str, tau: Tau, block_size: int | None) -> Request:
+        """Return the request with at most the largest window of its mode, so that one window suits all."""
+        request = self.request(mode, tau)
+        largest = request.rules.largest_window(block_size)
+        return replace(request, window=request.window and min(request.window, largest))
+
+
+GREEDY = Generation()
+DEFAULTS = GREEDY.model_dump()  # by name, in the order of the page's controls
+
+
+def of_controls(values: Any) -> Generation:
+    """Return the values of the page's controls, in the order of `DEFAULTS`; an empty one has its default.
+
+    Raises:
+        ValueError: with a sentence about the first invalid value.
+    """
+    given = {name: value for name, value in zip(DEFAULTS, values, strict=True) if value is not None}
+    return fields.checked(Generation, given)
+
+
+def in_query(name: str, text: str | None) -> Any:
+    """Return the value of a setting in a URL.
+
+    Raises:
+        ValueError: if it is missing or invalid.
+    """
+    return getattr(Generation.model_validate_strings({name: text}, strict=False), name)
+
+
+def of_record(settings: Settings) -> Generation:
+    """Return the settings of a recorded run; a window that is its mode's default counts as not chosen.
+
+    Raises:
+        ValueError: if the page does not allow one of them.
+    """
+    mode, sampling = MODES[settings.mode], settings.sampling or {}
+    default = mode.default_window or mode.largest_window(settings.block_size)
+    values = {
+        "criterion": settings.criterion,
+        "window": None if settings.costs or settings.window == default else settings.window,
+        "max_new_tokens": min(settings.max_new_tokens, LIMITS.answer),
+    }
+    values |= {name: sampling[name] for name in ("temperature", "top_p", "seed") if name in sampling}
+    return fields.checked(Generation, values)
