@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 from race_tab import dismiss, stage, to_the_end, toast
 
 from mars_demo import tasks
-from mars_demo.core.limits import LIMITS, MAX_NEW_TOKENS
+from mars_demo.core.limits import LIMITS
 from mars_demo.decoding.decode import decode
 from mars_demo.evaluation.frontier import AR
 from mars_demo.ui import own_prompts
@@ -21,6 +21,7 @@ from mars_demo.ui.tabs import frontier as tab
 
 SORT, SPELL = "Sort 31, 4 and 15", "Can you spell out the number 6778?"
 HOSTILE = "<img src=x onerror=alert(1)> **bold** ${1+1}"
+LONGEST = 40  # tokens of an answer
 COSTS = [(1, 1.0), (5, 6.0), (9, 11.0)]  # steep: narrow windows are faster
 
 
@@ -67,21 +68,28 @@ def test_a_prompt_that_the_model_cannot_read_is_named(mars_tiny, text, line):
         next(own_prompts.measure(mars_tiny, parse(text)))
 
 
+@pytest.fixture
+def short(monkeypatch):
+    """Let answers end early."""
+    monkeypatch.setattr(own_prompts, "MAX_NEW_TOKENS", LONGEST)
+
+
+@pytest.mark.usefixtures("short")
 def test_figures_are_those_of_races(mars_tiny):
     """Windows follow the costs of forwards, as in a race."""
     checkpoint = replace(mars_tiny, costs=COSTS)
     texts = [example.prompt for example in tasks.held_out("letters", 2)] + ["a tale of a gardener"]
-    right = decode(mars_tiny, texts[0], AR.request(MAX_NEW_TOKENS)).finish().text
+    right = decode(mars_tiny, texts[0], AR.request(LONGEST)).finish().text
     pasted = [{"prompt": text} for text in texts]
     pasted[0]["answer"], pasted[1]["answer"] = f" {right}\n", "42"
     *_, frontier = filter(None, own_prompts.measure(checkpoint, parse(lines(*pasted))))
 
-    ar = [decode(mars_tiny, text, AR.request(MAX_NEW_TOKENS)).finish() for text in texts]
+    ar = [decode(mars_tiny, text, AR.request(LONGEST)).finish() for text in texts]
     for run in ar:
-        check_tokens(mars_tiny, run, generate(mars_tiny, run.settings.prompt, MAX_NEW_TOKENS))
+        check_tokens(mars_tiny, run, generate(mars_tiny, run.settings.prompt, LONGEST))
     narrower = 0
     for point, row in zip(frontier.points, frontier.table().to_dict("records"), strict=True):
-        request = point.setting.request(MAX_NEW_TOKENS)
+        request = point.setting.request(LONGEST)
         runs = [decode(checkpoint, text, replace(request, adaptive=True)).finish() for text in texts]
         assert [(one.text, one.tokens, one.forwards) for one in point.outcomes] == [
             (run.text, run.tokens, run.forwards) for run in runs
@@ -115,6 +123,7 @@ def test_a_stopped_measurement_keeps_its_finished_prompts():
     assert frontiers[-1].prompts == (SORT,) and len(frontiers[-1].points) == 5
 
 
+@pytest.mark.usefixtures("short")
 def test_prompts_are_measured_and_the_fastest_is_raced(visit):
     page = visit("tab=frontier")
     expect(page.locator("#frontier-model input")).not_to_have_value("")

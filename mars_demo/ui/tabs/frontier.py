@@ -321,7 +321,7 @@ class Controls:
     def _grid(self) -> None:
         """Build the controls of a sweep over prompts of the built-in tasks."""
         self.limit = gr.Slider(
-            8, LARGEST, LIMIT, step=8, label="Number of prompts, at most", elem_id="frontier-limit"
+            8, LARGEST, LIMIT, step=8, label="Prompts, at most", elem_id="frontier-limit"
         )
         self.taus = gr.Textbox(
             TAUS, label="τ grid", info="Numbers from 0 to 1, separated by commas.", elem_id="frontier-taus"
