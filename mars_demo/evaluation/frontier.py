@@ -82,20 +82,24 @@ def parse_taus(text: str) -> list[float]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One answer at one setting; records can leave out `text` and have no `ids`."""
+    """One answer at one setting; records can leave out `text` and have no `ids`.
+
+    right: None if the prompt has no reference answer. seconds: of an answer that was decoded alone.
+    """
 
     number: int  # of the prompt, from 0
-    right: bool
+    right: bool | None
     tokens: int
     forwards: int
     leaves: int | None = None  # the index of the first difference from AR, if any
     text: str | None = None
     ids: tuple[int, ...] = field(default=(), repr=False)
+    seconds: float | None = None
 
 
 @dataclass(frozen=True)
 class Point:
-    """The answers to all prompts at one setting; `seconds` is the wall-clock time for all of them."""
+    """The answers to all prompts at one setting; `seconds` is the time for all of them."""
 
     setting: Setting
     outcomes: tuple[Outcome, ...]
@@ -125,7 +129,7 @@ class Point:
 
     @property
     def wrong(self) -> list[Outcome]:
-        return [one for one in self.outcomes if not one.right]
+        return [one for one in self.outcomes if one.right is False]
 
     @property
     def different(self) -> list[Outcome]:
@@ -144,6 +148,11 @@ class Frontier:
     machine: str
     prompts: tuple[str, ...]
     points: tuple[Point, ...] = ()
+
+    @staticmethod
+    def name(setting: Setting) -> str:
+        """Return the name of a point in the table."""
+        return setting.title
 
     def find(self, setting: Setting) -> Point | None:
         return next((point for point in self.points if point.setting == setting), None)

@@ -5,7 +5,37 @@ import * as url from "./url.js";
 
 const page = document.documentElement;
 page.classList.toggle("talk", url.queryValue("view") === "talk");
-Object.assign(/** @type {any} */ (globalThis), { marsDemo: { ...url } });
+Object.assign(/** @type {any} */ (globalThis), { marsDemo: { ...url, openChapter, showStage } });
+
+let openTab = "race"; // the page's first
+
+/** Write the tab that a visitor or Python has opened, and show its top. */
+function followTab() {
+  const tab = /** @type {HTMLElement | null} */ (document.querySelector("[role=tab][aria-selected=true]"));
+  const name = tab?.dataset.tabId ?? openTab;
+  if (name === openTab) return;
+  openTab = name;
+  url.writeTab(name);
+  showTop(tab?.closest(".tabs"));
+}
+
+new MutationObserver(followTab).observe(page, { subtree: true, attributeFilter: ["aria-selected"] });
+
+/** Scroll up to a node whose top is out of view. */
+function showTop(/** @type {Element | null | undefined} */ node) {
+  if (node && node.getBoundingClientRect().top < 0) node.scrollIntoView();
+}
+
+/** Write the open chapter, and show its heading. */
+function openChapter(/** @type {string[]} */ ids, /** @type {string} */ heading) {
+  url.writeChapter(ids, heading);
+  showTop(document.querySelector("#chapter"));
+}
+
+/** Show what another tab has brought to the stage, which on a phone is below the controls. */
+function showStage() {
+  if (matchMedia("(max-width: 640px)").matches) document.querySelector("#stage")?.scrollIntoView();
+}
 
 function leaveTalk() {
   url.setQuery({ view: null });

@@ -90,17 +90,11 @@ export function nameRecording(/** @type {string} */ id) {
 export const writeStage = (entries) => writeSoon("stage", () => setQuery(entries() ?? {}));
 export const cancelStage = () => cancel("stage");
 
-// -------------------------------------------------------------- the scripts of Gradio's events (page.js)
-
 /** Write the open tab, unless it is the first one. */
-export function writeTab(/** @type {string} */ first) {
-  const open = document.querySelector("[role=tab][aria-selected=true]");
-  const name = open?.textContent?.trim().toLowerCase();
-  setQuery({ tab: !name || name === first ? null : name, ...(name !== "learn" && { chapter: null }) });
-}
+export const writeTab = (/** @type {string} */ name) =>
+  setQuery({ tab: name === "race" ? null : name, ...(name !== "learn" && { chapter: null }) });
 
-/** Remove the tab: Python has opened the first one, without an event of the page. */
-export const deleteTab = () => setQuery({ tab: null });
+// -------------------------------------------------------------- the scripts of Gradio's events (page.js)
 
 /**
  * Write the open chapter.
@@ -112,10 +106,9 @@ export const writeChapter = (ids, heading) =>
 
 /**
  * Write the settings of the Mask tab while it is open, except a sentence that would make the URL too long for
- * some servers. `open`: Python has just opened the tab, without an event of the page.
+ * some servers.
  */
-export function writeMask({ open, names, longest }, ...values) {
-  if (open) setQuery({ tab: "mask" });
+export function writeMask({ names, longest }, ...values) {
   writeSoon("mask", () => {
     if (queryValue("tab") !== "mask") return;
     const texts = values.map((value) => String(value ?? ""));

@@ -145,8 +145,8 @@ def _page(entries: Sequence[dict], number: int, main: str, drawings: Sequence[Dr
         if 0 <= at < len(entries)
     ]
     body = (
-        f'<header>\n<nav><a href="../index.html">All runs and lessons</a></nav>\n'
-        f"<h1>{html.escape(title)}</h1>\n</header>\n{main}"
+        f"<header>\n<h1>{html.escape(title)}</h1>\n"
+        f'<nav><a href="../index.html">All runs and lessons</a></nav>\n</header>\n{main}'
         f"<footer>\n<nav>{' · '.join(links)}</nav>\n</footer>\n"
     )
     return standalone.document(title, body, drawings, "../shared")

@@ -54,8 +54,7 @@ LOOK = {
 TITLE = """
 # MARS Demo
 
-A language model writes one token per forward pass. Here it races itself: **one token per forward** against
-**as many tokens as it is confident of**.
+A model races itself: **one token per forward pass**, or **as many as it is confident of**.
 """
 
 
@@ -193,8 +192,6 @@ def build() -> gr.Blocks:
         demo.load(None, None, unknown, js="() => marsDemo.unknown.join()", **IN_BROWSER)
         unknown.change(warn_unknown, unknown, None, trigger_mode="always_last", **MAY_WARN)
         demo.load(open_tab, None, tabs, **QUIET)
-        first = next(iter(TABS))
-        tabs.select(None, None, None, js=scripts.call("writeTab", first), api_visibility="private")
         if get_space():
             gr.DuplicateButton(elem_id="duplicate")
         demo.unload(leave)

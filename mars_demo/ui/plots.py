@@ -152,7 +152,7 @@ def _bars(name: str, points: Sequence[sweeps.Point], values: Sequence[float]) ->
 
 def _label(figure: go.Figure) -> None:
     """Keep only the labels of points that are far enough from every labelled point before them."""
-    axes = zip((0.2, 0.09), zip(*((line.x, line.y) for line in figure.data)))
+    axes = zip((0.2, 0.12), zip(*((line.x, line.y) for line in figure.data)))
     reach = [share * (max(map(max, axis)) - min(map(min, axis))) for share, axis in axes]
     labelled: list[tuple] = []
     for line in figure.data:
@@ -177,11 +177,6 @@ def _dress(figure: go.Figure, x: str, y: str, height: int) -> None:
             "orientation": "h",
             **{"xref": "container", "x": 0, "yref": "container", "y": 0, "yanchor": "bottom"},
             **{"font": {"size": 13}, "itemdoubleclick": False},
-        },
-        modebar={
-            "bgcolor": "rgba(0,0,0,0)",
-            "color": _INK,
-            "remove": ["pan", "select", "lasso", "autoscale"],
         },
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",

@@ -45,6 +45,7 @@ class Session(Knobs):
     def __init__(self):
         super().__init__()
         self.trained: str | None = None
+        self.data = ""  # of that training
         self.left = False
 
     def leave(self) -> None:

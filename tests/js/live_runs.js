@@ -6,6 +6,7 @@ import { text } from "node:stream/consumers";
 import { Tokenizer } from "@huggingface/tokenizers";
 import * as ort from "onnxruntime-web";
 import { Engine, openSession } from "../../mars_demo/static/live/worker/engine.js";
+import { Knobs } from "../../mars_demo/static/live/worker/knobs.js";
 import { race } from "../../mars_demo/static/live/worker/race.js";
 import { Tokens } from "../../mars_demo/static/live/worker/tokens.js";
 
@@ -26,8 +27,7 @@ async function races({ folder, races }) {
     newEngine: () => new Engine(ort, session, description),
   };
   const results = [];
-  for (const { tau, ...request } of races)
-    results.push(await joined(race(model, request, { tau, stopped: false })));
+  for (const { tau, ...request } of races) results.push(await joined(race(model, request, new Knobs(tau))));
   return results;
 }
 

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { Knobs } from "../../mars_demo/static/live/worker/knobs.js";
 import { race } from "../../mars_demo/static/live/worker/race.js";
 import { sentenceOf } from "../../mars_demo/static/live/worker/refusal.js";
 import { description, letters, TinyEngine } from "./model.js";
@@ -29,7 +30,7 @@ const requestOf = (fields = {}) => ({
 });
 
 /** Return the parsed lines of a race; `act(line, knobs)` is called after each. */
-async function raced(model, fields = {}, act = () => {}, knobs = { tau: 0.7, stopped: false }) {
+async function raced(model, fields = {}, act = () => {}, knobs = new Knobs(0.7)) {
   const lines = [];
   for await (const line of race(model, requestOf(fields), knobs)) {
     assert.ok(line.endsWith("\n"));
@@ -109,9 +110,9 @@ test("τ acts at the next forward, in modes with τ alone", async () => {
 
 test("a message stops a race between two forwards", async () => {
   const { port1, port2 } = new MessageChannel();
-  const knobs = { tau: 0.7, stopped: false };
+  const knobs = new Knobs(0.7);
   port2.onmessage = () => {
-    knobs.stopped = true;
+    knobs.stop();
   };
   const { model } = modelOf();
   const lines = await raced(model, {}, ({ pass }) => pass && port1.postMessage("stop"), knobs);
@@ -121,6 +122,25 @@ test("a message stops a race between two forwards", async () => {
     lines.slice(-3).map(({ lane, stop }) => [lane, stop]),
     ALL.map((lane) => [lane, "stopped"]),
   );
+});
+
+test("a watched race waits after each forward, until its period ends, it stops, or nobody watches", async (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const end = () => t.mock.timers.tick(125);
+  for (const resume of [end, (knobs) => knobs.stop(), (knobs) => knobs.watch(false)]) {
+    const knobs = new Knobs(0.7, true);
+    const lines = race(modelOf().model, requestOf(), knobs);
+    for (let read = 0; read < ALL.length + 1; read++) await lines.next();
+    let waits = true;
+    const next = lines.next().finally(() => {
+      waits = false;
+    });
+    for (let task = 0; task < 100; task++) await new Promise((done) => setImmediate(done));
+    assert.ok(waits);
+    resume(knobs);
+    assert.ok(!(await next).done);
+    await lines.return();
+  }
 });
 
 test("an error comes after the last lines of all runs", async () => {
@@ -163,7 +183,7 @@ test("a request that cannot be served throws a sentence", async () => {
     await assert.rejects(raced(modelOf().model, fields), (error) => sentenceOf(error) === sentence);
   for (const tau of [1.5, Number.NaN, "high"])
     await assert.rejects(
-      raced(modelOf().model, {}, undefined, { tau, stopped: false }),
+      raced(modelOf().model, {}, undefined, new Knobs(tau)),
       (error) => sentenceOf(error) === `τ must be between 0 and 1, not ${tau}.`,
     );
 });

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from playwright.sync_api import Locator, Page, expect
 
+SMALLEST = 11  # pixels of any text
 LEGIBLE = (Path(__file__).parent / "legible.js").read_text("utf-8")
 
 
@@ -24,6 +25,15 @@ def press(button: Locator) -> None:
         button.click()
 
 
+def open_tab(page: Page, name: str) -> None:
+    """Open a tab, which on a phone may be in Gradio's menu of further tabs."""
+    tab = page.get_by_role("tab", name=name, exact=True)
+    if not tab.is_visible():
+        page.get_by_role("button", name="More tabs").click()
+        tab = page.locator(".overflow-dropdown").get_by_text(name, exact=True)
+    tab.click()
+
+
 def is_open(page: Page, tab: str) -> None:
     expect(page.get_by_role("tab", name=tab, exact=True)).to_have_attribute("aria-selected", "true")
 
@@ -34,8 +44,8 @@ def fits(page: Page) -> None:
     page.wait_for_function(f"document.documentElement.scrollWidth <= {width}")
 
 
-def is_legible(page: Page, smallest: float = 0) -> None:
+def is_legible(page: Page, smallest: float = SMALLEST) -> None:
     """Assert sufficient contrasts and the size of the smallest text."""
     legible = page.evaluate(LEGIBLE)
     assert (legible["texts"], legible["marks"]) == ([], [])
-    assert legible["smallest"] >= smallest
+    assert legible["smallest"] >= [smallest], legible["smallest"]

@@ -1,5 +1,6 @@
 // How well a page can be read, as the browser has drawn it: texts with a contrast below 4.5 and marks below 3,
-// as WCAG 2 defines it, and the size of the smallest text. What a replay has not reached is pale on purpose.
+// as WCAG 2 defines it, and the size of the smallest text on the screen. What a replay has not reached is pale on
+// purpose.
 // Colours are read once they have stopped fading: a button that was just enabled is pale for a moment.
 async () => {
   const fading = document.getAnimations().filter((one) => one.effect.getComputedTiming().endTime < Infinity);
@@ -40,17 +41,22 @@ async () => {
   const named = (node) => `${node.tagName.toLowerCase()}#${node.id}.${node.getAttribute("class")}`;
 
   const texts = new Set();
-  let smallest = Infinity;
+  let smallest = [Infinity, ""];
+  const scaleOf = (node) => {
+    const { a, b, c, d } = node.getScreenCTM?.() ?? { a: 1, b: 0, c: 0, d: 1 }; // of a drawing
+    return Math.sqrt(a * d - b * c);
+  };
   const readText = (node, text, style, alpha = 1) => {
+    const size = Math.round(100 * scaleOf(node) * parseFloat(style.fontSize)) / 100;
+    if (size < smallest[0]) smallest = [size, `${named(node)}: ${text.slice(0, 30)}`];
+    if (node.closest(":disabled, .js-plotly-plot")) return;
     const drawn = node instanceof SVGElement;
-    if (!drawn) smallest = Math.min(smallest, parseFloat(style.fontSize));
-    if (node.closest(":disabled")) return;
     const value = contrast(node, drawn ? style.fill : style.color, alphaOf(node) * alpha);
     if (value < 4.5) texts.add(`${named(node)} ${value.toFixed(2)}: ${text.slice(0, 30)}`);
   };
   const FIELDS = "textarea, input:not([type=range], [type=checkbox], [type=radio])";
   for (const node of document.querySelectorAll("body *")) {
-    if (!onPage(node) || node.closest(".js-plotly-plot, [data-testid=status-tracker]")) continue;
+    if (!onPage(node) || node.closest("[data-testid=status-tracker]")) continue;
     const own = [...node.childNodes].filter((child) => child.nodeType === Node.TEXT_NODE);
     const text = own.map((child) => child.data.trim()).join("") || (node.matches(FIELDS) ? node.value : "");
     if (text) readText(node, text, getComputedStyle(node));

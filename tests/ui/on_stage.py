@@ -6,6 +6,18 @@ from playwright.sync_api import Locator, Page
 
 PLAYING, PAUSED = re.compile("⏸"), re.compile("▶")
 
+PROJECTOR = {"width": 1280, "height": 720}
+MOVING = (".verdict", ".replay", ".caption", ".slots", '[data-lane="ar"]', '[data-lane="mars"] .strip')
+# The layout shifts, which the web vital CLS adds up, and what moved.
+WATCH_SHIFTS = """() => {
+  globalThis.shifts = [];
+  const nameOf = ({ node }) => node?.id || node?.className || node?.textContent;
+  new PerformanceObserver((list) => {
+    for (const { value, sources } of list.getEntries())
+      globalThis.shifts.push([value, sources.map(nameOf)]);
+  }).observe({ type: "layout-shift" });
+}"""
+
 PUT = """texts => {
   document.querySelector(".stage").dispatchEvent(new CustomEvent("record", { detail: texts }));
   return new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)));
@@ -48,3 +60,27 @@ def token(page: Page, name: str, index: int) -> Locator:
 
 def caption(page: Page) -> Locator:
     return page.locator(".window .caption")
+
+
+# ------------------------------------------------------------------------------ on a projector's screen
+
+
+def fits(page: Page) -> None:
+    """Assert that the parts that move are on the first screen, and both answers whole in their boxes."""
+    assert page.evaluate("() => scrollY") == 0
+    for part in MOVING:
+        box = page.locator(f".stage:visible {part}").first.bounding_box()
+        assert box and box["y"] >= 0 and box["y"] + box["height"] <= PROJECTOR["height"], (part, box)
+    for name in ("ar", "mars"):
+        answer = lane(page, name).locator(".answer")
+        assert answer.evaluate("node => node.scrollHeight <= node.clientHeight + 1"), name
+
+
+def watch_shifts(page: Page) -> None:
+    page.evaluate(WATCH_SHIFTS)
+
+
+def keeps_still(page: Page) -> None:
+    """Assert that hardly anything on the page has moved since `watch_shifts`."""
+    shifts = page.evaluate("() => globalThis.shifts")
+    assert sum(value for value, _ in shifts) < 0.05, shifts

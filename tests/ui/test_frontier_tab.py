@@ -117,6 +117,7 @@ def test_recorded_points_appear_at_once_and_one_of_them_sets_the_race(open_tab, 
 
     page.locator("#frontier-race").click()
     is_open(page, "Race")
+    expect(page.locator("#stage .verdict" if width == 390 else "#prompt")).to_be_in_viewport()
     expect(page.locator("#tau input[type=number]")).to_have_value("0.3")
     expect(page.locator("#mode input[name=mars]")).to_be_checked()
     expect(page).not_to_have_url(re.compile("tab="))

@@ -124,9 +124,3 @@ def test_a_non_empty_folder_is_not_changed(tmp_path, capsys):
     assert cli.main(["gallery", "--output", str(tmp_path)]) == 2
     assert capsys.readouterr().err.count("\n") == 1
     assert [file.name for file in tmp_path.iterdir()] == ["mine"]
-
-
-def test_a_page_without_a_prompt_box_explains_the_speed_but_offers_no_examples(look):
-    page = look("runs/story.html")
-    expect(page.locator(".because")).to_contain_text("The second slot reached τ in")
-    expect(page.locator(".offers")).to_be_hidden()

@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from acts import fits, is_legible, press, set_slider
+from acts import SMALLEST, fits, is_legible, press, set_slider
 from playwright.sync_api import Locator, Page, expect
 
 from mars_demo.core.acceptance import accepted
@@ -69,10 +69,11 @@ def move(page: Page, name: str, value: float) -> None:
 
 
 def chapter_is_open(page: Page, number: int) -> None:
-    """Check a chapter's text, its URL and that only its figure is visible."""
+    """Check a chapter's text, its URL, and that its heading is in view and only its figure is visible."""
     chapter = CHAPTERS[number]
     expect(heading(page)).to_contain_text(f"{number + 1} ")
     expect(heading(page)).to_contain_text(chapter["title"])
+    expect(heading(page)).to_be_in_viewport()
     expect(page).to_have_url(re.compile(f"tab=learn.*chapter={chapter['id']}(&|$)"))
     kind = chapter["element"]["kind"]
     expect(page.locator(BESIDE[kind]).first).to_be_visible()
@@ -92,7 +93,7 @@ def test_all_chapters_from_the_first_to_the_last(open_chapter, view):
     for number in range(len(CHAPTERS)):
         chapter_is_open(page, number)
         fits(page)
-        is_legible(page, smallest=18 if view == "talk" else 0)
+        is_legible(page, smallest=18 if view == "talk" else SMALLEST)
         if number == len(CHAPTERS) - 1:
             break
         if number == 1:

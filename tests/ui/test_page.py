@@ -399,3 +399,16 @@ def test_a_phone_shows_everything_without_scrolling_sideways(visit):
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     box = lane(page, "mars").evaluate("lane => lane.getBoundingClientRect().toJSON()")
     assert box["left"] >= 0 and box["right"] <= 390
+    for cell in page.locator("#stage .history").locator("th, td").all():
+        expect(cell).to_be_visible()
+
+    # What was pressed far below the heading says there why it failed, or shows the heading.
+    page.locator("#stage .tools").scroll_into_view_if_needed()
+    page.locator("#stage .file").set_input_files(
+        {"name": "run.jsonl", "mimeType": "text/plain", "buffer": b"no record"}
+    )
+    expect(page.locator("#stage .error")).to_be_in_viewport()
+    expect(page.locator("#stage .file")).to_be_in_viewport()
+    page.locator("#stage .recordings").select_option("table")
+    expect(page.locator("#stage .error")).to_be_hidden()
+    expect(verdict(page)).to_be_in_viewport()

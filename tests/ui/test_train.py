@@ -11,6 +11,7 @@ from playwright.sync_api import Page, expect
 from race_tab import race_to_the_end
 from torch.nn.modules.module import register_module_forward_pre_hook
 
+from mars_demo import tasks
 from mars_demo.evaluation import training_record, trainings
 from mars_demo.ui import training
 from mars_demo.ui.tabs import train
@@ -125,6 +126,8 @@ def test_a_recorded_training_is_shown_and_a_new_one_is_watched_and_used(open_tab
     page.locator("#race-it").click()
     is_open(page, "Race")
     expect(page.locator("#model input")).to_have_value(re.compile("mine-"))
+    held_out = [example.prompt for example in tasks.held_out("word-problems", 1)]  # the first preset's data
+    expect(page.locator("#prompt textarea")).to_have_value(held_out[0])
     race_to_the_end(page)
 
 

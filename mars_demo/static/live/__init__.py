@@ -103,7 +103,7 @@ def _radio(model: dict[str, Any], checked: bool) -> str:
     memory = MEMORY.get(model["name"])
     needs = f" and {memory} of memory: too much for many phones" if memory else ""
     said = f"{name}: {model['megabytes']['wasm']} MB{needs}"
-    return f'<label><input type="radio" name="model" value="{name}"{state}> {said}</label>'
+    return f'<label class="choice"><input type="radio" name="model" value="{name}"{state}> {said}</label>'
 
 
 def _about(folder: Path) -> str:
@@ -117,14 +117,14 @@ def _about(folder: Path) -> str:
         name = html.escape(described["license"] or "see its file")
         link = f'<a href="models/{folder.name}/{onnx_model.LICENSE.name}">{name}</a>'
         sentences.append(f"Licence: {link}.")
-    return f'<p class="about wide" data-model="{html.escape(folder.name)}" hidden>{" ".join(sentences)}</p>'
+    return f'<p class="about" data-model="{html.escape(folder.name)}" hidden>{" ".join(sentences)}</p>'
 
 
 def _checkbox(name: str, checked: bool) -> str:
     mode = MODES[name]
     state = " checked" if checked else ""
     said = html.escape(f"{mode.title}: {mode.explained}")
-    return f'<label><input type="checkbox" value="{name}"{state}> {said}</label>'
+    return f'<label class="choice"><input type="checkbox" value="{name}"{state}> {said}</label>'
 
 
 def _size(folder: Path) -> int:

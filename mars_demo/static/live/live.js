@@ -117,6 +117,7 @@ function run() {
       modes: ["ar", ...modes],
       criterion: "probability",
       tau: tau(),
+      watched: page(".watched").checked,
       maxNewTokens: live.tokens,
     },
   });
@@ -128,6 +129,7 @@ function enable() {
 }
 
 function grow(lines) {
+  if (!record && matchMedia("(max-width: 640px)").matches) page(".stage").scrollIntoView();
   record += lines;
   tell("growing", record);
 }
@@ -157,6 +159,8 @@ function setTau() {
   worker?.postMessage({ tau: tau() });
 }
 
+const setWatched = () => worker?.postMessage({ watched: page(".watched").checked });
+
 function choose() {
   page(".typed").value = page(".examples").value;
 }
@@ -180,6 +184,7 @@ function listen() {
   });
   page(".stop").addEventListener("click", () => worker.postMessage({ stop: true }));
   page(".tau").addEventListener("input", setTau);
+  page(".watched").addEventListener("change", setWatched);
   page(".models").addEventListener("change", load);
   page(".examples").addEventListener("change", choose);
   page(".typed").addEventListener("keydown", (event) => {

@@ -29,7 +29,7 @@ class Parts:
             1, MOST_POSITIONS, 1, step=1, label="Positions per forward", elem_id="lesson-positions"
         )
         self.tokens = gr.Slider(1, 9, 1, step=0.1, label="Tokens per forward", elem_id="lesson-tokens")
-        self.answers = text_table("answers", "Answers", ["24%", "46%", "30%"])
+        self.answers = text_table("answers", "Answers", ["140px", "46%", "30%"])
         least, most = recordings.CACHE_BLOCKS
         self.cache_block = gr.Slider(
             least, most, step=4, label="Positions per cache block (B_cache)", elem_id="cache-block"

@@ -9,7 +9,7 @@ from mars_demo.show.components.stage import Stage
 from mars_demo.static.standalone.replay import replay_page
 from mars_demo.ui import branches
 from mars_demo.ui.controls import model_list
-from mars_demo.ui.race_settings import recorded_runs
+from mars_demo.ui.race_settings import first, recorded_runs
 
 SERVED = (branches.prediction, replay_page)  # to the script of a stage that races
 
@@ -20,14 +20,18 @@ class Page:
     blocks: the page, whose `load` event fires when a visitor arrives.
     tabs: the container of all tabs, used to open one.
     stage: the stage of the Race tab.
-    model: the model list of the Race tab.
+    text, model: the prompt and the model list of the Race tab.
     shown, point, prompt: the sweep of the Frontier tab, and the chosen point and prompt.
     open_race, race_prompt: its buttons that open the Race tab with them.
+    race_extremes: the same for the slowest and the fastest prompt of the visitor.
     """
 
     def __init__(self, blocks: gr.Blocks, tabs: gr.Tabs):
         self.blocks, self.tabs = blocks, tabs
         self.stage = Stage(entries=recorded_runs(), served=SERVED, render=False)
+        self.text = gr.Textbox(
+            first()[0], label="Prompt", lines=3, max_lines=8, elem_id="prompt", render=False
+        )
         self.model = model_list("model", render=False)
         self.shown = gr.State(render=False)
         self.point = gr.Dropdown(
@@ -38,3 +42,7 @@ class Page:
             [], label="Prompt (a row of the answers)", elem_id="frontier-prompt", render=False
         )
         self.race_prompt = gr.Button("Race this prompt", elem_id="frontier-race-prompt", render=False)
+        self.race_extremes = {
+            name: gr.Button(elem_id=f"frontier-race-{name}", render=False)
+            for name in ("slowest", "fastest")
+        }

@@ -1,4 +1,7 @@
-"""The Frontier tab: accuracy against speed, a point per setting, recorded or measured on the page."""
+"""The Frontier tab: accuracy against speed, a point per setting, recorded or measured on the page.
+
+On a visitor's own prompts it shows a verdict and a table instead of the chart.
+"""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -11,18 +14,20 @@ from gradio.processing_utils import save_bytes_to_cache
 from pandas import DataFrame
 
 from mars_demo.core.acceptance import CRITERIA
+from mars_demo.core.limits import MAX_NEW_TOKENS
 from mars_demo.core.scheduler import BACKGROUND, WAITING
 from mars_demo.evaluation import results
 from mars_demo.evaluation.frontier import ACROSS, Frontier, Outcome, Point, parse_taus
 from mars_demo.evaluation.journal import folder
 from mars_demo.evaluation.sweep import Sweep, grid
 from mars_demo.evaluation.task_sets import TASK_SETS
-from mars_demo.ui import plots
+from mars_demo.ui import own_prompts, plots
 from mars_demo.ui.controls import LIVE, MAY_WARN, RunButtons, text_table
 from mars_demo.ui.hosting.gpu import LONGEST, on_gpu
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.hosting.storage import storage
 from mars_demo.ui.knobs import Knobs
+from mars_demo.ui.own_prompts import OwnFrontier, Prompt
 from mars_demo.ui.queues import Queue, in_queue
 from mars_demo.ui.tabs import Page
 
@@ -37,11 +42,12 @@ EVERY = 0.2  # seconds between two progress messages
 
 INTRODUCTION = """
 A lower **threshold τ** accepts more tokens per **forward** (a pass through the model) and may make answers
-worse. Each point is one setting, measured on the same prompts; the lines around it are 95% intervals over
-prompts. **AR** writes one token per forward. **Lossless** verifies its own drafts, so its answers equal
-AR's, except for near ties in bfloat16. The table counts the answers that differ.
+worse. Each point is one setting, with 95% intervals over prompts. **AR** writes one token per forward.
+**Lossless** verifies its own drafts: its answers equal AR's, except for near ties in bfloat16. Does it pay
+on your text? Choose **your prompts**.
 """
 WAITS = "Waiting for a race or another run."
+LONGEST_ANSWER = f"answers end at {MAX_NEW_TOKENS} tokens"
 RECORDS = "python -m benchmarks.frontier --output assets/results/frontier.json"
 FILE = "frontier.json"
 AUP = "Accuracy under parallelism (AUP; AR alone has its accuracy in percent): {}. "
@@ -60,8 +66,19 @@ class Shown:
     frontier: Frontier
     about: str
 
-    def point(self, title: str | None) -> Point | None:
-        return next((point for point in self.frontier.points if point.setting.title == title), None)
+    @property
+    def is_own(self) -> bool:
+        """Whether the prompts are the visitor's, each measured alone, as in a race."""
+        return isinstance(self.frontier, OwnFrontier)
+
+    def point(self, name: str | None) -> Point | None:
+        points = self.frontier.points
+        return next((point for point in points if self.frontier.name(point.setting) == name), None)
+
+    def extreme(self, name: str) -> tuple[str, str | None]:
+        """Return the judged point of own prompts, and the slowest or fastest prompt at it, if any."""
+        one = self.frontier.extremes().get(name) if self.is_own else None
+        return self.frontier.name(own_prompts.JUDGED), one and self.frontier.prompts[one.number]
 
 
 def described(frontier: Frontier) -> str:
@@ -82,14 +99,17 @@ def opened(model: str | None, tasks: str, raced: str | None):
 
 
 def choose(model: str, tasks: str):
-    """Show another model's recorded results: on this task set, or else on the first that has any."""
+    """Show another model's recorded results: on these prompts, or else on the first that have any."""
     frontiers = _recorded(model)
-    tasks = tasks if tasks in frontiers else next(iter(frontiers), tasks)
+    is_kept = tasks in frontiers or tasks == own_prompts.NAME
+    tasks = tasks if is_kept else next(iter(frontiers), tasks)
     return tasks, *recorded(model, tasks)
 
 
 def recorded(model: str, tasks: str) -> tuple[Shown, None]:
     """Show the recorded points of a model on a task set, or a message that there are none."""
+    if tasks == own_prompts.NAME:
+        return Shown(own_prompts.nothing(model), "Paste your prompts and press “Measure here”."), None
     frontiers = _recorded(model)
     if frontier := frontiers.get(tasks):
         origin = results.origin(results.read(FILE))
@@ -128,23 +148,47 @@ def checked(limit: float, taus: str) -> tuple[int, list[float]]:
 
 
 def measure(
-    model: str, tasks: str, limit: float, taus: str, criteria: Sequence[str], knobs: Knobs
+    model: str, tasks: str, limit: float, taus: str, criteria: Sequence[str], pasted: str, knobs: Knobs
 ) -> Iterator[tuple]:
     """Sweep in the background; yield the growing frontier, the chosen point, and the progress."""
-    limit, grid = checked(limit, taus)
     said = 0.0
-    with closing(_swept(model, tasks, limit, grid, list(criteria), knobs)) as steps:
+    if tasks == own_prompts.NAME:
+        swept = _measured(model, own_prompts.parse(pasted or ""), knobs)
+    else:
+        swept = _swept(model, tasks, *checked(limit, taus), list(criteria), knobs)
+    with closing(swept) as steps:
         for step in steps:
             frontier, message = (None, WAITS) if step is WAITING else step
             if frontier:
-                about = f"Measured on this page on {described(frontier)}. {frontier.machine}."
-                yield Shown(frontier, about), gr.skip() if frontier.points else None, message
+                yield Shown(frontier, about(frontier)), gr.skip() if frontier.points else None, message
             elif step is WAITING or time.monotonic() - said > EVERY:
                 said = time.monotonic()
                 yield gr.skip(), gr.skip(), message
             if step is WAITING and knobs.stopped:
                 yield gr.skip(), gr.skip(), "Stopped."
                 return
+
+
+def about(frontier: Frontier) -> str:
+    """Return the source of a frontier that was measured here and, of own prompts, the verdict before it."""
+    if isinstance(frontier, OwnFrontier):
+        return f"{frontier.verdict()} Each prompt is raced alone; {LONGEST_ANSWER}. {frontier.machine}."
+    return f"Measured on this page on {described(frontier)}. {frontier.machine}."
+
+
+@on_gpu(lambda *_: LONGEST, BACKGROUND)
+def _measured(model: str, prompts: list[Prompt], knobs: Knobs) -> Iterator[tuple[Frontier | None, str]]:
+    """Yield the frontier of own prompts after each of them, and the progress, as `_swept` does."""
+    checkpoint, count = MODELS.load(model), len(prompts)
+    frontier = own_prompts.nothing(model)
+    with closing(own_prompts.measure(checkpoint, prompts)) as steps:
+        for step in steps:
+            frontier = step or frontier
+            yield step, f"{len(frontier.prompts)} of {count} prompts measured."
+            if knobs.stopped:
+                break
+    done = len(frontier.prompts)
+    yield frontier, f"{'Measured' if done == count else 'Stopped'}: {done} of {count} prompts."
 
 
 @on_gpu(lambda *_: LONGEST, BACKGROUND)
@@ -173,18 +217,43 @@ def _swept(
 
 def draw(shown: Shown, across: str, paper: bool):
     """Draw the sweep: its source, the chart, the CSV file, the table, and the choice of a point."""
-    frontier = shown.frontier
+    frontier, is_listed = shown.frontier, bool(shown.frontier.prompts)
+    is_charted = is_listed and not shown.is_own
+    areas, chart, csv = _charted(frontier, across, paper) if is_charted else ("", gr.skip(), gr.skip())
+    return (
+        areas + shown.about,
+        gr.Column(visible=is_charted),
+        gr.Column(visible=is_listed),
+        gr.Row(visible=is_listed and shown.is_own),
+        *(_extremes(frontier) if is_listed and shown.is_own else [gr.skip()] * 2),
+        chart,
+        csv,
+        frontier.table(),
+        gr.Dropdown(choices=[frontier.name(point.setting) for point in frontier.points]),
+    )
+
+
+def _extremes(frontier: OwnFrontier) -> list[str]:
+    """Return the labels of the buttons that race the slowest and the fastest prompt."""
+    return [
+        f"Race the {name} prompt ({frontier.speed_up(one):.2f}×)"
+        for name, one in frontier.extremes().items()
+    ]
+
+
+def _charted(frontier: Frontier, across: str, paper: bool) -> tuple:
+    """Return the areas under the curves in words, the chart, and the CSV file."""
     areas = ", ".join(f"{criterion} {area:.0f}" for criterion, area in frontier.aup().items())
     csv = frontier.frame().to_csv(index=False).encode()
     name = f"frontier-{Path(frontier.model).name}.csv"
-    return (
-        (AUP.format(areas) if areas else "") + shown.about,
-        *[gr.Column(visible=bool(frontier.prompts))] * 2,
-        plots.sweep(frontier, across, paper),
-        save_bytes_to_cache(csv, name, str(storage().gradio)),
-        frontier.table(),
-        gr.Dropdown(choices=[point.setting.title for point in frontier.points]),
-    )
+    file = save_bytes_to_cache(csv, name, str(storage().gradio))
+    return AUP.format(areas) if areas else "", plots.sweep(frontier, across, paper), file
+
+
+def ask(tasks: str):
+    """Show the text box for own prompts, or the controls of a sweep over built-in ones."""
+    is_own = tasks == own_prompts.NAME
+    return gr.Textbox(visible=is_own), gr.Column(visible=not is_own)
 
 
 def pick(event: gr.SelectData) -> str:
@@ -198,6 +267,8 @@ def look(shown: Shown, title: str | None):
     if point is None:
         return gr.Column(visible=False), gr.skip(), gr.skip(), gr.skip()
     counts = {kind: len(of(point)) for kind, of in KINDS.items()}
+    if all(one.right is None for one in point.outcomes):
+        del counts["wrong"]
     kind = next((kind for kind, count in counts.items() if count), "all")
     choices = [(f"{kind} ({count})", kind) for kind, count in counts.items()]
     return gr.Column(visible=True), gr.Radio(choices, value=kind), *list_answers(shown, title, kind)
@@ -208,13 +279,19 @@ def list_answers(shown: Shown, title: str | None, kind: str):
     outcomes = KINDS[kind](shown.point(title))
     prompts = [shown.frontier.prompts[one.number] for one in outcomes]
     texts = ["(text not recorded)" if one.text is None else one.text for one in outcomes]
-    table = {"prompt": prompts, "answer": texts, "graded": map(graded, outcomes)}
+    graded = [", ".join(comparisons(shown, one)) for one in outcomes]
+    table = {"prompt": prompts, "answer": texts, "result": graded}
     return DataFrame(table), gr.Dropdown(choices=prompts, value=None)
 
 
-def graded(one: Outcome) -> str:
-    where = "" if one.leaves is None else f", differs from AR at token {one.leaves + 1}"
-    return ("✓ right" if one.right else "✗ wrong") + where
+def comparisons(shown: Shown, one: Outcome) -> Iterator[str]:
+    """Yield how an answer compares with the right answer and with AR."""
+    if one.right is not None:
+        yield "✓ right" if one.right else "✗ wrong"
+    if shown.is_own:
+        yield f"{shown.frontier.speed_up(one):.2f}× AR"
+    if one.leaves is not None:
+        yield f"differs from AR at token {one.leaves + 1}"
 
 
 class Controls:
@@ -222,8 +299,27 @@ class Controls:
 
     def __init__(self):
         self.model = gr.Dropdown([], label="Model", elem_id="frontier-model")
+        own = (own_prompts.TITLE, own_prompts.NAME)
         tasks = [(task_set.title, name) for name, task_set in TASK_SETS.items()]
-        self.tasks = gr.Dropdown(tasks, label="Tasks", elem_id="frontier-tasks")
+        self.tasks = gr.Dropdown(
+            [own, *tasks], value=tasks[0][1], label="Prompts", elem_id="frontier-tasks"
+        )
+        self.pasted = gr.Textbox(
+            label="Your prompts",
+            info=own_prompts.HELP,
+            lines=5,
+            max_lines=7,
+            visible=False,
+            elem_id="frontier-own",
+        )
+        with gr.Column() as self.grid:
+            self._grid()
+        self.buttons = RunButtons("frontier-", "Measure here")
+        self.said = gr.Markdown("Runs in the background; races have priority.", elem_id="frontier-said")
+        self.place = gr.Markdown(elem_id="frontier-place")
+
+    def _grid(self) -> None:
+        """Build the controls of a sweep over prompts of the built-in tasks."""
         self.limit = gr.Slider(
             8, LARGEST, LIMIT, step=8, label="Prompts, at most", elem_id="frontier-limit"
         )
@@ -236,9 +332,6 @@ class Controls:
             label="Scores that τ is compared with",
             elem_id="frontier-criteria",
         )
-        self.buttons = RunButtons("frontier-", "Measure here")
-        self.said = gr.Markdown("Runs in the background; races have priority.", elem_id="frontier-said")
-        self.place = gr.Markdown(elem_id="frontier-place")
 
 
 class Results:
@@ -258,6 +351,9 @@ class Results:
         self.about = gr.Markdown(elem_id="frontier-about")
         with gr.Column(visible=False) as self.listed:
             self.table = text_table("frontier-table", "Points")
+            with gr.Row(visible=False) as self.extremes:
+                for button in page.race_extremes.values():
+                    button.render()
             with gr.Row(elem_classes="level"):
                 page.point.render()
                 page.open_race.render()
@@ -284,15 +380,17 @@ def build(page: Page, tab: gr.Tab) -> None:
     tab.select(opened, [*chosen, page.model], [*chosen, *shown], **MAY_WARN)
     c.model.input(choose, chosen, [c.tasks, *shown], **latest)
     c.tasks.input(recorded, chosen, shown, **latest)
+    c.tasks.input(ask, c.tasks, [c.pasted, c.grid], **LIVE)
     c.buttons.on(
         [c.buttons.run.click],
         in_queue(measure, 3, SWEEPS),
-        [c.model, c.tasks, c.limit, c.taus, c.criteria],
+        [c.model, c.tasks, c.limit, c.taus, c.criteria, c.pasted],
         [*shown, c.said, c.place],
         model=c.model,
         **MAY_WARN,
     )
-    drawn = [r.about, r.drawn, r.listed, r.chart, r.csv, r.table, page.point]
+    drawn = [r.about, r.drawn, r.listed, r.extremes, *page.race_extremes.values()]
+    drawn += [r.chart, r.csv, r.table, page.point]
     changes = [page.shown.change, r.across.input, r.paper.input]
     gr.on(changes, draw, [page.shown, r.across, r.paper], drawn, **LIVE)
     answers = [r.answers, page.prompt]

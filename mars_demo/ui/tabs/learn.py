@@ -94,7 +94,7 @@ def build(page: Page, tab: gr.Tab) -> None:
         with gr.Column(scale=6, min_width=420):
             parts = Parts()
 
-    remember = call("writeChapter", [chapter["id"] for chapter in CHAPTERS])
+    remember = call("openChapter", [chapter["id"] for chapter in CHAPTERS])
     turned = [number, heading, back, forth, *parts[NAMES]]
     for press, by in ((tab.select, 0), (forth.click, 1), (back.click, -1)):
         press(turn, [number, gr.State(by)], turned, **QUIET).then(None, heading, None, js=remember, **QUIET)

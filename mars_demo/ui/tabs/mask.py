@@ -132,9 +132,9 @@ class Controls:
         return [getattr(self, name) for name in names]
 
 
-def remember(open: bool = False) -> str:
+def remember() -> str:
     """Return the script that writes the settings into the URL."""
-    return call("writeMask", {"names": SETTINGS, "longest": LONGEST_SENTENCE, "open": open})
+    return call("writeMask", {"names": SETTINGS, "longest": LONGEST_SENTENCE})
 
 
 def build(page: Page, tab: gr.Tab) -> None:
@@ -162,5 +162,5 @@ def build(page: Page, tab: gr.Tab) -> None:
     gr.on([one.change for one in settings], None, settings, None, js=remember(), **QUIET)
     c.block_size.release(*share_of_size, **QUIET)
     shown = page.stage.mask(show_pass, c.lens, [*settings, sent, *pictures, page.tabs], **QUIET)
-    shown.then(None, settings, None, js=remember(open=True), **QUIET)
+    shown.then(None, settings, None, js=remember(), **QUIET)
     shown.then(*share_of_size, **QUIET)  # opened by Python, without an event of the page

@@ -1,5 +1,7 @@
 """The Race tab: a model races against itself on one prompt, one token per forward and in other modes."""
 
+from functools import partial
+
 import gradio as gr
 
 from mars_demo.core.acceptance import CRITERIA
@@ -12,6 +14,7 @@ from mars_demo.ui.controls import (
     IN_BROWSER,
     LIVE,
     MAY_WARN,
+    NEW_CONVERSATION,
     QUIET,
     WITH_DATA,
     RunButtons,
@@ -32,7 +35,6 @@ from mars_demo.ui.tabs import Page
 TITLE = "Race"
 SCORES = {criterion.title.capitalize(): name for name, criterion in CRITERIA.items()}
 FOCUS_PROMPT = "() => document.querySelector('#prompt textarea').focus()"
-NEW_CONVERSATION = "() => document.querySelector('#stage .stage').dispatchEvent(new Event('anew'))"
 
 
 # -------------------------------------------------------- requests of the stage and the frontier
@@ -77,7 +79,8 @@ def take_branch(event: gr.EventData):
 def take(shown, title: str | None):
     """Open this tab with the model, mode, τ and criterion of a point; keep those that it lacks.
 
-    As in a sweep, the window is the mode's default for every forward, and decoding is greedy.
+    Decoding is greedy. As in a sweep, every forward has the mode's default window; on own prompts, the
+    window is chosen for each forward.
 
     Raises:
         gr.Error: if no point is chosen, or its model is not served.
@@ -88,7 +91,7 @@ def take(shown, title: str | None):
     if model not in MODELS.names() and not MODELS.own(model):
         raise gr.Error(f"Unknown model {model!r}.", print_exception=False)
     setting, generation = point.setting, dict(DEFAULTS)
-    if is_raced := setting.mode in MODES.values():
+    if (is_raced := setting.mode in MODES.values()) and not shown.is_own:
         generation["window"] = Request(setting.mode).fitted(MODELS.load(model)).window
     generation["criterion"] = setting.criterion or gr.skip()
     return (
@@ -111,6 +114,11 @@ def take_prompt(history: History, shown, title: str | None, prompt: str | None):
     taken = take(shown, title)
     put(history, [])
     return *taken, prompt, ""
+
+
+def take_extreme(name: str, history: History, shown):
+    """Do the same with the slowest or the fastest of the visitor's own prompts."""
+    return take_prompt(history, shown, *shown.extreme(name))
 
 
 # ------------------------------------------------------------------------------ the conversation
@@ -151,14 +159,15 @@ class Controls:
     """The controls beside the stage."""
 
     def __init__(self, page: Page):
-        prompt, modes, tau = first()
-        self.prompt = gr.Textbox(prompt, label="Prompt", lines=3, max_lines=8, elem_id="prompt")
+        _, modes, tau = first()
+        self.prompt = page.text
+        self.prompt.render()
         with gr.Column(elem_id="start"):
             self.buttons = RunButtons()
             self.watch = gr.Checkbox(
                 race_settings.WATCH,
-                label=f"Watch it write: {FORWARDS_PER_SECOND} forwards per second",
-                info="Timings exclude the pauses.",
+                label="Watch it write",
+                info=f"{FORWARDS_PER_SECOND} forwards per second; timings exclude the pauses.",
                 elem_id="watch",
                 container=False,
             )
@@ -267,11 +276,13 @@ def _race(page: Page, c: Controls, history: gr.State) -> None:
 
     chosen, settings = [page.shown, page.point], [page.tabs, c.model, c.modes, c.tau, *c.generation]
     opened = page.open_race.click(take, chosen, settings, **MAY_WARN)
-    inputs, outputs = [history, *chosen, page.prompt], [*settings, c.prompt, c.system]
-    taken = page.race_prompt.click(take_prompt, inputs, outputs, **MAY_WARN)
-    for shown in (opened, taken):
-        shown.success(None, None, None, js=call("deleteTab"), **IN_BROWSER)
-    _start([taken.success], page, c, history)
+    outputs = [*settings, c.prompt, c.system]
+    taken = [page.race_prompt.click(take_prompt, [history, *chosen, page.prompt], outputs, **MAY_WARN)]
+    for name, button in page.race_extremes.items():
+        taken.append(button.click(partial(take_extreme, name), [history, page.shown], outputs, **MAY_WARN))
+    for shown in (opened, *taken):
+        shown.success(None, None, None, js=call("showStage"), **IN_BROWSER)
+    _start([shown.success for shown in taken], page, c, history)
 
 
 def _start(starts: list, page: Page, c: Controls, history: gr.State) -> None:

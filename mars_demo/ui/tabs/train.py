@@ -13,13 +13,15 @@ from gradio.processing_utils import save_file_to_cache
 from mars_demo.core.limits import LIMITS
 from mars_demo.core.names import BASE, TINY
 from mars_demo.evaluation import trainings
+from mars_demo.evaluation.training_record import PROBE_PROMPTS, held_out
 from mars_demo.evaluation.trainings import PRESETS
 from mars_demo.show.components.drawing import Drawing
 from mars_demo.show.components.stage import Stage
-from mars_demo.ui.controls import LIVE, MAY_WARN, QUIET, RunButtons
+from mars_demo.show.scripts import call
+from mars_demo.ui.controls import IN_BROWSER, LIVE, MAY_WARN, NEW_CONVERSATION, QUIET, RunButtons
 from mars_demo.ui.examples import EXAMPLES
 from mars_demo.ui.hosting import gpu, visitors
-from mars_demo.ui.hosting.errors import or_warn, warn
+from mars_demo.ui.hosting.errors import or_warn
 from mars_demo.ui.hosting.registry import MODELS, Trained
 from mars_demo.ui.hosting.storage import storage
 from mars_demo.ui.tabs import Page
@@ -182,7 +184,7 @@ class Training:
             if session.is_over:
                 gr.Info(f"Stopped after {LIMITS.train_minutes} minutes, the limit of a training here.")
             MODELS.register(model, "cpu" if gpu.LENT else None)
-            session.trained = model.name
+            session.trained, session.data = model.name, settings["data"]
         finally:  # also when the visitor has left
             session.until = math.inf
             if model and (session.left or model.phase != "ready"):
@@ -212,12 +214,17 @@ class Training:
 
 
 def to_the_race(session: Session):
-    """Choose the trained model in the Race tab."""
+    """Open the Race tab with the trained model, and with a held-out prompt of its task.
+
+    Raises:
+        gr.Error: if the model has been deleted.
+    """
     if MODELS.own(session.trained) is None:
-        warn(ValueError(f"The trained model was deleted after {LIMITS.kept} minutes."))
-        return gr.skip(), gr.skip()
+        message = f"The trained model was deleted after {LIMITS.kept} minutes."
+        raise gr.Error(message, print_exception=False)
     choices = [*MODELS.names(), session.trained]
-    return gr.Dropdown(choices=choices, value=session.trained), gr.Tabs(selected="race")
+    prompt = held_out(session.data, PROBE_PROMPTS)[0].prompt
+    return gr.Tabs(selected="race"), gr.Dropdown(choices=choices, value=session.trained), prompt
 
 
 def build(page: Page, tab: gr.Tab) -> None:
@@ -244,4 +251,7 @@ def build(page: Page, tab: gr.Tab) -> None:
     )
     c.pause.click(pause, session, c.pause, **QUIET)
     c.pace.input(set_pace, [session, c.pace], None, **LIVE)
-    training.race_it.click(to_the_race, session, [page.model, page.tabs], **MAY_WARN)
+    to_race = [page.tabs, page.model, page.text]
+    taken = training.race_it.click(to_the_race, session, to_race, **MAY_WARN)
+    taken.success(None, None, None, js=NEW_CONVERSATION, **IN_BROWSER)
+    taken.success(None, None, None, js=call("showStage"), **IN_BROWSER)

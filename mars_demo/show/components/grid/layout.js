@@ -4,6 +4,7 @@ import { visible } from "../words.js";
 
 export const UNIT = 10; // per cell
 const LABELS = 44; // the largest number of rows and columns with names
+export const TYPE = 9; // of a name
 
 /**
  * The drawn picture, and the cell under the pointer.
@@ -19,7 +20,7 @@ export const hasNames = () => Math.max(grid.picture.rows.length, grid.picture.co
 export function extent() {
   const { rows, columns } = grid.picture;
   const longest = Math.max(...[...rows, ...columns].map((cell) => shortened(cell.label).length));
-  const gutter = hasNames() ? 8 + 4.3 * longest : 14;
+  const gutter = hasNames() ? 6 + 0.61 * TYPE * longest : 14;
   const [width, height] = size();
   return [-gutter, -gutter, width + gutter + 2, height + gutter + 2];
 }

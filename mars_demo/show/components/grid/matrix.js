@@ -1,12 +1,17 @@
 // The matrix: rectangles of visible cells per row, and names of tokens where they fit.
 
 import { draw, find, set } from "../dom.js";
-import { UNIT, boxOf, extent, grid, hasNames, shortened, size } from "./layout.js";
+import { TYPE, UNIT, boxOf, extent, grid, hasNames, shortened, size } from "./layout.js";
 
 export function drawMatrix() {
   const { rows, columns, visible, regions } = grid.picture;
   const [width, height] = size();
   const svg = find(".matrix");
+  const [, , wide, high] = extent();
+  const plot = find(".plot");
+  plot.classList.toggle("named", hasNames());
+  plot.style.setProperty("--wide", String(wide / TYPE));
+  plot.style.setProperty("--high", String(high / TYPE));
   set(svg, { viewBox: extent().join(" "), "aria-label": `${rows.length} rows, ${columns.length} columns` });
   svg.append(draw("rect", { class: "frame", x: 0, y: 0, width, height, "stroke-width": 0.6 }));
   for (const [row, cells] of visible.entries()) drawRow(svg, cells, row);
@@ -54,7 +59,7 @@ function lines(width, height) {
 /** Return the names of the rows, on the left, and of the columns, above. */
 function names() {
   const name = (cell, attributes) => {
-    const text = draw("text", { "font-size": 7, ...attributes });
+    const text = draw("text", { "font-size": TYPE, ...attributes });
     text.textContent = shortened(cell.label);
     return text;
   };

@@ -48,7 +48,7 @@ export function offerReply(lane) {
   const replying = view.reply === lane.name;
   button.hidden = !constants.main || !lane.run.done || !lane.run.text.trim();
   button.setAttribute("aria-pressed", replying);
-  say(button, replying ? "✓ Replying to this answer" : "Reply to this answer");
+  say(button, replying ? "✓ Replying" : "Reply");
 }
 
 let drawn = "[]";

@@ -7,7 +7,7 @@ import { replyTo, sendReply } from "./conversation.js";
 import { drawHeatAt } from "./heat.js";
 import { askPrediction, continueWithText } from "./inspector.js";
 import { putExample } from "./offers.js";
-import { clearStage, onPhone } from "./records.js";
+import { clearStage, inView, onPhone } from "./records.js";
 import { goTo, pause, play, step } from "./replay.js";
 import {
   copyLink,
@@ -148,7 +148,7 @@ const laneOf = (node) => view.lanes[node.closest(".lane")?.dataset.lane];
 
 function press({ target }) {
   const action = target.closest("[data-do]")?.dataset.do;
-  if (action) attempt(() => actions[action](target));
+  if (action) attempt(() => actions[action](target), target);
   else if (target.matches(".token")) pin(target);
   else if (target.matches(".name")) focusOn(laneOf(target));
   else if (target.closest(".heat [data-pass]")) {
@@ -181,21 +181,22 @@ function listenToPointers() {
 function listenToFields() {
   find(".ghost-range").step = String(TAU_STEP);
   find(".ghost-range").addEventListener("input", ({ target }) => compareAt(Number(target.value)));
-  find(".recordings").addEventListener(
-    "change",
-    ({ target }) => target.value && attempt(() => showRecording(target.value)),
-  );
-  find(".beside").addEventListener("change", ({ target }) => attempt(() => showBeside(target.value)));
+  const choose = (list, showChosen) =>
+    find(list).addEventListener("change", ({ target }) =>
+      attempt(() => inView(showChosen(target.value)), target),
+    );
+  choose(".recordings", (id) => id && showRecording(id));
+  choose(".beside", showBeside);
   find(".instead-text").addEventListener(
     "keydown",
-    (event) => event.key === "Enter" && attempt(continueWithText),
+    ({ key, target }) => key === "Enter" && attempt(continueWithText, target),
   );
 }
 
 /** Open chosen and dropped files, and dropped links. */
 function listenToFiles() {
   find(".file").addEventListener("change", async ({ target }) => {
-    await attempt(() => openFiles(target.files));
+    await attempt(() => inView(openFiles(target.files)), target);
     target.value = "";
   });
   const dropping = (is) => find(".stage").classList.toggle("dropping", is);
@@ -209,7 +210,7 @@ function listenToFiles() {
     dropping(false);
     const { files } = event.dataTransfer;
     const link = event.dataTransfer.getData("text/uri-list") || event.dataTransfer.getData("text/plain");
-    attempt(() => (files.length || !link ? openFiles(files) : openLink(link)));
+    attempt(() => inView(files.length || !link ? openFiles(files) : openLink(link)), event.target);
   });
 }
 

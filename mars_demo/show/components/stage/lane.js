@@ -1,11 +1,11 @@
-// One side of the race: its answer, counters, distance and strip of forwards.
+// One side of the race: its answer, counters and strip of forwards.
 
 import { acceptedAt } from "../acceptance.js";
 import { codeIn } from "../code.js";
 import { draw, find, findAll, make, say, set } from "../dom.js";
 import { tauText, visible } from "../words.js";
 import { HUES, candidate, describe, isEnd } from "./passes.js";
-import { drawSources, isCopy } from "./sources.js";
+import { isCopy } from "./sources.js";
 
 const NICE = [1, 2, 5];
 
@@ -140,10 +140,8 @@ export class Lane {
     find(".changes", this.root).append(change);
   }
 
-  /**
-   * Set the scales that all lanes share: `time` in ms, `height` in tokens of a pass, `tokens` of an answer.
-   */
-  scale({ time, height, tokens }) {
+  /** Set the scales that all lanes share: `time` in ms, `height` in tokens of a pass. */
+  scale({ time, height }) {
     find(".strip svg", this.root).setAttribute("viewBox", `0 ${-height} ${time} ${height}`);
     const path = find(".tau", this.root);
     set(path, { d: this.tauPath, transform: `scale(1 ${height})` });
@@ -155,7 +153,6 @@ export class Lane {
       change.hidden = left < free || left > 86;
       if (!change.hidden) free = left + 15;
     }
-    this.tokensScale = tokens;
     this.timeScale = time;
   }
 
@@ -231,8 +228,6 @@ export class Lane {
     };
     for (const cell of findAll("[data-count]", this.root))
       say(cell, passes ? `${counts[cell.dataset.count]}` : "–");
-    find(".distance i", this.root).style.width = `${(100 * tokens) / this.tokensScale}%`;
-    drawSources(find(".sources", this.root), run.accepted.slice(0, tokens));
   }
 
   token(pass, slot) {

@@ -16,8 +16,9 @@ export function takeExamples(given) {
   redraw();
 }
 
-export function drawCause() {
-  const cause = causeOf(stage.reader.runs);
+/** Draw the cause of the result if it is `wanted`. */
+export function drawCause(wanted) {
+  const cause = wanted ? causeOf(stage.reader.runs) : null;
   find(".cause").hidden = !cause;
   say(find(".because"), cause?.sentence ?? "");
   drawOffers(find(".offers"), cause?.offers ? offered() : []);

@@ -7,6 +7,7 @@ import { Lines } from "../lines.js";
 import { clearSteps, settleBranch, takeStep } from "./branches.js";
 import { hideCard } from "./card.js";
 import { conversation, sendHistory } from "./conversation.js";
+import { fitAnswers } from "./fit.js";
 import { growHeat } from "./heat.js";
 import { keep, leaveOut } from "./history.js";
 import { Lane, scaleFor } from "./lane.js";
@@ -26,6 +27,7 @@ export const onPhone = () => matchMedia("(max-width: 640px)").matches;
 function begin(live) {
   clear(live);
   find(".lanes").replaceChildren();
+  find(".lanes").style.removeProperty("--fit");
   growHeat(null);
   hideCard();
   showError("");
@@ -72,7 +74,7 @@ function arrive() {
   if (branched) hideCard();
   if (constants.main && !branched && !requested.pass && !hasBranches()) deleteRecording();
   if (!hasBranches()) clearSteps();
-  if (onPhone() && !branched) find(".stage").scrollIntoView();
+  if (constants.main && onPhone() && !branched) find(".stage").scrollIntoView();
 }
 
 /** Empty the stage for a new conversation. */
@@ -86,6 +88,12 @@ export function leaveConversation() {
   if (!conversation().some(({ role }) => role === "user")) return;
   clearStage();
   sendHistory(null);
+}
+
+/** Scroll to the heading of what the visitor has chosen to see, unless it is in view. */
+export async function inView(shown) {
+  await shown;
+  find(".heading").scrollIntoView({ block: "nearest" });
 }
 
 /** Show a record beside the first one on the stage. */
@@ -109,19 +117,19 @@ function grow() {
   if (!focused() || (isBaseline(focused()) && !view.pinned)) view.focus = mostTelling(reader.runs);
   const rescale = (largest) => (reader.over ? largest : scaleFor(1.05 * largest));
   const most = (measure) => Math.max(...runs().map(measure));
-  const scale = {
-    time: rescale(most((run) => run.ms)) || 1,
-    tokens: rescale(most((run) => run.ids.length)) || 1,
-    height: most((run) => run.most),
-  };
+  const scale = { time: rescale(most((run) => run.ms)) || 1, height: most((run) => run.most) };
   for (const lane of Object.values(view.lanes)) lane.scale(scale);
+  fitAnswers(view.lanes, stage.live);
   if (reader.over && !view.ended) finish();
   redraw();
 }
 
+const sizes = new ResizeObserver(() => fitAnswers(view.lanes, false));
+
 function laneOf(run) {
   if (!view.lanes[run.lane]) {
     view.lanes[run.lane] = new Lane(run);
+    sizes.observe(view.lanes[run.lane].answer);
     find(".lanes").append(...inOrder(view.lanes).map(({ root }) => root));
   }
   return view.lanes[run.lane];
@@ -150,7 +158,8 @@ function finish() {
 function rememberStage(ended) {
   const { reader, recording, beside, steps, live, raced } = stage;
   const texts = reader.races.map((race) => reader.textOf(race));
-  const reopen = (more) => attempt(() => show(texts, { about: { recording, beside, steps, ...more } }));
+  const reopen = (more) =>
+    attempt(() => inView(show(texts, { about: { recording, beside, steps, ...more } })));
   if (live) keep(ended, () => reopen());
   else leaveOut(ended);
   plant(ended, (name) => {

@@ -21,7 +21,8 @@ import { drawReplay, introduce } from "./replay.js";
 import { listRecordings, showBeside, showRecording } from "./tools.js";
 import { drawWith, focused, runs, selection, shownPass, stage, view } from "./state.js";
 import { attempt } from "./errors.js";
-import { verdict } from "./verdict.js";
+import { drawSources } from "./sources.js";
+import { verdict, warnings } from "./verdict.js";
 import { drawWhy } from "./why.js";
 import { drawWindow } from "./window.js";
 
@@ -58,16 +59,29 @@ function stateOfRuns() {
 function drawHeading() {
   const { reader } = stage;
   announce(runs().length ? verdict(reader.runs) : [constants.empty]);
-  drawCause();
+  drawWarnings(warnings(reader.runs));
+  const note = [...reader.races.map(noteOf), ...(constants.main && reader.recording ? [LIVE] : [])].join(
+    " ",
+  );
+  say(find(".note"), note);
+  drawCause(!note); // the note of a recorded run says more
   const prompt = runs()[0]?.settings.prompt ?? "";
   say(find(".prompt"), prompt);
+  find(".prompt").title = prompt;
   // The prompt is in the conversation during a reply, and in the lanes if there are several races.
   find(".asked").hidden = !prompt || view.reply !== null || reader.races.length > 1;
   say(find(".machine"), [...new Set(runs().map(({ settings }) => machineOf(settings)))].join(" · "));
-  say(find(".note"), reader.races.map(noteOf).join(" "));
-  find(".hint").hidden = !constants.main || !reader.recording;
 }
 
+/** Offer the warnings behind a sign: they are rare, and the verdict stays short. */
+function drawWarnings(sentences) {
+  const sign = find(".sign");
+  sign.hidden = !sentences.length;
+  sign.title = sentences.join("\n");
+  say(find(".warnings"), sentences.join("\n"));
+}
+
+const LIVE = "Each colour is one forward; press Run to race live.";
 const noteOf = ({ letter, recording }) =>
   recording ? `Recorded${letter && ` (${letter})`}: ${recording.title}. ${recording.note}` : "";
 
@@ -94,6 +108,7 @@ function drawCloseUp() {
   growHeat(run);
   showHeatUntil(shown);
   drawShares(run, shown);
+  drawSources(find(".sources"), run?.accepted.slice(0, run.totals[shown - 1] ?? 0) ?? []);
   drawWhatIf(run, lane === view.focus ? number : shown - 1, view.whatIf);
   drawInspector();
   drawPair(run);
@@ -137,6 +152,7 @@ function light(name, number, slot) {
 
 drawWith(render);
 drawHeatLegend();
+find(".sign").popoverTargetElement = find(".warnings");
 listen();
 find(".stage").classList.toggle("bare", constants.bare);
 if (constants.main) {

@@ -6,7 +6,7 @@ import { download, downloadPicture } from "../svg.js";
 import { nameRecording, queryValue } from "../../url.js";
 import { conversation } from "./conversation.js";
 import { pictureOf } from "./picture.js";
-import { show, showAside } from "./records.js";
+import { inView, show, showAside } from "./records.js";
 import { runs, stage } from "./state.js";
 
 // Gradio does not throw when a server function fails: its result is then no text.
@@ -27,7 +27,7 @@ export async function showRecording(id, chosen = true) {
 
 export function nextRecording() {
   const ids = constants.recordings.map(({ id }) => id);
-  return showRecording(ids[(ids.indexOf(stage.reader.recording?.recording) + 1) % ids.length]);
+  return inView(showRecording(ids[(ids.indexOf(stage.reader.recording?.recording) + 1) % ids.length]));
 }
 
 /** Show a recorded run beside the stage's first record; without an id, only that record. */

@@ -1,4 +1,4 @@
-// The result of a race in words.
+// The result of a race in words, and what limits it.
 
 import { percent, plural } from "../words.js";
 import { isLoop } from "./cause.js";
@@ -17,24 +17,40 @@ const MATTERS = 0.2; // of the run's time: the least excess over the median that
  */
 export function verdict(runs) {
   const all = Object.values(runs);
-  if (!all.every((run) => run.done)) return ["Racing; each side is timed by its own clock."];
+  if (!all.every((run) => run.done))
+    return ["Racing, each side on its own clock. Move τ: it acts from the next forward on."];
   if (!all.every((run) => run.passes.length)) return ["Stopped before every side had begun."];
   const stopped = all.some((run) => run.stopped);
   const others = inOrder(runs).filter((run) => !isBaseline(run));
-  const parts = others.map((run) => described(run, runs, stopped));
+  const parts = others.map((run, index) => described(run, runs, stopped, index === 0));
   if (stopped || !parts.length) parts.push(...all.filter(isBaseline).map((run) => `${summary(run)}.`));
-  return [...(stopped ? ["Stopped."] : []), ...parts, ...all.flatMap(hiccup)];
+  return [...(stopped ? ["Stopped."] : []), ...parts];
+}
+
+/**
+ * Return what limits the verdict of a finished race, a sentence each.
+ * @param {Record<string, Run>} runs by lane
+ */
+export function warnings(runs) {
+  const all = Object.values(runs);
+  if (!all.every((run) => run.done && run.passes.length)) return [];
+  const pairs = all.flatMap((run) => {
+    const baseline = run.branch || isBaseline(run) || run.stopped ? null : baselineOf(run, runs);
+    return baseline && !baseline.stopped ? [{ run, baseline }] : [];
+  });
+  return [...pairs.flatMap(({ run, baseline }) => inexact(run, baseline)), ...all.flatMap(hiccup)];
 }
 
 /**
  * @param {Run} run
  * @param {Record<string, Run>} runs
  * @param {boolean} stopped
+ * @param {boolean} isFirst the first sentence names what the numbers are
  */
-function described(run, runs, stopped) {
+function described(run, runs, stopped, isFirst) {
   const baseline = baselineOf(run, runs);
   if (run.branch) return branched(run, originOf(run, runs));
-  return baseline && !stopped ? compared(run, baseline) : `${summary(run)}.`;
+  return baseline && !stopped ? compared(run, baseline, isFirst) : `${summary(run, isFirst)}.`;
 }
 
 /** Describe a branch without its speed, which is not comparable: it may reuse the cached prompt. */
@@ -46,50 +62,61 @@ function branched(/** @type {Run} */ run, /** @type {Run | null} */ origin) {
   return `${summary(run)}; ${agreement}.`;
 }
 
-/** @param {Run} run */
-const summary = (run) =>
-  `${run.title}: ${plural(run.ids.length, "token")} in ${plural(run.forwards, "forward")}, ` +
-  `${run.perForward.toFixed(1)} per forward`;
+const summary = (/** @type {Run} */ run, isFirst = true) =>
+  `${run.title}: ${run.perForward.toFixed(1)} ${isFirst ? "tokens " : ""}per forward`;
 
-/** Compare a run with the baseline; the speed of a loop is no achievement. */
-function compared(/** @type {Run} */ run, /** @type {Run} */ baseline) {
-  const factor = (run.speed / baseline.speed).toFixed(1);
-  const speed = isLoop(run) ? "" : `, ${factor}× as fast as one token at a time`;
+/**
+ * Compare a run with the baseline; the speed of a loop is no achievement.
+ * @param {Run} run
+ * @param {Run} baseline
+ * @param {boolean} isFirst
+ */
+function compared(run, baseline, isFirst) {
+  const factor = `${(run.speed / baseline.speed).toFixed(1)}× as fast`;
+  const speed = isLoop(run) ? "" : `, ${factor}${isFirst ? " as one token at a time" : ""}`;
   const difference = firstDifference(baseline.answerIds, run.answerIds);
   const truncated = run.done?.stop === "length" ? `, truncated at ${plural(run.ids.length, "token")}` : "";
   const agreement =
-    difference === null
-      ? `same answer${truncated}${rounding(run)}`
-      : `differs from token ${difference + 1} on${tie(run, baseline, difference)}`;
-  return `${summary(run)}${speed}; ${agreement}.`;
+    difference === null ? `same answer${truncated}` : `differs from token ${difference + 1} on`;
+  return `${summary(run, isFirst)}${speed}; ${agreement}.`;
 }
 
 /** Whether the answer of a run should be that of the baseline. */
 const isExact = (/** @type {Run} */ run) =>
   run.mode.beyond === "draft" || run.passes.every(({ tau }) => tau === null || tau >= 1);
 
-/** Say where the answer of an exact run is not always that of the baseline: in 16 bits on a GPU. */
-function rounding(/** @type {Run} */ run) {
+/**
+ * Say where the answer of an exact run is not always that of the baseline: rounding can swap two nearly tied
+ * tokens, above all in 16 bits on a GPU.
+ * @param {Run} run
+ * @param {Run} baseline
+ */
+function inexact(run, baseline) {
   const { device, dtype } = run.settings;
-  if (!isExact(run) || device === "cpu" || !dtype.endsWith("float16")) return "";
-  return `; in ${dtype} on a GPU, other answers can differ at near ties, how many is not measured`;
+  if (!isExact(run)) return [];
+  const index = firstDifference(baseline.answerIds, run.answerIds);
+  if (index !== null) return tied(run, baseline, index);
+  if (device === "cpu" || !dtype.endsWith("float16")) return [];
+  return [
+    `${run.title}: in ${dtype} on a GPU, other answers can differ from AR's at near ties; ` +
+      "how many is not measured.",
+  ];
 }
 
 /**
- * Explain a difference from the baseline of an exact run: rounding can swap two nearly tied tokens.
  * @param {Run} run
  * @param {Run} baseline
  * @param {number} index
  */
-function tie(run, baseline, index) {
+function tied(run, baseline, index) {
   const [other, own] = [run, baseline].map(({ accepted }) => accepted[index]?.top ?? []);
   const isTied = own.length > 1 && own[1][1] >= TIED * own[0][1] && other[0]?.[0] === own[1][0];
-  if (!isExact(run) || !isTied || baseline.settings.sampling) return "";
+  if (!isTied || baseline.settings.sampling) return [];
   const shares = own.slice(0, 2).map(([, share]) => percent(share));
-  return (
-    `, where two tokens were nearly tied (${shares.join(" and ")}) ` +
-    `and rounding in ${run.settings.dtype} decided`
-  );
+  return [
+    `${run.title}: at token ${index + 1}, two tokens were nearly tied (${shares.join(" and ")}), ` +
+      `and rounding in ${run.settings.dtype} decided.`,
+  ];
 }
 
 /** Describe a forward that took far too long and slowed the run down; the prefill does not count. */

@@ -1,6 +1,6 @@
-// The window of one forward, with a row per slot.
+// The window of one forward, with a column per slot, on a phone a row.
 
-import { fillBar, find, make, makeBar, say } from "../dom.js";
+import { find, make, makeBar, say } from "../dom.js";
 import { plural, tauText, visible } from "../words.js";
 import { HUES, candidate, keptGroup, scoreText, stateOf } from "./passes.js";
 import { isCopy } from "./sources.js";
@@ -46,7 +46,7 @@ function rejectedDrafts(run, number) {
 
 function captionOf(pass) {
   const tau = pass.tau === null ? "" : `, τ ${tauText(pass.tau)}`;
-  const start = `Forward ${pass.pass}: `;
+  const start = `forward ${pass.pass}: `;
   if (pass.drafts === undefined)
     return `${start}${pass.accepted} of ${plural(pass.slots.length, "slot")} accepted${tau}`;
   if (!pass.drafts) return `${start}no draft to verify yet, ${pass.accepted} accepted${tau}`;
@@ -70,8 +70,8 @@ function masksOf(pass) {
 export function drawWindow(run, number, chosen) {
   const panel = find(".window");
   const pass = run?.passes[number];
-  say(find(".whose", panel), run ? `${run.title}, one forward` : "One forward");
-  say(find(".caption", panel), pass ? captionOf(pass) : run ? "Before the first forward" : "");
+  const caption = pass ? captionOf(pass) : "before the first forward";
+  say(find(".caption", panel), run ? `${run.title}, ${caption}` : "");
   const rows = pass ? rowsOf(run, number) : [];
   const threshold = Boolean(pass) && pass.tau !== null && pass.slots.length > 1;
   drawRows(find(".slots", panel), run, pass, rows, chosen, threshold);
@@ -96,7 +96,7 @@ function nodeOf(run, row, chosen) {
   node.dataset.column = row.state === "draft" ? "drafts" : "read";
   const [mark, bar] = [make("span", "mark", sign), makeBar()];
   mark.title = words;
-  fillBar(bar, row.score);
+  bar.style.setProperty("--share", row.score);
   const text = make("span", isCopy(row) ? "candidate copied" : "candidate", row.text);
   node.append(mark, text, bar, make("span", "score", scoreText(run, row.score)));
   return node;

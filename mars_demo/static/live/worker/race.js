@@ -11,6 +11,7 @@ import { Run } from "./run.js";
 /**
  * @typedef {import("./decoding.js").Engine} Engine
  * @typedef {import("./engine.js").Description} Description
+ * @typedef {import("./knobs.js").Knobs} Knobs
  * @typedef {import("./tokens.js").Tokens} Tokens
  */
 
@@ -29,11 +30,6 @@ import { Run } from "./run.js";
  * @property {string[]} modes
  * @property {import("../../../show/components/acceptance.js").Criterion} criterion
  * @property {number} maxNewTokens
- */
-
-/**
- * What the visitor changes during a race; it acts at the next forward.
- * @typedef {{ tau: number, stopped: boolean }} Knobs
  */
 
 /** @typedef {{ strategy: typeof lossless, usesTau: boolean, window: (largest: number) => number }} Mode */
@@ -65,13 +61,14 @@ export async function* race(model, request, knobs) {
     try {
       while (runs.size && !knobs.stopped) {
         const [lane, run] = [...runs].reduce((one, other) => (other[1].ms < one[1].ms ? other : one));
-        yield passLine(lane, await run.step());
+        const pass = await run.step();
+        yield passLine(lane, pass);
         if (run.stop) {
           yield run.lastLine(lane);
           runs.delete(lane);
           await run.close();
         }
-        await messages();
+        await knobs.pause(pass.ms);
       }
     } catch (error) {
       failure = { error };
@@ -84,15 +81,6 @@ export async function* race(model, request, knobs) {
     for (const run of runs.values()) await run.close();
   }
   if (failure) throw failure.error;
-}
-
-/** Let the messages that have arrived be handled, in a later task of this thread. */
-function messages() {
-  const { port1, port2 } = new MessageChannel();
-  return new Promise((resolve) => {
-    port1.onmessage = () => resolve(port1.close());
-    port2.postMessage(null);
-  });
 }
 
 /**

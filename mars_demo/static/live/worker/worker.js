@@ -1,6 +1,7 @@
 // A web worker of the live page: it loads one model, then it runs races, one after the other.
 //
-// Messages to it: {load: {url, device}}, {race: {prompt, modes, criterion, tau, maxNewTokens}}, {tau}, {stop: true}.
+// Messages to it: {load: {url, device}}, {race: {prompt, modes, criterion, tau, watched, maxNewTokens}}, {tau},
+// {watched}, {stop: true}.
 // Messages from it: {progress: {done, total}}, {ready: description}, {lines}, {over: true}, {error: sentence}.
 // The load ends with `ready` or `error`, a race with `over` or `error`. WebAssembly does not give back memory
 // before its worker ends, so another model needs another worker.
@@ -8,6 +9,7 @@
 import { Tokenizer } from "@huggingface/tokenizers";
 import { Engine, openSession } from "./engine.js";
 import { fetchFiles, fetchJson } from "./files.js";
+import { Knobs } from "./knobs.js";
 import { race } from "./race.js";
 import { Refusal, sentenceOf } from "./refusal.js";
 import { Tokens } from "./tokens.js";
@@ -24,32 +26,33 @@ const MOST_THREADS = 4; // more cost more than they bring to such small products
 
 /** @type {import("./race.js").Model | null} */
 let model = null; // as in race.js, once it has been loaded
-let knobs = { tau: 1, stopped: false }; // of the latest race
+let knobs = new Knobs(1); // of the latest race
 let last = Promise.resolve(); // the load or the latest race
 
 const handlers = {
   load({ url, device }) {
     next(() => load(url, device));
   },
-  race({ tau, ...request }) {
-    stop();
-    const own = { tau, stopped: false };
+  race({ tau, watched, ...request }) {
+    knobs.stop();
+    const own = new Knobs(tau, watched);
     knobs = own;
     next(() => run(request, own));
   },
   tau(tau) {
     knobs.tau = tau;
   },
-  stop,
+  watched(watched) {
+    knobs.watch(watched);
+  },
+  stop() {
+    knobs.stop();
+  },
 };
 
 addEventListener("message", ({ data }) => {
   for (const [name, value] of Object.entries(data)) handlers[name]?.(value);
 });
-
-function stop() {
-  knobs.stopped = true;
-}
 
 /** Do something after what came before; say so if it fails. */
 function next(work) {

@@ -1,0 +1,164 @@
+"""The Frontier tab on prompts of a visitor: parsing, measuring, and racing the fastest one."""
+
+import json
+import re
+from dataclasses import replace
+
+import pytest
+from acts import choose, fits, is_open
+from greedy import check_tokens, generate
+from playwright.sync_api import expect
+from race_tab import dismiss, stage, to_the_end, toast
+
+from mars_demo import tasks
+from mars_demo.core.limits import LIMITS
+from mars_demo.decoding.decode import decode
+from mars_demo.evaluation.frontier import AR
+from mars_demo.ui import own_prompts
+from mars_demo.ui.knobs import Knobs
+from mars_demo.ui.own_prompts import JUDGED, MOST, Prompt, parse
+from mars_demo.ui.tabs import frontier as tab
+
+SORT, SPELL = "Sort 31, 4 and 15", "Can you spell out the number 6778?"
+HOSTILE = "<img src=x onerror=alert(1)> **bold** ${1+1}"
+LONGEST = 40  # tokens of an answer
+COSTS = [(1, 1.0), (5, 6.0), (9, 11.0)]  # steep: narrow windows are faster
+
+
+def lines(*objects: dict) -> str:
+    return "\n".join(map(json.dumps, objects))
+
+
+@pytest.mark.parametrize(
+    "text, prompts",
+    [
+        (f"{SORT}\r\n\n  {HOSTILE}\n", [Prompt(1, SORT), Prompt(3, HOSTILE)]),
+        ('{"a": 1\n3', [Prompt(1, '{"a": 1'), Prompt(2, "3")]),
+        (
+            lines({"prompt": SORT, "answer": "4, 15, 31", "id": 7}, {"prompt": "two\nlines"}),
+            [Prompt(1, SORT, "4, 15, 31"), Prompt(2, "two\nlines")],
+        ),
+        ("\n".join([SORT] * MOST), [Prompt(number, SORT) for number in range(1, MOST + 1)]),
+    ],
+)
+def test_a_pasted_text_is_lines_or_json_lines(text, prompts):
+    assert parse(text) == prompts
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        (" \n", f"1 to {MOST} .*not 0"),
+        ("\n".join([SORT] * (MOST + 1)), f"not {MOST + 1}"),
+        (f"\n{lines({'prompt': SORT})}\n{SORT}", "Line 3 is not a JSON object"),
+        (lines({"prompt": SORT}, {"answer": "4"}), "Line 2: prompt is missing"),
+        (lines({"prompt": SORT}, {"prompt": " "}), "Line 2: prompt must have at least 1 character"),
+        (lines({"prompt": SORT, "answer": 4}), "Line 1: answer must be a valid string, not 4"),
+        (f"{SORT}\n{'x' * (LIMITS.prompt + 1)}", f"Line 2: .*{LIMITS.prompt}"),
+    ],
+)
+def test_a_wrong_line_is_named(text, message):
+    with pytest.raises(ValueError, match=message):
+        parse(text)
+
+
+@pytest.mark.parametrize("text, line", [(f"{SORT}\n{'word ' * 600}", 2), ("\ud800", 1)])
+def test_a_prompt_that_the_model_cannot_read_is_named(mars_tiny, text, line):
+    with pytest.raises(ValueError, match=f"Line {line}: "):
+        next(own_prompts.measure(mars_tiny, parse(text)))
+
+
+@pytest.fixture
+def short(monkeypatch):
+    """Let answers end early."""
+    monkeypatch.setattr(own_prompts, "MAX_NEW_TOKENS", LONGEST)
+
+
+@pytest.mark.usefixtures("short")
+def test_figures_are_those_of_races(mars_tiny):
+    """Windows follow the costs of forwards, as in a race."""
+    checkpoint = replace(mars_tiny, costs=COSTS)
+    texts = [example.prompt for example in tasks.held_out("letters", 2)] + ["a tale of a gardener"]
+    right = decode(mars_tiny, texts[0], AR.request(LONGEST)).finish().text
+    pasted = [{"prompt": text} for text in texts]
+    pasted[0]["answer"], pasted[1]["answer"] = f" {right}\n", "42"
+    *_, frontier = filter(None, own_prompts.measure(checkpoint, parse(lines(*pasted))))
+
+    ar = [decode(mars_tiny, text, AR.request(LONGEST)).finish() for text in texts]
+    for run in ar:
+        check_tokens(mars_tiny, run, generate(mars_tiny, run.settings.prompt, LONGEST))
+    narrower = 0
+    for point, row in zip(frontier.points, frontier.table().to_dict("records"), strict=True):
+        request = point.setting.request(LONGEST)
+        runs = [decode(checkpoint, text, replace(request, adaptive=True)).finish() for text in texts]
+        assert [(one.text, one.tokens, one.forwards) for one in point.outcomes] == [
+            (run.text, run.tokens, run.forwards) for run in runs
+        ]
+        wide = [decode(mars_tiny, text, request).finish() for text in texts]
+        narrower += sum(run.forwards for run in runs) > sum(run.forwards for run in wide)
+        equal = sum(run.token_ids == other.token_ids for run, other in zip(runs, ar))
+        forwards = sum(run.tokens for run in runs) / sum(run.forwards for run in runs)
+        seconds = [sum(one.seconds for one in each.outcomes) for each in (frontier.points[0], point)]
+        assert row["setting"] == frontier.name(point.setting)
+        assert row["tokens per forward"] == f"{forwards:.2f}"
+        assert row["answers equal to AR's"] == f"{equal} of 3 ({equal / 3:.0%})"
+        assert row["speed, × AR"].split()[0] == f"{seconds[0] / seconds[1]:.2f}"
+        assert [one.right for one in point.outcomes] == [runs[0].text == right, False, None]
+        assert row["right answers"].startswith(f"{int(runs[0].text == right)} of 2")
+        if point.setting == JUDGED:
+            assert f"{equal} of 3 answers" in frontier.verdict()
+            assert f"{seconds[0] / seconds[1]:.2f}×" in frontier.verdict()
+    assert narrower
+    assert frontier.prompts == tuple(texts)
+
+
+def test_a_stopped_measurement_keeps_its_finished_prompts():
+    knobs, frontiers, message = Knobs(), [], ""
+    for step in tab._measured("mars-tiny", parse(f"{SORT}\n{SPELL}\nhello"), knobs):
+        if step is not tab.WAITING:
+            frontier, message = step
+            frontiers += [frontier] if frontier else []
+            knobs.stopped = len(frontiers) > 1  # the first has no prompts
+    assert message == "Stopped: 1 of 3 prompts."
+    assert frontiers[-1].prompts == (SORT,) and len(frontiers[-1].points) == 5
+
+
+@pytest.mark.usefixtures("short")
+def test_prompts_are_measured_and_the_fastest_is_raced(visit):
+    page = visit("tab=frontier")
+    expect(page.locator("#frontier-model input")).not_to_have_value("")
+    choose(page, "frontier-model", "mars-tiny")
+    choose(page, "frontier-tasks", own_prompts.TITLE)
+    expect(page.locator("#frontier-taus")).to_be_hidden()
+    pasted = page.locator("#frontier-own textarea")
+    for text in (f"{SORT}\n{lines({'prompt': SPELL})}", f"{SORT}\n{SPELL}\n{HOSTILE}"):
+        pasted.fill(text)
+        page.locator("#frontier-run").click()
+        if text.startswith(f"{SORT}\n{{"):
+            expect(toast(page)).to_contain_text("Line 1")
+            dismiss(page)
+            expect(pasted).to_have_value(text)
+            expect(page.locator("#frontier-run")).to_be_enabled()
+    expect(page.locator("#frontier-said")).to_contain_text("3 of 3")
+    expect(page.locator("#frontier-about")).to_contain_text(re.compile(r"On your 3 prompts, .*AR's\."))
+    expect(page.locator("#frontier-chart")).to_be_hidden()
+    rows = page.locator("#frontier-table .virtual-row")
+    expect(rows).to_have_count(5)
+    fits(page)
+
+    rows.filter(has_text="τ = 0.95").locator(".body-cell").first.click()
+    answers = page.locator("#frontier-answers .virtual-row")
+    page.get_by_label("all (3)").check()
+    expect(answers).to_have_count(3)
+    cells = [row.locator(".body-cell").all_inner_texts() for row in answers.all()]
+    speeds = {float(re.search(r"([\d.]+)×", result)[1]): prompt.strip() for prompt, _, result in cells}
+    button = page.locator("#frontier-race-fastest")
+    expect(button).to_contain_text(f"({max(speeds):.2f}×)")
+    button.click()
+    is_open(page, "Race")
+    expect(stage(page).locator(".prompt")).to_have_text(speeds[max(speeds)])
+    to_the_end(page)
+    expect(page.locator("#prompt textarea")).to_have_value(speeds[max(speeds)])
+    expect(page.locator("#mode input[name=mars]")).to_be_checked()
+    expect(page.locator("#tau input[type=number]")).to_have_value("0.95")
+    expect(page).not_to_have_url(re.compile("tab="))
