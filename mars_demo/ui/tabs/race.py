@@ -78,8 +78,8 @@ def take_branch(event: gr.EventData):
 def take(shown, title: str | None):
     """Open this tab with the model, mode, τ and criterion of a point; keep those that it lacks.
 
-    Decoding is greedy. As in a sweep, every forward has the mode's default window; on own prompts, the window
-    is chosen for each forward.
+    Decoding is greedy. As in a sweep, every forward has the mode's default window; on own prompts, the
+    window is chosen for each forward.
 
     Raises:
         gr.Error: if no point is chosen, or its model is not served.
