@@ -211,8 +211,9 @@ def page_parts(single: Run) -> Callable[[float], str]:
 def test_another_tau_is_tried_on_the_side_in_focus_only(look):
     """Choose another side by its name and by one of its tokens: no mark of the tried τ remains."""
     marks = ".ghost-bar, .ghost-cells"
+    page = look(ar(26), mars(CHEAP), mars(DEAR))
     for choose in (".name", ".token"):
-        page = look(ar(26), mars(CHEAP), mars(DEAR))
+        lane(page, "mars").locator(".name").click()
         page.locator(".ghost-range").fill("0.9")
         expect(page.locator(marks)).not_to_have_count(0)
         lane(page, "mars~2").locator(choose).first.click()
