@@ -65,6 +65,28 @@ TALK_ROW = """
 """
 
 
+KEYS = {
+    ("Ctrl+Enter", "Shift+Enter"): "run the prompt (on a Mac also ⌘+Enter)",
+    ("1 – 6",): "open a tab",
+    ("N",): "next recorded run",
+    ("Space",): "play or pause the replay",
+    ("←", "→"): "one forward, one token of an answer, or one chapter back or on",
+    ("Home", "End"): "to the start or the end of the replay",
+    ("Enter",): "pin the token in focus",
+    ("Esc",): "unpin; leave the talk view",
+    ("?",): "this list",
+}
+
+
+def list_keys() -> str:
+    """Return the list of the page's keys, which opens on request."""
+    rows = (
+        f"<dt>{' '.join(f'<kbd>{key}</kbd>' for key in keys)}</dt><dd>{action}</dd>"
+        for keys, action in KEYS.items()
+    )
+    return f"<details><summary>Keys</summary><dl>{''.join(rows)}</dl></details>"
+
+
 class App(gr.Blocks):
     """Blocks whose HTTP answers are values or error messages, never tracebacks; see `errors`."""
 
@@ -192,6 +214,7 @@ def build() -> gr.Blocks:
         demo.load(None, None, unknown, js="() => marsDemo.unknown.join()", **IN_BROWSER)
         unknown.change(warn_unknown, unknown, None, trigger_mode="always_last", **MAY_WARN)
         demo.load(open_tab, None, tabs, **QUIET)
+        gr.HTML(list_keys(), elem_id="keys", apply_default_css=False)
         if get_space():
             gr.DuplicateButton(elem_id="duplicate")
         demo.unload(leave)
