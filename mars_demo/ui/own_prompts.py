@@ -11,15 +11,17 @@ from pydantic_core import from_json
 
 from mars_demo.core import fields
 from mars_demo.core.acceptance import TAU
-from mars_demo.core.limits import MAX_NEW_TOKENS, refuse_long
+from mars_demo.core.limits import refuse_long
 from mars_demo.core.messages import user
 from mars_demo.core.trace import Run
 from mars_demo.decoding.decode import prepare
+from mars_demo.decoding.request import Request
 from mars_demo.evaluation import bootstrap, results
 from mars_demo.evaluation.frontier import AR, Frontier, Outcome, Point, Setting
 from mars_demo.evaluation.sweep import first_difference, grid
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.training.distillation import is_loop
+from mars_demo.ui.generation import GREEDY
 from mars_demo.ui.racing import decode, race
 
 NAME, TITLE = "own", "your prompts"
@@ -27,6 +29,7 @@ MOST = 50  # prompts
 CRITERION = "probability"  # the paper's
 TAUS = (0.99, TAU, 0.9)
 JUDGED = Setting("mars", CRITERION, TAU)  # the setting of the verdict
+MAX_NEW_TOKENS = GREEDY.max_new_tokens  # the default of the Race tab
 WARM_TOKENS = 2
 HELP = (
     f"At most {MOST}: one per line, or JSON lines with “prompt” and, to count right answers, “answer”, "
@@ -190,13 +193,13 @@ def measure(checkpoint: Checkpoint, prompts: list[Prompt]) -> Iterator[OwnFronti
     settings = grid(checkpoint, [CRITERION], TAUS)
     for prompt in prompts:
         with _named(prompt.line):
-            prepare(checkpoint, [user(prompt.text)], AR.request(MAX_NEW_TOKENS).fitted(checkpoint))
+            prepare(checkpoint, [user(prompt.text)], AR.request(Request.max_new_tokens).fitted(checkpoint))
     frontier = nothing(checkpoint.name, results.machine(checkpoint))
     outcomes: dict[Setting, list[Outcome]] = {setting: [] for setting in settings}
     yield frontier
     yield from _raced(checkpoint, prompts[0], settings, WARM_TOKENS)  # the first forwards are slower
     for number, prompt in enumerate(prompts):
-        runs = yield from _raced(checkpoint, prompt, settings, MAX_NEW_TOKENS)
+        runs = yield from _raced(checkpoint, prompt, settings, Request.max_new_tokens)
         for setting, run in runs.items():
             outcomes[setting].append(_outcome(number, prompt, run, runs[AR]))
         frontier = replace(

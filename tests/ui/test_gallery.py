@@ -4,6 +4,7 @@ import re
 
 import pytest
 import yaml
+from acts import is_legible
 from on_stage import PLAYING
 from playwright.sync_api import expect
 
@@ -44,6 +45,7 @@ def test_the_folder_is_a_small_static_space(gallery):
 
 def test_the_index_leads_to_every_page(look, gallery):
     page = look("index.html")
+    is_legible(page)
     for entry in RECORDED:
         item = page.locator(".runs li", has=page.get_by_role("link", name=entry["title"], exact=True))
         expect(item).to_contain_text(entry["note"])

@@ -64,7 +64,7 @@ function drawHeading() {
     " ",
   );
   say(find(".note"), note);
-  drawCause(!note); // the note of a recorded run says more
+  drawCause();
   const prompt = runs()[0]?.settings.prompt ?? "";
   say(find(".prompt"), prompt);
   find(".prompt").title = prompt;
