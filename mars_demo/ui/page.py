@@ -48,7 +48,7 @@ LOOK = {
     ),
     "css": (_HERE / "page.css").read_text("utf-8"),
     "head": f'<link rel="stylesheet" href="{scripts.STYLE_URL}"><script>{scripts.built("page")}</script>',
-    "mcp_server": find_spec("mcp") is not None,  # `generate` as a tool for other models
+    "mcp_server": find_spec("mcp") is not None,  # `generate` and `compare` as tools for other models
 }
 
 TITLE = """
@@ -147,7 +147,8 @@ class App(gr.Blocks):
         Gradio's own have "..." for optional parameters and for the prompt.
         """
         info = super().get_api_info(*settings, **more)
-        for parameter in info["named_endpoints"].get("/generate", {}).get("parameters", []):
+        endpoints = info["named_endpoints"].values()
+        for parameter in (one for endpoint in endpoints for one in endpoint["parameters"]):
             if parameter["parameter_has_default"]:
                 parameter["example_input"] = parameter["parameter_default"]
             elif parameter["parameter_name"] == "prompt":
