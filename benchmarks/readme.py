@@ -79,7 +79,7 @@ def frames(page: Page) -> Iterator[Image.Image]:
 
 
 def write(record: Path, output: Path) -> None:
-    """Write the replay of a record as an animated WebP."""
+    """Write the replay of a record as an animated WebP, and its middle as a JPEG beside it."""
     from mars_demo.static.standalone.replay import replay_page  # imports Gradio; the table does not need it
 
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
@@ -95,6 +95,7 @@ def write(record: Path, output: Path) -> None:
         browser.close()
     times = [FRAME] * len(rest) + [LAST]
     first.save(output, save_all=True, append_images=rest, duration=times, loop=0, quality=75, method=6)
+    rest[len(rest) // 2].save(output.with_suffix(".jpg"), quality=85)
 
 
 def main() -> None:
