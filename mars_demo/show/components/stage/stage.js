@@ -67,7 +67,6 @@ function drawHeading() {
   drawCause();
   const prompt = runs()[0]?.settings.prompt ?? "";
   say(find(".prompt"), prompt);
-  find(".prompt").title = prompt;
   // The prompt is in the conversation during a reply, and in the lanes if there are several races.
   find(".asked").hidden = !prompt || view.reply !== null || reader.races.length > 1;
   say(find(".machine"), [...new Set(runs().map(({ settings }) => machineOf(settings)))].join(" · "));
