@@ -174,7 +174,7 @@ def link_names() -> dict[str, list[str]]:
     return {
         "tab": [*TABS],
         "run": [entry["id"] for entry in recorded_runs()],
-        "model": MODELS.names(),
+        "model": MODELS.names(downloaded=False),
         "mode": [BASELINE, *MODES.values()],
         "chapter": [*chapters, *(f"{number}" for number, _ in enumerate(chapters, start=1))],
     }
