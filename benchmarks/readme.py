@@ -22,9 +22,9 @@ from mars_demo.evaluation import results
 from mars_demo.evaluation.frontier import AR, Frontier, Setting
 
 MODELS = {"mars-tiny": speed.FILE, "mars-smollm2-135m": speed.CHAT_FILE}  # with the file of its times
-SIZE = {"width": 1100, "height": 720}
+SIZE = {"width": 1100, "height": 690}
 FRAME, LAST = 100, 3000  # milliseconds per frame, and of the last frame
-MARGIN = 12  # pixels around the verdict and the answers
+MARGIN = 12  # pixels around the heading and the answers
 BROWSER = "/usr/bin/chromium"
 
 
@@ -67,10 +67,9 @@ def column(sweep: Frontier, file: str) -> dict[str, str]:
 
 def frames(page: Page) -> Iterator[Image.Image]:
     """Yield the frames of the replay, from the first forward to the end."""
-    boxes = [part.bounding_box() for part in page.locator(".verdict, .lane .token").all()]
-    top = min(box["y"] for box in boxes) - MARGIN
-    bottom = max(box["y"] + box["height"] for box in boxes) + MARGIN
-    area = {"x": 0, "y": top, "width": SIZE["width"], "height": bottom - top}
+    top, lanes = (page.locator(part).bounding_box() for part in (".heading", ".lanes"))
+    bottom = lanes["y"] + lanes["height"] + MARGIN
+    area = {"x": 0, "y": top["y"] - MARGIN, "width": SIZE["width"], "height": bottom - top["y"] + MARGIN}
     page.keyboard.press("Space")
     for number in count():
         page.clock.run_for(FRAME)

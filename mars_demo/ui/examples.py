@@ -17,5 +17,5 @@ def suited(model: str | None) -> str:
     """Return the model whose examples suit a model: the tiny one for models trained on its tasks."""
     if model in EXAMPLES:
         return model
-    knows_tasks_only = model in (TINY, BASE) or model not in MODELS.names()
+    knows_tasks_only = model in (TINY, BASE) or model not in MODELS.names(downloaded=False)
     return TINY if knows_tasks_only else next(iter(EXAMPLES))  # a chat model

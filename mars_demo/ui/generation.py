@@ -47,9 +47,13 @@ class Generation(BaseModel, **fields.STRICT, frozen=True):
         largest = request.rules.largest_window(block_size)
         return replace(request, window=request.window and min(request.window, largest))
 
+    def shown(self) -> dict[str, Any]:
+        """Return the values of the page's controls by name; a window of 0 is None."""
+        return self.model_dump() | {"window": self.window or 0}
+
 
 GREEDY = Generation()
-DEFAULTS = GREEDY.model_dump()  # by name, in the order of the page's controls
+DEFAULTS = GREEDY.shown()
 
 
 def of_controls(values: Any) -> Generation:
@@ -59,14 +63,14 @@ def of_controls(values: Any) -> Generation:
         ValueError: with a sentence about the first invalid value.
     """
     given = {name: value for name, value in zip(DEFAULTS, values, strict=True) if value is not None}
-    return fields.checked(Generation, given)
+    return fields.checked(Generation, given | {"window": given.get("window") or None})
 
 
-def in_query(name: str, text: str | None) -> Any:
+def in_query(name: str, text: str) -> Any:
     """Return the value of a setting in a URL.
 
     Raises:
-        ValueError: if it is missing or invalid.
+        ValueError: if it is invalid.
     """
     return getattr(Generation.model_validate_strings({name: text}, strict=False), name)
 

@@ -15,12 +15,12 @@ from mars_demo.core.limits import refuse_long
 from mars_demo.core.messages import user
 from mars_demo.core.trace import Run
 from mars_demo.decoding.decode import prepare
+from mars_demo.decoding.request import Request
 from mars_demo.evaluation import bootstrap, results
 from mars_demo.evaluation.frontier import AR, Frontier, Outcome, Point, Setting
 from mars_demo.evaluation.sweep import first_difference, grid
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.training.distillation import is_loop
-from mars_demo.ui.generation import GREEDY
 from mars_demo.ui.racing import decode, race
 
 NAME, TITLE = "own", "your prompts"
@@ -28,7 +28,7 @@ MOST = 50  # prompts
 CRITERION = "probability"  # the paper's
 TAUS = (0.99, TAU, 0.9)
 JUDGED = Setting("mars", CRITERION, TAU)  # the setting of the verdict
-MAX_NEW_TOKENS = GREEDY.max_new_tokens  # the default of the Race tab
+MAX_NEW_TOKENS = Request.max_new_tokens  # as in the Race tab
 WARM_TOKENS = 2
 HELP = (
     f"At most {MOST}: one per line, or JSON lines with “prompt” and, to count right answers, “answer”, "

@@ -65,7 +65,7 @@ def caption(page: Page) -> Locator:
 # ------------------------------------------------------------------------------ on a projector's screen
 
 
-def fits(page: Page) -> None:
+def on_one_screen(page: Page) -> None:
     """Assert that the parts that move are on the first screen, and both answers whole in their boxes."""
     assert page.evaluate("() => scrollY") == 0
     for part in MOVING:

@@ -1,4 +1,4 @@
-"""The HTTP API: answers, bad values, and a log without tracebacks."""
+"""The HTTP API: answers, comparisons, bad values, and a log without tracebacks."""
 
 import json
 import math
@@ -10,6 +10,9 @@ from gradio_client import Client
 from gradio_client.exceptions import AppError
 
 from mars_demo.core.limits import LIMITS
+from mars_demo.core.trace import Run
+from mars_demo.decoding.decode import decode
+from mars_demo.decoding.request import Request
 
 REQUEST = {
     "prompt": "hello",
@@ -22,8 +25,10 @@ REQUEST = {
     "temperature": 0.0,
     "top_p": 1.0,
     "seed": 0,
+    "trace": False,
 }
 MOST = str(LIMITS.answer)
+PROMPT, STORY = "Sort 31, 4 and 15", "Tell me a short story about a lantern and a wizard."
 
 
 def answer(url: str, *data) -> list[tuple[str, object]]:
@@ -58,6 +63,7 @@ BAD = [
     ("top_p", 0, ["0"]),
     ("seed", 0.5, ["0.5"]),
     ("criterion", "luck", ["'luck'", "probability", "entropy", "margin"]),
+    ("trace", "yes", ["'yes'"]),
 ]
 
 
@@ -83,7 +89,7 @@ def test_too_few_values_get_a_message_and_no_traceback(url, capfd):
         [(kind, event)] = answer(url, *data)
         assert kind == "error" and is_clean(event["error"])
         assert all(name in event["error"] for name in REQUEST)
-        assert "10" in event["error"] and str(len(data)) in event["error"]
+        assert str(len(REQUEST)) in event["error"] and str(len(data)) in event["error"]
     assert "Traceback" not in "".join(capfd.readouterr())
 
 
@@ -91,17 +97,54 @@ def test_the_defaults_of_the_api_are_those_of_the_page(url):
     with urllib.request.urlopen(f"{url}config") as response:
         parts = json.load(response)["components"]
     page = {part["props"].get("elem_id"): part["props"].get("value") for part in parts}
-    [endpoint] = Client(url, verbose=False).view_api(return_format="dict")["named_endpoints"].values()
-    api = {one["parameter_name"]: one.get("parameter_default") for one in endpoint["parameters"]}
+    endpoints = Client(url, verbose=False).view_api(return_format="dict")["named_endpoints"]
+    assert list(endpoints) == ["/generate", "/compare"]
+    defaults = [
+        {one["parameter_name"]: one.get("parameter_default") for one in endpoint["parameters"]}
+        for endpoint in endpoints.values()
+    ]
+    generate, compare = defaults
+    assert compare.items() <= generate.items()
+    page["window"] = page["window"] or None
     names = ("tau", "criterion", "window", "max_new_tokens", "temperature", "top_p", "seed")
-    assert {name: api[name] for name in names} == {name: page[name] for name in names}
+    assert {name: generate[name] for name in names} == {name: page[name] for name in names}
 
 
-def test_the_client_gets_defaults_and_messages_and_there_is_one_endpoint(url, capfd):
-    client = Client(url, verbose=False, httpx_kwargs={"timeout": 300})
-    assert list(client.view_api(return_format="dict")["named_endpoints"]) == ["/generate"]
-    record = client.predict("hello", max_new_tokens=4, api_name="/generate")
-    assert json.loads(record.splitlines()[0])["tau"] == 0.95
+@pytest.fixture(scope="module")
+def client(url):
+    return Client(url, verbose=False, httpx_kwargs={"timeout": 300})
+
+
+def test_the_client_streams_the_answer_and_on_request_its_record(client, mars_tiny, capfd):
+    request = Request("mars", 0.9, max_new_tokens=64)
+    expected = decode(mars_tiny, PROMPT, request).finish()
+    job = client.submit(PROMPT, tau=0.9, max_new_tokens=64, api_name="/generate")
+    assert job.result(300) == expected.text
+    assert all(expected.text.startswith(part) for part in job.outputs())
+    record = client.predict(PROMPT, tau=0.9, max_new_tokens=64, trace=True, api_name="/generate")
+    assert Run.read(record.splitlines()).token_ids == expected.token_ids
     with pytest.raises(AppError, match=r"tau.*\b2\b"):
         client.predict("hello", tau=2, api_name="/generate")
+    assert "Traceback" not in "".join(capfd.readouterr())
+
+
+def test_a_comparison_has_the_figures_and_the_first_difference_of_both_answers(client, mars_tiny, capfd):
+    ar = decode(mars_tiny, STORY, Request("ar")).finish()
+    for mode, tau in (("lossless", 0.95), ("mars", 0.2)):
+        other = decode(mars_tiny, STORY, Request(mode, tau)).finish()
+        lines = client.predict(STORY, mode=mode, tau=tau, api_name="/compare").splitlines()
+        for run, line in zip((ar, other), lines):
+            assert line.startswith(f"{run.settings.mode}: {run.tokens} tokens, ")
+            assert f" {run.tokens / run.forwards:.2f} per forward" in line
+        first = next((n for n, (a, b) in enumerate(zip(ar.token_ids, other.token_ids), 1) if a != b), None)
+        assert (first is None) == (mode == "lossless")
+        assert f"first difference: {f'token {first},' if first else 'none'}" in lines[2]
+        assert [line for line in lines[3:] if line == ar.text] and other.text in lines[3:]
+    for wrong, fact in (
+        ({"mode": "ar"}, "mars"),
+        ({"mode": "block-diffusion"}, "mars-tiny"),
+        ({"tau": 2}, "tau"),
+    ):
+        with pytest.raises(AppError, match=fact):
+            client.predict(STORY, **wrong, api_name="/compare")
     assert "Traceback" not in "".join(capfd.readouterr())

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from acts import is_legible
 from huggingface_hub import SpaceCard
 from on_stage import PLAYING
 from playwright.sync_api import expect
@@ -48,6 +49,7 @@ def test_the_folder_is_a_small_static_space(gallery):
 
 def test_the_index_leads_to_every_page(look, gallery):
     page = look("index.html")
+    is_legible(page)
     expect(page.locator("footer").get_by_role("link", name="Paper: arXiv 2604.07023")).to_be_visible()
     drawn = "link => Object.assign(new Image(), { src: link.href }).decode().then(() => true)"
     assert page.locator("link[rel=icon]").evaluate(drawn)
@@ -109,7 +111,7 @@ def test_figures_of_lessons_work_without_the_app(look):
     page.locator(".plot").focus()
     page.keyboard.press("ArrowDown")
     expect(page.locator(".sentence")).not_to_be_empty()
-    page = look(lesson_of("schedule"))
+    page = look(lesson_of("cache-block"))
     page.get_by_role("slider").first.fill("3")
     expect(page.locator(".at")).to_contain_text("3")
     page = look(lesson_of("worked-step"))

@@ -8,9 +8,10 @@ from xml.etree import ElementTree
 
 import pytest
 import torch
+from acts import is_legible
 from hostile import SCRIPTS
 from live_runs import check_lines, expected, held_out_prompts, races_of, read_lanes
-from on_stage import PROJECTOR, fits, keeps_still, lane, shown, watch_shifts
+from on_stage import PROJECTOR, keeps_still, lane, on_one_screen, shown, watch_shifts
 from playwright.sync_api import expect
 
 from benchmarks.live import run_races, serving
@@ -228,12 +229,12 @@ def test_a_watched_race_is_on_one_screen_and_waits_for_the_visitor(page):
     watch_shifts(page)
     begin(page, BUS, tau=1.0, watched=True)
     expect(shown(page, "mars").nth(1)).to_be_visible()
-    fits(page)
+    on_one_screen(page)
     page.locator(".controls .tau").fill("0.5")
     expect(lane(page, "mars").locator(".setting")).to_contain_text("0.50")
     page.locator(".watched").uncheck()  # the rest comes at once
     finish(page)
-    fits(page)
+    on_one_screen(page)
     keeps_still(page)
     taus = [step.tau for step in runs_of(page)["mars"].passes]
     assert set(taus) == {1.0, 0.5} and taus == sorted(taus, reverse=True)
@@ -288,6 +289,7 @@ def test_the_page_fits_a_phone(page):
     finish(page)
     box = page.locator(".stage").bounding_box()
     assert box and abs(box["y"]) < 2  # scrolled into view
+    is_legible(page)
     page.set_viewport_size(DESKTOP)
 
 

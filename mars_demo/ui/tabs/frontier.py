@@ -15,6 +15,7 @@ from pandas import DataFrame
 
 from mars_demo.core.acceptance import CRITERIA
 from mars_demo.core.scheduler import BACKGROUND, WAITING
+from mars_demo.decoding.request import Request
 from mars_demo.evaluation import results
 from mars_demo.evaluation.frontier import ACROSS, Frontier, Outcome, Point, parse_taus
 from mars_demo.evaluation.journal import folder
@@ -46,7 +47,7 @@ worse. Each point is one setting, with 95% intervals over prompts. **AR** writes
 on your text? Choose **your prompts**.
 """
 WAITS = "Waiting for a race or another run."
-LONGEST_ANSWER = f"answers end at {own_prompts.MAX_NEW_TOKENS} tokens"
+LONGEST_ANSWER = f"answers end at {Request.max_new_tokens} tokens"
 RECORDS = "python -m benchmarks.frontier --output assets/results/frontier.json"
 FILE = "frontier.json"
 AUP = "Accuracy under parallelism (AUP; AR alone has its accuracy in percent): {}. "

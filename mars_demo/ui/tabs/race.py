@@ -6,6 +6,7 @@ import gradio as gr
 
 from mars_demo.core.acceptance import CRITERIA
 from mars_demo.core.limits import LIMITS
+from mars_demo.core.modes import GUESSED_WINDOW
 from mars_demo.decoding.request import Request
 from mars_demo.show.scripts import call
 from mars_demo.ui import api, branches, race_settings
@@ -45,8 +46,8 @@ def again(history: History, event: gr.EventData):
     The next race continues the run's earlier messages, with the event's `tau` and `window`, if any.
     """
     settings = branches.read_one(event.record).settings
-    generation = of_record(settings).model_dump()
-    if event.window is not None:
+    generation = of_record(settings).shown()
+    if event.window:
         generation["window"] = event.window
     return settings.prompt, _threshold(event.tau), put(history, settings.messages), *generation.values()
 
@@ -95,7 +96,7 @@ def take(shown, title: str | None):
     generation["criterion"] = setting.criterion or gr.skip()
     return (
         gr.Tabs(selected="race"),
-        gr.Dropdown(choices=list(dict.fromkeys([*MODELS.names(), model])), value=model),
+        gr.Dropdown(choices=MODELS.choices(), value=model),
         [setting.mode] if is_raced else gr.skip(),
         _threshold(setting.tau),
         *generation.values(),
@@ -198,11 +199,12 @@ def _generation_controls() -> list[gr.Component]:
             label="Score that τ is compared with",
             info="The paper's is the probability.",
         ),
-        "window": gr.Number(
+        "window": gr.Slider(
+            0,
+            GUESSED_WINDOW,
+            step=1,
             label="Window (slots)",
-            placeholder="auto",
-            info="If empty, chosen for each forward. AR has 1, other modes have at most their largest.",
-            precision=0,
+            info="0: chosen for each forward. AR has 1; each mode has its largest at most.",
         ),
         "max_new_tokens": gr.Slider(1, LIMITS.answer, step=1, label="Longest answer (new tokens)"),
         "temperature": gr.Slider(0, 2, step=0.05, label="Temperature", info="0: greedy decoding."),
@@ -225,7 +227,7 @@ def _generation_controls() -> list[gr.Component]:
 
 
 def build(page: Page, tab: gr.Tab) -> None:
-    """Build the tab's components and events, and the function of the HTTP API."""
+    """Build the tab's components and events, and the functions of the HTTP API."""
     with gr.Row(elem_id="race"):
         with gr.Column(scale=2, min_width=280, elem_id="controls"):
             controls = Controls(page)
@@ -236,7 +238,8 @@ def build(page: Page, tab: gr.Tab) -> None:
     _converse(page, controls, history)
     _race(page, controls, history)
     _branch(page, controls, history)
-    gr.api(api.generate, api_name="generate", concurrency_id="model", concurrency_limit=at_once())
+    for function in (api.generate, api.compare):
+        gr.api(function, api_name=function.__name__, concurrency_id="model", concurrency_limit=at_once())
 
 
 def _fill(page: Page, c: Controls) -> None:

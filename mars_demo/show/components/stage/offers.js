@@ -16,9 +16,8 @@ export function takeExamples(given) {
   redraw();
 }
 
-/** Draw the cause of the result if it is `wanted`. */
-export function drawCause(wanted) {
-  const cause = wanted ? causeOf(stage.reader.runs) : null;
+export function drawCause() {
+  const cause = causeOf(stage.reader.runs);
   find(".cause").hidden = !cause;
   say(find(".because"), cause?.sentence ?? "");
   drawOffers(find(".offers"), cause?.offers ? offered() : []);
