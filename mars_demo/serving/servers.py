@@ -43,6 +43,19 @@ class Servers:
             sentence = f"Unknown model {name[:100]!r}. Choose from {', '.join(names)}."
             raise Refusal(404, sentence, "model", "model_not_found")
 
+    def check_loaded(self) -> None:
+        """Check that the models are loaded; those for which memory is short load on first use.
+
+        Raises:
+            Refusal: while the first ones are loading, or if one cannot be loaded.
+        """
+        members = [self.pool.member(name) for name in self.pool.names()]
+        if problem := next((member.problem for member in members if member.problem), None):
+            raise Refusal(503, problem)
+        phases = {member.phase for member in members}
+        if phases & {"fetching", "loading"} or "ready" not in phases:
+            raise Refusal(503, "The models are loading.", code="loading", retry=RETRY)
+
     async def submit(self, body: ChatBody) -> Job:
         """Queue a request at its model's server, whose τ applies if the request names none.
 
