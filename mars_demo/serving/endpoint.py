@@ -89,7 +89,7 @@ class Endpoint:
 
     @_guarded
     async def health(self, request: Request) -> Response:
-        """Answer as llama.cpp's server: 503 until the models are loaded, or if none can be."""
+        """Answer as llama.cpp's server does: with 503 until a model is loaded."""
         self._servers.check_loaded()
         return JSONResponse({"status": "ok"})
 

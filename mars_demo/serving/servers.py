@@ -44,17 +44,15 @@ class Servers:
             raise Refusal(404, sentence, "model", "model_not_found")
 
     def check_loaded(self) -> None:
-        """Check that the models are loaded; those for which memory is short load on first use.
+        """Check that a model is loaded; the first one is the first to be loaded.
 
         Raises:
-            Refusal: while the first ones are loading, or if one cannot be loaded.
+            Refusal: if none is, with the reason if none can be.
         """
         members = [self.pool.member(name) for name in self.pool.names()]
-        if problem := next((member.problem for member in members if member.problem), None):
-            raise Refusal(503, problem)
-        phases = {member.phase for member in members}
-        if phases & {"fetching", "loading"} or "ready" not in phases:
-            raise Refusal(503, "The models are loading.", code="loading", retry=RETRY)
+        if not any(member.phase == "ready" for member in members):
+            problem = members[0].problem if all(member.problem for member in members) else None
+            raise Refusal(503, problem or "The models are loading.", retry=RETRY)
 
     async def submit(self, body: ChatBody) -> Job:
         """Queue a request at its model's server, whose τ applies if the request names none.

@@ -401,6 +401,8 @@ def read_until(terminal: int, pattern: str) -> str:
         (["--tau", "0.9-0.5"], "--tau"),
         (["--tau", "2"], "--tau"),
         (["--tau", "low"], "--tau"),
+        (["--allow-origin", "https://example.org/page"], "https://example.org/page"),
+        (["--engine", "vllm", "--model", "mars-tiny", "--allow-origin", "*"], "--allowed-origins"),
     ],
 )
 def test_serve_refuses_bad_options_before_it_serves(capsys, arguments, fact):
