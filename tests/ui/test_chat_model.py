@@ -100,8 +100,10 @@ def test_an_invalid_url_changes_nothing(serve):
 def test_recorded_runs_of_models_not_served_are_omitted(serve):
     serve("--only", "--model", "ar-tiny")
     assert recorded_runs() == [] and opening({}) is None
-    prompt, modes, *_ = first()
-    assert prompt and modes == ["mars"]
+    for name, examples in (("ar-tiny", EXAMPLES["mars-tiny"]), ("owner/name", EXAMPLES[GENERAL])):
+        serve("--only", "--model", name)
+        prompt, modes, *_ = first()
+        assert (prompt, modes) == (examples[0]["prompt"], ["mars"])
 
 
 def test_examples_follow_the_model_and_typed_text_stays(serve):
