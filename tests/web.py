@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
@@ -18,10 +18,10 @@ HANG_GUARD = 300  # seconds
 
 
 @contextmanager
-def serving(servers: Servers) -> Iterator[str]:
-    """Run the server and yield its URL."""
+def serving(servers: Servers, origins: Sequence[str] = ()) -> Iterator[str]:
+    """Run the server and yield its URL. origins: as for `WebServer`."""
     with listening("127.0.0.1", 0) as place:
-        server = WebServer(servers)
+        server = WebServer(servers, origins)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [place]}, daemon=True)
         thread.start()
         try:

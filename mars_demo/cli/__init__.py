@@ -6,7 +6,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from mars_demo import __version__
 from mars_demo.cli.output import notice
@@ -16,25 +16,52 @@ os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 os.environ.setdefault("HF_HUB_VERBOSITY", "error")
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
-COMMANDS = {
-    "generate": "answer a prompt",
-    "chat": "chat with a model in the terminal",
-    "serve": "run an OpenAI-compatible HTTP endpoint",
-    "train": "train a checkpoint further",
-    "evaluate": "measure accuracy and tokens per forward on held-out prompts",
-    "benchmark": "run tasks of the lm-evaluation-harness",
-    "models": "describe checkpoints without loading their weights",
-    "recipe": "train the bundled models from scratch",
-    "record": "record the page's runs or trainings again",
-    "page": "write a record as one HTML file that replays without a server",
-    "gallery": "write the recorded runs and lessons as a static site",
-    "export": "write a checkpoint as ONNX, for browsers, or safetensors, for transformers and vLLM",
-    "space": "write the app as a Space for the Hugging Face hub",
+PROGRAM = "python -m mars_demo"
+COMMANDS = {  # for each command: what it does, and the arguments of an example
+    "generate": ("answer a prompt", '"Sort 31, 47 and 15" --model mars-tiny --mode lossless'),
+    "chat": ("chat with a model in the terminal", "--model mars-smollm2-135m --tau 0.9"),
+    "serve": ("run an OpenAI-compatible HTTP endpoint", "--model mars-tiny --tau 0.8-1"),
+    "train": ("train a checkpoint further", "--base ar-tiny --minutes 10 --output my-model"),
+    "evaluate": (
+        "measure accuracy and tokens per forward on held-out prompts",
+        "--model mars-tiny --mode mars --taus 1,0.95,0.8 --output results.json",
+    ),
+    "benchmark": (
+        "run tasks of the lm-evaluation-harness",
+        "--model mars-smollm2-135m --tasks paper -- --limit 40",
+    ),
+    "models": ("describe checkpoints without loading their weights", "mars-tiny my-model"),
+    "recipe": ("train the bundled models from scratch", "tiny --output my-models"),
+    "record": ("record the page's runs or trainings again", "runs bus table"),
+    "page": (
+        "write a record as one HTML file that replays without a server",
+        "run.jsonl --output run.html",
+    ),
+    "gallery": ("write the recorded runs and lessons as a static site", "--output site"),
+    "export": (
+        "write a checkpoint as ONNX, for browsers, or safetensors, for transformers and vLLM",
+        "mars-tiny --format safetensors --output exported",
+    ),
+    "space": (
+        "write the app as a Space for the Hugging Face hub",
+        "--hardware cpu-basic --model mars-tiny --output my-space",
+    ),
 }
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser with errors of one line, like every error of this program."""
+    """An argument parser with errors of one line, like every error of this program.
+
+    The help of an option ends with its default.
+    """
+
+    def add_argument(self, *names: str, **settings: Any) -> argparse.Action:
+        """Add an argument, and its default to its help unless it is there already."""
+        text, default = settings.get("help") or "", settings.get("default")
+        is_shown = default not in (None, [], "", argparse.SUPPRESS) and default is not False
+        if is_shown and "default:" not in text:
+            settings["help"] = f"{text} (default: %(default)s)"
+        return super().add_argument(*names, **settings)
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message}\n")
@@ -45,8 +72,14 @@ def parser(command: str | None = None) -> Parser:
     main_parser = Parser(prog="mars_demo", description="Multi-token decoding, recorded forward by forward.")
     main_parser.add_argument("--version", action="version", version=f"mars_demo {__version__}")
     commands = main_parser.add_subparsers(dest="command", required=True)
-    for name, about in COMMANDS.items():
-        added = commands.add_parser(name, help=about)
+    for name, (about, example) in COMMANDS.items():
+        added = commands.add_parser(
+            name,
+            help=about,
+            description=f"{about[0].upper()}{about[1:]}.",
+            epilog=f"example:\n  {PROGRAM} {name} {example}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
         if name == command:
             module = import_module(f"mars_demo.cli.{name}")
             module.register(added)

@@ -16,7 +16,9 @@ FOLDER = ASSETS / "harness"  # the group `paper`, the paper's six benchmarks
 
 def register(parser: argparse.ArgumentParser) -> None:
     loading.register(parser)
-    parser.add_argument("--dtype", choices=DENSE, default="auto")
+    parser.add_argument(
+        "--dtype", choices=DENSE, default="auto", help="auto: bfloat16 on a GPU, else float32"
+    )
     add_decoding(parser, alone())
     parser.add_argument(
         "--tasks", required=True, metavar="A,B", help="tasks of the harness, or paper for the paper's six"

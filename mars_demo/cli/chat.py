@@ -17,7 +17,7 @@ HELP = f"{NEW} starts a new conversation, Ctrl-C stops an answer, Ctrl-D ends."
 def register(parser: argparse.ArgumentParser) -> None:
     add_options(parser)
     parser.add_argument("--system", default="", metavar="TEXT", help="system message")
-    parser.epilog = f"Reads a prompt per line from standard input. {HELP}"
+    parser.description += f" It reads a prompt per line from standard input.\n{HELP}"
 
 
 def run(arguments: argparse.Namespace) -> None:

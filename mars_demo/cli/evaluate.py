@@ -29,7 +29,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         "--taus", default=",".join(map(str, accuracy.TAUS)), metavar="T,T", help="τ, for modes that use it"
     )
     parser.add_argument("--limit", type=int, default=40, metavar="N", help="prompts per task")
-    parser.add_argument("--output", type=Path, metavar="FILE.json")
+    parser.add_argument("--output", type=Path, metavar="FILE.json", help="also write the results to a file")
 
 
 def run(arguments: argparse.Namespace) -> None:

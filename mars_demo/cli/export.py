@@ -17,7 +17,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         "--format",
         choices=("onnx", "safetensors"),
         default="onnx",
-        help="onnx (default): for browsers, with onnxruntime-web; safetensors: for transformers and vLLM",
+        help="onnx: for browsers, with onnxruntime-web; safetensors: for transformers and vLLM",
     )
     parser.add_argument(
         "--bits",

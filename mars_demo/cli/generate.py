@@ -11,7 +11,7 @@ from mars_demo.decoding.decode import decode
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("prompt")
+    parser.add_argument("prompt", help="the user's message")
     add_options(parser)
     parser.add_argument("--raw", action="store_true", help="skip the chat template")
     parser.add_argument("--trace", metavar="FILE", help="write the run record; - for standard output")

@@ -9,7 +9,7 @@ from mars_demo.static.standalone.replay import replay_page
 
 def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("record", type=Path, metavar="FILE.jsonl", help="a record from `generate --trace`")
-    parser.add_argument("--output", type=Path, required=True, metavar="FILE.html")
+    parser.add_argument("--output", type=Path, required=True, metavar="FILE.html", help="file to create")
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -12,10 +12,12 @@ from mars_demo.recipes import smollm, tiny
 def register(parser: argparse.ArgumentParser) -> None:
     recipes = parser.add_subparsers(dest="recipe", required=True)
     small = recipes.add_parser("tiny", help=f"{BASE} and {TINY}, from scratch")
-    small.add_argument("--output", type=Path, default=ASSETS, metavar="DIR", help="default: assets")
+    small.add_argument(
+        "--output", type=Path, default=ASSETS, metavar="DIR", help="folder to create (default: assets)"
+    )
     chat = recipes.add_parser("smollm", help=f"{CHAT}, from SmolLM2-135M-Instruct")
     chat.add_argument("--base", help="a GGUF file, folder or hub id of SmolLM2-135M-Instruct")
-    chat.add_argument("--output", type=Path, required=True, metavar="DIR")
+    chat.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder to create")
     chat.add_argument("--stage", choices=smollm.STAGES, help="run only this stage")
     chat.add_argument(
         "--scale", choices=smollm.SCALES, default="full", help="cpu: a smaller recipe for two cores"

@@ -8,8 +8,8 @@ from mars_demo.show import recordings
 
 
 def register(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("kind", choices=("runs", "trainings"))
-    parser.add_argument("ids", nargs="*", metavar="ID", help="default: all")
+    parser.add_argument("kind", choices=("runs", "trainings"), help="what to record")
+    parser.add_argument("ids", nargs="*", metavar="ID", help="its id (default: all)")
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -37,8 +37,6 @@ def _add(parser: argparse.ArgumentParser, name: str, **more: object) -> None:
     explained, default = parameter.metadata["help"], parameter.default
     if name in SAMPLING:
         explained, default = f"{explained} (when sampling, default: {default})", None
-    elif default is not None:
-        explained = f"{explained} (default: {default})"
     option = f"--{name.replace('_', '-')}"
     parser.add_argument(option, **settings | {"default": default, "help": explained} | more)
 

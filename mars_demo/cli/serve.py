@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+import threading
 
 from mars_demo.cli import loading
 from mars_demo.cli.output import notice
@@ -30,16 +31,27 @@ def register(parser: argparse.ArgumentParser) -> None:
         metavar="B",
         help="block size of MARS models that do not say it themselves",
     )
-    parser.add_argument("--device", metavar="DEVICE", help="cpu, cuda, cuda:N or mps")
+    parser.add_argument(
+        "--device", metavar="DEVICE", help="cpu, cuda, cuda:N or mps (default: the fastest available)"
+    )
     parser.add_argument("--dtype", **DTYPE)
     parser.add_argument(
         "--engine",
         choices=("own", "vllm"),
         default="own",
-        help="own (default), or vllm: one model for many users, lossless by default",
+        help="own, or vllm: one model for many users, lossless unless a request or --tau says otherwise",
     )
-    parser.add_argument("--host", default="127.0.0.1", metavar="HOST", help="default: %(default)s")
-    parser.add_argument("--port", type=int, default=8000, metavar="N", help="default: %(default)s")
+    parser.add_argument("--host", default="127.0.0.1", metavar="HOST", help="interface to listen on")
+    parser.add_argument("--port", type=int, default=8000, metavar="N", help="port; 0: any free one")
+    parser.add_argument(
+        "--allow-origin",
+        action="append",
+        default=[],
+        dest="origins",
+        metavar="ORIGIN",
+        help="a site whose pages may ask from a browser, such as https://example.org; repeatable; *: all "
+        "(default: none)",
+    )
     parser.add_argument(
         "--size",
         type=int,
@@ -69,10 +81,12 @@ def run(arguments: argparse.Namespace) -> None:
         locate(name)  # fail now and not at the first request
     pool = Pool(names, arguments.device, arguments.dtype, arguments.block_size)
     servers = Servers(pool, arguments.size or 8, _tau(arguments.tau or str(Request.tau)))
+    server = WebServer(servers, arguments.origins)
     with listening(arguments.host, arguments.port) as bound:
+        threading.Thread(target=pool.load_all, daemon=True).start()
         url = f"http://{arguments.host}:{bound.getsockname()[1]}{PREFIX}"
         notice(f"Serving {', '.join(pool.names())} at {url}. Press Ctrl-C to stop.")
-        WebServer(servers).run(sockets=[bound])
+        server.run(sockets=[bound])
 
 
 def _run_vllm(arguments: argparse.Namespace) -> int:
@@ -83,6 +97,8 @@ def _run_vllm(arguments: argparse.Namespace) -> int:
         raise ValueError("vLLM serves one model per process; name one --model.")
     if arguments.device is not None or arguments.dtype not in DENSE:
         raise ValueError(f"vLLM finds the device itself; its --dtype is one of {', '.join(DENSE)}.")
+    if arguments.origins:
+        raise ValueError("vLLM names origins by a flag of its own, after --: --allowed-origins.")
     own = ["--host", arguments.host, "--port", str(arguments.port), "--dtype", arguments.dtype]
     return vllm_server.run(
         (arguments.models or bundled())[0],

@@ -36,32 +36,34 @@ OPTIONS = {  # for each option: the field of `MarsConfig`, its type (None for a 
     "--data": (
         "data", str, "DATA", "tasks, skills, tasks:NAME,NAME, FILE.jsonl, a hub id, several with +, or self"
     ),
-    "--steps": ("max_steps", int, "N", None),
+    "--steps": ("max_steps", int, "N", "optimizer steps"),
     "--minutes": ("minutes", float, "M", "train for this time instead of --steps"),
     "--batch-tokens": ("batch_tokens", int, "N", "clean positions per batch, padding included"),
     "--packed": ("packed", int, "N", "positions of both streams per batch of a constant shape, instead"),
     "--accumulate": ("gradient_accumulation_steps", int, "N", "batches per step and process"),
     "--workers": ("dataloader_num_workers", int, "N", "processes that make batches"),
     "--max-length": ("max_length", int, "N", "leave out longer conversations"),
-    "--learning-rate": ("learning_rate", float, "LR", None),
+    "--learning-rate": ("learning_rate", float, "LR", "highest learning rate of AdamW"),
     "--muon-learning-rate": ("muon_learning_rate", float, "LR", "train the hidden matrices by Muon"),
     "--gradient-checkpointing": ("activation_checkpointing", None, None, "use less memory, more time"),
     "--compile": ("compile", None, None, "compile the layers; needs a C++ compiler"),
-    "--seed": ("seed", int, "N", None),
+    "--seed": ("seed", int, "N", "seed of the order of the data and of the block phases"),
     "--save-every": ("save_steps", int, "N", "steps between saved states"),
 }  # fmt: skip
 
 
 def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--base", required=True, help="bundled name, folder, GGUF file or hub id")
-    parser.add_argument("--objective", choices=OBJECTIVES, help="default: mars")
+    parser.add_argument("--objective", choices=OBJECTIVES, help="training objective (default: mars)")
     defaults = {field.name: field.default for field in fields(MarsConfig)}
     for option, (field, kind, value, about) in OPTIONS.items():
         if kind and defaults[field] is not None:
-            about = f"{about or ''} (default: {defaults[field]})".lstrip()
+            about = f"{about} (default: {defaults[field]})"
         settings = {"type": kind, "metavar": value} if kind else {"action": "store_const", "const": True}
         parser.add_argument(option, dest=field, help=about, **settings)
-    parser.add_argument("--final-learning-rate", type=float, metavar="LR", help="final rate of the cosine")
+    parser.add_argument(
+        "--final-learning-rate", type=float, metavar="LR", help="rate at the end of the cosine (default: 0)"
+    )
     parser.add_argument("--lora", type=int, metavar="RANK", help="train LoRA adapters, merged on saving")
     parser.add_argument(
         "--set", nargs="+", default=[], metavar="NAME=VALUE",
@@ -70,8 +72,10 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--prompts", metavar="FILE", help="prompts for --data self: a text or JSONL file, or tasks"
     )
-    parser.add_argument("--conversations", type=int, default=2000, metavar="N", help="for --data self")
-    parser.add_argument("--output", type=Path, required=True, metavar="DIR")
+    parser.add_argument(
+        "--conversations", type=int, default=2000, metavar="N", help="answers for --data self"
+    )
+    parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder to create")
     parser.add_argument("--resume", action="store_true", help="continue from the last saved state in DIR")
     parser.add_argument("--push-to-hub", metavar="OWNER/NAME", help="upload DIR after training")
 

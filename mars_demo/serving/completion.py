@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
-from mars_demo.core.trace import Run
+from mars_demo.core.trace import Pass, Run
 from mars_demo.serving.drafts import Drafts
 from mars_demo.serving.refusal import Refusal
 from mars_demo.serving.server import Job
@@ -67,31 +67,43 @@ class Completion:
         """Yield the answer as it is decoded.
 
         The role comes first, then a chunk for each pass with text, the finish reason, and, with
-        `with_usage`, the usage and the timings.
+        `with_usage`, the usage and the timings. The `tokens` of a chunk are those accepted since the last
+        one; the texts of all, joined, are the answer, up to the end of a stop string.
 
         Raises:
             Refusal: if the server stopped first.
         """
         more = {"usage": None} if with_usage else {}
         yield self._chunk({"role": "assistant", "content": ""}) | more
+        tokens = []
         async for step in self.job:
+            tokens += placed(step)
             if text := self._filter.add(step.text):
-                yield self._chunk({"content": text}) | more
+                yield self._chunk({"content": text}, tokens) | more
+                tokens = []
         reason = self._reason()
         if text := self._filter.rest():
             yield self._chunk({"content": text}) | more
-        yield self._chunk({}, reason) | more
+        yield self._chunk({}, tokens, reason) | more
         if with_usage:
             yield self._chunk({}) | {"choices": []} | figures(self.job.run)
 
-    def _chunk(self, delta: dict[str, str], reason: str | None = None) -> dict[str, Any]:
-        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}
+    def _chunk(
+        self, delta: dict[str, str], tokens: Sequence[dict] = (), reason: str | None = None
+    ) -> dict[str, Any]:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason, "tokens": tokens}
         return self._head | {"object": "chat.completion.chunk", "choices": [choice]}
 
     def _reason(self) -> str:
         if self.job.run.stop == "stopped":
             raise Refusal(503, "The server stopped before the answer was finished.")
         return "length" if self.job.run.stop == "length" else "stop"
+
+
+def placed(step: Pass) -> list[dict[str, Any]]:
+    """Return the accepted tokens of a pass, each with its forward and its slot, both counted from 1."""
+    accepted = enumerate(step.slots[: step.accepted], start=1)
+    return [{"text": slot.text, "forward": step.number, "slot": number} for number, slot in accepted]
 
 
 def figures(run: Run) -> dict[str, dict[str, Any]]:

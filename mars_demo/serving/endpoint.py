@@ -1,4 +1,6 @@
-"""The OpenAI-compatible HTTP endpoint: `/v1/models`, `/v1/chat/completions`, and `/metrics` beside `/v1`.
+"""The OpenAI-compatible HTTP endpoint: `/v1/models` and `/v1/chat/completions`.
+
+`/metrics` and `/health` are beside `/v1`.
 
 Its routes belong before those of any web server. Forwards run in threads; the rest runs on the event loop
 of that web server.
@@ -39,7 +41,7 @@ def routes(servers: Servers) -> list[BaseRoute]:
         Route("/chat/completions", endpoint.chat, methods=["POST"]),
     ]
     mounted = Mount(PREFIX, app=Starlette(routes=api, exception_handlers=HANDLERS))
-    return [mounted, Route("/metrics", endpoint.metrics)]
+    return [mounted, Route("/metrics", endpoint.metrics), Route("/health", endpoint.health)]
 
 
 def _guarded(handler: Callable[[Endpoint, Request], Awaitable[Response]]):
@@ -84,6 +86,12 @@ class Endpoint:
     @_guarded
     async def metrics(self, request: Request) -> Response:
         return self._servers.metrics.response()
+
+    @_guarded
+    async def health(self, request: Request) -> Response:
+        """Answer as llama.cpp's server does: with 503 until a model is loaded."""
+        self._servers.check_loaded()
+        return JSONResponse({"status": "ok"})
 
     @_guarded
     async def chat(self, request: Request) -> Response:

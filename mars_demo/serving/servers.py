@@ -43,6 +43,17 @@ class Servers:
             sentence = f"Unknown model {name[:100]!r}. Choose from {', '.join(names)}."
             raise Refusal(404, sentence, "model", "model_not_found")
 
+    def check_loaded(self) -> None:
+        """Check that a model is loaded; the first one is the first to be loaded.
+
+        Raises:
+            Refusal: if none is, with the reason if none can be.
+        """
+        members = [self.pool.member(name) for name in self.pool.names()]
+        if not any(member.phase == "ready" for member in members):
+            problem = members[0].problem if all(member.problem for member in members) else None
+            raise Refusal(503, problem or "The models are loading.", retry=RETRY)
+
     async def submit(self, body: ChatBody) -> Job:
         """Queue a request at its model's server, whose τ applies if the request names none.
 

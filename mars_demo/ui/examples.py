@@ -1,11 +1,13 @@
-"""The example prompts of the page, each made for one model."""
+"""The example prompts of the page, each made for one model; some suit any chat model."""
 
 from mars_demo.core.assets import read_json
 from mars_demo.core.names import BASE, TINY
 from mars_demo.ui.hosting.registry import MODELS
 
 PROMPTS = read_json("prompts.json")
+GENERAL = "any chat model"
 EXAMPLES = {e["model"]: [own for own in PROMPTS if own["model"] == e["model"]] for e in PROMPTS}
+EXAMPLES[GENERAL] = [example for example in PROMPTS if example.get("general")]
 
 
 def examples_for(model: str | None) -> list[dict]:
@@ -14,8 +16,8 @@ def examples_for(model: str | None) -> list[dict]:
 
 
 def suited(model: str | None) -> str:
-    """Return the model whose examples suit a model: the tiny one for models trained on its tasks."""
+    """Return the key of the examples that suit a model; models trained on tasks have the tiny one's."""
     if model in EXAMPLES:
         return model
     knows_tasks_only = model in (TINY, BASE) or model not in MODELS.names(downloaded=False)
-    return TINY if knows_tasks_only else next(iter(EXAMPLES))  # a chat model
+    return TINY if knows_tasks_only else GENERAL

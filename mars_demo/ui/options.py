@@ -27,7 +27,8 @@ def parser() -> Parser:
         prog="app.py",
         description="Serve MARS Demo in the browser.",
         epilog=f"Without --model, the environment variable {VARIABLE} names the models, separated by "
-        "commas. Gradio's own environment variables, such as GRADIO_SERVER_PORT, also apply.",
+        "commas. Gradio's own environment variables, such as GRADIO_SERVER_PORT, also apply. Example: "
+        "python app.py --model mars-tiny --only",
     )
     add = parser.add_argument
     add(

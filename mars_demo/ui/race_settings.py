@@ -49,9 +49,10 @@ def opening(query: Mapping[str, str]) -> dict | None:
 
 
 def first() -> tuple:
-    """Return the settings that the page opens with: those of the first recorded run, if any."""
-    entry = opening({})
-    return recorded(entry) if entry else (PROMPTS[0]["prompt"], [RACED[0].name], TAU)
+    """Return the settings that the page opens with: the first recorded run's, or the first example's."""
+    if entry := opening({}):
+        return recorded(entry)
+    return examples_for(MODELS.names()[0])[0]["prompt"], [RACED[0].name], TAU
 
 
 def in_url(request: gr.Request) -> tuple:

@@ -55,7 +55,7 @@ class App:
         return response
 
     def generate(self, content: bytes, form: str = "call") -> str | None:
-        """Return the record that `generate` answers with; None for an error message."""
+        """Return the answer of `generate`; None for an error message."""
         response = self.post(f"{API}/{form}/generate", content)
         if response.is_error:
             return None

@@ -25,8 +25,8 @@ def limited(app, monkeypatch):
 def test_a_parameter_has_a_limit(limited, name, allowed, above):
     for value, answered in ((allowed, True), (above, False)):
         parameters = KNOWN | {"mode": "ar", "max_new_tokens": 1} | {name: value}
-        record = limited.generate(json.dumps({"data": [*parameters.values()]}).encode())
-        assert (record is not None) == answered
+        answer = limited.generate(json.dumps({"data": [*parameters.values()]}).encode())
+        assert (answer is not None) == answered
 
 
 def test_the_prompt_limit_includes_the_conversation(limited):

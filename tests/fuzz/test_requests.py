@@ -100,8 +100,7 @@ def test_concurrent_visitors_get_their_own_answers(app, mars_tiny, requests):
     with ThreadPoolExecutor(len(requests)) as pool:
         bodies = [body({"data": [*(SHORT | one | {"max_new_tokens": 8}).values()]}) for one in requests]
         answers = list(pool.map(app.generate, bodies))
-    for one, record in zip(requests, answers):
+    for one, answer in zip(requests, answers):
         request = Request(one["mode"], one["tau"], max_new_tokens=8)
         expected = decode(mars_tiny, one["prompt"], request).finish()
-        run = Run.read(record.split("\n"))
-        assert (run.settings.prompt, run.token_ids) == (one["prompt"], expected.token_ids)
+        assert answer == expected.text

@@ -62,7 +62,7 @@ def test_a_space_starts_and_answers_on_each_hardware(python, tmp_path):
         environment = settings(folder) | more
         with started("app.py", python=python, folder=folder, environment=environment) as child:
             client = Client(child.wait_for_url(), verbose=False, httpx_kwargs={"timeout": GUARD})
-            record = client.predict(PROMPT, mode="ar", max_new_tokens=48, api_name="/generate")
+            record = client.predict(PROMPT, mode="ar", max_new_tokens=48, trace=True, api_name="/generate")
             assert json.loads(record.splitlines()[0])["model"] == default
             text = Run.read(record.splitlines()).text
             assert "Riga" in text or hardware == "cpu-basic"

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from mars_demo.ui import options
-from mars_demo.ui.examples import EXAMPLES
+from mars_demo.ui.examples import EXAMPLES, GENERAL
 from mars_demo.ui.generation import DEFAULTS
 from mars_demo.ui.history import History
 from mars_demo.ui.hosting.registry import MODELS
@@ -38,7 +38,7 @@ def test_the_chat_model_is_the_default_and_has_its_own_prompts(serve):
     serve()
     assert MODELS.names() == [CHAT, "mars-tiny", "ar-tiny"]
     assert list_models(request(tau="0.9")).value == CHAT
-    assert set(EXAMPLES) == {CHAT, "mars-tiny"}
+    assert list(EXAMPLES) == [CHAT, "mars-tiny", GENERAL]
 
 
 def test_models_are_set_by_options_or_by_the_environment(serve):
@@ -100,17 +100,21 @@ def test_an_invalid_url_changes_nothing(serve):
 def test_recorded_runs_of_models_not_served_are_omitted(serve):
     serve("--only", "--model", "ar-tiny")
     assert recorded_runs() == [] and opening({}) is None
-    prompt, modes, *_ = first()
-    assert prompt and modes == ["mars"]
+    for name, examples in (("ar-tiny", EXAMPLES["mars-tiny"]), ("owner/name", EXAMPLES[GENERAL])):
+        serve("--only", "--model", name)
+        prompt, modes, *_ = first()
+        assert (prompt, modes) == (examples[0]["prompt"], ["mars"])
 
 
 def test_examples_follow_the_model_and_typed_text_stays(serve):
     serve("--model", "owner/name")
-    assert [shown["visible"] for shown in show_examples("mars-tiny")] == [False, True]
-    assert [shown["visible"] for shown in show_examples("trained-here")] == [False, True]
-    assert [shown["visible"] for shown in show_examples("owner/name")] == [True, False]
-    bus, chat = (EXAMPLES[name][0]["prompt"] for name in ("mars-tiny", CHAT))
-    assert replace_example(CHAT, bus) == replace_example("owner/name", bus) == chat
+    assert [shown["visible"] for shown in show_examples("mars-tiny")] == [False, True, False]
+    assert [shown["visible"] for shown in show_examples("trained-here")] == [False, True, False]
+    assert [shown["visible"] for shown in show_examples("owner/name")] == [False, False, True]
+    bus, chat, general = (EXAMPLES[name][0]["prompt"] for name in ("mars-tiny", CHAT, GENERAL))
+    assert replace_example(CHAT, bus) == chat
+    assert replace_example("owner/name", bus) == replace_example("owner/name", chat) == general
+    assert skipped(replace_example(CHAT, general))
     assert replace_example("mars-tiny", chat) == bus
     for prompt in (bus, "typed by a visitor"):
         assert skipped(replace_example("mars-tiny", prompt))

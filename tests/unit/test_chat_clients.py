@@ -1,12 +1,15 @@
-"""The endpoint with Simon Willison's `llm` and with Gradio's `load_chat`; `test_endpoint` has `openai`.
+"""The endpoint with `llm`, Gradio's `load_chat` and a page of another site; `test_endpoint` has `openai`.
 
 The tests compare texts and passes with `decode`.
 """
 
+import functools
 import json
 import os
 import subprocess
 import sys
+import threading
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import gradio as gr
 import llm
@@ -16,6 +19,7 @@ from click.testing import CliRunner
 from gradio_client import Client
 from gradio_client.exceptions import AppError
 from llm.cli import cli
+from playwright.sync_api import Error
 from web import serving
 
 from mars_demo import tasks
@@ -136,3 +140,47 @@ def test_a_page_of_load_chat_streams_the_answer_and_shows_errors(chat, mars_tiny
     assert len(job.outputs()) > 2 and set(job.outputs()) <= pieces
     with pytest.raises(AppError, match="511"):
         Client(chat, verbose=False).predict(TOO_LONG, api_name="/open_api_stream")
+
+
+# ----------------------------------------------------------------------------- a page of another origin
+
+# Streams an answer as a page without libraries does; a browser refuses what CORS does not allow.
+ASK = """async ([url, body]) => {
+  const headers = { "Content-Type": "application/json", Authorization: "Bearer none" };
+  const response = await fetch(`${url}/chat/completions`, { method: "POST", headers, body });
+  let text = "";
+  for await (const part of response.body.pipeThrough(new TextDecoderStream())) text += part;
+  const lines = text.split("\\n").filter((line) => line.startsWith("data: {"));
+  return lines.map((line) => JSON.parse(line.slice(6)).choices[0]);
+}"""
+
+
+@pytest.fixture(scope="module")
+def sites(tmp_path_factory):
+    """Yield the origins of two sites with an empty page."""
+    folder = tmp_path_factory.mktemp("site")
+    (folder / "index.html").write_text("<!doctype html>")
+    handler = functools.partial(SimpleHTTPRequestHandler, directory=folder)
+    servers = [ThreadingHTTPServer(("127.0.0.1", 0), handler) for _ in range(2)]
+    for server in servers:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield [f"http://127.0.0.1:{server.server_port}" for server in servers]
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def test_a_page_of_an_allowed_origin_streams_and_others_are_refused(browser, sites, url, mars_tiny):
+    expected = alone(mars_tiny, PROMPT)
+    body = {"model": "mars-tiny", "messages": [{"role": "user", "content": PROMPT}], "stream": True}
+    with serving(Servers(Pool(["mars-tiny"], device="cpu"), 4), sites[:1]) as allowing:
+        page = browser.new_page()
+        page.goto(sites[0])
+        choices = page.evaluate(ASK, [f"{allowing}/v1", json.dumps(body)])
+        assert "".join(choice["delta"].get("content", "") for choice in choices) == expected.text
+        assert max(token["forward"] for c in choices for token in c["tokens"]) == expected.forwards
+        for site, endpoint in ((sites[0], url), (sites[1], f"{allowing}/v1")):
+            page.goto(site)
+            with pytest.raises(Error, match="fetch"):
+                page.evaluate(ASK, [endpoint, json.dumps(body)])
+        page.close()

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import select
+import shlex
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from mars_demo import cli, tasks
-from mars_demo.cli import chat
+from mars_demo.cli import chat, train
 from mars_demo.cli.output import printable
 from mars_demo.core.assets import ASSETS
 from mars_demo.core.trace import Run
@@ -24,6 +25,7 @@ from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.models.load import load_checkpoint
 from mars_demo.training import corpus
+from mars_demo.training.config import MarsConfig
 
 ROOT = Path(__file__).resolve().parents[2]
 HANG_GUARD = 300  # seconds
@@ -270,6 +272,23 @@ def test_training_on_its_own_answers(capsys, tmp_path, ar_tiny, given):
     assert load_checkpoint(str(out), device="cpu").objective == "mars"
 
 
+def test_the_help_of_every_command_has_its_defaults_and_an_example(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    for command in cli.COMMANDS:
+        status, out, _ = run(capsys, command, "--help")
+        assert status == 0
+        [example] = re.findall(rf"^  python -m mars_demo ({command} .*)$", out, re.MULTILINE)
+        values = vars(cli.parser(command).parse_args(shlex.split(example)))
+        if command == "train":
+            values |= {one: getattr(MarsConfig, field) for one, (field, *_) in train.OPTIONS.items()}
+        helps = re.split(r"\n  (?=-)", out.partition("example:")[0])[1:]  # a piece for each option
+        for option, text in ((words.split()[0].rstrip(","), words) for words in helps):
+            assert re.search(r"\S\s{2,}\S", text), (command, option)  # something is said about it
+            default = values.get(option, values.get(option.strip("-").replace("-", "_")))
+            if option not in example and default not in (None, False, "", []):
+                assert f"default: {default})" in text, (command, option)
+
+
 def test_models_lists_the_bundled_models(capsys):
     status, out, _ = run(capsys, "models")
     assert status == 0
@@ -382,6 +401,8 @@ def read_until(terminal: int, pattern: str) -> str:
         (["--tau", "0.9-0.5"], "--tau"),
         (["--tau", "2"], "--tau"),
         (["--tau", "low"], "--tau"),
+        (["--allow-origin", "https://example.org/page"], "https://example.org/page"),
+        (["--engine", "vllm", "--model", "mars-tiny", "--allow-origin", "*"], "--allowed-origins"),
     ],
 )
 def test_serve_refuses_bad_options_before_it_serves(capsys, arguments, fact):

@@ -105,6 +105,12 @@ def test_a_stream_has_a_chunk_per_pass_and_ends_with_the_usage_on_request(url, m
     assert chunks[0].choices[0].delta.role == "assistant"
     pieces = [chunk.choices[0].delta.content for chunk in chunks if chunk.choices[0].delta.content]
     assert pieces == [step.text for step in expected.passes if step.text]
+    tokens = [(one["forward"], one["slot"], one["text"]) for c in chunks for one in c.choices[0].tokens]
+    assert tokens == [
+        (step.number, slot, step.slots[slot - 1].text)
+        for step in expected.passes
+        for slot in range(1, step.accepted + 1)
+    ]
     assert [chunk.choices[0].finish_reason for chunk in chunks] == [None] * (len(chunks) - 1) + ["stop"]
     assert all(chunk.usage is None for chunk in chunks) and last.choices == []
     assert (last.usage.completion_tokens, last.usage.forwards) == (expected.tokens, expected.forwards)
@@ -267,6 +273,25 @@ def test_unknown_paths_and_models_get_errors_of_the_same_form(url):
     with pytest.raises(openai.NotFoundError, match="no/such") as refused:
         client(url).chat.completions.create(model="no/such", messages=user("Hi"))
     assert refused.value.code == "model_not_found"
+
+
+def test_health_is_good_once_a_model_is_loaded(tmp_path):
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "config.json").write_text("{}")
+    pool = Pool([str(tmp_path / "broken"), "mars-tiny"], device="cpu")
+    with serving(Servers(pool, 2)) as url:
+        for name, status, fact in (("broken", 503, "loading"), ("mars-tiny", 200, "ok")):
+            response = httpx.get(f"{url}/health")
+            assert response.status_code == 503 and "loading" in response.json()["error"]["message"]
+            post(url, REQUEST | {"model": name})
+            response = httpx.get(f"{url}/health")
+            assert response.status_code == status and fact in response.text
+    only = Servers(Pool([str(tmp_path / "broken")]))
+    with serving(only) as url:
+        post(url, REQUEST | {"model": "broken"})
+        response = httpx.get(f"{url}/health")
+        assert response.status_code == 503 and "loading" not in response.text
+        assert str(tmp_path) not in response.text
 
 
 def test_another_content_type_is_refused(url):
