@@ -78,7 +78,8 @@ def fresh(name: str) -> Checkpoint:
     """
     source = base_model(name).source
     with pathless(source, name):
-        return load_checkpoint(source, MODELS.device, torch.float32, for_training=True)
+        loaded = load_checkpoint(source, MODELS.device, torch.float32, for_training=True)
+    return replace(loaded, name=name)  # not a path of this machine
 
 
 def _longest(base: str, settings: dict, *_) -> int:

@@ -65,8 +65,10 @@ def test_a_trained_model_has_a_card_that_the_hub_accepts(tmp_path, folder, mars_
     assert read(folder).content == found.content
 
     # The hub rejects a card whose base is a path; a base trained from one of the hub passes it on.
-    for front, expected in (("license: mit", None), ("base_model: owner/first", "owner/first")):
-        base = base_with(tmp_path / front[0], mars_tiny, str(tmp_path / front[0]), front)
+    fronts = {"license: mit": None, "base_model: owner/first": "owner/first", "base_model: ../first": None}
+    for front, expected in (fronts | {"license: 2026-01-01": None}).items():
+        source = tmp_path / f"base {front.replace('/', ' ')}"
+        base = base_with(source, mars_tiny, str(source), front)
         card.record(folder, base, {"objective": "ar", "data": "skills"})
         found = read(folder)
         assert found.data.base_model == expected and found.data.datasets is None

@@ -56,10 +56,12 @@ llama.cpp reads the same files, one token per forward: `llama-cli -m FOLDER/{fir
 
 def record(folder: Path, base: Checkpoint, recipe: dict[str, Any]) -> None:
     """Write the recipe of a model trained from `base`, and its card; drop its previous measurements."""
-    front = front_matter(base.source)
-    front = {name: front[name] for name in _INHERITED if front.get(name)}
+    front = {name: text for name, text in front_matter(base.source).items() if name in _INHERITED}
+    front = {name: text for name, text in front.items() if _is_text(text)}  # YAML also has dates
     if is_hub_id(base.name):
         front["base_model"] = base.name
+    elif not is_hub_id(str(front.get("base_model"))):
+        front.pop("base_model", None)
     if datasets := [part for part in str(recipe["data"]).split("+") if is_hub_id(part)]:
         front["datasets"] = datasets
     (folder / "results.json").unlink(missing_ok=True)
@@ -68,6 +70,11 @@ def record(folder: Path, base: Checkpoint, recipe: dict[str, Any]) -> None:
     unfinished.write_text(text, encoding="utf-8")
     os.replace(unfinished, folder / "recipe.json")
     write(folder)
+
+
+def _is_text(value: object) -> bool:
+    """Return whether a value of a front matter is a string or a list of strings."""
+    return all(isinstance(one, str) for one in (value if isinstance(value, list) else [value]))
 
 
 def write(folder: Path) -> None:
