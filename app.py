@@ -3,13 +3,15 @@
 import sys
 
 from mars_demo.ui import endpoint, options
+from mars_demo.ui.hosting import published
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.page import build
 
-chosen = options.read(sys.argv[1:] if __name__ == "__main__" else [])
-MODELS.serve(chosen)
+is_program = __name__ == "__main__"  # else another server has the page
+chosen = options.read(sys.argv[1:] if is_program else [])
+MODELS.serve(chosen, published.NAMES if is_program and options.is_own_machine(chosen) else [])
 demo = build()
 
-if __name__ == "__main__":
+if is_program:
     more = endpoint.settings() if chosen.endpoint else {}
     demo.launch(**more, server_name=chosen.host, server_port=chosen.port, share=chosen.share)

@@ -22,9 +22,9 @@ from mars_demo.evaluation import results
 from mars_demo.evaluation.frontier import AR, Frontier, Setting
 
 MODELS = {"mars-tiny": speed.FILE, "mars-smollm2-135m": speed.CHAT_FILE}  # with the file of its times
-SIZE = {"width": 1100, "height": 720}
+SIZE = {"width": 1100, "height": 690}
 FRAME, LAST = 100, 3000  # milliseconds per frame, and of the last frame
-MARGIN = 12  # pixels around the verdict and the answers
+MARGIN = 12  # pixels around the heading and the answers
 BROWSER = "/usr/bin/chromium"
 
 
@@ -67,10 +67,9 @@ def column(sweep: Frontier, file: str) -> dict[str, str]:
 
 def frames(page: Page) -> Iterator[Image.Image]:
     """Yield the frames of the replay, from the first forward to the end."""
-    boxes = [part.bounding_box() for part in page.locator(".verdict, .lane .token").all()]
-    top = min(box["y"] for box in boxes) - MARGIN
-    bottom = max(box["y"] + box["height"] for box in boxes) + MARGIN
-    area = {"x": 0, "y": top, "width": SIZE["width"], "height": bottom - top}
+    top, lanes = (page.locator(part).bounding_box() for part in (".heading", ".lanes"))
+    bottom = lanes["y"] + lanes["height"] + MARGIN
+    area = {"x": 0, "y": top["y"] - MARGIN, "width": SIZE["width"], "height": bottom - top["y"] + MARGIN}
     page.keyboard.press("Space")
     for number in count():
         page.clock.run_for(FRAME)
@@ -80,7 +79,7 @@ def frames(page: Page) -> Iterator[Image.Image]:
 
 
 def write(record: Path, output: Path) -> None:
-    """Write the replay of a record as an animated WebP."""
+    """Write the replay of a record as an animated WebP, and its middle as a JPEG beside it."""
     from mars_demo.static.standalone.replay import replay_page  # imports Gradio; the table does not need it
 
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
@@ -96,6 +95,7 @@ def write(record: Path, output: Path) -> None:
         browser.close()
     times = [FRAME] * len(rest) + [LAST]
     first.save(output, save_all=True, append_images=rest, duration=times, loop=0, quality=75, method=6)
+    rest[len(rest) // 2].save(output.with_suffix(".jpg"), quality=85)
 
 
 def main() -> None:

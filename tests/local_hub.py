@@ -5,10 +5,12 @@ import json
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from urllib.parse import unquote, urlsplit
 
 from huggingface_hub import constants
+
+from mars_demo.models.facts import front_matter
 
 SHA = "0123456789abcdef0123456789abcdef01234567"
 
@@ -17,15 +19,19 @@ class Hub:
     """Folders served as models `owner/name`.
 
     breaks_at: bytes of a weight file after which the response breaks off and later requests get 503; None:
-    the hub works. served: bytes of the files sent completely.
+    the hub works. waits_at: the same for a response that waits until `goes_on` is set. served: bytes of the
+    files sent so far. starts: the first byte of each response with weights.
     """
 
     def __init__(self, folders: dict[str, Path]):
         self.folders = folders
         self.breaks_at: int | None = None
+        self.waits_at: int | None = None
+        self.goes_on = Event()
         self.is_down = False
         self.gated: set[str] = set()
         self.served = 0
+        self.starts: list[int] = []
 
     def sizes(self, name: str) -> dict[str, int]:
         return {file.name: file.stat().st_size for file in sorted(self.folders[name].iterdir())}
@@ -62,7 +68,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def model(self, name: str):
         siblings = [{"rfilename": file, "size": size} for file, size in self.hub.sizes(name).items()]
-        self.json({"id": name, "modelId": name, "sha": SHA, "siblings": siblings, "tags": []})
+        card = front_matter(self.hub.folders[name])
+        self.json(
+            {"id": name, "modelId": name, "sha": SHA, "siblings": siblings, "tags": [], "cardData": card}
+        )
 
     def tree(self, name: str):
         self.json(
@@ -74,33 +83,43 @@ class Handler(BaseHTTPRequestHandler):
 
     def file(self, data: bytes, is_weights: bool):
         headers = {"ETag": f'"{hashlib.sha1(data).hexdigest()}"', "X-Repo-Commit": SHA}
-        if self.command == "GET" and is_weights and self.hub.breaks_at is not None:
-            return self.break_off(data, headers)
-        if self.command == "GET":
-            self.hub.served += len(data)
-        self.answer(200, data, headers)
-
-    def break_off(self, data: bytes, headers: dict[str, str]):
-        if self.hub.is_down:  # the client retries at once
+        if self.command == "HEAD":
+            return self.answer(200, data, headers)
+        start = int(self.headers.get("Range", "bytes=0-")[len("bytes=") : -1])
+        if start:
+            headers["Content-Range"] = f"bytes {start}-{len(data) - 1}/{len(data)}"
+        stop = (self.hub.breaks_at or self.hub.waits_at) if is_weights else None
+        if stop is not None and self.hub.is_down:  # the client retries at once
             return self.answer(503, b"", {})
+        self.hub.starts += [start] * is_weights
+        self.begin(206 if start else 200, len(data) - start, headers)
+        self.send(data[start:stop])
+        if stop is None:
+            return
         self.hub.is_down = True
-        self.send_response(200)
-        for key, value in (headers | {"Content-Length": str(len(data))}).items():
-            self.send_header(key, value)
-        self.end_headers()
-        self.wfile.write(data[: self.hub.breaks_at])
+        if self.hub.breaks_at is None:
+            self.hub.goes_on.wait()
+            self.hub.is_down = False
+            self.send(data[stop:])
         self.close_connection = True
+
+    def send(self, data: bytes):
+        self.wfile.write(data)
+        self.hub.served += len(data)
 
     def json(self, value):
         self.answer(200, json.dumps(value).encode(), {"Content-Type": "application/json"})
 
     def answer(self, status: int, data: bytes, headers: dict[str, str]):
-        self.send_response(status)
-        for key, value in (headers | {"Content-Length": str(len(data))}).items():
-            self.send_header(key, value)
-        self.end_headers()
+        self.begin(status, len(data), headers)
         if self.command == "GET":
             self.wfile.write(data)
+
+    def begin(self, status: int, length: int, headers: dict[str, str]):
+        self.send_response(status)
+        for key, value in (headers | {"Content-Length": str(length)}).items():
+            self.send_header(key, value)
+        self.end_headers()
 
 
 @contextmanager

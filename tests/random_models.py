@@ -1,5 +1,9 @@
 """Small random models of each supported architecture."""
 
+import json
+import shutil
+from pathlib import Path
+
 import torch
 from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config, Qwen3Config, set_seed
 
@@ -26,3 +30,15 @@ def random_model(architecture: str, tokenizer, context: int = 96, head_dim: int 
     )
     config.block_size, config.mask_token_id = 8, tokenizer.mask_token_id
     return AutoModelForCausalLM.from_config(config, dtype=torch.float32, trust_remote_code=False).eval()
+
+
+def publish(folder: Path, target: Path, licence: str) -> None:
+    """Copy the folder of a Qwen2 model in the form of the paper's published checkpoints."""
+    shutil.copytree(folder, target)
+    file = target / "config.json"
+    config = json.loads(file.read_text())
+    config |= {"model_type": "a2d-qwen2", "architectures": ["A2DQwen2LMHeadModel"]}
+    for key in ("block_size", "mask_token_id", "objective"):
+        config.pop(key, None)
+    file.write_text(json.dumps(config))
+    (target / "README.md").write_text(f"---\nlicense: {licence}\n---\n")

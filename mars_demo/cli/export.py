@@ -5,6 +5,7 @@ from pathlib import Path
 
 from mars_demo.cli.loading import NAMES, load
 from mars_demo.cli.output import notice
+from mars_demo.models.export import card
 from mars_demo.models.export.save import save_checkpoint
 from mars_demo.static import onnx_model
 
@@ -33,6 +34,7 @@ def run(arguments: argparse.Namespace) -> None:
         arguments.output.mkdir(parents=True, exist_ok=True)
         model, size = checkpoint.model, checkpoint.block_size
         save_checkpoint(model, checkpoint.tokenizer, arguments.output, size, checkpoint.objective)
+        card.write_exported(checkpoint, arguments.output)
         notice(f"{arguments.output} has {checkpoint.name} in bfloat16.")
         return
     bits = arguments.bits or onnx_model.default_bits(checkpoint)

@@ -30,10 +30,16 @@ def run(arguments: argparse.Namespace) -> None:
     notice(f"Open {arguments.output / 'index.html'} in a browser; the folder is also a static Space.")
 
 
-def write(output: Path, runtime_url: str | None, models: Sequence[str] = live.MODELS) -> None:
+def write(
+    output: Path,
+    runtime_url: str | None,
+    models: Sequence[str] = live.MODELS,
+    repository: str | None = None,
+) -> None:
     """Write the gallery; without the live page, and with a notice, if its libraries cannot be had.
 
     models: the names of the models that decode on the live page.
+    repository: the OWNER/NAME of the Space, if it has one already.
     """
     gallery.check_new(output)
     with TemporaryDirectory() as folder:
@@ -42,7 +48,7 @@ def write(output: Path, runtime_url: str | None, models: Sequence[str] = live.MO
             size = live.collect(files, (load(name, None, "float32") for name in models), runtime_url)
         except MissingLibraries as error:
             notice(f"No live page: {error}")
-            gallery.write(output)
+            gallery.write(output, None, repository)
             return
         notice(f"The live page has {size / 1e6:.0f} MB with {' and '.join(models)}.")
-        gallery.write(output, files)
+        gallery.write(output, files, repository)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from mars_demo.cli import gallery
 from mars_demo.cli.output import notice
-from mars_demo.models.export.push import push
+from mars_demo.models.export.push import check_name, push
 from mars_demo.static import space
 
 
@@ -32,15 +32,16 @@ def register(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--only", action="store_true", help="leave out other bundled models")
     gallery.add_runtime_url(parser)
-    parser.add_argument("--push", metavar="OWNER/NAME", help="also upload it to the hub")
+    parser.add_argument("--push", metavar="OWNER/NAME", help="also upload it to the hub, with a thumbnail")
 
 
 def run(arguments: argparse.Namespace) -> None:
+    check_name(arguments.push)
     if arguments.static:
-        gallery.write(arguments.output, arguments.runtime_url)
+        gallery.write(arguments.output, arguments.runtime_url, repository=arguments.push)
         kind = {"space_sdk": "static"}
     else:
-        described = space.Space(arguments.hardware, arguments.models, arguments.only)
+        described = space.Space(arguments.hardware, arguments.models, arguments.only, arguments.push)
         space.write(described, arguments.output)
         kind = {"space_sdk": "gradio", "space_hardware": arguments.hardware}
     notice(f"{arguments.output} is a Space for {arguments.hardware or 'static pages'}.")

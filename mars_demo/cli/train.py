@@ -2,9 +2,7 @@
 
 import argparse
 import contextlib
-import json
 import os
-import re
 import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
@@ -16,8 +14,9 @@ from transformers import HfArgumentParser
 
 from mars_demo.cli.output import notice
 from mars_demo.core.progress import progress
+from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.export import card
-from mars_demo.models.export.push import push
+from mars_demo.models.export.push import check_name, push
 from mars_demo.models.load import load_checkpoint
 from mars_demo.models.mask_token import ensure_mask
 from mars_demo.training import distillation
@@ -82,8 +81,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    if arguments.push_to_hub and not re.fullmatch(r"[\w.-]+/[\w.-]+", arguments.push_to_hub):
-        raise ValueError(f"--push-to-hub takes OWNER/NAME, not {arguments.push_to_hub!r}.")
+    check_name(arguments.push_to_hub)
     has_others = int(os.environ.get("WORLD_SIZE", 1)) > 1
     if has_others and arguments.data == "self":
         raise ValueError(
@@ -107,7 +105,7 @@ def run(arguments: argparse.Namespace) -> None:
     if not trainer.is_world_process_zero():
         return
     if trainer.steps.taken or not (arguments.output / "recipe.json").exists():
-        describe(config, arguments.base, arguments.output)
+        describe(config, base, arguments.output)
         notice(f"Saved {arguments.output}.")
     else:
         notice(f"{arguments.output} is already trained.")
@@ -178,18 +176,13 @@ def interruptible(trainer: MarsTrainer) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def describe(config: MarsConfig, base: str, output: Path) -> None:
-    """Write the recipe of a checkpoint next to it, with the speed of its training after the first step."""
+def describe(config: MarsConfig, base: Checkpoint, output: Path) -> None:
+    """Write the recipe and card of a checkpoint, with the speed of its training after the first step."""
     steps = logged(output)
     first, last = steps[0], steps[-1]
     speed = (last.tokens - first.tokens) / max(1e-9, duration(steps) - first.seconds)
-    facts = {"base": base, "tokens": last.tokens, "tokens_per_second": round(speed)}
-    record = json.dumps(config.record() | facts | last.losses, indent=1) + "\n"
-    (output / "results.json").unlink(missing_ok=True)  # belonged to the previous weights
-    unfinished = output / "unfinished-recipe.json"
-    unfinished.write_text(record, encoding="utf-8")
-    os.replace(unfinished, output / "recipe.json")
-    card.write(output)
+    facts = {"tokens": last.tokens, "tokens_per_second": round(speed)}
+    card.record(output, base, config.record() | facts | last.losses)
 
 
 def own_answers(base, arguments: argparse.Namespace) -> Path:

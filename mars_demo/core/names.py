@@ -40,9 +40,14 @@ def locate(name: str) -> str:
                 f"{name} is not a checkpoint. Name a folder with a config.json, or a .gguf file."
             )
         return name
-    if not re.fullmatch(r"[\w.-]+/[\w.-]+", name):
+    if not is_hub_id(name):
         raise ValueError(f"Unknown checkpoint {name!r}. {choices()}")
     return name
+
+
+def is_hub_id(name: str) -> bool:
+    """Return whether a name has the form of a hub id and is not a path."""
+    return bool(re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", name)) and not Path(name).exists()
 
 
 def choices() -> str:

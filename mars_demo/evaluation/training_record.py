@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -18,6 +19,7 @@ from mars_demo.decoding.request import Request
 from mars_demo.evaluation import accuracy, results
 from mars_demo.evaluation.task_sets import is_right
 from mars_demo.models.checkpoint import Checkpoint
+from mars_demo.models.export import card
 from mars_demo.tasks import Example
 from mars_demo.training.config import MarsConfig
 from mars_demo.training.stepwise import stepwise
@@ -82,6 +84,7 @@ def watch(
     finally:
         checkpoint.model.eval()
     trainer.save_model()
+    card.record(Path(config.output_dir), checkpoint, config.record())
     if answered < step:
         yield from look(probe=False)
     yield _line({"done": True, "steps": step})

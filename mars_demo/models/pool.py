@@ -32,6 +32,7 @@ class Member:
 
     name: str
     source: str
+    block_size: int | None = None  # masks per block, if its files and its name may not state it
     phase: str = "waiting"  # then fetching, loading, and ready or failed
     done: int = 0  # bytes of the phase so far; 0 if unknown
     total: int = 0  # bytes of the phase; 0 if unknown
@@ -64,8 +65,11 @@ class Pool:
         block_size: int | None = None,
         run: Callable[[Callable[[], Checkpoint]], Checkpoint] = lambda load: load(),
     ):
-        self.device, self.dtype, self.block_size, self._run = device, dtype, block_size, run
-        self._members = {name: Member(name, source) for name, source in labels(sources).items()}
+        self.device, self.dtype, self._run = device, dtype, run
+        self._members = {
+            name: Member(name, source, None if source in bundled() else block_size)
+            for name, source in labels(sources).items()
+        }
         # Two models must not count on the same free memory.
         self._one_at_a_time = threading.Lock()
 
@@ -145,9 +149,10 @@ class Pool:
             except Exception:  # broken files, for which loading raises a clear error
                 size = 0
             self._make_room(member, size, device, evict)
-            block_size = None if member.source in bundled() else self.block_size
             return self._run(
-                lambda: load.load_checkpoint(member.source, device, self.dtype, block_size, member.report)
+                lambda: load.load_checkpoint(
+                    member.source, device, self.dtype, member.block_size, member.report
+                )
             )
 
     def _make_room(self, member: Member, size: int, device: str, evict: bool) -> None:

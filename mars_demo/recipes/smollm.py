@@ -34,7 +34,7 @@ BASE = "HuggingFaceTB/SmolLM2-135M-Instruct"
 ATTRIBUTION = (
     f"The base, [{BASE}](https://huggingface.co/{BASE}), is by Hugging Face and under the Apache License "
     "2.0, and so is this model; a copy of the licence is next to the weights. Changed from the base: its "
-    "weights, trained further as described below and stored in 8 bits, its mask token, and its "
+    "weights, trained further as described below and rounded to 8 bits, its mask token, and its "
     "configuration files."
 )
 # Three answers to skills have about as many tokens as one of the base's own answers.
@@ -139,7 +139,8 @@ def train_both(output: Path, scale: Scale, minutes: float | None) -> None:
 
 def write_record(folder: Path, config: MarsConfig, summaries: list[dict]) -> None:
     """Write `recipe.json`: the settings of the last training, and the costs of all."""
-    origin = {"base": BASE, "license": "apache-2.0", "attribution": ATTRIBUTION}
+    origin = {"base": BASE, "base_model": BASE, "language": "en", "license": "apache-2.0"}
+    origin |= {"attribution": ATTRIBUTION}
     names = {"data": "skills and the base's own answers", "reference": BASE}
     record = origin | config.record() | names | {"trainings": summaries}
     (folder / "recipe.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")

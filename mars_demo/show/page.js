@@ -53,8 +53,20 @@ function press(key) {
   const next = /** @type {HTMLElement | null} */ (document.querySelector("[data-do=next]"));
   if (tab) tab.click();
   else if (key.toLowerCase() === "n" && isVisible(next?.closest(".stage"))) next?.click();
+  else if (key === "?") showKeys();
   else if (key === "Escape" && page.matches(".talk")) leaveTalk();
 }
+
+/** Open or close the list of keys. */
+function showKeys() {
+  const keys = /** @type {HTMLDetailsElement} */ (document.querySelector("#keys details"));
+  keys.open = !keys.open;
+  if (keys.open) keys.scrollIntoView();
+}
+
+/** Run the prompt of a text box, as Shift+Enter does in Gradio. */
+const submit = (/** @type {Element} */ box) =>
+  box.dispatchEvent(new KeyboardEvent("keypress", { key: "Enter", shiftKey: true, bubbles: true }));
 
 /** @param {any} node */
 const isVisible = (node) => Boolean(node?.offsetParent);
@@ -68,6 +80,7 @@ function turn(key) {
 // On the window, so that everything on the page handles a key before.
 addEventListener("keydown", ({ key, target, defaultPrevented, ctrlKey, metaKey, altKey }) => {
   const node = /** @type {Element} */ (target);
+  if (key === "Enter" && (ctrlKey || metaKey) && node.matches?.("textarea")) submit(node);
   if (defaultPrevented || ctrlKey || metaKey || altKey) return;
   if (!node.closest?.(TYPING)) press(key);
   if (!node.matches?.(USING_ARROWS)) turn(key);

@@ -1,4 +1,4 @@
-"""Export of the app as a complete Space for the Hugging Face hub: card, code and models."""
+"""Spaces for the Hugging Face hub: their cards, and the app as a Space with its code and models."""
 
 import re
 import shutil
@@ -8,23 +8,24 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from huggingface_hub import SpaceHardware
+from huggingface_hub import SpaceCardData, SpaceHardware, hf_hub_url
 
 from mars_demo.core.assets import ASSETS
-from mars_demo.core.names import BASE, TINY, bundled, locate
+from mars_demo.core.links import PAPER
+from mars_demo.core.names import BASE, TINY, bundled, is_hub_id, locate
 from mars_demo.models.facts import front_matter
 
 ROOT = ASSETS.parent
 ZERO = "zero-a10g"
 ZERO_PYTHON = "3.12.12"  # ZeroGPU has this version and 3.10.13
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
-TAGS = ("text-generation", "multi-token-prediction", "speculative-decoding", "mcp-server")
 NEEDED = (TINY, BASE)  # the models of the lessons and of the Batch and Train tabs
 CODE = ("mars_demo", "assets", "pyproject.toml", "space.yaml", "LICENSE")
-LEFT_OUT = ("__pycache__", "*.pyc", "*.pyi", "screenshots")
+LEFT_OUT = ("__pycache__", "*.pyc", "*.pyi", "*.webp")
+PICTURE = "assets/screenshots/race.jpg"  # of a recorded race, half-way
 # The file types of a checkpoint; code and pickles next to it are not copied.
 OF_A_MODEL = (".safetensors", ".gguf", ".json", ".jinja", ".model", ".txt", ".md")
-LARGE = ("*.gguf", "*.safetensors")  # files that the hub keeps outside of git
+LARGE = ("*.gguf", "*.safetensors", "*.jpg")  # files that the hub keeps outside of git
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class Space:
     hardware: the hub's name of its hardware.
     models: bundled names, hub ids, local folders and GGUF files, the default first.
     only: whether to leave out bundled models that are neither named nor needed outside the Race tab.
+    repository: its OWNER/NAME on the hub, if it has one already.
 
     Raises:
         ValueError: if the hub has no such hardware, or a model is unknown.
@@ -42,6 +44,7 @@ class Space:
     hardware: str
     models: Sequence[str] = ()
     only: bool = False
+    repository: str | None = None
 
     def __post_init__(self):
         flavours = [flavour.value for flavour in SpaceHardware]
@@ -104,11 +107,32 @@ def write(space: Space, output: Path) -> None:
     files = {
         "app.py": _app(space),
         "requirements.txt": _requirements(space),
-        "README.md": _readme(space),
         ".gitattributes": "".join(f"{p} filter=lfs diff=lfs merge=lfs -text\n" for p in LARGE),
     }
     for name, text in files.items():
         (output / name).write_text(text, encoding="utf-8")
+    write_card(output, card(space), described(space), space.repository)
+
+
+def fields() -> dict[str, Any]:
+    """Return the front matter of the repository as a Space."""
+    return yaml.safe_load((ROOT / "space.yaml").read_text("utf-8"))
+
+
+def write_card(output: Path, front: dict[str, Any], text: str, repository: str | None) -> None:
+    """Write `README.md` with its picture.
+
+    repository: its OWNER/NAME on the hub, without which the picture has no URL for `thumbnail`.
+    """
+    if repository:
+        front = front | {"thumbnail": hf_hub_url(repository, PICTURE, repo_type="space")}
+    (output / PICTURE).parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(ROOT / PICTURE, output / PICTURE)
+    title, _, body = text.partition("\n")
+    shown = f"![A recorded race: one token per forward pass, and MARS]({PICTURE})"
+    (output / "README.md").write_text(
+        f"---\n{SpaceCardData(**front)}\n---\n\n{title}\n\n{shown}\n{body}", encoding="utf-8"
+    )
 
 
 def _copy_model(source: Path, target: Path) -> None:
@@ -138,16 +162,13 @@ def _requirements(space: Space) -> str:
     return pinned if space.has_gpu else f"--extra-index-url {CPU_INDEX}\n{pinned}"
 
 
-def _readme(space: Space) -> str:
-    front = yaml.safe_dump(card(space), sort_keys=False, allow_unicode=True)
-    listed = "\n".join(f"- {name}" for name in _described(space))
-    return f"""---
-{front}---
-
-# MARS Demo
+def described(space: Space) -> str:
+    """Return the text of the Space's README."""
+    listed = "\n".join(f"- {name}" for name in _linked(space))
+    return f"""# MARS Demo
 
 A language model usually computes one token per forward pass. MARS (Mask AutoRegreSsion,
-[arXiv 2604.07023](https://arxiv.org/abs/2604.07023)) fine-tunes it so that one forward predicts several
+[arXiv 2604.07023]({PAPER})) fine-tunes it so that one forward predicts several
 next tokens. The first token is always accepted; the tokens after it are accepted from the left while their
 scores are at least a threshold τ. Here a model races itself: one token per forward against several.
 
@@ -160,23 +181,24 @@ HTTP and as an MCP tool: see "Use via API" at the foot of the page.
 """
 
 
-def _described(space: Space) -> Iterator[str]:
+def _linked(space: Space) -> Iterator[str]:
     for name in [*space.models, *(name for name in space.included if name not in space.models)]:
         yield f"[{name}](https://huggingface.co/{name})" if name in space.from_hub else Path(name).name
 
 
 def card(space: Space) -> dict[str, Any]:
     """Return the front matter of the Space's README."""
-    fields = yaml.safe_load((ROOT / "space.yaml").read_text("utf-8"))
-    fields["suggested_hardware"] = space.hardware
-    fields["python_version"] = ZERO_PYTHON if space.hardware == ZERO else fields["python_version"]
-    fields["startup_duration_timeout"] = "30m" if space.from_hub or space.has_gpu else "10m"
-    fields |= {"license": _licence(space), "tags": list(TAGS)}
-    if models := [*space.from_hub, *_bases(space)]:
-        fields["models"] = models
-    if space.from_hub:
-        fields["preload_from_hub"] = space.from_hub
-    return fields
+    front = fields() | {
+        "suggested_hardware": space.hardware,
+        "license": _licence(space),
+        "models": [*space.from_hub, *_bases(space)] or None,
+        "preload_from_hub": space.from_hub or None,
+    }
+    if space.hardware == ZERO:
+        front["python_version"] = ZERO_PYTHON
+    if space.from_hub or space.has_gpu:
+        front["startup_duration_timeout"] = "30m"
+    return front
 
 
 def _licence(space: Space) -> str:
@@ -188,7 +210,7 @@ def _licence(space: Space) -> str:
 def _bases(space: Space) -> list[str]:
     """Return the base models of the copied models."""
     bases = (str(front.get("base_model")) for front in _fronts(space))
-    return list(dict.fromkeys(base for base in bases if re.fullmatch(r"[\w.-]+/[\w.-]+", base)))
+    return list(dict.fromkeys(filter(is_hub_id, bases)))
 
 
 def _fronts(space: Space) -> list[dict[str, Any]]:

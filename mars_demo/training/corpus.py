@@ -7,7 +7,6 @@ import itertools
 import json
 import os
 import random
-import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING
 from transformers import PreTrainedTokenizerBase
 
 from mars_demo import tasks
+from mars_demo.core.names import is_hub_id
 from mars_demo.models.chat import Message, encode_rendered, render, with_slots
 
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ def source(data: str | Dataset | IterableDataset, seed: int | None) -> Callable[
     family, _, names = data.partition(":")
     if family in tasks.FAMILIES:
         return partial(task_pools, tasks.named(names or family), seed)
-    if re.fullmatch(r"[\w.-]+/[\w.-]+", data) and not Path(data).exists():
+    if is_hub_id(data):
         return partial(streamed_pools, _from_hub(data), seed)
     raise ValueError(
         f"Unknown training data {data!r}. Choose tasks, skills, tasks:NAME,NAME, the path of a JSONL file "

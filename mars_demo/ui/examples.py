@@ -19,5 +19,5 @@ def suited(model: str | None) -> str:
     """Return the key of the examples that suit a model; models trained on tasks have the tiny one's."""
     if model in EXAMPLES:
         return model
-    knows_tasks_only = model in (TINY, BASE) or model not in MODELS.names()
+    knows_tasks_only = model in (TINY, BASE) or model not in MODELS.names(downloaded=False)
     return TINY if knows_tasks_only else GENERAL

@@ -8,7 +8,6 @@ from string import Template
 from typing import Any
 
 import gradio as gr
-import yaml
 from markdown_it import MarkdownIt
 from pandas import DataFrame
 from plotly.graph_objects import Figure
@@ -21,7 +20,7 @@ from mars_demo.show import recordings
 from mars_demo.show.components.drawing import Drawing
 from mars_demo.show.components.stage import Stage
 from mars_demo.static import live, standalone
-from mars_demo.static.space import check_new
+from mars_demo.static.space import check_new, fields, write_card
 from mars_demo.ui.lessons import figures, tables
 from mars_demo.ui.lessons.chapters import CHAPTERS
 from mars_demo.ui.lessons.parts import Parts
@@ -38,10 +37,11 @@ INTERACTIVE = "In the app this figure is interactive."
 MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
 
 
-def write(output: Path, live_files: Path | None = None) -> None:
+def write(output: Path, live_files: Path | None = None, repository: str | None = None) -> None:
     """Write the gallery's folder, which is also a static Space.
 
     live_files: the folder of `live.collect`, which is moved there and gets its page; None for no live page.
+    repository: the OWNER/NAME of the Space, if it has one already.
 
     Raises:
         ValueError: if the folder is not empty.
@@ -50,7 +50,7 @@ def write(output: Path, live_files: Path | None = None) -> None:
     with gr.Blocks():
         stage, parts = Stage(alone=True), Parts()
     runs, drawings = recordings.index(), [stage]
-    pages = {"index.html": _index(runs, live_files is not None), "README.md": _readme()}
+    pages = {"index.html": _index(runs, live_files is not None)}
     for number, entry in enumerate(runs):
         main = f"<main>\n{standalone.figure(stage, recordings.recording(entry['id']))}</main>\n"
         pages[f"runs/{entry['id']}.html"] = _page(runs, number, main, [stage])
@@ -66,6 +66,7 @@ def write(output: Path, live_files: Path | None = None) -> None:
         path = output / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
+    write_card(output, _card(), f"# {TITLE}\n\n{WHAT}", repository)
 
 
 # ------------------------------------------------------------------------------------ a lesson's page
@@ -184,11 +185,13 @@ def _figures(entry: dict) -> str:
     return f"{entry['model']} · tokens per forward: {', '.join(sides)}"
 
 
-def _readme() -> str:
-    card = standalone.CARD
-    front = {
+def _card() -> dict[str, Any]:
+    """Return the front matter of the static Space."""
+    app = fields()
+    return {
         "title": "MARS Demo, recorded",
-        **{key: card[key] for key in ("emoji", "colorFrom", "colorTo")},
+        **{key: app[key] for key in ("emoji", "colorFrom", "colorTo", "license", "models")},
+        "tags": [tag for tag in app["tags"] if tag != "mcp-server"],
         "sdk": "static",
         "app_file": "index.html",
         "short_description": "Recorded runs, replayed forward by forward",
@@ -199,4 +202,3 @@ def _readme() -> str:
             "cross-origin-resource-policy": "cross-origin",
         },
     }
-    return f"---\n{yaml.safe_dump(front, sort_keys=False, allow_unicode=True)}---\n\n# {TITLE}\n\n{WHAT}"

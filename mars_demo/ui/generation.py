@@ -66,11 +66,11 @@ def of_controls(values: Any) -> Generation:
     return fields.checked(Generation, given | {"window": given.get("window") or None})
 
 
-def in_query(name: str, text: str | None) -> Any:
+def in_query(name: str, text: str) -> Any:
     """Return the value of a setting in a URL.
 
     Raises:
-        ValueError: if it is missing or invalid.
+        ValueError: if it is invalid.
     """
     return getattr(Generation.model_validate_strings({name: text}, strict=False), name)
 

@@ -10,6 +10,7 @@ from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.masks import KINDS, Sentence, draw
 
 SENTENCE = "Which city is the capital of Latvia? The capital of Latvia is Riga."
+QUESTION = 8  # its tokens before the answer
 LEAST_TOKENS, MOST_TOKENS = 4, 128
 MOST_MASKS = MOST_DRAFTS = 16
 NUMBERS = ("length", "prompt", "new", "block_size", "layer", "head")

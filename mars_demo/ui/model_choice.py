@@ -10,6 +10,7 @@ from mars_demo.core.names import bundled
 from mars_demo.show.components.drawing import Drawing
 from mars_demo.ui.controls import LIVE, QUIET
 from mars_demo.ui.examples import EXAMPLES, examples_for, suited
+from mars_demo.ui.hosting.published import ABOUT
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.race_settings import MODES, model_in_url
 
@@ -36,6 +37,9 @@ class ModelChoice:
         self.model = model
         self.model.render()
         self.facts = Drawing("facts")
+        with gr.Row(elem_id="download"):
+            self.download = gr.Button("Download", visible=False, size="sm")
+            self.cancel = gr.Button("Cancel", visible=False, size="sm")
         self.asking = gr.Timer(0.5)
         with gr.Accordion("Model card", open=False, visible=False, elem_id="card") as self.about:
             self.card = gr.Markdown(elem_classes="numbers")
@@ -63,15 +67,17 @@ class ModelChoice:
         arrived.then(list_models, None, self.model, **QUIET)  # waits until the model code is imported
         introduced = [self.model, self.about, self.card, self.asking]
         self.model.change(introduce, self.model, introduced, **QUIET)
-        followed = [self.facts, self.modes, self.asking]
+        followed = [self.model, self.facts, self.modes, self.asking, self.download, self.cancel]
         self.asking.tick(follow_loading, [self.model, self.modes], followed, **QUIET)
+        self.download.click(download, self.model, self.asking, **QUIET)
+        self.cancel.click(cancel_download, self.model, None, **QUIET)
         self.model.change(show_examples, self.model, self.examples, **QUIET)
         self.model.input(replace_example, [self.model, self.prompt], self.prompt, **LIVE)
 
 
 def list_models(request: gr.Request):
     """List the models; choose that of the URL."""
-    return gr.Dropdown(choices=MODELS.names(), value=model_in_url(request))
+    return gr.Dropdown(choices=MODELS.choices(), value=model_in_url(request))
 
 
 def introduce(model: str | None):
@@ -80,7 +86,8 @@ def introduce(model: str | None):
         return [gr.skip()] * 4
     MODELS.begin(model)
     text = card(model)
-    about = gr.Dropdown(info=read_json("models.json").get(model)), gr.Accordion(visible=bool(text)), text
+    info = ABOUT if MODELS.offer(model) else read_json("models.json").get(model)
+    about = gr.Dropdown(info=info), gr.Accordion(visible=bool(text)), text
     return *about, gr.Timer(active=True)
 
 
@@ -95,12 +102,32 @@ def card(name: str) -> str:
 def follow_loading(model: str | None, chosen: list[str]):
     """Show the loading state and the modes of the chosen model; stop the timer when loading has ended."""
     if model is None:
-        return [gr.skip()] * 3
-    member = MODELS.member(model)
+        return [gr.skip()] * 6
+    member, offer = MODELS.member(model), MODELS.offer(model)
     state = {field: getattr(member, field) for field in ("phase", "done", "total", "problem")}
-    state["facts"] = member.facts.shown() if member.facts else []
-    loading = member.phase not in ("ready", "failed")
-    return json.dumps(state), mode_choices(model, chosen), gr.Timer(active=loading)
+    state["facts"] = offer.terms() if offer else member.facts.shown() if member.facts else []
+    loading = member.phase not in ("ready", "failed", "offered")
+    is_fetched = bool(offer) and member.phase == "fetching"
+    return (
+        gr.skip() if loading else gr.Dropdown(choices=MODELS.choices()),
+        json.dumps(state),
+        mode_choices(model, chosen),
+        gr.Timer(active=loading),
+        gr.Button(visible=bool(offer) and not is_fetched, interactive=bool(offer) and offer.fits),
+        gr.Button(visible=is_fetched, interactive=is_fetched and not offer.is_cancelled),
+    )
+
+
+def download(model: str | None):
+    """Begin to download a published checkpoint, or go on with it; show the progress."""
+    MODELS.download(model)
+    return gr.Timer(active=True)
+
+
+def cancel_download(model: str | None) -> None:
+    """Cancel the download of a published checkpoint; the bytes that are here are kept."""
+    if offer := MODELS.offer(model):
+        offer.is_cancelled = True
 
 
 def mode_choices(model: str, chosen: list[str]):

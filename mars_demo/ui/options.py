@@ -5,10 +5,13 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
+from gradio.utils import get_space
+
 from mars_demo.core import limits
 from mars_demo.core.names import DTYPE
 
 VARIABLE = "MARS_DEMO_MODELS"
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 class Parser(argparse.ArgumentParser):
@@ -67,3 +70,13 @@ def read(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) 
     except ValueError as error:
         parser().error(str(error))
     return options
+
+
+def is_own_machine(options: argparse.Namespace, environment: Mapping[str, str] = os.environ) -> bool:
+    """Return whether only people at this machine can open the page, and may choose further models.
+
+    It is not on a Space, has no public link, listens on no network, and is not behind a reverse proxy.
+    """
+    host = options.host or environment.get("GRADIO_SERVER_NAME") or LOOPBACK[0]
+    is_public = options.share or get_space() or environment.get("GRADIO_ROOT_PATH")
+    return host in LOOPBACK and not is_public and not options.only

@@ -21,7 +21,6 @@ from mars_demo.evaluation.frontier import AR, Frontier, Outcome, Point, Setting
 from mars_demo.evaluation.sweep import first_difference, grid
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.training.distillation import is_loop
-from mars_demo.ui.generation import GREEDY
 from mars_demo.ui.racing import decode, race
 
 NAME, TITLE = "own", "your prompts"
@@ -29,7 +28,7 @@ MOST = 50  # prompts
 CRITERION = "probability"  # the paper's
 TAUS = (0.99, TAU, 0.9)
 JUDGED = Setting("mars", CRITERION, TAU)  # the setting of the verdict
-MAX_NEW_TOKENS = GREEDY.max_new_tokens  # the default of the Race tab
+MAX_NEW_TOKENS = Request.max_new_tokens  # as in the Race tab
 WARM_TOKENS = 2
 HELP = (
     f"At most {MOST}: one per line, or JSON lines with “prompt” and, to count right answers, “answer”, "
@@ -193,13 +192,13 @@ def measure(checkpoint: Checkpoint, prompts: list[Prompt]) -> Iterator[OwnFronti
     settings = grid(checkpoint, [CRITERION], TAUS)
     for prompt in prompts:
         with _named(prompt.line):
-            prepare(checkpoint, [user(prompt.text)], AR.request(Request.max_new_tokens).fitted(checkpoint))
+            prepare(checkpoint, [user(prompt.text)], AR.request(MAX_NEW_TOKENS).fitted(checkpoint))
     frontier = nothing(checkpoint.name, results.machine(checkpoint))
     outcomes: dict[Setting, list[Outcome]] = {setting: [] for setting in settings}
     yield frontier
     yield from _raced(checkpoint, prompts[0], settings, WARM_TOKENS)  # the first forwards are slower
     for number, prompt in enumerate(prompts):
-        runs = yield from _raced(checkpoint, prompt, settings, Request.max_new_tokens)
+        runs = yield from _raced(checkpoint, prompt, settings, MAX_NEW_TOKENS)
         for setting, run in runs.items():
             outcomes[setting].append(_outcome(number, prompt, run, runs[AR]))
         frontier = replace(

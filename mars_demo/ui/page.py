@@ -15,7 +15,7 @@ from starlette.middleware import Middleware
 
 from mars_demo.core.limits import LIMITS
 from mars_demo.core.modes import BASELINE
-from mars_demo.show import scripts
+from mars_demo.show import about, scripts
 from mars_demo.ui.controls import IN_BROWSER, MAY_WARN, QUIET
 from mars_demo.ui.hosting import errors, gpu, guard, visitors
 from mars_demo.ui.hosting.main_thread import MAIN
@@ -47,7 +47,9 @@ LOOK = {
         button_primary_background_fill_hover_dark="*primary_700",
     ),
     "css": (_HERE / "page.css").read_text("utf-8"),
-    "head": f'<link rel="stylesheet" href="{scripts.STYLE_URL}"><script>{scripts.built("page")}</script>',
+    "head": '<link rel="icon" type="image/svg+xml" href="favicon.ico">'
+    f'<link rel="stylesheet" href="{scripts.STYLE_URL}"><script>{scripts.built("page")}</script>',
+    "favicon_path": about.ICON,
     "mcp_server": find_spec("mcp") is not None,  # `generate` and `compare` as tools for other models
 }
 
@@ -63,6 +65,28 @@ TALK_ROW = """
 <button type="button" data-key="n"><kbd>N</kbd>next recording</button>
 <button type="button" data-key="Escape"><kbd>Esc</kbd>leave talk view</button>
 """
+
+
+KEYS = {
+    ("Ctrl+Enter", "Shift+Enter"): "run the prompt (on a Mac also ⌘+Enter)",
+    ("1 – 6",): "open a tab",
+    ("N",): "next recorded run",
+    ("Space",): "play or pause the replay",
+    ("←", "→"): "one forward, one token of an answer, or one chapter back or on",
+    ("Home", "End"): "to the start or the end of the replay",
+    ("Enter",): "pin the token in focus",
+    ("Esc",): "unpin; leave the talk view",
+    ("?",): "this list",
+}
+
+
+def list_keys() -> str:
+    """Return the list of the page's keys, which opens on request."""
+    rows = (
+        f"<dt>{' '.join(f'<kbd>{key}</kbd>' for key in keys)}</dt><dd>{action}</dd>"
+        for keys, action in KEYS.items()
+    )
+    return f"<details><summary>Keys</summary><dl>{''.join(rows)}</dl></details>"
 
 
 class App(gr.Blocks):
@@ -150,7 +174,7 @@ def link_names() -> dict[str, list[str]]:
     return {
         "tab": [*TABS],
         "run": [entry["id"] for entry in recorded_runs()],
-        "model": MODELS.names(),
+        "model": MODELS.names(downloaded=False),
         "mode": [BASELINE, *MODES.values()],
         "chapter": [*chapters, *(f"{number}" for number, _ in enumerate(chapters, start=1))],
     }
@@ -193,7 +217,10 @@ def build() -> gr.Blocks:
         demo.load(None, None, unknown, js="() => marsDemo.unknown.join()", **IN_BROWSER)
         unknown.change(warn_unknown, unknown, None, trigger_mode="always_last", **MAY_WARN)
         demo.load(open_tab, None, tabs, **QUIET)
-        if get_space():
+        gr.HTML(list_keys(), elem_id="keys", apply_default_css=False)
+        space = get_space()
+        gr.HTML(about.footer(space and f"https://huggingface.co/spaces/{space}/tree/main"), elem_id="about")
+        if space:
             gr.DuplicateButton(elem_id="duplicate")
         demo.unload(leave)
     # A higher limit than that of `controls.load`, which must come first.

@@ -6,10 +6,13 @@ import re
 
 import httpx
 
+from mars_demo.ui.generation import DEFAULTS
+
 API = "/gradio_api"
 JSON = {"content-type": "application/json"}
 KNOWN = {"prompt": "How many meters is 14 kilometers?", "model": "mars-tiny", "mode": "mars", "tau": 0.9}
 KNOWN |= {"window": None, "max_new_tokens": 24, "criterion": "probability"}
+KNOWN |= {"temperature": 0.0, "top_p": 1.0, "seed": 0}
 # Traces of code and contents of private files, which no answer may contain.
 LEAKS = re.compile(
     r"Traceback \(most|File \\?\"|site-packages|\.py\\?\", line|mars_demo/|\b\w+Error\b: |"
@@ -95,5 +98,5 @@ class App:
 
     def race(self, session: str) -> str:
         """Return the record of a session's next race."""
-        data = [KNOWN["prompt"], None, [], "probability", "", None, None, None]
+        data = [KNOWN["prompt"], None, [], "", None, *DEFAULTS.values(), None]
         return self.call("compete", data, session=session)["data"][0]

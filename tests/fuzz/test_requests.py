@@ -18,11 +18,12 @@ CHAT = {"model": "mars-tiny", "messages": [{"role": "user", "content": "hello"}]
 CHAT |= {"stream": False, "tau": 0.9, "window": None, "temperature": None, "stop": None, "seed": None}
 LONG_WORK = ("replay", "measure", "fit")  # if random data happen to be valid
 SERVED = ("recording", "prediction", "replay_page", "refusal", "__init__", "load", "get_config")
-QUERY = "tab run prompt model mode tau criterion watch chapter lane pass view mask_kind mask_length".split()
+QUERY = """tab run prompt model mode tau criterion window seed watch chapter lane pass view mask_kind
+    mask_length""".split()
 ROUTES = "run/predict queue/join call/generate component_server reset cancel upload mcp/".split()
 
 
-@given(mistaken(SHORT), st.integers(0, 9), st.booleans())
+@given(mistaken(SHORT), st.integers(0, 12), st.booleans())
 def test_generate(app, parameters, count, by_name):
     if by_name:
         app.generate(body(parameters), "call/v2")

@@ -39,9 +39,10 @@ def is_open(page: Page, tab: str) -> None:
 
 
 def fits(page: Page) -> None:
-    """Assert that nothing needs horizontal scrolling."""
+    """Assert that nothing needs horizontal scrolling, and that Gradio's container hides nothing."""
     width = page.viewport_size["width"]
-    page.wait_for_function(f"document.documentElement.scrollWidth <= {width}")
+    whole = "[...document.querySelectorAll('html, .gradio-container')]"
+    page.wait_for_function(f"{whole}.every((node) => node.scrollWidth <= {width})")
 
 
 def is_legible(page: Page, smallest: float = SMALLEST) -> None:

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from acts import LEGIBLE, SMALLEST, is_open, open_tab
+from acts import LEGIBLE, SMALLEST, fits, is_open, open_tab
 from playwright.sync_api import Page, expect
 
 TABS = {
@@ -37,6 +37,7 @@ def test_texts_are_large_enough_and_have_the_contrast_required_by_wcag(visit, th
     for tab, legible in each_tab(page):
         assert (legible["texts"], legible["marks"]) == ([], []), tab
         assert legible["smallest"] >= [SMALLEST], tab
+        fits(page)
 
 
 def test_tokens_are_options_by_forward_and_every_control_has_a_name(visit, stage_url):
@@ -74,7 +75,7 @@ def test_a_talk_has_no_small_text_and_is_controlled_by_keys(visit):
     expect(page.locator("#stage .token").first).to_be_visible()
     for tab, legible in each_tab(page):
         assert legible["smallest"] >= [18], tab  # pixels, half the size of the main texts
-    assert page.evaluate("document.documentElement.scrollWidth") <= 1920
+    fits(page)
     for number, tab in enumerate(TABS, start=1):
         page.keyboard.press(str(number))
         is_open(page, tab)

@@ -104,7 +104,7 @@ def test_figures_of_lessons_work_without_the_app(look):
     page.locator(".plot").focus()
     page.keyboard.press("ArrowDown")
     expect(page.locator(".sentence")).not_to_be_empty()
-    page = look(lesson_of("schedule"))
+    page = look(lesson_of("cache-block"))
     page.get_by_role("slider").first.fill("3")
     expect(page.locator(".at")).to_contain_text("3")
     page = look(lesson_of("worked-step"))

@@ -23,7 +23,6 @@ BESIDE = {
     "costs": "#lesson-positions input",
     "answers": "#answers .virtual-row",
     "table": "#lesson-table table",
-    "schedule": "#schedule .cell",
     "cache-block": "#cache-block input",
     "lens": "#lesson-lens .cell",
     "comparison": "#paper-table table",
@@ -31,7 +30,7 @@ BESIDE = {
 # Further marks of a kind of figure.
 COMPANIONS = {
     "choice": {"stage", "race", "grid", "table"},
-    "cache-block": {"schedule", "comparison"},
+    "cache-block": {"comparison"},
     "costs": {"table"},
 }
 VIEWS = {
@@ -176,7 +175,7 @@ def test_speed_is_tokens_per_forward_divided_by_a_measured_cost(open_chapter):
 
 @pytest.mark.full
 def test_the_visitor_sets_the_cache_block(open_chapter):
-    page = open_chapter("cache-block")
+    page = open_chapter("batches")
     for size in (4, 256):
         set_slider(page, "cache-block", size)
         expect(page.locator("#schedule .title").first).to_contain_text(f"{size}")

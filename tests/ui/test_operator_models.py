@@ -8,7 +8,7 @@ import pytest
 from child_app import started
 from playwright.sync_api import expect
 from race_tab import dismiss, race, stage, to_the_end, toast
-from random_models import random_model
+from random_models import publish, random_model
 
 from mars_demo.models.export import q8_0
 from mars_demo.models.export.save import save_checkpoint
@@ -26,15 +26,7 @@ def folders(tmp_path_factory, tokenizer, mars_tiny):
     parent = tmp_path_factory.mktemp("models")
     model = random_model("qwen2", tokenizer, context=512)
     save_checkpoint(model, tokenizer, parent / PLAIN, block_size=None)
-    shutil.copytree(parent / PLAIN, parent / PUBLISHED)
-    file = parent / PUBLISHED / "config.json"
-    config = json.loads(file.read_text())
-    config |= {"model_type": "a2d-qwen2", "architectures": ["A2DQwen2LMHeadModel"]}
-    for key in ("block_size", "mask_token_id", "objective"):
-        config.pop(key, None)
-    file.write_text(json.dumps(config))
-    card = "---\nlicense: <img src=x onerror=alert(1)> ${1+1}\n---\n"
-    (parent / PUBLISHED / "README.md").write_text(card)
+    publish(parent / PLAIN, parent / PUBLISHED, licence="<img src=x onerror=alert(1)> ${1+1}")
     [quantized] = q8_0.write(mars_tiny, parent / "quantized")
     quantized.rename(parent / "quantized" / PACKED)
     shutil.copytree(parent / PLAIN, parent / BROKEN)

@@ -91,7 +91,9 @@ def test_stop_ends_a_race_and_the_next_start_replaces_one(visit, slow):
     race(page)
     expect(run_button(page)).to_be_disabled()
     prompt(page).fill(STORY)
-    race(page, press="Shift+Enter")
+    prompt(page).press("Enter")  # a new line, which starts nothing
+    prompt(page).press("Backspace")
+    race(page, press="Control+Enter")
     expect(page.locator("#stage .prompt")).to_have_text(STORY)
     page.locator("#watch input").uncheck()
     to_the_end(page)

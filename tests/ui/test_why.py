@@ -203,3 +203,20 @@ def test_time_is_split_if_the_record_has_its_parts(look):
 def page_parts(single: Run) -> Callable[[float], str]:
     """Format a part of a run's time as its share and milliseconds."""
     return lambda ms: f"{100 * ms / (single.seconds * 1e3):.0f}% ({ms:.0f} ms)"
+
+
+# ------------------------------------------------------------------------------------- another τ
+
+
+def test_another_tau_is_tried_on_the_side_in_focus_only(look):
+    """Choose another side by its name and by one of its tokens: no mark of the tried τ remains."""
+    marks = ".ghost-bar, .ghost-cells"
+    page = look(ar(26), mars(CHEAP), mars(DEAR))
+    for choose in (".name", ".token"):
+        lane(page, "mars").locator(".name").click()
+        page.locator(".ghost-range").fill("0.9")
+        expect(page.locator(marks)).not_to_have_count(0)
+        lane(page, "mars~2").locator(choose).first.click()
+        expect(lane(page, "mars~2")).to_have_class(re.compile("focused"))
+        expect(page.locator(marks)).to_have_count(0)
+        expect(page.locator(".ghost-tau")).to_have_text("0.60")

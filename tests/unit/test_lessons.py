@@ -1,17 +1,21 @@
-"""The lessons: their form, and the recorded runs of which they say something."""
+"""The lessons: their form, and the recorded runs and results of which they say something."""
 
 import itertools
 import json
+from statistics import fmean
 
 import pytest
 
 from mars_demo.core.assets import ASSETS, read_json
 from mars_demo.core.trace import Run, read_text
+from mars_demo.evaluation import results
+from mars_demo.evaluation.frontier import Frontier
 from mars_demo.show import recordings
 from mars_demo.ui.lessons import figures
 from mars_demo.ui.lessons.chapters import CHAPTERS
 
-LONGEST = 150  # words of a chapter
+MOST, LONGEST = 21, 150  # chapters, and words of each
+TEXTS = {chapter["id"]: chapter["text"] for chapter in CHAPTERS}
 ELEMENTS = {chapter["id"]: chapter["element"] for chapter in CHAPTERS}
 
 
@@ -33,7 +37,7 @@ def test_a_chapter_is_short_and_shows_its_figure(chapter):
 def test_every_chapter_has_its_place():
     order = read_json("lessons", "order.json")
     files = {path.stem for path in (ASSETS / "lessons").glob("*.json")} - {"order"}
-    assert order == [chapter["id"] for chapter in CHAPTERS]
+    assert order == [chapter["id"] for chapter in CHAPTERS] and len(order) <= MOST
     assert sorted(order) == sorted(files)
 
 
@@ -79,6 +83,10 @@ def test_saved_forwards_are_not_always_saved_time():
     assert answers["copied"]["ar"].seconds > 1.5 * answers["copied"]["lossless"].seconds
     assert fewer["free"] < 1.1 and faster["free"] < 1.1
     assert fewer["free, and slower"] > 1 > faster["free, and slower"]
+    for title, source, said in (("derived", "mask", "{} of its {}"), ("copied", "copy", "{} of its {}")):
+        run = answers[title]["lossless"]
+        drafts = [slot.source for step in run.passes for slot in step.slots[: step.accepted]].count(source)
+        assert said.format(drafts, run.tokens) in options("fast-texts")[title]["words"]
 
 
 def test_masks_learn_to_guess():
@@ -96,3 +104,71 @@ def test_the_methods_are_compared_beside_the_choice():
     table = figures.choice(element)["table"]["value"]
     for cells in (element["columns"], *element["rows"]):
         assert len(cells) == len(element["columns"]) and all(cell in table for cell in cells)
+
+
+# ------------------------------------------------------------------------- sentences and their figures
+
+
+def test_the_first_mask_stands_at_the_first_token_of_the_answer():
+    drawn = json_of(figures.grid(ELEMENTS["two-streams"])["grid"])
+    clean = [row for row in drawn["rows"] if row["stream"] == "clean"]
+    masks = [row for row in drawn["rows"] if row["stream"] == "noisy"]
+    first = next(row for row in clean if row["target"])
+    assert (first["label"], first["target"]) == ("?", " The")
+    assert [row["position"] for row in masks] == list(range(first["position"] + 1, clean[-1]["position"]))
+    assert (clean[masks[0]["position"]]["label"], masks[0]["target"]) == (" The", " capital")
+
+
+def test_what_confident_masks_cost():
+    run = runs(options("marginals")["grams of of salt"])["mars"]
+    accepted = (step.slots[: step.accepted] for step in run.passes)
+    twice = next(slots[1:] for slots in accepted if [slot.text for slot in slots[1:]] == [" of", " of"])
+    said = [f"*of* ({slot.score:.3f})" for slot in twice]
+    [sweep] = [one for one in results.read("frontier.json")["sweeps"] if one["model"] != "mars-tiny"]
+    points = [p for p in Frontier.read(sweep).points if p.setting.criterion in (None, "probability")]
+    said += [f"{100 * point.accuracy:.1f}%" for point in points]
+    said += [f"changes {len(point.different)}" for point in points if point.different]
+    assert points[0].n == 136 and all(figure in TEXTS["marginals"] for figure in said)
+
+
+def test_what_cache_blocks_cost():
+    def steps(size: int) -> list[dict]:
+        lines = [json.loads(line) for line in recordings.batched(size).splitlines()]
+        second = next(at for at, line in enumerate(lines) if at and "title" in line)
+        return lines[1:second]
+
+    def waits(size: int) -> int:
+        return sum(line["step"].count("wait") for line in steps(size))
+
+    shares = {
+        size: waits(size) / sum(len(line["step"]) for line in steps(size)) for size in (4, 8, 16, 32, 64)
+    }
+    commits = sum("commit" in line["step"] for line in steps(4))
+    assert f"{len(steps(4))} at 4, {commits} of them" in TEXTS["batches"]
+    assert f"{sum(line['positions'] for line in steps(128)):,} from 128" in TEXTS["batches"]
+    assert steps(128) == steps(256) and not any("commit" in line["step"] for line in steps(128))
+    assert f"{waits(4)} to {waits(128)}" in TEXTS["batches"]
+    assert max(shares, key=shares.get) == 32 and f"{shares[32]:.0%} at 32" in TEXTS["batches"]
+
+
+@pytest.mark.full
+def test_costs_and_speeds_are_of_one_kind_of_cpu():
+    shown = figures.figure(next(chapter for chapter in CHAPTERS if chapter["id"] == "cost"))
+    sources = shown["measured"]["value"].count("Source:")
+    cpu = "AMD EPYC with AVX-512 VNNI"
+    assert shown["measured"]["value"].count(cpu) == sources == 2 and "AMD EPYC CPUs" in TEXTS["cost"]
+    assert shown["table"]["value"].count(cpu) == len(ELEMENTS["cost"]["curves"])
+
+
+def test_the_trends_beside_the_paper():
+    rows = results.read("paper.json")["rows"]
+
+    def accuracy(method: str, decoding: str = "ar") -> float:
+        chosen = [row["accuracy"] for row in rows if (row["method"], row["decoding"]) == (method, decoding)]
+        return 100 * fmean(chosen)
+
+    blocks = [f"MARS, B = {size}" for size in (4, 8, 16)]
+    costs = [accuracy(block) - accuracy(block, "τ = 0.95") for block in blocks]
+    gain = accuracy(blocks[0]) - accuracy("AR SFT")
+    assert f"{min(costs):.1f} to {max(costs):.1f} here" in TEXTS["paper"]
+    assert f"{-gain:.1f} fewer here" in TEXTS["paper"]

@@ -6,11 +6,12 @@ import sys
 
 import pytest
 import yaml
-from huggingface_hub import SpaceHardware
+from huggingface_hub import SpaceCard, SpaceHardware
+from PIL import Image
 
 from mars_demo import cli
 from mars_demo.core.assets import ASSETS
-from mars_demo.static.space import Space, card, write
+from mars_demo.static.space import Space, card, described, write, write_card
 
 HARDWARE = [flavour.value for flavour in SpaceHardware]
 
@@ -41,6 +42,24 @@ def test_the_command_writes_a_folder_with_card_code_and_models(folder, capsys):
         )
     assert (folder / "app.py").read_text() == (ASSETS.parent / "app.py").read_text()
     assert not list(folder.rglob("__pycache__")) and not (folder / "tests").exists()
+
+
+def test_a_card_has_the_fields_by_which_the_hub_shows_a_space(folder):
+    space = Space("cpu-basic", repository="me/space")
+    write_card(folder, card(space), described(space), space.repository)
+    found = SpaceCard.load(folder / "README.md")
+    data = found.data
+    assert (data.sdk, data.app_file, data.license) == ("gradio", "app.py", "apache-2.0")
+    assert len(data.short_description) <= 60
+    assert data.models == ["HuggingFaceTB/SmolLM2-135M-Instruct"]
+    assert {"text-generation", "multi-token-prediction", "mcp-server"} <= {*data.tags}
+    picture = data.thumbnail.removeprefix("https://huggingface.co/spaces/me/space/resolve/main/")
+    width, height = Image.open(folder / picture).size
+    assert width >= 1000 and width / height == pytest.approx(1.91, abs=0.1)  # of social previews
+    assert "https://arxiv.org/abs/2604.07023" in found.text and f"]({picture})" in found.text
+    # Without a repository the picture has no URL yet.
+    write_card(folder, card(Space("cpu-basic")), "# Title", None)
+    assert SpaceCard.load(folder / "README.md").data.get("thumbnail") is None
 
 
 @pytest.mark.parametrize("hardware", HARDWARE)

@@ -1,16 +1,27 @@
-"""The model card of a trained checkpoint, from the files next to its weights."""
+"""Model cards of trained and of exported checkpoints, from the files next to their weights."""
 
 import json
+import os
+import shutil
 from pathlib import Path
 from typing import Any
 
+from huggingface_hub import metadata_save
 from pandas import DataFrame
 
+from mars_demo.core.links import PAPER
 from mars_demo.core.markdown import table
+from mars_demo.core.names import is_hub_id
+from mars_demo.models.checkpoint import Checkpoint
+from mars_demo.models.facts import beside, front_matter
+
+# Front matter that a trained model takes over from its base.
+_INHERITED = ("base_model", "language", "license", "license_name", "license_link")
+_FRONT = (*_INHERITED, "datasets")
 
 _TITLES = {
     "ar": "autoregressive fine-tuning",
-    "mars": "MARS (Mask AutoRegreSsion)",
+    "mars": f"MARS (Mask AutoRegreSsion, [arXiv 2604.07023]({PAPER}))",
     "block-diffusion": "block diffusion",
 }
 _USE = """```python
@@ -43,14 +54,31 @@ llama.cpp reads the same files, one token per forward: `llama-cli -m FOLDER/{fir
 """
 
 
+def record(folder: Path, base: Checkpoint, recipe: dict[str, Any]) -> None:
+    """Write the recipe of a model trained from `base`, and its card; drop its previous measurements."""
+    front = front_matter(base.source)
+    front = {name: front[name] for name in _INHERITED if front.get(name)}
+    if is_hub_id(base.name):
+        front["base_model"] = base.name
+    if datasets := [part for part in str(recipe["data"]).split("+") if is_hub_id(part)]:
+        front["datasets"] = datasets
+    (folder / "results.json").unlink(missing_ok=True)
+    unfinished = folder / "unfinished-recipe.json"
+    text = json.dumps({"base": base.name} | front | recipe, indent=1) + "\n"
+    unfinished.write_text(text, encoding="utf-8")
+    os.replace(unfinished, folder / "recipe.json")
+    write(folder)
+
+
 def write(folder: Path) -> None:
     """Write `README.md` from `recipe.json` and, if there is one, the `results.json` of an evaluation."""
     recipe = json.loads((folder / "recipe.json").read_text("utf-8"))
     objective, attribution = recipe["objective"], recipe.pop("attribution", None)
     trainings = recipe.pop("trainings", [])
-    license_line = f"license: {recipe['license']}\n" if "license" in recipe else ""
+    front = {name: recipe.pop(name) for name in _FRONT if name in recipe}
+    if "base_model" in front:  # the hub would take GGUF files for a quantization of the base
+        front["base_model_relation"] = "finetune"
     parts = [
-        f"---\nlibrary_name: transformers\n{license_line}base_model: {recipe['base']}\n---",
         f"# {folder.resolve().name}",
         f"{recipe['base']} after {_TITLES[objective]}. It is an ordinary causal language model with the "
         "architecture and size of its base.",
@@ -64,7 +92,32 @@ def write(folder: Path) -> None:
     results = folder / "results.json"
     if results.exists():
         parts += ["## Measured", _measured(json.loads(results.read_text("utf-8")))]
-    (folder / "README.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+    (folder / "README.md").write_text("\n" + "\n\n".join(parts) + "\n", encoding="utf-8")
+    _save_front(folder, objective, front)
+
+
+def write_exported(checkpoint: Checkpoint, folder: Path) -> None:
+    """Write the card of an exported checkpoint: its own, with the tags of the new folder."""
+    for name in ("LICENSE", "README.md", "recipe.json", "results.json"):
+        if checkpoint.source and (file := beside(checkpoint.source, name)).exists():
+            shutil.copy(file, folder)
+    if (folder / "recipe.json").exists():
+        write(folder)
+        return
+    if not (readme := folder / "README.md").exists():
+        readme.write_text(f"\n# {folder.resolve().name}\n\n{_use(folder)}\n", encoding="utf-8")
+    _save_front(folder, checkpoint.objective, front_matter(folder))
+
+
+def _save_front(folder: Path, objective: str, front: dict[str, Any]) -> None:
+    """Write front matter, with the fields by which the hub finds a model, over that of `README.md`."""
+    has_code = (folder / "custom_generate" / "generate.py").is_file()
+    own = [*(["custom_generate"] if has_code else []), *(["mars"] if objective == "mars" else [])]
+    tags = front.get("tags") or []
+    tags = tags if isinstance(tags, list) else [tags]
+    defaults = {"library_name": "transformers", "pipeline_tag": "text-generation"}
+    tagged = {"tags": [*tags, *(tag for tag in own if tag not in tags)]}
+    metadata_save(folder / "README.md", defaults | front | tagged)
 
 
 def _use(folder: Path) -> str:

@@ -1,9 +1,20 @@
 """Upload of a folder to the hub."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from huggingface_hub import HfApi
+
+
+def check_name(repository: str | None) -> None:
+    """Check, before any work is done, the name of a repository to push to.
+
+    Raises:
+        ValueError: if it is not OWNER/NAME.
+    """
+    if repository and not re.fullmatch(r"[\w.-]+/[\w.-]+", repository):
+        raise ValueError(f"Name the hub's repository as OWNER/NAME, not {repository!r}.")
 
 
 def push(folder: Path, repository: str, *, ignore_patterns: Sequence[str] = (), **settings: str) -> str:

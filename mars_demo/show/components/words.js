@@ -1,7 +1,8 @@
 // Numbers and texts as the page writes them.
 
 /** Return a probability in percent, rounded down: 94.996% does not reach a τ of 95%. */
-export const percent = (/** @type {number} */ p) => `${(Math.floor(p * 1e4) / 100).toFixed(2)}%`;
+export const percent = (/** @type {number} */ p) =>
+  p > 0 && p < 1e-4 ? "<0.01%" : `${(Math.floor(p * 1e4) / 100).toFixed(2)}%`;
 
 /**
  * Return a count with its noun, such as "1 round" or "2 rounds".

@@ -9,21 +9,15 @@ import secrets
 from collections.abc import Sequence
 from pathlib import Path
 from string import Template
+from urllib.parse import quote
 
-import yaml
-
-from mars_demo.core.assets import ASSETS
+from mars_demo.show.about import ICON, footer
 from mars_demo.show.components.drawing import Drawing
 from mars_demo.show.scripts import built, style
 
-CARD = yaml.safe_load((ASSETS.parent / "space.yaml").read_text("utf-8"))
-
 _HERE = Path(__file__).parent
 _PAGE = Template((_HERE / "page.html").read_text("utf-8"))
-_ICON = (
-    "data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 20 20'>"
-    f"<text y='16' font-size='16'>{CARD['emoji']}</text></svg>"
-)
+_ICON = f"data:image/svg+xml,{quote(ICON.read_text('utf-8'))}"
 _MARKUP = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
 
 
@@ -71,10 +65,11 @@ def document(
     return _PAGE.substitute(
         nonce=nonce,
         title=html.escape(title),
-        icon=html.escape(_ICON),
+        icon=_ICON,
         policy=policy,
         tags="".join(_tag(name, texts.get(name, ""), nonce, shared) for name in names),
         body=body,
+        footer=footer(),
     )
 
 

@@ -15,7 +15,7 @@ from mars_demo.ui import forwards
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.lessons import comparing, tables
 from mars_demo.ui.lessons.parts import HIDDEN, shown
-from mars_demo.ui.mask_settings import SENTENCE
+from mars_demo.ui.mask_settings import QUESTION, SENTENCE
 from mars_demo.ui.masks import Sentence, draw
 
 
@@ -87,7 +87,7 @@ def grid(element: dict) -> dict[str, dict]:
     """Show a kind of mask for the example sentence. new: of a window, its new tokens, else the drafts."""
     checkpoint = MODELS.load(TINY)
     ids = checkpoint.tokenizer(SENTENCE, add_special_tokens=False)["input_ids"]
-    settings = {"new": element.get("new", 2), "block_size": element["block_size"], "prompt": len(ids) // 2}
+    settings = {"new": element.get("new", 2), "block_size": element["block_size"], "prompt": QUESTION}
     sentence = Sentence(ids, checkpoint.mask_id, checkpoint.token_name, **settings)
     return {"grid": shown(value=draw(element["picture"], sentence).line())}
 
@@ -121,7 +121,6 @@ KINDS: dict[str, Callable[[dict], dict[str, dict]]] = {
     "answers": comparing.answers,
     "table": tables.rows,
     "comparison": tables.comparison,
-    "schedule": tables.schedule,
     "cache-block": tables.cache_block,
     "lens": lens,
 }

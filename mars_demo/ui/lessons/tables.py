@@ -97,13 +97,11 @@ def speeds(entries: list[dict]) -> str:
     return "\n\n".join(sourced(entry["title"], speed) for entry, speed in zip(entries, tables))
 
 
-def schedule(element: dict) -> dict[str, dict]:
-    """Show recorded runs as a batch, with the block cache and with the per-sequence cache."""
-    return {"schedule": shown(value=recordings.batched())}
-
-
 def cache_block(element: dict) -> dict[str, dict]:
-    """Show the same schedules with a slider for the block size, and the measured speeds."""
+    """Show recorded runs as a batch, with a slider for the block size, and the measured speeds.
+
+    One schedule has the block cache, the other one the per-sequence cache.
+    """
     size = element["cache_block"]
     return {"cache_block": shown(value=size), "schedule": shown(value=recordings.batched(size))} | compared(
         BATCHES

@@ -16,6 +16,7 @@ from mars_demo.ui.mask_settings import (
     MOST_DRAFTS,
     MOST_MASKS,
     MOST_TOKENS,
+    QUESTION,
     SENTENCE,
     SETTINGS,
     Sent,
@@ -116,7 +117,9 @@ class Controls:
         self.kind = gr.Dropdown([("MARS training", "mars")], label="Show the mask of", elem_id="kind")
         self.sentence = gr.Textbox(SENTENCE, label="Sentence", lines=2, elem_id="sentence")
         self.length = gr.Slider(4, MOST_TOKENS, 20, step=1, label="Tokens, at most", elem_id="length")
-        self.prompt = gr.Slider(1, 18, 8, step=1, label="Prompt length (tokens)", elem_id="prompt-length")
+        self.prompt = gr.Slider(
+            1, 18, QUESTION, step=1, label="Prompt length (tokens)", elem_id="prompt-length"
+        )
         self.new = gr.Slider(
             0, MOST_DRAFTS, 2, step=1, label="Drafts", interactive=False, elem_id="new-tokens"
         )

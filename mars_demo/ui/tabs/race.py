@@ -96,7 +96,7 @@ def take(shown, title: str | None):
     generation["criterion"] = setting.criterion or gr.skip()
     return (
         gr.Tabs(selected="race"),
-        gr.Dropdown(choices=list(dict.fromkeys([*MODELS.names(), model])), value=model),
+        gr.Dropdown(choices=MODELS.choices(), value=model),
         [setting.mode] if is_raced else gr.skip(),
         _threshold(setting.tau),
         *generation.values(),

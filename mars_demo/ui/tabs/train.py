@@ -222,9 +222,9 @@ def to_the_race(session: Session):
     if MODELS.own(session.trained) is None:
         message = f"The trained model was deleted after {LIMITS.kept} minutes."
         raise gr.Error(message, print_exception=False)
-    choices = [*MODELS.names(), session.trained]
     prompt = held_out(session.data, PROBE_PROMPTS)[0].prompt
-    return gr.Tabs(selected="race"), gr.Dropdown(choices=choices, value=session.trained), prompt
+    model = gr.Dropdown(choices=MODELS.choices(), value=session.trained)
+    return gr.Tabs(selected="race"), model, prompt
 
 
 def build(page: Page, tab: gr.Tab) -> None:

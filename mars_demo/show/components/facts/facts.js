@@ -1,6 +1,6 @@
 // The facts of the chosen model; before, its progress of downloading and loading.
 //
-// `props.value` is JSON: the `phase` of a model's `pool.State`, its `done` and `total` bytes, its
+// `props.value` is JSON: the `phase` of a model's `pool.Member`, its `done` and `total` bytes, its
 // `problem`, and the `facts`, pairs of a name and a text.
 
 import { props, watch } from "../component.js";
@@ -11,7 +11,7 @@ const DOING = { waiting: "Waiting to load.", fetching: "Fetching", loading: "Loa
 
 function sentence({ phase, done, total, problem }) {
   if (phase === "failed") return `⚠ ${problem}`;
-  if (phase === "ready") return "";
+  if (!(phase in DOING)) return "";
   return total ? `${DOING[phase]} ${megabytes(done)} of ${megabytes(total)}` : DOING[phase];
 }
 

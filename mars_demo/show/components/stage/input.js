@@ -4,7 +4,6 @@ import { constants, element, trigger } from "../component.js";
 import { find, findAll } from "../dom.js";
 import { hideCard, showCard } from "./card.js";
 import { replyTo, sendReply } from "./conversation.js";
-import { drawHeatAt } from "./heat.js";
 import { askPrediction, continueWithText } from "./inspector.js";
 import { putExample } from "./offers.js";
 import { clearStage, inView, onPhone } from "./records.js";
@@ -120,14 +119,6 @@ function unpin() {
 /** Show the forwards of a lane in the close-up. */
 function focusOn({ name }) {
   view.focus = name;
-  compareAt(null);
-}
-
-/** Compare the run with another τ. */
-function compareAt(tau) {
-  view.whatIf = tau;
-  for (const lane of Object.values(view.lanes)) lane.drawAt(lane.name === view.focus ? tau : null);
-  drawHeatAt(tau);
   redraw();
 }
 
@@ -180,7 +171,10 @@ function listenToPointers() {
 
 function listenToFields() {
   find(".ghost-range").step = String(TAU_STEP);
-  find(".ghost-range").addEventListener("input", ({ target }) => compareAt(Number(target.value)));
+  find(".ghost-range").addEventListener("input", ({ target }) => {
+    view.whatIf = Number(target.value);
+    redraw();
+  });
   const choose = (list, showChosen) =>
     find(list).addEventListener("change", ({ target }) =>
       attempt(() => inView(showChosen(target.value)), target),

@@ -151,7 +151,7 @@ function chanceOf(slot, token) {
   const place = slot.candidates?.indexOf(token.id) ?? slot.top.findIndex(([text]) => text === token.text);
   const named = slot.top[place];
   if (named) return percent(named[1]);
-  return slot.top.length ? `less than ${percent(slot.top.at(-1)[1])}` : "not recorded";
+  return slot.top.length ? `less than ${percent(slot.top.at(-1)[1] + 1e-4)}` : "not recorded";
 }
 
 const missing = (button) => (button.hidden ? "Not recorded." : "");

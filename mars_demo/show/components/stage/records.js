@@ -119,12 +119,17 @@ function grow() {
   const most = (measure) => Math.max(...runs().map(measure));
   const scale = { time: rescale(most((run) => run.ms)) || 1, height: most((run) => run.most) };
   for (const lane of Object.values(view.lanes)) lane.scale(scale);
-  fitAnswers(view.lanes, stage.live);
+  fit(stage.live);
   if (reader.over && !view.ended) finish();
   redraw();
 }
 
-const sizes = new ResizeObserver(() => fitAnswers(view.lanes, false));
+const sizes = new ResizeObserver(() => fit());
+
+/** Fit the answers to one screen; on phones and beside texts, boxes follow their answers. */
+function fit(growing = false) {
+  if (!constants.bare && !onPhone()) fitAnswers(view.lanes, growing);
+}
 
 function laneOf(run) {
   if (!view.lanes[run.lane]) {

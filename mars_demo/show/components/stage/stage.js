@@ -10,7 +10,7 @@ import { drawShares, drawWhatIf } from "./shares.js";
 import { drawConversation, offerReply } from "./conversation.js";
 import { queueSteps } from "./branches.js";
 import { drawDifference } from "./difference.js";
-import { columnOf, drawHeatLegend, growHeat, showHeatUntil } from "./heat.js";
+import { columnOf, drawHeatAt, drawHeatLegend, growHeat, showHeatUntil } from "./heat.js";
 import { listen } from "./input.js";
 import { drawInspector } from "./inspector.js";
 import { hasBranches, opening, requested, updateUrlSoon } from "./link.js";
@@ -67,7 +67,6 @@ function drawHeading() {
   drawCause();
   const prompt = runs()[0]?.settings.prompt ?? "";
   say(find(".prompt"), prompt);
-  find(".prompt").title = prompt;
   // The prompt is in the conversation during a reply, and in the lanes if there are several races.
   find(".asked").hidden = !prompt || view.reply !== null || reader.races.length > 1;
   say(find(".machine"), [...new Set(runs().map(({ settings }) => machineOf(settings)))].join(" · "));
@@ -109,11 +108,25 @@ function drawCloseUp() {
   showHeatUntil(shown);
   drawShares(run, shown);
   drawSources(find(".sources"), run?.accepted.slice(0, run.totals[shown - 1] ?? 0) ?? []);
+  markWhatIf(run);
   drawWhatIf(run, lane === view.focus ? number : shown - 1, view.whatIf);
   drawInspector();
   drawPair(run);
   drawWhy(run, run && baselineOf(run, stage.reader.runs), stage.reader.over);
   light(lane, selection() || view.time !== null ? number : null, slot);
+}
+
+/** @type {{ run: any, tau: number | null }} */
+let marked = { run: undefined, tau: null };
+
+/** Mark what the run in focus would have accepted at another τ, which is dropped with the focus. */
+function markWhatIf(run) {
+  if (run !== marked.run) view.whatIf = null;
+  const tau = view.whatIf;
+  if (run === marked.run && tau === marked.tau) return;
+  marked = { run, tau };
+  for (const lane of Object.values(view.lanes)) lane.drawAt(lane.name === view.focus ? tau : null);
+  drawHeatAt(tau);
 }
 
 /**

@@ -71,6 +71,7 @@ export function drawWindow(run, number, chosen) {
   const panel = find(".window");
   const pass = run?.passes[number];
   const caption = pass ? captionOf(pass) : "before the first forward";
+  find(".to-mask", panel).disabled = !pass;
   say(find(".caption", panel), run ? `${run.title}, ${caption}` : "");
   const rows = pass ? rowsOf(run, number) : [];
   const threshold = Boolean(pass) && pass.tau !== null && pass.slots.length > 1;
