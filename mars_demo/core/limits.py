@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+NEW_TOKENS = 256  # of an answer, unless somebody asks for another number
+
 
 class Limit:
     """A whole number, read on access from the variable `MARS_DEMO_` plus its name in capitals.
@@ -38,7 +40,7 @@ class Limits:
     """All limits and their defaults."""
 
     prompt = Limit(20_000, "characters of a prompt, or of a conversation with its system prompt")
-    answer = Limit(1024, "tokens of an answer", least=256)
+    answer = Limit(1024, "tokens of an answer", least=NEW_TOKENS)
     tokens = Limit(4096, "tokens of a conversation and its answer over HTTP; sets the size of the KV cache")
     races = Limit(64, "concurrent races; more visitors wait in the queue")
     waiting = Limit(200, "visitors in a queue; more are asked to come back later")

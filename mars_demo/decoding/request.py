@@ -8,6 +8,7 @@ from functools import cached_property
 from mars_demo.core import fields as types
 from mars_demo.core.acceptance import TAU, Acceptance, Tau
 from mars_demo.core.fields import parameter
+from mars_demo.core.limits import NEW_TOKENS
 from mars_demo.core.modes import LONGEST_NGRAM_DRAFT, MODES, Mode
 from mars_demo.decoding.sampling import Sampling
 from mars_demo.models.checkpoint import Checkpoint
@@ -60,7 +61,7 @@ class Request:
         "a token's score: probability, entropy of the distribution, or margin over the next best",
     )
     window: int | None = parameter(None, types.Slots, "slots per forward; default: the mode's")
-    max_new_tokens: int = parameter(256, types.Slots, "longer answers are truncated")
+    max_new_tokens: int = parameter(NEW_TOKENS, types.Slots, "longer answers are truncated")
     stop_strings: tuple[str, ...] = ()
     raw: bool = False
     linear: bool | None = parameter(

@@ -9,9 +9,9 @@ from typing import Any
 
 from mars_demo.core.acceptance import TAU
 from mars_demo.core.assets import read_json
+from mars_demo.core.limits import NEW_TOKENS
 from mars_demo.core.modes import MODES
 from mars_demo.core.names import CHAT, TINY
-from mars_demo.decoding.request import Request
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.show import recordings
 from mars_demo.show.components.stage import Stage
@@ -56,7 +56,7 @@ def pages(folder: Path, stage: Stage) -> dict[str, str]:
     """
     libraries = folder / _WORKER / "runtime"
     listed = [_facts(path, libraries) for path in sorted((folder / "models").iterdir(), key=_size)]
-    data = {"models": listed, "tokens": Request.max_new_tokens, "tau": TAU, "slot": SLOT}
+    data = {"models": listed, "tokens": NEW_TOKENS, "tau": TAU, "slot": SLOT}
     body = _BODY.substitute(
         title=html.escape(TITLE),
         several="" if len(listed) > 1 else "hidden",
