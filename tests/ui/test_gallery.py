@@ -3,8 +3,8 @@
 import re
 
 import pytest
-import yaml
 from acts import is_legible
+from huggingface_hub import SpaceCard
 from on_stage import PLAYING
 from playwright.sync_api import expect
 
@@ -33,10 +33,14 @@ def lesson_of(kind: str) -> str:
 def test_the_folder_is_a_small_static_space(gallery):
     files = [path for path in gallery.rglob("*") if path.is_file() and gallery / "live" not in path.parents]
     assert sum(path.stat().st_size for path in files) < MOST
-    card = yaml.safe_load((gallery / "README.md").read_text("utf-8").split("---\n")[1])
-    assert card["sdk"] == "static" and (gallery / card["app_file"]).is_file()
-    assert len(card["short_description"]) <= 60
-    assert card["custom_headers"]["cross-origin-opener-policy"] == "same-origin"
+    card = SpaceCard.load(gallery / "README.md")
+    data = card.data
+    assert data.sdk == "static" and (gallery / data.app_file).is_file()
+    assert len(data.short_description) <= 60 and data.license == "apache-2.0" and data.models
+    assert "text-generation" in data.tags and "mcp-server" not in data.tags
+    assert data.custom_headers["cross-origin-opener-policy"] == "same-origin"
+    assert (gallery / data.thumbnail.partition("spaces/me/site/resolve/main/")[2]).is_file()
+    assert "https://arxiv.org/abs/2604.07023" in card.text
     pages = {str(path.relative_to(gallery)) for path in files if path.suffix == ".html"}
     runs = {f"runs/{entry['id']}.html" for entry in RECORDED}
     lessons = {f"lessons/{lesson['id']}.html" for lesson in LESSONS}
@@ -46,6 +50,9 @@ def test_the_folder_is_a_small_static_space(gallery):
 def test_the_index_leads_to_every_page(look, gallery):
     page = look("index.html")
     is_legible(page)
+    expect(page.locator("footer").get_by_role("link", name="Paper: arXiv 2604.07023")).to_be_visible()
+    drawn = "link => Object.assign(new Image(), { src: link.href }).decode().then(() => true)"
+    assert page.locator("link[rel=icon]").evaluate(drawn)
     for entry in RECORDED:
         item = page.locator(".runs li", has=page.get_by_role("link", name=entry["title"], exact=True))
         expect(item).to_contain_text(entry["note"])

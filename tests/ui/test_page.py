@@ -34,7 +34,7 @@ from unanswered import unanswered
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling
-from mars_demo.show import recordings
+from mars_demo.show import about, recordings
 from mars_demo.ui.examples import EXAMPLES
 from mars_demo.ui.hosting.registry import MODELS
 
@@ -228,6 +228,8 @@ def test_a_page_is_small_and_its_files_are_cached_by_browsers(url):
     config = httpx.get(f"{url}config", headers=asking)
     size += int(config.headers["content-length"])
     assert size < MOST
+    icon = httpx.get(f"{url}favicon.ico")
+    assert icon.headers["content-type"] == "image/svg+xml" and icon.text == about.ICON.read_text("utf-8")
     assert httpx.get(f"{url}gradio_api/components/other.js").status_code == 404
 
 
@@ -391,6 +393,8 @@ def test_runs_of_a_visit_are_listed_and_can_be_rerun_at_a_tried_tau(visit):
 def test_a_phone_shows_everything_without_scrolling_sideways(visit):
     page = visit("mode=mars", viewport={"width": 390, "height": 844})
     is_ready(page)
+    paper = page.get_by_role("link", name="Paper: arXiv 2604.07023")
+    expect(paper).to_have_attribute("href", "https://arxiv.org/abs/2604.07023")
     selectors = ("#prompt", "#examples", "#run", "#stage", "#advanced")
     tops = [page.locator(selector).bounding_box()["y"] for selector in selectors]
     assert tops == sorted(tops)

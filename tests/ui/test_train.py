@@ -120,7 +120,13 @@ def test_a_recorded_training_is_shown_and_a_new_one_is_watched_and_used(open_tab
     with page.expect_download() as download:
         page.locator("#archive").click()
     names = zipfile.ZipFile(io.BytesIO(download.value.path().read_bytes())).namelist()
-    expected = {"config.json", "model.safetensors", "tokenizer.json", "custom_generate/generate.py"}
+    expected = {
+        "config.json",
+        "model.safetensors",
+        "tokenizer.json",
+        "custom_generate/generate.py",
+        "README.md",
+    }
     assert expected <= set(names)
     assert not [name for name in names if "state" in name]
     page.locator("#race-it").click()

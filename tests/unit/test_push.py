@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from huggingface_hub import ModelCard, SpaceCard
 from huggingface_hub.utils import filter_repo_objects
 
 from mars_demo import cli
@@ -47,6 +48,8 @@ def test_a_pushed_space_is_complete_on_the_hub(tmp_path, hub, capsys):
     assert settings == {"repo_type": "space", "space_sdk": "gradio", "space_hardware": "zero-a10g"}
     written = {str(file.relative_to(folder)): file for file in folder.rglob("*") if file.is_file()}
     assert hub.files == {name: file.read_bytes() for name, file in written.items()}
+    picture = SpaceCard(hub.files["README.md"].decode()).data.thumbnail
+    assert picture.partition("spaces/me/model/resolve/main/")[2] in hub.files
 
     assert cli.main([*command, str(other), "--push", "somebody/space"]) == 2
     error = capsys.readouterr().err.splitlines()[-1]
@@ -67,6 +70,8 @@ def test_a_pushed_checkpoint_is_complete_without_training_files(tmp_path, hub, c
     assert "somebody/model" in error and "403" in error
     assert cli.main([*command, "me/model"]) == 0
     assert "me/model" in capsys.readouterr().err
+    data = ModelCard(hub.files["README.md"].decode()).data
+    assert (data.base_model, data.license, data.tags) == (None, "apache-2.0", ["custom_generate", "mars"])
 
     assert [repository for repository, _ in hub.created] == ["me/model"]
     assert set(hub.files) == {
