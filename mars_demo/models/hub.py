@@ -229,9 +229,9 @@ def _refusal(name: str, error: OSError) -> str:
     if isinstance(error, GatedRepoError):
         return f"{name} is a gated model: accept its terms on the hub and set HF_TOKEN here."
     if isinstance(error, RepositoryNotFoundError):
-        return f"There is no folder {name!r}, and the hub has no such model. {choices()}"
+        return f"The hub has no model {name}, and there is no such folder. {choices()}"
     if isinstance(error, OfflineModeIsEnabled):
-        return f"There is no folder {name!r}, and HF_HUB_OFFLINE prevents downloads from the hub."
+        return f"{name} cannot be fetched: HF_HUB_OFFLINE prevents downloads, and there is no such folder."
     if isinstance(error, HfHubHTTPError):
         return f"{name} cannot be fetched: the hub returned status {error.response.status_code}."
     return f"{name} cannot be fetched: the hub at {constants.ENDPOINT} is unreachable."

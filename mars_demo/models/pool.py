@@ -32,7 +32,6 @@ class Member:
 
     name: str
     source: str
-    block_size: int | None = None  # masks per block, if its files and its name may not state it
     phase: str = "waiting"  # then fetching, loading, and ready or failed
     done: int = 0  # bytes of the phase so far; 0 if unknown
     total: int = 0  # bytes of the phase; 0 if unknown
@@ -41,6 +40,7 @@ class Member:
     checkpoint: Checkpoint | None = None
     used: float = 0.0
     failed: float = 0.0
+    block_size: int | None = None  # masks per block, if its files and its name may not state it
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def report(self, phase: str, done: int = 0, total: int = 0) -> None:
@@ -67,7 +67,7 @@ class Pool:
     ):
         self.device, self.dtype, self._run = device, dtype, run
         self._members = {
-            name: Member(name, source, None if source in bundled() else block_size)
+            name: Member(name, source, block_size=None if source in bundled() else block_size)
             for name, source in labels(sources).items()
         }
         # Two models must not count on the same free memory.

@@ -9,6 +9,7 @@ import openai
 import pytest
 from child_app import GUARD, ROOT, started
 from gradio_client import Client
+from web import until
 
 from mars_demo import tasks
 from mars_demo.decoding.decode import decode
@@ -61,6 +62,7 @@ def test_the_command_serves_until_it_is_interrupted(mars_tiny):
     command = ["-m", "mars_demo", "serve", "--model", "mars-tiny", "--port", "0", "--size", "2"]
     with started(*command) as child:
         url = child.wait_for_url("Serving")
+        until(lambda: httpx.get(f"{url}/health").is_success)  # it loads its models without being asked
         expected = decode(mars_tiny, PROMPT, Request(max_new_tokens=256)).finish()
         assert ask(url).choices[0].message.content == expected.text
         port = url.rpartition(":")[2]

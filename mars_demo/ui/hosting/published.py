@@ -61,7 +61,7 @@ class Published(Member):
             ("from", f"{constants.ENDPOINT}/{self.name}"),
             ("size", _short(self.size) + (f", {_short(part)} of them are here" if part else "")),
             ("licence", self.licence),
-            ("memory", f"needs {_short(self.needed)} on {self.device}, {_short(free)} are free"),
+            ("memory", f"{_short(self.needed)} needed, {_short(free)} free on {self.device}"),
         ]
 
     def report(self, phase: str, done: int = 0, total: int = 0) -> None:
@@ -77,12 +77,14 @@ class Published(Member):
             threading.Thread(target=self._asked, daemon=True).start()
 
     def _asked(self) -> None:
-        problem = None if self.fits else f"There is not enough memory for {self.name} here."
+        problem = None
         try:
             self.size, card = hub.offer(self.name)
             self.licence = licence_in(card) or "not stated on the hub"
         except ValueError as error:
             self.licence, problem = "unknown", str(error)
+        if not self.fits:
+            problem = f"There is not enough memory for {self.name} here."
         if self.phase == "asking":  # else its download began meanwhile
             self.problem = problem
             self.report("failed" if problem else "offered")
