@@ -110,7 +110,7 @@ def _download(name: str, file: str, bar: type[tqdm]) -> None:
     """
     url, headers = hf_hub_url(name, file), build_hf_headers()
     metadata = get_hf_file_metadata(url, timeout=_PATIENCE)
-    blob = _blobs(name) / metadata.etag
+    blob = _blobs(name) / Path(metadata.etag).name  # a hub decides on no folder
     lock = Path(constants.HF_HUB_CACHE, ".locks", _folder(name), f"{blob.name}.lock")  # the hub client's
     for folder in (blob.parent, lock.parent):
         folder.mkdir(parents=True, exist_ok=True)

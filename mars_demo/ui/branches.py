@@ -14,7 +14,7 @@ from mars_demo.ui.history import History
 from mars_demo.ui.hosting.gpu import on_gpu, seconds
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.knobs import Knobs
-from mars_demo.ui.racing import decode, shown, streamed
+from mars_demo.ui.racing import decode, paced, shown, streamed
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def _branched(branch: BranchRequest, history: History, knobs: Knobs) -> Iterator
     )
     context = {"messages": settings.messages, "cache": history.cache(settings.mode)}
     run = decode(checkpoint, settings.prompt, request, **context)
-    for text in streamed({None: run}, knobs):
+    for text in streamed({None: run}, knobs, paced(checkpoint, knobs)):
         yield branch.kept + text
 
 

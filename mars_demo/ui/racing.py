@@ -12,12 +12,15 @@ from typing import Any
 
 import gradio as gr
 
+from mars_demo.core.layout import window
 from mars_demo.core.limits import LIMITS, refuse_long
 from mars_demo.core.modes import BASELINE, RACED
+from mars_demo.core.scheduler import SCHEDULER
 from mars_demo.core.trace import Pass, Run
 from mars_demo.decoding import decode as decoding
 from mars_demo.decoding.request import Request
 from mars_demo.models.checkpoint import Checkpoint
+from mars_demo.models.runtime.engine import Engine
 from mars_demo.ui.generation import Generation, of_controls
 from mars_demo.ui.history import History
 from mars_demo.ui.hosting.errors import or_warn
@@ -58,7 +61,8 @@ def _raced(prompt, model, modes, system, history: History, generation: Generatio
         context = {"messages": history.after(system), "cache": history.cache(mode)}
         return decode(checkpoint, prompt, request, **context)
 
-    yield from streamed({mode: run(mode) for mode in lanes(checkpoint.modes, modes)}, knobs)
+    runs = {mode: run(mode) for mode in lanes(checkpoint.modes, modes)}
+    yield from streamed(runs, knobs, paced(checkpoint, knobs))
 
 
 def decode(checkpoint: Checkpoint, prompt: str, request: Request, **more: Any) -> Run:
@@ -133,10 +137,30 @@ def record(
             run.close()
 
 
-def streamed(runs: Mapping[str | None, Run], knobs: Knobs) -> Iterator[str]:
-    """Race; yield the growing record, with the pauses of the knobs, until they are stopped."""
-    with closing(record(runs, lambda: knobs.stopped, knobs.pause)) as lines:
+def streamed(
+    runs: Mapping[str | None, Run], knobs: Knobs, pause: Callable[[float], None] = lambda ms: None
+) -> Iterator[str]:
+    """Race; yield the growing record, with a pause after each forward, until the knobs are stopped."""
+    with closing(record(runs, lambda: knobs.stopped, pause)) as lines:
         yield from growing(lines)
+
+
+def paced(checkpoint: Checkpoint, knobs: Knobs) -> Callable[[float], None]:
+    """Return the pause after the forwards of a race that its visitor may watch.
+
+    It ends with a forward that no clock counts. After a sleep, a CPU's caches and threads are cold, which
+    would slow AR down more than MARS.
+    """
+    engine, layout = Engine(checkpoint.decoder), window([0], 0, 0, 0)
+
+    def pause(ms: float) -> None:
+        knobs.pause(ms)
+        if knobs.watched and not knobs.stopped:
+            with SCHEDULER.turn():
+                engine.forward(layout)
+                engine.commit(0)
+
+    return pause
 
 
 def within_limits(results: Iterator, shared: SharedState) -> Iterator[Any]:

@@ -4,7 +4,7 @@
 import { CRITERIA } from "../../../show/components/acceptance.js";
 import { passLine } from "../../../show/components/record.js";
 import { Answer } from "./answer.js";
-import { drive, lossless, windowStrategy } from "./decoding.js";
+import { drive, lossless, verification, windowStrategy } from "./decoding.js";
 import { Refusal } from "./refusal.js";
 import { Run } from "./run.js";
 
@@ -56,6 +56,8 @@ export async function* race(model, request, knobs) {
   const runs = prepare(model, request, knobs);
   /** @type {{ error: unknown } | null} */
   let failure = null;
+  /** @type {Engine | undefined} */
+  let spare;
   try {
     for (const [lane, run] of runs) yield run.firstLine(lane);
     try {
@@ -69,6 +71,9 @@ export async function* race(model, request, knobs) {
           await run.close();
         }
         await knobs.pause(pass.ms);
+        if (!knobs.watched || knobs.stopped) continue;
+        spare ??= model.newEngine();
+        await warm(spare);
       }
     } catch (error) {
       failure = { error };
@@ -82,6 +87,9 @@ export async function* race(model, request, knobs) {
   }
   if (failure) throw failure.error;
 }
+
+/** Compute a forward that no clock counts: after a pause, a processor's caches and threads are cold. */
+const warm = (/** @type {Engine} */ engine) => engine.forward(verification([0], [], 0, 0), 0);
 
 /**
  * Return the runs of a race by their modes.
