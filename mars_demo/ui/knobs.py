@@ -27,11 +27,16 @@ class Knobs(SharedState):
         """Return the least number of seconds per forward."""
         return self.watched / FORWARDS_PER_SECOND
 
-    def pause(self, ms: float = 0) -> None:
-        """Sleep for the rest of the period after a forward of `ms`; changes take effect within `POLL`."""
-        started = time.monotonic() - ms / 1000
+    def pause(self, ms: float = 0) -> bool:
+        """Sleep for the rest of the period after a forward of `ms`; return whether there was one.
+
+        Changes take effect within `POLL`.
+        """
+        started, has_slept = time.monotonic() - ms / 1000, False
         while not self.stopped and (left := self.period - (time.monotonic() - started)) > 0:
             time.sleep(min(left, POLL))
+            has_slept = True
+        return has_slept
 
 
 async def begin(knobs: Knobs, request: gr.Request, tau: float = TAU, watched: bool = False):

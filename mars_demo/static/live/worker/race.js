@@ -41,6 +41,7 @@ const MODES = {
   lossless: { strategy: lossless, usesTau: false, window: (largest) => largest },
 };
 const LONGEST = 20_000; // characters of a prompt, as in the app
+const WARM = 2; // forwards after a pause, as in the app
 
 /**
  * Race; yield JSON lines with their lanes, the names of the modes: the first lines of all runs, a line per
@@ -88,8 +89,10 @@ export async function* race(model, request, knobs) {
   if (failure) throw failure.error;
 }
 
-/** Compute a forward that no clock counts: after a pause, a processor's caches and threads are cold. */
-const warm = (/** @type {Engine} */ engine) => engine.forward(verification([0], [], 0, 0), 0);
+/** Compute forwards that no clock counts: after a pause, a processor's caches and threads are cold. */
+async function warm(/** @type {Engine} */ engine) {
+  for (let round = 0; round < WARM; round++) await engine.forward(verification([0], [], 0, 0), 0);
+}
 
 /**
  * Return the runs of a race by their modes.
