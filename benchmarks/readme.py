@@ -14,7 +14,7 @@ from itertools import count
 from pathlib import Path
 from statistics import median
 
-from PIL import Image
+from PIL import Image, ImageOps
 from playwright.sync_api import Page, sync_playwright
 
 from benchmarks import frontier, report, speed
@@ -24,6 +24,7 @@ from mars_demo.evaluation.frontier import AR, Frontier, Setting
 MODELS = {"mars-tiny": speed.FILE, "mars-smollm2-135m": speed.CHAT_FILE}  # with the file of its times
 SIZE = {"width": 1100, "height": 690}
 FRAME, LAST = 100, 3000  # milliseconds per frame, and of the last frame
+PREVIEW = (1100, 576)  # as wide as links' previews are drawn
 MARGIN = 12  # pixels around the heading and the answers
 BROWSER = "/usr/bin/chromium"
 
@@ -95,7 +96,8 @@ def write(record: Path, output: Path) -> None:
         browser.close()
     times = [FRAME] * len(rest) + [LAST]
     first.save(output, save_all=True, append_images=rest, duration=times, loop=0, quality=75, method=6)
-    rest[len(rest) // 2].save(output.with_suffix(".jpg"), quality=85)
+    middle = ImageOps.pad(rest[len(rest) // 2], PREVIEW, color="white")
+    middle.save(output.with_suffix(".jpg"), quality=85)
 
 
 def main() -> None:

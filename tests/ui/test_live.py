@@ -228,6 +228,7 @@ def test_a_watched_race_is_on_one_screen_and_waits_for_the_visitor(page):
     page.evaluate("() => scrollTo(0, 0)")
     watch_shifts(page)
     begin(page, BUS, tau=1.0, watched=True)
+    expect(page.locator(".stage")).to_have_attribute("data-state", "running")  # not the race before
     expect(shown(page, "mars").nth(1)).to_be_visible()
     on_one_screen(page)
     page.locator(".controls .tau").fill("0.5")
@@ -240,6 +241,7 @@ def test_a_watched_race_is_on_one_screen_and_waits_for_the_visitor(page):
     assert set(taus) == {1.0, 0.5} and taus == sorted(taus, reverse=True)
 
     begin(page, BUS, ("mars", "lossless"), watched=True)
+    expect(page.locator(".stage")).to_have_attribute("data-state", "running")
     expect(shown(page, "mars").first).to_be_visible()
     page.get_by_role("button", name="Stop").click()
     finish(page, "stopped")

@@ -214,6 +214,7 @@ def test_another_tau_is_tried_on_the_side_in_focus_only(look):
     page = look(ar(26), mars(CHEAP), mars(DEAR))
     for choose in (".name", ".token"):
         lane(page, "mars").locator(".name").click()
+        expect(lane(page, "mars")).to_have_class(re.compile("focused"))  # a new side forgets a tried τ
         page.locator(".ghost-range").fill("0.9")
         expect(page.locator(marks)).not_to_have_count(0)
         lane(page, "mars~2").locator(choose).first.click()
