@@ -96,8 +96,7 @@ def write(record: Path, output: Path) -> None:
         browser.close()
     times = [FRAME] * len(rest) + [LAST]
     first.save(output, save_all=True, append_images=rest, duration=times, loop=0, quality=75, method=6)
-    middle = ImageOps.pad(rest[len(rest) // 2], PREVIEW, color="white")
-    middle.save(output.with_suffix(".jpg"), quality=85)
+    ImageOps.pad(rest[len(rest) // 2], PREVIEW, color="white").save(output.with_suffix(".jpg"), quality=85)
 
 
 def main() -> None:

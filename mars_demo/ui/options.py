@@ -75,7 +75,7 @@ def read(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) 
 def is_own_machine(options: argparse.Namespace, environment: Mapping[str, str] = os.environ) -> bool:
     """Return whether only people at this machine can open the page, and may choose further models.
 
-    It is not on a Space, has no public link, listens on no network, and is not behind a reverse proxy.
+    A Space, a public link, a network address, a reverse proxy or `--only` rules that out.
     """
     host = options.host or environment.get("GRADIO_SERVER_NAME") or LOOPBACK[0]
     is_public = options.share or get_space() or environment.get("GRADIO_ROOT_PATH")

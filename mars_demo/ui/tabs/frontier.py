@@ -68,7 +68,7 @@ class Shown:
 
     @property
     def is_own(self) -> bool:
-        """Whether the prompts are the visitor's, each measured alone, as in a race."""
+        """Return whether the prompts are the visitor's, each measured alone, as in a race."""
         return isinstance(self.frontier, OwnFrontier)
 
     def point(self, name: str | None) -> Point | None:
