@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from statistics import linear_regression
+from statistics import linear_regression, median
 
 from mars_demo.core import layout as layouts
 from mars_demo.core.acceptance import Acceptance
@@ -39,8 +39,7 @@ def measured(checkpoint: Checkpoint) -> Checkpoint:
     _milliseconds(engine, 1, keep=1)
     _milliseconds(engine, max(1, min(CONTEXT, checkpoint.context - masks - 2)), keep=CONTEXT)
     rounds = [[_milliseconds(engine, size) for size in sizes] for _ in range(1 + ROUNDS)]
-    # The fastest of each size: other work on the machine only adds time.
-    return replace(checkpoint, costs=[*zip(sizes, map(min, zip(*rounds[1:])))])
+    return replace(checkpoint, costs=[*zip(sizes, map(median, zip(*rounds[1:])))])
 
 
 def _milliseconds(engine: Engine, positions: int, keep: int = 0) -> float:
