@@ -5,19 +5,19 @@ import itertools
 import random
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mars_demo.core.assets import read_json
 
 
 @dataclass(frozen=True)
 class Example:
-    """A problem: the prompt, a worked answer, and facts for the grader."""
+    """A problem: the prompt, a worked answer, and facts for the grader and for a second turn."""
 
     task: str
     prompt: str
     answer: str
-    facts: dict
+    facts: dict = field(default_factory=dict)
     unseen: bool = False  # whether its kind of phrasing or field never occurs in training
     earlier: tuple[str, ...] = ()  # the turns before the prompt: a request and its answer
 
@@ -118,6 +118,11 @@ def syntax_of(code: str) -> str | None:
 
 def listed(items: Sequence[object]) -> str:
     return ", ".join(map(str, items))
+
+
+def stripped_lines(text: str) -> list[str]:
+    """Return the non-blank lines of a text, stripped."""
+    return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 def sentences_of(text: str) -> list[str]:

@@ -5,26 +5,25 @@ import re
 
 from mars_demo.tasks.common import Example, capitalized
 from mars_demo.tasks.skills import words
-from mars_demo.tasks.skills.common import and_list, kinds, request, skill, texts
+from mars_demo.tasks.skills.common import and_list, request, skill, texts
 from mars_demo.tasks.skills.sums import steps_of
 
 TEXT = texts("computing")
-SOURCES = {kind: kinds("computing", kind) for kind in ("things", "series")}
-ORDERS, ASKS_COST = kinds("computing", "orders"), kinds("computing", "asks_cost")
-ASKS = {
-    (kind, sign): kinds("computing", f"asks_{name}_of_{kind}")
-    for kind in SOURCES
-    for sign, name in (("+", "total"), ("-", "difference"))
-}
+ASKS = (
+    (TEXT.things, "+", TEXT.asks_total_of_things),
+    (TEXT.things, "-", TEXT.asks_difference_of_things),
+    (TEXT.series, "+", TEXT.asks_total_of_series),
+    (TEXT.series, "-", TEXT.asks_difference_of_series),
+)
 LABELS = words.GROUPS | {"days": words.DAYS, "months": words.MONTHS}
 
 
 def make(rng: random.Random, unseen: bool) -> Example:
     if rng.random() < 0.25:
         return _cost(rng, unseen)
-    (kind, sign), asks = rng.choice(list(ASKS.items()))
-    source, phrasing = SOURCES[kind].pick(rng, unseen), asks.pick(rng, unseen)
-    labels = source["labels"] if kind == "things" else LABELS[source["labels"]]
+    sources, sign, asks = rng.choice(ASKS)
+    source, phrasing = sources.pick(rng, unseen), asks.pick(rng, unseen)
+    labels = LABELS[source["labels"]] if sources is TEXT.series else source["labels"]
     labels = rng.sample(labels, rng.randint(3, min(5, len(labels))))
     counts = dict(zip(labels, rng.sample(range(2, 61), len(labels))))
     pair = rng.sample(labels, 2)
@@ -40,7 +39,7 @@ def make(rng: random.Random, unseen: bool) -> Example:
 def _text(rng: random.Random, source: dict, counts: dict[str, int]) -> str:
     """Return a text that states each count, as lines, as sentences or as one list."""
     if rng.random() < 0.35:
-        layout = rng.choice(TEXT["layouts"])
+        layout = rng.choice(TEXT.layouts)
         case = rng.choice((str, capitalized))
         lines = [layout.format(x=case(label), n=n) for label, n in counts.items()]
         return "\n".join([f"{capitalized(source['things'])}:", *lines])
@@ -49,19 +48,19 @@ def _text(rng: random.Random, source: dict, counts: dict[str, int]) -> str:
         sentences = [rng.choice(source["lists"]).format(list=listed)]
     else:
         sentences = [rng.choice(source["each"]).format(x=label, n=n) for label, n in counts.items()]
-    for extra in rng.sample(TEXT["extras"], rng.randint(0, 2)):
+    for extra in rng.sample(TEXT.extras, rng.randint(0, 2)):
         sentences.insert(rng.randint(0, len(sentences)), extra.format(k=rng.randint(2, 12)))
     return rng.choice((" ", " ", " ", "\n")).join(sentences)
 
 
 def _cost(rng: random.Random, unseen: bool) -> Example:
-    (item, items), (other, others) = rng.sample(TEXT["goods"], 2)
+    (item, items), (other, others) = rng.sample(TEXT.goods, 2)
     (n, m), (p, q) = rng.sample(range(2, 10), 2), rng.sample(range(2, 13), 2)
-    order = ORDERS.pick(rng, unseen).format(
+    order = TEXT.orders.pick(rng, unseen).format(
         item=item, items=items, other=other, others=others, n=n, m=m, p=p, q=q
     )
     chosen, number, price = rng.choice(((items, n, p), (others, m, q)))
-    prompt = request(rng, ASKS_COST.pick(rng, unseen), order, items=chosen)
+    prompt = request(rng, TEXT.asks_cost.pick(rng, unseen), order, items=chosen)
     return _example(prompt, {chosen: number, "price": price}, "x", [number, price])
 
 

@@ -3,18 +3,15 @@
 import random
 
 from mars_demo.tasks.common import Example, concludes, concluding
-from mars_demo.tasks.skills.common import kinds, request, skill, texts
+from mars_demo.tasks.skills.common import request, skill, texts
 
-ASKS = kinds("conversion")
-# For each unit: its singular and plural, a verb, the smaller unit, and possible factors.
-UNITS = kinds("conversion", "units")
-COMMON = texts("conversion")["common"]  # units whose factor may be left out of a request
+TEXT = texts("conversion")
 
 
 def make(rng: random.Random, unseen: bool) -> Example:
-    phrasing = ASKS.pick(rng, unseen)
+    phrasing = TEXT.asks.pick(rng, unseen)
     is_common = "{factor}" not in phrasing or rng.random() < 0.2
-    one, many, verb, small, factors = rng.choice(COMMON) if is_common else UNITS.pick(rng, unseen)
+    one, many, verb, small, factors = rng.choice(TEXT.common) if is_common else TEXT.units.pick(rng, unseen)
     n, factor = rng.randint(2, 20), rng.choice(factors)
     prompt = request(rng, phrasing, one=one, many=many, verb=verb, small=small, n=n, factor=factor)
     return concluding(

@@ -4,18 +4,16 @@ import random
 import re
 
 from mars_demo.tasks.common import Example
-from mars_demo.tasks.skills.common import kinds, request, skill, texts, unquoted
+from mars_demo.tasks.skills.common import request, same, skill, texts, unquoted
 from mars_demo.tasks.skills.passages import filled
 
 TEXT = texts("correcting")
-SENTENCES, FOLLOW_UPS = kinds("correcting", "sentences"), kinds("correcting", "follow_ups")
-SPELLING = TEXT["spelling"]  # each right word with its usual misspellings
-MISTAKES = SPELLING | TEXT["grammar"]
+MISTAKES = TEXT.spelling | TEXT.grammar
 PATTERNS = {
     right: re.compile(rf"(?<![\w']){re.escape(right)}(?![\w'])", re.IGNORECASE) for right in MISTAKES
 }
 # The phrasings of each chore: a sentence to correct, whether a word is right, and how it is spelled.
-CHORES = {chore: kinds("correcting", chore) for chore in ("asks", "word_asks", "spelling_asks")}
+CHORES = {"asks": TEXT.asks, "word_asks": TEXT.word_asks, "spelling_asks": TEXT.spelling_asks}
 
 
 def make(rng: random.Random, unseen: bool) -> Example:
@@ -25,17 +23,17 @@ def make(rng: random.Random, unseen: bool) -> Example:
 
 def _example(rng: random.Random, chore: str, phrasing: str, unseen: bool) -> Example:
     if chore == "asks":
-        chosen = rng.sample(SENTENCES.of(unseen), rng.choice((1, 1, 1, 2)))
+        chosen = rng.sample(TEXT.sentences.of(unseen), rng.choice((1, 1, 1, 2)))
         text = answer = " ".join(filled(rng, sentence) for sentence in chosen)
         typed = _with_mistakes(rng, text)
     else:
-        right = rng.choice(list(SPELLING))
-        typed = right if rng.random() < 0.4 else rng.choice(SPELLING[right])
+        right = rng.choice(list(TEXT.spelling))
+        typed = right if rng.random() < 0.4 else rng.choice(TEXT.spelling[right])
         verdict = f"{'Yes' if typed == right else 'No'}. The right spelling is {right}."
         answer = verdict if chore == "word_asks" else right
     material = "" if "{word}" in phrasing else typed
     prompt = request(rng, phrasing, material, word=typed)
-    return Example("correcting", prompt, answer, {"chore": chore, "text": answer})
+    return Example("correcting", prompt, answer, {"chore": chore})
 
 
 def _with_mistakes(rng: random.Random, text: str) -> str:
@@ -63,12 +61,12 @@ def _possible_mistakes(rng: random.Random, text: str) -> list[tuple[int, int, st
 
 def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example:
     """Return another sentence or word for the same chore."""
-    return _example(rng, example.facts["chore"], FOLLOW_UPS.pick(rng, unseen), unseen)
+    return _example(rng, example.facts["chore"], TEXT.follow_ups.pick(rng, unseen), unseen)
 
 
-def grade(example: Example, answer: str) -> bool:
-    """Return whether the answer is the correct text, with or without quotation marks and last full stop."""
-    return unquoted(answer).removesuffix(".") == example.facts["text"].removesuffix(".")
+def _plain(answer: str) -> str:
+    """Return an answer without quotation marks and last full stop."""
+    return unquoted(answer).removesuffix(".")
 
 
-TASK = skill("correcting", "Mistakes corrected", make, grade, follow_up=follow_up)
+TASK = skill("correcting", "Mistakes corrected", make, same(_plain), follow_up)

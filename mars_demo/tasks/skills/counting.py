@@ -8,7 +8,6 @@ from mars_demo.tasks.skills import listings, words
 from mars_demo.tasks.skills.common import is_inline, lines_of, request, skill, texts, unfenced
 
 TEXT = texts("counting")
-CHORES, FOLLOW_UPS = TEXT["asks"], TEXT["follow_ups"]
 _SPELLED = WORDS + tuple(
     word for group in sorted(words.GROUPS) for word in words.GROUPS[group] if 3 <= len(word) <= 9
 )
@@ -18,12 +17,12 @@ def sentence(rng: random.Random) -> str:
     """Return a short sentence with its punctuation."""
     name, other = rng.sample(words.FIRST_NAMES, 2)
     city, day = rng.choice(words.CITIES), rng.choice(words.DAYS)
-    return rng.choice(TEXT["sentences"]).format(name=name, other=other, city=city, day=day)
+    return rng.choice(TEXT.sentences).format(name=name, other=other, city=city, day=day)
 
 
 def make(rng: random.Random, unseen: bool) -> Example:
-    chore = rng.choice(list(CHORES))
-    phrasing = CHORES[chore].pick(rng, unseen)
+    chore = rng.choice(list(TEXT.asks))
+    phrasing = TEXT.asks[chore].pick(rng, unseen)
     if chore == "items":
         inline = is_inline(phrasing)
         nouns, [spare, *items] = listings.drawn(rng, rng.randint(4, 7), listings.groups_for(phrasing))
@@ -56,7 +55,7 @@ def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example:
     """Return the same question about one item more or less, or about another word or sentence."""
     chore, parts = example.facts["chore"], example.facts["parts"]
     kind = rng.choice(("add", "without")) if chore == "items" else "other"
-    phrasing = FOLLOW_UPS[kind].pick(rng, unseen)
+    phrasing = TEXT.follow_ups[kind].pick(rng, unseen)
     if kind == "other":
         text = _text(rng, chore)
         prompt = request(rng, phrasing, other=f'"{text}"' if chore == "words" else text)
@@ -78,4 +77,4 @@ def grade(example: Example, answer: str) -> bool:
     )
 
 
-TASK = skill("counting", "Counting and spelling", make, grade, follow_up=follow_up)
+TASK = skill("counting", "Counting and spelling", make, grade, follow_up)

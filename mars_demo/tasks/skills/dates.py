@@ -6,39 +6,38 @@ import re
 
 from mars_demo.tasks.common import Example
 from mars_demo.tasks.skills import words
-from mars_demo.tasks.skills.common import kinds, request, skill, texts
-from mars_demo.tasks.skills.inline import count, grade, request_with
+from mars_demo.tasks.skills.common import request, same, skill, texts
+from mars_demo.tasks.skills.inline import count, request_with, results_of
 
-FORMS = texts("dates")["forms"]  # those in lower case, and without zeros, are only sources
-ASKS, FOLLOW_UPS, TARGETS = kinds("dates"), kinds("dates", "follow_ups"), kinds("dates", "targets")
-SOURCES = [form for form in FORMS if form not in ("YYYYMMDD", "DD-MM-YYYY")]
+TEXT = texts("dates")
+SOURCES = [form for form in TEXT.forms if form not in ("YYYYMMDD", "DD-MM-YYYY")]
 _STYLE = re.compile("format|notation|standard")
-NAMES = {form: names for form, names, _ in TARGETS.seen}
+NAMES = {form: names for form, names, _ in TEXT.targets.seen}
 
 
 def make(rng: random.Random, unseen: bool) -> Example:
-    phrasing = ASKS.pick(rng, unseen)
-    target, names, ways = TARGETS.pick(rng, unseen)
+    phrasing = TEXT.asks.pick(rng, unseen)
+    target, names, ways = TEXT.targets.pick(rng, unseen)
     sources = [form for form in (NAMES if "{source}" in phrasing else SOURCES) if form != target]
     source = rng.choice(sources)
     dates = _dates(rng, count(rng, phrasing), "{source}" in phrasing)
     mixed = "{source}" not in phrasing and rng.random() < 0.25
-    given = [words.dated(day, FORMS[rng.choice(sources) if mixed else source]) for day in dates]
+    given = [words.dated(day, TEXT.forms[rng.choice(sources) if mixed else source]) for day in dates]
     fields = _named(rng, target, names, ways) | {"source": rng.choice(NAMES.get(source, [source]))}
     return _example(request_with(rng, phrasing, given, **fields), dates, target)
 
 
 def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example:
     """Return a request for other dates in the same form, or for the same dates in another form."""
-    phrasing, old = FOLLOW_UPS.pick(rng, unseen), example.facts["target"]
+    phrasing, old = TEXT.follow_ups.pick(rng, unseen), example.facts["target"]
     if "{one}" in phrasing or "{several}" in phrasing:
         dates = _dates(rng, count(rng, phrasing), False)
         source = rng.choice([form for form in SOURCES if form != old])
-        given = [words.dated(day, FORMS[source]) for day in dates]
+        given = [words.dated(day, TEXT.forms[source]) for day in dates]
         return _example(request_with(rng, phrasing, given), dates, old)
-    target, names, ways = rng.choice([kind for kind in TARGETS.of(unseen) if kind[0] != old])
-    dates = [datetime.date.fromisoformat(day) for day in example.facts["days"]]
-    return _example(request(rng, phrasing, **_named(rng, target, names, ways)), dates, target)
+    target, names, ways = rng.choice([kind for kind in TEXT.targets.of(unseen) if kind[0] != old])
+    prompt = request(rng, phrasing, **_named(rng, target, names, ways))
+    return _example(prompt, example.facts["dates"], target)
 
 
 def _dates(rng: random.Random, number: int, any_day: bool) -> list[datetime.date]:
@@ -50,21 +49,19 @@ def _dates(rng: random.Random, number: int, any_day: bool) -> list[datetime.date
 def _named(rng: random.Random, target: str, names: list[str], ways: list[str]) -> dict[str, str]:
     """Return a form as a phrasing may name it: by a name, a way of writing, or an example."""
     name, (day,) = rng.choice(names), _dates(rng, 1, False)
-    example = words.dated(day, FORMS[target])
+    example = words.dated(day, TEXT.forms[target])
     named = f"in {name}" if _STYLE.search(name) else f"as {name}"
     way = rng.choice((rng.choice(ways), rng.choice(ways), named, f"like {example}"))
     return {"target": name, "way": way, "example": example}
 
 
 def _example(prompt: str, dates: list[datetime.date], target: str) -> Example:
-    results = [words.dated(day, FORMS[target]) for day in dates]
-    answer = "\n".join(f"{_steps(day)} -> {result}" for day, result in zip(dates, results))
-    facts = {"results": results, "days": [day.isoformat() for day in dates], "target": target}
-    return Example("dates", prompt, answer, facts)
+    answer = "\n".join(f"{_steps(day)} -> {words.dated(day, TEXT.forms[target])}" for day in dates)
+    return Example("dates", prompt, answer, {"dates": dates, "target": target})
 
 
 def _steps(day: datetime.date) -> str:
     return f"Year {day.year}, month {day.month:02} ({words.MONTHS[day.month - 1]}), day {day.day:02}"
 
 
-TASK = skill("dates", "Dates in another form", make, grade, follow_up=follow_up)
+TASK = skill("dates", "Dates in another form", make, same(results_of), follow_up)

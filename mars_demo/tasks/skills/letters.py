@@ -9,11 +9,10 @@ from mars_demo.tasks.skills import words
 from mars_demo.tasks.skills.common import new_numbers, request, skill, texts
 
 TEXT = texts("letters-from-notes")
-ASKS, LETTERS, LAYOUTS, FOLLOW_UPS = (TEXT[key] for key in ("asks", "letters", "layouts", "follow_ups"))
 
 
 def _date(rng: random.Random) -> str:
-    form = rng.choice(TEXT["dates"])
+    form = rng.choice(TEXT.dates)
     return words.dated(words.date(rng), form)
 
 
@@ -21,18 +20,18 @@ def _time(rng: random.Random) -> str:
     return rng.choice((words.clock(rng), f"{rng.randint(8, 11)} am", f"{rng.randint(1, 9)} pm"))
 
 
-FIELDS = words.drawings(TEXT["fields"], **{"styled date": _date, "time": _time})
+FIELDS = words.drawings(TEXT.fields, **{"styled date": _date, "time": _time})
 
 
 def make(rng: random.Random, unseen: bool) -> Example:
-    letter = LETTERS.pick(rng, unseen)
+    letter = TEXT.letters.pick(rng, unseen)
     fields = _drawn(rng, ["to", "from", *letter["fields"]])
-    pattern, separator = LAYOUTS.pick(rng, unseen)
+    pattern, separator = TEXT.layouts.pick(rng, unseen)
     order = rng.sample(list(fields), len(fields))
     case = rng.choice((str, str, str.capitalize, str.upper))
     notes = separator.join(pattern.format(case(key), fields[field]) for field, key in _keys(rng, order))
     noun = letter["kind"].split(" ", 1)[1]
-    phrasing = ASKS.pick(rng, unseen)
+    phrasing = TEXT.asks.pick(rng, unseen)
     if noun[0] in "aeiou":
         phrasing = re.sub(r"\b([Aa]) \{noun\}", r"\1n {noun}", phrasing)
     prompt = request(rng, phrasing, notes, kind=letter["kind"], noun=noun)
@@ -44,7 +43,7 @@ def _drawn(rng: random.Random, names: list[str]) -> dict[str, object]:
     while True:
         fields = {name: FIELDS[name](rng) for name in names}
         if {"first day", "last day"} <= set(names):
-            form, first = rng.choice(TEXT["dates"]), words.date(rng)
+            form, first = rng.choice(TEXT.dates), words.date(rng)
             fields["first day"] = words.dated(first, form)
             fields["last day"] = words.dated(first + datetime.timedelta(days=rng.randint(2, 30)), form)
         values = [str(value) for value in fields.values()]
@@ -55,7 +54,7 @@ def _drawn(rng: random.Random, names: list[str]) -> dict[str, object]:
 def _keys(rng: random.Random, fields: list[str]) -> list[tuple[str, str]]:
     """Return each field with the key that the notes have for it, all keys different."""
     while True:
-        keys = [rng.choice(TEXT["synonyms"][field]) for field in fields]
+        keys = [rng.choice(TEXT.synonyms[field]) for field in fields]
         if len(set(keys)) == len(keys):
             return list(zip(fields, keys))
 
@@ -72,8 +71,8 @@ def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example:
     changed = fields | {field: FIELDS[field](rng)}
     while str(changed[field]) in example.prompt:
         changed = fields | _drawn(rng, [field])
-    name = rng.choice(TEXT["names"].get(field, [field]))
-    prompt = request(rng, FOLLOW_UPS.pick(rng, unseen), field=name, new=changed[field])
+    name = rng.choice(TEXT.names.get(field, [field]))
+    prompt = request(rng, TEXT.follow_ups.pick(rng, unseen), field=name, new=changed[field])
     return _letter(prompt, f"{example.facts['prompt']}\n{prompt}", example.facts["body"], changed)
 
 
@@ -90,4 +89,4 @@ def grade(example: Example, answer: str) -> bool:
     return each_once and not invented and len(body.split()) <= 60
 
 
-TASK = skill("letters-from-notes", "Letters from notes", make, grade, follow_up=follow_up)
+TASK = skill("letters-from-notes", "Letters from notes", make, grade, follow_up)

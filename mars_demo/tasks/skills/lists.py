@@ -17,12 +17,10 @@ CHANGES = {
 }
 ORDERS = ("sort", "sort down", "rise", "fall", "backwards")
 TEXT = texts("lists")
-CHORES = TEXT["chores"]  # each with its change, phrasings, and at times the forms of answer and material
-FOLLOW_UPS = TEXT["follow_ups"]
 
 
 def make(rng: random.Random, unseen: bool) -> Example:
-    chore = rng.choice(CHORES)
+    chore = rng.choice(TEXT.chores)
     phrasing, change = chore["asks"].pick(rng, unseen), chore["change"]
     inline, counts = is_inline(phrasing), change in ("rise", "fall")
     size = rng.randint(3, 5)
@@ -36,8 +34,8 @@ def make(rng: random.Random, unseen: bool) -> Example:
     given = "commas" if inline else rng.choice(forms)
     asked = chore.get("form")
     if asked == "asked":
-        asked = rng.choice(list(TEXT["shapes"]))
-        nouns["shape"] = rng.choice(TEXT["shapes"][asked])
+        asked = rng.choice(list(TEXT.shapes))
+        nouns["shape"] = rng.choice(TEXT.shapes[asked])
     prompt = request(rng, phrasing, listings.typed(rng, items, given), **nouns).strip()
     return _example(prompt, CHANGES[change](items), asked, asked or given, change in ORDERS)
 
@@ -51,17 +49,19 @@ def _with_repeats(rng: random.Random, items: list[str]) -> list[str]:
 
 
 def _example(prompt: str, items: list[str], asked: str | None, form: str, ordered: bool) -> Example:
-    facts = {"items": items, "asked": asked, "form": form, "ordered": ordered}
+    facts = {"items": items, "form": asked, "written": form, "ordered": ordered}
     return Example("lists", prompt, listings.written(items, form), facts)
 
 
 def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example:
     """Return a request for the same list in another order or form, or without an item."""
-    items, form, ordered = (example.facts[key] for key in ("items", "form", "ordered"))
-    kind = rng.choice([kind for kind in FOLLOW_UPS if kind != form and (kind != "other way" or ordered)])
+    items, form, ordered = (example.facts[key] for key in ("items", "written", "ordered"))
+    kind = rng.choice(
+        [kind for kind in TEXT.follow_ups if kind != form and (kind != "other way" or ordered)]
+    )
     item = rng.choice(items)
     named = f'"{item}"' if " " in item else item
-    prompt = request(rng, FOLLOW_UPS[kind].pick(rng, unseen), item=named)
+    prompt = request(rng, TEXT.follow_ups[kind].pick(rng, unseen), item=named)
     if kind == "other way":
         return _example(prompt, items[::-1], None, form, ordered)
     if kind == "without":
@@ -69,9 +69,4 @@ def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example:
     return _example(prompt, items, kind, kind, ordered)
 
 
-def grade(example: Example, answer: str) -> bool:
-    """Return whether the answer is the right list, in the form that the request names, if any."""
-    return listings.holds(answer, example.facts["items"], example.facts["asked"])
-
-
-TASK = skill("lists", "Lists in order", make, grade, follow_up=follow_up)
+TASK = skill("lists", "Lists in order", make, listings.grade, follow_up)

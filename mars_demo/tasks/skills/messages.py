@@ -3,16 +3,13 @@
 import random
 import re
 from collections.abc import Callable, Mapping, Sequence
-from string import Formatter
 
 from mars_demo.tasks.common import Example, capitalized, sentences_of
 from mars_demo.tasks.skills import words
-from mars_demo.tasks.skills.common import kinds, new_numbers, request, skill, texts
+from mars_demo.tasks.skills.common import new_numbers, request, skill, texts
 
 TEXT = texts("messages")
-ASKS, FOLLOW_UPS = kinds("messages"), kinds("messages", "follow_ups")
-KINDS = TEXT["kinds"]
-ROLES = {*TEXT["roles"], "shop"}  # people and places that a message does not name
+ROLES = {*TEXT.roles, "shop"}  # people and places that a message does not name
 PLACEHOLDER = "[Your name]"
 
 
@@ -45,7 +42,7 @@ def time(rng: random.Random) -> str:
 
 
 FIELDS = words.drawings(
-    TEXT["pools"] | TEXT["roles"] | TEXT["fields"],
+    TEXT.pools | TEXT.roles | TEXT.fields,
     day=day,
     time=time,
     addressee=addressee,
@@ -55,16 +52,11 @@ NAMES_AND_DAYS = ("to", "sender", "kid", "day", "other", "when", "weekday", "wee
 
 
 def make(rng: random.Random, unseen: bool) -> Example:
-    kind, phrasing = ASKS.pick(rng, unseen)
-    values = drawn(rng, fields_of(phrasing), FIELDS)
+    kind, phrasing = TEXT.asks.pick(rng, unseen)
+    values = drawn(rng, sorted({*words.fields_of(phrasing)}), FIELDS)
     prompt = request(rng, phrasing, **typed(rng, values))
     form = "email" if re.search(r"\be?-?mail\b", phrasing, re.IGNORECASE) else "text"
     return _message(prompt, prompt, kind, form, {f: v for f, v in values.items() if f not in ROLES})
-
-
-def fields_of(phrasing: str) -> list[str]:
-    """Return the fields of a phrasing in alphabetical order."""
-    return sorted({field for _, field, *_ in Formatter().parse(phrasing) if field})
 
 
 def drawn(rng: random.Random, fields: Sequence[str], generators: Mapping[str, Callable]) -> dict[str, str]:
@@ -85,7 +77,7 @@ def typed(rng: random.Random, values: Mapping[str, str]) -> dict[str, str]:
 
 
 def _message(prompt: str, source: str, kind: str, form: str, fields: dict[str, str]) -> Example:
-    template = KINDS[kind]
+    template = TEXT.kinds[kind]
     subject, body = filled([template["subject"]], fields), filled(template["body"], fields)
     facts = {"kind": kind, "form": form, "fields": fields, "about": template["about"], "source": source}
     return Example("messages", prompt, written(form, subject, body, fields), facts)
@@ -96,7 +88,7 @@ def filled(sentences: Sequence[str | Sequence[str]], fields: Mapping[str, str]) 
     chosen = []
     for sentence in sentences:
         alternatives = [sentence] if isinstance(sentence, str) else sentence
-        chosen.append(next(text for text in alternatives if set(fields_of(text)) <= set(fields)))
+        chosen.append(next(text for text in alternatives if set(words.fields_of(text)) <= set(fields)))
     return " ".join(filter(None, chosen)).format(**fields)
 
 
@@ -116,7 +108,7 @@ def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example | N
     kind, form, fields = (example.facts[key] for key in ("kind", "form", "fields"))
     targets = {"to", "sender", "text"} if form == "email" else {"to", "email"}
     targets |= {"minutes", "time"} & set(fields) | ({"day"} if {"day", "when"} & set(fields) else set())
-    target, phrasing = rng.choice([pair for pair in FOLLOW_UPS.of(unseen) if pair[0] in targets])
+    target, phrasing = rng.choice([pair for pair in TEXT.follow_ups.of(unseen) if pair[0] in targets])
     if target in ("text", "email"):
         kept = {f: v for f, v in fields.items() if f != "sender"} if target == "text" else fields
         prompt, form, changed = request(rng, phrasing), target, kept
@@ -131,7 +123,7 @@ def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example | N
 
 # Names, days and phrases that a message may have only if its request has them. "May" is also a verb, and
 # "the picnic" is part of "the picnic basket".
-_PHRASES = {value for values in TEXT["pools"].values() for value in values if " " in value}
+_PHRASES = {value for values in TEXT.pools.values() for value in values if " " in value}
 _PHRASES -= {phrase for phrase in _PHRASES if re.fullmatch(r"(my|the) \w+", phrase)}
 _TERMS = {*words.FIRST_NAMES, *words.DAYS, *words.MONTHS, "tomorrow", "tonight", "yesterday"} | _PHRASES
 _TERM = re.compile(
@@ -186,4 +178,4 @@ def _text_body(lines: list[str], fields: Mapping[str, str]) -> str:
     return body if named and not body.startswith(("Subject", "Dear")) else ""
 
 
-TASK = skill("messages", "Emails and text messages", make, grade, follow_up=follow_up)
+TASK = skill("messages", "Emails and text messages", make, grade, follow_up)

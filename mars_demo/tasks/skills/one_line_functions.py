@@ -6,24 +6,23 @@ import re
 from collections.abc import Callable
 
 from mars_demo.tasks.common import Example, in_words, syntax_tree
-from mars_demo.tasks.skills.common import kinds, python, request, skill, texts, unfenced
+from mars_demo.tasks.skills.common import python, request, same, skill, texts, unfenced
 
-TEXT, ASKS = texts("one-line-functions"), kinds("one-line-functions")
+TEXT = texts("one-line-functions")
 # Kinds of functions, each with descriptions, names, arguments and a body; `*` marks the verbs.
-KINDS = kinds("one-line-functions", "kinds")
-GREETINGS, LETTERS, MARKS = TEXT["greetings"].split(), TEXT["letters"].split(), TEXT["marks"]
+GREETINGS, LETTERS = TEXT.greetings.split(), TEXT.letters.split()
 
 
 def make(rng: random.Random, unseen: bool) -> Example:
-    kind, ask = KINDS.pick(rng, unseen), ASKS.pick(rng, unseen)
-    n, marks = rng.randint(2, 30), rng.choice(list(MARKS))
+    kind, ask = TEXT.kinds.pick(rng, unseen), TEXT.asks.pick(rng, unseen)
+    n, marks = rng.randint(2, 30), rng.choice(list(TEXT.marks))
     blanks = {
         "n": n,
         "word": in_words(n).replace("-", "_"),
         "greeting": rng.choice(GREETINGS),
         "letter": rng.choice(LETTERS),
         "marks": marks,
-        "mark": MARKS[marks],
+        "mark": TEXT.marks[marks],
     }
     # Without a name in the request, the function gets the first name of its kind.
     name = (rng.choice(kind["names"]) if "{name}" in ask else kind["names"][0]).format(**blanks)
@@ -33,7 +32,7 @@ def make(rng: random.Random, unseen: bool) -> Example:
     )
     prompt = request(rng, ask, name=name, args=kind["args"], does=does, do=do, doing=doing)
     code = f"def {name}({kind['args']}):\n    {kind['body'].format(name=name, **blanks)}"
-    return Example("one-line-functions", prompt, python(code), {"code": code})
+    return Example("one-line-functions", prompt, python(code))
 
 
 def _conjugated(description: str, conjugate: Callable[[str], str]) -> str:
@@ -52,14 +51,12 @@ def _gerund(verb: str) -> str:
     return f"{verb.removesuffix('e')}ing"
 
 
-def grade(example: Example, answer: str) -> bool:
-    """Return whether the answer is the right code; names of variables and a docstring may differ."""
-    return _syntax(unfenced(answer)) == _syntax(example.facts["code"])
+def _syntax(answer: str) -> str | None:
+    """Return the syntax tree as text, with variables numbered, without annotations or a docstring.
 
-
-def _syntax(code: str) -> str | None:
-    """Return the syntax tree as text, with variables numbered, or None if the code is invalid."""
-    tree = syntax_tree(code)
+    Invalid code has none.
+    """
+    tree = syntax_tree(unfenced(answer))
     if tree is None:
         return None
     numbers: dict[str, str] = {}
@@ -79,4 +76,4 @@ def _syntax(code: str) -> str | None:
     return ast.dump(tree)
 
 
-TASK = skill("one-line-functions", "Python functions", make, grade)
+TASK = skill("one-line-functions", "Python functions", make, same(_syntax))

@@ -8,7 +8,7 @@ from mars_demo.tasks.skills.common import texts
 
 # The drawing of each slot. A thing has the article "a".
 SLOTS = words.drawings(
-    texts("passages")["slots"], thing=words.one_of([gift for gift in words.ONE_GIFT if gift.islower()])
+    texts("passages").slots, thing=words.one_of([gift for gift in words.ONE_GIFT if gift.islower()])
 )
 
 

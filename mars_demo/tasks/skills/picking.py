@@ -7,11 +7,10 @@ from mars_demo.tasks.skills import listings
 from mars_demo.tasks.skills.common import is_inline, lines_of, request, skill, texts
 
 TEXT = texts("picking")
-CHORES = TEXT["chores"]  # each with what to pick, and phrasings
 
 
 def make(rng: random.Random, unseen: bool) -> Example:
-    chore = rng.choice(CHORES)
+    chore = rng.choice(TEXT.chores)
     phrasing, pick = chore["asks"].pick(rng, unseen), chore["pick"]
     inline, counts = is_inline(phrasing), pick in ("least", "most")
     size, missing = rng.randint(3, 5), ""
@@ -41,19 +40,20 @@ def _picked(
         case "few":
             many = rng.randint(2, min(3, len(items) - 1))
             end, picked = rng.choice((("first", items[:many]), ("last", items[-many:])))
-            return {"end": end, "few": rng.choice(TEXT["few"][str(many)])}, picked
+            return {"end": end, "few": rng.choice(TEXT.few[str(many)])}, picked
         case "nth":
             place = rng.randint(1, min(3, len(items) - 1))
-            return {"nth": rng.choice(TEXT["ordinals"][str(place)])}, [items[place]]
+            return {"nth": rng.choice(TEXT.ordinals[str(place)])}, [items[place]]
         case "after":
             place = rng.randrange(1, len(items))
             return {"item": items[place - 1]}, [items[place]]
         case "alphabet":
             end, best = rng.choice((("first", min), ("last", max)))
             return {"end": end}, [best(items, key=str.lower)]
-        case "least" | "most":
-            best = min if pick == "least" else max
-            return {"extreme": rng.choice(TEXT[pick])}, [best(items, key=int)]
+        case "least":
+            return {"extreme": rng.choice(TEXT.least)}, [min(items, key=int)]
+        case "most":
+            return {"extreme": rng.choice(TEXT.most)}, [max(items, key=int)]
         case "except":
             item = rng.choice(items)
             return {"item": item}, [other for other in items if other != item]

@@ -4,18 +4,17 @@ import random
 import re
 
 from mars_demo.tasks.common import Example, concludes
-from mars_demo.tasks.skills.common import and_list, kinds, request, skill, texts
+from mars_demo.tasks.skills.common import and_list, request, skill, texts
 from mars_demo.tasks.skills.sums import steps_of
 
 TEXT = texts("receipts")
-ASKS, LINES = kinds("receipts"), kinds("receipts", "lines")
 
 
 def make(rng: random.Random, unseen: bool) -> Example:
-    bullet, line = rng.choice(TEXT["bullets"]), LINES.pick(rng, unseen)
-    currency = rng.choice(TEXT["currencies"])
+    bullet, line = rng.choice(TEXT.bullets), TEXT.lines.pick(rng, unseen)
+    currency = rng.choice(TEXT.currencies)
     total, given, bought, steps = 0, [], [], []
-    for one, many in rng.sample(TEXT["goods"], rng.randint(2, 3)):
+    for one, many in rng.sample(TEXT.goods, rng.randint(2, 3)):
         n, price = rng.randint(1, 6), rng.randint(2, 12)
         items = one if n == 1 else many
         given.append(bullet + line.format(n=n, item=one, items=items, price=currency.format(price)))
@@ -25,7 +24,7 @@ def make(rng: random.Random, unseen: bool) -> Example:
             steps.append(steps_of("+", [total, n * price])[0])
         total += n * price
     in_a_row = not bullet and not set(line) & set(",;|=\t") and rng.random() < 0.3
-    prompt = request(rng, ASKS.pick(rng, unseen), and_list(given) if in_a_row else "\n".join(given))
+    prompt = request(rng, TEXT.asks.pick(rng, unseen), and_list(given) if in_a_row else "\n".join(given))
     conclusion = f"The total is {total}."
     facts = {"bought": bought, "conclusion": conclusion}
     return Example("receipts", prompt, "\n".join([*steps, conclusion]), facts)

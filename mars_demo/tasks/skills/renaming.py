@@ -4,16 +4,15 @@ import random
 import re
 
 from mars_demo.tasks.common import Example, syntax_of
-from mars_demo.tasks.skills.common import kinds, python, request, skill, texts, unfenced
+from mars_demo.tasks.skills.common import python, request, same, skill, texts, unfenced
 
-TEXT, ASKS = texts("renaming"), kinds("renaming")
+TEXT = texts("renaming")
 # Names in angle brackets are filled in, and one is renamed: `f` is a function, `k` a class.
-SNIPPETS = kinds("renaming", "snippets")
-LETTERS, VERBS, NAMES = (TEXT[key].split() for key in ("letters", "verbs", "names"))
+LETTERS, VERBS, NAMES = (text.split() for text in (TEXT.letters, TEXT.verbs, TEXT.names))
 
 
 def make(rng: random.Random, unseen: bool) -> Example:
-    snippet = SNIPPETS.pick(rng, unseen)
+    snippet = TEXT.snippets.pick(rng, unseen)
     names: dict[str, str] = {}
     for blank in sorted(set(re.findall(r"<(\w)>", snippet))):
         names[blank] = _name(rng, blank, names)
@@ -21,7 +20,7 @@ def make(rng: random.Random, unseen: bool) -> Example:
     code = _filled(snippet, names)
     material = python(code) if rng.random() < 0.2 else code
     new = _name(rng, renamed, names)
-    prompt = request(rng, ASKS.pick(rng, unseen), material, old=names[renamed], new=new)
+    prompt = request(rng, TEXT.asks.pick(rng, unseen), material, old=names[renamed], new=new)
     return _example(prompt, snippet, names, renamed, new)
 
 
@@ -46,9 +45,8 @@ def _filled(snippet: str, names: dict[str, str]) -> str:
 def _example(prompt: str, snippet: str, names: dict[str, str], renamed: str, new: str) -> Example:
     """Return an example whose answer is the snippet with one of its names renamed."""
     after = names | {renamed: new}
-    code = _filled(snippet, after)
-    facts = {"code": code, "snippet": snippet, "names": after, "renamed": renamed, "old": names[renamed]}
-    return Example("renaming", prompt, python(code), facts)
+    facts = {"snippet": snippet, "names": after, "renamed": renamed, "old": names[renamed]}
+    return Example("renaming", prompt, python(_filled(snippet, after)), facts)
 
 
 def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example:
@@ -60,13 +58,12 @@ def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example:
         new = _name(rng, renamed, names)
     else:
         which, renamed, new = "back", facts["renamed"], facts["old"]
-    prompt = request(rng, TEXT["follow_ups"][which].pick(rng, unseen), old=names[renamed], new=new)
+    prompt = request(rng, TEXT.follow_ups[which].pick(rng, unseen), old=names[renamed], new=new)
     return _example(prompt, facts["snippet"], names, renamed, new)
 
 
-def grade(example: Example, answer: str) -> bool:
-    """Return whether the answer has the same syntax tree as the renamed code."""
-    return syntax_of(unfenced(answer)) == syntax_of(example.facts["code"])
+def _syntax(answer: str) -> str | None:
+    return syntax_of(unfenced(answer))
 
 
-TASK = skill("renaming", "A name changed in code", make, grade, follow_up=follow_up)
+TASK = skill("renaming", "A name changed in code", make, same(_syntax), follow_up)

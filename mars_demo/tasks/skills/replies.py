@@ -5,10 +5,9 @@ import re
 
 from mars_demo.tasks.common import Example, capitalized
 from mars_demo.tasks.skills import messages, words
-from mars_demo.tasks.skills.common import kinds, request, skill, texts
+from mars_demo.tasks.skills.common import request, skill, texts
 
 TEXT = texts("replies")
-ASKS, MESSAGES = kinds("replies"), kinds("replies", "messages")
 _REFUSAL = "sorry|cannot|can't|unable|unfortunately"
 # Patterns of the replies with each intent.
 ABOUT = {
@@ -18,18 +17,18 @@ ABOUT = {
     **dict.fromkeys(("accept", "confirm"), rf"^(?!.*({_REFUSAL}))"),
 }
 FIELDS = messages.FIELDS | {
-    "favor": words.one_of(TEXT["favors"]),
-    **words.drawings({"topic": TEXT["topics"], "reason": TEXT["reasons"]}),
+    "favor": words.one_of(TEXT.favors),
+    **words.drawings({"topic": TEXT.topics, "reason": TEXT.reasons}),
     "new": messages.day,
 }
 
 
 def make(rng: random.Random, unseen: bool) -> Example:
-    intent, phrasing = ASKS.pick(rng, unseen)
-    message = rng.choice([message for message in MESSAGES.of(unseen) if intent in message])
+    intent, phrasing = TEXT.asks.pick(rng, unseen)
+    message = rng.choice([message for message in TEXT.messages.of(unseen) if intent in message])
     form = "email" if "\n" in phrasing and rng.random() < 0.5 else "text"
-    layout = rng.choice(TEXT["layouts"][form])
-    names = {*message["fields"], *messages.fields_of(phrasing + layout)} - {"material", "text", "subject"}
+    layout = rng.choice(TEXT.layouts[form])
+    names = {*message["fields"], *words.fields_of(phrasing + layout)} - {"material", "text", "subject"}
     names = {name.removesuffix("_on") for name in names}
     fields = messages.drawn(rng, sorted(names), FIELDS)
     fields |= _other_forms(fields)

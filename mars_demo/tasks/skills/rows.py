@@ -2,33 +2,31 @@
 
 import random
 import re
-import string
 
 from mars_demo.tasks.common import Example
 from mars_demo.tasks.skills import words
-from mars_demo.tasks.skills.common import and_list, is_inline, kinds, request, skill, texts, unfenced
-from mars_demo.tasks.skills.material import written
-from mars_demo.tasks.skills.tables import FORMATS, Table
+from mars_demo.tasks.skills.common import and_list, is_inline, request, same, skill, texts, written
+from mars_demo.tasks.skills.tables import READERS, WRITERS, Table
 
+# `schemes` have names of each column, and forms of a row; the first column names the row.
 TEXT = texts("rows")
-ASKS = {"Markdown": kinds("rows", "asks_table"), "JSON": kinds("rows", "asks_json")}
-SCHEMES = kinds("rows", "schemes")  # names of each column, and forms of a row; the first names the row
-COLUMNS = words.drawings(TEXT["columns"])
+ASKS = {"Markdown": TEXT.asks_table, "JSON": TEXT.asks_json}
+COLUMNS = words.drawings(TEXT.columns)
 SEPARATORS = (", ", " - ", " | ", "\t", " / ")  # between the cells of a row without words
 
 
 def make(rng: random.Random, unseen: bool) -> Example:
     target = rng.choice(list(ASKS))
-    phrasing, scheme = ASKS[target].pick(rng, unseen), SCHEMES.pick(rng, unseen)
+    phrasing, scheme = ASKS[target].pick(rng, unseen), TEXT.schemes.pick(rng, unseen)
     spell = rng.choice((str, str, str.capitalize, lambda name: name.replace("_", " ")))
     names = {column: spell(rng.choice(calls)) for column, calls in scheme["columns"].items()}
     is_headed = not re.search("{(columns|fields|bars|template)}", phrasing)
     if is_headed or rng.random() < 0.3:
         form = rng.choice(SEPARATORS).join(f"{{{column}}}" for column in list(names)[: rng.randint(2, 3)])
-        columns = _fields(form)
+        columns = words.fields_of(form)
     else:
         form = rng.choice(scheme["rows"])
-        columns = _fields(form)
+        columns = words.fields_of(form)
         if rng.random() < 0.35:
             columns = rng.sample(columns, rng.randint(2, len(columns)))
     cells = 9 if target == "JSON" else 14
@@ -53,11 +51,6 @@ def make(rng: random.Random, unseen: bool) -> Example:
     return _example(prompt, target, table, facts)
 
 
-def _fields(form: str) -> list[str]:
-    """Return the columns of a form of rows, in its order."""
-    return [field for _, field, _, _ in string.Formatter().parse(form) if field]
-
-
 def _value(rng: random.Random, column: str, currency: str) -> str:
     return (currency if column in ("price", "amount") else "") + COLUMNS[column](rng)
 
@@ -66,7 +59,7 @@ def _draw(rng: random.Random, form: str, key: str, currency: str, count: int) ->
     """Return rows with different values of a key column, for a form."""
     rows: dict[str, dict[str, str]] = {}
     while len(rows) < count:
-        row = {column: _value(rng, column, currency) for column in _fields(form)}
+        row = {column: _value(rng, column, currency) for column in words.fields_of(form)}
         rows[row.get(key, str(len(rows)))] = row
     return list(rows.values())
 
@@ -80,7 +73,7 @@ def _material(rng: random.Random, lines: list[str], is_headed: bool, inline: boo
 
 
 def _example(prompt: str, target: str, table: Table, facts: dict) -> Example:
-    return Example("rows", prompt, FORMATS[target][0](table), facts | {"format": target, "table": table})
+    return Example("rows", prompt, WRITERS[target][0](table), facts | {"format": target, "table": table})
 
 
 def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example | None:
@@ -115,7 +108,7 @@ def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example | N
         rows = [[*r[:other], value, *r[other + 1 :]] if r is rows[row] else r for r in rows]
     else:
         return None
-    prompt = request(rng, TEXT["follow_ups"][change].pick(rng, unseen), **details)
+    prompt = request(rng, TEXT.follow_ups[change].pick(rng, unseen), **details)
     return _example(prompt, target, [header, *rows], facts | {"columns": columns})
 
 
@@ -124,11 +117,8 @@ def grade(example: Example, answer: str) -> bool:
 
     Headings may have other capitals; cells may lack a currency or a measure, as in "loaves of bread".
     """
-    try:
-        table = FORMATS[example.facts["format"]][1](unfenced(answer))
-    except (ValueError, RecursionError):
-        return False
-    return _comparable(table) == _comparable(example.facts["table"])
+    read = READERS[example.facts["format"]]
+    return same(lambda text: _comparable(read(text)))(example, answer)
 
 
 def _comparable(table: Table) -> Table:
@@ -138,4 +128,4 @@ def _comparable(table: Table) -> Table:
     return [[name.lower().replace("_", " ") for name in header], *plain]
 
 
-TASK = skill("rows", "Tables from notes", make, grade, follow_up=follow_up)
+TASK = skill("rows", "Tables from notes", make, grade, follow_up)

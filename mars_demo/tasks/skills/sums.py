@@ -6,16 +6,17 @@ from collections.abc import Iterable
 
 from mars_demo.core.assets import read_json
 from mars_demo.tasks.common import Example
-from mars_demo.tasks.skills.common import kinds, request, skill, texts
+from mars_demo.tasks.skills.common import request, skill, texts
 from mars_demo.tasks.skills.words import FIRST_NAMES
 
 TEXT = texts("sums")
 # The phrasings of each kind of calculation, with its sign.
-ASKS = [
-    (kinds("sums", f"asks_{kind}"), sign)
-    for kind, sign in (("two", "+"), ("three", "+"), ("difference", "-"), ("product", "x"))
-]
-FOLLOW_UPS = kinds("sums", "follow_ups")
+ASKS = (
+    (TEXT.asks_two, "+"),
+    (TEXT.asks_three, "+"),
+    (TEXT.asks_difference, "-"),
+    (TEXT.asks_product, "x"),
+)
 # The numbers of verifiable instructions, which are never trained on.
 CHECKED = [{*map(int, re.findall(r"\d+", check["prompt"]))} for check in read_json("checks.json")]
 
@@ -29,9 +30,9 @@ def make(rng: random.Random, unseen: bool) -> Example:
         rng,
         phrasing,
         **dict(zip("abc", numbers)),
-        sum=rng.choice(TEXT["expressions"][sign]).format(a=a, b=b),
-        end=rng.choice(TEXT["ends"]),
-        things=rng.choice(TEXT["things"].split()),
+        sum=rng.choice(TEXT.expressions[sign]).format(a=a, b=b),
+        end=rng.choice(TEXT.ends),
+        things=rng.choice(TEXT.things.split()),
         who=rng.choice(FIRST_NAMES),
     )
     return _example(prompt, sign, numbers)
@@ -112,11 +113,11 @@ def _operands(sign: str, numbers: Iterable[str]) -> list[str]:
 
 def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example | None:
     """Return a request to add to the result of an example, or to subtract from it."""
-    sign, phrasing = FOLLOW_UPS.pick(rng, unseen)
+    sign, phrasing = TEXT.follow_ups.pick(rng, unseen)
     result, n = int(example.facts["result"]), rng.randint(2, 20)
     if {result, n} in CHECKED or (sign == "-" and n >= result):
         return None
     return _example(request(rng, phrasing, n=n), sign, [result, n])
 
 
-TASK = skill("sums", "Sums in steps", make, grade, follow_up=follow_up)
+TASK = skill("sums", "Sums in steps", make, grade, follow_up)

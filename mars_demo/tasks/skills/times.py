@@ -5,13 +5,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from mars_demo.tasks.common import DAYS, Example, concludes, concluding, quantity
-from mars_demo.tasks.skills.common import kinds, request, skill
+from mars_demo.tasks.skills.common import request, skill, texts
 
-ASKS, FOLLOW_UPS = kinds("times"), kinds("times", "follow_ups")
+TEXT = texts("times")
 
 
 def make(rng: random.Random, unseen: bool) -> Example:
-    phrasing = ASKS.pick(rng, unseen)
+    phrasing = TEXT.asks.pick(rng, unseen)
     key = next(key for key in SUMS if f"{{{key}}}" in phrasing)
     return _example(rng, phrasing, key, SUMS[key][0](rng))
 
@@ -19,7 +19,7 @@ def make(rng: random.Random, unseen: bool) -> Example:
 def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example:
     """Return the same kind of sum with other values, which the second request states."""
     key, old = example.facts["key"], example.facts["values"]
-    phrasings = [ask for ask in FOLLOW_UPS.of(unseen) if any(f"{{{name}}}" in ask for name in old)]
+    phrasings = [ask for ask in TEXT.follow_ups.of(unseen) if any(f"{{{name}}}" in ask for name in old)]
     phrasing, stated = rng.choice(phrasings), {}
     while stated.items() <= old.items():
         drawn = SUMS[key][0](rng)
@@ -167,4 +167,4 @@ SUMS: dict[str, tuple[Callable[[random.Random], dict[str, str]], Callable[..., t
 }
 
 
-TASK = skill("times", "Days and times", make, concludes, follow_up=follow_up)
+TASK = skill("times", "Days and times", make, concludes, follow_up)

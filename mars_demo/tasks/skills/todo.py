@@ -6,32 +6,31 @@ from collections.abc import Sequence
 
 from mars_demo.tasks.common import Example, capitalized
 from mars_demo.tasks.skills import words
-from mars_demo.tasks.skills.common import kinds, lines_of, plain, request, skill, texts
+from mars_demo.tasks.skills.common import lines_of, request, skill, texts
 
 TEXT = texts("todo")
-ASKS, FOLLOW_UPS = kinds("todo"), kinds("todo", "follow_ups")
-TALK, GROCERIES = TEXT["talk"], words.GROUPS["groceries"]
+GROCERIES = words.GROUPS["groceries"]
 _FURTHER = ("Also", "Oh", "And", "Then")  # beginnings of a sentence that follows another one
 _DONE = r"(?:[-*•] *)?\[x\]"
 _OPEN = r"(?:[-*•] *\[ ?\]|[-*•]|\[ ?\])"
 
 
 def make(rng: random.Random, unseen: bool) -> Example:
-    form, phrasing = ASKS.pick(rng, unseen)
+    form, phrasing = TEXT.asks.pick(rng, unseen)
     what = rng.choice(("groceries", "lacking")) if form == "shopping" else "tasks"
     items = _items(rng, what, rng.randint(2, 6))
-    prompt = request(rng, phrasing, _talk(rng, TALK[what].of(unseen), items))
+    prompt = request(rng, phrasing, _talk(rng, TEXT.talk[what].of(unseen), items))
     return _list(prompt, {"what": what, "numbered": form == "plan", "items": items, "done": []})
 
 
 def _items(rng: random.Random, what: str, count: int) -> list[str]:
     """Return groceries, or tasks of which some have a time."""
     if what != "tasks":
-        amounts = TEXT["amounts"] if what == "groceries" else ["{}"]
+        amounts = TEXT.amounts if what == "groceries" else ["{}"]
         return [rng.choice(amounts).format(name) for name in rng.sample(GROCERIES, count)]
     names = {"name": rng.choice(words.FIRST_NAMES), "city": rng.choice(words.CITIES)}
-    tasks = rng.sample(TEXT["tasks"], count)
-    return [task.format(**names) + rng.choice(TEXT["times"]) for task in tasks]
+    tasks = rng.sample(TEXT.tasks, count)
+    return [task.format(**names) + rng.choice(TEXT.times) for task in tasks]
 
 
 def _talk(rng: random.Random, talk: dict[str, list], items: Sequence[str]) -> str:
@@ -45,7 +44,7 @@ def _talk(rng: random.Random, talk: dict[str, list], items: Sequence[str]) -> st
         sentences = [stem.format(item) for stem, item in zip(stems, items)]
     for _ in range(rng.choice((0, 0, 1, 2))):
         if sentences[-1].endswith((".", "!", "?")):
-            sentences.insert(rng.randint(0, len(sentences)), rng.choice(TEXT["talk"]["chat"]))
+            sentences.insert(rng.randint(0, len(sentences)), rng.choice(TEXT.talk["chat"]))
     return " ".join(sentences)
 
 
@@ -61,9 +60,9 @@ def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example:
     """Return a request to tick, add or remove an item."""
     facts, items = example.facts, example.facts["items"]
     changes = {"add", "remove"} if facts["numbered"] else {"add", "remove", "done"}
-    change, phrasing = rng.choice([pair for pair in FOLLOW_UPS.of(unseen) if pair[0] in changes])
+    change, phrasing = rng.choice([pair for pair in TEXT.follow_ups.of(unseen) if pair[0] in changes])
     place = rng.randrange(len(items))
-    item, nth = items[place], TEXT["ordinals"][place]
+    item, nth = items[place], TEXT.ordinals[place]
     new = _items(rng, facts["what"], 1)[0]
     while new in items:
         new = _items(rng, facts["what"], 1)[0]
@@ -84,9 +83,14 @@ def grade(example: Example, answer: str) -> bool:
     for number, (line, item) in enumerate(zip(lines, facts["items"]), 1):
         mark = rf"{number}[.)]" if facts["numbered"] else _DONE if item in facts["done"] else _OPEN
         listed = re.fullmatch(rf"{mark} +(.*)", line, re.IGNORECASE)
-        if not listed or plain(listed[1]) != plain(item):
+        if not listed or _plain(listed[1]) != _plain(item):
             return False
     return True
 
 
-TASK = skill("todo", "To-do lists", make, grade, follow_up=follow_up)
+def _plain(text: str) -> str:
+    """Return the words of a text in lower case, without punctuation."""
+    return " ".join(re.findall(r"[\w'’-]+", text.lower()))
+
+
+TASK = skill("todo", "To-do lists", make, grade, follow_up)

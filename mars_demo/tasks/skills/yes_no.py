@@ -4,15 +4,14 @@ import random
 import re
 
 from mars_demo.tasks.common import Example
-from mars_demo.tasks.skills.common import kinds, request, skill
+from mars_demo.tasks.skills.common import request, skill, texts
 from mars_demo.tasks.skills.passages import passage, values
 
-ASKS = kinds("yes-no")
-TOPICS = kinds("yes-no", "topics")  # each with openings, and claims that its sentences confirm or deny
+TEXT = texts("yes-no")  # each topic with openings, and claims that its sentences confirm or deny
 
 
 def make(rng: random.Random, unseen: bool) -> Example:
-    topic = TOPICS.pick(rng, unseen)
+    topic = TEXT.topics.pick(rng, unseen)
     claims = rng.sample(topic["claims"], rng.randint(3, 5))
     details = [values(rng) for _ in claims]
     verdicts = [rng.choice(("yes", "no")) for _ in claims]
@@ -22,7 +21,7 @@ def make(rng: random.Random, unseen: bool) -> Example:
     ]
     text = passage(rng, topic["openings"], sentences)
     question = rng.choice(claims[0]["questions"]).format(**details[0])
-    prompt = request(rng, ASKS.pick(rng, unseen), text, question=question)
+    prompt = request(rng, TEXT.asks.pick(rng, unseen), text, question=question)
     facts = {"verdict": verdicts[0], "sentence": sentences[0]}
     return Example("yes-no", prompt, f"{verdicts[0].title()}. {sentences[0]}", facts)
 
