@@ -13,7 +13,7 @@ FIELDS = words.drawings(TEXT.fields)
 def make(rng: random.Random, unseen: bool) -> Example:
     chore = rng.choice(TEXT.chores)
     nouns, items, text = MATERIAL[chore["from"]](rng)
-    prompt = request(rng, chore["asks"].pick(rng, unseen), text, **nouns).strip()
+    prompt = request(rng, chore["asks"].pick(rng, unseen), text, **nouns)
     return _example(prompt, items, chore["form"])
 
 
@@ -27,7 +27,7 @@ def _paragraph(rng: random.Random) -> tuple[dict[str, str], list[str], str]:
 def _list(rng: random.Random) -> tuple[dict[str, str], list[str], str]:
     """Return the nouns for the items of a sentence, the items, and the sentence."""
     kind = rng.choice(list(TEXT.frames))
-    nouns, items = listings.drawn(rng, rng.randint(3, 5), TEXT.kinds[kind])
+    nouns, items = listings.drawn(rng, rng.randint(3, 5), groups=TEXT.kinds[kind])
     joined = rng.choice((and_list, and_list, ", ".join))(items)
     return nouns, items, _filled(rng, rng.choice(TEXT.frames[kind]).replace("{}", joined))
 

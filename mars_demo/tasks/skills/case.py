@@ -32,7 +32,7 @@ def make(rng: random.Random, unseen: bool) -> Example:
     phrasing = TEXT.asks[chore].pick(rng, unseen)
     count = 1 if chore != "last first" or is_inline(phrasing) else rng.randint(1, 3)
     given = [_text(rng, chore) for _ in range(count)]
-    prompt = request(rng, phrasing, "\n".join(given)).strip()
+    prompt = request(rng, phrasing, "\n".join(given))
     answer = "\n".join(map(CHANGES[chore], given))
     return Example("case", prompt, answer, {"chore": chore})
 

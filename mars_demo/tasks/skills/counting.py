@@ -5,7 +5,7 @@ import re
 
 from mars_demo.tasks.common import WORDS, Example
 from mars_demo.tasks.skills import listings, words
-from mars_demo.tasks.skills.common import is_inline, lines_of, request, skill, texts, unfenced
+from mars_demo.tasks.skills.common import lines_of, request, skill, texts, unfenced
 
 TEXT = texts("counting")
 _SPELLED = WORDS + tuple(
@@ -24,15 +24,12 @@ def make(rng: random.Random, unseen: bool) -> Example:
     chore = rng.choice(list(TEXT.asks))
     phrasing = TEXT.asks[chore].pick(rng, unseen)
     if chore == "items":
-        inline = is_inline(phrasing)
-        nouns, [spare, *items] = listings.drawn(rng, rng.randint(4, 7), listings.groups_for(phrasing))
-        text = listings.typed(rng, items, "commas" if inline else rng.choice(listings.FORMS[:-1]))
-        return _example(chore, request(rng, phrasing, text, **nouns).strip(), items, spare)
+        nouns, [spare, *items] = listings.drawn(rng, rng.randint(4, 7), phrasing)
+        text = listings.typed(rng, items, listings.form_for(rng, phrasing, listings.FORMS_OF_NUMBERS))
+        return _example(chore, request(rng, phrasing, text, **nouns), items, spare)
     text = _text(rng, chore)
-    prompt = (
-        request(rng, phrasing, text, word=text) if chore == "words" else request(rng, phrasing, word=text)
-    )
-    return _example(chore, prompt.strip(), _parts(chore, text))
+    prompt = request(rng, phrasing, text if chore == "words" else "", word=text)
+    return _example(chore, prompt, _parts(chore, text))
 
 
 def _text(rng: random.Random, chore: str) -> str:

@@ -4,7 +4,7 @@ import datetime
 import random
 import re
 
-from mars_demo.tasks.common import Example
+from mars_demo.tasks.common import Example, stripped_lines
 from mars_demo.tasks.skills import words
 from mars_demo.tasks.skills.common import new_numbers, request, skill, texts
 
@@ -78,8 +78,7 @@ def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example:
 
 def grade(example: Example, answer: str) -> bool:
     """Return whether the answer has greeting, every field once and signature, and invents no number."""
-    answer, fields = answer.strip(), example.facts["fields"]
-    lines = [line.strip() for line in answer.splitlines() if line.strip()]
+    lines, fields = stripped_lines(answer), example.facts["fields"]
     if len(lines) < 3 or lines[0] != f"Dear {fields['to']}," or lines[-1] != fields["from"]:
         return False
     body = " ".join(lines[1:-1])

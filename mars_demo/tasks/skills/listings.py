@@ -34,19 +34,18 @@ _FORMS = {
     "sentence": (and_list,),
 }
 FORMS = ("commas", "commas", "lines", "bullets", "numbers")  # of a list as typed, with their shares
+FORMS_OF_NUMBERS = FORMS[:-1]
 _MARK = re.compile(r"(?:(?P<bullet>[-*•–])|(?P<number>\d+)[.)])\s+")
 
 
-def groups_for(phrasing: str) -> Sequence[str]:
-    """Return the groups whose members fit into a phrasing."""
-    return SHORT_GROUPS if is_inline(phrasing) else GROUPS
-
-
 def drawn(
-    rng: random.Random, count: int, groups: Sequence[str] = GROUPS
+    rng: random.Random, count: int, phrasing: str = "", groups: Sequence[str] = GROUPS
 ) -> tuple[dict[str, str], list[str]]:
-    """Return the nouns for one of the groups and `count` of its members, which have different initials."""
-    group = rng.choice(groups)
+    """Return the nouns for a group and `count` of its members, which have different initials.
+
+    phrasing: where the members have to fit.
+    """
+    group = rng.choice(SHORT_GROUPS if is_inline(phrasing) else groups)
     members = {item[0]: item for item in rng.sample(_MEMBERS[group], len(_MEMBERS[group]))}
     change = rng.choices(_CASES, (8, 1, 1))[0]
     nouns = {"group": group, "one": _TEXT.nouns[group]}
@@ -57,6 +56,11 @@ def numbers(rng: random.Random, count: int) -> tuple[dict[str, str], list[str]]:
     """Return the noun for numbers and `count` numbers below 100 with different tens."""
     tens = rng.sample(range(10), count)
     return {"group": rng.choice(_TEXT.numbers)}, [str(10 * ten + rng.randint(1, 9)) for ten in tens]
+
+
+def form_for(rng: random.Random, phrasing: str, forms: Sequence[str] = FORMS) -> str:
+    """Return one of the forms for a list, or "commas" where only one line fits into a phrasing."""
+    return "commas" if is_inline(phrasing) else rng.choice(forms)
 
 
 def typed(rng: random.Random, items: Sequence[str], form: str) -> str:

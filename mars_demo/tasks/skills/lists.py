@@ -4,7 +4,7 @@ import random
 
 from mars_demo.tasks.common import Example
 from mars_demo.tasks.skills import listings
-from mars_demo.tasks.skills.common import is_inline, request, skill, texts
+from mars_demo.tasks.skills.common import request, skill, texts
 
 CHANGES = {
     "sort": lambda items: sorted(items, key=str.lower),
@@ -22,21 +22,19 @@ TEXT = texts("lists")
 def make(rng: random.Random, unseen: bool) -> Example:
     chore = rng.choice(TEXT.chores)
     phrasing, change = chore["asks"].pick(rng, unseen), chore["change"]
-    inline, counts = is_inline(phrasing), change in ("rise", "fall")
-    size = rng.randint(3, 5)
-    if counts:
-        nouns, items = listings.numbers(rng, size)
+    size, forms = rng.randint(3, 5), chore.get("material", listings.FORMS)
+    if change in ("rise", "fall"):
+        (nouns, items), forms = listings.numbers(rng, size), listings.FORMS_OF_NUMBERS
     else:
-        nouns, items = listings.drawn(rng, size, listings.groups_for(phrasing))
+        nouns, items = listings.drawn(rng, size, phrasing)
     if change == "distinct":
         items = _with_repeats(rng, items)
-    forms = [form for form in chore.get("material", listings.FORMS) if not (counts and form == "numbers")]
-    given = "commas" if inline else rng.choice(forms)
+    given = listings.form_for(rng, phrasing, forms)
     asked = chore.get("form")
     if asked == "asked":
         asked = rng.choice(list(TEXT.shapes))
         nouns["shape"] = rng.choice(TEXT.shapes[asked])
-    prompt = request(rng, phrasing, listings.typed(rng, items, given), **nouns).strip()
+    prompt = request(rng, phrasing, listings.typed(rng, items, given), **nouns)
     return _example(prompt, CHANGES[change](items), asked, asked or given, change in ORDERS)
 
 
@@ -62,11 +60,10 @@ def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example:
     item = rng.choice(items)
     named = f'"{item}"' if " " in item else item
     prompt = request(rng, TEXT.follow_ups[kind].pick(rng, unseen), item=named)
-    if kind == "other way":
-        return _example(prompt, items[::-1], None, form, ordered)
-    if kind == "without":
-        return _example(prompt, [other for other in items if other != item], None, form, ordered)
-    return _example(prompt, items, kind, kind, ordered)
+    if kind not in ("other way", "without"):
+        return _example(prompt, items, kind, kind, ordered)
+    items = items[::-1] if kind == "other way" else [other for other in items if other != item]
+    return _example(prompt, items, None, form, ordered)
 
 
 TASK = skill("lists", "Lists in order", make, listings.grade, follow_up)

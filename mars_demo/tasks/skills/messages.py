@@ -4,7 +4,7 @@ import random
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from mars_demo.tasks.common import Example, capitalized, sentences_of
+from mars_demo.tasks.common import Example, capitalized, sentences_of, stripped_lines
 from mars_demo.tasks.skills import words
 from mars_demo.tasks.skills.common import new_numbers, request, skill, texts
 
@@ -41,13 +41,8 @@ def time(rng: random.Random) -> str:
     return rng.choice(("noon", f"{hour}", f"{hour} pm", f"{hour}:{minute} pm", f"{hour + 12}:{minute}"))
 
 
-FIELDS = words.drawings(
-    TEXT.pools | TEXT.roles | TEXT.fields,
-    day=day,
-    time=time,
-    addressee=addressee,
-    when=lambda rng: on(day(rng)),
-)
+_PATTERNS = TEXT.pools | TEXT.roles | TEXT.fields
+FIELDS = words.drawings(_PATTERNS, day=day, time=time, addressee=addressee, when=lambda rng: on(day(rng)))
 NAMES_AND_DAYS = ("to", "sender", "kid", "day", "other", "when", "weekday", "weekday2")
 
 
@@ -99,8 +94,7 @@ def written(form: str, subject: str, body: str, fields: Mapping[str, str]) -> st
         start = body if re.match(r"I\b", body) else body[0].lower() + body[1:]
         return f"Hi {to}, {start}" if to else body
     greeting, sender = f"Dear {to}," if to else "Hello,", fields.get("sender", PLACEHOLDER)
-    subject = capitalized(subject)
-    return f"Subject: {subject}\n\n{greeting}\n\n{body}\n\nBest regards,\n{sender}"
+    return f"Subject: {capitalized(subject)}\n\n{greeting}\n\n{body}\n\nBest regards,\n{sender}"
 
 
 def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example | None:
@@ -110,12 +104,13 @@ def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example | N
     targets |= {"minutes", "time"} & set(fields) | ({"day"} if {"day", "when"} & set(fields) else set())
     target, phrasing = rng.choice([pair for pair in TEXT.follow_ups.of(unseen) if pair[0] in targets])
     if target in ("text", "email"):
-        kept = {f: v for f, v in fields.items() if f != "sender"} if target == "text" else fields
-        prompt, form, changed = request(rng, phrasing), target, kept
+        prompt, form, changed = request(rng, phrasing), target, dict(fields)
+        if form == "text":
+            changed.pop("sender", None)
     else:
-        new = drawn(rng, [target], FIELDS)[target]
+        new = FIELDS[target](rng)
         while new.lower() in example.prompt.lower():
-            new = drawn(rng, [target], FIELDS)[target]
+            new = FIELDS[target](rng)
         field, value = ("when", on(new)) if target == "day" and "when" in fields else (target, new)
         prompt, changed = request(rng, phrasing, new=new), fields | {field: value}
     return _message(prompt, f"{example.facts['source']}\n{prompt}", kind, form, changed)
@@ -146,7 +141,7 @@ def grade(example: Example, answer: str) -> bool:
     the `source`, which is everything that the user has written.
     """
     facts, fields, answer = example.facts, example.facts["fields"], answer.strip()
-    lines = [line.strip() for line in answer.splitlines() if line.strip()]
+    lines = stripped_lines(answer)
     body = (_email_body if facts["form"] == "email" else _text_body)(lines, fields)
     others = [value for field, value in fields.items() if field not in ("to", "sender")]
     sentences = sentences_of(body)

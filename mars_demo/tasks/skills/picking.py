@@ -4,7 +4,7 @@ import random
 
 from mars_demo.tasks.common import Example
 from mars_demo.tasks.skills import listings
-from mars_demo.tasks.skills.common import is_inline, lines_of, request, skill, texts
+from mars_demo.tasks.skills.common import lines_of, request, skill, texts
 
 TEXT = texts("picking")
 
@@ -12,18 +12,16 @@ TEXT = texts("picking")
 def make(rng: random.Random, unseen: bool) -> Example:
     chore = rng.choice(TEXT.chores)
     phrasing, pick = chore["asks"].pick(rng, unseen), chore["pick"]
-    inline, counts = is_inline(phrasing), pick in ("least", "most")
-    size, missing = rng.randint(3, 5), ""
-    if counts:
-        nouns, items = listings.numbers(rng, size)
+    size, forms, missing = rng.randint(3, 5), listings.FORMS, ""
+    if pick in ("least", "most"):
+        (nouns, items), forms = listings.numbers(rng, size), listings.FORMS_OF_NUMBERS
     else:
-        nouns, [missing, *items] = listings.drawn(rng, size + 1, listings.groups_for(phrasing))
+        nouns, [missing, *items] = listings.drawn(rng, size + 1, phrasing)
     fields, picked = _picked(rng, pick, items, missing)
-    forms = [form for form in listings.FORMS if not (counts and form == "numbers")]
-    text = listings.typed(rng, items, "commas" if inline else rng.choice(forms))
+    text = listings.typed(rng, items, listings.form_for(rng, phrasing, forms))
     if " " in fields.get("item", "") or rng.random() < 0.1:
         phrasing = phrasing.replace("{item}", '"{item}"')
-    prompt = request(rng, phrasing, text, **nouns, **fields).strip()
+    prompt = request(rng, phrasing, text, **nouns, **fields)
     answer = f"{picked[0]}." if pick == "contains" else ", ".join(picked)
     return Example("picking", prompt, answer, {"picked": picked})
 

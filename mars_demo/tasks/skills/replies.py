@@ -32,8 +32,7 @@ def make(rng: random.Random, unseen: bool) -> Example:
     names = {name.removesuffix("_on") for name in names}
     fields = messages.drawn(rng, sorted(names), FIELDS)
     fields |= _other_forms(fields)
-    subject = messages.filled([message["subject"]], fields)
-    subject = capitalized(subject)
+    subject = capitalized(messages.filled([message["subject"]], fields))
     text = messages.filled([rng.choice(message["texts"])], fields)
     material = layout.format(**fields, text=text, subject=subject)
     prompt = request(rng, phrasing, material, **fields)
