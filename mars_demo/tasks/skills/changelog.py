@@ -2,9 +2,9 @@
 
 import random
 
-from mars_demo.tasks.common import Example
+from mars_demo.tasks.common import Example, same
 from mars_demo.tasks.skills import words
-from mars_demo.tasks.skills.common import lines_of, request, same, skill, texts
+from mars_demo.tasks.skills.common import lines_of, request, skill, texts
 
 TEXT = texts("changelog")  # `changes` and `commits` are phrases by kind or type
 DATES = ("{day:%Y-%m-%d}", "{day:%Y-%m-%d}", words.LONG_DATE, "{day:%d.%m.%Y}")

@@ -4,9 +4,9 @@ import json
 import random
 import re
 
-from mars_demo.tasks.common import Example
+from mars_demo.tasks.common import Example, same
 from mars_demo.tasks.skills import words
-from mars_demo.tasks.skills.common import and_list, is_inline, request, same, skill, texts, written
+from mars_demo.tasks.skills.common import and_list, is_inline, request, skill, texts, written
 from mars_demo.tasks.skills.tables import literal, parsed
 
 TEXT = texts("extraction")

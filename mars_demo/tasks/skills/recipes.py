@@ -3,7 +3,7 @@
 import random
 import re
 
-from mars_demo.tasks.common import Example
+from mars_demo.tasks.common import Example, same
 from mars_demo.tasks.skills.common import and_list, lines_of, marked, request, skill, texts
 
 TEXT = texts("recipes")
@@ -93,17 +93,13 @@ def _example(prompt: str, ingredients: list[tuple], factor: str) -> Example:
         for number, unit, names in ingredients
     ]
     answer = "\n".join((TEXT.factors[factor]["head"], *(f"- {line}" for line in scaled)))
-    facts = {"factor": factor, "ingredients": ingredients, "scaled": scaled}
-    return Example("recipes", prompt, answer, facts)
+    return Example("recipes", prompt, answer, {"factor": factor, "ingredients": ingredients})
 
 
-def grade(example: Example, answer: str) -> bool:
-    """Return whether the answer has the factor and every ingredient with its new amount, in any order."""
-    head, *lines = [_plain(line) for line in lines_of(answer)] or [""]
-    right = example.facts["scaled"]
-    return head == _plain(TEXT.factors[example.facts["factor"]]["head"]) and sorted(lines) == sorted(
-        map(_plain, right)
-    )
+def _contents(answer: str) -> tuple[str, list[str]]:
+    """Return the line with the factor and, in alphabetical order, those with ingredients."""
+    head, *lines = [_plain(line) for line in lines_of(answer)]
+    return head, sorted(lines)
 
 
 def _plain(line: str) -> str:
@@ -112,4 +108,4 @@ def _plain(line: str) -> str:
     return re.sub(r"(?<=\d) (?=(g|ml)\b)", "", line.replace(" of ", " "))
 
 
-TASK = skill("recipes", "Recipes for more people", make, grade, follow_up)
+TASK = skill("recipes", "Recipes for more people", make, same(_contents), follow_up)

@@ -3,9 +3,9 @@
 import random
 import re
 
-from mars_demo.tasks.common import Example
+from mars_demo.tasks.common import Example, same
 from mars_demo.tasks.skills import words
-from mars_demo.tasks.skills.common import and_list, is_inline, request, same, skill, texts, written
+from mars_demo.tasks.skills.common import and_list, is_inline, request, skill, texts, written
 from mars_demo.tasks.skills.tables import READERS, WRITERS, Table
 
 # `schemes` have names of each column, and forms of a row; the first column names the row.

@@ -6,9 +6,9 @@ import random
 import re
 from collections.abc import Callable
 
-from mars_demo.tasks.common import Example
+from mars_demo.tasks.common import Example, same
 from mars_demo.tasks.skills import words
-from mars_demo.tasks.skills.common import lines_of, request, same, skill, texts, unfenced
+from mars_demo.tasks.skills.common import lines_of, request, skill, texts, unfenced
 
 Table = list[list[str]]  # the header is the first row
 NUMBER = re.compile(r"(0|[1-9]\d*)(\.\d+)?")
