@@ -61,14 +61,6 @@ def _objects(table: Table) -> list[str]:
     return [f"{{{row}}}" for row in rows]
 
 
-def _json(table: Table) -> str:
-    return "[\n  " + ",\n  ".join(_objects(table)) + "\n]"
-
-
-def _json_line(table: Table) -> str:
-    return f"[{', '.join(_objects(table))}]"
-
-
 def _read_csv(answer: str) -> Table:
     return [[cell.strip() for cell in row] for row in csv.reader(unfenced(answer).splitlines()) if row]
 
@@ -97,7 +89,10 @@ WRITERS = {
     "CSV": (_separated(","), _separated(","), _separated(";"), _separated(", ")),
     "TSV": (_separated("\t"),),
     "Markdown": (_markdown, _aligned),
-    "JSON": (_json, _json_line),
+    "JSON": (
+        lambda table: "[\n  " + ",\n  ".join(_objects(table)) + "\n]",
+        lambda table: f"[{', '.join(_objects(table))}]",
+    ),
 }
 FORMATS = texts("table-formats")
 # `schemes` have names of each column, and forms of a row; the first column names the row.
@@ -121,10 +116,9 @@ def _conversion(rng: random.Random, unseen: bool) -> Example:
     header = rng.sample(list(columns), rng.randint(2, len(columns)))
     draws = [words.drawing(columns[name]) for name in header]
     spell = rng.choice((str, str, str, str.capitalize))
+    count = _count(rng, target, len(header), 6)
     # No commas inside of cells: a reader of CSV would split there.
-    rows = [
-        [draw(rng).replace(",", "") for draw in draws] for _ in range(_count(rng, target, len(header), 6))
-    ]
+    rows = [[draw(rng).replace(",", "") for draw in draws] for _ in range(count)]
     table = [[spell(name) for name in header], *rows]
     material = rng.choice(WRITERS[source])(table)
     called = rng.choice((str, str, str, str.lower))
