@@ -24,10 +24,8 @@ def _schedule(rng: random.Random) -> str:
 
 # The generator of each value in a request.
 VALUES = {
-    **{name: words.one_of(values) for name, values in TEXT.values.items()},
-    "n": words.drawing("{11..250}"),
+    **words.drawings(TEXT.values),
     "action": words.one_of(list(TEXT.actions)),
-    "title": words.drawing("{street} {School|Cafe|Club|Museum|Choir}"),
     "url": lambda rng: f"https://{rng.choice(words.STREETS).lower()}.example.{rng.choice(('com', 'org'))}",
     "schedule": _schedule,
 }

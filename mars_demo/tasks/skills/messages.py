@@ -41,13 +41,9 @@ def _time(rng: random.Random) -> str:
     return rng.choice(("noon", f"{hour}", f"{hour} pm", f"{hour}:{minute} pm", f"{hour + 12}:{minute}"))
 
 
-FIELDS = words.drawings(
-    MESSAGES.pools | MESSAGES.roles | MESSAGES.fields,
-    day=_day,
-    time=_time,
-    addressee=_addressee,
-    when=lambda rng: _on(_day(rng)),
-)
+_NAMED = {"day": _day, "time": _time, "addressee": _addressee, "when": lambda rng: _on(_day(rng))}
+FIELDS = words.drawings(MESSAGES.pools | MESSAGES.roles | MESSAGES.fields, **_NAMED)
+REPLY_FIELDS = FIELDS | words.drawings(REPLIES.fields, **_NAMED, my=lambda _: "{my}")
 NAMES_AND_DAYS = ("to", "sender", "kid", "day", "other", "when", "weekday", "weekday2")
 
 
@@ -178,21 +174,6 @@ def _text_body(lines: list[str], fields: Mapping[str, str]) -> str:
     return body if named and not body.startswith(("Subject", "Dear")) else ""
 
 
-_REFUSAL = "sorry|cannot|can't|unable|unfortunately"
-# Patterns of the replies with each intent.
-ABOUT = {
-    "decline": _REFUSAL,
-    "move": r"instead|another|other|different|rather",
-    "thanks": r"[Tt]hank",
-    **dict.fromkeys(("accept", "confirm"), rf"^(?!.*({_REFUSAL}))"),
-}
-REPLY_FIELDS = FIELDS | {
-    "favor": words.one_of(REPLIES.favors),
-    **words.drawings({"topic": REPLIES.topics, "reason": REPLIES.reasons}),
-    "new": _day,
-}
-
-
 def _reply(rng: random.Random, unseen: bool) -> Example:
     intent, phrasing = REPLIES.asks.pick(rng, unseen)
     message = rng.choice([message for message in REPLIES.messages.of(unseen) if intent in message])
@@ -210,7 +191,7 @@ def _reply(rng: random.Random, unseen: bool) -> Example:
     used = {name: value for name, value in fields.items() if value in body}
     used |= {name: fields[name] for name in ("to", "sender") if name in fields}
     source = "\n".join((prompt, *used.values()))
-    facts = {"form": form, "fields": used, "about": ABOUT[intent], "source": source}
+    facts = {"form": form, "fields": used, "about": REPLIES.about[intent], "source": source}
     return Example("replies", prompt, _written(form, f"Re: {subject}", body, fields), facts)
 
 

@@ -20,7 +20,7 @@ def make(rng: random.Random, unseen: bool) -> Example:
         material = rng.choice((and_list, ", ".join))([_amount(*each) for each in ingredients])
     else:
         material = _listed(rng, phrasing, ingredients, title=rng.choice(kitchen["titles"]), base=base)
-    prompt = request(rng, phrasing, material, base=base, people=people, **_named(factor))
+    prompt = request(rng, phrasing, material, base=base, people=people, **TEXT.factors[factor])
     return _example(prompt, ingredients, factor)
 
 
@@ -28,10 +28,10 @@ def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example:
     """Return a request to scale the original by another factor."""
     ingredients, old = example.facts["ingredients"], example.facts["factor"]
     odd = any(number % 2 for number, _, _ in ingredients if number)
-    factor = rng.choice(
-        [factor for factor in TEXT.factors if factor != old and not (odd and factor == "half")]
-    )
-    return _example(request(rng, TEXT.follow_ups.pick(rng, unseen), **_named(factor)), ingredients, factor)
+    impossible = (old, "half") if odd else (old,)
+    factor = rng.choice([factor for factor in TEXT.factors if factor not in impossible])
+    prompt = request(rng, TEXT.follow_ups.pick(rng, unseen), **TEXT.factors[factor])
+    return _example(prompt, ingredients, factor)
 
 
 def _ingredients(rng: random.Random, kitchen: dict, count: int, factor: str) -> list[tuple]:
@@ -80,11 +80,6 @@ def _listed(rng: random.Random, phrasing: str, ingredients: list[tuple], **heade
     if "{people}" in phrasing and "{base}" not in phrasing:
         return f"{rng.choice(TEXT.headers).format(**header)}\n{text}"
     return f"{rng.choice(TEXT.titles).format(**header)}\n{text}" if rng.random() < 0.3 else text
-
-
-def _named(factor: str) -> dict[str, str]:
-    fields = TEXT.factors[factor]
-    return fields | {"Verb": fields["verb"].capitalize()}
 
 
 def _example(prompt: str, ingredients: list[tuple], factor: str) -> Example:

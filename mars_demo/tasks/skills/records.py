@@ -7,13 +7,9 @@ from mars_demo.tasks.common import Example, same
 from mars_demo.tasks.skills import words
 from mars_demo.tasks.skills.common import is_inline, python, request, skill, texts, unfenced, written
 
-TEXT = texts("records")
+TEXT = texts("records")  # `field_styles` are the forms of a field without a default and with one
 TYPES = {field: kind for kind, fields in TEXT.fields.items() for field in fields}
-DEFAULTS = {
-    "str": lambda rng: f'"{rng.choice(TEXT.defaults)}"',
-    **words.drawings({"int": "{0..99}", "float": "{0..9}.{1..9}", "bool": "{True|False}"}),
-}
-# The forms of a field without a default and with one.
+DEFAULTS = words.drawings(TEXT.defaults)
 ENTRY_STYLES = ("{}: {}", "{}: {}", "{} = {}", "{} - {}", "{} -> {}", "{}\t{}")
 VALUES = words.drawings(TEXT.values)
 FUNCTIONS = {
