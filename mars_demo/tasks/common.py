@@ -63,6 +63,7 @@ DAYS = tuple(_WORDS["days"].split())
 # lists with different initials are easy to draw.
 NOUNS = tuple(_WORDS["nouns"].split())
 WORDS = tuple(_WORDS["words"].split())  # to spell; two tasks use them, so each spelling is learned twice
+_ONES, _TENS = _WORDS["ones"].split(), _WORDS["tens"].split()
 
 
 def ask(rng: random.Random, phrasings: Sequence[str], **details: object) -> str:
@@ -136,13 +137,6 @@ def stripped_lines(text: str) -> list[str]:
 def sentences_of(text: str) -> list[str]:
     """Return the sentences of a text, including an unfinished last one."""
     return [part for part in re.split(r"(?<=[.?!])\s+", text.strip()) if part]
-
-
-_ONES = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
-    "fifteen sixteen seventeen eighteen nineteen"
-).split()
-_TENS = "zero ten twenty thirty forty fifty sixty seventy eighty ninety".split()
 
 
 def in_words(number: int) -> str:

@@ -5,12 +5,8 @@ import random
 from mars_demo.tasks.common import DAYS, TEXTS, Example, Task, ask, concludes, concluding, listed, quantity
 
 UNITS = TEXTS["units"]["units"]  # singular, plural, the smaller unit, and the factor
-MONTHS = (
-    ("January", 31), ("February", 28), ("March", 31), ("April", 30), ("May", 31), ("June", 30),
-    ("July", 31), ("August", 31), ("September", 30), ("October", 31), ("November", 30),
-    ("December", 31),
-)  # fmt: skip
-ORDINALS = "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth".split()
+MONTHS = [month.split() for month in TEXTS["words"]["months"].split(", ")]  # each with its length
+ORDINALS = TEXTS["words"]["ordinals"].split()
 WEEKDAYS = TEXTS["weekdays"]
 TABLES = {
     name: [line.split("|") for line in lines] for name, lines in TEXTS["world-facts"]["tables"].items()
