@@ -90,7 +90,7 @@ def run(arguments: argparse.Namespace) -> None:
         )
     config = config_of(arguments)
     # All processes would load onto the first GPU; training moves each to its own.
-    base = load_checkpoint(arguments.base, "cpu" if has_others else None, torch.float32, for_training=True)
+    base = load_checkpoint(arguments.base, "cpu" if has_others else None, torch.float32)
     model, tokenizer = base.model, base.tokenizer
     if config.data == "self":
         config = replace(config, data=str(own_answers(base, arguments)))

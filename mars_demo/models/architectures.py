@@ -52,6 +52,11 @@ def empty(config: PreTrainedConfig) -> PreTrainedModel:
         )
 
 
+def head_width(config: PreTrainedConfig) -> int:
+    """Return the width of an attention head."""
+    return getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+
+
 def published_config(folder: str) -> Qwen2Config | None:
     """Return the config of one of the paper's checkpoints; None for any other checkpoint."""
     config, _ = PreTrainedConfig.get_config_dict(folder)

@@ -12,7 +12,7 @@ import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
 
 from mars_demo.core.modes import modes_of, trained_window
-from mars_demo.models.runtime.captured import CapturedModel, captured
+from mars_demo.models.runtime.captured import captured
 from mars_demo.models.runtime.decoder import Decoder, TransformersDecoder
 from mars_demo.models.runtime.quantized import QuantizedModel
 
@@ -35,7 +35,6 @@ class Checkpoint:
     end_ids: frozenset[int]  # all tokens that end an answer
     source: Path | None = None  # the folder or GGUF file that it was loaded from, if any
     quantized: QuantizedModel | None = None
-    captured: CapturedModel | None = None  # decodes one text faster on a GPU, with the same weights
     costs: list[tuple[int, float]] | None = None  # [positions, milliseconds] of measured forwards
     _load: Callable[[], PreTrainedModel] | None = field(default=None, repr=False, compare=False)
     _names: dict[int, str] = field(default_factory=dict, repr=False, compare=False)
@@ -48,8 +47,11 @@ class Checkpoint:
 
     @cached_property
     def decoder(self) -> Decoder:
-        """Return the decoder of single texts."""
-        return self.captured or self.quantized or TransformersDecoder(self.model)
+        """Return the decoder of single texts.
+
+        A captured model, whose weights share storage, is made on first use: training needs none.
+        """
+        return self.quantized or captured(self.model) or TransformersDecoder(self.model)
 
     @property
     def device(self) -> torch.device:
@@ -88,12 +90,8 @@ def wrap(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
     source: Path | None = None,
-    captures: bool = True,
 ) -> Checkpoint:
-    """Return a model and tokenizer in memory as a `Checkpoint`.
-
-    captures: whether it decodes with a captured model where there can be one.
-    """
+    """Return a model and tokenizer in memory as a `Checkpoint`."""
     config = model.config
     mask_id = getattr(config, "mask_token_id", None)
     block_size = getattr(config, "block_size", None) if mask_id is not None else None
@@ -107,7 +105,6 @@ def wrap(
         context=config.max_position_embeddings,
         end_ids=end_ids(model, tokenizer),
         source=source,
-        captured=captured(model) if captures else None,
     )
 
 

@@ -1,7 +1,6 @@
 """Loading of checkpoints from names, folders, GGUF files and hub ids."""
 
-import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -24,9 +23,8 @@ from mars_demo.models.architectures import GGUF, empty, published_config, requir
 from mars_demo.models.checkpoint import Checkpoint, from_files, require_fit, wrap
 from mars_demo.models.device import usable
 from mars_demo.models.hub import Report
-from mars_demo.models.memory import is_short
+from mars_demo.models.memory import is_short, needed
 from mars_demo.models.runtime.quantized_weights import of_model
-from mars_demo.models.weights import require_files, stored_shapes
 
 transformers_logging.disable_progress_bar()  # it would draw a bar for every load
 
@@ -37,7 +35,7 @@ def load_checkpoint(
     dtype: torch.dtype | str = "auto",
     block_size: int | None = None,
     report: Report | None = None,
-    for_training: bool = False,
+    make_room: Callable[[int, str], None] | None = None,
 ) -> Checkpoint:
     """Load a checkpoint from a bundled name, a local folder, a GGUF file or a hub id.
 
@@ -50,7 +48,7 @@ def load_checkpoint(
     block_size: masks per block in training, if its config and name do not say so or are wrong; 0 for an
         ordinary AR model.
     report: called with `fetching`, the bytes so far and all bytes, then with `loading`, 0, 0.
-    for_training: whether to leave out the captured model, whose weights share storage and take memory.
+    make_room: called with the bytes that the model needs, and its device, before its weights are read.
 
     Raises:
         ValueError: with a reason in one sentence, if the checkpoint does not exist, cannot be fetched, is
@@ -66,10 +64,15 @@ def load_checkpoint(
     with _one_sentence(name):
         tokenizer, config = _described(path, label, block_size)
         quantizes = precision.is_quantized(dtype, path, device, config)
+        dense_dtype = precision.dense_dtype(dtype, device)
+        # Also enough for a quantized model, whose dequantized weights may be needed later.
+        size = needed(empty(config), device, dense_dtype)
+    if make_room:
+        make_room(size, device)
+    with _one_sentence(name):
         if quantizes and (quantized := _quantized(name, path, tokenizer, config)):
             return quantized
-    model = _dense(name, path, config, precision.dense_dtype(dtype, device), device)
-    return wrap(name, model, tokenizer, Path(path), captures=not for_training)
+    return wrap(name, _dense(name, path, config, dense_dtype, device), tokenizer, Path(path))
 
 
 def _quantized(
@@ -162,7 +165,6 @@ def _weights(path: str, config: PreTrainedConfig, dtype: torch.dtype, device: st
         from mars_demo.models import gguf  # imports gguf, which safetensors do not need
 
         return gguf.read(file, config, dtype, device)
-    require_files(Path(path))
     _require_size(path, config)
     model, loading = from_files(
         path,
@@ -180,9 +182,9 @@ def _weights(path: str, config: PreTrainedConfig, dtype: torch.dtype, device: st
 
 def _require_size(path: str, config: PreTrainedConfig) -> None:
     """Reject a config of a far larger model than the stored weights, before memory is allocated."""
-    stored = stored_shapes(path)
-    described = {name: tuple(weight.shape) for name, weight in empty(config).state_dict().items()}
-    if sum(map(math.prod, described.values())) <= 2 * sum(map(math.prod, stored.values())):
-        return  # loading reports tensors that do not fit, if any
-    misshapen = [name for name in described.keys() & stored if described[name] != stored[name]]
-    require_fit(described.keys() - stored.keys(), misshapen, ())
+    described = sum(weight.numel() for weight in empty(config).parameters())
+    stored = sum(file.stat().st_size for file in Path(path).glob("*.safetensors"))
+    if 0 < stored < described:  # a weight takes at least a byte
+        raise ValueError(
+            f"its config describes {described:,} weights, but its files have {stored:,} bytes."
+        )

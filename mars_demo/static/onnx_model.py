@@ -19,6 +19,7 @@ from transformers import PreTrainedModel
 
 from mars_demo.core.layout import Layout, causal, verification, window
 from mars_demo.core.messages import user
+from mars_demo.models.architectures import head_width
 from mars_demo.models.chat import render, with_slots
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.export import LICENSE
@@ -26,7 +27,7 @@ from mars_demo.models.export.save import flush
 from mars_demo.models.facts import beside, front_matter
 from mars_demo.models.runtime.decoder import TransformersDecoder
 from mars_demo.models.runtime.engine import Engine
-from mars_demo.models.runtime.onnx_graph import build, decoder, head_width, unsupported
+from mars_demo.models.runtime.onnx_graph import build, decoder, unsupported
 from mars_demo.models.runtime.quantized import UNSEEN
 from mars_demo.models.runtime.quantized_weights import of_model, quantize
 from mars_demo.static.space import check_new

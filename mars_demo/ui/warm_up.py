@@ -7,7 +7,7 @@ from mars_demo.core.scheduler import SCHEDULER
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.strategy import Forward, compute
 from mars_demo.models.checkpoint import Checkpoint
-from mars_demo.models.runtime.captured import WIDTH
+from mars_demo.models.runtime.captured import WIDTH, CapturedModel
 from mars_demo.models.runtime.engine import Engine
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.racing import decode
@@ -22,7 +22,7 @@ def warm_up() -> None:
             checkpoint = MODELS.load()
             for mode in {"ar", "mars"}.intersection(checkpoint.modes):
                 decode(checkpoint, "Hello", Request(mode, max_new_tokens=WARM_TOKENS)).finish()
-                if checkpoint.captured:
+                if isinstance(checkpoint.decoder, CapturedModel):
                     _run_shapes(checkpoint, Request(mode).fitted(checkpoint))
         MODELS.load_all()
 

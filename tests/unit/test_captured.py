@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from greedy import check_same_passes
-from random_models import ARCHITECTURES, random_model
+from random_models import ARCHITECTURES, random_model, with_decoder
 
 from mars_demo import tasks
 from mars_demo.core import layout as layouts
@@ -47,7 +47,7 @@ WAYS = {
 
 def as_on_gpu(checkpoint, width: int = NARROW):
     """Return the checkpoint with the decoder that a GPU uses."""
-    return replace(checkpoint, captured=CapturedModel(checkpoint.model, width))
+    return with_decoder(checkpoint, CapturedModel(checkpoint.model, width))
 
 
 @pytest.fixture(scope="module", params=ARCHITECTURES)
@@ -171,7 +171,7 @@ def test_there_are_few_shapes_and_the_store_is_not_moved(mars_tiny):
     fast = as_on_gpu(mars_tiny, 256)
     for prompt in PROMPTS:
         decode(fast, prompt, Request("mars", 0.9, max_new_tokens=32)).finish()
-    model = fast.captured
+    model = fast.decoder
     steps, address = dict(model._steps), model._store.data_ptr()
     assert len(steps) <= 10
     buffers = {key: step._inputs.bytes.data_ptr() for key, step in steps.items()}
@@ -187,7 +187,7 @@ def test_the_shapes_of_a_race_run_twice_before_the_first_visitor(mars_tiny):
     MODELS.serve(options.read(["--only", "--model", "mars-tiny"]))
     MODELS.member("mars-tiny").checkpoint = fast
     warm_up()
-    steps = fast.captured._steps
+    steps = fast.decoder._steps
     warm = {shape for (shape, _), one in steps.items() if one.runs > 1}
     for prompt in [tasks.held_out(name, 1)[0].prompt for name in ("notes", "letters", "sorting", "tables")]:
         for mode in ("ar", "mars"):
@@ -200,7 +200,7 @@ def test_the_shapes_of_a_race_run_twice_before_the_first_visitor(mars_tiny):
 
 def test_a_failed_capture_is_logged_once_and_changes_no_answer(mars_tiny, caplog):
     fast, request = as_on_gpu(mars_tiny), Request("mars", 0.9, max_new_tokens=32)
-    fast.captured._captures = True  # every capture fails on a CPU
+    fast.decoder._captures = True  # every capture fails on a CPU
     check_same_passes(decode(fast, PROMPT, request).finish(), decode(mars_tiny, PROMPT, request).finish())
     [record] = [record for record in caplog.records if record.name.startswith("mars_demo")]
     assert "CUDA graph" in record.message
@@ -208,7 +208,7 @@ def test_a_failed_capture_is_logged_once_and_changes_no_answer(mars_tiny, caplog
 
 def test_it_is_off_by_default_on_a_cpu(mars_tiny):
     assert captured(mars_tiny.model) is None
-    assert mars_tiny.captured is None and mars_tiny.decoder.model is mars_tiny.model
+    assert mars_tiny.decoder.model is mars_tiny.model
 
 
 class FakeCuda:

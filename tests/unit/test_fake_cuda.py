@@ -92,9 +92,9 @@ def transfers(device, monkeypatch):
 
 def checkpoint_for(model, tokenizer, mode):
     checkpoint = wrap("fake", model, tokenizer)
-    assert checkpoint.captured
-    checkpoint.captured._captures = False  # a capture needs a driver
-    return replace(checkpoint, objective="block-diffusion") if mode == "block-diffusion" else checkpoint
+    checkpoint = replace(checkpoint, objective=mode) if mode == "block-diffusion" else checkpoint
+    checkpoint.decoder._captures = False  # a capture needs a driver
+    return checkpoint
 
 
 @pytest.mark.parametrize("request_name", REQUESTS)

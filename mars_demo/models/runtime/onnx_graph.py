@@ -12,7 +12,7 @@ from onnx.helper import make_tensor_value_info as value
 from transformers import PreTrainedConfig
 
 from mars_demo.core.modes import GUESSED_WINDOW, trained_window
-from mars_demo.models.architectures import QUANTIZED, empty
+from mars_demo.models.architectures import QUANTIZED, empty, head_width
 from mars_demo.models.runtime.decoder import sliding_window
 from mars_demo.models.runtime.quantized_weights import GROUP, Matrix, Quantized, Weights
 
@@ -37,11 +37,6 @@ def unsupported(config: PreTrainedConfig) -> str | None:
     if config.hidden_size % GROUP or config.intermediate_size % GROUP or _heads_width(config) % GROUP:
         return f"its widths are not multiples of {GROUP}."
     return None
-
-
-def head_width(config: PreTrainedConfig) -> int:
-    """Return the width of an attention head."""
-    return getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
 
 
 def _heads_width(config: PreTrainedConfig) -> int:
@@ -160,14 +155,14 @@ def decoder(graph: Graph, config: PreTrainedConfig) -> onnx.ModelProto:
     floats, longs, ints = TensorProto.FLOAT, TensorProto.INT64, TensorProto.INT32
     heads, width = config.num_key_value_heads, head_width(config)
     past = "past" if graph.self_contained else "room"
-    stores = [value(name, floats, [1, heads, past, width]) for name in _stores(config)]
+    cached = [value(name, floats, [1, heads, past, width]) for name in stores(config)]
     if graph.self_contained:
         inputs = [
             value("ids", longs, [1, "n"]),
             value("positions", longs, [1, "n"]),
             value("bias", floats, ["n", "total"]),
         ]
-        extended = [value("computed", floats, [len(stores), heads, "n", width])]
+        extended = [value("computed", floats, [len(cached), heads, "n", width])]
     else:
         inputs = [
             value("hidden", floats, [1, "n", config.hidden_size]),
@@ -178,12 +173,12 @@ def decoder(graph: Graph, config: PreTrainedConfig) -> onnx.ModelProto:
             value("count", ints, []),
             value("bias", floats, [1, 1, "m", "count"]),
         ]
-        extended = [value(f"{name}.out", floats, [1, heads, past, width]) for name in _stores(config)]
+        extended = [value(f"{name}.out", floats, [1, heads, past, width]) for name in stores(config)]
     logits = value("logits", floats, ["r", config.vocab_size])
-    return graph.proto([*inputs, value("rows", longs, ["r"]), *stores], [logits, *extended])
+    return graph.proto([*inputs, value("rows", longs, ["r"]), *cached], [logits, *extended])
 
 
-def _stores(config: PreTrainedConfig) -> list[str]:
+def stores(config: PreTrainedConfig) -> list[str]:
     """Return the names of the KV cache."""
     return [f"{kind}.{i}" for i in range(config.num_hidden_layers) for kind in ("key", "value")]
 
@@ -227,7 +222,7 @@ def build(config: PreTrainedConfig, weights: Weights, self_contained: bool = Fal
     selected = graph.add("Gather", [flat, "rows"], "selected", domain="", axis=0)
     _linear(graph, weights, selected, "logits", embedding if config.tie_word_embeddings else "lm_head")
     if self_contained:
-        new = [f"{name}.new" for name in _stores(config)]
+        new = [f"{name}.new" for name in stores(config)]
         graph.add("Concat", new, "computed", domain="", axis=0)
     return graph
 

@@ -17,8 +17,9 @@ from torch import Tensor
 from transformers import PreTrainedConfig
 
 from mars_demo.core.layout import Layout
+from mars_demo.models.architectures import head_width
 from mars_demo.models.runtime.decoder import Decoder
-from mars_demo.models.runtime.onnx_graph import Graph, build, decoder, head_width
+from mars_demo.models.runtime.onnx_graph import Graph, build, decoder, stores
 from mars_demo.models.runtime.quantized_weights import GROUP, Weights, quantize
 
 _FIRST_ROOM = 512  # positions of a new text's KV cache; it doubles when it is full
@@ -103,9 +104,8 @@ class QuantizedText:
 
     def __init__(self, config: PreTrainedConfig):
         self.stores: dict[str, onnxruntime.OrtValue] = {}
-        layers = range(config.num_hidden_layers)
-        self._names = [f"{kind}.{i}" for i in layers for kind in ("key", "value")]
-        self._heads, self._width, self._room = config.num_key_value_heads, head_width(config), 0
+        self._names, self._room = stores(config), 0
+        self._heads, self._width = config.num_key_value_heads, head_width(config)
 
     def grow(self, length: int) -> bool:
         """Make room for `length` positions; return whether the stores were replaced."""
