@@ -6,10 +6,9 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from threading import Lock
 
 import torch
-from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from mars_demo.core.modes import modes_of, trained_window
 from mars_demo.models.runtime.captured import captured
@@ -106,26 +105,6 @@ def wrap(
         end_ids=end_ids(model, tokenizer),
         source=source,
     )
-
-
-_READING = Lock()
-
-
-def from_files(folder: str | Path, **options) -> tuple[PreTrainedModel, dict]:
-    """Return a model loaded by transformers, and the report on its missing and unexpected tensors.
-
-    Only one thread loads at a time, because transformers sets the dtype of the model as torch's default for
-    all threads meanwhile.
-
-    options: options of transformers' `from_pretrained`.
-
-    Raises:
-        OSError, ValueError, RuntimeError: if the files are not those of a causal language model.
-    """
-    with _READING:
-        return AutoModelForCausalLM.from_pretrained(
-            folder, trust_remote_code=False, output_loading_info=True, **options
-        )
 
 
 def require_fit(missing: Collection[str], misshapen: Collection[str], unexpected: Collection[str]) -> None:

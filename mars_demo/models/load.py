@@ -4,11 +4,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from threading import Lock
 
 import torch
 from safetensors import SafetensorError
 from transformers import (
     AutoConfig,
+    AutoModelForCausalLM,
     AutoTokenizer,
     PreTrainedConfig,
     PreTrainedModel,
@@ -18,14 +20,17 @@ from transformers.utils import logging as transformers_logging
 
 from mars_demo.core.names import bundled, gguf_file, locate
 from mars_demo.models import block_size as blocks
-from mars_demo.models import hub, precision
-from mars_demo.models.architectures import GGUF, empty, published_config, require_causal
-from mars_demo.models.checkpoint import Checkpoint, from_files, require_fit, wrap
+from mars_demo.models import gguf, hub, precision
+from mars_demo.models.architectures import empty, published_config, require_causal
+from mars_demo.models.checkpoint import Checkpoint, require_fit, wrap
 from mars_demo.models.device import usable
 from mars_demo.models.hub import Report
 from mars_demo.models.memory import is_short, needed
+from mars_demo.models.runtime.quantized import QuantizedModel
 from mars_demo.models.runtime.quantized_weights import of_model
 
+# One thread at a time: transformers sets the dtype of a model as torch's default for all threads meanwhile.
+_READING = Lock()
 transformers_logging.disable_progress_bar()  # it would draw a bar for every load
 
 
@@ -70,28 +75,21 @@ def load_checkpoint(
     if make_room:
         make_room(size, device)
     with _one_sentence(name):
-        if quantizes and (quantized := _quantized(name, path, tokenizer, config)):
-            return quantized
+        if quantizes:
+            return _quantized(name, path, tokenizer, config)
     return wrap(name, _dense(name, path, config, dense_dtype, device), tokenizer, Path(path))
 
 
 def _quantized(
     name: str, path: str, tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig
-) -> Checkpoint | None:
-    """Return a checkpoint with quantized weights; None if the kernels of this CPU are wrong."""
-    from mars_demo.models.runtime.quantized import QuantizedModel, kernels  # imports ONNX Runtime
-
-    if not kernels().right:
-        return None
+) -> Checkpoint:
+    """Return a checkpoint with quantized weights."""
     model, dtype = empty(config), precision.default_dtype("cpu")
-    if (file := gguf_file(path)) and config.model_type in GGUF:
-        from mars_demo.models import gguf
-
+    if file := gguf_file(path):
         weights = gguf.read_quantized(file, config)
     else:
         dense = _weights(path, config, dtype, "cpu")
         weights, model.generation_config = of_model(dense), dense.generation_config
-
     return replace(
         wrap(name, model, tokenizer, Path(path)),
         quantized=QuantizedModel(config, weights),
@@ -162,19 +160,20 @@ def _described(
 def _weights(path: str, config: PreTrainedConfig, dtype: torch.dtype, device: str) -> PreTrainedModel:
     """Return a model with weights read tensor by tensor to the device, to save host memory."""
     if file := gguf_file(path):
-        from mars_demo.models import gguf  # imports gguf, which safetensors do not need
-
         return gguf.read(file, config, dtype, device)
     _require_size(path, config)
-    model, loading = from_files(
-        path,
-        config=config,
-        dtype=dtype,
-        device_map={"": device},
-        use_safetensors=True,
-        attn_implementation="sdpa",
-        ignore_mismatched_sizes=True,  # rejected below, with their names
-    )
+    with _READING:
+        model, loading = AutoModelForCausalLM.from_pretrained(
+            path,
+            config=config,
+            dtype=dtype,
+            device_map={"": device},
+            use_safetensors=True,
+            attn_implementation="sdpa",
+            ignore_mismatched_sizes=True,  # rejected below, with their names
+            output_loading_info=True,
+            trust_remote_code=False,
+        )
     misshapen = {name for name, *_ in loading["mismatched_keys"]}
     require_fit(loading["missing_keys"], misshapen, loading["unexpected_keys"])
     return model

@@ -6,7 +6,8 @@ import weakref
 
 import pytest
 import torch
-from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
+from random_models import random_model
+from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
 from mars_demo import cli
 from mars_demo.core.assets import ASSETS
@@ -80,6 +81,17 @@ def test_transformers_reads_weights_and_tokenizer_as_we_do(source, folder):
         assert tokenizer(text)["input_ids"] == source.tokenizer(text)["input_ids"]
     messages = [{"role": "user", "content": "Hello"}]
     assert tokenizer.apply_chat_template(messages) == source.tokenizer.apply_chat_template(messages)
+
+
+@pytest.mark.parametrize("architecture", ["qwen2", "qwen3"])
+def test_other_types_are_read_as_transformers_reads_them(tokenizer, tmp_path, architecture):
+    plain = tmp_path / "plain"
+    save_checkpoint(random_model(architecture, tokenizer), tokenizer, plain, block_size=8)
+    [file] = q8_0.write(load_checkpoint(str(plain), device="cpu"), tmp_path / "quantized")
+    theirs = AutoModelForCausalLM.from_pretrained(
+        file.parent, gguf_file=file.name, dtype=torch.float32, trust_remote_code=False
+    )
+    torch.testing.assert_close(theirs.state_dict(), weights(file.parent), rtol=0, atol=0)
 
 
 def test_a_split_model_is_the_same_model(source, folder, tmp_path):

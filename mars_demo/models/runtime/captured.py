@@ -12,7 +12,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from mars_demo.core.layout import SIZES, Layout, rounded
-from mars_demo.models import architectures
+from mars_demo.models.architectures import LLAMA_LIKE
 from mars_demo.models.runtime.decoder import Decoder, sliding_window
 from mars_demo.models.runtime.fused import FusedModel
 from mars_demo.models.runtime.step import Shape, Step
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 def captured(model: PreTrainedModel) -> CapturedModel | None:
     """Return the captured model of a supported model on a CUDA device; None for any other model."""
     config = model.config
-    fits = config.model_type in architectures.CAPTURED and sliding_window(config) is None
+    fits = config.model_type in LLAMA_LIKE and sliding_window(config) is None
     on_gpu = model.device.type == "cuda" and config._attn_implementation == "sdpa"
     return CapturedModel(model) if fits and on_gpu else None
 

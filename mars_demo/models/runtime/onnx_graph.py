@@ -12,7 +12,7 @@ from onnx.helper import make_tensor_value_info as value
 from transformers import PreTrainedConfig
 
 from mars_demo.core.modes import GUESSED_WINDOW, trained_window
-from mars_demo.models.architectures import QUANTIZED, empty, head_width
+from mars_demo.models.architectures import LLAMA_LIKE, empty, head_width
 from mars_demo.models.runtime.decoder import sliding_window
 from mars_demo.models.runtime.quantized_weights import GROUP, Matrix, Quantized, Weights
 
@@ -24,8 +24,8 @@ INTEGER_PRODUCTS = 4  # accuracy_level: int8 activations, with a scale for each 
 def unsupported(config: PreTrainedConfig) -> str | None:
     """Return the reason why a model cannot become a graph, as a sentence; None if it can."""
     rope = (getattr(config, "rope_parameters", None) or {}).get("rope_type", "default")
-    if config.model_type not in QUANTIZED:
-        return f"its model type is {config.model_type}, not one of {', '.join(QUANTIZED)}."
+    if config.model_type not in LLAMA_LIKE:
+        return f"its model type is {config.model_type}, not one of {', '.join(LLAMA_LIKE)}."
     if sliding_window(config):
         return "its layers have a sliding attention window."
     if config.hidden_act != "silu":
