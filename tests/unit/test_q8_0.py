@@ -83,10 +83,10 @@ def test_transformers_reads_weights_and_tokenizer_as_we_do(source, folder):
     assert tokenizer.apply_chat_template(messages) == source.tokenizer.apply_chat_template(messages)
 
 
-@pytest.mark.parametrize("architecture", ["qwen2", "qwen3"])
-def test_other_types_are_read_as_transformers_reads_them(tokenizer, tmp_path, architecture):
+@pytest.mark.parametrize(("architecture", "head"), [("qwen2", 8), ("qwen3", 128)])
+def test_other_types_are_read_as_transformers_reads_them(tokenizer, tmp_path, architecture, head):
     plain = tmp_path / "plain"
-    save_checkpoint(random_model(architecture, tokenizer), tokenizer, plain, block_size=8)
+    save_checkpoint(random_model(architecture, tokenizer, head_dim=head), tokenizer, plain, block_size=8)
     [file] = q8_0.write(load_checkpoint(str(plain), device="cpu"), tmp_path / "quantized")
     theirs = AutoModelForCausalLM.from_pretrained(
         file.parent, gguf_file=file.name, dtype=torch.float32, trust_remote_code=False
