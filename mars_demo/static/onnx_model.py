@@ -23,7 +23,6 @@ from mars_demo.models.architectures import head_width
 from mars_demo.models.chat import render, with_slots
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.export import LICENSE
-from mars_demo.models.export.save import flush
 from mars_demo.models.facts import beside, front_matter
 from mars_demo.models.runtime.decoder import TransformersDecoder
 from mars_demo.models.runtime.engine import Engine
@@ -90,7 +89,6 @@ def write(checkpoint: Checkpoint, output: Path, bits: int) -> None:
         description["files"] = {file.name: _facts(file) for file in sorted(folder.iterdir())}
         text = json.dumps(description, indent=1, ensure_ascii=False) + "\n"
         (folder / DESCRIPTION).write_text(text, encoding="utf-8")
-        flush(folder)
         if output.exists():
             output.rmdir()  # Windows does not replace folders
         os.replace(folder, output)

@@ -1,7 +1,6 @@
 """Model cards of trained and of exported checkpoints, from the files next to their weights."""
 
 import json
-import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -65,10 +64,8 @@ def record(folder: Path, base: Checkpoint, recipe: dict[str, Any]) -> None:
     if datasets := [part for part in str(recipe["data"]).split("+") if is_hub_id(part)]:
         front["datasets"] = datasets
     (folder / "results.json").unlink(missing_ok=True)
-    unfinished = folder / "unfinished-recipe.json"
     text = json.dumps({"base": base.name} | front | recipe, indent=1) + "\n"
-    unfinished.write_text(text, encoding="utf-8")
-    os.replace(unfinished, folder / "recipe.json")
+    (folder / "recipe.json").write_text(text, encoding="utf-8")
     write(folder)
 
 
