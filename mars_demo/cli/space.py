@@ -46,5 +46,4 @@ def run(arguments: argparse.Namespace) -> None:
         kind = {"space_sdk": "gradio", "space_hardware": arguments.hardware}
     notice(f"{arguments.output} is a Space for {arguments.hardware or 'static pages'}.")
     if arguments.push:
-        pushed = push(arguments.output, arguments.push, repo_type="space", **kind)
-        notice(f"Pushed to {pushed}.")
+        notice(f"Pushed to {push(arguments.output, arguments.push, **kind)}.")

@@ -39,7 +39,7 @@ def read(file: Path, config: PreTrainedConfig, dtype: torch.dtype, device: str =
     model.tie_weights()
     # Rotary frequencies are not among the weights, and those of the meta device have no values.
     model.model.rotary_emb = type(model.model.rotary_emb)(model.config)
-    return model.to(device)
+    return model.to(device).eval()
 
 
 def read_quantized(file: Path, config: PreTrainedConfig) -> Weights:

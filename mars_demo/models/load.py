@@ -102,7 +102,7 @@ def _dense(
 ) -> PreTrainedModel:
     """Return a transformers model with its weights on the device."""
     with _one_sentence(name):
-        return _weights(path, config, dtype, device).to(device).eval()
+        return _weights(path, config, dtype, device)
 
 
 def outline(name: str, block_size: int | None = None) -> Checkpoint:

@@ -1,7 +1,6 @@
-"""Upload of a folder to the hub."""
+"""Upload of a Space to the hub."""
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 
 from huggingface_hub import HfApi
@@ -17,20 +16,15 @@ def check_name(repository: str | None) -> None:
         raise ValueError(f"Name the hub's repository as OWNER/NAME, not {repository!r}.")
 
 
-def push(folder: Path, repository: str, *, ignore_patterns: Sequence[str] = (), **settings: str) -> str:
-    """Upload a folder and return its URL; `settings` apply to a new repository.
+def push(folder: Path, repository: str, **settings: str) -> str:
+    """Upload the folder of a Space and return its URL; `settings` apply to a new one.
 
     Raises:
         ValueError: if the hub rejects it or is unreachable.
     """
     try:
-        url = HfApi().create_repo(repository, exist_ok=True, **settings)
-        HfApi().upload_folder(
-            repo_id=repository,
-            folder_path=folder,
-            repo_type=settings.get("repo_type"),
-            ignore_patterns=list(ignore_patterns),
-        )
+        url = HfApi().create_repo(repository, repo_type="space", exist_ok=True, **settings)
+        HfApi().upload_folder(repo_id=repository, folder_path=folder, repo_type="space")
     except Exception as error:  # the hub's client raises many types
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise ValueError(f"{folder} is written, but {repository} could not be pushed: {reason}") from error
