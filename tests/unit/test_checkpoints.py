@@ -165,29 +165,18 @@ def test_damaged_files_are_named(folder):
     assert str(folder) in refusal(folder)
 
 
-def header(tensors: int, fields: int, *rest: int | bytes) -> bytes:
-    """Return the beginning of a GGUF file."""
-    return b"GGUF" + b"".join(
-        part if isinstance(part, bytes) else struct.pack("<Q", part)
-        for part in (b"\x03\0\0\0", tensors, fields, *rest)
-    )
-
-
-STRING, BYTES = b"\x08\0\0\0", b"\x09\0\0\0\0\0\0\0"  # field types: a string, an array of bytes
-
-
 @pytest.mark.parametrize("config_beside", [True, False])
 def test_gguf_files_of_other_kinds_or_with_hostile_headers_are_refused_at_once(folder, config_beside):
     """Refuse headers that announce far more entries than the file has, without iterating over them."""
     if not config_beside:
         (folder / "config.json").unlink()
     file, before = folder / "model.gguf", psutil.Process().memory_info().rss
-    for content in (
-        b"", b"GGUF", b"GGUF" + b"\xff" * 500, b"nonsense",
-        header(0, 0), header(1 << 60, 0), header(0, 1 << 60),
-        header(0, 1, 1, b"a", STRING, 1 << 60), header(0, 1, 1, b"a", BYTES, 1 << 40),
-        header(1, 0, 1, b"a", b"\2\0\0\0", 1 << 40, 1 << 40, b"\0" * 12),
-    ):  # fmt: skip
+    headers = [
+        struct.pack("<4sIQQ", b"GGUF", 3, *counts) for counts in ((0, 0), (1 << 60, 0), (0, 1 << 60))
+    ]
+    sizes = struct.pack("<QcIQQ12x", 1, b"a", 2, 1 << 40, 1 << 40)  # of one tensor
+    headers.append(struct.pack("<4sIQQ", b"GGUF", 3, 1, 0) + sizes)
+    for content in (b"", b"GGUF", b"GGUF" + b"\xff" * 500, b"nonsense", *headers):
         file.write_bytes(content)
         assert str(file) in refusal(file)
     assert psutil.Process().memory_info().rss - before < 500e6
@@ -339,10 +328,6 @@ def edited(tmp_path, weights=lambda tensors: None, **config):
     return folder
 
 
-def layer(tensors: dict, number: int) -> list[str]:
-    return [name for name in tensors if name.startswith(f"model.layers.{number}.")]
-
-
 BIAS = "model.layers.0.self_attn.q_proj.bias"
 
 
@@ -354,10 +339,7 @@ BIAS = "model.layers.0.self_attn.q_proj.bias"
             {},
             r"\b1\b.*model\.layers\.1\.mlp\.up_proj",
         ),
-        (lambda t: [t.pop(name) for name in layer(t, 2)], {}, r"\b9\b"),
-        (lambda t: t.pop("model.embed_tokens.weight"), {}, "model.embed_tokens.weight"),
         (lambda t: t.clear(), {}, "bytes"),
-        (lambda t: None, {"num_hidden_layers": 6}, r"\b18\b"),
         (lambda t: None, {"tie_word_embeddings": False}, "lm_head.weight"),
         (lambda t: None, {"num_hidden_layers": 3}, r"\b9\b"),
         (lambda t: t.update({BIAS: torch.ones(256)}), {}, BIAS),

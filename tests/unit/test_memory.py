@@ -16,12 +16,7 @@ from mars_demo.models.runtime.fused import FusedModel
 
 @pytest.mark.parametrize(
     ("dtype", "architecture", "tied"),
-    [
-        (torch.float32, "llama", True),
-        (torch.float32, "qwen2", False),
-        (torch.bfloat16, "llama", False),
-        (torch.bfloat16, "qwen2", True),
-    ],
+    [(torch.float32, "llama", True), (torch.bfloat16, "qwen2", False)],
 )
 def test_needed_memory_is_the_loaded_model_and_its_largest_tensor(
     tmp_path, tokenizer, dtype, architecture, tied

@@ -104,12 +104,6 @@ def test_a_split_model_is_the_same_model(source, folder, tmp_path):
         weights(tmp_path / "split")
 
 
-def test_a_quantized_folder_is_the_same_checkpoint(source, folder):
-    loaded = load_checkpoint(str(folder), device="cpu")
-    for name in ("block_size", "mask_id", "objective", "context", "end_ids"):
-        assert getattr(loaded, name) == getattr(source, name)
-
-
 def test_weights_go_to_a_device_tensor_by_tensor(source, folder, monkeypatch):
     """Count the dequantized tensors in host memory while reading to the device `meta`, which takes none."""
     original, tensors, counts = gguf._dequantized, [], []
@@ -125,12 +119,13 @@ def test_weights_go_to_a_device_tensor_by_tensor(source, folder, monkeypatch):
     assert max(counts) <= 2 < len(counts)
 
 
-def test_a_quantized_file_is_described_by_its_header(folder):
-    file = folder / "model.gguf"
-    loaded = load_checkpoint(str(folder), device="cpu", dtype=torch.float32)
-    for name in (file, folder):
-        assert facts(outline(str(name))).parameters == facts(loaded).parameters
-        assert load_checkpoint(str(name), device="cpu").model.dtype == torch.float32  # by default
+def test_a_quantized_file_is_the_same_checkpoint(source, folder):
+    for name in (folder / "model.gguf", folder):
+        loaded = load_checkpoint(str(name), device="cpu")
+        for fact in ("block_size", "mask_id", "objective", "context", "end_ids"):
+            assert getattr(loaded, fact) == getattr(source, fact)
+        assert facts(outline(str(name))).parameters == facts(source).parameters
+        assert loaded.model.dtype == torch.float32  # by default
 
 
 @pytest.mark.full
@@ -142,15 +137,6 @@ def test_a_gguf_file_can_be_the_base_of_a_training(folder, tmp_path):
     assert (trained.block_size, trained.model.dtype) == (8, torch.float32)
 
 
-def test_a_broken_file_is_refused(folder):
-    file = folder / "model.gguf"
-    whole = file.read_bytes()
-    for part in (whole[:5000], whole[:-500], whole.replace(b"blk.1.attn_q", b"blk.1.attn_x"), b"", b"GGUF"):
-        file.write_bytes(part)
-        with pytest.raises(ValueError, match="quantized"):
-            load_checkpoint(str(file.parent), device="cpu")
-
-
 def test_a_file_with_tensors_of_another_model_is_refused(source, folder):
     """Refuse missing tensors, which would be random; a config beside the file need not describe it."""
     file, config = folder / "model.gguf", source.model.config
@@ -160,6 +146,9 @@ def test_a_file_with_tensors_of_another_model_is_refused(source, folder):
             gguf.read(file, config, torch.float32)
 
     whole = file.read_bytes()
+    for part in (whole[:5000], whole[:-500]):
+        file.write_bytes(part)
+        refusal("incomplete")
     file.write_bytes(whole.replace(b"blk.1.attn_q", b"blk.1.attn_x"))
     refusal(r"\b1\b.*1.*q")
     file.write_bytes(whole)

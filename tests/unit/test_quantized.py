@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 import torch
 from gguf import GGMLQuantizationType
-from gguf.quants import dequantize
-from gguf.quants import quantize as gguf_quantize
 from greedy import check_same_passes, check_tokens
 from random_models import ARCHITECTURES, random_model
 
@@ -21,7 +19,7 @@ from mars_demo.models.runtime import quantized as quantized
 from mars_demo.models.runtime.decoder import TransformersDecoder
 from mars_demo.models.runtime.engine import Engine, TextCache
 from mars_demo.models.runtime.quantized import QuantizedModel
-from mars_demo.models.runtime.quantized_weights import of_gguf, of_model, quantize
+from mars_demo.models.runtime.quantized_weights import of_model, quantize
 from mars_demo.serving.decode_batch import decode_batch
 
 Q8_0 = GGMLQuantizationType.Q8_0
@@ -34,11 +32,6 @@ def random_matrix(rows: int, width: int) -> torch.Tensor:
 
 def dense(matrix) -> np.ndarray:
     return matrix.rows(np.arange(matrix.shape[0]))
-
-
-def test_blocks_of_a_gguf_file_are_read_as_gguf_reads_them():
-    blocks = gguf_quantize(random_matrix(6, 96).numpy(), Q8_0)
-    assert np.array_equal(dense(of_gguf(blocks)), dequantize(blocks, Q8_0))
 
 
 def test_a_matrix_is_rounded_to_the_nearest_step():
