@@ -84,7 +84,7 @@ def _quantized(
     name: str, path: str, tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig
 ) -> Checkpoint:
     """Return a checkpoint with quantized weights."""
-    model, dtype = empty(config), precision.default_dtype("cpu")
+    model, dtype = empty(config), torch.float32
     if file := gguf_file(path):
         weights = gguf.read_quantized(file, config)
     else:

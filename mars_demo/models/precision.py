@@ -12,22 +12,17 @@ QUANTIZED = "int8"
 _WORTH_QUANTIZING = 200  # width below which forwards are not limited by memory bandwidth
 
 
-def default_dtype(device: str) -> torch.dtype:
-    """Return the fast dtype of a device: bfloat16 or, on a GPU without it, float16; float32 on a CPU.
+def dense_dtype(dtype: torch.dtype | str, device: str) -> torch.dtype:
+    """Return the dtype of the transformers model for a requested dtype or precision.
 
-    On a CPU, torch repacks bfloat16 matrices in every forward, which takes longer than the products of a
-    window.
+    By default it is the fast one of the device: bfloat16 or, on a GPU without it, float16. It is float32
+    on a CPU, where torch repacks bfloat16 matrices in every forward, which takes longer than the products.
     """
+    if dtype not in ("auto", QUANTIZED):
+        return dtype if isinstance(dtype, torch.dtype) else getattr(torch, dtype)
     if torch.device(device).type == "cpu":
         return torch.float32
     return torch.bfloat16 if computes_bfloat16(device) else torch.float16
-
-
-def dense_dtype(dtype: torch.dtype | str, device: str) -> torch.dtype:
-    """Return the dtype of the transformers model for a requested dtype or precision."""
-    if dtype in ("auto", QUANTIZED):
-        return default_dtype(device)
-    return dtype if isinstance(dtype, torch.dtype) else getattr(torch, dtype)
 
 
 def is_quantized(dtype: torch.dtype | str, path: str, device: str, config: PreTrainedConfig) -> bool:

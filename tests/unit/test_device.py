@@ -15,7 +15,7 @@ from mars_demo.decoding.sampling import Sampling
 from mars_demo.models import device
 from mars_demo.models.checkpoint import Checkpoint, wrap
 from mars_demo.models.load import load_checkpoint
-from mars_demo.models.precision import default_dtype
+from mars_demo.models.precision import dense_dtype
 from mars_demo.models.runtime.captured import CapturedModel
 from mars_demo.models.runtime.decoder import TransformersDecoder
 from mars_demo.models.runtime.engine import Engine
@@ -38,9 +38,9 @@ def test_the_best_device_is_a_gpu_if_there_is_one(monkeypatch):
 def test_a_gpu_without_bfloat16_computes_in_float16_and_trains_without_a_compiler(monkeypatch):
     for supported, dtype in ((True, torch.bfloat16), (False, torch.float16)):
         monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation, s=supported: s)
-        assert default_dtype("cuda") == dtype
-        assert default_dtype("mps") == torch.bfloat16
-        assert default_dtype("cpu") == torch.float32
+        assert dense_dtype("auto", "cuda") == dtype
+        assert dense_dtype("auto", "mps") == torch.bfloat16
+        assert dense_dtype("auto", "cpu") == torch.float32
         assert (fastest(torch.device("cuda")) == FLEX) == supported
         assert device.multiplies_bfloat16("cuda") == supported  # else training computes in float32
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: True)

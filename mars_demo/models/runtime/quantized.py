@@ -19,7 +19,7 @@ from transformers import PreTrainedConfig
 from mars_demo.core.layout import Layout
 from mars_demo.models.architectures import head_width
 from mars_demo.models.runtime.decoder import Decoder
-from mars_demo.models.runtime.onnx_graph import Graph, build, decoder, stores
+from mars_demo.models.runtime.onnx_graph import DecoderGraph, Graph, stores
 from mars_demo.models.runtime.quantized_weights import GROUP, Weights, quantize
 
 _FIRST_ROOM = 512  # positions of a new text's KV cache; it doubles when it is full
@@ -38,8 +38,8 @@ class QuantizedModel(Decoder):
     def __init__(self, config: PreTrainedConfig, weights: Weights):
         self.config = config
         self._embedding = weights.matrix("model.embed_tokens")
-        graph = build(config, weights)
-        self._session = session_of(decoder(graph, config), graph)
+        graph = DecoderGraph(config, weights)
+        self._session = session_of(graph.model(), graph)
         # Weak keys, because a text must not keep its model in memory, and a binding holds the session.
         self._bindings: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
@@ -62,7 +62,7 @@ class QuantizedModel(Decoder):
         padding = -len(ids) % _ATTENTION_STEP
         extra = len(ids) + padding - count
         total = text.length + count + extra
-        columns = total + (text.length == 0)  # see `decoder`
+        columns = total + (text.length == 0)  # see `DecoderGraph`
         bias = np.full((count + extra, columns), UNSEEN)
         bias[:count, : total - extra][layout.visible[0].numpy()] = 0
         bias[count:] = bias[count - 1]
