@@ -192,7 +192,7 @@ def test_auto_quantizes_only_quantized_files(monkeypatch, mars_tiny):
     assert precision.is_quantized("auto", large, "cpu", config)
     assert not precision.is_quantized("auto", large, "cuda", config)
     # On a CPU without the kernels, the model computes in float32.
-    monkeypatch.setattr(precision, "kernels", lambda: quantized.Kernels(False))
+    monkeypatch.setattr(precision, "fewest_rows", lambda: None)
     assert load_checkpoint("mars-tiny", "cpu", "int8").precision == "float32"
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import onnx
@@ -56,9 +55,8 @@ class QuantizedModel(Decoder):
         """Return the logits or the result of `then`; no position may attend to a later one."""
         ids, positions = layout.ids[0].numpy(), layout.positions[0].numpy()
         count, predicted = len(ids), len(ids) - first
-        fewest = kernels().fewest_rows
-        ids = _repeating_last(ids, fewest - count)
-        rows = _repeating_last(np.arange(first, count), fewest - predicted)
+        ids = _repeating_last(ids, fewest_rows() - count)
+        rows = _repeating_last(np.arange(first, count), fewest_rows() - predicted)
         padding = -len(ids) % _ATTENTION_STEP
         extra = len(ids) + padding - count
         total = text.length + count + extra
@@ -138,22 +136,13 @@ def session_of(model: onnx.ModelProto, graph: Graph) -> onnxruntime.InferenceSes
     return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
 
 
-@dataclass(frozen=True)
-class Kernels:
-    """The behaviour of the quantized products on this CPU.
-
-    right: whether their results are correct.
-    fewest_rows: the number of rows from which the result of a row does not depend on their number; 1 also
-        if it always depends.
-    """
-
-    right: bool
-    fewest_rows: int = 1
-
-
 @functools.cache
-def kernels() -> Kernels:
-    """Return the behaviour of this CPU's kernels, tested on a product of a few rows."""
+def fewest_rows() -> int | None:
+    """Return the number of rows of a product from which a row's result does not depend on their number.
+
+    It is measured with the kernels of this CPU. It is 1 also if the results always depend on their number,
+    and None if they are wrong.
+    """
     random = np.random.default_rng(0)
     weights = torch.from_numpy(random.standard_normal((160, 18 * GROUP), np.float32))
     matrix, graph = quantize(weights), Graph()
@@ -166,9 +155,10 @@ def kernels() -> Kernels:
         session = session_of(graph.proto(*ends), graph)
         results = [session.run(None, {"x": x[:rows]})[0] for rows in range(1, len(x) + 1)]
     except Exception:  # an old CPU, or a build of the library without these kernels
-        return Kernels(False)
+        return None
     exact = x @ matrix.rows(np.arange(160)).T
-    errors = [np.abs(part - exact[: len(part)]).max() for part in results]
+    if max(np.abs(part - exact[: len(part)]).max() for part in results) >= 0.05 * np.abs(exact).max():
+        return None
     most = results[-1]
     fewest = (n for n in _ROWS_TRIED if all((part[:n] == most[:n]).all() for part in results[n - 1 :]))
-    return Kernels(bool(max(errors) < 0.05 * np.abs(exact).max()), next(fewest, 1))
+    return next(fewest, 1)
