@@ -30,7 +30,7 @@ from mars_demo.core.names import choices, split_name
 
 disable_progress_bars("huggingface_hub.snapshot_download")  # it would draw bars
 
-Report = Callable[[str, int, int], None]  # phase, bytes so far, total bytes
+Report = Callable[[int, int], None]  # bytes so far, total bytes
 
 _TEXTS = (".json", ".jinja", ".txt", ".model", "README.md")  # config, tokenizer, template, card
 _PART = ".incomplete"  # of a file that is being downloaded, as the hub client names it
@@ -46,7 +46,7 @@ def fetch(name: str, report: Report | None = None, weights: bool = True) -> str:
 
     If the hub is unreachable, a completely cached model is used.
 
-    report: called with `fetching`, the bytes so far, and the bytes of the model.
+    report: called with the bytes so far, and the bytes of the model.
     weights: whether to fetch the weights too.
 
     Raises:
@@ -199,7 +199,7 @@ def _counting(total: int, report: Report | None) -> type[tqdm]:
         def update(self, n: float | None = 1) -> None:
             Bar.done += int(n or 0)
             if report:
-                report("fetching", Bar.done, total)
+                report(Bar.done, total)
 
     return Bar
 

@@ -52,7 +52,7 @@ def load_checkpoint(
         file, and float32 otherwise.
     block_size: masks per block in training, if its config and name do not say so or are wrong; 0 for an
         ordinary AR model.
-    report: called with `fetching`, the bytes so far and all bytes, then with `loading`, 0, 0.
+    report: called with the bytes so far and all bytes of a download.
     make_room: called with the bytes that the model needs, and its device, before its weights are read.
 
     Raises:
@@ -64,8 +64,6 @@ def load_checkpoint(
         raise ValueError("There is no bundled checkpoint. Name a local folder or a hub id (owner/name).")
     device = usable(device)
     path, label = _located(name, report)
-    if report:
-        report("loading", 0, 0)
     with _one_sentence(name):
         tokenizer, config = _described(path, label, block_size)
         quantizes = precision.is_quantized(dtype, path, device, config)

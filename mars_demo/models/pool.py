@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -138,7 +139,9 @@ class Pool:
     def _loaded(self, member: Member, evict: bool) -> Checkpoint:
         path = locate(member.source)
         if not Path(path).exists():
-            hub.fetch(path, member.report)  # outside the lock, so that others can load meanwhile
+            # Outside the lock, so that others can load meanwhile.
+            hub.fetch(path, partial(member.report, "fetching"))
+            member.report("loading")
         with self._one_at_a_time:
             return self._run(
                 lambda: load.load_checkpoint(
@@ -146,7 +149,6 @@ class Pool:
                     self.device,
                     self.dtype,
                     member.block_size,
-                    member.report,
                     make_room=lambda size, device: self._make_room(member, evict, size, device),
                 )
             )

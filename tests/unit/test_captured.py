@@ -173,7 +173,7 @@ class FakeCuda:
     """A stand-in for torch's streams and graphs: capture and replay compute; the first capture fails."""
 
     def __init__(self, monkeypatch, error: Exception):
-        self.error, self.stream, self.pools, self.replays = error, "own", [], 0
+        self.stream, self.pools, self.replays = "own", [], 0
         cuda, compute = self, step.Step._compute
 
         class Graph:
