@@ -35,7 +35,7 @@ class Hub:
 @pytest.fixture
 def hub(monkeypatch):
     stand_in = Hub()
-    monkeypatch.setattr("mars_demo.models.export.push.HfApi", lambda: stand_in)
+    monkeypatch.setattr("mars_demo.cli.space.HfApi", lambda: stand_in)
     return stand_in
 
 
