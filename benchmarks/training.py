@@ -38,7 +38,7 @@ class Training:
     """A training that takes its steps on request, with the batches that it took."""
 
     def __init__(self, config: MarsConfig, model_name: str):
-        checkpoint = load_checkpoint(model_name, dtype=torch.float32, for_training=True)
+        checkpoint = load_checkpoint(model_name, dtype=torch.float32)
         self.trainer = MarsTrainer(checkpoint.model, config, processing_class=checkpoint.tokenizer)
         self.device, self.batches, self.sizes = checkpoint.device, [], []
         samples = self.trainer.get_batch_samples

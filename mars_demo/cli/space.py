@@ -1,11 +1,13 @@
 """`space`: write the app, or the gallery, as a Space for the Hugging Face hub."""
 
 import argparse
+import re
 from pathlib import Path
+
+from huggingface_hub import HfApi
 
 from mars_demo.cli import gallery
 from mars_demo.cli.output import notice
-from mars_demo.models.export.push import check_name, push
 from mars_demo.static import space
 
 
@@ -36,7 +38,8 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    check_name(arguments.push)
+    if arguments.push and not re.fullmatch(r"[\w.-]+/[\w.-]+", arguments.push):
+        raise ValueError(f"Name the hub's repository as OWNER/NAME, not {arguments.push!r}.")
     if arguments.static:
         gallery.write(arguments.output, arguments.runtime_url, repository=arguments.push)
         kind = {"space_sdk": "static"}
@@ -46,5 +49,19 @@ def run(arguments: argparse.Namespace) -> None:
         kind = {"space_sdk": "gradio", "space_hardware": arguments.hardware}
     notice(f"{arguments.output} is a Space for {arguments.hardware or 'static pages'}.")
     if arguments.push:
-        pushed = push(arguments.output, arguments.push, repo_type="space", **kind)
-        notice(f"Pushed to {pushed}.")
+        notice(f"Pushed to {_pushed(arguments.output, arguments.push, **kind)}.")
+
+
+def _pushed(folder: Path, repository: str, **settings: str) -> str:
+    """Upload a Space and return its URL; `settings` apply to a new one.
+
+    Raises:
+        ValueError: if the hub rejects it or is unreachable.
+    """
+    try:
+        url = HfApi().create_repo(repository, repo_type="space", exist_ok=True, **settings)
+        HfApi().upload_folder(repo_id=repository, folder_path=folder, repo_type="space")
+    except Exception as error:  # the hub's client raises many types
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise ValueError(f"{folder} is written, but {repository} could not be pushed: {reason}") from error
+    return str(url)

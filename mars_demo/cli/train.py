@@ -16,7 +16,6 @@ from mars_demo.cli.output import notice
 from mars_demo.core.progress import progress
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.export import card
-from mars_demo.models.export.push import check_name, push
 from mars_demo.models.load import load_checkpoint
 from mars_demo.models.mask_token import ensure_mask
 from mars_demo.training import distillation
@@ -77,11 +76,9 @@ def register(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder to create")
     parser.add_argument("--resume", action="store_true", help="continue from the last saved state in DIR")
-    parser.add_argument("--push-to-hub", metavar="OWNER/NAME", help="upload DIR after training")
 
 
 def run(arguments: argparse.Namespace) -> None:
-    check_name(arguments.push_to_hub)
     has_others = int(os.environ.get("WORLD_SIZE", 1)) > 1
     if has_others and arguments.data == "self":
         raise ValueError(
@@ -90,7 +87,7 @@ def run(arguments: argparse.Namespace) -> None:
         )
     config = config_of(arguments)
     # All processes would load onto the first GPU; training moves each to its own.
-    base = load_checkpoint(arguments.base, "cpu" if has_others else None, torch.float32, for_training=True)
+    base = load_checkpoint(arguments.base, "cpu" if has_others else None, torch.float32)
     model, tokenizer = base.model, base.tokenizer
     if config.data == "self":
         config = replace(config, data=str(own_answers(base, arguments)))
@@ -109,9 +106,6 @@ def run(arguments: argparse.Namespace) -> None:
         notice(f"Saved {arguments.output}.")
     else:
         notice(f"{arguments.output} is already trained.")
-    if arguments.push_to_hub:
-        push(arguments.output, arguments.push_to_hub, ignore_patterns=["*.jsonl"])  # logs and data
-        notice(f"Pushed to {arguments.push_to_hub}.")
 
 
 def config_of(arguments: argparse.Namespace) -> MarsConfig:

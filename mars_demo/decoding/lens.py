@@ -16,7 +16,7 @@ from transformers import DynamicCache, PreTrainedModel
 from mars_demo.core import layout as layouts
 from mars_demo.core.layout import Layout, Role
 from mars_demo.core.scheduler import SCHEDULER
-from mars_demo.models.runtime.decoder import hidden_states, logits_of, run
+from mars_demo.models.runtime.decoder import logits_of, run
 
 MOST_CELLS = 4096  # layers times slots
 MOST_LOGITS = 2**25  # logits of one layer
@@ -98,7 +98,7 @@ def _states(
     cache, normed = DynamicCache(), []
     if past:
         with SCHEDULER.turn():
-            hidden_states(model, layouts.causal(past), cache)
+            run(model, layouts.causal(past), cache)
     with SCHEDULER.turn():
         hook = norm.register_forward_hook(lambda module, inputs, output: normed.append(output))
         try:

@@ -50,7 +50,7 @@ def recording(id: str) -> str:
 
 def record(entry: dict[str, Any]) -> Iterator[str]:
     """Run an entry of the index, a preset on a base with a seed, and yield its record."""
-    base = load_checkpoint(entry["base"], dtype=torch.float32, for_training=True)
+    base = load_checkpoint(entry["base"], dtype=torch.float32)
     with tempfile.TemporaryDirectory() as output:
         config = MarsConfig(output, **preset_settings(entry["preset"], entry["seed"]))
         yield from watch(base, config, entry["prompt"], entry["id"])

@@ -130,7 +130,7 @@ def train_both(output: Path, scale: Scale, minutes: float | None) -> None:
         folder, data = output / name, DATA.format(chat=output / "train.jsonl")
         settings = settings | {"data": data, "reference": str(output / "base")}
         config = MarsConfig(str(folder), minutes=minutes and share * minutes, **settings)
-        start = load_checkpoint(str(source), dtype=torch.float32, for_training=True)
+        start = load_checkpoint(str(source), dtype=torch.float32)
         train(MarsTrainer(start.model, config, processing_class=start.tokenizer), resume=True)
         summaries.append(summary(config))
         source = folder

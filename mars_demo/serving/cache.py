@@ -10,7 +10,7 @@ from transformers.cache_utils import CacheLayerMixin
 
 from mars_demo.core.layout import Layout, size_on, together
 from mars_demo.decoding.strategy import Forward
-from mars_demo.models.runtime.decoder import hidden_states, logits_of, masks
+from mars_demo.models.runtime.decoder import logits_of, masks, run
 
 FIRST_ROOM = 64  # columns
 
@@ -110,7 +110,7 @@ class RaggedCache:
         layout = together(layouts, count, width, dump).to(self.model.device)
         near = lambda window: together([one.near(window) for one in layouts], count, width, dump)  # noqa: E731
         mask = masks(self.model, layout, near)
-        hidden = hidden_states(self.model, layout, self._cache, mask)
+        hidden = run(self.model, layout, self._cache, mask).last_hidden_state
         read = {
             row: hidden[index, forwards[row].first : layout.ids.shape[1]]
             for index, (row, layout) in enumerate(zip(rows, layouts))

@@ -313,7 +313,7 @@ class MarsTrainer(Trainer):
         args = self.args
         if not args.reference:
             return None
-        loaded = load_checkpoint(args.reference, str(args.device), torch.float32, for_training=True)
+        loaded = load_checkpoint(args.reference, str(args.device), torch.float32)
         model, vocabulary = loaded.model, self.processing_class.get_vocab()
         same = all(vocabulary.get(token, id) == id for token, id in loaded.tokenizer.get_vocab().items())
         if model.config.vocab_size != plain(self.model).config.vocab_size or not same:

@@ -105,7 +105,7 @@ def follow_loading(model: str | None, chosen: list[str]):
         return [gr.skip()] * 6
     member, offer = MODELS.member(model), MODELS.offer(model)
     state = {field: getattr(member, field) for field in ("phase", "done", "total", "problem")}
-    state["facts"] = offer.terms() if offer else member.facts.shown() if member.facts else []
+    state["facts"] = offer.terms() if offer else member.facts.shown if member.facts else []
     loading = member.phase not in ("ready", "failed", "offered")
     is_fetched = bool(offer) and member.phase == "fetching"
     return (

@@ -78,7 +78,7 @@ def fresh(name: str) -> Checkpoint:
     """
     source = base_model(name).source
     with pathless(source, name):
-        loaded = load_checkpoint(source, MODELS.device, torch.float32, for_training=True)
+        loaded = load_checkpoint(source, MODELS.device, torch.float32)
     return replace(loaded, name=name)  # not a path of this machine
 
 

@@ -146,7 +146,7 @@ def lacking(tmp_path_factory):
         (["train", "--base", "ar-tiny", "--data", "self", "--prompts", "{tmp}", "--output", "{tmp}"],
          "{tmp}"),
         (["train", "--base", "ar-tiny", "--output", "{lacking}/config.json"], "{lacking}/config.json"),
-        (["train", "--base", "ar-tiny", "--push-to-hub", "no name", "--output", "{tmp}"], "no name"),
+        (["space", "--static", "--push", "no name", "--output", "{tmp}"], "no name"),
     ],
 )  # fmt: skip
 def test_bad_input_is_one_line_and_status_two(capsys, tmp_path, lacking, arguments, fact):

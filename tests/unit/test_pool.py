@@ -28,7 +28,7 @@ def folders(tmp_path):
 def small_machine(monkeypatch):
     """Limit memory to two tiny models, and return a list for the pool members whose models use it."""
     served = []
-    size = memory.needed("mars-tiny", "cpu", torch.float32)
+    size = memory.needed(pool.load.outline("mars-tiny").model, "cpu", torch.float32)
 
     def available(device):
         return 2 * size - size * sum(member.checkpoint is not None for member in served)
@@ -67,7 +67,7 @@ def test_the_least_recently_used_model_is_evicted_when_memory_is_short(folders, 
     served.load("three")
     assert [member.phase for member in small_machine] == ["ready", "waiting", "ready"]
     assert served.load("two").name == "two" and served.member("one").phase == "waiting"
-    assert served.member("one").facts.block_size == 8  # its facts are kept
+    assert served.member("one").facts.modes[0] == "mars"  # its facts are kept
 
 
 def test_a_model_in_use_is_not_evicted(folders, small_machine):
@@ -103,23 +103,21 @@ class Allocator:
 
 def test_a_model_evicted_from_a_gpu_frees_its_memory(folders, monkeypatch):
     load = pool.load
-    gpu = Allocator(memory.needed("mars-tiny", "cuda", torch.float32))
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    gpu = Allocator(memory.needed(load.outline("mars-tiny").model, "cuda", torch.float32))
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (2 * gpu.size - gpu.reserved, 0))
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: gpu.reserved)
     monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: gpu.allocated)
     monkeypatch.setattr(torch.cuda, "empty_cache", gpu.empty)
     on_cpu = load.load_checkpoint
 
-    def on_gpu(source, device, *rest):
-        assert device == "cuda"
+    def on_gpu(source, device, *rest, make_room):
+        make_room(gpu.size, device)
         checkpoint = on_cpu(source, "cpu", *rest)
         gpu.take()
         weakref.finalize(checkpoint.model, gpu.free)
         return checkpoint
 
     monkeypatch.setattr(load, "load_checkpoint", on_gpu)
-    monkeypatch.setattr(pool, "usable", lambda name: name)
     served = Pool(list(folders.values()), device="cuda", dtype="float32")
     for name in ("one", "two", "three"):
         served.load(name)
@@ -137,9 +135,9 @@ def test_the_main_thread_loads_models_missing_at_launch(folders, monkeypatch):
     load = pool.load
     threads, loading = [], load.load_checkpoint
 
-    def load_checkpoint(*arguments):
+    def load_checkpoint(*arguments, **settings):
         threads.append(threading.get_ident())
-        return loading(*arguments)
+        return loading(*arguments, **settings)
 
     monkeypatch.setattr(load, "load_checkpoint", load_checkpoint)
     monkeypatch.setattr(pool, "RETRY_AFTER", 0)
