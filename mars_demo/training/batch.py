@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from typing import Self
 
 import numpy as np
@@ -35,7 +35,7 @@ class Positions:
         return self.roles != Role.PADDING
 
     def to(self, device: torch.device) -> Self:
-        return _changed(self, lambda values: to_device(values, device))
+        return Positions(*(to_device(getattr(self, one.name), device) for one in fields(self)))
 
     def layout(self) -> Layout:
         """Return the layout with its [rows, n, n] mask."""
@@ -63,7 +63,7 @@ class Batch:
         tokens, and unmarked ones both; without a reference, all learn their tokens.
     reference: the positions that the reference computes, if any.
     expected: [k] indices into their rows · n positions of the distributions for the taught targets.
-    tokens, conversations: how many of each, without padding and noisy copies.
+    tokens: the number of clean tokens, without padding.
     """
 
     positions: Positions
@@ -75,7 +75,6 @@ class Batch:
     reference: Positions | None
     expected: Tensor | None
     tokens: int
-    conversations: int
 
     def __len__(self) -> int:
         return len(self.targets)
@@ -95,10 +94,6 @@ class Batch:
         weights = self.weights * (self.targets != IGNORE)
         return torch.stack([weights[self.is_clean].sum(), weights[~self.is_clean].sum()])
 
-    def pin_memory(self) -> Self:
-        """Return a copy from which a GPU copies without waiting, as torch's data loader requests it."""
-        return _changed(self, lambda values: values.pin_memory())
-
 
 def batch_of(
     rows: Sequence[Sequence[TwoStreams]], pad_id: int, length: int | None = None, reference: bool = False
@@ -113,14 +108,12 @@ def batch_of(
     taught = [[one.clean for one in row if one.own is not False] for row in rows if reference]
     taught = [row for row in taught if row or length]
     teacher = _arrays(taught, pad_id, length and length // 2, reference) if any(taught) else None
-    streams = [one for row in rows for one in row]
     return Batch(
         _positions(arrays),
         *(tensors[name] for name in ("targets", "slots", "weights", "sft", "taught")),
         reference=teacher and _positions(teacher),
         expected=teacher and torch.from_numpy(np.flatnonzero(teacher["targets"] != IGNORE)),
-        tokens=sum(one.clean_length for one in streams),
-        conversations=len(streams),
+        tokens=sum(one.clean_length for row in rows for one in row),
     )
 
 
@@ -155,18 +148,6 @@ def _positions(arrays: dict[str, np.ndarray]) -> Positions:
     names = ("ids", "positions", "roles", "groups")
     spans = torch.from_numpy(arrays["spans"]).unflatten(-1, (2, 2))
     return Positions(*(torch.from_numpy(arrays[name]) for name in names), spans)
-
-
-def _changed(record, change: Callable[[Tensor], Tensor]):
-    """Return a `Positions` or `Batch` with all of its tensors changed."""
-    changed = {}
-    for field in fields(record):
-        value = getattr(record, field.name)
-        if isinstance(value, Tensor):
-            changed[field.name] = change(value)
-        elif isinstance(value, Positions):
-            changed[field.name] = _changed(value, change)
-    return replace(record, **changed)
 
 
 def to_device(values: Tensor, device: torch.device) -> Tensor:

@@ -82,24 +82,25 @@ class Readings:
         return {name: part.view(shape) for (name, shape), part in zip(self._shapes.items(), parts)}
 
 
-class MetricsFile:
-    """The metrics file of a run, truncated to the step it resumes from.
+def truncate(path: Path, step: int) -> None:
+    """Truncate a metrics file to the step that its run resumes from."""
+    if path.exists():
+        lines = path.read_bytes().splitlines(keepends=True)
+        os.truncate(path, sum(map(len, lines[:step])))
 
-    A line is on the disk before the state of its step.
-    """
 
-    def __init__(self, path: Path, step: int):
-        self.path = path
-        kept = path.read_bytes().splitlines(keepends=True)[:step] if path.exists() else []
-        unfinished = path.with_name(f"unfinished-{path.name}")
-        unfinished.write_bytes(b"".join(kept))
-        os.replace(unfinished, path)
+def append(path: Path, metrics: Metrics) -> None:
+    """Append a line that is on the disk before the state of its step."""
+    with path.open("a") as file:
+        file.write(json.dumps(metrics.record()) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
 
-    def add(self, metrics: Metrics) -> None:
-        with self.path.open("a") as file:
-            file.write(json.dumps(metrics.record()) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+
+def logged(output: Path) -> list[Metrics]:
+    """Return the metrics of the steps in an output folder."""
+    path = output / FILE
+    return [Metrics.read(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
 
 
 def duration(steps: Sequence[Metrics]) -> float:
@@ -108,7 +109,7 @@ def duration(steps: Sequence[Metrics]) -> float:
     return sum(now - before if now > before else now for before, now in pairwise(times))
 
 
-def logged(output: Path) -> list[Metrics]:
-    """Return the metrics of the steps in an output folder."""
-    path = output / FILE
-    return [Metrics.read(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
+def tokens_per_second(steps: Sequence[Metrics]) -> float:
+    """Return the clean tokens per second after the first step, which may compile."""
+    first = steps[0]
+    return (steps[-1].tokens - first.tokens) / max(1e-9, duration(steps) - first.seconds)

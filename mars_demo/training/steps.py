@@ -15,7 +15,7 @@ from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState
 from mars_demo.core.scheduler import SCHEDULER
 from mars_demo.training.clock import Clock
 from mars_demo.training.config import MarsConfig
-from mars_demo.training.metrics import FILE, Metrics, MetricsFile, Readings
+from mars_demo.training.metrics import FILE, Metrics, Readings, append, truncate
 
 SKIPPED = 10  # most steps in a row that are not finite, where the host learns of them too late
 
@@ -38,7 +38,7 @@ class Steps(TrainerCallback):
         self._pending: deque[Readings] = deque()
         self._sums: dict[str, Tensor] = {}
         self._tokens: Tensor | None = None
-        self._file: MetricsFile | None = None
+        self._file = Path(trainer.args.output_dir) / FILE
 
     def __enter__(self) -> None:
         self.stopped = self.is_over = False
@@ -66,10 +66,8 @@ class Steps(TrainerCallback):
 
     def on_train_begin(self, args: MarsConfig, state: TrainerState, control: TrainerControl, **_) -> None:
         self._started = time.monotonic()
-        output = Path(args.output_dir)
         if state.is_world_process_zero:
-            output.mkdir(parents=True, exist_ok=True)
-            self._file = MetricsFile(output / FILE, state.global_step)
+            truncate(self._file, state.global_step)
         if self.clock:
             logged_times = (entry["clock"] for entry in reversed(state.log_history) if "clock" in entry)
             self.clock.resume(next(logged_times, 0.0))
@@ -140,8 +138,8 @@ class Steps(TrainerCallback):
             **{name: float(values[name]) for name in ("loss", "grad_norm")},
             losses={name: float(values[name]) for name in facts["losses"]},
         )
-        if self._file:
-            self._file.add(metrics)
+        if state.is_world_process_zero:
+            append(self._file, metrics)
         if facts["logs"]:
             now, state.global_step = state.global_step, metrics.step  # trackers read the step there
             trainer.log(metrics.scalars() | ({"clock": float(values["clock"])} if self.clock else {}))

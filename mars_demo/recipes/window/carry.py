@@ -1,4 +1,4 @@
-"""The folders that are carried to the lent machine, made in a checkout and removed again.
+"""The folders that are carried to the lent machine, made in a checkout and removed again, and the bundle.
 
 A call may carry 64 MiB, the checkout's files included. So the checkout's own weights stay at home, and the
 base travels in two halves.
@@ -12,7 +12,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 from mars_demo.core.names import gguf_file, locate
-from mars_demo.models.load import outline
+from mars_demo.decoding.decode import decode
+from mars_demo.decoding.request import Request
+from mars_demo.models.load import load_checkpoint, outline
+from mars_demo.recipes import smollm
 from mars_demo.recipes.window import pieces
 from mars_demo.recipes.window.machine import FIRST, PACKED, PLAIN, SECOND, WHEELS, WINDOW
 
@@ -22,6 +25,7 @@ PYTHON = "3.12"
 PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
 WEIGHTS = ("/assets/**/*.gguf", "/assets/**/*.safetensors")
 IGNORED = (f"/{WINDOW}/", *WEIGHTS)
+PROMPT = "Sort these: pear, apple"  # for the trained bundle
 
 
 def prepare(base: str, own: Path) -> None:
@@ -43,7 +47,7 @@ def prepare(base: str, own: Path) -> None:
     path = locate(base)
     weights = gguf_file(path) or Path(path) / "model.safetensors"
     pieces.split(weights, SECOND, (weights.stat().st_size + _size(FIRST)) // 2 + 1)
-    shutil.move(SECOND / "piece-01", FIRST)
+    shutil.move(SECOND / "piece-01-of-02", FIRST)
     leave_weights()
     tree = sum(Path(file).stat().st_size for file in travelling())
     for folder in (FIRST, SECOND):
@@ -60,6 +64,18 @@ def restore() -> None:
     kept = [line for line in exclude.read_text("utf-8").splitlines() if line not in IGNORED]
     exclude.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
     shutil.rmtree(WINDOW, ignore_errors=True)
+
+
+def join(folders: list[Path], output: Path) -> None:
+    """Write the bundle whose pieces lie in `folders` to `output`, and let it answer a prompt.
+
+    Raises:
+        ValueError: if a piece is missing or damaged, or the bundle does not load.
+    """
+    bundle = pieces.join(folders, output)
+    smollm.describe(bundle)
+    run = decode(load_checkpoint(str(bundle)), PROMPT, Request("mars", max_new_tokens=12)).finish()
+    print(f"{bundle} answers {PROMPT!r} with {run.text!r}, in {run.forwards} forwards.")
 
 
 def travelling() -> list[str]:

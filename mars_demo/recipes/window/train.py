@@ -1,9 +1,11 @@
 """Training by the seconds that are left: AR, then MARS, and the bundle in 8 bits as pieces."""
 
 import json
+import os
 import shutil
 import time
 from pathlib import Path
+from typing import Any
 
 import torch
 from transformers import TrainerCallback
@@ -12,10 +14,10 @@ from mars_demo.models.export import q8_0
 from mars_demo.models.load import load_checkpoint
 from mars_demo.recipes import smollm
 from mars_demo.recipes.window import pieces
-from mars_demo.recipes.window.machine import AR_TRAINED, BASE, BUNDLE, PIECES, PROOF, STARTED, TRAINED
-from mars_demo.recipes.window.settings import SIZES, config
+from mars_demo.recipes.window.machine import AR_TRAINED, BASE, BUNDLE, OWN, PIECES, PROOF, STARTED, TRAINED
 from mars_demo.training import metrics
 from mars_demo.training.clock import Clock
+from mars_demo.training.config import MarsConfig
 from mars_demo.training.trainer import MarsTrainer
 
 # In seconds.
@@ -23,6 +25,27 @@ ARRIVING = 20  # from the reading of the time that is left to the start of the c
 SAVING = 40  # from the end of learning to that of the call: checkpoint, 8 bits, pieces, their return
 LATER = 140  # the later calls, and a reserve
 CALL = 595  # the longest call
+
+# Positions of a batch, and attention: the first that fits into memory, or that runs at all.
+SIZES = (
+    {"packed": 65_536},
+    {"packed": 32_768},
+    {"packed": 16_384},
+    {"packed": 65_536, "attention": "sdpa"},
+    {"packed": 16_384, "attention": "sdpa"},
+)
+WORKERS = 10
+
+
+def config(recipe: dict[str, Any], output: Path, reference: Path, **more: Any) -> MarsConfig:
+    """Return the settings of a training, `smollm.AR` or `smollm.MARS`, which saves no states."""
+    own = {
+        "data": smollm.DATA.format(chat=OWN),
+        "reference": str(reference),
+        "dataloader_num_workers": min(WORKERS, os.cpu_count() - 1),
+        "save_strategy": "no",
+    }
+    return MarsConfig(str(output), **recipe | own | more)
 
 
 class Until(TrainerCallback):
