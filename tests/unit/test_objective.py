@@ -214,7 +214,7 @@ def test_padding_is_counted_neither_as_tokens_nor_as_targets():
     answers = [sum(one.response) for one in TALKS]
     assert batch.totals.tolist() == [sum(answers), sum(count - 1 for count in answers)]
     for positions, expected in (
-        (batch.positions, [token for one in streams for token in one.ids]),
+        (batch.positions, [token for one in streams for token in one["ids"]]),
         (batch.reference, [token for one in TALKS if one.own is not False for token in one.ids]),
     ):
         assert positions.ids[positions.real].tolist() == expected
