@@ -16,7 +16,7 @@ SLOT_DECAY = 1.0  # by default
 UNKNOWN, OTHER, OWN = -1, 0, 1  # whether the reference model wrote the answers
 
 # A position of the two streams of a conversation. `ids`, `positions`, `roles` and `groups` are as in a
-# `Layout`, and `spans` are the two half-open ranges of columns that it sees. It predicts its target, a token
+# `Layout`, and `spans` are the two half-open ranges of columns that it sees. It predicts its target token,
 # or `IGNORE`, with a loss weight within its stream, in a slot of the window: 1 for the clean stream, up to
 # block size + 1 for the noisy one.
 POSITION = np.dtype(
