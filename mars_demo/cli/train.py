@@ -119,9 +119,6 @@ def config_of(arguments: argparse.Namespace) -> MarsConfig:
     names = ["objective", *(field for field, *_ in OPTIONS.values())]
     given = {name: getattr(arguments, name) for name in names}
     given = {name: value for name, value in given.items() if value is not None}
-    if not given.get("save_steps", 1):
-        given |= {"save_strategy": "no"}
-        del given["save_steps"]
     return MarsConfig(str(arguments.output), **given, **others(arguments.set))
 
 

@@ -126,14 +126,10 @@ def answered(
                 yield messages, ids
 
     pending = fresh()
-    # Many at a time, sorted by length: less padding, and slots of finished sequences fill up again.
+    # Many at a time, so that slots of finished sequences fill up again.
     while prompts := list(itertools.islice(pending, pool or 8 * batch)):
-        shortest_first = sorted(range(len(prompts)), key=lambda i: len(prompts[i][1]))
-        written = generate(checkpoint, [prompts[i][1] for i in shortest_first], max_new_tokens, batch)
-        answers = dict(zip(shortest_first, written))
-        # In the order of the prompts, so that an early stop does not leave only short answers.
-        for i, (messages, _) in enumerate(prompts):
-            text, ended = answers[i]
+        written = generate(checkpoint, [ids for _, ids in prompts], max_new_tokens, batch)
+        for (messages, _), (text, ended) in zip(prompts, written):
             if text.strip() and not is_loop(text):
                 answer = {"role": "assistant", "content": text, "own": True}
                 yield {"messages": [*messages, answer if ended else answer | {"cut": True}]}

@@ -57,12 +57,15 @@ def masks_of(batch, row=0):
             yield index, layout.positions[row, index].item(), sees[-1] + 1
 
 
-@pytest.mark.parametrize(("block_size", "phase"), [(1, 0), (4, 3), (8, 0), (16, 0), (16, 5), (16, 15)])
-def test_the_loss_equals_that_of_plain_windows(model, block_size, phase):
+@pytest.mark.parametrize(
+    ("block_size", "phase", "decay"),
+    [(1, 0, 1.0), (4, 3, 1.0), (8, 0, 0.5), (16, 0, 1.0), (16, 5, 0.9), (16, 15, 1.0)],
+)
+def test_the_loss_equals_that_of_plain_windows(model, block_size, phase, decay):
     """Compute the loss block by block with the ordinary model.
 
     Each mask of `[prefix, MASK, …]` predicts the token after its position. The clean stream has the loss of
-    the ordinary model on the text.
+    the ordinary model on the text. Losses per slot have no weights.
     """
     sequences = [conversation(6, 40), conversation(3, 20, 1)]
     nats: dict[int, list] = {slot: [] for slot in range(1, block_size + 2)}
@@ -78,10 +81,12 @@ def test_the_loss_equals_that_of_plain_windows(model, block_size, phase):
             for mask in range(masks):
                 target = torch.tensor(ids[start + mask + 1])
                 nats[mask + 2].append(cross_entropy(logits[start + mask], target))
-    batch = one_per_row(mars, sequences, block_size=block_size, rng=_Phases([phase, phase]))
+    settings = {"block_size": block_size, "slot_decay": decay}
+    batch = one_per_row(mars, sequences, rng=_Phases([phase, phase]), **settings)
     losses = Objective(sft_weight=0.5)(model, batch)
-    noisy = [loss for slot, terms in nats.items() if slot > 1 for loss in terms]
-    torch.testing.assert_close(losses["noisy"], torch.stack(noisy).mean())
+    noisy = [(loss, decay ** (slot - 2)) for slot, terms in nats.items() if slot > 1 for loss in terms]
+    expected = sum(loss * weight for loss, weight in noisy) / sum(weight for _, weight in noisy)
+    torch.testing.assert_close(losses["noisy"], expected)
     torch.testing.assert_close(losses["clean"], torch.stack(nats[1]).mean())
     torch.testing.assert_close(losses["loss"], losses["noisy"] + 0.5 * losses["clean"])
     for slot, terms in nats.items():
@@ -108,21 +113,6 @@ def test_ar_loss_equals_the_loss_of_transformers_on_the_answer(model):
     losses = Objective()(model, one_per_row(ar, [sequence]))
     torch.testing.assert_close(losses["loss"], expected)
     assert "noisy" not in losses
-
-
-def test_a_decay_weights_each_slot_relative_to_the_previous_one(model):
-    sequence = conversation(5, 21)
-    plain, batch = (one_per_row(mars, [sequence], slot_decay=decay) for decay in (1.0, 0.5))
-    logits = model.get_output_embeddings()(hidden_states(model, plain.layout))[0]
-    nats, counts = 0.0, 0.0
-    for index, position, start in masks_of(plain):
-        share = 0.5 ** (position - start)
-        nats += share * cross_entropy(logits[index], plain.targets[0, index])
-        counts += share
-    losses = Objective()(model, batch)
-    torch.testing.assert_close(losses["noisy"], nats / counts)
-    torch.testing.assert_close(losses["loss"], losses["clean"] + nats / counts)
-    torch.testing.assert_close(losses["slots"], Objective()(model, plain)["slots"])  # unweighted
 
 
 def test_block_phase_varies_between_answers():
