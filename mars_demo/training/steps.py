@@ -68,8 +68,8 @@ class Steps(TrainerCallback):
         if state.is_world_process_zero:
             truncate(self._file, state.global_step)
         if self.clock:
-            logged_times = (entry["clock"] for entry in reversed(state.log_history) if "clock" in entry)
-            self.clock.resume(next(logged_times, 0.0))
+            if times := [entry["clock"] for entry in state.log_history if "clock" in entry]:
+                self.clock.resume(times[-1])
             self.clock.agreed = self.clock.elapsed if args.world_size > 1 else None
 
     def on_step_begin(self, args, state, control, **_) -> None:
