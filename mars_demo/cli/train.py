@@ -53,13 +53,13 @@ OPTIONS = {  # for each option: the field of `MarsConfig`, its type (None for a 
 
 def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--base", required=True, help="bundled name, folder, GGUF file or hub id")
-    parser.add_argument("--objective", choices=OBJECTIVES, help="training objective (default: mars)")
     defaults = {field.name: field.default for field in fields(MarsConfig)}
+    parser.add_argument(
+        "--objective", choices=OBJECTIVES, default=defaults["objective"], help="training objective"
+    )
     for option, (field, kind, value, about) in OPTIONS.items():
-        if kind and defaults[field] is not None:
-            about = f"{about} (default: {defaults[field]})"
-        settings = {"type": kind, "metavar": value} if kind else {"action": "store_const", "const": True}
-        parser.add_argument(option, dest=field, help=about, **settings)
+        settings = {"type": kind, "metavar": value} if kind else {"action": "store_true"}
+        parser.add_argument(option, dest=field, default=defaults[field], help=about, **settings)
     parser.add_argument("--lora", type=int, metavar="RANK", help="train LoRA adapters, merged on saving")
     parser.add_argument(
         "--set", nargs="+", default=[], metavar="NAME=VALUE",
@@ -116,10 +116,9 @@ def config_of(arguments: argparse.Namespace) -> MarsConfig:
     Raises:
         ValueError: if a setting is unknown or out of range.
     """
-    names = ["objective", *(field for field, *_ in OPTIONS.values())]
+    names = ("objective", *(field for field, *_ in OPTIONS.values()))
     given = {name: getattr(arguments, name) for name in names}
-    given = {name: value for name, value in given.items() if value is not None}
-    return MarsConfig(str(arguments.output), **given, **others(arguments.set))
+    return MarsConfig(str(arguments.output), **given | others(arguments.set))
 
 
 def others(pairs: Sequence[str]) -> dict[str, Any]:
