@@ -11,7 +11,7 @@ RESOLUTION = 1_000_000  # steps of a schedule that a share is a part of
 
 
 class Clock:
-    """The time of a training, from the end of its first step.
+    """The time of a training, from the end of its first step unless it is started before.
 
     The first step compiles, and its learning rate is 0.
 

@@ -26,10 +26,10 @@ def is_complete(folder: Path) -> bool:
     return True
 
 
-def clear(output: Path, unfinished_only: bool = False) -> None:
-    """Remove all states, each atomically: without its last file it is unfinished."""
+def clear(output: Path, kept: Path | None = None) -> None:
+    """Remove all states but `kept`, each atomically: without its last file it is unfinished."""
     for folder in _all(output):
-        if not (unfinished_only and is_complete(folder)):
+        if folder != kept:
             (folder / STATE).unlink(missing_ok=True)
             shutil.rmtree(folder)
 

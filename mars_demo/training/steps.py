@@ -10,12 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from torch import Tensor
-from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState
+from transformers import Trainer, TrainerCallback
 
 from mars_demo.core.scheduler import SCHEDULER
 from mars_demo.training.clock import Clock
-from mars_demo.training.config import MarsConfig
-from mars_demo.training.metrics import FILE, Metrics, MetricsFile, Readings
+from mars_demo.training.metrics import FILE, LOSSES, Metrics, Readings, append, truncate
 
 SKIPPED = 10  # most steps in a row that are not finite, where the host learns of them too late
 
@@ -38,7 +37,7 @@ class Steps(TrainerCallback):
         self._pending: deque[Readings] = deque()
         self._sums: dict[str, Tensor] = {}
         self._tokens: Tensor | None = None
-        self._file: MetricsFile | None = None
+        self._file = Path(trainer.args.output_dir) / FILE
 
     def __enter__(self) -> None:
         self.stopped = self.is_over = False
@@ -64,23 +63,19 @@ class Steps(TrainerCallback):
 
     # --------------------------------------------------------------------------- events of the Trainer
 
-    def on_train_begin(self, args: MarsConfig, state: TrainerState, control: TrainerControl, **_) -> None:
+    def on_train_begin(self, args, state, control, **_) -> None:
         self._started = time.monotonic()
-        output = Path(args.output_dir)
         if state.is_world_process_zero:
-            output.mkdir(parents=True, exist_ok=True)
-            self._file = MetricsFile(output / FILE, state.global_step)
+            truncate(self._file, state.global_step)
         if self.clock:
-            logged_times = (entry["clock"] for entry in reversed(state.log_history) if "clock" in entry)
-            self.clock.resume(next(logged_times, 0.0))
+            if times := [entry["clock"] for entry in state.log_history if "clock" in entry]:
+                self.clock.resume(times[-1])
             self.clock.agreed = self.clock.elapsed if args.world_size > 1 else None
 
-    def on_step_begin(self, args: MarsConfig, state: TrainerState, control: TrainerControl, **_) -> None:
+    def on_step_begin(self, args, state, control, **_) -> None:
         self._turn.enter_context(SCHEDULER.turn())
 
-    def on_pre_optimizer_step(
-        self, args: MarsConfig, state: TrainerState, control: TrainerControl, optimizer, **_
-    ) -> None:
+    def on_pre_optimizer_step(self, args, state, control, optimizer, **_) -> None:
         if args.device.type == "cpu":  # elsewhere the host would wait
             self._check(state.global_step + 1, float(self._sums["loss"]), float(self.grad_norm))
         factor = self.pace()
@@ -88,7 +83,7 @@ class Steps(TrainerCallback):
             group["lr"] *= factor
         self._rate = optimizer.param_groups[0]["lr"]
 
-    def on_step_end(self, args: MarsConfig, state: TrainerState, control: TrainerControl, **_) -> None:
+    def on_step_end(self, args, state, control, **_) -> None:
         self._turn.close()
         self.taken += 1
         if self.clock:
@@ -113,9 +108,9 @@ class Steps(TrainerCallback):
         values |= {"grad_norm": self.grad_norm, "tokens": self._tokens}
         if self.clock:
             values["clock"] = reduce(self.grad_norm.new_tensor(self.clock.elapsed), "mean")
-        losses = sorted(self._sums.keys() - {"loss", "slots"})
-        facts = {"step": step, "learning_rate": self._rate, "logs": logs, "losses": losses}
-        return Readings(values, facts | {"seconds": time.monotonic() - self._started})
+        seconds = time.monotonic() - self._started
+        facts = {"step": step, "learning_rate": self._rate, "logs": logs, "seconds": seconds}
+        return Readings(values, facts)
 
     def _finish(self, keep: int) -> None:
         """Read the pending steps but for the last `keep`."""
@@ -137,11 +132,10 @@ class Steps(TrainerCallback):
             tokens=state.num_input_tokens_seen,
             seconds=facts["seconds"],
             slots=[(nats / n, right / n) for n, nats, right in values["slots"].tolist() if n],
-            **{name: float(values[name]) for name in ("loss", "grad_norm")},
-            losses={name: float(values[name]) for name in facts["losses"]},
+            **{name: float(values[name]) for name in ("loss", "grad_norm", *LOSSES) if name in values},
         )
-        if self._file:
-            self._file.add(metrics)
+        if state.is_world_process_zero:
+            append(self._file, metrics)
         if facts["logs"]:
             now, state.global_step = state.global_step, metrics.step  # trackers read the step there
             trainer.log(metrics.scalars() | ({"clock": float(values["clock"])} if self.clock else {}))

@@ -16,8 +16,8 @@ from mars_demo.models.export.save import save_checkpoint
 from mars_demo.models.load import load_checkpoint, outline
 from mars_demo.recipes import smollm
 from mars_demo.recipes.window.machine import PLAIN, PROOF, WINDOW
-from mars_demo.recipes.window.settings import SIZES, config
-from mars_demo.training.metrics import logged
+from mars_demo.recipes.window.train import SIZES, config
+from mars_demo.training.metrics import logged, tokens_per_second
 from mars_demo.training.trainer import MarsTrainer
 
 ON_CPU = ({"packed": 512},)
@@ -59,15 +59,12 @@ def speed(size: dict[str, Any]) -> dict[str, Any]:
     short = config(smollm.MARS, TRIED, RANDOM, minutes=MINUTES, **size)
     MarsTrainer(base.model, short, processing_class=base.tokenizer).train()
     steps = logged(TRIED)
-    first, last = steps[0], steps[-1]
-    seconds = last.seconds - first.seconds
-    memory = torch.cuda.max_memory_allocated() / 2**30 if torch.cuda.is_available() else None
     return {
         "steps": len(steps),
-        "first_step_seconds": first.seconds,
-        "seconds_per_step": seconds / max(1, len(steps) - 1),
-        "tokens_per_second": (last.tokens - first.tokens) / max(seconds, 1e-9),
-        "gib": memory,
+        "first_step_seconds": steps[0].seconds,
+        "seconds_per_step": (steps[-1].seconds - steps[0].seconds) / max(1, len(steps) - 1),
+        "tokens_per_second": tokens_per_second(steps),
+        "gib": torch.cuda.max_memory_allocated() / 2**30 if torch.cuda.is_available() else None,
     }
 
 
