@@ -11,8 +11,9 @@ import inspect
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
+from typing import Any
 
 RACE, LONG, BACKGROUND = "race", "long", "background"  # the classes of work
 RACE_WAIT = 3.0  # the most seconds that a step of long work waits for races
@@ -145,3 +146,13 @@ class Clock:
             yield
         finally:
             self.seconds += time.perf_counter() - SCHEDULER.waited - started
+
+    def timing(self, steps: Iterable[Any]) -> Iterator[Any]:
+        """Yield the steps of an iterable, whose time counts; that of the caller does not."""
+        steps = iter(steps)
+        while True:
+            with self.running():
+                step = next(steps, _END)
+            if step is _END:
+                return
+            yield step

@@ -97,12 +97,7 @@ def decoding(
             cache_block=method.cache_block,
             continuous=method.continuous,
         )
-    steps = iter(done)
-    while True:
-        with clock.running():
-            moved = next(steps, None)
-        if moved is None:
-            break
+    for _ in clock.timing(done):
         yield Progress(name, sum(run.stop is not None for run in done.runs))
     tokens, batch = sum(run.tokens for run in done.runs), done.batch
     waited = waiting(done.schedule.steps, len(batch.slots))
