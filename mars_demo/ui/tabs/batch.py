@@ -58,9 +58,9 @@ prompt at once. Methods measured in several rounds show the median, with the sma
 SERVED = """
 ### Many users
 
-[vLLM](https://docs.vllm.ai) with this project's plugin, and stock vLLM beside it: tokens per second with a
-number of requests at once, each sent when another is answered, by vLLM's own load generator. In brackets:
-the ratio to AR, as in Table 5. The prompts are this page's examples, held-out skills and everyday chat.
+[vLLM](https://docs.vllm.ai) with this project's plugin, and stock vLLM beside it: how many times as fast as
+AR with a number of requests at once, each sent when another is answered, by vLLM's own load generator. The
+three figures of a cell are of this page's examples, held-out skills and everyday chat.
 Prompt lookup, parallel drafting and lossless MARS give AR's answers, except for near ties in bfloat16. With
 **τ by load**, the threshold falls from 1 to 0.8 as the batch fills. On a CPU, masks pay off for few
 requests at once: every position of a forward costs time.
@@ -195,11 +195,11 @@ def opened(before: bool):
 
 
 def many_users() -> str:
-    """Return the tables of vLLM under load, with their source."""
+    """Return the table of vLLM under load, with its source."""
     if (measured := results.read(served.FILE)) is None:
-        return "Not measured yet; `python -m benchmarks.vllm_serving` measures these tables."
+        return "Not measured yet; `python -m benchmarks.vllm_serving` measures this table."
     source = f"{results.origin(measured)}, {measured['machine']}, vLLM {measured['vllm']}"
-    return f"{served.tables(measured)}\n\nSource: {source}."
+    return f"{table(DataFrame(served.rows(measured)))}\n\nSource: {source}."
 
 
 def _runs(name: str, label: str, work: Callable, inputs: list, outputs: list) -> None:
