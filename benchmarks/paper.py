@@ -15,7 +15,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
-from statistics import mean
+
+from pandas import DataFrame, Series
 
 from benchmarks import report
 from mars_demo import tasks
@@ -122,26 +123,33 @@ def measure(output: Path, limit: int) -> None:
     results.write(results.FOLDER / FILE, results.machine(), record)
 
 
+def averaged(rows: DataFrame, *by: str) -> DataFrame:
+    """Return accuracy in percent, averaged over the other columns, and all tokens over all forwards."""
+    groups = rows.groupby([*by], sort=False)
+    speeds = groups["tokens"].sum() / groups["forwards"].sum()
+    return DataFrame({"accuracy": 100 * groups["accuracy"].mean(), "tokens_per_forward": speeds})
+
+
+def spread(values: Series, digits: int) -> str:
+    """Return the mean ± standard deviation as text."""
+    return f"{values.mean():.{digits}f} ± {values.std():.{digits}f}"
+
+
 def table() -> str:
     """Return a row per method: accuracy and tokens per forward for each decoding."""
     measured, rows = results.read(FILE), {}
-    groups = results.grouped(measured["rows"])
+    seeds = averaged(DataFrame(measured["rows"]), "method", "decoding", "seed")
     prompts = measured["limit"] * len(tasks.TASKS)
-    ar = results.averages(groups["AR SFT", "ar"], "seed").values()
-    share = mean(seed.accuracy for seed in ar)
-    error = 100 * (share * (1 - share) / prompts) ** 0.5
-    seeds = len({row["seed"] for row in measured["rows"]})
-    for (method, decoding), group in groups.items():
-        if decoding == "jacobi":
-            continue
-        own = results.averages(group, "seed").values()
-        accuracy = results.spread([100 * seed.accuracy for seed in own], 1)
-        speed = mean(seed.tokens_per_forward for seed in own)
-        row = rows.setdefault(method, {"method": method})
-        row[COLUMNS.get(decoding, decoding)] = f"{accuracy}, {speed:.2f}"
+    share = seeds.query("method == 'AR SFT' and decoding == 'ar'")["accuracy"].mean()
+    error = (share * (100 - share) / prompts) ** 0.5
+    for (method, decoding), own in seeds.groupby(["method", "decoding"], sort=False):
+        if decoding != "jacobi":
+            row = rows.setdefault(method, {"method": method})
+            cell = f"{spread(own['accuracy'], 1)}, {own['tokens_per_forward'].mean():.2f}"
+            row[COLUMNS.get(decoding, decoding)] = cell
     size = f"{measured['steps']} steps, {measured['limit']} held-out prompts per task, greedy"
     return (
-        f"Accuracy in percent and tokens per forward: mean and deviation of {seeds} seeds on the same "
+        f"Accuracy in percent and tokens per forward: mean and deviation of {len(own)} seeds on the same "
         f"{prompts} held-out prompts, whose sampling error is about {error:.1f} points.\n\n"
         + report.shown(list(rows.values()))
         + report.source(measured, size)

@@ -15,18 +15,16 @@ def relative(points: Sequence[Sequence[float]], positions: float) -> float:
     return float(np.interp(positions, sizes, ms)) / ms[0]
 
 
-def speeds(file: str, methods: Mapping[str, str], base: str) -> tuple[DataFrame, str] | None:
+def speeds(file: str, methods: Mapping[str, str], base: str) -> tuple[DataFrame, str]:
     """Return tokens per forward, cost of a forward and speed of methods relative to a base.
 
-    The second value is the source of the figures. None if nothing is measured yet.
+    The second value is the source of the figures.
 
     file: the results file.
     methods: titles, each with the method's name in the file; for batches, `name @ size`.
     base: the name of the base in the file, taken at the same batch size.
     """
     measured = results.read(file)
-    if measured is None:
-        return None
     rows = {(row["method"], row.get("size")): row for row in measured["rows"]}
     table = []
     for title, name in methods.items():
