@@ -172,7 +172,7 @@ def row(title: str, at_once: int, method: str, own: dict, ar: dict) -> dict:
 def table(file: str | Path = served.FILE) -> str:
     measured = results.read(file)
     facts = f"vLLM {measured['vllm']}, at most {measured['max_new_tokens']} tokens per answer"
-    return report.shown(served.rows(measured)) + report.source(measured, facts)
+    return served.tables(measured) + report.source(measured, facts)
 
 
 if __name__ == "__main__":

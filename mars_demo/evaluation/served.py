@@ -2,13 +2,16 @@
 
 from statistics import median
 
+from pandas import DataFrame
+
+from mars_demo.core.markdown import table
 from mars_demo.evaluation import results
 
 FILE = "vllm-serving.json"
 
 
-def rows(measured: dict) -> list[dict[str, str]]:
-    """Return the cells of each method: its speed relative to AR by the requests at once, set by set."""
+def tables(measured: dict) -> str:
+    """Return a row per method: its speed relative to AR by the requests at once, set by set."""
     base = {(row["set"], row["concurrency"]): row for row in measured["rows"] if row["method"] == "AR"}
     speeds: dict[str, dict[str, list[str]]] = {}
     equal: dict[str, list[tuple[int, int]]] = {}
@@ -18,10 +21,11 @@ def rows(measured: dict) -> list[dict[str, str]]:
         at_once = speeds.setdefault(method, {}).setdefault(f"{row['concurrency']} at once", [])
         at_once.append(f"{faster:.2f}")
         equal.setdefault(method, []).append((row["equal"], row["requests"]))
-    return [
+    rows = [
         {"as fast as AR": method}
         | {column: ", ".join(cells) for column, cells in speeds[method].items()}
         | {"answers equal to AR's": "{} of {}".format(*map(sum, zip(*equal[method])))}
         for method in speeds
         if method != "AR"
     ]
+    return table(DataFrame(rows))

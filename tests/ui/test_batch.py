@@ -6,6 +6,7 @@ import pytest
 from acts import is_open, press, set_slider
 from playwright.sync_api import Page, expect
 
+from mars_demo.evaluation import results
 from mars_demo.evaluation.throughput import BASELINE
 from mars_demo.ui.tabs import batch
 
@@ -13,7 +14,14 @@ SAME = re.compile(r"\b(\d+)\D+\1\b")  # all answers are the same
 
 
 @pytest.fixture
-def open_tab(visit):
+def folder(tmp_path, monkeypatch):
+    """Use an empty folder of result files, and return it."""
+    monkeypatch.setattr(results, "FOLDER", tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def open_tab(visit, folder):
     def open_it() -> Page:
         page = visit("tab=batch")
         is_open(page, "Batch")

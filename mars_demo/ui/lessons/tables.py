@@ -13,6 +13,7 @@ PAPER = read_json("paper_tables.json")
 COMPARED = ("plot", "our_plot", "paper_table", "our_table")  # the parts that a choice of table changes
 BATCHES = 5  # the paper's table with the speeds of cache blocks
 MOST_MASKS = 16  # of a block
+NOT_MEASURED = "This table has not been measured here yet."
 
 
 def rows(element: dict) -> dict[str, dict]:
@@ -40,18 +41,22 @@ def comparison(element: dict) -> dict[str, dict]:
 
 def compared(number: int) -> dict[str, dict]:
     """Show a table of the paper and the same table measured here, with charts if it sweeps τ."""
-    theirs = sourced("The paper", *paper_tables.paper(number))
-    ours = sourced("Here", *paper_tables.here(number))
+    theirs = sourced("The paper", paper_tables.paper(number))
+    ours = sourced("Here", paper_tables.here(number))
     charts = [None, None]
     if number == paper_tables.SWEEP:
         charts[0] = plots.frontier(paper_tables.paper_curves(), f"the paper, Table {number}")
-        charts[1] = plots.frontier(paper_tables.our_curves(), "here, mars-tiny")
+        if curves := paper_tables.our_curves():
+            charts[1] = plots.frontier(curves, "here, mars-tiny")
     values = zip(COMPARED, [*charts, theirs, ours])
     return {name: {"visible": value is not None, "value": value} for name, value in values}
 
 
-def sourced(title: str, frame: DataFrame, source: str) -> str:
-    """Return a titled Markdown table with its source."""
+def sourced(title: str, measurements: tuple[DataFrame, str] | None) -> str:
+    """Return a titled Markdown table with its source, or a message if it has not been measured."""
+    if not measurements:
+        return f"#### {title}\n\n{NOT_MEASURED}"
+    frame, source = measurements
     return f"#### {title}\n\n{table(frame)}\n\nSource: {source}."
 
 
@@ -88,10 +93,8 @@ def divided(element: dict, positions: int, tokens: float) -> str:
 
 def speeds(entries: list[dict]) -> str:
     """Return tables of measured speeds, each with its source."""
-    return "\n\n".join(
-        sourced(entry["title"], *measured_costs.speeds(entry["file"], entry["methods"], entry["base"]))
-        for entry in entries
-    )
+    tables = [measured_costs.speeds(entry["file"], entry["methods"], entry["base"]) for entry in entries]
+    return "\n\n".join(sourced(entry["title"], speed) for entry, speed in zip(entries, tables))
 
 
 def cache_block(element: dict) -> dict[str, dict]:

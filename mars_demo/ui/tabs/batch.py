@@ -60,11 +60,13 @@ SERVED = """
 
 [vLLM](https://docs.vllm.ai) with this project's plugin, and stock vLLM beside it: how many times as fast as
 AR with a number of requests at once, each sent when another is answered, by vLLM's own load generator. The
-three figures of a cell are of this page's examples, held-out skills and everyday chat.
+figures of a cell are of this page's examples, held-out skills and everyday chat.
 Prompt lookup, parallel drafting and lossless MARS give AR's answers, except for near ties in bfloat16. With
 **τ by load**, the threshold falls from 1 to 0.8 as the batch fills. On a CPU, masks pay off for few
 requests at once: every position of a forward costs time.
 """
+BATCHES = "python -m benchmarks.batches --output assets/results/batches.json"
+NOT_MEASURED = f"Not measured yet; `{BATCHES}` measures this table."
 
 
 # ----------------------------------------------------------------------------------------- shared
@@ -158,9 +160,11 @@ def spaced(steps: Iterator, kept: type) -> Iterator:
             yield step
 
 
-def _sourced(frame: DataFrame, source: str) -> str:
-    """Return a table with its source as Markdown."""
-    return f"{table(frame)}\n\nSource: {source}."
+def _compared(measurements) -> str:
+    """Return a `paper_tables.Table` as Markdown."""
+    if not measurements:
+        return NOT_MEASURED
+    return f"{table(measurements.frame)}\n\nSource: {measurements.source}."
 
 
 def measured(measurements: Sequence) -> str:
@@ -187,14 +191,15 @@ def opened(before: bool):
     """Fill the tab when it is first opened: these values need the model code."""
     if before:
         return [gr.skip()] * 4
-    return True, _sourced(*paper_tables.paper(5)), _sourced(*paper_tables.here(5)), many_users()
+    return True, _compared(paper_tables.paper(5)), _compared(paper_tables.here(5)), many_users()
 
 
 def many_users() -> str:
-    """Return the table of vLLM under load, with its source."""
-    measured = results.read(served.FILE)
+    """Return the tables of vLLM under load, with their source."""
+    if (measured := results.read(served.FILE)) is None:
+        return "Not measured yet; `python -m benchmarks.vllm_serving` measures these tables."
     source = f"{results.origin(measured)}, {measured['machine']}, vLLM {measured['vllm']}"
-    return _sourced(DataFrame(served.rows(measured)), source)
+    return f"{served.tables(measured)}\n\nSource: {source}."
 
 
 def _runs(name: str, label: str, work: Callable, inputs: list, outputs: list) -> None:
