@@ -305,17 +305,6 @@ def test_special_tokens_spelled_out_in_a_prompt_are_plain_text(mars_tiny, tokeni
 # -------------------------------------------------------------------------------- drafts of a second model
 
 
-@pytest.mark.parametrize(
-    ("layers", "window", "prompt"), [(1, 1, 0), (1, 9, 1), (2, 3, 2), (3, 3, 3), (2, 9, 0)]
-)
-def test_at_tau_one_the_tokens_are_those_of_ar(random_checkpoint, layers, window, prompt):
-    draft, prompt = truncated(random_checkpoint, layers), PROMPTS[prompt]
-    expected = decode(random_checkpoint, prompt, Request(mode="ar", max_new_tokens=24)).finish()
-    request = Request(mode="speculative", draft=draft, tau=1.0, window=window, max_new_tokens=24)
-    run = decode(random_checkpoint, prompt, request).finish()
-    check_tokens(random_checkpoint, run, expected.token_ids)
-
-
 def test_an_ar_target_verifies_what_a_mars_model_drafts(ar_tiny, mars_tiny):
     for name in ("units", "letters", "stories"):
         prompt = tasks.held_out(name, 1)[0].prompt
