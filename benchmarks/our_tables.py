@@ -16,7 +16,6 @@ from mars_demo.core.names import TINY
 from mars_demo.evaluation import results
 from mars_demo.evaluation.frontier import AR, Frontier
 from mars_demo.evaluation.paper_tables import OURS, PAPER, formatted
-from mars_demo.evaluation.throughput import BASELINE
 from mars_demo.tasks import TASKS
 
 CURVES = {"average": "all tasks", "word-problems": "word-problems", "letters": "letters"}  # by task
@@ -74,7 +73,7 @@ def swept(record: Mapping, **_: Any) -> Iterator[dict]:
 
 def batched(record: Mapping, **_: Any) -> Iterator[dict]:
     """Yield tokens per second and, as in the paper, the ratio of seconds for the same prompts."""
-    bases = {row["size"]: row["seconds"] for row in record["rows"] if row["method"] == BASELINE}
+    bases = {row["size"]: row["seconds"] for row in record["rows"] if row["method"] == batches.BASELINE}
     for row in record["rows"]:
         faster = results.ranged(results.ratios(row["seconds"], bases[row["size"]]), unit="×")
         speed = f"{row['tokens'] / median(row['seconds']):.1f}, {faster}"

@@ -9,11 +9,9 @@ races before each of its steps. Background work makes a step only while nothing 
 import functools
 import inspect
 import threading
-import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from typing import Any
 
 RACE, LONG, BACKGROUND = "race", "long", "background"  # the classes of work
 RACE_WAIT = 3.0  # the most seconds that a step of long work waits for races
@@ -41,20 +39,13 @@ class Scheduler:
         if getattr(self._thread, "has_turn", False):
             yield
             return
-        started = time.perf_counter()
         self._take()
-        self._thread.waited = self.waited + time.perf_counter() - started
         self._thread.has_turn = True
         try:
             yield
         finally:
             self._thread.has_turn = False
             self._pass_on()
-
-    @property
-    def waited(self) -> float:
-        """Return the seconds that this thread has waited for turns since it started."""
-        return getattr(self._thread, "waited", 0.0)
 
     def _take(self) -> None:
         with self._lock:
@@ -131,28 +122,3 @@ class Scheduler:
 
 
 SCHEDULER = Scheduler()
-
-
-class Clock:
-    """A stopwatch that leaves out the waits for turns."""
-
-    def __init__(self):
-        self.seconds = 0.0
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        started = time.perf_counter() - SCHEDULER.waited
-        try:
-            yield
-        finally:
-            self.seconds += time.perf_counter() - SCHEDULER.waited - started
-
-    def timing(self, steps: Iterable[Any]) -> Iterator[Any]:
-        """Yield the steps of an iterable, whose time counts; that of the caller does not."""
-        steps = iter(steps)
-        while True:
-            with self.running():
-                step = next(steps, _END)
-            if step is _END:
-                return
-            yield step

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -11,7 +12,6 @@ from typing import Any
 import torch
 
 from mars_demo.core.acceptance import CRITERIA
-from mars_demo.core.scheduler import Clock
 from mars_demo.core.trace import Run
 from mars_demo.evaluation import results
 from mars_demo.evaluation.frontier import AR, TAUS, Frontier, Outcome, Point, Setting
@@ -112,27 +112,30 @@ class Sweep:
         point = _read(file, setting) if file and file.exists() else None
         if point is None:
             outcomes: dict[int, Outcome] = {}
-            clock = Clock()
-            for runs in self._answers(setting, clock):
+            seconds = 0.0
+            for runs, spent in self._answers(setting):
+                seconds += spent
                 outcomes |= {index: self._outcome(index, run) for index, run in runs.items()}
                 yield Progress(*place, len(outcomes), prompts)
-            point = Point(setting, tuple(outcomes[index] for index in range(prompts)), clock.seconds)
+            point = Point(setting, tuple(outcomes[index] for index in range(prompts)), seconds)
             if file:
                 _write(file, point)
         self.frontier = replace(self.frontier, points=(*self.frontier.points, point))
         yield Progress(*place, prompts, prompts, point)
 
-    def _answers(self, setting: Setting, clock: Clock) -> Iterator[dict[int, Run]]:
-        """Yield the runs that each forward finished, by the numbers of their prompts."""
+    def _answers(self, setting: Setting) -> Iterator[tuple[dict[int, Run], float]]:
+        """Yield the runs that each forward finished, by prompt, and its seconds."""
         prompts, request = self.frontier.prompts, self._requests[setting]
         if not self._warm:  # the first forwards of a process are slower
             few = replace(request, max_new_tokens=2)
             decode_batch(self._checkpoint, prompts[: self._size], few, size=self._size).finish()
             self._warm = True
-        with clock.running():
-            decoding = decode_batch(self._checkpoint, prompts, request, size=self._size)
-        for moved in clock.timing(decoding):
-            yield {place: decoding.runs[place] for place in moved if decoding.runs[place].stop}
+        started = time.perf_counter()
+        decoding = decode_batch(self._checkpoint, prompts, request, size=self._size)
+        for moved in decoding:
+            runs = {place: decoding.runs[place] for place in moved if decoding.runs[place].stop}
+            yield runs, time.perf_counter() - started
+            started = time.perf_counter()
 
     def _outcome(self, number: int, run: Run) -> Outcome:
         ids, ar = tuple(run.token_ids), self.frontier.find(AR)
