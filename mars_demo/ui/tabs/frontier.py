@@ -14,11 +14,11 @@ from gradio.processing_utils import save_bytes_to_cache
 from pandas import DataFrame
 
 from mars_demo.core.acceptance import CRITERIA
+from mars_demo.core.cache_folder import cache_folder
 from mars_demo.core.scheduler import BACKGROUND, WAITING
 from mars_demo.decoding.request import Request
 from mars_demo.evaluation import results
 from mars_demo.evaluation.frontier import ACROSS, Frontier, Outcome, Point, parse_taus
-from mars_demo.evaluation.journal import folder
 from mars_demo.evaluation.sweep import Sweep, grid
 from mars_demo.evaluation.task_sets import TASK_SETS
 from mars_demo.ui import own_prompts, plots
@@ -198,7 +198,7 @@ def _swept(
     """Yield the frontier, whenever it has changed, and the progress, until the sweep ends or is stopped."""
     checkpoint = MODELS.load(model)
     settings = grid(checkpoint, criteria, taus)
-    sweep = Sweep(checkpoint, tasks, limit, settings, size=ROWS, folder=folder())
+    sweep = Sweep(checkpoint, tasks, limit, settings, size=ROWS, folder=cache_folder("sweeps"))
     yield sweep.frontier, "Measuring."
     with closing(iter(sweep)) as steps:
         for step in steps:
