@@ -6,7 +6,6 @@ import re
 import socket
 import subprocess
 import sys
-import urllib.request
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -17,7 +16,6 @@ import pytest
 import torch
 from child_app import started
 from scipy.stats import chi2, chi2_contingency
-from web import until
 
 from mars_demo import tasks
 from mars_demo.decoding.decode import decode
@@ -186,21 +184,6 @@ def test_a_checkpoint_carries_the_plugin_and_needs_nothing_else_of_this_project(
     found = run(calls, {"plugin": "mars_vllm"}, path=model)
     expected = [alone(checkpoint, prompt, REQUESTS["lossless"][0]) for prompt in PROMPTS[:4]]
     assert pairs(found["lossless"]) == expected
-
-
-def test_stock_vllm_drafts_in_parallel_with_the_checkpoint_as_its_own_draft_model(run, model, checkpoint):
-    draft = {
-        "method": "draft_model",
-        "model": str(model),
-        "parallel_drafting": True,
-        "num_speculative_tokens": 6,
-    }
-    calls = {"all": [asked(checkpoint, prompt) for prompt in PROMPTS]}
-    found = run(calls, {"plugin": None, "speculative_config": draft})
-    expected = [alone(checkpoint, prompt, Request("ar"))[0] for prompt in PROMPTS]
-    assert tokens(found["all"]) == expected
-    accepted = found["metrics"]["vllm:spec_decode_num_accepted_tokens"]
-    assert accepted > 2 * found["metrics"]["vllm:spec_decode_num_drafts"]
 
 
 def test_parameters_that_act_token_by_token_and_logprobs_are_those_of_stock_vllm(run, checkpoint):
@@ -388,27 +371,6 @@ def test_wrong_and_impossible_arguments_are_a_400_with_a_sentence(url, extra, mo
     with pytest.raises(openai.BadRequestError) as caught:
         client.chat.completions.create(**body(PROMPTS[0], extra, **more))
     assert sentence in caught.value.body["message"]
-
-
-def test_clients_that_leave_free_their_places(url):
-    client = openai.OpenAI(base_url=f"{url}/v1", api_key="none")
-
-    def leaving(number: int) -> None:
-        prompt = PROMPTS[number % len(PROMPTS)]
-        more = {"stream": True, "max_tokens": 400, "extra_body": {"ignore_eos": True}}
-        with client.chat.completions.create(**body(prompt, **more)) as stream:
-            next(iter(stream))
-
-    with ThreadPoolExecutor(8) as pool:
-        [*pool.map(leaving, range(24))]
-    until(lambda: requests(url) == 0)
-
-
-def requests(url: str) -> float:
-    """Return the number of requests that run or wait."""
-    with urllib.request.urlopen(f"{url}/metrics") as response:
-        text = response.read().decode()
-    return sum(map(float, re.findall(r"^vllm:num_requests_(?:running|waiting){.*} (\S+)$", text, re.M)))
 
 
 def test_the_command_says_what_is_missing():
