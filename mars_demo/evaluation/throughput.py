@@ -105,7 +105,7 @@ def decoding(
             break
         yield Progress(name, sum(run.stop is not None for run in done.runs))
     tokens, batch = sum(run.tokens for run in done.runs), done.batch
-    waited = waiting(done.schedule.steps, len(batch.slots))
+    waited = waiting(done.schedule.steps, batch.size)
     yield Result(name, size, clock.seconds, tokens, batch.forwards, batch.positions, waited)
 
 
