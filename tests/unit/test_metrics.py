@@ -3,7 +3,6 @@
 import json
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from typing import Self
 
 import httpx
 import openai
@@ -48,27 +47,16 @@ def ask(url: str, prompt: str, extra: dict | None = None, **fields):
     return client(url).chat.completions.create(**fields)
 
 
-class Scrape:
-    """The samples of `/metrics` at one moment; a difference of two has their growth."""
-
-    def __init__(self, samples: Counter):
-        self.samples = samples
-
-    def __sub__(self, before: Self) -> Self:
-        growth = Counter(self.samples)
-        growth.subtract(before.samples)
-        return Scrape(growth)
-
-    def __call__(self, name: str, **labels: str) -> float:
-        """Return the sum of the samples with this name, after `vllm:`, and these labels."""
-        named = {of: value for (key, of), value in self.samples.items() if key == f"vllm:{name}"}
-        return sum(value for of, value in named.items() if labels.items() <= dict(of).items())
-
-
-def scrape(url: str) -> Scrape:
-    families = text_string_to_metric_families(httpx.get(f"{url}/metrics", timeout=HANG_GUARD).text)
-    samples = [sample for family in families for sample in family.samples]
-    return Scrape(Counter({(one.name, frozenset(one.labels.items())): one.value for one in samples}))
+def scrape(url: str) -> Counter:
+    """Return the values of `/metrics` by name without `vllm:`, in all and for each value of a label."""
+    values = Counter()
+    for family in text_string_to_metric_families(httpx.get(f"{url}/metrics", timeout=HANG_GUARD).text):
+        for sample in family.samples:
+            name = sample.name.removeprefix("vllm:")
+            values[name] += sample.value
+            for label in ("finished_reason", "position"):
+                values[name, sample.labels.get(label)] += sample.value
+    return values
 
 
 def recount(run: Run) -> list[tuple[int, int]]:
@@ -185,33 +173,33 @@ def test_metrics_are_the_sums_of_concurrent_answers(url, mars_tiny):
         usages = [answer.usage for answer in clients.map(lambda one: ask(url, *one), requests)]
     usages.append(ask(url, STORY, max_tokens=5).usage)
     grown = scrape(url) - before
-    assert grown("request_success_total", finished_reason="stop") == len(requests)
-    assert grown("request_success_total", finished_reason="length") == 1
-    assert grown("request_success_total") == len(usages)
-    assert grown("prompt_tokens_total") == sum(usage.prompt_tokens for usage in usages)
-    assert grown("generation_tokens_total") == sum(usage.completion_tokens for usage in usages)
+    assert grown["request_success_total", "stop"] == len(requests)
+    assert grown["request_success_total", "length"] == 1
+    assert grown["request_success_total"] == len(usages)
+    assert grown["prompt_tokens_total"] == sum(usage.prompt_tokens for usage in usages)
+    assert grown["generation_tokens_total"] == sum(usage.completion_tokens for usage in usages)
     details = [usage.completion_tokens_details for usage in usages]
     accepted = sum(detail.accepted_prediction_tokens for detail in details)
     rejected = sum(detail.rejected_prediction_tokens for detail in details)
-    assert grown("spec_decode_num_accepted_tokens_total") == accepted > 0
-    assert grown("spec_decode_num_draft_tokens_total") == accepted + rejected
+    assert grown["spec_decode_num_accepted_tokens_total"] == accepted > 0
+    assert grown["spec_decode_num_draft_tokens_total"] == accepted + rejected
     runs = [decode(mars_tiny, prompt, Request(**more)).finish() for prompt, more in requests]
     runs.append(decode(mars_tiny, STORY, Request(max_new_tokens=5)).finish())
     counts = [count for run in runs for count in recount(run)]
-    assert grown("spec_decode_num_drafts_total") == sum(1 for tokens, _ in counts if tokens)
+    assert grown["spec_decode_num_drafts_total"] == sum(1 for tokens, _ in counts if tokens)
     positions = range(max(tokens for tokens, _ in counts))
     name = "spec_decode_num_accepted_tokens_per_pos_total"
-    assert [grown(name, position=str(position)) for position in positions] == per_position(counts)
+    assert [grown[name, str(position)] for position in positions] == per_position(counts)
     check_latencies(grown, len(usages))
 
 
-def check_latencies(grown: Scrape, requests: int) -> None:
+def check_latencies(grown: Counter, requests: int) -> None:
     """Assert that each answer counts, and that its queue, first token and end follow one another."""
     times = (
         "request_queue_time time_to_first_token e2e_request_latency request_time_per_output_token".split()
     )
-    assert [grown(f"{time}_seconds_count") for time in times] == [requests] * len(times)
-    queue, first, end, per_token = (grown(f"{time}_seconds_sum") for time in times)
+    assert [grown[f"{time}_seconds_count"] for time in times] == [requests] * len(times)
+    queue, first, end, per_token = (grown[f"{time}_seconds_sum"] for time in times)
     assert 0 < queue < first < end and 0 < per_token < end
 
 
@@ -223,10 +211,10 @@ def test_requests_in_the_batch_and_in_the_queue_are_shown(url, server, gate):
         running, waiting = server.active, server.waiting  # constant, as the gate holds the forward
         gate.open()
         assert all(answer.result() for answer in answers)
-    assert (now("num_requests_running"), now("num_requests_waiting")) == (running, waiting)
+    assert (now["num_requests_running"], now["num_requests_waiting"]) == (running, waiting)
     until(lambda: server.active == 0)
     now = scrape(url)
-    assert now("num_requests_running") == now("num_requests_waiting") == 0
+    assert now["num_requests_running"] == now["num_requests_waiting"] == 0
 
 
 def test_cancelled_requests_free_their_slots_and_count_with_what_was_computed(url, server, gate, mars_tiny):
@@ -248,13 +236,13 @@ def test_cancelled_requests_free_their_slots_and_count_with_what_was_computed(ur
     expected = decode(mars_tiny, STORY, Request(max_new_tokens=9)).finish()
     assert choice.message.content == expected.text
     grown = scrape(url) - before
-    assert grown("request_success_total", finished_reason="abort") == 3
-    assert grown("request_success_total", finished_reason="length") == 1
+    assert grown["request_success_total", "abort"] == 3
+    assert grown["request_success_total", "length"] == 1
     tokens = sum(job.run.tokens for job in jobs)
-    assert grown("generation_tokens_total") == tokens + 9 > 9
-    assert grown("request_queue_time_seconds_count") == grown("time_to_first_token_seconds_count") == 3
-    assert grown("e2e_request_latency_seconds_count") == 1
-    assert grown("request_time_per_output_token_seconds_count") == 1
+    assert grown["generation_tokens_total"] == tokens + 9 > 9
+    assert grown["request_queue_time_seconds_count"] == grown["time_to_first_token_seconds_count"] == 3
+    assert grown["e2e_request_latency_seconds_count"] == 1
+    assert grown["request_time_per_output_token_seconds_count"] == 1
 
 
 def test_failed_requests_count_as_errors(url, monkeypatch):
@@ -267,6 +255,6 @@ def test_failed_requests_count_as_errors(url, monkeypatch):
     with pytest.raises(openai.InternalServerError):
         ask(url, PROMPTS[0])
     grown = scrape(url) - before
-    assert grown("request_success_total", finished_reason="error") == grown("request_success_total") == 1
-    assert grown("prompt_tokens_total") == grown("generation_tokens_total") == 0
-    assert grown("time_to_first_token_seconds_count") == grown("e2e_request_latency_seconds_count") == 0
+    assert grown["request_success_total", "error"] == grown["request_success_total"] == 1
+    assert grown["prompt_tokens_total"] == grown["generation_tokens_total"] == 0
+    assert grown["time_to_first_token_seconds_count"] == grown["e2e_request_latency_seconds_count"] == 0
