@@ -60,7 +60,7 @@ def measure(python: str, clients: int, minutes: float, output: Path) -> None:
             counts[mode, result] += 1
 
     flags = [*vllm_server.flags(about.block_size, SLOTS), "--dtype=float32", "--max-model-len=512"]
-    with serving(python, MODEL, vllm_server.servable(MODEL, about), flags, PORT):
+    with serving(python, MODEL, str(about.source), flags, PORT):
         end = time.monotonic() + 60 * minutes
         with ThreadPoolExecutor(clients) as pool:
             list(pool.map(run, range(clients)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import subprocess
@@ -10,9 +9,9 @@ import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from mars_demo.core.cache_folder import VARIABLE, cache_folder
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.models.export import vllm_plugin
 from mars_demo.models.export.save import save_checkpoint
@@ -46,7 +45,9 @@ def run(
     if about.objective != "mars":
         raise ValueError(f"{name} is not a MARS model: serve it with vLLM alone.")
     own = flags(about.block_size, size, tau)
-    return subprocess.run(**call(sys.executable, servable(name, about), name, [*own, *more])).returncode
+    with TemporaryDirectory() as folder:
+        served = servable(name, about, Path(folder))
+        return subprocess.run(**call(sys.executable, served, name, [*own, *more])).returncode
 
 
 def call(python: str, folder: str, name: str, flags: Sequence[str]) -> dict[str, Any]:
@@ -56,13 +57,13 @@ def call(python: str, folder: str, name: str, flags: Sequence[str]) -> dict[str,
     return {"args": line, "env": os.environ | {"PYTHONPATH": os.pathsep.join(path)}}
 
 
-def servable(name: str, about: Checkpoint) -> str:
-    """Return a folder or hub id that vLLM can load, written to the cache folder if necessary.
+def servable(name: str, about: Checkpoint, folder: Path) -> str:
+    """Return a folder or hub id that vLLM can load; other models are written to `folder`.
 
     vLLM needs safetensors, and a config with a model type of transformers, block size and mask token.
 
     Raises:
-        ValueError: if there is no cache folder, or the model cannot be loaded.
+        ValueError: if the model cannot be loaded.
     """
     config = about.source / "config.json"
     stored = json.loads(config.read_text(encoding="utf-8")) if config.exists() else {}
@@ -72,13 +73,6 @@ def servable(name: str, about: Checkpoint) -> str:
     )
     if complete and not [*about.source.glob("*.gguf")]:
         return str(name if not Path(name).exists() and "/" in name else about.source)
-    if (cache := cache_folder("vllm")) is None:
-        raise ValueError(f"{name} must be written as safetensors, but {VARIABLE} is empty.")
-    files = sorted(about.source.glob("*") if about.source.is_dir() else [about.source])
-    described = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
-    folder = cache / hashlib.sha256(repr(described).encode()).hexdigest()[:16]
-    if not (folder / "config.json").exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        checkpoint = load_checkpoint(name, "cpu", "float32", about.block_size)
-        save_checkpoint(checkpoint.model, checkpoint.tokenizer, folder, checkpoint.block_size)
+    checkpoint = load_checkpoint(name, "cpu", "float32", about.block_size)
+    save_checkpoint(checkpoint.model, checkpoint.tokenizer, folder, checkpoint.block_size)
     return str(folder)

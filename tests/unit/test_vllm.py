@@ -295,13 +295,9 @@ def test_settings_that_would_change_answers_are_refused_at_the_start(run, checkp
 
 
 @pytest.fixture(scope="module")
-def url(python, tmp_path_factory):
+def url(python):
     """Serve the bundled mars-tiny by the command, in the environment of vLLM; yield its URL."""
-    environment = {
-        "MARS_DEMO_CACHE": str(tmp_path_factory.mktemp("cache")),
-        "VLLM_CPU_KVCACHE_SPACE": "1",
-        "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-    }
+    environment = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
