@@ -43,7 +43,7 @@ class Metrics:
         self._accepted_at = new(
             Counter,
             "spec_decode_num_accepted_tokens_per_pos",
-            "The same by place in the draft.",
+            "Accepted draft tokens by their position in the draft.",
             "position",
         )
         self._queue = seconds("request_queue_time", "Time until a request has a batch slot.")
