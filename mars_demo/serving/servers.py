@@ -30,7 +30,6 @@ class Servers:
         self._servers: dict[str, Server] = {}
         self._stack = AsyncExitStack()
         self._lock = asyncio.Lock()
-        self._loading = 0  # requests that wait for a model to load
         self._closed = False
 
     def check(self, name: str) -> None:
@@ -73,29 +72,26 @@ class Servers:
         """Return the server of a model, loaded if necessary, with room in its queue for a request."""
         self.check(name)
         if name not in self._servers:
-            _check_queue(self._loading)
-            self._loading += 1
-            try:
+            async with self._lock:
                 await self._load(name)
-            finally:
-                self._loading -= 1
         if self._closed:
             raise Refusal(503, "The server is shutting down.")
         server = self._servers[name]
-        _check_queue(len(server.jobs) - server.size)
+        if (waiting := len(server.jobs) - server.size) >= LIMITS.waiting:
+            sentence = f"The queue is full, with {waiting} requests; try again in {RETRY} seconds."
+            raise Refusal(429, sentence, code="rate_limit_exceeded", retry=RETRY)
         return server
 
     async def _load(self, name: str) -> None:
-        async with self._lock:
-            if name not in self._servers and not self._closed:
-                try:
-                    server = await asyncio.to_thread(self._make, name)
-                except ValueError as error:
-                    raise Refusal(503, str(error), "model") from error
-                if self._closed:
-                    return
-                self._servers[name] = await self._stack.enter_async_context(server)
-                self.metrics.watch(name, server)
+        if name in self._servers or self._closed:
+            return
+        try:
+            server = await asyncio.to_thread(self._make, name)
+        except ValueError as error:
+            raise Refusal(503, str(error), "model") from error
+        if not self._closed:
+            self._servers[name] = await self._stack.enter_async_context(server)
+            self.metrics.watch(name, server)
 
     def _make(self, name: str) -> Server:
         checkpoint = self.pool.load(name).dense
@@ -106,9 +102,3 @@ class Servers:
         """Close all servers and end their requests."""
         self._closed = True
         await self._stack.aclose()
-
-
-def _check_queue(waiting: int) -> None:
-    if waiting >= LIMITS.waiting:
-        sentence = f"The queue is full, with {waiting} requests; try again in {RETRY} seconds."
-        raise Refusal(429, sentence, code="rate_limit_exceeded", retry=RETRY)
