@@ -17,28 +17,22 @@ class StopFilter:
 
     def __init__(self, strings: Sequence[str]):
         self._strings, self._held, self._ended = strings, "", False
+        self._most = max(map(len, strings), default=1) - 1  # characters of an unfinished stop string
 
     def add(self, text: str) -> str:
-        """Add text and return what can be shown; an ending that may begin a stop string is held back."""
+        """Add text and return what can be shown; an ending that may begin a stop string waits."""
         if self._ended:
             return ""
         self._held += text
         starts = [start for string in self._strings if (start := self._held.find(string)) >= 0]
         self._ended = bool(starts)
-        certain = min(starts) if starts else len(self._held) - self._begun()
+        certain = min(starts, default=max(0, len(self._held) - self._most))
         shown, self._held = self._held[:certain], self._held[certain:]
         return shown
 
     def rest(self) -> str:
         """Return the text held back, once no stop string can follow."""
         return "" if self._ended else self._held
-
-    def _begun(self) -> int:
-        """Return how many characters at the end begin a stop string."""
-        return max(
-            (n for string in self._strings for n in range(len(string)) if self._held.endswith(string[:n])),
-            default=0,
-        )
 
 
 class Completion:
