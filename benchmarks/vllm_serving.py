@@ -121,11 +121,10 @@ def job(name: str, folder: str, port: int, extra: dict, file: Path, at_once: int
 
 
 def measure(python: str, model: str, output: Path) -> None:
-    folder = vllm_server.servable(model, outline(model))
     sets = prompts(model, max(CONCURRENCY.values()))
     with ExitStack() as stack:
         work = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        ports = {}
+        folder, ports = vllm_server.servable(model, outline(model), work / "model"), {}
         for number, (engine, flags) in enumerate(engines(model, folder).items()):
             ports[engine] = PORT + number
             stack.enter_context(serving(python, model, folder, flags, PORT + number))

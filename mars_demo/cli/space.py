@@ -2,13 +2,17 @@
 
 import argparse
 import re
+from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from huggingface_hub import HfApi
 
-from mars_demo.cli import gallery
+from mars_demo.cli.loading import load
 from mars_demo.cli.output import notice
-from mars_demo.static import space
+from mars_demo.static import live, space
+from mars_demo.static.live.runtime import MissingLibraries
+from mars_demo.ui import gallery
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -33,7 +37,11 @@ def register(parser: argparse.ArgumentParser) -> None:
         help="bundled name, folder, GGUF file or hub id of a model; repeatable, the first is the default",
     )
     parser.add_argument("--only", action="store_true", help="leave out other bundled models")
-    gallery.add_runtime_url(parser)
+    parser.add_argument(
+        "--runtime-url",
+        metavar="URL",
+        help="folder with copies of the libraries of the live page, which otherwise come from npm",
+    )
     parser.add_argument("--push", metavar="OWNER/NAME", help="also upload it to the hub, with a thumbnail")
 
 
@@ -41,7 +49,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.push and not re.fullmatch(r"[\w.-]+/[\w.-]+", arguments.push):
         raise ValueError(f"Name the hub's repository as OWNER/NAME, not {arguments.push!r}.")
     if arguments.static:
-        gallery.write(arguments.output, arguments.runtime_url, repository=arguments.push)
+        write_gallery(arguments.output, arguments.runtime_url, repository=arguments.push)
         kind = {"space_sdk": "static"}
     else:
         described = space.Space(arguments.hardware, arguments.models, arguments.only, arguments.push)
@@ -65,3 +73,27 @@ def _pushed(folder: Path, repository: str, **settings: str) -> str:
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise ValueError(f"{folder} is written, but {repository} could not be pushed: {reason}") from error
     return str(url)
+
+
+def write_gallery(
+    output: Path,
+    runtime_url: str | None,
+    models: Sequence[str] = live.MODELS,
+    repository: str | None = None,
+) -> None:
+    """Write the gallery; without the live page, and with a notice, if its libraries cannot be had.
+
+    models: the names of the models that decode on the live page.
+    repository: the OWNER/NAME of the Space, if it has one already.
+    """
+    gallery.check_new(output)
+    with TemporaryDirectory() as folder:
+        files = Path(folder)
+        try:
+            size = live.collect(files, (load(name, None, "float32") for name in models), runtime_url)
+        except MissingLibraries as error:
+            notice(f"No live page: {error}")
+            gallery.write(output, None, repository)
+            return
+        notice(f"The live page has {size / 1e6:.0f} MB with {' and '.join(models)}.")
+        gallery.write(output, files, repository)

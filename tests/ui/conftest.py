@@ -7,7 +7,7 @@ import pytest
 from gate import Gate
 from playwright.sync_api import expect
 
-from mars_demo.cli.gallery import write
+from mars_demo.cli.space import write_gallery
 from mars_demo.show import recordings
 from mars_demo.show.components.stage import Stage
 from mars_demo.ui import options, race_settings
@@ -61,7 +61,7 @@ def stage_url():
 def gallery(tmp_path_factory):
     """Write the gallery, with its live page and the smallest model."""
     folder = tmp_path_factory.mktemp("site") / "gallery"
-    write(folder, None, ["mars-tiny"], "me/site")
+    write_gallery(folder, None, ["mars-tiny"], "me/site")
     return folder
 
 

@@ -130,6 +130,6 @@ def test_lessons_have_their_tables_without_the_app(look):
 
 def test_a_non_empty_folder_is_not_changed(tmp_path, capsys):
     (tmp_path / "mine").write_text("mine")
-    assert cli.main(["gallery", "--output", str(tmp_path)]) == 2
+    assert cli.main(["space", "--static", "--output", str(tmp_path)]) == 2
     assert capsys.readouterr().err.count("\n") == 1
     assert [file.name for file in tmp_path.iterdir()] == ["mine"]

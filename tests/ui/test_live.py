@@ -431,7 +431,7 @@ def test_a_gpu_that_fails_gives_way_to_the_processor(software_gpu, chat_served):
 def test_without_npm_the_gallery_has_no_live_page(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(runtime, "INSTALLED", tmp_path / "node_modules")
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert cli.main(["gallery", "--output", str(tmp_path / "site")]) == 0
+    assert cli.main(["space", "--static", "--output", str(tmp_path / "site")]) == 0
     said = capsys.readouterr().err
     assert "npm" in said and "--runtime-url" in said
     assert not (tmp_path / "site" / "live").exists()

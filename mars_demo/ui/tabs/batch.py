@@ -88,7 +88,7 @@ def _lines(both: Sequence, prompts: Sequence[str], knobs: Knobs) -> Iterator[str
     """Run both decodings; yield the lines of their schedules, by batch slot."""
     for decoding in both:
         schedule, batch, computed = decoding.schedule, decoding.batch, 0
-        slots = [f"slot {slot + 1}" for slot in range(len(batch.slots))]
+        slots = [f"slot {slot + 1}" for slot in range(batch.size)]
         yield schedules.heading(schedule.title, slots, prompts) + "\n"
         steps = (schedule.steps[-1] for _ in decoding)
         for states, seats in schedules.seated(steps, len(slots)):
