@@ -98,7 +98,7 @@ class RunButtons:
 
     def on(
         self,
-        starts: Sequence[Callable],
+        start: Callable,
         work: Callable,
         inputs: list,
         outputs: Any,
@@ -106,7 +106,7 @@ class RunButtons:
         model: gr.Component | None = None,
         **more: Any,
     ) -> None:
-        """Start `work`, a generator function of `inputs` and the knobs, on each of the events.
+        """Start `work`, a generator function of `inputs` and the knobs, on an event.
 
         A ValueError becomes a warning and leaves the outputs unchanged.
 
@@ -124,15 +124,14 @@ class RunButtons:
                 warn(error)
                 yield unchanged
 
-        for start in starts:
-            begun = start(begin, [self.knobs, *settings], both, **QUIET)
-            begun.failure(warn_not_stopped, None, None, **MAY_WARN)
-            if model:
-                begun = begun.success(load, model, None, **MAY_WARN)
-                begun.failure(end, self.knobs, both, **QUIET)
-            worked = begun.success(warning, [*inputs, self.knobs], outputs, **more)
-            for ended in (worked.success, worked.failure):  # `then` would follow a success only
-                ended(end, self.knobs, both, **QUIET)
+        begun = start(begin, [self.knobs, *settings], both, **QUIET)
+        begun.failure(warn_not_stopped, None, None, **MAY_WARN)
+        if model:
+            begun = begun.success(load, model, None, **MAY_WARN)
+            begun.failure(end, self.knobs, both, **QUIET)
+        worked = begun.success(warning, [*inputs, self.knobs], outputs, **more)
+        for ended in (worked.success, worked.failure):  # `then` would follow a success only
+            ended(end, self.knobs, both, **QUIET)
 
 
 def load(model: str) -> None:

@@ -204,7 +204,7 @@ def many_users() -> str:
 def _runs(name: str, label: str, work: Callable, inputs: list, outputs: list) -> None:
     """Build the buttons that start and stop `work`."""
     buttons = RunButtons(f"{name}-", label)
-    buttons.on([buttons.run.click], work, inputs, outputs, **in_queue("batch", inputs[0]))
+    buttons.on(buttons.run.click, work, inputs, outputs, **in_queue("batch", inputs[0]))
 
 
 def build(page: Page, tab: gr.Tab) -> None:

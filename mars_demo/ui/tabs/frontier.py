@@ -379,7 +379,7 @@ def build(page: Page, tab: gr.Tab) -> None:
     c.tasks.input(recorded, chosen, shown, **latest)
     c.tasks.input(ask, c.tasks, [c.pasted, c.grid], **LIVE)
     c.buttons.on(
-        [c.buttons.run.click],
+        c.buttons.run.click,
         measure,
         [c.model, c.tasks, c.limit, c.taus, c.criteria, c.pasted],
         [*shown, c.said],

@@ -1,5 +1,6 @@
 """The Race tab: a model races against itself on one prompt, one token per forward and in other modes."""
 
+import secrets
 from functools import partial
 
 import gradio as gr
@@ -49,7 +50,13 @@ def again(history: History, event: gr.EventData):
     generation = of_record(settings).shown()
     if event.window:
         generation["window"] = event.window
-    return settings.prompt, _threshold(event.tau), put(history, settings.messages), *generation.values()
+    system = put(history, settings.messages)
+    return settings.prompt, _threshold(event.tau), system, *generation.values(), _request()
+
+
+def _request() -> str:
+    """Return a new value for the state whose change starts a race."""
+    return secrets.token_hex(8)
 
 
 def _threshold(tau):
@@ -104,7 +111,7 @@ def take(shown, title: str | None):
 
 
 def take_prompt(history: History, shown, title: str | None, prompt: str | None):
-    """Do the same, and begin a new conversation with a prompt of the sweep.
+    """Do the same, and race in a new conversation with a prompt of the sweep.
 
     Raises:
         gr.Error: as `take` does, or if no prompt is chosen.
@@ -113,7 +120,7 @@ def take_prompt(history: History, shown, title: str | None, prompt: str | None):
         raise gr.Error("Choose a prompt first.", print_exception=False)
     taken = take(shown, title)
     put(history, [])
-    return *taken, prompt, ""
+    return *taken, prompt, "", _request()
 
 
 def take_extreme(name: str, history: History, shown):
@@ -233,6 +240,7 @@ def build(page: Page, tab: gr.Tab) -> None:
             controls = Controls(page)
         with gr.Column(scale=7, min_width=640):
             page.stage.render()
+    page.requested.render()
     history = gr.State(History())
     _fill(page, controls)
     _converse(page, controls, history)
@@ -272,26 +280,21 @@ def _converse(page: Page, c: Controls, history: gr.State) -> None:
 
 def _race(page: Page, c: Controls, history: gr.State) -> None:
     """Connect the events that start a race, or set the controls to those of a point of the frontier."""
-    repeated = page.stage.again(again, history, [c.prompt, c.tau, c.system, *c.generation], **MAY_WARN)
-    _start([c.buttons.run.click, c.prompt.submit, repeated.success], page, c, history)
-
+    repeated = [c.prompt, c.tau, c.system, *c.generation, page.requested]
+    page.stage.again(again, history, repeated, **MAY_WARN)
     chosen, settings = [page.shown, page.point], [page.tabs, c.model, c.modes, c.tau, *c.generation]
+    outputs = [*settings, c.prompt, c.system, page.requested]
     opened = page.open_race.click(take, chosen, settings, **MAY_WARN)
-    outputs = [*settings, c.prompt, c.system]
-    taken = [page.race_prompt.click(take_prompt, [history, *chosen, page.prompt], outputs, **MAY_WARN)]
+    page.race_prompt.click(take_prompt, [history, *chosen, page.prompt], outputs, **MAY_WARN)
     for name, button in page.race_extremes.items():
-        taken.append(button.click(partial(take_extreme, name), [history, page.shown], outputs, **MAY_WARN))
-    for shown in (opened, *taken):
-        shown.success(None, None, None, js=call("showStage"), **IN_BROWSER)
-    _start([shown.success for shown in taken], page, c, history)
+        button.click(partial(take_extreme, name), [history, page.shown], outputs, **MAY_WARN)
+    for shown in (opened.success, page.requested.change):
+        shown(None, None, None, js=call("showStage"), **IN_BROWSER)
 
-
-def _start(starts: list, page: Page, c: Controls, history: gr.State) -> None:
-    """Write the settings into the URL and race on each of the events."""
-    for start in starts:
-        start(None, c.settings, None, js=remember(live=True), **IN_BROWSER)
+    start = partial(gr.on, [c.buttons.run.click, c.prompt.submit, page.requested.change])
+    start(None, c.settings, None, js=remember(live=True), **IN_BROWSER)
     c.buttons.on(
-        starts,
+        start,
         compete,
         [c.prompt, c.model, c.modes, c.system, history, *c.generation],
         page.stage,
@@ -308,7 +311,7 @@ def _branch(page: Page, c: Controls, history: gr.State) -> None:
     branch, model = gr.State(None), gr.State(None)
     taken = page.stage.branch(take_branch, None, [branch, model, c.tau], **MAY_WARN)
     c.buttons.on(
-        [taken.success],
+        taken.success,
         branches.go_on,
         [branch, history],
         page.stage,

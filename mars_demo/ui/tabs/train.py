@@ -245,7 +245,7 @@ def build(page: Page, tab: gr.Tab) -> None:
     c.preset.input(c.choose, c.preset, [*c.recipe, c.note], **LIVE)
     session = c.buttons.knobs
     c.buttons.on(
-        [c.buttons.run.click],
+        c.buttons.run.click,
         training.fit,
         [c.base, training.prompt, *c.recipe],
         [training.curves, c.pause, c.pace, *training.results],
