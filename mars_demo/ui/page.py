@@ -224,8 +224,6 @@ def build() -> gr.Blocks:
         gr.HTML(list_keys(), elem_id="keys", apply_default_css=False)
         space = get_space()
         gr.HTML(about.footer(space and f"https://huggingface.co/spaces/{space}/tree/main"), elem_id="about")
-        if space:
-            gr.DuplicateButton(elem_id="duplicate")
         demo.unload(leave)
     # A higher limit than that of `controls.load`, which must come first.
     demo.queue(max_size=LIMITS.waiting + HANDLERS)
