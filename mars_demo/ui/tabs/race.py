@@ -25,7 +25,6 @@ from mars_demo.ui.controls import (
 )
 from mars_demo.ui.generation import DEFAULTS, of_record
 from mars_demo.ui.history import History
-from mars_demo.ui.hosting.errors import warn
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.knobs import FORWARDS_PER_SECOND, set_tau, set_watched
 from mars_demo.ui.model_choice import ModelChoice
@@ -50,7 +49,7 @@ def again(history: History, event: gr.EventData):
     generation = of_record(settings).shown()
     if event.window:
         generation["window"] = event.window
-    system = put(history, settings.messages)
+    system = history.put(settings.messages)
     return settings.prompt, _threshold(event.tau), system, *generation.values(), _request()
 
 
@@ -66,14 +65,12 @@ def _threshold(tau):
 
 def set_window(event: gr.EventData):
     """Set the window to the one that the stage recommends, and show it."""
-    if not isinstance(event.window, int) or event.window < 1:
-        return [gr.skip()] * 2
     return event.window, gr.Accordion(open=True)
 
 
 def put_example(event: gr.EventData):
     """Set the prompt to an example that the stage offers."""
-    return event.prompt if isinstance(event.prompt, str) else gr.skip()
+    return event.prompt
 
 
 def take_branch(event: gr.EventData):
@@ -119,7 +116,7 @@ def take_prompt(history: History, shown, title: str | None, prompt: str | None):
     if not prompt:
         raise gr.Error("Choose a prompt first.", print_exception=False)
     taken = take(shown, title)
-    put(history, [])
+    history.put([])
     return *taken, prompt, "", _request()
 
 
@@ -134,20 +131,11 @@ def take_extreme(name: str, history: History, shown):
 # count as the newest, and the older one could win.
 
 
-def put(history: History, messages):
-    """Let the next race continue from these messages; return their system prompt for its control."""
-    try:
-        return history.put(messages)
-    except ValueError as error:
-        warn(error)
-        return gr.skip()
-
-
 async def reply(history: History, event: gr.EventData):
     """Let the next race continue from the picked answer, or begin a new conversation; clear the prompt."""
     if not history.is_news(event.number):
         return gr.skip()
-    put(history, event.messages)
+    history.put(event.messages)
     return ""
 
 
@@ -155,7 +143,7 @@ async def show_history(history: History, event: gr.EventData):
     """Continue the conversation shown above the lanes; return its system prompt, if it is to change."""
     if not history.is_news(event.number):
         return gr.skip()
-    system = put(history, event.messages)
+    system = history.put(event.messages)
     return gr.skip() if event.system is None else system
 
 
