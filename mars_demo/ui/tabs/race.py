@@ -28,7 +28,7 @@ from mars_demo.ui.history import History
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.knobs import FORWARDS_PER_SECOND, set_tau, set_watched
 from mars_demo.ui.model_choice import ModelChoice
-from mars_demo.ui.race_settings import MODES, first, follow_recording, in_url, remember
+from mars_demo.ui.race_settings import MODES, first, in_url, known_races
 from mars_demo.ui.racing import compete
 from mars_demo.ui.tabs import Page
 
@@ -240,16 +240,17 @@ def build(page: Page, tab: gr.Tab) -> None:
 
 def _fill(page: Page, c: Controls) -> None:
     """Connect the events that set the controls or depend on them."""
+    page.blocks.load(None, None, None, js=call("knowRaces", known_races()), **IN_BROWSER)
     # Registered first: Gradio's page waits for each handler of an event before it calls the next one, and a
     # later handler might change the URL meanwhile.
     changes = [control.change for control in c.settings]
-    gr.on(changes, None, c.settings, None, js=remember(), **IN_BROWSER)
+    gr.on(changes, None, c.settings, None, js=call("writeRace", False), **IN_BROWSER)
     recorded = [c.prompt, c.modes, c.tau]
     c.choice.connect(
         page.blocks.load(in_url, None, [*recorded, c.watch, *c.generation, c.advanced], **QUIET)
     )
     followed = [*recorded, c.model, *c.generation]
-    page.stage.recorded(None, None, followed, js=follow_recording(), **IN_BROWSER)
+    page.stage.recorded(None, None, followed, js=call("settingsOfRecording"), **IN_BROWSER)
     page.stage.example(put_example, None, c.prompt, **WITH_DATA)
     window = c.generation[list(DEFAULTS).index("window")]
     page.stage.window(set_window, None, [window, c.advanced], **WITH_DATA)
@@ -280,7 +281,7 @@ def _race(page: Page, c: Controls, history: gr.State) -> None:
         shown(None, None, None, js=call("showStage"), **IN_BROWSER)
 
     start = partial(gr.on, [c.buttons.run.click, c.prompt.submit, page.requested.change])
-    start(None, c.settings, None, js=remember(live=True), **IN_BROWSER)
+    start(None, c.settings, None, js=call("writeRace", True), **IN_BROWSER)
     c.buttons.on(
         start,
         compete,
