@@ -7,8 +7,8 @@ import gradio as gr
 from mars_demo.core.assets import ASSETS, read_json
 from mars_demo.core.modes import modes_of
 from mars_demo.core.names import bundled
-from mars_demo.show.components.drawing import Drawing
 from mars_demo.ui.controls import LIVE, QUIET
+from mars_demo.ui.drawing import Drawing
 from mars_demo.ui.examples import EXAMPLES, examples_for, suited
 from mars_demo.ui.hosting.published import ABOUT
 from mars_demo.ui.hosting.registry import MODELS

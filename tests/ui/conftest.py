@@ -9,10 +9,10 @@ from playwright.sync_api import expect
 
 from mars_demo.cli.gallery import write
 from mars_demo.show import recordings
-from mars_demo.show.components.stage import Stage
 from mars_demo.ui import options, race_settings
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.page import App, build
+from mars_demo.ui.stage import Stage
 from mars_demo.ui.tabs import SERVED
 
 HANG_GUARD = 120_000  # milliseconds; an idle machine needs a second or two

@@ -5,11 +5,11 @@ A new tab is a module here and an entry in the list of `ui/page.py`.
 
 import gradio as gr
 
-from mars_demo.show.components.stage import Stage
 from mars_demo.static.standalone.replay import replay_page
 from mars_demo.ui import branches
 from mars_demo.ui.controls import model_list
 from mars_demo.ui.race_settings import first, recorded_runs
+from mars_demo.ui.stage import Stage
 
 SERVED = (branches.prediction, replay_page)  # to the script of a stage that races
 

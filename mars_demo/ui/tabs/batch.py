@@ -15,8 +15,8 @@ from mars_demo.evaluation import paper_tables, results, served, throughput
 from mars_demo.evaluation.throughput import BASELINE
 from mars_demo.serving.decode_batch import decode_batch
 from mars_demo.show import recordings, schedules
-from mars_demo.show.components.drawing import Drawing
 from mars_demo.ui.controls import QUIET, RunButtons, in_queue, tau_slider
+from mars_demo.ui.drawing import Drawing
 from mars_demo.ui.hosting.gpu import LONGEST, on_gpu, seconds
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.knobs import Knobs

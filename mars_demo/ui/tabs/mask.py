@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import gradio as gr
 
-from mars_demo.show.components.drawing import Drawing
 from mars_demo.show.scripts import call
 from mars_demo.ui import forwards
 from mars_demo.ui.branches import read_one
 from mars_demo.ui.controls import LIVE, QUIET, model_list
+from mars_demo.ui.drawing import Drawing
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.mask_settings import (
     DEPENDENT,

@@ -15,8 +15,6 @@ from mars_demo.core.names import BASE, TINY
 from mars_demo.evaluation import trainings
 from mars_demo.evaluation.training_record import PROBE_PROMPTS, held_out
 from mars_demo.evaluation.trainings import PRESETS
-from mars_demo.show.components.drawing import Drawing
-from mars_demo.show.components.stage import Stage
 from mars_demo.show.scripts import call
 from mars_demo.ui.controls import (
     IN_BROWSER,
@@ -27,10 +25,12 @@ from mars_demo.ui.controls import (
     RunButtons,
     in_queue,
 )
+from mars_demo.ui.drawing import Drawing
 from mars_demo.ui.examples import EXAMPLES
 from mars_demo.ui.hosting import gpu
 from mars_demo.ui.hosting.registry import MODELS, Trained
 from mars_demo.ui.hosting.storage import storage
+from mars_demo.ui.stage import Stage
 from mars_demo.ui.tabs import Page
 from mars_demo.ui.training import MINUTE, Comparison, Session, base_model, watched
 
