@@ -66,7 +66,7 @@ class Registry(Pool):
 
     def __init__(self):
         self._trained: dict[str, Trained] = {}
-        self._changing = threading.RLock()
+        self._reserving = threading.Lock()
         self._caller: str | None = None  # in the other process
         self._serve(bundled())
 
@@ -165,7 +165,7 @@ class Registry(Pool):
             ValueError: if there are too many models of other visitors.
         """
         owner = self.visitor() or secrets.token_hex(16)  # nobody can use a model trained without a session
-        with self._changing:
+        with self._reserving:
             self.delete_of(owner)
             if len(self._trained) >= LIMITS.trained:
                 raise ValueError(
@@ -189,9 +189,7 @@ class Registry(Pool):
 
     def delete(self, name: str) -> None:
         """Delete a visitor's model and its files; a run that uses it goes on."""
-        with self._changing:
-            model = self._trained.pop(name, None)
-        if model:
+        if model := self._trained.pop(name, None):
             unload(model)
             for file in model.files:
                 file.unlink(missing_ok=True)
