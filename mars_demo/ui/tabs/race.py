@@ -263,8 +263,7 @@ def _converse(page: Page, c: Controls, history: gr.State) -> None:
     replied = page.stage.reply(reply, history, c.prompt, **WITH_DATA)
     replied.then(None, None, None, js=FOCUS_PROMPT, **IN_BROWSER)
     page.stage.history(show_history, history, c.system, **WITH_DATA)
-    for examples in c.choice.examples:
-        examples.click(None, None, None, js=NEW_CONVERSATION, **IN_BROWSER)
+    c.choice.examples.click(None, None, None, js=NEW_CONVERSATION, **IN_BROWSER)
 
 
 def _race(page: Page, c: Controls, history: gr.State) -> None:
