@@ -12,7 +12,7 @@ from mars_demo.core.limits import LIMITS
 from mars_demo.ui.hosting.errors import warn
 from mars_demo.ui.hosting.gpu import LENT
 from mars_demo.ui.hosting.registry import MODELS
-from mars_demo.ui.knobs import TAU, Knobs, begin, end, stop, warn_not_stopped
+from mars_demo.ui.knobs import TAU, Knobs, begin, end, stop
 
 TAU_STEP = 0.01  # of every τ slider, as in components/words.js
 
@@ -124,8 +124,7 @@ class RunButtons:
                 warn(error)
                 yield unchanged
 
-        begun = start(begin, [self.knobs, *settings], both, **QUIET)
-        begun.failure(warn_not_stopped, None, None, **MAY_WARN)
+        begun = start(begin, [self.knobs, *settings], both, **MAY_WARN)
         if model:
             begun = begun.success(load, model, None, **MAY_WARN)
             begun.failure(end, self.knobs, both, **QUIET)
