@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import gradio as gr
-from gradio.context import LocalContext
 
 from mars_demo.core.limits import LIMITS
 from mars_demo.ui.hosting.errors import warn
@@ -127,23 +126,12 @@ class RunButtons:
         begun = start(begin, [self.knobs, *settings], both, **MAY_WARN)
         if model:
             begun = begun.success(load, model, None, **MAY_WARN)
-            begun.failure(end, self.knobs, both, **QUIET)
         worked = begun.success(warning, [*inputs, self.knobs], outputs, **more)
         for ended in (worked.success, worked.failure):  # `then` would follow a success only
             ended(end, self.knobs, both, **QUIET)
 
 
 def load(model: str) -> None:
-    """Load a model before its run enters Gradio's queue. A failure is reported later, by the run.
-
-    Gradio's own check of its queue comes too late to reset the buttons.
-
-    Raises:
-        gr.Error: if the queue is full.
-    """
-    app = LocalContext.blocks.get(None)
-    if app and len(app._queue) >= LIMITS.waiting:
-        message = f"The queue is full: {LIMITS.waiting} visitors are waiting. Try again in a minute."
-        raise gr.Error(message, print_exception=False)
+    """Load a model before its run enters Gradio's queue. A failure is reported later, by the run."""
     with contextlib.suppress(ValueError):
         MODELS.load(model)

@@ -4,8 +4,10 @@ import asyncio
 import time
 
 import gradio as gr
+from gradio.context import LocalContext
 
 from mars_demo.core.acceptance import TAU
+from mars_demo.core.limits import LIMITS
 from mars_demo.ui.hosting.shared_state import Number, SharedState
 
 POLL = 0.1  # seconds between two checks of a setting
@@ -48,8 +50,13 @@ async def begin(knobs: Knobs, tau: float = TAU, watched: bool = False):
     begin together continues.
 
     Raises:
-        gr.Error: if the last run does not stop in time; then it goes on.
+        gr.Error: if Gradio's queue is full, whose own check comes too late to reset the buttons, or if the
+            last run does not stop in time; then it goes on.
     """
+    app = LocalContext.blocks.get(None)
+    if app and len(app._queue) >= LIMITS.waiting:
+        message = f"The queue is full: {LIMITS.waiting} visitors are waiting. Try again in a minute."
+        raise gr.Error(message, print_exception=False)
     was_stopped, given_up = knobs.stopped, time.monotonic() + PATIENCE
     while knobs.running:
         if time.monotonic() > given_up:
