@@ -29,7 +29,6 @@ from mars_demo.models.facts import facts
 from mars_demo.models.load import load_checkpoint
 from mars_demo.models.pool import Member, Pool, unload
 from mars_demo.models.precision import dense_dtype
-from mars_demo.ui.hosting.main_thread import MAIN
 from mars_demo.ui.hosting.published import Published
 from mars_demo.ui.hosting.storage import pathless, storage
 
@@ -220,7 +219,7 @@ class Registry(Pool):
 
 
 def _measured(load: Callable[[], Checkpoint]) -> Checkpoint:
-    return measured(MAIN.run(load))
+    return measured(load())
 
 
 def _load(model: Trained, device: str | None = None) -> Checkpoint:
