@@ -49,10 +49,6 @@ def in_queue(name: str, shown_on: gr.Component) -> dict[str, Any]:
     return {"concurrency_id": name, "concurrency_limit": 1, "api_visibility": "private", **progress}
 
 
-def model_list(elem_id: str, **more: Any) -> gr.Dropdown:
-    return gr.Dropdown([], label="Model", elem_id=elem_id, **more)
-
-
 def text_table(elem_id: str, label: str, widths: list[str] | None = None) -> gr.Dataframe:
     """Return a table of plain texts, whose rows break lines where columns have `widths`."""
     return gr.Dataframe(

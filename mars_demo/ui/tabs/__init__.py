@@ -7,7 +7,6 @@ import gradio as gr
 
 from mars_demo.static.standalone.replay import replay_page
 from mars_demo.ui import branches
-from mars_demo.ui.controls import model_list
 from mars_demo.ui.race_settings import first, recorded_runs
 from mars_demo.ui.stage import Stage
 
@@ -33,7 +32,7 @@ class Page:
         self.text = gr.Textbox(
             first()[0], label="Prompt", lines=3, max_lines=8, elem_id="prompt", render=False
         )
-        self.model = model_list("model", render=False)
+        self.model = gr.Dropdown([], label="Model", elem_id="model", render=False)
         self.requested, self.shown = gr.State(render=False), gr.State(render=False)
         self.point = gr.Dropdown(
             [], label="Point (a row of the table)", elem_id="frontier-point", render=False
