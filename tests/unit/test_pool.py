@@ -1,11 +1,8 @@
 """The models that an app serves: loaded once, evicted when memory is short, refused with a reason."""
 
-import os
 import shutil
 import threading
 import weakref
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 import torch
@@ -13,7 +10,6 @@ import torch
 from mars_demo.core.assets import ASSETS
 from mars_demo.models import memory, pool
 from mars_demo.models.pool import Pool, labels
-from mars_demo.ui.hosting.main_thread import MainThread
 
 
 @pytest.fixture
@@ -127,34 +123,6 @@ def test_a_model_evicted_from_a_gpu_frees_its_memory(folders, monkeypatch):
     pool.unload(member)
     gpu.reserved = 2 * gpu.size  # as if another tensor had been allocated and freed
     assert memory.available("cuda") == gpu.size  # memory that torch only reserves is available
-
-
-def test_the_main_thread_loads_models_missing_at_launch(folders, monkeypatch):
-    folder, away = Path(folders["one"]), Path(folders["one"]).with_name("away")
-    folder.rename(away)
-    load = pool.load
-    threads, loading = [], load.load_checkpoint
-
-    def load_checkpoint(*arguments, **settings):
-        threads.append(threading.get_ident())
-        return loading(*arguments, **settings)
-
-    monkeypatch.setattr(load, "load_checkpoint", load_checkpoint)
-    monkeypatch.setattr(pool, "RETRY_AFTER", 0)
-    main = MainThread()
-    served = Pool([str(folder)], run=main.run)
-    served.load_all()
-    assert served.member("one").phase == "failed"
-    away.rename(folder)
-    main.serve(wait=0)
-    with ThreadPoolExecutor() as pool_of_one:
-        loaded = pool_of_one.submit(served.load, "one")
-        while not loaded.done():
-            main.serve(wait=0.01)
-    assert loaded.result().name == "one" and set(threads) == {threading.get_ident()}
-    if (child := os.fork()) == 0:  # the main thread serves no requests
-        os._exit(main.run(lambda: 7))
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
 
 def test_loading_all_evicts_nothing(folders, small_machine):
