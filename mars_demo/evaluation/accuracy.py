@@ -87,14 +87,3 @@ def averaged(tau: float | None, graded: Iterable[tuple[tasks.Example, Run]]) -> 
     for example, run in graded:
         by_task[example.task].append((example, run))
     return average([row(task, tau, pairs) for task, pairs in by_task.items()])
-
-
-def measuring(
-    checkpoint: Checkpoint, examples: Iterable[tasks.Example], request: Request
-) -> Iterator[Row | None]:
-    """Answer examples; yield None after each answer, and the average over tasks at the end."""
-    graded = []
-    for pair in answers(checkpoint, examples, request):
-        graded.append(pair)
-        yield None
-    yield averaged(request.tau, graded)

@@ -13,7 +13,7 @@ from mars_demo.evaluation import trainings
 from mars_demo.show import recordings
 from mars_demo.ui import forwards
 from mars_demo.ui.hosting.registry import MODELS
-from mars_demo.ui.lessons import comparing, tables
+from mars_demo.ui.lessons import tables
 from mars_demo.ui.lessons.parts import HIDDEN, shown
 from mars_demo.ui.mask_settings import QUESTION, SENTENCE
 from mars_demo.ui.masks import Sentence, draw
@@ -118,7 +118,6 @@ KINDS: dict[str, Callable[[dict], dict[str, dict]]] = {
     "choice": choice,
     "worked-step": worked_step,
     "costs": tables.costs,
-    "answers": comparing.answers,
     "table": tables.rows,
     "comparison": tables.comparison,
     "cache-block": tables.cache_block,

@@ -5,7 +5,7 @@ import gradio as gr
 from mars_demo.show import recordings
 from mars_demo.show.components.drawing import Drawing
 from mars_demo.show.components.stage import Stage
-from mars_demo.ui.controls import RunButtons, tau_slider, text_table
+from mars_demo.ui.controls import RunButtons, tau_slider
 
 MOST_POSITIONS = 25  # of a forward, as measured
 
@@ -19,9 +19,6 @@ class Parts:
             self.buttons = RunButtons("lesson-")
         self.which = gr.Radio([], type="index", elem_id="which")
         self.words = gr.Markdown(elem_id="which-words")
-        with gr.Group(visible=False) as self.asking:
-            self.prompt = gr.Dropdown([], label="Prompt", filterable=False, elem_id="lesson-prompt")
-            self.asking_buttons = RunButtons("answers-")
         self.stage = Stage(elem_id="lesson-stage", empty="The recorded run is being loaded.")
         self.grid = Drawing("grid", elem_id="lesson-grid")
         self.worked_step = Drawing("worked_step")
@@ -29,7 +26,6 @@ class Parts:
             1, MOST_POSITIONS, 1, step=1, label="Positions per forward", elem_id="lesson-positions"
         )
         self.tokens = gr.Slider(1, 9, 1, step=0.1, label="Tokens per forward", elem_id="lesson-tokens")
-        self.answers = text_table("answers", "Answers", ["140px", "46%", "30%"])
         least, most = recordings.CACHE_BLOCKS
         self.cache_block = gr.Slider(
             least, most, step=4, label="Positions per cache block (B_cache)", elem_id="cache-block"
@@ -50,9 +46,9 @@ class Parts:
 
 
 NAMES = (
-    "live", "which", "words", "asking", "prompt", "stage", "grid", "worked_step", "positions", "tokens",
-    "answers", "cache_block", "schedule", "choice", "plot", "our_plot", "paper_table", "our_table", "table",
-    "forward", "lens", "measured",
+    "live", "which", "words", "stage", "grid", "worked_step", "positions", "tokens", "cache_block",
+    "schedule", "choice", "plot", "our_plot", "paper_table", "our_table", "table", "forward", "lens",
+    "measured",
 )  # fmt: skip
 HIDDEN = {name: {"visible": False} for name in NAMES}
 

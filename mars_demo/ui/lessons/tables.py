@@ -45,9 +45,9 @@ def compared(number: int) -> dict[str, dict]:
     ours = sourced("Here", paper_tables.here(number))
     charts = [None, None]
     if number == paper_tables.SWEEP:
-        charts[0] = plots.frontier(paper_tables.paper_curves(), f"the paper, Table {number}")
+        charts[0] = plots.curves(paper_tables.paper_curves(), f"the paper, Table {number}")
         if curves := paper_tables.our_curves():
-            charts[1] = plots.frontier(curves, "here, mars-tiny")
+            charts[1] = plots.curves(curves, "here, mars-tiny")
     values = zip(COMPARED, [*charts, theirs, ours])
     return {name: {"visible": value is not None, "value": value} for name, value in values}
 

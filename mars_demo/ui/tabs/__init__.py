@@ -23,7 +23,6 @@ class Page:
     text, model: the prompt and the model list of the Race tab.
     shown, point, prompt: the sweep of the Frontier tab, and the chosen point and prompt.
     open_race, race_prompt: its buttons that open the Race tab with them.
-    race_extremes: the same for the slowest and the fastest prompt of the visitor.
     """
 
     def __init__(self, blocks: gr.Blocks, tabs: gr.Tabs):
@@ -42,7 +41,3 @@ class Page:
             [], label="Prompt (a row of the answers)", elem_id="frontier-prompt", render=False
         )
         self.race_prompt = gr.Button("Race this prompt", elem_id="frontier-race-prompt", render=False)
-        self.race_extremes = {
-            name: gr.Button(elem_id=f"frontier-race-{name}", render=False)
-            for name in ("slowest", "fastest")
-        }

@@ -2,7 +2,7 @@
 
 import gradio as gr
 
-from mars_demo.core.names import BASE, TINY
+from mars_demo.core.names import TINY
 from mars_demo.show import recordings
 from mars_demo.show.scripts import call
 from mars_demo.ui import race_settings, racing
@@ -10,7 +10,7 @@ from mars_demo.ui.controls import LIVE, QUIET, in_turns
 from mars_demo.ui.generation import DEFAULTS
 from mars_demo.ui.history import History
 from mars_demo.ui.knobs import Knobs, set_tau
-from mars_demo.ui.lessons import comparing, figures, tables
+from mars_demo.ui.lessons import figures, tables
 from mars_demo.ui.lessons.chapters import CHAPTERS, number_of
 from mars_demo.ui.lessons.parts import NAMES, Parts
 from mars_demo.ui.tabs import Page
@@ -108,7 +108,7 @@ def build(page: Page, tab: gr.Tab) -> None:
 
 
 def _run(parts: Parts, number: gr.State) -> None:
-    """Connect the buttons that run models: the race of one chapter, and the answers of another."""
+    """Connect the buttons and the slider of the race in a chapter."""
     buttons, tau = parts.buttons, parts.tau
     buttons.on(
         [buttons.run.click],
@@ -121,12 +121,3 @@ def _run(parts: Parts, number: gr.State) -> None:
         **in_turns(),
     )
     tau.input(set_tau, [buttons.knobs, tau], None, **LIVE)
-    parts.asking_buttons.on(
-        [parts.asking_buttons.run.click],
-        comparing.compare,
-        [parts.prompt],
-        parts.answers,
-        model=gr.State(BASE),
-        show_progress="hidden",
-        **in_turns(),
-    )

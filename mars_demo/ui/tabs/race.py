@@ -1,13 +1,12 @@
 """The Race tab: a model races against itself on one prompt, one token per forward and in other modes."""
 
-from functools import partial
-
 import gradio as gr
 
 from mars_demo.core.acceptance import CRITERIA
 from mars_demo.core.limits import LIMITS
 from mars_demo.core.modes import GUESSED_WINDOW
 from mars_demo.decoding.request import Request
+from mars_demo.evaluation.frontier import Frontier
 from mars_demo.show.scripts import call
 from mars_demo.ui import api, branches, race_settings
 from mars_demo.ui.controls import (
@@ -76,22 +75,22 @@ def take_branch(event: gr.EventData):
     return branch, settings.model, gr.skip() if branch.run.tau is None else branch.run.tau
 
 
-def take(shown, title: str | None):
+def take(frontier: Frontier, title: str | None):
     """Open this tab with the model, mode, τ and criterion of a point; keep those that it lacks.
 
-    Decoding is greedy. As in a sweep, every forward has the mode's default window; on own prompts, the
-    window is chosen for each forward.
+    Decoding is greedy. As in a sweep, every forward has the mode's default window; if prompts were raced
+    alone, the window is chosen for each forward.
 
     Raises:
         gr.Error: if no point is chosen, or its model is not served.
     """
-    point, model = shown.point(title), shown.frontier.model
+    point, model = frontier.named(title), frontier.model
     if point is None:
         raise gr.Error("Choose a point first.", print_exception=False)
     if model not in MODELS.names() and not MODELS.own(model):
         raise gr.Error(f"Unknown model {model!r}.", print_exception=False)
     setting, generation = point.setting, dict(DEFAULTS)
-    if (is_raced := setting.mode in MODES.values()) and not shown.is_own:
+    if (is_raced := setting.mode in MODES.values()) and frontier.size > 1:
         generation["window"] = Request(setting.mode).fitted(MODELS.load(model)).window
     generation["criterion"] = setting.criterion or gr.skip()
     return (
@@ -103,7 +102,7 @@ def take(shown, title: str | None):
     )
 
 
-def take_prompt(history: History, shown, title: str | None, prompt: str | None):
+def take_prompt(history: History, frontier: Frontier, title: str | None, prompt: str | None):
     """Do the same, and begin a new conversation with a prompt of the sweep.
 
     Raises:
@@ -111,14 +110,9 @@ def take_prompt(history: History, shown, title: str | None, prompt: str | None):
     """
     if not prompt:
         raise gr.Error("Choose a prompt first.", print_exception=False)
-    taken = take(shown, title)
+    taken = take(frontier, title)
     put(history, [])
     return *taken, prompt, ""
-
-
-def take_extreme(name: str, history: History, shown):
-    """Do the same with the slowest or the fastest of the visitor's own prompts."""
-    return take_prompt(history, shown, *shown.extreme(name))
 
 
 # ------------------------------------------------------------------------------ the conversation
@@ -278,12 +272,10 @@ def _race(page: Page, c: Controls, history: gr.State) -> None:
     chosen, settings = [page.shown, page.point], [page.tabs, c.model, c.modes, c.tau, *c.generation]
     opened = page.open_race.click(take, chosen, settings, **MAY_WARN)
     outputs = [*settings, c.prompt, c.system]
-    taken = [page.race_prompt.click(take_prompt, [history, *chosen, page.prompt], outputs, **MAY_WARN)]
-    for name, button in page.race_extremes.items():
-        taken.append(button.click(partial(take_extreme, name), [history, page.shown], outputs, **MAY_WARN))
-    for shown in (opened, *taken):
+    taken = page.race_prompt.click(take_prompt, [history, *chosen, page.prompt], outputs, **MAY_WARN)
+    for shown in (opened, taken):
         shown.success(None, None, None, js=call("showStage"), **IN_BROWSER)
-    _start([shown.success for shown in taken], page, c, history)
+    _start([taken.success], page, c, history)
 
 
 def _start(starts: list, page: Page, c: Controls, history: gr.State) -> None:

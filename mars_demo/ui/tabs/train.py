@@ -1,4 +1,4 @@
-"""The Train tab: live training of a small MARS model, with results before and after."""
+"""The Train tab: live training of a small MARS model."""
 
 import math
 import secrets
@@ -25,7 +25,7 @@ from mars_demo.ui.hosting.errors import or_warn
 from mars_demo.ui.hosting.registry import MODELS, Trained
 from mars_demo.ui.hosting.storage import storage
 from mars_demo.ui.tabs import Page
-from mars_demo.ui.training import MINUTE, Comparison, Session, base_model, watched
+from mars_demo.ui.training import MINUTE, Session, base_model, watched
 
 TITLE = "Train"
 WEIGHT = 2  # bytes of a saved weight
@@ -150,15 +150,13 @@ class Training:
         constants = {"stage": "growing", "recordings": trainings.index()}
         self.curves = Drawing("curves", constants=constants, server_functions=[trainings.recording])
         Stage(empty="The recorded training is being loaded.", elem_id="growing")
-        self.table = gr.Markdown(visible=False, elem_id="before-after")
-        self.plot = gr.Plot(visible=False, show_label=False)
         with gr.Row():
             self.race_it = gr.Button("Use it in the Race tab", visible=False, elem_id="race-it")
             self.archive = gr.DownloadButton("Download the checkpoint", visible=False, elem_id="archive")
-        self.results = [self.table, self.plot, self.race_it, self.archive]
+        self.results = [self.race_it, self.archive]
 
     def fit(self, request: gr.Request, base: str, prompt: str, *values) -> Iterator[dict]:
-        """Train, then compare before and after; yield the updates of the page."""
+        """Train; yield the updates of the page."""
         *recipe, session = values
         session.trained, session.paused, session.pace = None, False, 1.0
         visitors.at_leaving(request, session.leave)
@@ -193,7 +191,6 @@ class Training:
             session.stopped = False
             # With the complete record again: of several results at once, the page shows only the last one.
             yield {self.curves: text} | self._offered(model)
-            yield from self._compared(base, settings["data"], model.name, session)
 
     def _offered(self, model: Trained) -> dict:
         """Offer the trained model."""
@@ -202,15 +199,6 @@ class Training:
             self.archive: gr.DownloadButton(value=zipped(model), visible=True),
             self.race_it: gr.Button(visible=model.checkpoint.objective == "mars"),
         }
-
-    def _compared(self, base: str, data: str, name: str, session: Session) -> Iterator[dict]:
-        """Compare before and after."""
-        comparison = Comparison(base, name)
-        for progress in comparison.measured(data, session):
-            yield {self.table: gr.Markdown(comparison.table(progress), visible=True)}
-        table = comparison.table("stopped early." if session.stopped else "")
-        plot = gr.Plot(comparison.plot(), visible=True) if len(comparison.rows) > 1 else gr.skip()
-        yield {self.table: gr.Markdown(table, visible=True), self.plot: plot}
 
 
 def to_the_race(session: Session):
