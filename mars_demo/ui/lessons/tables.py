@@ -109,12 +109,5 @@ def cache_block(element: dict) -> dict[str, dict]:
 
 
 def scheduled(size: float) -> str:
-    """Return the schedules with cache blocks of `size` positions.
-
-    Raises:
-        ValueError: if the size is outside of the slider's range.
-    """
-    least, most = recordings.CACHE_BLOCKS
-    if not least <= size <= most:
-        raise ValueError(f"A cache block has {least} to {most} positions here, not {size}.")
+    """Return the schedules with cache blocks of `size` positions."""
     return recordings.batched(int(size))

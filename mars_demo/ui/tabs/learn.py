@@ -41,10 +41,7 @@ def turn(at: int | None, by: int, request: gr.Request):
 
 def choose(at: int, index: int):
     """Show one of the runs, pictures or charts that a chapter offers."""
-    element = _element(at, "choice")
-    if not 0 <= index < len(element["options"]):
-        raise ValueError("This chapter has no such choice.")
-    updates = dict.fromkeys(CHOSEN, {"visible": False}) | figures.chosen(element, index)
+    updates = dict.fromkeys(CHOSEN, {"visible": False}) | figures.chosen(_element(at, "choice"), index)
     return [gr.update(**update) for update in updates.values()]
 
 

@@ -14,7 +14,7 @@ from mars_demo.core.limits import LIMITS
 from mars_demo.core.names import BASE, TINY
 from mars_demo.evaluation import trainings
 from mars_demo.evaluation.training_record import PROBE_PROMPTS, held_out
-from mars_demo.evaluation.trainings import PRESETS
+from mars_demo.evaluation.trainings import PRESETS, RECIPE
 from mars_demo.show.components.drawing import Drawing
 from mars_demo.show.components.stage import Stage
 from mars_demo.show.scripts import call
@@ -31,7 +31,6 @@ TITLE = "Train"
 WEIGHT = 2  # bytes of a saved weight
 COPIES = 3  # of the weights on the disk: the folder, the zip, and Gradio's copy of the zip
 PAUSE_OFF = {"value": "Pause", "interactive": False}
-RECIPE = ("objective", "block_size", "sft_weight", "data", "steps", "learning_rate")
 
 
 def settings_of(values: Sequence) -> dict:
@@ -42,7 +41,7 @@ def settings_of(values: Sequence) -> dict:
     """
     if not LIMITS.train_steps:
         raise ValueError("Training is switched off here; run the app on your own machine to train.")
-    return trainings.settings(**dict(zip(RECIPE, values)), seed=secrets.randbelow(2**31))
+    return trainings.settings(*values, seed=secrets.randbelow(2**31))
 
 
 def zipped(model: Trained) -> str:
@@ -188,7 +187,6 @@ class Training:
             if model and (session.left or model.phase != "ready"):
                 MODELS.delete(model.name)
         if not session.left:
-            session.stopped = False
             # With the complete record again: of several results at once, the page shows only the last one.
             yield {self.curves: text} | self._offered(model)
 
