@@ -15,13 +15,12 @@ from plotly.graph_objects import Figure
 from mars_demo.core.markdown import table
 from mars_demo.core.modes import BASELINE, MODES
 from mars_demo.core.trace import read_text
-from mars_demo.evaluation import paper_tables
 from mars_demo.show import recordings
 from mars_demo.show.components.drawing import Drawing
 from mars_demo.show.components.stage import Stage
 from mars_demo.static import live, standalone
 from mars_demo.static.space import check_new, fields, write_card
-from mars_demo.ui.lessons import figures, tables
+from mars_demo.ui.lessons import figures
 from mars_demo.ui.lessons.chapters import CHAPTERS
 from mars_demo.ui.lessons.parts import Parts
 
@@ -29,7 +28,6 @@ TITLE = "MARS Demo: recorded runs and lessons"
 WHAT = Path(__file__).with_suffix(".md").read_text("utf-8")
 INDEX = Template(Path(__file__).with_suffix(".html").read_text("utf-8"))
 RACED = "In the app this race also runs live, and you can move τ while the model writes."
-CHOSEN = "This page shows all tables; in the app you choose one at a time, and Table 8 also has a chart."
 LIVE = """<h2>Live</h2>
 <p><a href="live/index.html">Write your own prompt</a>: the model answers in your browser.</p>
 """
@@ -76,13 +74,10 @@ def _lesson(chapter: dict, parts: Parts) -> tuple[str, list[Drawing]]:
     """Return a chapter with its figure as HTML, without parts that need a server, and its components."""
     element = chapter["element"]
     # Where the app offers a choice of figures, the page shows all of them.
-    options = range(len(element["options"])) if element["kind"] == "choice" else []
-    each = [figures.chosen(element, index) for index in options]
-    once = {
-        name: update
-        for name, update in figures.figure(chapter).items()
-        if not each or name not in ("which", *each[0])
-    }
+    each = figures.alternatives(element)
+    chosen = {"which", "choice"}.union(*each)
+    figure = figures.figure(chapter)
+    once = {name: update for name, update in figure.items() if not (each and name in chosen)}
     beside = [
         (getattr(parts, name), update.get("value"))
         for updates in [*each, once]
@@ -90,13 +85,10 @@ def _lesson(chapter: dict, parts: Parts) -> tuple[str, list[Drawing]]:
         if update["visible"]
     ]
     drawings = [part for part, value in beside if isinstance(part, Drawing) and value]
-    if element["kind"] == "comparison":
-        shown = _html("\n\n".join([CHOSEN, *map(_compared, paper_tables.TITLES)]))
-    else:
-        drawn = [_drawn(part, value) for part, value in beside]
-        shown = "".join(filter(None, drawn))
-        if not all(drawn):
-            shown += f"<p>{RACED if element['kind'] == 'race' else INTERACTIVE}</p>\n"
+    drawn = [_drawn(part, value) for part, value in beside]
+    shown = "".join(filter(None, drawn))
+    if not all(drawn):
+        shown += f"<p>{RACED if element['kind'] == 'race' else INTERACTIVE}</p>\n"
     style = ' class="beside"' if drawings else ""  # tables take the whole width
     text = f"<article>\n{_html(chapter['text'])}</article>\n"
     return f"<main{style}>\n{text}<section>\n{shown}</section>\n</main>\n", drawings
@@ -118,12 +110,6 @@ def _plotted(plot: Figure) -> str:
     places = sorted({x for points in lines.values() for x in points})
     rows = [{across: x} | {name: points.get(x) for name, points in lines.items()} for x in places]
     return f"{up}:\n\n{table(DataFrame(rows))}"
-
-
-def _compared(number: int) -> str:
-    """Return a table of the paper, and the same table measured here, as Markdown."""
-    *_, theirs, ours = (update["value"] for update in tables.compared(number).values())
-    return f"## {paper_tables.TITLES[number]}\n\n{theirs}\n\n{ours}"
 
 
 def _html(text: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from mars_demo.core.names import TINY
 from mars_demo.core.trace import Run, read_text
-from mars_demo.evaluation import trainings
+from mars_demo.evaluation import paper_tables, trainings
 from mars_demo.show import recordings
 from mars_demo.ui import forwards
 from mars_demo.ui.hosting.registry import MODELS
@@ -109,6 +109,13 @@ def chosen(element: dict, index: int) -> dict[str, dict]:
     option = element["options"][index]
     draw = next(draw for key, draw in OPTIONS.items() if key in option)
     return {"words": shown(value=option["words"])} | draw(option)
+
+
+def alternatives(element: dict) -> list[dict[str, dict]]:
+    """Return all figures that an element offers a choice of."""
+    if element["kind"] == "comparison":
+        return [tables.compared(number) for number in paper_tables.TITLES]
+    return [chosen(element, index) for index, _ in enumerate(element.get("options", ()))]
 
 
 KINDS: dict[str, Callable[[dict], dict[str, dict]]] = {

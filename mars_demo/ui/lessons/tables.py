@@ -10,7 +10,7 @@ from mars_demo.ui import plots
 from mars_demo.ui.lessons.parts import shown
 
 PAPER = read_json("paper_tables.json")
-COMPARED = ("plot", "our_plot", "paper_table", "our_table")  # the parts that a choice of table changes
+COMPARED = ("paper_table", "our_table", "plot", "our_plot")  # the parts that a choice of table changes
 BATCHES = 5  # the paper's table with the speeds of cache blocks
 MOST_MASKS = 16  # of a block
 NOT_MEASURED = "This table has not been measured here yet."
@@ -35,20 +35,20 @@ def chart(element: dict) -> dict[str, dict]:
 def comparison(element: dict) -> dict[str, dict]:
     """Show a choice of the paper's tables, and the first of them."""
     choices = [(title, number) for number, title in paper_tables.TITLES.items()]
-    first = choices[0][1]
+    _, first = choices[0]
     return {"choice": shown(choices=choices, value=first)} | compared(first)
 
 
 def compared(number: int) -> dict[str, dict]:
     """Show a table of the paper and the same table measured here, with charts if it sweeps τ."""
-    theirs = sourced("The paper", paper_tables.paper(number))
+    theirs = sourced(paper_tables.TITLES[number], paper_tables.paper(number))
     ours = sourced("Here", paper_tables.here(number))
     charts = [None, None]
     if number == paper_tables.SWEEP:
         charts[0] = plots.curves(paper_tables.paper_curves(), f"the paper, Table {number}")
         if curves := paper_tables.our_curves():
             charts[1] = plots.curves(curves, "here, mars-tiny")
-    values = zip(COMPARED, [*charts, theirs, ours])
+    values = zip(COMPARED, [theirs, ours, *charts])
     return {name: {"visible": value is not None, "value": value} for name, value in values}
 
 
