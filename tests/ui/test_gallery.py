@@ -121,8 +121,6 @@ def test_figures_of_lessons_work_without_the_app(look):
 
 @pytest.mark.full
 def test_lessons_have_their_tables_without_the_app(look):
-    page = look(lesson_of("table"))
-    expect(page.locator("tbody tr")).to_have_count(4)
     page = look(lesson_of("comparison"))
     titles = [heading for title in paper_tables.TITLES.values() for heading in (title, "Here")]
     expect(page.locator("article + section > h4")).to_have_text(titles)

@@ -8,6 +8,8 @@ import pytest
 
 from mars_demo.core.assets import ASSETS, read_json
 from mars_demo.core.trace import Run, read_text
+from mars_demo.decoding.decode import decode
+from mars_demo.decoding.request import Request
 from mars_demo.evaluation import results
 from mars_demo.evaluation.frontier import Frontier
 from mars_demo.show import recordings
@@ -107,6 +109,16 @@ def test_the_methods_are_compared_beside_the_choice():
 
 
 # ------------------------------------------------------------------------- sentences and their figures
+
+
+def test_lossless_is_the_fine_tuned_model_and_not_its_base(ar_tiny, mars_tiny):
+    lanes = [(ar_tiny, "ar"), (mars_tiny, "ar"), (mars_tiny, "lossless")]
+    rows = ELEMENTS["reference"]["rows"]
+    for (prompt, _, answer, tokens), (checkpoint, mode) in zip(rows, itertools.cycle(lanes)):
+        run = decode(checkpoint, prompt, Request(mode)).finish()
+        assert (answer, tokens) == (run.text, f"{run.tokens} in {run.forwards}")
+    worse = [row[2] for row in rows[1:3]]
+    assert "44, 46, 48." in rows[0][2] and worse[0] == worse[1] and "44" not in worse[0]
 
 
 def test_the_first_mask_stands_at_the_first_token_of_the_answer():
