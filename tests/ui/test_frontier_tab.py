@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from mars_demo.decoding.decode import decode
 from mars_demo.evaluation import results
-from mars_demo.evaluation.frontier import AR, Frontier, Setting
+from mars_demo.evaluation.frontier import AR, Frontier, Outcome, Setting
 from mars_demo.evaluation.sweep import Sweep, grid
 from mars_demo.ui.knobs import Knobs
 from mars_demo.ui.tabs import frontier as tab
@@ -26,11 +26,16 @@ def swept(mars_tiny) -> Frontier:
     """Return a few points, one with a τ so low that more answers are wrong; one of them is hostile."""
     settings = [*grid(mars_tiny, ["probability"], [0.9, 0.3]), Setting("mars", "margin", 0.9)]
     swept = Sweep(mars_tiny, "worlds", PROMPTS, settings, size=12).finish()
-    low = swept.find(LOW)
-    outcomes = [replace(one, text=HOSTILE) if one is low.wrong[0] else one for one in low.outcomes]
+    low, worst = swept.find(LOW), worst_of(swept)
+    outcomes = [replace(one, text=HOSTILE) if one is worst else one for one in low.outcomes]
     changed = replace(low, outcomes=tuple(outcomes))
     swept = replace(swept, points=tuple(changed if point is low else point for point in swept.points))
     return Frontier.read(swept.record())  # with rounded times
+
+
+def worst_of(swept: Frontier) -> Outcome:
+    """Return the first answer of the list: wrong, and different from AR's."""
+    return next(one for one in swept.find(LOW).wrong if one.leaves is not None)
 
 
 @pytest.fixture
@@ -87,7 +92,7 @@ def has_started(page: Page) -> None:
 
 
 @pytest.mark.parametrize("width", [1280, pytest.param(390, marks=pytest.mark.full)])
-def test_recorded_points_appear_at_once_and_one_of_them_sets_the_race(open_tab, swept, width):
+def test_recorded_points_appear_at_once_and_a_prompt_is_raced(open_tab, swept, mars_tiny, width):
     page = open_tab(viewport={"width": width, "height": 844})
     for fact in (COMMAND, swept.machine):
         expect(page.locator("#frontier-about")).to_contain_text(fact)
@@ -99,50 +104,30 @@ def test_recorded_points_appear_at_once_and_one_of_them_sets_the_race(open_tab, 
     expect(page.locator("#frontier-chart .xtitle")).to_have_text("answers per second")
 
     pick(page, LOW)
-    low = swept.find(LOW)
-    for kind, many in (("wrong", low.wrong), ("different from AR", low.different), ("all", low.outcomes)):
-        expect(page.get_by_label(f"{kind} ({len(many)})")).to_be_attached()
-    expect(page.get_by_label(f"wrong ({len(low.wrong)})")).to_be_checked()
-    expect(rows(page, "answers")).to_have_count(len(low.wrong))
-    first = cells(rows(page, "answers").first)
-    expect(first).to_have_text([swept.prompts[low.wrong[0].number], HOSTILE, re.compile("✗")])
+    worst, outcome = worst_of(swept), swept.find(LOW).different[-1]
+    first = [swept.prompts[worst.number], HOSTILE, re.compile(rf"✗.*\b{worst.leaves + 1}$")]
+    expect(cells(rows(page, "answers").first)).to_have_text(first)
+    text = swept.prompts[outcome.number]
+    chosen(page, "prompt").press_sequentially(text)  # with the keyboard, as the dropdown allows
+    page.keyboard.press("Enter")
+    expect(chosen(page, "prompt")).to_have_value(text)
 
-    page.locator("#frontier-race").click()
-    is_open(page, "Race")
-    expect(page.locator("#stage .verdict" if width == 390 else "#prompt")).to_be_in_viewport()
-    expect(page.locator("#tau input[type=number]")).to_have_value("0.3")
-    expect(page.locator("#mode input[name=mars]")).to_be_checked()
-    expect(page).not_to_have_url(re.compile("tab="))
-
-
-@pytest.mark.full
-def test_a_prompt_is_raced_with_the_first_different_token(open_tab, swept, mars_tiny):
-    """Choose the point and the prompt with the keyboard, as dropdowns beside the tables allow."""
-    page = open_tab()
-    for what, text in (("point", LOW.title), ("prompt", None)):
-        if what == "prompt":
-            page.get_by_label("different from AR").check()
-            outcome = swept.find(LOW).different[0]
-            text = swept.prompts[outcome.number]
-            different = cells(rows(page, "answers").first)
-            expect(different.last).to_contain_text(re.compile(rf"\b{outcome.leaves + 1}\b"))
-        chosen(page, what).press_sequentially(text)
-        page.keyboard.press("Enter")
-        expect(chosen(page, what)).to_have_value(text)
     page.locator("#frontier-race-prompt").click()
     is_open(page, "Race")
     expect(page.locator("#stage .prompt")).to_have_text(text)
-    panel = page.locator("#stage .difference")
-    expect(panel.locator("h3")).to_contain_text(re.compile(rf"\b{outcome.leaves + 1}\b"))
+    expect(page.locator("#stage .verdict")).to_be_in_viewport()
+    expect(page.locator("#stage .verdict")).to_contain_text(re.compile(rf"\b{outcome.leaves + 1}\b"))
     expect(page.locator("#prompt textarea")).to_have_value(text)
-
-    for place, setting in enumerate((AR, LOW)):
+    expect(page.locator("#tau input[type=number]")).to_have_value("0.3")
+    expect(page.locator("#mode input[name=mars]")).to_be_checked()
+    expect(page).not_to_have_url(re.compile("tab="))
+    for setting in (AR, LOW):
         run = decode(mars_tiny, text, setting.request(160)).finish()
         tokens = [(step, slot) for step in run.passes for slot in range(step.accepted)]
         step, slot = tokens[outcome.leaves]
-        column = panel.locator(".difference-sides > div").nth(place)
-        expect(column).to_contain_text(re.compile(rf"\b{step.number}\b\D+\b{slot + 1}\b"))
-        expect(column.locator("li")).to_have_count(len(step.slots[slot].top))
+        differs = page.locator(f'#stage .lane[data-lane="{run.settings.mode}"] .differs')
+        expect(differs).to_have_attribute("data-pass", f"{step.number - 1}")
+        expect(differs).to_have_attribute("data-slot", f"{slot}")
 
 
 # ------------------------------------------------------------------------------------- new sweeps

@@ -22,7 +22,7 @@ class Page:
     stage: the stage of the Race tab.
     text, model: the prompt and the model list of the Race tab.
     shown, point, prompt: the sweep of the Frontier tab, and the chosen point and prompt.
-    open_race, race_prompt: its buttons that open the Race tab with them.
+    race_prompt: its button that races them.
     """
 
     def __init__(self, blocks: gr.Blocks, tabs: gr.Tabs):
@@ -36,7 +36,6 @@ class Page:
         self.point = gr.Dropdown(
             [], label="Point (a row of the table)", elem_id="frontier-point", render=False
         )
-        self.open_race = gr.Button("Race with this point", elem_id="frontier-race", render=False)
         self.prompt = gr.Dropdown(
             [], label="Prompt (a row of the answers)", elem_id="frontier-prompt", render=False
         )

@@ -46,11 +46,6 @@ LONGEST_ANSWER = f"answers end at {Request.max_new_tokens} tokens"
 RECORDS = "python -m benchmarks.frontier --output assets/results/frontier.json"
 FILE = "frontier.json"
 SWEEPS = Queue()
-KINDS = {  # of the answers of a point
-    "wrong": lambda point: point.wrong,
-    "different from AR": lambda point: point.different,
-    "all": lambda point: point.outcomes,
-}
 
 
 def described(frontier: Frontier) -> str:
@@ -62,9 +57,9 @@ def described(frontier: Frontier) -> str:
 # ------------------------------------------------------------------------------ recorded results
 
 
-def opened(model: str | None, tasks: str, raced: str | None):
+def opened(model: str | None, tasks: str):
     """List the models when the tab is opened; the first time, show the first one with records."""
-    names = list(dict.fromkeys([*MODELS.names(), *([raced] if raced else [])]))  # with the visitor's own
+    names = [name for _, name in MODELS.choices() if not MODELS.offer(name)]
     if model:
         return gr.Dropdown(choices=names), *[gr.skip()] * 4
     model = next((name for name in names if _recorded(name)), names[0])
@@ -220,33 +215,21 @@ def pick(event: gr.SelectData) -> str:
 
 
 def look(frontier: Frontier, title: str | None):
-    """List the answers of a point: the wrong ones, or else those that differ from AR's, or else all.
+    """List the answers of a point, and their prompts for the choice of one.
 
-    Of own prompts it lists all, the slowest first.
+    Wrong answers come first, then those that differ from AR's; of own prompts, the slowest.
     """
     point = frontier.named(title)
     if point is None:
-        return gr.Column(visible=False), gr.skip(), gr.skip(), gr.skip()
-    counts = {kind: len(of(point)) for kind, of in KINDS.items()}
-    if not point.graded:
-        del counts["wrong"]
-    kind = next((kind for kind, count in counts.items() if count), "all")
-    if frontier.tasks == own_prompts.NAME:
-        kind = "all"
-    choices = [(f"{kind} ({count})", kind) for kind, count in counts.items()]
-    return gr.Column(visible=True), gr.Radio(choices, value=kind), *list_answers(frontier, title, kind)
-
-
-def list_answers(frontier: Frontier, title: str | None, kind: str):
-    """List the answers of one kind, and their prompts for the choice of one."""
-    outcomes = KINDS[kind](frontier.named(title))
-    if frontier.tasks == own_prompts.NAME:
-        outcomes = sorted(outcomes, key=frontier.speed_up)
+        return gr.Column(visible=False), gr.skip(), gr.skip()
+    is_own = frontier.tasks == own_prompts.NAME
+    order = frontier.speed_up if is_own else lambda one: (one.right is not False, one.leaves is None)
+    outcomes = sorted(point.outcomes, key=order)
     prompts = [frontier.prompts[one.number] for one in outcomes]
     texts = ["(text not recorded)" if one.text is None else one.text for one in outcomes]
     graded = [", ".join(comparisons(frontier, one)) for one in outcomes]
-    table = {"prompt": prompts, "answer": texts, "result": graded}
-    return DataFrame(table), gr.Dropdown(choices=prompts, value=None)
+    table = DataFrame({"prompt": prompts, "answer": texts, "result": graded})
+    return gr.Column(visible=True), table, gr.Dropdown(choices=prompts, value=None)
 
 
 def comparisons(frontier: Frontier, one: Outcome) -> Iterator[str]:
@@ -312,11 +295,8 @@ class Results:
         self.about = gr.Markdown(elem_id="frontier-about")
         with gr.Column(visible=False) as self.listed:
             self.table = text_table("frontier-table", "Points")
-            with gr.Row(elem_classes="level"):
-                page.point.render()
-                page.open_race.render()
+            page.point.render()
         with gr.Column(visible=False) as self.details:
-            self.kind = gr.Radio([], label="Answers of this point", elem_id="frontier-kind")
             self.answers = text_table("frontier-answers", "Answers", ["38%", "38%", "24%"])
             with gr.Row(elem_classes="level"):
                 page.prompt.render()
@@ -324,7 +304,7 @@ class Results:
 
 
 def build(page: Page, tab: gr.Tab) -> None:
-    """Build the tab's components and events; the Race tab connects its buttons that open a race."""
+    """Build the tab's components and events; the Race tab connects its button that starts a race."""
     gr.Markdown(INTRODUCTION, elem_classes="intro")
     with gr.Row(elem_id="frontier-page"):
         with gr.Column(scale=2, min_width=280):
@@ -335,7 +315,7 @@ def build(page: Page, tab: gr.Tab) -> None:
     chosen, shown = [c.model, c.tasks], [page.shown, page.point]
     # In the queue: Gradio's page hears of a changed state from queued events only.
     latest = {**MAY_WARN, "trigger_mode": "always_last"}
-    tab.select(opened, [*chosen, page.model], [*chosen, *shown, r.about], **MAY_WARN)
+    tab.select(opened, chosen, [*chosen, *shown, r.about], **MAY_WARN)
     c.model.input(choose, chosen, [c.tasks, *shown, r.about], **latest)
     c.tasks.input(recorded, chosen, [*shown, r.about], **latest)
     c.tasks.input(ask, c.tasks, [c.pasted, c.grid], **LIVE)
@@ -349,8 +329,6 @@ def build(page: Page, tab: gr.Tab) -> None:
     )
     drawn = [r.drawn, r.chart, r.listed, r.table]
     gr.on([page.shown.change, r.across.input], draw, [page.shown, r.across], drawn, **LIVE)
-    answers = [r.answers, page.prompt]
     r.table.select(pick, None, page.point, **LIVE)
-    page.point.change(look, shown, [r.details, r.kind, *answers], **LIVE)
-    r.kind.input(list_answers, [*shown, r.kind], answers, **LIVE)
+    page.point.change(look, shown, [r.details, r.answers, page.prompt], **LIVE)
     r.answers.select(pick, None, page.prompt, **LIVE)

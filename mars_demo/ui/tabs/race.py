@@ -75,44 +75,32 @@ def take_branch(event: gr.EventData):
     return branch, settings.model, gr.skip() if branch.run.tau is None else branch.run.tau
 
 
-def take(frontier: Frontier, title: str | None):
-    """Open this tab with the model, mode, τ and criterion of a point; keep those that it lacks.
+def take(history: History, frontier: Frontier, title: str | None, prompt: str | None):
+    """Open this tab with the model, mode, τ and criterion of a point, keeping those that it lacks.
 
-    Decoding is greedy. As in a sweep, every forward has the mode's default window; if prompts were raced
-    alone, the window is chosen for each forward.
+    A prompt of the sweep begins a new conversation. Decoding is greedy. As in a sweep, every forward has
+    the mode's default window; if prompts were raced alone, the window is chosen for each forward.
 
     Raises:
-        gr.Error: if no point is chosen, or its model is not served.
+        gr.Error: if no point or no prompt is chosen.
     """
     point, model = frontier.named(title), frontier.model
-    if point is None:
-        raise gr.Error("Choose a point first.", print_exception=False)
-    if model not in MODELS.names() and not MODELS.own(model):
-        raise gr.Error(f"Unknown model {model!r}.", print_exception=False)
+    if point is None or not prompt:
+        raise gr.Error("Choose a point and a prompt first.", print_exception=False)
     setting, generation = point.setting, dict(DEFAULTS)
     if (is_raced := setting.mode in MODES.values()) and frontier.size > 1:
         generation["window"] = Request(setting.mode).fitted(MODELS.load(model)).window
     generation["criterion"] = setting.criterion or gr.skip()
+    put(history, [])
     return (
         gr.Tabs(selected="race"),
         gr.Dropdown(choices=MODELS.choices(), value=model),
         [setting.mode] if is_raced else gr.skip(),
         _threshold(setting.tau),
         *generation.values(),
+        prompt,
+        "",
     )
-
-
-def take_prompt(history: History, frontier: Frontier, title: str | None, prompt: str | None):
-    """Do the same, and begin a new conversation with a prompt of the sweep.
-
-    Raises:
-        gr.Error: as `take` does, or if no prompt is chosen.
-    """
-    if not prompt:
-        raise gr.Error("Choose a prompt first.", print_exception=False)
-    taken = take(frontier, title)
-    put(history, [])
-    return *taken, prompt, ""
 
 
 # ------------------------------------------------------------------------------ the conversation
@@ -269,12 +257,10 @@ def _race(page: Page, c: Controls, history: gr.State) -> None:
     repeated = page.stage.again(again, history, [c.prompt, c.tau, c.system, *c.generation], **MAY_WARN)
     _start([c.buttons.run.click, c.prompt.submit, repeated.success], page, c, history)
 
-    chosen, settings = [page.shown, page.point], [page.tabs, c.model, c.modes, c.tau, *c.generation]
-    opened = page.open_race.click(take, chosen, settings, **MAY_WARN)
-    outputs = [*settings, c.prompt, c.system]
-    taken = page.race_prompt.click(take_prompt, [history, *chosen, page.prompt], outputs, **MAY_WARN)
-    for shown in (opened, taken):
-        shown.success(None, None, None, js=call("showStage"), **IN_BROWSER)
+    chosen = [history, page.shown, page.point, page.prompt]
+    outputs = [page.tabs, c.model, c.modes, c.tau, *c.generation, c.prompt, c.system]
+    taken = page.race_prompt.click(take, chosen, outputs, **MAY_WARN)
+    taken.success(None, None, None, js=call("showStage"), **IN_BROWSER)
     _start([taken.success], page, c, history)
 
 
