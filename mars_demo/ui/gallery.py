@@ -27,7 +27,6 @@ from mars_demo.ui.lessons.parts import Parts
 TITLE = "MARS Demo: recorded runs and lessons"
 WHAT = Path(__file__).with_suffix(".md").read_text("utf-8")
 INDEX = Template(Path(__file__).with_suffix(".html").read_text("utf-8"))
-RACED = "In the app this race also runs live, and you can move τ while the model writes."
 LIVE = """<h2>Live</h2>
 <p><a href="live/index.html">Write your own prompt</a>: the model answers in your browser.</p>
 """
@@ -88,7 +87,7 @@ def _lesson(chapter: dict, parts: Parts) -> tuple[str, list[Drawing]]:
     drawn = [_drawn(part, value) for part, value in beside]
     shown = "".join(filter(None, drawn))
     if not all(drawn):
-        shown += f"<p>{RACED if element['kind'] == 'race' else INTERACTIVE}</p>\n"
+        shown += f"<p>{INTERACTIVE}</p>\n"
     style = ' class="beside"' if drawings else ""  # tables take the whole width
     text = f"<article>\n{_html(chapter['text'])}</article>\n"
     return f"<main{style}>\n{text}<section>\n{shown}</section>\n</main>\n", drawings

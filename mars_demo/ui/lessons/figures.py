@@ -38,11 +38,6 @@ def stage(element: dict) -> dict[str, dict]:
     return {"stage": shown(value=_lines(runs(element["run"], element["modes"])))}
 
 
-def race(element: dict) -> dict[str, dict]:
-    """Show a recorded run, with a slider and buttons to race it again."""
-    return stage(element) | {"live": shown()}
-
-
 def training(element: dict) -> dict[str, dict]:
     """Show the answer that was recorded after a step of a training."""
     lines = map(json.loads, trainings.recording(element["training"]).splitlines())
@@ -120,7 +115,6 @@ def alternatives(element: dict) -> list[dict[str, dict]]:
 
 KINDS: dict[str, Callable[[dict], dict[str, dict]]] = {
     "stage": stage,
-    "race": race,
     "grid": grid,
     "choice": choice,
     "worked-step": worked_step,

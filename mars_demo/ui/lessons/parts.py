@@ -5,7 +5,6 @@ import gradio as gr
 from mars_demo.show import recordings
 from mars_demo.show.components.drawing import Drawing
 from mars_demo.show.components.stage import Stage
-from mars_demo.ui.controls import RunButtons, tau_slider
 
 MOST_POSITIONS = 25  # of a forward, as measured
 
@@ -14,9 +13,6 @@ class Parts:
     """The components beside a chapter, an attribute for each of `NAMES`, in their order on the page."""
 
     def __init__(self):
-        with gr.Group(visible=False) as self.live:
-            self.tau = tau_slider("lesson-tau")
-            self.buttons = RunButtons("lesson-")
         self.which = gr.Radio([], type="index", elem_id="which")
         self.words = gr.Markdown(elem_id="which-words")
         self.stage = Stage(elem_id="lesson-stage", empty="The recorded run is being loaded.")
@@ -46,7 +42,7 @@ class Parts:
 
 
 NAMES = (
-    "live", "which", "words", "stage", "grid", "worked_step", "positions", "tokens", "cache_block",
+    "which", "words", "stage", "grid", "worked_step", "positions", "tokens", "cache_block",
     "schedule", "choice", "plot", "our_plot", "paper_table", "our_table", "table", "forward", "lens",
     "measured",
 )  # fmt: skip
