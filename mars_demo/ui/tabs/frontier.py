@@ -88,12 +88,15 @@ def recorded(model: str, tasks: str) -> tuple[Frontier, gr.Dropdown, str]:
             f"No recorded results for {model} on these tasks.{others} "
             f"Press “Measure here”, or record results with `{RECORDS}`."
         )
-    return frontier, _points(frontier, value=None), about
+    return frontier, _points(frontier, is_new=True), about
 
 
-def _points(frontier: Frontier, **settings: str | None) -> gr.Dropdown:
-    """Return the choice of a point, whose value stays unless it is among the settings."""
-    return gr.Dropdown(choices=[point.setting.title for point in frontier.points], **settings)
+def _points(frontier: Frontier, is_new: bool) -> gr.Dropdown:
+    """Return the choice of a point: none of a new frontier, and of own prompts the point of the verdict."""
+    chosen = {"value": None} if is_new else {}
+    if frontier.points and frontier.tasks == own_prompts.NAME:
+        chosen = {"value": own_prompts.JUDGED.title}
+    return gr.Dropdown(choices=[point.setting.title for point in frontier.points], **chosen)
 
 
 def _recorded(model: str) -> dict[str, Frontier]:
@@ -108,31 +111,25 @@ def _recorded(model: str) -> dict[str, Frontier]:
 def measure(
     model: str, tasks: str, limit: float, taus: str, criteria: Sequence[str], pasted: str, knobs: Knobs
 ) -> Iterator[tuple]:
-    """Sweep in the background; yield the growing frontier, the choice of a point, the source, and progress.
-
-    The answers to own prompts are listed at the end.
-    """
+    """Sweep in the background; yield the growing frontier, a choice of points, its source, and progress."""
     if tasks == own_prompts.NAME:
-        frontier, asked = own_prompts.nothing(model), own_prompts.parse(pasted or "")
+        asked = own_prompts.parse(pasted or "")
     else:
-        frontier, asked = None, (tasks, int(limit), _grid_of(taus), criteria)
+        asked = (tasks, int(limit), _grid_of(taus), criteria)
     said, still = 0.0, [gr.skip()] * 3
     with closing(_swept(model, asked, knobs)) as steps:
         for step in steps:
-            grown, message = (None, WAITS) if step is WAITING else step
-            if grown:
-                frontier = grown
-                value = {} if grown.points else {"value": None}
-                yield grown, _points(grown, **value), about(grown), message
+            frontier, message = (None, WAITS) if step is WAITING else step
+            if frontier:
+                choice = _points(frontier, is_new=not frontier.points)
+                yield frontier, choice, about(frontier), message
             elif step is WAITING or time.monotonic() - said > EVERY:
                 said = time.monotonic()
                 yield *still, message
             if step is WAITING and knobs.stopped:
                 yield *still, "Stopped."
                 return
-    is_judged = frontier.points and tasks == own_prompts.NAME
-    judged = _points(frontier, value=own_prompts.JUDGED.title) if is_judged else gr.skip()
-    yield gr.skip(), judged, gr.skip(), message
+    yield *still, message
 
 
 def _grid_of(taus: str) -> list[float]:
@@ -221,7 +218,7 @@ def look(frontier: Frontier, title: str | None):
     """
     point = frontier.named(title)
     if point is None:
-        return gr.Column(visible=False), gr.skip(), gr.skip()
+        return gr.Column(visible=False), gr.skip(), gr.Dropdown(value=None)
     is_own = frontier.tasks == own_prompts.NAME
     order = frontier.speed_up if is_own else lambda one: (one.right is not False, one.leaves is None)
     outcomes = sorted(point.outcomes, key=order)
@@ -229,7 +226,7 @@ def look(frontier: Frontier, title: str | None):
     texts = ["(text not recorded)" if one.text is None else one.text for one in outcomes]
     graded = [", ".join(comparisons(frontier, one)) for one in outcomes]
     table = DataFrame({"prompt": prompts, "answer": texts, "result": graded})
-    return gr.Column(visible=True), table, gr.Dropdown(choices=prompts, value=None)
+    return gr.Column(visible=True), table, gr.Dropdown(choices=prompts)
 
 
 def comparisons(frontier: Frontier, one: Outcome) -> Iterator[str]:
@@ -330,5 +327,6 @@ def build(page: Page, tab: gr.Tab) -> None:
     drawn = [r.drawn, r.chart, r.listed, r.table]
     gr.on([page.shown.change, r.across.input], draw, [page.shown, r.across], drawn, **LIVE)
     r.table.select(pick, None, page.point, **LIVE)
-    page.point.change(look, shown, [r.details, r.answers, page.prompt], **LIVE)
+    changes = [page.shown.change, page.point.change]
+    gr.on(changes, look, shown, [r.details, r.answers, page.prompt], **LIVE)
     r.answers.select(pick, None, page.prompt, **LIVE)
