@@ -5,10 +5,8 @@ import secrets
 import time
 import zipfile
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import gradio as gr
-from gradio.processing_utils import save_file_to_cache
 
 from mars_demo.core.limits import LIMITS
 from mars_demo.core.names import BASE, TINY
@@ -29,7 +27,7 @@ from mars_demo.ui.training import MINUTE, Session, base_model, watched
 
 TITLE = "Train"
 WEIGHT = 2  # bytes of a saved weight
-COPIES = 3  # of the weights on the disk: the folder, the zip, and Gradio's copy of the zip
+COPIES = 2  # of the weights on the disk: the folder and the zip
 PAUSE_OFF = {"value": "Pause", "interactive": False}
 
 
@@ -46,14 +44,13 @@ def settings_of(values: Sequence) -> dict:
 
 def zipped(model: Trained) -> str:
     """Write the checkpoint as a zip into Gradio's folder, from which it is deleted with the model."""
-    archive = model.folder.with_name(f"{model.name}.zip")
+    archive = storage().gradio / f"{model.name}.zip"
+    archive.parent.mkdir(exist_ok=True)
+    model.files.append(archive)
     with zipfile.ZipFile(archive, "w") as zipped:  # uncompressed: weights would not shrink
         for file in sorted(model.folder.rglob("*")):
             zipped.write(file, file.relative_to(model.folder))
-    served = save_file_to_cache(archive, str(storage().gradio))
-    archive.unlink()
-    model.files.append(Path(served))
-    return served
+    return str(archive)
 
 
 # ---------------------------------------------------------------------------- settings while it runs
