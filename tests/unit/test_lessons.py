@@ -100,14 +100,6 @@ def test_masks_learn_to_guess():
     assert min(answers, key=lambda title: answers[title].forwards) == "160"
 
 
-@pytest.mark.full
-def test_the_methods_are_compared_beside_the_choice():
-    element = ELEMENTS["neighbours"]
-    table = figures.choice(element)["table"]["value"]
-    for cells in (element["columns"], *element["rows"]):
-        assert len(cells) == len(element["columns"]) and all(cell in table for cell in cells)
-
-
 # ------------------------------------------------------------------------- sentences and their figures
 
 
