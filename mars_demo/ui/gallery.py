@@ -13,8 +13,6 @@ from pandas import DataFrame
 from plotly.graph_objects import Figure
 
 from mars_demo.core.markdown import table
-from mars_demo.core.modes import BASELINE, MODES
-from mars_demo.core.trace import read_text
 from mars_demo.show import recordings
 from mars_demo.show.components.drawing import Drawing
 from mars_demo.show.components.stage import Stage
@@ -146,7 +144,7 @@ def _link(entry: dict, folder: str = "") -> str:
 def _index(runs: Sequence[dict], has_live: bool) -> str:
     listed = "".join(
         f"<li>{_link(entry, 'runs/')}\n"
-        f'<p>{html.escape(entry["note"])}</p>\n<p class="quiet">{html.escape(_figures(entry))}</p></li>\n'
+        f'<p>{html.escape(entry["note"])}</p>\n<p class="quiet">{html.escape(entry["model"])}</p></li>\n'
         for entry in runs
     )
     lessons = "".join(f"<li>{_link(chapter, 'lessons/')}</li>\n" for chapter in CHAPTERS)
@@ -158,16 +156,6 @@ def _index(runs: Sequence[dict], has_live: bool) -> str:
         lessons=lessons,
     )
     return standalone.document(TITLE, body, shared="shared")
-
-
-def _figures(entry: dict) -> str:
-    """Return the model of a recorded run, and the tokens per forward of each mode but AR."""
-    sides = [
-        f"{run.tokens_per_forward:.2f} ({MODES[run.settings.mode].title})"
-        for run in read_text(recordings.recording(entry["id"]))
-        if run.settings.mode != BASELINE
-    ]
-    return f"{entry['model']} · tokens per forward: {', '.join(sides)}"
 
 
 def _card() -> dict[str, Any]:
