@@ -4,7 +4,6 @@ import html
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from string import Template
 from typing import Any
 
 import gradio as gr
@@ -24,10 +23,9 @@ from mars_demo.ui.lessons.parts import Parts
 
 TITLE = "MARS Demo: recorded runs and lessons"
 WHAT = Path(__file__).with_suffix(".md").read_text("utf-8")
-INDEX = Template(Path(__file__).with_suffix(".html").read_text("utf-8"))
-LIVE = """<h2>Live</h2>
-<p><a href="live/index.html">Write your own prompt</a>: the model answers in your browser.</p>
-"""
+LIVE = """## Live
+
+[Write your own prompt](live/index.html): the model answers in your browser."""
 INTERACTIVE = "In the app this figure is interactive."
 MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
 
@@ -136,25 +134,20 @@ def _page(entries: Sequence[dict], number: int, main: str, drawings: Sequence[Dr
     return standalone.document(title, body, drawings, "../shared")
 
 
-def _link(entry: dict, folder: str = "") -> str:
+def _link(entry: dict) -> str:
     """Return a link to the page of a recorded run or a chapter."""
-    return f'<a href="{folder}{entry["id"]}.html">{html.escape(entry["title"])}</a>'
+    return f'<a href="{entry["id"]}.html">{html.escape(entry["title"])}</a>'
 
 
 def _index(runs: Sequence[dict], has_live: bool) -> str:
-    listed = "".join(
-        f"<li>{_link(entry, 'runs/')}\n"
-        f'<p>{html.escape(entry["note"])}</p>\n<p class="quiet">{html.escape(entry["model"])}</p></li>\n'
-        for entry in runs
-    )
-    lessons = "".join(f"<li>{_link(chapter, 'lessons/')}</li>\n" for chapter in CHAPTERS)
-    body = INDEX.substitute(
-        title=html.escape(TITLE),
-        what=_html(WHAT),
-        live=LIVE if has_live else "",
-        runs=listed,
-        lessons=lessons,
-    )
+    """Return the page that lists all others."""
+    listed = [
+        f"- [{run['title']}](runs/{run['id']}.html)\n\n  {run['note']}\n\n  {run['model']}" for run in runs
+    ]
+    lessons = [f"1. [{chapter['title']}](lessons/{chapter['id']}.html)" for chapter in CHAPTERS]
+    parts = [WHAT, LIVE if has_live else "", "## Recorded runs", *listed, "## Lessons", "\n".join(lessons)]
+    main = _html("\n\n".join(parts))
+    body = f"<header>\n<h1>{TITLE}</h1>\n</header>\n<main>\n{main}</main>\n"
     return standalone.document(TITLE, body, shared="shared")
 
 

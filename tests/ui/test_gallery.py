@@ -54,7 +54,7 @@ def test_the_index_leads_to_every_page(look, gallery):
     drawn = "link => Object.assign(new Image(), { src: link.href }).decode().then(() => true)"
     assert page.locator("link[rel=icon]").evaluate(drawn)
     for entry in RECORDED:
-        item = page.locator(".runs li", has=page.get_by_role("link", name=entry["title"], exact=True))
+        item = page.locator("main > ul > li", has=page.get_by_role("link", name=entry["title"], exact=True))
         expect(item).to_contain_text(entry["note"])
     links = page.locator("a:not([href^=https])").evaluate_all("links => links.map((link) => link.href)")
     assert len(links) == len(RECORDED) + len(LESSONS) + 1  # and to the live page
@@ -66,7 +66,7 @@ def test_the_index_leads_to_every_page(look, gallery):
     page.get_by_role("link", name=RECORDED[1]["title"]).click()  # the next page
     expect(page.locator("h1")).to_have_text(RECORDED[1]["title"])
     page.locator('a[href="../index.html"]').first.click()
-    expect(page.locator(".runs li")).to_have_count(len(RECORDED))
+    expect(page.locator("main > ul > li")).to_have_count(len(RECORDED))
 
 
 @pytest.mark.full
