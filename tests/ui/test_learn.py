@@ -20,13 +20,13 @@ BESIDE = {
     "table": "#lesson-table table",
     "cache-block": "#cache-block input",
     "lens": "#lesson-lens .cell",
-    "comparison": "#paper-table table",
+    "comparison": "#lesson-numbers table",
 }
 # Further marks of a kind of figure.
 COMPANIONS = {
-    "choice": {"stage", "grid", "table"},
+    "choice": {"stage", "grid", "table", "comparison"},
     "cache-block": {"comparison"},
-    "costs": {"table"},
+    "costs": {"table", "comparison"},
 }
 VIEWS = {
     "dark": {"query": "&__theme=dark"},
@@ -164,7 +164,7 @@ def test_speed_is_tokens_per_forward_divided_by_a_measured_cost(open_chapter):
             speed = f"{tokens:.1f} ÷ {cost:.2f} = {tokens / cost:.2f}×"
             expect(row.locator("td")).to_have_text([measured["title"], f"{cost:.2f}", speed])
             expect(page.locator("#lesson-table")).to_contain_text(measured["source"])
-    expect(page.locator("#measured")).to_contain_text(results.read("speed.json")["machine"])
+    expect(page.locator("#lesson-numbers")).to_contain_text(results.read("speed.json")["machine"])
 
 
 @pytest.mark.full
@@ -176,7 +176,7 @@ def test_the_visitor_sets_the_cache_block(open_chapter):
         blocked, _ = recordings.batched(size).split('{"title"')[1:]
         forwards = blocked.count('"step"')
         expect(page.locator("#schedule .figures").first).to_have_text(re.compile(rf"^{forwards} "))
-    expect(page.locator("#paper-table tbody tr")).to_have_count(9)
+    expect(page.locator("#lesson-numbers table").first.locator("tbody tr")).to_have_count(9)
 
 
 @pytest.mark.full
@@ -186,11 +186,10 @@ def test_every_table_of_the_paper_is_above_ours_and_fits_a_phone(open_chapter):
     for number in paper_tables.TITLES:
         page.locator("#choice input").click()
         page.get_by_role("option", name=f"Table {number}:").click()
-        paper, ours = page.locator("#paper-table"), page.locator("#our-table")
-        expect(paper).to_contain_text(f"Table {number}:")
-        for shown, table in ((paper, paper_tables.paper(number)), (ours, paper_tables.here(number))):
+        for index, table in enumerate((paper_tables.paper(number), paper_tables.here(number))):
             first = table.frame.iloc[0].fillna("–").tolist()
-            expect(shown.locator("tbody tr").first.locator("td")).to_have_text(first)
+            drawn = page.locator("#lesson-numbers table").nth(index)
+            expect(drawn.locator("tbody tr").first.locator("td")).to_have_text(first)
         plots = page.locator("#learn-page .js-plotly-plot >> visible=true")
         expect(plots).to_have_count(2 if number == paper_tables.SWEEP else 0)
         fits(page)

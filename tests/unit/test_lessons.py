@@ -158,9 +158,9 @@ def test_what_cache_blocks_cost():
 @pytest.mark.full
 def test_costs_and_speeds_are_of_one_kind_of_cpu():
     shown = figures.figure(next(chapter for chapter in CHAPTERS if chapter["id"] == "cost"))
-    sources = shown["measured"]["value"].count("Source:")
+    sources = shown["numbers"]["value"].count("Source:")
     cpu = "AMD EPYC with AVX-512 VNNI"
-    assert shown["measured"]["value"].count(cpu) == sources == 2 and "AMD EPYC CPUs" in TEXTS["cost"]
+    assert shown["numbers"]["value"].count(cpu) == sources == 2 and "AMD EPYC CPUs" in TEXTS["cost"]
     assert shown["table"]["value"].count(cpu) == len(ELEMENTS["cost"]["curves"])
 
 

@@ -94,7 +94,7 @@ def choice(element: dict) -> dict[str, dict]:
     """Show a choice of runs, pictures or charts, the first of them, and their table and speeds, if any."""
     titles = [option["title"] for option in element["options"]]
     which = shown(choices=titles, value=titles[0], label=element["label"])
-    timed = {"measured": shown(value=tables.speeds(element["speeds"]))} if "speeds" in element else {}
+    timed = {"numbers": shown(value=tables.speeds(element["speeds"]))} if "speeds" in element else {}
     tabled = tables.rows(element) if "rows" in element else {}
     return {"which": which} | timed | tabled | chosen(element, 0)
 

@@ -30,21 +30,18 @@ class Parts:
         self.choice = gr.Dropdown([], label="The paper's tables", filterable=False, elem_id="choice")
         self.plot = gr.Plot(show_label=False)
         self.our_plot = gr.Plot(show_label=False)
-        self.paper_table = gr.Markdown(elem_id="paper-table", elem_classes="numbers")
-        self.our_table = gr.Markdown(elem_id="our-table", elem_classes="numbers")
         self.table = gr.Markdown(elem_id="lesson-table")
+        self.numbers = gr.Markdown(elem_id="lesson-numbers", elem_classes="numbers")
         self.forward = gr.Slider(1, 9, 1, step=1, label="Forward", visible=False, elem_id="lesson-forward")
         self.lens = Drawing("lens", elem_id="lesson-lens", visible=False)
-        self.measured = gr.Markdown(elem_id="measured", elem_classes="numbers")
 
     def __getitem__(self, names: tuple[str, ...]) -> list:
         return [getattr(self, name) for name in names]
 
 
 NAMES = (
-    "which", "words", "stage", "grid", "worked_step", "positions", "tokens", "cache_block",
-    "schedule", "choice", "plot", "our_plot", "paper_table", "our_table", "table", "forward", "lens",
-    "measured",
+    "which", "words", "stage", "grid", "worked_step", "positions", "tokens", "cache_block", "schedule",
+    "choice", "plot", "our_plot", "table", "numbers", "forward", "lens",
 )  # fmt: skip
 HIDDEN = {name: {"visible": False} for name in NAMES}
 

@@ -10,10 +10,9 @@ from mars_demo.ui import plots
 from mars_demo.ui.lessons.parts import shown
 
 PAPER = read_json("paper_tables.json")
-COMPARED = ("paper_table", "our_table", "plot", "our_plot")  # the parts that a choice of table changes
+COMPARED = ("numbers", "plot", "our_plot")  # the parts that a choice of table changes
 BATCHES = 5  # the paper's table with the speeds of cache blocks
 MOST_MASKS = 16  # of a block
-NOT_MEASURED = "This table has not been measured here yet."
 
 
 def rows(element: dict) -> dict[str, dict]:
@@ -41,21 +40,22 @@ def comparison(element: dict) -> dict[str, dict]:
 
 def compared(number: int) -> dict[str, dict]:
     """Show a table of the paper and the same table measured here, with charts if it sweeps τ."""
-    theirs = sourced(paper_tables.TITLES[number], paper_tables.paper(number))
-    ours = sourced("Here", paper_tables.here(number))
     charts = [None, None]
     if number == paper_tables.SWEEP:
-        charts[0] = plots.curves(paper_tables.paper_curves(), f"the paper, Table {number}")
-        if curves := paper_tables.our_curves():
-            charts[1] = plots.curves(curves, "here, mars-tiny")
-    values = zip(COMPARED, [theirs, ours, *charts])
+        theirs = plots.curves(paper_tables.paper_curves(), f"the paper, Table {number}")
+        charts = [theirs, plots.curves(paper_tables.our_curves(), "here, mars-tiny")]
+    values = zip(COMPARED, [both(number), *charts])
     return {name: {"visible": value is not None, "value": value} for name, value in values}
 
 
-def sourced(title: str, measurements: tuple[DataFrame, str] | None) -> str:
-    """Return a titled Markdown table with its source, or a message if it has not been measured."""
-    if not measurements:
-        return f"#### {title}\n\n{NOT_MEASURED}"
+def both(number: int) -> str:
+    """Return a table of the paper and the same table measured here as Markdown."""
+    theirs = sourced(paper_tables.TITLES[number], paper_tables.paper(number))
+    return f"{theirs}\n\n{sourced('Here', paper_tables.here(number))}"
+
+
+def sourced(title: str, measurements: tuple[DataFrame, str]) -> str:
+    """Return a titled Markdown table with its source."""
     frame, source = measurements
     return f"#### {title}\n\n{table(frame)}\n\nSource: {source}."
 
@@ -71,7 +71,7 @@ def costs(element: dict) -> dict[str, dict]:
         "tokens": shown(value=start["tokens"]),
         "plot": shown(value=plots.costs(element["curves"])),
         "table": shown(value=divided(element, **start)),
-        "measured": shown(value=speeds(element["speeds"])),
+        "numbers": shown(value=speeds(element["speeds"])),
     }
 
 
