@@ -55,9 +55,9 @@ def costs(measured: Sequence[Mapping]) -> go.Figure:
     return figure.add_hline(1, line_dash="dot", annotation_text=limit, **_BELOW)
 
 
-def curves(named: Mapping[str, Sequence[Point]], source: str) -> go.Figure:
+def curves(named: Mapping[str, Sequence[Point]]) -> go.Figure:
     """Plot accuracy against tokens per forward, a line per name and a point per τ."""
-    x = f"tokens per forward<br>{source}"
+    x = "tokens per forward"
     rows = [
         {"name": name, x: point.tokens_per_forward, "accuracy": point.accuracy, "τ": point.tau}
         for name, points in named.items()

@@ -191,5 +191,5 @@ def test_every_table_of_the_paper_is_above_ours_and_fits_a_phone(open_chapter):
             drawn = page.locator("#lesson-numbers table").nth(index)
             expect(drawn.locator("tbody tr").first.locator("td")).to_have_text(first)
         plots = page.locator("#learn-page .js-plotly-plot >> visible=true")
-        expect(plots).to_have_count(2 if number == paper_tables.SWEEP else 0)
+        expect(plots).to_have_count(int(number == paper_tables.SWEEP))
         fits(page)

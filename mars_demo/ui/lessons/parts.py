@@ -29,7 +29,6 @@ class Parts:
         self.schedule = Drawing("schedule")
         self.choice = gr.Dropdown([], label="The paper's tables", filterable=False, elem_id="choice")
         self.plot = gr.Plot(show_label=False)
-        self.our_plot = gr.Plot(show_label=False)
         self.table = gr.Markdown(elem_id="lesson-table")
         self.numbers = gr.Markdown(elem_id="lesson-numbers", elem_classes="numbers")
         self.forward = gr.Slider(1, 9, 1, step=1, label="Forward", visible=False, elem_id="lesson-forward")
@@ -41,7 +40,7 @@ class Parts:
 
 NAMES = (
     "which", "words", "stage", "grid", "worked_step", "positions", "tokens", "cache_block", "schedule",
-    "choice", "plot", "our_plot", "table", "numbers", "forward", "lens",
+    "choice", "plot", "table", "numbers", "forward", "lens",
 )  # fmt: skip
 HIDDEN = {name: {"visible": False} for name in NAMES}
 

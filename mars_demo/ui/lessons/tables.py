@@ -10,7 +10,7 @@ from mars_demo.ui import plots
 from mars_demo.ui.lessons.parts import shown
 
 PAPER = read_json("paper_tables.json")
-COMPARED = ("numbers", "plot", "our_plot")  # the parts that a choice of table changes
+COMPARED = ("numbers", "plot")  # the parts that a choice of table changes
 BATCHES = 5  # the paper's table with the speeds of cache blocks
 MOST_MASKS = 16  # of a block
 
@@ -39,13 +39,13 @@ def comparison(element: dict) -> dict[str, dict]:
 
 
 def compared(number: int) -> dict[str, dict]:
-    """Show a table of the paper and the same table measured here, with charts if it sweeps τ."""
-    charts = [None, None]
+    """Show a table of the paper and the same table measured here, with a chart if it sweeps τ."""
+    plot = {"visible": False}
     if number == paper_tables.SWEEP:
-        theirs = plots.curves(paper_tables.paper_curves(), f"the paper, Table {number}")
-        charts = [theirs, plots.curves(paper_tables.our_curves(), "here, mars-tiny")]
-    values = zip(COMPARED, [both(number), *charts])
-    return {name: {"visible": value is not None, "value": value} for name, value in values}
+        curves = {f"paper, {name}": points for name, points in paper_tables.paper_curves().items()}
+        curves |= {f"mars-tiny, {name}": points for name, points in paper_tables.our_curves().items()}
+        plot = shown(value=plots.curves(curves))
+    return {"numbers": shown(value=both(number)), "plot": plot}
 
 
 def both(number: int) -> str:
