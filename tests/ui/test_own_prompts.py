@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from acts import choose, fits, is_open
@@ -108,7 +109,8 @@ def test_figures_are_those_of_races(mars_tiny):
 
 def test_a_stopped_measurement_keeps_its_finished_prompts():
     knobs, frontier, message = Knobs(), None, ""
-    for step in tab._swept("mars-tiny", parse(f"{SORT}\n{SPELL}\nhello"), knobs):
+    start = partial(Races, prompts=parse(f"{SORT}\n{SPELL}\nhello"))
+    for step in tab._swept("mars-tiny", start, knobs):
         if step is not tab.WAITING:
             frontier, message = step[0] or frontier, step[1]
             knobs.stopped = bool(frontier.points)

@@ -4,8 +4,9 @@ On a visitor's own prompts it shows a verdict instead of the chart.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 
 import gradio as gr
 from pandas import DataFrame
@@ -18,6 +19,7 @@ from mars_demo.evaluation.frontier import ACROSS, Frontier, Outcome, parse_taus
 from mars_demo.evaluation.journal import folder
 from mars_demo.evaluation.sweep import Progress, Sweep, grid
 from mars_demo.evaluation.task_sets import TASK_SETS
+from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.ui import own_prompts, plots
 from mars_demo.ui.controls import LIVE, MAY_WARN, RunButtons, text_table
 from mars_demo.ui.hosting.gpu import LONGEST, on_gpu
@@ -109,15 +111,15 @@ def _recorded(model: str) -> dict[str, Frontier]:
 
 
 def measure(
-    model: str, tasks: str, limit: float, taus: str, criteria: Sequence[str], pasted: str, knobs: Knobs
+    model: str, tasks: str, limit: float, taus: str, criteria: list[str], pasted: str, knobs: Knobs
 ) -> Iterator[tuple]:
     """Sweep in the background; yield the growing frontier, a choice of points, its source, and progress."""
     if tasks == own_prompts.NAME:
-        asked = own_prompts.parse(pasted or "")
+        start = partial(own_prompts.Races, prompts=own_prompts.parse(pasted or ""))
     else:
-        asked = (tasks, int(limit), _grid_of(taus), criteria)
+        start = partial(_sweep, tasks=tasks, limit=int(limit), criteria=criteria, taus=_grid_of(taus))
     said, still = 0.0, [gr.skip()] * 3
-    with closing(_swept(model, asked, knobs)) as steps:
+    with closing(_swept(model, start, knobs)) as steps:
         for step in steps:
             frontier, message = (None, WAITS) if step is WAITING else step
             if frontier:
@@ -144,6 +146,11 @@ def _grid_of(taus: str) -> list[float]:
     return grid
 
 
+def _sweep(checkpoint: Checkpoint, tasks: str, limit: int, criteria: list[str], taus: list[float]) -> Sweep:
+    settings = grid(checkpoint, criteria, taus)
+    return Sweep(checkpoint, tasks, limit, settings, size=ROWS, folder=folder())
+
+
 def about(frontier: Frontier) -> str:
     """Return the source of a frontier that was measured here and, of own prompts, the verdict before it."""
     if frontier.tasks == own_prompts.NAME:
@@ -154,19 +161,10 @@ def about(frontier: Frontier) -> str:
 
 @on_gpu(lambda *_: LONGEST, BACKGROUND)
 def _swept(
-    model: str, asked: dict[int, own_prompts.Prompt] | tuple, knobs: Knobs
+    model: str, start: Callable[[Checkpoint], Sweep | own_prompts.Races], knobs: Knobs
 ) -> Iterator[tuple[Frontier | None, str]]:
-    """Yield the frontier, whenever it has changed, and the progress, until the sweep ends or is stopped.
-
-    asked: the prompts of the visitor by line, or the task set, the number of its prompts, and the grid.
-    """
-    checkpoint = MODELS.load(model)
-    if isinstance(asked, dict):
-        sweep = own_prompts.Races(checkpoint, asked)
-    else:
-        tasks, limit, taus, criteria = asked
-        settings = grid(checkpoint, criteria, taus)
-        sweep = Sweep(checkpoint, tasks, limit, settings, size=ROWS, folder=folder())
+    """Yield the frontier, whenever it has changed, and the progress, until the sweep ends or is stopped."""
+    sweep = start(MODELS.load(model))
     shown, message = sweep.frontier, "Measuring."
     yield shown, message
     with closing(iter(sweep)) as steps:
