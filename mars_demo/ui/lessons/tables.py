@@ -106,8 +106,3 @@ def cache_block(element: dict) -> dict[str, dict]:
     return {"cache_block": shown(value=size), "schedule": shown(value=recordings.batched(size))} | compared(
         BATCHES
     )
-
-
-def scheduled(size: float) -> str:
-    """Return the schedules with cache blocks of `size` positions."""
-    return recordings.batched(int(size))

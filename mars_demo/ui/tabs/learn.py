@@ -2,6 +2,7 @@
 
 import gradio as gr
 
+from mars_demo.show import recordings
 from mars_demo.show.scripts import call
 from mars_demo.ui.controls import LIVE, QUIET
 from mars_demo.ui.lessons import figures, tables
@@ -78,4 +79,4 @@ def build(page: Page, tab: gr.Tab) -> None:
     parts.forward.input(look, [number, parts.forward], parts.lens, **LIVE)
     for slider in (parts.positions, parts.tokens):
         slider.input(divide, [number, parts.positions, parts.tokens], parts.table, **LIVE)
-    parts.cache_block.input(tables.scheduled, parts.cache_block, parts.schedule, **LIVE)
+    parts.cache_block.input(recordings.batched, parts.cache_block, parts.schedule, **LIVE)
