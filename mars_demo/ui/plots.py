@@ -16,13 +16,12 @@ _BELOW = {"annotation_position": "bottom right"}
 _INK, _GRID, _FAINT = "#808890", "rgba(128,136,144,0.25)", "rgba(128,136,144,0.5)"
 
 
-def ar_share(block_sizes: Sequence[int], chosen: int) -> go.Figure:
+def ar_share(block_sizes: Sequence[int]) -> go.Figure:
     """Plot the share of positions that train AR: 1/B, with the SFT loss (1 + 1/B)/2 (section 3.2)."""
     x, y = "block size B", "AR-like positions, %"
     rows = [{"name": "with the SFT loss", x: b, y: 100 * (1 + 1 / b) / 2} for b in block_sizes]
     rows += [{"name": "without", x: b, y: 100 / b} for b in block_sizes]
-    figure = _lines(rows, x, y, ":.1f", height=240)
-    return figure.update_traces(marker_size=[14 if b == chosen else 7 for b in block_sizes])
+    return _lines(rows, x, y, ":.1f", height=240)
 
 
 def paper_sft_loss(rows: Sequence[Mapping]) -> go.Figure:

@@ -3,8 +3,8 @@
 import gradio as gr
 
 from mars_demo.show import recordings
-from mars_demo.show.components.drawing import Drawing
-from mars_demo.show.components.stage import Stage
+from mars_demo.ui.drawing import Drawing
+from mars_demo.ui.stage import Stage
 
 MOST_POSITIONS = 25  # of a forward, as measured
 

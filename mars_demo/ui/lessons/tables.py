@@ -28,7 +28,7 @@ def chart(element: dict) -> dict[str, dict]:
     """
     if element["figure"] == "quality":
         return {"plot": shown(value=plots.paper_sft_loss(PAPER["table3_sft_loss"]))}
-    return {"plot": shown(value=plots.ar_share(range(1, MOST_MASKS + 1), element.get("block_size", 4)))}
+    return {"plot": shown(value=plots.ar_share(range(1, MOST_MASKS + 1)))}
 
 
 def comparison(element: dict) -> dict[str, dict]:

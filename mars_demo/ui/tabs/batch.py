@@ -11,13 +11,12 @@ from mars_demo.decoding.request import Request
 from mars_demo.evaluation import results, served
 from mars_demo.serving.decode_batch import decode_batch
 from mars_demo.show import recordings, schedules
-from mars_demo.show.components.drawing import Drawing
-from mars_demo.ui.controls import MAY_WARN, QUIET, RunButtons, tau_slider
+from mars_demo.ui.controls import QUIET, RunButtons, in_queue, tau_slider
+from mars_demo.ui.drawing import Drawing
 from mars_demo.ui.hosting.gpu import on_gpu, seconds
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.knobs import Knobs
 from mars_demo.ui.lessons.tables import BATCHES, both
-from mars_demo.ui.queues import in_queue
 from mars_demo.ui.racing import growing
 from mars_demo.ui.tabs import Page
 
@@ -154,9 +153,8 @@ def _build_schedules() -> None:
             size = gr.Slider(1, LARGEST, 6, step=1, label="Batch size", elem_id="batch-size")
             tau = tau_slider("batch-tau")
             buttons = RunButtons("batch-", "Run")
-            place = gr.Markdown(elem_id="batch-place")
             result = gr.Markdown(DERIVED, elem_id="batch-said")
         with gr.Column(scale=7, min_width=640):
             schedule = Drawing("schedule", recordings.batched(), elem_id="batch-schedule")
-    outputs = [schedule, result, place]
-    buttons.on([buttons.run.click], in_queue(decode, 2), [block, size, tau], outputs, **MAY_WARN)
+    inputs, outputs = [block, size, tau], [schedule, result]
+    buttons.on(buttons.run.click, decode, inputs, outputs, **in_queue("batch", block))

@@ -21,11 +21,10 @@ from mars_demo.evaluation.sweep import Progress, Sweep, grid
 from mars_demo.evaluation.task_sets import TASK_SETS
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.ui import own_prompts, plots
-from mars_demo.ui.controls import LIVE, MAY_WARN, RunButtons, text_table
+from mars_demo.ui.controls import LIVE, MAY_WARN, RunButtons, in_queue, text_table
 from mars_demo.ui.hosting.gpu import LONGEST, on_gpu
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.knobs import Knobs
-from mars_demo.ui.queues import Queue, in_queue
 from mars_demo.ui.tabs import Page
 
 TITLE = "Frontier"
@@ -47,7 +46,6 @@ WAITS = "Waiting for a race or another run."
 LONGEST_ANSWER = f"answers end at {Request.max_new_tokens} tokens"
 RECORDS = "python -m benchmarks.frontier --output assets/results/frontier.json"
 FILE = "frontier.json"
-SWEEPS = Queue()
 
 
 def described(frontier: Frontier) -> str:
@@ -259,7 +257,6 @@ class Controls:
             self._grid()
         self.buttons = RunButtons("frontier-", "Measure here")
         self.said = gr.Markdown("Runs in the background; races have priority.", elem_id="frontier-said")
-        self.place = gr.Markdown(elem_id="frontier-place")
 
     def _grid(self) -> None:
         """Build the controls of a sweep over prompts of the built-in tasks."""
@@ -315,12 +312,12 @@ def build(page: Page, tab: gr.Tab) -> None:
     c.tasks.input(recorded, chosen, [*shown, r.about], **latest)
     c.tasks.input(ask, c.tasks, [c.pasted, c.grid], **LIVE)
     c.buttons.on(
-        [c.buttons.run.click],
-        in_queue(measure, 4, SWEEPS),
+        c.buttons.run.click,
+        measure,
         [c.model, c.tasks, c.limit, c.taus, c.criteria, c.pasted],
-        [*shown, r.about, c.said, c.place],
+        [*shown, r.about, c.said],
         model=c.model,
-        **MAY_WARN,
+        **in_queue("sweeps", c.tasks),
     )
     drawn = [r.drawn, r.chart, r.listed, r.table]
     gr.on([page.shown.change, r.across.input], draw, [page.shown, r.across], drawn, **LIVE)

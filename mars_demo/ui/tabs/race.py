@@ -1,5 +1,8 @@
 """The Race tab: a model races against itself on one prompt, one token per forward and in other modes."""
 
+import secrets
+from functools import partial
+
 import gradio as gr
 
 from mars_demo.core.acceptance import CRITERIA
@@ -23,11 +26,10 @@ from mars_demo.ui.controls import (
 )
 from mars_demo.ui.generation import DEFAULTS, of_record
 from mars_demo.ui.history import History
-from mars_demo.ui.hosting.errors import warn
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.knobs import FORWARDS_PER_SECOND, set_tau, set_watched
 from mars_demo.ui.model_choice import ModelChoice
-from mars_demo.ui.race_settings import MODES, first, follow_recording, in_url, remember
+from mars_demo.ui.race_settings import MODES, first, in_url, known_races
 from mars_demo.ui.racing import compete
 from mars_demo.ui.tabs import Page
 
@@ -48,7 +50,13 @@ def again(history: History, event: gr.EventData):
     generation = of_record(settings).shown()
     if event.window:
         generation["window"] = event.window
-    return settings.prompt, _threshold(event.tau), put(history, settings.messages), *generation.values()
+    system = history.put(settings.messages)
+    return settings.prompt, _threshold(event.tau), system, *generation.values(), _request()
+
+
+def _request() -> str:
+    """Return a new value for the state whose change starts a race."""
+    return secrets.token_hex(8)
 
 
 def _threshold(tau):
@@ -58,14 +66,12 @@ def _threshold(tau):
 
 def set_window(event: gr.EventData):
     """Set the window to the one that the stage recommends, and show it."""
-    if not isinstance(event.window, int) or event.window < 1:
-        return [gr.skip()] * 2
     return event.window, gr.Accordion(open=True)
 
 
 def put_example(event: gr.EventData):
     """Set the prompt to an example that the stage offers."""
-    return event.prompt if isinstance(event.prompt, str) else gr.skip()
+    return event.prompt
 
 
 def take_branch(event: gr.EventData):
@@ -91,7 +97,7 @@ def take(history: History, frontier: Frontier, title: str | None, prompt: str | 
     if (is_raced := setting.mode in MODES.values()) and frontier.size > 1:
         generation["window"] = Request(setting.mode).fitted(MODELS.load(model)).window
     generation["criterion"] = setting.criterion or gr.skip()
-    put(history, [])
+    history.put([])
     return (
         gr.Tabs(selected="race"),
         gr.Dropdown(choices=MODELS.choices(), value=model),
@@ -100,6 +106,7 @@ def take(history: History, frontier: Frontier, title: str | None, prompt: str | 
         *generation.values(),
         prompt,
         "",
+        _request(),
     )
 
 
@@ -109,20 +116,11 @@ def take(history: History, frontier: Frontier, title: str | None, prompt: str | 
 # count as the newest, and the older one could win.
 
 
-def put(history: History, messages):
-    """Let the next race continue from these messages; return their system prompt for its control."""
-    try:
-        return history.put(messages)
-    except ValueError as error:
-        warn(error)
-        return gr.skip()
-
-
 async def reply(history: History, event: gr.EventData):
     """Let the next race continue from the picked answer, or begin a new conversation; clear the prompt."""
     if not history.is_news(event.number):
         return gr.skip()
-    put(history, event.messages)
+    history.put(event.messages)
     return ""
 
 
@@ -130,7 +128,7 @@ async def show_history(history: History, event: gr.EventData):
     """Continue the conversation shown above the lanes; return its system prompt, if it is to change."""
     if not history.is_news(event.number):
         return gr.skip()
-    system = put(history, event.messages)
+    system = history.put(event.messages)
     return gr.skip() if event.system is None else system
 
 
@@ -215,6 +213,7 @@ def build(page: Page, tab: gr.Tab) -> None:
             controls = Controls(page)
         with gr.Column(scale=7, min_width=640):
             page.stage.render()
+    page.requested.render()
     history = gr.State(History())
     _fill(page, controls)
     _converse(page, controls, history)
@@ -226,16 +225,17 @@ def build(page: Page, tab: gr.Tab) -> None:
 
 def _fill(page: Page, c: Controls) -> None:
     """Connect the events that set the controls or depend on them."""
+    page.blocks.load(None, None, None, js=call("knowRaces", known_races()), **IN_BROWSER)
     # Registered first: Gradio's page waits for each handler of an event before it calls the next one, and a
     # later handler might change the URL meanwhile.
     changes = [control.change for control in c.settings]
-    gr.on(changes, None, c.settings, None, js=remember(), **IN_BROWSER)
+    gr.on(changes, None, c.settings, None, js=call("writeRace", False), **IN_BROWSER)
     recorded = [c.prompt, c.modes, c.tau]
     c.choice.connect(
         page.blocks.load(in_url, None, [*recorded, c.watch, *c.generation, c.advanced], **QUIET)
     )
     followed = [*recorded, c.model, *c.generation]
-    page.stage.recorded(None, None, followed, js=follow_recording(), **IN_BROWSER)
+    page.stage.recorded(None, None, followed, js=call("settingsOfRecording"), **IN_BROWSER)
     page.stage.example(put_example, None, c.prompt, **WITH_DATA)
     window = c.generation[list(DEFAULTS).index("window")]
     page.stage.window(set_window, None, [window, c.advanced], **WITH_DATA)
@@ -248,28 +248,22 @@ def _converse(page: Page, c: Controls, history: gr.State) -> None:
     replied = page.stage.reply(reply, history, c.prompt, **WITH_DATA)
     replied.then(None, None, None, js=FOCUS_PROMPT, **IN_BROWSER)
     page.stage.history(show_history, history, c.system, **WITH_DATA)
-    for examples in c.choice.examples:
-        examples.click(None, None, None, js=NEW_CONVERSATION, **IN_BROWSER)
+    c.choice.examples.click(None, None, None, js=NEW_CONVERSATION, **IN_BROWSER)
 
 
 def _race(page: Page, c: Controls, history: gr.State) -> None:
     """Connect the events that start a race, or set the controls to those of a point of the frontier."""
-    repeated = page.stage.again(again, history, [c.prompt, c.tau, c.system, *c.generation], **MAY_WARN)
-    _start([c.buttons.run.click, c.prompt.submit, repeated.success], page, c, history)
-
+    repeated = [c.prompt, c.tau, c.system, *c.generation, page.requested]
+    page.stage.again(again, history, repeated, **MAY_WARN)
     chosen = [history, page.shown, page.point, page.prompt]
-    outputs = [page.tabs, c.model, c.modes, c.tau, *c.generation, c.prompt, c.system]
-    taken = page.race_prompt.click(take, chosen, outputs, **MAY_WARN)
-    taken.success(None, None, None, js=call("showStage"), **IN_BROWSER)
-    _start([taken.success], page, c, history)
+    outputs = [page.tabs, c.model, c.modes, c.tau, *c.generation, c.prompt, c.system, page.requested]
+    page.race_prompt.click(take, chosen, outputs, **MAY_WARN)
+    page.requested.change(None, None, None, js=call("showStage"), **IN_BROWSER)
 
-
-def _start(starts: list, page: Page, c: Controls, history: gr.State) -> None:
-    """Write the settings into the URL and race on each of the events."""
-    for start in starts:
-        start(None, c.settings, None, js=remember(live=True), **IN_BROWSER)
+    start = partial(gr.on, [c.buttons.run.click, c.prompt.submit, page.requested.change])
+    start(None, c.settings, None, js=call("writeRace", True), **IN_BROWSER)
     c.buttons.on(
-        starts,
+        start,
         compete,
         [c.prompt, c.model, c.modes, c.system, history, *c.generation],
         page.stage,
@@ -286,7 +280,7 @@ def _branch(page: Page, c: Controls, history: gr.State) -> None:
     branch, model = gr.State(None), gr.State(None)
     taken = page.stage.branch(take_branch, None, [branch, model, c.tau], **MAY_WARN)
     c.buttons.on(
-        [taken.success],
+        taken.success,
         branches.go_on,
         [branch, history],
         page.stage,
