@@ -78,14 +78,3 @@ def average(rows: Sequence[Row]) -> Row:
     """Return the average row: mean accuracy over tasks, and all tokens over all forwards."""
     accuracy = sum(row.accuracy for row in rows) / len(rows)
     return _summed("average", rows[0].tau, sum(row.n for row in rows), accuracy, rows)
-
-
-def measuring(
-    checkpoint: Checkpoint, examples: Iterable[tasks.Example], request: Request
-) -> Iterator[Row | None]:
-    """Answer examples; yield None after each answer, and the results on all at the end."""
-    graded = []
-    for pair in answers(checkpoint, examples, request):
-        graded.append(pair)
-        yield None
-    yield row("average", request.tau, graded)

@@ -28,6 +28,7 @@ DATA = {
     "notes and stories": "tasks:notes,stories",
     "code": "tasks:functions",
 }
+RECIPE = ("objective", "block_size", "sft_weight", "data", "steps", "learning_rate")  # of a preset
 BATCH_TOKENS = 1024
 MUON = 2  # Muon's learning rate relative to AdamW's
 
@@ -59,8 +60,7 @@ def record(entry: dict[str, Any]) -> Iterator[str]:
 def preset_settings(id: str, seed: int) -> dict[str, Any]:
     """Return the settings of a preset."""
     preset = next(preset for preset in PRESETS if preset["id"] == id)
-    names = ("objective", "block_size", "sft_weight", "data", "steps", "learning_rate")
-    return settings(*(preset[name] for name in names), seed=seed)
+    return settings(*(preset[name] for name in RECIPE), seed=seed)
 
 
 def settings(

@@ -59,7 +59,7 @@ def text_table(elem_id: str, label: str, widths: list[str] | None = None) -> gr.
         wrap=bool(widths),
         column_widths=widths,
         max_height=320,
-        buttons=[],
+        buttons=["copy"],
         elem_id=elem_id,
         elem_classes="texts",
     )

@@ -14,7 +14,7 @@ def open_tab(visit):
     def open_it() -> Page:
         page = visit("tab=batch")
         is_open(page, "Batch")
-        expect(page.locator("#batch-paper table")).to_be_visible()
+        expect(page.locator("#batch-speeds table").first).to_be_visible()
         return page
 
     return open_it
@@ -36,7 +36,7 @@ def test_a_run_replaces_recorded_schedules_and_the_cursor_cache_never_waits(open
     for state in ("compute", "wait", "commit", "free"):
         expect(schedule(page, 0).locator(f'[data-state="{state}"]').first).to_be_visible()
     expect(schedule(page, 1).locator('[data-state="wait"]')).to_have_count(0)
-    expect(page.locator("#batch-paper")).to_contain_text("241.9, 1.71×")
+    expect(page.locator("#batch-speeds")).to_contain_text("241.9, 1.71×")
 
     set_slider(page, "cache-block", 8)
     set_slider(page, "batch-size", 3)

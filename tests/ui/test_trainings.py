@@ -1,7 +1,5 @@
 """Trainings of several visitors: who may use the results, and cleanup when a visitor leaves."""
 
-import re
-
 import httpx
 import pytest
 from gradio_client import Client
@@ -11,13 +9,9 @@ from test_train import finished, open_tab, trains  # noqa: F401
 from web import HANG_GUARD, until
 
 from mars_demo.core.limits import LIMITS
-from mars_demo.core.scheduler import LONG, SCHEDULER
 from mars_demo.models.load import load_checkpoint
-from mars_demo.ui import training
 from mars_demo.ui.hosting.registry import MODELS, Trained
 from mars_demo.ui.hosting.storage import storage
-
-MEASURING = re.compile(r"\d+ of \d+")
 
 
 def client(url: str) -> Client:
@@ -47,25 +41,6 @@ def test_a_visitor_who_pauses_and_leaves_gives_the_training_slot_back(visit, ope
     until(lambda: not MODELS._trained)
     left = ("*.safetensors", "mine-*.zip")
     until(lambda: not any(file for name in left for file in storage().root.rglob(name)))
-
-
-@pytest.mark.full
-def test_stopping_or_leaving_ends_the_measurement(visit, open_tab, monkeypatch):  # noqa: F811
-    monkeypatch.setattr(training, "CURVE_PROMPTS", 400)
-    visit()  # the module's page stays open
-    page = open_tab(steps=1)
-    page.locator("#train-run").click()
-    expect(page.locator("#before-after")).to_contain_text(MEASURING)
-    expect(page.locator("#race-it")).to_be_visible()  # before the measurement is complete
-    page.locator("#train-stop").click()
-    expect(page.locator("#before-after")).not_to_contain_text(MEASURING)
-    expect(page.locator("#train-run")).to_be_enabled()
-
-    page.locator("#train-run").click()
-    expect(page.locator("#before-after")).to_contain_text(MEASURING)
-    assert SCHEDULER._running[LONG] == 1
-    page.close()
-    until(lambda: not SCHEDULER._running[LONG] and not MODELS._trained)
 
 
 def test_a_trained_model_is_usable_only_by_its_visitor(url):

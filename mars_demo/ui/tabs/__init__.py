@@ -22,8 +22,7 @@ class Page:
     text, model: the prompt and the model list of the Race tab.
     requested: a state whose change starts a race.
     shown, point, prompt: the sweep of the Frontier tab, and the chosen point and prompt.
-    open_race, race_prompt: its buttons that open the Race tab with them.
-    race_extremes: the same for the slowest and the fastest prompt of the visitor.
+    race_prompt: its button that races them.
     """
 
     def __init__(self, blocks: gr.Blocks, tabs: gr.Tabs):
@@ -37,12 +36,7 @@ class Page:
         self.point = gr.Dropdown(
             [], label="Point (a row of the table)", elem_id="frontier-point", render=False
         )
-        self.open_race = gr.Button("Race with this point", elem_id="frontier-race", render=False)
         self.prompt = gr.Dropdown(
             [], label="Prompt (a row of the answers)", elem_id="frontier-prompt", render=False
         )
         self.race_prompt = gr.Button("Race this prompt", elem_id="frontier-race-prompt", render=False)
-        self.race_extremes = {
-            name: gr.Button(elem_id=f"frontier-race-{name}", render=False)
-            for name in ("slowest", "fastest")
-        }

@@ -8,7 +8,7 @@ import gradio as gr
 from mars_demo import tasks
 from mars_demo.core.names import TINY
 from mars_demo.decoding.request import Request
-from mars_demo.evaluation import paper_tables, results, served
+from mars_demo.evaluation import results, served
 from mars_demo.serving.decode_batch import decode_batch
 from mars_demo.show import recordings, schedules
 from mars_demo.ui.controls import QUIET, RunButtons, in_queue, tau_slider
@@ -16,7 +16,7 @@ from mars_demo.ui.drawing import Drawing
 from mars_demo.ui.hosting.gpu import on_gpu, seconds
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.knobs import Knobs
-from mars_demo.ui.lessons.tables import BATCHES, sourced
+from mars_demo.ui.lessons.tables import BATCHES, both
 from mars_demo.ui.racing import growing
 from mars_demo.ui.tabs import Page
 
@@ -115,9 +115,8 @@ def verdict(block, ragged) -> str:
 def opened(before: bool):
     """Fill the tab when it is first opened: these values need the model code."""
     if before:
-        return [gr.skip()] * 4
-    both = sourced("The paper", paper_tables.paper(BATCHES)), sourced("Here", paper_tables.here(BATCHES))
-    return True, *both, many_users()
+        return [gr.skip()] * 3
+    return True, both(BATCHES), many_users()
 
 
 def many_users() -> str:
@@ -133,12 +132,11 @@ def build(page: Page, tab: gr.Tab) -> None:
     with gr.Column(elem_id="batch-page"):
         _build_schedules()
         gr.Markdown(FAST, elem_classes="intro")
-        theirs = gr.Markdown(elem_id="batch-paper", elem_classes="numbers")
-        ours = gr.Markdown(elem_id="batch-here", elem_classes="numbers")
+        speeds = gr.Markdown(elem_id="batch-speeds", elem_classes="numbers")
         gr.Markdown(SERVED, elem_classes="intro")
         users = gr.Markdown(elem_id="batch-served", elem_classes="numbers")
     first = gr.State(False)
-    tab.select(opened, first, [first, theirs, ours, users], **QUIET)
+    tab.select(opened, first, [first, speeds, users], **QUIET)
 
 
 def _build_schedules() -> None:
@@ -158,6 +156,5 @@ def _build_schedules() -> None:
             result = gr.Markdown(DERIVED, elem_id="batch-said")
         with gr.Column(scale=7, min_width=640):
             schedule = Drawing("schedule", recordings.batched(), elem_id="batch-schedule")
-    buttons.on(
-        buttons.run.click, decode, [block, size, tau], [schedule, result], **in_queue("batch", block)
-    )
+    inputs, outputs = [block, size, tau], [schedule, result]
+    buttons.on(buttons.run.click, decode, inputs, outputs, **in_queue("batch", block))
