@@ -73,7 +73,7 @@ class Stage(Drawing):
                 "mebibytes": LIMITS.record,
                 "sources": SOURCES,
                 "lanes": MOST_LANES,
-                "recordings": entries or [],
+                "recordings": [{name: entry[name] for name in ("id", "title")} for entry in entries or []],
                 "examples": read_json("prompts.json") if main else [],
             },
             server_functions=[recordings.recording, refusal, *served] if main else (),
