@@ -25,7 +25,7 @@ TAUS = (0.95, 0.5, 0.8, 0.99)
 RUNNER = Path(__file__).parent / "js" / "live_runs.js"
 SCORE_TOLERANCE = 1e-4
 
-Race = dict[str, Any]  # the worker's message: prompt, modes, criterion, tau, maxNewTokens
+Race = dict[str, Any]  # the worker's message: prompt, modes, tau, maxNewTokens
 
 
 class Compared(NamedTuple):
@@ -47,9 +47,9 @@ def races_of(prompts: Iterable[str], taus: Sequence[float] = TAUS, tokens: int =
     return [race(prompt, modes, tau, tokens) for prompt in prompts for modes, tau in zip(lanes, taus)]
 
 
-def race(prompt: str, modes: list[str], tau: float, tokens: int, criterion: str = "probability") -> Race:
+def race(prompt: str, modes: list[str], tau: float, tokens: int) -> Race:
     """Return the message to the worker that begins a race."""
-    return {"prompt": prompt, "modes": modes, "criterion": criterion, "tau": tau, "maxNewTokens": tokens}
+    return {"prompt": prompt, "modes": modes, "tau": tau, "maxNewTokens": tokens}
 
 
 def expected(checkpoint: Checkpoint, races: Iterable[Race]) -> list[dict[str, dict]]:
@@ -58,13 +58,7 @@ def expected(checkpoint: Checkpoint, races: Iterable[Race]) -> list[dict[str, di
 
 
 def _facts(checkpoint: Checkpoint, race: Race, mode: str) -> dict:
-    request = Request(
-        mode,
-        tau=race["tau"],
-        criterion=race["criterion"],
-        max_new_tokens=race["maxNewTokens"],
-        linear=True,
-    )
+    request = Request(mode, tau=race["tau"], max_new_tokens=race["maxNewTokens"], linear=True)
     run = decode(checkpoint, race["prompt"], request).finish()
     return {**_settings(run), "passes": [_pass(step) for step in run.passes]}
 

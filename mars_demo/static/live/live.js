@@ -115,7 +115,6 @@ function run() {
     race: {
       prompt: page(".typed").value,
       modes: ["ar", ...modes],
-      criterion: "probability",
       tau: tau(),
       watched: page(".watched").checked,
       maxNewTokens: live.tokens,

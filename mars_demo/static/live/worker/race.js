@@ -1,7 +1,6 @@
 // A fair race of several modes on one prompt: each run's clock counts its own forwards only, and the run
 // whose clock is behind takes the next one, as in mars_demo/ui/racing.py.
 
-import { CRITERIA } from "../../../show/components/acceptance.js";
 import { passLine } from "../../../show/components/record.js";
 import { Answer } from "./answer.js";
 import { drive, lossless, verification, windowStrategy } from "./decoding.js";
@@ -28,7 +27,6 @@ import { Run } from "./run.js";
  * @typedef {object} RaceRequest
  * @property {string} prompt
  * @property {string[]} modes
- * @property {import("../../../show/components/acceptance.js").Criterion} criterion
  * @property {number} maxNewTokens
  */
 
@@ -40,7 +38,6 @@ const MODES = {
   mars: { strategy: windowStrategy, usesTau: true, window: (largest) => largest },
   lossless: { strategy: lossless, usesTau: false, window: (largest) => largest },
 };
-const LONGEST = 20_000; // characters of a prompt, as in the app
 const WARM = 2; // forwards after a pause, as in the app
 
 /**
@@ -101,8 +98,8 @@ async function warm(/** @type {Engine} */ engine) {
  * @param {Knobs} knobs
  */
 function prepare({ description, device, tokens, newEngine }, request, knobs) {
-  check(description, request);
-  const { prompt, modes, criterion, maxNewTokens } = request;
+  const { prompt, modes, maxNewTokens } = request;
+  check(prompt);
   const promptIds = tokens.encodePrompt(prompt);
   const room = description.context - promptIds.length;
   if (room < 1)
@@ -112,7 +109,7 @@ function prepare({ description, device, tokens, newEngine }, request, knobs) {
     );
   const lanes = modes.map((name) => {
     const mode = MODES[name];
-    const [window, tau] = [mode.window(description.window), () => (mode.usesTau ? threshold(knobs) : null)];
+    const [window, tau] = [mode.window(description.window), () => (mode.usesTau ? knobs.tau : null)];
     const answer = new Answer(tokens, new Set(description.end_ids), Math.min(maxNewTokens, room));
     const strategy = mode.strategy(answer, promptIds, { window, tau, maskId: description.mask_id });
     const settings = {
@@ -126,42 +123,21 @@ function prepare({ description, device, tokens, newEngine }, request, knobs) {
       device,
       dtype: description.dtype,
       max_new_tokens: maxNewTokens,
-      criterion,
+      criterion: "probability",
       run: randomHex(),
       schema: 2,
       raw: description.raw || undefined,
     };
-    return /** @type {const} */ ([name, new Run(settings, drive(newEngine(), strategy, criterion))]);
+    return /** @type {const} */ ([name, new Run(settings, drive(newEngine(), strategy))]);
   });
   return new Map(lanes);
 }
 
-/**
- * Throw a sentence if a request is not valid.
- * @param {Description} description
- * @param {RaceRequest} request
- */
-function check(description, { prompt, modes, criterion, maxNewTokens }) {
+/** Throw a sentence if a prompt is not valid. The page's controls have valid values only. */
+function check(/** @type {string} */ prompt) {
   if (!prompt.trim()) throw new Refusal("The prompt is empty; write something for the model to answer.");
-  if (prompt.length > LONGEST)
-    throw new Refusal(`The prompt has ${prompt.length} characters; the limit is ${LONGEST}.`);
   if (/\p{Surrogate}/u.test(prompt))
     throw new Refusal("The prompt contains half of a character (a lone surrogate).");
-  const impossible = modes.find((mode) => !Object.hasOwn(MODES, mode) || !description.modes.includes(mode));
-  if (impossible !== undefined)
-    throw new Refusal(
-      `${description.name} cannot run mode ${impossible}. Choose from ${description.modes.join(", ")}.`,
-    );
-  if (!Object.hasOwn(CRITERIA, criterion))
-    throw new Refusal(`Unknown criterion '${criterion}'. Choose from ${Object.keys(CRITERIA).join(", ")}.`);
-  if (!Number.isInteger(maxNewTokens) || maxNewTokens < 1)
-    throw new Refusal(`max_new_tokens must be at least 1, not ${maxNewTokens}.`);
-}
-
-/** Return the current τ. */
-function threshold(/** @type {Knobs} */ { tau }) {
-  if (!(tau >= 0 && tau <= 1)) throw new Refusal(`τ must be between 0 and 1, not ${tau}.`);
-  return tau;
 }
 
 /** Return 8 random hex digits. */
