@@ -1,7 +1,6 @@
 // One side of the race: its answer, counters and strip of forwards.
 
 import { acceptedAt } from "../acceptance.js";
-import { codeIn } from "../code.js";
 import { draw, find, findAll, make, say, set } from "../dom.js";
 import { tauText, visible } from "../words.js";
 import { HUES, candidate, describe, isEnd } from "./passes.js";
@@ -60,7 +59,6 @@ export class Lane {
       this.addBar(run.passes[index], index);
     }
     this.shown = run.passes.length;
-    this.markCode(this.shown);
     if (following) this.reveal(this.shown);
     this.markEdges();
   }
@@ -102,18 +100,6 @@ export class Lane {
     });
     this.groups.push(group);
     this.answer.append(group);
-  }
-
-  /** Mark the tokens of code in the text of the first `count` passes. */
-  markCode(count) {
-    const tokens = [...this.given, ...this.groups.slice(0, count).flatMap((group) => [...group.children])];
-    const codes = codeIn(tokens.map((token) => token.textContent).join(""));
-    let end = 0;
-    for (const token of tokens) {
-      const start = end;
-      end += token.textContent.length;
-      token.dataset.code = codes.find(({ from, to }) => from < end && start < to)?.kind ?? "";
-    }
   }
 
   addBar(pass, number) {
@@ -164,7 +150,6 @@ export class Lane {
       this.groups[index].classList.toggle("future", index >= until);
       this.bars[index].classList.toggle("future", index >= until);
     }
-    if (until !== this.shown) this.markCode(until);
     const ended = time === null && Boolean(run.done);
     if (ended && this.following) this.answer.scrollTop = 0;
     // Do not scroll back a visitor who has scrolled away during a replay.
