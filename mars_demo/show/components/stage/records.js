@@ -9,7 +9,7 @@ import { hideCard } from "./card.js";
 import { conversation, sendHistory } from "./conversation.js";
 import { fitAnswers } from "./fit.js";
 import { growHeat } from "./heat.js";
-import { keep, leaveOut } from "./history.js";
+import { keep } from "./history.js";
 import { Lane, scaleFor } from "./lane.js";
 import { hasBranches, requested } from "./link.js";
 import { compared, counterpartOf, inOrder, isBaseline } from "./modes.js";
@@ -17,7 +17,6 @@ import { firstDifference } from "./passes.js";
 import { Reader } from "./run.js";
 import { goTo } from "./replay.js";
 import { clear, focused, runs, redraw, stage, view } from "./state.js";
-import { plant } from "./tree.js";
 import { attempt, showError } from "./errors.js";
 
 let lines = new Lines(); // of a growing record; the same text may come more than once
@@ -151,7 +150,7 @@ function finish() {
   view.ended = true;
   const { runs: ended } = stage.reader;
   markDifferences(ended);
-  if (constants.main) rememberStage(ended);
+  if (constants.main && stage.live) rememberStage(ended);
   attempt(takeStep);
   if (!requested.pass || (requested.lane && !ended[requested.lane])) return;
   view.focus = requested.lane ?? view.focus;
@@ -161,21 +160,9 @@ function finish() {
 
 /** Keep a way to reopen the current stage. */
 function rememberStage(ended) {
-  const { reader, recording, beside, steps, live, raced } = stage;
+  const { reader, recording, beside, steps } = stage;
   const texts = reader.races.map((race) => reader.textOf(race));
-  const reopen = (more) =>
-    attempt(() => inView(show(texts, { about: { recording, beside, steps, ...more } })));
-  if (live) keep(ended, () => reopen());
-  else leaveOut(ended);
-  plant(ended, (name) => {
-    reopen({ raced });
-    focusOn(name);
-  });
-}
-
-function focusOn(name) {
-  view.focus = runs().find(({ settings }) => settings.run === name)?.lane ?? view.focus;
-  redraw();
+  keep(ended, () => attempt(() => inView(show(texts, { about: { recording, beside, steps } }))));
 }
 
 /** Mark the first difference between an answer and its counterpart, in both lanes. */
