@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
-  bestAtTaus,
   bestWindow,
   costPoints,
   curveThrough,
@@ -144,16 +143,6 @@ test("the best window is the one that would have been fastest", () => {
     near(factors[window - 1], factor);
     assert.equal(largest, 4);
     near(full, factors[3]);
-  }
-});
-
-test("the best window at another τ follows the scores", () => {
-  const run = runOf(heading("mars"), STEADY);
-  const cost = (k) => 10 + k;
-  for (const { tau, factor, largest } of bestAtTaus(run, cost)) {
-    const counts = tau <= 0.9 ? COUNTS : COUNTS.map(() => 1);
-    near(factor, Math.max(...[1, 2, 3, 4].map((window) => speedUp(counts, window, cost))));
-    assert.equal(largest, 4);
   }
 });
 

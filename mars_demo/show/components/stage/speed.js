@@ -1,10 +1,8 @@
 // What a run's speed is made of: the cost of its forwards, what they accepted, and estimates for other
 // windows. No drawing here. c(k), the cost of a forward of k positions, is measured in decoding/pace.py.
 
-import { acceptedAt } from "../acceptance.js";
 import { allowsOtherTau } from "./passes.js";
 
-const TAUS = [0.5, 0.7, 0.8, 0.9, 0.95, 0.99];
 const LARGEST = 64; // slots of a window
 
 const sum = (values) => values.reduce((total, value) => total + value, 0);
@@ -83,9 +81,9 @@ export function predicted(run, cost) {
  * Return the decided and the accepted slots of a forward. Slots after the end of an answer are undecided;
  * so are drafts that the next forward verifies.
  */
-function outcomeOf(run, pass, accepted = pass.accepted) {
-  if (pass.stop) return { slots: pass.accepted, accepted };
-  return { slots: run.mode.beyond === "draft" ? (pass.drafts ?? 0) + 1 : pass.slots.length, accepted };
+function outcomeOf(run, { accepted, drafts = 0, slots, stop }) {
+  if (stop) return { slots: accepted, accepted };
+  return { slots: run.mode.beyond === "draft" ? drafts + 1 : slots.length, accepted };
 }
 
 const mostSlots = (outcomes) => Math.min(LARGEST, Math.max(0, ...outcomes.map(({ slots }) => slots)));
@@ -118,48 +116,25 @@ function chancesOf(outcomes) {
   return chances;
 }
 
-/** Return the speed-ups over one token at a time of windows of 1, 2, … slots. */
-function factorsOf(outcomes, cost) {
-  const chances = chancesOf(outcomes);
-  return chances.map((_, masks) => {
-    const tokens = sum(chances.slice(0, masks + 1));
-    return (tokens * cost(1)) / cost(masks + tokens); // its masks, and the tokens accepted before
-  });
-}
-
 /**
  * Whether a run's slots allow estimates for other windows: not if its forwards depend on a second model's
  * drafts.
  */
 export const allowsOtherWindow = (run) => allowsOtherTau(run) && !run.mode.needs_draft;
 
-function bestOf(outcomes, cost) {
-  const factors = factorsOf(outcomes, cost);
-  const factor = Math.max(...factors);
-  return {
-    window: factors.indexOf(factor) + 1,
-    factor,
-    largest: factors.length,
-    full: factors[factors.length - 1],
-  };
-}
-
 /**
- * Return the fastest window for what the run accepted and its speed-up (`factor`), and the largest window
- * that can be estimated and its speed-up (`full`).
+ * Return the fastest window for what the run accepted and its speed-up over one token at a time (`factor`),
+ * and the largest window that can be estimated and its speed-up (`full`).
  */
-export const bestWindow = (run, cost) =>
-  bestOf(
-    run.passes.map((pass) => outcomeOf(run, pass)),
-    cost,
-  );
-
-/** Return the fastest window at other thresholds, with each forward evaluated on its own. */
-export const bestAtTaus = (run, cost) =>
-  TAUS.map((tau) => {
-    const outcomes = run.passes.map((pass) => outcomeOf(run, pass, acceptedAt(pass, tau)));
-    return { tau, ...bestOf(outcomes, cost) };
+export function bestWindow(run, cost) {
+  const chances = chancesOf(run.passes.map((pass) => outcomeOf(run, pass)));
+  const factors = chances.map((_, masks) => {
+    const tokens = sum(chances.slice(0, masks + 1));
+    return (tokens * cost(1)) / cost(masks + tokens); // its masks, and the tokens accepted before
   });
+  const factor = Math.max(...factors);
+  return { window: factors.indexOf(factor) + 1, factor, largest: factors.length, full: factors.at(-1) };
+}
 
 // -------------------------------------------------------------------------------------------- time
 
