@@ -9,12 +9,11 @@ import { queryValue } from "../../url.js";
 import { drawShares, drawWhatIf } from "./shares.js";
 import { drawConversation, offerReply } from "./conversation.js";
 import { queueSteps } from "./branches.js";
-import { drawDifference } from "./difference.js";
 import { columnOf, drawHeatAt, drawHeatLegend, growHeat, showHeatUntil } from "./heat.js";
 import { listen } from "./input.js";
 import { drawInspector } from "./inspector.js";
 import { hasBranches, opening, requested, updateUrlSoon } from "./link.js";
-import { baselineOf, compared, counterpartOf } from "./modes.js";
+import { baselineOf } from "./modes.js";
 import { drawCause, takeExamples } from "./offers.js";
 import { leaveConversation, show } from "./records.js";
 import { drawReplay, introduce } from "./replay.js";
@@ -111,7 +110,6 @@ function drawCloseUp() {
   markWhatIf(run);
   drawWhatIf(run, lane === view.focus ? number : shown - 1, view.whatIf);
   drawInspector();
-  drawPair(run);
   drawWhy(run, run && baselineOf(run, stage.reader.runs), stage.reader.over);
   light(lane, selection() || view.time !== null ? number : null, slot);
 }
@@ -127,17 +125,6 @@ function markWhatIf(run) {
   marked = { run, tau };
   for (const lane of Object.values(view.lanes)) lane.drawAt(lane.name === view.focus ? tau : null);
   drawHeatAt(tau);
-}
-
-/**
- * Draw the first difference of the run in focus and its counterpart; for a baseline, of the first compared
- * run.
- */
-function drawPair(run) {
-  const all = stage.reader.runs;
-  const pair = (one) => one && [one, counterpartOf(one, all)];
-  const [one, other] = pair(run)?.[1] ? pair(run) : (pair(compared(all)[0]) ?? []);
-  drawDifference(one, other, stage.reader.over);
 }
 
 let lit = [];
