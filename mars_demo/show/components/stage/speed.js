@@ -7,7 +7,6 @@ const LARGEST = 64; // slots of a window
 
 const sum = (values) => values.reduce((total, value) => total + value, 0);
 const mean = (values) => sum(values) / values.length;
-const isAmount = (value) => Number.isFinite(value) && Number(value) > 0;
 
 function median(values) {
   const sorted = values.toSorted((a, b) => a - b);
@@ -16,8 +15,7 @@ function median(values) {
 }
 
 /** Return the forwards after the prefill, whose cost is that of the prompt. */
-const later = (run) =>
-  run.passes.slice(1).filter(({ positions, ms }) => isAmount(positions) && isAmount(ms));
+const later = (run) => run.passes.slice(1);
 
 /**
  * Return the number and the median time of the forwards of each size, in ascending order of positions.
@@ -31,22 +29,15 @@ export function sizesOf(run) {
 
 // -------------------------------------------------------------------------------------------- costs
 
-/** Return the points of c(k) that the server measured; null if the record has none. */
-export function knownCosts({ settings: { costs } }) {
-  if (!Array.isArray(costs) || costs.length < 2) return null;
-  if (!costs.every((point) => point?.length === 2 && [...point].every(isAmount))) return null;
-  return costs.slice(1).every(([k], index) => k > costs[index][0]) ? costs : null;
-}
-
 /**
- * Return the measured points of c(k), or those of the race: the median of the baseline's forwards of 1
- * position, and the mean of the run's forwards. Return null if the cost of 1 position is unknown.
+ * Return the points of c(k) that the server measured, or those of the race: the median of the baseline's
+ * forwards of 1 position, and the mean of the run's forwards. Return null if the cost of 1 position is unknown.
  */
 export function costPoints(run, baseline) {
+  if (run.settings.costs) return run.settings.costs;
   const one = (baseline ? sizesOf(baseline) : []).find(({ positions }) => positions === 1);
   const forwards = later(run);
-  const recorded = knownCosts(run);
-  if (recorded || !one || !forwards.length) return recorded;
+  if (!one || !forwards.length) return null;
   const positions = mean(forwards.map((pass) => pass.positions));
   const ms = mean(forwards.map((pass) => pass.ms));
   return [

@@ -68,14 +68,6 @@ async function validated(file) {
   return text;
 }
 
-/** Show the recorded run that a link names beside the stage's first record. */
-export function openLink(text) {
-  const id = constants.main && URL.canParse(text) && new URL(text).searchParams.get("run");
-  if (!constants.recordings.some((one) => one.id === id))
-    throw new Error("Drop one or two records, or a link to a recorded run.");
-  return showBeside(id);
-}
-
 const fileName = () => `mars-${runs()[0]?.settings.run ?? "stage"}`.replaceAll(/[^\w-]/g, "");
 
 export function saveRecord() {
