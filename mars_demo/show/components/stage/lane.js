@@ -3,7 +3,7 @@
 import { acceptedAt } from "../acceptance.js";
 import { draw, find, findAll, make, say, set } from "../dom.js";
 import { tauText, visible } from "../words.js";
-import { HUES, candidate, describe, isEnd } from "./passes.js";
+import { candidate, colour, describe, isEnd } from "./passes.js";
 import { isCopy } from "./sources.js";
 
 const NICE = [1, 2, 5];
@@ -82,7 +82,7 @@ export class Lane {
 
   addTokens(pass, number) {
     const group = make("span", "pass");
-    group.dataset.hue = pass.pass % HUES;
+    colour(group, pass);
     group.setAttribute("role", "group");
     group.setAttribute("aria-label", `Forward ${pass.pass}`);
     pass.slots.slice(0, pass.accepted).forEach((slot, index) => {
@@ -110,7 +110,7 @@ export class Lane {
       height: pass.accepted,
       "data-pass": number,
     });
-    bar.dataset.hue = pass.pass % HUES;
+    colour(bar, pass);
     this.bars.push(bar);
     find(".bars", this.root).append(bar);
     if (pass.tau === null || pass.slots.length < 2) return;

@@ -5,7 +5,11 @@ import { percent, plural, tauText, visible } from "../words.js";
 /** @typedef {import("./run.js").Run} Run */
 /** @typedef {import("../record.js").Pass} Pass */
 
-export const HUES = 6; // the number of hues in stage.css
+const HUES = 6; // in stage.css
+
+/** Give a node the colour of a forward. */
+export const colour = (/** @type {any} */ node, /** @type {Pass} */ { pass }) =>
+  node.style.setProperty("--hue", `var(--hue-${pass % HUES})`);
 
 /**
  * Whether a slot is the accepted end token.

@@ -21,9 +21,6 @@ export function drawSources(list, slots) {
     .map((source) => ({ source, count: slots.filter((slot) => slot.source === source).length }))
     .filter(({ count }) => count);
   list.hidden = !counts.some(({ source }) => source !== "model");
-  const key = JSON.stringify(counts);
-  if (list.hidden || list.dataset.counts === key) return;
-  list.dataset.counts = key;
   list.replaceChildren(
     ...counts.map(({ source, count }) => {
       const item = make("li", "");

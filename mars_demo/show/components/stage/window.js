@@ -2,7 +2,7 @@
 
 import { find, make, makeBar, say } from "../dom.js";
 import { plural, tauText, visible } from "../words.js";
-import { HUES, candidate, keptGroup, scoreText, stateOf } from "./passes.js";
+import { candidate, colour, keptGroup, scoreText, stateOf } from "./passes.js";
 import { isCopy } from "./sources.js";
 
 const STATES = {
@@ -85,7 +85,7 @@ function drawRows(list, run, pass, rows, chosen, threshold) {
   if (pass) {
     list.style.setProperty("--window", run.rows);
     list.dataset.beyond = run.mode.beyond;
-    list.dataset.hue = pass.pass % HUES;
+    colour(list, pass);
   }
   list.replaceChildren(...rows.map((row) => nodeOf(run, row, chosen)));
 }

@@ -1,7 +1,7 @@
 // A fair race of several modes on one prompt: each run's clock counts its own forwards only, and the run
 // whose clock is behind takes the next one, as in mars_demo/ui/racing.py.
 
-import { passLine } from "../../../show/components/record.js";
+import { line } from "../../../show/components/record.js";
 import { Answer } from "./answer.js";
 import { drive, lossless, verification, windowStrategy } from "./decoding.js";
 import { Refusal } from "./refusal.js";
@@ -62,7 +62,7 @@ export async function* race(model, request, knobs) {
       while (runs.size && !knobs.stopped) {
         const [lane, run] = [...runs].reduce((one, other) => (other[1].ms < one[1].ms ? other : one));
         const pass = await run.step();
-        yield passLine(lane, pass);
+        yield line(lane, pass);
         if (run.stop) {
           yield run.lastLine(lane);
           runs.delete(lane);

@@ -1,6 +1,6 @@
 // A running or finished answer, as in core/trace.py.
 
-import { line, msOf, rounded } from "../../../show/components/record.js";
+import { line } from "../../../show/components/record.js";
 
 /** @typedef {import("../../../show/components/record.js").Pass} Pass */
 
@@ -11,7 +11,6 @@ export class Run {
   tokens = 0;
   forwards = 0;
   ms = 0; // its own forwards
-  #written = 0; // the sum of the rounded times
 
   /**
    * @param {object} settings the first line
@@ -30,7 +29,6 @@ export class Run {
     this.tokens += pass.accepted;
     this.forwards++;
     this.ms += pass.ms;
-    this.#written += msOf(pass.ms) ?? 0;
     return pass;
   }
 
@@ -46,7 +44,7 @@ export class Run {
 
   /** @param {string} lane */
   lastLine(lane) {
-    const { tokens, forwards, stop } = this;
-    return line(lane, { tokens, forwards, seconds: rounded(this.#written / 1000, 4), stop, done: true });
+    const { tokens, forwards, ms, stop } = this;
+    return line(lane, { tokens, forwards, seconds: ms / 1000, stop, done: true });
   }
 }
