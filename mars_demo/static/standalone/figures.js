@@ -11,11 +11,8 @@ function dress() {
   root.classList.toggle("talk", location.hash === "#talk" || queryValue("view") === "talk");
 }
 
-/**
- * Dress the page, and start its figures once it has been read. A figure's events are those of its element.
- * @param {Given["server"]} server answers what components ask the app's server for
- */
-export function begin(server = {}) {
+/** Dress the page, and start its figures once it has been read. A figure's events are those of its element. */
+export function begin() {
   dark.addEventListener("change", dress);
   addEventListener("hashchange", dress);
   addEventListener("keydown", ({ key, defaultPrevented }) => {
@@ -24,17 +21,17 @@ export function begin(server = {}) {
   dress();
   addEventListener("DOMContentLoaded", () => {
     for (const element of document.querySelectorAll("[data-figure]"))
-      start(/** @type {HTMLElement} */ (element), server);
+      start(/** @type {HTMLElement} */ (element));
   });
 }
 
-function start(/** @type {HTMLElement} */ element, /** @type {Given["server"]} */ server) {
+function start(/** @type {HTMLElement} */ element) {
   const { figure, constants } = /** @type {Record<string, string>} */ (element.dataset);
   marsDemo[figure]({
     element,
     props: { value: element.nextElementSibling?.textContent ?? "", whole: true },
     constants: JSON.parse(constants),
-    server,
+    server: {},
     trigger: (event, detail) => element.dispatchEvent(new CustomEvent(event, { detail })),
     watch() {},
   });

@@ -7,8 +7,6 @@ from string import Template
 from mars_demo.show.components.stage import Stage, read
 from mars_demo.static import standalone
 
-SLOT = "\ue000"  # a private-use character, which no file of the page has
-
 _REPLAY = Template(Path(__file__).with_suffix(".html").read_text("utf-8"))
 
 
@@ -20,16 +18,7 @@ def replay_page(record: str) -> str:
     Raises:
         ValueError: if it is not a record, or larger than the limit.
     """
-    runs = read(record)
-    return _replay(textwrap.shorten(runs[0].settings.prompt, 80, placeholder=" …"), record)
-
-
-def replay_template() -> str:
-    """Return such a file with `SLOT` in place of the prompt, and again of the record without markup."""
-    return _replay(SLOT, SLOT)
-
-
-def _replay(title: str, record: str) -> str:
+    title = textwrap.shorten(read(record)[0].settings.prompt, 80, placeholder=" …")
     stage = Stage(alone=True, render=False)
     body = _REPLAY.substitute(figure=standalone.figure(stage, record))
     return standalone.document(f"MARS Demo: {title}", body, [stage])
