@@ -1,8 +1,7 @@
 """Runs of the live page's decoder, compared with those of `decode`.
 
-`expected` decodes in Python; `check_lines` compares the lines that the worker posts, up to a tie: if the two
-best tokens of a slot, or a score and τ, lie within `TIE` of each other, rounding decides, and the comparison
-of that run ends.
+`expected` decodes in Python; `check_lines` compares the worker's lines, up to a tie: if the two best tokens
+of a slot, or a score and τ, lie within `TIE` of each other, rounding decides, and the comparison ends.
 """
 
 import json
