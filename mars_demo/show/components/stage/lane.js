@@ -3,8 +3,7 @@
 import { acceptedAt } from "../acceptance.js";
 import { draw, find, findAll, make, say, set } from "../dom.js";
 import { tauText, visible } from "../words.js";
-import { candidate, colour, describe, isEnd } from "./passes.js";
-import { isCopy } from "./sources.js";
+import { candidate, colour, describe, isCopy, isEnd } from "./passes.js";
 
 const NICE = [1, 2, 5];
 

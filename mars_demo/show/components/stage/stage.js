@@ -20,7 +20,6 @@ import { drawReplay, introduce } from "./replay.js";
 import { listRecordings, showBeside, showRecording } from "./tools.js";
 import { drawWith, focused, runs, selection, shownPass, stage, view } from "./state.js";
 import { attempt } from "./errors.js";
-import { drawSources } from "./sources.js";
 import { verdict, warnings } from "./verdict.js";
 import { drawWhy } from "./why.js";
 import { drawWindow } from "./window.js";
@@ -106,7 +105,6 @@ function drawCloseUp() {
   growHeat(run);
   showHeatUntil(shown);
   drawShares(run, shown);
-  drawSources(find(".sources"), run?.accepted.slice(0, run.totals[shown - 1] ?? 0) ?? []);
   markWhatIf(run);
   drawWhatIf(run, lane === view.focus ? number : shown - 1, view.whatIf);
   drawInspector();
