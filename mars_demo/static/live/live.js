@@ -1,6 +1,6 @@
 // The live page: its controls, and a worker that decodes.
 
-import { TAU_STEP, tauText } from "../../show/components/words.js";
+import { TAU_STEP, megabytes, tauText } from "../../show/components/words.js";
 import { begin } from "../standalone/figures.js";
 
 let live; // what the page was written with: its models and settings
@@ -74,11 +74,9 @@ const tell = (event, detail) => page(".stage").dispatchEvent(new CustomEvent(eve
 /** Show the bytes that have come, out of all of them. */
 function showProgress({ done, total }) {
   Object.assign(page("progress"), { hidden: false, max: total, value: done });
-  page(".bytes").textContent = `${inMegabytes(done)} of ${inMegabytes(total)} MB`;
+  page(".bytes").textContent = `${megabytes(done)} of ${megabytes(total)}`;
   if (done === total) say("Starting the model …");
 }
-
-const inMegabytes = (bytes) => (bytes / 1e6).toFixed(0);
 
 function hideProgress() {
   page("progress").hidden = true;
