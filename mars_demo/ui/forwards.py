@@ -36,7 +36,7 @@ def of_run(run: Run, number: int) -> Forward:
     Raises:
         ValueError: if there is none with this number, or its mask cannot be drawn.
     """
-    if not 1 <= number <= len(run.passes):
+    if type(number) is not int or not 1 <= number <= len(run.passes):
         raise ValueError(f"The record has no forward {number}.")
     settings, step = run.settings, run.passes[number - 1]
     checkpoint = MODELS.load(settings.model)

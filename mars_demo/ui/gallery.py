@@ -17,10 +17,10 @@ from mars_demo.core.modes import BASELINE, MODES
 from mars_demo.core.trace import read_text
 from mars_demo.evaluation import paper_tables
 from mars_demo.show import recordings
-from mars_demo.show.components.drawing import Drawing
-from mars_demo.show.components.stage import Stage
+from mars_demo.show.components.stage import stage
 from mars_demo.static import live, standalone
 from mars_demo.static.space import check_new, fields, write_card
+from mars_demo.ui.drawing import Drawing
 from mars_demo.ui.lessons import figures, tables
 from mars_demo.ui.lessons.chapters import CHAPTERS
 from mars_demo.ui.lessons.parts import Parts
@@ -48,19 +48,20 @@ def write(output: Path, live_files: Path | None = None, repository: str | None =
     """
     check_new(output)
     with gr.Blocks():
-        stage, parts = Stage(alone=True), Parts()
-    runs, drawings = recordings.index(), [stage]
+        parts = Parts()
+    run_figure = stage(alone=True)
+    runs, drawings = recordings.index(), [run_figure]
     pages = {"index.html": _index(runs, live_files is not None)}
     for number, entry in enumerate(runs):
-        main = f"<main>\n{standalone.figure(stage, recordings.recording(entry['id']))}</main>\n"
-        pages[f"runs/{entry['id']}.html"] = _page(runs, number, main, [stage])
+        main = f"<main>\n{standalone.figure(run_figure, recordings.recording(entry['id']))}</main>\n"
+        pages[f"runs/{entry['id']}.html"] = _page(runs, number, main, [run_figure])
     for number, chapter in enumerate(CHAPTERS):
         main, own = _lesson(chapter, parts)
         drawings += own
         pages[f"lessons/{chapter['id']}.html"] = _page(CHAPTERS, number, main, own)
     pages |= {f"shared/{name}": text for name, text in standalone.files(drawings).items()}
     if live_files:
-        pages |= live.pages(live_files, stage)
+        pages |= live.pages(live_files, run_figure)
         shutil.copytree(live_files, output / "live")
     for name, text in pages.items():
         path = output / name
@@ -72,7 +73,7 @@ def write(output: Path, live_files: Path | None = None, repository: str | None =
 # ------------------------------------------------------------------------------------ a lesson's page
 
 
-def _lesson(chapter: dict, parts: Parts) -> tuple[str, list[Drawing]]:
+def _lesson(chapter: dict, parts: Parts) -> tuple[str, list[standalone.Figure]]:
     """Return a chapter with its figure as HTML, without parts that need a server, and its components."""
     element = chapter["element"]
     # Where the app offers a choice of figures, the page shows all of them.
@@ -89,7 +90,7 @@ def _lesson(chapter: dict, parts: Parts) -> tuple[str, list[Drawing]]:
         for name, update in updates.items()
         if update["visible"]
     ]
-    drawings = [part for part, value in beside if isinstance(part, Drawing) and value]
+    drawings = [part.figure for part, value in beside if isinstance(part, Drawing) and value]
     if element["kind"] == "comparison":
         shown = _html("\n\n".join([CHOSEN, *map(_compared, paper_tables.TITLES)]))
     else:
@@ -105,7 +106,7 @@ def _lesson(chapter: dict, parts: Parts) -> tuple[str, list[Drawing]]:
 def _drawn(part: gr.blocks.Block, value: Any) -> str | None:
     """Return a part of a chapter's figure as HTML; None for a part that needs the app."""
     if isinstance(part, Drawing):
-        return standalone.figure(part, value) if value else None
+        return standalone.figure(part.figure, value) if value else None
     if isinstance(part, gr.Markdown):
         return _html(value)
     return _html(_plotted(value)) if isinstance(part, gr.Plot) else None
@@ -137,7 +138,7 @@ def _html(text: str) -> str:
 # ------------------------------------------------------------------------------- around what is shown
 
 
-def _page(entries: Sequence[dict], number: int, main: str, drawings: Sequence[Drawing]) -> str:
+def _page(entries: Sequence[dict], number: int, main: str, drawings: Sequence[standalone.Figure]) -> str:
     """Return the page of `entries[number]`, with links to the previous and the next page."""
     title = entries[number]["title"]
     links = [

@@ -7,7 +7,6 @@ import gradio as gr
 
 from mars_demo.core.acceptance import TAU
 from mars_demo.ui.hosting.shared_state import Number, SharedState
-from mars_demo.ui.hosting.visitors import at_leaving
 
 POLL = 0.1  # seconds between two checks of a setting
 FORWARDS_PER_SECOND = 8  # of a race that its visitor watches; fewer if forwards take longer
@@ -38,18 +37,21 @@ class Knobs(SharedState):
             has_slept = True
         return has_slept
 
+    def leave(self) -> None:
+        """Stop the run of a visitor who has left."""
+        self.stopped = True
 
-async def begin(knobs: Knobs, request: gr.Request, tau: float = TAU, watched: bool = False):
+
+async def begin(knobs: Knobs, tau: float = TAU, watched: bool = False):
     """Begin a run: set the knobs to the page's values, disable Run and enable Stop.
 
-    The run stops when its visitor leaves or starts another.
+    The run stops when its visitor starts another.
 
     Raises:
         gr.Error: if their last run does not stop in time; `warn_not_stopped` shows it.
     """
     await _take_over(knobs)
     knobs.tau, knobs.watched, knobs.stopped = tau, watched, False
-    at_leaving(request, stop, knobs)
     return gr.Button(interactive=False), gr.Button(interactive=True)
 
 

@@ -1,14 +1,13 @@
-"""The choice of the model that races: its loading state, card, modes and examples."""
+"""The choice of the model that races: its loading state, modes and examples."""
 
 import json
 
 import gradio as gr
 
-from mars_demo.core.assets import ASSETS, read_json
+from mars_demo.core.assets import read_json
 from mars_demo.core.modes import modes_of
-from mars_demo.core.names import bundled
-from mars_demo.show.components.drawing import Drawing
 from mars_demo.ui.controls import LIVE, QUIET
+from mars_demo.ui.drawing import Drawing
 from mars_demo.ui.examples import EXAMPLES, examples_for, suited
 from mars_demo.ui.hosting.published import ABOUT
 from mars_demo.ui.hosting.registry import MODELS
@@ -41,8 +40,6 @@ class ModelChoice:
             self.download = gr.Button("Download", visible=False, size="sm")
             self.cancel = gr.Button("Cancel", visible=False, size="sm")
         self.asking = gr.Timer(0.5)
-        with gr.Accordion("Model card", open=False, visible=False, elem_id="card") as self.about:
-            self.card = gr.Markdown(elem_classes="numbers")
         self.modes = ModeChoice(
             [(title, name) for title, name in MODES.items() if name in modes_of("mars")],
             value=modes,
@@ -65,8 +62,7 @@ class ModelChoice:
     def connect(self, arrived) -> None:
         """Connect the events. arrived: the event after which the models are listed."""
         arrived.then(list_models, None, self.model, **QUIET)  # waits until the model code is imported
-        introduced = [self.model, self.about, self.card, self.asking]
-        self.model.change(introduce, self.model, introduced, **QUIET)
+        self.model.change(introduce, self.model, [self.model, self.asking], **QUIET)
         followed = [self.model, self.facts, self.modes, self.asking, self.download, self.cancel]
         self.asking.tick(follow_loading, [self.model, self.modes], followed, **QUIET)
         self.download.click(download, self.model, self.asking, **QUIET)
@@ -81,22 +77,12 @@ def list_models(request: gr.Request):
 
 
 def introduce(model: str | None):
-    """Begin to load a model; show its description and its card."""
+    """Begin to load a model; show its description."""
     if model is None:
-        return [gr.skip()] * 4
+        return [gr.skip()] * 2
     MODELS.begin(model)
-    text = card(model)
     info = ABOUT if MODELS.offer(model) else read_json("models.json").get(model)
-    about = gr.Dropdown(info=info), gr.Accordion(visible=bool(text)), text
-    return *about, gr.Timer(active=True)
-
-
-def card(name: str) -> str:
-    """Return the model card of a bundled model without its front matter; "" for other models."""
-    path = ASSETS / name / "README.md"
-    if name not in bundled() or not path.exists():
-        return ""
-    return path.read_text("utf-8").split("---\n", 2)[-1].strip()
+    return gr.Dropdown(info=info), gr.Timer(active=True)
 
 
 def follow_loading(model: str | None, chosen: list[str]):

@@ -22,7 +22,6 @@ def open_tab(visit):
     def open_it(query: str = "", **options) -> Page:
         page = visit(f"tab=mask&{query}", **options)
         expect(page.locator(".matrix [data-cells]").first).to_be_attached()
-        expect(page.locator(".js-plotly-plot .main-svg").first).to_be_visible()  # the last part to appear
         return page
 
     return open_it

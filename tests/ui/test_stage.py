@@ -12,9 +12,9 @@ from records import WORDS, file_of, race, run, slowed
 
 from mars_demo.core.trace import Run, read_text
 from mars_demo.show import recordings
-from mars_demo.show.components.stage import Stage
 from mars_demo.ui.page import App
 from mars_demo.ui.racing import record
+from mars_demo.ui.stage import Stage
 
 SVG = "{http://www.w3.org/2000/svg}"
 # Differs from `WORDS` first at word 4.

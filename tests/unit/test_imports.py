@@ -29,7 +29,7 @@ LAYERS = (
     ("__main__",),
 )
 FOLDERS = ("hosting", "lessons", "tabs")  # of ui, bottom to top
-LIBRARIES = {"gradio": ("show", "ui"), "plotly": ("ui",)}  # packages that may import them
+LIBRARIES = {"gradio": ("ui",), "plotly": ("ui",)}  # packages that may import them
 # The lm-evaluation-harness is optional: one package imports it, and no other one imports that package.
 HARNESS = "mars_demo.evaluation.harness"
 START_WITHOUT_TORCH = (

@@ -14,7 +14,7 @@ from mars_demo.core.modes import MODES
 from mars_demo.core.names import CHAT, TINY
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.show import recordings
-from mars_demo.show.components.stage import Stage
+from mars_demo.show.components.figure import Figure
 from mars_demo.show.scripts import built
 from mars_demo.static import onnx_model, standalone
 from mars_demo.static.live import runtime
@@ -48,7 +48,7 @@ def collect(folder: Path, checkpoints: Iterable[Checkpoint]) -> int:
     return _size(folder)
 
 
-def pages(folder: Path, stage: Stage) -> dict[str, str]:
+def pages(folder: Path, stage: Figure) -> dict[str, str]:
     """Return the text files that belong to a collected folder, by their paths beside it.
 
     The smallest model is the first one, which the page loads at once.

@@ -4,7 +4,7 @@ import textwrap
 from pathlib import Path
 from string import Template
 
-from mars_demo.show.components.stage import Stage, read
+from mars_demo.show.components.stage import read, stage
 from mars_demo.static import standalone
 
 _REPLAY = Template(Path(__file__).with_suffix(".html").read_text("utf-8"))
@@ -19,6 +19,6 @@ def replay_page(record: str) -> str:
         ValueError: if it is not a record, or larger than the limit.
     """
     title = textwrap.shorten(read(record)[0].settings.prompt, 80, placeholder=" …")
-    stage = Stage(alone=True, render=False)
-    body = _REPLAY.substitute(figure=standalone.figure(stage, record))
-    return standalone.document(f"MARS Demo: {title}", body, [stage])
+    replay = stage(alone=True)
+    body = _REPLAY.substitute(figure=standalone.figure(replay, record))
+    return standalone.document(f"MARS Demo: {title}", body, [replay])

@@ -29,7 +29,6 @@ from mars_demo.models.facts import facts
 from mars_demo.models.load import load_checkpoint
 from mars_demo.models.pool import Member, Pool, unload
 from mars_demo.models.precision import dense_dtype
-from mars_demo.ui.hosting import visitors
 from mars_demo.ui.hosting.main_thread import MAIN
 from mars_demo.ui.hosting.published import Published
 from mars_demo.ui.hosting.storage import pathless, storage
@@ -165,7 +164,6 @@ class Registry(Pool):
         Raises:
             ValueError: if there are too many models of other visitors.
         """
-        request = LocalContext.request.get(None)
         owner = self.visitor() or secrets.token_hex(16)  # nobody can use a model trained without a session
         with self._changing:
             self.delete_of(owner)
@@ -175,8 +173,6 @@ class Registry(Pool):
                 )
             model = Trained(f"mine-{secrets.token_hex(4)}", str(storage().folder()), owner=owner)
             self._trained[model.name] = model
-        if request and request.session_hash:
-            visitors.at_leaving(request, self.delete_of, owner)
         return model
 
     def register(self, model: Trained, device: str | None = None) -> None:

@@ -49,8 +49,8 @@ def _result(name: str, run: Run, ar: Run) -> str:
 
 
 def compare(prompt: str, knobs: Knobs) -> Iterator:
-    """Yield the growing table of answers, which stays unchanged without a model."""
-    yield from racing.shown(_answered(prompt, knobs), knobs)
+    """Yield the growing table of answers."""
+    yield from racing.within_limits(_answered(prompt, knobs), knobs)
 
 
 @on_gpu(lambda prompt, knobs: seconds(len(LANES) * Request.max_new_tokens))

@@ -3,9 +3,9 @@
 import gradio as gr
 
 from mars_demo.show import recordings
-from mars_demo.show.components.drawing import Drawing
-from mars_demo.show.components.stage import Stage
 from mars_demo.ui.controls import RunButtons, tau_slider, text_table
+from mars_demo.ui.drawing import Drawing
+from mars_demo.ui.stage import Stage
 
 MOST_POSITIONS = 25  # of a forward, as measured
 

@@ -5,11 +5,11 @@ A new tab is a module here and an entry in the list of `ui/page.py`.
 
 import gradio as gr
 
-from mars_demo.show.components.stage import Stage
 from mars_demo.static.standalone.replay import replay_page
 from mars_demo.ui import branches
 from mars_demo.ui.controls import model_list
 from mars_demo.ui.race_settings import first, recorded_runs
+from mars_demo.ui.stage import Stage
 
 SERVED = (branches.prediction, replay_page)  # to the script of a stage that races
 
@@ -21,6 +21,7 @@ class Page:
     tabs: the container of all tabs, used to open one.
     stage: the stage of the Race tab.
     text, model: the prompt and the model list of the Race tab.
+    requested: a state whose change starts a race.
     shown, point, prompt: the sweep of the Frontier tab, and the chosen point and prompt.
     open_race, race_prompt: its buttons that open the Race tab with them.
     race_extremes: the same for the slowest and the fastest prompt of the visitor.
@@ -33,7 +34,7 @@ class Page:
             first()[0], label="Prompt", lines=3, max_lines=8, elem_id="prompt", render=False
         )
         self.model = model_list("model", render=False)
-        self.shown = gr.State(render=False)
+        self.requested, self.shown = gr.State(render=False), gr.State(render=False)
         self.point = gr.Dropdown(
             [], label="Point (a row of the table)", elem_id="frontier-point", render=False
         )

@@ -15,12 +15,11 @@ from mars_demo.evaluation import paper_tables, results, served, throughput
 from mars_demo.evaluation.throughput import BASELINE
 from mars_demo.serving.decode_batch import decode_batch
 from mars_demo.show import recordings, schedules
-from mars_demo.show.components.drawing import Drawing
-from mars_demo.ui.controls import MAY_WARN, QUIET, RunButtons, tau_slider
+from mars_demo.ui.controls import QUIET, RunButtons, in_queue, tau_slider
+from mars_demo.ui.drawing import Drawing
 from mars_demo.ui.hosting.gpu import LONGEST, on_gpu, seconds
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.knobs import Knobs
-from mars_demo.ui.queues import in_queue
 from mars_demo.ui.racing import growing
 from mars_demo.ui.tabs import Page
 
@@ -205,9 +204,7 @@ def many_users() -> str:
 def _runs(name: str, label: str, work: Callable, inputs: list, outputs: list) -> None:
     """Build the buttons that start and stop `work`."""
     buttons = RunButtons(f"{name}-", label)
-    place = gr.Markdown(elem_id=f"{name}-place")
-    steps = in_queue(work, len(outputs))
-    buttons.on([buttons.run.click], steps, inputs, [*outputs, place], **MAY_WARN)
+    buttons.on(buttons.run.click, work, inputs, outputs, **in_queue("batch", inputs[0]))
 
 
 def build(page: Page, tab: gr.Tab) -> None:

@@ -22,13 +22,12 @@ from mars_demo.evaluation.journal import folder
 from mars_demo.evaluation.sweep import Sweep, grid
 from mars_demo.evaluation.task_sets import TASK_SETS
 from mars_demo.ui import own_prompts, plots
-from mars_demo.ui.controls import LIVE, MAY_WARN, RunButtons, text_table
+from mars_demo.ui.controls import LIVE, MAY_WARN, RunButtons, in_queue, text_table
 from mars_demo.ui.hosting.gpu import LONGEST, on_gpu
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.hosting.storage import storage
 from mars_demo.ui.knobs import Knobs
 from mars_demo.ui.own_prompts import OwnFrontier, Prompt
-from mars_demo.ui.queues import Queue, in_queue
 from mars_demo.ui.tabs import Page
 
 TITLE = "Frontier"
@@ -51,7 +50,6 @@ LONGEST_ANSWER = f"answers end at {Request.max_new_tokens} tokens"
 RECORDS = "python -m benchmarks.frontier --output assets/results/frontier.json"
 FILE = "frontier.json"
 AUP = "Accuracy under parallelism (AUP; AR alone has its accuracy in percent): {}. "
-SWEEPS = Queue()
 KINDS = {  # of the answers of a point
     "wrong": lambda point: point.wrong,
     "different from AR": lambda point: point.different,
@@ -316,7 +314,6 @@ class Controls:
             self._grid()
         self.buttons = RunButtons("frontier-", "Measure here")
         self.said = gr.Markdown("Runs in the background; races have priority.", elem_id="frontier-said")
-        self.place = gr.Markdown(elem_id="frontier-place")
 
     def _grid(self) -> None:
         """Build the controls of a sweep over prompts of the built-in tasks."""
@@ -382,12 +379,12 @@ def build(page: Page, tab: gr.Tab) -> None:
     c.tasks.input(recorded, chosen, shown, **latest)
     c.tasks.input(ask, c.tasks, [c.pasted, c.grid], **LIVE)
     c.buttons.on(
-        [c.buttons.run.click],
-        in_queue(measure, 3, SWEEPS),
+        c.buttons.run.click,
+        measure,
         [c.model, c.tasks, c.limit, c.taus, c.criteria, c.pasted],
-        [*shown, c.said, c.place],
+        [*shown, c.said],
         model=c.model,
-        **MAY_WARN,
+        **in_queue("sweeps", c.tasks),
     )
     drawn = [r.about, r.drawn, r.listed, r.extremes, *page.race_extremes.values()]
     drawn += [r.chart, r.csv, r.table, page.point]

@@ -111,7 +111,7 @@ def _run(parts: Parts, number: gr.State) -> None:
     """Connect the buttons that run models: the race of one chapter, and the answers of another."""
     buttons, tau = parts.buttons, parts.tau
     buttons.on(
-        [buttons.run.click],
+        buttons.run.click,
         compete,
         [number],
         parts.stage,
@@ -122,7 +122,7 @@ def _run(parts: Parts, number: gr.State) -> None:
     )
     tau.input(set_tau, [buttons.knobs, tau], None, **LIVE)
     parts.asking_buttons.on(
-        [parts.asking_buttons.run.click],
+        parts.asking_buttons.run.click,
         comparing.compare,
         [parts.prompt],
         parts.answers,

@@ -1,5 +1,6 @@
 """The Race tab: a model races against itself on one prompt, one token per forward and in other modes."""
 
+import secrets
 from functools import partial
 
 import gradio as gr
@@ -24,11 +25,10 @@ from mars_demo.ui.controls import (
 )
 from mars_demo.ui.generation import DEFAULTS, of_record
 from mars_demo.ui.history import History
-from mars_demo.ui.hosting.errors import warn
 from mars_demo.ui.hosting.registry import MODELS
 from mars_demo.ui.knobs import FORWARDS_PER_SECOND, set_tau, set_watched
 from mars_demo.ui.model_choice import ModelChoice
-from mars_demo.ui.race_settings import MODES, first, follow_recording, in_url, remember
+from mars_demo.ui.race_settings import MODES, first, in_url, known_races
 from mars_demo.ui.racing import compete
 from mars_demo.ui.tabs import Page
 
@@ -49,7 +49,13 @@ def again(history: History, event: gr.EventData):
     generation = of_record(settings).shown()
     if event.window:
         generation["window"] = event.window
-    return settings.prompt, _threshold(event.tau), put(history, settings.messages), *generation.values()
+    system = history.put(settings.messages)
+    return settings.prompt, _threshold(event.tau), system, *generation.values(), _request()
+
+
+def _request() -> str:
+    """Return a new value for the state whose change starts a race."""
+    return secrets.token_hex(8)
 
 
 def _threshold(tau):
@@ -59,14 +65,12 @@ def _threshold(tau):
 
 def set_window(event: gr.EventData):
     """Set the window to the one that the stage recommends, and show it."""
-    if not isinstance(event.window, int) or event.window < 1:
-        return [gr.skip()] * 2
     return event.window, gr.Accordion(open=True)
 
 
 def put_example(event: gr.EventData):
     """Set the prompt to an example that the stage offers."""
-    return event.prompt if isinstance(event.prompt, str) else gr.skip()
+    return event.prompt
 
 
 def take_branch(event: gr.EventData):
@@ -104,7 +108,7 @@ def take(shown, title: str | None):
 
 
 def take_prompt(history: History, shown, title: str | None, prompt: str | None):
-    """Do the same, and begin a new conversation with a prompt of the sweep.
+    """Do the same, and race in a new conversation with a prompt of the sweep.
 
     Raises:
         gr.Error: as `take` does, or if no prompt is chosen.
@@ -112,8 +116,8 @@ def take_prompt(history: History, shown, title: str | None, prompt: str | None):
     if not prompt:
         raise gr.Error("Choose a prompt first.", print_exception=False)
     taken = take(shown, title)
-    put(history, [])
-    return *taken, prompt, ""
+    history.put([])
+    return *taken, prompt, "", _request()
 
 
 def take_extreme(name: str, history: History, shown):
@@ -127,20 +131,11 @@ def take_extreme(name: str, history: History, shown):
 # count as the newest, and the older one could win.
 
 
-def put(history: History, messages):
-    """Let the next race continue from these messages; return their system prompt for its control."""
-    try:
-        return history.put(messages)
-    except ValueError as error:
-        warn(error)
-        return gr.skip()
-
-
 async def reply(history: History, event: gr.EventData):
     """Let the next race continue from the picked answer, or begin a new conversation; clear the prompt."""
     if not history.is_news(event.number):
         return gr.skip()
-    put(history, event.messages)
+    history.put(event.messages)
     return ""
 
 
@@ -148,7 +143,7 @@ async def show_history(history: History, event: gr.EventData):
     """Continue the conversation shown above the lanes; return its system prompt, if it is to change."""
     if not history.is_news(event.number):
         return gr.skip()
-    system = put(history, event.messages)
+    system = history.put(event.messages)
     return gr.skip() if event.system is None else system
 
 
@@ -233,6 +228,7 @@ def build(page: Page, tab: gr.Tab) -> None:
             controls = Controls(page)
         with gr.Column(scale=7, min_width=640):
             page.stage.render()
+    page.requested.render()
     history = gr.State(History())
     _fill(page, controls)
     _converse(page, controls, history)
@@ -244,16 +240,17 @@ def build(page: Page, tab: gr.Tab) -> None:
 
 def _fill(page: Page, c: Controls) -> None:
     """Connect the events that set the controls or depend on them."""
+    page.blocks.load(None, None, None, js=call("knowRaces", known_races()), **IN_BROWSER)
     # Registered first: Gradio's page waits for each handler of an event before it calls the next one, and a
     # later handler might change the URL meanwhile.
     changes = [control.change for control in c.settings]
-    gr.on(changes, None, c.settings, None, js=remember(), **IN_BROWSER)
+    gr.on(changes, None, c.settings, None, js=call("writeRace", False), **IN_BROWSER)
     recorded = [c.prompt, c.modes, c.tau]
     c.choice.connect(
         page.blocks.load(in_url, None, [*recorded, c.watch, *c.generation, c.advanced], **QUIET)
     )
     followed = [*recorded, c.model, *c.generation]
-    page.stage.recorded(None, None, followed, js=follow_recording(), **IN_BROWSER)
+    page.stage.recorded(None, None, followed, js=call("settingsOfRecording"), **IN_BROWSER)
     page.stage.example(put_example, None, c.prompt, **WITH_DATA)
     window = c.generation[list(DEFAULTS).index("window")]
     page.stage.window(set_window, None, [window, c.advanced], **WITH_DATA)
@@ -272,26 +269,21 @@ def _converse(page: Page, c: Controls, history: gr.State) -> None:
 
 def _race(page: Page, c: Controls, history: gr.State) -> None:
     """Connect the events that start a race, or set the controls to those of a point of the frontier."""
-    repeated = page.stage.again(again, history, [c.prompt, c.tau, c.system, *c.generation], **MAY_WARN)
-    _start([c.buttons.run.click, c.prompt.submit, repeated.success], page, c, history)
-
+    repeated = [c.prompt, c.tau, c.system, *c.generation, page.requested]
+    page.stage.again(again, history, repeated, **MAY_WARN)
     chosen, settings = [page.shown, page.point], [page.tabs, c.model, c.modes, c.tau, *c.generation]
+    outputs = [*settings, c.prompt, c.system, page.requested]
     opened = page.open_race.click(take, chosen, settings, **MAY_WARN)
-    outputs = [*settings, c.prompt, c.system]
-    taken = [page.race_prompt.click(take_prompt, [history, *chosen, page.prompt], outputs, **MAY_WARN)]
+    page.race_prompt.click(take_prompt, [history, *chosen, page.prompt], outputs, **MAY_WARN)
     for name, button in page.race_extremes.items():
-        taken.append(button.click(partial(take_extreme, name), [history, page.shown], outputs, **MAY_WARN))
-    for shown in (opened, *taken):
-        shown.success(None, None, None, js=call("showStage"), **IN_BROWSER)
-    _start([shown.success for shown in taken], page, c, history)
+        button.click(partial(take_extreme, name), [history, page.shown], outputs, **MAY_WARN)
+    for shown in (opened.success, page.requested.change):
+        shown(None, None, None, js=call("showStage"), **IN_BROWSER)
 
-
-def _start(starts: list, page: Page, c: Controls, history: gr.State) -> None:
-    """Write the settings into the URL and race on each of the events."""
-    for start in starts:
-        start(None, c.settings, None, js=remember(live=True), **IN_BROWSER)
+    start = partial(gr.on, [c.buttons.run.click, c.prompt.submit, page.requested.change])
+    start(None, c.settings, None, js=call("writeRace", True), **IN_BROWSER)
     c.buttons.on(
-        starts,
+        start,
         compete,
         [c.prompt, c.model, c.modes, c.system, history, *c.generation],
         page.stage,
@@ -308,7 +300,7 @@ def _branch(page: Page, c: Controls, history: gr.State) -> None:
     branch, model = gr.State(None), gr.State(None)
     taken = page.stage.branch(take_branch, None, [branch, model, c.tau], **MAY_WARN)
     c.buttons.on(
-        [taken.success],
+        taken.success,
         branches.go_on,
         [branch, history],
         page.stage,

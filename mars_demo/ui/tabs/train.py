@@ -15,15 +15,22 @@ from mars_demo.core.names import BASE, TINY
 from mars_demo.evaluation import trainings
 from mars_demo.evaluation.training_record import PROBE_PROMPTS, held_out
 from mars_demo.evaluation.trainings import PRESETS
-from mars_demo.show.components.drawing import Drawing
-from mars_demo.show.components.stage import Stage
 from mars_demo.show.scripts import call
-from mars_demo.ui.controls import IN_BROWSER, LIVE, MAY_WARN, NEW_CONVERSATION, QUIET, RunButtons
+from mars_demo.ui.controls import (
+    IN_BROWSER,
+    LIVE,
+    MAY_WARN,
+    NEW_CONVERSATION,
+    QUIET,
+    RunButtons,
+    in_queue,
+)
+from mars_demo.ui.drawing import Drawing
 from mars_demo.ui.examples import EXAMPLES
-from mars_demo.ui.hosting import gpu, visitors
-from mars_demo.ui.hosting.errors import or_warn
+from mars_demo.ui.hosting import gpu
 from mars_demo.ui.hosting.registry import MODELS, Trained
 from mars_demo.ui.hosting.storage import storage
+from mars_demo.ui.stage import Stage
 from mars_demo.ui.tabs import Page
 from mars_demo.ui.training import MINUTE, Comparison, Session, base_model, watched
 
@@ -157,16 +164,15 @@ class Training:
             self.archive = gr.DownloadButton("Download the checkpoint", visible=False, elem_id="archive")
         self.results = [self.table, self.plot, self.race_it, self.archive]
 
-    def fit(self, request: gr.Request, base: str, prompt: str, *values) -> Iterator[dict]:
+    def fit(self, base: str, prompt: str, *values) -> Iterator[dict]:
         """Train, then compare before and after; yield the updates of the page."""
         *recipe, session = values
         session.trained, session.paused, session.pace = None, False, 1.0
-        visitors.at_leaving(request, session.leave)
         pause, hidden = self.controls.pause, dict.fromkeys(self.results, gr.update(visible=False))
         yield {self.controls.pace: 1.0, pause: gr.Button("Pause", interactive=True), **hidden}
         off = {pause: gr.Button(**PAUSE_OFF)}
         try:
-            yield from or_warn(self._fitted(base, prompt, recipe, session), off)
+            yield from self._fitted(base, prompt, recipe, session)
         except Exception:
             yield off
             raise
@@ -239,15 +245,11 @@ def build(page: Page, tab: gr.Tab) -> None:
     c.preset.input(c.choose, c.preset, [*c.recipe, c.note], **LIVE)
     session = c.buttons.knobs
     c.buttons.on(
-        [c.buttons.run.click],
+        c.buttons.run.click,
         training.fit,
         [c.base, training.prompt, *c.recipe],
         [training.curves, c.pause, c.pace, *training.results],
-        concurrency_id="training",
-        concurrency_limit=1,
-        show_progress="minimal",
-        show_progress_on=training.prompt,
-        api_visibility="private",
+        **in_queue("training", training.prompt),
     )
     c.pause.click(pause, session, c.pause, **QUIET)
     c.pace.input(set_pace, [session, c.pace], None, **LIVE)
