@@ -18,12 +18,13 @@ from mars_demo.show.components.figure import Figure
 from mars_demo.show.scripts import built
 from mars_demo.static import onnx_model, standalone
 from mars_demo.static.live import runtime
+from mars_demo.static.standalone.replay import SLOT, replay_template
 
 TITLE = "MARS in your browser"
 MODELS = (TINY, CHAT)  # those that decode in the browser
 OFFERED = ("mars", "lossless")  # the modes beside the baseline; the first is chosen
 MEMORY = {CHAT: "about 1.4 GB"}  # of a page with a large model, in Chromium
-POLICY = "worker-src 'self'; "  # the decoder
+POLICY = "worker-src 'self'; connect-src 'self'; "  # the decoder, and the page that saves a run
 _HERE = Path(__file__).parent
 _BODY = Template((_HERE / "page.html").read_text("utf-8"))
 _WORKER = "worker"
@@ -55,7 +56,7 @@ def pages(folder: Path, stage: Figure) -> dict[str, str]:
     """
     libraries = folder / _WORKER / "runtime"
     listed = [_facts(path, libraries) for path in sorted((folder / "models").iterdir(), key=_size)]
-    data = {"models": listed, "tokens": NEW_TOKENS, "tau": TAU}
+    data = {"models": listed, "tokens": NEW_TOKENS, "tau": TAU, "slot": SLOT}
     body = _BODY.substitute(
         title=html.escape(TITLE),
         several="" if len(listed) > 1 else "hidden",
@@ -69,6 +70,7 @@ def pages(folder: Path, stage: Figure) -> dict[str, str]:
         "live/index.html": standalone.document(
             TITLE, body, [stage], "../shared", "live.js", ["live.css"], POLICY
         ),
+        "shared/replay.html": replay_template(),
         "shared/live.css": (_HERE / "live.css").read_text("utf-8"),
         "shared/live.js": built("live"),
     }

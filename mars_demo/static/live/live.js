@@ -14,6 +14,19 @@ let record = ""; // of the race on the stage
 let racing = false;
 let hasGpu = false;
 
+/** Write a page that replays a record, as the app's server does. */
+async function replay_page(saved) {
+  const response = await fetch("../shared/replay.html");
+  if (!response.ok) throw new Error("The site did not send the page to save. Try again in a moment.");
+  const [before, between, after] = (await response.text()).split(live.slot);
+  const prompt = JSON.parse(saved.split("\n", 1)[0]).prompt ?? "";
+  const title = prompt.length > 80 ? `${prompt.slice(0, 78)} …` : prompt;
+  return `${before}${withoutMarkup(title, (code) => `&#${code};`)}${between}${withoutMarkup(saved, escaped)}${after}`;
+}
+
+const withoutMarkup = (text, as) => text.replaceAll(/[<>&\u2028\u2029]/g, (one) => as(one.codePointAt(0)));
+const escaped = (code) => `\\u${code.toString(16).padStart(4, "0")}`;
+
 // ------------------------------------------------------------------------------------ the model
 
 function say(text, failed = false) {
@@ -181,7 +194,7 @@ function listen() {
   stage.addEventListener("example", ({ detail }) => (page(".typed").value = detail.prompt));
 }
 
-begin();
+begin({ replay_page });
 addEventListener("DOMContentLoaded", async () => {
   live = JSON.parse(page("#live").textContent);
   Object.assign(page(".tau"), { step: TAU_STEP, value: live.tau });

@@ -11,8 +11,11 @@ function dress() {
   root.classList.toggle("talk", location.hash === "#talk" || queryValue("view") === "talk");
 }
 
-/** Dress the page, and start its figures once it has been read. A figure's events are those of its element. */
-export function begin() {
+/**
+ * Dress the page, and start its figures once it has been read. A figure's events are those of its element.
+ * @param {Given["server"]} server answers what components ask the app's server for
+ */
+export function begin(server = {}) {
   dark.addEventListener("change", dress);
   addEventListener("hashchange", dress);
   addEventListener("keydown", ({ key, defaultPrevented }) => {
@@ -21,17 +24,17 @@ export function begin() {
   dress();
   addEventListener("DOMContentLoaded", () => {
     for (const element of document.querySelectorAll("[data-figure]"))
-      start(/** @type {HTMLElement} */ (element));
+      start(/** @type {HTMLElement} */ (element), server);
   });
 }
 
-function start(/** @type {HTMLElement} */ element) {
+function start(/** @type {HTMLElement} */ element, /** @type {Given["server"]} */ server) {
   const { figure, constants } = /** @type {Record<string, string>} */ (element.dataset);
   marsDemo[figure]({
     element,
     props: { value: element.nextElementSibling?.textContent ?? "", whole: true },
     constants: JSON.parse(constants),
-    server: {},
+    server,
     trigger: (event, detail) => element.dispatchEvent(new CustomEvent(event, { detail })),
     watch() {},
   });

@@ -7,6 +7,8 @@ from string import Template
 from mars_demo.show.components.stage import read, stage
 from mars_demo.static import standalone
 
+SLOT = "\ue000"  # a private-use character, which no file of the page has
+
 _REPLAY = Template(Path(__file__).with_suffix(".html").read_text("utf-8"))
 
 
@@ -18,7 +20,16 @@ def replay_page(record: str) -> str:
     Raises:
         ValueError: if it is not a record, or larger than the limit.
     """
-    title = textwrap.shorten(read(record)[0].settings.prompt, 80, placeholder=" …")
+    runs = read(record)
+    return _replay(textwrap.shorten(runs[0].settings.prompt, 80, placeholder=" …"), record)
+
+
+def replay_template() -> str:
+    """Return such a file with `SLOT` in place of the prompt, and again of the record without markup."""
+    return _replay(SLOT, SLOT)
+
+
+def _replay(title: str, record: str) -> str:
     replay = stage(alone=True)
     body = _REPLAY.substitute(figure=standalone.figure(replay, record))
     return standalone.document(f"MARS Demo: {title}", body, [replay])
