@@ -18,14 +18,12 @@ let hasGpu = false;
 async function replay_page(saved) {
   const response = await fetch("../shared/replay.html");
   if (!response.ok) throw new Error("The site did not send the page to save. Try again in a moment.");
-  const [before, between, after] = (await response.text()).split(live.slot);
-  const prompt = JSON.parse(saved.split("\n", 1)[0]).prompt ?? "";
-  const title = prompt.length > 80 ? `${prompt.slice(0, 78)} …` : prompt;
-  return `${before}${withoutMarkup(title, (code) => `&#${code};`)}${between}${withoutMarkup(saved, escaped)}${after}`;
+  const withoutMarkup = saved.replaceAll(
+    /[<>&\u2028\u2029]/g,
+    (one) => `\\u${one.codePointAt(0).toString(16).padStart(4, "0")}`,
+  );
+  return (await response.text()).replace(live.slot, () => withoutMarkup);
 }
-
-const withoutMarkup = (text, as) => text.replaceAll(/[<>&\u2028\u2029]/g, (one) => as(one.codePointAt(0)));
-const escaped = (code) => `\\u${code.toString(16).padStart(4, "0")}`;
 
 // ------------------------------------------------------------------------------------ the model
 
