@@ -29,25 +29,10 @@ LARGEST = 100_000_000  # bytes of a file that every host accepts
 BUS = next(example["prompt"] for example in read_json("prompts.json") if example["id"] == "bus")
 FEW_PAGES = 4096  # of WebAssembly's memory, 64 kB each: too few for the chat model
 PHONE, DESKTOP = {"width": 390, "height": 844}, {"width": 1280, "height": 900}
-PIECES = [
-    "the",
-    " cat",
-    "é",
-    "e\u0301",
-    "日本",
-    "🙂",
-    "👩‍👩‍👧",
-    "\n",
-    "\t",
-    "  ",
-    "<|end|>",
-    "<|user|>",
-    "<mask>",
-    "0",
-    "12.5",
-    "’",
-    "\u00a0",
-]
+PIECES = (
+    "the", " cat", "é", "e\u0301", "日本", "🙂", "👩‍👩‍👧", "\n", "\t", "  ",
+    "<|end|>", "<|user|>", "<mask>", "0", "12.5", "’", "\u00a0",
+)  # fmt: skip
 
 # Encode prompts, and decode their ids again, with a module of the worker.
 ENCODE = """async ([worker, model, source, prompts]) => {
