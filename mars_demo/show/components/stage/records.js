@@ -33,14 +33,10 @@ function begin(live) {
 }
 
 /**
- * Show a record, or a list of records side by side.
- *
- * A `growing` record comes again with each new line of a race or a branch; the others are complete and
- * validated. `chosen`: by the visitor; `about`: further fields of the stage's state. Throw a sentence if
- * there are too many runs; the stage stays as it is.
+ * Show a complete and validated record, or a list of records side by side. `chosen`: by the visitor; `about`:
+ * further fields of the stage's state. Throw a sentence if there are too many runs; the stage stays as it is.
  */
-export function show(record, { growing = false, chosen = true, about = {} } = {}) {
-  if (growing) return follow(record);
+export function show(record, { chosen = true, about = {} } = {}) {
   const whole = new Reader();
   for (const text of [record].flat()) read(text, whole);
   begin(false);
@@ -50,7 +46,8 @@ export function show(record, { growing = false, chosen = true, about = {} } = {}
   grow();
 }
 
-function follow(record) {
+/** Show a growing record, which comes again with each new line of a race or a branch. */
+export function follow(record) {
   let anew = view.ended; // new lines after the end are a branch
   const fresh = lines.take(record, () => {
     begin(true);

@@ -15,7 +15,7 @@ import { drawInspector } from "./inspector.js";
 import { hasBranches, opening, requested, updateUrlSoon } from "./link.js";
 import { baselineOf } from "./modes.js";
 import { drawCause, takeExamples } from "./offers.js";
-import { leaveConversation, show } from "./records.js";
+import { follow, leaveConversation, show } from "./records.js";
 import { drawReplay, introduce } from "./replay.js";
 import { listRecordings, showBeside, showRecording } from "./tools.js";
 import { drawWith, focused, runs, selection, shownPass, stage, view } from "./state.js";
@@ -165,11 +165,11 @@ if (constants.main) {
 }
 // Events of other scripts: a record to show, a prompt that begins a new conversation, and examples.
 find(".stage").addEventListener("record", ({ detail }) => attempt(() => show(detail)));
-find(".stage").addEventListener("growing", ({ detail }) => show(detail, { growing: true }));
+find(".stage").addEventListener("growing", ({ detail }) => follow(detail));
 find(".stage").addEventListener("anew", leaveConversation);
 find(".stage").addEventListener("examples", ({ detail }) => takeExamples(detail));
-const follow = () => show(props.value || "", { growing: true });
-watch("value", follow);
+const update = () => follow(props.value || "");
+watch("value", update);
 if (props.whole) attempt(() => show(props.value));
-else follow();
+else update();
 render();
