@@ -92,13 +92,6 @@ export async function inView(shown) {
   find(".heading").scrollIntoView({ block: "nearest" });
 }
 
-/** Show a record beside the first one on the stage. */
-export function showAside(text, about) {
-  const [race] = stage.reader.races;
-  if (!race) throw new Error("The stage has no record to compare with yet.");
-  show([stage.reader.textOf(race), text], { about: { recording: stage.recording, ...about } });
-}
-
 function read(text, whole) {
   const before = runs(whole).length;
   if (before) whole.beginRace();
