@@ -56,32 +56,27 @@ export async function* race(model, request, knobs) {
   let failure = null;
   /** @type {Engine | undefined} */
   let spare;
+  for (const [lane, run] of runs) yield line(lane, run.settings);
   try {
-    for (const [lane, run] of runs) yield run.firstLine(lane);
-    try {
-      while (runs.size && !knobs.stopped) {
-        const [lane, run] = [...runs].reduce((one, other) => (other[1].ms < one[1].ms ? other : one));
-        const pass = await run.step();
-        yield line(lane, pass);
-        if (run.stop) {
-          yield run.lastLine(lane);
-          runs.delete(lane);
-          await run.close();
-        }
-        await knobs.pause(pass.ms);
-        if (!knobs.watched || knobs.stopped) continue;
-        spare ??= model.newEngine();
-        await warm(spare);
+    while (runs.size && !knobs.stopped) {
+      const [lane, run] = [...runs].reduce((one, other) => (other[1].ms < one[1].ms ? other : one));
+      const pass = await run.step();
+      yield line(lane, pass);
+      if (run.stop) {
+        yield line(lane, run.closing);
+        runs.delete(lane);
       }
-    } catch (error) {
-      failure = { error };
+      await knobs.pause(pass.ms);
+      if (!knobs.watched || knobs.stopped) continue;
+      spare ??= model.newEngine();
+      await warm(spare);
     }
-    for (const [lane, run] of runs) {
-      run.stop = "stopped";
-      yield run.lastLine(lane);
-    }
-  } finally {
-    for (const run of runs.values()) await run.close();
+  } catch (error) {
+    failure = { error };
+  }
+  for (const [lane, run] of runs) {
+    run.stop = "stopped";
+    yield line(lane, run.closing);
   }
   if (failure) throw failure.error;
 }

@@ -1,7 +1,5 @@
 // A running or finished answer, as in core/trace.py.
 
-import { line } from "../../../show/components/record.js";
-
 /** @typedef {import("../../../show/components/record.js").Pass} Pass */
 
 /** An answer with its settings, and what its closing line counts. */
@@ -32,19 +30,9 @@ export class Run {
     return pass;
   }
 
-  /** Free the resources of the run. */
-  async close() {
-    await this.passes.return();
-  }
-
-  /** @param {string} lane */
-  firstLine(lane) {
-    return line(lane, this.settings);
-  }
-
-  /** @param {string} lane */
-  lastLine(lane) {
+  /** The last line. */
+  get closing() {
     const { tokens, forwards, ms, stop } = this;
-    return line(lane, { tokens, forwards, seconds: ms / 1000, stop, done: true });
+    return { tokens, forwards, seconds: ms / 1000, stop, done: true };
   }
 }
