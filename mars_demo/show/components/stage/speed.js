@@ -34,7 +34,7 @@ export function sizesOf(run) {
  * forwards of 1 position, and the mean of the run's forwards. Return null if the cost of 1 position is unknown.
  */
 export function costPoints(run, baseline) {
-  if (run.settings.costs) return run.settings.costs;
+  if (run.settings.costs?.length) return run.settings.costs;
   const one = (baseline ? sizesOf(baseline) : []).find(({ positions }) => positions === 1);
   const forwards = later(run);
   if (!one || !forwards.length) return null;
