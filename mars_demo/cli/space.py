@@ -37,11 +37,6 @@ def register(parser: argparse.ArgumentParser) -> None:
         help="bundled name, folder, GGUF file or hub id of a model; repeatable, the first is the default",
     )
     parser.add_argument("--only", action="store_true", help="leave out other bundled models")
-    parser.add_argument(
-        "--runtime-url",
-        metavar="URL",
-        help="folder with copies of the libraries of the live page, which otherwise come from npm",
-    )
     parser.add_argument("--push", metavar="OWNER/NAME", help="also upload it to the hub, with a thumbnail")
 
 
@@ -49,7 +44,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.push and not re.fullmatch(r"[\w.-]+/[\w.-]+", arguments.push):
         raise ValueError(f"Name the hub's repository as OWNER/NAME, not {arguments.push!r}.")
     if arguments.static:
-        write_gallery(arguments.output, arguments.runtime_url, repository=arguments.push)
+        write_gallery(arguments.output, repository=arguments.push)
         kind = {"space_sdk": "static"}
     else:
         described = space.Space(arguments.hardware, arguments.models, arguments.only, arguments.push)
@@ -77,7 +72,6 @@ def _pushed(folder: Path, repository: str, **settings: str) -> str:
 
 def write_gallery(
     output: Path,
-    runtime_url: str | None,
     models: Sequence[str] = live.MODELS,
     repository: str | None = None,
 ) -> None:
@@ -90,7 +84,7 @@ def write_gallery(
     with TemporaryDirectory() as folder:
         files = Path(folder)
         try:
-            size = live.collect(files, (load(name, None, "float32") for name in models), runtime_url)
+            size = live.collect(files, (load(name, None, "float32") for name in models))
         except MissingLibraries as error:
             notice(f"No live page: {error}")
             gallery.write(output, None, repository)

@@ -11,7 +11,7 @@ const names = {
   mask: (cell) => `the mask at ${cell.position}`,
   group: (cell) => `the mask at ${cell.position} of group ${cell.block}`,
 };
-export const words = (cell) => names[cell.stream](cell);
+const words = (cell) => names[cell.stream](cell);
 
 /** Return why a row sees a column, or why not. */
 function because(row, column, isVisible) {
