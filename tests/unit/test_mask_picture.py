@@ -137,5 +137,5 @@ def test_attention_is_that_of_the_model_and_zero_under_the_mask(tokenizer):
 
 
 def test_shares_of_ar_signal_equal_the_paper():
-    for line, shares in zip(plots.ar_share((4, 8, 16), 4).data, ([62.5, 56.2, 53.1], [25, 12.5, 6.2])):
+    for line, shares in zip(plots.ar_share((4, 8, 16)).data, ([62.5, 56.2, 53.1], [25, 12.5, 6.2])):
         assert [round(share, 1) for share in line.y] == shares
