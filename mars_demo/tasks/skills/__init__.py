@@ -5,13 +5,6 @@ training never sees. A skill needs no knowledge beyond its prompt, and most of a
 prompt. Each `Task` of a module here is a skill, and `assets/skills/NAME.json` has its phrasings.
 """
 
-import pkgutil
-from importlib import import_module
+from mars_demo.tasks.common import tasks_in
 
-from mars_demo.tasks.common import Task
-
-_MODULES = [import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__)]
-_TASKS = [value for module in _MODULES for value in vars(module).values() if isinstance(value, Task)]
-
-# In alphabetical order: in another order, the same seed draws other examples.
-SKILLS: dict[str, Task] = {task.name: task for task in sorted(_TASKS, key=lambda task: task.name)}
+SKILLS = tasks_in(__name__, __path__)  # in another order, the same seed draws other examples

@@ -1,10 +1,11 @@
 """Boilerplate in HTML, CSS, Python and shell from the names and values in a request."""
 
+import ast
 import random
 import re
 from collections.abc import Sequence
 
-from mars_demo.tasks.common import Example, syntax_of
+from mars_demo.tasks.common import Example, same
 from mars_demo.tasks.skills import words
 from mars_demo.tasks.skills.common import and_list, is_inline, marked, request, skill, texts, unfenced
 
@@ -23,10 +24,8 @@ def _schedule(rng: random.Random) -> str:
 
 # The generator of each value in a request.
 VALUES = {
-    **{name: words.one_of(values) for name, values in TEXT.values.items()},
-    "n": words.drawing("{11..250}"),
+    **words.drawings(TEXT.values),
     "action": words.one_of(list(TEXT.actions)),
-    "title": words.drawing("{street} {School|Cafe|Club|Museum|Choir}"),
     "url": lambda rng: f"https://{rng.choice(words.STREETS).lower()}.example.{rng.choice(('com', 'org'))}",
     "schedule": _schedule,
 }
@@ -113,14 +112,14 @@ def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example:
 def grade(example: Example, answer: str) -> bool:
     """Return whether the answer is the right code; spaces and the quotes of Python may differ."""
     language = KINDS[example.facts["kind"]]["language"]
-    return _normalized(unfenced(answer), language) == _normalized(unfenced(example.answer), language)
+    return same(lambda text: _normalized(unfenced(text), language))(example, answer)
 
 
-def _normalized(code: str, language: str) -> str | list[str] | None:
-    """Return code without differences that do not matter, or None if it is invalid."""
+def _normalized(code: str, language: str) -> str | list[str]:
+    """Return code without differences that do not matter."""
     match language:
         case "python":
-            return syntax_of(code)
+            return ast.dump(ast.parse(code))
         case "html" | "css":
             return re.sub(r"\s*([<>{}:;])\s*", r"\1", " ".join(code.split()))
     return [" ".join(line.split()) for line in code.splitlines() if line.strip()]

@@ -2,12 +2,11 @@
 
 import random
 
-from mars_demo.tasks.common import Example
+from mars_demo.tasks.common import Example, same
 from mars_demo.tasks.skills import words
-from mars_demo.tasks.skills.common import lines_of, request, same, skill, texts
+from mars_demo.tasks.skills.common import lines_of, request, skill, texts
 
 TEXT = texts("changelog")  # `changes` and `commits` are phrases by kind or type
-DATES = ("{day:%Y-%m-%d}", "{day:%Y-%m-%d}", words.LONG_DATE, "{day:%d.%m.%Y}")
 
 
 def make(rng: random.Random, unseen: bool) -> Example:
@@ -16,7 +15,7 @@ def make(rng: random.Random, unseen: bool) -> Example:
 
 def _log(rng: random.Random, unseen: bool) -> Example:
     version = f"{rng.choice(('', '', 'v'))}{rng.randint(0, 9)}.{rng.randint(0, 20)}.{rng.randint(0, 9)}"
-    date = words.dated(words.date(rng), rng.choice(DATES))
+    date = words.dated(words.date(rng), rng.choice(TEXT.dates))
     kinds = sorted(rng.sample(list(TEXT.changes), rng.randint(2, 3)))
     changes = [
         (kind, change.format(rng.choice(TEXT.parts)))

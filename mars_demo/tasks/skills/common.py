@@ -69,21 +69,6 @@ def skill(
     )
 
 
-def same(read: Callable[[str], Any]) -> Callable[[Example, str], bool]:
-    """Return a grader of answers from which `read` has to return the same as from the right one.
-
-    read: raises ValueError or RecursionError for an answer that it cannot read.
-    """
-
-    def grade(example: Example, answer: str) -> bool:
-        try:
-            return read(answer) == read(example.answer)
-        except (ValueError, RecursionError):
-            return False
-
-    return grade
-
-
 def is_inline(phrasing: str) -> bool:
     """Return whether a phrasing has its material inside a line, where only one line fits."""
     return re.search(r"[^\n]\{material\}|\{material\}[^\n]", phrasing) is not None

@@ -4,8 +4,8 @@ import random
 import re
 from string import capwords
 
-from mars_demo.tasks.common import Example, capitalized
-from mars_demo.tasks.skills.common import request, same, skill, texts, unquoted
+from mars_demo.tasks.common import Example, capitalized, same
+from mars_demo.tasks.skills.common import request, skill, texts, unquoted
 from mars_demo.tasks.skills.passages import filled
 
 MENDING, CORRECTING = texts("mending"), texts("correcting")

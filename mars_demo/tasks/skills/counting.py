@@ -66,8 +66,8 @@ def grade(example: Example, answer: str) -> bool:
     """Return whether the answer spells the word, or ends with the right number after the right steps."""
     chore, parts = example.facts["chore"], example.facts["parts"]
     if chore == "spell":
-        letters = re.split(r"\s*[-–, ]\s*", unfenced(answer).strip("\"'`."))
-        return [letter.lower() for letter in letters] == [part.lower() for part in parts]
+        letters = re.split(r"\s*[-–, ]\s*", unfenced(answer).lower().strip("\"'`."))
+        return letters == [part.lower() for part in parts]
     *steps, conclusion = lines_of(answer) or [""]
     return re.findall(r"\w+", conclusion)[-2:] == [str(len(parts)), chore] and (
         not steps or listings.holds("\n".join(steps), parts, "numbers")

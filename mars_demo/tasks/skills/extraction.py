@@ -4,9 +4,9 @@ import json
 import random
 import re
 
-from mars_demo.tasks.common import Example
+from mars_demo.tasks.common import Example, same
 from mars_demo.tasks.skills import words
-from mars_demo.tasks.skills.common import and_list, is_inline, request, same, skill, texts, written
+from mars_demo.tasks.skills.common import and_list, is_inline, request, skill, texts, written
 from mars_demo.tasks.skills.tables import literal, parsed
 
 TEXT = texts("extraction")
@@ -14,25 +14,17 @@ TEXT = texts("extraction")
 
 def _gate(rng: random.Random) -> str:
     """Return a gate or a seat."""
-    return rng.choice(("{letter}{n}", "{n}{letter}")).format(
-        letter=rng.choice("ABCDEF"), n=rng.randint(1, 39)
-    )
+    form = rng.choice(("{letter}{n}", "{n}{letter}"))
+    return form.format(letter=rng.choice("ABCDEF"), n=rng.randint(1, 39))
 
 
 FIELDS = words.drawings(TEXT.fields, gate=_gate)
-
-
-def _camel(key: str) -> str:
-    first, *rest = key.split("_")
-    return first + "".join(part.capitalize() for part in rest)
-
-
 # How a visitor spells all keys of a request, and the marks around a key.
 SPELLINGS = (
     *((str,) * 4),
     *((lambda key: key.replace("_", " "),) * 3),
     lambda key: key.replace("_", " ").capitalize(),
-    _camel,
+    lambda key: re.sub(r"_(\w)", lambda initial: initial[1].upper(), key),
 )
 MARKS = (*("{}",) * 5, '"{}"', "`{}`", "'{}'")
 NOTES = ("{}: {}", "{}: {}", "{} = {}", "{} - {}", "{}:\t{}")

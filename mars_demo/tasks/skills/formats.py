@@ -5,9 +5,9 @@ import random
 import re
 from collections.abc import Sequence
 
-from mars_demo.tasks.common import Example
+from mars_demo.tasks.common import Example, same
 from mars_demo.tasks.skills import words
-from mars_demo.tasks.skills.common import and_list, lines_of, marked, request, same, skill, texts
+from mars_demo.tasks.skills.common import and_list, lines_of, marked, request, skill, texts
 
 DATES, PHONES = texts("dates"), texts("phones")
 DATE_SOURCES = [form for form in DATES.forms if form not in ("YYYYMMDD", "DD-MM-YYYY")]

@@ -5,8 +5,8 @@ import random
 import re
 from collections.abc import Callable
 
-from mars_demo.tasks.common import Example, in_words, syntax_of, syntax_tree
-from mars_demo.tasks.skills.common import python, request, same, skill, texts, unfenced
+from mars_demo.tasks.common import Example, in_words, same
+from mars_demo.tasks.skills.common import python, request, skill, texts, unfenced
 
 FUNCTIONS = texts("one-line-functions")  # `*` marks the verbs in the tasks of its kinds
 GREETINGS, LETTERS = FUNCTIONS.greetings.split(), FUNCTIONS.letters.split()
@@ -53,14 +53,9 @@ def _gerund(verb: str) -> str:
     return f"{verb.removesuffix('e')}ing"
 
 
-def _anonymous_syntax(answer: str) -> str | None:
-    """Return the syntax tree as text, with variables numbered, without annotations or a docstring.
-
-    Invalid code has none.
-    """
-    tree = syntax_tree(unfenced(answer))
-    if tree is None:
-        return None
+def _anonymous_syntax(answer: str) -> str:
+    """Return the syntax tree as text, with variables numbered, without annotations or a docstring."""
+    tree = ast.parse(unfenced(answer))
     numbers: dict[str, str] = {}
     for node in ast.walk(tree):
         match node:
@@ -129,8 +124,8 @@ def _further_renaming(rng: random.Random, example: Example, unseen: bool) -> Exa
     return _renamed(prompt, facts["snippet"], names, renamed, new)
 
 
-def _syntax(answer: str) -> str | None:
-    return syntax_of(unfenced(answer))
+def _syntax(answer: str) -> str:
+    return ast.dump(ast.parse(unfenced(answer)))
 
 
 WRITTEN = skill("one-line-functions", "Python functions", _function, same(_anonymous_syntax))

@@ -1,6 +1,7 @@
 """Short letters, invitations and reminders from a list of fields."""
 
 import datetime
+import itertools
 import random
 import re
 
@@ -38,7 +39,7 @@ def make(rng: random.Random, unseen: bool) -> Example:
     return _letter(prompt, prompt, letter["body"], fields)
 
 
-def _drawn(rng: random.Random, names: list[str]) -> dict[str, object]:
+def _drawn(rng: random.Random, names: list[str]) -> dict[str, str]:
     """Return a value for each field; no value is part of another."""
     while True:
         fields = {name: FIELDS[name](rng) for name in names}
@@ -46,8 +47,7 @@ def _drawn(rng: random.Random, names: list[str]) -> dict[str, object]:
             form, first = rng.choice(TEXT.dates), words.date(rng)
             fields["first day"] = words.dated(first, form)
             fields["last day"] = words.dated(first + datetime.timedelta(days=rng.randint(2, 30)), form)
-        values = [str(value) for value in fields.values()]
-        if not any(a in b for i, a in enumerate(values) for j, b in enumerate(values) if i != j):
+        if not any(value in other for value, other in itertools.permutations(fields.values(), 2)):
             return fields
 
 
@@ -59,7 +59,7 @@ def _keys(rng: random.Random, fields: list[str]) -> list[tuple[str, str]]:
             return list(zip(fields, keys))
 
 
-def _letter(prompt: str, source: str, body: str, fields: dict[str, object]) -> Example:
+def _letter(prompt: str, source: str, body: str, fields: dict[str, str]) -> Example:
     answer = f"Dear {fields['to']},\n\n{body.format(**fields)}\n\nBest regards,\n{fields['from']}"
     return Example("letters-from-notes", prompt, answer, {"fields": fields, "prompt": source, "body": body})
 
@@ -68,12 +68,13 @@ def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example:
     """Return a request to change one field."""
     fields = example.facts["fields"]
     field = rng.choice(list(fields))
-    changed = fields | {field: FIELDS[field](rng)}
-    while str(changed[field]) in example.prompt:
-        changed = fields | _drawn(rng, [field])
+    new = FIELDS[field](rng)
+    while new in example.prompt:
+        new = FIELDS[field](rng)
     name = rng.choice(TEXT.names.get(field, [field]))
-    prompt = request(rng, TEXT.follow_ups.pick(rng, unseen), field=name, new=changed[field])
-    return _letter(prompt, f"{example.facts['prompt']}\n{prompt}", example.facts["body"], changed)
+    prompt = request(rng, TEXT.follow_ups.pick(rng, unseen), field=name, new=new)
+    source = f"{example.facts['prompt']}\n{prompt}"
+    return _letter(prompt, source, example.facts["body"], fields | {field: new})
 
 
 def grade(example: Example, answer: str) -> bool:
@@ -82,7 +83,7 @@ def grade(example: Example, answer: str) -> bool:
     if len(lines) < 3 or lines[0] != f"Dear {fields['to']}," or lines[-1] != fields["from"]:
         return False
     body = " ".join(lines[1:-1])
-    values = [re.escape(str(value)) for field, value in fields.items() if field not in ("to", "from")]
+    values = [re.escape(value) for field, value in fields.items() if field not in ("to", "from")]
     invented = new_numbers(answer, example.facts["prompt"])
     each_once = all(len(re.findall(rf"(?<!\w){value}(?!\w)", body)) == 1 for value in values)
     return each_once and not invented and len(body.split()) <= 60

@@ -1,4 +1,4 @@
-"""Short emails and text messages from a request without notes."""
+"""Short emails and text messages from a request without notes, and replies to a message."""
 
 import random
 import re
@@ -8,19 +8,19 @@ from mars_demo.tasks.common import Example, capitalized, sentences_of, stripped_
 from mars_demo.tasks.skills import words
 from mars_demo.tasks.skills.common import new_numbers, request, skill, texts
 
-TEXT = texts("messages")
-ROLES = {*TEXT.roles, "shop"}  # people and places that a message does not name
+MESSAGES, REPLIES = texts("messages"), texts("replies")
+ROLES = {*MESSAGES.roles, "shop"}  # people and places that a message does not name
 PLACEHOLDER = "[Your name]"
 
 
-def addressee(rng: random.Random) -> str:
+def _addressee(rng: random.Random) -> str:
     """Return a first name or, at times, a title with a last name."""
     if rng.random() < 0.85:
         return rng.choice(words.FIRST_NAMES)
     return f"{rng.choice(('Mr.', 'Ms.', 'Mrs.', 'Dr.'))} {rng.choice(words.LAST_NAMES)}"
 
 
-def day(rng: random.Random) -> str:
+def _day(rng: random.Random) -> str:
     """Return a day as people name it: "Friday", "next Monday", "tomorrow" or "May 12"."""
     style = rng.random()
     if style < 0.1:
@@ -30,26 +30,27 @@ def day(rng: random.Random) -> str:
     return rng.choice(("", "", "", "next ")) + rng.choice(words.DAYS)
 
 
-def on(named_day: str) -> str:
+def _on(named_day: str) -> str:
     """Return a day with the preposition that it needs in a sentence."""
     return named_day if named_day.startswith(("tomorrow", "next ")) else f"on {named_day}"
 
 
-def time(rng: random.Random) -> str:
+def _time(rng: random.Random) -> str:
     """Return a time as people name it: "noon", "6", "6 pm", "6:30 pm" or "18:30"."""
     hour, minute = rng.randint(1, 9), rng.choice(("00", "15", "30", "45"))
     return rng.choice(("noon", f"{hour}", f"{hour} pm", f"{hour}:{minute} pm", f"{hour + 12}:{minute}"))
 
 
-_PATTERNS = TEXT.pools | TEXT.roles | TEXT.fields
-FIELDS = words.drawings(_PATTERNS, day=day, time=time, addressee=addressee, when=lambda rng: on(day(rng)))
+_NAMED = {"day": _day, "time": _time, "addressee": _addressee, "when": lambda rng: _on(_day(rng))}
+FIELDS = words.drawings(MESSAGES.pools | MESSAGES.roles | MESSAGES.fields, **_NAMED)
+REPLY_FIELDS = FIELDS | words.drawings(REPLIES.fields, **_NAMED, my=lambda _: "{my}")
 NAMES_AND_DAYS = ("to", "sender", "kid", "day", "other", "when", "weekday", "weekday2")
 
 
-def make(rng: random.Random, unseen: bool) -> Example:
-    kind, phrasing = TEXT.asks.pick(rng, unseen)
+def _from_request(rng: random.Random, unseen: bool) -> Example:
+    kind, phrasing = MESSAGES.asks.pick(rng, unseen)
     values = drawn(rng, sorted({*words.fields_of(phrasing)}), FIELDS)
-    prompt = request(rng, phrasing, **typed(rng, values))
+    prompt = request(rng, phrasing, **_typed(rng, values))
     form = "email" if re.search(r"\be?-?mail\b", phrasing, re.IGNORECASE) else "text"
     return _message(prompt, prompt, kind, form, {f: v for f, v in values.items() if f not in ROLES})
 
@@ -65,17 +66,17 @@ def drawn(rng: random.Random, fields: Sequence[str], generators: Mapping[str, Ca
     return values
 
 
-def typed(rng: random.Random, values: Mapping[str, str]) -> dict[str, str]:
+def _typed(rng: random.Random, values: Mapping[str, str]) -> dict[str, str]:
     """Return values as people type them: at times with names and days in lower case."""
     lower = NAMES_AND_DAYS if rng.random() < 0.15 else ()
     return {field: value.lower() if field in lower else value for field, value in values.items()}
 
 
 def _message(prompt: str, source: str, kind: str, form: str, fields: dict[str, str]) -> Example:
-    template = TEXT.kinds[kind]
+    template = MESSAGES.kinds[kind]
     subject, body = filled([template["subject"]], fields), filled(template["body"], fields)
     facts = {"kind": kind, "form": form, "fields": fields, "about": template["about"], "source": source}
-    return Example("messages", prompt, written(form, subject, body, fields), facts)
+    return Example("messages", prompt, _written(form, subject, body, fields), facts)
 
 
 def filled(sentences: Sequence[str | Sequence[str]], fields: Mapping[str, str]) -> str:
@@ -87,7 +88,7 @@ def filled(sentences: Sequence[str | Sequence[str]], fields: Mapping[str, str]) 
     return " ".join(filter(None, chosen)).format(**fields)
 
 
-def written(form: str, subject: str, body: str, fields: Mapping[str, str]) -> str:
+def _written(form: str, subject: str, body: str, fields: Mapping[str, str]) -> str:
     """Return a body as an email with subject, greeting and sign-off, or as a text message."""
     to = fields.get("to")
     if form == "text":
@@ -102,7 +103,7 @@ def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example | N
     kind, form, fields = (example.facts[key] for key in ("kind", "form", "fields"))
     targets = {"to", "sender", "text"} if form == "email" else {"to", "email"}
     targets |= {"minutes", "time"} & set(fields) | ({"day"} if {"day", "when"} & set(fields) else set())
-    target, phrasing = rng.choice([pair for pair in TEXT.follow_ups.of(unseen) if pair[0] in targets])
+    target, phrasing = rng.choice([pair for pair in MESSAGES.follow_ups.of(unseen) if pair[0] in targets])
     if target in ("text", "email"):
         prompt, form, changed = request(rng, phrasing), target, dict(fields)
         if form == "text":
@@ -111,14 +112,14 @@ def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example | N
         new = FIELDS[target](rng)
         while new.lower() in example.prompt.lower():
             new = FIELDS[target](rng)
-        field, value = ("when", on(new)) if target == "day" and "when" in fields else (target, new)
+        field, value = ("when", _on(new)) if target == "day" and "when" in fields else (target, new)
         prompt, changed = request(rng, phrasing, new=new), fields | {field: value}
     return _message(prompt, f"{example.facts['source']}\n{prompt}", kind, form, changed)
 
 
 # Names, days and phrases that a message may have only if its request has them. "May" is also a verb, and
 # "the picnic" is part of "the picnic basket".
-_PHRASES = {value for values in TEXT.pools.values() for value in values if " " in value}
+_PHRASES = {value for values in MESSAGES.pools.values() for value in values if " " in value}
 _PHRASES -= {phrase for phrase in _PHRASES if re.fullmatch(r"(my|the) \w+", phrase)}
 _TERMS = {*words.FIRST_NAMES, *words.DAYS, *words.MONTHS, "tomorrow", "tonight", "yesterday"} | _PHRASES
 _TERM = re.compile(
@@ -173,4 +174,39 @@ def _text_body(lines: list[str], fields: Mapping[str, str]) -> str:
     return body if named and not body.startswith(("Subject", "Dear")) else ""
 
 
-TASK = skill("messages", "Emails and text messages", make, grade, follow_up)
+def _reply(rng: random.Random, unseen: bool) -> Example:
+    intent, phrasing = REPLIES.asks.pick(rng, unseen)
+    message = rng.choice([message for message in REPLIES.messages.of(unseen) if intent in message])
+    form = "email" if "\n" in phrasing and rng.random() < 0.5 else "text"
+    layout = rng.choice(REPLIES.layouts[form])
+    names = {*message["fields"], *words.fields_of(phrasing + layout)} - {"material", "text", "subject"}
+    names = {name.removesuffix("_on") for name in names}
+    fields = drawn(rng, sorted(names), REPLY_FIELDS)
+    fields |= _other_forms(fields)
+    subject = capitalized(filled([message["subject"]], fields))
+    text = filled([rng.choice(message["texts"])], fields)
+    material = layout.format(**fields, text=text, subject=subject)
+    prompt = request(rng, phrasing, material, **fields)
+    body = filled(message[intent], fields)
+    used = {name: value for name, value in fields.items() if value in body}
+    used |= {name: fields[name] for name in ("to", "sender") if name in fields}
+    source = "\n".join((prompt, *used.values()))
+    facts = {"form": form, "fields": used, "about": REPLIES.about[intent], "source": source}
+    return Example("replies", prompt, _written(form, f"Re: {subject}", body, fields), facts)
+
+
+def _other_forms(fields: dict[str, str]) -> dict[str, str]:
+    """Return the forms of fields as the sender says them and as the reply does."""
+    forms = {}
+    if "new" in fields:
+        forms["new_on"] = _on(fields["new"])
+    if "favor" in fields:
+        forms["favor"] = fields["favor"].format(my="my")
+        forms["favor_back"] = fields["favor"].format(my="your")
+    if "task" in fields:
+        forms["your_task"] = re.sub(r"^my\b", "your", fields["task"])
+    return forms
+
+
+WRITTEN = skill("messages", "Emails and text messages", _from_request, grade, follow_up)
+REPLIED = skill("replies", "Replies to messages", _reply, grade)

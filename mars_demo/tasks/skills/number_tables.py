@@ -6,8 +6,8 @@ The answers have the form of the task `tables` of mars-tiny.
 import random
 
 from mars_demo.tasks.common import Example, concludes, concluding, in_words
+from mars_demo.tasks.numbers import multiples, parity, times_table
 from mars_demo.tasks.skills.common import request, skill, texts
-from mars_demo.tasks.tables import multiples, parity, times_table
 
 TEXT = texts("number-tables")
 
@@ -30,9 +30,8 @@ def _multiples(rng: random.Random, unseen: bool) -> Example:
 
 
 def _parity(rng: random.Random, unseen: bool) -> Example:
-    low, odd = rng.randint(1, 80), rng.randrange(2)
+    low, (kind, other) = rng.randint(1, 80), rng.choice((("even", "odd"), ("odd", "even")))
     high = low + rng.randint(6, 19)
-    kind, other = ("odd", "even") if odd else ("even", "odd")
     prompt = request(rng, TEXT.asks_parity.pick(rng, unseen), kind=kind, other=other, low=low, high=high)
     return concluding("number-tables", prompt, *parity(kind, low, high))
 

@@ -4,9 +4,9 @@ import random
 import re
 from collections.abc import Sequence
 
-from mars_demo.tasks.common import Example
+from mars_demo.tasks.common import Example, same
 from mars_demo.tasks.skills import words
-from mars_demo.tasks.skills.common import request, same, skill, texts, unquoted
+from mars_demo.tasks.skills.common import request, skill, texts, unquoted
 
 # The drawing of each slot of a sentence. A thing has the article "a".
 SLOTS = words.drawings(

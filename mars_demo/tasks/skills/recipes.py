@@ -3,7 +3,7 @@
 import random
 import re
 
-from mars_demo.tasks.common import Example
+from mars_demo.tasks.common import Example, same
 from mars_demo.tasks.skills.common import and_list, lines_of, marked, request, skill, texts
 
 TEXT = texts("recipes")
@@ -20,7 +20,7 @@ def make(rng: random.Random, unseen: bool) -> Example:
         material = rng.choice((and_list, ", ".join))([_amount(*each) for each in ingredients])
     else:
         material = _listed(rng, phrasing, ingredients, title=rng.choice(kitchen["titles"]), base=base)
-    prompt = request(rng, phrasing, material, base=base, people=people, **_named(factor))
+    prompt = request(rng, phrasing, material, base=base, people=people, **TEXT.factors[factor])
     return _example(prompt, ingredients, factor)
 
 
@@ -28,10 +28,10 @@ def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example:
     """Return a request to scale the original by another factor."""
     ingredients, old = example.facts["ingredients"], example.facts["factor"]
     odd = any(number % 2 for number, _, _ in ingredients if number)
-    factor = rng.choice(
-        [factor for factor in TEXT.factors if factor != old and not (odd and factor == "half")]
-    )
-    return _example(request(rng, TEXT.follow_ups.pick(rng, unseen), **_named(factor)), ingredients, factor)
+    impossible = (old, "half") if odd else (old,)
+    factor = rng.choice([factor for factor in TEXT.factors if factor not in impossible])
+    prompt = request(rng, TEXT.follow_ups.pick(rng, unseen), **TEXT.factors[factor])
+    return _example(prompt, ingredients, factor)
 
 
 def _ingredients(rng: random.Random, kitchen: dict, count: int, factor: str) -> list[tuple]:
@@ -82,28 +82,19 @@ def _listed(rng: random.Random, phrasing: str, ingredients: list[tuple], **heade
     return f"{rng.choice(TEXT.titles).format(**header)}\n{text}" if rng.random() < 0.3 else text
 
 
-def _named(factor: str) -> dict[str, str]:
-    fields = TEXT.factors[factor]
-    return fields | {"Verb": fields["verb"].capitalize()}
-
-
 def _example(prompt: str, ingredients: list[tuple], factor: str) -> Example:
     scaled = [
         _amount(number and (number // 2 if factor == "half" else number * int(factor)), unit, names)
         for number, unit, names in ingredients
     ]
     answer = "\n".join((TEXT.factors[factor]["head"], *(f"- {line}" for line in scaled)))
-    facts = {"factor": factor, "ingredients": ingredients, "scaled": scaled}
-    return Example("recipes", prompt, answer, facts)
+    return Example("recipes", prompt, answer, {"factor": factor, "ingredients": ingredients})
 
 
-def grade(example: Example, answer: str) -> bool:
-    """Return whether the answer has the factor and every ingredient with its new amount, in any order."""
-    head, *lines = [_plain(line) for line in lines_of(answer)] or [""]
-    right = example.facts["scaled"]
-    return head == _plain(TEXT.factors[example.facts["factor"]]["head"]) and sorted(lines) == sorted(
-        map(_plain, right)
-    )
+def _contents(answer: str) -> tuple[str, list[str]]:
+    """Return the line with the factor and, in alphabetical order, those with ingredients."""
+    head, *lines = [_plain(line) for line in lines_of(answer)]
+    return head, sorted(lines)
 
 
 def _plain(line: str) -> str:
@@ -112,4 +103,4 @@ def _plain(line: str) -> str:
     return re.sub(r"(?<=\d) (?=(g|ml)\b)", "", line.replace(" of ", " "))
 
 
-TASK = skill("recipes", "Recipes for more people", make, grade, follow_up)
+TASK = skill("recipes", "Recipes for more people", make, same(_contents), follow_up)

@@ -3,17 +3,13 @@
 import ast
 import random
 
-from mars_demo.tasks.common import Example, syntax_tree
+from mars_demo.tasks.common import Example, same
 from mars_demo.tasks.skills import words
-from mars_demo.tasks.skills.common import is_inline, python, request, same, skill, texts, unfenced, written
+from mars_demo.tasks.skills.common import is_inline, python, request, skill, texts, unfenced, written
 
-TEXT = texts("records")
+TEXT = texts("records")  # `field_styles` are the forms of a field without a default and with one
 TYPES = {field: kind for kind, fields in TEXT.fields.items() for field in fields}
-DEFAULTS = {
-    "str": lambda rng: f'"{rng.choice(TEXT.defaults)}"',
-    **words.drawings({"int": "{0..99}", "float": "{0..9}.{1..9}", "bool": "{True|False}"}),
-}
-# The forms of a field without a default and with one.
+DEFAULTS = words.drawings(TEXT.defaults)
 ENTRY_STYLES = ("{}: {}", "{}: {}", "{} = {}", "{} - {}", "{} -> {}", "{}\t{}")
 VALUES = words.drawings(TEXT.values)
 FUNCTIONS = {
@@ -112,8 +108,8 @@ def _defined(code: str, name: str) -> str | None:
     Return None if the code has anything but imports from `dataclasses` and `typing`, literals and
     dataclasses.
     """
-    tree, imported, defined = syntax_tree(code), set(), {}
-    for node in tree.body if tree else ():
+    imported, defined = set(), {}
+    for node in ast.parse(code).body:
         match node:
             case ast.ImportFrom(module="dataclasses" | "typing", names=names):
                 imported |= {alias.asname or alias.name for alias in names}

@@ -12,8 +12,6 @@ FUNCTIONS = {"count", "sum", "avg", "min", "max", "round", "lower", "upper", "li
 STEPS = 100_000  # most SQLite virtual machine steps per query
 ROWS = 200  # most rows of a result to compare
 DATABASES = 3  # per query, against results that are right by chance
-
-
 TEXT = texts("sql")
 
 
@@ -21,8 +19,8 @@ def make(rng: random.Random, unseen: bool) -> Example:
     table, name, category, values, number = TEXT.schemas.pick(rng, unseen)
     ask, question, n = TEXT.asks.pick(rng, unseen), rng.choice(TEXT.questions), rng.randint(2, 90) * 10
     columns = {"name": name, "category": category, "number": number}
-    blanks = columns | {"table": table, "value": rng.choice(values), "n": n, "m": n + 100}
-    blanks["k"] = rng.randint(2, 9)
+    blanks = {"table": table, "value": rng.choice(values), "n": n, "m": n + 100, "k": rng.randint(2, 9)}
+    blanks |= columns
     wordings = question["unseen" if unseen else "seen"]
     task = rng.choice(wordings["tasks"]).format(**blanks)
     sentences = (f"{capitalized(task)}.", rng.choice(wordings["questions"]).format(**blanks))

@@ -2,10 +2,9 @@
 
 import random
 import re
-from collections.abc import Iterable
 
 from mars_demo.core.assets import read_json
-from mars_demo.tasks.common import Example, concludes, concluding
+from mars_demo.tasks.common import Example, concludes, concluding, same
 from mars_demo.tasks.skills.common import request, skill, texts
 from mars_demo.tasks.skills.words import FIRST_NAMES
 
@@ -54,8 +53,7 @@ def _example(prompt: str, sign: str, numbers: list[int]) -> Example:
     steps, result = steps_of(sign, numbers)
     equation = f"{f' {sign} '.join(map(str, numbers))} = {result}."
     answer = equation if steps == equation else f"{steps} So {equation}"
-    facts = {"sign": sign, "numbers": _operands(sign, map(str, numbers)), "result": str(result)}
-    return Example("sums", prompt, answer, facts)
+    return Example("sums", prompt, answer, {"result": result})
 
 
 def steps_of(sign: str, numbers: list[int]) -> tuple[str, int]:
@@ -97,24 +95,18 @@ def _multiplied(a: int, b: int) -> tuple[str, int]:
 STEPS = {"+": _added, "-": _subtracted, "x": _multiplied}
 
 
-def _ends_with_equation(example: Example, answer: str) -> bool:
-    """Return whether the answer ends with the right equation; the order of a sum or product is free."""
-    facts = example.facts
+def _equation(answer: str) -> tuple[str, set[str], list[str]]:
+    """Return the result, the signs and the numbers of the last equation; the order of a sum is free."""
     last = re.split(r"\.\s|\n", answer.strip().removesuffix("."))[-1].strip()
     left, _, right = last.removeprefix("So ").partition(" = ")
-    numbers, signs = _operands(facts["sign"], left.split()[::2]), left.split()[1::2]
-    return (right, numbers, {*signs}) == (facts["result"], facts["numbers"], {facts["sign"]})
-
-
-def _operands(sign: str, numbers: Iterable[str]) -> list[str]:
-    """Return the numbers of a calculation, sorted if their order is free."""
-    return [*numbers] if sign == "-" else sorted(numbers)
+    numbers, signs = left.split()[::2], {*left.split()[1::2]}
+    return right, signs, numbers if signs == {"-"} else sorted(numbers)
 
 
 def _further(rng: random.Random, example: Example, unseen: bool) -> Example | None:
     """Return a request to add to the result of an example, or to subtract from it."""
     sign, phrasing = SUMS.follow_ups.pick(rng, unseen)
-    result, n = int(example.facts["result"]), rng.randint(2, 20)
+    result, n = example.facts["result"], rng.randint(2, 20)
     if {result, n} in CHECKED or (sign == "-" and n >= result):
         return None
     return _example(request(rng, phrasing, n=n), sign, [result, n])
@@ -131,5 +123,5 @@ def _conversion(rng: random.Random, unseen: bool) -> Example:
     return concluding("conversion", prompt, steps, f"So {n} {many} are {amount} {small}.")
 
 
-CALCULATIONS = skill("sums", "Sums in steps", _sum, _ends_with_equation, _further)
+CALCULATIONS = skill("sums", "Sums in steps", _sum, same(_equation), _further)
 CONVERSIONS = skill("conversion", "Amounts in another unit", _conversion, concludes)

@@ -4,15 +4,17 @@ import random
 import re
 from collections.abc import Sequence
 
-from mars_demo.tasks.common import Example, capitalized
+from mars_demo.tasks.common import Example, capitalized, same
 from mars_demo.tasks.skills import words
 from mars_demo.tasks.skills.common import lines_of, request, skill, texts
 
 TEXT = texts("todo")
 GROCERIES = words.GROUPS["groceries"]
 _FURTHER = ("Also", "Oh", "And", "Then")  # beginnings of a sentence that follows another one
-_DONE = r"(?:[-*•] *)?\[x\]"
-_OPEN = r"(?:[-*•] *\[ ?\]|[-*•]|\[ ?\])"
+_LINE = re.compile(
+    r"((?P<number>\d+)[.)]|(?P<done>([-*•] *)?\[x\])|[-*•] *\[ ?\]|[-*•]|\[ ?\]) +(?P<item>.*)",
+    re.IGNORECASE,
+)
 
 
 def make(rng: random.Random, unseen: bool) -> Example:
@@ -75,22 +77,13 @@ def follow_up(rng: random.Random, example: Example, unseen: bool) -> Example:
     return _list(prompt, facts | changed[change])
 
 
-def grade(example: Example, answer: str) -> bool:
-    """Return whether the answer lists exactly these items, with numbers or ticks where they are due."""
-    facts, lines = example.facts, lines_of(answer)
-    if len(lines) != len(facts["items"]):
-        return False
-    for number, (line, item) in enumerate(zip(lines, facts["items"]), 1):
-        mark = rf"{number}[.)]" if facts["numbered"] else _DONE if item in facts["done"] else _OPEN
-        listed = re.fullmatch(rf"{mark} +(.*)", line, re.IGNORECASE)
-        if not listed or _plain(listed[1]) != _plain(item):
-            return False
-    return True
+def _lines(answer: str) -> list[tuple[str | None, bool, list[str]]]:
+    """Return the number of each item, whether it is ticked, and its words in lower case."""
+    lines = [_LINE.fullmatch(line) for line in lines_of(answer)]
+    if not all(lines):
+        raise ValueError("other lines than items")
+    items = [re.findall(r"[\w'’-]+", line["item"].lower()) for line in lines]
+    return [(line["number"], bool(line["done"]), item) for line, item in zip(lines, items)]
 
 
-def _plain(text: str) -> str:
-    """Return the words of a text in lower case, without punctuation."""
-    return " ".join(re.findall(r"[\w'’-]+", text.lower()))
-
-
-TASK = skill("todo", "To-do lists", make, grade, follow_up)
+TASK = skill("todo", "To-do lists", make, same(_lines), follow_up)

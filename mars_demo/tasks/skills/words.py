@@ -17,7 +17,6 @@ PRODUCTS, COMPANIES = _WORDS.products, _WORDS.companies
 GIFTS = [product for product in PRODUCTS if product[0] not in "aeiou"]  # with the article "a"
 ONE_GIFT = [gift for gift in GIFTS if not gift.endswith("s")]
 GROUPS = {name: group.split() for name, group in _WORDS.groups.items()}
-LONG_DATE = _WORDS.dates[0]
 GROUPS |= {"cities": CITIES, "names": FIRST_NAMES}
 
 
@@ -62,7 +61,7 @@ NAMED: dict[str, Draw] = {
     "a job": one_of([job for job in GROUPS["jobs"] if job[0] not in "aeiou"]),  # with the article "a"
     "email": email,
     "date": any_date,
-    "long date": lambda rng: dated(date(rng), LONG_DATE),
+    "long date": lambda rng: dated(date(rng), _WORDS.dates[0]),
 }
 
 
@@ -80,14 +79,13 @@ def drawing(pattern: str | Sequence[str], named: Mapping[str, Draw] = NAMED) -> 
     if not isinstance(pattern, str):
         draws = [drawing(one, named) for one in pattern]
         return lambda rng: rng.choice(draws)(rng)
-    parts = []
-    for literal, field, *_ in Formatter().parse(pattern):
-        parts += [lambda _, literal=literal: literal] if literal else []
-        parts += [_drawn_field(field, named)] if field is not None else []
-    return parts[0] if len(parts) == 1 else lambda rng: "".join(part(rng) for part in parts)
+    parts = [(text, _drawn_field(field, named)) for text, field, *_ in Formatter().parse(pattern)]
+    return lambda rng: "".join(text + draw(rng) for text, draw in parts)
 
 
-def _drawn_field(field: str, named: Mapping[str, Draw]) -> Draw:
+def _drawn_field(field: str | None, named: Mapping[str, Draw]) -> Draw:
+    if field is None:  # after the last field
+        return lambda _: ""
     if ".." in field:
         low, high, *step = map(int, field.split(".."))
         return lambda rng: str(rng.randrange(low, high + 1, *step))
