@@ -35,7 +35,6 @@ _ENVIRONMENT = Environment(
 def record(folder: Path, base: Checkpoint, recipe: dict[str, Any]) -> None:
     """Write the recipe of a model trained from `base`, and its card; drop its previous measurements."""
     front = {name: text for name, text in front_matter(base.source).items() if name in _INHERITED}
-    front = {name: text for name, text in front.items() if _is_text(text)}  # YAML also has dates
     if is_hub_id(base.name):
         front["base_model"] = base.name
     elif not is_hub_id(str(front.get("base_model"))):
@@ -43,14 +42,9 @@ def record(folder: Path, base: Checkpoint, recipe: dict[str, Any]) -> None:
     if datasets := [part for part in str(recipe["data"]).split("+") if is_hub_id(part)]:
         front["datasets"] = datasets
     (folder / "results.json").unlink(missing_ok=True)
-    text = json.dumps({"base": base.name} | front | recipe, indent=1) + "\n"
+    text = json.dumps({"base": base.name} | front | recipe, indent=1, default=str) + "\n"  # YAML has dates
     (folder / "recipe.json").write_text(text, encoding="utf-8")
     write(folder)
-
-
-def _is_text(value: object) -> bool:
-    """Return whether a value of a front matter is a string or a list of strings."""
-    return all(isinstance(one, str) for one in (value if isinstance(value, list) else [value]))
 
 
 def write(folder: Path) -> None:

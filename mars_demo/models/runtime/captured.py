@@ -62,7 +62,6 @@ class CapturedModel(Decoder):
         if is_moved and self.device.type == "cuda":
             torch.cuda.synchronize(self.device)  # the forward's time would include the copies
 
-    @torch.inference_mode()
     def forward(
         self,
         text: CapturedText,

@@ -54,7 +54,6 @@ class TransformersDecoder(Decoder):
         # Without the config, every layer keeps every position, so that every forward can be rolled back.
         return DynamicCache()
 
-    @torch.inference_mode()
     def forward(
         self,
         text: DynamicCache,
