@@ -47,12 +47,6 @@ class Steps(TrainerCallback):
     def __exit__(self, *_) -> None:
         self._turn.close()
 
-    @staticmethod
-    def is_finished(output: Path) -> bool:
-        """Return whether a run has saved its checkpoint in `output`."""
-        log = output / FILE
-        return log.exists() and log.stat().st_size > 0 and (output / "config.json").exists()
-
     def begin(self, tokens: Tensor) -> None:
         """Start the sums of a step over `tokens` clean tokens."""
         self._sums, self._tokens = {}, tokens
