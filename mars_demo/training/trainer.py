@@ -26,7 +26,7 @@ from mars_demo.training.batch import Batch
 from mars_demo.training.batching import Batches, OneLength, Packed
 from mars_demo.training.clock import Clock
 from mars_demo.training.config import MarsConfig
-from mars_demo.training.metrics import logged
+from mars_demo.training.metrics import FILE
 from mars_demo.training.objective import Objective, Reference
 from mars_demo.training.optimizers import make_optimizer
 from mars_demo.training.steps import Steps
@@ -104,7 +104,8 @@ class MarsTrainer(Trainer):
         """
         output, is_main = Path(self.args.output_dir), self.is_world_process_zero()
         state = states.last(output) if resume else None
-        if resume and state is None and logged(output) and (output / "config.json").exists():
+        written = (output / FILE, output / "config.json")
+        if resume and state is None and all(file.exists() and file.stat().st_size for file in written):
             return True  # it has ended before
         self.accelerator.wait_for_everyone()
         if is_main:
