@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import Self
+from dataclasses import dataclass
+from typing import NamedTuple, Self
 
 import numpy as np
 import torch
@@ -14,8 +14,7 @@ from mars_demo.core.layout import NO_GROUP, Layout, Role
 from mars_demo.training.two_streams import IGNORE, OTHER, OWN, POSITION, TwoStreams
 
 
-@dataclass(frozen=True)
-class Positions:
+class Positions(NamedTuple):
     """The positions of one or more conversations in each of several rows.
 
     ids, positions, roles, groups: [rows, n], as in a `Layout`.
@@ -35,7 +34,7 @@ class Positions:
         return self.roles != Role.PADDING
 
     def to(self, device: torch.device) -> Self:
-        return Positions(*(to_device(getattr(self, one.name), device) for one in fields(self)))
+        return Positions(*(to_device(values, device) for values in self))
 
     def layout(self) -> Layout:
         """Return the layout with its [rows, n, n] mask."""
@@ -45,12 +44,11 @@ class Positions:
     def in_one_row(self) -> tuple[Layout, Tensor]:
         """Return all rows one after another; the layout has no mask, but [rows · n, 2, 2] spans."""
         rows, count = self.ids.shape
-        first = torch.arange(rows, device=self.spans.device) * count
-        flat = (values.reshape(1, -1) for values in (self.ids, self.positions, self.roles, self.groups))
-        ids, positions, roles, groups = flat
+        first = torch.arange(rows, device=self.spans.device).repeat_interleave(count) * count
+        *flat, spans = (values.flatten(0, 1) for values in self)
+        ids, positions, roles, groups = (values[None] for values in flat)
         no_mask = torch.zeros(1, 0, 0, dtype=torch.bool)
-        spans = self.spans + first[:, None, None, None]
-        return Layout(ids, positions, no_mask, roles, groups), spans.flatten(0, 1)
+        return Layout(ids, positions, no_mask, roles, groups), spans + first[:, None, None]
 
 
 @dataclass(frozen=True)
@@ -63,7 +61,6 @@ class Batch:
         tokens, and unmarked ones both; without a reference, all learn their tokens.
     reference: the positions that the reference computes, if any.
     expected: [k] indices into their rows · n positions of the distributions for the taught targets.
-    tokens: the number of clean tokens, without padding.
     """
 
     positions: Positions
@@ -74,7 +71,6 @@ class Batch:
     taught: Tensor
     reference: Positions | None
     expected: Tensor | None
-    tokens: int
 
     def __len__(self) -> int:
         return len(self.targets)
@@ -87,6 +83,11 @@ class Batch:
     def is_clean(self) -> Tensor:
         """The [rows, n] positions of the clean stream."""
         return self.positions.roles == Role.CLEAN
+
+    @property
+    def tokens(self) -> int:
+        """The number of clean tokens, without padding."""
+        return int(self.is_clean.sum())
 
     @property
     def totals(self) -> Tensor:
@@ -119,7 +120,6 @@ def batch_of(
         taught=clean & (own != OTHER) & reference,
         reference=teacher and _positions(teacher),
         expected=teacher and (teacher["targets"] != IGNORE).flatten().nonzero()[:, 0],
-        tokens=int(clean.sum()),
     )
 
 
@@ -141,7 +141,7 @@ def _tensors(rows: Sequence[Sequence[TwoStreams]], pad_id: int, length: int | No
 
 
 def _positions(tensors: dict[str, Tensor]) -> Positions:
-    return Positions(**{one.name: tensors[one.name] for one in fields(Positions)})
+    return Positions(*(tensors[name] for name in Positions._fields))
 
 
 def to_device(values: Tensor, device: torch.device) -> Tensor:

@@ -73,9 +73,8 @@ def follow_ups(conversations: Iterable[dict], seed: int = 0) -> Iterator[list[Me
     turns = read_json("distillation.json")["follow_ups"]
     rng = random.Random(seed)
     for conversation in conversations:
-        if conversation["messages"][-1].get("cut"):
-            continue
-        yield [*conversation["messages"], {"role": "user", "content": rng.choice(turns)}]
+        if not conversation["messages"][-1].get("cut"):
+            yield [*conversation["messages"], {"role": "user", "content": rng.choice(turns)}]
 
 
 def self_prompts(checkpoint: Checkpoint, batch: int, seed: int = 0) -> Iterator[str]:
@@ -198,14 +197,10 @@ def generate(
     sampling: the sampling settings, from whose seed each prompt gets its own; None for greedy decoding.
     """
     seeds = random.Random(sampling.seed if sampling else 0)
-    request = Request("ar", max_new_tokens=max_new_tokens)
-    requests = [
-        (
-            Encoded(ids, ""),
-            replace(request, sampling=sampling and replace(sampling, seed=seeds.getrandbits(63))),
-        )
-        for ids in prompts
-    ]
+    requests = []
+    for ids in prompts:
+        own = sampling and replace(sampling, seed=seeds.getrandbits(63))
+        requests.append((Encoded(ids, ""), Request("ar", max_new_tokens=max_new_tokens, sampling=own)))
     runs = finished(checkpoint, requests, batch)
     answers = {number: (run.text, run.stop == "eos") for number, run in runs}
     return [answers[number] for number in range(len(prompts))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -54,29 +54,22 @@ class Metrics:
         return numbers | {f"accuracy_slot_{i}": right for i, (_, right) in enumerate(self.slots, start=1)}
 
 
-class Readings:
-    """The results of a step that are still being computed on a device, copied without waiting.
+def copied(values: dict[str, Tensor]) -> Callable[[], dict[str, Tensor]]:
+    """Start to copy tensors that a device may still compute; return a function that waits for them."""
+    flat = torch.cat([value.detach().float().flatten() for value in values.values()])
+    copies = torch.empty_like(flat, device="cpu", pin_memory=flat.is_cuda)
+    copies.copy_(flat, non_blocking=True)
+    event = torch.cuda.Event() if flat.is_cuda else None
+    if event:
+        event.record()
 
-    values: tensors by name.
-    known: what the host knows already.
-    """
+    def read() -> dict[str, Tensor]:
+        if event:
+            event.synchronize()
+        parts = copies.split([value.numel() for value in values.values()])
+        return {name: part.view_as(value) for (name, value), part in zip(values.items(), parts)}
 
-    def __init__(self, values: dict[str, Tensor], known: dict):
-        self.known, self._event = known, None
-        self._shapes = {name: value.shape for name, value in values.items()}
-        flat = torch.cat([value.detach().float().flatten() for value in values.values()])
-        self._flat = torch.empty_like(flat, device="cpu", pin_memory=flat.is_cuda)
-        self._flat.copy_(flat, non_blocking=True)
-        if flat.is_cuda:
-            self._event = torch.cuda.Event()
-            self._event.record()
-
-    def read(self) -> dict[str, Tensor]:
-        """Return the values, after waiting for them."""
-        if self._event:
-            self._event.synchronize()
-        parts = self._flat.split([shape.numel() for shape in self._shapes.values()])
-        return {name: part.view(shape) for (name, shape), part in zip(self._shapes.items(), parts)}
+    return read
 
 
 def truncate(path: Path, step: int) -> None:

@@ -24,8 +24,9 @@ from mars_demo.training import corpus, failures, states
 from mars_demo.training.attention import FLEX, attending, fastest
 from mars_demo.training.batch import Batch
 from mars_demo.training.batching import Batches, OneLength, Packed
-from mars_demo.training.clock import RESOLUTION, Clock, follow
+from mars_demo.training.clock import Clock
 from mars_demo.training.config import MarsConfig
+from mars_demo.training.metrics import FILE
 from mars_demo.training.objective import Objective, Reference
 from mars_demo.training.optimizers import make_optimizer
 from mars_demo.training.steps import Steps
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from peft import PeftModel
 
     Data = str | Dataset | IterableDataset
+
+RESOLUTION = 1_000_000  # steps of a schedule that follows the clock
 
 
 class MarsTrainer(Trainer):
@@ -101,8 +104,9 @@ class MarsTrainer(Trainer):
         """
         output, is_main = Path(self.args.output_dir), self.is_world_process_zero()
         state = states.last(output) if resume else None
-        if resume and state is None and self.steps.is_finished(output):
-            return True
+        written = (output / FILE, output / "config.json")
+        if resume and state is None and all(file.exists() and file.stat().st_size for file in written):
+            return True  # it has ended before
         self.accelerator.wait_for_everyone()
         if is_main:
             states.clear(output, kept=state)
@@ -257,9 +261,12 @@ class MarsTrainer(Trainer):
 
     def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None):
         """Return the schedule of the config over the steps, or over the time of the clock."""
-        scheduler = super().create_scheduler(RESOLUTION if self.clock else num_training_steps, optimizer)
-        if self.clock:
-            follow(self.clock, scheduler)
+        if not self.clock:
+            return super().create_scheduler(num_training_steps, optimizer)
+        scheduler = super().create_scheduler(RESOLUTION, optimizer)
+        scheduler.lr_lambdas = [
+            lambda _, rate=rate: rate(RESOLUTION * self.clock.share) for rate in scheduler.lr_lambdas
+        ]
         return scheduler
 
     def create_accelerator_and_postprocess(self) -> None:

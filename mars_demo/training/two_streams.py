@@ -18,7 +18,7 @@ UNKNOWN, OTHER, OWN = -1, 0, 1  # whether the reference model wrote the answers
 # A position of the two streams of a conversation. `ids`, `positions`, `roles` and `groups` are as in a
 # `Layout`, and `spans` are the two half-open ranges of columns that it sees. It predicts its target token,
 # or `IGNORE`, with a loss weight within its stream, in a slot of the window: 1 for the clean stream, up to
-# block size + 1 for the noisy one.
+# block size + 1 for the noisy one. `own` is one of the numbers above.
 POSITION = np.dtype(
     [(name, np.int64) for name in ("ids", "positions", "roles", "groups", "targets", "slots")]
     + [("spans", np.int64, (2, 2)), ("weights", np.float32), ("own", np.int8)]

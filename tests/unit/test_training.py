@@ -620,17 +620,12 @@ def test_impossible_trainings_are_refused(wrong, fact):
 # --------------------------------------------------------------------------------- schedules and the clock
 
 
-def rates(tmp_path, tokenizer, settings: dict) -> list[float]:
-    """Return the learning rates of AdamW in a training."""
-    return [m.learning_rate for m in train(fresh(tokenizer), tokenizer, tmp_path, settings)]
-
-
 def test_the_schedule_is_the_cosine_of_transformers(tmp_path, tokenizer):
     settings = SHORT | {"max_steps": 12, "warmup_steps": 0.25, "save_strategy": "no"}
     optimizer = torch.optim.AdamW(fresh(tokenizer).parameters(), lr=1e-3)
     scheduler = get_cosine_schedule_with_warmup(optimizer, 3, 12)
-    for rate in rates(tmp_path, tokenizer, settings):
-        assert rate == pytest.approx(scheduler.get_last_lr()[0])
+    for metrics in train(fresh(tokenizer), tokenizer, tmp_path, settings):
+        assert metrics.learning_rate == pytest.approx(scheduler.get_last_lr()[0])
         optimizer.step()
         scheduler.step()
 
