@@ -77,11 +77,6 @@ def rounds(measured: dict) -> str:
     return f"median (smallest–largest) of {count} rounds" if count > 1 else "1 round"
 
 
-def faster(seconds: Sequence[float], base: Sequence[float]) -> str:
-    """Return the speed-up of a method over the base as text, over the rounds."""
-    return results.ranged(results.ratios(seconds, base), unit="×")
-
-
 def per_forward(row: Mapping) -> str:
     """Return the tokens per forward of a row as text."""
     return f"{row['tokens'] / row['forwards']:.2f}"
