@@ -60,7 +60,7 @@ def shown(rows: Sequence[dict]) -> str:
 
 
 def source(measured: dict, *more: str) -> str:
-    """Return the line below a table: the command, its commit if it is gone, the machine and more."""
+    """Return the line below a table: the command, the machine and more."""
     return f"\n\n<sub>{' · '.join([results.origin(measured), measured['machine'], *more])}</sub>"
 
 

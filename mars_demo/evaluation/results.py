@@ -30,9 +30,8 @@ def command() -> str:
 
 
 def origin(measured: Mapping) -> str:
-    """Return the command of a results file as Markdown, with its commit if the program is gone."""
-    commit = f" (at `{measured['commit']}`)" if "commit" in measured else ""
-    return f"`{measured['command']}`{commit}"
+    """Return the command of a results file as Markdown."""
+    return f"`{measured['command']}`"
 
 
 def machine(checkpoint: Checkpoint | None = None) -> str:
