@@ -8,14 +8,11 @@ figures are c(k): the time of a forward with k new positions, from its layout to
 `--tiny` runs tiny shapes on a CPU.
 """
 
-import time
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from statistics import median
 
 import torch
 import transformers
+from torch.utils.benchmark import Timer
 from transformers import AutoModelForCausalLM, Qwen2Config
 
 from benchmarks import report
@@ -30,7 +27,7 @@ from mars_demo.training.attention import SDPA
 
 FILE = "gpu.json"
 SIZES = (1, 2, 4, 8, 16)  # new positions of a forward
-CONTEXT, WARM = 512, 8  # cached positions, and forwards, before the measured ones
+CONTEXT = 512  # cached positions before the measured ones
 MASK_ID = 2
 SHAPES = {
     "Qwen2.5-0.5B": Qwen2Config(
@@ -59,8 +56,8 @@ def decoders(config: Qwen2Config, device: str) -> dict[str, Decoder]:
     return {"without graphs": TransformersDecoder(model), "graphs": CapturedModel(model)}
 
 
-def costs(decoder: Decoder, device: str, times: int) -> dict[int, float]:
-    """Return c(k) in seconds, the medians of so many forwards."""
+def costs(decoder: Decoder, seconds: float) -> dict[int, float]:
+    """Return c(k) in seconds: medians over forwards that take at least `seconds` together."""
     engine = Engine(decoder)
     engine.forward(layouts.causal([1] * CONTEXT))
     engine.commit(CONTEXT)
@@ -70,19 +67,8 @@ def costs(decoder: Decoder, device: str, times: int) -> dict[int, float]:
         fetch(engine.forward(layout, 0, greedy("probability")))
         engine.commit(0)
 
-    return {k: timed(partial(forward, k), device, times) for k in SIZES}
-
-
-def timed(call: Callable[[], object], device: str, times: int) -> float:
-    """Return the median seconds of a call and of what it started on the device."""
-    seconds = []
-    for _ in range(WARM + times):
-        started = time.perf_counter()
-        call()
-        if device == "cuda":
-            torch.cuda.synchronize()
-        seconds.append(time.perf_counter() - started)
-    return median(seconds[WARM:])
+    timers = {k: Timer("forward(k)", globals={"forward": forward, "k": k}) for k in SIZES}
+    return {k: timer.blocked_autorange(min_run_time=seconds).median for k, timer in timers.items()}
 
 
 def measure(tiny: bool, output: Path) -> None:
@@ -92,12 +78,12 @@ def measure(tiny: bool, output: Path) -> None:
         raise SystemExit("There is no CUDA device here; --tiny runs tiny shapes on a CPU.")
     machine = devices.gpu_name(torch.device(device)) or devices.processor()
     machine += f", torch {torch.__version__}, transformers {transformers.__version__}"
-    times, shapes = (2, {"tiny": TINY}) if tiny else (128, SHAPES)
+    seconds, shapes = (0.01, {"tiny": TINY}) if tiny else (2.0, SHAPES)
     rows = []
     for name, config in shapes.items():
         for way, decoder in decoders(config, device).items():
-            rows.append({"model": name, "decoding": way, "costs": costs(decoder, device, times)})
-        results.write(output, machine, {"context": CONTEXT, "forwards": times, "rows": rows})
+            rows.append({"model": name, "decoding": way, "costs": costs(decoder, seconds)})
+        results.write(output, machine, {"context": CONTEXT, "seconds": seconds, "rows": rows})
 
 
 def table(file: str | Path = FILE) -> str:
@@ -109,7 +95,7 @@ def table(file: str | Path = FILE) -> str:
         | {f"c({k}), ms": f"{1000 * seconds:.3f}" for k, seconds in row["costs"].items()}
         for row in measured["rows"]
     ]
-    facts = f"{measured['context']} cached positions, medians of {measured['forwards']} forwards"
+    facts = f"{measured['context']} cached positions, medians over {measured['seconds']:g} s"
     return report.shown(rows) + report.source(measured, facts)
 
 

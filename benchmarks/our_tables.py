@@ -75,7 +75,7 @@ def batched(record: Mapping, **_: Any) -> Iterator[dict]:
     """Yield tokens per second and, as in the paper, the ratio of seconds for the same prompts."""
     bases = {row["size"]: row["seconds"] for row in record["rows"] if row["method"] == batches.BASELINE}
     for row in record["rows"]:
-        faster = results.ranged(results.ratios(row["seconds"], bases[row["size"]]), unit="×")
+        faster = results.faster(row["seconds"], bases[row["size"]])
         speed = f"{row['tokens'] / median(row['seconds']):.1f}, {faster}"
         yield row | {"speed": speed, "rounds": len(row["seconds"])}
 

@@ -60,7 +60,7 @@ def shown(rows: Sequence[dict]) -> str:
 
 
 def source(measured: dict, *more: str) -> str:
-    """Return the line below a table: the command, its commit if it is gone, the machine and more."""
+    """Return the line below a table: the command, the machine and more."""
     return f"\n\n<sub>{' · '.join([results.origin(measured), measured['machine'], *more])}</sub>"
 
 
@@ -75,11 +75,6 @@ def rounds(measured: dict) -> str:
     """Return the number of rounds of `timing.take_turns` as text."""
     count = len(measured["rows"][0]["seconds"])
     return f"median (smallest–largest) of {count} rounds" if count > 1 else "1 round"
-
-
-def faster(seconds: Sequence[float], base: Sequence[float]) -> str:
-    """Return the speed-up of a method over the base as text, over the rounds."""
-    return results.ranged(results.ratios(seconds, base), unit="×")
 
 
 def per_forward(row: Mapping) -> str:

@@ -131,7 +131,7 @@ def table(file: str | Path = FILE) -> str:
             "method": row["method"],
             "tokens per forward": report.per_forward(row),
             "TPOT, ms": f"{1000 * median(per_token(row)):.1f}",
-            f"as fast as {base}": report.faster(per_token(row), per_token(by_name[base])),
+            f"as fast as {base}": results.faster(per_token(row), per_token(by_name[base])),
         }
         for row in timed["rows"]
     ]

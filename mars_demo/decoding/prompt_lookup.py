@@ -54,7 +54,7 @@ class PromptLookup:
         self._tried, self._accepted = Counter(), Counter()  # verified and accepted tokens by match length
 
     def next_draft(
-        self, accepted: Sequence[Reading], masked: Sequence[Reading], sent: int = 0
+        self, accepted: Sequence[Reading], masked: Sequence[Reading], sent: int
     ) -> list[Reading]:
         """Return the draft with the most expected accepted tokens for the next forward.
 

@@ -35,7 +35,7 @@ def speeds(file: str, methods: Mapping[str, str], base: str) -> tuple[DataFrame,
                 "method": title,
                 "tokens per forward": f"{tokens:.2f}",
                 "cost of a forward": f"{cost:.2f}",
-                "speed": results.ranged(results.ratios(row["seconds"], one["seconds"]), unit="×"),
+                "speed": results.faster(row["seconds"], one["seconds"]),
             }
         )
     source = f"{results.origin(measured)} · {measured['machine']} · {measured['prompts']} prompts"

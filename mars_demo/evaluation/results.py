@@ -30,9 +30,8 @@ def command() -> str:
 
 
 def origin(measured: Mapping) -> str:
-    """Return the command of a results file as Markdown, with its commit if the program is gone."""
-    commit = f" (at `{measured['commit']}`)" if "commit" in measured else ""
-    return f"`{measured['command']}`{commit}"
+    """Return the command of a results file as Markdown."""
+    return f"`{measured['command']}`"
 
 
 def machine(checkpoint: Checkpoint | None = None) -> str:
@@ -55,7 +54,8 @@ def ratios(times: Sequence[float], base: Sequence[float]) -> list[float]:
     return [slow / fast for slow, fast in zip(base, times, strict=True)]
 
 
-def ranged(values: Sequence[float], digits: int = 2, unit: str = "") -> str:
-    """Return the median as text, with the range if there are several values."""
-    middle = f"{statistics.median(values):.{digits}f}{unit}"
-    return middle if len(values) == 1 else f"{middle} ({min(values):.{digits}f}–{max(values):.{digits}f})"
+def faster(times: Sequence[float], base: Sequence[float]) -> str:
+    """Return the median speed-up over the base as text, with the range if there are several rounds."""
+    speeds = ratios(times, base)
+    middle = f"{statistics.median(speeds):.2f}×"
+    return middle if len(speeds) == 1 else f"{middle} ({min(speeds):.2f}–{max(speeds):.2f})"

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 import without_cache
-from draft_models import truncated
+from draft_models import trained_for, truncated
 from greedy import check_same_passes, check_tokens, generate
 from random_models import random_model
 
@@ -33,11 +33,6 @@ PROMPTS = ["How many apples?", "sort 3, 1, 2", "Write a note to Sam.\nThanks!", 
 @pytest.fixture(scope="module")
 def checkpoint(tokenizer):
     return wrap("random", random_model("qwen3", tokenizer), tokenizer)
-
-
-def trained_for(checkpoint, mode: str) -> Checkpoint:
-    """Return the checkpoint; for block diffusion, with the objective of that mode."""
-    return replace(checkpoint, objective=mode) if mode == "block-diffusion" else checkpoint
 
 
 def required(checkpoint, mode: str) -> dict:
@@ -172,18 +167,12 @@ def test_any_end_token_inside_a_window_ends_the_answer(checkpoint, mode):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_max_new_tokens_is_exact(checkpoint, mode):
+def test_the_answer_ends_at_its_limit_or_at_that_of_the_context(checkpoint, mode):
     checkpoint = trained_for(checkpoint, mode)
     settings = required(checkpoint, mode)
     for limit in (1, 2, 5, 10, 11):
         run = decode(checkpoint, PROMPTS[0], Request(tau=0.0, max_new_tokens=limit, **settings)).finish()
         assert (run.tokens, run.stop) == (limit, "length")
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_the_context_limit_ends_the_answer(checkpoint, mode):
-    checkpoint = trained_for(checkpoint, mode)
-    settings = required(checkpoint, mode)
     run = decode(checkpoint, PROMPTS[2], Request(tau=0.0, max_new_tokens=10_000, **settings)).finish()
     assert run.stop == "length"
     assert run.settings.prompt_tokens + run.tokens == checkpoint.context
