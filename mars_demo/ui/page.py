@@ -35,7 +35,7 @@ _HERE = Path(__file__).parent
 _SANS = ("system-ui", "-apple-system", "Segoe UI", "Roboto", "sans-serif")
 _MONO = ("ui-monospace", "SFMono-Regular", "Menlo", "Consolas", "DejaVu Sans Mono", "monospace")
 
-RETRY = 1  # seconds between two checks for models that are not loaded on ZeroGPU
+RETRY = 10  # seconds between two checks for models that are not loaded on ZeroGPU
 POLLING = 0.01  # seconds between two checks of Gradio's queue; its default, 1 ms, loads two cores
 SESSIONS = 4000  # visitors whose data is kept; beyond that, that of the least recent one is dropped
 HANDLERS = 40  # threads for handlers outside of the queue, besides those of races

@@ -75,10 +75,9 @@ def put_example(event: gr.EventData):
 
 
 def take_branch(event: gr.EventData):
-    """Return the requested branch, its model, and its τ for the slider."""
+    """Return the requested branch, and its τ for the slider."""
     branch = branches.branch_request(event)
-    settings = branch.run.settings
-    return branch, settings.model, gr.skip() if branch.run.tau is None else branch.run.tau
+    return branch, gr.skip() if branch.run.tau is None else branch.run.tau
 
 
 def take(history: History, frontier: Frontier, title: str | None, prompt: str | None):
@@ -277,15 +276,14 @@ def _race(page: Page, c: Controls, history: gr.State) -> None:
 
 def _branch(page: Page, c: Controls, history: gr.State) -> None:
     """Connect the event that continues a run with another token."""
-    branch, model = gr.State(None), gr.State(None)
-    taken = page.stage.branch(take_branch, None, [branch, model, c.tau], **MAY_WARN)
+    branch = gr.State(None)
+    taken = page.stage.branch(take_branch, None, [branch, c.tau], **MAY_WARN)
     c.buttons.on(
         taken.success,
         branches.go_on,
         [branch, history],
         page.stage,
         settings=[c.tau, c.watch],
-        model=model,
         show_progress="hidden",
         **in_turns(),
     )
