@@ -13,7 +13,8 @@ from pathlib import Path
 
 import yaml
 
-from benchmarks import report
+from benchmarks import our_tables, report
+from mars_demo.core.assets import read_json
 from mars_demo.evaluation import results
 
 ROOT = report.ROOT
@@ -37,6 +38,8 @@ def figures() -> Iterator[str]:
             found = FIGURE.search(re.sub(r"`[^`]*`", "", part))
             if found and not COMMIT.search(part):
                 yield f"{name}: the figure “{found[0]}” stands outside the generated blocks"
+    if our_tables.content() != read_json("our_tables.json"):
+        yield "assets/our_tables.json: not of these result files; run python -m benchmarks.report"
     for unused in benchmarks() - used:
         yield f"benchmarks/{unused}.py: no document shows its table"
 

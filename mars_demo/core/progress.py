@@ -14,20 +14,16 @@ def progress(
     title: str,
     unit: str,
     reached: Callable[[Item], int] | None = None,
-    note: Callable[[Item], dict[str, str]] | None = None,
 ) -> Iterator[Item]:
     """Yield `items` and show a progress bar.
 
     reached: returns the progress after an item; None counts 1 per item.
-    note: returns the figures that the bar shows for an item.
     """
     bar = None  # created with the first item, so that earlier errors are printed without a bar
     try:
         for item in items:
             bar = bar or tqdm(total=total, desc=title, unit=unit, mininterval=1)
             bar.update(1 if reached is None else reached(item) - bar.n)
-            if note:
-                bar.set_postfix(note(item), refresh=False)
             yield item
     finally:
         if bar:

@@ -123,7 +123,7 @@ def held_out(data: str, prompts: int) -> list[Example]:
 
 def _probe(grown: Checkpoint, data: str) -> dict[str, Any]:
     graded = list(accuracy.answers(grown, held_out(data, PROBE_PROMPTS), Request(tau=TAU)))
-    average = accuracy.averaged(TAU, graded)
+    average = accuracy.row("average", TAU, graded)
     return {
         "accuracy": average.accuracy,
         "tokens_per_forward": average.tokens_per_forward,

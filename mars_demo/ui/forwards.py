@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from mars_demo.core.trace import Pass, Run
-from mars_demo.decoding.attention_weights import Attention
+from mars_demo.decoding.attention_weights import attention_weights
 from mars_demo.decoding.lens import Lens, look
 from mars_demo.models.chat import encode_prompt
 from mars_demo.show import lens_picture
@@ -98,10 +98,8 @@ def attention_of(model: str, mask: Mask, layer: int, head: int) -> list[list[flo
 
 @on_gpu(lambda *_: 5)
 def _weights(model: str, layout, past: list[int], layer: int, head: int) -> list[list[float]]:
-    attention = Attention(MODELS.load(model).dense.model)
-    if not 0 <= layer < attention.layers or head >= attention.heads:
-        raise ValueError(f"{model} has layers 1 to {attention.layers} and heads 1 to {attention.heads}.")
-    weights = attention.weights(layout, past, layer, None if head < 0 else head)
+    loaded = MODELS.load(model).dense.model
+    weights = attention_weights(loaded, layout, past, layer, None if head < 0 else head)
     return [[round(weight, 4) for weight in row] for row in weights.tolist()]
 
 

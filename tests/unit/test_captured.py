@@ -16,9 +16,9 @@ from mars_demo.core import layout as layouts
 from mars_demo.decoding import answer
 from mars_demo.decoding.conversation import Conversation
 from mars_demo.decoding.decode import decode
-from mars_demo.decoding.denoising import denoising
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling
+from mars_demo.decoding.strategies.diffusion import denoising
 from mars_demo.models.checkpoint import wrap
 from mars_demo.models.runtime import step
 from mars_demo.models.runtime.captured import WIDTH, CapturedModel, captured

@@ -9,7 +9,7 @@ from random_models import ARCHITECTURES, random_model
 
 from mars_demo.core.layout import verification
 from mars_demo.core.trace import Run
-from mars_demo.decoding.attention_weights import Attention
+from mars_demo.decoding.attention_weights import eager
 from mars_demo.decoding.decode import decode
 from mars_demo.decoding.request import Request
 from mars_demo.decoding.sampling import Sampling
@@ -58,9 +58,9 @@ def test_a_record_names_the_gpu(mars_tiny):
 
 def test_attention_plots_share_the_weights_of_the_model(tokenizer):
     model = random_model("llama", tokenizer)
-    eager = Attention(model).model
-    assert {id(weight) for weight in eager.parameters()} == {id(weight) for weight in model.parameters()}
-    assert model.config._attn_implementation == "sdpa" and eager.config._attn_implementation == "eager"
+    copied = eager(model)
+    assert {id(weight) for weight in copied.parameters()} == {id(weight) for weight in model.parameters()}
+    assert model.config._attn_implementation == "sdpa" and copied.config._attn_implementation == "eager"
 
 
 def check_waits(checkpoint: Checkpoint, request: Request) -> None:

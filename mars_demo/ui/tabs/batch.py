@@ -51,9 +51,9 @@ prompt at once. Methods measured in several rounds show the median, with the sma
 SERVED = """
 ### Many users
 
-[vLLM](https://docs.vllm.ai) with this project's plugin, and stock vLLM beside it: tokens per second with a
-number of requests at once, each sent when another is answered, by vLLM's own load generator. In brackets:
-the ratio to AR, as in Table 5. The prompts are this page's examples, held-out skills and everyday chat.
+[vLLM](https://docs.vllm.ai) with this project's plugin, and stock vLLM beside it: how many times as fast as
+AR with a number of requests at once, each sent when another is answered, by vLLM's own load generator. The
+figures of a cell are of this page's examples, held-out skills and everyday chat.
 Prompt lookup, parallel drafting and lossless MARS give AR's answers, except for near ties in bfloat16. With
 **τ by load**, the threshold falls from 1 to 0.8 as the batch fills. On a CPU, masks pay off for few
 requests at once: every position of a forward costs time.

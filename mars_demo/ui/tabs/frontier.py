@@ -12,11 +12,11 @@ import gradio as gr
 from pandas import DataFrame
 
 from mars_demo.core.acceptance import CRITERIA
+from mars_demo.core.cache_folder import cache_folder
 from mars_demo.core.scheduler import BACKGROUND, WAITING
 from mars_demo.decoding.request import Request
 from mars_demo.evaluation import results
 from mars_demo.evaluation.frontier import ACROSS, Frontier, Outcome, parse_taus
-from mars_demo.evaluation.journal import folder
 from mars_demo.evaluation.sweep import Progress, Sweep, grid
 from mars_demo.evaluation.task_sets import TASK_SETS
 from mars_demo.models.checkpoint import Checkpoint
@@ -146,7 +146,7 @@ def _grid_of(taus: str) -> list[float]:
 
 def _sweep(checkpoint: Checkpoint, tasks: str, limit: int, criteria: list[str], taus: list[float]) -> Sweep:
     settings = grid(checkpoint, criteria, taus)
-    return Sweep(checkpoint, tasks, limit, settings, size=ROWS, folder=folder())
+    return Sweep(checkpoint, tasks, limit, settings, size=ROWS, folder=cache_folder("sweeps"))
 
 
 def about(frontier: Frontier) -> str:
