@@ -119,9 +119,8 @@ def of_model(browser: Browser, files: Path, model: str, rounds: int, max_new_tok
     """Return the results of each method with a model of the live page's files."""
     examples = [example["prompt"] for example in read_json("prompts.json") if example["model"] == model]
     prompts = examples[: PROMPTS.get(model)]
-    settings = {"criterion": "probability", "maxNewTokens": max_new_tokens}
     races = [
-        {"prompt": prompt, "modes": [mode], "tau": tau} | settings
+        {"prompt": prompt, "modes": [mode], "tau": tau, "maxNewTokens": max_new_tokens}
         for prompt in prompts
         for mode, tau in METHODS.values()
     ]

@@ -14,28 +14,14 @@ from mars_demo.ui import gallery
 
 def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder to create")
-    add_runtime_url(parser)
-
-
-def add_runtime_url(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--runtime-url",
-        metavar="URL",
-        help="folder with copies of the libraries of the live page, which otherwise come from npm",
-    )
 
 
 def run(arguments: argparse.Namespace) -> None:
-    write(arguments.output, arguments.runtime_url)
+    write(arguments.output)
     notice(f"Open {arguments.output / 'index.html'} in a browser; the folder is also a static Space.")
 
 
-def write(
-    output: Path,
-    runtime_url: str | None,
-    models: Sequence[str] = live.MODELS,
-    repository: str | None = None,
-) -> None:
+def write(output: Path, models: Sequence[str] = live.MODELS, repository: str | None = None) -> None:
     """Write the gallery; without the live page, and with a notice, if its libraries cannot be had.
 
     models: the names of the models that decode on the live page.
@@ -45,7 +31,7 @@ def write(
     with TemporaryDirectory() as folder:
         files = Path(folder)
         try:
-            size = live.collect(files, (load(name, None, "float32") for name in models), runtime_url)
+            size = live.collect(files, (load(name, None, "float32") for name in models))
         except MissingLibraries as error:
             notice(f"No live page: {error}")
             gallery.write(output, None, repository)

@@ -31,14 +31,13 @@ def register(parser: argparse.ArgumentParser) -> None:
         help="bundled name, folder, GGUF file or hub id of a model; repeatable, the first is the default",
     )
     parser.add_argument("--only", action="store_true", help="leave out other bundled models")
-    gallery.add_runtime_url(parser)
     parser.add_argument("--push", metavar="OWNER/NAME", help="also upload it to the hub, with a thumbnail")
 
 
 def run(arguments: argparse.Namespace) -> None:
     check_name(arguments.push)
     if arguments.static:
-        gallery.write(arguments.output, arguments.runtime_url, repository=arguments.push)
+        gallery.write(arguments.output, repository=arguments.push)
         kind = {"space_sdk": "static"}
     else:
         described = space.Space(arguments.hardware, arguments.models, arguments.only, arguments.push)

@@ -13,10 +13,9 @@ GIVEN = "element, props, watch, trigger, server"  # the arguments of a component
 class Drawing(gr.HTML):
     """A `gr.HTML` that draws a `Figure`.
 
-    The template is fixed and contains no values, which Gradio would read as HTML and as JavaScript. The
-    value is data that the scripts draw. The scripts' `constants` are part of the line that starts them,
-    since Gradio forgets the properties of a hidden component. Subclasses list their own events in `EVENTS`.
-    `settings` are those of `gr.HTML`.
+    The scripts bring its HTML and draw its value, which Gradio would read as HTML and as JavaScript. Their
+    `constants` are part of the line that starts them, since Gradio forgets the properties of a hidden
+    component. Subclasses list their own events in `EVENTS`. `settings` are those of `gr.HTML`.
     """
 
     EVENTS: list = []
@@ -25,7 +24,7 @@ class Drawing(gr.HTML):
         self.figure = figure = Figure(drawing, constants)
         super().__init__(
             value,
-            html_template=figure.html_template,
+            html_template="",  # the scripts fill the element
             js_on_load=f"marsDemo.{drawing}({{ {GIVEN}, constants: {figure.constants_json} }});",
             head=f'<script src="{SCRIPT_URL}"></script>',
             apply_default_css=False,

@@ -50,7 +50,9 @@ LOOK = {
     ),
     "css": (_HERE / "page.css").read_text("utf-8"),
     "head": '<link rel="icon" type="image/svg+xml" href="favicon.ico">'
-    f'<link rel="stylesheet" href="{scripts.STYLE_URL}"><script>{scripts.built("page")}</script>',
+    f'<link rel="stylesheet" href="{scripts.STYLE_URL}">'
+    f'<link rel="preload" as="script" href="{scripts.SCRIPT_URL}">'
+    f"<script>{scripts.built('page')}</script>",
     "favicon_path": about.ICON,
     "mcp_server": find_spec("mcp") is not None,  # `generate` and `compare` as tools for other models
 }

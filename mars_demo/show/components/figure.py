@@ -4,8 +4,6 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from mars_demo.show.scripts import COMPONENTS
-
 
 @dataclass(frozen=True)
 class Figure:
@@ -20,7 +18,3 @@ class Figure:
     @property
     def constants_json(self) -> str:
         return json.dumps(self.constants)
-
-    @property
-    def html_template(self) -> str:
-        return (COMPONENTS / self.drawing / f"{self.drawing}.html").read_text("utf-8")

@@ -30,7 +30,7 @@ _BODY = Template((_HERE / "page.html").read_text("utf-8"))
 _WORKER = "worker"
 
 
-def collect(folder: Path, checkpoints: Iterable[Checkpoint], runtime_url: str | None = None) -> int:
+def collect(folder: Path, checkpoints: Iterable[Checkpoint]) -> int:
     """Write everything but the page to an empty folder: models, worker and libraries; return the bytes.
 
     Raises:
@@ -39,13 +39,13 @@ def collect(folder: Path, checkpoints: Iterable[Checkpoint], runtime_url: str | 
     libraries = folder / _WORKER / "runtime"
     libraries.mkdir(parents=True)
     (folder / _WORKER / "worker.js").write_text(built("worker"), encoding="utf-8")
-    runtime.fetch(libraries, "wasm", runtime_url)  # first, since exporting takes longer
+    runtime.fetch(libraries, "wasm")  # first, since exporting takes longer
     (folder / "models").mkdir()
     for checkpoint in checkpoints:
         bits = onnx_model.default_bits(checkpoint)
         onnx_model.write(checkpoint, folder / "models" / checkpoint.name, bits)
         if checkpoint.name in MEMORY:
-            runtime.fetch(libraries, "webgpu", runtime_url)
+            runtime.fetch(libraries, "webgpu")
     return _size(folder)
 
 

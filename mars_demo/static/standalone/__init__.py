@@ -25,8 +25,7 @@ def figure(component: Figure, value: str) -> str:
     """Return the HTML of a component with its value, JSON or JSON lines."""
     constants = html.escape(component.constants_json)
     return (
-        f'<div data-figure="{component.drawing}" data-constants="{constants}">\n'
-        f"{component.html_template}</div>\n"
+        f'<div data-figure="{component.drawing}" data-constants="{constants}"></div>\n'
         f'<script type="application/json">{data(value)}</script>\n'
     )
 

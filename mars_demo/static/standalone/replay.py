@@ -25,8 +25,8 @@ def replay_page(record: str) -> str:
 
 
 def replay_template() -> str:
-    """Return such a file with `SLOT` in place of the prompt, and again of the record without markup."""
-    return _replay(SLOT, SLOT)
+    """Return such a file with `SLOT` in place of the record without markup."""
+    return _replay("a run", SLOT)
 
 
 def _replay(title: str, record: str) -> str:

@@ -41,7 +41,7 @@ def stage(entries: Sequence[dict] | None = None, alone: bool = False, empty: str
             "mebibytes": LIMITS.record,
             "sources": SOURCES,
             "lanes": MOST_LANES,
-            "recordings": entries or [],
+            "recordings": [{name: entry[name] for name in ("id", "title")} for entry in entries or []],
             "examples": read_json("prompts.json") if main else [],
         },
     )
