@@ -101,7 +101,7 @@ def _points(frontier: Frontier, is_new: bool) -> gr.Dropdown:
 
 def _recorded(model: str) -> dict[str, Frontier]:
     """Return a model's recorded frontiers by task set."""
-    sweeps = (results.read(FILE) or {"sweeps": []})["sweeps"]
+    sweeps = results.read(FILE)["sweeps"]
     return {each["tasks"]: Frontier.read(each) for each in sweeps if each["model"] == model}
 
 
