@@ -197,10 +197,10 @@ def test_a_space_can_limit_steps_or_disable_training(monkeypatch, limit):
     monkeypatch.setenv("MARS_DEMO_TRAIN_STEPS", str(limit))
     recipe = ["mars", 8, 1, "code", limit + 1, 1e-3]
     with pytest.raises(ValueError, match=f"{limit}" if limit else None):
-        train.settings_of(recipe)
+        trainings.settings(*recipe, seed=0)
     if limit:
         recipe[4] = limit
-        assert train.settings_of(recipe)["max_steps"] == limit
+        assert trainings.settings(*recipe, seed=0)["max_steps"] == limit
 
 
 @pytest.mark.full

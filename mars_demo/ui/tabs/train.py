@@ -4,7 +4,7 @@ import math
 import secrets
 import time
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import gradio as gr
 
@@ -36,17 +36,6 @@ TITLE = "Train"
 WEIGHT = 2  # bytes of a saved weight
 COPIES = 2  # of the weights on the disk: the folder and the zip
 PAUSE_OFF = {"value": "Pause", "interactive": False}
-
-
-def settings_of(values: Sequence) -> dict:
-    """Return the settings of a training with a new seed, from the values of `RECIPE`.
-
-    Raises:
-        ValueError: if a setting is out of range, or training is switched off.
-    """
-    if not LIMITS.train_steps:
-        raise ValueError("Training is switched off here; run the app on your own machine to train.")
-    return trainings.settings(*values, seed=secrets.randbelow(2**31))
 
 
 def zipped(model: Trained) -> str:
@@ -166,7 +155,7 @@ class Training:
         yield {self.controls.pace: 1.0, pause: gr.Button("Pause", interactive=True), **hidden}
         model = None
         try:
-            settings = settings_of(recipe)
+            settings = trainings.settings(*recipe, seed=secrets.randbelow(2**31))
             storage().require(COPIES * WEIGHT * base_model(base).facts.parameters)
             model = MODELS.reserve()
             session.until = time.monotonic() + MINUTE * LIMITS.train_minutes
