@@ -54,6 +54,10 @@ class Progress:
     prompts: int
     point: Point | None = None
 
+    def __str__(self) -> str:
+        answered = f"{self.answered} of {self.prompts} prompts answered"
+        return f"Point {self.number} of {self.settings}: {self.setting.title}; {answered}."
+
 
 class Sweep:
     """A sweep over settings; iterating runs the next forward and yields a `Progress`.

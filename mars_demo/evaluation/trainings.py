@@ -77,8 +77,10 @@ def settings(
     They are no `MarsConfig` yet, which looks for devices: on ZeroGPU only the lent process may do so.
 
     Raises:
-        ValueError: if a setting is out of range.
+        ValueError: if a setting is out of range, or training is switched off.
     """
+    if not LIMITS.train_steps:
+        raise ValueError("Training is switched off here; run the app on your own machine to train.")
     if not 1 <= steps <= LIMITS.train_steps:
         raise ValueError(f"The number of steps must be from 1 to {LIMITS.train_steps}, not {steps:g}.")
     if not 0 < learning_rate <= 0.1:

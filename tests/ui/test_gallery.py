@@ -5,11 +5,9 @@ import re
 import pytest
 from acts import is_legible
 from huggingface_hub import SpaceCard
-from on_stage import PLAYING
 from playwright.sync_api import expect
 
 from mars_demo import cli
-from mars_demo.core.trace import read_runs
 from mars_demo.evaluation import paper_tables
 from mars_demo.show import recordings
 from mars_demo.ui.lessons.chapters import CHAPTERS
@@ -67,22 +65,6 @@ def test_the_index_leads_to_every_page(look, gallery):
     expect(page.locator("h1")).to_have_text(RECORDED[1]["title"])
     page.locator('a[href="../index.html"]').first.click()
     expect(page.locator("main > ul > li")).to_have_count(len(RECORDED))
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("entry", RECORDED, ids=lambda entry: entry["id"])
-def test_a_run_shows_its_answers_and_replays(look, entry):
-    page = look(f"runs/{entry['id']}.html")
-    for run in read_runs(recordings.recording(entry["id"]).split("\n")):
-        lane = page.locator(f'.lane[data-lane="{run.settings.mode}"]')
-        expect(lane.locator(".pass:not(.future)")).to_have_count(run.forwards)
-        assert lane.locator(".answer").text_content() == run.text
-    page.keyboard.press("Home")
-    expect(page.locator(".pass:not(.future)")).to_have_count(0)
-    page.keyboard.press("ArrowRight")
-    expect(page.locator(".lane.focused .pass:not(.future)")).to_have_count(1)
-    page.keyboard.press("Space")
-    expect(page.locator(".play")).to_have_text(PLAYING)
 
 
 @pytest.mark.full

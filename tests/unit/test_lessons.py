@@ -13,6 +13,7 @@ from mars_demo.decoding.request import Request
 from mars_demo.evaluation import results
 from mars_demo.evaluation.frontier import Frontier
 from mars_demo.show import recordings
+from mars_demo.ui import plots
 from mars_demo.ui.lessons import figures
 from mars_demo.ui.lessons.chapters import CHAPTERS
 
@@ -101,6 +102,11 @@ def test_masks_learn_to_guess():
 
 
 # ------------------------------------------------------------------------- sentences and their figures
+
+
+def test_shares_of_ar_signal_equal_the_paper():
+    for line, shares in zip(plots.ar_share((4, 8, 16)).data, ([62.5, 56.2, 53.1], [25, 12.5, 6.2])):
+        assert [round(share, 1) for share in line.y] == shares
 
 
 def test_lossless_is_the_fine_tuned_model_and_not_its_base(ar_tiny, mars_tiny):

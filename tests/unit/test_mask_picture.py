@@ -12,7 +12,7 @@ from mars_demo.decoding.request import Request
 from mars_demo.models.chat import encode_prompt
 from mars_demo.models.checkpoint import wrap
 from mars_demo.models.runtime.engine import Engine
-from mars_demo.ui import masks, plots
+from mars_demo.ui import masks
 from mars_demo.ui.masks import Sentence
 
 MASK = 2
@@ -134,8 +134,3 @@ def test_attention_is_that_of_the_model_and_zero_under_the_mask(tokenizer):
     expected = eager(checkpoint.model)(torch.tensor([ids]), output_attentions=True).attentions[2][0, 3]
     weights = attention_weights(checkpoint.model, whole.layout, [], layer=2, head=3)
     torch.testing.assert_close(weights, expected)
-
-
-def test_shares_of_ar_signal_equal_the_paper():
-    for line, shares in zip(plots.ar_share((4, 8, 16)).data, ([62.5, 56.2, 53.1], [25, 12.5, 6.2])):
-        assert [round(share, 1) for share in line.y] == shares

@@ -17,7 +17,7 @@ from mars_demo.core.scheduler import BACKGROUND, WAITING
 from mars_demo.decoding.request import Request
 from mars_demo.evaluation import results
 from mars_demo.evaluation.frontier import ACROSS, Frontier, Outcome, parse_taus
-from mars_demo.evaluation.sweep import Progress, Sweep, grid
+from mars_demo.evaluation.sweep import Sweep, grid
 from mars_demo.evaluation.task_sets import TASK_SETS
 from mars_demo.models.checkpoint import Checkpoint
 from mars_demo.ui import own_prompts, plots
@@ -101,7 +101,7 @@ def _points(frontier: Frontier, is_new: bool) -> gr.Dropdown:
 
 def _recorded(model: str) -> dict[str, Frontier]:
     """Return a model's recorded frontiers by task set."""
-    sweeps = (results.read(FILE) or {"sweeps": []})["sweeps"]
+    sweeps = results.read(FILE)["sweeps"]
     return {each["tasks"]: Frontier.read(each) for each in sweeps if each["model"] == model}
 
 
@@ -167,18 +167,13 @@ def _swept(
     yield shown, message
     with closing(iter(sweep)) as steps:
         for step in steps:
-            message = _worded(step) if isinstance(step, Progress) else step
+            message = str(step)
             yield None if sweep.frontier is shown else sweep.frontier, message
             shown = sweep.frontier
             if knobs.stopped:
                 yield None, f"Stopped. {message}"
                 return
     yield None, f"Measured. {message}"
-
-
-def _worded(step: Progress) -> str:
-    answered = f"{step.answered} of {step.prompts} prompts answered"
-    return f"Point {step.number} of {step.settings}: {step.setting.title}; {answered}."
 
 
 # ------------------------------------------------------------------------------------- the page

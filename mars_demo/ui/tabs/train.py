@@ -4,7 +4,7 @@ import math
 import secrets
 import time
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import gradio as gr
 
@@ -36,17 +36,6 @@ TITLE = "Train"
 WEIGHT = 2  # bytes of a saved weight
 COPIES = 2  # of the weights on the disk: the folder and the zip
 PAUSE_OFF = {"value": "Pause", "interactive": False}
-
-
-def settings_of(values: Sequence) -> dict:
-    """Return the settings of a training with a new seed, from the values of `RECIPE`.
-
-    Raises:
-        ValueError: if a setting is out of range, or training is switched off.
-    """
-    if not LIMITS.train_steps:
-        raise ValueError("Training is switched off here; run the app on your own machine to train.")
-    return trainings.settings(*values, seed=secrets.randbelow(2**31))
 
 
 def zipped(model: Trained) -> str:
@@ -164,34 +153,29 @@ class Training:
         session.trained, session.paused, session.pace = None, False, 1.0
         pause, hidden = self.controls.pause, dict.fromkeys(self.results, gr.update(visible=False))
         yield {self.controls.pace: 1.0, pause: gr.Button("Pause", interactive=True), **hidden}
-        off = {pause: gr.Button(**PAUSE_OFF)}
-        try:
-            yield from self._fitted(base, prompt, recipe, session)
-        except Exception:
-            yield off
-            raise
-
-    def _fitted(self, base: str, prompt: str, recipe: Sequence, session: Session) -> Iterator[dict]:
         model = None
         try:
-            settings = settings_of(recipe)
+            settings = trainings.settings(*recipe, seed=secrets.randbelow(2**31))
             storage().require(COPIES * WEIGHT * base_model(base).facts.parameters)
             model = MODELS.reserve()
             session.until = time.monotonic() + MINUTE * LIMITS.train_minutes
             for text, label in watched(base, settings, prompt, session, model.folder, model.name):
-                pause = {self.controls.pause: gr.Button(label, interactive=True)} if label else {}
-                yield {self.curves: text} | pause
+                yield {self.curves: text} | ({pause: gr.Button(label, interactive=True)} if label else {})
             if session.is_over:
                 gr.Info(f"Stopped after {LIMITS.train_minutes} minutes, the limit of a training here.")
             MODELS.register(model, "cpu" if gpu.LENT else None)
             session.trained, session.data = model.name, settings["data"]
+            offered = self._offered(model)
+        except Exception:
+            yield {pause: gr.Button(**PAUSE_OFF)}
+            raise
         finally:  # also when the visitor has left
             session.until = math.inf
             if model and (session.left or model.phase != "ready"):
                 MODELS.delete(model.name)
         if not session.left:
             # With the complete record again: of several results at once, the page shows only the last one.
-            yield {self.curves: text} | self._offered(model)
+            yield {self.curves: text} | offered
 
     def _offered(self, model: Trained) -> dict:
         """Offer the trained model."""
