@@ -23,6 +23,7 @@ class Server(NamedTuple):
     seed: vLLM's seed, for samples of requests without one.
     shared: masks of all paced requests together; on a CPU few, because positions cost time there.
     tau: τ of requests that name none: a number, a range [low, high] by load, or `lossless`.
+    padded: whether forwards after the prompt's always have `drafts` speculative tokens, for CUDA graphs.
     """
 
     mask_id: int
@@ -32,10 +33,11 @@ class Server(NamedTuple):
     seed: int = 0
     shared: int = 32
     tau: float | list[float] | str = LOSSLESS
+    padded: bool = False
 
     @classmethod
     def of(cls, config) -> "Server":
-        """Read a `VllmConfig`; `--additional-config '{"mars": {"tau": …}}'` sets `tau`."""
+        """Read a `VllmConfig`; `--additional-config '{"mars": {…}}'` sets `tau` and `padded`."""
         model, drafts = config.model_config, config.speculative_config.num_speculative_tokens
         masks = min(model.hf_config.block_size, drafts // 2)
         slots, own = config.scheduler_config.max_num_seqs, config.additional_config.get("mars", {})

@@ -24,15 +24,19 @@ class MarsProposer:
             if tokens:  # else a prompt is not complete, and what is pending stays so
                 pending[request.req_id] = new = drafts.get(request.req_id, [])
                 good = max(len(new), len(tokens) - 1)
-                masks = self._masks(request, good, len(sampled_token_ids))
-                left = room(request.sampling_params, len(request.output_token_ids))
-                spec[-1] = [*new[:left], *[self.server.mask_id] * min(masks, left)]
+                spec[-1] = self._spec(request, new, self._masks(request, good, len(sampled_token_ids)))
         return spec
 
     def _masks(self, request, drafts: int, requests: int) -> int:
         arguments, name = arguments_of(request.sampling_params, self.server), request.req_id
-        if not arguments.paced:
+        if not arguments.paced or self.server.padded:
             return arguments.masks
         most = min(arguments.masks, max(1, self.server.shared // requests))
         masks, self.waited[name] = paced(drafts, self.waited.get(name, 0), requests, most)
         return masks
+
+    def _spec(self, request, drafts: list[int], masks: int) -> list[int]:
+        left = room(request.sampling_params, len(request.output_token_ids))
+        if left and masks and self.server.padded:
+            return [*drafts, *[self.server.mask_id] * (self.server.drafts - len(drafts))]
+        return [*drafts[:left], *[self.server.mask_id] * min(masks, left)]

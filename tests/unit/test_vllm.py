@@ -178,6 +178,15 @@ def test_answers_do_not_depend_on_preemption_chunked_prompts_or_the_prefix_cache
     assert tokens(found["paced"]) == tokens(found["lossless"])
 
 
+def test_padding_to_a_constant_number_of_rows_changes_no_answer(run, checkpoint):
+    names = ("tau 0.5", "lossless", "ar")
+    calls = {name: [asked(checkpoint, prompt, REQUESTS[name][1]) for prompt in PROMPTS] for name in names}
+    found = run(calls, {"additional_config": {"mars": {"padded": True}}})
+    for name in names:
+        expected = [alone(checkpoint, prompt, REQUESTS[name][0])[0] for prompt in PROMPTS]
+        assert tokens(found[name]) == expected
+
+
 def test_a_checkpoint_carries_the_plugin_and_needs_nothing_else_of_this_project(run, model, checkpoint):
     calls = {"lossless": [asked(checkpoint, prompt, {"masks": 8}) for prompt in PROMPTS[:4]]}
     found = run(calls, {"plugin": "mars_vllm"}, path=model)
